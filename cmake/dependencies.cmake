@@ -1,0 +1,22 @@
+# Debian's libraries (the list is in tools/setup/debian.txt) and the PJRT C header, which the CPU plugin's wheel ships.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
+pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET libspng)
+pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
+
+file(GLOB TESSERA_PJRT_INCLUDE "${TESSERA_VENV}/lib/python3*/site-packages/xla_plugins/xla_cpu_pjrt/include")
+if(NOT EXISTS "${TESSERA_PJRT_INCLUDE}/pjrt_c_api.h")
+  message(FATAL_ERROR
+    "pjrt_c_api.h was not found under ${TESSERA_VENV}.\n"
+    "It comes with the PyPI wheel xla-cpu-pjrt: run ./dev build, which installs it, or point TESSERA_VENV at an environment that has it.")
+endif()
+get_filename_component(TESSERA_CPU_PLUGIN "${TESSERA_PJRT_INCLUDE}/../xla_cpu_pjrt.so" ABSOLUTE)
+
+# Libraries a folder of src/ links, beyond the standard library, threads and fmt.
+set(TESSERA_LIBS_config PkgConfig::TOMLPP)
+set(TESSERA_LIBS_data PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY)
+set(TESSERA_LIBS_pjrt ${CMAKE_DL_LIBS})

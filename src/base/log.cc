@@ -1,0 +1,68 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+namespace tessera {
+namespace {
+
+std::atomic<ColorMode> g_mode{ColorMode::kAuto};
+
+bool environment_allows_color() {
+  if (const char* no = std::getenv("NO_COLOR"); no && *no) return false;
+  if (const char* force = std::getenv("FORCE_COLOR"); force && *force) return true;
+  const char* term = std::getenv("TERM");
+  return stderr_is_terminal() && term && std::strcmp(term, "dumb") != 0;
+}
+
+const char* code(Style style) {
+  switch (style) {
+    case Style::kPlain: return "";
+    case Style::kBold: return "\033[1m";
+    case Style::kDim: return "\033[2m";
+    case Style::kRed: return "\033[1;31m";
+    case Style::kGreen: return "\033[32m";
+    case Style::kYellow: return "\033[33m";
+    case Style::kCyan: return "\033[36m";
+  }
+  return "";
+}
+
+}  // namespace
+
+void set_color_mode(ColorMode mode) { g_mode = mode; }
+
+bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+bool color_enabled() {
+  const ColorMode mode = g_mode;
+  if (mode == ColorMode::kAuto) {
+    static const bool allowed = environment_allows_color();
+    return allowed;
+  }
+  return mode == ColorMode::kAlways;
+}
+
+std::string styled(std::string_view text, Style style) {
+  if (style == Style::kPlain || !color_enabled()) return std::string(text);
+  return std::string(code(style)) + std::string(text) + "\033[0m";
+}
+
+void log_line(std::string_view text) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fputc('\n', stderr);
+  std::fflush(stderr);
+}
+
+void log_note(std::string_view text) { log_line(styled("note: ", Style::kCyan) + std::string(text)); }
+void log_warning(std::string_view text) { log_line(styled("warning: ", Style::kYellow) + std::string(text)); }
+void log_error(std::string_view text) { log_line(styled("error: ", Style::kRed) + std::string(text)); }
+
+}  // namespace tessera

@@ -1,0 +1,24 @@
+#pragma once
+// Messages to the person at the terminal: always stderr (results go to stdout). Colour follows NO_COLOR, FORCE_COLOR, TERM=dumb and
+// the --color flag. Thread-safe; a line is written whole.
+
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+enum class ColorMode { kAuto, kAlways, kNever };
+void set_color_mode(ColorMode mode);
+bool color_enabled();
+bool stderr_is_terminal();
+
+enum class Style { kPlain, kBold, kDim, kRed, kGreen, kYellow, kCyan };
+// Wraps text in the style's escape codes when colour is enabled.
+std::string styled(std::string_view text, Style style);
+
+void log_line(std::string_view text);   // as it is
+void log_note(std::string_view text);   // "note: …"
+void log_warning(std::string_view text);// "warning: …"
+void log_error(std::string_view text);  // "error: …", further lines indented as given
+
+}  // namespace tessera
