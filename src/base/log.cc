@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -12,6 +12,7 @@ namespace tessera {
 namespace {
 
 std::atomic<ColorMode> g_mode{ColorMode::kAuto};
+std::atomic<int> g_descriptor{STDERR_FILENO};
 
 bool environment_allows_color() {
   if (const char* no = std::getenv("NO_COLOR"); no && *no) return false;
@@ -37,7 +38,10 @@ const char* code(Style style) {
 
 void set_color_mode(ColorMode mode) { g_mode = mode; }
 
-bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+bool stderr_is_terminal() { return isatty(g_descriptor) == 1; }
+
+int log_descriptor() { return g_descriptor; }
+void set_log_descriptor(int descriptor) { g_descriptor = descriptor; }
 
 bool color_enabled() {
   const ColorMode mode = g_mode;
@@ -53,14 +57,17 @@ std::string styled(std::string_view text, Style style) {
   return std::string(code(style)) + std::string(text) + "\033[0m";
 }
 
-void log_line(std::string_view text) {
+void log_text(std::string_view text) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fputc('\n', stderr);
-  std::fflush(stderr);
+  while (!text.empty()) {
+    const ssize_t written = ::write(g_descriptor, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;  // nobody is left to tell
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
 }
 
+void log_line(std::string_view text) { log_text(std::string(text) + "\n"); }
 void log_note(std::string_view text) { log_line(styled("note: ", Style::kCyan) + std::string(text)); }
 void log_warning(std::string_view text) { log_line(styled("warning: ", Style::kYellow) + std::string(text)); }
 void log_error(std::string_view text) { log_line(styled("error: ", Style::kRed) + std::string(text)); }

@@ -1,6 +1,7 @@
 #pragma once
 // Messages to the person at the terminal: always stderr (results go to stdout). Colour follows NO_COLOR, FORCE_COLOR, TERM=dumb and
-// the --color flag. Thread-safe; a line is written whole.
+// the --color flag. Thread-safe; a line is written whole. Nothing else in the program writes to stderr: the descriptor below may
+// be another one than 2, which is then where a plugin's own noise goes (pjrt/stderr_filter.h).
 
 #include <string>
 #include <string_view>
@@ -12,10 +13,15 @@ void set_color_mode(ColorMode mode);
 bool color_enabled();
 bool stderr_is_terminal();
 
+// The descriptor that messages are written to: 2 until set otherwise.
+int log_descriptor();
+void set_log_descriptor(int descriptor);
+
 enum class Style { kPlain, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // Wraps text in the style's escape codes when colour is enabled.
 std::string styled(std::string_view text, Style style);
 
+void log_text(std::string_view text);   // as it is, no line end added: for a bar that is drawn again in place
 void log_line(std::string_view text);   // as it is
 void log_note(std::string_view text);   // "note: …"
 void log_warning(std::string_view text);// "warning: …"
