@@ -1,0 +1,31 @@
+#pragma once
+// Graph -> verified StableHLO text in MLIR's generic form: deterministic, no locations.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tessera::ir {
+
+struct EmitOptions {
+  std::string name = "main_module";
+  // (argument, result): the argument's memory is donated to the result (tf.aliasing_output).
+  std::vector<std::pair<int64_t, int64_t>> aliases;
+};
+
+// A copy in which every `tessera.*` op is written in StableHLO. `graph` has no parent.
+std::unique_ptr<Graph> lower(const Graph& graph);
+
+// Checks every node against its shape rule, order, ownership and regions, and each alias's types; throws InternalError otherwise.
+void verify(const Graph& graph);
+
+// lower + verify + text. Arguments are graph.parameters(), in order, used or not; results are graph.results.
+std::string emit(const Graph& graph, const EmitOptions& options = {});
+
+// The element type and shape as MLIR writes them: tensor<2x3xf32>.
+std::string mlir_type(const TensorType& type);
+
+}  // namespace tessera::ir
