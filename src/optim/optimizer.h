@@ -1,0 +1,80 @@
+#pragma once
+// From gradients to new parameters: clipping, schedule, per-pattern rules and an update rule, as functions of a graph.
+//
+//   Optimizer optimizer(recipe.section("optimizer"), length);      // every mistake of the recipe is found here …
+//   optimizer.bind(params);                                        // … or here, where names are known
+//   // in a graph:
+//   Values grads = gradient(loss, <values of the parameters that trainable(i)>);
+//   Optimizer::Result r = optimizer.apply(values, grads, slots, step);
+//
+// Frozen parameters have no gradient, no slots and no update. Slots are named arrays beside the parameters: "mu/<param>",
+// "nu/<param>", grouped by slot, f32, zero at the start.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/section.h"
+#include "ir/graph.h"
+#include "optim/clip.h"
+#include "optim/param.h"
+#include "optim/rules.h"
+#include "optim/schedule.h"
+#include "optim/update_rule.h"
+
+namespace tessera::optim {
+
+struct OptimizerOptions : RuleOptions {
+  std::string lr;
+  double weight_decay = 0;
+  std::string clip = "none";
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("lr", lr, "learning-rate schedule: cosine(1e-3, warmup=50 steps); see optim/schedule.h for all");
+    field("weight_decay", weight_decay, "weight decay, where the mask lets it act");
+    field("decay_mask", decay_mask, "which parameters decay: timm, big_vision, all, none");
+    field("decay_rules", decay_rules, "rules \"PATTERN = FACTOR\" that come before decay_mask");
+    field("clip", clip, "gradient clipping: none, norm(1.0), value(0.5), adaptive(0.01)");
+    field("lr_mult", lr_mult, "rules \"PATTERN = FACTOR\" for the learning rate; 0 freezes");
+    field("freeze", freeze, "patterns of parameters that are not trained");
+  }
+};
+
+class Optimizer {
+ public:
+  // Reads `name` and all options of the recipe's `optimizer` section.
+  Optimizer(config::Section section, const RunLength& length);
+
+  // Settles the rules for these parameters (all f32). Call once, before what follows.
+  void bind(Params params);
+
+  const std::string& name() const { return name_; }
+  const OptimizerOptions& options() const { return options_; }
+  const Schedule& schedule() const { return schedule_; }
+  const ParamRule& rule(size_t param) const { return rules_.rules[param]; }
+  bool trainable(size_t param) const { return !rules_.rules[param].frozen; }
+  const std::vector<std::string>& warnings() const { return rules_.warnings; }
+  // The slots of the trainable parameters, in the order of apply's `slots`.
+  const Params& slots() const { return slots_; }
+
+  struct Result {
+    ir::Values values;     // new parameters, all of them
+    ir::Values slots;      // new slots
+    ir::Value lr;          // the schedule at `step`, f32
+    ir::Value grad_norm;   // global norm of the gradients before clipping, f32
+  };
+  // values: all parameters; grads: those of the trainable ones, f32; slots: as slots(); step: integer scalar, 0 at the first update.
+  Result apply(const ir::Values& values, const ir::Values& grads, const ir::Values& slots, ir::Value step) const;
+
+ private:
+  config::Section section_;
+  std::string name_;
+  OptimizerOptions options_;
+  Schedule schedule_;
+  std::unique_ptr<Clip> clip_;
+  std::unique_ptr<UpdateRule> update_;
+  Params params_, trained_, slots_;
+  ResolvedRules rules_;
+};
+
+}  // namespace tessera::optim

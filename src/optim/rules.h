@@ -1,0 +1,39 @@
+#pragma once
+// What the recipe's patterns say of each parameter: whether it decays, how fast it learns, whether it is frozen.
+
+#include <string>
+#include <vector>
+
+#include "optim/param.h"
+
+namespace tessera::optim {
+
+// Rules as text, "PATTERN = NUMBER", first match wins; a pattern must match a parameter's whole name (base/pattern.h).
+struct RuleOptions {
+  // What decays where no rule of `decay_rules` speaks:
+  //   "timm"        timm's param_groups_weight_decay with ViT's no_weight_decay: not the parameters of rank 0 and 1 (stacked blocks
+  //                 counted without their leading axis), `bias`, `pos_embed`, `cls_token`, `dist_token`
+  //   "big_vision"  `.*/kernel` only
+  //   "all", "none"
+  std::string decay_mask = "timm";
+  std::vector<std::string> decay_rules;
+  std::vector<std::string> lr_mult;
+  std::vector<std::string> freeze;  // patterns alone
+};
+
+// How one parameter is updated.
+struct ParamRule {
+  double decay = 1;        // times the optimizer's weight_decay
+  double lr_mult = 1;      // times the schedule
+  bool frozen = false;     // no gradient, no moments, no update; also where lr_mult is 0
+};
+
+struct ResolvedRules {
+  std::vector<ParamRule> rules;       // one for each parameter
+  std::vector<std::string> warnings;  // a pattern that matches no parameter, with the nearest name
+};
+
+// Usage Errors name `where` (the optimizer's section) and the key. Every parameter frozen is an error too.
+ResolvedRules resolve_rules(const RuleOptions& options, const Params& params, const std::string& where = {});
+
+}  // namespace tessera::optim

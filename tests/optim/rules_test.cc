@@ -1,0 +1,82 @@
+#include "optim/rules.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tessera::optim {
+namespace {
+
+const Params kViT = {
+    {"pos_embed", {DType::kF32, {1, 16, 48}}},
+    {"cls_token", {DType::kF32, {1, 1, 48}}},
+    {"patch_embed/kernel", {DType::kF32, {4, 4, 3, 48}}},
+    {"patch_embed/bias", {DType::kF32, {48}}},
+    {"blocks/norm1/scale", {DType::kF32, {3, 48}}, true},
+    {"blocks/attn/qkv/kernel", {DType::kF32, {3, 48, 144}}, true},
+    {"blocks/attn/qkv/bias", {DType::kF32, {3, 144}}, true},
+    {"head/kernel", {DType::kF32, {48, 10}}},
+    {"head/bias", {DType::kF32, {10}}},
+};
+
+std::vector<double> decays(const RuleOptions& options) {
+  std::vector<double> values;
+  for (const ParamRule& rule : resolve_rules(options, kViT).rules) values.push_back(rule.decay);
+  return values;
+}
+
+TEST(Rules, DecayPresetsByName) {
+  EXPECT_EQ(decays({}), (std::vector<double>{0, 0, 1, 0, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(decays({.decay_mask = "big_vision"}), (std::vector<double>{0, 0, 1, 0, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(decays({.decay_mask = "all"}), std::vector<double>(9, 1));
+  EXPECT_EQ(decays({.decay_mask = "none"}), std::vector<double>(9, 0));
+}
+
+TEST(Rules, StackedAxisIsNoDimension) {
+  // timm decays what has two dimensions or more: a stacked scale has one.
+  const Params params = {{"blocks/gamma", {DType::kF32, {3, 48}}, true}, {"gamma", {DType::kF32, {3, 48}}, false}};
+  const ResolvedRules rules = resolve_rules({}, params);
+  EXPECT_EQ(rules.rules[0].decay, 0);
+  EXPECT_EQ(rules.rules[1].decay, 1);
+}
+
+TEST(Rules, PresetsDifferOnTokens) {
+  const Params params = {{"attn_pool/latent", {DType::kF32, {1, 1, 48}}}, {"head/kernel", {DType::kF32, {48, 10}}}};
+  EXPECT_EQ(resolve_rules({.decay_mask = "timm"}, params).rules[0].decay, 1);
+  EXPECT_EQ(resolve_rules({.decay_mask = "big_vision"}, params).rules[0].decay, 0);
+}
+
+TEST(Rules, FirstMatchWinsBeforeThePreset) {
+  EXPECT_EQ(decays({.decay_rules = {"head/kernel = 0.5", "head/.* = 2", "pos_embed=1"}}),
+            (std::vector<double>{1, 0, 1, 0, 0, 1, 0, 0.5, 2}));
+}
+
+TEST(Rules, RatesAndFreezing) {
+  const ResolvedRules rules =
+      resolve_rules({.lr_mult = {"head/.* = 10", "blocks/.* = 1/2", "patch_embed/.* = 0"}, .freeze = {"pos_embed"}}, kViT);
+  EXPECT_TRUE(rules.warnings.empty());
+  EXPECT_TRUE(rules.rules[0].frozen);
+  EXPECT_FALSE(rules.rules[1].frozen);
+  EXPECT_EQ(rules.rules[1].lr_mult, 1);
+  EXPECT_TRUE(rules.rules[2].frozen);
+  EXPECT_EQ(rules.rules[5].lr_mult, 0.5);
+  EXPECT_EQ(rules.rules[7].lr_mult, 10);
+}
+
+TEST(Rules, WarnsOfPatternsThatMatchNothing) {
+  const ResolvedRules rules = resolve_rules({.lr_mult = {"block/.* = 0.1"}, .freeze = {"pos_emb"}}, kViT);
+  ASSERT_EQ(rules.warnings.size(), 2u);
+  EXPECT_NE(rules.warnings[0].find("did you mean `blocks`"), std::string::npos) << rules.warnings[0];
+  EXPECT_NE(rules.warnings[1].find("did you mean `pos_embed`"), std::string::npos) << rules.warnings[1];
+}
+
+TEST(Rules, MistakesTeach) {
+  EXPECT_THROW(resolve_rules({.decay_mask = "tim"}, kViT), Error);
+  EXPECT_THROW(resolve_rules({.lr_mult = {"head/.*"}}, kViT), Error);
+  EXPECT_THROW(resolve_rules({.lr_mult = {"head/.* = -1"}}, kViT), Error);
+  EXPECT_THROW(resolve_rules({.lr_mult = {"head/( = 1"}}, kViT), Error);
+  EXPECT_THROW(resolve_rules({.freeze = {".*"}}, kViT), Error);
+}
+
+}  // namespace
+}  // namespace tessera::optim
