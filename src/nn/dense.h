@@ -1,0 +1,17 @@
+#pragma once
+
+#include "nn/scope.h"
+
+namespace tessera::nn {
+
+struct DenseOptions {
+  bool bias = true;
+  Init kernel_init = init::lecun_normal();
+  Init bias_init = init::zeros();
+};
+
+// x kernel + bias: [rows, in] -> [rows, features], in the compute dtype. Tokens of all images are rows: products over [rows, in]
+// are faster than over [batch, tokens, in]. Parameters `kernel` [in, features], `bias` [features].
+ir::Value dense(const Scope& scope, ir::Value x, int64_t features, const DenseOptions& options = {});
+
+}  // namespace tessera::nn

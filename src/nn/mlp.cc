@@ -1,0 +1,19 @@
+#include "nn/mlp.h"
+
+#include "ir/functions.h"
+#include "nn/dense.h"
+#include "nn/dropout.h"
+
+namespace tessera::nn {
+
+ir::Value mlp(const Scope& scope, ir::Value x, const MlpOptions& options) {
+  const ir::NameScope named(scope.name());
+  const DenseOptions layer{options.bias, options.kernel_init, options.bias_init};
+  ir::Value y = ir::checkpoint_name(dense(scope / "fc1", x, options.hidden, layer), "fc1");
+  y = options.activation == Activation::kGelu ? ir::gelu_exact(y) : ir::gelu_tanh(y);
+  y = dropout(scope / "drop1", y, options.dropout);
+  y = ir::checkpoint_name(dense(scope / "fc2", y, x.dim(-1), layer), "fc2");
+  return dropout(scope / "drop2", y, options.dropout);
+}
+
+}  // namespace tessera::nn
