@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "pjrt/plugin.h"
+
+namespace tessera::pjrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PlatformFiles {
+  Platform platform;
+  std::string_view name;
+  std::string_view file;            // the library's own name, beside the program or in a directory
+  std::vector<std::string> wheels;  // under site-packages, the best first
+  std::string_view install;
+};
+
+const std::vector<PlatformFiles>& platform_files() {
+  static const std::vector<PlatformFiles> files = {
+      {Platform::kCpu, "cpu", "xla_cpu_pjrt.so", {"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"}, "pip install xla-cpu-pjrt"},
+      {Platform::kCuda,
+       "cuda",
+       "xla_cuda_plugin.so",
+       {"jax_plugins/xla_cuda13/xla_cuda_plugin.so", "jax_plugins/xla_cuda12/xla_cuda_plugin.so"},
+       "pip install 'jax-cuda13-plugin[with-cuda]'"},
+      {Platform::kTpu, "tpu", "libtpu.so", {"libtpu/libtpu.so"}, "pip install libtpu"},
+  };
+  return files;
+}
+
+const PlatformFiles& files_of(Platform platform) {
+  for (const PlatformFiles& files : platform_files()) {
+    if (files.platform == platform) return files;
+  }
+  TESSERA_CHECK(false, "platform {} has no row", static_cast<int>(platform));
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+// A file whose name is another platform's library is not this one's.
+bool is_other_platforms(const fs::path& path, Platform platform) {
+  return std::any_of(platform_files().begin(), platform_files().end(),
+                     [&](const PlatformFiles& f) { return f.platform != platform && path.filename() == f.file; });
+}
+
+// The site-packages directories of a Python environment, the newest Python first.
+std::vector<fs::path> site_packages(const fs::path& environment) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(environment / "lib", ignored)) {
+    if (entry.path().filename().string().starts_with("python3")) found.push_back(entry.path() / "site-packages");
+  }
+  std::sort(found.rbegin(), found.rend(), [](const fs::path& a, const fs::path& b) {
+    const std::string x = a.string(), y = b.string();
+    return x.size() != y.size() ? x.size() < y.size() : x < y;  // python3.9 before python3.11
+  });
+  return found;
+}
+
+class Search {
+ public:
+  explicit Search(Platform platform) : files_(files_of(platform)) {}
+
+  // A file, or a directory that holds the library under its own name.
+  bool try_path(const fs::path& path) {
+    if (is_folder(path)) return try_file(path / files_.file);
+    if (is_other_platforms(path, files_.platform)) {
+      looked_.push_back(fmt::format("{} (another platform's)", path.string()));
+      return false;
+    }
+    return try_file(path);
+  }
+
+  bool try_file(const fs::path& path) {
+    if (is_file(path)) {
+      found_ = path.lexically_normal().string();
+      return true;
+    }
+    looked_.push_back(path.lexically_normal().string());
+    return false;
+  }
+
+  bool try_environment(const fs::path& environment) {
+    const std::vector<fs::path> sites = site_packages(environment);
+    if (sites.empty()) looked_.push_back((environment / "lib/python3*/site-packages").lexically_normal().string());
+    for (const fs::path& site : sites) {
+      for (const std::string& wheel : files_.wheels) {
+        if (try_file(site / wheel)) return true;
+      }
+    }
+    return false;
+  }
+
+  const std::string& found() const { return found_; }
+
+  [[noreturn]] void fail(const PluginPlaces& places) const {
+    std::string what = fmt::format("no PJRT plugin for platform {}; looked at", files_.name);
+    for (const std::string& place : looked_) what += "\n  " + place;
+    if (places.environment_path.empty()) what += "\n  TESSERA_PLUGIN_PATH (not set)";
+    throw device_error(
+        std::move(what), {},
+        fmt::format("{}, in a Python environment that is active (VIRTUAL_ENV), or give the file with --plugin or "
+                    "TESSERA_PLUGIN_PATH",
+                    files_.install));
+  }
+
+ private:
+  const PlatformFiles& files_;
+  std::vector<std::string> looked_;
+  std::string found_;
+};
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace
+
+std::string_view platform_name(Platform platform) { return files_of(platform).name; }
+
+Platform parse_platform(std::string_view name) {
+  std::vector<std::string> names;
+  for (const PlatformFiles& files : platform_files()) {
+    if (files.name == name) return files.platform;
+    names.emplace_back(files.name);
+  }
+  throw usage_error(fmt::format("unknown platform `{}`", name), "--platform", suggest_name(name, names));
+}
+
+PluginPlaces plugin_places(const std::string& flag) {
+  PluginPlaces places;
+  places.flag = flag;
+  places.environment_path = environment_variable("TESSERA_PLUGIN_PATH");
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  places.program_directory = program.parent_path().string();
+  places.environments = {environment_variable("VIRTUAL_ENV")};
+  if (!places.program_directory.empty()) places.environments.push_back(places.program_directory + "/../.deps/venv");
+  return places;
+}
+
+std::string find_plugin(Platform platform, const PluginPlaces& places) {
+  Search search(platform);
+  if (!places.flag.empty()) {
+    // What was asked for by name is taken or refused: no second guess.
+    if (is_file(places.flag)) return places.flag;
+    if (is_folder(places.flag) && search.try_path(places.flag)) return search.found();
+    throw device_error(fmt::format("there is no plugin at {}", places.flag), "--plugin",
+                       fmt::format("name the file {}, or the directory that holds it", files_of(platform).file));
+  }
+  for (const std::string& place : split(places.environment_path, ':')) {
+    if (!place.empty() && search.try_path(place)) return search.found();
+  }
+  if (!places.program_directory.empty() && search.try_path(places.program_directory)) return search.found();
+  for (const std::string& environment : places.environments) {
+    if (!environment.empty() && search.try_environment(environment)) return search.found();
+  }
+  search.fail(places);
+}
+
+std::string find_plugin(Platform platform, const std::string& flag) { return find_plugin(platform, plugin_places(flag)); }
+
+}  // namespace tessera::pjrt

@@ -1,0 +1,99 @@
+#include "pjrt/stderr_filter.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace tessera::pjrt {
+namespace {
+
+constexpr off_t kMaxBytes = 4 << 20;
+constexpr size_t kKeptBytes = 64 << 10;
+constexpr off_t kCrashBytes = 8 << 10;
+constexpr int kCrashSignals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+
+std::atomic<int> g_captured{-1};
+
+bool built_with_sanitizer() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+off_t file_size(int descriptor) {
+  struct stat status {};
+  return fstat(descriptor, &status) == 0 ? status.st_size : 0;
+}
+
+// Async-signal-safe: only pread, write and raise.
+void show_captured_and_die(int signal_number) {
+  const int captured = g_captured;
+  const int terminal = log_descriptor();
+  off_t position = std::max<off_t>(0, file_size(captured) - kCrashBytes);
+  char block[1024];
+  for (ssize_t size; (size = pread(captured, block, sizeof block, position)) > 0; position += size) {
+    if (write(terminal, block, static_cast<size_t>(size)) < 0) break;
+  }
+  raise(signal_number);  // SA_RESETHAND has put the default action back
+}
+
+void install_crash_handlers() {
+  struct sigaction action {};
+  action.sa_handler = show_captured_and_die;
+  action.sa_flags = SA_RESETHAND | SA_NODEFER;
+  for (const int signal_number : kCrashSignals) {
+    struct sigaction old {};
+    if (sigaction(signal_number, nullptr, &old) == 0 && old.sa_handler == SIG_DFL) sigaction(signal_number, &action, nullptr);
+  }
+}
+
+}  // namespace
+
+void capture_stderr() {
+  const char* keep = std::getenv("TESSERA_PLUGIN_STDERR");
+  if (stderr_captured() || built_with_sanitizer() || (keep != nullptr && std::strcmp(keep, "1") == 0)) return;
+  const int file = memfd_create("tessera-plugin-stderr", MFD_CLOEXEC);
+  const int terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+  // Appending writes go to the end of the file even after trim_captured_stderr has cut it.
+  if (file < 0 || terminal < 0 || fcntl(file, F_SETFL, O_APPEND) < 0 || dup2(file, STDERR_FILENO) < 0) {
+    if (file >= 0) close(file);
+    if (terminal >= 0) close(terminal);
+    return;  // noise on the terminal is the lesser evil
+  }
+  set_log_descriptor(terminal);
+  g_captured = file;
+  install_crash_handlers();
+}
+
+bool stderr_captured() { return g_captured >= 0; }
+
+std::string captured_stderr(size_t max_bytes) {
+  const int file = g_captured;
+  if (file < 0) return {};
+  const off_t size = file_size(file);
+  const off_t start = std::max<off_t>(0, size - static_cast<off_t>(max_bytes));
+  std::string text(static_cast<size_t>(size - start), '\0');
+  const ssize_t got = pread(file, text.data(), text.size(), start);
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return text;
+}
+
+void trim_captured_stderr() {
+  const int file = g_captured;
+  if (file < 0 || file_size(file) <= kMaxBytes) return;
+  const std::string kept = captured_stderr(kKeptBytes);
+  if (ftruncate(file, 0) == 0 && write(file, kept.data(), kept.size()) < 0) return;
+}
+
+}  // namespace tessera::pjrt
