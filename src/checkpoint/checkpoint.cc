@@ -1,0 +1,103 @@
+#include "checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "checkpoint/commit.h"
+#include "store/crc32c.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+std::string last_part(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path.substr(path.rfind('/') + 1);
+}
+
+// The step of a directory that has its own name; a copy under another name says nothing.
+void check_step(const std::string& path, int64_t step) {
+  const auto name = parse_directory_name(last_part(path));
+  if (name && name->step != step) {
+    throw data_error(fmt::format("`{}` holds step {}: it was renamed or mixed up", path, step));
+  }
+}
+
+store::Bytes map_checked(store::FileSystem& files, const std::string& path, const CommittedFile& file) {
+  store::Bytes bytes = files.map(path);
+  if (static_cast<int64_t>(bytes.size()) != file.size || store::crc32c(bytes.data) != file.crc32c) {
+    throw data_error(fmt::format("`{}` is damaged: its checksum does not fit", path));
+  }
+  return bytes;
+}
+
+std::string read_state_json(const store::Bytes& bytes, const std::string& path, int64_t step) {
+  try {
+    const auto json = nlohmann::ordered_json::parse(store::as_text(bytes.data));
+    if (json.at("format_version").get<int64_t>() != kFormatVersion || json.at("step").get<int64_t>() != step) {
+      throw data_error(fmt::format("`{}` belongs to another checkpoint", path));
+    }
+    return json.at("state").dump();
+  } catch (const nlohmann::json::exception& error) {
+    throw data_error(fmt::format("`{}` is damaged: {}", path, error.what()));
+  }
+}
+
+}  // namespace
+
+LoadedCheckpoint load(const std::string& path, store::FileSystem& files) {
+  if (const auto info = files.info(path); !info || !info->directory) {
+    throw data_error(fmt::format("there is no checkpoint `{}`", path), {}, "name a directory like …/checkpoints/step_000001000");
+  }
+  const Commit commit = read_commit(files, path);
+  check_step(path, commit.step);
+  LoadedCheckpoint loaded;
+  loaded.path = path;
+  loaded.step = commit.step;
+  for (const CommittedFile& file : commit.files) {
+    const std::string file_path = store::join_path(path, file.name);
+    store::Bytes bytes = map_checked(files, file_path, file);
+    if (file.name == kStateFile) loaded.state = SafetensorsFile::parse(std::move(bytes), file_path);
+    if (file.name == kStateJsonFile) loaded.state_json = read_state_json(bytes, file_path, commit.step);
+  }
+  return loaded;
+}
+
+LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& files) {
+  LatestCheckpoint latest;
+  if (!files.info(directory)) return latest;
+  struct Candidate {
+    DirectoryName name;
+    std::string path;
+  };
+  std::vector<Candidate> candidates;
+  for (const store::FileInfo& entry : files.list(directory)) {
+    const auto name = parse_directory_name(entry.name);
+    if (name && entry.directory) candidates.push_back({*name, store::join_path(directory, entry.name)});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.name.step > b.name.step; });
+
+  bool any_committed = false;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.name.writer) {
+      latest.rejected.push_back({candidate.path, "half-written: the save did not end"});
+      continue;
+    }
+    any_committed = true;
+    try {
+      latest.checkpoint = load(candidate.path, files);
+      return latest;
+    } catch (const Error& error) {
+      latest.rejected.push_back({candidate.path, error.message()});
+    }
+  }
+  if (!any_committed) return latest;
+  std::string reasons;
+  for (const RejectedCheckpoint& rejected : latest.rejected) reasons += "\n  " + rejected.path + ": " + rejected.reason;
+  throw data_error(fmt::format("no checkpoint in `{}` can be read:{}", directory, reasons), {},
+                   "restore one from a copy, or move the directory away to start from the beginning");
+}
+
+}  // namespace tessera::checkpoint

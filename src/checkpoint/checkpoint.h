@@ -1,0 +1,47 @@
+#pragma once
+// Reading checkpoints: `checkpoints/step_000001000/` with `state.safetensors`, `state.json` and `COMMIT`. The format, the order of
+// writes and what a reader must check are in docs/checkpoint_format.md. Writing is in checkpoint/manager.h.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+#include "store/file.h"
+
+namespace tessera::checkpoint {
+
+inline constexpr int64_t kFormatVersion = 1;
+inline constexpr std::string_view kStateFile = "state.safetensors";
+inline constexpr std::string_view kStateJsonFile = "state.json";
+inline constexpr std::string_view kCommitFile = "COMMIT";
+
+// A checkpoint whose sizes and checksums all fit. The arrays are a read-only view of the file, valid as long as this lives, even
+// when the directory is removed meanwhile.
+struct LoadedCheckpoint {
+  std::string path;
+  int64_t step = 0;
+  std::string state_json;  // the writer's own JSON: same values and order of keys, spacing may differ
+  SafetensorsFile state;
+};
+
+// Loads one checkpoint directory. Throws a data error when it is half-written or damaged in any byte.
+LoadedCheckpoint load(const std::string& path, store::FileSystem& files = store::local_files());
+
+struct RejectedCheckpoint {
+  std::string path;
+  std::string reason;
+};
+
+struct LatestCheckpoint {
+  std::optional<LoadedCheckpoint> checkpoint;  // nothing: there is none yet
+  std::vector<RejectedCheckpoint> rejected;    // newer ones that are half-written or damaged, newest first
+};
+
+// The newest checkpoint in `directory` that is whole. No directory means none. When there are committed ones but all are damaged,
+// throws a data error that lists each with its reason: starting from scratch over lost work must be somebody's decision.
+LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& files = store::local_files());
+
+}  // namespace tessera::checkpoint

@@ -1,0 +1,121 @@
+#include "checkpoint/commit.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "store/crc32c.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+constexpr std::string_view kPrefix = "step_";
+constexpr std::string_view kTemporary = ".tmp-";
+constexpr std::string_view kFormatName = "tessera checkpoint";
+constexpr int64_t kMaxCommitBytes = 1 << 20;
+
+std::optional<int64_t> parse_digits(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || text.front() == '-' || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string checksum_lines(std::string_view before) {
+  return fmt::format("  \"crc32c\": \"{}\"\n}}\n", store::crc32c_text(store::crc32c(store::as_bytes(before))));
+}
+
+bool is_plain_name(std::string_view name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  };
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), plain);
+}
+
+uint32_t parse_checksum(const std::string& text) {
+  uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (text.size() != 8 || error != std::errc{} || end != text.data() + 8) throw data_error("not a checksum");
+  return value;
+}
+
+}  // namespace
+
+std::string step_directory(int64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
+
+std::optional<DirectoryName> parse_directory_name(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view rest = name.substr(kPrefix.size());
+  const auto cut = rest.find(kTemporary);
+  const auto step = parse_digits(rest.substr(0, cut));
+  if (!step || !name.starts_with(step_directory(*step))) return std::nullopt;
+  if (cut == std::string_view::npos) return DirectoryName{*step, {}};
+  const std::string_view suffix = rest.substr(cut + kTemporary.size());
+  const auto writer = parse_digits(suffix.substr(0, suffix.find('.')));
+  if (!writer) return std::nullopt;
+  return DirectoryName{*step, writer};
+}
+
+std::string commit_text(const Commit& commit) {
+  std::string text = fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"files\": [", kFormatName,
+                                 kFormatVersion, commit.step);
+  for (size_t i = 0; i < commit.files.size(); ++i) {
+    const CommittedFile& file = commit.files[i];
+    text += fmt::format("{}\n    {{\"name\": \"{}\", \"size\": {}, \"crc32c\": \"{}\"}}", i ? "," : "", file.name, file.size,
+                        store::crc32c_text(file.crc32c));
+  }
+  text += "\n  ],\n";
+  return text + checksum_lines(text);
+}
+
+Commit parse_commit(std::string_view text, const std::string& path) {
+  const auto damaged = [&](std::string_view why) { return data_error(fmt::format("`{}` is damaged: {}", path, why)); };
+  const auto end = text.rfind("  \"crc32c\": \"");
+  if (end == std::string_view::npos) throw damaged("its checksum is missing");
+  if (text.substr(end) != checksum_lines(text.substr(0, end))) throw damaged("its checksum does not fit");
+  try {
+    const auto json = nlohmann::json::parse(text);
+    if (json.at("format") != kFormatName) throw damaged("it is not a checkpoint's");
+    const int64_t version = json.at("version").get<int64_t>();
+    if (version != kFormatVersion) {
+      throw data_error(fmt::format("`{}` has format version {}; this program reads version {}", path, version, kFormatVersion), {},
+                       "use the version of Tessera that wrote it");
+    }
+    Commit commit{json.at("step").get<int64_t>(), {}};
+    for (const auto& item : json.at("files")) {
+      commit.files.push_back({item.at("name").get<std::string>(), item.at("size").get<int64_t>(),
+                              parse_checksum(item.at("crc32c").get<std::string>())});
+      if (!is_plain_name(commit.files.back().name)) throw damaged("it lists a file outside the checkpoint");
+    }
+    for (const std::string_view needed : {kStateFile, kStateJsonFile}) {
+      const auto is_needed = [&](const CommittedFile& file) { return file.name == needed; };
+      if (std::count_if(commit.files.begin(), commit.files.end(), is_needed) != 1) {
+        throw damaged(fmt::format("it must list `{}` once", needed));
+      }
+    }
+    return commit;
+  } catch (const nlohmann::json::exception& error) {
+    throw damaged(error.what());
+  }
+}
+
+Commit read_commit(store::FileSystem& files, const std::string& directory) {
+  const std::string path = store::join_path(directory, kCommitFile);
+  const auto info = files.info(path);
+  if (!info) throw data_error(fmt::format("`{}` is half-written or half-removed: it has no {} file", directory, kCommitFile));
+  if (info->size > kMaxCommitBytes) throw data_error(fmt::format("`{}` is damaged: it has {} bytes", path, info->size));
+  const Commit commit = parse_commit(store::read_text(files, path), path);
+  for (const CommittedFile& file : commit.files) {
+    const std::string file_path = store::join_path(directory, file.name);
+    const auto found = files.info(file_path);
+    if (!found) throw data_error(fmt::format("`{}` is missing", file_path));
+    if (found->size != file.size) {
+      throw data_error(fmt::format("`{}` is damaged: it has {} bytes, {} were written", file_path, found->size, file.size));
+    }
+  }
+  return commit;
+}
+
+}  // namespace tessera::checkpoint

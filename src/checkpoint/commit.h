@@ -1,0 +1,43 @@
+#pragma once
+// Names of checkpoint directories and the COMMIT file: the list of files that makes a directory a checkpoint.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/file.h"
+
+namespace tessera::checkpoint {
+
+// "step_000001000": at least nine digits, so that names sort as steps do up to a thousand million.
+std::string step_directory(int64_t step);
+
+struct DirectoryName {
+  int64_t step = 0;
+  std::optional<int64_t> writer;  // process id of a save that has not ended: "step_000001000.tmp-4711"
+};
+// Nothing for names that are not ours.
+std::optional<DirectoryName> parse_directory_name(std::string_view name);
+
+struct CommittedFile {
+  std::string name;  // within the directory; plain letters, digits, '.', '_', '-'
+  int64_t size = 0;
+  uint32_t crc32c = 0;
+};
+
+struct Commit {
+  int64_t step = 0;
+  std::vector<CommittedFile> files;
+};
+
+// JSON whose last field is a checksum of everything before it.
+std::string commit_text(const Commit& commit);
+// Throws a data error that names `path`.
+Commit parse_commit(std::string_view text, const std::string& path);
+
+// Reads COMMIT and compares sizes, not contents. Throws a data error when the directory is half-written or damaged.
+Commit read_commit(store::FileSystem& files, const std::string& directory);
+
+}  // namespace tessera::checkpoint

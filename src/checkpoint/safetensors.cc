@@ -1,0 +1,176 @@
+#include "checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "checkpoint/safetensors_header.h"
+#include "store/crc32c.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr size_t kLengthBytes = 8;
+
+std::string encode_length(uint64_t length) {
+  std::string bytes(kLengthBytes, '\0');
+  for (size_t i = 0; i < kLengthBytes; ++i) bytes[i] = static_cast<char>(length >> (8 * i));
+  return bytes;
+}
+
+uint64_t decode_length(std::span<const std::byte> bytes) {
+  uint64_t length = 0;
+  for (size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+  return length;
+}
+
+Error bad_tensor(const std::string& path, const HeaderEntry& entry, const std::string& what) {
+  return data_error(fmt::format("`{}` is not a valid safetensors file: {}", path, what), fmt::format("array `{}`", entry.name));
+}
+
+// The bytes that dtype and shape ask for; throws when the product does not fit.
+uint64_t checked_bytes(const std::string& path, const HeaderEntry& entry) {
+  uint64_t bytes = static_cast<uint64_t>(element_bytes(entry.type.dtype));
+  for (const int64_t dim : entry.type.dims) {
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes)) {
+      throw bad_tensor(path, entry, fmt::format("the shape {} is too large", to_string(entry.type.dims)));
+    }
+  }
+  return bytes;
+}
+
+// Arrays must follow each other from the first byte of the data to the last.
+void check_coverage(const std::string& path, const std::vector<HeaderEntry>& entries, uint64_t data_bytes) {
+  uint64_t position = 0;
+  for (const HeaderEntry& entry : entries) {
+    if (entry.begin > entry.end || entry.end > data_bytes) {
+      throw bad_tensor(path, entry, fmt::format("the data offsets [{}, {}] lie outside the {} bytes of data (a cut-off file?)",
+                                                entry.begin, entry.end, data_bytes));
+    }
+    if (entry.begin != position) {
+      throw bad_tensor(path, entry, fmt::format("its data begin at {}, but the array before ends at {}", entry.begin, position));
+    }
+    const uint64_t bytes = checked_bytes(path, entry);
+    if (entry.end - entry.begin != bytes) {
+      throw bad_tensor(path, entry, fmt::format("it has {} bytes, but {} needs {}", entry.end - entry.begin,
+                                                to_string(entry.type), bytes));
+    }
+    position = entry.end;
+  }
+  if (position != data_bytes) {
+    throw data_error(fmt::format("`{}` is not a valid safetensors file: {} bytes after the last array belong to none", path,
+                                 data_bytes - position));
+  }
+}
+
+std::string_view header_text(const store::Bytes& bytes, const std::string& path) {
+  if (bytes.size() < kLengthBytes) {
+    throw data_error(fmt::format("`{}` is not a safetensors file: it has only {} bytes", path, bytes.size()));
+  }
+  const uint64_t length = decode_length(bytes.data);
+  if (length > kMaxSafetensorsHeader || length > bytes.size() - kLengthBytes) {
+    throw data_error(fmt::format("`{}` is damaged or not a safetensors file: a header of {} bytes in a file of {}", path, length,
+                                 bytes.size()));
+  }
+  const std::string_view text = store::as_text(bytes.data.subspan(kLengthBytes, length));
+  if (!text.starts_with('{')) {
+    throw data_error(fmt::format("`{}` is not a safetensors file: its header does not begin with {{", path));
+  }
+  return text;
+}
+
+}  // namespace
+
+SafetensorsLayout layout_safetensors(const std::vector<TensorView>& tensors, const Metadata& metadata) {
+  SafetensorsLayout layout;
+  layout.order.resize(tensors.size());
+  std::iota(layout.order.begin(), layout.order.end(), size_t{0});
+  std::sort(layout.order.begin(), layout.order.end(), [&](size_t a, size_t b) {
+    const int ra = safetensors_rank(tensors[a].type.dtype), rb = safetensors_rank(tensors[b].type.dtype);
+    return ra != rb ? ra > rb : tensors[a].name < tensors[b].name;
+  });
+
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (!metadata.empty()) json["__metadata__"] = metadata;
+  std::string text = json.dump();
+  text.pop_back();
+  std::map<std::string_view, bool> names;
+  uint64_t position = 0;
+  for (const size_t i : layout.order) {
+    const TensorView& tensor = tensors[i];
+    TESSERA_CHECK(tensor.data.size() == static_cast<size_t>(byte_count(tensor.type)), "{}: {} has {} bytes", tensor.name,
+                  to_string(tensor.type), tensor.data.size());
+    TESSERA_CHECK(tensor.name != "__metadata__" && names.emplace(tensor.name, true).second, "array `{}`", tensor.name);
+    if (text.size() > 1) text += ',';
+    text += fmt::format(R"({}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", nlohmann::json(tensor.name).dump(),
+                        safetensors_dtype(tensor.type.dtype), nlohmann::json(tensor.type.dims).dump(), position,
+                        position + tensor.data.size());
+    position += tensor.data.size();
+  }
+  text += '}';
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  layout.header = encode_length(text.size()) + text;
+  return layout;
+}
+
+FileSum write_safetensors(store::FileSystem& files, const std::string& path, const std::vector<TensorView>& tensors,
+                          const Metadata& metadata) {
+  const SafetensorsLayout layout = layout_safetensors(tensors, metadata);
+  const auto file = files.create(path);
+  FileSum sum;
+  const auto put = [&](std::span<const std::byte> bytes) {
+    file->write(bytes);
+    sum.crc32c = store::crc32c(bytes, sum.crc32c);
+    sum.size += static_cast<int64_t>(bytes.size());
+  };
+  put(store::as_bytes(layout.header));
+  for (const size_t i : layout.order) put(tensors[i].data);
+  file->sync();
+  file->close();
+  return sum;
+}
+
+SafetensorsFile SafetensorsFile::open(const std::string& path, store::FileSystem& files) { return parse(files.map(path), path); }
+
+SafetensorsFile SafetensorsFile::parse(store::Bytes bytes, const std::string& path) {
+  const std::string_view text = header_text(bytes, path);
+  Header header = parse_header(text, path);
+  std::stable_sort(header.entries.begin(), header.entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+  });
+  const std::span<const std::byte> data = bytes.data.subspan(kLengthBytes + text.size());
+  check_coverage(path, header.entries, data.size());
+
+  SafetensorsFile file;
+  file.path_ = path;
+  file.metadata_ = std::move(header.metadata);
+  file.tensors_.reserve(header.entries.size());
+  for (HeaderEntry& entry : header.entries) {
+    file.index_.emplace(entry.name, file.tensors_.size());
+    file.tensors_.push_back({std::move(entry.name), std::move(entry.type), data.subspan(entry.begin, entry.end - entry.begin)});
+  }
+  file.bytes_ = std::move(bytes);
+  return file;
+}
+
+const TensorView* SafetensorsFile::find(std::string_view name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+const TensorView& SafetensorsFile::at(std::string_view name) const {
+  if (const TensorView* tensor = find(name)) return *tensor;
+  std::vector<std::string> names;
+  for (const TensorView& tensor : tensors_) names.push_back(tensor.name);
+  const auto near = nearest_name(name, names);
+  throw data_error(fmt::format("`{}` has no array `{}`", path_, name), {},
+                   near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it has {} arrays", names.size()));
+}
+
+}  // namespace tessera::checkpoint

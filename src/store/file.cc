@@ -1,0 +1,102 @@
+#include "store/file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tessera::store {
+namespace {
+
+std::string help_for(int number) {
+  switch (number) {
+    case ENOSPC:
+    case EDQUOT: return "free some space there, or choose another directory";
+    case EACCES:
+    case EPERM: return "check the permissions of the file and of its directory";
+    case EROFS: return "choose a directory on a file system that can be written";
+    case EMFILE: return "raise the limit of open files (ulimit -n)";
+    default: return {};
+  }
+}
+
+}  // namespace
+
+IoError::IoError(int number, std::string_view action, const std::string& path)
+    : Error(Exit::kData, fmt::format("cannot {} `{}`: {}", action, path, std::strerror(number)), {}, help_for(number)),
+      number_(number) {}
+
+Bytes own_bytes(std::vector<std::byte> bytes) {
+  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  const std::span<const std::byte> data(*owner);
+  return {std::move(owner), data};
+}
+
+Bytes copy_bytes(std::span<const std::byte> bytes) { return own_bytes({bytes.begin(), bytes.end()}); }
+
+std::string join_path(std::string_view directory, std::string_view name) {
+  if (directory.empty()) return std::string(name);
+  return fmt::format("{}{}{}", directory, directory.back() == '/' ? "" : "/", name);
+}
+
+std::string parent_path(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  const auto slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return std::string(path.substr(0, slash == 0 ? 1 : slash));
+}
+
+std::string read_text(FileSystem& files, const std::string& path) {
+  const auto file = files.open(path);
+  std::string text(static_cast<size_t>(file->size()), '\0');
+  file->read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+std::vector<std::byte> read_range(FileSystem& files, const std::string& path, int64_t offset, int64_t length) {
+  const auto file = files.open(path);
+  TESSERA_CHECK(offset >= 0 && length >= 0);
+  if (offset > file->size() || length > file->size() - offset) {
+    throw data_error(fmt::format("`{}` is too short: {} bytes from {} are wanted, it has {}", path, length, offset, file->size()));
+  }
+  std::vector<std::byte> bytes(static_cast<size_t>(length));
+  file->read(offset, bytes);
+  return bytes;
+}
+
+void write_atomic(FileSystem& files, const std::string& path, std::span<const std::byte> content) {
+  const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
+  try {
+    const auto file = files.create(temporary);
+    file->write(content);
+    file->sync();
+    file->close();
+    files.rename(temporary, path);
+  } catch (const IoError&) {
+    try {
+      files.remove_file(temporary);
+    } catch (const IoError&) {
+      // The first failure is the one to tell; it may be that there was nothing to remove.
+    }
+    throw;
+  }
+  files.sync_directory(parent_path(path));
+}
+
+void write_atomic(FileSystem& files, const std::string& path, std::string_view content) {
+  write_atomic(files, path, as_bytes(content));
+}
+
+void remove_tree(FileSystem& files, const std::string& path) {
+  for (const FileInfo& entry : files.list(path)) {
+    const std::string child = join_path(path, entry.name);
+    if (entry.directory && !entry.symlink) {
+      remove_tree(files, child);
+    } else {
+      files.remove_file(child);
+    }
+  }
+  files.remove_directory(path);
+}
+
+}  // namespace tessera::store

@@ -1,0 +1,110 @@
+#pragma once
+// Files behind one small interface, so that a test can fail any single operation and so that an object store can stand in for a
+// disk. Paths are strings as the operating system takes them. Every operation throws IoError when it fails.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "store/bytes.h"
+
+namespace tessera::store {
+
+// A file operation that failed: a data error "cannot write `runs/a/metrics.jsonl`: No space left on device".
+class IoError : public Error {
+ public:
+  // `number` is an errno value; `action` completes "cannot …", e.g. "write".
+  IoError(int number, std::string_view action, const std::string& path);
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+struct FileInfo {
+  std::string name;        // the last part of the path
+  bool directory = false;  // of the target, where the entry is a symbolic link
+  bool symlink = false;
+  int64_t size = 0;        // bytes, of the target
+};
+
+// Random access for reading. Safe to use from several threads at once.
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+  virtual int64_t size() const = 0;
+  // Fills `out` from `offset`; throws when the file ends before.
+  virtual void read(int64_t offset, std::span<std::byte> out) const = 0;
+};
+
+// A stream for writing. Destruction closes it and drops what was not flushed; only sync() makes a promise.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  virtual void write(std::span<const std::byte> bytes) = 0;
+  // Hands buffered bytes to the operating system: they survive the end of this process.
+  virtual void flush() = 0;
+  // flush(), then waits until the bytes survive a power cut.
+  virtual void sync() = 0;
+  // flush(), then closes, reporting what the system only reports on closing. No other call may follow.
+  virtual void close() = 0;
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  // The file or directory at `path`, or nothing when there is none.
+  virtual std::optional<FileInfo> info(const std::string& path) = 0;
+  // The entries of a directory, sorted by name, without "." and "..".
+  virtual std::vector<FileInfo> list(const std::string& path) = 0;
+
+  virtual std::unique_ptr<ReadableFile> open(const std::string& path) = 0;
+  // A read-only view of the whole file. The file must not be shortened while the view lives (removing it is harmless).
+  virtual Bytes map(const std::string& path) = 0;
+
+  // A new, empty file in place of any older one.
+  virtual std::unique_ptr<WritableFile> create(const std::string& path) = 0;
+  // Writes go to the end; the file is created when missing.
+  virtual std::unique_ptr<WritableFile> append(const std::string& path) = 0;
+  virtual void truncate(const std::string& path, int64_t size) = 0;
+
+  // Creates the directory and those above it, as far as they are missing; what is created survives a power cut.
+  virtual void make_directories(const std::string& path) = 0;
+  // Atomically gives `from` the name `to`, replacing a file there. Survives a power cut after sync_directory(parent).
+  virtual void rename(const std::string& from, const std::string& to) = 0;
+  // Atomically swaps two existing entries of one directory.
+  virtual void exchange(const std::string& a, const std::string& b) = 0;
+  virtual void remove_file(const std::string& path) = 0;
+  // The directory must be empty.
+  virtual void remove_directory(const std::string& path) = 0;
+  // Waits until the directory's entries (creations, renames, removals) survive a power cut.
+  virtual void sync_directory(const std::string& path) = 0;
+};
+
+// The machine's own files.
+FileSystem& local_files();
+
+// "a" + "b" -> "a/b"; an empty `directory` gives `name` alone.
+std::string join_path(std::string_view directory, std::string_view name);
+// "a/b" -> "a"; "b" -> "."
+std::string parent_path(std::string_view path);
+
+std::string read_text(FileSystem& files, const std::string& path);
+std::vector<std::byte> read_range(FileSystem& files, const std::string& path, int64_t offset, int64_t length);
+
+// Readers see the old content or the whole new one, whenever the power goes: writes a temporary file beside it, syncs it, renames
+// it and syncs the directory. On failure the temporary file is removed and the old content stays.
+void write_atomic(FileSystem& files, const std::string& path, std::span<const std::byte> content);
+void write_atomic(FileSystem& files, const std::string& path, std::string_view content);
+
+// Removes a directory and what is in it. A symbolic link is removed, never followed.
+void remove_tree(FileSystem& files, const std::string& path);
+
+}  // namespace tessera::store

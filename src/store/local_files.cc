@@ -1,0 +1,224 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "store/file.h"
+
+namespace tessera::store {
+namespace {
+
+// Small writes are gathered up to this size; larger ones go straight to the system.
+constexpr size_t kBufferBytes = 256 << 10;
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags, std::string_view action) {
+    do {
+      fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    } while (fd_ < 0 && errno == EINTR);
+    if (fd_ < 0) throw IoError(errno, action, path);
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  // What close() says; the descriptor is gone either way.
+  int close() {
+    const int result = ::close(fd_);
+    fd_ = -1;
+    return result;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+class LocalReadable : public ReadableFile {
+ public:
+  explicit LocalReadable(const std::string& path) : path_(path), fd_(path, O_RDONLY, "open") {
+    struct stat status;
+    if (fstat(fd_.get(), &status) != 0) throw IoError(errno, "open", path);
+    if (S_ISDIR(status.st_mode)) throw IoError(EISDIR, "open", path);
+    size_ = status.st_size;
+  }
+
+  int64_t size() const override { return size_; }
+
+  void read(int64_t offset, std::span<std::byte> out) const override {
+    while (!out.empty()) {
+      const ssize_t n = pread(fd_.get(), out.data(), out.size(), offset);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) throw IoError(errno, "read", path_);
+      if (n == 0) throw data_error(fmt::format("`{}` ends too early: {} more bytes are wanted at {}", path_, out.size(), offset));
+      out = out.subspan(static_cast<size_t>(n));
+      offset += n;
+    }
+  }
+
+ private:
+  std::string path_;
+  Descriptor fd_;
+  int64_t size_ = 0;
+};
+
+class LocalWritable : public WritableFile {
+ public:
+  LocalWritable(const std::string& path, int mode) : path_(path), fd_(path, O_WRONLY | O_CREAT | mode, "create") {}
+
+  void write(std::span<const std::byte> bytes) override {
+    if (buffer_.size() + bytes.size() > kBufferBytes) flush();
+    if (bytes.size() >= kBufferBytes) return write_through(bytes);
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  }
+
+  void flush() override {
+    const std::vector<std::byte> pending = std::move(buffer_);
+    buffer_.clear();
+    write_through(pending);
+  }
+
+  void sync() override {
+    flush();
+    if (fsync(fd_.get()) != 0) throw IoError(errno, "write", path_);
+  }
+
+  void close() override {
+    flush();
+    if (fd_.close() != 0) throw IoError(errno, "write", path_);
+  }
+
+ private:
+  void write_through(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) throw IoError(errno, "write", path_);
+      bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+  }
+
+  std::string path_;
+  Descriptor fd_;
+  std::vector<std::byte> buffer_;
+};
+
+// Nothing when `path` does not exist; a dangling symbolic link is an empty file.
+std::optional<FileInfo> stat_entry(const std::string& path, std::string name) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    throw IoError(errno, "read", path);
+  }
+  FileInfo entry{std::move(name)};
+  entry.symlink = S_ISLNK(status.st_mode);
+  if (entry.symlink && stat(path.c_str(), &status) != 0) return entry;
+  entry.directory = S_ISDIR(status.st_mode);
+  entry.size = entry.directory ? 0 : status.st_size;
+  return entry;
+}
+
+class LocalFiles : public FileSystem {
+ public:
+  std::optional<FileInfo> info(const std::string& path) override {
+    const auto slash = path.rfind('/');
+    return stat_entry(path, slash == std::string::npos ? path : path.substr(slash + 1));
+  }
+
+  std::vector<FileInfo> list(const std::string& path) override {
+    DIR* directory = opendir(path.c_str());
+    if (!directory) throw IoError(errno, "list", path);
+    const std::unique_ptr<DIR, int (*)(DIR*)> closer(directory, closedir);
+    std::vector<FileInfo> entries;
+    errno = 0;
+    while (const dirent* item = readdir(directory)) {
+      const std::string name = item->d_name;
+      if (name != "." && name != "..") {
+        if (auto entry = stat_entry(join_path(path, name), name)) entries.push_back(*std::move(entry));
+      }
+      errno = 0;
+    }
+    if (errno != 0) throw IoError(errno, "list", path);
+    std::sort(entries.begin(), entries.end(), [](const FileInfo& a, const FileInfo& b) { return a.name < b.name; });
+    return entries;
+  }
+
+  std::unique_ptr<ReadableFile> open(const std::string& path) override { return std::make_unique<LocalReadable>(path); }
+
+  Bytes map(const std::string& path) override {
+    const Descriptor fd(path, O_RDONLY, "open");
+    struct stat status;
+    if (fstat(fd.get(), &status) != 0) throw IoError(errno, "open", path);
+    if (!S_ISREG(status.st_mode)) throw IoError(S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "open", path);
+    const size_t size = static_cast<size_t>(status.st_size);
+    if (size == 0) return {};
+    void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    if (memory == MAP_FAILED) throw IoError(errno, "map", path);
+    std::shared_ptr<const void> owner(memory, [size](const void* p) { munmap(const_cast<void*>(p), size); });
+    return {std::move(owner), {static_cast<const std::byte*>(memory), size}};
+  }
+
+  std::unique_ptr<WritableFile> create(const std::string& path) override {
+    return std::make_unique<LocalWritable>(path, O_TRUNC);
+  }
+  std::unique_ptr<WritableFile> append(const std::string& path) override {
+    return std::make_unique<LocalWritable>(path, O_APPEND);
+  }
+  void truncate(const std::string& path, int64_t size) override {
+    if (::truncate(path.c_str(), size) != 0) throw IoError(errno, "shorten", path);
+  }
+
+  void make_directories(const std::string& path) override {
+    if (const auto entry = info(path)) {
+      if (!entry->directory) throw IoError(ENOTDIR, "create the directory", path);
+      return;
+    }
+    const std::string parent = parent_path(path);
+    make_directories(parent);
+    if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) throw IoError(errno, "create the directory", path);
+    sync_directory(parent);
+  }
+
+  void rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) throw IoError(errno, fmt::format("rename `{}` to", from), to);
+  }
+
+  void exchange(const std::string& a, const std::string& b) override {
+    if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
+    // Some network file systems cannot swap; there the two names are changed one after the other.
+    if (errno != EINVAL && errno != ENOSYS) throw IoError(errno, fmt::format("swap `{}` with", a), b);
+    const std::string aside = a + ".swap";
+    rename(b, aside);
+    rename(a, b);
+    rename(aside, a);
+  }
+
+  void remove_file(const std::string& path) override {
+    if (unlink(path.c_str()) != 0) throw IoError(errno, "remove", path);
+  }
+  void remove_directory(const std::string& path) override {
+    if (rmdir(path.c_str()) != 0) throw IoError(errno, "remove the directory", path);
+  }
+
+  void sync_directory(const std::string& path) override {
+    const Descriptor fd(path, O_RDONLY | O_DIRECTORY, "open the directory");
+    if (fsync(fd.get()) != 0) throw IoError(errno, "write the directory", path);
+  }
+};
+
+}  // namespace
+
+FileSystem& local_files() {
+  static LocalFiles files;
+  return files;
+}
+
+}  // namespace tessera::store

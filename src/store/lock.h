@@ -1,0 +1,21 @@
+#pragma once
+// One run a directory: a lock on `<directory>/.lock` that the operating system releases when the process ends, however it ends.
+
+#include <string>
+
+namespace tessera::store {
+
+class DirectoryLock {
+ public:
+  // The directory must exist. Throws a usage Error that names the holder (process and host) when another process has the lock.
+  // Where the file system knows no locks, warns and goes on.
+  explicit DirectoryLock(const std::string& directory);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace tessera::store
