@@ -1,0 +1,252 @@
+#include "checkpoint/manager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/snapshots.h"
+#include "store/faulty_files.h"
+#include "store/memory_files.h"
+#include "store/temp_dir.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::expect_snapshot;
+using testing::FaultyFiles;
+using testing::make_snapshot;
+using testing::MemoryFiles;
+using testing::PowerCut;
+using testing::spill;
+using testing::TempDir;
+
+std::vector<int64_t> steps_in(const std::string& directory, store::FileSystem& files = store::local_files()) {
+  std::vector<int64_t> steps;
+  for (const auto& entry : files.list(directory)) {
+    const auto name = parse_directory_name(entry.name);
+    if (name && !name->writer) steps.push_back(name->step);
+  }
+  return steps;
+}
+
+int64_t newest_in(const std::string& directory, store::FileSystem& files = store::local_files()) {
+  const auto latest = find_latest(directory, files);
+  return latest.checkpoint ? latest.checkpoint->step : -1;
+}
+
+TEST(Manager, SavesInTheBackgroundAndKeepsByTheRules) {
+  const TempDir directory;
+  const std::string path = directory / "run/checkpoints";
+  CheckpointManager manager(path, {2, 40});
+  EXPECT_FALSE(manager.last_committed());
+  for (int64_t step = 10; step <= 100; step += 10) manager.save_async(make_snapshot(step));
+  manager.wait();
+  EXPECT_EQ(manager.last_committed(), 100);
+  EXPECT_FALSE(manager.poll_failure());
+  EXPECT_EQ(manager.failures(), 0);
+  EXPECT_EQ(steps_in(path), (std::vector<int64_t>{40, 80, 90, 100}));
+  expect_snapshot(*find_latest(path).checkpoint, make_snapshot(100));
+}
+
+TEST(Manager, DestructionWaitsForTheSave) {
+  const TempDir directory;
+  { CheckpointManager(directory.path(), {1, 0}).save_async(make_snapshot(7)); }
+  EXPECT_EQ(newest_in(directory.path()), 7);
+}
+
+TEST(Manager, BeforeCommitRunsWhileNothingIsCommitted) {
+  const TempDir directory;
+  Snapshot snapshot = make_snapshot(7);
+  int calls = 0;
+  snapshot.before_commit = [&] {
+    ++calls;
+    EXPECT_TRUE(steps_in(directory.path()).empty());
+  };
+  CheckpointManager manager(directory.path(), {1, 0});
+  manager.save_async(std::move(snapshot));
+  manager.wait();
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(newest_in(directory.path()), 7);
+}
+
+TEST(Manager, AFailureBeforeTheCommitIsReportedAndCommitsNothing) {
+  const TempDir directory;
+  CheckpointManager manager(directory.path(), {1, 0});
+  Snapshot snapshot = make_snapshot(7);
+  snapshot.before_commit = [] { throw data_error("the metrics are lost"); };
+  manager.save_async(std::move(snapshot));
+  manager.wait();
+  const auto failure = manager.poll_failure();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->step, 7);
+  EXPECT_THAT(failure->message, HasSubstr("the checkpoint of step 7 could not be saved: the metrics are lost"));
+  EXPECT_FALSE(manager.poll_failure());
+  EXPECT_EQ(manager.failures(), 1);
+  EXPECT_TRUE(store::local_files().list(directory.path()).empty());
+}
+
+TEST(Manager, BadRulesAreAUsageError) {
+  const TempDir directory;
+  EXPECT_THROW(CheckpointManager(directory.path(), {0, 0}), Error);
+  EXPECT_THROW(CheckpointManager(directory.path(), {1, -1}), Error);
+}
+
+// The k-th operation of a save fails, for every k, once or for good: the checkpoint before stays, the failure is told, nothing
+// half-written is left behind, and the next save works.
+TEST(Manager, EveryFailingOperationLeavesThePreviousCheckpoint) {
+  for (const bool sticky : {false, true}) {
+    for (const int number : {ENOSPC, EIO}) {
+      int64_t k = 0;
+      for (bool fired = true; fired; ++k) {
+        ASSERT_LT(k, 200);
+        MemoryFiles files;
+        FaultyFiles faulty(files);
+        CheckpointManager manager("run", {1, 0}, faulty);
+        manager.save_async(make_snapshot(10));
+        manager.wait();
+        faulty.fail_at(k, number, sticky);
+        manager.save_async(make_snapshot(20));
+        manager.wait();
+        fired = faulty.fired();
+        faulty.disarm();
+
+        const auto failure = manager.poll_failure();
+        const int64_t newest = newest_in("run", files);
+        if (failure) {
+          EXPECT_TRUE(newest == 10 || newest == 20) << "operation " << k;
+          EXPECT_THAT(failure->message, HasSubstr(failure->committed ? "could not be removed" : "step 20 could not be saved"));
+          EXPECT_TRUE(newest == 20 || !failure->committed) << "operation " << k;
+        } else {
+          EXPECT_EQ(newest, 20) << "operation " << k << " failed silently";
+        }
+        manager.save_async(make_snapshot(30));
+        manager.wait();
+        EXPECT_FALSE(manager.poll_failure()) << "operation " << k;
+        EXPECT_EQ(newest_in("run", files), 30);
+        sweep_leftovers(files, "run");
+        EXPECT_EQ(files.list("run").size(), 1u) << "operation " << k;
+      }
+      EXPECT_GT(k, 15) << "the loop must reach every operation of a save";
+    }
+  }
+}
+
+// The power goes after the k-th operation, for every k and every state in which a disk may come back: the newest checkpoint whose
+// save had ended is there, whole.
+TEST(Manager, APowerCutAtAnyMomentKeepsAnEndedSave) {
+  using Loss = MemoryFiles::Loss;
+  for (const Loss loss : {Loss::kAllLost, Loss::kNamesKept, Loss::kContentsTorn}) {
+    bool cut = true;
+    int64_t k = 0;
+    for (; cut; ++k) {
+      ASSERT_LT(k, 300);
+      MemoryFiles files;
+      write_checkpoint(files, "run/checkpoints", make_snapshot(10));
+      int64_t ended = 10;
+      files.cut_after(k);
+      try {
+        for (const int64_t step : {20, 30}) {
+          write_checkpoint(files, "run/checkpoints", make_snapshot(step));
+          ended = step;
+          apply_keep_rules(files, "run/checkpoints", {1, 0}, step);
+        }
+      } catch (const PowerCut&) {
+      }
+      cut = files.power_is_off();
+      files.restart(loss);
+      const LatestCheckpoint latest = find_latest("run/checkpoints", files);
+      ASSERT_TRUE(latest.checkpoint) << "operation " << k;
+      EXPECT_GE(latest.checkpoint->step, ended) << "operation " << k;
+      expect_snapshot(*latest.checkpoint, make_snapshot(latest.checkpoint->step));
+    }
+    EXPECT_GT(k, 30);
+  }
+}
+
+// Saving over a checkpoint of the same step (a damaged one, or one of a run that was set back) with the power going at any moment.
+TEST(Manager, APowerCutWhileReplacingKeepsOneOfTheTwo) {
+  bool cut = true;
+  for (int64_t k = 0; cut; ++k) {
+    ASSERT_LT(k, 300);
+    MemoryFiles files;
+    write_checkpoint(files, "c", make_snapshot(10));
+    Snapshot second = make_snapshot(11);
+    second.step = 10;
+    files.cut_after(k);
+    try {
+      write_checkpoint(files, "c", second);
+    } catch (const PowerCut&) {
+    }
+    cut = files.power_is_off();
+    files.restart(MemoryFiles::Loss::kAllLost);
+    const LatestCheckpoint latest = find_latest("c", files);
+    ASSERT_TRUE(latest.checkpoint);
+    const bool is_new = latest.checkpoint->state_json == second.state_json;
+    expect_snapshot(*latest.checkpoint, is_new ? second : make_snapshot(10));
+    EXPECT_TRUE(is_new || cut);
+  }
+}
+
+TEST(Manager, ADamagedCheckpointOfTheSameStepIsReplaced) {
+  const TempDir directory;
+  CheckpointManager manager(directory.path(), {2, 0});
+  manager.save_async(make_snapshot(10));
+  manager.wait();
+  spill(directory / "step_000000010/COMMIT", "damaged");
+  manager.save_async(make_snapshot(10));
+  manager.wait();
+  EXPECT_FALSE(manager.poll_failure());
+  EXPECT_EQ(newest_in(directory.path()), 10);
+  EXPECT_EQ(store::local_files().list(directory.path()).size(), 1u);
+}
+
+TEST(KeepRules, DamagedOnesNeitherCountNorGo) {
+  const TempDir directory;
+  auto& files = store::local_files();
+  for (const int64_t step : {10, 20, 30, 40, 50}) write_checkpoint(files, directory.path(), make_snapshot(step));
+  spill(directory / "step_000000040/COMMIT", "damaged");
+  files.remove_file(directory / "step_000000030/COMMIT");  // half removed: the rest follows
+  files.make_directories(directory / "my_own_notes");
+  apply_keep_rules(files, directory.path(), {2, 0}, 50);
+  EXPECT_EQ(steps_in(directory.path()), (std::vector<int64_t>{20, 40, 50}));
+  EXPECT_TRUE(files.info(directory / "my_own_notes"));
+  apply_keep_rules(files, directory.path(), {1, 0}, 50);
+  EXPECT_EQ(steps_in(directory.path()), (std::vector<int64_t>{40, 50}));
+}
+
+TEST(KeepRules, NewerStepsThanTheOneSavedStay) {
+  const TempDir directory;
+  auto& files = store::local_files();
+  for (const int64_t step : {10, 20, 90}) write_checkpoint(files, directory.path(), make_snapshot(step));
+  apply_keep_rules(files, directory.path(), {1, 0}, 20);
+  EXPECT_EQ(steps_in(directory.path()), (std::vector<int64_t>{20, 90}));
+}
+
+TEST(Sweep, RemovesOnlyLeftoversOfDeadProcesses) {
+  const TempDir directory;
+  auto& files = store::local_files();
+  const pid_t dead = fork();
+  if (dead == 0) _exit(0);
+  waitpid(dead, nullptr, 0);
+  const std::string gone = fmt::format("step_000000010.tmp-{}", dead), own = fmt::format("step_000000020.tmp-{}", getpid());
+  const std::string alive = fmt::format("step_000000030.tmp-{}", getppid());
+  for (const std::string& name : {gone, own, alive, std::string("step_x.tmp-1"), std::string("other.tmp-1")}) {
+    files.make_directories(directory / name);
+    spill(directory / (name + "/state.safetensors"), "half");
+  }
+  const CheckpointManager manager(directory.path(), {1, 0});
+  EXPECT_FALSE(files.info(directory / gone));
+  EXPECT_FALSE(files.info(directory / own));
+  EXPECT_TRUE(files.info(directory / alive));
+  EXPECT_TRUE(files.info(directory / "step_x.tmp-1"));
+  EXPECT_TRUE(files.info(directory / "other.tmp-1"));
+}
+
+}  // namespace
+}  // namespace tessera::checkpoint
