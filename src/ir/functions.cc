@@ -1,0 +1,124 @@
+#include "ir/functions.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "ir/ops/support.h"
+
+namespace tessera::ir {
+
+Value softmax(Value x, int64_t axis) {
+  axis = normalize_axis(axis, x.rank());
+  const Value shifted = exp(x - stop_gradient(reduce_max(x, {axis}, true)));
+  const Value y = shifted / sum(shifted, {axis}, true);
+  return custom_gradient({x}, {y}, [axis](const Values&, const Values& out, const Values& ct) {
+    const Value weighted = ct[0] * out[0];
+    return Values{weighted - out[0] * sum(weighted, {axis}, true)};
+  })[0];
+}
+
+Value logsumexp(Value x, int64_t axis, bool keep_dims) {
+  axis = normalize_axis(axis, x.rank());
+  const Value top = stop_gradient(reduce_max(x, {axis}, true));
+  const Value y = log(sum(exp(x - top), {axis}, true)) + top;
+  return keep_dims ? y : squeeze(y, axis);
+}
+
+Value log_softmax(Value x, int64_t axis) { return x - logsumexp(x, axis, true); }
+
+Value standardize(Value x, double epsilon) {
+  const Value wide = convert(x, DType::kF32);
+  const Value centred = wide - mean(wide, {-1}, true);
+  const Value inverse = rsqrt(mean(square(centred), {-1}, true) + epsilon);
+  return convert(centred * inverse, x.dtype());
+}
+
+Value relu(Value x) { return maximum(x, constant(0, x.dtype())); }
+Value gelu_exact(Value x) { return 0.5 * x * (1.0 + erf(x * (1.0 / std::numbers::sqrt2))); }
+
+Value gelu_tanh(Value x) {
+  const double scale = std::sqrt(2.0 / std::numbers::pi);
+  return 0.5 * x * (1.0 + tanh(scale * (x + 0.044715 * x * x * x)));
+}
+
+Value silu(Value x) { return x * logistic(x); }
+Value square(Value x) { return x * x; }
+
+Value one_hot(Value indices, int64_t classes, DType dtype) {
+  Dims dims = indices.dims();
+  dims.push_back(classes);
+  const Value wanted = broadcast_in_dim(indices, dims, range(indices.rank()));
+  return convert(compare(Compare::kEq, wanted, iota({indices.dtype(), dims}, indices.rank())), dtype);
+}
+
+namespace {
+
+Value clamp_index(Value indices, int64_t size) {
+  return clamp(constant(0, indices.dtype()), indices, constant(static_cast<double>(size - 1), indices.dtype()));
+}
+
+}  // namespace
+
+Value take(Value table, Value indices) {
+  GatherDims d;
+  d.offset_dims = range(table.rank() - 1, indices.rank());
+  d.collapsed_slice_dims = {0};
+  d.start_index_map = {0};
+  d.index_vector_dim = indices.rank();
+  Dims sizes = table.dims();
+  sizes[0] = 1;
+  return gather(table, clamp_index(indices, table.dim(0)), d, sizes);
+}
+
+Value take_along_axis(Value x, Value indices, int64_t axis) {
+  axis = normalize_axis(axis, x.rank());
+  TESSERA_CHECK(indices.rank() == x.rank());
+  GatherDims d;  // every other dimension is a batching dimension
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (i == axis) continue;
+    d.operand_batching_dims.push_back(i);
+    d.start_indices_batching_dims.push_back(i);
+  }
+  d.collapsed_slice_dims = {axis};
+  d.start_index_map = {axis};
+  d.index_vector_dim = x.rank();
+  return gather(x, clamp_index(indices, x.dim(axis)), d, Dims(x.dims().size(), 1));
+}
+
+Value argmax(Value x, int64_t axis) {
+  axis = normalize_axis(axis, x.rank());
+  const Value fixed = stop_gradient(x);
+  const Value position = iota({DType::kI32, x.dims()}, axis);
+  const Value beyond = constant(static_cast<double>(x.dim(axis)), DType::kI32);
+  const Value hit = compare(Compare::kEq, fixed, reduce_max(fixed, {axis}, true));
+  return reduce_min(select(hit, position, beyond), {axis});
+}
+
+std::pair<Value, Value> top_k(Value x, int64_t k) {
+  const int64_t axis = x.rank() - 1;
+  const Values sorted = sort({x, iota({DType::kI32, x.dims()}, axis)}, axis, true);
+  return {slice_axis(sorted[0], axis, 0, k), slice_axis(sorted[1], axis, 0, k)};
+}
+
+Value global_norm(const Values& xs) {
+  Value total = constant(0);
+  for (const Value x : xs) total = total + sum_all(square(convert(x, DType::kF32)));
+  return sqrt(total);
+}
+
+Value max_pool2d(Value x, int64_t window, int64_t stride, int64_t padding) {
+  WindowOptions w;
+  w.dimensions = {1, window, window, 1};
+  w.strides = {1, stride, stride, 1};
+  w.padding = {{0, 0}, {padding, padding}, {padding, padding}, {0, 0}};
+  return reduce_window(Reduce::kMax, x, w);
+}
+
+Value avg_pool2d(Value x, int64_t window, int64_t stride) {
+  WindowOptions w;
+  w.dimensions = {1, window, window, 1};
+  w.strides = {1, stride, stride, 1};
+  return reduce_window(Reduce::kSum, x, w) * (1.0 / static_cast<double>(window * window));
+}
+
+}  // namespace tessera::ir

@@ -1,0 +1,93 @@
+#include "ir/grad.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "ir/ops.h"
+
+namespace tessera::ir {
+namespace {
+
+// Nodes of the graph through which `wrt` reaches later values, by id.
+std::vector<char> depends_on(const Graph& graph, const Values& wrt) {
+  std::vector<char> active(graph.nodes().size(), 0);
+  std::map<Value, bool> is_wrt;
+  for (const Value w : wrt) is_wrt[w] = true;
+  for (const auto& node : graph.nodes()) {
+    for (const Value v : node->operands) {
+      if (active[static_cast<size_t>(v.node->id)] || is_wrt.contains(v)) active[static_cast<size_t>(node->id)] = 1;
+    }
+  }
+  return active;
+}
+
+class Cotangents {
+ public:
+  void add(Value value, Value ct) {
+    if (!ct) return;
+    TESSERA_CHECK(ct.type() == value.type(), "a cotangent of type {} for a value of type {} ({})", to_string(ct.type()),
+                  to_string(value.type()), describe(*value.node));
+    Value& slot = map_[value];
+    slot = slot ? slot + ct : ct;
+  }
+  Value of(Value value) const {
+    const auto it = map_.find(value);
+    return it == map_.end() ? Value{} : it->second;
+  }
+
+ private:
+  std::map<Value, Value> map_;
+};
+
+}  // namespace
+
+Values vjp(const Values& outputs, const Values& cotangents, const Values& wrt) {
+  Graph& graph = current_graph();
+  TESSERA_CHECK(outputs.size() == cotangents.size());
+  for (const Value v : wrt) TESSERA_CHECK(v.node->graph == &graph, "a gradient with respect to a value of another graph");
+  const std::vector<char> active = depends_on(graph, wrt);
+  const auto is_active = [&](Value v) { return static_cast<size_t>(v.node->id) < active.size() && active[static_cast<size_t>(v.node->id)]; };
+  std::map<Value, bool> is_wrt;
+  for (const Value w : wrt) is_wrt[w] = true;
+
+  Cotangents ct;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] && cotangents[i] && outputs[i].node->graph == &graph) ct.add(outputs[i], cotangents[i]);
+  }
+  for (size_t id = active.size(); id-- > 0;) {
+    if (!active[id]) continue;
+    Node& node = *graph.nodes()[id];
+    Values node_ct;
+    bool any = false;
+    for (int i = 0; i < static_cast<int>(node.types.size()); ++i) {
+      node_ct.push_back(ct.of(node.result(i)));
+      any = any || node_ct.back();
+    }
+    if (!any) continue;
+    const Values operands = node.operands;
+    std::vector<bool> wanted;
+    for (const Value v : operands) wanted.push_back(is_float(v.dtype()) && (is_active(v) || is_wrt.contains(v)));
+    const Values operand_ct = node.op->vjp({node, node_ct, wanted});
+    TESSERA_CHECK(operand_ct.size() >= operands.size() || operand_ct.empty(), "`{}` gave {} cotangents for {} operands", node.op->name,
+                  operand_ct.size(), operands.size());
+    for (size_t i = 0; i < operand_ct.size() && i < operands.size(); ++i) {
+      if (wanted[i]) ct.add(operands[i], operand_ct[i]);
+    }
+  }
+  Values out;
+  for (const Value w : wrt) out.push_back(ct.of(w));
+  return out;
+}
+
+Values gradient(Value loss, const Values& wrt) {
+  if (!loss.dims().empty() || !is_float(loss.dtype())) {
+    throw usage_error(fmt::format("the gradient needs a float scalar, not {}", to_string(loss.type())), current_scope());
+  }
+  Values grads = vjp({loss}, {ones_like(loss)}, wrt);
+  for (size_t i = 0; i < wrt.size(); ++i) {
+    if (!grads[i]) grads[i] = zeros_like(wrt[i]);
+  }
+  return grads;
+}
+
+}  // namespace tessera::ir

@@ -1,0 +1,256 @@
+// while, case, barriers, random bits, custom calls, and the identities that steer gradients.
+
+#include <algorithm>
+
+#include "ir/grad.h"
+#include "ir/lower.h"
+#include "ir/ops/support.h"
+
+namespace tessera::ir {
+namespace {
+
+using Types = std::vector<TensorType>;
+
+Types types_of(const Values& values) {
+  Types out;
+  for (const Value v : values) out.push_back(v.type());
+  return out;
+}
+
+Types operand_types(const Node& n) { return types_of(n.operands); }
+Values pass_through(const VjpArgs& a) { return a.ct; }
+Values lower_identity(const Node&, const Values& operands) { return operands; }
+
+// Every outer value that one of the regions captures, in order of first use.
+Values captured_by(const std::vector<std::unique_ptr<Graph>>& regions) {
+  Values outer;
+  for (const auto& r : regions) {
+    for (const auto& [from, inner] : r->captures) {
+      if (std::find(outer.begin(), outer.end(), from) == outer.end()) outer.push_back(from);
+    }
+  }
+  return outer;
+}
+
+// The region's parameter for `outer`, made when the region does not use it.
+Value parameter_for(Graph& region, Value outer) {
+  for (const auto& [from, inner] : region.captures) {
+    if (from == outer) return inner;
+  }
+  const Value inner = region.add_parameter(outer.type());
+  region.captures.emplace_back(outer, inner);
+  return inner;
+}
+
+// ---- while --------------------------------------------------------------------------------------------------------------------
+
+Types while_types(const Node& n) {
+  const Graph &condition = *n.regions[0], &body = *n.regions[1];
+  require(n, types_of(condition.parameters()) == operand_types(n) && types_of(body.parameters()) == operand_types(n),
+          "loop regions and operands differ in type");
+  require(n, condition.results.size() == 1 && condition.results[0].type() == TensorType{DType::kBool, {}}, "the condition must be one bool scalar");
+  require(n, types_of(body.results) == operand_types(n), "the body changes the types of what it carries");
+  return operand_types(n);
+}
+
+// ---- case ---------------------------------------------------------------------------------------------------------------------
+
+Types case_types(const Node& n) {
+  require(n, n.operands[0].type() == TensorType{DType::kI32, {}}, "the branch index must be an i32 scalar");
+  for (const auto& r : n.regions) require(n, types_of(r->results) == types_of(n.regions[0]->results), "branches give different types");
+  return types_of(n.regions[0]->results);
+}
+
+Values vjp_case(const VjpArgs& a) {
+  const Values inputs(a.node.operands.begin() + 1, a.node.operands.end());
+  std::vector<std::function<Values()>> branches;
+  for (const auto& region : a.node.regions) {
+    branches.emplace_back([&] {
+      Values local, wrt, ct;
+      for (const Value v : inputs) local.push_back(stop_gradient(v));
+      const Values results = inline_graph(*region, local);
+      for (size_t i = 0; i < local.size(); ++i) {
+        if (a.wanted[i + 1]) wrt.push_back(local[i]);
+      }
+      for (const Value c : a.ct) ct.push_back(c ? current_graph().adopt(c) : c);
+      Values grads = vjp(results, ct, wrt);
+      for (size_t i = 0; i < grads.size(); ++i) {
+        if (!grads[i]) grads[i] = zeros_like(wrt[i]);
+      }
+      return grads;
+    });
+  }
+  const Values grads = case_of(a.x(0), branches);
+  Values out(a.node.operands.size());
+  size_t at = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (a.wanted[i + 1]) out[i + 1] = grads[at++];
+  }
+  return out;
+}
+
+// ---- barrier, random bits, custom call ----------------------------------------------------------------------------------------
+
+Values vjp_barrier(const VjpArgs& a) {
+  Values present;
+  for (const Value c : a.ct) {
+    if (c) present.push_back(c);
+  }
+  const Values through = optimization_barrier(present);
+  Values out(a.ct.size());
+  size_t at = 0;
+  for (size_t i = 0; i < a.ct.size(); ++i) {
+    if (a.ct[i]) out[i] = through[at++];
+  }
+  return out;
+}
+
+Types rng_types(const Node& n) {
+  require(n, n.operands[0].type() == TensorType{DType::kU64, {2}}, "THREE_FRY's state is u64[2]");
+  return {n.operands[0].type(), {static_cast<DType>(n.attr<int64_t>("_dtype")), n.attr<Dims>("_dims")}};
+}
+
+// Result types of ops that cannot be inferred are kept in the attributes: dtypes, ranks and sizes in three lists.
+Types declared_types(const Node& n) {
+  const Dims &dtypes = n.attr<Dims>("_dtypes"), &ranks = n.attr<Dims>("_ranks"), &sizes = n.attr<Dims>("_sizes");
+  Types out;
+  size_t at = 0;
+  for (size_t i = 0; i < dtypes.size(); ++i) {
+    TensorType t{static_cast<DType>(dtypes[i]), {}};
+    for (int64_t k = 0; k < ranks[i]; ++k) t.dims.push_back(sizes[at++]);
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+// ---- custom gradient ----------------------------------------------------------------------------------------------------------
+
+Types custom_gradient_types(const Node& n) {
+  const auto inputs = n.attr<int64_t>("_inputs");
+  return types_of(Values(n.operands.begin() + inputs, n.operands.end()));
+}
+
+Values vjp_custom(const VjpArgs& a) {
+  const auto inputs = a.node.attr<int64_t>("_inputs");
+  Values x(a.node.operands.begin(), a.node.operands.begin() + inputs), y, ct;
+  for (size_t i = 0; i < a.ct.size(); ++i) {
+    y.push_back(a.y(i));
+    ct.push_back(a.ct[i] ? a.ct[i] : zeros_like(a.y(i)));
+  }
+  Values out = (*a.node.attr<std::shared_ptr<const CustomVjp>>("_vjp"))(x, y, ct);
+  TESSERA_CHECK(out.size() == x.size(), "a custom gradient gave {} cotangents for {} inputs", out.size(), x.size());
+  out.resize(a.node.operands.size());
+  return out;
+}
+
+Values lower_custom(const Node& n, const Values& operands) {
+  return Values(operands.begin() + n.attr<int64_t>("_inputs"), operands.end());
+}
+
+}  // namespace
+
+constinit const OpDef kOpWhile("stablehlo.while", while_types, refuse_gradient);
+constinit const OpDef kOpCase("stablehlo.case", case_types, vjp_case);
+constinit const OpDef kOpOptimizationBarrier("stablehlo.optimization_barrier", operand_types, vjp_barrier);
+constinit const OpDef kOpRngBitGenerator("stablehlo.rng_bit_generator", rng_types, no_gradient);
+constinit const OpDef kOpCustomCall("stablehlo.custom_call", declared_types, refuse_gradient);
+constinit const OpDef kOpStopGradient("tessera.stop_gradient", operand_types, no_gradient, lower_identity);
+constinit const OpDef kOpCheckpointName("tessera.checkpoint_name", operand_types, pass_through, lower_identity);
+constinit const OpDef kOpCustomGradient("tessera.custom_gradient", custom_gradient_types, vjp_custom, lower_custom);
+
+Values while_loop(const Values& init, const std::function<Value(const Values&)>& condition, const LoopFn& body) {
+  Graph* parent = &current_graph();
+  std::vector<std::unique_ptr<Graph>> regions;
+  std::vector<Values> parameters(2);
+  for (size_t r = 0; r < 2; ++r) {
+    regions.push_back(std::make_unique<Graph>(parent));
+    for (const Value v : init) parameters[r].push_back(regions[r]->add_parameter(v.type()));
+    const GraphScope scope(*regions[r]);
+    regions[r]->results = r == 0 ? Values{condition(parameters[0])} : body(parameters[1]);
+    for (Value& v : regions[r]->results) v = regions[r]->adopt(v);
+  }
+  Values operands = init;
+  for (const Value outer : captured_by(regions)) {  // constants of the loop are carried along unchanged
+    operands.push_back(outer);
+    for (size_t r = 0; r < 2; ++r) parameters[r].push_back(parameter_for(*regions[r], outer));
+    regions[1]->results.push_back(parameters[1].back());
+  }
+  for (size_t r = 0; r < 2; ++r) regions[r]->set_parameters(parameters[r]);
+  Node* node = make_node(kOpWhile, operands, {}, std::move(regions));
+  Values out;
+  for (size_t i = 0; i < init.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
+  return out;
+}
+
+Values case_of(Value index, const std::vector<std::function<Values()>>& branches) {
+  Graph* parent = &current_graph();
+  std::vector<std::unique_ptr<Graph>> regions;
+  for (const auto& branch : branches) {
+    regions.push_back(std::make_unique<Graph>(parent));
+    const GraphScope scope(*regions.back());
+    regions.back()->results = branch();
+    for (Value& v : regions.back()->results) v = regions.back()->adopt(v);
+  }
+  Values operands{index};
+  const Values outer = captured_by(regions);
+  operands.insert(operands.end(), outer.begin(), outer.end());
+  for (const auto& r : regions) {
+    Values parameters;
+    for (const Value v : outer) parameters.push_back(parameter_for(*r, v));
+    r->set_parameters(parameters);
+  }
+  Node* node = make_node(kOpCase, operands, {}, std::move(regions));
+  Values out;
+  for (size_t i = 0; i < node->types.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
+  return out;
+}
+
+Values optimization_barrier(const Values& xs) {
+  if (xs.empty()) return {};
+  Node* node = make_node(kOpOptimizationBarrier, xs);
+  Values out;
+  for (size_t i = 0; i < xs.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
+  return out;
+}
+
+Values rng_bit_generator(Value state, const TensorType& type) {
+  Node* node = make_node(kOpRngBitGenerator, {state},
+                         {{"rng_algorithm", EnumAttr{"rng_algorithm", "THREE_FRY"}}, {"_dtype", static_cast<int64_t>(type.dtype)}, {"_dims", type.dims}});
+  return {node->result(0), node->result(1)};
+}
+
+Value stop_gradient(Value x) { return make_node(kOpStopGradient, {x})->result(); }
+Value checkpoint_name(Value x, const std::string& name) { return make_node(kOpCheckpointName, {x}, {{"_checkpoint_name", name}})->result(); }
+
+Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vjp_fn) {
+  Values operands = inputs;
+  operands.insert(operands.end(), outputs.begin(), outputs.end());
+  Node* node = make_node(kOpCustomGradient, operands,
+                         {{"_inputs", static_cast<int64_t>(inputs.size())}, {"_vjp", std::make_shared<const CustomVjp>(std::move(vjp_fn))}});
+  Values out;
+  for (size_t i = 0; i < outputs.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
+  return out;
+}
+
+Values custom_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
+                   const std::string& attributes, const LoopFn& decomposition, bool use_fallback) {
+  if (use_fallback) return decomposition(operands);
+  Dims dtypes, ranks, sizes;
+  for (const TensorType& t : results) {
+    dtypes.push_back(static_cast<int64_t>(t.dtype));
+    ranks.push_back(t.rank());
+    sizes.insert(sizes.end(), t.dims.begin(), t.dims.end());
+  }
+  Node* node = make_node(kOpCustomCall, operands,
+                         {{"call_target_name", target}, {"api_version", TextAttr{"4 : i32"}}, {"backend_config", TextAttr{"{" + attributes + "}"}},
+                          {"_dtypes", dtypes}, {"_ranks", ranks}, {"_sizes", sizes}});
+  Values out;
+  for (size_t i = 0; i < results.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
+  return custom_gradient(operands, out, [decomposition](const Values& x, const Values&, const Values& ct) {
+    Values local;
+    for (const Value v : x) local.push_back(stop_gradient(v));
+    return vjp(decomposition(local), ct, local);
+  });
+}
+
+}  // namespace tessera::ir
