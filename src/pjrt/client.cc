@@ -42,20 +42,27 @@ PjrtError with_plugin_messages(const PjrtError& error, const std::string& messag
 }  // namespace
 
 std::shared_ptr<Client> Client::create(std::shared_ptr<Plugin> plugin, const ClientOptions& options) {
-  const std::shared_ptr<Client> client(new Client(std::move(plugin)));
-  client->create_handle(options);
-  client->read_description();
-  return client;
-}
-
-void Client::create_handle(const ClientOptions& options) {
   if (options.cpu_device_count < 1) {
     throw usage_error(fmt::format("{} devices asked for", options.cpu_device_count), "--devices", "ask for 1 or more");
   }
-  Options all = options.create_options;
-  if (options.cpu_device_count != 1) all["cpu_device_count"] = options.cpu_device_count;
+  std::shared_ptr<Client> client(new Client(plugin));
+  client->create_handle(options.create_options);
+  client->read_description();
+  // Which platform a plugin is for is known only now. The CPU plugin makes a number of devices of its own choice unless told,
+  // and no other plugin knows the option.
+  if (client->platform_name_ == "cpu" && static_cast<int64_t>(client->devices_.size()) != options.cpu_device_count) {
+    Options with_count = options.create_options;
+    with_count["cpu_device_count"] = options.cpu_device_count;
+    client.reset(new Client(std::move(plugin)));
+    client->create_handle(with_count);
+    client->read_description();
+  }
+  return client;
+}
+
+void Client::create_handle(const Options& options) {
   std::vector<PJRT_NamedValue> values;
-  for (const auto& [name, value] : all) values.push_back(named_value(name, value));
+  for (const auto& [name, value] : options) values.push_back(named_value(name, value));
   try {
     client_ = PJRT(*plugin_, PJRT_Client_Create)({.create_options = values.data(), .num_options = values.size()}).client;
   } catch (const PjrtError& error) {

@@ -22,7 +22,7 @@ namespace tessera::pjrt {
 class Executable;
 
 struct ClientOptions {
-  int64_t cpu_device_count = 1;  // virtual devices; only the CPU plugin takes another number than 1
+  int64_t cpu_device_count = 1;  // virtual devices of the CPU plugin; other platforms have what they have
   Options create_options;        // the plugin's own, by name: {"memory_fraction", 0.9}
 };
 
@@ -83,7 +83,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
  private:
   explicit Client(std::shared_ptr<Plugin> plugin) : plugin_(std::move(plugin)) {}
-  void create_handle(const ClientOptions& options);
+  void create_handle(const Options& options);
   void read_description();
   Upload upload(const void* data, const TensorType& type, size_t device, int semantics) const;
 

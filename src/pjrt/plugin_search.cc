@@ -107,6 +107,7 @@ class Search {
   }
 
   const std::string& found() const { return found_; }
+  std::string_view file() const { return files_.file; }
 
   [[noreturn]] void fail(const PluginPlaces& places) const {
     std::string what = fmt::format("no PJRT plugin for platform {}; looked at", files_.name);
@@ -167,7 +168,8 @@ std::string find_plugin(Platform platform, const PluginPlaces& places) {
   for (const std::string& place : split(places.environment_path, ':')) {
     if (!place.empty() && search.try_path(place)) return search.found();
   }
-  if (!places.program_directory.empty() && search.try_path(places.program_directory)) return search.found();
+  const fs::path beside = fs::path(places.program_directory) / search.file();
+  if (!places.program_directory.empty() && search.try_file(beside)) return search.found();
   for (const std::string& environment : places.environments) {
     if (!environment.empty() && search.try_environment(environment)) return search.found();
   }

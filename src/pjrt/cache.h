@@ -1,0 +1,77 @@
+#pragma once
+// Compiled programs on disk, so that the second start of a run does not compile.
+//
+// A file `<key>.exe` holds one program, little-endian:
+//   bytes  0..7   "TSRXEXE" and the format version (one byte)
+//   bytes  8..23  the key (128 bits)
+//   bytes 24..31  size of the payload
+//   bytes 32..35  CRC-32C of the payload
+//   bytes 36..39  CRC-32C of bytes 0..35
+//   bytes 40..    the payload, as Executable::serialize gave it
+// A file that is anything else (cut short, damaged, another version's or program's) is a miss and is replaced.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/hash.h"
+#include "pjrt/compile_options.h"
+#include "pjrt/executable.h"
+
+namespace tessera::store {
+class FileSystem;
+}
+
+namespace tessera::pjrt {
+
+class Client;
+
+class ExecutableCache {
+ public:
+  // An empty directory is a cache that is off: it finds nothing and keeps nothing. `files` null: the machine's own.
+  explicit ExecutableCache(std::string directory, int64_t max_bytes = int64_t{4} << 30, store::FileSystem* files = nullptr);
+  // $TESSERA_CACHE_DIR (set but empty: off), else $XDG_CACHE_HOME/tessera, else ~/.cache/tessera.
+  static ExecutableCache standard();
+
+  bool enabled() const { return !directory_.empty(); }
+  const std::string& directory() const { return directory_; }
+  std::string path(const Hash128& key) const;
+
+  // The payload and "", or nothing and why ("not there", "damaged", …). Marks the entry as used.
+  struct Found {
+    std::optional<std::string> payload;
+    std::string reason;
+  };
+  Found find(const Hash128& key) const;
+  // Writes the entry whole or not at all, then removes the least recently used ones until all fit in max_bytes (this one
+  // stays). Returns "" or why it could not be kept: a cache that can't be written is no reason to stop.
+  std::string keep(const Hash128& key, std::string_view payload) const;
+  void remove(const Hash128& key) const;
+
+ private:
+  void make_room(const std::string& newest) const;
+
+  std::string directory_;
+  int64_t max_bytes_;
+  store::FileSystem* files_;
+};
+
+// What became of a compile_cached call.
+struct CompileReport {
+  bool cached = false;
+  double seconds = 0;    // compiling, or loading from the cache
+  std::string reason;    // why it was compiled: "not there", "damaged: …", "the cache is off"
+  std::string not_kept;  // why the result was not kept; "" when it was, or was there already
+};
+
+// What an entry is found by: program text, options, plugin build, platform, kinds and number of devices, XLA's environment
+// variables, and, on CPU, the processor's model and features and the number of cores, since the payload is machine code for
+// them.
+Hash128 cache_key(const Client& client, std::string_view stablehlo, const CompileOptions& options);
+
+// Client::compile through the cache. An entry that the plugin refuses to load is compiled afresh.
+Executable compile_cached(const Client& client, std::string_view stablehlo, const CompileOptions& options,
+                          const ExecutableCache& cache, CompileReport* report = nullptr);
+
+}  // namespace tessera::pjrt

@@ -1,0 +1,224 @@
+#include "pjrt/cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "base/error.h"
+#include "pjrt_testing.h"
+
+namespace tessera::pjrt {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr const char* kTwice = R"(module @twice {
+  func.func public @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+    %b = stablehlo.add %a, %a : tensor<2xf32>
+    return %b : tensor<2xf32>
+  }
+})";
+
+// Sets a variable for one test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    value ? setenv(name, value, 1) : unsetenv(name);
+  }
+  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+class Cache : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) /
+            (std::string("tessera_cache_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  CompileReport compile(const ExecutableCache& cache) {
+    CompileReport report;
+    const auto client = cpu_client();
+    const Executable twice = compile_cached(*client, kTwice, {}, cache, &report);
+    Buffer a = upload<float>(*client, {1, 2}, DType::kF32, {2});
+    EXPECT_THAT(twice.run(std::array{&a})[0].to_host<float>(), ElementsAre(2, 4));
+    return report;
+  }
+  std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+  fs::path root_;
+};
+
+TEST_F(Cache, TheSecondCompileIsARead) {
+  const ExecutableCache cache((root_ / "deep/er").string());
+  const CompileReport first = compile(cache);
+  EXPECT_FALSE(first.cached);
+  EXPECT_EQ(first.reason, "not in the cache");
+  EXPECT_EQ(first.not_kept, "");
+  EXPECT_GT(first.seconds, 0);
+  const CompileReport second = compile(cache);
+  EXPECT_TRUE(second.cached);
+  EXPECT_EQ(second.reason, "");
+  EXPECT_EQ(std::distance(fs::directory_iterator(cache.directory()), {}), 1) << "no temporary file is left";
+}
+
+TEST_F(Cache, EveryDamageIsAMissAndIsMended) {
+  const ExecutableCache cache(root_.string());
+  compile(cache);
+  const Hash128 key = cache_key(*cpu_client(), kTwice, {});
+  const std::string path = cache.path(key);
+  const std::string whole = read(path);
+  ASSERT_GT(whole.size(), 100u);
+  const auto flipped = [&](size_t at) {
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    return bytes;
+  };
+  const std::pair<std::string, std::string> damaged[] = {
+      {"", "damaged: shorter than its header"},    {whole.substr(0, 39), "damaged: shorter than its header"},
+      {whole.substr(0, 40), "damaged: cut short"}, {whole.substr(0, whole.size() - 1), "damaged: cut short"},
+      {whole + "x", "damaged: cut short"},         {flipped(whole.size() - 1), "damaged: payload checksum"},
+      {flipped(40), "damaged: payload checksum"},  {flipped(0), "of another format version"},
+      {flipped(7), "of another format version"},   {flipped(8), "damaged: header checksum"},
+      {flipped(24), "damaged: header checksum"},   {flipped(36), "damaged: header checksum"},
+  };
+  for (const auto& [bytes, fault] : damaged) {
+    write(path, bytes);
+    const CompileReport report = compile(cache);
+    EXPECT_FALSE(report.cached);
+    EXPECT_EQ(report.reason, "the cache entry is " + fault);
+    EXPECT_TRUE(compile(cache).cached) << "the entry was replaced";
+  }
+}
+
+TEST_F(Cache, AnEntryOfAnotherProgramIsAMiss) {
+  const ExecutableCache cache(root_.string());
+  const Hash128 one{1, 2}, other{3, 4};
+  EXPECT_EQ(cache.keep(one, "payload"), "");
+  EXPECT_EQ(cache.find(one).payload, "payload");
+  fs::rename(cache.path(one), cache.path(other));
+  EXPECT_EQ(cache.find(other).reason, "the cache entry is another program's");
+  cache.remove(other);
+  EXPECT_EQ(cache.find(other).reason, "not in the cache");
+}
+
+TEST_F(Cache, WhatThePluginRefusesIsCompiled) {
+  const ExecutableCache cache(root_.string());
+  const Hash128 key = cache_key(*cpu_client(), kTwice, {});
+  cache.keep(key, "sound file, foreign payload");
+  const CompileReport report = compile(cache);
+  EXPECT_FALSE(report.cached);
+  EXPECT_THAT(report.reason, HasSubstr("the plugin refused the cache entry: PJRT_Executable_DeserializeAndLoad"));
+  EXPECT_TRUE(compile(cache).cached);
+}
+
+TEST_F(Cache, LeastRecentlyUsedGoFirst) {
+  const ExecutableCache cache(root_.string(), 3000);
+  const Hash128 keys[] = {{0, 1}, {0, 2}, {0, 3}};
+  const std::string payload(1200, 'p');
+  const auto set_age = [&](const Hash128& key, int hours) {
+    fs::last_write_time(cache.path(key), fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  cache.keep(keys[0], payload);
+  set_age(keys[0], 3);
+  cache.keep(keys[1], payload);
+  set_age(keys[1], 2);
+  EXPECT_TRUE(cache.find(keys[0]).payload) << "a read makes it the newest";
+  write(cache.path({9, 9}) + ".tmp-1", "left by a killed process");
+  fs::last_write_time(cache.path({9, 9}) + ".tmp-1", fs::file_time_type::clock::now() - std::chrono::hours(9));
+  write((root_ / "notes.txt").string(), std::string(9000, 'n'));
+  cache.keep(keys[2], payload);
+  EXPECT_TRUE(cache.find(keys[0]).payload);
+  EXPECT_FALSE(cache.find(keys[1]).payload);
+  EXPECT_TRUE(cache.find(keys[2]).payload);
+  EXPECT_FALSE(fs::exists(cache.path({9, 9}) + ".tmp-1"));
+  EXPECT_TRUE(fs::exists(root_ / "notes.txt")) << "only its own files";
+  const ExecutableCache tiny(root_.string(), 10);
+  tiny.keep(keys[1], payload);
+  EXPECT_TRUE(tiny.find(keys[1]).payload) << "the newest stays whatever its size";
+  EXPECT_FALSE(tiny.find(keys[0]).payload);
+}
+
+TEST_F(Cache, OneThatCannotBeWrittenIsNoReasonToStop) {
+  write(root_.string(), "a file where the directory should be");
+  const CompileReport report = compile(ExecutableCache(root_.string()));
+  EXPECT_FALSE(report.cached);
+  EXPECT_THAT(report.not_kept, HasSubstr(root_.string()));
+}
+
+TEST_F(Cache, OffMeansNothingIsWritten) {
+  const CompileReport report = compile(ExecutableCache(""));
+  EXPECT_EQ(report.reason, "the cache is off");
+  EXPECT_EQ(report.not_kept, "");
+}
+
+TEST_F(Cache, DirectoryComesFromTheEnvironment) {
+  const Variable xdg("XDG_CACHE_HOME", "/x"), home("HOME", "/h");
+  {
+    const Variable own("TESSERA_CACHE_DIR", "/own");
+    EXPECT_EQ(ExecutableCache::standard().directory(), "/own");
+  }
+  {
+    const Variable off("TESSERA_CACHE_DIR", "");
+    EXPECT_FALSE(ExecutableCache::standard().enabled());
+  }
+  const Variable own("TESSERA_CACHE_DIR", nullptr);
+  EXPECT_EQ(ExecutableCache::standard().directory(), "/x/tessera");
+  const Variable no_xdg("XDG_CACHE_HOME", nullptr);
+  EXPECT_EQ(ExecutableCache::standard().directory(), "/h/.cache/tessera");
+}
+
+TEST_F(Cache, TheKeyHangsOnEverythingThatChangesTheCode) {
+  const auto two_devices = Client::create(cpu_plugin(), {.cpu_device_count = 2});
+  std::set<std::string> keys;
+  keys.insert(to_string(cache_key(*cpu_client(), kTwice, {})));
+  keys.insert(to_string(cache_key(*cpu_client(), std::string(kTwice) + " ", {})));
+  keys.insert(to_string(cache_key(*cpu_client(), kTwice, {.use_shardy = false})));
+  keys.insert(to_string(cache_key(*two_devices, kTwice, {})));
+  {
+    const Variable flags("XLA_FLAGS", "--xla_cpu_enable_fast_math=true");
+    keys.insert(to_string(cache_key(*cpu_client(), kTwice, {})));
+  }
+  EXPECT_EQ(keys.size(), 5u);
+  EXPECT_EQ(keys.count(to_string(cache_key(*cpu_client(), kTwice, {}))), 1u) << "the same question has the same key";
+}
+
+TEST(Hash, TellsApartWhatDiffersLittle) {
+  EXPECT_EQ(to_string(hash128("")), to_string(hash128("")));
+  std::set<std::string> seen;
+  std::string text(64, 'a');
+  seen.insert(to_string(hash128(text)));
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (const char bit : {1, 2, 64}) {
+      text[i] = static_cast<char>(text[i] ^ bit);
+      seen.insert(to_string(hash128(text)));
+      text[i] = static_cast<char>(text[i] ^ bit);
+    }
+  }
+  for (size_t size = 0; size < 64; ++size) seen.insert(to_string(hash128(std::string(size, '\0'))));
+  EXPECT_EQ(seen.size(), 1 + 64 * 3 + 64u);
+  EXPECT_NE(Hasher().add("ab").add("c").finish(), Hasher().add("a").add("bc").finish());
+  EXPECT_EQ(to_string(Hash128{1, 0xabc}), "00000000000000010000000000000abc");
+}
+
+}  // namespace
+}  // namespace tessera::pjrt

@@ -1,0 +1,64 @@
+// Plugins that are wrong in one way each, which no real one is. TESSERA_FAKE says in which:
+//   1 another major version   2 a table that ends in the middle of PJRT_Client_Create   3 a table with an empty entry there
+//   4 PJRT_Plugin_Initialize fails with RESOURCE_EXHAUSTED
+#include <pjrt_c_api.h>
+
+#include <cstring>
+
+// Opaque to callers of the C API; every fake error is this one.
+struct PJRT_Error {};
+
+namespace {
+
+PJRT_Error g_error;
+int g_live_errors = 0;
+
+void destroy_error(PJRT_Error_Destroy_Args*) { --g_live_errors; }
+
+void error_message(PJRT_Error_Message_Args* args) {
+  args->message = "no room for the fake\n";
+  args->message_size = std::strlen(args->message);
+}
+
+PJRT_Error* error_code(PJRT_Error_GetCode_Args* args) {
+  args->code = PJRT_Error_Code_RESOURCE_EXHAUSTED;
+  return nullptr;
+}
+
+PJRT_Error* initialize(PJRT_Plugin_Initialize_Args* args) {
+  if (TESSERA_FAKE != 4 && args->struct_size == PJRT_Plugin_Initialize_Args_STRUCT_SIZE) return nullptr;
+  ++g_live_errors;
+  return &g_error;
+}
+
+PJRT_Error* attributes(PJRT_Plugin_Attributes_Args* args) {
+  static const int64_t version[] = {1, 2, 3};
+  static PJRT_NamedValue value;
+  value.name = "stablehlo_current_version";
+  value.name_size = std::strlen(value.name);
+  value.type = PJRT_NamedValue_kInt64List;
+  value.int64_array_value = version;
+  value.value_size = 3;
+  args->attributes = &value;
+  args->num_attributes = 1;
+  return nullptr;
+}
+
+}  // namespace
+
+// For the test: errors that the caller still owes a PJRT_Error_Destroy.
+extern "C" int fake_live_errors() { return g_live_errors; }
+
+extern "C" const PJRT_Api* GetPjrtApi() {
+  static PJRT_Api api;
+  api.struct_size = TESSERA_FAKE == 2 ? offsetof(PJRT_Api, PJRT_Client_Create) + 4 : size_t{PJRT_Api_STRUCT_SIZE};
+  api.pjrt_api_version.struct_size = PJRT_Api_Version_STRUCT_SIZE;
+  api.pjrt_api_version.major_version = TESSERA_FAKE == 1 ? 99 : PJRT_API_MAJOR;
+  api.pjrt_api_version.minor_version = 7;
+  api.PJRT_Error_Destroy = destroy_error;
+  api.PJRT_Error_Message = error_message;
+  api.PJRT_Error_GetCode = error_code;
+  api.PJRT_Plugin_Initialize = initialize;
+  api.PJRT_Plugin_Attributes = attributes;
+  return &api;
+}
