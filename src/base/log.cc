@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -57,9 +58,12 @@ std::string styled(std::string_view text, Style style) {
   return std::string(code(style)) + std::string(text) + "\033[0m";
 }
 
-void log_text(std::string_view text) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+namespace {
+
+std::mutex g_mutex;
+std::string g_status;
+
+void write_all(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(g_descriptor, text.data(), text.size());
     if (written < 0 && errno != EINTR) return;  // nobody is left to tell
@@ -67,7 +71,29 @@ void log_text(std::string_view text) {
   }
 }
 
-void log_line(std::string_view text) { log_text(std::string(text) + "\n"); }
+constexpr std::string_view kClearLine = "\r\033[K";
+
+}  // namespace
+
+void log_text(std::string_view text) {
+  const std::lock_guard lock(g_mutex);
+  write_all(text);
+}
+
+void log_line(std::string_view text) {
+  const std::lock_guard lock(g_mutex);
+  if (g_status.empty()) return write_all(fmt::format("{}\n", text));
+  write_all(fmt::format("{}{}\n{}", kClearLine, text, g_status));
+}
+
+void log_status(std::string_view text) {
+  if (!stderr_is_terminal()) return;
+  const std::lock_guard lock(g_mutex);
+  if (text == g_status) return;
+  g_status = text;
+  write_all(fmt::format("{}{}", kClearLine, text));
+}
+
 void log_note(std::string_view text) { log_line(styled("note: ", Style::kCyan) + std::string(text)); }
 void log_warning(std::string_view text) { log_line(styled("warning: ", Style::kYellow) + std::string(text)); }
 void log_error(std::string_view text) { log_line(styled("error: ", Style::kRed) + std::string(text)); }
