@@ -1,0 +1,50 @@
+#pragma once
+// Whole networks. A model is made from its section of the recipe and from what the data says about its input; it is then traced
+// into a graph as often as needed (training step, evaluation, initialisation).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/section.h"
+#include "ir/graph.h"
+#include "models/timm_names.h"
+#include "nn/scope.h"
+
+namespace tessera::models {
+
+// The images a model takes and the classes it tells apart. 0 = not known (yet): the recipe's `model` section or the data says.
+struct InputShape {
+  int64_t height = 0, width = 0, channels = 3;
+  int64_t classes = 0;
+  bool operator==(const InputShape&) const = default;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // What the classifier sees: images [batch, height, width, channels], normalised, of any float type -> [batch, features].
+  virtual ir::Value features(const nn::Scope& scope, ir::Value images) const = 0;
+  // [batch, classes], f32.
+  virtual ir::Value logits(const nn::Scope& scope, ir::Value images) const = 0;
+
+  // All fields known.
+  virtual const InputShape& input() const = 0;
+  // How its parameters stand in timm's files.
+  virtual TimmMap timm_map() const = 0;
+  // One line for logs: "ViT 384 x 12, 6 heads, patch 16, 224 x 224, 1000 classes".
+  virtual std::string describe() const = 0;
+};
+
+// The model that the section names, with `data` filling in what the section leaves open. An unknown name is a usage error with the
+// nearest one.
+std::unique_ptr<Model> make_model(config::Section section, const InputShape& data = {});
+// The names of models.def.
+std::vector<std::string> model_names();
+
+// The parameters of a model in the order of tracing; traces it once, in a graph of its own.
+std::vector<nn::ParamSpec> parameters(const Model& model);
+
+}  // namespace tessera::models

@@ -1,0 +1,204 @@
+#include "models/vit.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "ir/functions.h"
+#include "models/vit_init.h"
+#include "nn/attention.h"
+#include "nn/attention_pool.h"
+#include "nn/dense.h"
+#include "nn/dropout.h"
+#include "nn/layer_norm.h"
+#include "nn/layer_scale.h"
+#include "nn/patch_embed.h"
+
+namespace tessera::models {
+
+ir::Value ViT::add_positions(const nn::Scope& scope, ir::Value x) const {
+  if (config_.posemb == PosEmb::kNone) return x;
+  const Dims dims = {1, config_.positions(), config_.width};
+  const ir::Value positions = config_.posemb == PosEmb::kSincos2d
+                                  ? sincos2d(config_.rows(), config_.columns(), config_.width)
+                                  : scope.param("pos_embed", dims, vit_init(config_).positions);
+  return x + ir::convert(positions, x.dtype());
+}
+
+ir::Value ViT::embed(const nn::Scope& scope, ir::Value images) const {
+  const ViTInit init = vit_init(config_);
+  const int64_t batch = images.dim(0), width = config_.width;
+  const nn::DenseOptions patches{!config_.pre_norm, init.patch_kernel, init.patch_bias};
+  ir::Value x = nn::patch_embed(scope / "patch_embed", images, width, config_.patch, patches);
+  x = ir::reshape(x, {batch, config_.rows() * config_.columns(), width});
+
+  ir::Values parts;
+  if (config_.class_token) {
+    parts.push_back(ir::broadcast_to(scope.compute_param("cls_token", {1, 1, width}, init.cls_token), {batch, 1, width}));
+  }
+  if (const int64_t count = config_.reg_tokens; count > 0) {
+    parts.push_back(ir::broadcast_to(scope.compute_param("reg_token", {1, count, width}, init.reg_token), {batch, count, width}));
+  }
+  if (!config_.posemb_prefix) x = add_positions(scope, x);
+  if (!parts.empty()) {
+    parts.push_back(x);
+    x = ir::concatenate(parts, 1);
+  }
+  if (config_.posemb_prefix) x = add_positions(scope, x);
+  x = ir::reshape(nn::dropout(scope / "embed_drop", x, config_.embed_dropout), {batch * config_.tokens(), width});
+  return config_.pre_norm ? nn::layer_norm(scope / "norm_pre", x, config_.norm_epsilon) : x;
+}
+
+ir::Value ViT::block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Value drop_rate) const {
+  const ViTInit init = vit_init(config_);
+  const auto branch = [&](ir::Value y, const char* ls, const char* drop) {
+    if (config_.layer_scale) y = nn::layer_scale(scope / ls, y, *config_.layer_scale);
+    return drop_rate ? nn::drop_path(scope / drop, y, batch, drop_rate) : y;
+  };
+  nn::AttentionOptions attention;
+  attention.heads = config_.heads;
+  attention.qkv_bias = config_.qkv_bias;
+  attention.proj_bias = config_.proj_bias;
+  attention.qk_norm = config_.qk_norm;
+  attention.epsilon = config_.norm_epsilon;
+  attention.attn_dropout = config_.attn_dropout;
+  attention.dropout = config_.dropout;
+  attention.qkv_init = init.qkv;
+  attention.proj_init = init.dense;
+  const ir::Value normed = nn::layer_norm(scope / "norm1", x, config_.norm_epsilon);
+  x = x + branch(nn::attention(scope / "attn", normed, batch, attention), "ls1", "drop_path1");
+
+  const nn::MlpOptions mlp{config_.mlp_dim, config_.gelu, config_.proj_bias, config_.dropout, init.dense, init.mlp_bias};
+  const ir::Value hidden = nn::layer_norm(scope / "norm2", x, config_.norm_epsilon);
+  return x + branch(nn::mlp(scope / "mlp", hidden, mlp), "ls2", "drop_path2");
+}
+
+ir::Value ViT::blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const {
+  const int64_t depth = config_.depth;
+  const bool drop = scope.random() && config_.drop_path > 0;
+  ir::Values xs;
+  if (scope.random()) xs.push_back(ir::iota({DType::kI32, {depth}}, 0));
+  if (drop) {
+    std::vector<float> rates(static_cast<size_t>(depth));
+    for (size_t i = 1; i < rates.size(); ++i) {
+      rates[i] = static_cast<float>(config_.drop_path * static_cast<double>(i) / static_cast<double>(depth - 1));
+    }
+    xs.push_back(ir::constant_f32({depth}, rates));
+  }
+  const ir::NameScope named(scope.name());
+  const auto body = [&](const ir::Values& carry, const ir::Values& slices) -> ir::ScanResult {
+    const nn::Scope inner = scope.in_scan(slices.empty() ? ir::Value{} : slices[0]);
+    return {{block(inner, carry[0], batch, drop ? slices[1] : ir::Value{})}, {}};
+  };
+  return ir::scan(depth, {x}, xs, body, {config_.remat}).carry[0];
+}
+
+ir::Value ViT::pool(const nn::Scope& scope, ir::Value x, int64_t batch) const {
+  const int64_t width = config_.width, tokens = config_.tokens();
+  if (config_.pool == Pool::kNone) return x;
+  x = ir::reshape(x, {batch, tokens, width});
+  if (config_.pool == Pool::kTok) return ir::squeeze(ir::slice_axis(x, 1, 0, 1), 1);
+  const int64_t prefix = config_.pool_prefix ? 0 : config_.prefix_tokens();
+  if (prefix > 0) x = ir::slice_axis(x, 1, prefix, tokens);
+  if (config_.pool == Pool::kGap) return ir::convert(ir::mean(ir::convert(x, DType::kF32), {1}), x.dtype());
+
+  const ViTInit init = vit_init(config_);
+  nn::AttentionPoolOptions options;
+  options.heads = config_.heads;
+  options.epsilon = config_.norm_epsilon;
+  options.mlp = {config_.mlp_dim, config_.gelu, true, 0, init.dense, init.mlp_bias};
+  options.latent_init = init.latent;
+  options.q_init = options.proj_init = init.dense;
+  options.kv_init = init.kv;
+  return nn::attention_pool(scope / "attn_pool", ir::reshape(x, {batch * (tokens - prefix), width}), batch, options);
+}
+
+ir::Value ViT::features(const nn::Scope& scope, ir::Value images) const {
+  const InputShape& in = config_.input;
+  TESSERA_CHECK(images.rank() == 4 && images.dim(1) == in.height && images.dim(2) == in.width && images.dim(3) == in.channels,
+                "images of {} for a model of [batch, {}, {}, {}]", to_string(images.dims()), in.height, in.width, in.channels);
+  const int64_t batch = images.dim(0);
+  ir::Value x = blocks(scope / "blocks", embed(scope, images), batch);
+  if (config_.final_norm == FinalNorm::kBeforePool) x = nn::layer_norm(scope / "norm", x, config_.norm_epsilon);
+  x = pool(scope, x, batch);
+  if (config_.final_norm == FinalNorm::kAfterPool) x = nn::layer_norm(scope / "fc_norm", x, config_.norm_epsilon);
+  if (config_.rep_size > 0) {
+    x = ir::tanh(nn::dense(scope / "pre_logits", x, config_.rep_size, {true, vit_init(config_).rep_kernel}));
+  }
+  return config_.pool == Pool::kNone ? ir::reshape(x, {batch, config_.tokens(), x.dim(-1)}) : x;
+}
+
+ir::Value ViT::logits(const nn::Scope& scope, ir::Value images) const {
+  ir::Value x = nn::dropout(scope / "head_drop", features(scope, images), config_.head_dropout);
+  const nn::DenseOptions head{true, vit_init(config_).head, nn::init::constant(config_.head_bias)};
+  Dims dims = x.dims();
+  dims.back() = config_.input.classes;
+  x = nn::dense(scope / "head", ir::reshape(x, {-1, x.dim(-1)}), config_.input.classes, head);
+  return ir::convert(ir::reshape(x, dims), DType::kF32);
+}
+
+TimmMap ViT::timm_map() const {
+  TimmMap map;
+  map.entries = timm_entries(parameters(*this), config_.patch, config_.input.channels);
+  map.rows = config_.rows();
+  map.columns = config_.columns();
+  map.position_prefix = config_.posemb_prefix ? config_.prefix_tokens() : 0;
+  if (config_.posemb == PosEmb::kSincos2d) map.fixed_positions = sincos2d_values(map.rows, map.columns, config_.width);
+  return map;
+}
+
+std::string ViT::describe() const {
+  const InputShape& in = config_.input;
+  return fmt::format("ViT {} x {}, {} heads, patch {}, {} x {} images, {} classes", config_.width, config_.depth, config_.heads,
+                     config_.patch, in.height, in.width, in.classes);
+}
+
+std::unique_ptr<Model> make_vit(config::Section section, const InputShape& data) {
+  ViTOptions options;
+  section.bind(options);
+  const FailOption fail = [&section](const char* key, const std::string& message, const std::string& help) {
+    section.fail(key, message, help);
+  };
+  return std::make_unique<ViT>(resolve(options, data, fail));
+}
+
+// ---- fixed positions ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::vector<float> frequencies(int64_t width) {
+  const int64_t count = width / 4;
+  std::vector<float> w(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    w[static_cast<size_t>(i)] = static_cast<float>(std::pow(1e4, -static_cast<double>(i) / static_cast<double>(count - 1)));
+  }
+  return w;
+}
+
+}  // namespace
+
+ir::Value sincos2d(int64_t rows, int64_t columns, int64_t width) {
+  const ir::Value w = ir::constant_f32({width / 4}, frequencies(width));
+  const auto angle = [&](int64_t axis) {
+    const ir::Value at = ir::iota({DType::kF32, {rows, columns, 1}}, axis);
+    return ir::broadcast_to(at * w, {rows, columns, width / 4});
+  };
+  const ir::Value x = angle(1), y = angle(0);
+  return ir::reshape(ir::concatenate({ir::sin(x), ir::cos(x), ir::sin(y), ir::cos(y)}, 2), {1, rows * columns, width});
+}
+
+std::vector<float> sincos2d_values(int64_t rows, int64_t columns, int64_t width) {
+  const std::vector<float> w = frequencies(width);
+  std::vector<float> values;
+  values.reserve(static_cast<size_t>(rows * columns * width));
+  for (int64_t y = 0; y < rows; ++y) {
+    for (int64_t x = 0; x < columns; ++x) {
+      for (const int64_t at : {x, y}) {
+        for (const float f : w) values.push_back(static_cast<float>(std::sin(static_cast<double>(at) * f)));
+        for (const float f : w) values.push_back(static_cast<float>(std::cos(static_cast<double>(at) * f)));
+      }
+    }
+  }
+  return values;
+}
+
+}  // namespace tessera::models

@@ -1,0 +1,49 @@
+#pragma once
+// The Vision Transformer (Dosovitskiy et al. 2021) of timm and of big_vision; options in vit_options.h.
+//
+// Parameters, stacked ones first axis = depth:
+//   patch_embed/{kernel,bias} cls_token reg_token pos_embed norm_pre/{scale,bias}
+//   blocks/{norm1,norm2}/{scale,bias} blocks/attn/{qkv,proj}/{kernel,bias} blocks/attn/{q_norm,k_norm}/{scale,bias}
+//   blocks/mlp/{fc1,fc2}/{kernel,bias} blocks/{ls1,ls2}/gamma
+//   norm/{scale,bias} attn_pool/… fc_norm/{scale,bias} pre_logits/{kernel,bias} head/{kernel,bias}
+//
+// The form of the program is fixed, being the fastest measured: one scan over stacked blocks, tokens flattened to [batch * tokens,
+// width] for every dense layer, heads as [batch, heads, tokens, head width].
+
+#include "models/model.h"
+#include "models/vit_options.h"
+
+namespace tessera::models {
+
+class ViT : public Model {
+ public:
+  explicit ViT(ViTConfig config) : config_(std::move(config)) {}
+
+  // Pool "none" keeps every token: [batch, tokens, features], and logits [batch, tokens, classes].
+  ir::Value features(const nn::Scope& scope, ir::Value images) const override;
+  ir::Value logits(const nn::Scope& scope, ir::Value images) const override;
+  const InputShape& input() const override { return config_.input; }
+  TimmMap timm_map() const override;
+  std::string describe() const override;
+
+  const ViTConfig& config() const { return config_; }
+
+ private:
+  ir::Value embed(const nn::Scope& scope, ir::Value images) const;            // -> [batch * tokens, width]
+  ir::Value add_positions(const nn::Scope& scope, ir::Value x) const;         // [batch, positions, width] -> the same
+  ir::Value blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const;
+  ir::Value block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Value drop_rate) const;
+  ir::Value pool(const nn::Scope& scope, ir::Value x, int64_t batch) const;   // -> [batch, width], or all rows for pool none
+
+  ViTConfig config_;
+};
+
+// The factory of models.def: binds ViTOptions to the section.
+std::unique_ptr<Model> make_vit(config::Section section, const InputShape& data);
+
+// Fixed positions of big_vision's posemb_sincos_2d, temperature 1e4: [1, rows * columns, width], by quarters sin x, cos x, sin y,
+// cos y of x w_i and y w_i, w_i = 1e4^(-i / (width / 4 - 1)). In the current graph, f32, and on the host.
+ir::Value sincos2d(int64_t rows, int64_t columns, int64_t width);
+std::vector<float> sincos2d_values(int64_t rows, int64_t columns, int64_t width);
+
+}  // namespace tessera::models

@@ -1,0 +1,204 @@
+#include "models/vit_options.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/call.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera::models {
+namespace {
+
+// big_vision's sizes (models/vit.py, decode_variant).
+struct Variant {
+  const char* name;
+  int64_t width, depth, mlp_dim, heads;
+};
+constexpr Variant kVariants[] = {
+    {"mu", 32, 1, 128, 2},         {"Ti", 192, 12, 768, 3},         {"S", 384, 12, 1536, 6},
+    {"M", 512, 12, 2048, 8},       {"B", 768, 12, 3072, 12},        {"L", 1024, 24, 4096, 16},
+    {"So400m", 1152, 27, 4304, 16}, {"H", 1280, 32, 5120, 16},      {"g", 1408, 40, 6144, 16},
+    {"g-opt", 1536, 40, 6144, 16}, {"G", 1664, 48, 8192, 16},       {"e", 1792, 56, 15360, 16},
+};
+
+std::string list_numbers(const std::vector<int64_t>& numbers) {
+  std::vector<std::string> texts;
+  for (const int64_t n : numbers) texts.push_back(std::to_string(n));
+  return join(texts, ", ");
+}
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> found;
+  for (int64_t d = 1; d <= n; ++d) {
+    if (n % d == 0) found.push_back(d);
+  }
+  return found;
+}
+
+// Turns the options into a config, one group at a time.
+class Resolver {
+ public:
+  Resolver(const ViTOptions& options, const InputShape& data, const FailOption& fail) : o_(options), fail_(fail) {
+    c_.input = data;
+  }
+
+  ViTConfig run() {
+    static const std::vector<std::string> kStyles = {"timm", "big_vision"};
+    big_vision_ = choose("style", o_.style, kStyles) == 1;
+    sizes();
+    input();
+    layout();
+    values();
+    remat();
+    return c_;
+  }
+
+ private:
+  [[noreturn]] void fail(const char* key, const std::string& message, const std::string& help = {}) const {
+    if (fail_) fail_(key, message, help);
+    throw usage_error(fmt::format("`{}` {}", key, message), {}, help);
+  }
+
+  size_t choose(const char* key, const std::string& value, const std::vector<std::string>& known) const {
+    const auto at = std::find(known.begin(), known.end(), value);
+    if (at == known.end()) fail(key, fmt::format("can't be `{}`", value), suggest_name(value, known));
+    return static_cast<size_t>(at - known.begin());
+  }
+
+  void positive(const char* key, int64_t value) const {
+    if (value < 1) fail(key, fmt::format("must be at least 1, and is {}", value));
+  }
+
+  void variant() {
+    const std::string& text = *o_.variant;
+    const size_t slash = text.find('/');
+    const std::string name = text.substr(0, slash);
+    std::vector<std::string> names;
+    for (const Variant& v : kVariants) {
+      names.push_back(v.name);
+      if (name != v.name) continue;
+      c_.width = v.width, c_.depth = v.depth, c_.mlp_dim = v.mlp_dim, c_.heads = v.heads;
+    }
+    if (c_.width == 0) fail("variant", fmt::format("`{}` is of no known size", text), suggest_name(name, names));
+    if (slash == std::string::npos) return;
+    const std::optional<double> patch = parse_number(text.substr(slash + 1));
+    if (!patch || *patch < 1 || *patch != static_cast<double>(static_cast<int64_t>(*patch))) {
+      fail("variant", fmt::format("`{}` must end in the patch size", text), "write it as S/16");
+    }
+    c_.patch = static_cast<int64_t>(*patch);
+  }
+
+  void sizes() {
+    if (o_.variant) variant();
+    const std::pair<const char*, std::pair<const std::optional<int64_t>*, int64_t*>> fields[] = {
+        {"width", {&o_.width, &c_.width}}, {"depth", {&o_.depth, &c_.depth}}, {"heads", {&o_.heads, &c_.heads}},
+        {"patch", {&o_.patch, &c_.patch}}};
+    if (o_.width && !o_.mlp_dim) c_.mlp_dim = 4 * *o_.width;
+    if (o_.mlp_dim) c_.mlp_dim = *o_.mlp_dim;
+    for (const auto& [key, field] : fields) {
+      if (*field.first) *field.second = **field.first;
+      else if (*field.second == 0) fail(key, "is not given", "give variant (such as \"S/16\"), or width, depth, heads and patch");
+      positive(key, *field.second);
+    }
+    positive("mlp_dim", c_.mlp_dim);
+    if (c_.width % c_.heads != 0) {
+      fail("heads", fmt::format("must divide the width {}, and is {}", c_.width, c_.heads),
+           "use one of " + list_numbers(divisors(c_.width)));
+    }
+  }
+
+  void input() {
+    if (o_.image_size) {
+      positive("image_size", *o_.image_size);
+      c_.input.height = c_.input.width = *o_.image_size;
+    }
+    if (o_.classes) c_.input.classes = *o_.classes;
+    if (c_.input.height < 1 || c_.input.width < 1) fail("image_size", "is not given, and the data does not tell it");
+    if (c_.input.classes < 1) fail("classes", "must be at least 1", "the data does not tell the number of classes: give it");
+    check_patch(c_.input.height);
+    check_patch(c_.input.width);
+  }
+
+  void check_patch(int64_t size) const {
+    if (size % c_.patch == 0) return;
+    const int64_t below = size / c_.patch * c_.patch;
+    const std::string sizes = below == 0 ? list_numbers({c_.patch}) : list_numbers({below, below + c_.patch});
+    fail("patch", fmt::format("must divide the image size {}, and is {}", size, c_.patch),
+         fmt::format("patches that do: {}; image sizes that patch {} divides: {}, …", list_numbers(divisors(size)), c_.patch, sizes));
+  }
+
+  void layout() {
+    const size_t pool = choose("pool", o_.pool.value_or(big_vision_ ? "gap" : "tok"), {"gap", "map", "tok", "none"});
+    c_.pool = static_cast<Pool>(pool);
+    c_.posemb = static_cast<PosEmb>(choose("posemb", o_.posemb.value_or("learned"), {"learned", "sincos2d", "none"}));
+    c_.class_token = o_.class_token.value_or(c_.pool == Pool::kTok);
+    if (c_.pool == Pool::kTok && !c_.class_token) fail("class_token", "is false, and pool \"tok\" reads that token", "use pool \"gap\"");
+    if (o_.reg_tokens < 0) fail("reg_tokens", fmt::format("must be at least 0, and is {}", o_.reg_tokens));
+    c_.reg_tokens = o_.reg_tokens;
+    const bool fixed = c_.posemb != PosEmb::kLearned;
+    c_.posemb_prefix = o_.posemb_prefix.value_or(!big_vision_ && !fixed);
+    if (c_.posemb == PosEmb::kSincos2d) {
+      if (c_.width % 4 != 0 || c_.width < 8) fail("posemb", fmt::format("\"sincos2d\" needs a width of 4 x n, n > 1, and it is {}", c_.width));
+      if (o_.posemb_prefix.value_or(false)) fail("posemb_prefix", "is true, and sincos2d positions are those of patches only");
+    }
+    const bool after = !big_vision_ && c_.pool == Pool::kGap;
+    const std::string norm = o_.final_norm.value_or(after ? "after_pool" : "before_pool");
+    c_.final_norm = static_cast<FinalNorm>(choose("final_norm", norm, {"before_pool", "after_pool", "none"}));
+    c_.qkv_bias = o_.qkv_bias, c_.proj_bias = o_.proj_bias, c_.qk_norm = o_.qk_norm;
+    c_.pre_norm = o_.pre_norm, c_.pool_prefix = o_.pool_prefix;
+  }
+
+  void values() {
+    if (!(o_.norm_epsilon > 0)) fail("norm_epsilon", fmt::format("must be above 0, and is {}", o_.norm_epsilon));
+    c_.norm_epsilon = o_.norm_epsilon;
+    c_.layer_scale = o_.layer_scale;
+    c_.gelu = static_cast<nn::Activation>(choose("gelu", o_.gelu.value_or(big_vision_ ? "tanh" : "exact"), {"exact", "tanh"}));
+    if (o_.rep_size < 0) fail("rep_size", fmt::format("must be at least 0, and is {}", o_.rep_size));
+    c_.rep_size = o_.rep_size;
+    c_.init = static_cast<InitScheme>(
+        choose("init", o_.init.value_or(big_vision_ ? "big_vision" : "timm"), {"timm", "jax", "big_vision"}));
+    const bool timm = c_.init == InitScheme::kTimm;
+    c_.head_zeros = choose("head_init", o_.head_init.value_or(timm ? "normal" : "zeros"), {"normal", "zeros"}) == 1;
+    c_.head_bias = o_.head_bias;
+    c_.dropout = rate("dropout", o_.dropout);
+    c_.embed_dropout = rate("embed_dropout", o_.embed_dropout);
+    c_.attn_dropout = rate("attn_dropout", o_.attn_dropout);
+    c_.head_dropout = rate("head_dropout", o_.head_dropout);
+    c_.drop_path = rate("drop_path", o_.drop_path);
+  }
+
+  double rate(const char* key, double value) const {
+    if (!(value >= 0 && value < 1)) fail(key, fmt::format("must be in [0, 1), and is {}", value));
+    return value;
+  }
+
+  void remat() {
+    using Kind = ir::RematPolicy::Kind;
+    const Call call = parse_call(o_.remat, "remat");
+    const size_t kind = choose("remat", call.name, {"full", "none", "dots", "save"});
+    static const std::vector<std::string> kNames = {"qkv", "attention", "proj", "fc1", "fc2"};
+    if (kind != 3 && !call.args.empty()) fail("remat", fmt::format("`{}` takes no arguments", call.name));
+    if (kind < 2) {
+      c_.remat.kind = kind == 0 ? Kind::kSaveNothing : Kind::kSaveAll;
+      return;
+    }
+    c_.remat.kind = Kind::kSaveNamed;
+    if (kind == 2) c_.remat.names = {"qkv", "proj", "fc1", "fc2"};
+    for (const CallArg& arg : call.args) c_.remat.names.push_back(kNames[choose("remat", arg.value, kNames)]);
+  }
+
+  const ViTOptions& o_;
+  const FailOption& fail_;
+  bool big_vision_ = false;
+  ViTConfig c_;
+};
+
+}  // namespace
+
+ViTConfig resolve(const ViTOptions& options, const InputShape& data, const FailOption& fail) {
+  return Resolver(options, data, fail).run();
+}
+
+}  // namespace tessera::models
