@@ -1,8 +1,8 @@
 // Adam and AdamW as torch.optim computes them:
 //   mu <- b1 mu + (1 - b1) g      nu <- b2 nu + (1 - b2) g^2
 //   value <- value - lr / (1 - b1^t) * mu / (sqrt(nu / (1 - b2^t)) + eps)
-// Adam adds weight_decay * value to g first (L2); AdamW shrinks the value first, by lr * weight_decay or, as big_vision does, by the
-// schedule without the base rate.
+// Adam adds weight_decay * value to g first (L2); AdamW shrinks the value first, by lr * weight_decay or, as big_vision does,
+// by the schedule without the base rate.
 
 #include <fmt/format.h>
 
@@ -39,14 +39,13 @@ struct AdamWOptions : AdamOptions {
   template <class Visitor>
   void visit(Visitor&& field) {
     AdamOptions::visit(field);
-    field("decoupled", decoupled, "what scales the weight decay: \"lr\" (torch) or \"schedule\" (big_vision: without the base rate)");
+    field("decoupled", decoupled,
+          "what scales the weight decay: \"lr\" (torch) or \"schedule\" (big_vision: without the base rate)");
   }
 };
 
 // 1 - b^t: by expm1, since b^t in f32 leaves few digits when b is near 1.
-Value bias_correction(double b, Value step) {
-  return b == 0 ? ir::constant(1) : -ir::expm1(step * std::log(b));
-}
+Value bias_correction(double b, Value step) { return b == 0 ? ir::constant(1) : -ir::expm1(step * std::log(b)); }
 
 class Adam : public UpdateRule {
  public:

@@ -83,7 +83,8 @@ Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& g
     ir::Values own;
     for (size_t s = 0; s < per_param; ++s) own.push_back(slots[s * trained_.size() + t]);
     const ir::Value lr = rule.lr_mult == 1 ? result.lr : result.lr * rule.lr_mult;
-    const Update update = update_->update(values[i], clipped[t], own, {count, lr, relative, options_.weight_decay * rule.decay});
+    const Update update =
+        update_->update(values[i], clipped[t], own, {count, lr, relative, options_.weight_decay * rule.decay});
     result.values[i] = update.value;
     for (size_t s = 0; s < per_param; ++s) result.slots[s * trained_.size() + t] = update.slots[s];
     ++t;

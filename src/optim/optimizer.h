@@ -58,12 +58,13 @@ class Optimizer {
   const Params& slots() const { return slots_; }
 
   struct Result {
-    ir::Values values;     // new parameters, all of them
-    ir::Values slots;      // new slots
-    ir::Value lr;          // the schedule at `step`, f32
-    ir::Value grad_norm;   // global norm of the gradients before clipping, f32
+    ir::Values values;    // new parameters, all of them
+    ir::Values slots;     // new slots
+    ir::Value lr;         // the schedule at `step`, f32
+    ir::Value grad_norm;  // global norm of the gradients before clipping, f32
   };
-  // values: all parameters; grads: those of the trainable ones, f32; slots: as slots(); step: integer scalar, 0 at the first update.
+  // values: all parameters; grads: those of the trainable ones, f32; slots: as slots(); step: integer scalar, 0 at the first
+  // update.
   Result apply(const ir::Values& values, const ir::Values& grads, const ir::Values& slots, ir::Value step) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace tessera::optim {
 
 struct Param {
-  std::string name;      // "blocks/attn/qkv/kernel"
+  std::string name;  // "blocks/attn/qkv/kernel"
   TensorType type;
   bool stacked = false;  // the leading axis counts the blocks of a scan: it is no dimension of the parameter itself
 

@@ -21,7 +21,8 @@ Rules parse_rules(const std::vector<std::string>& lines, const std::string& key,
   for (const std::string& line : lines) {
     // A pattern may hold '=' itself (a look-ahead does), so that the last one divides.
     const size_t equals = line.rfind('=');
-    const auto value = equals == std::string::npos ? std::nullopt : parse_number(trim(std::string_view(line).substr(equals + 1)));
+    const auto value =
+        equals == std::string::npos ? std::nullopt : parse_number(trim(std::string_view(line).substr(equals + 1)));
     if (!value || *value < 0 || !std::isfinite(*value)) {
       throw usage_error(fmt::format("`{}`: \"{}\" is not a rule", key, line), where,
                         fmt::format("a rule is PATTERN = NUMBER (0 or more), for example {} = [\"head/.* = 10\"]", key));
@@ -79,7 +80,8 @@ bool decays_by_preset(const std::string& preset, const Param& param) {
 ResolvedRules resolve_rules(const RuleOptions& options, const Params& params, const std::string& where) {
   const std::vector<std::string> presets = {"timm", "big_vision", "all", "none"};
   if (std::find(presets.begin(), presets.end(), options.decay_mask) == presets.end()) {
-    throw usage_error(fmt::format("`decay_mask` is \"{}\"", options.decay_mask), where, suggest_name(options.decay_mask, presets));
+    throw usage_error(fmt::format("`decay_mask` is \"{}\"", options.decay_mask), where,
+                      suggest_name(options.decay_mask, presets));
   }
   const Rules decay = parse_rules(options.decay_rules, "decay_rules", where);
   const Rules lr_mult = parse_rules(options.lr_mult, "lr_mult", where);

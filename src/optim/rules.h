@@ -11,7 +11,8 @@ namespace tessera::optim {
 // Rules as text, "PATTERN = NUMBER", first match wins; a pattern must match a parameter's whole name (base/pattern.h).
 struct RuleOptions {
   // What decays where no rule of `decay_rules` speaks:
-  //   "timm"        timm's param_groups_weight_decay with ViT's no_weight_decay: not the parameters of rank 0 and 1 (stacked blocks
+  //   "timm"        timm's param_groups_weight_decay with ViT's no_weight_decay: not the parameters of rank 0 and 1 (stacked
+  //   blocks
   //                 counted without their leading axis), `bias`, `pos_embed`, `cls_token`, `dist_token`
   //   "big_vision"  `.*/kernel` only
   //   "all", "none"
@@ -23,9 +24,9 @@ struct RuleOptions {
 
 // How one parameter is updated.
 struct ParamRule {
-  double decay = 1;        // times the optimizer's weight_decay
-  double lr_mult = 1;      // times the schedule
-  bool frozen = false;     // no gradient, no moments, no update; also where lr_mult is 0
+  double decay = 1;     // times the optimizer's weight_decay
+  double lr_mult = 1;   // times the schedule
+  bool frozen = false;  // no gradient, no moments, no update; also where lr_mult is 0
 };
 
 struct ResolvedRules {

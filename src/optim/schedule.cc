@@ -48,8 +48,7 @@ struct DurationReader {
 
   double steps(const std::string& text) const {
     const config::Duration duration = config::parse_duration(text, where);
-    return static_cast<double>(
-        config::to_steps(duration, length.batch, length.examples_per_epoch, length.total_steps, where));
+    return static_cast<double>(config::to_steps(duration, length.batch, length.examples_per_epoch, length.total_steps, where));
   }
   double read(std::string_view name, const std::string& fallback) const { return steps(call.text(name, fallback)); }
 };
@@ -72,9 +71,9 @@ std::vector<double> read_milestones(const DurationReader& durations, const std::
 Schedule Schedule::parse(const std::string& text, const RunLength& length, const std::string& where) {
   const bool bare = parse_number(text).has_value();
   const Call call = parse_call(bare ? "constant(" + text + ")" : text, where);
-  static constexpr std::pair<const char*, Kind> kKinds[] = {
-      {"constant", Kind::kConstant}, {"linear", Kind::kPolynomial}, {"cosine", Kind::kCosine},
-      {"polynomial", Kind::kPolynomial}, {"rsqrt", Kind::kRsqrt}, {"step", Kind::kStep}};
+  static constexpr std::pair<const char*, Kind> kKinds[] = {{"constant", Kind::kConstant}, {"linear", Kind::kPolynomial},
+                                                            {"cosine", Kind::kCosine},     {"polynomial", Kind::kPolynomial},
+                                                            {"rsqrt", Kind::kRsqrt},       {"step", Kind::kStep}};
   const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& k) { return call.name == k.first; });
   if (kind == std::end(kKinds)) {
     std::vector<std::string> names;

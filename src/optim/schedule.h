@@ -19,10 +19,10 @@
 //   step                 lr gamma^floor(s / every)                     or gamma^(milestones <= s)
 //   up(s)    = w0 + (1 - w0) min(1, (s + 1) / W)                       w0 = warmup_start / lr
 //   down(s)  = min(1, (T - s) / C)
-// These are big_vision's formulas (big_vision/utils.py create_learning_rate_schedule: decay over what the warm-up leaves, factors
-// multiplied, rsqrt's scale and shift) with one deliberate change: the warm-up counts s + 1 where big_vision, vit_10b and timm
-// count s, so that the first step is not spent at rate 0; step W - 1 has the whole rate. `step` counts from the start of the run,
-// as timm's StepLRScheduler and MultiStepLRScheduler without warmup_prefix.
+// These are big_vision's formulas (big_vision/utils.py create_learning_rate_schedule: decay over what the warm-up leaves,
+// factors multiplied, rsqrt's scale and shift) with one deliberate change: the warm-up counts s + 1 where big_vision, vit_10b
+// and timm count s, so that the first step is not spent at rate 0; step W - 1 has the whole rate. `step` counts from the start
+// of the run, as timm's StepLRScheduler and MultiStepLRScheduler without warmup_prefix.
 
 #include <cstdint>
 #include <string>
@@ -35,7 +35,7 @@ namespace tessera::optim {
 // What turns durations into steps.
 struct RunLength {
   int64_t total_steps = 1;
-  int64_t batch = 1;               // examples a step
+  int64_t batch = 1;  // examples a step
   int64_t examples_per_epoch = 1;
 };
 
@@ -44,9 +44,9 @@ class Schedule {
   // A mistake in `text` is a usage Error at `where`.
   static Schedule parse(const std::string& text, const RunLength& length, const std::string& where = {});
 
-  double at(int64_t step) const;            // on the host
-  ir::Value at(ir::Value step) const;       // in a graph: integer or float scalar -> f32 scalar
-  double base() const { return base_; }     // the rate that the recipe names, > 0
+  double at(int64_t step) const;         // on the host
+  ir::Value at(ir::Value step) const;    // in a graph: integer or float scalar -> f32 scalar
+  double base() const { return base_; }  // the rate that the recipe names, > 0
 
  private:
   enum class Kind { kConstant, kPolynomial, kCosine, kRsqrt, kStep };

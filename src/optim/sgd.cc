@@ -1,5 +1,6 @@
 // Stochastic gradient descent as torch.optim.SGD computes it (dampening 0):
-//   g <- g + weight_decay value      trace <- momentum trace + g      value <- value - lr (nesterov ? g + momentum trace : trace)
+//   g <- g + weight_decay value      trace <- momentum trace + g      value <- value - lr (nesterov ? g + momentum trace :
+//   trace)
 
 #include <fmt/format.h>
 

@@ -25,9 +25,7 @@ std::string failure(const std::string& options) {
   return "no error";
 }
 
-Params two() {
-  return {{"body/kernel", {DType::kF32, {2, 3, 4}}, true}, {"head/kernel", {DType::kF32, {4, 2}}}};
-}
+Params two() { return {{"body/kernel", {DType::kF32, {2, 3, 4}}, true}, {"head/kernel", {DType::kF32, {4, 2}}}}; }
 
 std::vector<std::string> slot_names(const std::string& options) {
   Optimizer optimizer = make(options);
@@ -58,12 +56,13 @@ TEST(Optimizer, SlotsKeepShapeAndStacking) {
 }
 
 TEST(Optimizer, MistakesTeach) {
-  EXPECT_NE(failure("name = \"adam2\", lr = 1").find("did you mean `adam`"), std::string::npos) << failure("name = \"adam2\", lr = 1");
+  EXPECT_NE(failure("name = \"adamw2\", lr = 1").find("did you mean `adamw`"), std::string::npos)
+      << failure("name = \"adamw2\", lr = 1");
   EXPECT_NE(failure("weight_decay = 0.1").find("optimizer.lr"), std::string::npos) << failure("weight_decay = 0.1");
   EXPECT_NE(failure("lr = 1, momentum = 0.9").find("momentum"), std::string::npos);
   EXPECT_NE(failure("lr = 1, b1 = 1").find("[0, 1)"), std::string::npos);
   EXPECT_NE(failure("lr = 1, weight_decay = -1").find("negative"), std::string::npos);
-  EXPECT_NE(failure("lr = 1, clip = \"nrom(1)\"").find("did you mean `norm`"), std::string::npos);
+  EXPECT_NE(failure("lr = 1, clip = \"norms(1)\"").find("did you mean `norm`"), std::string::npos);
   EXPECT_NE(failure("lr = 1, clip = \"norm(0)\"").find("above 0"), std::string::npos);
   EXPECT_NE(failure("lr = 1, decoupled = \"both\"").find("decoupled"), std::string::npos);
 }

@@ -22,7 +22,8 @@ TEST(Schedule, PlainNumberIsConstant) {
 
 TEST(Schedule, CosineAgainstClosedForm) {
   for (const int64_t s : {0, 1, 500, 999}) {
-    EXPECT_NEAR(rate("cosine(0.1)", s), 0.1 * 0.5 * (1 + std::cos(std::numbers::pi * static_cast<double>(s) / 1000)), 1e-15) << s;
+    EXPECT_NEAR(rate("cosine(0.1)", s), 0.1 * 0.5 * (1 + std::cos(std::numbers::pi * static_cast<double>(s) / 1000)), 1e-15)
+        << s;
   }
   EXPECT_NEAR(rate("cosine(0.1, min=0.02)", 500), 0.06, 1e-15);
 }
