@@ -1,0 +1,38 @@
+#pragma once
+// The three codecs behind Decoder. Only decode.cc and the decode_*.cc files include this.
+
+#include <memory>
+
+#include "data/decode.h"
+
+namespace tessera::data {
+
+// A persistent jpeg_decompress_struct.
+class JpegDecoder {
+ public:
+  JpegDecoder();
+  ~JpegDecoder();
+  DecodeResult probe(Bytes bytes, int64_t max_pixels, ImageInfo& info);
+  // All of the image when `box` is null.
+  DecodeResult decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+DecodeResult probe_png(Bytes bytes, ImageInfo& info);
+DecodeResult decode_png(Bytes bytes, int64_t max_pixels, Image& image);
+DecodeResult probe_webp(Bytes bytes, ImageInfo& info);
+DecodeResult decode_webp(Bytes bytes, int64_t max_pixels, Image& image);
+
+// An error when width x height is not positive or over the limit.
+DecodeResult check_size(int64_t width, int64_t height, int64_t max_pixels);
+
+// round(a b / 255), exact for a and b in 0..255.
+inline uint8_t multiply_255(unsigned a, unsigned b) {
+  const unsigned t = a * b + 128;
+  return static_cast<uint8_t>((t + (t >> 8)) >> 8);
+}
+
+}  // namespace tessera::data

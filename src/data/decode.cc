@@ -1,0 +1,89 @@
+#include "data/decode.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "base/error.h"
+#include "data/codecs.h"
+
+namespace tessera::data {
+
+const char* format_name(ImageFormat format) {
+  switch (format) {
+    case ImageFormat::kJpeg: return "JPEG";
+    case ImageFormat::kPng: return "PNG";
+    case ImageFormat::kWebp: return "WebP";
+    case ImageFormat::kUnknown: break;
+  }
+  return "unknown";
+}
+
+ImageFormat sniff_format(Bytes bytes) {
+  using std::string_view_literals::operator""sv;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("\xff\xd8\xff"sv)) return ImageFormat::kJpeg;
+  if (text.starts_with("\x89PNG\r\n\x1a\n"sv)) return ImageFormat::kPng;
+  if (text.starts_with("RIFF"sv) && text.size() >= 12 && text.substr(8, 4) == "WEBP"sv) return ImageFormat::kWebp;
+  return ImageFormat::kUnknown;
+}
+
+DecodeResult check_size(int64_t width, int64_t height, int64_t max_pixels) {
+  if (width <= 0 || height <= 0) return DecodeError{fmt::format("the header says {}x{} pixels", width, height)};
+  if (width > max_pixels / height) {
+    return DecodeError{fmt::format("{}x{} pixels are more than the limit of {}", width, height, max_pixels)};
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+DecodeError unknown_format(Bytes bytes) {
+  if (bytes.empty()) return {"the file is empty"};
+  return {"not a JPEG, PNG or WebP image (by its first bytes)"};
+}
+
+}  // namespace
+
+struct Decoder::State {
+  int64_t max_pixels;
+  JpegDecoder jpeg;
+};
+
+Decoder::Decoder(int64_t max_pixels) : state_(new State{max_pixels, {}}) {}
+Decoder::~Decoder() = default;
+Decoder::Decoder(Decoder&&) noexcept = default;
+Decoder& Decoder::operator=(Decoder&&) noexcept = default;
+
+DecodeResult Decoder::probe(Bytes bytes, ImageInfo& info) {
+  info = {sniff_format(bytes), 0, 0};
+  DecodeResult failed;
+  switch (info.format) {
+    case ImageFormat::kJpeg: return state_->jpeg.probe(bytes, state_->max_pixels, info);
+    case ImageFormat::kPng: failed = probe_png(bytes, info); break;
+    case ImageFormat::kWebp: failed = probe_webp(bytes, info); break;
+    case ImageFormat::kUnknown: return unknown_format(bytes);
+  }
+  return failed ? failed : check_size(info.width, info.height, state_->max_pixels);
+}
+
+DecodeResult Decoder::decode(Bytes bytes, Image& image) {
+  ImageView region;
+  switch (sniff_format(bytes)) {
+    case ImageFormat::kJpeg: return state_->jpeg.decode(bytes, state_->max_pixels, nullptr, image, region);
+    case ImageFormat::kPng: return decode_png(bytes, state_->max_pixels, image);
+    case ImageFormat::kWebp: return decode_webp(bytes, state_->max_pixels, image);
+    case ImageFormat::kUnknown: break;
+  }
+  return unknown_format(bytes);
+}
+
+DecodeResult Decoder::decode_region(Bytes bytes, const Box& box, Image& storage, ImageView& region) {
+  if (sniff_format(bytes) == ImageFormat::kJpeg) {
+    return state_->jpeg.decode(bytes, state_->max_pixels, &box, storage, region);
+  }
+  DecodeResult failed = decode(bytes, storage);
+  if (!failed) region = storage.view().crop(box);
+  return failed;
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,62 @@
+#pragma once
+// Bytes of an image file -> RGB pixels. The format is recognised by content, never by a file's name.
+//
+// What comes out equals Pillow's Image.open(f).convert("RGB"):
+//   JPEG  libjpeg-turbo with its accurate integer DCT and fancy upsampling; greyscale to three channels; CMYK and YCCK as
+//         r = c k / 255 when the Adobe marker says that the values are inverted, else (255-c)(255-k)/255.
+//   PNG   every bit depth and colour type; alpha is dropped; of 16-bit colour the high byte is kept; 16-bit grey is clamped at 255,
+//         which is what Pillow's mode I;16 does.
+//   WebP  lossy and lossless, alpha dropped; animations are refused.
+// EXIF orientation is ignored, as Pillow and TensorFlow do.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/image.h"
+
+namespace tessera::data {
+
+enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp };
+const char* format_name(ImageFormat format);  // "JPEG", "PNG", "WebP", "unknown"
+ImageFormat sniff_format(Bytes bytes);
+
+struct ImageInfo {
+  ImageFormat format = ImageFormat::kUnknown;
+  int width = 0, height = 0;
+};
+
+// Why an image could not be read, in words that follow a file's name: "truncated: …". A value, not an exception: the caller skips
+// the file or stops, by its policy.
+struct DecodeError {
+  std::string reason;
+};
+using DecodeResult = std::optional<DecodeError>;  // nothing when it went well
+
+// Images of more pixels are refused before memory is taken (Pillow's limit for an error).
+inline constexpr int64_t kMaxPixels = 178'956'970;
+
+// Keeps the libraries' state between images: one for each thread.
+class Decoder {
+ public:
+  explicit Decoder(int64_t max_pixels = kMaxPixels);
+  ~Decoder();
+  Decoder(Decoder&&) noexcept;
+  Decoder& operator=(Decoder&&) noexcept;
+
+  // Format and size, from the header alone.
+  [[nodiscard]] DecodeResult probe(Bytes bytes, ImageInfo& info);
+
+  // The whole image. A JPEG that ends early is an error; other damage in its data is decoded as far as libjpeg can, as Pillow does.
+  [[nodiscard]] DecodeResult decode(Bytes bytes, Image& image);
+
+  // The same pixels as decode() inside `box`, which must lie in the image. Of a JPEG only the rows and columns needed are
+  // reconstructed, and reading stops after the last row: what is damaged below the box goes unseen. `region` borrows `storage`.
+  [[nodiscard]] DecodeResult decode_region(Bytes bytes, const Box& box, Image& storage, ImageView& region);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::data

@@ -1,0 +1,172 @@
+// libjpeg-turbo through the libjpeg API. Errors leave the library by longjmp, so the functions that may be left that way hold no
+// object with a destructor.
+
+#include <csetjmp>
+#include <cstdio>
+
+#include <jpeglib.h>
+// jerror.h needs jpeglib.h before it.
+#include <jerror.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/codecs.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr int kMarginColumns = 16;
+constexpr int kMarginRows = 2;
+constexpr int kRowsAtOnce = 16;
+
+struct ErrorManager {
+  jpeg_error_mgr base;  // first, so that libjpeg's pointer to it is a pointer to the whole
+  std::jmp_buf jump;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void leave(j_common_ptr info) {
+  auto* manager = reinterpret_cast<ErrorManager*>(info->err);
+  manager->base.format_message(info, manager->message);
+  std::longjmp(manager->jump, 1);
+}
+
+void on_message(j_common_ptr info, int level) {
+  if (level >= 0) return;
+  // Data that ends before the image does would be filled up with grey.
+  if (info->err->msg_code == JWRN_JPEG_EOF) leave(info);
+}
+
+void ignore_output(j_common_ptr) {}
+
+DecodeError jpeg_error(const ErrorManager& errors) {
+  const int code = errors.base.msg_code;
+  if (code == JWRN_JPEG_EOF || code == JERR_INPUT_EOF || code == JERR_INPUT_EMPTY) {
+    return {"truncated: the JPEG data ends before the image does"};
+  }
+  return {fmt::format("damaged JPEG: {}", errors.message)};
+}
+
+}  // namespace
+
+struct JpegDecoder::State {
+  jpeg_decompress_struct info;
+  ErrorManager errors;
+  Buffer cmyk;  // kRowsAtOnce rows of four channels
+
+  // Runs body(); false when libjpeg gave up, with the reason in `errors`.
+  template <class Body>
+  bool guarded(Body body) {
+    if (setjmp(errors.jump)) {
+      jpeg_abort_decompress(&info);
+      return false;
+    }
+    body();
+    return true;
+  }
+
+  void read_header(Bytes bytes) {
+    jpeg_abort_decompress(&info);  // an earlier call may have been left by bad_alloc
+    jpeg_mem_src(&info, bytes.data(), static_cast<unsigned long>(bytes.size()));
+    jpeg_read_header(&info, TRUE);
+  }
+
+  bool has_ink() const { return info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK; }
+  void read_rows(Image& storage);
+  void read_ink_rows(Image& storage);
+  void convert_ink(uint8_t* to, const uint8_t* from, size_t pixels) const;
+};
+
+// Rows from the decoder's current one until `storage` is full.
+void JpegDecoder::State::read_rows(Image& storage) {
+  JSAMPROW rows[kRowsAtOnce];
+  for (int y = 0; y < storage.height();) {
+    const int count = std::min(kRowsAtOnce, storage.height() - y);
+    for (int i = 0; i < count; ++i) rows[i] = storage.row(y + i);
+    y += static_cast<int>(jpeg_read_scanlines(&info, rows, static_cast<JDIMENSION>(count)));
+  }
+}
+
+void JpegDecoder::State::read_ink_rows(Image& storage) {
+  JSAMPROW rows[kRowsAtOnce];
+  const size_t row_bytes = static_cast<size_t>(storage.width()) * 4;
+  for (int i = 0; i < kRowsAtOnce; ++i) rows[i] = cmyk.data() + static_cast<size_t>(i) * row_bytes;
+  for (int y = 0; y < storage.height();) {
+    const int count = std::min(kRowsAtOnce, storage.height() - y);
+    const int got = static_cast<int>(jpeg_read_scanlines(&info, rows, static_cast<JDIMENSION>(count)));
+    for (int i = 0; i < got; ++i) convert_ink(storage.row(y + i), rows[i], static_cast<size_t>(storage.width()));
+    y += got;
+  }
+}
+
+void JpegDecoder::State::convert_ink(uint8_t* to, const uint8_t* from, size_t pixels) const {
+  const unsigned flip = info.saw_Adobe_marker ? 0 : 255;  // Adobe stores 255 - ink
+  for (size_t i = 0; i < pixels; ++i, to += 3, from += 4) {
+    const unsigned k = from[3] ^ flip;
+    for (int c = 0; c < 3; ++c) to[c] = multiply_255(from[c] ^ flip, k);
+  }
+}
+
+JpegDecoder::JpegDecoder() : state_(new State) {
+  jpeg_decompress_struct& info = state_->info;
+  info.err = jpeg_std_error(&state_->errors.base);
+  info.err->error_exit = leave;
+  info.err->emit_message = on_message;
+  info.err->output_message = ignore_output;
+  jpeg_create_decompress(&info);
+}
+
+JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
+
+DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info) {
+  State& s = *state_;
+  if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors);
+  info.width = static_cast<int>(s.info.image_width);
+  info.height = static_cast<int>(s.info.image_height);
+  jpeg_abort_decompress(&s.info);
+  return check_size(info.width, info.height, max_pixels);
+}
+
+DecodeResult JpegDecoder::decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region) {
+  State& s = *state_;
+  if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors);
+  const int width = static_cast<int>(s.info.image_width), height = static_cast<int>(s.info.image_height);
+  if (DecodeResult failed = check_size(width, height, max_pixels)) {
+    jpeg_abort_decompress(&s.info);
+    return failed;
+  }
+  const Box whole{0, 0, width, height};
+  const Box want = box ? *box : whole;
+  const bool all = want == whole;
+
+  // Fancy upsampling looks at neighbours and treats the crop's edge as the image's: a margin keeps the pixels inside exact.
+  JDIMENSION left = static_cast<JDIMENSION>(std::max(0, want.x - kMarginColumns));
+  JDIMENSION columns = static_cast<JDIMENSION>(std::min(width, want.x + want.width + kMarginColumns)) - left;
+  const int top = std::max(0, want.y - kMarginRows);
+  const bool ink = s.has_ink();
+  const bool started = s.guarded([&] {
+    s.info.dct_method = JDCT_ISLOW;
+    s.info.do_fancy_upsampling = TRUE;
+    s.info.out_color_space = ink ? JCS_CMYK : JCS_RGB;
+    jpeg_start_decompress(&s.info);
+    if (static_cast<int>(columns) < width) jpeg_crop_scanline(&s.info, &left, &columns);
+    if (top > 0) jpeg_skip_scanlines(&s.info, static_cast<JDIMENSION>(top));
+  });
+  if (!started) return jpeg_error(s.errors);
+  storage.reset(static_cast<int>(columns), want.y + want.height - top);
+  if (ink) s.cmyk.reset(static_cast<size_t>(columns) * 4 * kRowsAtOnce);
+  const bool read = s.guarded([&] {
+    ink ? s.read_ink_rows(storage) : s.read_rows(storage);
+    if (all) {
+      jpeg_finish_decompress(&s.info);
+    } else {
+      jpeg_abort_decompress(&s.info);
+    }
+  });
+  if (!read) return jpeg_error(s.errors);
+  region = storage.view().crop({want.x - static_cast<int>(left), want.y - top, want.width, want.height});
+  return std::nullopt;
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,62 @@
+#include <spng.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "data/codecs.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr size_t kHeaderBytes = 8 + 8 + 13;             // signature, chunk header, IHDR
+constexpr size_t kMaxChunkBytes = size_t{64} << 20;     // of the chunks that are kept in memory (text, profiles)
+
+struct FreeContext {
+  void operator()(spng_ctx* context) const { spng_ctx_free(context); }
+};
+using Context = std::unique_ptr<spng_ctx, FreeContext>;
+
+DecodeError png_error(int code) {
+  if (code == SPNG_IO_EOF || code == SPNG_EOF) return {"truncated: the PNG data ends before the image does"};
+  return {fmt::format("damaged PNG: {}", spng_strerror(code))};
+}
+
+uint32_t big_endian(const uint8_t* p) { return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3]; }
+
+// libspng has no conversion of 16-bit grey to RGB8 that clamps.
+DecodeResult decode_grey16(spng_ctx* context, Image& image) {
+  const size_t pixels = static_cast<size_t>(image.width()) * static_cast<size_t>(image.height());
+  auto grey = std::make_unique_for_overwrite<uint16_t[]>(pixels);
+  if (const int code = spng_decode_image(context, grey.get(), pixels * 2, SPNG_FMT_PNG, 0)) return png_error(code);
+  uint8_t* to = image.row(0);
+  for (size_t i = 0; i < pixels; ++i, to += 3) to[0] = to[1] = to[2] = static_cast<uint8_t>(std::min<unsigned>(grey[i], 255));
+  return std::nullopt;
+}
+
+}  // namespace
+
+DecodeResult probe_png(Bytes bytes, ImageInfo& info) {
+  if (bytes.size() < kHeaderBytes) return png_error(SPNG_IO_EOF);
+  const uint32_t width = big_endian(bytes.data() + 16), height = big_endian(bytes.data() + 20);
+  if (width > INT32_MAX || height > INT32_MAX) return png_error(SPNG_EWIDTH);
+  info.width = static_cast<int>(width);
+  info.height = static_cast<int>(height);
+  return std::nullopt;
+}
+
+DecodeResult decode_png(Bytes bytes, int64_t max_pixels, Image& image) {
+  const Context context(spng_ctx_new(0));
+  TESSERA_CHECK(context != nullptr);
+  spng_set_chunk_limits(context.get(), kMaxChunkBytes, kMaxChunkBytes);
+  spng_set_png_buffer(context.get(), bytes.data(), bytes.size());
+  spng_ihdr header;
+  if (const int code = spng_get_ihdr(context.get(), &header)) return png_error(code);
+  if (DecodeResult failed = check_size(header.width, header.height, max_pixels)) return failed;
+  image.reset(static_cast<int>(header.width), static_cast<int>(header.height));
+  if (header.color_type == SPNG_COLOR_TYPE_GRAYSCALE && header.bit_depth == 16) return decode_grey16(context.get(), image);
+  if (const int code = spng_decode_image(context.get(), image.row(0), image.byte_count(), SPNG_FMT_RGB8, 0)) return png_error(code);
+  return std::nullopt;
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,48 @@
+#include <webp/decode.h>
+
+#include "base/error.h"
+#include "data/codecs.h"
+
+namespace tessera::data {
+namespace {
+
+DecodeError webp_error(VP8StatusCode code) {
+  switch (code) {
+    case VP8_STATUS_NOT_ENOUGH_DATA:
+    case VP8_STATUS_SUSPENDED: return {"truncated: the WebP data ends before the image does"};
+    case VP8_STATUS_OUT_OF_MEMORY: return {"not enough memory to decode the WebP image"};
+    case VP8_STATUS_UNSUPPORTED_FEATURE: return {"WebP with a feature that is not supported"};
+    default: return {fmt::format("damaged WebP (libwebp status {})", static_cast<int>(code))};
+  }
+}
+
+DecodeResult read_features(Bytes bytes, WebPBitstreamFeatures& features) {
+  if (const VP8StatusCode code = WebPGetFeatures(bytes.data(), bytes.size(), &features)) return webp_error(code);
+  if (features.has_animation) return DecodeError{"an animated WebP, not a still image"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+DecodeResult probe_webp(Bytes bytes, ImageInfo& info) {
+  WebPBitstreamFeatures features;
+  if (DecodeResult failed = read_features(bytes, features)) return failed;
+  info.width = features.width;
+  info.height = features.height;
+  return std::nullopt;
+}
+
+DecodeResult decode_webp(Bytes bytes, int64_t max_pixels, Image& image) {
+  WebPDecoderConfig config;
+  TESSERA_CHECK(WebPInitDecoderConfig(&config));
+  if (DecodeResult failed = read_features(bytes, config.input)) return failed;
+  if (DecodeResult failed = check_size(config.input.width, config.input.height, max_pixels)) return failed;
+  image.reset(config.input.width, config.input.height);
+  config.output.colorspace = MODE_RGB;
+  config.output.is_external_memory = 1;
+  config.output.u.RGBA = {image.row(0), static_cast<int>(image.stride()), image.byte_count()};
+  if (const VP8StatusCode code = WebPDecode(bytes.data(), bytes.size(), &config)) return webp_error(code);
+  return std::nullopt;
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,108 @@
+#pragma once
+// Batches from a source: threads read, decode and preprocess straight into the rows of a fixed number of batch slots, and the
+// consumer takes the batches in order. What a batch holds depends on (seed, batch number) alone: not on the number of threads, not
+// on where a run began, not on how many hosts share a global batch.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/pp.h"
+#include "data/source.h"
+
+namespace tessera::data {
+
+class LoaderCore;
+struct LoaderSlot;
+
+// What to do with a file that cannot be read or decoded.
+enum class Unreadable {
+  kSkip,   // count it and log its name once; training takes another sample in its place, evaluation masks its row
+  kError,  // next() throws a data Error that names it
+};
+
+struct LoaderOptions {
+  int64_t batch = 0;  // rows of the global batch
+  uint64_t seed = 0;
+  int threads = 0;   // 0: one for each core
+  int prefetch = 2;  // batches prepared beyond the ones the consumer holds
+  int64_t start_batch = 0;
+  Unreadable unreadable = Unreadable::kSkip;
+  // This host's rows of every global batch: [row_begin, row_begin + row_count). -1 is all from row_begin on.
+  int64_t row_begin = 0, row_count = -1;
+  std::string where;  // the recipe key, for messages
+};
+
+// One batch, borrowed from its loader: its memory is used again once the Batch is destroyed, so keep it until the device has read
+// it. May outlive the loader.
+class Batch {
+ public:
+  Batch(Batch&&) noexcept = default;
+  Batch& operator=(Batch&&) noexcept = default;
+
+  int64_t index() const;          // its number; 0 is the first of training
+  int64_t rows() const;
+  const uint8_t* images() const;  // [rows, height, width, 3], at a 4096-byte boundary
+  size_t image_bytes() const;     // of all rows
+  const int32_t* labels() const;  // [rows]; 0 where there is no sample
+  const float* mask() const;      // [rows]; 1, or 0 for a row that holds no sample
+  const int64_t* samples() const; // [rows]; index in the source, or -1 for a row past the end of an evaluation
+
+ private:
+  friend class LoaderCore;
+  explicit Batch(std::shared_ptr<LoaderSlot> slot) : slot_(std::move(slot)) {}
+  std::shared_ptr<LoaderSlot> slot_;  // its deleter hands the slot back
+};
+
+struct SkippedFile {
+  int64_t sample = 0;
+  std::string id, reason;
+};
+
+struct LoaderStats {
+  int64_t batches = 0, images = 0;  // delivered; images counts rows with a sample
+  double wait_seconds = 0;          // that next() spent waiting
+  StageSeconds stages;              // of all threads together
+  int64_t skips = 0;                // rows for which a file was skipped
+  std::vector<SkippedFile> skipped; // each file once
+};
+
+// Endless shuffled batches (order.h). Throws a data Error when the batch is larger than the source.
+class TrainLoader {
+ public:
+  TrainLoader(std::shared_ptr<const Source> source, std::shared_ptr<const Pp> pp, LoaderOptions options);
+  ~TrainLoader();
+
+  // Waits for the next batch. Throws what a worker threw. At most two batches may be held at a time.
+  Batch next();
+  LoaderStats stats() const;
+  size_t bytes() const;  // of all batch slots: fixed
+
+ private:
+  std::unique_ptr<LoaderCore> core_;
+};
+
+// Every sample once, in the source's order, in ceil(N / batch) batches; rows past the end are zero with mask 0. At the end the
+// loader checks that the masks it delivered sum to the number of samples less those skipped.
+class EvalLoader {
+ public:
+  EvalLoader(std::shared_ptr<const Source> source, std::shared_ptr<const Pp> pp, LoaderOptions options);
+  ~EvalLoader();
+
+  // Nothing after the last batch. Throws a data Error then when not one sample could be read.
+  std::optional<Batch> next();
+  int64_t batches() const { return batches_; }
+  LoaderStats stats() const;
+  size_t bytes() const;
+
+ private:
+  void check_sum() const;
+  std::unique_ptr<LoaderCore> core_;
+  std::shared_ptr<const Source> source_;
+  int64_t batches_ = 0, expected_rows_ = 0;
+  double mask_sum_ = 0;
+};
+
+}  // namespace tessera::data

@@ -1,0 +1,194 @@
+#include "data/loader_core.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr size_t kAlignment = 4096;
+constexpr int64_t kHeldBatches = 2;  // that the consumer may hold: one in use, one on its way to the device
+constexpr int64_t kMaxGrain = 16;
+constexpr size_t kLoggedSkips = 50;
+
+uint8_t* allocate_images(size_t bytes) {
+  void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (!memory) throw std::bad_alloc();
+  return static_cast<uint8_t*>(memory);
+}
+
+int64_t host_rows(const LoaderOptions& options) {
+  return options.row_count < 0 ? options.batch - options.row_begin : options.row_count;
+}
+
+int thread_count(const LoaderOptions& options) {
+  return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes)
+    : rows(row_count),
+      row_bytes(image_bytes),
+      images(allocate_images(static_cast<size_t>(row_count) * image_bytes), std::free),
+      labels(static_cast<size_t>(row_count)),
+      mask(static_cast<size_t>(row_count)),
+      samples(static_cast<size_t>(row_count)) {}
+
+size_t LoaderSlot::bytes() const {
+  return static_cast<size_t>(rows) * (row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t));
+}
+
+// Lives as long as the loader or any batch of it.
+struct LoaderCore::Shared {
+  std::mutex mutex;
+  std::condition_variable work;   // a slot is free, or stop
+  std::condition_variable ready;  // a batch is complete
+  std::vector<std::unique_ptr<LoaderSlot>> slots;
+  std::vector<LoaderSlot*> free;
+  std::deque<LoaderSlot*> open;  // being filled or complete, in the order of their batches
+  bool stop = false;
+};
+
+LoaderCore::LoaderCore(std::shared_ptr<const Source> source, const LoaderOptions& options, size_t row_bytes, int64_t end_batch,
+                       FillRow fill)
+    : source_(std::move(source)),
+      fill_(std::move(fill)),
+      rows_(host_rows(options)),
+      next_batch_(options.start_batch),
+      delivered_(options.start_batch),
+      end_batch_(end_batch),
+      shared_(std::make_shared<Shared>()) {
+  TESSERA_CHECK(options.start_batch >= 0 && options.prefetch >= 1);
+  TESSERA_CHECK(rows_ >= 1 && options.row_begin >= 0 && options.row_begin + rows_ <= options.batch);
+  const int threads = thread_count(options);
+  grain_ = std::clamp<int64_t>(rows_ / (int64_t{threads} * 4), 1, kMaxGrain);
+  for (int64_t i = 0; i < options.prefetch + kHeldBatches; ++i) {
+    shared_->slots.push_back(std::make_unique<LoaderSlot>(rows_, row_bytes));
+    shared_->free.push_back(shared_->slots.back().get());
+  }
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+LoaderCore::~LoaderCore() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
+  }
+  shared_->work.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+// Whether there is a row to fill; opens the next batch when the current one is handed out. Under the lock.
+bool LoaderCore::take_slot() {
+  if (filling_ && filling_->next_row < rows_) return true;
+  filling_ = nullptr;
+  if (shared_->free.empty() || next_batch_ >= end_batch_) return false;
+  filling_ = shared_->free.back();
+  shared_->free.pop_back();
+  filling_->batch = next_batch_++;
+  filling_->next_row = filling_->done_rows = 0;
+  filling_->error = nullptr;
+  filling_->skips.clear();
+  shared_->open.push_back(filling_);
+  shared_->work.notify_all();
+  return true;
+}
+
+void LoaderCore::work() {
+  LoaderWorker worker;
+  std::unique_lock lock(shared_->mutex);
+  for (;;) {
+    shared_->work.wait(lock, [this] { return shared_->stop || take_slot(); });
+    if (shared_->stop) return;
+    LoaderSlot& slot = *filling_;
+    const int64_t begin = slot.next_row, end = std::min(rows_, begin + grain_);
+    slot.next_row = end;
+    fill_rows(slot, begin, end, worker, lock);
+    stats_.stages += worker.scratch.seconds;
+    worker.scratch.seconds = {};
+    slot.done_rows += end - begin;
+    if (slot.done_rows == rows_) shared_->ready.notify_all();
+  }
+}
+
+void LoaderCore::fill_rows(LoaderSlot& slot, int64_t begin, int64_t end, LoaderWorker& worker, std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  std::exception_ptr error;
+  std::vector<LoaderSlot::Skip> skips;
+  int64_t row = begin;
+  try {
+    for (; row < end; ++row) fill_(slot, row, worker, skips);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  for (LoaderSlot::Skip& skip : skips) slot.skips.push_back(std::move(skip));
+  if (error && (!slot.error || row < slot.error_row)) {
+    slot.error = error;
+    slot.error_row = row;
+  }
+}
+
+std::optional<Batch> LoaderCore::next() {
+  std::unique_lock lock(shared_->mutex);
+  if (failed_) std::rethrow_exception(failed_);
+  if (delivered_ >= end_batch_) return std::nullopt;
+  const auto start = std::chrono::steady_clock::now();
+  const auto complete = [this] { return !shared_->open.empty() && shared_->open.front()->done_rows == rows_; };
+  TESSERA_CHECK(!shared_->open.empty() || !shared_->free.empty(), "the caller holds all {} batches", shared_->slots.size());
+  shared_->ready.wait(lock, complete);
+  stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  LoaderSlot* slot = shared_->open.front();
+  shared_->open.pop_front();
+  account(*slot);
+  std::shared_ptr<LoaderSlot> borrowed(slot, [shared = shared_](LoaderSlot* done) {
+    {
+      const std::lock_guard guard(shared->mutex);
+      shared->free.push_back(done);
+    }
+    shared->work.notify_one();
+  });
+  failed_ = slot->error;
+  lock.unlock();  // handing a failed batch back takes the lock
+  if (failed_) std::rethrow_exception(failed_);
+  return Batch(std::move(borrowed));
+}
+
+// Counts a batch that is delivered, and names its skipped files: here and not in the workers, so that it happens in order.
+void LoaderCore::account(LoaderSlot& slot) {
+  ++delivered_;
+  ++stats_.batches;
+  for (const float present : slot.mask) stats_.images += present != 0;
+  std::stable_sort(slot.skips.begin(), slot.skips.end(), [](const auto& a, const auto& b) { return a.row < b.row; });
+  for (const LoaderSlot::Skip& skip : slot.skips) {
+    ++stats_.skips;
+    if (!logged_.insert(skip.sample).second) continue;
+    stats_.skipped.push_back({skip.sample, source_->id(skip.sample), skip.reason});
+    const size_t count = stats_.skipped.size();
+    if (count <= kLoggedSkips) log_warning(fmt::format("skipped {}/{}: {}", source_->name(), stats_.skipped.back().id, skip.reason));
+    if (count == kLoggedSkips) log_warning("further unreadable files are counted but not named");
+  }
+}
+
+LoaderStats LoaderCore::stats() const {
+  const std::lock_guard lock(shared_->mutex);
+  return stats_;
+}
+
+size_t LoaderCore::bytes() const { return shared_->slots.size() * shared_->slots.front()->bytes(); }
+
+int64_t Batch::index() const { return slot_->batch; }
+int64_t Batch::rows() const { return slot_->rows; }
+const uint8_t* Batch::images() const { return slot_->images.get(); }
+size_t Batch::image_bytes() const { return static_cast<size_t>(slot_->rows) * slot_->row_bytes; }
+const int32_t* Batch::labels() const { return slot_->labels.data(); }
+const float* Batch::mask() const { return slot_->mask.data(); }
+const int64_t* Batch::samples() const { return slot_->samples.data(); }
+
+}  // namespace tessera::data

@@ -1,0 +1,133 @@
+#include "data/pp.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/pp_op.h"
+#include "data/pp_scratch.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr int kMaxSide = 16384;
+constexpr uint64_t kOpSalt = 0x9E3779B97F4A7C15u;
+
+struct Entry {
+  const char* name;
+  std::unique_ptr<PpOp> (*make)(CallReader&);
+  const char* usage;
+};
+#define PP_OP(name, factory, usage) {#name, factory, usage},
+constexpr Entry kOps[] = {
+#include "data/pp.def"
+};
+#undef PP_OP
+
+const Entry& find_op(const Call& call, std::string_view where) {
+  std::vector<std::string> names;
+  for (const Entry& entry : kOps) {
+    if (call.name == entry.name) return entry;
+    names.emplace_back(entry.name);
+  }
+  throw usage_error(fmt::format("unknown preprocessing op `{}`", call.name), std::string(where), suggest_name(call.name, names));
+}
+
+void check_place(const PpOp& op, bool first, bool after_values, PpUse use, const CallReader& call) {
+  const bool decodes = op.kind() == PpOp::Kind::kDecode;
+  if (first && !decodes) call.fail("a chain starts with the file's bytes", "write `decode` before it");
+  if (!first && decodes) call.fail("`decode` may only come first");
+  if (after_values && op.kind() == PpOp::Kind::kPixels) {
+    call.fail("it works on pixels, but value_range or normalise before it has left floating-point values",
+              "move the value ops to the end of the chain");
+  }
+  if (use == PpUse::kEval && op.random()) {
+    call.fail("it is random, and an evaluation must see the same images every time", "use resize, resize_small or central_crop");
+  }
+}
+
+}  // namespace
+
+StageSeconds& StageSeconds::operator+=(const StageSeconds& other) {
+  read += other.read;
+  decode += other.decode;
+  resize += other.resize;
+  return *this;
+}
+
+PpScratch::PpScratch() : state_(new State) {}
+PpScratch::~PpScratch() = default;
+PpScratch::PpScratch(PpScratch&&) noexcept = default;
+PpScratch& PpScratch::operator=(PpScratch&&) noexcept = default;
+
+size_t PpScratch::bytes() const {
+  return state_->decoded.capacity() + state_->images[0].capacity() + state_->images[1].capacity() + state_->resizer.scratch_bytes();
+}
+
+Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(text)) {
+  if (text_.empty()) {
+    throw usage_error("the preprocessing chain is empty", std::string(where), "the shortest one is \"decode | resize(224)\"");
+  }
+  PpShape shape;
+  for (const Call& call : parse_chain(text_, where)) {
+    const Entry& entry = find_op(call, where);
+    CallReader reader(call, where);
+    std::unique_ptr<PpOp> op = entry.make(reader);
+    reader.finish();
+    check_place(*op, ops_.empty(), shape.scales_values, use, reader);
+    op->infer(shape, reader);
+    ops_.push_back(std::move(op));
+  }
+  if (!shape.width || !shape.height) {
+    throw usage_error(fmt::format("the images that leave `{}` have no fixed size, so they cannot form a batch", text_),
+                      std::string(where), "add resize(size), central_crop(size), random_crop(size) or random_resized_crop(size)");
+  }
+  width_ = *shape.width;
+  height_ = *shape.height;
+  affine_ = shape.affine;
+  scales_values_ = shape.scales_values;
+}
+
+Pp::~Pp() = default;
+Pp::Pp(Pp&&) noexcept = default;
+Pp& Pp::operator=(Pp&&) noexcept = default;
+
+DecodeResult Pp::run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const {
+  PpImage image(file, scratch);
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    Rng rng(key.seed ^ (kOpSalt * (i + 1)), key.epoch, key.sample);
+    if (DecodeResult failed = ops_[i]->apply(image, rng)) return failed;
+  }
+  return image.write(out);
+}
+
+std::vector<PpOpInfo> pp_ops() {
+  std::vector<PpOpInfo> infos;
+  for (const Entry& entry : kOps) infos.push_back({entry.name, entry.usage});
+  return infos;
+}
+
+int to_side(const CallReader& call, std::string_view name, std::string_view text) {
+  const std::optional<double> side = parse_number(text);
+  if (!side || *side != std::floor(*side) || *side < 1 || *side > kMaxSide) {
+    call.fail(fmt::format("`{}` must be a whole number of pixels from 1 to {}, not `{}`", name, kMaxSide, text));
+  }
+  return static_cast<int>(*side);
+}
+
+int read_side(CallReader& call, std::string_view name) { return to_side(call, name, call.text(name)); }
+
+PpSize read_size(CallReader& call) {
+  const int width = read_side(call, "size");
+  const std::string height = call.text("h", "");
+  return {width, height.empty() ? width : to_side(call, "h", height)};
+}
+
+Filter read_filter(CallReader& call, Filter fallback) {
+  const std::string name = call.text("interpolation", filter_name(fallback));
+  const std::optional<Filter> filter = parse_filter(name);
+  if (!filter) call.fail(fmt::format("unknown interpolation `{}`", name), suggest_name(name, filter_names()));
+  return *filter;
+}
+
+}  // namespace tessera::data

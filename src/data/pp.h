@@ -1,0 +1,90 @@
+#pragma once
+// Preprocessing: a chain of ops, written in a recipe as "decode | random_resized_crop(224) | flip_lr | value_range(-1, 1)", that
+// turns the bytes of an image file into height x width x 3 uint8 pixels. The ops are listed in pp.def.
+//
+// value_range and normalise run on the device: a chain says what they amount to as an Affine, and the pixels travel as uint8.
+// A chain is checked when it is parsed: its order, its sizes, and that what comes out has one fixed size.
+// Crops and flips that follow `decode` cost nothing of themselves: of a JPEG only what the crop needs is decoded, and a flip after
+// a resize is part of its writing.
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/decode.h"
+
+namespace tessera::data {
+
+// x = scale[c] * pixel + offset[c], with pixels in 0..255 and channels red, green, blue.
+struct Affine {
+  std::array<float, 3> scale{1, 1, 1}, offset{0, 0, 0};
+};
+
+// Names one sample in one epoch. All random choices of a chain are functions of this and of the op's place in the chain.
+struct SampleKey {
+  uint64_t seed = 0, epoch = 0, sample = 0;
+};
+
+// Time spent in the stages of the pipeline, in seconds; decode contains the crops fused with it.
+struct StageSeconds {
+  double read = 0, decode = 0, resize = 0;
+  StageSeconds& operator+=(const StageSeconds& other);
+};
+
+// What a chain needs while it runs: decoders, tables, buffers. One for each thread; nothing in it changes the pixels.
+class PpScratch {
+ public:
+  PpScratch();
+  ~PpScratch();
+  PpScratch(PpScratch&&) noexcept;
+  PpScratch& operator=(PpScratch&&) noexcept;
+  size_t bytes() const;
+  StageSeconds seconds;  // added up by Pp::run
+
+  struct State;
+  State& state() { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+enum class PpUse { kTrain, kEval };
+
+class PpOp;
+
+class Pp {
+ public:
+  // Throws a usage Error at `where` (the recipe key). A chain for evaluation may hold no random op.
+  Pp(std::string_view text, PpUse use, std::string_view where = {});
+  ~Pp();
+  Pp(Pp&&) noexcept;
+  Pp& operator=(Pp&&) noexcept;
+
+  int width() const { return width_; }
+  int height() const { return height_; }
+  size_t image_bytes() const { return static_cast<size_t>(width_) * static_cast<size_t>(height_) * 3; }
+  const Affine& affine() const { return affine_; }
+  // Whether the chain has a value_range or normalise; without one the model sees 0..255.
+  bool scales_values() const { return scales_values_; }
+  const std::string& text() const { return text_; }
+
+  // `file` -> image_bytes() bytes at `out`. On an error `out` is undefined. Thread-safe.
+  [[nodiscard]] DecodeResult run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const;
+
+ private:
+  std::string text_;
+  std::vector<std::unique_ptr<PpOp>> ops_;
+  int width_ = 0, height_ = 0;
+  Affine affine_;
+  bool scales_values_ = false;
+};
+
+// Names of all ops with how to write them, for help and documentation.
+struct PpOpInfo {
+  std::string name, usage;
+};
+std::vector<PpOpInfo> pp_ops();
+
+}  // namespace tessera::data

@@ -1,0 +1,70 @@
+// central_crop and random_crop: a rectangle of fixed size out of the image.
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/pp_op.h"
+
+namespace tessera::data {
+namespace {
+
+class Crop : public PpOp {
+ public:
+  explicit Crop(PpSize size) : size_(size) {}
+  void infer(PpShape& shape, const CallReader& call) const override {
+    const auto too_small = [](const std::optional<int>& side, int crop) { return side && *side < crop; };
+    if (too_small(shape.width, size_.width) || too_small(shape.height, size_.height)) {
+      call.fail(fmt::format("the crop is larger than the {}x{} image that reaches it", *shape.width, *shape.height),
+                "resize to at least the size of the crop, or crop less");
+    }
+    if (shape.short_side && std::min(size_.width, size_.height) > *shape.short_side) {
+      call.fail(fmt::format("the crop is larger than the shorter side of the images that reach it, {}", *shape.short_side),
+                "resize to at least the size of the crop, or crop less");
+    }
+    shape.width = size_.width;
+    shape.height = size_.height;
+    shape.short_side = std::min(size_.width, size_.height);
+  }
+  DecodeResult apply(PpImage& image, Rng& rng) const override {
+    const int across = image.width() - size_.width, down = image.height() - size_.height;
+    if (across < 0 || down < 0) {
+      return DecodeError{fmt::format("{}x{} pixels, smaller than the crop of {}x{}", image.width(), image.height(), size_.width,
+                                     size_.height)};
+    }
+    return image.crop(place(across, down, rng));
+  }
+
+ protected:
+  // `across` and `down` are the pixels to spare.
+  virtual Box place(int across, int down, Rng& rng) const = 0;
+  PpSize size_;
+};
+
+class CentralCrop final : public Crop {
+ public:
+  using Crop::Crop;
+
+ protected:
+  Box place(int across, int down, Rng&) const override {
+    return {round_half_even(across / 2.0), round_half_even(down / 2.0), size_.width, size_.height};
+  }
+};
+
+class RandomCrop final : public Crop {
+ public:
+  using Crop::Crop;
+  bool random() const override { return true; }
+
+ protected:
+  Box place(int across, int down, Rng& rng) const override {
+    const int x = static_cast<int>(rng.below(static_cast<uint64_t>(across) + 1));
+    const int y = static_cast<int>(rng.below(static_cast<uint64_t>(down) + 1));
+    return {x, y, size_.width, size_.height};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<PpOp> make_central_crop(CallReader& call) { return std::make_unique<CentralCrop>(read_size(call)); }
+std::unique_ptr<PpOp> make_random_crop(CallReader& call) { return std::make_unique<RandomCrop>(read_size(call)); }
+
+}  // namespace tessera::data

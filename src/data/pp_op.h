@@ -1,0 +1,88 @@
+#pragma once
+// What a preprocessing op is made of: a check when the chain is parsed, and its work on one image. To add one, write a file in
+// src/data/pp/ and a line in pp.def.
+
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "base/call.h"
+#include "base/rng.h"
+#include "data/pp.h"
+#include "data/resize.h"
+
+namespace tessera::data {
+
+// The image of one sample on its way through a chain. Nothing is decoded or resized until the pixels are needed, so that a crop
+// can be decoded alone and a flip can be part of the resize before it.
+class PpImage {
+ public:
+  PpImage(Bytes file, PpScratch& scratch);
+  // Reads the header; width() and height() hold from then on.
+  [[nodiscard]] DecodeResult open();
+  int width() const { return width_; }
+  int height() const { return height_; }
+  [[nodiscard]] DecodeResult crop(const Box& box);
+  [[nodiscard]] DecodeResult resize(int width, int height, Filter filter);
+  void mirror();
+  // Writes height() * width() * 3 bytes.
+  [[nodiscard]] DecodeResult write(uint8_t* out);
+
+ private:
+  [[nodiscard]] DecodeResult load();         // afterwards source_ is the pixels of box_
+  [[nodiscard]] DecodeResult materialise();  // afterwards no resize is pending
+  void settle_mirror();
+  void render(uint8_t* out);
+  Image& free_image(int width, int height);
+
+  Bytes file_;
+  PpScratch& scratch_;
+  int width_ = 0, height_ = 0;  // of what the ops so far amount to
+  bool loaded_ = false;
+  Box box_;               // of the file, while not loaded
+  ImageView source_;      // once loaded
+  int next_scratch_ = 0;  // which scratch image is free
+  bool mirror_source_ = false;
+  struct Resize {
+    Filter filter;
+    bool mirror;  // afterwards
+  };
+  std::optional<Resize> resize_;  // to width_ x height_
+};
+
+// What is known of an image at a place in a chain before any file is read.
+struct PpShape {
+  std::optional<int> width, height;  // when every image has the same
+  std::optional<int> short_side;     // when every image's shorter side has the same
+  Affine affine;
+  bool scales_values = false;
+};
+
+class PpOp {
+ public:
+  enum class Kind { kDecode, kPixels, kValues };
+  virtual ~PpOp() = default;
+  virtual Kind kind() const { return Kind::kPixels; }
+  virtual bool random() const { return false; }
+  // From the shape before the op to the one after it; call.fail(…) when the op cannot stand there.
+  virtual void infer(PpShape& shape, const CallReader& call) const = 0;
+  [[nodiscard]] virtual DecodeResult apply(PpImage& image, Rng& rng) const = 0;
+};
+
+#define PP_OP(name, factory, usage) std::unique_ptr<PpOp> factory(CallReader& call);
+#include "data/pp.def"
+#undef PP_OP
+
+// Arguments several ops share. Each fails with a message when the value is out of range.
+struct PpSize {
+  int width = 0, height = 0;
+};
+int to_side(const CallReader& call, std::string_view name, std::string_view text);  // pixels
+int read_side(CallReader& call, std::string_view name);
+PpSize read_size(CallReader& call);  // "size[, h]": size is the width, and the height too when h is absent
+Filter read_filter(CallReader& call, Filter fallback = Filter::kBilinear);
+
+// Half to even, as Python and TensorFlow round.
+inline int round_half_even(double x) { return static_cast<int>(std::nearbyint(x)); }
+
+}  // namespace tessera::data

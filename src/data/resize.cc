@@ -1,0 +1,244 @@
+// The vector code of resize.h. Highway compiles it once for each instruction set and picks one when the program runs.
+
+// SVE's lanes of ReorderDemote2To come in another order; NEON serves there.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "data/resize.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h has to come first.
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/error.h"
+#include "data/resize.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::data::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int kShift = 22;
+constexpr size_t kRows = 4;  // of the input at once in the pass across
+
+#if HWY_TARGET == HWY_SCALAR
+
+HWY_INLINE uint8_t finish(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kShift, 0, 255)); }
+
+void across_rows(const uint8_t* const* from, const ResizeTaps& taps, bool mirror, uint8_t* const* to) {
+  for (size_t i = 0; i < kRows * static_cast<size_t>(taps.out) * 3; ++i) {
+    const auto row = i % kRows;
+    const auto at = static_cast<int>(i / kRows) / 3, c = static_cast<int>(i / kRows) % 3;
+    const int x = mirror ? taps.out - 1 - at : at;
+    const int first = taps.first[static_cast<size_t>(x)], count = std::min(taps.used[static_cast<size_t>(x)] * 2, taps.in - first);
+    int32_t sum = 1 << (kShift - 1);
+    for (int t = 0; t < count; ++t) sum += taps.weight(x, t) * from[row][(first + t) * 3 + c];
+    to[row][at * 3 + c] = finish(sum);
+  }
+}
+
+void down_row(const uint8_t* const* rows, const uint32_t* high, const uint32_t* low, int pairs, size_t bytes, uint8_t* to) {
+  for (size_t i = 0; i < bytes; ++i) {
+    int32_t sum = 1 << (kShift - 1);
+    for (int tap = 0; tap < 2 * pairs; ++tap) {
+      const int half = 16 * (tap % 2);
+      const int32_t weight = static_cast<int16_t>(high[tap / 2] >> half) * 256 + static_cast<int32_t>((low[tap / 2] >> half) & 255);
+      sum += weight * rows[tap][i];
+    }
+    to[i] = finish(sum);
+  }
+}
+
+#else
+
+// Vectors of at most 32 bytes: one or two blocks of 16, each of which holds one row's pixel in the pass across.
+using D8 = hn::CappedTag<uint8_t, 32>;
+using D16 = hn::RepartitionToWide<D8>;
+using DI16 = hn::RebindToSigned<D16>;
+using DI32 = hn::RepartitionToWide<DI16>;
+using DU32 = hn::RebindToUnsigned<DI32>;
+using V16 = hn::Vec<DI16>;
+using V32 = hn::Vec<DI32>;
+
+// sum[i] + a[2i] b[2i] + a[2i+1] b[2i+1].
+HWY_INLINE V32 add_pair_products(V16 a, V16 b, V32 sum) {
+  const DI32 d;
+#if HWY_ARCH_X86
+  V32 unused = hn::Zero(d);  // on x86 this operation is one pmaddwd and an add
+  return hn::ReorderWidenMulAccumulate(d, a, b, sum, unused);
+#else
+  const V32 a32 = hn::BitCast(d, a), b32 = hn::BitCast(d, b);
+  const auto even = [](V32 v) { return hn::ShiftRight<16>(hn::ShiftLeft<16>(v)); };
+  const V32 odd_product = hn::Mul(hn::ShiftRight<16>(a32), hn::ShiftRight<16>(b32));
+  return hn::Add(hn::Add(sum, hn::Mul(even(a32), even(b32))), odd_product);
+#endif
+}
+
+// (high * 256 + low) >> 22; the rounding term is already in `low`.
+HWY_INLINE V32 finish(V32 high, V32 low) { return hn::ShiftRight<kShift>(hn::Add(hn::ShiftLeft<8>(high), low)); }
+
+HWY_INLINE V16 broadcast_pair(uint32_t pair) { return hn::BitCast(DI16(), hn::Set(DU32(), pair)); }
+
+// The 16 bytes at one row, or at each of two rows.
+HWY_INLINE hn::Vec<D8> load_blocks(const uint8_t* const* rows, ptrdiff_t at) {
+  const hn::Full128<uint8_t> d;
+#if HWY_MAX_BYTES >= 32
+  return hn::Combine(D8(), hn::LoadU(d, rows[1] + at), hn::LoadU(d, rows[0] + at));
+#else
+  return hn::LoadU(d, rows[0] + at);
+#endif
+}
+
+// For each block: r0 r1 g0 g1 b0 b1 0 0 as 16-bit numbers, from r0 g0 b0 r1 g1 b1 ….
+alignas(32) constexpr uint8_t kSpread[16] = {0, 0x80, 3, 0x80, 1, 0x80, 4, 0x80, 2, 0x80, 5, 0x80, 0x80, 0x80, 0x80, 0x80};
+
+// kRows rows of `from` to kRows rows of `to`. Writes 4 bytes a pixel, left to right, so a row of `to` has room for one byte more.
+void across_rows(const uint8_t* const* from, const ResizeTaps& taps, bool mirror, uint8_t* const* to) {
+  const DI32 d32;
+  const DI16 d16;
+  constexpr size_t kBlocks = HWY_MAX_BYTES >= 32 ? 2 : 1;
+  constexpr size_t kVectors = kRows / kBlocks;
+  const auto spread = hn::LoadDup128(D8(), kSpread);
+  const V32 rounding = hn::Set(d32, 1 << (kShift - 1));
+  for (int at = 0; at < taps.out; ++at) {
+    const auto x = static_cast<size_t>(mirror ? taps.out - 1 - at : at);
+    const uint32_t* high = taps.high.data() + x * static_cast<size_t>(taps.pairs);
+    const uint32_t* low = taps.low.data() + x * static_cast<size_t>(taps.pairs);
+    V32 sum_high[4], sum_low[4];
+    for (size_t v = 0; v < kVectors; ++v) {
+      sum_high[v] = hn::Zero(d32);
+      sum_low[v] = rounding;
+    }
+    ptrdiff_t pixel = ptrdiff_t{taps.first[x]} * 3;
+    for (int pair = 0; pair < taps.used[x]; ++pair, pixel += 6) {
+      const V16 weight_high = broadcast_pair(high[pair]), weight_low = broadcast_pair(low[pair]);
+      for (size_t v = 0; v < kVectors; ++v) {
+        const V16 values = hn::BitCast(d16, hn::TableLookupBytesOr0(load_blocks(from + v * kBlocks, pixel), spread));
+        sum_high[v] = add_pair_products(values, weight_high, sum_high[v]);
+        sum_low[v] = add_pair_products(values, weight_low, sum_low[v]);
+      }
+    }
+    for (size_t v = 0; v < kVectors; v += 2) {
+      const V16 words = hn::ReorderDemote2To(d16, finish(sum_high[v], sum_low[v]), finish(sum_high[v + 1], sum_low[v + 1]));
+      // Block b of `words` holds the pixels of rows v * kBlocks + b and (v + 1) * kBlocks + b.
+      alignas(32) uint8_t pixels[16];
+      hn::StoreU(hn::DemoteTo(hn::Rebind<uint8_t, DI16>(), words), hn::Rebind<uint8_t, DI16>(), pixels);
+      for (size_t b = 0; b < kBlocks; ++b) {
+        std::memcpy(to[v * kBlocks + b] + ptrdiff_t{at} * 3, pixels + b * 8, 4);
+        std::memcpy(to[(v + 1) * kBlocks + b] + ptrdiff_t{at} * 3, pixels + b * 8 + 4, 4);
+      }
+    }
+  }
+}
+
+// One output row of the pass down: `rows` are its 2 * pairs input rows (an unused one repeats another and has weight zero), each
+// readable up to a multiple of the vector size.
+void down_row(const uint8_t* const* rows, const uint32_t* high, const uint32_t* low, int pairs, size_t bytes, uint8_t* to) {
+  const DI32 d32;
+  const DI16 d16;
+  const hn::Rebind<uint8_t, DI16> d8;
+  const size_t step = hn::Lanes(d16);
+  const V32 rounding = hn::Set(d32, 1 << (kShift - 1));
+  for (size_t i = 0; i < bytes; i += step) {
+    V32 high_a = hn::Zero(d32), high_b = high_a, low_a = rounding, low_b = rounding;
+    for (int pair = 0; pair < pairs; ++pair) {
+      const V16 upper = hn::PromoteTo(d16, hn::LoadU(d8, rows[2 * pair] + i));
+      const V16 lower = hn::PromoteTo(d16, hn::LoadU(d8, rows[2 * pair + 1] + i));
+      const V16 a = hn::InterleaveLower(d16, upper, lower), b = hn::InterleaveUpper(d16, upper, lower);
+      const V16 weight_high = broadcast_pair(high[pair]), weight_low = broadcast_pair(low[pair]);
+      high_a = add_pair_products(a, weight_high, high_a);
+      high_b = add_pair_products(b, weight_high, high_b);
+      low_a = add_pair_products(a, weight_low, low_a);
+      low_b = add_pair_products(b, weight_low, low_b);
+    }
+    const auto result = hn::DemoteTo(d8, hn::ReorderDemote2To(d16, finish(high_a, low_a), finish(high_b, low_b)));
+    if (i + step <= bytes) {
+      hn::StoreU(result, d8, to + i);
+    } else {
+      alignas(32) uint8_t tail[32];
+      hn::StoreU(result, d8, tail);
+      std::memcpy(to + i, tail, bytes - i);
+    }
+  }
+}
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+}  // namespace tessera::data::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::data {
+namespace {
+
+HWY_EXPORT(across_rows);
+HWY_EXPORT(down_row);
+
+constexpr size_t kCachedTaps = 16;
+constexpr size_t kAcrossRows = 4;
+
+}  // namespace
+
+struct Resizer::State {
+  struct Cached {
+    Filter filter{};
+    ResizeTaps taps;
+  };
+  std::array<Cached, kCachedTaps> cache;
+  Buffer middle;  // the image after the pass across
+  std::vector<const uint8_t*> rows;
+
+  const ResizeTaps& taps(int in, int out, Filter filter) {
+    const auto key = static_cast<uint64_t>(in) * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(out) * 0xC2B2AE3D27D4EB4Fu +
+                     static_cast<uint64_t>(filter);
+    Cached& slot = cache[(key >> 32) % kCachedTaps];
+    if (slot.taps.in != in || slot.taps.out != out || slot.filter != filter) slot = {filter, make_taps(in, out, filter)};
+    return slot.taps;
+  }
+};
+
+Resizer::Resizer() : state_(new State) {}
+Resizer::~Resizer() = default;
+Resizer::Resizer(Resizer&&) noexcept = default;
+Resizer& Resizer::operator=(Resizer&&) noexcept = default;
+
+size_t Resizer::scratch_bytes() const {
+  size_t bytes = state_->middle.capacity();
+  for (const State::Cached& slot : state_->cache) bytes += slot.taps.high.capacity() * 2 * sizeof(uint32_t);
+  return bytes;
+}
+
+void Resizer::resize(const ImageView& from, Filter filter, bool mirror, int width, int height, uint8_t* to, ptrdiff_t stride) {
+  if (from.width == width && from.height == height) return copy_image(from, mirror, to, stride);
+  State& s = *state_;
+  const ResizeTaps& across = s.taps(from.width, width, filter);  // until the call for `down`, which may take its place
+  const size_t row_bytes = static_cast<size_t>(width) * 3;
+  const size_t middle_stride = (row_bytes + 1 + 63) / 64 * 64;
+  s.middle.reset(middle_stride * static_cast<size_t>(from.height));
+  for (int y = 0; y < from.height; y += static_cast<int>(kAcrossRows)) {
+    std::array<const uint8_t*, kAcrossRows> in;
+    std::array<uint8_t*, kAcrossRows> out;
+    for (size_t i = 0; i < kAcrossRows; ++i) {  // past the end the last row is done again
+      const int row = std::min(y + static_cast<int>(i), from.height - 1);
+      in[i] = from.row(row);
+      out[i] = s.middle.data() + static_cast<size_t>(row) * middle_stride;
+    }
+    HWY_DYNAMIC_DISPATCH(across_rows)(in.data(), across, mirror, out.data());
+  }
+  const ResizeTaps& down = s.taps(from.height, height, filter);
+  s.rows.resize(static_cast<size_t>(down.pairs) * 2);
+  for (int y = 0; y < height; ++y) {
+    const auto index = static_cast<size_t>(y);
+    const int pairs = down.used[index];
+    for (int t = 0; t < pairs * 2; ++t) {
+      const int row = std::min(down.first[index] + t, from.height - 1);
+      s.rows[static_cast<size_t>(t)] = s.middle.data() + static_cast<size_t>(row) * middle_stride;
+    }
+    const size_t at = index * static_cast<size_t>(down.pairs);
+    HWY_DYNAMIC_DISPATCH(down_row)(s.rows.data(), down.high.data() + at, down.low.data() + at, pairs, row_bytes, to + y * stride);
+  }
+}
+
+}  // namespace tessera::data
+#endif  // HWY_ONCE

@@ -1,0 +1,57 @@
+#pragma once
+// Antialiased resizing, bit for bit equal to Pillow's Image.resize on 8-bit RGB.
+//
+// With s = in/out, f = max(s, 1) and S = support f, output x is centred at c = (x + 1/2) s and takes inputs k from
+// int(c - S + 1/2) up to int(c + S + 1/2), clamped to the image, with weight filter((k - c + 1/2) / f), normalised to sum 1 and
+// rounded to 22-bit fixed point. Rows first, then columns; each pass rounds to uint8: (sum + 2^21) >> 22, clamped.
+// Cropping comes before: a resized view knows nothing of the pixels around it (Pillow's crop().resize(), not its resize(box=…)).
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "data/image.h"
+
+namespace tessera::data {
+
+// Supports: 0.5 (box), 1 (bilinear, hamming), 2 (bicubic, a = -1/2), 3 (lanczos). Nearest takes one input a pixel.
+enum class Filter : uint8_t { kNearest, kBox, kBilinear, kHamming, kBicubic, kLanczos };
+const char* filter_name(Filter filter);
+std::optional<Filter> parse_filter(std::string_view name);
+std::vector<std::string> filter_names();
+
+// The taps of one axis. Output x is the sum over t < taps(x) of input[first[x] + t] * weight(x, t). Weights are kept in pairs, as
+// the vector code reads them: each 32-bit entry holds those of taps 2j (low half) and 2j + 1 (high half), split as
+// weight = high * 256 + low with low in 0..255. Unused places are zero.
+struct ResizeTaps {
+  int in = 0, out = 0;
+  int pairs = 0;                  // entries for each output
+  std::vector<int32_t> first;     // [out]
+  std::vector<int32_t> used;      // [out] how many pairs hold weights, at least 1
+  std::vector<uint32_t> high, low;// [out * pairs]
+  int32_t weight(int x, int tap) const;
+};
+ResizeTaps make_taps(int in, int out, Filter filter);
+
+// Resizes with scratch memory and tables of its own: one for each thread.
+class Resizer {
+ public:
+  Resizer();
+  ~Resizer();
+  Resizer(Resizer&&) noexcept;
+  Resizer& operator=(Resizer&&) noexcept;
+
+  // Writes width x height pixels to `to`, rows `stride` bytes apart, mirrored left to right when asked (after resizing).
+  void resize(const ImageView& from, Filter filter, bool mirror, int width, int height, uint8_t* to, ptrdiff_t stride);
+  size_t scratch_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The formula written plainly: what the vector code is tested against.
+void resize_plain(const ImageView& from, Filter filter, bool mirror, int width, int height, uint8_t* to, ptrdiff_t stride);
+
+}  // namespace tessera::data

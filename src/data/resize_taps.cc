@@ -1,0 +1,177 @@
+// The taps of an axis, and the resize written plainly.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+#include "data/resize.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr int kPrecision = 22;
+
+double sinc(double x) {
+  if (x == 0) return 1;
+  x *= std::numbers::pi;
+  return std::sin(x) / x;
+}
+
+double box_weight(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
+
+double bilinear_weight(double x) {
+  x = std::abs(x);
+  return x < 1 ? 1 - x : 0;
+}
+
+double hamming_weight(double x) {
+  x = std::abs(x);
+  if (x == 0) return 1;
+  if (x >= 1) return 0;
+  x *= std::numbers::pi;
+  return std::sin(x) / x * (0.54 + 0.46 * std::cos(x));
+}
+
+double bicubic_weight(double x) {
+  constexpr double a = -0.5;
+  x = std::abs(x);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
+  return 0;
+}
+
+double lanczos_weight(double x) { return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
+
+struct FilterEntry {
+  Filter filter;
+  const char* name;
+  double support;
+  double (*weight)(double);
+};
+constexpr std::array kFilters = {
+    FilterEntry{Filter::kNearest, "nearest", 0, nullptr},          FilterEntry{Filter::kBox, "box", 0.5, box_weight},
+    FilterEntry{Filter::kBilinear, "bilinear", 1, bilinear_weight}, FilterEntry{Filter::kHamming, "hamming", 1, hamming_weight},
+    FilterEntry{Filter::kBicubic, "bicubic", 2, bicubic_weight},    FilterEntry{Filter::kLanczos, "lanczos", 3, lanczos_weight},
+};
+const FilterEntry& entry(Filter filter) { return kFilters[static_cast<size_t>(filter)]; }
+
+void set_weight(ResizeTaps& taps, int x, int tap, int32_t weight) {
+  const size_t at = static_cast<size_t>(x) * static_cast<size_t>(taps.pairs) + static_cast<size_t>(tap / 2);
+  const int shift = 16 * (tap % 2);
+  const int32_t high = weight >> 8;
+  TESSERA_CHECK(high == static_cast<int16_t>(high), "weight {}", weight);
+  taps.high[at] |= static_cast<uint32_t>(static_cast<uint16_t>(high)) << shift;
+  taps.low[at] |= static_cast<uint32_t>(weight & 255) << shift;
+}
+
+void size_taps(ResizeTaps& taps, int most) {
+  taps.pairs = (most + 1) / 2;
+  taps.first.resize(static_cast<size_t>(taps.out));
+  taps.used.resize(static_cast<size_t>(taps.out));
+  taps.high.assign(static_cast<size_t>(taps.out) * static_cast<size_t>(taps.pairs), 0);
+  taps.low = taps.high;
+}
+
+// Pillow steps through the input by repeated addition, so that its rounding errors are part of the definition.
+void nearest_taps(ResizeTaps& taps) {
+  size_taps(taps, 1);
+  const double scale = static_cast<double>(taps.in) / taps.out;
+  double at = scale * 0.5;
+  for (int x = 0; x < taps.out; ++x, at += scale) {
+    taps.first[static_cast<size_t>(x)] = std::min(static_cast<int>(at), taps.in - 1);
+    taps.used[static_cast<size_t>(x)] = 1;
+    set_weight(taps, x, 0, 1 << kPrecision);
+  }
+}
+
+int32_t fixed_point(double weight) {
+  const double scaled = weight * (1 << kPrecision);
+  return static_cast<int32_t>(weight < 0 ? scaled - 0.5 : scaled + 0.5);
+}
+
+uint8_t clamp_sum(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kPrecision, 0, 255)); }
+
+}  // namespace
+
+const char* filter_name(Filter filter) { return entry(filter).name; }
+
+std::optional<Filter> parse_filter(std::string_view name) {
+  for (const FilterEntry& e : kFilters) {
+    if (name == e.name) return e.filter;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> filter_names() {
+  std::vector<std::string> names;
+  for (const FilterEntry& e : kFilters) names.emplace_back(e.name);
+  return names;
+}
+
+int32_t ResizeTaps::weight(int x, int tap) const {
+  const size_t at = static_cast<size_t>(x) * static_cast<size_t>(pairs) + static_cast<size_t>(tap / 2);
+  const int shift = 16 * (tap % 2);
+  return static_cast<int16_t>(high[at] >> shift) * 256 + static_cast<int32_t>((low[at] >> shift) & 0xFFFF);
+}
+
+ResizeTaps make_taps(int in, int out, Filter filter) {
+  TESSERA_CHECK(in > 0 && out > 0, "{} -> {}", in, out);
+  ResizeTaps taps;
+  taps.in = in;
+  taps.out = out;
+  if (filter == Filter::kNearest) {
+    nearest_taps(taps);
+    return taps;
+  }
+  const double scale = static_cast<double>(in) / out, stretch = std::max(scale, 1.0);
+  const double support = entry(filter).support * stretch, shrink = 1.0 / stretch;
+  size_taps(taps, std::min(in, static_cast<int>(std::ceil(support)) * 2 + 1));
+  std::vector<double> weights;
+  for (int x = 0; x < out; ++x) {
+    const double center = (x + 0.5) * scale;
+    const int first = std::max(0, static_cast<int>(center - support + 0.5));
+    const int count = std::min(in, static_cast<int>(center + support + 0.5)) - first;
+    weights.resize(static_cast<size_t>(count));
+    double sum = 0;
+    for (int t = 0; t < count; ++t) {
+      sum += weights[static_cast<size_t>(t)] = entry(filter).weight((t + first - center + 0.5) * shrink);
+    }
+    for (int t = 0; t < count; ++t) {
+      const double weight = weights[static_cast<size_t>(t)];
+      set_weight(taps, x, t, fixed_point(sum != 0 ? weight / sum : weight));
+    }
+    taps.first[static_cast<size_t>(x)] = first;
+    taps.used[static_cast<size_t>(x)] = std::max(1, (count + 1) / 2);
+  }
+  return taps;
+}
+
+void resize_plain(const ImageView& from, Filter filter, bool mirror, int width, int height, uint8_t* to, ptrdiff_t stride) {
+  const ResizeTaps across = make_taps(from.width, width, filter), down = make_taps(from.height, height, filter);
+  Image middle(width, from.height);
+  const auto last_tap = [](const ResizeTaps& taps, int x) {
+    return std::min(taps.used[static_cast<size_t>(x)] * 2, taps.in - taps.first[static_cast<size_t>(x)]);
+  };
+  for (int y = 0; y < from.height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      const int first = across.first[static_cast<size_t>(x)];
+      for (int c = 0; c < 3; ++c) {
+        int32_t sum = 1 << (kPrecision - 1);
+        for (int t = 0; t < last_tap(across, x); ++t) sum += across.weight(x, t) * from.row(y)[(first + t) * 3 + c];
+        middle.row(y)[(mirror ? width - 1 - x : x) * 3 + c] = clamp_sum(sum);
+      }
+    }
+  }
+  for (int y = 0; y < height; ++y) {
+    const int first = down.first[static_cast<size_t>(y)];
+    for (int i = 0; i < width * 3; ++i) {
+      int32_t sum = 1 << (kPrecision - 1);
+      for (int t = 0; t < last_tap(down, y); ++t) sum += down.weight(y, t) * middle.row(first + t)[i];
+      to[y * stride + i] = clamp_sum(sum);
+    }
+  }
+}
+
+}  // namespace tessera::data

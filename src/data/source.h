@@ -1,0 +1,38 @@
+#pragma once
+// Where samples come from: a fixed list of labelled image files, read by index. Sources are made from a recipe's call
+// ("folder(data/digits/train)") through sources.def.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/image.h"
+
+namespace tessera::data {
+
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual int64_t size() const = 0;
+  // Label l means class_names()[l].
+  virtual const std::vector<std::string>& class_names() const = 0;
+  virtual int32_t label(int64_t index) const = 0;
+  // A name for messages and reports, unique in the source: of a file, its path relative to the source's folder.
+  virtual std::string id(int64_t index) const = 0;
+  // The whole file; `buffer` is reused. A reason when it cannot be read. Thread-safe.
+  [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Buffer& buffer) const = 0;
+  // "data/digits/train": for messages.
+  virtual const std::string& name() const = 0;
+};
+
+// Throws a usage Error for a call that is wrong and a data Error for data that is missing. `where` is the recipe key. Relative paths
+// are taken from the working directory.
+std::shared_ptr<const Source> make_source(std::string_view text, std::string_view where = {});
+
+// folder(path): every sub-folder of `path` is a class, in the order of their names as bytes; every file below it, at any depth, is
+// a sample of it, in the order of their paths as bytes. Names that begin with a dot are skipped.
+std::shared_ptr<const Source> open_folder(const std::string& path, std::string_view where = {});
+
+}  // namespace tessera::data
