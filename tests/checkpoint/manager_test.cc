@@ -17,6 +17,7 @@
 namespace tessera::checkpoint {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::expect_snapshot;
 using testing::FaultyFiles;
@@ -218,6 +219,16 @@ TEST(KeepRules, DamagedOnesNeitherCountNorGo) {
   EXPECT_TRUE(files.info(directory / "my_own_notes"));
   apply_keep_rules(files, directory.path(), {1, 0}, 50);
   EXPECT_EQ(steps_in(directory.path()), (std::vector<int64_t>{40, 50}));
+}
+
+TEST(KeepRules, CommitIsGoneForGoodBeforeTheDataGo) {
+  MemoryFiles files;
+  for (const int64_t step : {1, 2}) write_checkpoint(files, "c", make_snapshot(step));
+  FaultyFiles recorder(files);
+  apply_keep_rules(recorder, "c", {1, 0}, 2);
+  const std::string path = "c/step_000000001";
+  EXPECT_THAT(recorder.operations(), ElementsAre("remove " + path + "/COMMIT", "sync " + path, "remove " + path + "/state.json",
+                                                 "remove " + path + "/state.safetensors", "remove " + path));
 }
 
 TEST(KeepRules, NewerStepsThanTheOneSavedStay) {

@@ -20,6 +20,8 @@ class FaultyFiles : public store::FileSystem {
   }
   void disarm() { at_ = -1; }
   bool fired() const { return fired_; }
+  // What was done so far, as "remove a/b": the order of durable steps is part of what a caller promises.
+  const std::vector<std::string>& operations() const { return operations_; }
 
   std::optional<store::FileInfo> info(const std::string& path) override { return inner_.info(path); }
   std::vector<store::FileInfo> list(const std::string& path) override {
@@ -84,6 +86,7 @@ class FaultyFiles : public store::FileSystem {
   }
   void run(const char* action, const std::string& path, const std::function<void()>& operation) {
     check(action, path);
+    operations_.push_back(std::string(action) + " " + path);
     operation();
   }
 
@@ -91,6 +94,7 @@ class FaultyFiles : public store::FileSystem {
   int64_t at_ = -1, count_ = 0;
   int number_ = EIO;
   bool sticky_ = false, fired_ = false;
+  std::vector<std::string> operations_;
 };
 
 }  // namespace tessera::testing

@@ -1,0 +1,40 @@
+#pragma once
+// Curves of a run as one SVG file that any browser shows, without a server and without scripts. Colours are legible on light and
+// dark backgrounds alike (the picture itself has none).
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/file.h"
+
+namespace tessera::monitor {
+
+struct PlotPoint {
+  double x = 0, y = 0;
+};
+
+struct PlotSeries {
+  std::string name;
+  std::vector<PlotPoint> points;  // by ascending x; those that are not finite leave a gap
+  bool marked = false;            // few points, each with a dot; otherwise many, with their moving average on top
+};
+
+struct PlotPanel {
+  std::string title;
+  std::vector<PlotSeries> series;
+  std::string note;  // on the right of the title: "best 99.2 at step 640"
+};
+
+// Panels side by side over the same kind of x axis. Panels without a finite point are left out.
+std::string plot_svg(const std::vector<PlotPanel>& panels, std::string_view x_label);
+
+// Round numbers (1, 2 or 5 times a power of ten apart) that cover [low, high], about `count` of them.
+std::vector<double> axis_ticks(double low, double high, int count);
+
+// Draws <workdir>/plot.svg from <workdir>/metrics.jsonl: `training_loss` and every `*/loss` in one panel, every `*/prec@1` in per
+// cent in the other. Returns its path; nothing when there is nothing to draw. Throws store::IoError.
+std::optional<std::string> write_plot(const std::string& workdir, store::FileSystem& files = store::local_files());
+
+}  // namespace tessera::monitor

@@ -1,0 +1,124 @@
+#include "monitor/plot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <regex>
+
+#include "base/rng.h"
+#include "monitor/metrics.h"
+#include "store/temp_dir.h"
+
+namespace tessera::monitor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::slurp;
+using testing::spill;
+using testing::TempDir;
+
+int count(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+std::vector<std::pair<double, double>> polyline(const std::string& svg, int index) {
+  size_t at = 0;
+  for (int i = 0; i <= index; ++i) at = svg.find("points=\"", at) + 8;
+  std::vector<std::pair<double, double>> points;
+  const std::string text = svg.substr(at, svg.find('"', at) - at);
+  const std::regex pair("([-0-9.]+),([-0-9.]+)");
+  for (std::sregex_iterator it(text.begin(), text.end(), pair), end; it != end; ++it) {
+    points.emplace_back(std::stod((*it)[1]), std::stod((*it)[2]));
+  }
+  return points;
+}
+
+TEST(AxisTicks, RoundNumbersThatCoverTheRange) {
+  EXPECT_THAT(axis_ticks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_THAT(axis_ticks(0, 2.3, 6), ElementsAre(0, 0.5, 1, 1.5, 2, 2.5));
+  EXPECT_THAT(axis_ticks(91, 99.2, 6), ElementsAre(90, 92, 94, 96, 98, 100));
+  for (const auto& [low, high] : {std::pair{3.0, 3.0}, {0.0, 0.0}, {-5.0, 7.0}, {1e-9, 2e-9}, {0.0, 3e9}}) {
+    const auto ticks = axis_ticks(low, high, 6);
+    EXPECT_GE(ticks.size(), 2u);
+    EXPECT_LE(ticks.size(), 9u);
+    EXPECT_LE(ticks.front(), low);
+    EXPECT_GE(ticks.back(), high * (1 - 1e-9));
+  }
+}
+
+TEST(PlotSvg, PointsStandWhereTheTicksSay) {
+  // x from 0 to 10, y from 0 to 4: the plot area is x 64..500, y 310..62.
+  const std::string svg = plot_svg({{"Loss", {{"train", {{0, 4}, {5, 1}, {10, 0}}}}, ""}}, "step");
+  const auto points = polyline(svg, 0);
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_NEAR(points[0].first, 64, 0.06);
+  EXPECT_NEAR(points[0].second, 62, 0.06);
+  EXPECT_NEAR(points[1].first, 282, 0.06);
+  EXPECT_NEAR(points[1].second, 248, 0.06);
+  EXPECT_NEAR(points[2].first, 500, 0.06);
+  EXPECT_NEAR(points[2].second, 310, 0.06);
+  for (const char* text : {">Loss<", ">train<", ">step<", ">0<", ">4<", ">10<"}) EXPECT_THAT(svg, HasSubstr(text));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+}
+
+TEST(PlotSvg, GapsSinglePointsAndNothing) {
+  const double nan = std::nan("");
+  const std::string gap = plot_svg({{"Loss", {{"train", {{0, 1}, {1, 2}, {2, nan}, {3, 1}, {4, 1}}}}, ""}}, "step");
+  EXPECT_EQ(count(gap, "<polyline"), 2);
+  EXPECT_THAT(gap, Not(HasSubstr("nan")));
+  const std::string one = plot_svg({{"Loss", {{"train", {{7, 3}}}}, ""}}, "step");
+  EXPECT_EQ(count(one, "<circle"), 1);
+  const std::string none = plot_svg({{"Loss", {{"train", {{nan, nan}}}}, ""}}, "step");
+  EXPECT_EQ(count(none, "<polyline"), 0);
+  EXPECT_THAT(none, HasSubstr("</svg>"));
+}
+
+TEST(PlotSvg, ManyPointsAreThinnedButKeepTheirExtremes) {
+  std::vector<PlotPoint> points;
+  Rng rng(1);
+  for (int i = 0; i < 100'000; ++i) points.push_back({static_cast<double>(i), rng.uniform(1, 2)});
+  points[54'321].y = 10;
+  points[77'777].y = 0;
+  const std::string svg = plot_svg({{"Loss", {{"train", points}}, ""}}, "step");
+  EXPECT_EQ(count(svg, "<polyline"), 2) << "the points and their average";
+  const auto drawn = polyline(svg, 0);
+  EXPECT_LE(drawn.size(), 1000u);
+  const auto [low, high] = std::minmax_element(drawn.begin(), drawn.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  EXPECT_NEAR(low->second, 62, 0.06);
+  EXPECT_NEAR(high->second, 310, 0.06);
+  EXPECT_LT(svg.size(), 60'000u);
+}
+
+TEST(PlotSvg, NamesAreText) {
+  const std::string svg = plot_svg({{"<script>&", {{"<b>", {{0, 1}, {1, 2}}}}, ""}}, "step");
+  EXPECT_THAT(svg, HasSubstr("&lt;script>&amp;"));
+  EXPECT_THAT(svg, Not(HasSubstr("<script>")));
+  EXPECT_THAT(svg, Not(HasSubstr("<b>")));
+}
+
+TEST(WritePlot, DrawsLossAndAccuracyOfTheRun) {
+  const TempDir directory;
+  EXPECT_FALSE(write_plot(directory.path()));
+  MetricWriter writer(directory.path());
+  for (int64_t step = 10; step <= 200; step += 10) {
+    writer.write(step, {{"training_loss", 2.0 / static_cast<double>(step)}, {"lr", 0.1}});
+    if (step % 50 == 0) writer.write(step, {{"val/prec@1", 0.9 + static_cast<double>(step) / 4000}, {"val/loss", 0.5}});
+  }
+  EXPECT_EQ(write_plot(directory.path()), directory / "plot.svg");
+  const std::string svg = slurp(directory / "plot.svg");
+  EXPECT_EQ(count(svg, "<polyline"), 3);
+  EXPECT_EQ(polyline(svg, 0).size(), 20u);
+  EXPECT_EQ(polyline(svg, 1).size(), 4u);
+  EXPECT_EQ(polyline(svg, 2).size(), 4u);
+  EXPECT_EQ(count(svg, "<circle"), 8);
+  EXPECT_THAT(svg, HasSubstr("best 95.00 at step 200"));
+  EXPECT_THAT(svg, Not(HasSubstr("lr")));
+}
+
+}  // namespace
+}  // namespace tessera::monitor
