@@ -24,7 +24,11 @@ Value logsumexp(Value x, int64_t axis, bool keep_dims) {
   return keep_dims ? y : squeeze(y, axis);
 }
 
-Value log_softmax(Value x, int64_t axis) { return x - logsumexp(x, axis, true); }
+Value log_softmax(Value x, int64_t axis) {
+  axis = normalize_axis(axis, x.rank());
+  const Value shifted = x - stop_gradient(reduce_max(x, {axis}, true));  // first, so that large inputs keep their digits
+  return shifted - log(sum(exp(shifted), {axis}, true));
+}
 
 Value standardize(Value x, double epsilon) {
   const Value wide = convert(x, DType::kF32);

@@ -191,6 +191,10 @@ Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType
 }
 
 Value matmul(Value lhs, Value rhs) {
+  if (rhs.rank() < 2 || lhs.rank() < 1 || (rhs.rank() > 2 && lhs.rank() != rhs.rank())) {
+    throw usage_error(fmt::format("matmul of {} and {}", to_string(lhs.type()), to_string(rhs.type())), current_scope(),
+                      "the right side must be a matrix, or have the left side's batch dimensions");
+  }
   if (rhs.rank() == 2) return dot_general(lhs, rhs, {{}, {}, {lhs.rank() - 1}, {0}});
   const Dims batch = range(rhs.rank() - 2);
   return dot_general(lhs, rhs, {batch, batch, {lhs.rank() - 1}, {rhs.rank() - 2}});

@@ -1,0 +1,194 @@
+// Shape rules and their messages, the verifier, the emitter's text, scan's remat policies as they show in the program.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "ir/functions.h"
+#include "ir/grad.h"
+#include "ir/op_entries.h"
+#include "ir/random.h"
+#include "support/run_graph.h"
+
+namespace tessera::ir {
+namespace {
+
+using ::testing::HasSubstr;
+using ::tessera::testing::f32_array;
+using ::tessera::testing::i32_array;
+using ::tessera::testing::run;
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Exit::kUsage);
+    return e.what();
+  }
+  return "no error";
+}
+
+struct Traced {
+  Graph graph;
+  GraphScope scope{graph};
+  Value a = graph.add_parameter({DType::kF32, {2, 3}}), b = graph.add_parameter({DType::kF32, {4}});
+};
+
+TEST(ShapeRules, SayWhatDoesNotFitAndWhere) {
+  Traced t;
+  const NameScope outer("blocks"), inner("mlp");
+  EXPECT_THAT(error_of([&] { t.a + t.b; }), AllOf(HasSubstr("stablehlo.add"), HasSubstr("[2, 3] and [4]"), HasSubstr("blocks/mlp")));
+  EXPECT_THAT(error_of([&] { matmul(t.a, t.b); }), HasSubstr("f32[2, 3]"));
+  EXPECT_THAT(error_of([&] { reshape(t.a, {4, 2}); }), HasSubstr("cannot reshape to [4, 2]: 8 elements against 6"));
+  EXPECT_THAT(error_of([&] { t.a + convert(t.a, DType::kBF16); }), HasSubstr("different dtypes: convert one of them"));
+  EXPECT_THAT(error_of([&] { transpose(t.a, {0, 0}); }), HasSubstr("not a permutation"));
+  EXPECT_THAT(error_of([&] { slice_axis(t.a, 1, 2, 5); }), HasSubstr("does not fit"));
+  EXPECT_THAT(error_of([&] { sum(t.a, {2}); }), HasSubstr("axis 2 is outside an array of rank 2"));
+  EXPECT_THAT(error_of([&] { exp(convert(t.a, DType::kI32)); }), HasSubstr("needs a float operand"));
+  EXPECT_THAT(error_of([&] {
+                scan(3, {t.a}, {}, [](const Values& c, const Values&) { return ScanResult{{convert(c[0], DType::kF64)}, {}}; });
+              }),
+              HasSubstr("turns carry 0 from f32[2, 3] into f64[2, 3]"));
+}
+
+TEST(Broadcasting, FollowsNumPy) {
+  const auto out = run({f32_array({2, 1}, {1, 2}), f32_array({3}, {10, 20, 30})}, [](const Values& x) { return Values{x[0] + x[1], 1.0 - x[0]}; });
+  EXPECT_EQ(out[0].type.dims, (Dims{2, 3}));
+  EXPECT_EQ(out[0].as<float>(), (std::vector<float>{11, 21, 31, 12, 22, 32}));
+  EXPECT_EQ(out[1].as<float>(), (std::vector<float>{0, -1}));
+}
+
+TEST(Functions, GiveTheValuesTheirNamesPromise) {
+  const auto out = run({f32_array({2, 3}, {1, 3, 3, -1, 5, 0}), i32_array({2}, {2, 7})}, [](const Values& x) {
+    const auto [top, where] = top_k(x[0], 2);
+    return Values{argmax(x[0], 1), top, where, one_hot(x[1], 3, DType::kF32), softmax(x[0]), take(x[0], x[1]), cumsum(x[0], 1), global_norm({x[0]})};
+  });
+  EXPECT_EQ(out[0].as<int32_t>(), (std::vector<int32_t>{1, 1}));
+  EXPECT_EQ(out[1].as<float>(), (std::vector<float>{3, 3, 5, 0}));
+  EXPECT_EQ(out[2].as<int32_t>(), (std::vector<int32_t>{1, 2, 1, 2}));
+  EXPECT_EQ(out[3].as<float>(), (std::vector<float>{0, 0, 1, 0, 0, 0}));
+  EXPECT_NEAR(out[4].as<float>()[0], 0.06337894, 1e-6);
+  EXPECT_EQ(out[5].as<float>(), (std::vector<float>{-1, 5, 0, -1, 5, 0})) << "indices are clamped";
+  EXPECT_EQ(out[6].as<float>(), (std::vector<float>{1, 4, 7, -1, 4, 4}));
+  EXPECT_NEAR(out[7].as<float>()[0], std::sqrt(45.0), 1e-5);
+}
+
+TEST(Softmax, SurvivesLargeInputs) {
+  const auto out = run({f32_array({1, 3}, {1e4F, 1e4F, -1e30F})}, [](const Values& x) { return Values{softmax(x[0]), log_softmax(x[0])}; });
+  EXPECT_EQ(out[0].as<float>(), (std::vector<float>{0.5F, 0.5F, 0}));
+  EXPECT_NEAR(out[1].as<float>()[0], -std::log(2.0), 1e-6);
+}
+
+TEST(Random, IsThreefryAndAFunctionOfTheKey) {
+  // Random123's known answer for Threefry-2x32-20: counter and key of all zeros.
+  const auto known = run({}, [](const Values&) { return Values{random_bits(make_key(0), {1})}; });
+  EXPECT_EQ(known[0].as<uint32_t>()[0], 0x6b200159u);
+  const auto out = run({}, [](const Values&) {
+    const Value key = make_key(7);
+    return Values{random_uniform(key, {1000}), random_normal(fold_in(key, "a"), {200, 100}), random_normal(fold_in(key, "b"), {200, 100}),
+                  random_truncated_normal(key, {200, 100}), random_uniform(key, {10, 100})};
+  });
+  const auto moments = [](const std::vector<float>& v) {
+    double m = 0, s = 0;
+    for (const float x : v) m += x, s += static_cast<double>(x) * x;
+    m /= static_cast<double>(v.size());
+    return std::pair{m, s / static_cast<double>(v.size()) - m * m};
+  };
+  EXPECT_EQ(out[0].as<float>(), out[4].as<float>()) << "the shape does not matter, only the position";
+  EXPECT_NEAR(moments(out[0].as<float>()).first, 0.5, 0.03);
+  const auto normal = out[1].as<float>();
+  EXPECT_NEAR(moments(normal).first, 0, 0.02);
+  EXPECT_NEAR(moments(normal).second, 1, 0.03);
+  EXPECT_NE(normal, out[2].as<float>());
+  const auto cut = out[3].as<float>();
+  EXPECT_NEAR(moments(cut).second, 0.774, 0.02);  // the variance of a normal cut at two deviations
+  EXPECT_LE(*std::max_element(cut.begin(), cut.end()), 2);
+}
+
+TEST(Emit, IsDeterministicGenericText) {
+  const auto text = [] {
+    Traced t;
+    const ScanResult r = scan(3, {t.a}, {}, [&](const Values& c, const Values&) { return ScanResult{{c[0] * 2.0}, {}}; });
+    t.graph.results = {r.carry[0], gradient(sum_all(tanh(t.a)), {t.a})[0]};
+    return emit(t.graph, {"m", {{0, 0}}});
+  };
+  EXPECT_EQ(text(), text());
+  EXPECT_THAT(text(), HasSubstr("%arg0: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}"));
+  EXPECT_THAT(text(), HasSubstr("\"stablehlo.while\""));
+  EXPECT_THAT(text(), Not(HasSubstr("tessera.")));
+}
+
+TEST(Emit, SmallProgramWordForWord) {
+  Traced t;
+  t.graph.results = {t.a * 0.5};
+  EXPECT_EQ(emit(t.graph, {"small", {}}),
+            "module @small attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {\n"
+            "  func.func public @main(%arg0: tensor<2x3xf32>, %arg1: tensor<4xf32>) -> (tensor<2x3xf32>) {\n"
+            "    %0 = \"stablehlo.constant\"() {value = dense<5.00000000e-01> : tensor<f32>} : () -> (tensor<f32>)\n"
+            "    %1 = \"stablehlo.broadcast_in_dim\"(%0) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> (tensor<2x3xf32>)\n"
+            "    %2 = \"stablehlo.multiply\"(%arg0, %1) : (tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<2x3xf32>)\n"
+            "    func.return %2 : tensor<2x3xf32>\n  }\n}\n");
+}
+
+TEST(Verify, FindsWhatABugWouldBreak) {
+  Traced t;
+  const Value y = t.a * 2.0;
+  t.graph.results = {y};
+  EXPECT_NO_THROW(verify(t.graph));
+  y.node->types[0].dims = {2, 4};
+  EXPECT_THROW(verify(t.graph), InternalError);
+  y.node->types[0].dims = {2, 3};
+  Graph other;
+  const Value foreign = other.add_parameter({DType::kF32, {2, 3}});
+  y.node->operands[0] = foreign;
+  EXPECT_THROW(verify(t.graph), InternalError);
+}
+
+TEST(Constants, OfEveryDtypeComeBack) {
+  for (const DType d : {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16, DType::kU32, DType::kU64,
+                        DType::kBF16, DType::kF32, DType::kF64}) {
+    const auto out = run({}, [&](const Values&) { return Values{convert(constant(1, d, {3}), DType::kF64)}; });
+    EXPECT_EQ(out[0].doubles(), (std::vector<double>{1, 1, 1})) << dtype_name(d);
+  }
+  const auto special = run({}, [](const Values&) {
+    return Values{constant(-INFINITY), convert(constant(1.5, DType::kBF16, {2}), DType::kF32), constant_f32({2, 2}, {1, -2.5F, 3e-9F, 4})};
+  });
+  EXPECT_EQ(special[0].as<float>()[0], -INFINITY);
+  EXPECT_EQ(special[1].as<float>(), (std::vector<float>{1.5F, 1.5F}));
+  EXPECT_EQ(special[2].as<float>(), (std::vector<float>{1, -2.5F, 3e-9F, 4}));
+}
+
+// What a policy keeps shows in the results of the forward scan.
+size_t saved_arrays(const RematPolicy& policy) {
+  Graph graph;
+  const GraphScope scope(graph);
+  const Value x = graph.add_parameter({DType::kF32, {8, 4}}), w = graph.add_parameter({DType::kF32, {3, 4, 4}});
+  const ScanResult r = scan(3, {x}, {w},
+                            [](const Values& c, const Values& s) {
+                              const Value h = checkpoint_name(matmul(c[0], s[0]), "hidden");
+                              return ScanResult{{c[0] + tanh(h) * sin(h)}, {}};
+                            },
+                            {policy});
+  gradient(sum_all(r.carry[0]), {x, w});
+  return r.carry[0].node->types.size() - 1;
+}
+
+TEST(Remat, KeepsWhatThePolicyNames) {
+  using Kind = RematPolicy::Kind;
+  EXPECT_EQ(saved_arrays({Kind::kSaveNothing, {}}), 1) << "the carry that enters";
+  EXPECT_EQ(saved_arrays({Kind::kSaveNamed, {"hidden"}}), 2);
+  EXPECT_EQ(saved_arrays({Kind::kSaveNamed, {"other"}}), 1);
+  EXPECT_GT(saved_arrays({Kind::kSaveAll, {}}), 2);
+}
+
+TEST(CustomCall, PrintsItsTargetAndAttributes) {
+  Traced t;
+  t.graph.results = custom_call("kernel", {t.a}, {t.a.type()}, "k = 3 : i64", [](const Values& x) { return x; });
+  EXPECT_THAT(emit(t.graph), AllOf(HasSubstr("call_target_name = \"kernel\""), HasSubstr("backend_config = {k = 3 : i64}"), HasSubstr("api_version = 4 : i32")));
+}
+
+}  // namespace
+}  // namespace tessera::ir
