@@ -50,13 +50,6 @@ void destroy_error(const Plugin& plugin, PJRT_Error* error) noexcept {
   plugin.api()->PJRT_Error_Destroy(&args);
 }
 
-int take_status(const Plugin& plugin, PJRT_Error* error) noexcept {
-  if (error == nullptr) return PJRT_Error_Code_OK;
-  const int status = status_of(plugin.api(), error);
-  destroy_error(plugin, error);
-  return status;
-}
-
 void throw_pjrt_error(const Plugin& plugin, const char* call, PJRT_Error* error) {
   const int status = status_of(plugin.api(), error);
   const std::string message = message_of(plugin.api(), error);

@@ -20,8 +20,6 @@ namespace tessera::pjrt {
 // Destroys `error` (not null) and throws the PjrtError made from it. `call` is the C function or what was waited for.
 [[noreturn]] void throw_pjrt_error(const Plugin& plugin, const char* call, PJRT_Error* error);
 void destroy_error(const Plugin& plugin, PJRT_Error* error) noexcept;
-// Takes `error` (may be null): its code, 0 when null. Destroys it.
-int take_status(const Plugin& plugin, PJRT_Error* error) noexcept;
 // The plugin's table is too short for `name`, or leaves it empty.
 [[noreturn]] void throw_missing_function(const Plugin& plugin, const char* name);
 
