@@ -215,7 +215,7 @@ void Section::bind_field(std::string_view key, Field field, std::string_view hel
       field);
 }
 
-std::string Section::text(std::string_view key, std::optional<std::string> fallback) {
+std::string Section::text(std::string_view key, const std::optional<std::string>& fallback) {
   std::string value = fallback.value_or("");
   if (!fallback && node_->find(key) == nullptr && node_->find("") == nullptr) {
     ask(key);
@@ -225,7 +225,7 @@ std::string Section::text(std::string_view key, std::optional<std::string> fallb
   return value;
 }
 
-std::string Section::name(std::optional<std::string> fallback) { return text("name", std::move(fallback)); }
+std::string Section::name(const std::optional<std::string>& fallback) { return text("name", fallback); }
 
 Section Section::section(std::string_view key) {
   Node* node = ask(key);

@@ -71,9 +71,9 @@ class Section {
   void bind_field(std::string_view key, Field field, std::string_view help);
 
   // The component's name: the key `name`, or the whole value where it is plain text. Required unless there is a fallback.
-  std::string name(std::optional<std::string> fallback = {});
+  std::string name(const std::optional<std::string>& fallback = {});
   // The same for another key (`type` of an evaluator).
-  std::string text(std::string_view key, std::optional<std::string> fallback = {});
+  std::string text(std::string_view key, const std::optional<std::string>& fallback = {});
 
   // The table at `key`; an empty one, with every default, where the recipe has none.
   Section section(std::string_view key);
