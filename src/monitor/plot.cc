@@ -29,16 +29,19 @@ struct Range {
 };
 
 struct Axes {
-  std::vector<double> x_ticks, y_ticks;
-  double left = 0;  // of the panel
+  Range x_range;                         // the axis ends where the data do
+  std::vector<double> x_ticks, y_ticks;  // the y axis ends at its outer ticks
+  double left = 0;                       // of the panel
 
   double x(double value) const {
-    return left + kLeft + (value - x_ticks.front()) / (x_ticks.back() - x_ticks.front()) * (kPanelWidth - kLeft - kRight);
+    return left + kLeft + (value - x_range.low) / (x_range.high - x_range.low) * (kPanelWidth - kLeft - kRight);
   }
   double y(double value) const {
     return kHeight - kBottom - (value - y_ticks.front()) / (y_ticks.back() - y_ticks.front()) * (kHeight - kTop - kBottom);
   }
 };
+
+const char* color_of(const PlotSeries& series) { return kColors[series.color % kColors.size()]; }
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -117,7 +120,7 @@ std::string draw_series(const Axes& axes, const PlotSeries& series, const char* 
   std::string out;
   for (const auto& piece : pieces(series.points)) {
     const bool smooth = !series.marked && piece.size() >= kSmoothedFrom;
-    out += curve(axes, thinned(piece), color, smooth ? 1 : 2, smooth ? 0.35 : 1);
+    out += curve(axes, thinned(piece), color, smooth ? 1 : 2, smooth ? 0.5 : 1);
     if (smooth) out += curve(axes, thinned(averaged(piece)), color, 2, 1);
     if (!series.marked && piece.size() > 1) continue;
     for (const PlotPoint& p : piece) {
@@ -149,11 +152,11 @@ std::string draw_heading(const PlotPanel& panel, double left) {
   std::string out = label(left + kLeft, 24, "start", panel.title, " font-size=\"15\" font-weight=\"600\"");
   if (!panel.note.empty()) out += label(left + kPanelWidth - kRight, 24, "end", panel.note);
   double x = left + kLeft;
-  for (size_t i = 0; i < panel.series.size(); ++i) {
-    const char* color = kColors[i % kColors.size()];
-    out += fmt::format("<line x1=\"{:.1f}\" y1=\"42\" x2=\"{:.1f}\" y2=\"42\" stroke=\"{}\" stroke-width=\"3\"/>\n", x, x + 16, color);
-    out += label(x + 22, 46, "start", panel.series[i].name);
-    x += 22 + 7.5 * static_cast<double>(panel.series[i].name.size()) + 18;
+  for (const PlotSeries& series : panel.series) {
+    out += fmt::format("<line x1=\"{:.1f}\" y1=\"42\" x2=\"{:.1f}\" y2=\"42\" stroke=\"{}\" stroke-width=\"3\"/>\n", x, x + 16,
+                       color_of(series));
+    out += label(x + 22, 46, "start", series.name);
+    x += 22 + 7.5 * static_cast<double>(series.name.size()) + 18;
   }
   return out;
 }
@@ -169,17 +172,22 @@ std::optional<std::string> draw_panel(const PlotPanel& panel, double left, std::
   // A scale from zero where that costs little room tells more than one that magnifies noise.
   if (y.low > 0 && y.low < 0.4 * y.high) y.low = 0;
   if (x.low > 0 && x.low < 0.4 * x.high) x.low = 0;
-  const Axes axes{axis_ticks(x.low, x.high, 6), axis_ticks(y.low, y.high, 6), left};
+  Axes axes{x, axis_ticks(x.low, x.high, 6), axis_ticks(y.low, y.high, 6), left};
+  if (x.high > x.low) {
+    std::erase_if(axes.x_ticks, [&](double tick) { return tick < x.low || tick > x.high * (1 + 1e-9); });
+  } else {
+    axes.x_range = {axes.x_ticks.front(), axes.x_ticks.back()};
+  }
   std::string out = draw_heading(panel, left) + draw_axes(axes, x_label);
-  for (size_t i = 0; i < panel.series.size(); ++i) out += draw_series(axes, panel.series[i], kColors[i % kColors.size()]);
+  for (const PlotSeries& series : panel.series) out += draw_series(axes, series, color_of(series));
   return out;
 }
 
-PlotSeries& series_named(PlotPanel& panel, const std::string& name, bool marked) {
+PlotSeries& series_named(PlotPanel& panel, const std::string& name, bool marked, size_t color) {
   for (PlotSeries& series : panel.series) {
     if (series.name == name) return series;
   }
-  panel.series.push_back({name, {}, marked});
+  panel.series.push_back({name, {}, marked, color});
   return panel.series.back();
 }
 
@@ -240,15 +248,18 @@ std::string plot_svg(const std::vector<PlotPanel>& panels, std::string_view x_la
 
 std::optional<std::string> write_plot(const std::string& workdir, store::FileSystem& files) {
   PlotPanel loss{"Loss", {}, {}}, accuracy{"Top-1 accuracy (%)", {}, {}};
+  std::map<std::string, size_t> colors;  // of evaluators, in order of appearance; 0 is the training's
   for (const MetricRow& row : read_metrics(store::join_path(workdir, "metrics.jsonl"), files)) {
     const double x = static_cast<double>(row.step);
     for (const auto& [name, value] : row.values) {
-      if (name == "training_loss") series_named(loss, "train", false).points.push_back({x, value});
+      if (name == "training_loss") series_named(loss, "train", false, 0).points.push_back({x, value});
       const auto slash = name.rfind('/');
       if (slash == std::string::npos) continue;
-      const std::string evaluator = name.substr(0, slash), what = name.substr(slash + 1);
-      if (what == "loss") series_named(loss, evaluator, true).points.push_back({x, value});
-      if (what == "prec@1") series_named(accuracy, evaluator, true).points.push_back({x, value});
+      const std::string what = name.substr(slash + 1);
+      if (what != "loss" && what != "prec@1") continue;
+      const std::string evaluator = name.substr(0, slash);
+      const size_t color = colors.emplace(evaluator, colors.size() + 1).first->second;
+      series_named(what == "loss" ? loss : accuracy, evaluator, true, color).points.push_back({x, value});
     }
   }
   if (loss.series.empty() && accuracy.series.empty()) return std::nullopt;

@@ -172,25 +172,28 @@ TEST(Manager, APowerCutAtAnyMomentKeepsAnEndedSave) {
 
 // Saving over a checkpoint of the same step (a damaged one, or one of a run that was set back) with the power going at any moment.
 TEST(Manager, APowerCutWhileReplacingKeepsOneOfTheTwo) {
-  bool cut = true;
-  for (int64_t k = 0; cut; ++k) {
-    ASSERT_LT(k, 300);
-    MemoryFiles files;
-    write_checkpoint(files, "c", make_snapshot(10));
-    Snapshot second = make_snapshot(11);
-    second.step = 10;
-    files.cut_after(k);
-    try {
-      write_checkpoint(files, "c", second);
-    } catch (const PowerCut&) {
+  using Loss = MemoryFiles::Loss;
+  for (const Loss loss : {Loss::kAllLost, Loss::kNamesKept, Loss::kContentsTorn}) {
+    bool cut = true;
+    for (int64_t k = 0; cut; ++k) {
+      ASSERT_LT(k, 300);
+      MemoryFiles files;
+      write_checkpoint(files, "c", make_snapshot(10));
+      Snapshot second = make_snapshot(11);
+      second.step = 10;
+      files.cut_after(k);
+      try {
+        write_checkpoint(files, "c", second);
+      } catch (const PowerCut&) {
+      }
+      cut = files.power_is_off();
+      files.restart(loss);
+      const LatestCheckpoint latest = find_latest("c", files);
+      ASSERT_TRUE(latest.checkpoint) << "operation " << k;
+      const bool is_new = latest.checkpoint->state_json == second.state_json;
+      expect_snapshot(*latest.checkpoint, is_new ? second : make_snapshot(10));
+      EXPECT_TRUE(is_new || cut);
     }
-    cut = files.power_is_off();
-    files.restart(MemoryFiles::Loss::kAllLost);
-    const LatestCheckpoint latest = find_latest("c", files);
-    ASSERT_TRUE(latest.checkpoint);
-    const bool is_new = latest.checkpoint->state_json == second.state_json;
-    expect_snapshot(*latest.checkpoint, is_new ? second : make_snapshot(10));
-    EXPECT_TRUE(is_new || cut);
   }
 }
 
