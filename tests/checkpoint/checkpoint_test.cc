@@ -96,6 +96,20 @@ TEST(Checkpoint, RoundTrip) {
   EXPECT_EQ(names, (std::vector<std::string>{"COMMIT", "state.json", "state.safetensors"}));
 }
 
+// The worked example of docs/checkpoint_format.md: a change of these bytes is a change of the format.
+TEST(Checkpoint, WritesTheBytesOfTheDocument) {
+  const TempDir directory;
+  const std::string data("\0\0\x80\x3f\0\0\0\xc0", 8);  // 1.0 and -2.0
+  Snapshot snapshot;
+  snapshot.step = 7;
+  snapshot.tensors.push_back({"params/w", {DType::kF32, {2}}, store::copy_bytes(store::as_bytes(data))});
+  snapshot.state_json = R"({"examples_seen":896,"seed":0})";
+  const std::string path = write_checkpoint(store::local_files(), directory.path(), snapshot);
+  for (const char* name : {"COMMIT", "state.json", "state.safetensors"}) {
+    EXPECT_EQ(slurp(path + "/" + name), slurp(fmt::format("{}/tests/checkpoint/golden/step_000000007/{}", TESSERA_SOURCE_DIR, name)));
+  }
+}
+
 TEST(Checkpoint, TheSameSnapshotGivesTheSameBytes) {
   const TempDir a, b;
   save(a, 5);
