@@ -5,7 +5,7 @@
 //   JPEG  libjpeg-turbo with its accurate integer DCT and fancy upsampling; greyscale to three channels; CMYK and YCCK as
 //         r = c k / 255 when the Adobe marker says that the values are inverted, else (255-c)(255-k)/255.
 //   PNG   every bit depth and colour type; alpha is dropped; of 16-bit colour the high byte is kept; 16-bit grey is clamped at 255,
-//         which is what Pillow's mode I;16 does.
+//         which is what Pillow's mode I;16 does. Wrong checksums are errors, which Pillow overlooks.
 //   WebP  lossy and lossless, alpha dropped; animations are refused.
 // EXIF orientation is ignored, as Pillow and TensorFlow do.
 
@@ -47,7 +47,8 @@ class Decoder {
   // Format and size, from the header alone.
   [[nodiscard]] DecodeResult probe(Bytes bytes, ImageInfo& info);
 
-  // The whole image. A JPEG that ends early is an error; other damage in its data is decoded as far as libjpeg can, as Pillow does.
+  // The whole image. A JPEG that ends early is an error, unless only the end marker is missing; other damage in its data is
+  // decoded as far as libjpeg can, as Pillow does.
   [[nodiscard]] DecodeResult decode(Bytes bytes, Image& image);
 
   // The same pixels as decode() inside `box`, which must lie in the image. Of a JPEG only the rows and columns needed are

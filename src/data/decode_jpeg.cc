@@ -5,8 +5,6 @@
 #include <cstdio>
 
 #include <jpeglib.h>
-// jerror.h needs jpeglib.h before it.
-#include <jerror.h>
 
 #include <algorithm>
 
@@ -20,11 +18,20 @@ constexpr int kMarginColumns = 16;
 constexpr int kMarginRows = 2;
 constexpr int kRowsAtOnce = 16;
 
+constexpr JOCTET kEndOfImage[] = {0xFF, JPEG_EOI};
+
 struct ErrorManager {
   jpeg_error_mgr base;  // first, so that libjpeg's pointer to it is a pointer to the whole
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
 };
+
+// The bytes in memory, and whether libjpeg asked for more.
+struct Input {
+  jpeg_source_mgr base;  // first, as above
+  bool ended;
+};
+Input* input(j_decompress_ptr info) { return reinterpret_cast<Input*>(info->src); }
 
 [[noreturn]] void leave(j_common_ptr info) {
   auto* manager = reinterpret_cast<ErrorManager*>(info->err);
@@ -32,19 +39,34 @@ struct ErrorManager {
   std::longjmp(manager->jump, 1);
 }
 
+// Warnings are of damage that libjpeg papers over, as Pillow lets it. But once the data has ended, they mean that pixels are missing.
 void on_message(j_common_ptr info, int level) {
-  if (level >= 0) return;
-  // Data that ends before the image does would be filled up with grey.
-  if (info->err->msg_code == JWRN_JPEG_EOF) leave(info);
+  if (level < 0 && input(reinterpret_cast<j_decompress_ptr>(info))->ended) leave(info);
 }
 
 void ignore_output(j_common_ptr) {}
+void ignore_source(j_decompress_ptr) {}
 
-DecodeError jpeg_error(const ErrorManager& errors) {
-  const int code = errors.base.msg_code;
-  if (code == JWRN_JPEG_EOF || code == JERR_INPUT_EOF || code == JERR_INPUT_EMPTY) {
-    return {"truncated: the JPEG data ends before the image does"};
-  }
+// Many files lack only the end marker, so it is supplied: whatever else is missing then shows as a warning. Not so in a file of
+// several scans, where whole scans could be missing. (Before the first scan jpeg_has_multiple_scans leaves with an error.)
+boolean end_input(j_decompress_ptr info) {
+  Input* in = input(info);
+  in->ended = true;
+  if (jpeg_has_multiple_scans(info)) leave(reinterpret_cast<j_common_ptr>(info));
+  in->base.next_input_byte = kEndOfImage;
+  in->base.bytes_in_buffer = sizeof kEndOfImage;
+  return TRUE;
+}
+
+void skip_input(j_decompress_ptr info, long count) {
+  jpeg_source_mgr& source = input(info)->base;
+  const size_t step = std::min(static_cast<size_t>(std::max(0L, count)), source.bytes_in_buffer);
+  source.next_input_byte += step;
+  source.bytes_in_buffer -= step;
+}
+
+DecodeError jpeg_error(const ErrorManager& errors, const Input& in) {
+  if (in.ended) return {"truncated: the JPEG data ends before the image does"};
   return {fmt::format("damaged JPEG: {}", errors.message)};
 }
 
@@ -53,6 +75,7 @@ DecodeError jpeg_error(const ErrorManager& errors) {
 struct JpegDecoder::State {
   jpeg_decompress_struct info;
   ErrorManager errors;
+  Input in;
   Buffer cmyk;  // kRowsAtOnce rows of four channels
 
   // Runs body(); false when libjpeg gave up, with the reason in `errors`.
@@ -68,7 +91,9 @@ struct JpegDecoder::State {
 
   void read_header(Bytes bytes) {
     jpeg_abort_decompress(&info);  // an earlier call may have been left by bad_alloc
-    jpeg_mem_src(&info, bytes.data(), static_cast<unsigned long>(bytes.size()));
+    in.ended = false;
+    in.base.next_input_byte = bytes.data();
+    in.base.bytes_in_buffer = bytes.size();
     jpeg_read_header(&info, TRUE);
   }
 
@@ -115,13 +140,20 @@ JpegDecoder::JpegDecoder() : state_(new State) {
   info.err->emit_message = on_message;
   info.err->output_message = ignore_output;
   jpeg_create_decompress(&info);
+  jpeg_source_mgr& source = state_->in.base;
+  source.init_source = ignore_source;
+  source.fill_input_buffer = end_input;
+  source.skip_input_data = skip_input;
+  source.resync_to_restart = jpeg_resync_to_restart;
+  source.term_source = ignore_source;
+  info.src = &source;
 }
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
 
 DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info) {
   State& s = *state_;
-  if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors);
+  if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors, s.in);
   info.width = static_cast<int>(s.info.image_width);
   info.height = static_cast<int>(s.info.image_height);
   jpeg_abort_decompress(&s.info);
@@ -130,7 +162,7 @@ DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info
 
 DecodeResult JpegDecoder::decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region) {
   State& s = *state_;
-  if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors);
+  if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors, s.in);
   const int width = static_cast<int>(s.info.image_width), height = static_cast<int>(s.info.image_height);
   if (DecodeResult failed = check_size(width, height, max_pixels)) {
     jpeg_abort_decompress(&s.info);
@@ -153,7 +185,7 @@ DecodeResult JpegDecoder::decode(Bytes bytes, int64_t max_pixels, const Box* box
     if (static_cast<int>(columns) < width) jpeg_crop_scanline(&s.info, &left, &columns);
     if (top > 0) jpeg_skip_scanlines(&s.info, static_cast<JDIMENSION>(top));
   });
-  if (!started) return jpeg_error(s.errors);
+  if (!started) return jpeg_error(s.errors, s.in);
   storage.reset(static_cast<int>(columns), want.y + want.height - top);
   if (ink) s.cmyk.reset(static_cast<size_t>(columns) * 4 * kRowsAtOnce);
   const bool read = s.guarded([&] {
@@ -164,7 +196,7 @@ DecodeResult JpegDecoder::decode(Bytes bytes, int64_t max_pixels, const Box* box
       jpeg_abort_decompress(&s.info);
     }
   });
-  if (!read) return jpeg_error(s.errors);
+  if (!read) return jpeg_error(s.errors, s.in);
   region = storage.view().crop({want.x - static_cast<int>(left), want.y - top, want.width, want.height});
   return std::nullopt;
 }

@@ -34,6 +34,14 @@ DecodeResult decode_grey16(spng_ctx* context, Image& image) {
   return std::nullopt;
 }
 
+// The last chunk of pixels is checked only when what follows it is read. That something else is wrong behind the pixels (the end
+// chunk is missing, say) does no harm.
+DecodeResult check_last_chunk(spng_ctx* context) {
+  const int code = spng_decode_chunks(context);
+  if (code == SPNG_ECHUNK_CRC) return png_error(code);
+  return std::nullopt;
+}
+
 }  // namespace
 
 DecodeResult probe_png(Bytes bytes, ImageInfo& info) {
@@ -54,9 +62,12 @@ DecodeResult decode_png(Bytes bytes, int64_t max_pixels, Image& image) {
   if (const int code = spng_get_ihdr(context.get(), &header)) return png_error(code);
   if (DecodeResult failed = check_size(header.width, header.height, max_pixels)) return failed;
   image.reset(static_cast<int>(header.width), static_cast<int>(header.height));
-  if (header.color_type == SPNG_COLOR_TYPE_GRAYSCALE && header.bit_depth == 16) return decode_grey16(context.get(), image);
-  if (const int code = spng_decode_image(context.get(), image.row(0), image.byte_count(), SPNG_FMT_RGB8, 0)) return png_error(code);
-  return std::nullopt;
+  if (header.color_type == SPNG_COLOR_TYPE_GRAYSCALE && header.bit_depth == 16) {
+    if (DecodeResult failed = decode_grey16(context.get(), image)) return failed;
+  } else if (const int code = spng_decode_image(context.get(), image.row(0), image.byte_count(), SPNG_FMT_RGB8, 0)) {
+    return png_error(code);
+  }
+  return check_last_chunk(context.get());
 }
 
 }  // namespace tessera::data
