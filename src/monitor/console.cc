@@ -60,8 +60,14 @@ Position position_of(const StepLine& line) {
   return {fmt::format("e {}/{}", line.epoch, line.epochs), line.step_in_epoch, line.steps_per_epoch};
 }
 
+// Four digits after the point, so that the columns of a log stay below each other; small and huge losses by exponent.
+std::string loss_text(double loss) {
+  const double size = std::abs(loss);
+  return size >= 1e-3 && size < 1e4 ? fmt::format("{:.4f}", loss) : short_number(loss);
+}
+
 std::string figures(const StepLine& line) {
-  std::string text = fmt::format("loss {:.4g}  lr {}  {:.{}f} img/s  wait {:.0f}%", line.loss, short_number(line.lr),
+  std::string text = fmt::format("loss {}  lr {}  {:.{}f} img/s  wait {:.0f}%", loss_text(line.loss), short_number(line.lr),
                                  line.images_per_second, line.images_per_second < 10 ? 1 : 0, 100 * line.wait);
   if (line.memory_bytes) text += "  mem " + human_bytes(*line.memory_bytes);
   if (line.eta_seconds) text += "  ETA " + human_duration(*line.eta_seconds);

@@ -102,7 +102,8 @@ TEST(Checkpoint, WritesTheBytesOfTheDocument) {
   const std::string data("\0\0\x80\x3f\0\0\0\xc0", 8);  // 1.0 and -2.0
   Snapshot snapshot;
   snapshot.step = 7;
-  snapshot.tensors.push_back({"params/w", {DType::kF32, {2}}, store::copy_bytes(store::as_bytes(data))});
+  const TensorType type{DType::kF32, {2}};
+  snapshot.tensors.push_back({"params/w", type, store::copy_bytes(store::as_bytes(data))});
   snapshot.state_json = R"({"examples_seen":896,"seed":0})";
   const std::string path = write_checkpoint(store::local_files(), directory.path(), snapshot);
   for (const char* name : {"COMMIT", "state.json", "state.safetensors"}) {

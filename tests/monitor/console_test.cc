@@ -24,6 +24,11 @@ StepLine example() {
 TEST(ConsoleText, StepLine) {
   StepLine line = example();
   EXPECT_EQ(step_text(line), "e 3/10 [31/57]  loss 0.4123  lr 1.8e-4  142 img/s  wait 1%  ETA 5:12");
+  line.loss = 2;
+  EXPECT_EQ(step_text(line).substr(0, 28), "e 3/10 [31/57]  loss 2.0000 ");
+  line.loss = 3e-5;
+  EXPECT_EQ(step_text(line).substr(0, 26), "e 3/10 [31/57]  loss 3e-5 ");
+  line = example();
   line.eta_seconds.reset();
   line.memory_bytes = 1.5 * (1 << 30);
   line.epochs = 0;
