@@ -48,7 +48,8 @@ std::string read_state_json(const store::Bytes& bytes, const std::string& path, 
 
 LoadedCheckpoint load(const std::string& path, store::FileSystem& files) {
   if (const auto info = files.info(path); !info || !info->directory) {
-    throw data_error(fmt::format("there is no checkpoint `{}`", path), {}, "name a directory like …/checkpoints/step_000001000");
+    throw data_error(fmt::format("there is no checkpoint `{}`", path), {},
+                     "name a directory like …/checkpoints/step_000001000");
   }
   const Commit commit = read_commit(files, path);
   check_step(path, commit.step);

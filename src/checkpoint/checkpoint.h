@@ -1,6 +1,6 @@
 #pragma once
-// Reading checkpoints: `checkpoints/step_000001000/` with `state.safetensors`, `state.json` and `COMMIT`. The format, the order of
-// writes and what a reader must check are in docs/checkpoint_format.md. Writing is in checkpoint/manager.h.
+// Reading checkpoints: `checkpoints/step_000001000/` with `state.safetensors`, `state.json` and `COMMIT`. The format, the order
+// of writes and what a reader must check are in docs/checkpoint_format.md. Writing is in checkpoint/manager.h.
 
 #include <cstdint>
 #include <optional>
@@ -18,8 +18,8 @@ inline constexpr std::string_view kStateFile = "state.safetensors";
 inline constexpr std::string_view kStateJsonFile = "state.json";
 inline constexpr std::string_view kCommitFile = "COMMIT";
 
-// A checkpoint whose sizes and checksums all fit. The arrays are a read-only view of the file, valid as long as this lives, even
-// when the directory is removed meanwhile.
+// A checkpoint whose sizes and checksums all fit. The arrays are a read-only view of the file, valid as long as this lives,
+// even when the directory is removed meanwhile.
 struct LoadedCheckpoint {
   std::string path;
   int64_t step = 0;
@@ -40,8 +40,9 @@ struct LatestCheckpoint {
   std::vector<RejectedCheckpoint> rejected;    // newer ones that are half-written or damaged, newest first
 };
 
-// The newest checkpoint in `directory` that is whole. No directory means none. When there are committed ones but all are damaged,
-// throws a data error that lists each with its reason: starting from scratch over lost work must be somebody's decision.
+// The newest checkpoint in `directory` that is whole. No directory means none. When there are committed ones but all are
+// damaged, throws a data error that lists each with its reason: starting from scratch over lost work must be somebody's
+// decision.
 LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& files = store::local_files());
 
 }  // namespace tessera::checkpoint

@@ -80,8 +80,8 @@ Commit parse_commit(std::string_view text, const std::string& path) {
     if (json.at("format") != kFormatName) throw damaged("it is not a checkpoint's");
     const int64_t version = json.at("version").get<int64_t>();
     if (version != kFormatVersion) {
-      throw data_error(fmt::format("`{}` has format version {}; this program reads version {}", path, version, kFormatVersion), {},
-                       "use the version of Tessera that wrote it");
+      throw data_error(fmt::format("`{}` has format version {}; this program reads version {}", path, version, kFormatVersion),
+                       {}, "use the version of Tessera that wrote it");
     }
     Commit commit{json.at("step").get<int64_t>(), {}};
     for (const auto& item : json.at("files")) {

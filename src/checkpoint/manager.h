@@ -88,7 +88,8 @@ class CheckpointManager {
 // store::IoError after removing what it had written.
 std::string write_checkpoint(store::FileSystem& files, const std::string& directory, const Snapshot& snapshot);
 
-// Removes checkpoints that the rules don't keep, where `newest` is known to be whole. Damaged ones are left for a person to look at.
+// Removes checkpoints that the rules don't keep, where `newest` is known to be whole. Damaged ones are left for a person to
+// look at.
 void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest);
 
 // Removes `step_*.tmp-<pid>` whose process is dead or this one. Errors are ignored: it is tried again next time.

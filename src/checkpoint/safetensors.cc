@@ -50,16 +50,18 @@ void check_coverage(const std::string& path, const std::vector<HeaderEntry>& ent
   uint64_t position = 0;
   for (const HeaderEntry& entry : entries) {
     if (entry.begin > entry.end || entry.end > data_bytes) {
-      throw bad_tensor(path, entry, fmt::format("the data offsets [{}, {}] lie outside the {} bytes of data (a cut-off file?)",
-                                                entry.begin, entry.end, data_bytes));
+      throw bad_tensor(path, entry,
+                       fmt::format("the data offsets [{}, {}] lie outside the {} bytes of data (a cut-off file?)", entry.begin,
+                                   entry.end, data_bytes));
     }
     if (entry.begin != position) {
-      throw bad_tensor(path, entry, fmt::format("its data begin at {}, but the array before ends at {}", entry.begin, position));
+      throw bad_tensor(path, entry,
+                       fmt::format("its data begin at {}, but the array before ends at {}", entry.begin, position));
     }
     const uint64_t bytes = checked_bytes(path, entry);
     if (entry.end - entry.begin != bytes) {
-      throw bad_tensor(path, entry, fmt::format("it has {} bytes, but {} needs {}", entry.end - entry.begin,
-                                                to_string(entry.type), bytes));
+      throw bad_tensor(path, entry,
+                       fmt::format("it has {} bytes, but {} needs {}", entry.end - entry.begin, to_string(entry.type), bytes));
     }
     position = entry.end;
   }
@@ -75,8 +77,8 @@ std::string_view header_text(const store::Bytes& bytes, const std::string& path)
   }
   const uint64_t length = decode_length(bytes.data);
   if (length > kMaxSafetensorsHeader || length > bytes.size() - kLengthBytes) {
-    throw data_error(fmt::format("`{}` is damaged or not a safetensors file: a header of {} bytes in a file of {}", path, length,
-                                 bytes.size()));
+    throw data_error(fmt::format("`{}` is damaged or not a safetensors file: a header of {} bytes in a file of {}", path,
+                                 length, bytes.size()));
   }
   const std::string_view text = store::as_text(bytes.data.subspan(kLengthBytes, length));
   if (!text.starts_with('{')) {
@@ -136,7 +138,9 @@ FileSum write_safetensors(store::FileSystem& files, const std::string& path, con
   return sum;
 }
 
-SafetensorsFile SafetensorsFile::open(const std::string& path, store::FileSystem& files) { return parse(files.map(path), path); }
+SafetensorsFile SafetensorsFile::open(const std::string& path, store::FileSystem& files) {
+  return parse(files.map(path), path);
+}
 
 SafetensorsFile SafetensorsFile::parse(store::Bytes bytes, const std::string& path) {
   const std::string_view text = header_text(bytes, path);

@@ -1,6 +1,6 @@
 #pragma once
-// The safetensors file format (https://huggingface.co/docs/safetensors): eight bytes of header length, a JSON header, the arrays.
-// docs/checkpoint_format.md has the layout and a worked example.
+// The safetensors file format (https://huggingface.co/docs/safetensors): eight bytes of header length, a JSON header, the
+// arrays. docs/checkpoint_format.md has the layout and a worked example.
 //
 // A file is input from outside: every length is checked before it is used, nothing in it is ever taken as a path, and every
 // mistake is a data error that names the file and the array.
@@ -33,8 +33,8 @@ struct FileSum {
   uint32_t crc32c = 0;
 };
 
-// Writes the same bytes as the format's own library: arrays by descending dtype (the widest first, so that all are aligned), then
-// by name. The file is synced. Throws store::IoError; a name given twice is our own bug.
+// Writes the same bytes as the format's own library: arrays by descending dtype (the widest first, so that all are aligned),
+// then by name. The file is synced. Throws store::IoError; a name given twice is our own bug.
 FileSum write_safetensors(store::FileSystem& files, const std::string& path, const std::vector<TensorView>& tensors,
                           const Metadata& metadata = {});
 

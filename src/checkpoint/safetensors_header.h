@@ -1,6 +1,6 @@
 #pragma once
-// The JSON header of a safetensors file, as text -> entries. Parsing event by event, so that a hostile header costs no more memory
-// than what it may legally hold.
+// The JSON header of a safetensors file, as text -> entries. Parsing event by event, so that a hostile header costs no more
+// memory than what it may legally hold.
 
 #include <array>
 #include <cstdint>

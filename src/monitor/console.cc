@@ -33,9 +33,7 @@ bool locale_is_utf8() {
   return false;
 }
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Columns of UTF-8 text whose characters are all one column wide.
 int columns(std::string_view text) {

@@ -1,6 +1,6 @@
 #pragma once
-// The console of a training run. On a terminal: one line drawn again in place at most ten times a second, and finished lines for
-// epochs and evaluations. In a file: a plain line at each log interval. Everything goes to stderr through base/log.h.
+// The console of a training run. On a terminal: one line drawn again in place at most ten times a second, and finished lines
+// for epochs and evaluations. In a file: a plain line at each log interval. Everything goes to stderr through base/log.h.
 //
 //   compile  train_step 1.8 s (cached)
 //   e 3/10 [31/57]  loss 0.412  lr 1.8e-4  142 img/s  wait 1%  ETA 5:12
@@ -17,18 +17,18 @@
 namespace tessera::monitor {
 
 struct StepLine {
-  int64_t step = 0;            // steps done since the start of the run
-  int64_t epoch = 1;           // the current one, from 1
-  int64_t epochs = 0;          // of the whole run; 0: not counted in epochs, then `step` and `steps` are shown
-  int64_t steps = 0;           // of the whole run
-  int64_t step_in_epoch = 0;   // from 1 to steps_per_epoch
+  int64_t step = 0;           // steps done since the start of the run
+  int64_t epoch = 1;          // the current one, from 1
+  int64_t epochs = 0;         // of the whole run; 0: not counted in epochs, then `step` and `steps` are shown
+  int64_t steps = 0;          // of the whole run
+  int64_t step_in_epoch = 0;  // from 1 to steps_per_epoch
   int64_t steps_per_epoch = 0;
   double loss = 0;
   double lr = 0;
   double images_per_second = 0;
-  double wait = 0;                         // share of the time spent waiting for input, 0 to 1
-  std::optional<double> eta_seconds;       // nothing while it is not known
-  std::optional<double> memory_bytes;      // device memory in use, where the plugin tells it
+  double wait = 0;                     // share of the time spent waiting for input, 0 to 1
+  std::optional<double> eta_seconds;   // nothing while it is not known
+  std::optional<double> memory_bytes;  // device memory in use, where the plugin tells it
 };
 
 struct EvalLine {
@@ -54,10 +54,10 @@ class Console {
   struct Options {
     bool terminal = false;
     bool unicode = true;
-    std::function<int()> width;                     // columns of the terminal
-    std::function<double()> clock;                  // seconds, monotonic
-    std::function<void(std::string_view)> line;     // a finished line
-    std::function<void(std::string_view)> status;   // the line in place; empty removes it
+    std::function<int()> width;                    // columns of the terminal
+    std::function<double()> clock;                 // seconds, monotonic
+    std::function<void(std::string_view)> line;    // a finished line
+    std::function<void(std::string_view)> status;  // the line in place; empty removes it
   };
   // stderr, its width and the steady clock.
   static Options standard();
@@ -68,8 +68,8 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // After each step (cheap when there is nothing to show). `log_now`: the step ends a log interval. A terminal keeps the line of
-  // an epoch's last step, or of a log interval where the run isn't counted in epochs; a file gets every log interval.
+  // After each step (cheap when there is nothing to show). `log_now`: the step ends a log interval. A terminal keeps the line
+  // of an epoch's last step, or of a log interval where the run isn't counted in epochs; a file gets every log interval.
   void step(const StepLine& line, bool log_now);
   void evaluation(const EvalLine& line);
   void phase(std::string_view phase, std::string_view what, double seconds, std::string_view note = {});

@@ -2,8 +2,8 @@
 // What a run measures, as files in its workdir:
 //   metrics.jsonl  one JSON object a line, `step` first, the other keys in the order given;
 //   summary.csv    one row an evaluation, with timm's column names.
-// Both hold a run's whole history: a run that is resumed at step S first drops what came after S and then goes on, so that the file
-// of a killed and resumed run is that of one never killed (times aside).
+// Both hold a run's whole history: a run that is resumed at step S first drops what came after S and then goes on, so that the
+// file of a killed and resumed run is that of one never killed (times aside).
 
 #include <cstdint>
 #include <map>
@@ -45,8 +45,8 @@ class MetricWriter {
   // The workdir must exist; the files are made when the first line comes.
   explicit MetricWriter(const std::string& workdir, store::FileSystem& files = store::local_files());
 
-  // Drops every line of a greater step, and a last line that was cut off; the rest stays byte for byte. Call it when a run goes on
-  // from a checkpoint of `step`, and with -1 when it starts from the beginning.
+  // Drops every line of a greater step, and a last line that was cut off; the rest stays byte for byte. Call it when a run goes
+  // on from a checkpoint of `step`, and with -1 when it starts from the beginning.
   void truncate_after(int64_t step);
 
   void write(int64_t step, const std::vector<Metric>& metrics);

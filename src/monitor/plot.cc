@@ -15,9 +15,9 @@ namespace {
 
 constexpr double kPanelWidth = 520, kHeight = 360;
 constexpr double kLeft = 64, kRight = 20, kTop = 62, kBottom = 50;
-constexpr size_t kMostPoints = 1000;   // of a curve; more are drawn as the extremes of as many stretches
-constexpr size_t kSmoothedFrom = 60;   // points from which on a moving average helps
-constexpr size_t kSmoothing = 40;      // the average spans a fortieth of the points
+constexpr size_t kMostPoints = 1000;  // of a curve; more are drawn as the extremes of as many stretches
+constexpr size_t kSmoothedFrom = 60;  // points from which on a moving average helps
+constexpr size_t kSmoothing = 40;     // the average spans a fortieth of the points
 constexpr const char* kInk = "#6e7781";
 constexpr std::array<const char*, 5> kColors{"#2f81f7", "#e0812b", "#2da44e", "#a371f7", "#d9485f"};
 
@@ -55,6 +55,13 @@ std::string escaped(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string straight(double x1, double y1, double x2, double y2, const char* color, double width = 1, double opacity = 1) {
+  return fmt::format(
+      R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="{}" stroke-opacity="{}"/>)"
+      "\n",
+      x1, y1, x2, y2, color, width, opacity);
 }
 
 std::string label(double x, double y, std::string_view anchor, std::string_view content, std::string_view more = {}) {
@@ -99,9 +106,9 @@ std::vector<PlotPoint> averaged(const std::vector<PlotPoint>& points) {
 std::string curve(const Axes& axes, const std::vector<PlotPoint>& points, const char* color, double width, double opacity) {
   std::string path;
   for (const PlotPoint& p : points) path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", axes.x(p.x), axes.y(p.y));
-  return fmt::format(
-      "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" stroke-opacity=\"{}\" stroke-linejoin=\"round\"/>\n",
-      path, color, width, opacity);
+  return fmt::format(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="{}" stroke-opacity="{}" )"
+                     "stroke-linejoin=\"round\"/>\n",
+                     path, color, width, opacity);
 }
 
 // The stretches between points that are not finite.
@@ -135,16 +142,13 @@ std::string draw_axes(const Axes& axes, std::string_view x_label) {
   std::string out;
   for (const double tick : axes.y_ticks) {
     const double y = axes.y(tick);
-    out += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-opacity=\"0.25\"/>\n", left,
-                       y, right, y, kInk);
-    out += label(left - 8, y + 4, "end", tick_text(tick));
+    out += straight(left, y, right, y, kInk, 1, 0.25) + label(left - 8, y + 4, "end", tick_text(tick));
   }
   for (const double tick : axes.x_ticks) {
     const double x = axes.x(tick);
-    out += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x, bottom, x, bottom + 5, kInk);
-    out += label(x, bottom + 20, "middle", tick_text(tick));
+    out += straight(x, bottom, x, bottom + 5, kInk) + label(x, bottom + 20, "middle", tick_text(tick));
   }
-  out += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", left, bottom, right, bottom, kInk);
+  out += straight(left, bottom, right, bottom, kInk);
   return out + label((left + right) / 2, kHeight - 10, "middle", x_label);
 }
 
@@ -153,8 +157,7 @@ std::string draw_heading(const PlotPanel& panel, double left) {
   if (!panel.note.empty()) out += label(left + kPanelWidth - kRight, 24, "end", panel.note);
   double x = left + kLeft;
   for (const PlotSeries& series : panel.series) {
-    out += fmt::format("<line x1=\"{:.1f}\" y1=\"42\" x2=\"{:.1f}\" y2=\"42\" stroke=\"{}\" stroke-width=\"3\"/>\n", x, x + 16,
-                       color_of(series));
+    out += straight(x, 42, x + 16, 42, color_of(series), 3);
     out += label(x + 22, 46, "start", series.name);
     x += 22 + 7.5 * static_cast<double>(series.name.size()) + 18;
   }
@@ -224,7 +227,8 @@ std::vector<double> axis_ticks(double low, double high, int count) {
   const double ratio = rough / power;
   const double step = power * (ratio <= 1 ? 1 : ratio <= 2 ? 2 : ratio <= 5 ? 5 : 10);
   // A value that is a tick up to rounding must not add another one.
-  const auto first = static_cast<int64_t>(std::floor(low / step + 1e-9)), last = static_cast<int64_t>(std::ceil(high / step - 1e-9));
+  const auto first = static_cast<int64_t>(std::floor(low / step + 1e-9));
+  const auto last = static_cast<int64_t>(std::ceil(high / step - 1e-9));
   std::vector<double> ticks;
   for (int64_t i = first; i <= std::max(last, first + 1); ++i) ticks.push_back(static_cast<double>(i) * step);
   return ticks;

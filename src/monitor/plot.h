@@ -1,6 +1,6 @@
 #pragma once
-// Curves of a run as one SVG file that any browser shows, without a server and without scripts. Colours are legible on light and
-// dark backgrounds alike (the picture itself has none).
+// Curves of a run as one SVG file that any browser shows, without a server and without scripts. Colours are legible on light
+// and dark backgrounds alike (the picture itself has none).
 
 #include <optional>
 #include <string>
@@ -34,8 +34,8 @@ std::string plot_svg(const std::vector<PlotPanel>& panels, std::string_view x_la
 // Round numbers (1, 2 or 5 times a power of ten apart) that cover [low, high], about `count` of them.
 std::vector<double> axis_ticks(double low, double high, int count);
 
-// Draws <workdir>/plot.svg from <workdir>/metrics.jsonl: `training_loss` and every `*/loss` in one panel, every `*/prec@1` in per
-// cent in the other. Returns its path; nothing when there is nothing to draw. Throws store::IoError.
+// Draws <workdir>/plot.svg from <workdir>/metrics.jsonl: `training_loss` and every `*/loss` in one panel, every `*/prec@1` in
+// per cent in the other. Returns its path; nothing when there is nothing to draw. Throws store::IoError.
 std::optional<std::string> write_plot(const std::string& workdir, store::FileSystem& files = store::local_files());
 
 }  // namespace tessera::monitor

@@ -57,7 +57,8 @@ std::vector<std::byte> read_range(FileSystem& files, const std::string& path, in
   const auto file = files.open(path);
   TESSERA_CHECK(offset >= 0 && length >= 0);
   if (offset > file->size() || length > file->size() - offset) {
-    throw data_error(fmt::format("`{}` is too short: {} bytes from {} are wanted, it has {}", path, length, offset, file->size()));
+    throw data_error(
+        fmt::format("`{}` is too short: {} bytes from {} are wanted, it has {}", path, length, offset, file->size()));
   }
   std::vector<std::byte> bytes(static_cast<size_t>(length));
   file->read(offset, bytes);

@@ -31,7 +31,7 @@ struct FileInfo {
   std::string name;        // the last part of the path
   bool directory = false;  // of the target, where the entry is a symbolic link
   bool symlink = false;
-  int64_t size = 0;        // bytes, of the target
+  int64_t size = 0;  // bytes, of the target
 };
 
 // Random access for reading. Safe to use from several threads at once.
@@ -99,8 +99,8 @@ std::string parent_path(std::string_view path);
 std::string read_text(FileSystem& files, const std::string& path);
 std::vector<std::byte> read_range(FileSystem& files, const std::string& path, int64_t offset, int64_t length);
 
-// Readers see the old content or the whole new one, whenever the power goes: writes a temporary file beside it, syncs it, renames
-// it and syncs the directory. On failure the temporary file is removed and the old content stays.
+// Readers see the old content or the whole new one, whenever the power goes: writes a temporary file beside it, syncs it,
+// renames it and syncs the directory. On failure the temporary file is removed and the old content stays.
 void write_atomic(FileSystem& files, const std::string& path, std::span<const std::byte> content);
 void write_atomic(FileSystem& files, const std::string& path, std::string_view content);
 

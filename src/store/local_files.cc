@@ -58,7 +58,8 @@ class LocalReadable : public ReadableFile {
       const ssize_t n = pread(fd_.get(), out.data(), out.size(), offset);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) throw IoError(errno, "read", path_);
-      if (n == 0) throw data_error(fmt::format("`{}` ends too early: {} more bytes are wanted at {}", path_, out.size(), offset));
+      if (n == 0)
+        throw data_error(fmt::format("`{}` ends too early: {} more bytes are wanted at {}", path_, out.size(), offset));
       out = out.subspan(static_cast<size_t>(n));
       offset += n;
     }

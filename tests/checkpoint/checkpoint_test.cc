@@ -15,8 +15,8 @@ namespace tessera::checkpoint {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::expect_snapshot;
+using ::testing::HasSubstr;
 using testing::make_snapshot;
 using testing::slurp;
 using testing::spill;
@@ -34,8 +34,9 @@ TEST(Names, StepsAndLeftovers) {
   EXPECT_FALSE(parse_directory_name("step_000001000")->writer);
   EXPECT_EQ(parse_directory_name("step_000001000.tmp-42")->writer, 42);
   EXPECT_EQ(parse_directory_name("step_000001000.tmp-42.swap")->writer, 42);
-  for (const char* other : {"step_1000", "step_00000100x", "step_", "step_-00001000", "step_000001000.tmp-", "step_000001000.bak",
-                            "astep_000001000", "step_000001000.tmp-x", "best", "step_99999999999999999999"}) {
+  for (const char* other :
+       {"step_1000", "step_00000100x", "step_", "step_-00001000", "step_000001000.tmp-", "step_000001000.bak",
+        "astep_000001000", "step_000001000.tmp-x", "best", "step_99999999999999999999"}) {
     EXPECT_FALSE(parse_directory_name(other)) << other;
   }
 }
@@ -66,12 +67,14 @@ TEST(Commit, HostileListsAreRefused) {
   const auto files = [](const std::string& list) {
     return sealed("{\"format\": \"tessera checkpoint\", \"version\": 1, \"step\": 1, \"files\": [" + list + "],\n");
   };
-  const std::string both = R"({"name":"state.safetensors","size":1,"crc32c":"00000000"},{"name":"state.json","size":1,"crc32c":"00000000"})";
+  const std::string both =
+      R"({"name":"state.safetensors","size":1,"crc32c":"00000000"},{"name":"state.json","size":1,"crc32c":"00000000"})";
   EXPECT_EQ(parse_commit(files(both), "C").files.size(), 2u);
-  for (const std::string bad : {R"(,{"name":"../x","size":1,"crc32c":"00000000"})", R"(,{"name":"","size":1,"crc32c":"00000000"})",
-                                R"(,{"name":"a/b","size":1,"crc32c":"00000000"})", R"(,{"name":"x","size":1,"crc32c":"zz000000"})",
-                                R"(,{"name":"x","size":1,"crc32c":"0"})", R"(,{"name":"x"})", R"(,1)",
-                                R"(,{"name":"state.json","size":1,"crc32c":"00000000"})"}) {
+  for (const std::string bad :
+       {R"(,{"name":"../x","size":1,"crc32c":"00000000"})", R"(,{"name":"","size":1,"crc32c":"00000000"})",
+        R"(,{"name":"a/b","size":1,"crc32c":"00000000"})", R"(,{"name":"x","size":1,"crc32c":"zz000000"})",
+        R"(,{"name":"x","size":1,"crc32c":"0"})", R"(,{"name":"x"})", R"(,1)",
+        R"(,{"name":"state.json","size":1,"crc32c":"00000000"})"}) {
     EXPECT_THROW(parse_commit(files(both + bad), "C"), Error) << bad;
   }
   EXPECT_THROW(parse_commit(files(""), "C"), Error);
@@ -107,7 +110,8 @@ TEST(Checkpoint, WritesTheBytesOfTheDocument) {
   snapshot.state_json = R"({"examples_seen":896,"seed":0})";
   const std::string path = write_checkpoint(store::local_files(), directory.path(), snapshot);
   for (const char* name : {"COMMIT", "state.json", "state.safetensors"}) {
-    EXPECT_EQ(slurp(path + "/" + name), slurp(fmt::format("{}/tests/checkpoint/golden/step_000000007/{}", TESSERA_SOURCE_DIR, name)));
+    EXPECT_EQ(slurp(path + "/" + name),
+              slurp(fmt::format("{}/tests/checkpoint/golden/step_000000007/{}", TESSERA_SOURCE_DIR, name)));
   }
 }
 
@@ -123,10 +127,12 @@ TEST(Checkpoint, TheSameSnapshotGivesTheSameBytes) {
 TEST(Checkpoint, StateJsonKeepsOrderAndEveryDigit) {
   const TempDir directory;
   Snapshot snapshot = make_snapshot(1);
-  snapshot.state_json = R"({"zebra":18446744073709551615,"apple":[0.1,-1,1e300],"nested":{"b":null,"a":true},"text":"\u00e4\n"})";
+  snapshot.state_json =
+      R"({"zebra":18446744073709551615,"apple":[0.1,-1,1e300],"nested":{"b":null,"a":true},"text":"\u00e4\n"})";
   const auto path = write_checkpoint(store::local_files(), directory.path(), snapshot);
-  EXPECT_EQ(load(path).state_json,
-            "{\"zebra\":18446744073709551615,\"apple\":[0.1,-1,1e+300],\"nested\":{\"b\":null,\"a\":true},\"text\":\"\u00e4\\n\"}");
+  EXPECT_EQ(
+      load(path).state_json,
+      "{\"zebra\":18446744073709551615,\"apple\":[0.1,-1,1e+300],\"nested\":{\"b\":null,\"a\":true},\"text\":\"\u00e4\\n\"}");
 }
 
 TEST(Checkpoint, EveryFlippedBitAndEveryTruncationIsFound) {
@@ -205,8 +211,8 @@ TEST(FindLatest, AllDamagedIsAnErrorThatListsEach) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kData);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("step_000000001/state.json` is missing"), HasSubstr("step_000000002/state.json` is"),
-                                    HasSubstr("move the directory away")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("step_000000001/state.json` is missing"),
+                                    HasSubstr("step_000000002/state.json` is"), HasSubstr("move the directory away")));
   }
 }
 

@@ -18,9 +18,9 @@ namespace tessera::checkpoint {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::expect_snapshot;
 using testing::FaultyFiles;
+using ::testing::HasSubstr;
 using testing::make_snapshot;
 using testing::MemoryFiles;
 using testing::PowerCut;
@@ -138,8 +138,8 @@ TEST(Manager, EveryFailingOperationLeavesThePreviousCheckpoint) {
   }
 }
 
-// The power goes after the k-th operation, for every k and every state in which a disk may come back: the newest checkpoint whose
-// save had ended is there, whole.
+// The power goes after the k-th operation, for every k and every state in which a disk may come back: the newest checkpoint
+// whose save had ended is there, whole.
 TEST(Manager, APowerCutAtAnyMomentKeepsAnEndedSave) {
   using Loss = MemoryFiles::Loss;
   for (const Loss loss : {Loss::kAllLost, Loss::kNamesKept, Loss::kContentsTorn}) {
@@ -170,7 +170,8 @@ TEST(Manager, APowerCutAtAnyMomentKeepsAnEndedSave) {
   }
 }
 
-// Saving over a checkpoint of the same step (a damaged one, or one of a run that was set back) with the power going at any moment.
+// Saving over a checkpoint of the same step (a damaged one, or one of a run that was set back) with the power going at any
+// moment.
 TEST(Manager, APowerCutWhileReplacingKeepsOneOfTheTwo) {
   using Loss = MemoryFiles::Loss;
   for (const Loss loss : {Loss::kAllLost, Loss::kNamesKept, Loss::kContentsTorn}) {

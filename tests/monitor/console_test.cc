@@ -48,7 +48,8 @@ TEST(ConsoleText, ShortNumbers) {
 
 TEST(ConsoleText, TheBarFillsWithTheEpochAndFitsTheWidth) {
   StepLine line = example();
-  EXPECT_EQ(progress_text(line, 90, false), "e 3/10 ============>---------- 31/57  loss 0.4123  lr 1.8e-4  142 img/s  wait 1%  ETA 5:12");
+  EXPECT_EQ(progress_text(line, 90, false),
+            "e 3/10 ============>---------- 31/57  loss 0.4123  lr 1.8e-4  142 img/s  wait 1%  ETA 5:12");
   line.step_in_epoch = 57;
   EXPECT_EQ(progress_text(line, 120, true),
             "e 3/10 ━━━━━━━━━━━━━━━━━━━━━━━━ 57/57  loss 0.4123  lr 1.8e-4  142 img/s  wait 1%  ETA 5:12");
@@ -72,7 +73,11 @@ struct Screen {
   std::vector<std::string> lines, statuses;
   double now = 0;
   Console::Options options(bool terminal) {
-    return {terminal, false, [] { return 100; }, [this] { return now; }, [this](std::string_view t) { lines.emplace_back(t); },
+    return {terminal,
+            false,
+            [] { return 100; },
+            [this] { return now; },
+            [this](std::string_view t) { lines.emplace_back(t); },
             [this](std::string_view t) { statuses.emplace_back(t); }};
   }
 };

@@ -78,8 +78,9 @@ TEST(MetricWriter, TruncationKeepsTheRestByteForByte) {
     std::string tail;
     int64_t step;
   };
-  for (const Case& c : {Case{"{\"step\":21}\n", 20}, Case{"{\"step\":30,\"x\"", 20}, Case{"", 20}, Case{"{\"step\":20,\"x\":1}", 20},
-                        Case{"garbage\n{\"step\":40}\n", 25}, Case{std::string(100, '\0'), 99}, Case{"{\"step\":\"20\"}\n[20]\n20\n\n", 20}}) {
+  for (const Case& c :
+       {Case{"{\"step\":21}\n", 20}, Case{"{\"step\":30,\"x\"", 20}, Case{"", 20}, Case{"{\"step\":20,\"x\":1}", 20},
+        Case{"garbage\n{\"step\":40}\n", 25}, Case{std::string(100, '\0'), 99}, Case{"{\"step\":\"20\"}\n[20]\n20\n\n", 20}}) {
     spill(directory / "metrics.jsonl", kept + c.tail);
     MetricWriter writer(directory.path());
     writer.truncate_after(c.step);

@@ -88,7 +88,8 @@ TEST(PlotSvg, ManyPointsAreThinnedButKeepTheirExtremes) {
   EXPECT_EQ(count(svg, "<polyline"), 2) << "the points and their average";
   const auto drawn = polyline(svg, 0);
   EXPECT_LE(drawn.size(), 1000u);
-  const auto [low, high] = std::minmax_element(drawn.begin(), drawn.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  const auto [low, high] =
+      std::minmax_element(drawn.begin(), drawn.end(), [](auto& a, auto& b) { return a.second < b.second; });
   EXPECT_NEAR(low->second, 62, 0.06);
   EXPECT_NEAR(high->second, 310, 0.06);
   EXPECT_LT(svg.size(), 60'000u);

@@ -1,6 +1,6 @@
 #pragma once
-// A file system in which the k-th changing operation fails: once or from then on. A failing write leaves half its bytes behind, as
-// a full disk does. A wrapper, so that the operations before the fault are real ones.
+// A file system in which the k-th changing operation fails: once or from then on. A failing write leaves half its bytes behind,
+// as a full disk does. A wrapper, so that the operations before the fault are real ones.
 
 #include <cerrno>
 #include <functional>
@@ -44,13 +44,27 @@ class FaultyFiles : public store::FileSystem {
     check("create", path);
     return std::make_unique<File>(*this, inner_.append(path), path);
   }
-  void truncate(const std::string& path, int64_t size) override { run("shorten", path, [&] { inner_.truncate(path, size); }); }
-  void make_directories(const std::string& path) override { run("create", path, [&] { inner_.make_directories(path); }); }
-  void rename(const std::string& from, const std::string& to) override { run("rename", to, [&] { inner_.rename(from, to); }); }
-  void exchange(const std::string& a, const std::string& b) override { run("swap", b, [&] { inner_.exchange(a, b); }); }
-  void remove_file(const std::string& path) override { run("remove", path, [&] { inner_.remove_file(path); }); }
-  void remove_directory(const std::string& path) override { run("remove", path, [&] { inner_.remove_directory(path); }); }
-  void sync_directory(const std::string& path) override { run("sync", path, [&] { inner_.sync_directory(path); }); }
+  void truncate(const std::string& path, int64_t size) override {
+    run("shorten", path, [&] { inner_.truncate(path, size); });
+  }
+  void make_directories(const std::string& path) override {
+    run("create", path, [&] { inner_.make_directories(path); });
+  }
+  void rename(const std::string& from, const std::string& to) override {
+    run("rename", to, [&] { inner_.rename(from, to); });
+  }
+  void exchange(const std::string& a, const std::string& b) override {
+    run("swap", b, [&] { inner_.exchange(a, b); });
+  }
+  void remove_file(const std::string& path) override {
+    run("remove", path, [&] { inner_.remove_file(path); });
+  }
+  void remove_directory(const std::string& path) override {
+    run("remove", path, [&] { inner_.remove_directory(path); });
+  }
+  void sync_directory(const std::string& path) override {
+    run("sync", path, [&] { inner_.sync_directory(path); });
+  }
 
  private:
   class File : public store::WritableFile {
@@ -65,9 +79,15 @@ class FaultyFiles : public store::FileSystem {
       }
       inner_->write(bytes);
     }
-    void flush() override { owner_.run("write", path_, [&] { inner_->flush(); }); }
-    void sync() override { owner_.run("sync", path_, [&] { inner_->sync(); }); }
-    void close() override { owner_.run("close", path_, [&] { inner_->close(); }); }
+    void flush() override {
+      owner_.run("write", path_, [&] { inner_->flush(); });
+    }
+    void sync() override {
+      owner_.run("sync", path_, [&] { inner_->sync(); });
+    }
+    void close() override {
+      owner_.run("close", path_, [&] { inner_->close(); });
+    }
 
    private:
     FaultyFiles& owner_;

@@ -17,8 +17,8 @@
 namespace tessera::store {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::FaultyFiles;
+using ::testing::HasSubstr;
 using testing::MemoryFiles;
 using testing::slurp;
 using testing::spill;

@@ -1,6 +1,7 @@
 #pragma once
-// A file system in memory that can lose its power. Contents become durable by sync(), names by sync_directory(); a power cut brings
-// back what was durable and, for the rest, one of the states a disk may be in. The power may also go after the k-th operation.
+// A file system in memory that can lose its power. Contents become durable by sync(), names by sync_directory(); a power cut
+// brings back what was durable and, for the rest, one of the states a disk may be in. The power may also go after the k-th
+// operation.
 
 #include <algorithm>
 #include <cerrno>
@@ -82,7 +83,8 @@ class MemoryFiles : public store::FileSystem {
     if (found == source.end()) throw store::IoError(ENOENT, "rename", from);
     auto& target = directory(store::parent_path(to), "rename").entries;
     const auto old = target.find(last(to));
-    if (old != target.end() && old->second->directory && !old->second->entries.empty()) throw store::IoError(ENOTEMPTY, "rename", to);
+    if (old != target.end() && old->second->directory && !old->second->entries.empty())
+      throw store::IoError(ENOTEMPTY, "rename", to);
     target[last(to)] = found->second;
     source.erase(last(from));
   }
