@@ -1,0 +1,147 @@
+#include "train/model_source.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "models/vit.h"
+#include "train/progress.h"
+
+namespace tessera::train {
+namespace {
+
+constexpr std::string_view kTimmConfig = "config.json", kTimmWeights = "model.safetensors";
+constexpr std::string_view kParams = "params/";
+
+enum class SourceKind { kCheckpoint, kWorkdir, kTimm };
+
+SourceKind kind_of(const std::string& from, const std::string& where) {
+  store::FileSystem& files = store::local_files();
+  const auto has = [&](std::string_view name) { return files.info(store::join_path(from, name)).has_value(); };
+  if (has(checkpoint::kCommitFile)) return SourceKind::kCheckpoint;
+  if (has(kTimmConfig) && has(kTimmWeights)) return SourceKind::kTimm;
+  if (has("checkpoints")) return SourceKind::kWorkdir;
+  const char* what = files.info(from) ? "holds no weights" : "does not exist";
+  throw usage_error(fmt::format("`{}` {}", from, what), where,
+                    "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), or a timm "
+                    "directory (with config.json and model.safetensors)");
+}
+
+checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind kind) {
+  if (kind == SourceKind::kCheckpoint) return checkpoint::load(from);
+  checkpoint::LatestCheckpoint latest = checkpoint::find_latest(store::join_path(from, "checkpoints"));
+  for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) {
+    log_warning(fmt::format("passed over {}: {}", bad.path, bad.reason));
+  }
+  if (!latest.checkpoint) throw data_error("the run has no checkpoint yet", from, "train it first");
+  return std::move(*latest.checkpoint);
+}
+
+// The parameters of a checkpoint under their own names.
+std::vector<checkpoint::TensorView> weights_of(const checkpoint::LoadedCheckpoint& loaded) {
+  std::vector<checkpoint::TensorView> weights;
+  for (checkpoint::TensorView tensor : loaded.state.tensors()) {
+    if (!tensor.name.starts_with(kParams)) continue;
+    tensor.name.erase(0, kParams.size());
+    weights.push_back(std::move(tensor));
+  }
+  return weights;
+}
+
+models::Imported import_weights(const std::string& from, const models::Model& model,
+                                const std::vector<std::string>& dont_load) {
+  const std::string path = store::join_path(from, kTimmWeights);
+  const checkpoint::SafetensorsFile file = checkpoint::SafetensorsFile::open(path);
+  models::ArrayViews views;
+  for (const checkpoint::TensorView& tensor : file.tensors()) views[tensor.name] = {tensor.type, tensor.data};
+  models::ImportOptions options;
+  options.dont_load = dont_load;
+  options.where = path;
+  return models::import_timm(model.timm_map(), views, options);
+}
+
+void take_imported(const StateLayout& layout, models::Imported imported, HostArrays& params) {
+  for (size_t i = 0; i < layout.params; ++i) {
+    const auto found = imported.parameters.find(layout.entries[i].name.substr(kParams.size()));
+    if (found == imported.parameters.end()) continue;  // keeps its initial value
+    TESSERA_CHECK(found->second.type == layout.entries[i].type, "{}", layout.entries[i].name);
+    params[i] = store::own_bytes(std::move(found->second.data));
+  }
+}
+
+HostArrays empty_params(const StateLayout& layout) {
+  HostArrays params;
+  for (size_t i = 0; i < layout.params; ++i) {
+    params.push_back(store::own_bytes(std::vector<std::byte>(static_cast<size_t>(byte_count(layout.entries[i].type)))));
+  }
+  return params;
+}
+
+LoadedModel load_timm(const std::string& from) {
+  const std::string path = store::join_path(from, kTimmConfig);
+  const models::TimmConfig config = models::parse_timm_config(store::read_text(store::local_files(), path), path);
+  LoadedModel loaded;
+  loaded.model = std::make_unique<models::ViT>(models::resolve(config.model, config.input));
+  loaded.layout = param_layout(models::parameters(*loaded.model));
+  loaded.params = empty_params(loaded.layout);
+  take_imported(loaded.layout, import_weights(from, *loaded.model, {}), loaded.params);
+  loaded.class_names = config.label_names;
+  loaded.pp = timm_pp(config.preprocessing);
+  loaded.path = from;
+  return loaded;
+}
+
+LoadedModel load_own(const std::string& from, SourceKind kind) {
+  const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from, kind);
+  RunDescription run = parse_description(checkpoint.state_json, checkpoint.path);
+  config::Section recipe = config::parse_recipe(run.recipe, checkpoint.path);
+  RunOptions options;
+  recipe.bind_part(options);
+  LoadedModel loaded;
+  loaded.model = models::make_model(recipe.section("model"), run.input);
+  loaded.layout = param_layout(models::parameters(*loaded.model));
+  loaded.params = empty_params(loaded.layout);
+  load_weights(loaded.layout, weights_of(checkpoint), {}, checkpoint.path, loaded.params);
+  loaded.class_names = std::move(run.class_names);
+  loaded.pp = std::move(run.eval_pp);
+  loaded.compute = parse_dtype(options.dtype);
+  loaded.path = checkpoint.path;
+  return loaded;
+}
+
+}  // namespace
+
+LoadedModel load_model(const std::string& from) {
+  const SourceKind kind = kind_of(from, "--from");
+  return kind == SourceKind::kTimm ? load_timm(from) : load_own(from, kind);
+}
+
+std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
+                                   HostArrays& params) {
+  const SourceKind kind = kind_of(init.from, "model_init.from");
+  if (kind == SourceKind::kTimm) {
+    models::Imported imported = import_weights(init.from, model, init.dont_load);
+    std::vector<std::string> notes = imported.notes;
+    take_imported(layout, std::move(imported), params);
+    return notes;
+  }
+  const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(init.from, kind);
+  load_weights(layout, weights_of(checkpoint), init.dont_load, checkpoint.path, params);
+  return {};
+}
+
+std::string timm_pp(const models::TimmPreprocessing& p) {
+  if (p.crop_mode != "center") {
+    throw data_error(fmt::format("crop_mode \"{}\" is not supported", p.crop_mode), std::string(kTimmConfig), "use \"center\"");
+  }
+  const auto list = [](const std::vector<double>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); };
+  const int64_t side = static_cast<int64_t>(std::floor(static_cast<double>(std::min(p.height, p.width)) / p.crop_pct));
+  return fmt::format("decode | resize_small({}, interpolation={}) | central_crop({}, {}) | normalise(mean={}, std={})", side,
+                     p.interpolation, p.width, p.height, list(p.mean), list(p.std));
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,38 @@
+#pragma once
+// Weights from wherever they lie: a run, a checkpoint of one, or a directory in timm's layout.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+#include "models/timm_config.h"
+#include "train/recipe.h"
+#include "train/state.h"
+
+namespace tessera::train {
+
+// A model with its weights, and all that is needed to use it on images.
+struct LoadedModel {
+  std::unique_ptr<models::Model> model;
+  StateLayout layout;                    // parameters alone
+  HostArrays params;                     // in the layout's order
+  std::vector<std::string> class_names;  // by index; empty where the file has none
+  std::string pp;                        // preprocessing for evaluation; empty when it is not known
+  DType compute = DType::kF32;
+  std::string path;  // the directory that the weights were read from
+};
+
+// `from` is a checkpoint directory (…/checkpoints/step_000001000), a workdir (its newest whole checkpoint is taken), or a
+// directory with timm's config.json and model.safetensors. Anything else is a usage Error that says what was looked for.
+LoadedModel load_model(const std::string& from);
+
+// The weights that model_init names into `params` (parameters' initial values in the layout's order). Gives notes for the user:
+// what was resampled or skipped. What does not fit is listed in one data error.
+std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
+                                   HostArrays& params);
+
+// timm's preprocessing for evaluation as a chain: "decode | resize_small(256, interpolation=bicubic) | central_crop(224) | …".
+std::string timm_pp(const models::TimmPreprocessing& preprocessing);
+
+}  // namespace tessera::train

@@ -1,0 +1,41 @@
+#pragma once
+// What a checkpoint knows besides arrays: `state.json`. With it a checkpoint stands alone: it can be continued, and its model
+// be used without the workdir it came from.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+#include "train/step.h"
+
+namespace tessera::train {
+
+using StepMetrics = std::array<float, kMetrics>;
+
+struct Progress {
+  int64_t step = 0;  // steps done; also the number of training batches used: data position
+  int64_t examples_seen = 0;
+  bool owed = false;                   // the run was interrupted before the evaluations and the metrics line of `step`
+  std::optional<StepMetrics> metrics;  // of `step`; nothing at step 0
+  double seconds = 0;                  // trained so far, by the clock
+  std::map<std::string, double> best;  // evaluator -> best prec@1
+};
+
+// The same in every checkpoint of a run.
+struct RunDescription {
+  std::string recipe;  // resolved
+  models::InputShape input;
+  std::vector<std::string> class_names;
+  std::string eval_pp;  // preprocessing for evaluation; empty when the recipe has none
+};
+
+std::string to_json(const Progress& progress, const RunDescription& run);
+// Data Errors name `where`, the checkpoint.
+Progress parse_progress(const std::string& json, const std::string& where);
+RunDescription parse_description(const std::string& json, const std::string& where);
+
+}  // namespace tessera::train

@@ -1,0 +1,226 @@
+#include "train/recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "ir/ops.h"
+
+namespace tessera::train {
+namespace {
+
+using config::Section;
+
+// The keys of a data section that only training has.
+struct BatchOption {
+  int64_t batch = 0;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("batch", batch, "images of one step");
+  }
+};
+
+Data open_data(Section section, tessera::data::PpUse use) {
+  Data data;
+  section.bind_part(data.options);
+  DataOptions& options = data.options;
+  if (options.source.empty()) section.fail_missing("source", "for example source = \"folder(data/digits/train)\"");
+  if (options.pp.empty()) section.fail_missing("pp", "for example pp = \"decode | resize(224) | value_range(-1, 1)\"");
+  if (options.threads < 0) section.fail("threads", fmt::format("must not be negative, and is {}", options.threads));
+  if (options.prefetch < 1) section.fail("prefetch", fmt::format("must be at least 1, and is {}", options.prefetch));
+  if (options.on_error != "skip" && options.on_error != "error") {
+    section.fail("on_error", fmt::format("must be \"skip\" or \"error\", and is \"{}\"", options.on_error));
+  }
+  data.where = section.place("source");
+  data.pp = std::make_shared<tessera::data::Pp>(options.pp, use, section.place("pp"));
+  data.source = tessera::data::make_source(options.source, data.where);
+  return data;
+}
+
+void check_input(const Section& section, const models::Model& model, const Data& data) {
+  const models::InputShape& in = model.input();
+  if (in.height == data.pp->height() && in.width == data.pp->width()) return;
+  section.fail("pp",
+               fmt::format("makes images of {} x {}, and the model takes {} x {}", data.pp->height(), data.pp->width(),
+                           in.height, in.width),
+               "make both the same: the size of the last crop or resize, or model.image_size");
+}
+
+// Labels are places in the list of classes, so that the lists must be the same.
+void check_classes(const Section& section, const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
+  if (wanted == found) return;
+  const auto listed = [](const std::vector<std::string>& names) {
+    std::vector<std::string> first(names.begin(), names.begin() + static_cast<ptrdiff_t>(std::min<size_t>(names.size(), 5)));
+    return join(first, ", ") + (names.size() > 5 ? ", …" : "");
+  };
+  for (const std::string& name : wanted) {
+    if (std::find(found.begin(), found.end(), name) == found.end()) {
+      section.fail("source",
+                   fmt::format("has no class `{}`: {} classes ({}), and training has {} ({})", name, found.size(),
+                               listed(found), wanted.size(), listed(wanted)),
+                   "every class of training needs its folder here, even an empty class would shift the labels");
+    }
+  }
+  section.fail(
+      "source",
+      fmt::format("has {} classes ({}), and training has {} ({})", found.size(), listed(found), wanted.size(), listed(wanted)),
+      "take out the folders that training does not know");
+}
+
+int64_t steps_of(const Section& section, const char* key, const std::string& text, const optim::RunLength& length) {
+  const config::Duration duration = config::parse_duration(text, section.place(key));
+  return config::to_steps(duration, length.batch, length.examples_per_epoch, length.total_steps, section.place(key));
+}
+
+void read_run(Section& recipe, Recipe& out) {
+  recipe.bind_part(out.run);
+  const RunOptions& run = out.run;
+  if (run.seed < 0) recipe.fail("seed", fmt::format("must not be negative, and is {}", run.seed));
+  if (run.total.empty()) recipe.fail_missing("total", "for example total = \"60 epochs\"");
+  if (run.dtype != "f32" && run.dtype != "bf16") {
+    recipe.fail("dtype", fmt::format("is \"{}\"", run.dtype), "f32 or bf16");
+  }
+  out.compute = parse_dtype(run.dtype);
+  if (run.mesh != "" && run.mesh != "replica=-1" && run.mesh != "replica=1") {
+    recipe.fail("mesh", fmt::format("is \"{}\", and training runs on one device", run.mesh),
+                "leave it out, or write \"replica=-1\"");
+  }
+}
+
+void read_training_data(Section section, Recipe& out) {
+  BatchOption batch;
+  section.bind_part(batch);
+  out.batch = batch.batch;
+  out.data = open_data(section, tessera::data::PpUse::kTrain);
+  if (out.batch < 1) {
+    if (!section.has("batch")) section.fail_missing("batch", "for example batch = 128");
+    section.fail("batch", fmt::format("must be at least 1, and is {}", out.batch));
+  }
+  out.examples_per_epoch = out.data.source->size();
+  out.class_names = out.data.source->class_names();
+  if (out.batch > out.examples_per_epoch) {
+    section.fail("batch",
+                 fmt::format("is {}, and `{}` has {} images", out.batch, out.data.source->name(), out.examples_per_epoch),
+                 fmt::format("take a batch of at most {}", out.examples_per_epoch));
+  }
+  if (!out.data.pp->scales_values()) {
+    log_warning("`data.pp` ends without value_range or normalise: the model sees numbers from 0 to 255");
+  }
+}
+
+void read_model(Section section, const Section& data, Recipe& out) {
+  const auto classes = static_cast<int64_t>(out.class_names.size());
+  out.model = models::make_model(section, {out.data.pp->height(), out.data.pp->width(), 3, classes});
+  check_input(data, *out.model, out.data);
+  if (out.model->input().classes != classes) {
+    section.fail("classes", fmt::format("is {}, and `{}` has {}", out.model->input().classes, out.data.source->name(), classes),
+                 "leave model.classes out: the data says it");
+  }
+  out.specs = models::parameters(*out.model);
+
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  nn::ParamStore store(graph);
+  const models::InputShape& in = out.model->input();
+  const ir::Value images = graph.add_parameter({DType::kF32, {1, in.height, in.width, in.channels}});
+  if (out.model->logits(nn::Scope(store, {}), images).rank() != 2) {
+    section.fail("pool", "keeps every token, so that there is no one answer to an image",
+                 "use gap, map or tok to train a classifier");
+  }
+}
+
+void read_optimizer(Section section, Recipe& out, const optim::RunLength& length) {
+  out.optimizer = std::make_unique<optim::Optimizer>(section, length);
+  optim::Params params;
+  for (const nn::ParamSpec& spec : out.specs) params.push_back({spec.name, spec.type, spec.stacked});
+  out.optimizer->bind(std::move(params));
+}
+
+void read_checkpoint(Section section, Recipe& out, const optim::RunLength& length) {
+  section.bind(out.checkpoint);
+  if (out.checkpoint.keep < 1) section.fail("keep", fmt::format("must be at least 1, and is {}", out.checkpoint.keep));
+  out.checkpoint_every = steps_of(section, "every", out.checkpoint.every, length);
+  if (out.checkpoint.keep_every) out.keep_every = steps_of(section, "keep_every", *out.checkpoint.keep_every, length);
+}
+
+optim::RunLength read_length(const Section& recipe, Recipe& out) {
+  const config::Duration total = config::parse_duration(out.run.total, recipe.place("total"));
+  if (total.unit == config::DurationUnit::kPercent) {
+    recipe.fail("total", "can't be a percentage: it is what percentages are of", "for example \"60 epochs\"");
+  }
+  out.total = config::to_steps(total, out.batch, out.examples_per_epoch, 0, recipe.place("total"));
+  if (out.total < 1) recipe.fail("total", "must be above 0");
+  if (out.total > INT32_MAX) recipe.fail("total", fmt::format("is {} steps; the counter ends at {}", out.total, INT32_MAX));
+  return {out.total, out.batch, out.examples_per_epoch};
+}
+
+}  // namespace
+
+tessera::data::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
+  tessera::data::LoaderOptions loader;
+  loader.batch = batch;
+  loader.seed = seed;
+  loader.threads = static_cast<int>(options.threads);
+  loader.prefetch = static_cast<int>(options.prefetch);
+  loader.unreadable = options.on_error == "error" ? tessera::data::Unreadable::kError : tessera::data::Unreadable::kSkip;
+  loader.where = where;
+  return loader;
+}
+
+EvalPlan read_eval(const std::string& name, Section section, int64_t default_batch, const models::Model& model,
+                   const std::vector<std::string>& classes, const optim::RunLength& length) {
+  EvalPlan plan;
+  plan.name = name;
+  section.bind_part(plan.options);
+  if (plan.options.type != "classification") {
+    section.fail("type", fmt::format("is \"{}\", which is no evaluator", plan.options.type),
+                 suggest_name(plan.options.type, {"classification"}));
+  }
+  Section data = section.section("data");
+  plan.data = open_data(data, tessera::data::PpUse::kEval);
+  check_input(data, model, plan.data);
+  if (!classes.empty()) check_classes(data, classes, plan.data.source->class_names());
+  plan.batch = plan.options.batch.value_or(std::min(default_batch, plan.data.source->size()));
+  if (plan.batch < 1) section.fail("batch", fmt::format("must be at least 1, and is {}", plan.batch));
+  plan.every = steps_of(section, "every", plan.options.every, length);
+  return plan;
+}
+
+Recipe read_recipe(Section recipe) {
+  Recipe out;
+  read_run(recipe, out);
+  Section checkpoint = recipe.section("checkpoint"), data = recipe.section("data");
+  read_training_data(data, out);
+  read_model(recipe.section("model"), data, out);
+  out.objective = read_objective(recipe.section("objective"));
+  const optim::RunLength length = read_length(recipe, out);
+  if (out.run.accumulate < 1 || out.batch % out.run.accumulate != 0) {
+    recipe.fail("accumulate", fmt::format("must divide data.batch, which is {}, and is {}", out.batch, out.run.accumulate));
+  }
+  read_optimizer(recipe.section("optimizer"), out, length);
+  read_checkpoint(checkpoint, out, length);
+  out.log_every = steps_of(recipe, "log", out.run.log, length);
+  if (recipe.has("model_init")) {
+    Section section = recipe.section("model_init");
+    section.bind(out.model_init.emplace());
+    if (out.model_init->from.empty()) section.fail_missing("from");
+  }
+  Section evals = recipe.section("eval");
+  for (const std::string& name : evals.keys()) {
+    out.evals.push_back(read_eval(name, evals.section(name), out.batch, *out.model, out.class_names, length));
+  }
+  recipe.finish();
+  out.text = recipe.dump();
+  return out;
+}
+
+bool due(int64_t step, int64_t every, int64_t total) {
+  if (step == total) return true;
+  if (every < 1 || step % every != 0) return false;
+  return static_cast<double>(total - step) >= 0.25 * static_cast<double>(every);
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,144 @@
+#pragma once
+// A recipe, read whole: every mistake that needs no device is found here, before anything is compiled or written.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/duration.h"
+#include "config/section.h"
+#include "data/loader.h"
+#include "models/model.h"
+#include "optim/optimizer.h"
+#include "train/objective.h"
+
+namespace tessera::train {
+
+// The recipe's own keys.
+struct RunOptions {
+  int64_t seed = 0;
+  std::string total;
+  std::string dtype = "f32";
+  int64_t accumulate = 1;
+  std::string mesh;
+  std::string log = "50 steps";
+  bool eval_at_start = false;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("seed", seed, "of initial weights, sample order and augmentation; 0 or more");
+    field("total", total, "length of the run: \"60 epochs\", \"10000 steps\", \"1e8 examples\"");
+    field("dtype", dtype, "of activations and products: f32 or bf16; weights and moments are f32 always");
+    field("accumulate", accumulate, "micro-batches inside a step: less memory for the same batch; divides data.batch");
+    field("mesh", mesh, "how devices are used; one device: \"\" or \"replica=-1\"");
+    field("log", log, "how often training measurements are written");
+    field("eval_at_start", eval_at_start, "evaluate before the first step too");
+  }
+};
+
+struct CheckpointOptions {
+  std::string every = "10 %";
+  int64_t keep = 2;
+  std::optional<std::string> keep_every;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("every", every, "how often the state is saved; at the end always");
+    field("keep", keep, "how many of the latest checkpoints stay, 1 or more");
+    field("keep_every", keep_every, "checkpoints at multiples of this stay for ever");
+  }
+};
+
+// `data` of training and of an evaluator.
+struct DataOptions {
+  std::string source, pp;
+  int64_t threads = 0;
+  int64_t prefetch = 2;
+  std::string on_error = "skip";
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("source", source, "where the images are: folder(path), one sub-folder a class");
+    field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
+    field("threads", threads, "that decode; 0: one for each core");
+    field("prefetch", prefetch, "batches made ahead, 1 or more");
+    field("on_error", on_error, "an unreadable file: skip (count and name it) or error");
+  }
+};
+
+struct EvalOptions {
+  std::string type = "classification";
+  std::string every = "1 epoch";
+  std::optional<int64_t> batch;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("type", type, "classification: prec@1, prec@5 and loss over every image");
+    field("every", every, "how often; at the end always");
+    field("batch", batch, "images at once; data.batch when not given");
+  }
+};
+
+// A data section with everything opened.
+struct Data {
+  DataOptions options;
+  std::shared_ptr<const tessera::data::Source> source;  // null where it was not asked to be opened
+  std::shared_ptr<const tessera::data::Pp> pp;
+  // For a loader of `batch` rows; `seed` matters in training only.
+  tessera::data::LoaderOptions loader(int64_t batch, uint64_t seed) const;
+  std::string where;
+};
+
+struct EvalPlan {
+  std::string name;  // of [eval.NAME]
+  EvalOptions options;
+  Data data;
+  int64_t batch = 0;
+  int64_t every = 0;  // steps; 0: at the end only
+};
+
+struct ModelInit {
+  std::string from;
+  std::vector<std::string> dont_load;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("from", from, "a workdir, a checkpoint directory, or a timm directory (config.json and model.safetensors)");
+    field("dont_load", dont_load, "patterns of parameters that keep their initial value, as head/.*");
+  }
+};
+
+struct Recipe {
+  RunOptions run;
+  CheckpointOptions checkpoint;
+  Data data;
+  int64_t batch = 0;
+  std::unique_ptr<models::Model> model;
+  std::vector<nn::ParamSpec> specs;
+  ObjectiveOptions objective;
+  std::unique_ptr<optim::Optimizer> optimizer;  // bound to specs
+  std::optional<ModelInit> model_init;
+  std::vector<EvalPlan> evals;
+
+  DType compute = DType::kF32;
+  int64_t total = 0;  // steps
+  int64_t examples_per_epoch = 0;
+  int64_t log_every = 0, checkpoint_every = 0, keep_every = 0;  // steps; 0: at the end only (keep_every: none)
+  std::string text;                                             // the resolved recipe
+  std::vector<std::string> class_names;
+
+  double epochs(int64_t step) const {
+    return static_cast<double>(step) * static_cast<double>(batch) / static_cast<double>(examples_per_epoch);
+  }
+};
+
+// Reads, opens and checks all of it. Usage Errors for the recipe, data Errors for what its sources lack.
+Recipe read_recipe(config::Section recipe);
+
+// One evaluator's plan from its section; `classes` are those of training.
+EvalPlan read_eval(const std::string& name, config::Section section, int64_t default_batch, const models::Model& model,
+                   const std::vector<std::string>& classes, const optim::RunLength& length);
+
+// True at multiples of `every` (none when it is 0) unless within a quarter of it from the end, and always at the end:
+// big_vision's itstime().
+bool due(int64_t step, int64_t every, int64_t total);
+
+}  // namespace tessera::train

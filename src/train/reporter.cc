@@ -1,0 +1,106 @@
+#include "train/reporter.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::train {
+namespace {
+
+double seconds_of(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// The order of the metrics that the step program gives.
+constexpr size_t kLoss = 0, kLr = 4;
+
+}  // namespace
+
+Reporter::Reporter(const Recipe& recipe, const std::string& workdir, int64_t cores)
+    : recipe_(recipe), cores_(cores), writer_(workdir) {}
+
+void Reporter::resume(const Progress& progress) {
+  earlier_ = progress.seconds;
+  interval_step_ = progress.step;
+  writer_.truncate_after(progress.owed ? progress.step - 1 : progress.step);
+}
+
+void Reporter::begin() {
+  interval_ = Clock::now();
+  paused_ = {};
+  wait_ = 0;
+}
+
+double Reporter::uptime() const { return earlier_ + seconds_of(Clock::now() - start_); }
+
+double Reporter::interval_seconds() const {
+  return std::max(seconds_of(pause_.value_or(Clock::now()) - interval_ - paused_), 1e-9);
+}
+
+Reporter::Pause::~Pause() {
+  // A line may have been written meanwhile, and a new interval begun.
+  reporter_.paused_ += Clock::now() - std::max(*reporter_.pause_, reporter_.interval_);
+  reporter_.pause_.reset();
+}
+
+monitor::StepLine Reporter::line_of(int64_t step, const StepMetrics& metrics, std::optional<int64_t> memory) const {
+  const int64_t n = recipe_.examples_per_epoch, batch = recipe_.batch;
+  const config::Duration total = config::parse_duration(recipe_.run.total);
+  monitor::StepLine line;
+  line.step = step;
+  line.steps = recipe_.total;
+  line.epoch = (step * batch - 1) / n + 1;
+  if (total.unit == config::DurationUnit::kEpochs) line.epochs = static_cast<int64_t>(std::ceil(total.value));
+  line.steps_per_epoch = std::max<int64_t>(1, std::llround(static_cast<double>(n) / static_cast<double>(batch)));
+  line.step_in_epoch = std::clamp<int64_t>(step - (line.epoch - 1) * n / batch, 1, line.steps_per_epoch);
+  line.loss = static_cast<double>(metrics[kLoss]);
+  line.lr = static_cast<double>(metrics[kLr]);
+  const double seconds = interval_seconds();
+  line.images_per_second = static_cast<double>((step - interval_step_) * batch) / seconds;
+  line.wait = std::clamp(wait_ / seconds, 0.0, 1.0);
+  if (seconds_per_step_ > 0) line.eta_seconds = seconds_per_step_ * static_cast<double>(recipe_.total - step);
+  if (memory) line.memory_bytes = static_cast<double>(*memory);
+  return line;
+}
+
+void Reporter::step(int64_t step, const StepMetrics& metrics, bool log_now, std::optional<int64_t> memory) {
+  if (step > interval_step_) seconds_per_step_ = interval_seconds() / static_cast<double>(step - interval_step_);
+  console_.step(line_of(step, metrics, memory), log_now);
+}
+
+void Reporter::write(int64_t step, const std::optional<StepMetrics>& metrics, const NamedScores& scores) {
+  std::vector<monitor::Metric> out;
+  if (metrics) {
+    for (size_t i = 0; i < kMetrics; ++i) out.push_back({kMetricNames[i], (*metrics)[i]});
+    const monitor::StepLine line = line_of(step, *metrics, {});
+    out.push_back({"img/sec", line.images_per_second});
+    out.push_back({"img/sec/core", line.images_per_second / static_cast<double>(cores_)});
+    out.push_back({"input_wait", line.wait});
+  }
+  out.push_back({"uptime", uptime()});
+  out.push_back({"examples_seen", step * recipe_.batch});
+  out.push_back({"epoch", recipe_.epochs(step)});
+  for (const auto& [name, s] : scores) {
+    out.push_back({name + "/prec@1", s.prec1});
+    out.push_back({name + "/prec@5", s.prec5});
+    out.push_back({name + "/loss", s.loss});
+    out.push_back({name + "/count", s.count});
+  }
+  writer_.write(step, out);
+  if (!scores.empty()) {
+    const Scores& first = scores.front().second;
+    monitor::SummaryRow row{recipe_.epochs(step), {}, first.loss, 100 * first.prec1, 100 * first.prec5, step};
+    if (metrics) row.train_loss = static_cast<double>((*metrics)[kLoss]);
+    writer_.write_summary(row);
+  }
+  interval_step_ = step;
+  begin();
+}
+
+void Reporter::evaluated(const std::string& name, const Scores& scores, std::optional<double> best) {
+  monitor::EvalLine line;
+  line.name = name;
+  line.values = {{"top1", 100 * scores.prec1}, {"top5", 100 * scores.prec5}, {"loss", scores.loss}};
+  if (best) line.change = 100 * (scores.prec1 - *best);
+  line.best = !best || scores.prec1 > *best;
+  console_.evaluation(line);
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,82 @@
+#pragma once
+// What a run tells: lines of metrics.jsonl and summary.csv, and the console.
+//
+// A line of metrics.jsonl stands for a step at which training is logged or something is evaluated. It has, from step 1 on,
+// training_loss, l2_grads, l2_params, l2_updates, lr, training_prec@1 (all of that step's update), img/sec, img/sec/core,
+// input_wait, uptime, examples_seen, epoch; then <evaluator>/prec@1, /prec@5, /loss, /count. img/sec and input_wait (the share
+// of the time spent waiting for input) are over the steps since the line before, evaluations and saves left out; uptime is in
+// seconds and goes on over restarts. All but these four are a function of recipe and data.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "monitor/console.h"
+#include "monitor/metrics.h"
+#include "train/evaluate.h"
+#include "train/progress.h"
+#include "train/recipe.h"
+
+namespace tessera::train {
+
+using NamedScores = std::vector<std::pair<std::string, Scores>>;
+
+class Reporter {
+  using Clock = std::chrono::steady_clock;
+
+ public:
+  Reporter(const Recipe& recipe, const std::string& workdir, int64_t cores);
+
+  // The run starts, and drops whatever the files hold; or it goes on from `progress`: what files say of later steps is dropped
+  // (with `owed`, of this step too).
+  void start() { writer_.truncate_after(-1); }
+  void resume(const Progress& progress);
+  // Training proper begins: the clock of img/sec starts.
+  void begin();
+
+  // The step before the last one dispatched is known: the console's line. Cheap.
+  void step(int64_t step, const StepMetrics& metrics, bool log_now, std::optional<int64_t> memory);
+  // Time spent waiting for input.
+  void waited(double seconds) { wait_ += seconds; }
+  // The line of a step in metrics.jsonl (and a row of summary.csv where something was evaluated). `metrics`: nothing at step 0.
+  void write(int64_t step, const std::optional<StepMetrics>& metrics, const NamedScores& scores);
+  // An evaluation for the console; `best` is the best prec@1 so far, before it.
+  void evaluated(const std::string& name, const Scores& scores, std::optional<double> best);
+
+  // While it lives, time does not count for img/sec. One at a time.
+  class Pause {
+   public:
+    explicit Pause(Reporter& reporter) : reporter_(reporter) { reporter_.pause_ = Clock::now(); }
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    Reporter& reporter_;
+  };
+
+  double uptime() const;  // seconds, over all starts of the run
+  monitor::MetricWriter& writer() { return writer_; }
+  monitor::Console& console() { return console_; }
+
+ private:
+  double interval_seconds() const;
+  monitor::StepLine line_of(int64_t step, const StepMetrics& metrics, std::optional<int64_t> memory) const;
+
+  const Recipe& recipe_;
+  int64_t cores_;
+  monitor::MetricWriter writer_;
+  monitor::Console console_;
+  Clock::time_point start_ = Clock::now(), interval_ = start_;
+  Clock::duration paused_{};
+  std::optional<Clock::time_point> pause_;
+  double earlier_ = 0;  // uptime of the starts before this one
+  double wait_ = 0;
+  int64_t interval_step_ = 0;  // at which the interval began
+  double seconds_per_step_ = 0;
+};
+
+}  // namespace tessera::train

@@ -1,0 +1,272 @@
+#include "train/state.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera::train {
+namespace {
+
+constexpr size_t kListed = 10;  // misfits named in one error
+
+StateEntry make_entry(const std::string& prefix, const std::string& param, const TensorType& type, bool stacked) {
+  StateEntry entry{prefix + param, type, 0};
+  if (stacked) {
+    const size_t first = param.find('/');
+    TESSERA_CHECK(first != std::string::npos && type.rank() > 0, "stacked parameter {} has no scope", param);
+    entry.block_at = prefix.size() + first;
+  }
+  return entry;
+}
+
+// `count` owned bytes that may still be written to.
+std::pair<store::Bytes, std::byte*> writable(size_t count) {
+  auto memory = std::make_shared<std::vector<std::byte>>(count);
+  std::byte* data = memory->data();
+  return {store::Bytes{memory, std::span<const std::byte>(data, count)}, data};
+}
+
+// What does not fit between a layout and the arrays of a file.
+class Misfits {
+ public:
+  void missing(const std::string& name, const std::vector<std::string>& candidates) {
+    std::string line = fmt::format("missing      {}", name);
+    if (const auto near = nearest_name(name, candidates); near && *near != name)
+      line += fmt::format("  (there is `{}`)", *near);
+    add(std::move(line));
+  }
+  void shape(const std::string& name, const TensorType& wanted, const TensorType& found) {
+    add(fmt::format("wrong shape  {}: {} is needed, {} is there", name, to_string(wanted), to_string(found)));
+  }
+  void unknown(const std::string& name) { add(fmt::format("unknown      {}", name)); }
+  bool any() const { return count_ > 0; }
+  [[noreturn]] void fail(const std::string& what, const std::string& where, const std::string& help) const {
+    std::string text = fmt::format("{} ({} misfit{})", what, count_, count_ == 1 ? "" : "s");
+    for (const std::string& line : lines_) text += "\n  " + line;
+    if (count_ > lines_.size()) text += fmt::format("\n  and {} more", count_ - lines_.size());
+    throw data_error(text, where, help);
+  }
+
+ private:
+  void add(std::string line) {
+    if (count_++ < kListed) lines_.push_back(std::move(line));
+  }
+  size_t count_ = 0;
+  std::vector<std::string> lines_;
+};
+
+std::map<std::string, const checkpoint::TensorView*> by_name(const std::vector<checkpoint::TensorView>& tensors) {
+  std::map<std::string, const checkpoint::TensorView*> index;
+  for (const checkpoint::TensorView& tensor : tensors) index[tensor.name] = &tensor;
+  return index;
+}
+
+std::vector<std::string> names_of(const std::vector<checkpoint::TensorView>& tensors) {
+  std::vector<std::string> names;
+  for (const checkpoint::TensorView& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+struct Moments {
+  double mean = 0, deviation = 0;
+};
+
+Moments moments_of(const store::Bytes& bytes) {
+  const size_t count = bytes.size() / sizeof(float);
+  const auto at = [&](size_t i) {
+    float value;
+    std::memcpy(&value, bytes.data.data() + i * sizeof(float), sizeof(float));
+    return static_cast<double>(value);
+  };
+  Moments m;
+  for (size_t i = 0; i < count; ++i) m.mean += at(i);
+  m.mean /= static_cast<double>(count);
+  for (size_t i = 0; i < count; ++i) m.deviation += (at(i) - m.mean) * (at(i) - m.mean);
+  m.deviation = std::sqrt(m.deviation / static_cast<double>(count));
+  return m;
+}
+
+}  // namespace
+
+std::string StateEntry::part_name(int64_t part) const {
+  return stacked() ? fmt::format("{}/{}{}", name.substr(0, block_at), part, name.substr(block_at)) : name;
+}
+
+TensorType StateEntry::part_type() const {
+  return stacked() ? TensorType{type.dtype, Dims(type.dims.begin() + 1, type.dims.end())} : type;
+}
+
+int64_t StateLayout::param_count() const {
+  int64_t count = 0;
+  for (size_t i = 0; i < params; ++i) count += element_count(entries[i].type.dims);
+  return count;
+}
+
+int64_t StateLayout::bytes() const {
+  int64_t total = 0;
+  for (const StateEntry& entry : entries) total += byte_count(entry.type);
+  return total;
+}
+
+StateLayout param_layout(const std::vector<nn::ParamSpec>& specs) {
+  StateLayout layout;
+  for (const nn::ParamSpec& spec : specs) layout.entries.push_back(make_entry("params/", spec.name, spec.type, spec.stacked));
+  layout.params = specs.size();
+  return layout;
+}
+
+StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer) {
+  StateLayout layout = param_layout(specs);
+  for (const optim::Param& slot : optimizer.slots()) {
+    const size_t kind = slot.name.find('/') + 1;
+    layout.entries.push_back(make_entry("opt/" + slot.name.substr(0, kind), slot.name.substr(kind), slot.type, slot.stacked));
+  }
+  layout.slots = optimizer.slots().size();
+  layout.entries.push_back({"step", {DType::kI32, {}}});
+  layout.entries.push_back({"rng", {DType::kU32, {2}}});
+  return layout;
+}
+
+HostArrays to_host(std::span<const pjrt::Buffer> buffers) {
+  HostArrays arrays;
+  std::vector<pjrt::Event> copies;
+  for (const pjrt::Buffer& buffer : buffers) {
+    const auto size = static_cast<size_t>(buffer.bytes());
+    auto [bytes, data] = writable(size);
+    copies.push_back(buffer.to_host(data, size));
+    arrays.push_back(std::move(bytes));
+  }
+  std::exception_ptr failure;  // every copy must end before its memory goes
+  for (const pjrt::Event& copy : copies) {
+    try {
+      copy.await();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+  return arrays;
+}
+
+std::vector<pjrt::Buffer> to_device(const StateLayout& layout, const HostArrays& arrays, const pjrt::Client& client) {
+  std::vector<pjrt::Buffer> buffers;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    TESSERA_CHECK(static_cast<int64_t>(arrays[i].size()) == byte_count(layout.entries[i].type), "{}", layout.entries[i].name);
+    buffers.push_back(client.to_device(arrays[i].data.data(), layout.entries[i].type));
+    buffers.back().set_name(layout.entries[i].name);
+  }
+  return buffers;
+}
+
+std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays) {
+  std::vector<checkpoint::HostTensor> tensors;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const StateEntry& entry = layout.entries[i];
+    const TensorType type = entry.part_type();
+    const auto size = static_cast<size_t>(byte_count(type));
+    for (int64_t part = 0; part < entry.parts(); ++part) {
+      const auto data = arrays[i].data.subspan(static_cast<size_t>(part) * size, size);
+      tensors.push_back({entry.part_name(part), type, {arrays[i].owner, data}});
+    }
+  }
+  return tensors;
+}
+
+HostArrays merge_blocks(const StateLayout& layout, const std::vector<checkpoint::TensorView>& tensors,
+                        const std::string& where) {
+  auto index = by_name(tensors);
+  Misfits misfits;
+  HostArrays arrays;
+  for (const StateEntry& entry : layout.entries) {
+    const TensorType type = entry.part_type();
+    auto [bytes, data] = writable(static_cast<size_t>(byte_count(entry.type)));
+    for (int64_t part = 0; part < entry.parts(); ++part) {
+      const std::string name = entry.part_name(part);
+      const auto found = index.find(name);
+      if (found == index.end()) {
+        misfits.missing(name, names_of(tensors));
+        continue;
+      }
+      if (found->second->type == type) {
+        std::memcpy(data + part * byte_count(type), found->second->data.data(), found->second->data.size());
+      } else {
+        misfits.shape(name, type, found->second->type);
+      }
+      index.erase(found);
+    }
+    arrays.push_back(std::move(bytes));
+  }
+  for (const auto& [name, unused] : index) misfits.unknown(name);
+  if (misfits.any()) {
+    misfits.fail("the checkpoint does not fit this model and optimizer", where,
+                 "it was written for another recipe: use a new workdir, or `model_init` to take its weights alone");
+  }
+  return arrays;
+}
+
+void load_weights(const StateLayout& layout, const std::vector<checkpoint::TensorView>& weights,
+                  const std::vector<std::string>& dont_load, const std::string& where, HostArrays& arrays) {
+  PatternRules<bool> skip;
+  for (const std::string& pattern : dont_load) skip.rules.push_back({Pattern(pattern, where), true});
+  const size_t prefix = std::string_view("params/").size();
+  auto index = by_name(weights);
+  Misfits misfits;
+  for (size_t i = 0; i < layout.params; ++i) {
+    const StateEntry& entry = layout.entries[i];
+    const bool kept = skip.find(entry.name.substr(prefix)) != nullptr;
+    const TensorType type = entry.part_type();
+    auto [bytes, data] = writable(static_cast<size_t>(byte_count(entry.type)));
+    for (int64_t part = 0; part < entry.parts(); ++part) {
+      const std::string name = entry.part_name(part).substr(prefix);
+      const auto found = index.find(name);
+      if (!kept && found == index.end()) {
+        misfits.missing(name, names_of(weights));
+      } else if (!kept && found->second->type != type) {
+        misfits.shape(name, type, found->second->type);
+      } else if (!kept) {
+        std::memcpy(data + part * byte_count(type), found->second->data.data(), found->second->data.size());
+      }
+      if (found != index.end()) index.erase(found);
+    }
+    if (!kept) arrays[i] = std::move(bytes);
+  }
+  for (const auto& [name, unused] : index) {
+    if (!skip.find(name)) misfits.unknown(name);
+  }
+  if (misfits.any()) {
+    misfits.fail("the weights do not fit this model", where,
+                 "change the model, or name what is to keep its initial value: model_init.dont_load = [\"head/.*\"]");
+  }
+}
+
+std::string parameter_table(const StateLayout& layout, const HostArrays& arrays) {
+  size_t name_width = 4, shape_width = 5, size_width = 4;
+  struct Row {
+    std::string name, shape, size;
+  };
+  const size_t prefix = std::string_view("params/").size();
+  std::vector<Row> rows;
+  for (size_t i = 0; i < layout.params; ++i) {
+    const StateEntry& entry = layout.entries[i];
+    rows.push_back({entry.name.substr(prefix), to_string(entry.type.dims), human_count(element_count(entry.type.dims))});
+    name_width = std::max(name_width, rows.back().name.size());
+    shape_width = std::max(shape_width, rows.back().shape.size());
+    size_width = std::max(size_width, rows.back().size.size());
+  }
+  std::string table =
+      fmt::format("{:<{}}  {:<{}}  {:>{}}       mean    std\n", "name", name_width, "shape", shape_width, "size", size_width);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Moments m = moments_of(arrays[i]);
+    table += fmt::format("{:<{}}  {:<{}}  {:>{}}  {:>+9.4f}  {:.4f}\n", rows[i].name, name_width, rows[i].shape, shape_width,
+                         rows[i].size, size_width, m.mean, m.deviation);
+  }
+  return table + fmt::format("{} parameters, {} of state", human_count(layout.param_count()),
+                             human_bytes(static_cast<double>(layout.bytes())));
+}
+
+}  // namespace tessera::train

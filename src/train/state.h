@@ -1,0 +1,82 @@
+#pragma once
+// The state of a run as a flat, ordered map name -> array: everything that the next step depends on. Checkpoint, resume,
+// counting and printing are one loop each over it.
+//
+//   params/<parameter>      f32, in the model's order
+//   opt/<slot>/<parameter>  f32, the optimizer's slots
+//   step                    i32, steps done
+//   rng                     u32[2], the run's random key; what a step draws is a function of it and `step`
+//
+// On the device a scanned block's parameter is one stacked array [depth, …]; in files it is one array per block, its index
+// after the first part of the name: params/blocks/attn/qkv/kernel [6, …] <-> params/blocks/0/attn/qkv/kernel, …,
+// params/blocks/5/….
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/pattern.h"
+#include "base/shape.h"
+#include "checkpoint/manager.h"
+#include "checkpoint/safetensors.h"
+#include "nn/scope.h"
+#include "optim/optimizer.h"
+#include "pjrt/client.h"
+
+namespace tessera::train {
+
+struct StateEntry {
+  std::string name;
+  TensorType type;
+  size_t block_at = 0;  // of a stacked array: where "/<block>" goes into the name; 0: not stacked
+
+  bool stacked() const { return block_at != 0; }
+  int64_t parts() const { return stacked() ? type.dims[0] : 1; }  // arrays in a file
+  std::string part_name(int64_t part) const;
+  TensorType part_type() const;
+};
+
+// The order of arrays in programs' arguments and results.
+struct StateLayout {
+  std::vector<StateEntry> entries;
+  size_t params = 0;  // the first ones are the parameters
+  size_t slots = 0;   // then the slots, then `step` and `rng`
+
+  size_t step_index() const { return params + slots; }
+  size_t rng_index() const { return params + slots + 1; }
+  int64_t param_count() const;  // elements of all parameters
+  int64_t bytes() const;        // of everything
+};
+
+// The parameters alone: what evaluation and prediction need.
+StateLayout param_layout(const std::vector<nn::ParamSpec>& specs);
+StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer);
+
+// Host arrays of whole entries, in the layout's order (of its first `size()` entries).
+using HostArrays = std::vector<store::Bytes>;
+
+// Device -> host, waiting; `buffers` as in the layout. What a donated step would take away is safe afterwards.
+HostArrays to_host(std::span<const pjrt::Buffer> buffers);
+// Host -> device; the buffers are named after their entries.
+std::vector<pjrt::Buffer> to_device(const StateLayout& layout, const HostArrays& arrays, const pjrt::Client& client);
+
+// The arrays as files hold them: blocks apart, as views that share the memory.
+std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays);
+
+// Arrays of a file by name -> whole entries: the inverse of split_blocks. Every array of the layout must be there with its
+// shape, and none besides; else a data error that lists up to ten misfits. `where` names the file.
+HostArrays merge_blocks(const StateLayout& layout, const std::vector<checkpoint::TensorView>& tensors,
+                        const std::string& where);
+
+// Weights of another model into `arrays` (parameters alone, their initial values before). Names are parameters' without
+// "params/". Parameters that match a pattern of `dont_load` keep their value. Any other parameter without an array of its
+// shape, and any array without a parameter (unless its name matches `dont_load`), is listed in one data error.
+void load_weights(const StateLayout& layout, const std::vector<checkpoint::TensorView>& weights,
+                  const std::vector<std::string>& dont_load, const std::string& where, HostArrays& arrays);
+
+// Name, shape, size, mean and standard deviation of every parameter, and the total, as lines of text.
+std::string parameter_table(const StateLayout& layout, const HostArrays& arrays);
+
+}  // namespace tessera::train

@@ -1,0 +1,208 @@
+#include "train/step.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "ir/emit.h"
+#include "ir/functions.h"
+#include "ir/grad.h"
+#include "ir/ops.h"
+#include "ir/random.h"
+#include "train/objective.h"
+
+namespace tessera::train {
+namespace {
+
+using ir::Value;
+using ir::Values;
+
+Values add_arguments(ir::Graph& graph, const StateLayout& layout, size_t count) {
+  Values values;
+  for (size_t i = 0; i < count; ++i) values.push_back(graph.add_parameter(layout.entries[i].type, layout.entries[i].name));
+  return values;
+}
+
+TensorType image_type(const models::Model& model, int64_t batch) {
+  const models::InputShape& in = model.input();
+  return {DType::kU8, {batch, in.height, in.width, in.channels}};
+}
+
+Value normalize(Value images, const data::Affine& pixels) {
+  TESSERA_CHECK(images.dim(-1) == 3, "{} channels", images.dim(-1));
+  const auto row = [](const std::array<float, 3>& values) {
+    return ir::constant_f32({3}, std::vector<float>(values.begin(), values.end()));
+  };
+  return ir::convert(images, DType::kF32) * row(pixels.scale) + row(pixels.offset);
+}
+
+// The model's logits in the current graph, whose parameters are `params` (all of the layout's).
+Value trace_logits(const models::Model& model, const StateLayout& layout, const Values& params, Value images,
+                   const nn::Context& context, const data::Affine& pixels) {
+  ir::Graph& graph = ir::current_graph();
+  nn::ParamStore store(graph);
+  const size_t prefix = std::string_view("params/").size();
+  for (size_t i = 0; i < layout.params; ++i) store.provide(layout.entries[i].name.substr(prefix), graph.adopt(params[i]));
+  const Value logits = model.logits(nn::Scope(store, context), normalize(images, pixels));
+  TESSERA_CHECK(store.specs().size() == layout.params, "the model has {} parameters, the layout {}", store.specs().size(),
+                layout.params);
+  return logits;
+}
+
+struct BatchGradient {
+  Values grads;         // of the trainable parameters
+  Value loss, correct;  // mean loss and share of correct rows, both already divided by the whole batch
+};
+
+class TrainStep {
+ public:
+  TrainStep(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
+            const ProgramOptions& options, Values params)
+      : model_(model), layout_(layout), optimizer_(optimizer), options_(options), params_(std::move(params)) {}
+
+  BatchGradient gradient(Value images, Value labels, Value key) const {
+    return options_.accumulate == 1 ? part(images, labels, key) : accumulated(images, labels, key);
+  }
+
+ private:
+  BatchGradient part(Value images, Value labels, Value key) const {
+    ir::Graph& graph = ir::current_graph();
+    const nn::Context context{.training = true, .key = key, .compute = options_.compute};
+    const Value logits = trace_logits(model_, layout_, params_, images, context, options_.pixels);
+    const double share = 1.0 / static_cast<double>(options_.batch);
+    BatchGradient out;
+    out.loss = ir::sum_all(softmax_cross_entropy(logits, labels, options_.label_smoothing)) * share;
+    out.correct = ir::sum_all(ir::stop_gradient(top_k_correct(logits, labels, 1))) * share;
+    Values wanted;
+    for (size_t i = 0; i < layout_.params; ++i) {
+      if (optimizer_.trainable(i)) wanted.push_back(graph.adopt(params_[i]));
+    }
+    out.grads = ir::gradient(out.loss, wanted);
+    return out;
+  }
+
+  // The same, micro-batch by micro-batch: less memory for activations.
+  BatchGradient accumulated(Value images, Value labels, Value key) const {
+    const int64_t parts = options_.accumulate, rows = options_.batch / options_.accumulate;
+    Values sums;
+    for (size_t i = 0; i < layout_.params; ++i) {
+      if (optimizer_.trainable(i)) sums.push_back(ir::zeros(layout_.entries[i].type));
+    }
+    sums.push_back(ir::constant(0));
+    sums.push_back(ir::constant(0));
+    Dims image_dims = images.dims();
+    image_dims[0] = rows;
+    image_dims.insert(image_dims.begin(), parts);
+    const Values xs = {ir::reshape(images, image_dims), ir::reshape(labels, {parts, rows}),
+                       ir::iota({DType::kI32, {parts}}, 0)};
+    const auto body = [&](const Values& carry, const Values& x) {
+      const BatchGradient one = part(x[0], x[1], ir::fold_in(key, x[2]));
+      Values next;
+      for (size_t i = 0; i < one.grads.size(); ++i) next.push_back(carry[i] + one.grads[i]);
+      next.push_back(carry[next.size()] + one.loss);
+      next.push_back(carry[next.size()] + one.correct);
+      return ir::ScanResult{next, {}};
+    };
+    Values total = ir::scan(parts, sums, xs, body).carry;
+    BatchGradient out;
+    out.correct = total.back(), total.pop_back();
+    out.loss = total.back(), total.pop_back();
+    out.grads = std::move(total);
+    return out;
+  }
+
+  const models::Model& model_;
+  const StateLayout& layout_;
+  const optim::Optimizer& optimizer_;
+  const ProgramOptions& options_;
+  Values params_;
+};
+
+Value pack(const Values& scalars) {
+  Values rows;
+  for (const Value scalar : scalars) rows.push_back(ir::reshape(scalar, {1}));
+  return ir::concatenate(rows, 0);
+}
+
+}  // namespace
+
+std::array<uint32_t, 2> seed_key(uint64_t seed) { return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}; }
+
+Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout& layout) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const Value rng = graph.add_parameter({DType::kU32, {2}}, "rng");
+  const Value key = ir::fold_in(rng, "init");
+  for (size_t i = 0; i < layout.entries.size(); ++i) {
+    graph.results.push_back(i < layout.params         ? nn::initial_value(specs[i], key)
+                            : i == layout.rng_index() ? rng
+                                                      : ir::zeros(layout.entries[i].type));
+  }
+  return {"init", ir::emit(graph, {.name = "init"}), {}};
+}
+
+Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
+                      const ProgramOptions& options) {
+  TESSERA_CHECK(options.accumulate >= 1 && options.batch % options.accumulate == 0);
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const Values state = add_arguments(graph, layout, layout.entries.size());
+  const Value images = graph.add_parameter(image_type(model, options.batch), "images");
+  const Value labels = graph.add_parameter({DType::kI32, {options.batch}}, "labels");
+
+  const auto params_end = state.begin() + static_cast<ptrdiff_t>(layout.params);
+  const Values params(state.begin(), params_end);
+  const Values slots(params_end, params_end + static_cast<ptrdiff_t>(layout.slots));
+  const Value step = state[layout.step_index()], rng = state[layout.rng_index()];
+  const Value key = ir::fold_in(ir::fold_in(rng, "step"), step);
+
+  const BatchGradient batch = TrainStep(model, layout, optimizer, options, params).gradient(images, labels, key);
+  const optim::Optimizer::Result update = optimizer.apply(params, batch.grads, slots, step);
+  Values differences;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (optimizer.trainable(i)) differences.push_back(update.values[i] - params[i]);
+  }
+
+  graph.results = update.values;
+  graph.results.insert(graph.results.end(), update.slots.begin(), update.slots.end());
+  graph.results.push_back(ir::add(step, ir::constant(1, DType::kI32)));
+  graph.results.push_back(rng);
+  graph.results.push_back(pack(
+      {batch.loss, update.grad_norm, ir::global_norm(update.values), ir::global_norm(differences), update.lr, batch.correct}));
+  ir::EmitOptions emit{.name = "train_step", .aliases = {}};
+  Program program{"train_step", {}, {}};
+  for (size_t i = 0; i < state.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    emit.aliases.emplace_back(index, index);
+    program.donated.push_back(index);
+  }
+  program.text = ir::emit(graph, emit);
+  return program;
+}
+
+Program eval_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const Values params = add_arguments(graph, layout, layout.params);
+  const Value images = graph.add_parameter(image_type(model, options.batch), "images");
+  const Value labels = graph.add_parameter({DType::kI32, {options.batch}}, "labels");
+  const Value mask = graph.add_parameter({DType::kF32, {options.batch}}, "mask");
+  const Value logits = trace_logits(model, layout, params, images, {.compute = options.compute}, options.pixels);
+  // A padded row may hold anything: its loss is dropped, not multiplied by 0, which would keep a NaN.
+  const Value real = ir::compare(ir::Compare::kNe, mask, ir::zeros_like(mask));
+  const Value loss = softmax_cross_entropy(logits, labels);
+  graph.results = {pack({ir::sum_all(ir::select(real, loss * mask, ir::zeros_like(loss))),
+                         ir::sum_all(top_k_correct(logits, labels, 1) * mask),
+                         ir::sum_all(top_k_correct(logits, labels, 5) * mask), ir::sum_all(mask)})};
+  return {"evaluate", ir::emit(graph, {.name = "evaluate"}), {}};
+}
+
+Program predict_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const Values params = add_arguments(graph, layout, layout.params);
+  const Value images = graph.add_parameter(image_type(model, options.batch), "images");
+  graph.results = {trace_logits(model, layout, params, images, {.compute = options.compute}, options.pixels)};
+  return {"predict", ir::emit(graph, {.name = "predict"}), {}};
+}
+
+}  // namespace tessera::train

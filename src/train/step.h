@@ -1,0 +1,55 @@
+#pragma once
+// The programs of a run, as StableHLO text. Images come as bytes, labels as i32; pixels are normalised on the device.
+
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "data/pp.h"
+#include "ir/graph.h"
+#include "models/model.h"
+#include "optim/optimizer.h"
+#include "train/state.h"
+
+namespace tessera::train {
+
+struct ProgramOptions {
+  int64_t batch = 1;
+  data::Affine pixels;          // bytes -> numbers: what the pp chain leaves to the device
+  DType compute = DType::kF32;  // of activations and products
+  double label_smoothing = 0;   // training only
+  int64_t accumulate = 1;       // micro-batches inside the training step; divides batch
+};
+
+struct Program {
+  std::string name;
+  std::string text;
+  std::vector<int64_t> donated;  // arguments whose memory the results take over
+};
+
+// What a training step measures, in the order of its last result, f32 [kMetrics].
+inline constexpr const char* kMetricNames[] = {"training_loss", "l2_grads", "l2_params", "l2_updates", "lr", "training_prec@1"};
+inline constexpr size_t kMetrics = std::size(kMetricNames);
+
+// (rng u32[2]) -> every entry of the layout: drawn parameters, zero slots, step 0 and the key itself.
+Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout& layout);
+
+// (state…, images u8 [B, H, W, 3], labels i32 [B]) -> (state…, metrics f32 [kMetrics]). Each state argument is donated to the
+// result of its place. training_loss is the mean over the batch before the update (label smoothing included), l2_grads the
+// global norm before clipping, l2_params after the update, l2_updates of the difference, training_prec@1 a share in [0, 1].
+Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
+                      const ProgramOptions& options);
+
+// (params…, images, labels, mask f32 [B]) -> f32 [4]: sums over rows of mask times {cross-entropy, top-1 correct, top-5
+// correct, 1}.
+Program eval_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options);
+
+// (params…, images) -> logits f32 [B, classes].
+Program predict_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options);
+
+// The key of a run's seed.
+std::array<uint32_t, 2> seed_key(uint64_t seed);
+
+}  // namespace tessera::train

@@ -1,0 +1,405 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <future>
+#include <map>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/commit.h"
+#include "pjrt/error.h"
+#include "train/compile.h"
+#include "train/model_source.h"
+#include "train/stop_signal.h"
+#include "train/workdir.h"
+
+namespace tessera::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Trainer {
+ public:
+  Trainer(config::Section recipe, const TrainOptions& options)
+      : client_future_(std::async(std::launch::async, [device = options.device] { return open_client(device); })),
+        cache_(options.device.cache),
+        recipe_(read_recipe(std::move(recipe))),
+        layout_(state_layout(recipe_.specs, *recipe_.optimizer)),
+        workdir_(options.workdir, recipe_.text),
+        reporter_(recipe_, workdir_.path(), 1) {
+    description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
+                    recipe_.evals.empty() ? std::string() : recipe_.evals[0].data.options.pp};
+  }
+
+  TrainResult run();
+
+ private:
+  // Start: workdir -> resume -> model_init -> scratch.
+  void announce() const;
+  bool restore();
+  void put_restored();
+  void start_programs();
+  std::future<Compiled> start_compile(Program program, size_t state_arguments, int64_t batch);
+  void start_input();
+  void initialise();
+  std::shared_ptr<const pjrt::Executable> take(std::future<Compiled>& future, const char* name);
+
+  // One step and what follows it.
+  void train_to_the_end(bool resumed);
+  void dispatch(DeviceBatch& batch);
+  DeviceBatch next_batch();
+  void settle();
+  void finish_step();
+  bool evaluation_due() const;
+  bool evaluate(NamedScores& scores);
+
+  void save(bool owed);
+  void report_failures();
+  TrainResult result(Exit exit) const;
+  [[noreturn]] void rethrow_explained(std::exception_ptr error) const;
+
+  StopSignal stop_;
+  std::future<std::shared_ptr<pjrt::Client>> client_future_;
+  pjrt::ExecutableCache cache_;
+  Recipe recipe_;
+  StateLayout layout_;
+  Workdir workdir_;
+  RunDescription description_;
+  std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
+  Reporter reporter_;
+
+  std::shared_ptr<pjrt::Client> client_;
+  std::future<Compiled> init_future_, train_future_;
+  std::vector<std::shared_future<Compiled>> eval_futures_;  // one for each evaluator; equal programs share one
+  std::shared_ptr<const pjrt::Executable> train_program_;
+  std::vector<bool> eval_announced_;
+  std::unique_ptr<data::TrainLoader> loader_;
+
+  HostArrays restored_;              // of a checkpoint, until it is on the device
+  std::vector<pjrt::Buffer> state_;  // after `progress_.step` steps, once the device is through
+  Progress progress_;                // `metrics` are those of `progress_.step`, once settled
+  struct Pending {
+    int64_t step = 0;
+    pjrt::Buffer metrics;
+  };
+  std::optional<Pending> pending_;  // the last step dispatched whose metrics were not read yet
+  NamedScores last_scores_;
+  bool stopped_ = false;  // saved because of a signal: the run ends here
+};
+
+TrainResult Trainer::run() {
+  const bool resumed = restore();
+  if (progress_.step >= recipe_.total && !progress_.owed) {
+    TrainResult done = result(Exit::kDone);
+    done.finished_before = true;
+    return done;
+  }
+  try {
+    client_ = client_future_.get();
+    workdir_.write_recipe();
+    checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
+    resumed ? reporter_.resume(progress_) : reporter_.start();
+    announce();
+    start_programs();
+    start_input();
+    resumed ? put_restored() : initialise();
+    train_program_ = take(train_future_, "train_step");
+    train_to_the_end(resumed);
+    checkpoints_->wait();
+    report_failures();
+  } catch (...) {
+    reporter_.console().finish();
+    rethrow_explained(std::current_exception());
+  }
+  reporter_.console().finish();
+  TrainResult out = result(progress_.step == recipe_.total && !progress_.owed ? Exit::kDone : stop_.exit_code());
+  if (checkpoints_->failures() > 0 || reporter_.writer().failing() || out.checkpoint.empty()) out.exit = Exit::kData;
+  return out;
+}
+
+// ---- start ----
+
+void Trainer::announce() const {
+  for (const config::Difference& change : workdir_.changes()) {
+    log_note(fmt::format("`{}` is now {} (was {})", change.key, change.right, change.left));
+  }
+  for (const std::string& warning : recipe_.optimizer->warnings()) log_warning(warning);
+  log_line(fmt::format("{}   {} parameters", recipe_.model->describe(), human_count(layout_.param_count())));
+  log_line(fmt::format("{}   {} images, {} classes   batch {}, {} steps ({:.4g} epochs)", recipe_.data.source->name(),
+                       human_count(recipe_.examples_per_epoch), recipe_.class_names.size(), recipe_.batch,
+                       human_count(recipe_.total), recipe_.epochs(recipe_.total)));
+  if (progress_.step > 0 || progress_.owed) {
+    log_line(fmt::format("continues {} from step {} of {}", workdir_.path(), human_count(progress_.step),
+                         human_count(recipe_.total)));
+  }
+}
+
+bool Trainer::restore() {
+  checkpoint::LatestCheckpoint latest = checkpoint::find_latest(workdir_.checkpoints());
+  for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) {
+    log_warning(fmt::format("passed over {}: {}", bad.path, bad.reason));
+  }
+  if (!latest.checkpoint) {
+    progress_.owed = recipe_.run.eval_at_start && !recipe_.evals.empty();
+    return false;
+  }
+  const checkpoint::LoadedCheckpoint& from = *latest.checkpoint;
+  progress_ = parse_progress(from.state_json, from.path);
+  restored_ = merge_blocks(layout_, from.state.tensors(), from.path);
+  return true;
+}
+
+void Trainer::put_restored() {
+  state_ = to_device(layout_, restored_, *client_);
+  restored_.clear();
+}
+
+void Trainer::start_input() {
+  data::LoaderOptions options = recipe_.data.loader(recipe_.batch, static_cast<uint64_t>(recipe_.run.seed));
+  options.start_batch = progress_.step;
+  loader_ = std::make_unique<data::TrainLoader>(recipe_.data.source, recipe_.data.pp, options);
+}
+
+std::future<Compiled> Trainer::start_compile(Program program, size_t state_arguments, int64_t batch) {
+  const TensorType images{DType::kU8, {batch, recipe_.model->input().height, recipe_.model->input().width, 3}};
+  return compile_async(client_, std::move(program), cache_, arguments_of(layout_, state_arguments, images));
+}
+
+void Trainer::start_programs() {
+  ProgramOptions options;
+  options.batch = recipe_.batch;
+  options.pixels = recipe_.data.pp->affine();
+  options.compute = recipe_.compute;
+  options.label_smoothing = recipe_.objective.label_smoothing;
+  options.accumulate = recipe_.run.accumulate;
+  train_future_ =
+      start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(), recipe_.batch);
+  if (restored_.empty()) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
+
+  std::map<std::string, std::shared_future<Compiled>> by_text;
+  for (const EvalPlan& plan : recipe_.evals) {
+    ProgramOptions eval;
+    eval.batch = plan.batch;
+    eval.pixels = plan.data.pp->affine();
+    eval.compute = recipe_.compute;
+    Program program = eval_program(*recipe_.model, layout_, eval);
+    const std::string text = program.text;
+    if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, plan.batch).share();
+    eval_futures_.push_back(by_text[text]);
+  }
+  eval_announced_.assign(recipe_.evals.size(), false);
+}
+
+std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& future, const char* name) {
+  reporter_.console().busy(fmt::format("compile  {} …", name));
+  Compiled compiled = future.get();
+  reporter_.console().phase("compile", name, compiled.report.seconds, compiled.report.cached ? "cached" : "");
+  return std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
+}
+
+void Trainer::initialise() {
+  const auto key = seed_key(static_cast<uint64_t>(recipe_.run.seed));
+  pjrt::Buffer rng = client_->to_device(key.data(), {DType::kU32, {2}});
+  pjrt::Buffer* argument = &rng;
+  state_ = take(init_future_, "init")->run({&argument, 1});
+  for (size_t i = 0; i < state_.size(); ++i) state_[i].set_name(layout_.entries[i].name);
+  HostArrays params = to_host(std::span(state_).first(layout_.params));
+  if (recipe_.model_init) {
+    for (const std::string& note : init_from(*recipe_.model_init, *recipe_.model, layout_, params)) log_note(note);
+    std::vector<pjrt::Buffer> loaded = to_device(layout_, params, *client_);
+    std::move(loaded.begin(), loaded.end(), state_.begin());
+    log_line(fmt::format("weights from {}", recipe_.model_init->from));
+  }
+  log_line(parameter_table(layout_, params));
+}
+
+// ---- the loop ----
+
+void Trainer::train_to_the_end(bool resumed) {
+  reporter_.begin();
+  if (progress_.owed) finish_step();  // the evaluation at the start, or one that a signal cut off
+  if (!stopped_ && stop_.requested()) {
+    // A signal during compilation: what was resumed is on disk already.
+    if (!resumed) save(/*owed=*/false);
+    stopped_ = true;
+  }
+  if (progress_.step >= recipe_.total || stopped_) return;
+
+  std::optional<DeviceBatch> batch = next_batch();
+  for (;;) {
+    std::optional<Pending> before = std::move(pending_);
+    dispatch(*batch);
+    batch.reset();
+    if (progress_.step < recipe_.total) batch.emplace(next_batch());
+
+    // The step before is read while the device works on this one.
+    std::swap(before, pending_);
+    settle();
+    pending_ = std::move(before);
+
+    const bool last = progress_.step == recipe_.total;
+    if (last || stop_.requested() || evaluation_due() || due(progress_.step, recipe_.checkpoint_every, recipe_.total)) {
+      settle();
+      finish_step();
+    }
+    if (last || stopped_) return;
+  }
+}
+
+void Trainer::dispatch(DeviceBatch& batch) {
+  std::vector<pjrt::Buffer*> arguments;
+  for (pjrt::Buffer& buffer : state_) arguments.push_back(&buffer);
+  for (pjrt::Buffer& buffer : batch.arguments()) arguments.push_back(&buffer);
+  std::vector<pjrt::Buffer> results = train_program_->run(arguments);
+  ++progress_.step;
+  progress_.examples_seen += recipe_.batch;
+  pending_ = Pending{progress_.step, std::move(results.back())};
+  results.pop_back();
+  state_ = std::move(results);
+  for (size_t i = 0; i < state_.size(); ++i) state_[i].set_name(layout_.entries[i].name);
+}
+
+DeviceBatch Trainer::next_batch() {
+  const auto start = Clock::now();
+  data::Batch rows = loader_->next();
+  // While the device still works on the last step nothing is lost by waiting.
+  const bool idle = !pending_ || pending_->metrics.ready();
+  if (idle) reporter_.waited(std::chrono::duration<double>(Clock::now() - start).count());
+  const models::InputShape& in = recipe_.model->input();
+  return DeviceBatch(*client_, std::move(rows), in.height, in.width, /*with_mask=*/false);
+}
+
+// Reads the pending step's metrics, stops the run if they are not finite, and tells them.
+void Trainer::settle() {
+  if (!pending_) return;
+  const int64_t step = pending_->step;
+  const std::vector<float> values = pending_->metrics.to_host<float>();
+  pending_.reset();
+  StepMetrics metrics;
+  std::copy(values.begin(), values.end(), metrics.begin());
+  for (size_t i = 0; i < kMetrics; ++i) {
+    if (std::isfinite(metrics[i])) continue;
+    checkpoints_->wait();
+    const auto saved = checkpoints_->last_committed();
+    throw Error(
+        Exit::kDiverged, fmt::format("the run diverged: {} is {} at step {}", kMetricNames[i], metrics[i], step),
+        workdir_.path(),
+        fmt::format("nothing of this step is saved{}; try a lower learning rate, a longer warm-up, or clip = \"norm(1.0)\"",
+                    saved ? fmt::format(" (the last checkpoint is of step {})", *saved) : ""));
+  }
+  const bool log_now = step == 1 || due(step, recipe_.log_every, recipe_.total);
+  const auto memory = client_->memory(0);
+  reporter_.step(step, metrics, log_now, memory ? std::optional(memory->in_use) : std::nullopt);
+  progress_.metrics = metrics;
+  report_failures();
+  // The line of the step at hand waits for its evaluations: finish_step() writes it.
+  if (log_now && !(step == progress_.step && evaluation_due())) reporter_.write(step, metrics, {});
+}
+
+bool Trainer::evaluation_due() const {
+  for (const EvalPlan& plan : recipe_.evals) {
+    if (progress_.step == 0 ? recipe_.run.eval_at_start : due(progress_.step, plan.every, recipe_.total)) return true;
+  }
+  return false;
+}
+
+// Evaluations, the metrics line and the checkpoint of the step at hand, whose metrics are known. Sets stopped_ when it saved
+// because of a signal; one that comes later is for the next step.
+void Trainer::finish_step() {
+  const Reporter::Pause pause(reporter_);
+  if (evaluation_due()) {
+    NamedScores scores;
+    if (stop_.requested() || !evaluate(scores)) {
+      save(/*owed=*/true);
+      stopped_ = true;
+      return;
+    }
+    reporter_.write(progress_.step, progress_.metrics, scores);
+    last_scores_ = std::move(scores);
+  } else if (progress_.owed && progress_.metrics && due(progress_.step, recipe_.log_every, recipe_.total)) {
+    reporter_.write(progress_.step, progress_.metrics, {});  // `every` of the evaluators was changed since the signal
+  }
+  progress_.owed = false;
+  stopped_ = stop_.requested();
+  if (stopped_ || (progress_.step > 0 && due(progress_.step, recipe_.checkpoint_every, recipe_.total))) save(/*owed=*/false);
+}
+
+// False when a signal came in between.
+bool Trainer::evaluate(NamedScores& scores) {
+  std::vector<pjrt::Buffer*> params;
+  for (size_t i = 0; i < layout_.params; ++i) params.push_back(&state_[i]);
+  for (size_t e = 0; e < recipe_.evals.size(); ++e) {
+    const EvalPlan& plan = recipe_.evals[e];
+    const bool wanted = progress_.step == 0 ? recipe_.run.eval_at_start : due(progress_.step, plan.every, recipe_.total);
+    if (!wanted) continue;
+    const Compiled& compiled = eval_futures_[e].get();
+    if (!eval_announced_[e]) {
+      reporter_.console().phase("compile", "evaluate " + plan.name, compiled.report.seconds,
+                                compiled.report.cached ? "cached" : "");
+      eval_announced_[e] = true;
+    }
+    reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));
+    const std::shared_ptr<const pjrt::Executable> program(&compiled.executable, [](const pjrt::Executable*) {});
+    const auto result = Evaluator(client_, program, plan).run(params, [this] { return stop_.requested(); });
+    if (!result) return false;
+    scores.emplace_back(plan.name, *result);
+  }
+  for (const auto& [name, s] : scores) {
+    const auto best = progress_.best.find(name);
+    reporter_.evaluated(name, s, best == progress_.best.end() ? std::nullopt : std::optional(best->second));
+    if (best == progress_.best.end() || s.prec1 > best->second) progress_.best[name] = s.prec1;
+  }
+  return true;
+}
+
+// ---- saving and ending ----
+
+void Trainer::save(bool owed) {
+  progress_.owed = owed;
+  progress_.seconds = reporter_.uptime();
+  checkpoint::Snapshot snapshot;
+  snapshot.step = progress_.step;
+  // The copy is made here: the next step takes the memory of these buffers over.
+  snapshot.tensors = split_blocks(layout_, to_host(state_));
+  snapshot.state_json = to_json(progress_, description_);
+  snapshot.before_commit = [this] { reporter_.writer().flush(); };
+  checkpoints_->save_async(std::move(snapshot));
+}
+
+void Trainer::report_failures() {
+  while (const auto failure = checkpoints_->poll_failure()) {
+    log_warning(failure->message + (failure->committed ? "" : "; the run goes on, and earlier checkpoints are intact"));
+  }
+}
+
+TrainResult Trainer::result(Exit exit) const {
+  TrainResult result;
+  result.exit = exit;
+  result.step = progress_.step;
+  result.total = recipe_.total;
+  result.workdir = workdir_.path();
+  const std::string path = store::join_path(workdir_.checkpoints(), checkpoint::step_directory(progress_.step));
+  if (store::local_files().info(store::join_path(path, checkpoint::kCommitFile))) result.checkpoint = path;
+  result.seconds = client_ ? reporter_.uptime() : progress_.seconds;
+  result.scores = last_scores_;
+  return result;
+}
+
+void Trainer::rethrow_explained(std::exception_ptr error) const {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    if (!pjrt::is_out_of_memory(known)) throw;
+    const TensorType images{DType::kU8, {recipe_.batch, recipe_.model->input().height, recipe_.model->input().width, 3}};
+    throw out_of_memory("running the training step", known.message(), arguments_of(layout_, layout_.entries.size(), images));
+  }
+}
+
+}  // namespace
+
+TrainResult train(config::Section recipe, const TrainOptions& options) { return Trainer(std::move(recipe), options).run(); }
+
+}  // namespace tessera::train

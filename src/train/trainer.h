@@ -1,0 +1,44 @@
+#pragma once
+// A training run from recipe to final checkpoint, resumable anywhere.
+//
+// What a run promises:
+//   - The line of a step in metrics.jsonl and its evaluations come before its checkpoint commits, and are made durable first. A
+//   run
+//     killed at any moment and started again ends with the same bytes in weights and metrics (times aside) as one never killed.
+//   - A measurement that is not finite ends the run (Error with Exit::kDiverged naming the step) before anything of that step
+//   is saved.
+//   - SIGTERM and Ctrl-C end the run after the current step with a checkpoint. An evaluation under way is given up; the
+//   checkpoint
+//     says so, and it is done again when the run goes on.
+//   - A save that fails is a warning; the run goes on, and its exit code is kData.
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "config/section.h"
+#include "train/device.h"
+#include "train/reporter.h"
+
+namespace tessera::train {
+
+struct TrainOptions {
+  std::string workdir;
+  DeviceOptions device;
+};
+
+struct TrainResult {
+  Exit exit = Exit::kDone;
+  bool finished_before = false;  // there was nothing left to do
+  int64_t step = 0, total = 0;
+  std::string workdir;
+  std::string checkpoint;  // of `step`; empty when it could not be saved
+  double seconds = 0;      // uptime of the whole run
+  NamedScores scores;      // the last evaluations of this start
+};
+
+// Reads the recipe, opens or continues the workdir, and trains to the end or to a signal. Throws what fails before or during
+// that.
+TrainResult train(config::Section recipe, const TrainOptions& options);
+
+}  // namespace tessera::train

@@ -1,0 +1,95 @@
+#include "train/workdir.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/pattern.h"
+#include "base/text.h"
+
+namespace tessera::train {
+namespace {
+
+constexpr const char* kRecipe = "recipe.toml";
+
+// The keys that may differ between a run and its continuation.
+bool may_change(const std::string& key) {
+  static const Pattern harmless(
+      R"(total|log|eval_at_start|checkpoint(\..*)?|data\.(threads|prefetch|on_error)|eval\.[^.]+\.(every|batch|data\.(threads|prefetch|on_error)))");
+  return harmless.matches(key);
+}
+
+std::string value_of(const std::string& text) { return text.empty() ? "(absent)" : text; }
+
+}  // namespace
+
+Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem& files)
+    : path_(std::move(path)), recipe_(recipe), files_(files) {
+  const auto info = files_.info(path_);
+  if (info && !info->directory) {
+    throw usage_error(fmt::format("the workdir `{}` is a file", path_), "--workdir", "name a directory, or a new one");
+  }
+  if (!info) files_.make_directories(path_);
+  known_ = files_.info(store::join_path(path_, kRecipe)).has_value();
+  if (!known_) refuse_foreign();
+  lock_ = std::make_unique<store::DirectoryLock>(path_);
+  if (known_ && started()) compare();
+}
+
+void Workdir::refuse_foreign() const {
+  std::vector<std::string> others;
+  for (const store::FileInfo& file : files_.list(path_)) {
+    const bool own = file.name == ".lock" || file.name.find(kRecipe) != std::string::npos || file.name.starts_with("crash-");
+    if (!own) others.push_back(file.name);
+  }
+  if (others.empty()) return;
+  const size_t shown = std::min<size_t>(others.size(), 5);
+  throw usage_error(fmt::format("the workdir `{}` is not empty and holds no run of ours: {}{}", path_,
+                                join({others.begin(), others.begin() + static_cast<ptrdiff_t>(shown)}, ", "),
+                                others.size() > shown ? ", …" : ""),
+                    "--workdir", "name a new or an empty directory; nothing was written");
+}
+
+bool Workdir::started() const {
+  if (files_.info(store::join_path(path_, "metrics.jsonl"))) return true;
+  return files_.info(checkpoints()) && !files_.list(checkpoints()).empty();
+}
+
+void Workdir::compare() {
+  std::vector<config::Difference> refused;
+  for (config::Difference& change : config::difference(store::read_text(files_, store::join_path(path_, kRecipe)), recipe_)) {
+    (may_change(change.key) ? changes_ : refused).push_back(std::move(change));
+  }
+  if (refused.empty()) return;
+  std::string text = fmt::format("the workdir `{}` belongs to another recipe", path_);
+  for (const config::Difference& change : refused) {
+    text += fmt::format("\n  {} = {}   there: {}", change.key, value_of(change.right), value_of(change.left));
+  }
+  throw usage_error(text, store::join_path(path_, kRecipe), "name another --workdir, or go back to the values that are there");
+}
+
+void Workdir::write_recipe() {
+  store::write_atomic(files_, store::join_path(path_, kRecipe), recipe_);
+  known_ = true;
+}
+
+std::string find_recipe(const std::string& path, store::FileSystem& files) {
+  std::string place = path;
+  while (place.size() > 1 && place.back() == '/') place.pop_back();
+  for (int level = 0; level < 3; ++level) {
+    const std::string file = store::join_path(place, kRecipe);
+    if (files.info(file)) return store::read_text(files, file);
+    place = store::parent_path(place);
+  }
+  return {};
+}
+
+std::string default_workdir(const std::string& recipe_path, store::FileSystem& files) {
+  std::string name = recipe_path.substr(recipe_path.rfind('/') + 1);
+  if (name.ends_with(".toml")) name.resize(name.size() - 5);
+  for (int n = 1;; ++n) {
+    const std::string path = fmt::format("runs/{}-{}", name, n);
+    if (!files.info(path)) return path;
+  }
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,54 @@
+#pragma once
+// The directory of a run: what lies in it, whose it is, and whether it may be continued.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/section.h"
+#include "store/file.h"
+#include "store/lock.h"
+
+namespace tessera::train {
+
+// Opens a workdir for a resolved recipe, holding its lock.
+//
+// A directory that is new, empty or interrupted before its first recipe was written starts afresh. One that holds a
+// `recipe.toml` is continued if the recipe is the same but for keys that don't change the numbers of a run, or whose change is
+// meant:
+//   log, checkpoint.*, eval_at_start, data.threads, data.prefetch, data.on_error, eval.NAME.every, eval.NAME.batch, and those
+//   of eval data   how often something is reported or saved, and how fast the input is made; total  a run may be made longer or
+//   shorter; its schedule is from then on that of the new length.
+// Any other difference, and any other non-empty directory, is a usage Error that lists the keys (or the files) and says what to
+// do.
+class Workdir {
+ public:
+  Workdir(std::string path, const std::string& recipe, store::FileSystem& files = store::local_files());
+
+  const std::string& path() const { return path_; }
+  std::string checkpoints() const { return store::join_path(path_, "checkpoints"); }
+  // Differences that are allowed, from what is in the directory to what is asked for now.
+  const std::vector<config::Difference>& changes() const { return changes_; }
+  // Makes the recipe the directory's own. Call when everything that can fail early has passed.
+  void write_recipe();
+
+ private:
+  void refuse_foreign() const;
+  bool started() const;
+  void compare();
+
+  std::string path_, recipe_;
+  store::FileSystem& files_;
+  std::unique_ptr<store::DirectoryLock> lock_;
+  bool known_ = false;
+  std::vector<config::Difference> changes_;
+};
+
+// The resolved recipe of a workdir, or of the workdir that a checkpoint `…/checkpoints/step_…` belongs to; empty when there is
+// none.
+std::string find_recipe(const std::string& path, store::FileSystem& files = store::local_files());
+
+// "runs/<recipe>-N" for `recipes/digits.toml` -> "runs/digits-1": the first N that does not exist.
+std::string default_workdir(const std::string& recipe_path, store::FileSystem& files = store::local_files());
+
+}  // namespace tessera::train
