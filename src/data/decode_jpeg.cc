@@ -14,7 +14,8 @@
 namespace tessera::data {
 namespace {
 
-constexpr int kMarginColumns = 16;
+// What fancy upsampling looks at around a pixel, and a pixel more where chroma is halved.
+constexpr int kMarginColumns = 4;
 constexpr int kMarginRows = 2;
 constexpr int kRowsAtOnce = 16;
 

@@ -20,21 +20,20 @@ namespace tessera::data::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kShift = 22;
-constexpr size_t kRows = 4;  // of the input at once in the pass across
+constexpr int kRows = 4;  // of the input at once in the pass across
 
 #if HWY_TARGET == HWY_SCALAR
 
 HWY_INLINE uint8_t finish(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kShift, 0, 255)); }
 
-void across_rows(const uint8_t* const* from, const ResizeTaps& taps, bool mirror, uint8_t* const* to) {
-  for (size_t i = 0; i < kRows * static_cast<size_t>(taps.out) * 3; ++i) {
-    const auto row = i % kRows;
-    const auto at = static_cast<int>(i / kRows) / 3, c = static_cast<int>(i / kRows) % 3;
+void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& taps, bool mirror, uint8_t* to, ptrdiff_t to_stride) {
+  for (int i = 0; i < kRows * taps.out * 3; ++i) {
+    const int row = i % kRows, at = i / kRows / 3, c = i / kRows % 3;
     const int x = mirror ? taps.out - 1 - at : at;
-    const int first = taps.first[static_cast<size_t>(x)], count = std::min(taps.used[static_cast<size_t>(x)] * 2, taps.in - first);
+    const int first = taps.first[static_cast<size_t>(x)], count = std::min(taps.pairs * 2, taps.in - first);
     int32_t sum = 1 << (kShift - 1);
-    for (int t = 0; t < count; ++t) sum += taps.weight(x, t) * from[row][(first + t) * 3 + c];
-    to[row][at * 3 + c] = finish(sum);
+    for (int t = 0; t < count; ++t) sum += taps.weight(x, t) * from[row * from_stride + (first + t) * 3 + c];
+    to[row * to_stride + at * 3 + c] = finish(sum);
   }
 }
 
@@ -80,53 +79,55 @@ HWY_INLINE V32 finish(V32 high, V32 low) { return hn::ShiftRight<kShift>(hn::Add
 
 HWY_INLINE V16 broadcast_pair(uint32_t pair) { return hn::BitCast(DI16(), hn::Set(DU32(), pair)); }
 
-// The 16 bytes at one row, or at each of two rows.
-HWY_INLINE hn::Vec<D8> load_blocks(const uint8_t* const* rows, ptrdiff_t at) {
+// The 16 bytes at one row, or those at a row and at the next.
+HWY_INLINE hn::Vec<D8> load_blocks(const uint8_t* at, [[maybe_unused]] ptrdiff_t stride) {
   const hn::Full128<uint8_t> d;
 #if HWY_MAX_BYTES >= 32
-  return hn::Combine(D8(), hn::LoadU(d, rows[1] + at), hn::LoadU(d, rows[0] + at));
+  return hn::Combine(D8(), hn::LoadU(d, at + stride), hn::LoadU(d, at));
 #else
-  return hn::LoadU(d, rows[0] + at);
+  return hn::LoadU(d, at);
 #endif
 }
 
 // For each block: r0 r1 g0 g1 b0 b1 0 0 as 16-bit numbers, from r0 g0 b0 r1 g1 b1 ….
-alignas(32) constexpr uint8_t kSpread[16] = {0, 0x80, 3, 0x80, 1, 0x80, 4, 0x80, 2, 0x80, 5, 0x80, 0x80, 0x80, 0x80, 0x80};
+alignas(16) constexpr uint8_t kSpread[16] = {0, 0x80, 3, 0x80, 1, 0x80, 4, 0x80, 2, 0x80, 5, 0x80, 0x80, 0x80, 0x80, 0x80};
 
 // kRows rows of `from` to kRows rows of `to`. Writes 4 bytes a pixel, left to right, so a row of `to` has room for one byte more.
-void across_rows(const uint8_t* const* from, const ResizeTaps& taps, bool mirror, uint8_t* const* to) {
+void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& taps, bool mirror, uint8_t* to, ptrdiff_t to_stride) {
   const DI32 d32;
   const DI16 d16;
-  constexpr size_t kBlocks = HWY_MAX_BYTES >= 32 ? 2 : 1;
-  constexpr size_t kVectors = kRows / kBlocks;
+  constexpr int kBlocks = HWY_MAX_BYTES >= 32 ? 2 : 1;
+  constexpr int kVectors = kRows / kBlocks;
   const auto spread = hn::LoadDup128(D8(), kSpread);
   const V32 rounding = hn::Set(d32, 1 << (kShift - 1));
-  for (int at = 0; at < taps.out; ++at) {
-    const auto x = static_cast<size_t>(mirror ? taps.out - 1 - at : at);
-    const uint32_t* high = taps.high.data() + x * static_cast<size_t>(taps.pairs);
-    const uint32_t* low = taps.low.data() + x * static_cast<size_t>(taps.pairs);
+  const int pairs = taps.pairs, step = mirror ? -1 : 1;
+  int x = mirror ? taps.out - 1 : 0;
+  for (int left = taps.out; left > 0; --left, x += step, to += 3) {
+    const uint32_t* high = taps.high.data() + ptrdiff_t{x} * pairs;
+    const uint32_t* low = taps.low.data() + ptrdiff_t{x} * pairs;
+    const uint8_t* pixel = from + ptrdiff_t{taps.first[static_cast<size_t>(x)]} * 3;
     V32 sum_high[4], sum_low[4];
-    for (size_t v = 0; v < kVectors; ++v) {
+    for (int v = 0; v < kVectors; ++v) {
       sum_high[v] = hn::Zero(d32);
       sum_low[v] = rounding;
     }
-    ptrdiff_t pixel = ptrdiff_t{taps.first[x]} * 3;
-    for (int pair = 0; pair < taps.used[x]; ++pair, pixel += 6) {
+    for (int pair = 0; pair < pairs; ++pair, pixel += 6) {
       const V16 weight_high = broadcast_pair(high[pair]), weight_low = broadcast_pair(low[pair]);
-      for (size_t v = 0; v < kVectors; ++v) {
-        const V16 values = hn::BitCast(d16, hn::TableLookupBytesOr0(load_blocks(from + v * kBlocks, pixel), spread));
+      for (int v = 0; v < kVectors; ++v) {
+        const auto block = load_blocks(pixel + v * kBlocks * from_stride, from_stride);
+        const V16 values = hn::BitCast(d16, hn::TableLookupBytesOr0(block, spread));
         sum_high[v] = add_pair_products(values, weight_high, sum_high[v]);
         sum_low[v] = add_pair_products(values, weight_low, sum_low[v]);
       }
     }
-    for (size_t v = 0; v < kVectors; v += 2) {
+    for (int v = 0; v < kVectors; v += 2) {
       const V16 words = hn::ReorderDemote2To(d16, finish(sum_high[v], sum_low[v]), finish(sum_high[v + 1], sum_low[v + 1]));
       // Block b of `words` holds the pixels of rows v * kBlocks + b and (v + 1) * kBlocks + b.
       alignas(32) uint8_t pixels[16];
       hn::StoreU(hn::DemoteTo(hn::Rebind<uint8_t, DI16>(), words), hn::Rebind<uint8_t, DI16>(), pixels);
-      for (size_t b = 0; b < kBlocks; ++b) {
-        std::memcpy(to[v * kBlocks + b] + ptrdiff_t{at} * 3, pixels + b * 8, 4);
-        std::memcpy(to[(v + 1) * kBlocks + b] + ptrdiff_t{at} * 3, pixels + b * 8 + 4, 4);
+      for (int b = 0; b < kBlocks; ++b) {
+        std::memcpy(to + (v * kBlocks + b) * to_stride, pixels + b * 8, 4);
+        std::memcpy(to + ((v + 1) * kBlocks + b) * to_stride, pixels + b * 8 + 4, 4);
       }
     }
   }
@@ -176,7 +177,7 @@ HWY_EXPORT(across_rows);
 HWY_EXPORT(down_row);
 
 constexpr size_t kCachedTaps = 16;
-constexpr size_t kAcrossRows = 4;
+constexpr int kAcrossRows = 4;
 
 }  // namespace
 
@@ -216,27 +217,24 @@ void Resizer::resize(const ImageView& from, Filter filter, bool mirror, int widt
   const size_t row_bytes = static_cast<size_t>(width) * 3;
   const size_t middle_stride = (row_bytes + 1 + 63) / 64 * 64;
   s.middle.reset(middle_stride * static_cast<size_t>(from.height));
-  for (int y = 0; y < from.height; y += static_cast<int>(kAcrossRows)) {
-    std::array<const uint8_t*, kAcrossRows> in;
-    std::array<uint8_t*, kAcrossRows> out;
-    for (size_t i = 0; i < kAcrossRows; ++i) {  // past the end the last row is done again
-      const int row = std::min(y + static_cast<int>(i), from.height - 1);
-      in[i] = from.row(row);
-      out[i] = s.middle.data() + static_cast<size_t>(row) * middle_stride;
-    }
-    HWY_DYNAMIC_DISPATCH(across_rows)(in.data(), across, mirror, out.data());
+  // The last rows are done again with those before them; an image with fewer rows has each done kAcrossRows times.
+  const bool few = from.height < kAcrossRows;
+  for (int y = 0; y < from.height; y += few ? 1 : kAcrossRows) {
+    const int row = few ? y : std::min(y, from.height - kAcrossRows);
+    HWY_DYNAMIC_DISPATCH(across_rows)
+    (from.row(row), few ? 0 : from.stride, across, mirror, s.middle.data() + static_cast<size_t>(row) * middle_stride,
+     few ? 0 : static_cast<ptrdiff_t>(middle_stride));
   }
   const ResizeTaps& down = s.taps(from.height, height, filter);
   s.rows.resize(static_cast<size_t>(down.pairs) * 2);
   for (int y = 0; y < height; ++y) {
     const auto index = static_cast<size_t>(y);
-    const int pairs = down.used[index];
-    for (int t = 0; t < pairs * 2; ++t) {
-      const int row = std::min(down.first[index] + t, from.height - 1);
-      s.rows[static_cast<size_t>(t)] = s.middle.data() + static_cast<size_t>(row) * middle_stride;
+    for (size_t t = 0; t < s.rows.size(); ++t) {
+      const int row = std::min(down.first[index] + static_cast<int>(t), from.height - 1);
+      s.rows[t] = s.middle.data() + static_cast<size_t>(row) * middle_stride;
     }
     const size_t at = index * static_cast<size_t>(down.pairs);
-    HWY_DYNAMIC_DISPATCH(down_row)(s.rows.data(), down.high.data() + at, down.low.data() + at, pairs, row_bytes, to + y * stride);
+    HWY_DYNAMIC_DISPATCH(down_row)(s.rows.data(), down.high.data() + at, down.low.data() + at, down.pairs, row_bytes, to + y * stride);
   }
 }
 

@@ -21,15 +21,15 @@ const char* filter_name(Filter filter);
 std::optional<Filter> parse_filter(std::string_view name);
 std::vector<std::string> filter_names();
 
-// The taps of one axis. Output x is the sum over t < taps(x) of input[first[x] + t] * weight(x, t). Weights are kept in pairs, as
-// the vector code reads them: each 32-bit entry holds those of taps 2j (low half) and 2j + 1 (high half), split as
-// weight = high * 256 + low with low in 0..255. Unused places are zero.
+// The taps of one axis. Output x is the sum over t < 2 * pairs of input[first[x] + t] * weight(x, t). Every output has the same
+// number of taps, so that loops over them are predicted; the ones too many have weight zero, and at most one of them lies past the
+// input's end. Weights are kept in pairs, as the vector code reads them: a 32-bit entry holds those of taps 2j (low half) and 2j + 1
+// (high half), split as weight = high * 256 + low with low in 0..255.
 struct ResizeTaps {
   int in = 0, out = 0;
-  int pairs = 0;                  // entries for each output
-  std::vector<int32_t> first;     // [out]
-  std::vector<int32_t> used;      // [out] how many pairs hold weights, at least 1
-  std::vector<uint32_t> high, low;// [out * pairs]
+  int pairs = 0;                   // entries for each output
+  std::vector<int32_t> first;      // [out]
+  std::vector<uint32_t> high, low; // [out * pairs]
   int32_t weight(int x, int tap) const;
 };
 ResizeTaps make_taps(int in, int out, Filter filter);

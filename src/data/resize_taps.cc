@@ -69,7 +69,6 @@ void set_weight(ResizeTaps& taps, int x, int tap, int32_t weight) {
 void size_taps(ResizeTaps& taps, int most) {
   taps.pairs = (most + 1) / 2;
   taps.first.resize(static_cast<size_t>(taps.out));
-  taps.used.resize(static_cast<size_t>(taps.out));
   taps.high.assign(static_cast<size_t>(taps.out) * static_cast<size_t>(taps.pairs), 0);
   taps.low = taps.high;
 }
@@ -81,7 +80,6 @@ void nearest_taps(ResizeTaps& taps) {
   double at = scale * 0.5;
   for (int x = 0; x < taps.out; ++x, at += scale) {
     taps.first[static_cast<size_t>(x)] = std::min(static_cast<int>(at), taps.in - 1);
-    taps.used[static_cast<size_t>(x)] = 1;
     set_weight(taps, x, 0, 1 << kPrecision);
   }
 }
@@ -127,23 +125,25 @@ ResizeTaps make_taps(int in, int out, Filter filter) {
   }
   const double scale = static_cast<double>(in) / out, stretch = std::max(scale, 1.0);
   const double support = entry(filter).support * stretch, shrink = 1.0 / stretch;
-  size_taps(taps, std::min(in, static_cast<int>(std::ceil(support)) * 2 + 1));
-  std::vector<double> weights;
+  const auto begin = [&](int x) { return std::max(0, static_cast<int>((x + 0.5) * scale - support + 0.5)); };
+  const auto end = [&](int x) { return std::min(in, static_cast<int>((x + 0.5) * scale + support + 0.5)); };
+  int most = 1;
+  for (int x = 0; x < out; ++x) most = std::max(most, end(x) - begin(x));
+  size_taps(taps, most);
+  std::vector<double> weights(static_cast<size_t>(most));
   for (int x = 0; x < out; ++x) {
     const double center = (x + 0.5) * scale;
-    const int first = std::max(0, static_cast<int>(center - support + 0.5));
-    const int count = std::min(in, static_cast<int>(center + support + 0.5)) - first;
-    weights.resize(static_cast<size_t>(count));
+    const int first = begin(x), count = end(x) - first;
     double sum = 0;
     for (int t = 0; t < count; ++t) {
       sum += weights[static_cast<size_t>(t)] = entry(filter).weight((t + first - center + 0.5) * shrink);
     }
+    const int window = std::max(0, std::min(first, in - 2 * taps.pairs));
     for (int t = 0; t < count; ++t) {
       const double weight = weights[static_cast<size_t>(t)];
-      set_weight(taps, x, t, fixed_point(sum != 0 ? weight / sum : weight));
+      set_weight(taps, x, t + first - window, fixed_point(sum != 0 ? weight / sum : weight));
     }
-    taps.first[static_cast<size_t>(x)] = first;
-    taps.used[static_cast<size_t>(x)] = std::max(1, (count + 1) / 2);
+    taps.first[static_cast<size_t>(x)] = window;
   }
   return taps;
 }
@@ -152,7 +152,7 @@ void resize_plain(const ImageView& from, Filter filter, bool mirror, int width, 
   const ResizeTaps across = make_taps(from.width, width, filter), down = make_taps(from.height, height, filter);
   Image middle(width, from.height);
   const auto last_tap = [](const ResizeTaps& taps, int x) {
-    return std::min(taps.used[static_cast<size_t>(x)] * 2, taps.in - taps.first[static_cast<size_t>(x)]);
+    return std::min(taps.pairs * 2, taps.in - taps.first[static_cast<size_t>(x)]);
   };
   for (int y = 0; y < from.height; ++y) {
     for (int x = 0; x < width; ++x) {
