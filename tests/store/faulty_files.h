@@ -1,6 +1,6 @@
 #pragma once
-// A file system in which the k-th changing operation fails: once or from then on. A failing write leaves half its bytes behind,
-// as a full disk does. A wrapper, so that the operations before the fault are real ones.
+// A file system in which the k-th operation (all but info) fails: once or from then on. A failing write leaves half its bytes
+// behind, as a full disk does. A wrapper, so that the operations before the fault are real ones.
 
 #include <cerrno>
 #include <functional>
