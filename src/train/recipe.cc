@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "ir/ops.h"
+#include "mesh/mesh.h"
 
 namespace tessera::train {
 namespace {
@@ -84,10 +85,7 @@ void read_run(Section& recipe, Recipe& out) {
     recipe.fail("dtype", fmt::format("is \"{}\"", run.dtype), "f32 or bf16");
   }
   out.compute = parse_dtype(run.dtype);
-  if (run.mesh != "" && run.mesh != "replica=-1" && run.mesh != "replica=1") {
-    recipe.fail("mesh", fmt::format("is \"{}\", and training runs on one device", run.mesh),
-                "leave it out, or write \"replica=-1\"");
-  }
+  mesh::parse_mesh(run.mesh, 1, recipe.place("mesh"));  // training runs on one device
 }
 
 void read_training_data(Section section, Recipe& out) {

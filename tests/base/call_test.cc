@@ -46,7 +46,7 @@ TEST(Call, ChainsSplitAtTopLevelOnly) {
 
 TEST(Call, MistakesShowTheText) {
   EXPECT_THAT(error_of([] { parse_call("resize(224"); }), HasSubstr("resize(224"));
-  EXPECT_THAT(error_of([] { parse_call("resize([2)"); }), HasSubstr("unbalanced"));
+  EXPECT_THAT(error_of([] { parse_call("resize(a]b)"); }), HasSubstr("unbalanced"));
   EXPECT_THAT(error_of([] { parse_call("resize('a)"); }), HasSubstr("unclosed quote"));
   EXPECT_THAT(error_of([] { parse_call("resize(1,,2)"); }), HasSubstr("empty argument"));
   EXPECT_THAT(error_of([] { parse_call("resize 224"); }), HasSubstr("name(argument"));
