@@ -175,7 +175,39 @@ Json args_of(const Architecture& architecture) {
   return args_of(resolve(options, input));
 }
 
+// The arguments of `config` that `architecture` does not have by itself.
+Json differences(const Json& wanted, const Architecture& architecture) {
+  Json different = Json::object();
+  const Json given = args_of(architecture);
+  for (const auto& [key, value] : wanted.items()) {
+    // timm drops arguments that are null; for init_values, the only one that may be, 0 means the same.
+    if (given[key] != value) different[key] = value.is_null() ? Json(0.0) : value;
+  }
+  return different;
+}
+
 double epsilon_of(const Architecture& architecture) { return Json::parse(architecture.args).value("norm_eps", 1e-6); }
+
+// The architecture that is this very model, best of the same image size; else a plain one, and the arguments that differ.
+std::pair<const Architecture*, Json> nearest_architecture(const ViTConfig& config) {
+  const Json wanted = args_of(config);
+  const Architecture* same = nullptr;
+  for (const Architecture& architecture : kArchitectures) {
+    if (epsilon_of(architecture) != config.norm_epsilon || !differences(wanted, architecture).empty()) continue;
+    if (same == nullptr || architecture.image_size == config.input.height) same = &architecture;
+  }
+  if (same != nullptr) return {same, Json::object()};
+  // No argument says the epsilon of the norms: CLIP's architectures have 1e-5.
+  for (const char* name : {"vit_base_patch16_224", "vit_base_patch16_clip_224"}) {
+    const Architecture* plain = find_architecture(name);
+    if (epsilon_of(*plain) != config.norm_epsilon) continue;
+    Json different = differences(wanted, *plain);
+    different["fc_norm"] = wanted["fc_norm"];  // timm's default follows the pool
+    return {plain, different};
+  }
+  throw usage_error(fmt::format("timm has no ViT whose layer norms have epsilon {}", config.norm_epsilon), "model.norm_epsilon",
+                    "it has 1e-6 and 1e-5");
+}
 
 }  // namespace
 
@@ -266,33 +298,18 @@ std::string write_timm_config(const ViTConfig& config, const TimmPreprocessing& 
   if (config.rep_size > 0) {
     throw usage_error("timm's VisionTransformer has no layer like `rep_size`", "model.rep_size", "train with rep_size = 0 to export");
   }
-  const Json wanted = args_of(config);
-  const Architecture* best = nullptr;
-  Json best_args;
-  for (const Architecture& architecture : kArchitectures) {
-    if (epsilon_of(architecture) != config.norm_epsilon) continue;
-    Json different;
-    const Json given = args_of(architecture);
-    for (const auto& [key, value] : wanted.items()) {
-      // timm drops arguments that are null: a factor on the branches can't be taken away from an architecture that has one.
-      if (given[key] != value) different[key] = value.is_null() ? Json(0.0) : value;
-    }
-    if (best == nullptr || different.size() < best_args.size()) best = &architecture, best_args = different;
-  }
-  if (best == nullptr) {
-    throw usage_error(fmt::format("timm has no ViT whose layer norms have epsilon {}", config.norm_epsilon), "model.norm_epsilon",
-                      "it has 1e-6 and 1e-5");
-  }
-  best_args["img_size"] = {config.input.height, config.input.width};
-  best_args["num_classes"] = config.input.classes;
-  best_args["in_chans"] = config.input.channels;
+  const auto [architecture, different] = nearest_architecture(config);
+  Json args = different;
+  args["img_size"] = {config.input.height, config.input.width};
+  args["num_classes"] = config.input.classes;
+  args["in_chans"] = config.input.channels;
 
   Json root;
-  root["architecture"] = best->name;
+  root["architecture"] = architecture->name;
   root["num_classes"] = config.input.classes;
   root["num_features"] = config.width;
   if (!label_names.empty()) root["label_names"] = label_names;
-  root["model_args"] = best_args;
+  root["model_args"] = args;
   root["pretrained_cfg"] = {{"input_size", {p.channels, p.height, p.width}}, {"fixed_input_size", true},
                             {"interpolation", p.interpolation},              {"crop_pct", p.crop_pct},
                             {"crop_mode", p.crop_mode},                      {"mean", p.mean},

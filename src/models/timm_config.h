@@ -32,7 +32,7 @@ TimmConfig parse_timm_config(std::string_view json, const std::string& where);
 // The options that `args`, arguments of timm's VisionTransformer as JSON, mean; everything unnamed has timm's default.
 ViTOptions vit_options_of_timm(std::string_view args, const std::string& where);
 
-// config.json for a model: the registered architecture that is nearest, and the arguments in which the model differs. A usage error
+// config.json for a model: the registered architecture that it is, else a plain one with the arguments that differ. A usage error
 // when timm has no such model (rep_size, another norm epsilon than 1e-6 and 1e-5).
 std::string write_timm_config(const ViTConfig& config, const TimmPreprocessing& preprocessing,
                               const std::vector<std::string>& label_names = {});

@@ -1,0 +1,150 @@
+// timm's config.json, read and written; the whole directory that timm made (tools/references/timm_local_dir.py).
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "models/timm_config.h"
+#include "models/timm_names.h"
+#include "models/vit.h"
+#include "support/formula.h"
+#include "support/safetensors_reader.h"
+
+namespace tessera::models {
+namespace {
+
+using ::testing::HasSubstr;
+using nlohmann::json;
+
+constexpr char kDirectory[] = TESSERA_SOURCE_DIR "/tests/references/timm_local_dir/";
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path);
+  return (std::ostringstream() << in.rdbuf()).str();
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_timm_config(text, "dir/config.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kData);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TimmConfig, ReadsTimmsOwnDirectory) {
+  const TimmConfig config = parse_timm_config(read_text(std::string(kDirectory) + "config.json"), "config.json");
+  EXPECT_EQ(config.architecture, "vit_tiny_patch16_224");
+  EXPECT_EQ(config.input, (InputShape{16, 16, 3, 10}));
+  EXPECT_EQ(config.preprocessing.interpolation, "bilinear");
+  EXPECT_EQ(config.preprocessing.crop_pct, 0.8889);
+  EXPECT_EQ(config.preprocessing.mean, (std::vector<double>{0.5, 0.5, 0.5}));
+  EXPECT_EQ(config.label_names.size(), 10u);
+  EXPECT_EQ(config.label_names[3], "three");
+  const ViT model(resolve(config.model, config.input));
+  EXPECT_EQ(model.config().width, 24);
+  EXPECT_EQ(model.config().final_norm, FinalNorm::kAfterPool);
+
+  const auto file = testing::read_references(std::string(kDirectory) + "model.safetensors");
+  ArrayViews tensors;
+  for (const auto& [name, tensor] : file.tensors) {
+    tensors[name] = {{DType::kF32, tensor.shape}, std::as_bytes(std::span(tensor.bytes))};
+  }
+  const Imported imported = import_timm(model.timm_map(), tensors);
+  EXPECT_TRUE(imported.notes.empty());
+  for (const auto& [name, array] : export_timm(model.timm_map(), views(imported.parameters))) {
+    EXPECT_EQ(to_floats({array.type, array.data}), testing::formula_parameter(name, array.type.dims)) << name;
+  }
+}
+
+TEST(TimmConfig, WhatIsWrittenReadsBackAsTheSameModel) {
+  std::vector<ViTOptions> cases(7);
+  cases[0].variant = "S/16";
+  cases[1].variant = "So400m/14", cases[1].style = "big_vision", cases[1].pool = "map";
+  cases[2].variant = "B/32", cases[2].pre_norm = true, cases[2].norm_epsilon = 1e-5;
+  cases[3].width = 96, cases[3].depth = 6, cases[3].heads = 3, cases[3].patch = 4, cases[3].pool = "gap";
+  cases[4].variant = "L/16", cases[4].reg_tokens = 4, cases[4].posemb_prefix = false, cases[4].layer_scale = 1e-5;
+  cases[5].variant = "Ti/16", cases[5].qkv_bias = false, cases[5].qk_norm = true, cases[5].proj_bias = false;
+  cases[5].final_norm = "none", cases[5].mlp_dim = 555, cases[5].posemb = "none", cases[5].norm_epsilon = 1e-5;
+  cases[6].variant = "mu/16", cases[6].style = "big_vision";
+  for (const ViTOptions& options : cases) {
+    const ViTConfig c = resolve(options, {224, 224, 3, 10});
+    TimmPreprocessing p;
+    p.crop_pct = 0.9, p.mean = {0.5, 0.5, 0.5}, p.interpolation = "bilinear";
+    const std::string text = write_timm_config(c, p, std::vector<std::string>(10, "a"));
+    const TimmConfig back = parse_timm_config(text, "config.json");
+    const ViTConfig r = resolve(back.model, back.input);
+    EXPECT_EQ(std::tie(r.input, r.width, r.depth, r.heads, r.mlp_dim, r.patch, r.pool, r.class_token, r.reg_tokens),
+              std::tie(c.input, c.width, c.depth, c.heads, c.mlp_dim, c.patch, c.pool, c.class_token, c.reg_tokens))
+        << text;
+    EXPECT_EQ(std::tie(r.posemb, r.qkv_bias, r.proj_bias, r.qk_norm, r.pre_norm, r.final_norm, r.norm_epsilon, r.layer_scale, r.gelu),
+              std::tie(c.posemb, c.qkv_bias, c.proj_bias, c.qk_norm, c.pre_norm, c.final_norm, c.norm_epsilon, c.layer_scale, c.gelu))
+        << text;
+    EXPECT_EQ(back.preprocessing.crop_pct, 0.9);
+    EXPECT_EQ(back.preprocessing.interpolation, "bilinear");
+    EXPECT_EQ(back.label_names, std::vector<std::string>(10, "a"));
+    EXPECT_TRUE(json::parse(text)["pretrained_cfg"].contains("first_conv"));
+  }
+}
+
+TEST(TimmConfig, PlainModelsKeepTheirNames) {
+  const auto architecture = [](const std::string& variant, const std::string& pool) {
+    ViTOptions options;
+    options.variant = variant;
+    options.pool = pool;
+    return json::parse(write_timm_config(resolve(options, {224, 224, 3, 1000}), {}))["architecture"].get<std::string>();
+  };
+  EXPECT_EQ(architecture("Ti/16", "tok"), "vit_tiny_patch16_224");
+  EXPECT_EQ(architecture("S/32", "tok"), "vit_small_patch32_224");
+  EXPECT_EQ(architecture("B/16", "map"), "vit_base_patch16_siglip_224");
+  EXPECT_EQ(architecture("H/14", "gap"), "vit_base_patch16_224") << "with arguments";
+}
+
+TEST(TimmConfig, MissingEntriesHaveTimmsDefaults) {
+  const TimmConfig config = parse_timm_config(R"({"architecture": "vit_small_patch14_dinov2", "pretrained_cfg": {}})", "c");
+  EXPECT_EQ(config.input, (InputShape{224, 224, 3, 1000}));
+  EXPECT_EQ(*config.model.layer_scale, 1e-5);
+  // An old file: the pretrained_cfg itself.
+  const TimmConfig old = parse_timm_config(
+      R"({"architecture": "vit_base_patch16_224", "num_classes": 3, "input_size": [3, 32, 48], "crop_pct": 1.0,
+          "label_names": {"0": "a", "1": "b", "2": "c"}})", "c");
+  EXPECT_EQ(old.input, (InputShape{32, 48, 3, 3}));
+  EXPECT_EQ(old.preprocessing.crop_pct, 1.0);
+  EXPECT_EQ(old.label_names, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_FALSE(old.model.image_size.has_value());
+}
+
+TEST(TimmConfig, WrongFilesAreRefusedWithTheEntry) {
+  EXPECT_THAT(refusal("[1"), HasSubstr("this is not a JSON object\n  --> dir/config.json"));
+  EXPECT_THAT(refusal(R"({"architecture": "resnet50"})"), HasSubstr("is not a ViT that this program has"));
+  EXPECT_THAT(refusal(R"({"architecture": "vit_small_patch16_225"})"), HasSubstr("did you mean `vit_small_patch16_224`?"));
+  const auto with = [](const std::string& args) {
+    return R"({"architecture": "vit_small_patch16_224", "pretrained_cfg": {}, "model_args": {)" + args + "}}";
+  };
+  EXPECT_EQ(refusal(with(R"("drop_rate": 0.1, "scale_attn_norm": false, "img_size": 32)")), "");
+  EXPECT_THAT(refusal(with(R"("swiglu": true)")), HasSubstr("`swiglu = true` has no counterpart"));
+  EXPECT_THAT(refusal(with(R"("depth": "many")")), HasSubstr("`depth` is \"many\", wanted a whole number"));
+  EXPECT_THAT(refusal(with(R"("qkv_bias": 1)")), HasSubstr("wanted true or false"));
+  EXPECT_THAT(refusal(with(R"("global_pool": "avgmax")")), HasSubstr("`global_pool` is \"avgmax\", which this program does not have"));
+  EXPECT_THAT(refusal(with(R"("img_size": [1, 2, 3])")), HasSubstr("wanted a number or [height, width]"));
+  EXPECT_THAT(refusal(R"({"architecture": "vit_small_patch16_224", "num_classes": 3, "label_names": ["a"], "pretrained_cfg": {}})"),
+              HasSubstr("`label_names` has 1 names for 3 classes"));
+}
+
+TEST(TimmConfig, ModelsThatTimmLacksAreNotWritten) {
+  ViTOptions options;
+  options.variant = "S/16";
+  options.rep_size = 8;
+  EXPECT_THROW(write_timm_config(resolve(options, {224, 224, 3, 10}), {}), Error);
+  options.rep_size = 0;
+  options.norm_epsilon = 1e-3;
+  EXPECT_THROW(write_timm_config(resolve(options, {224, 224, 3, 10}), {}), Error);
+}
+
+}  // namespace
+}  // namespace tessera::models
