@@ -14,10 +14,10 @@
 namespace tessera::train {
 namespace {
 
-constexpr std::string_view kTimmConfig = "config.json", kTimmWeights = "model.safetensors";
+constexpr std::string_view kTimmConfig = "config.json", kTimmWeights = "model.safetensors", kSafetensors = ".safetensors";
 constexpr std::string_view kParams = "params/";
 
-enum class SourceKind { kCheckpoint, kWorkdir, kTimm };
+enum class SourceKind { kCheckpoint, kWorkdir, kTimm, kFile };
 
 SourceKind kind_of(const std::string& from, const std::string& where) {
   store::FileSystem& files = store::local_files();
@@ -25,6 +25,7 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   if (has(checkpoint::kCommitFile)) return SourceKind::kCheckpoint;
   if (has(kTimmConfig) && has(kTimmWeights)) return SourceKind::kTimm;
   if (has("checkpoints")) return SourceKind::kWorkdir;
+  if (from.ends_with(kSafetensors) && files.info(from)) return SourceKind::kFile;
   const char* what = files.info(from) ? "holds no weights" : "does not exist";
   throw usage_error(fmt::format("`{}` {}", from, what), where,
                     "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), or a timm "
@@ -54,7 +55,7 @@ std::vector<checkpoint::TensorView> weights_of(const checkpoint::LoadedCheckpoin
 
 models::Imported import_weights(const std::string& from, const models::Model& model,
                                 const std::vector<std::string>& dont_load) {
-  const std::string path = store::join_path(from, kTimmWeights);
+  const std::string path = from.ends_with(kSafetensors) ? from : store::join_path(from, kTimmWeights);
   const checkpoint::SafetensorsFile file = checkpoint::SafetensorsFile::open(path);
   models::ArrayViews views;
   for (const checkpoint::TensorView& tensor : file.tensors()) views[tensor.name] = {tensor.type, tensor.data};
@@ -71,14 +72,6 @@ void take_imported(const StateLayout& layout, models::Imported imported, HostArr
     TESSERA_CHECK(found->second.type == layout.entries[i].type, "{}", layout.entries[i].name);
     params[i] = store::own_bytes(std::move(found->second.data));
   }
-}
-
-HostArrays empty_params(const StateLayout& layout) {
-  HostArrays params;
-  for (size_t i = 0; i < layout.params; ++i) {
-    params.push_back(store::own_bytes(std::vector<std::byte>(static_cast<size_t>(byte_count(layout.entries[i].type)))));
-  }
-  return params;
 }
 
 LoadedModel load_timm(const std::string& from) {
@@ -115,15 +108,27 @@ LoadedModel load_own(const std::string& from, SourceKind kind) {
 
 }  // namespace
 
+HostArrays empty_params(const StateLayout& layout) {
+  HostArrays params;
+  for (size_t i = 0; i < layout.params; ++i) {
+    params.push_back(store::own_bytes(std::vector<std::byte>(static_cast<size_t>(byte_count(layout.entries[i].type)))));
+  }
+  return params;
+}
+
 LoadedModel load_model(const std::string& from) {
   const SourceKind kind = kind_of(from, "--from");
+  if (kind == SourceKind::kFile) {
+    throw usage_error(fmt::format("`{}` does not say what model it is for", from), "--from",
+                      "put timm's config.json beside it and name the directory, or: tessera import --from FILE RECIPE --to DIR");
+  }
   return kind == SourceKind::kTimm ? load_timm(from) : load_own(from, kind);
 }
 
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
                                    HostArrays& params) {
   const SourceKind kind = kind_of(init.from, "model_init.from");
-  if (kind == SourceKind::kTimm) {
+  if (kind == SourceKind::kTimm || kind == SourceKind::kFile) {
     models::Imported imported = import_weights(init.from, model, init.dont_load);
     std::vector<std::string> notes = imported.notes;
     take_imported(layout, std::move(imported), params);
@@ -135,12 +140,16 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
 }
 
 std::string timm_pp(const models::TimmPreprocessing& p) {
-  if (p.crop_mode != "center") {
-    throw data_error(fmt::format("crop_mode \"{}\" is not supported", p.crop_mode), std::string(kTimmConfig), "use \"center\"");
+  const bool squash = p.crop_mode == "squash";
+  if (!squash && p.crop_mode != "center") {
+    throw data_error(fmt::format("crop_mode \"{}\" is not supported", p.crop_mode), std::string(kTimmConfig),
+                     "use \"center\" or \"squash\"");
   }
   const auto list = [](const std::vector<double>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); };
-  const int64_t side = static_cast<int64_t>(std::floor(static_cast<double>(std::min(p.height, p.width)) / p.crop_pct));
-  return fmt::format("decode | resize_small({}, interpolation={}) | central_crop({}, {}) | normalise(mean={}, std={})", side,
+  const auto scaled = [&](int64_t size) { return static_cast<int64_t>(std::floor(static_cast<double>(size) / p.crop_pct)); };
+  const std::string resize = squash ? fmt::format("resize({}, {}", scaled(p.width), scaled(p.height))
+                                    : fmt::format("resize_small({}", scaled(std::min(p.height, p.width)));
+  return fmt::format("decode | {}, interpolation={}) | central_crop({}, {}) | normalise(mean={}, std={})", resize,
                      p.interpolation, p.width, p.height, list(p.mean), list(p.std));
 }
 

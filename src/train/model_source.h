@@ -32,6 +32,9 @@ LoadedModel load_model(const std::string& from);
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
                                    HostArrays& params);
 
+// Zeros for every parameter of the layout.
+HostArrays empty_params(const StateLayout& layout);
+
 // timm's preprocessing for evaluation as a chain: "decode | resize_small(256, interpolation=bicubic) | central_crop(224) | …".
 std::string timm_pp(const models::TimmPreprocessing& preprocessing);
 

@@ -1,0 +1,148 @@
+#include "cli/cli.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/crash.h"
+#include "cli/help.h"
+#include "cli/version.h"
+#include "pjrt/stderr_filter.h"
+
+namespace tessera::cli {
+namespace {
+
+struct Globals {
+  train::DeviceOptions device;
+  bool help = false, version = false;
+};
+
+void choose_color(const std::string& value) {
+  if (value == "auto") return set_color_mode(ColorMode::kAuto);
+  if (value == "always") return set_color_mode(ColorMode::kAlways);
+  if (value == "never") return set_color_mode(ColorMode::kNever);
+  throw usage_error(fmt::format("`--color` is \"{}\"", value), {}, "auto, always or never");
+}
+
+void declare_globals(Flags& flags, Globals& globals) {
+  const auto common = [](Flag& flag) -> Flag& {
+    flag.common = true;
+    return flag;
+  };
+  train::DeviceOptions& device = globals.device;
+  common(flags.add(
+      "--platform", "NAME", [&](const std::string& name) { device.platform = pjrt::parse_platform(name); },
+      "cpu (default), cuda or tpu"));
+  common(flags.add("--devices", "N", &device.devices, 1, "how many devices"));
+  Flag& plugin = common(flags.add("--plugin", "PATH", &device.plugin, "the PJRT plugin: a file, or a directory that has one"));
+  plugin.environment = "TESSERA_PLUGIN_PATH";
+  plugin.read_environment = false;
+  common(flags.add(
+             "--cache-dir", "DIR", [&](const std::string& path) { device.cache = pjrt::ExecutableCache(path); },
+             "where compiled programs are kept; empty: nowhere"))
+      .read_environment = false;
+  common(flags.add("--color", "WHEN", choose_color, "auto (default), always or never; NO_COLOR is heeded"));
+  common(flags.add("--help", &globals.help, "this text")).environment.clear();
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const CommandEntry& entry : commands()) names.emplace_back(entry.name);
+  return names;
+}
+
+const CommandEntry* find_command(const std::string& name) {
+  for (const CommandEntry& entry : commands()) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+// The command that `args` names at `position`, which is moved behind its words.
+const CommandEntry* take_command(const std::vector<std::string>& args, size_t& position) {
+  const std::string first = args[position];
+  const std::string both = position + 1 < args.size() ? first + " " + args[position + 1] : first;
+  for (const auto& [name, words] : {std::pair{both, size_t{2}}, std::pair{first, size_t{1}}}) {
+    if (const CommandEntry* entry = find_command(name)) {
+      position += words;
+      return entry;
+    }
+  }
+  if (!group_help(first).empty()) {
+    if (position + 1 == args.size() || args[position + 1].starts_with("-")) return nullptr;
+    throw usage_error(fmt::format("unknown command `{}`", both), {}, suggest_name(both, command_names()));
+  }
+  throw usage_error(fmt::format("unknown command `{}`", first), {}, suggest_name(first, command_names()));
+}
+
+Exit run_version(const std::vector<std::string>& args, const Globals& globals) {
+  const bool json = std::find(args.begin(), args.end(), "--json") != args.end();
+  print(json ? version_json(globals.device.plugin) : version_line());
+  return Exit::kDone;
+}
+
+Exit dispatch(const std::vector<std::string>& args) {
+  Globals globals;
+  Flags before;
+  declare_globals(before, globals);
+  bool json = false;
+  before.add("--version", &globals.version, "").environment.clear();
+  before.add("--json", &json, "").environment.clear();
+  before.read_environment();
+  size_t position = 0;
+  before.parse(args, position, /*first_word=*/true);
+  if (globals.version) return run_version(args, globals);
+  if (globals.help || position == args.size()) {
+    print(short_help());
+    return Exit::kDone;
+  }
+  const CommandEntry* entry = take_command(args, position);
+  if (entry == nullptr) {
+    print(group_help(args[position]));
+    return Exit::kDone;
+  }
+  const std::unique_ptr<Command> command = entry->make();
+  Flags flags;
+  command->declare(flags);
+  declare_globals(flags, globals);
+  flags.read_environment();
+  const std::vector<std::string> words = flags.parse(args, position);
+  if (globals.help) {
+    print(command_help(command->page(), flags));
+    return Exit::kDone;
+  }
+  return command->run(words, globals.device);
+}
+
+}  // namespace
+
+// Whatever is no Error must reach the crash handler with its stack whole, so that it is not caught here.
+int run(int argc, char** argv) {
+  pjrt::capture_stderr();
+  install_crash_handler();
+  const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
+  crash_context().command = "tessera " + join(args, " ");
+  Exit exit = Exit::kDone;
+  try {
+    exit = dispatch(args);
+  } catch (const Error& error) {
+    log_status("");
+    log_error(error.what());
+    exit = error.code();
+  } catch (const std::bad_alloc&) {
+    log_status("");
+    log_error("the machine's memory is used up\nhelp: make `data.batch`, `data.prefetch` or the model smaller");
+    exit = Exit::kDevice;
+  }
+  return static_cast<int>(exit);
+}
+
+}  // namespace tessera::cli

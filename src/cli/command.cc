@@ -1,0 +1,79 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/crash.h"
+
+namespace tessera::cli {
+
+const std::vector<CommandEntry>& commands() {
+  static const std::vector<CommandEntry> table = {
+#define COMMAND(name, factory) {name, factory},
+#include "cli/commands.def"
+#undef COMMAND
+  };
+  return table;
+}
+
+namespace {
+
+// `key=value` with a dotted key; a path that holds '=' has a '/' before it, or can be given one.
+bool is_override(std::string_view word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string_view::npos || equals == 0) return false;
+  return word.substr(0, equals).find_first_of("/ ") == std::string_view::npos;
+}
+
+}  // namespace
+
+RecipeWords recipe_words(const std::vector<std::string>& words, std::string_view command) {
+  RecipeWords out;
+  for (const std::string& word : words) {
+    if (is_override(word)) {
+      out.overrides.push_back(word);
+    } else if (out.path.empty()) {
+      out.path = word;
+    } else {
+      throw usage_error(fmt::format("`{}` is one word too many: the recipe is `{}` already", word, out.path), {},
+                        fmt::format("settings are written key=value; tessera {} --help", command));
+    }
+  }
+  if (out.path.empty()) {
+    throw usage_error(fmt::format("tessera {} needs a recipe", command), {},
+                      fmt::format("tessera {} recipes/digits.toml", command));
+  }
+  return out;
+}
+
+config::Section load_recipe(const RecipeWords& words) {
+  crash_context().recipe = words.path;
+  return config::load_recipe(words.path, words.overrides);
+}
+
+void require_flag(const std::string& value, std::string_view flag, std::string_view example) {
+  if (value.empty()) throw usage_error(fmt::format("`{}` is missing", flag), {}, std::string(example));
+}
+
+void reject_extra(const std::vector<std::string>& words, size_t count, std::string_view command) {
+  if (words.size() <= count) return;
+  throw usage_error(fmt::format("`{}` is one word too many", words[count]), {}, fmt::format("tessera {} --help", command));
+}
+
+void print(std::string_view text) {
+  std::string line(text);
+  line += '\n';
+  for (size_t done = 0; done < line.size();) {
+    const ssize_t wrote = ::write(STDOUT_FILENO, line.data() + done, line.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0 && errno == EPIPE) std::_Exit(0);
+    if (wrote < 0) throw data_error("cannot write the result to stdout: " + std::string(strerror(errno)));
+    done += static_cast<size_t>(wrote);
+  }
+}
+
+}  // namespace tessera::cli

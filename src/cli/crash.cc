@@ -1,0 +1,101 @@
+#include "cli/crash.h"
+
+#include <execinfo.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/version.h"
+#include "pjrt/stderr_filter.h"
+
+namespace tessera::cli {
+namespace {
+
+std::string time_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts)};
+}
+
+std::string exception_text() {
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+  return "terminate() was called without an exception";
+}
+
+std::string stack_text() {
+  void* frames[64];
+  const int count = backtrace(frames, 64);
+  char** names = backtrace_symbols(frames, count);
+  std::string text;
+  for (int i = 0; i < count && names != nullptr; ++i) text += fmt::format("  {}\n", names[i]);
+  std::free(names);
+  return text;
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string report(const std::string& reason) {
+  const CrashContext& context = crash_context();
+  std::string text = fmt::format("{}\n\ncommand: {}\nreason: {}\n\nstack (addresses for addr2line -e <program>):\n{}",
+                                 version_line(), context.command, reason, stack_text());
+  if (!context.recipe.empty()) text += fmt::format("\nrecipe {}:\n{}\n", context.recipe, file_text(context.recipe));
+  const std::string noise = pjrt::captured_stderr();
+  if (!noise.empty()) text += fmt::format("\nlast words of the plugin:\n{}\n", noise);
+  return text;
+}
+
+// Where it was written, or nothing when nowhere could be.
+std::string write_report(const std::string& text) {
+  const std::string name = fmt::format("crash-{}.txt", time_text());
+  for (const std::string& path : {name, "/tmp/" + name}) {
+    std::ofstream file(path);
+    if (file << text && file.flush()) return path;
+  }
+  return {};
+}
+
+[[noreturn]] void on_terminate() {
+  static std::atomic<bool> entered{false};
+  if (entered.exchange(true)) _exit(static_cast<int>(Exit::kInternal));
+  const std::string reason = exception_text();
+  const std::string path = write_report(report(reason));
+  log_status("");
+  log_error(reason);
+  log_line(path.empty() ? "This is a bug of the program, not of yours. No file could be written about it."
+                        : fmt::format("This is a bug of the program, not of yours. `{}` holds what is needed to find it: version, "
+                                      "command, recipe and stack. Please send it with a report; nothing was sent by itself.",
+                                      path));
+  _exit(static_cast<int>(Exit::kInternal));
+}
+
+}  // namespace
+
+CrashContext& crash_context() {
+  static CrashContext context;
+  return context;
+}
+
+void install_crash_handler() { std::set_terminate(on_terminate); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,68 @@
+// tessera eval: exact scores of a trained model.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "cli/command.h"
+#include "train/use_model.h"
+
+namespace tessera::cli {
+namespace {
+
+class Eval final : public Command {
+ public:
+  Page page() const override {
+    return {"eval",
+            "RECIPE [key=value …] --from CKPT|WORKDIR|DIR",
+            "score trained weights on every evaluator of a recipe, exactly",
+            {{"tessera eval recipes/digits.toml --from runs/digits", "the newest checkpoint of a run"},
+             {"tessera eval recipes/digits.toml --from vit_small --json eval.val.batch=64",
+              "a timm directory (model.safetensors and config.json); one JSON object"}},
+            "Every image counts once, whatever the batch. A file that cannot be read is named, left out and counted as skipped."};
+  }
+  void declare(Flags& flags) override {
+    flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory in timm's layout");
+    flags.add("--json", &json_, "one JSON object, with the names of metrics.jsonl");
+  }
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
+    config::Section recipe = load_recipe(recipe_words(words, "eval"));
+    require_flag(from_, "--from", "tessera eval recipes/digits.toml --from runs/digits");
+    const train::LoadedModel model = train::load_model(from_);
+    const std::vector<train::NamedScore> all = train::evaluate(std::move(recipe), model, device);
+    print(json_ ? as_json(model, all) : as_text(model, all));
+    return Exit::kDone;
+  }
+
+ private:
+  static std::string as_json(const train::LoadedModel& model, const std::vector<train::NamedScore>& all) {
+    nlohmann::ordered_json json;
+    json["from"] = model.path;
+    for (const auto& [name, scores] : all) {
+      json[name + "/prec@1"] = scores.prec1;
+      json[name + "/prec@5"] = scores.prec5;
+      json[name + "/loss"] = scores.loss;
+      json[name + "/count"] = scores.count;
+      json[name + "/skipped"] = scores.skipped;
+    }
+    return json.dump();
+  }
+  static std::string as_text(const train::LoadedModel& model, const std::vector<train::NamedScore>& all) {
+    std::string text = model.path;
+    for (const auto& [name, scores] : all) {
+      text += fmt::format("\n  {:<8} top-1 {:.2f} %   top-5 {:.2f} %   loss {:.4f}   {} images", name, 100 * scores.prec1,
+                          100 * scores.prec5, scores.loss, human_count(scores.count));
+      if (scores.skipped > 0) text += fmt::format(", {} skipped", human_count(scores.skipped));
+    }
+    return text;
+  }
+
+  std::string from_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_eval() { return std::make_unique<Eval>(); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,115 @@
+#include "cli/flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera::cli {
+namespace {
+
+std::string environment_name(std::string_view flag) {
+  std::string name = "TESSERA_";
+  for (const char c : flag.substr(2)) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+bool read_switch(const std::string& text, const std::string& name) {
+  if (text == "1" || text == "true") return true;
+  if (text == "0" || text == "false") return false;
+  throw usage_error(fmt::format("`{}` is on or off, and is \"{}\"", name, text), {}, "write 1 or 0");
+}
+
+int64_t read_integer(const std::string& text, const std::string& name, int64_t least) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) {
+    throw usage_error(fmt::format("`{}` takes a whole number, and is \"{}\"", name, text));
+  }
+  if (value < least) throw usage_error(fmt::format("`{}` must be at least {}, and is {}", name, least, value));
+  return value;
+}
+
+}  // namespace
+
+Flag& Flags::add(std::string name, std::string placeholder, std::function<void(const std::string&)> set, std::string help) {
+  Flag flag;
+  flag.environment = environment_name(name);
+  flag.name = std::move(name);
+  flag.placeholder = std::move(placeholder);
+  flag.help = std::move(help);
+  flag.set = std::move(set);
+  return flags_.emplace_back(std::move(flag));
+}
+
+Flag& Flags::add(std::string name, bool* target, std::string help) {
+  const auto set = [name, target](const std::string& value) { *target = read_switch(value, name); };
+  return add(name, "", set, std::move(help));
+}
+
+Flag& Flags::add(std::string name, std::string placeholder, std::string* target, std::string help) {
+  return add(std::move(name), std::move(placeholder), [target](const std::string& value) { *target = value; }, std::move(help));
+}
+
+Flag& Flags::add(std::string name, std::string placeholder, int64_t* target, int64_t least, std::string help) {
+  const auto set = [name, target, least](const std::string& value) { *target = read_integer(value, name, least); };
+  return add(name, std::move(placeholder), set, std::move(help));
+}
+
+void Flags::read_environment() const {
+  for (const Flag& flag : flags_) {
+    if (!flag.read_environment || flag.environment.empty()) continue;
+    const char* value = std::getenv(flag.environment.c_str());
+    if (value == nullptr || *value == '\0') continue;
+    try {
+      flag.set(value);
+    } catch (const Error& error) {
+      throw Error(error.code(), error.message(), "environment variable " + flag.environment, error.help());
+    }
+  }
+}
+
+const Flag& Flags::find(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const Flag& flag : flags_) {
+    if (flag.name == name) return flag;
+    names.push_back(flag.name);
+  }
+  throw usage_error(fmt::format("unknown flag `{}`", name), {}, suggest_name(name, names));
+}
+
+std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size_t& position, bool first_word) const {
+  std::vector<std::string> words;
+  for (; position < args.size(); ++position) {
+    const std::string& word = args[position];
+    if (word == "--" && !first_word) {
+      words.insert(words.end(), args.begin() + static_cast<ptrdiff_t>(position) + 1, args.end());
+      position = args.size();
+      break;
+    }
+    if (word.size() < 2 || word[0] != '-') {
+      if (first_word) break;
+      words.push_back(word);
+      continue;
+    }
+    const size_t equals = word.find('=');
+    const Flag& flag = find(word == "-h" ? "--help" : word.substr(0, equals));
+    if (equals != std::string::npos) {
+      flag.set(word.substr(equals + 1));
+    } else if (flag.placeholder.empty()) {
+      flag.set("1");
+    } else if (position + 1 < args.size()) {
+      flag.set(args[++position]);
+    } else {
+      throw usage_error(fmt::format("`{}` needs a value", flag.name), {}, fmt::format("{} {}", flag.name, flag.placeholder));
+    }
+  }
+  return words;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,46 @@
+#pragma once
+// Flags of the process: `--name`, `--name VALUE`, `--name=VALUE`, anywhere on the command line. Every flag can be set by an
+// environment variable of its name too (--work-dir: TESSERA_WORK_DIR); the command line wins.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::cli {
+
+struct Flag {
+  std::string name;         // "--workdir"
+  std::string placeholder;  // of the value, as "DIR"; empty: the flag takes none
+  std::string help;
+  std::string environment;  // "TESSERA_WORKDIR"; empty: none
+  bool read_environment = true;  // false: whoever uses the value reads the variable too
+  bool common = false;           // one of every command's
+  std::function<void(const std::string& value)> set;
+};
+
+class Flags {
+ public:
+  // `target` keeps its value where the flag is not given, and must outlive this. A whole number below `least` is a usage Error.
+  Flag& add(std::string name, bool* target, std::string help);
+  Flag& add(std::string name, std::string placeholder, std::string* target, std::string help);
+  Flag& add(std::string name, std::string placeholder, int64_t* target, int64_t least, std::string help);
+  // For everything else: `set` may throw a usage Error.
+  Flag& add(std::string name, std::string placeholder, std::function<void(const std::string&)> set, std::string help);
+
+  // Sets what the environment sets (a variable that is empty counts as unset).
+  void read_environment() const;
+  // Consumes words of `args` from `position` on: flags are applied, other words returned. With `first_word`, stops at the first
+  // word that is no flag, and `position` is left there; else reads all, and takes every word after "--" as no flag. An unknown
+  // flag is a usage Error that names the nearest.
+  std::vector<std::string> parse(const std::vector<std::string>& args, size_t& position, bool first_word = false) const;
+
+  const std::vector<Flag>& all() const { return flags_; }
+
+ private:
+  const Flag& find(const std::string& name) const;
+  std::vector<Flag> flags_;
+};
+
+}  // namespace tessera::cli

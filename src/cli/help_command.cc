@@ -1,0 +1,38 @@
+// tessera help: the keys of a recipe, and the pages of commands.
+#include "cli/help.h"
+
+#include "base/text.h"
+
+namespace tessera::cli {
+namespace {
+
+class Help final : public Command {
+ public:
+  Page page() const override {
+    return {"help",
+            "[KEY|COMMAND]",
+            "what a recipe's keys mean",
+            {{"tessera help optimizer", "all keys of a section"}, {"tessera help data.pp", "one key"}},
+            ""};
+  }
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
+    const std::string name = join(words, " ");
+    for (const CommandEntry& entry : commands()) {
+      if (entry.name != name) continue;
+      const auto command = entry.make();
+      Flags flags;
+      command->declare(flags);
+      print(command_help(command->page(), flags));
+      return Exit::kDone;
+    }
+    reject_extra(words, 1, "help");
+    print(key_help(name));
+    return Exit::kDone;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_help() { return std::make_unique<Help>(); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,46 @@
+// tessera import: timm's weights as a checkpoint.
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "cli/command.h"
+#include "train/timm_directory.h"
+
+namespace tessera::cli {
+namespace {
+
+class Import final : public Command {
+ public:
+  Page page() const override {
+    return {"import",
+            "RECIPE [key=value …] --from DIR|FILE.safetensors --to DIR",
+            "turn timm's weights into a checkpoint of a recipe's model",
+            {{"tessera import recipes/digits.toml --from digits_vit --to imported/digits", "a directory in timm's layout"},
+             {"tessera import flowers.toml --from vit_small.safetensors --to imported/vit_small", "weights alone"}},
+            "predict, eval and model_init take timm's directories as they are; import is for weights without their\n"
+            "config.json, and for those that a recipe is to describe. Names or shapes that don't fit are listed."};
+  }
+  void declare(Flags& flags) override {
+    flags.add("--from", "PATH", &from_, "a directory with model.safetensors and config.json, or a .safetensors file");
+    flags.add("--to", "DIR", &to_, "a new directory, for --from of other commands and for model_init.from");
+  }
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
+    const train::Recipe recipe = train::read_recipe(load_recipe(recipe_words(words, "import")));
+    const char* example = "tessera import recipes/digits.toml --from digits_vit --to imported/digits";
+    require_flag(from_, "--from", example);
+    require_flag(to_, "--to", example);
+    std::vector<std::string> notes;
+    const std::string path = train::write_imported(recipe, from_, to_, notes);
+    for (const std::string& note : notes) log_note(note);
+    print(path);
+    return Exit::kDone;
+  }
+
+ private:
+  std::string from_, to_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_import() { return std::make_unique<Import>(); }
+
+}  // namespace tessera::cli

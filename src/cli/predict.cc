@@ -1,0 +1,170 @@
+// tessera predict: what a trained model sees in images.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "train/use_model.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool looks_like_image(const fs::path& path) {
+  std::string end = path.extension().string();
+  std::transform(end.begin(), end.end(), end.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return end == ".jpg" || end == ".jpeg" || end == ".png" || end == ".webp";
+}
+
+void add_folder(const std::string& folder, std::vector<std::string>& paths) {
+  const size_t before = paths.size();
+  const auto options = fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, options)) {
+    if (!entry.is_directory() && looks_like_image(entry.path())) paths.push_back(entry.path().string());
+  }
+  if (paths.size() == before) throw data_error(fmt::format("the folder `{}` holds no images (jpg, png, webp)", folder));
+  std::sort(paths.begin() + static_cast<ptrdiff_t>(before), paths.end());
+}
+
+// Files as they are, folders as the images below them.
+std::vector<std::string> image_paths(const std::vector<std::string>& words) {
+  std::vector<std::string> paths;
+  for (const std::string& word : words) {
+    std::error_code ignored;
+    if (!fs::is_directory(word, ignored)) {
+      paths.push_back(word);
+      continue;
+    }
+    try {
+      add_folder(word, paths);
+    } catch (const fs::filesystem_error& error) {
+      throw data_error(fmt::format("cannot list `{}`: {}", error.path1().string(), error.code().message()));
+    }
+  }
+  return paths;
+}
+
+// In double precision, from the largest logit down.
+std::vector<double> softmax(const std::vector<float>& logits) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> p(logits.size());
+  std::transform(logits.begin(), logits.end(), p.begin(), [&](float x) { return std::exp(static_cast<double>(x) - top); });
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& x : p) x /= sum;
+  return p;
+}
+
+// The double with the fewest digits that reads back as the same float, so that JSON shows 0.1 and not 0.10000000149.
+double shortest(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  double result = 0;
+  std::from_chars(text, end, result);
+  return result;
+}
+
+class Predict final : public Command {
+ public:
+  Page page() const override {
+    return {"predict",
+            "--from CKPT|WORKDIR|DIR PATH…",
+            "the classes that a trained model sees in images",
+            {{"tessera predict --from runs/digits data/digits/val/7", "every image of a folder, one line each"},
+             {"tessera predict --from vit_small --json --logits cat.jpg dog.webp",
+              "a timm directory (model.safetensors and config.json); one JSON object an image"}},
+            "Images are prepared as the run's first evaluator does, or as timm's config.json says. One that cannot be\n"
+            "read is named, the others go on, and the exit code is 3."};
+  }
+  void declare(Flags& flags) override {
+    flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory in timm's layout");
+    flags.add("--json", &json_, "one JSON object an image: path, top: [{class, index, prob}], logits, or path, error");
+    flags.add("--logits", &logits_, "all logits too");
+    flags.add("--top", "K", &top_, 1, "how many classes, 5 when not given");
+    flags.add("--pp", "CHAIN", &pp_, "another preprocessing, as \"decode | resize(16) | value_range(-1, 1)\"");
+  }
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
+    require_flag(from_, "--from", "tessera predict --from runs/digits image.png");
+    if (words.empty()) throw usage_error("tessera predict needs images", {}, "tessera predict --from runs/digits image.png");
+    const std::vector<std::string> paths = image_paths(words);
+    const train::LoadedModel model = train::load_model(from_);
+    const std::string& pp = pp_.empty() ? model.pp : pp_;
+    if (pp.empty()) {
+      throw usage_error("the run has no evaluator, so that its preprocessing is not known", model.path,
+                        "give it: --pp \"decode | resize(16) | value_range(-1, 1)\"");
+    }
+    int64_t done = 0, unreadable = 0;
+    train::predict(model, pp, paths, device, [&](const train::Prediction& one) {
+      if (!one.error.empty()) ++unreadable;
+      show(model, one);
+      ++done;
+      // Results on the same terminal show how far it is.
+      if (!isatty(STDOUT_FILENO)) {
+        log_status(fmt::format("{} of {} images", human_count(done), human_count(static_cast<int64_t>(paths.size()))));
+      }
+    });
+    log_status("");
+    return unreadable == 0 ? Exit::kDone : Exit::kData;
+  }
+
+ private:
+  void show(const train::LoadedModel& model, const train::Prediction& one) const {
+    if (!one.error.empty()) {
+      log_error(fmt::format("cannot read `{}`: {}", one.path, one.error));
+      if (json_) print(nlohmann::ordered_json{{"path", one.path}, {"error", one.error}}.dump());
+      return;
+    }
+    const std::vector<double> prob = softmax(one.logits);
+    std::vector<size_t> order(prob.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return one.logits[a] > one.logits[b]; });
+    order.resize(std::min(order.size(), static_cast<size_t>(top_)));
+    const auto name = [&](size_t index) {
+      return index < model.class_names.size() ? model.class_names[index] : std::to_string(index);
+    };
+    print(json_ ? as_json(one, prob, order, name) : as_text(one, prob, order, name));
+  }
+
+  template <class Name>
+  std::string as_json(const train::Prediction& one, const std::vector<double>& prob, const std::vector<size_t>& order,
+                      const Name& name) const {
+    nlohmann::ordered_json json;
+    json["path"] = one.path;
+    json["top"] = nlohmann::ordered_json::array();
+    for (const size_t i : order) json["top"].push_back({{"class", name(i)}, {"index", i}, {"prob", prob[i]}});
+    if (logits_) {
+      for (const float x : one.logits) json["logits"].push_back(shortest(x));
+    }
+    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  }
+
+  template <class Name>
+  std::string as_text(const train::Prediction& one, const std::vector<double>& prob, const std::vector<size_t>& order,
+                      const Name& name) const {
+    std::string text = one.path;
+    for (const size_t i : order) text += fmt::format("   {} {:.1f} %", name(i), 100 * prob[i]);
+    if (logits_) {
+      text += "\n  logits";
+      for (const float x : one.logits) text += fmt::format(" {}", x);
+    }
+    return text;
+  }
+
+  std::string from_, pp_;
+  bool json_ = false, logits_ = false;
+  int64_t top_ = 5;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_predict() { return std::make_unique<Predict>(); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,107 @@
+// Documentation of a recipe's keys, from the structs that read them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/help.h"
+#include "data/pp.h"
+#include "models/vit_options.h"
+#include "optim/optimizer.h"
+#include "train/objective.h"
+#include "train/recipe.h"
+
+namespace tessera::cli {
+namespace {
+
+using config::KeyDoc;
+
+struct SectionDoc {
+  std::string name, help;
+  std::vector<KeyDoc> keys;
+};
+
+KeyDoc text_key(const std::string& key, const std::string& value, const std::string& help) { return {key, "text", value, help}; }
+
+template <class T>
+void append(std::vector<KeyDoc>& keys, const std::string& prefix) {
+  for (KeyDoc& doc : config::describe<T>({}, prefix)) keys.push_back(std::move(doc));
+}
+
+std::vector<SectionDoc> sections() {
+  std::vector<SectionDoc> out;
+  out.push_back({"", "the recipe's own keys", config::describe<train::RunOptions>()});
+  out.push_back({"checkpoint", "when the state is saved", config::describe<train::CheckpointOptions>({}, "checkpoint")});
+  out.push_back({"data", "training images", {}});
+  out.back().keys.push_back({"data.batch", "a whole number", "", "images of one step"});
+  append<train::DataOptions>(out.back().keys, "data");
+  out.push_back({"model", "the network; these are the keys of vit", {text_key("model.name", "", "vit")}});
+  append<models::ViTOptions>(out.back().keys, "model");
+  out.push_back({"objective", "what is minimised", {text_key("objective.name", "\"softmax\"", "softmax: cross-entropy over classes")}});
+  append<train::ObjectiveOptions>(out.back().keys, "objective");
+  std::vector<std::string> optimizers;
+#define TESSERA_OPTIMIZER(name, factory) optimizers.push_back(name);
+#include "optim/optimizers.def"
+#undef TESSERA_OPTIMIZER
+  out.push_back({"optimizer", "how weights follow gradients", {text_key("optimizer.name", "\"adamw\"", join(optimizers, ", "))}});
+  append<optim::OptimizerOptions>(out.back().keys, "optimizer");
+  out.push_back({"model_init", "weights to begin with", config::describe<train::ModelInit>({}, "model_init")});
+  out.push_back({"eval", "evaluators, each of a NAME: [eval.val]", config::describe<train::EvalOptions>({}, "eval.NAME")});
+  append<train::DataOptions>(out.back().keys, "eval.NAME.data");
+  return out;
+}
+
+std::string key_line(const KeyDoc& doc) {
+  const std::string value = doc.default_value.empty() || doc.default_value == "\"\"" ? "" : " = " + doc.default_value;
+  return fmt::format("  {}{}\n      {}: {}\n", doc.key, value, doc.type, doc.help);
+}
+
+std::string section_list(const std::vector<SectionDoc>& all) {
+  std::string text = "Sections of a recipe:\n";
+  for (const SectionDoc& section : all) {
+    text += fmt::format("  {:<12} {}\n", section.name.empty() ? "(top)" : section.name, section.help);
+  }
+  return text + "\nMore: tessera help optimizer, tessera help model.patch, tessera help seed, tessera help pp";
+}
+
+std::string pp_list() {
+  std::string text = "Preprocessing, a chain \"decode | op | op …\" (data.pp):\n";
+  for (const data::PpOpInfo& op : data::pp_ops()) text += "  " + op.usage + "\n";
+  text.pop_back();
+  return text;
+}
+
+bool is_or_below(const std::string& key, const std::string& wanted) {
+  return key == wanted || (key.starts_with(wanted) && key[wanted.size()] == '.');
+}
+
+// eval.val.every -> eval.NAME.every, so that a key can be asked for as it stands in a recipe.
+std::string with_eval_name(const std::string& key) {
+  std::vector<std::string> parts = split(key, '.');
+  if (parts.size() > 1 && parts[0] == "eval") parts[1] = "NAME";
+  return join(parts, ".");
+}
+
+}  // namespace
+
+std::string key_help(const std::string& key) {
+  const std::vector<SectionDoc> all = sections();
+  if (key.empty()) return section_list(all);
+  if (key == "pp" || key == "data.pp") return pp_list();
+  const std::string wanted = with_eval_name(key);
+  std::string text;
+  std::vector<std::string> known;
+  for (const SectionDoc& section : all) {
+    if (!section.name.empty()) known.push_back(section.name);
+    for (const KeyDoc& doc : section.keys) {
+      known.push_back(doc.key);
+      if (is_or_below(doc.key, wanted)) text += key_line(doc);
+    }
+  }
+  if (text.empty()) throw usage_error(fmt::format("no key `{}` in a recipe", key), {}, suggest_name(key, known));
+  if (wanted == "optimizer") text += "  Each optimizer's own keys, as b1, stand in the resolved recipe of a run (recipe.toml).\n";
+  text.pop_back();
+  return text;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,70 @@
+// tessera train: from a recipe to weights.
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "monitor/plot.h"
+#include "store/file.h"
+#include "train/trainer.h"
+#include "train/workdir.h"
+
+namespace tessera::cli {
+namespace {
+
+class Train final : public Command {
+ public:
+  Page page() const override {
+    return {"train",
+            "RECIPE [key=value …]",
+            "train a model as a recipe says, or continue a run",
+            {{"tessera train recipes/digits.toml --workdir runs/digits", "train; the same command again continues an interrupted run"},
+             {"tessera train recipes/digits.toml seed=1 optimizer.lr=3e-4 total=\"90 epochs\"", "the same recipe with other settings"}},
+            "key=value sets a key of the recipe, and is recorded with the run; its value is TOML, or plain text.\n"
+            "All keys: tessera help KEY. Exit codes: 0 done, 2 recipe, 3 data, 4 device, 5 diverged, 75 and 130\n"
+            "stopped by SIGTERM and Ctrl-C after saving: the same command continues."};
+  }
+  void declare(Flags& flags) override {
+    flags.add("--workdir", "DIR", &workdir_, "the run's directory; runs/<recipe>-N when not given");
+  }
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
+    const RecipeWords recipe_path = recipe_words(words, "train");
+    config::Section recipe = load_recipe(recipe_path);
+    train::TrainOptions options{workdir_, device};
+    if (options.workdir.empty()) options.workdir = train::default_workdir(recipe_path.path);
+    const train::TrainResult result = train::train(std::move(recipe), options);
+    tell(result);
+    return result.exit;
+  }
+
+ private:
+  static void tell(const train::TrainResult& result) {
+    const auto line = [](const char* what, const std::string& path) { print(fmt::format("{:<12}{}", what, path)); };
+    if (result.finished_before) {
+      log_note(fmt::format("the run is finished: step {} of {}", human_count(result.step), human_count(result.total)));
+    }
+    if (!result.checkpoint.empty()) line("checkpoint", result.checkpoint);
+    const std::string metrics = store::join_path(result.workdir, "metrics.jsonl");
+    if (store::local_files().info(metrics)) line("metrics", metrics);
+    if (const auto plot = draw(result.workdir)) line("plot", *plot);
+    if (result.exit == Exit::kDone) line("next", fmt::format("tessera predict --from {} IMAGE…", result.workdir));
+  }
+
+  // A picture that can't be written is no reason to call a trained model a failure.
+  static std::optional<std::string> draw(const std::string& workdir) {
+    try {
+      return monitor::write_plot(workdir);
+    } catch (const store::IoError& error) {
+      log_warning(error.what());
+      return std::nullopt;
+    }
+  }
+
+  std::string workdir_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train() { return std::make_unique<Train>(); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,138 @@
+#include "train/timm_directory.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/call.h"
+#include "base/error.h"
+#include "checkpoint/manager.h"
+#include "data/pp.h"
+#include "models/vit.h"
+#include "train/progress.h"
+
+namespace tessera::train {
+namespace {
+
+// The resize of a chain: to (width, height), or of the shorter side where `height` is 0.
+struct Resizing {
+  bool found = false, squash = false;
+  int64_t width = 0, height = 0;
+  std::string interpolation = "bilinear";
+};
+
+Resizing find_resize(const std::vector<Call>& chain) {
+  Resizing out;
+  for (const Call& call : chain) {
+    if (call.name != "resize" && call.name != "resize_small") continue;
+    CallReader reader(call);
+    out.found = true;
+    out.squash = call.name == "resize";
+    out.width = out.height = reader.integer("size");
+    if (out.squash) out.height = reader.integer("h", out.width);
+    out.interpolation = reader.text("interpolation", "bilinear");
+  }
+  return out;
+}
+
+// timm resizes to floor(size / crop_pct). The nearest number to size / resized may fall short of that by rounding.
+double crop_share(int64_t size, int64_t resized) {
+  const auto wanted = static_cast<double>(resized);
+  double share = static_cast<double>(size) / wanted;
+  while (std::floor(static_cast<double>(size) / share) < wanted) share = std::nextafter(share, 0.0);
+  return share;
+}
+
+// The pixels' scale is kept as f32; six decimals bring back the number that was written.
+double decimals(double value) {
+  const double rounded = std::round(value * 1e6) / 1e6;
+  return std::abs(rounded - value) <= 1e-6 * std::abs(value) ? rounded : value;
+}
+
+void set_values(const data::Affine& affine, models::TimmPreprocessing& out) {
+  for (size_t c = 0; c < 3; ++c) {
+    const double scale = affine.scale[c], offset = affine.offset[c];
+    out.std[c] = decimals(1 / (255 * scale));
+    out.mean[c] = decimals(-offset / (255 * scale));
+  }
+}
+
+void set_size(const Resizing& resize, models::TimmPreprocessing& out, std::vector<std::string>& notes) {
+  out.crop_mode = resize.squash ? "squash" : "center";
+  if (!resize.found) {
+    out.crop_pct = 1;
+    notes.push_back("the preprocessing does not resize, and timm always does: give it images of the model's size");
+    return;
+  }
+  out.interpolation = resize.interpolation;
+  const bool by_width = out.width < out.height;
+  out.crop_pct = by_width ? crop_share(out.width, resize.width) : crop_share(out.height, resize.height);
+  const auto scaled = [&](int64_t size) { return static_cast<int64_t>(std::floor(static_cast<double>(size) / out.crop_pct)); };
+  if (resize.squash && (scaled(out.width) != resize.width || scaled(out.height) != resize.height)) {
+    notes.push_back(fmt::format("timm resizes both sides by one factor: to {} x {}, where the run has {} x {}", scaled(out.width),
+                                scaled(out.height), resize.width, resize.height));
+  }
+}
+
+void refuse_full(const std::string& directory) {
+  store::FileSystem& files = store::local_files();
+  const auto info = files.info(directory);
+  if (!info || (info->directory && files.list(directory).empty())) return;
+  throw usage_error(fmt::format("`{}` is there already and is not empty", directory), "--to", "name a new directory");
+}
+
+}  // namespace
+
+models::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const models::InputShape& input,
+                                                std::vector<std::string>& notes) {
+  models::TimmPreprocessing out;
+  out.channels = input.channels, out.height = input.height, out.width = input.width;
+  if (pp.empty()) {
+    notes.push_back("the run has no evaluator, so that its preprocessing is not known: config.json has timm's defaults");
+    return out;
+  }
+  const data::Pp chain(pp, data::PpUse::kEval, "preprocessing");
+  set_values(chain.affine(), out);
+  set_size(find_resize(parse_chain(pp, "preprocessing")), out, notes);
+  return out;
+}
+
+std::vector<std::string> write_timm_directory(const LoadedModel& model, const std::string& directory) {
+  const auto* vit = dynamic_cast<const models::ViT*>(model.model.get());
+  if (vit == nullptr) throw usage_error("only ViT models have a counterpart in timm", model.path);
+  std::vector<std::string> notes;
+  const models::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, vit->input(), notes);
+  const std::string config = models::write_timm_config(vit->config(), preprocessing, model.class_names);
+  models::ArrayViews parameters;
+  constexpr size_t kPrefix = std::string_view("params/").size();
+  for (size_t i = 0; i < model.layout.params; ++i) {
+    const StateEntry& entry = model.layout.entries[i];
+    parameters[entry.name.substr(kPrefix)] = {entry.type, model.params[i].data};
+  }
+  const models::Arrays arrays = models::export_timm(model.model->timm_map(), parameters);
+  std::vector<checkpoint::TensorView> tensors;
+  for (const auto& [name, array] : arrays) tensors.push_back({name, array.type, array.data});
+
+  store::FileSystem& files = store::local_files();
+  files.make_directories(directory);
+  checkpoint::write_safetensors(files, store::join_path(directory, "model.safetensors"), tensors, {{"format", "pt"}});
+  store::write_atomic(files, store::join_path(directory, "config.json"), config);
+  return notes;
+}
+
+std::string write_imported(const Recipe& recipe, const std::string& from, const std::string& directory,
+                           std::vector<std::string>& notes) {
+  refuse_full(directory);
+  const StateLayout layout = param_layout(recipe.specs);
+  HostArrays params = empty_params(layout);
+  for (std::string& note : init_from({from, {}}, *recipe.model, layout, params)) notes.push_back(std::move(note));
+  const std::string eval_pp = recipe.evals.empty() ? std::string() : recipe.evals.front().data.pp->text();
+  checkpoint::Snapshot snapshot;
+  snapshot.tensors = split_blocks(layout, params);
+  snapshot.state_json = to_json(Progress{}, {recipe.text, recipe.model->input(), recipe.class_names, eval_pp});
+  const std::string checkpoints = store::join_path(directory, "checkpoints");
+  store::local_files().make_directories(checkpoints);
+  return checkpoint::write_checkpoint(store::local_files(), checkpoints, snapshot);
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,178 @@
+#include "train/use_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "train/compile.h"
+#include "train/step.h"
+
+namespace tessera::train {
+namespace {
+
+constexpr size_t kPredictBatch = 32;
+
+// What evaluators take from the recipe's `data`.
+struct TrainingBatch {
+  int64_t batch = 0;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("batch", batch, "images of one step");
+  }
+};
+
+std::vector<pjrt::Buffer*> pointers(std::vector<pjrt::Buffer>& buffers) {
+  std::vector<pjrt::Buffer*> list;
+  for (pjrt::Buffer& buffer : buffers) list.push_back(&buffer);
+  return list;
+}
+
+TensorType images_type(const models::InputShape& in, int64_t batch) {
+  return {DType::kU8, {batch, in.height, in.width, in.channels}};
+}
+
+// Files to rows of a batch, in parallel.
+class RowReader {
+ public:
+  RowReader(const data::Pp& pp, int threads) : pp_(pp), scratch_(static_cast<size_t>(threads)) {}
+
+  std::vector<Prediction> read(std::span<const std::string> paths, uint8_t* rows) {
+    std::vector<Prediction> out(paths.size());
+    parallel_for(static_cast<int64_t>(paths.size()), static_cast<int>(scratch_.size()), [&](int64_t i, int thread) {
+      Prediction& one = out[static_cast<size_t>(i)];
+      one.path = paths[static_cast<size_t>(i)];
+      one.error = read_row(one.path, scratch_[static_cast<size_t>(thread)], rows + static_cast<size_t>(i) * pp_.image_bytes());
+    });
+    return out;
+  }
+
+ private:
+  std::string read_row(const std::string& path, data::PpScratch& scratch, uint8_t* row) const {
+    try {
+      const store::Bytes file = store::local_files().map(path);
+      const auto* bytes = reinterpret_cast<const uint8_t*>(file.data.data());
+      const data::DecodeResult failed = pp_.run({bytes, file.data.size()}, {}, scratch, row);
+      return failed ? failed->reason : "";
+    } catch (const store::IoError& error) {
+      return error.message();
+    }
+  }
+
+  const data::Pp& pp_;
+  std::vector<data::PpScratch> scratch_;
+};
+
+// A batch that the device works on.
+struct InFlight {
+  std::vector<Prediction> rows;
+  std::vector<pjrt::Buffer> logits;
+};
+
+void deliver(InFlight& batch, int64_t classes, const std::function<void(Prediction)>& take) {
+  if (batch.rows.empty()) return;
+  const std::vector<float> all = batch.logits[0].to_host<float>();
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    if (batch.rows[i].error.empty()) {
+      const auto begin = all.begin() + static_cast<ptrdiff_t>(i) * classes;
+      batch.rows[i].logits.assign(begin, begin + classes);
+    }
+    take(std::move(batch.rows[i]));
+  }
+  batch.rows.clear();
+}
+
+void check_size(const data::Pp& pp, const models::InputShape& in) {
+  if (pp.height() == in.height && pp.width() == in.width) return;
+  throw usage_error(fmt::format("the preprocessing makes images of {} x {}, and the model takes {} x {}", pp.height(),
+                                pp.width(), in.height, in.width),
+                    pp.text(), "make both the same");
+}
+
+// Labels are places in the list of classes. timm's files name classes in words of their own, so that there only their number
+// must fit.
+void check_classes(const EvalPlan& plan, const LoadedModel& model) {
+  const auto& names = plan.data.source->class_names();
+  if (static_cast<int64_t>(names.size()) != model.model->input().classes) {
+    throw usage_error(fmt::format("`{}` has {} classes, and the model has {}", plan.data.source->name(), names.size(),
+                                  model.model->input().classes),
+                      plan.data.where, "evaluate on data of the same classes");
+  }
+  for (size_t i = 0; i < std::min(names.size(), model.class_names.size()); ++i) {
+    if (names[i] == model.class_names[i]) continue;
+    log_warning(fmt::format("class {} is `{}` in the data and `{}` in the weights; they are compared by number", i, names[i],
+                            model.class_names[i]));
+    return;
+  }
+}
+
+Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan& plan, const LoadedModel& model,
+                    const std::vector<pjrt::Buffer*>& params, const DeviceOptions& device) {
+  const Program program = eval_program(*model.model, model.layout,
+                                       {.batch = plan.batch, .pixels = plan.data.pp->affine(), .compute = model.compute});
+  const TensorType images = images_type(model.model->input(), plan.batch);
+  Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
+  const auto executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
+  return *Evaluator(client, executable, plan).run(params);
+}
+
+}  // namespace
+
+void predict(const LoadedModel& model, const std::string& pp_text, const std::vector<std::string>& paths,
+             const DeviceOptions& device, const std::function<void(Prediction)>& take) {
+  const data::Pp pp(pp_text, data::PpUse::kEval, "preprocessing");
+  const models::InputShape& in = model.model->input();
+  check_size(pp, in);
+  // Few programs serve every number of images: powers of two.
+  const size_t batch = std::min(kPredictBatch, std::bit_ceil(std::max<size_t>(1, paths.size())));
+  const auto client = open_client(device);
+  const TensorType images = images_type(in, static_cast<int64_t>(batch));
+  const Program program = predict_program(
+      *model.model, model.layout, {.batch = static_cast<int64_t>(batch), .pixels = pp.affine(), .compute = model.compute});
+  const Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
+  std::vector<pjrt::Buffer> params = to_device(model.layout, model.params, *client);
+
+  RowReader reader(pp, thread_count(0, static_cast<int64_t>(batch)));
+  std::vector<uint8_t> pixels(batch * pp.image_bytes());
+  InFlight before;
+  for (size_t begin = 0; begin < paths.size(); begin += batch) {
+    const auto part = std::span(paths).subspan(begin, std::min(batch, paths.size() - begin));
+    InFlight now{reader.read(part, pixels.data()), {}};
+    pjrt::Buffer rows = client->to_device(pixels.data(), images);
+    std::vector<pjrt::Buffer*> arguments = pointers(params);
+    arguments.push_back(&rows);
+    now.logits = compiled.executable.run(arguments);
+    deliver(before, in.classes, take);
+    before = std::move(now);
+  }
+  deliver(before, in.classes, take);
+}
+
+std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& model, const DeviceOptions& device) {
+  TrainingBatch data;
+  recipe.section("data").bind_part(data);
+  config::Section evals = recipe.section("eval");
+  std::vector<EvalPlan> plans;
+  for (const std::string& name : evals.keys()) {
+    // How often it runs in training does not matter here, so that any length of a run will do.
+    plans.push_back(read_eval(name, evals.section(name), std::max<int64_t>(1, data.batch), *model.model,
+                              {}, {}));
+    check_classes(plans.back(), model);
+  }
+  if (plans.empty()) {
+    throw usage_error("the recipe has no evaluator", recipe.where("eval"),
+                      "add one:\n  [eval.val]\n  data = { source = \"folder(data/val)\", pp = \"decode | …\" }");
+  }
+  const auto client = open_client(device);
+  std::vector<pjrt::Buffer> params = to_device(model.layout, model.params, *client);
+  std::vector<NamedScore> scores;
+  for (const EvalPlan& plan : plans) scores.push_back({plan.name, evaluate_one(client, plan, model, pointers(params), device)});
+  return scores;
+}
+
+}  // namespace tessera::train

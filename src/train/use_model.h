@@ -1,0 +1,37 @@
+#pragma once
+// A model that is trained: its answers to images, and its scores.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "config/section.h"
+#include "train/device.h"
+#include "train/evaluate.h"
+#include "train/model_source.h"
+
+namespace tessera::train {
+
+// The model's answer to one image file, or why there is none.
+struct Prediction {
+  std::string path;
+  std::vector<float> logits;  // one for each class; empty when the file could not be read
+  std::string error;          // "truncated: …"
+};
+
+// `take` gets every path's prediction, in the order of `paths`. `pp` is the preprocessing chain, of evaluation; a chain that
+// makes images of another size than the model's is a usage Error.
+void predict(const LoadedModel& model, const std::string& pp, const std::vector<std::string>& paths,
+             const DeviceOptions& device, const std::function<void(Prediction)>& take);
+
+struct NamedScore {
+  std::string name;  // of [eval.NAME]
+  Scores scores;
+};
+
+// The recipe's evaluators, in its order, over every image. Sources of training data are not opened. A recipe without
+// evaluators, and one whose classes are not the model's, are usage Errors.
+std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& model, const DeviceOptions& device);
+
+}  // namespace tessera::train
