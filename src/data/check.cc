@@ -1,0 +1,167 @@
+#include "data/check.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/hash.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr auto kProgressInterval = std::chrono::milliseconds(100);
+
+struct FileResult {
+  bool done = false;
+  std::string reason;  // empty when the file was decoded
+  ImageInfo info;
+  uint64_t bytes = 0;
+  Hash128 hash;
+};
+
+struct CheckWorker {
+  Decoder decoder;
+  Buffer file;
+  Image image;
+
+  void check(const Source& source, int64_t sample, FileResult& result) {
+    result.done = true;
+    if (std::optional<std::string> failed = source.read(sample, file)) {
+      result.reason = std::move(*failed);
+      return;
+    }
+    result.bytes = file.size();
+    result.hash = hash128({reinterpret_cast<const char*>(file.data()), file.size()});
+    DecodeResult failed = decoder.decode(file.view(), image);
+    if (failed) {
+      result.reason = std::move(failed->reason);
+    } else {
+      result.info = {sniff_format(file.view()), image.width(), image.height()};
+    }
+  }
+};
+
+// Hands out samples to threads; the calling thread reports progress.
+class Checker {
+ public:
+  explicit Checker(const Source& source) : source_(source), results_(static_cast<size_t>(source.size())) {}
+
+  std::vector<FileResult> run(const CheckProgress& progress, int threads) {
+    std::vector<std::thread> pool;
+    running_ = threads;
+    for (int i = 0; i < threads; ++i) pool.emplace_back([this] { work(); });
+    {
+      std::unique_lock lock(mutex_);
+      while (!finished_.wait_for(lock, kProgressInterval, [this] { return running_ == 0; })) {
+        lock.unlock();
+        if (progress && !progress(done_, source_.size())) next_ = source_.size();
+        lock.lock();
+      }
+    }
+    for (std::thread& thread : pool) thread.join();
+    if (failed_) std::rethrow_exception(failed_);
+    if (progress) progress(done_, source_.size());
+    return std::move(results_);
+  }
+
+ private:
+  void work() {
+    try {
+      CheckWorker worker;
+      for (int64_t i; (i = next_++) < source_.size(); ++done_) worker.check(source_, i, results_[static_cast<size_t>(i)]);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failed_ = std::current_exception();
+      next_ = source_.size();
+    }
+    const std::lock_guard lock(mutex_);
+    if (--running_ == 0) finished_.notify_all();
+  }
+
+  const Source& source_;
+  std::vector<FileResult> results_;
+  std::atomic<int64_t> next_ = 0, done_ = 0;
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  int running_ = 0;
+  std::exception_ptr failed_;
+};
+
+void add_size(CheckReport& report, const Source& source, int64_t sample, const ImageInfo& info, int64_t& fewest, int64_t& most) {
+  const int64_t pixels = int64_t{info.width} * info.height;
+  if (most == 0) {
+    report.min_width = info.width;
+    report.min_height = info.height;
+  }
+  report.min_width = std::min(report.min_width, info.width);
+  report.max_width = std::max(report.max_width, info.width);
+  report.min_height = std::min(report.min_height, info.height);
+  report.max_height = std::max(report.max_height, info.height);
+  if (most == 0 || pixels < fewest) {
+    fewest = pixels;
+    report.smallest = source.id(sample);
+  }
+  if (pixels > most) {
+    most = pixels;
+    report.largest = source.id(sample);
+  }
+}
+
+bool same_bytes(const Source& source, int64_t a, int64_t b) {
+  Buffer first, second;
+  if (source.read(a, first) || source.read(b, second)) return false;
+  return std::ranges::equal(first.view(), second.view());
+}
+
+void find_duplicates(CheckReport& report, const Source& source, const std::vector<FileResult>& results) {
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<int64_t>> by_hash;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].bytes > 0) by_hash[{results[i].hash.high, results[i].hash.low}].push_back(static_cast<int64_t>(i));
+  }
+  for (const auto& [hash, samples] : by_hash) {
+    DuplicateFiles group;
+    for (const int64_t sample : samples) {
+      if (!group.samples.empty() && !same_bytes(source, group.samples.front(), sample)) continue;
+      group.samples.push_back(sample);
+      group.ids.push_back(source.id(sample));
+      if (source.label(sample) != source.label(group.samples.front())) group.labels_differ = true;
+    }
+    if (group.samples.size() > 1) report.duplicates.push_back(std::move(group));
+  }
+  std::ranges::sort(report.duplicates, {}, [](const DuplicateFiles& group) { return group.samples.front(); });
+}
+
+}  // namespace
+
+CheckReport check_source(const Source& source, const CheckProgress& progress, int threads) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const std::vector<FileResult> results = Checker(source).run(progress, threads);
+  CheckReport report;
+  for (const std::string& name : source.class_names()) report.classes.push_back({name, 0, 0});
+  int64_t fewest = 0, most = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const FileResult& result = results[i];
+    const auto sample = static_cast<int64_t>(i);
+    if (!result.done) continue;
+    ++report.samples;
+    report.file_bytes += result.bytes;
+    ClassCount& count = report.classes[static_cast<size_t>(source.label(sample))];
+    ++count.samples;
+    if (!result.reason.empty()) {
+      ++count.unreadable;
+      report.unreadable.push_back({sample, source.id(sample), result.reason});
+      continue;
+    }
+    ++report.formats[static_cast<size_t>(result.info.format)];
+    add_size(report, source, sample, result.info, fewest, most);
+  }
+  find_duplicates(report, source, results);
+  return report;
+}
+
+}  // namespace tessera::data

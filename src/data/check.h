@@ -1,0 +1,52 @@
+#pragma once
+// `tessera data check`: reads and decodes every file of a source and says what is there and what is wrong with it.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/decode.h"
+#include "data/source.h"
+
+namespace tessera::data {
+
+struct ClassCount {
+  std::string name;
+  int64_t samples = 0, unreadable = 0;
+};
+
+struct UnreadableFile {
+  int64_t sample = 0;
+  std::string id, reason;
+};
+
+// Files with exactly the same bytes, in the source's order.
+struct DuplicateFiles {
+  std::vector<int64_t> samples;
+  std::vector<std::string> ids;
+  bool labels_differ = false;  // the same picture stands in two classes
+};
+
+struct CheckReport {
+  int64_t samples = 0;
+  std::vector<ClassCount> classes;
+  std::vector<UnreadableFile> unreadable;
+  std::vector<DuplicateFiles> duplicates;
+  std::array<int64_t, 4> formats{};  // decoded files by ImageFormat
+  int64_t count(ImageFormat format) const { return formats[static_cast<size_t>(format)]; }
+  // Of the decoded images; 0 when there is none. The smallest and largest by pixels.
+  int min_width = 0, max_width = 0, min_height = 0, max_height = 0;
+  std::string smallest, largest;
+  uint64_t file_bytes = 0;
+};
+
+// Called now and then from one thread with how many of the files are done; when it returns false, checking stops and the report
+// covers the files done so far.
+using CheckProgress = std::function<bool(int64_t done, int64_t total)>;
+
+// `threads` as in LoaderOptions. The report does not depend on it.
+CheckReport check_source(const Source& source, const CheckProgress& progress = {}, int threads = 0);
+
+}  // namespace tessera::data

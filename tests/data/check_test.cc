@@ -1,0 +1,130 @@
+#include "data/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "data/contact_sheet.h"
+#include "data/image_testing.h"
+#include "data/png.h"
+#include "data/resize.h"
+
+namespace tessera::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::encode_jpeg;
+using testing::photo;
+using testing::png_bytes;
+using testing::TempDir;
+using testing::write_file;
+
+TEST(CheckSource, ReportsWhatIsThere) {
+  const TempDir dir;
+  write_file(dir / "a/1.jpg", encode_jpeg(photo(40, 30)));
+  write_file(dir / "a/2.jpg", png_bytes(photo(10, 60)));
+  write_file(dir / "a/3.jpg", {});
+  write_file(dir / "b/4.webp", testing::encode_webp(photo(25, 20), true));
+  write_file(dir / "b/5.jpg", encode_jpeg(photo(40, 30)));
+  write_file(dir / "b/6.txt", {'h', 'i'});
+  write_file(dir / "b/7.txt", {'h', 'i'});
+  const auto source = open_folder(dir.path());
+  for (const int threads : {1, 3}) {
+    int64_t last = 0;
+    const CheckReport report = check_source(*source, [&](int64_t done, int64_t total) {
+      EXPECT_EQ(total, 7);
+      last = done;
+      return true;
+    }, threads);
+    EXPECT_EQ(last, 7);
+    EXPECT_EQ(report.samples, 7);
+    EXPECT_EQ(report.count(ImageFormat::kJpeg), 2);
+    EXPECT_EQ(report.count(ImageFormat::kPng), 1);
+    EXPECT_EQ(report.count(ImageFormat::kWebp), 1);
+    ASSERT_EQ(report.classes.size(), 2u);
+    EXPECT_EQ(report.classes[0].samples, 3);
+    EXPECT_EQ(report.classes[0].unreadable, 1);
+    EXPECT_EQ(report.classes[1].unreadable, 2);
+    ASSERT_EQ(report.unreadable.size(), 3u);
+    EXPECT_EQ(report.unreadable[0].id, "a/3.jpg");
+    EXPECT_EQ(report.unreadable[0].reason, "the file is empty");
+    EXPECT_EQ(report.min_width, 10);
+    EXPECT_EQ(report.max_width, 40);
+    EXPECT_EQ(report.min_height, 20);
+    EXPECT_EQ(report.max_height, 60);
+    EXPECT_EQ(report.smallest, "b/4.webp");
+    EXPECT_EQ(report.largest, "a/1.jpg");
+    ASSERT_EQ(report.duplicates.size(), 2u);
+    EXPECT_THAT(report.duplicates[0].ids, ElementsAre("a/1.jpg", "b/5.jpg"));
+    EXPECT_TRUE(report.duplicates[0].labels_differ);
+    EXPECT_THAT(report.duplicates[1].ids, ElementsAre("b/6.txt", "b/7.txt"));
+    EXPECT_FALSE(report.duplicates[1].labels_differ);
+    EXPECT_GT(report.file_bytes, 1000u);
+  }
+}
+
+TEST(ContactSheet, ShowsSamplesAndNames) {
+  const TempDir dir;
+  for (const char* name : {"one/1.png", "one/2.png", "two/3.png"}) write_file(dir / name, png_bytes(photo(40, 30)));
+  write_file(dir / "two/4.png", {1});
+  const auto source = open_folder(dir.path());
+  const Pp pp("decode | resize(24)", PpUse::kEval);
+  const Image sheet = contact_sheet(*source, pp, {.count = 4, .columns = 3, .shuffled = false});
+  // Cells of 4 * 24 pixels and a gap of 4; a label of 10 rows below each.
+  EXPECT_EQ(sheet.width(), 3 * 100 + 4);
+  EXPECT_EQ(sheet.height(), 2 * 110 + 4);
+  Image small(24, 24);
+  Image large(96, 96);
+  PpScratch scratch;
+  Buffer file;
+  ASSERT_FALSE(source->read(1, file));
+  ASSERT_FALSE(pp.run(file.view(), {}, scratch, small.row(0)));
+  Resizer().resize(small.view(), Filter::kNearest, false, 96, 96, large.row(0), large.stride());
+  EXPECT_EQ(testing::pixels(sheet.view().crop({104, 4, 96, 96})), testing::pixels(large.view()));
+  // The unreadable one is a cross: dark on the diagonal, grey beside it.
+  EXPECT_EQ(sheet.row(114 + 7)[(4 + 7) * 3], 0);
+  EXPECT_EQ(sheet.row(114 + 7)[(4 + 20) * 3], 200);
+  // The first name is drawn under its cell.
+  Image label(96, 7);
+  std::fill_n(label.row(0), label.byte_count(), uint8_t{255});
+  draw_text(label, 0, 0, "one", 0);
+  EXPECT_EQ(testing::pixels(sheet.view().crop({4, 102, 96, 7})), testing::pixels(label.view()));
+}
+
+TEST(DrawText, GlyphsAreDistinctAndClipped) {
+  const std::string text = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_.,:/()+=%#?'&!*";
+  std::set<std::string> shapes;
+  for (const char c : text) {
+    Image image(6, 7);
+    std::fill_n(image.row(0), image.byte_count(), uint8_t{255});
+    draw_text(image, 0, 0, std::string(1, c), 0);
+    const std::vector<uint8_t> shape = testing::pixels(image.view());
+    EXPECT_TRUE(shapes.insert({shape.begin(), shape.end()}).second) << c;
+  }
+  Image image(6, 7);
+  std::fill_n(image.row(0), image.byte_count(), uint8_t{255});
+  draw_text(image, -100, -3, text, 0);
+  draw_text(image, 0, 0, "\x01", 0);
+  EXPECT_EQ(image.row(0)[0], 0);
+}
+
+TEST(Png, RoundTripsAndReportsFailure) {
+  const TempDir dir;
+  const Image image = photo(33, 21);
+  write_png(dir / "x.png", image.view().crop({3, 2, 20, 10}));
+  Image back;
+  ASSERT_FALSE(Decoder().decode(testing::read_file(dir / "x.png"), back));
+  EXPECT_EQ(testing::pixels(back.view()), testing::pixels(image.view().crop({3, 2, 20, 10})));
+  try {
+    write_png(dir / "none/x.png", image.view());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("No such file or directory"));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::data

@@ -1,0 +1,113 @@
+// Damaged files: whatever the bytes, decoding returns pixels or a reason. Meant to run under the sanitizers.
+// TESSERA_FUZZ_ROUNDS sets how many mutants are made of each file.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/rng.h"
+#include "data/decode.h"
+#include "data/image_testing.h"
+#include "data/pp.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr int64_t kFuzzPixels = 1 << 20;
+
+int rounds() {
+  const char* text = std::getenv("TESSERA_FUZZ_ROUNDS");
+  return text ? std::atoi(text) : 60;
+}
+
+std::vector<uint8_t> mutate(std::vector<uint8_t> file, Rng& rng) {
+  if (file.empty()) return file;
+  if (rng.below(3) == 0) file.resize(rng.below(file.size()) + 1);
+  // Headers are short and matter most: half of the changes go there.
+  const uint64_t header = std::min<uint64_t>(file.size(), 256);
+  for (uint64_t i = rng.below(6) + 1; i > 0; --i) {
+    const uint64_t at = rng.below(rng.below(2) ? header : file.size());
+    file[at] = rng.below(2) ? static_cast<uint8_t>(rng.next()) : static_cast<uint8_t>(file[at] ^ (1u << rng.below(8)));
+  }
+  return file;
+}
+
+Box random_box(const ImageInfo& info, Rng& rng) {
+  Box box;
+  box.width = 1 + static_cast<int>(rng.below(static_cast<uint64_t>(info.width)));
+  box.height = 1 + static_cast<int>(rng.below(static_cast<uint64_t>(info.height)));
+  box.x = static_cast<int>(rng.below(static_cast<uint64_t>(info.width - box.width) + 1));
+  box.y = static_cast<int>(rng.below(static_cast<uint64_t>(info.height - box.height) + 1));
+  return box;
+}
+
+uint64_t checksum(const ImageView& view) {
+  uint64_t sum = 0;
+  for (const uint8_t byte : testing::pixels(view)) sum += byte;
+  return sum;
+}
+
+struct FuzzCounts {
+  int64_t decoded = 0, refused = 0;
+  uint64_t sum = 0;  // keeps every pixel read
+};
+
+void fuzz(const std::vector<uint8_t>& file, Decoder& decoder, Rng& rng, FuzzCounts& counts) {
+  for (int i = 0; i < rounds(); ++i) {
+    const std::vector<uint8_t> mutant = mutate(file, rng);
+    Image image;
+    if (const DecodeResult failed = decoder.decode(mutant, image)) {
+      EXPECT_FALSE(failed->reason.empty());
+      ++counts.refused;
+    } else {
+      counts.sum += checksum(image.view());
+      ++counts.decoded;
+    }
+    ImageInfo info;
+    ImageView region;
+    if (decoder.probe(mutant, info)) continue;
+    const Box box = random_box(info, rng);
+    if (!decoder.decode_region(mutant, box, image, region)) {
+      EXPECT_EQ(region.width, box.width);
+      EXPECT_EQ(region.height, box.height);
+      counts.sum += checksum(region);
+    }
+  }
+}
+
+TEST(Fuzz, DamagedFilesGivePixelsOrAReason) {
+  Decoder decoder(kFuzzPixels);
+  FuzzCounts counts;
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(TESSERA_SOURCE_DIR "/tests/data/images")) {
+    if (!entry.is_directory()) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  ASSERT_FALSE(paths.empty());
+  for (const auto& path : paths) {
+    SCOPED_TRACE(path);
+    Rng rng(1, hash_name(path.filename().string()));
+    fuzz(testing::read_file(path), decoder, rng, counts);
+  }
+  EXPECT_GT(counts.decoded, 0);
+  EXPECT_GT(counts.refused, 0);
+  // And the decoder still works.
+  Image image;
+  EXPECT_FALSE(decoder.decode(testing::encode_jpeg(testing::photo(40, 30)), image));
+}
+
+TEST(Fuzz, ChainsSurviveDamagedFiles) {
+  const Pp pp("decode | random_resized_crop(24, interpolation=random) | flip_lr | random_crop(16)", PpUse::kTrain);
+  PpScratch scratch;
+  std::vector<uint8_t> out(pp.image_bytes());
+  Rng rng(2);
+  for (const auto& file : {testing::encode_jpeg(testing::photo(67, 45)), testing::png_bytes(testing::photo(20, 20))}) {
+    int64_t read = 0;
+    for (int i = 0; i < rounds() * 4; ++i) read += !pp.run(mutate(file, rng), {1, 0, static_cast<uint64_t>(i)}, scratch, out.data());
+    EXPECT_GT(read, 0);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::data

@@ -1,0 +1,280 @@
+#include "data/loader.h"
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "data/image_testing.h"
+#include "data/order.h"
+
+namespace tessera::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::TempDir;
+using testing::write_file;
+
+constexpr int kImages = 23;
+constexpr const char* kChain = "decode | random_resized_crop(12) | flip_lr";
+
+// Three classes of small PNGs; in some, files that are no images.
+struct DataSet {
+  explicit DataSet(const std::vector<int>& broken = {}) {
+    for (int i = 0; i < kImages; ++i) {
+      const bool bad = std::find(broken.begin(), broken.end(), i) != broken.end();
+      const std::string name = fmt::format("{}/{}.png", static_cast<char>('a' + i % 3), 100 + i);
+      write_file(dir / name, bad ? std::vector<uint8_t>{'b', 'a', 'd'} : testing::png_bytes(testing::photo(20 + i, 18, static_cast<uint32_t>(i))));
+    }
+    source = open_folder(dir.path());
+  }
+  TempDir dir;
+  std::shared_ptr<const Source> source;
+};
+
+struct Copy {
+  int64_t index = 0;
+  std::vector<uint8_t> images;
+  std::vector<int32_t> labels;
+  std::vector<float> mask;
+  std::vector<int64_t> samples;
+  bool operator==(const Copy&) const = default;
+};
+
+Copy copy(const Batch& batch) {
+  const int64_t n = batch.rows();
+  return {batch.index(),
+          {batch.images(), batch.images() + batch.image_bytes()},
+          {batch.labels(), batch.labels() + n},
+          {batch.mask(), batch.mask() + n},
+          {batch.samples(), batch.samples() + n}};
+}
+
+std::shared_ptr<const Pp> train_chain() { return std::make_shared<const Pp>(kChain, PpUse::kTrain); }
+std::shared_ptr<const Pp> eval_chain() { return std::make_shared<const Pp>("decode | resize(12)", PpUse::kEval); }
+
+std::vector<Copy> train(const DataSet& data, const LoaderOptions& options, int batches) {
+  TrainLoader loader(data.source, train_chain(), options);
+  std::vector<Copy> result;
+  for (int i = 0; i < batches; ++i) result.push_back(copy(loader.next()));
+  return result;
+}
+
+std::vector<Copy> evaluate(const DataSet& data, const LoaderOptions& options) {
+  EvalLoader loader(data.source, eval_chain(), options);
+  std::vector<Copy> result;
+  while (std::optional<Batch> batch = loader.next()) result.push_back(copy(*batch));
+  EXPECT_EQ(static_cast<int64_t>(result.size()), loader.batches());
+  return result;
+}
+
+template <class Function>
+std::string error_of(Function function, Exit code) {
+  try {
+    function();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(TrainLoader, BatchesFollowTheOrder) {
+  const DataSet data;
+  const Order order(kImages, 5);
+  const Pp pp(kChain, PpUse::kTrain);
+  PpScratch scratch;
+  Buffer file;
+  std::vector<uint8_t> expected(pp.image_bytes());
+  std::map<int64_t, int> seen;
+  uint64_t position = 0;
+  for (const Copy& batch : train(data, {.batch = 5, .seed = 5, .threads = 2}, kImages * 2)) {
+    EXPECT_EQ(batch.index, static_cast<int64_t>(position / 5));
+    for (size_t row = 0; row < 5; ++row, ++position) {
+      const Position at = order.at(position);
+      EXPECT_EQ(batch.samples[row], at.sample);
+      EXPECT_EQ(batch.labels[row], data.source->label(at.sample));
+      EXPECT_EQ(batch.mask[row], 1);
+      ++seen[at.sample];
+      ASSERT_FALSE(data.source->read(at.sample, file));
+      ASSERT_FALSE(pp.run(file.view(), {5, at.epoch, static_cast<uint64_t>(at.sample)}, scratch, expected.data()));
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.images.begin() + static_cast<ptrdiff_t>(row * expected.size())));
+    }
+  }
+  // 230 positions are ten epochs, and batches spanned their ends.
+  for (const auto& [sample, count] : seen) EXPECT_EQ(count, 10) << sample;
+}
+
+TEST(TrainLoader, SameBatchesWhateverTheThreads) {
+  const DataSet data({4, 11});
+  const std::vector<Copy> one = train(data, {.batch = 6, .seed = 1, .threads = 1}, 20);
+  EXPECT_EQ(one, train(data, {.batch = 6, .seed = 1, .threads = 3, .prefetch = 5}, 20));
+  EXPECT_NE(one, train(data, {.batch = 6, .seed = 2, .threads = 3}, 20));
+}
+
+TEST(TrainLoader, ResumesAtAnyBatch) {
+  const DataSet data({4, 11});
+  const std::vector<Copy> all = train(data, {.batch = 6, .seed = 1, .threads = 2}, 12);
+  for (const int64_t start : {1, 3, 7}) {
+    const std::vector<Copy> rest = train(data, {.batch = 6, .seed = 1, .threads = 2, .start_batch = start}, static_cast<int>(12 - start));
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), all.begin() + start)) << start;
+  }
+}
+
+TEST(TrainLoader, HostsShareAGlobalBatch) {
+  const DataSet data({7});
+  const std::vector<Copy> whole = train(data, {.batch = 6, .seed = 1, .threads = 2}, 5);
+  for (int64_t host = 0; host < 3; ++host) {
+    const std::vector<Copy> part = train(data, {.batch = 6, .seed = 1, .threads = 2, .row_begin = host * 2, .row_count = 2}, 5);
+    for (size_t i = 0; i < part.size(); ++i) {
+      const size_t bytes = part[i].images.size();
+      EXPECT_TRUE(std::equal(part[i].images.begin(), part[i].images.end(),
+                             whole[i].images.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(host) * bytes)));
+      EXPECT_EQ(part[i].samples[1], whole[i].samples[static_cast<size_t>(host) * 2 + 1]);
+    }
+  }
+}
+
+TEST(TrainLoader, SkippedFilesAreReplacedAndNamed) {
+  const DataSet data({4, 11});
+  TrainLoader loader(data.source, train_chain(), {.batch = 23, .seed = 1, .threads = 2});
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const Copy batch = copy(loader.next());
+    EXPECT_EQ(std::count(batch.mask.begin(), batch.mask.end(), 1.0f), 23);
+    for (const int64_t sample : batch.samples) EXPECT_THAT(data.source->id(sample), Not(AnyOf(HasSubstr("104"), HasSubstr("111"))));
+  }
+  const LoaderStats stats = loader.stats();
+  EXPECT_EQ(stats.batches, 3);
+  EXPECT_EQ(stats.images, 69);
+  EXPECT_GE(stats.skips, 6);
+  ASSERT_EQ(stats.skipped.size(), 2u);
+  EXPECT_THAT((std::vector<std::string>{stats.skipped[0].id, stats.skipped[1].id}),
+              ::testing::UnorderedElementsAre("b/104.png", "c/111.png"));
+  EXPECT_EQ(stats.skipped[0].reason, "not a JPEG, PNG or WebP image (by its first bytes)");
+  EXPECT_GT(stats.stages.decode, 0);
+}
+
+TEST(TrainLoader, PolicyErrorNamesTheFile) {
+  const DataSet data({4});
+  const auto all = [&] { train(data, {.batch = 6, .threads = 2, .unreadable = Unreadable::kError, .where = "data"}, 8); };
+  EXPECT_THAT(error_of(all, Exit::kData), AllOf(HasSubstr("cannot read `" + data.dir.path().string() + "/b/104.png`"),
+                                                HasSubstr("not a JPEG"), HasSubstr("--> data"), HasSubstr("tessera data check")));
+}
+
+TEST(TrainLoader, StaysFailed) {
+  const DataSet data({4});
+  TrainLoader loader(data.source, train_chain(), {.batch = 23, .threads = 2, .unreadable = Unreadable::kError});
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(loader.next(), Error);
+}
+
+TEST(TrainLoader, AllUnreadableIsAnErrorNotAHang) {
+  std::vector<int> every(kImages);
+  for (int i = 0; i < kImages; ++i) every[static_cast<size_t>(i)] = i;
+  const DataSet data(every);
+  EXPECT_THAT(error_of([&] { train(data, {.batch = 4, .threads = 2}, 1); }, Exit::kData), HasSubstr("23 images in a row cannot be read"));
+  EXPECT_THAT(error_of([&] { evaluate(data, {.batch = 4, .threads = 2}); }, Exit::kData), HasSubstr("none of the 23 images"));
+}
+
+TEST(TrainLoader, BatchMustFitTheData) {
+  const DataSet data;
+  EXPECT_THAT(error_of([&] { train(data, {.batch = 24, .where = "data.batch"}, 1); }, Exit::kData),
+              AllOf(HasSubstr("the batch of 24 is larger"), HasSubstr("has 23 images"), HasSubstr("at most 23")));
+  EXPECT_THAT(error_of([&] { train(data, {.batch = 0}, 1); }, Exit::kUsage), HasSubstr("at least 1"));
+}
+
+TEST(TrainLoader, MemoryIsBounded) {
+  const DataSet data;
+  TrainLoader loader(data.source, train_chain(), {.batch = 5, .threads = 3, .prefetch = 3});
+  const size_t row = 12 * 12 * 3 + sizeof(int32_t) + sizeof(float) + sizeof(int64_t);
+  EXPECT_EQ(loader.bytes(), row * 5 * (3 + 2));
+  for (int i = 0; i < 20; ++i) {
+    const Batch batch = loader.next();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.images()) % 4096, 0u);
+  }
+  EXPECT_EQ(loader.bytes(), row * 5 * (3 + 2));
+}
+
+TEST(TrainLoader, HeldBatchesKeepTheirContents) {
+  const DataSet data;
+  std::optional<Batch> outlives;
+  std::optional<Copy> contents;
+  {
+    TrainLoader loader(data.source, train_chain(), {.batch = 5, .threads = 2});
+    std::optional<Batch> previous = loader.next();
+    for (int i = 0; i < 20; ++i) {
+      const Copy before = copy(*previous);
+      Batch current = loader.next();
+      EXPECT_EQ(copy(*previous), before);
+      previous = std::move(current);
+    }
+    contents = copy(*previous);
+    outlives = std::move(previous);
+  }
+  EXPECT_EQ(copy(*outlives), *contents);
+}
+
+TEST(TrainLoader, StopsAtOnceWhenUnused) {
+  const DataSet data;
+  for (int i = 0; i < 50; ++i) {
+    TrainLoader loader(data.source, train_chain(), {.batch = 5, .threads = 1 + i % 4});
+    if (i % 2) loader.next();
+  }
+}
+
+TEST(EvalLoader, EverySampleOnceWithMask) {
+  const DataSet data;
+  for (const int64_t batch : {1, 4, 22, 23, 24, 64}) {
+    for (const int threads : {1, 3}) {
+      int64_t next = 0;
+      for (const Copy& b : evaluate(data, {.batch = batch, .threads = threads})) {
+        for (size_t row = 0; row < static_cast<size_t>(batch); ++row, ++next) {
+          const bool real = next < kImages;
+          EXPECT_EQ(b.samples[row], real ? next : -1);
+          EXPECT_EQ(b.mask[row], real ? 1 : 0);
+          EXPECT_EQ(b.labels[row], real ? data.source->label(next) : 0);
+          const auto begin = b.images.begin() + static_cast<ptrdiff_t>(row * 432);
+          EXPECT_EQ(std::any_of(begin, begin + 432, [](uint8_t v) { return v != 0; }), real);
+        }
+      }
+      EXPECT_EQ(next, (kImages + batch - 1) / batch * batch);
+    }
+  }
+}
+
+TEST(EvalLoader, UnreadableRowsAreMasked) {
+  const DataSet data({4, 11});
+  EvalLoader loader(data.source, eval_chain(), {.batch = 10, .threads = 2});
+  double sum = 0;
+  while (const std::optional<Batch> batch = loader.next()) {
+    for (int64_t row = 0; row < batch->rows(); ++row) {
+      sum += batch->mask()[row];
+      const int64_t sample = batch->samples()[row];
+      const std::string id = sample < 0 ? "b/104.png" : data.source->id(sample);
+      EXPECT_EQ(batch->mask()[row] == 0, id == "b/104.png" || id == "c/111.png") << id;
+    }
+  }
+  EXPECT_EQ(sum, kImages - 2);
+  EXPECT_EQ(loader.stats().skips, 2);
+  EXPECT_EQ(loader.stats().skipped.size(), 2u);
+  EXPECT_THAT(error_of([&] { evaluate(data, {.batch = 10, .unreadable = Unreadable::kError}); }, Exit::kData), HasSubstr("b/104.png"));
+}
+
+TEST(EvalLoader, HostsTogetherSeeEverySampleOnce) {
+  const DataSet data({4});
+  std::map<int64_t, int> seen;
+  for (const auto& [begin, count] : {std::pair<int64_t, int64_t>{0, 3}, {3, 1}, {4, 3}}) {
+    for (const Copy& b : evaluate(data, {.batch = 7, .threads = 2, .row_begin = begin, .row_count = count})) {
+      for (const int64_t sample : b.samples) seen[sample] += sample >= 0;
+    }
+  }
+  seen.erase(-1);
+  EXPECT_EQ(seen.size(), static_cast<size_t>(kImages));
+  for (const auto& [sample, count] : seen) EXPECT_EQ(count, 1);
+}
+
+}  // namespace
+}  // namespace tessera::data

@@ -1,0 +1,85 @@
+#include "data/source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "data/image_testing.h"
+
+namespace tessera::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TempDir;
+using testing::write_file;
+
+std::string error_of(const std::string& call, Exit code) {
+  try {
+    make_source(call, "data.source");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    EXPECT_EQ(error.where(), "data.source");
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(FolderSource, ListsClassesAndFilesInOrder) {
+  const TempDir dir;
+  for (const char* name : {"b/2.jpg", "b/10.jpg", "B/x.png", "a/deep/er/z", "a/deep.png", "a/.hidden", ".git/config", "b/.cache/x", "README"}) {
+    write_file(dir / name, {'f', static_cast<uint8_t>(name[2])});
+  }
+  std::filesystem::create_symlink(dir / "b/2.jpg", dir / "b/link.jpg");
+  const auto source = make_source("folder(" + dir.path().string() + "/)", "data.source");
+  EXPECT_EQ(source->name(), dir.path().string());
+  EXPECT_THAT(source->class_names(), ElementsAre("B", "a", "b"));
+  std::vector<std::string> ids;
+  std::vector<int> labels;
+  for (int64_t i = 0; i < source->size(); ++i) {
+    ids.push_back(source->id(i));
+    labels.push_back(source->label(i));
+  }
+  EXPECT_THAT(ids, ElementsAre("B/x.png", "a/deep.png", "a/deep/er/z", "b/10.jpg", "b/2.jpg", "b/link.jpg"));
+  EXPECT_THAT(labels, ElementsAre(0, 1, 1, 2, 2, 2));
+  Buffer buffer;
+  ASSERT_FALSE(source->read(4, buffer));
+  EXPECT_THAT(buffer.view(), ElementsAre('f', '2'));
+  ASSERT_FALSE(source->read(5, buffer));
+  EXPECT_EQ(buffer.size(), 2u);
+}
+
+TEST(FolderSource, MistakesAreExplained) {
+  const TempDir dir;
+  const std::string path = dir.path().string();
+  EXPECT_THAT(error_of("folder(" + path + "/none)", Exit::kData), AllOf(HasSubstr("does not exist"), HasSubstr("working directory")));
+  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), AllOf(HasSubstr("is empty"), HasSubstr("/cat/one.jpg")));
+  write_file(dir / "one.jpg", {1});
+  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("has 1 files but no sub-folders"));
+  EXPECT_THAT(error_of("folder(" + path + "/one.jpg)", Exit::kData), HasSubstr("is a file, not a folder"));
+  std::filesystem::create_directories(dir / "cat");
+  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("holds no images"));
+  write_file(dir / "dog/x.jpg", {1});
+  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), AllOf(HasSubstr("the class folder `cat`"), HasSubstr("holds no images")));
+  std::filesystem::create_directories(dir / "eel/deep");
+  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("the class folders `cat`, `eel`"));
+  EXPECT_THAT(error_of("folder", Exit::kUsage), HasSubstr("`path` is missing"));
+  EXPECT_THAT(error_of("folder(a, b)", Exit::kUsage), HasSubstr("too many arguments"));
+  EXPECT_THAT(error_of("foldr(a)", Exit::kUsage), AllOf(HasSubstr("unknown data source `foldr`"), HasSubstr("`folder`")));
+}
+
+TEST(FolderSource, UnreadableFilesAreReasons) {
+  const TempDir dir;
+  write_file(dir / "a/gone.jpg", {1});
+  ASSERT_EQ(mkfifo((dir / "a/pipe").c_str(), 0600), 0);
+  const auto source = open_folder(dir.path());
+  std::filesystem::remove(dir / "a/gone.jpg");
+  Buffer buffer;
+  EXPECT_EQ(source->read(0, buffer), "No such file or directory");
+  EXPECT_EQ(source->read(1, buffer), "not a regular file");
+}
+
+}  // namespace
+}  // namespace tessera::data
