@@ -38,8 +38,8 @@ class Model {
   virtual std::string describe() const = 0;
 };
 
-// The model that the section names, with `data` filling in what the section leaves open. An unknown name is a usage error with the
-// nearest one.
+// The model that the section names, with `data` filling in what the section leaves open. An unknown name is a usage error with
+// the nearest one.
 std::unique_ptr<Model> make_model(config::Section section, const InputShape& data = {});
 // The names of models.def.
 std::vector<std::string> model_names();

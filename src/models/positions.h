@@ -7,8 +7,10 @@
 namespace tessera::models {
 
 enum class Resample {
-  // torch's interpolate(mode="bicubic", antialias=True), which timm's resample_abs_pos_embed uses: Keys' cubic with a = -0.5, pixel
-  // centres at (i + 0.5), widened by the ratio when the grid shrinks, weights renormalised at the border. Agrees with torch to 1e-5
+  // torch's interpolate(mode="bicubic", antialias=True), which timm's resample_abs_pos_embed uses: Keys' cubic with a = -0.5,
+  // pixel
+  // centres at (i + 0.5), widened by the ratio when the grid shrinks, weights renormalised at the border. Agrees with torch to
+  // 1e-5
   // of the largest value (torch sums in float, this in double).
   kBicubic,
   // scipy.ndimage.zoom(order=1), which big_vision's resample_posemb uses: corners stay corners, linear between neighbours.

@@ -63,7 +63,8 @@ T get(const Json& object, const std::string& key, T fallback, const std::string&
   return value.get<T>();
 }
 
-// ---- arguments of VisionTransformer ---------------------------------------------------------------------------------------------
+// ---- arguments of VisionTransformer
+// ---------------------------------------------------------------------------------------------
 
 // timm's word for an option's value, and ours.
 struct Word {
@@ -80,14 +81,15 @@ std::string translate(const Word (&words)[N], const std::string& key, const std:
     if (value == word.timm) return word.ours;
     known.push_back(fmt::format("\"{}\"", word.timm));
   }
-  throw data_error(fmt::format("`{}` is \"{}\", which this program does not have", key, value), where, "known: " + join(known, ", "));
+  throw data_error(fmt::format("`{}` is \"{}\", which this program does not have", key, value), where,
+                   "known: " + join(known, ", "));
 }
 
 // Arguments that don't change what a trained model of a fixed image size computes.
 bool is_free(const std::string& key) {
-  for (const char* name : {"img_size", "num_classes", "in_chans", "weight_init", "fix_init", "dynamic_img_size", "dynamic_img_pad",
-                           "strict_img_size", "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate",
-                           "drop_path_rate"}) {
+  for (const char* name : {"img_size", "num_classes", "in_chans", "weight_init", "fix_init", "dynamic_img_size",
+                           "dynamic_img_pad", "strict_img_size", "drop_rate", "pos_drop_rate", "patch_drop_rate",
+                           "proj_drop_rate", "attn_drop_rate", "drop_path_rate"}) {
     if (key == name) return true;
   }
   return false;
@@ -95,9 +97,9 @@ bool is_free(const std::string& key) {
 
 void check_known(const Json& args, const std::string& where) {
   static const std::vector<std::string> kKnown = {
-      "patch_size", "embed_dim", "depth", "num_heads", "mlp_ratio", "qkv_bias", "qk_norm", "proj_bias", "init_values", "class_token",
-      "pos_embed", "no_embed_class", "reg_tokens", "pre_norm", "final_norm", "fc_norm", "global_pool", "pool_include_prefix",
-      "act_layer", "norm_eps"};
+      "patch_size", "embed_dim",   "depth",       "num_heads",           "mlp_ratio",      "qkv_bias",   "qk_norm",
+      "proj_bias",  "init_values", "class_token", "pos_embed",           "no_embed_class", "reg_tokens", "pre_norm",
+      "final_norm", "fc_norm",     "global_pool", "pool_include_prefix", "act_layer",      "norm_eps"};
   for (const auto& [key, value] : args.items()) {
     if (is_free(key) || value.is_null() || std::find(kKnown.begin(), kKnown.end(), key) != kKnown.end()) continue;
     if (value == false) continue;  // an extra that is switched off
@@ -215,7 +217,8 @@ ViTOptions vit_options_of_timm(std::string_view args, const std::string& where) 
   return options_of(parse_object(args, where), where);
 }
 
-// ---- config.json ----------------------------------------------------------------------------------------------------------------
+// ---- config.json
+// ----------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -271,8 +274,9 @@ TimmConfig parse_timm_config(std::string_view json, const std::string& where) {
     std::vector<std::string> names;
     for (const Architecture& known : kArchitectures) names.push_back(known.name);
     const auto near = nearest_name(config.architecture, names);
-    throw data_error(fmt::format("`architecture` is \"{}\", which is not a ViT that this program has", config.architecture), where,
-                     near ? fmt::format("did you mean `{}`?", *near) : "it has timm's VisionTransformer: vit_base_patch16_224, …");
+    throw data_error(
+        fmt::format("`architecture` is \"{}\", which is not a ViT that this program has", config.architecture), where,
+        near ? fmt::format("did you mean `{}`?", *near) : "it has timm's VisionTransformer: vit_base_patch16_224, …");
   }
   // An old file is the pretrained_cfg itself.
   const Json cfg = root.contains("pretrained_cfg") ? root["pretrained_cfg"] : root;
@@ -294,9 +298,11 @@ TimmConfig parse_timm_config(std::string_view json, const std::string& where) {
   return config;
 }
 
-std::string write_timm_config(const ViTConfig& config, const TimmPreprocessing& p, const std::vector<std::string>& label_names) {
+std::string write_timm_config(const ViTConfig& config, const TimmPreprocessing& p,
+                              const std::vector<std::string>& label_names) {
   if (config.rep_size > 0) {
-    throw usage_error("timm's VisionTransformer has no layer like `rep_size`", "model.rep_size", "train with rep_size = 0 to export");
+    throw usage_error("timm's VisionTransformer has no layer like `rep_size`", "model.rep_size",
+                      "train with rep_size = 0 to export");
   }
   const auto [architecture, different] = nearest_architecture(config);
   Json args = different;
@@ -310,11 +316,16 @@ std::string write_timm_config(const ViTConfig& config, const TimmPreprocessing& 
   root["num_features"] = config.width;
   if (!label_names.empty()) root["label_names"] = label_names;
   root["model_args"] = args;
-  root["pretrained_cfg"] = {{"input_size", {p.channels, p.height, p.width}}, {"fixed_input_size", true},
-                            {"interpolation", p.interpolation},              {"crop_pct", p.crop_pct},
-                            {"crop_mode", p.crop_mode},                      {"mean", p.mean},
-                            {"std", p.std},                                  {"num_classes", config.input.classes},
-                            {"pool_size", nullptr},                          {"first_conv", "patch_embed.proj"},
+  root["pretrained_cfg"] = {{"input_size", {p.channels, p.height, p.width}},
+                            {"fixed_input_size", true},
+                            {"interpolation", p.interpolation},
+                            {"crop_pct", p.crop_pct},
+                            {"crop_mode", p.crop_mode},
+                            {"mean", p.mean},
+                            {"std", p.std},
+                            {"num_classes", config.input.classes},
+                            {"pool_size", nullptr},
+                            {"first_conv", "patch_embed.proj"},
                             {"classifier", "head"}};
   return root.dump(2) + "\n";
 }

@@ -62,7 +62,8 @@ TimmEntry make_entry(const nn::ParamSpec& spec, int64_t patch, int64_t channels)
 // Gathers what does not fit, to report it at once.
 class Importer {
  public:
-  Importer(const TimmMap& map, const ArrayViews& file, const ImportOptions& options) : map_(map), file_(file), options_(options) {
+  Importer(const TimmMap& map, const ArrayViews& file, const ImportOptions& options)
+      : map_(map), file_(file), options_(options) {
     for (const std::string& text : options.dont_load) patterns_.emplace_back(text, "dont_load");
   }
 
@@ -73,8 +74,10 @@ class Importer {
     if (!map_.fixed_positions.empty()) check_fixed();
     for (const auto& [name, array] : file_) {
       if (used_.contains(name)) continue;
-      if (skipped(name)) result_.notes.push_back(fmt::format("{} of the file is left out, as dont_load says", name));
-      else unexpected_.push_back(fmt::format("{} {}", name, to_string(array.type)));
+      if (skipped(name))
+        result_.notes.push_back(fmt::format("{} of the file is left out, as dont_load says", name));
+      else
+        unexpected_.push_back(fmt::format("{} {}", name, to_string(array.type)));
     }
     report();
     return std::move(result_);
@@ -132,7 +135,8 @@ class Importer {
     }
     if (places < 1 || old.rows * old.columns != places) return {};
     const Grid now = {map_.rows, map_.columns};
-    result_.notes.push_back(fmt::format("pos_embed is resampled from {} x {} to {} x {}", old.rows, old.columns, now.rows, now.columns));
+    result_.notes.push_back(
+        fmt::format("pos_embed is resampled from {} x {} to {} x {}", old.rows, old.columns, now.rows, now.columns));
     return resample_positions(to_floats(array), prefix, old, now, width, options_.resample);
   }
 
@@ -147,8 +151,7 @@ class Importer {
     const auto found = file_.find(kPositions);
     if (found == file_.end()) return;
     used_.insert(kPositions);
-    const std::vector<float> values =
-        is_float(found->second.type.dtype) ? to_floats(found->second) : std::vector<float>();
+    const std::vector<float> values = is_float(found->second.type.dtype) ? to_floats(found->second) : std::vector<float>();
     bool same = values.size() == map_.fixed_positions.size();
     for (size_t i = 0; same && i < values.size(); ++i) same = std::abs(values[i] - map_.fixed_positions[i]) < 1e-4f;
     if (!same) misfit_.push_back("pos_embed differs from the fixed positions of posemb \"sincos2d\"");
@@ -166,9 +169,10 @@ class Importer {
     list(text, "missing in the file", missing_);
     list(text, "in the file, not in the model", unexpected_);
     list(text, "of another shape or kind", misfit_);
-    throw data_error(text, options_.where,
-                     "change the model's options to match, or name what to leave at its initial value in dont_load, as patterns "
-                     "over the model's names: dont_load = [\"head/.*\"]");
+    throw data_error(
+        text, options_.where,
+        "change the model's options to match, or name what to leave at its initial value in dont_load, as patterns "
+        "over the model's names: dont_load = [\"head/.*\"]");
   }
 
   const TimmMap& map_;

@@ -24,10 +24,10 @@ enum class TimmLayout { kSame, kTransposed, kPatches };
 // One of our parameters.
 struct TimmEntry {
   nn::ParamSpec spec;
-  std::string name;     // timm's; "{}" stands for the number of the block
+  std::string name;  // timm's; "{}" stands for the number of the block
   TimmLayout layout = TimmLayout::kSame;
-  Dims dims;            // timm's, of one block
-  int64_t blocks = 0;   // 0: not stacked
+  Dims dims;           // timm's, of one block
+  int64_t blocks = 0;  // 0: not stacked
 
   std::string timm_name(int64_t block = 0) const;
 };
@@ -47,8 +47,8 @@ std::vector<TimmEntry> timm_entries(const std::vector<nn::ParamSpec>& specs, int
 Arrays export_timm(const TimmMap& map, const ArrayViews& parameters);
 
 struct ImportOptions {
-  // Patterns (base/pattern.h) over our parameters' names: these keep their initial value, whatever the file holds. A pattern that
-  // matches a name in the file lets it be ignored when we have no such parameter.
+  // Patterns (base/pattern.h) over our parameters' names: these keep their initial value, whatever the file holds. A pattern
+  // that matches a name in the file lets it be ignored when we have no such parameter.
   std::vector<std::string> dont_load;
   Resample resample = Resample::kBicubic;
   Grid old_grid;      // of the file's positions; unknown (0): taken as square
@@ -56,12 +56,12 @@ struct ImportOptions {
 };
 
 struct Imported {
-  Arrays parameters;                 // ours, f32; without those that dont_load keeps
-  std::vector<std::string> notes;    // what was resampled or skipped, a line each
+  Arrays parameters;               // ours, f32; without those that dont_load keeps
+  std::vector<std::string> notes;  // what was resampled or skipped, a line each
 };
 
-// Ours from timm's arrays (f32, f16, bf16 or f64). Positions of another grid are resampled. When names or shapes don't fit, throws
-// one data error that lists them all: missing, unexpected, of another shape.
+// Ours from timm's arrays (f32, f16, bf16 or f64). Positions of another grid are resampled. When names or shapes don't fit,
+// throws one data error that lists them all: missing, unexpected, of another shape.
 Imported import_timm(const TimmMap& map, const ArrayViews& file, const ImportOptions& options = {});
 
 }  // namespace tessera::models

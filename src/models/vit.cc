@@ -18,9 +18,8 @@ namespace tessera::models {
 ir::Value ViT::add_positions(const nn::Scope& scope, ir::Value x) const {
   if (config_.posemb == PosEmb::kNone) return x;
   const Dims dims = {1, config_.positions(), config_.width};
-  const ir::Value positions = config_.posemb == PosEmb::kSincos2d
-                                  ? sincos2d(config_.rows(), config_.columns(), config_.width)
-                                  : scope.param("pos_embed", dims, vit_init(config_).positions);
+  const ir::Value positions = config_.posemb == PosEmb::kSincos2d ? sincos2d(config_.rows(), config_.columns(), config_.width)
+                                                                  : scope.param("pos_embed", dims, vit_init(config_).positions);
   return x + ir::convert(positions, x.dtype());
 }
 
@@ -36,7 +35,8 @@ ir::Value ViT::embed(const nn::Scope& scope, ir::Value images) const {
     parts.push_back(ir::broadcast_to(scope.compute_param("cls_token", {1, 1, width}, init.cls_token), {batch, 1, width}));
   }
   if (const int64_t count = config_.reg_tokens; count > 0) {
-    parts.push_back(ir::broadcast_to(scope.compute_param("reg_token", {1, count, width}, init.reg_token), {batch, count, width}));
+    parts.push_back(
+        ir::broadcast_to(scope.compute_param("reg_token", {1, count, width}, init.reg_token), {batch, count, width}));
   }
   if (!config_.posemb_prefix) x = add_positions(scope, x);
   if (!parts.empty()) {
@@ -161,7 +161,8 @@ std::unique_ptr<Model> make_vit(config::Section section, const InputShape& data)
   return std::make_unique<ViT>(resolve(options, data, fail));
 }
 
-// ---- fixed positions ------------------------------------------------------------------------------------------------------------
+// ---- fixed positions
+// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -7,8 +7,8 @@
 //   blocks/mlp/{fc1,fc2}/{kernel,bias} blocks/{ls1,ls2}/gamma
 //   norm/{scale,bias} attn_pool/… fc_norm/{scale,bias} pre_logits/{kernel,bias} head/{kernel,bias}
 //
-// The form of the program is fixed, being the fastest measured: one scan over stacked blocks, tokens flattened to [batch * tokens,
-// width] for every dense layer, heads as [batch, heads, tokens, head width].
+// The form of the program is fixed, being the fastest measured: one scan over stacked blocks, tokens flattened to [batch *
+// tokens, width] for every dense layer, heads as [batch, heads, tokens, head width].
 
 #include "models/model.h"
 #include "models/vit_options.h"
@@ -29,11 +29,11 @@ class ViT : public Model {
   const ViTConfig& config() const { return config_; }
 
  private:
-  ir::Value embed(const nn::Scope& scope, ir::Value images) const;            // -> [batch * tokens, width]
-  ir::Value add_positions(const nn::Scope& scope, ir::Value x) const;         // [batch, positions, width] -> the same
+  ir::Value embed(const nn::Scope& scope, ir::Value images) const;     // -> [batch * tokens, width]
+  ir::Value add_positions(const nn::Scope& scope, ir::Value x) const;  // [batch, positions, width] -> the same
   ir::Value blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const;
   ir::Value block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Value drop_rate) const;
-  ir::Value pool(const nn::Scope& scope, ir::Value x, int64_t batch) const;   // -> [batch, width], or all rows for pool none
+  ir::Value pool(const nn::Scope& scope, ir::Value x, int64_t batch) const;  // -> [batch, width], or all rows for pool none
 
   ViTConfig config_;
 };
@@ -41,8 +41,8 @@ class ViT : public Model {
 // The factory of models.def: binds ViTOptions to the section.
 std::unique_ptr<Model> make_vit(config::Section section, const InputShape& data);
 
-// Fixed positions of big_vision's posemb_sincos_2d, temperature 1e4: [1, rows * columns, width], by quarters sin x, cos x, sin y,
-// cos y of x w_i and y w_i, w_i = 1e4^(-i / (width / 4 - 1)). In the current graph, f32, and on the host.
+// Fixed positions of big_vision's posemb_sincos_2d, temperature 1e4: [1, rows * columns, width], by quarters sin x, cos x, sin
+// y, cos y of x w_i and y w_i, w_i = 1e4^(-i / (width / 4 - 1)). In the current graph, f32, and on the host.
 ir::Value sincos2d(int64_t rows, int64_t columns, int64_t width);
 std::vector<float> sincos2d_values(int64_t rows, int64_t columns, int64_t width);
 

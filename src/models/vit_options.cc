@@ -17,10 +17,9 @@ struct Variant {
   int64_t width, depth, mlp_dim, heads;
 };
 constexpr Variant kVariants[] = {
-    {"mu", 32, 1, 128, 2},         {"Ti", 192, 12, 768, 3},         {"S", 384, 12, 1536, 6},
-    {"M", 512, 12, 2048, 8},       {"B", 768, 12, 3072, 12},        {"L", 1024, 24, 4096, 16},
-    {"So400m", 1152, 27, 4304, 16}, {"H", 1280, 32, 5120, 16},      {"g", 1408, 40, 6144, 16},
-    {"g-opt", 1536, 40, 6144, 16}, {"G", 1664, 48, 8192, 16},       {"e", 1792, 56, 15360, 16},
+    {"mu", 32, 1, 128, 2},     {"Ti", 192, 12, 768, 3},       {"S", 384, 12, 1536, 6},        {"M", 512, 12, 2048, 8},
+    {"B", 768, 12, 3072, 12},  {"L", 1024, 24, 4096, 16},     {"So400m", 1152, 27, 4304, 16}, {"H", 1280, 32, 5120, 16},
+    {"g", 1408, 40, 6144, 16}, {"g-opt", 1536, 40, 6144, 16}, {"G", 1664, 48, 8192, 16},      {"e", 1792, 56, 15360, 16},
 };
 
 std::string list_numbers(const std::vector<int64_t>& numbers) {
@@ -93,13 +92,17 @@ class Resolver {
   void sizes() {
     if (o_.variant) variant();
     const std::pair<const char*, std::pair<const std::optional<int64_t>*, int64_t*>> fields[] = {
-        {"width", {&o_.width, &c_.width}}, {"depth", {&o_.depth, &c_.depth}}, {"heads", {&o_.heads, &c_.heads}},
+        {"width", {&o_.width, &c_.width}},
+        {"depth", {&o_.depth, &c_.depth}},
+        {"heads", {&o_.heads, &c_.heads}},
         {"patch", {&o_.patch, &c_.patch}}};
     if (o_.width && !o_.mlp_dim) c_.mlp_dim = 4 * *o_.width;
     if (o_.mlp_dim) c_.mlp_dim = *o_.mlp_dim;
     for (const auto& [key, field] : fields) {
-      if (*field.first) *field.second = **field.first;
-      else if (*field.second == 0) fail(key, "is not given", "give variant (such as \"S/16\"), or width, depth, heads and patch");
+      if (*field.first)
+        *field.second = **field.first;
+      else if (*field.second == 0)
+        fail(key, "is not given", "give variant (such as \"S/16\"), or width, depth, heads and patch");
       positive(key, *field.second);
     }
     positive("mlp_dim", c_.mlp_dim);
@@ -126,7 +129,8 @@ class Resolver {
     const int64_t below = size / c_.patch * c_.patch;
     const std::string sizes = below == 0 ? list_numbers({c_.patch}) : list_numbers({below, below + c_.patch});
     fail("patch", fmt::format("must divide the image size {}, and is {}", size, c_.patch),
-         fmt::format("patches that do: {}; image sizes that patch {} divides: {}, …", list_numbers(divisors(size)), c_.patch, sizes));
+         fmt::format("patches that do: {}; image sizes that patch {} divides: {}, …", list_numbers(divisors(size)), c_.patch,
+                     sizes));
   }
 
   void layout() {
@@ -134,13 +138,15 @@ class Resolver {
     c_.pool = static_cast<Pool>(pool);
     c_.posemb = static_cast<PosEmb>(choose("posemb", o_.posemb.value_or("learned"), {"learned", "sincos2d", "none"}));
     c_.class_token = o_.class_token.value_or(c_.pool == Pool::kTok);
-    if (c_.pool == Pool::kTok && !c_.class_token) fail("class_token", "is false, and pool \"tok\" reads that token", "use pool \"gap\"");
+    if (c_.pool == Pool::kTok && !c_.class_token)
+      fail("class_token", "is false, and pool \"tok\" reads that token", "use pool \"gap\"");
     if (o_.reg_tokens < 0) fail("reg_tokens", fmt::format("must be at least 0, and is {}", o_.reg_tokens));
     c_.reg_tokens = o_.reg_tokens;
     const bool fixed = c_.posemb != PosEmb::kLearned;
     c_.posemb_prefix = o_.posemb_prefix.value_or(!big_vision_ && !fixed);
     if (c_.posemb == PosEmb::kSincos2d) {
-      if (c_.width % 4 != 0 || c_.width < 8) fail("posemb", fmt::format("\"sincos2d\" needs a width of 4 x n, n > 1, and it is {}", c_.width));
+      if (c_.width % 4 != 0 || c_.width < 8)
+        fail("posemb", fmt::format("\"sincos2d\" needs a width of 4 x n, n > 1, and it is {}", c_.width));
       if (o_.posemb_prefix.value_or(false)) fail("posemb_prefix", "is true, and sincos2d positions are those of patches only");
     }
     const bool after = !big_vision_ && c_.pool == Pool::kGap;

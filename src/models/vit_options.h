@@ -1,8 +1,8 @@
 #pragma once
 // The options of the Vision Transformer as a recipe writes them, and what they come to.
 //
-// timm's VisionTransformer and big_vision's ViT are both configurations of it: `style` sets the defaults of the options in which
-// they differ (those marked "style").
+// timm's VisionTransformer and big_vision's ViT are both configurations of it: `style` sets the defaults of the options in
+// which they differ (those marked "style").
 //
 //   | option       | timm                                     | big_vision        |
 //   | pool         | tok                                      | gap               |
@@ -41,7 +41,8 @@ struct ViTOptions {
   template <class Visitor>
   void visit(Visitor&& field) {
     field("style", style, "whose defaults hold: timm or big_vision");
-    field("variant", variant, "size and patch, as S/16: mu, Ti, S, M, B, L, So400m, H, g, g-opt, G or e; the five below override it");
+    field("variant", variant,
+          "size and patch, as S/16: mu, Ti, S, M, B, L, So400m, H, g, g-opt, G or e; the five below override it");
     field("width", width, "size of a token");
     field("depth", depth, "number of blocks");
     field("heads", heads, "attention heads; divides width");
@@ -72,8 +73,9 @@ struct ViTOptions {
     field("attn_dropout", attn_dropout, "of attention probabilities");
     field("head_dropout", head_dropout, "of what the head sees");
     field("drop_path", drop_path, "stochastic depth of the last block; grows linearly from 0 at the first");
-    field("remat", remat, "what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
-                          "save(names…) of qkv, attention, proj, fc1, fc2");
+    field("remat", remat,
+          "what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
+          "save(names…) of qkv, attention, proj, fc1, fc2");
   }
 };
 
@@ -102,7 +104,7 @@ struct ViTConfig {
   double dropout = 0, embed_dropout = 0, attn_dropout = 0, head_dropout = 0, drop_path = 0;
   ir::RematPolicy remat;
 
-  int64_t rows() const { return input.height / patch; }     // of the grid of patches
+  int64_t rows() const { return input.height / patch; }  // of the grid of patches
   int64_t columns() const { return input.width / patch; }
   int64_t prefix_tokens() const { return (class_token ? 1 : 0) + reg_tokens; }
   int64_t tokens() const { return rows() * columns() + prefix_tokens(); }

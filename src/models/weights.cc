@@ -51,16 +51,11 @@ Array array_f32(const Dims& dims, const std::vector<float>& values) {
 
 std::vector<float> to_floats(const ArrayView& array) {
   switch (array.type.dtype) {
-    case DType::kF32:
-      return read<float>(array.data, [](float x) { return x; });
-    case DType::kF64:
-      return read<double>(array.data, [](double x) { return static_cast<float>(x); });
-    case DType::kBF16:
-      return read<uint16_t>(array.data, [](uint16_t x) { return bf16_to_float(x); });
-    case DType::kF16:
-      return read<uint16_t>(array.data, half_to_float);
-    default:
-      TESSERA_CHECK(false, "{} read as floats", to_string(array.type));
+    case DType::kF32: return read<float>(array.data, [](float x) { return x; });
+    case DType::kF64: return read<double>(array.data, [](double x) { return static_cast<float>(x); });
+    case DType::kBF16: return read<uint16_t>(array.data, [](uint16_t x) { return bf16_to_float(x); });
+    case DType::kF16: return read<uint16_t>(array.data, half_to_float);
+    default: TESSERA_CHECK(false, "{} read as floats", to_string(array.type));
   }
   return {};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Multi-head attention on flattened tokens. Heads stand as [batch, heads, tokens, head width] after one transpose, and the products
-// have two batch dimensions: as fast as merged heads, and the head axis can be sharded.
+// Multi-head attention on flattened tokens. Heads stand as [batch, heads, tokens, head width] after one transpose, and the
+// products have two batch dimensions: as fast as merged heads, and the head axis can be sharded.
 
 #include "nn/scope.h"
 
@@ -16,7 +16,7 @@ ir::Values split_heads(ir::Value x, int64_t batch, int64_t heads, int64_t parts)
 ir::Value merge_heads(ir::Value x);
 
 struct AttentionOptions {
-  int64_t heads = 1;        // divides the width
+  int64_t heads = 1;  // divides the width
   bool qkv_bias = true;
   bool proj_bias = true;
   bool qk_norm = false;     // layer norm of each head's queries and keys: `q_norm`, `k_norm`
@@ -27,8 +27,8 @@ struct AttentionOptions {
   Init proj_init = init::xavier_uniform();
 };
 
-// Self-attention: [batch * tokens, features] -> the same. Layers `qkv` (one kernel [features, 3 * features], q then k then v) and
-// `proj`. The products are named "qkv", "attention" and "proj" for remat policies.
+// Self-attention: [batch * tokens, features] -> the same. Layers `qkv` (one kernel [features, 3 * features], q then k then v)
+// and `proj`. The products are named "qkv", "attention" and "proj" for remat policies.
 ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options);
 
 }  // namespace tessera::nn

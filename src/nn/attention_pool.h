@@ -14,9 +14,9 @@ struct AttentionPoolOptions {
   Init proj_init = init::xavier_uniform();
 };
 
-// A learned query attends to all tokens of an image: the MAP head of big_vision (Zhai et al. 2022), timm's AttentionPoolLatent, which
-// are the same function. y = proj(attention(q(latent), kv(x))), then y + mlp(norm(y)).
-// x [batch * tokens, features] -> [batch, features]. Parameter `latent` [1, 1, features]; layers `q`, `kv`, `proj`, `norm`, `mlp`.
+// A learned query attends to all tokens of an image: the MAP head of big_vision (Zhai et al. 2022), timm's AttentionPoolLatent,
+// which are the same function. y = proj(attention(q(latent), kv(x))), then y + mlp(norm(y)). x [batch * tokens, features] ->
+// [batch, features]. Parameter `latent` [1, 1, features]; layers `q`, `kv`, `proj`, `norm`, `mlp`.
 ir::Value attention_pool(const Scope& scope, ir::Value x, int64_t batch, const AttentionPoolOptions& options);
 
 }  // namespace tessera::nn

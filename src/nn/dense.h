@@ -10,8 +10,8 @@ struct DenseOptions {
   Init bias_init = init::zeros();
 };
 
-// x kernel + bias: [rows, in] -> [rows, features], in the compute dtype. Tokens of all images are rows: products over [rows, in]
-// are faster than over [batch, tokens, in]. Parameters `kernel` [in, features], `bias` [features].
+// x kernel + bias: [rows, in] -> [rows, features], in the compute dtype. Tokens of all images are rows: products over [rows,
+// in] are faster than over [batch, tokens, in]. Parameters `kernel` [in, features], `bias` [features].
 ir::Value dense(const Scope& scope, ir::Value x, int64_t features, const DenseOptions& options = {});
 
 }  // namespace tessera::nn

@@ -33,21 +33,16 @@ ir::Value initial_value(const ParamSpec& spec, ir::Value key) {
   if (init.kind == Init::Kind::kConstant) return ir::constant(init.value, DType::kF32, dims);
   const ir::Value own = ir::fold_in(key, spec.name);
   switch (init.kind) {
-    case Init::Kind::kNormal:
-      return ir::random_normal(own, dims) * init.value;
-    case Init::Kind::kTruncatedNormal:
-      return ir::random_truncated_normal(own, dims) * init.value;
-    case Init::Kind::kUniform:
-      return ir::random_uniform(own, dims, -init.value, init.value);
-    case Init::Kind::kLecunNormal:
-      return ir::random_truncated_normal(own, dims) * (std::sqrt(1 / fans_of(spec).in) / kCutStd);
+    case Init::Kind::kNormal: return ir::random_normal(own, dims) * init.value;
+    case Init::Kind::kTruncatedNormal: return ir::random_truncated_normal(own, dims) * init.value;
+    case Init::Kind::kUniform: return ir::random_uniform(own, dims, -init.value, init.value);
+    case Init::Kind::kLecunNormal: return ir::random_truncated_normal(own, dims) * (std::sqrt(1 / fans_of(spec).in) / kCutStd);
     case Init::Kind::kXavierUniform: {
       const Fans fans = fans_of(spec);
       const double limit = std::sqrt(6 / (fans.in + fans.out / static_cast<double>(init.parts)));
       return ir::random_uniform(own, dims, -limit, limit);
     }
-    case Init::Kind::kConstant:
-      break;
+    case Init::Kind::kConstant: break;
   }
   TESSERA_CHECK(false, "unknown initialiser of {}", spec.name);
   return {};
@@ -58,14 +53,10 @@ std::string describe(const Init& init) {
     case Init::Kind::kConstant:
       if (init.value == 0) return "zeros";
       return init.value == 1 ? "ones" : fmt::format("constant({})", init.value);
-    case Init::Kind::kNormal:
-      return fmt::format("normal({})", init.value);
-    case Init::Kind::kTruncatedNormal:
-      return fmt::format("truncated_normal({})", init.value);
-    case Init::Kind::kUniform:
-      return fmt::format("uniform({})", init.value);
-    case Init::Kind::kLecunNormal:
-      return "lecun_normal";
+    case Init::Kind::kNormal: return fmt::format("normal({})", init.value);
+    case Init::Kind::kTruncatedNormal: return fmt::format("truncated_normal({})", init.value);
+    case Init::Kind::kUniform: return fmt::format("uniform({})", init.value);
+    case Init::Kind::kLecunNormal: return "lecun_normal";
     case Init::Kind::kXavierUniform:
       return init.parts == 1 ? "xavier_uniform" : fmt::format("xavier_uniform(parts={})", init.parts);
   }

@@ -10,8 +10,8 @@
 
 namespace tessera::nn {
 
-// A distribution. Fans are those of one layer's array [.., in, out]: the dimensions before the last two (a convolution's window)
-// multiply both, the stacked axis of a scanned block counts for neither.
+// A distribution. Fans are those of one layer's array [.., in, out]: the dimensions before the last two (a convolution's
+// window) multiply both, the stacked axis of a scanned block counts for neither.
 struct Init {
   enum class Kind {
     kConstant,         // value
@@ -42,8 +42,8 @@ inline Init xavier_uniform(int64_t parts = 1) { return {Init::Kind::kXavierUnifo
 
 struct ParamSpec;
 
-// The initial value of a parameter, f32, as nodes of the current graph. `key` (u32[2]) is the run's: the parameter's name is folded
-// in here, so that adding a parameter changes no other one.
+// The initial value of a parameter, f32, as nodes of the current graph. `key` (u32[2]) is the run's: the parameter's name is
+// folded in here, so that adding a parameter changes no other one.
 ir::Value initial_value(const ParamSpec& spec, ir::Value key);
 
 // "zeros", "normal(0.02)", "xavier_uniform(parts=3)": for tables of parameters.

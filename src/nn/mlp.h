@@ -15,8 +15,8 @@ struct MlpOptions {
   Init bias_init = init::zeros();
 };
 
-// dense `fc1` -> activation -> dense `fc2`, back to x's width: [rows, features] -> the same. The two products are named "fc1" and
-// "fc2" for remat policies.
+// dense `fc1` -> activation -> dense `fc2`, back to x's width: [rows, features] -> the same. The two products are named "fc1"
+// and "fc2" for remat policies.
 ir::Value mlp(const Scope& scope, ir::Value x, const MlpOptions& options);
 
 }  // namespace tessera::nn

@@ -18,8 +18,8 @@
 namespace tessera::nn {
 
 struct ParamSpec {
-  std::string name;      // slash-joined path: "blocks/attn/qkv/kernel"
-  TensorType type;       // always f32 here; the leading axis of a stacked one counts the blocks
+  std::string name;  // slash-joined path: "blocks/attn/qkv/kernel"
+  TensorType type;   // always f32 here; the leading axis of a stacked one counts the blocks
   Init init;
   bool stacked = false;  // belongs to a scanned block
 
@@ -35,11 +35,11 @@ class ParamStore {
   ParamStore(const ParamStore&) = delete;
   ParamStore& operator=(const ParamStore&) = delete;
 
-  // The root graph's value of a parameter. A name asked for twice is our own bug, unless `share` says that the same array is meant;
-  // its shape must then be the same.
+  // The root graph's value of a parameter. A name asked for twice is our own bug, unless `share` says that the same array is
+  // meant; its shape must then be the same.
   ir::Value get(const ParamSpec& spec, bool share = false);
-  // Makes `value` stand for the parameter `name` instead of a new argument (averaged weights, weights already cast or gathered).
-  // Call before the model is traced; the specs are recorded as ever.
+  // Makes `value` stand for the parameter `name` instead of a new argument (averaged weights, weights already cast or
+  // gathered). Call before the model is traced; the specs are recorded as ever.
   void provide(const std::string& name, ir::Value value) { provided_[name] = value; }
 
   // Both in order of creation.
@@ -56,8 +56,8 @@ class ParamStore {
 
 struct Context {
   bool training = false;
-  ir::Value key;                  // u32[2]; none where the model draws nothing at random
-  DType compute = DType::kF32;    // of activations and products; parameters stay f32 and are converted at use
+  ir::Value key;                // u32[2]; none where the model draws nothing at random
+  DType compute = DType::kF32;  // of activations and products; parameters stay f32 and are converted at use
 };
 
 // A place in the model: a path with a context. Cheap to copy; the store outlives it.
@@ -68,8 +68,8 @@ class Scope {
   // The scope one level down.
   Scope operator/(std::string_view name) const;
 
-  // The parameter `path/name` as seen from the current graph, f32. In a stacked scope the array is [depth, dims..] and this is the
-  // current block's slice of it.
+  // The parameter `path/name` as seen from the current graph, f32. In a stacked scope the array is [depth, dims..] and this is
+  // the current block's slice of it.
   ir::Value param(std::string_view name, const Dims& dims, const Init& init) const;
   // The same in the compute dtype.
   ir::Value compute_param(std::string_view name, const Dims& dims, const Init& init) const;
@@ -79,8 +79,8 @@ class Scope {
   // True when layers draw at random: training, and a key was given.
   bool random() const { return context_.training && static_cast<bool>(context_.key); }
 
-  // This scope inside the body of a scan over blocks: parameters are stacked, and keys differ by `layer`, an integer scalar that is
-  // the block's index. Call in the body.
+  // This scope inside the body of a scan over blocks: parameters are stacked, and keys differ by `layer`, an integer scalar
+  // that is the block's index. Call in the body.
   Scope in_scan(ir::Value layer) const;
   // This scope, whose parameters may already exist: a second trace of the same model shares them.
   Scope shared() const;

@@ -1,8 +1,9 @@
 // Positions on other grids, against timm and the formula of scipy.ndimage.zoom (tools/references/positions.py).
 
+#include "models/positions.h"
+
 #include <gtest/gtest.h>
 
-#include "models/positions.h"
 #include "models/weights.h"
 #include "support/formula.h"
 #include "support/safetensors_reader.h"

@@ -1,5 +1,7 @@
 // timm's config.json, read and written; the whole directory that timm made (tools/references/timm_local_dir.py).
 
+#include "models/timm_config.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +10,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "models/timm_config.h"
 #include "models/timm_names.h"
 #include "models/vit.h"
 #include "support/formula.h"
@@ -17,8 +18,8 @@
 namespace tessera::models {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
+using ::testing::HasSubstr;
 
 constexpr char kDirectory[] = TESSERA_SOURCE_DIR "/tests/references/timm_local_dir/";
 
@@ -82,8 +83,9 @@ TEST(TimmConfig, WhatIsWrittenReadsBackAsTheSameModel) {
     EXPECT_EQ(std::tie(r.input, r.width, r.depth, r.heads, r.mlp_dim, r.patch, r.pool, r.class_token, r.reg_tokens),
               std::tie(c.input, c.width, c.depth, c.heads, c.mlp_dim, c.patch, c.pool, c.class_token, c.reg_tokens))
         << text;
-    EXPECT_EQ(std::tie(r.posemb, r.qkv_bias, r.proj_bias, r.qk_norm, r.pre_norm, r.final_norm, r.norm_epsilon, r.layer_scale, r.gelu),
-              std::tie(c.posemb, c.qkv_bias, c.proj_bias, c.qk_norm, c.pre_norm, c.final_norm, c.norm_epsilon, c.layer_scale, c.gelu))
+    EXPECT_EQ(
+        std::tie(r.posemb, r.qkv_bias, r.proj_bias, r.qk_norm, r.pre_norm, r.final_norm, r.norm_epsilon, r.layer_scale, r.gelu),
+        std::tie(c.posemb, c.qkv_bias, c.proj_bias, c.qk_norm, c.pre_norm, c.final_norm, c.norm_epsilon, c.layer_scale, c.gelu))
         << text;
     EXPECT_EQ(back.preprocessing.crop_pct, 0.9);
     EXPECT_EQ(back.preprocessing.interpolation, "bilinear");
@@ -112,7 +114,8 @@ TEST(TimmConfig, MissingEntriesHaveTimmsDefaults) {
   // An old file: the pretrained_cfg itself.
   const TimmConfig old = parse_timm_config(
       R"({"architecture": "vit_base_patch16_224", "num_classes": 3, "input_size": [3, 32, 48], "crop_pct": 1.0,
-          "label_names": {"0": "a", "1": "b", "2": "c"}})", "c");
+          "label_names": {"0": "a", "1": "b", "2": "c"}})",
+      "c");
   EXPECT_EQ(old.input, (InputShape{32, 48, 3, 3}));
   EXPECT_EQ(old.preprocessing.crop_pct, 1.0);
   EXPECT_EQ(old.label_names, (std::vector<std::string>{"a", "b", "c"}));
@@ -130,10 +133,12 @@ TEST(TimmConfig, WrongFilesAreRefusedWithTheEntry) {
   EXPECT_THAT(refusal(with(R"("swiglu": true)")), HasSubstr("`swiglu = true` has no counterpart"));
   EXPECT_THAT(refusal(with(R"("depth": "many")")), HasSubstr("`depth` is \"many\", wanted a whole number"));
   EXPECT_THAT(refusal(with(R"("qkv_bias": 1)")), HasSubstr("wanted true or false"));
-  EXPECT_THAT(refusal(with(R"("global_pool": "avgmax")")), HasSubstr("`global_pool` is \"avgmax\", which this program does not have"));
+  EXPECT_THAT(refusal(with(R"("global_pool": "avgmax")")),
+              HasSubstr("`global_pool` is \"avgmax\", which this program does not have"));
   EXPECT_THAT(refusal(with(R"("img_size": [1, 2, 3])")), HasSubstr("wanted a number or [height, width]"));
-  EXPECT_THAT(refusal(R"({"architecture": "vit_small_patch16_224", "num_classes": 3, "label_names": ["a"], "pretrained_cfg": {}})"),
-              HasSubstr("`label_names` has 1 names for 3 classes"));
+  EXPECT_THAT(
+      refusal(R"({"architecture": "vit_small_patch16_224", "num_classes": 3, "label_names": ["a"], "pretrained_cfg": {}})"),
+      HasSubstr("`label_names` has 1 names for 3 classes"));
 }
 
 TEST(TimmConfig, ModelsThatTimmLacksAreNotWritten) {

@@ -1,12 +1,13 @@
 // Weights between our parameters and timm's files.
 
+#include "models/timm_names.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "base/error.h"
-#include "models/timm_names.h"
 #include "models/vit.h"
 #include "support/formula.h"
 
@@ -74,7 +75,8 @@ TEST(TimmNames, LayoutsAreTheirs) {
   const size_t row = 2, column = 3, channel = 1, feature = 5;
   EXPECT_EQ(element(timms.at("patch_embed.proj.weight"), ((feature * 3 + channel) * 4 + row) * 4 + column),
             element(ours.at("patch_embed/kernel"), ((row * 4 + column) * 3 + channel) * 8 + feature));
-  EXPECT_EQ(element(timms.at("blocks.1.attn.qkv.weight"), 7 * 8 + 3), element(ours.at("blocks/attn/qkv/kernel"), 8 * 24 + 3 * 24 + 7));
+  EXPECT_EQ(element(timms.at("blocks.1.attn.qkv.weight"), 7 * 8 + 3),
+            element(ours.at("blocks/attn/qkv/kernel"), 8 * 24 + 3 * 24 + 7));
   EXPECT_EQ(element(timms.at("blocks.1.norm2.weight"), 3), element(ours.at("blocks/norm2/scale"), 8 + 3));
 }
 

@@ -1,11 +1,12 @@
 // Options of the ViT: what styles and variants come to, and what every wrong one is told.
 
+#include "models/vit_options.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "models/vit.h"
-#include "models/vit_options.h"
 
 namespace tessera::models {
 namespace {
@@ -36,7 +37,8 @@ const ViTConfig config_of(const std::string& section, const InputShape& data = k
 int64_t parameter_count(const std::string& section) {
   config::Section recipe = config::parse_recipe("[model]\nname = \"vit\"\n" + section);
   int64_t count = 0;
-  for (const nn::ParamSpec& spec : parameters(*make_model(recipe.section("model"), k224))) count += element_count(spec.type.dims);
+  for (const nn::ParamSpec& spec : parameters(*make_model(recipe.section("model"), k224)))
+    count += element_count(spec.type.dims);
   return count;
 }
 
@@ -113,7 +115,8 @@ TEST(ViTOptions, WrongOnesAreToldWhatToDo) {
   EXPECT_THAT(refusal(s16 + "style = \"flax\""), HasSubstr("known: timm, big_vision"));
   EXPECT_THAT(refusal(s16 + "posemb = \"rope\""), HasSubstr("can't be `rope`"));
   EXPECT_THAT(refusal(s16 + "posemb = \"sincos2d\"\nposemb_prefix = true"), HasSubstr("positions are those of patches only"));
-  EXPECT_THAT(refusal("width = 6\nheads = 1\ndepth = 1\npatch = 16\nposemb = \"sincos2d\""), HasSubstr("needs a width of 4 x n"));
+  EXPECT_THAT(refusal("width = 6\nheads = 1\ndepth = 1\npatch = 16\nposemb = \"sincos2d\""),
+              HasSubstr("needs a width of 4 x n"));
   EXPECT_THAT(refusal(s16 + "class_token = false"), HasSubstr("pool \"tok\" reads that token"));
   EXPECT_THAT(refusal(s16 + "reg_tokens = -1"), HasSubstr("must be at least 0"));
   EXPECT_THAT(refusal(s16 + "final_norm = \"last\""), HasSubstr("can't be `last`"));
@@ -161,12 +164,26 @@ TEST(Models, ListTheirParametersInOrderOfTracing) {
       parameters(ViT(config_of("width = 8\ndepth = 2\nheads = 2\npatch = 4", {8, 8, 3, 10})));
   std::vector<std::string> names;
   for (const nn::ParamSpec& spec : specs) names.push_back(spec.name + (spec.stacked ? "*" : ""));
-  EXPECT_EQ(names, (std::vector<std::string>{
-                       "patch_embed/kernel", "patch_embed/bias", "cls_token", "pos_embed", "blocks/norm1/scale*",
-                       "blocks/norm1/bias*", "blocks/attn/qkv/kernel*", "blocks/attn/qkv/bias*", "blocks/attn/proj/kernel*",
-                       "blocks/attn/proj/bias*", "blocks/norm2/scale*", "blocks/norm2/bias*", "blocks/mlp/fc1/kernel*",
-                       "blocks/mlp/fc1/bias*", "blocks/mlp/fc2/kernel*", "blocks/mlp/fc2/bias*", "norm/scale", "norm/bias",
-                       "head/kernel", "head/bias"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"patch_embed/kernel",
+                                             "patch_embed/bias",
+                                             "cls_token",
+                                             "pos_embed",
+                                             "blocks/norm1/scale*",
+                                             "blocks/norm1/bias*",
+                                             "blocks/attn/qkv/kernel*",
+                                             "blocks/attn/qkv/bias*",
+                                             "blocks/attn/proj/kernel*",
+                                             "blocks/attn/proj/bias*",
+                                             "blocks/norm2/scale*",
+                                             "blocks/norm2/bias*",
+                                             "blocks/mlp/fc1/kernel*",
+                                             "blocks/mlp/fc1/bias*",
+                                             "blocks/mlp/fc2/kernel*",
+                                             "blocks/mlp/fc2/bias*",
+                                             "norm/scale",
+                                             "norm/bias",
+                                             "head/kernel",
+                                             "head/bias"}));
   EXPECT_EQ(specs[0].type.dims, (Dims{48, 8}));
   EXPECT_EQ(specs[3].type.dims, (Dims{1, 5, 8}));
   EXPECT_EQ(specs[6].type.dims, (Dims{2, 8, 24}));

@@ -1,4 +1,5 @@
-// Logits, losses and every parameter's gradient against timm's VisionTransformer and big_vision's ViT (tools/references/vit.py).
+// Logits, losses and every parameter's gradient against timm's VisionTransformer and big_vision's ViT
+// (tools/references/vit.py).
 
 #include <gtest/gtest.h>
 
@@ -10,8 +11,8 @@
 #include "models/timm_names.h"
 #include "models/vit.h"
 #include "support/formula.h"
-#include "support/safetensors_reader.h"
 #include "support/run_graph.h"
+#include "support/safetensors_reader.h"
 
 namespace tessera::models {
 namespace {
@@ -101,7 +102,8 @@ CaseRun run_case(const ViT& model, const Reference& reference) {
   } else {
     std::vector<float> targets(static_cast<size_t>(batch * in.classes), 0);
     const auto labels = config["labels"].get<std::vector<int64_t>>();
-    for (size_t i = 0; i < labels.size(); ++i) targets[i * static_cast<size_t>(in.classes) + static_cast<size_t>(labels[i])] = 1;
+    for (size_t i = 0; i < labels.size(); ++i)
+      targets[i * static_cast<size_t>(in.classes) + static_cast<size_t>(labels[i])] = 1;
     const ir::Value target = ir::constant_f32({batch, in.classes}, targets);
     loss = -ir::sum_all(target * ir::log_softmax(logits)) / static_cast<double>(batch);
   }
@@ -110,8 +112,8 @@ CaseRun run_case(const ViT& model, const Reference& reference) {
 
   const TimmMap map = model.timm_map();
   const Imported imported = import_timm(map, views(formula_weights(config["parameters"])));
-  std::vector<testing::HostArray> arguments = {testing::f32_array(
-      images.dims(), testing::formula_images(config["case"], 0, batch, in.channels, in.height, in.width))};
+  std::vector<testing::HostArray> arguments = {
+      testing::f32_array(images.dims(), testing::formula_images(config["case"], 0, batch, in.channels, in.height, in.width))};
   for (const nn::ParamSpec& spec : store.specs()) {
     const Array& array = imported.parameters.at(spec.name);
     arguments.push_back({array.type, array.data});
@@ -125,7 +127,8 @@ CaseRun run_case(const ViT& model, const Reference& reference) {
   TimmMap parameters_only = map;
   parameters_only.fixed_positions.clear();
   CaseRun run{results[0].as<float>(), results[1].as<float>(), {}};
-  for (const auto& [name, array] : export_timm(parameters_only, views(grads))) run.grads[name] = to_floats({array.type, array.data});
+  for (const auto& [name, array] : export_timm(parameters_only, views(grads)))
+    run.grads[name] = to_floats({array.type, array.data});
   return run;
 }
 
@@ -184,9 +187,10 @@ TEST_P(ViTReference, LogitsLossAndGradientsAreTheirs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ViTReference,
-                         ::testing::Values("token", "avg", "avg_cls", "map", "none", "no_embed_class", "no_qkv_bias", "layer_scale",
-                                         "qk_norm", "pre_norm", "avg_no_fc_norm", "gelu_tanh", "reg2", "reg2_no_embed_class",
-                                         "sincos2d", "bv_gap", "bv_map", "bv_tok", "bv_rep", "small_patch16_224"),
+                         ::testing::Values("token", "avg", "avg_cls", "map", "none", "no_embed_class", "no_qkv_bias",
+                                           "layer_scale", "qk_norm", "pre_norm", "avg_no_fc_norm", "gelu_tanh", "reg2",
+                                           "reg2_no_embed_class", "sincos2d", "bv_gap", "bv_map", "bv_tok", "bv_rep",
+                                           "small_patch16_224"),
                          [](const auto& test) { return test.param; });
 
 TEST(Positions, Sincos2dIsBigVisions) {

@@ -49,8 +49,12 @@ HostArray host_array(DType dtype, const Dims& dims, const std::vector<T>& values
   return array;
 }
 inline HostArray f32_array(const Dims& dims, const std::vector<float>& values) { return host_array(DType::kF32, dims, values); }
-inline HostArray i32_array(const Dims& dims, const std::vector<int32_t>& values) { return host_array(DType::kI32, dims, values); }
-inline HostArray f64_array(const Dims& dims, const std::vector<double>& values) { return host_array(DType::kF64, dims, values); }
+inline HostArray i32_array(const Dims& dims, const std::vector<int32_t>& values) {
+  return host_array(DType::kI32, dims, values);
+}
+inline HostArray f64_array(const Dims& dims, const std::vector<double>& values) {
+  return host_array(DType::kF64, dims, values);
+}
 
 // One client a process: plugins are loaded once.
 inline const std::shared_ptr<pjrt::Client>& cpu_client() {
@@ -97,7 +101,8 @@ inline std::vector<HostArray> run_graph(const ir::Graph& graph, const std::vecto
 }
 
 // Traces `body` over one parameter for each argument, and runs it.
-inline std::vector<HostArray> run(const std::vector<HostArray>& arguments, const std::function<ir::Values(const ir::Values&)>& body) {
+inline std::vector<HostArray> run(const std::vector<HostArray>& arguments,
+                                  const std::function<ir::Values(const ir::Values&)>& body) {
   ir::Graph graph;
   ir::Values parameters;
   for (const HostArray& a : arguments) parameters.push_back(graph.add_parameter(a.type));
