@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
+#include "monitor/plot.h"
 #include "pjrt/error.h"
 #include "train/compile.h"
 #include "train/model_source.h"
@@ -58,6 +59,7 @@ class Trainer {
 
   void save(bool owed);
   void report_failures();
+  void draw_plot() const;
   TrainResult result(Exit exit) const;
   [[noreturn]] void rethrow_explained(std::exception_ptr error) const;
 
@@ -115,6 +117,7 @@ TrainResult Trainer::run() {
     rethrow_explained(std::current_exception());
   }
   reporter_.console().finish();
+  draw_plot();
   TrainResult out = result(progress_.step == recipe_.total && !progress_.owed ? Exit::kDone : stop_.exit_code());
   if (checkpoints_->failures() > 0 || reporter_.writer().failing() || out.checkpoint.empty()) out.exit = Exit::kData;
   return out;
@@ -372,6 +375,14 @@ void Trainer::save(bool owed) {
 void Trainer::report_failures() {
   while (const auto failure = checkpoints_->poll_failure()) {
     log_warning(failure->message + (failure->committed ? "" : "; the run goes on, and earlier checkpoints are intact"));
+  }
+}
+
+void Trainer::draw_plot() const {
+  try {
+    monitor::write_plot(workdir_.path());
+  } catch (const store::IoError& error) {
+    log_warning(fmt::format("no plot was drawn: {}", error.message()));
   }
 }
 

@@ -1,0 +1,133 @@
+// Every mistake that a recipe can hold is found before anything is compiled, and its message names the key.
+
+#include "train/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "train/small_run.h"
+#include "train/workdir.h"
+
+namespace tessera::train {
+namespace {
+
+std::string failure(const std::vector<std::string>& overrides, Exit code = Exit::kUsage) {
+  try {
+    read_recipe(testing::small_run().section(overrides));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+#define EXPECT_FAILURE(text, ...)                                \
+  do {                                                           \
+    const std::string message = failure(__VA_ARGS__);            \
+    EXPECT_NE(message.find(text), std::string::npos) << message; \
+  } while (false)
+
+TEST(Recipe, ResolvesDurationsAndDefaults) {
+  const Recipe recipe = read_recipe(testing::small_run().section({"total=3 epochs", "checkpoint.every=1 epoch", "log=10 %"}));
+  EXPECT_EQ(recipe.total, 15);
+  EXPECT_EQ(recipe.checkpoint_every, 5);
+  EXPECT_EQ(recipe.log_every, 2);
+  EXPECT_EQ(recipe.evals[0].every, 3);
+  EXPECT_EQ(recipe.evals[0].batch, 10);
+  EXPECT_EQ(recipe.class_names, (std::vector<std::string>{"blue", "green", "red"}));
+  EXPECT_EQ(recipe.model->input().classes, 3);
+  EXPECT_DOUBLE_EQ(recipe.epochs(5), 1);
+  // What is written to the workdir reads back to the same.
+  EXPECT_TRUE(config::difference(recipe.text, read_recipe(config::parse_recipe(recipe.text)).text).empty());
+}
+
+TEST(Recipe, MistakesNameTheirKey) {
+  EXPECT_FAILURE("did you mean `optimizer.lr`", {"optimiser={lr=1}"});
+  EXPECT_FAILURE("data.batch", {"data.batch=61"});
+  EXPECT_FAILURE("at most 60", {"data.batch=61"});
+  EXPECT_FAILURE("`data.batch` must be at least 1", {"data.batch=-1"});
+  EXPECT_FAILURE("accumulate", {"accumulate=5"});
+  EXPECT_FAILURE("dtype", {"dtype=\"f16\""});
+  EXPECT_FAILURE("does not fit 1 device", {"mesh=\"replica=8\""});
+  EXPECT_FAILURE("total", {"total=10 %"});
+  EXPECT_FAILURE("total", {"total=0 steps"});
+  EXPECT_FAILURE("seed", {"seed=-1"});
+  EXPECT_FAILURE("model.classes", {"model.classes=7"});
+  EXPECT_FAILURE("the model takes 16 x 16", {"model.image_size=16"});
+  EXPECT_FAILURE("keeps every token", {"model.pool=\"none\""});
+  EXPECT_FAILURE("did you mean `softmax`", {"objective.name=\"softmx\""});
+  EXPECT_FAILURE("label_smoothing", {"objective.label_smoothing=1"});
+  EXPECT_FAILURE("checkpoint.keep", {"checkpoint.keep=0"});
+  EXPECT_FAILURE("on_error", {"data.on_error=\"ignore\""});
+  EXPECT_FAILURE("eval.val.type", {"eval.val.type=\"captions\""});
+  EXPECT_FAILURE("eval.val.batch", {"eval.val.batch=0"});
+  EXPECT_FAILURE("random", {"eval.val.data.pp=\"decode | random_crop(8) | value_range\""});
+  EXPECT_FAILURE("model_init.from", {"model_init.dont_load=[\"head/.*\"]"});
+  EXPECT_FAILURE("data.source", {"data.source=\"folder(/nonexistent)\""}, Exit::kData);
+}
+
+TEST(Recipe, EvaluatorsMustHaveTheClassesOfTraining) {
+  const testing::TempDir dir;
+  testing::make_images(dir / "other", 6, 3);
+  std::filesystem::rename(dir / "other/red", dir / "other/rot");
+  EXPECT_FAILURE("has no class `red`", {fmt::format("eval.val.data.source=\"folder({}/other)\"", dir.path())});
+}
+
+TEST(Due, AsBigVision) {
+  std::vector<int64_t> steps;
+  for (int64_t s = 1; s <= 22; ++s) {
+    if (due(s, 5, 22)) steps.push_back(s);
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{5, 10, 15, 20, 22}));
+  EXPECT_FALSE(due(20, 5, 21));  // within a quarter of 5 from the end
+  EXPECT_TRUE(due(21, 0, 21));
+  EXPECT_FALSE(due(20, 0, 21));
+}
+
+// ---- workdirs ----
+
+TEST(Workdir, ContinuesWithTheSameRecipeAndListsWhatDiffers) {
+  const testing::TempDir dir;
+  const std::string path = dir / "runs/a";
+  {
+    Workdir first(path, "seed = 0\ntotal = \"10 steps\"\nlog = \"1 step\"\n");
+    first.write_recipe();
+  }
+  Workdir(path, "seed = 1\n");  // nothing was done yet: another recipe may take it over
+  std::filesystem::create_directories(path + "/checkpoints/step_000000001");
+  const Workdir again(path, "seed = 0\ntotal = \"20 steps\"\nlog = \"2 steps\"\n");
+  EXPECT_EQ(again.changes().size(), 2u);
+}
+
+TEST(Workdir, RefusesAnotherRecipe) {
+  const testing::TempDir dir;
+  Workdir(dir / "a", "seed = 0\n[data]\nthreads = 1\n").write_recipe();
+  std::filesystem::create_directories(dir / "a/checkpoints/step_000000001");
+  EXPECT_NO_THROW(Workdir(dir / "a", "seed = 0\n[data]\nthreads = 2\n"));
+  try {
+    Workdir(dir / "a", "seed = 1\n[data]\nthreads = 1\n");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage);
+    EXPECT_NE(std::string(error.what()).find("seed = 1   there: 0"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Workdir, IsLockedWhileItLives) {
+  const testing::TempDir dir;
+  const Workdir first(dir / "a", "seed = 0\n");
+  EXPECT_THROW(Workdir(dir / "a", "seed = 0\n"), Error);
+}
+
+TEST(Workdir, FindsTheRecipeOfACheckpoint) {
+  const testing::TempDir dir;
+  Workdir(dir / "a", "seed = 3\n").write_recipe();
+  std::filesystem::create_directories(dir / "a/checkpoints/step_000000001");
+  EXPECT_EQ(find_recipe(dir / "a"), "seed = 3\n");
+  EXPECT_EQ(find_recipe(dir / "a/checkpoints/step_000000001/"), "seed = 3\n");
+  EXPECT_EQ(find_recipe(dir.path()), "");
+}
+
+}  // namespace
+}  // namespace tessera::train

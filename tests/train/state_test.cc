@@ -1,0 +1,150 @@
+#include "train/state.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "train/progress.h"
+
+namespace tessera::train {
+namespace {
+
+const std::vector<nn::ParamSpec> kSpecs = {{"embed/kernel", {DType::kF32, {2, 3}}, {}, false},
+                                           {"blocks/attn/kernel", {DType::kF32, {3, 2, 2}}, {}, true},
+                                           {"head/bias", {DType::kF32, {4}}, {}, false}};
+
+HostArrays counting(const StateLayout& layout) {
+  HostArrays arrays;
+  float next = 0;
+  for (const StateEntry& entry : layout.entries) {
+    std::vector<float> values(static_cast<size_t>(element_count(entry.type.dims)));
+    std::iota(values.begin(), values.end(), next);
+    next += static_cast<float>(values.size());
+    arrays.push_back(store::copy_bytes(std::as_bytes(std::span(values))));
+  }
+  return arrays;
+}
+
+std::vector<checkpoint::TensorView> views(const std::vector<checkpoint::HostTensor>& tensors) {
+  std::vector<checkpoint::TensorView> out;
+  for (const checkpoint::HostTensor& tensor : tensors) out.push_back({tensor.name, tensor.type, tensor.data.data});
+  return out;
+}
+
+std::string failure(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kData);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(State, LayoutNamesEverything) {
+  const config::Section recipe = config::parse_recipe("optimizer = { lr = 1 }");
+  optim::Optimizer optimizer(config::Section(recipe).section("optimizer"), {10, 1, 1});
+  optim::Params params;
+  for (const nn::ParamSpec& spec : kSpecs) params.push_back({spec.name, spec.type, spec.stacked});
+  optimizer.bind(params);
+  const StateLayout layout = state_layout(kSpecs, optimizer);
+  std::vector<std::string> names;
+  for (const StateEntry& entry : layout.entries) names.push_back(entry.part_name(1));
+  EXPECT_EQ(names, (std::vector<std::string>{"params/embed/kernel", "params/blocks/1/attn/kernel", "params/head/bias",
+                                             "opt/mu/embed/kernel", "opt/mu/blocks/1/attn/kernel", "opt/mu/head/bias",
+                                             "opt/nu/embed/kernel", "opt/nu/blocks/1/attn/kernel", "opt/nu/head/bias", "step",
+                                             "rng"}));
+  EXPECT_EQ(layout.entries[layout.step_index()].name, "step");
+  EXPECT_EQ(layout.entries[layout.rng_index()].name, "rng");
+  EXPECT_EQ(layout.param_count(), 6 + 12 + 4);
+  EXPECT_EQ(layout.bytes(), 3 * 4 * 22 + 4 + 8);
+}
+
+TEST(State, BlocksSplitAndMergeBack) {
+  const StateLayout layout = param_layout(kSpecs);
+  const HostArrays arrays = counting(layout);
+  const std::vector<checkpoint::HostTensor> parts = split_blocks(layout, arrays);
+  ASSERT_EQ(parts.size(), 5u);
+  EXPECT_EQ(parts[2].name, "params/blocks/1/attn/kernel");
+  EXPECT_EQ(parts[2].type, (TensorType{DType::kF32, {2, 2}}));
+  float first;
+  std::memcpy(&first, parts[2].data.data.data(), sizeof first);
+  EXPECT_EQ(first, 10);  // after the embedding's 6 and the first block's 4
+  const HostArrays merged = merge_blocks(layout, views(parts), "test");
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    EXPECT_TRUE(std::equal(arrays[i].data.begin(), arrays[i].data.end(), merged[i].data.begin(), merged[i].data.end()));
+  }
+}
+
+TEST(State, MisfitsAreListedTogether) {
+  const StateLayout layout = param_layout(kSpecs);
+  const HostArrays arrays = counting(layout);
+  std::vector<checkpoint::HostTensor> parts = split_blocks(layout, arrays);
+  parts[0].name = "params/embd/kernel";
+  parts[4].type.dims = {2, 2};
+  const std::string message = failure([&] { merge_blocks(layout, views(parts), "step_1"); });
+  EXPECT_NE(message.find("3 misfits"), std::string::npos) << message;
+  EXPECT_NE(message.find("missing      params/embed/kernel  (there is `params/embd/kernel`)"), std::string::npos) << message;
+  EXPECT_NE(message.find("wrong shape  params/head/bias: f32[4] is needed, f32[2, 2] is there"), std::string::npos) << message;
+  EXPECT_NE(message.find("unknown      params/embd/kernel"), std::string::npos) << message;
+}
+
+TEST(State, WeightsOfAnotherModel) {
+  const StateLayout layout = param_layout(kSpecs);
+  const HostArrays theirs = counting(layout);
+  std::vector<checkpoint::TensorView> weights;
+  const std::vector<checkpoint::HostTensor> parts = split_blocks(layout, theirs);
+  for (checkpoint::TensorView view : views(parts)) {
+    view.name = view.name.substr(7);
+    weights.push_back(view);
+  }
+  HostArrays ours;
+  for (const StateEntry& entry : layout.entries) {
+    ours.push_back(store::own_bytes(std::vector<std::byte>(static_cast<size_t>(byte_count(entry.type)))));
+  }
+  weights[4].type.dims = {2, 2};
+  EXPECT_NE(failure([&] { load_weights(layout, weights, {}, "w", ours); }).find("head/bias"), std::string::npos);
+  load_weights(layout, weights, {"head/.*"}, "w", ours);
+  EXPECT_TRUE(std::equal(ours[1].data.begin(), ours[1].data.end(), theirs[1].data.begin()));
+  EXPECT_EQ(ours[2].data[1], std::byte{0});  // kept
+  weights.erase(weights.begin() + 4);
+  load_weights(layout, weights, {"head/.*"}, "w", ours);
+  EXPECT_NE(failure([&] { load_weights(layout, weights, {}, "w", ours); }).find("missing      head/bias"), std::string::npos);
+}
+
+TEST(State, TableTellsInitialStatistics) {
+  const StateLayout layout = param_layout(kSpecs);
+  const std::string table = parameter_table(layout, counting(layout));
+  EXPECT_NE(table.find("embed/kernel        [2, 3]"), std::string::npos) << table;
+  EXPECT_NE(table.find("+2.5000  1.7078"), std::string::npos) << table;  // of 0, 1, …, 5
+  EXPECT_NE(table.find("22 parameters"), std::string::npos) << table;
+}
+
+TEST(Progress, RoundTripIsExact) {
+  Progress progress;
+  progress.step = 123;
+  progress.examples_seen = 123 * 16;
+  progress.owed = true;
+  progress.metrics = StepMetrics{0.1f, 1.0f / 3, 3e-38f, 7, 1e-3f, 0.25f};
+  progress.seconds = 12.5;
+  progress.best = {{"val", 0.3}};
+  const RunDescription run{"seed = 0\n", {8, 8, 3, 2}, {"kät\xff", "dog"}, "decode | resize(8)"};
+  const std::string json = to_json(progress, run);
+  const Progress back = parse_progress(json, "test");
+  EXPECT_EQ(back.step, 123);
+  EXPECT_EQ(back.examples_seen, 123 * 16);
+  EXPECT_TRUE(back.owed);
+  EXPECT_EQ(back.metrics, progress.metrics);
+  EXPECT_EQ(back.best, progress.best);
+  const RunDescription same = parse_description(json, "test");
+  EXPECT_EQ(same.recipe, run.recipe);
+  EXPECT_EQ(same.input, run.input);
+  EXPECT_EQ(same.class_names[1], "dog");
+  EXPECT_THROW(parse_progress("{}", "test"), Error);
+  EXPECT_THROW(parse_progress("no json", "test"), Error);
+}
+
+}  // namespace
+}  // namespace tessera::train

@@ -1,0 +1,272 @@
+// The programs of a run: what a training step computes, and that evaluation is exact.
+
+#include "train/step.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "ir/functions.h"
+#include "ir/ops.h"
+#include "support/run_graph.h"
+#include "train/objective.h"
+#include "train/small_run.h"
+
+namespace tessera::train {
+namespace {
+
+using testing::HostArray;
+
+// A ViT of 2,000 weights over images of 8 x 8, its optimizer and its state.
+struct SmallModel {
+  explicit SmallModel(const std::string& model_options = "", const std::string& optimizer_options = "") {
+    config::Section recipe = config::parse_recipe(
+        fmt::format("model = {{ name = \"vit\", width = 8, depth = 2, heads = 2, patch = 4, pool = \"gap\"{} }}\n"
+                    "optimizer = {{ name = \"adamw\", lr = 0.003, weight_decay = 0.1, clip = \"norm(1)\"{} }}",
+                    model_options, optimizer_options));
+    model = models::make_model(recipe.section("model"), {8, 8, 3, 5});
+    specs = models::parameters(*model);
+    optimizer = std::make_unique<optim::Optimizer>(recipe.section("optimizer"), optim::RunLength{100, 16, 160});
+    optim::Params params;
+    for (const nn::ParamSpec& spec : specs) params.push_back({spec.name, spec.type, spec.stacked});
+    optimizer->bind(std::move(params));
+    layout = state_layout(specs, *optimizer);
+    options.batch = 16;
+    options.pixels = {{1 / 127.5f, 1 / 127.5f, 1 / 127.5f}, {-1, -1, -1}};
+    options.label_smoothing = 0.1;
+  }
+  std::unique_ptr<models::Model> model;
+  std::vector<nn::ParamSpec> specs;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  StateLayout layout;
+  ProgramOptions options;
+};
+
+// Compiled once for all tests of the program.
+std::shared_ptr<const pjrt::Executable> compile(const Program& program) {
+  static std::map<std::string, std::shared_ptr<const pjrt::Executable>> known;
+  std::shared_ptr<const pjrt::Executable>& entry = known[program.text];
+  if (!entry) {
+    pjrt::CompileOptions options = testing::quick_compile();
+    options.donated = program.donated;
+    entry = std::make_shared<const pjrt::Executable>(testing::cpu_client()->compile(program.text, options));
+  }
+  return entry;
+}
+
+std::vector<pjrt::Buffer> run(const pjrt::Executable& program, std::vector<pjrt::Buffer>& first,
+                              std::vector<pjrt::Buffer> rest) {
+  std::vector<pjrt::Buffer*> arguments;
+  for (pjrt::Buffer& buffer : first) arguments.push_back(&buffer);
+  for (pjrt::Buffer& buffer : rest) arguments.push_back(&buffer);
+  return program.run(arguments);
+}
+
+std::vector<pjrt::Buffer> initial_state(const SmallModel& setup, uint64_t seed) {
+  std::vector<pjrt::Buffer> none, key;
+  key.push_back(testing::cpu_client()->to_device(seed_key(seed).data(), {DType::kU32, {2}}));
+  return run(*compile(init_program(setup.specs, setup.layout)), none, std::move(key));
+}
+
+std::vector<pjrt::Buffer> batch_of(int64_t rows, uint64_t salt) {
+  std::vector<uint8_t> images(static_cast<size_t>(rows * 8 * 8 * 3));
+  std::vector<int32_t> labels;
+  for (int64_t r = 0; r < rows; ++r) {
+    Rng rng(salt, static_cast<uint64_t>(r));
+    labels.push_back(static_cast<int32_t>(r % 5));
+    for (size_t p = 0; p < 192; ++p) {
+      images[static_cast<size_t>(r) * 192 + p] =
+          static_cast<uint8_t>(rng.below(120) + (p / 3 % 5 == static_cast<size_t>(r % 5) ? 130 : 0));
+    }
+  }
+  std::vector<pjrt::Buffer> batch;
+  batch.push_back(testing::cpu_client()->to_device(images.data(), {DType::kU8, {rows, 8, 8, 3}}));
+  batch.push_back(testing::cpu_client()->to_device(labels.data(), {DType::kI32, {rows}}));
+  return batch;
+}
+
+struct Steps {
+  std::vector<std::vector<float>> metrics;
+  HostArrays state;
+};
+
+Steps train(const SmallModel& setup, int steps, uint64_t seed = 0) {
+  const std::shared_ptr<const pjrt::Executable> program =
+      compile(train_program(*setup.model, setup.layout, *setup.optimizer, setup.options));
+  std::vector<pjrt::Buffer> state = initial_state(setup, seed);
+  Steps out;
+  for (int s = 0; s < steps; ++s) {
+    std::vector<pjrt::Buffer> results = run(*program, state, batch_of(setup.options.batch, 1));
+    out.metrics.push_back(results.back().to_host<float>());
+    results.pop_back();
+    for (const pjrt::Buffer& old : state) EXPECT_TRUE(old.donated());
+    state = std::move(results);
+  }
+  out.state = to_host(state);
+  return out;
+}
+
+bool same_bytes(const HostArrays& a, const HostArrays& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!std::equal(a[i].data.begin(), a[i].data.end(), b[i].data.begin(), b[i].data.end())) return false;
+  }
+  return a.size() == b.size();
+}
+
+float largest_difference(const SmallModel& setup, const HostArrays& a, const HostArrays& b) {
+  float largest = 0;
+  for (size_t i = 0; i < setup.layout.params; ++i) {
+    for (size_t e = 0; e < a[i].size(); e += sizeof(float)) {
+      float x, y;
+      std::memcpy(&x, a[i].data.data() + e, sizeof x);
+      std::memcpy(&y, b[i].data.data() + e, sizeof y);
+      largest = std::max(largest, std::abs(x - y));
+    }
+  }
+  return largest;
+}
+
+TEST(Step, LearnsAndCounts) {
+  const SmallModel setup;
+  const Steps steps = train(setup, 40);
+  EXPECT_NEAR(steps.metrics.front()[0], std::log(5.0), 0.3);
+  EXPECT_LT(steps.metrics.back()[0], 0.7f * steps.metrics.front()[0]);
+  EXPECT_GT(steps.metrics.back()[5], 0.9f);           // training_prec@1
+  EXPECT_FLOAT_EQ(steps.metrics.front()[4], 0.003f);  // lr
+  EXPECT_GT(steps.metrics.front()[3], 0);             // l2_updates
+  int32_t count = 0;
+  std::memcpy(&count, steps.state[setup.layout.step_index()].data.data(), sizeof count);
+  EXPECT_EQ(count, 40);
+}
+
+TEST(Step, SameSeedSameBytesOtherSeedOther) {
+  const SmallModel setup;
+  const Steps a = train(setup, 3), b = train(setup, 3), c = train(setup, 3, 1);
+  EXPECT_TRUE(same_bytes(a.state, b.state));
+  EXPECT_EQ(a.metrics, b.metrics);
+  EXPECT_FALSE(same_bytes(a.state, c.state));
+}
+
+TEST(Step, RandomLayersDependOnSeedAndStep) {
+  const SmallModel setup(", dropout = 0.2, drop_path = 0.2", ", freeze = [\".*kernel\", \".*embed.*\"]");
+  const Steps a = train(setup, 2), b = train(setup, 2);
+  EXPECT_TRUE(same_bytes(a.state, b.state));
+  EXPECT_NE(a.metrics[0][1], a.metrics[1][1]);
+}
+
+TEST(Step, MicroBatchesAddUpToTheBatch) {
+  SmallModel setup;
+  const Steps whole = train(setup, 3);
+  for (const int64_t parts : {4, 16}) {
+    setup.options.accumulate = parts;
+    const Steps split = train(setup, 3);
+    for (size_t s = 0; s < 3; ++s) {
+      for (size_t m = 0; m < kMetrics; ++m)
+        EXPECT_NEAR(split.metrics[s][m], whole.metrics[s][m], 1e-5f) << parts << kMetricNames[m];
+    }
+    EXPECT_LT(largest_difference(setup, split.state, whole.state), 1e-5f) << parts;
+  }
+}
+
+TEST(Step, FrozenParametersKeepTheirBytes) {
+  const SmallModel setup("", ", freeze = [\"blocks/.*\"]");
+  const HostArrays before = to_host(initial_state(setup, 0));
+  const Steps after = train(setup, 2);
+  for (size_t i = 0; i < setup.layout.params; ++i) {
+    const bool same = std::equal(before[i].data.begin(), before[i].data.end(), after.state[i].data.begin());
+    EXPECT_EQ(same, setup.layout.entries[i].name.starts_with("params/blocks/")) << setup.layout.entries[i].name;
+  }
+}
+
+TEST(Step, Bfloat16ComputeStaysNear) {
+  SmallModel setup;
+  const Steps exact = train(setup, 1);
+  setup.options.compute = DType::kBF16;
+  const Steps half = train(setup, 1);
+  EXPECT_NEAR(half.metrics[0][0], exact.metrics[0][0], 0.02f);
+  EXPECT_NE(half.metrics[0][0], exact.metrics[0][0]);
+}
+
+// ---- objective ----
+
+TEST(Objective, SmoothedCrossEntropy) {
+  const std::vector<float> logits = {2, -1, 0.5f, 0, 0, 0, -3, 4, 1};
+  const std::vector<int32_t> labels = {0, 2, 2};
+  const auto results =
+      testing::run({testing::f32_array({3, 3}, logits), testing::i32_array({3}, labels)}, [](const ir::Values& x) {
+        return ir::Values{softmax_cross_entropy(x[0], x[1]), softmax_cross_entropy(x[0], x[1], 0.3)};
+      });
+  for (size_t r = 0; r < 3; ++r) {
+    double total = 0, mean = 0;
+    for (size_t c = 0; c < 3; ++c) total += std::exp(static_cast<double>(logits[r * 3 + c]));
+    for (size_t c = 0; c < 3; ++c) mean += (std::log(total) - static_cast<double>(logits[r * 3 + c])) / 3;
+    const double loss = std::log(total) - static_cast<double>(logits[r * 3 + static_cast<size_t>(labels[r])]);
+    EXPECT_NEAR(results[0].floats()[r], loss, 1e-6);
+    EXPECT_NEAR(results[1].floats()[r], 0.7 * loss + 0.3 * mean, 1e-6);
+  }
+}
+
+TEST(Objective, TopKWithTies) {
+  const float nan = std::nanf("");
+  const auto results = testing::run(
+      {testing::f32_array({5, 4}, {1, 2, 3, 4, 4, 3, 2, 1, 2, 2, 2, 2, 0, 5, 5, 0, nan, 1, 2, 3}),
+       testing::i32_array({5}, {2, 0, 1, 2, 3})},
+      [](const ir::Values& x) {
+        return ir::Values{top_k_correct(x[0], x[1], 1), top_k_correct(x[0], x[1], 2), top_k_correct(x[0], x[1], 5)};
+      });
+  EXPECT_EQ(results[0].floats(), (std::vector<float>{0, 1, 0, 0, 0}));
+  EXPECT_EQ(results[1].floats(), (std::vector<float>{1, 1, 1, 1, 0}));
+  EXPECT_EQ(results[2].floats(), (std::vector<float>{1, 1, 1, 1, 0}));
+}
+
+// ---- evaluation ----
+
+TEST(Evaluate, ExactWhateverTheBatch) {
+  config::Section recipe = testing::small_run().section();
+  const Recipe base = read_recipe(recipe);
+  std::vector<pjrt::Buffer> none, key;
+  key.push_back(testing::cpu_client()->to_device(seed_key(0).data(), {DType::kU32, {2}}));
+  std::vector<pjrt::Buffer> params = run(*compile(init_program(base.specs, param_layout(base.specs))), none, std::move(key));
+  std::vector<pjrt::Buffer*> pointers;
+  for (pjrt::Buffer& param : params) pointers.push_back(&param);
+
+  std::vector<Scores> all;
+  for (const int64_t batch : {1, 22, 40}) {
+    EvalPlan plan = base.evals[0];
+    plan.batch = batch;
+    ProgramOptions options;
+    options.batch = batch;
+    options.pixels = plan.data.pp->affine();
+    const auto program = compile(eval_program(*base.model, param_layout(base.specs), options));
+    all.push_back(*Evaluator(testing::cpu_client(), program, plan).run(pointers));
+    EXPECT_EQ(all.back().count, 23) << batch;
+    EXPECT_NEAR(all.back().loss, all.front().loss, 1e-6) << batch;
+    EXPECT_EQ(all.back().prec1, all.front().prec1) << batch;
+    EXPECT_EQ(all.back().prec5, 1) << batch;
+    EXPECT_FALSE(Evaluator(testing::cpu_client(), program, plan).run(pointers, [] { return true; })) << batch;
+  }
+}
+
+TEST(Evaluate, UnreadableFilesAreLeftOutAndCounted) {
+  const testing::TempDir dir;
+  testing::make_images(dir / "val", 9, 3);
+  testing::spill(dir / "val/red/broken.png", "no image");
+  config::Section recipe = testing::small_run().section({fmt::format("eval.val.data.source=\"folder({}/val)\"", dir.path())});
+  const Recipe base = read_recipe(recipe);
+  std::vector<pjrt::Buffer> none, key;
+  key.push_back(testing::cpu_client()->to_device(seed_key(0).data(), {DType::kU32, {2}}));
+  std::vector<pjrt::Buffer> params = run(*compile(init_program(base.specs, param_layout(base.specs))), none, std::move(key));
+  std::vector<pjrt::Buffer*> pointers;
+  for (pjrt::Buffer& param : params) pointers.push_back(&param);
+  ProgramOptions options;
+  options.batch = base.evals[0].batch;
+  options.pixels = base.evals[0].data.pp->affine();
+  const auto program = compile(eval_program(*base.model, param_layout(base.specs), options));
+  const Scores scores = *Evaluator(testing::cpu_client(), program, base.evals[0]).run(pointers);
+  EXPECT_EQ(scores.count, 9);
+  EXPECT_EQ(scores.skipped, 1);
+}
+
+}  // namespace
+}  // namespace tessera::train

@@ -1,0 +1,287 @@
+// Whole runs on the CPU plugin, inside this process. What only a process of its own can show (SIGKILL, exit codes) is in
+// tests/cli.
+
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "checkpoint/checkpoint.h"
+#include "monitor/metrics.h"
+#include "train/small_run.h"
+
+namespace tessera::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::small_run;
+
+// metrics.jsonl without what depends on the clock.
+std::vector<nlohmann::json> metrics_of(const std::string& workdir) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(testing::slurp(small_run().path(workdir) + "/metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) {
+    nlohmann::json json = nlohmann::json::parse(line);
+    for (const char* key : {"img/sec", "img/sec/core", "input_wait", "uptime"}) json.erase(key);
+    lines.push_back(std::move(json));
+  }
+  return lines;
+}
+
+std::string weights_of(const std::string& workdir, int64_t step) {
+  return testing::slurp(fmt::format("{}/checkpoints/step_{:09}/state.safetensors", small_run().path(workdir), step));
+}
+
+std::string summary_of(const std::string& workdir) { return testing::slurp(small_run().path(workdir) + "/summary.csv"); }
+
+// A run from start to end, never interrupted, with every checkpoint kept: the measure of the others.
+const std::string& whole() {
+  static const std::string name = [] {
+    const TrainResult result = small_run().train("whole", {"checkpoint.every=1 steps", "checkpoint.keep=99"});
+    EXPECT_EQ(result.exit, Exit::kDone);
+    return std::string("whole");
+  }();
+  return name;
+}
+
+void expect_same_weights(const std::string& workdir) { EXPECT_EQ(weights_of(workdir, 12), weights_of(whole(), 12)) << workdir; }
+
+void expect_same_end(const std::string& workdir) {
+  expect_same_weights(workdir);
+  EXPECT_EQ(metrics_of(workdir), metrics_of(whole())) << workdir;
+  EXPECT_EQ(summary_of(workdir), summary_of(whole())) << workdir;
+}
+
+std::string failure(const std::string& workdir, const std::vector<std::string>& overrides, Exit code) {
+  try {
+    small_run().train(workdir, overrides);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Trainer, LearnsAndWritesTheContract) {
+  const TrainResult result = small_run().train("learns", {"total=60 steps", "optimizer.lr=3e-3"});
+  EXPECT_EQ(result.exit, Exit::kDone);
+  EXPECT_EQ(result.step, 60);
+  EXPECT_TRUE(fs::exists(result.checkpoint + "/COMMIT"));
+  ASSERT_EQ(result.scores.size(), 1u);
+  EXPECT_EQ(result.scores[0].second.count, 23);
+  EXPECT_GT(result.scores[0].second.prec1, 0.9);
+
+  const std::vector<monitor::MetricRow> rows = monitor::read_metrics(result.workdir + "/metrics.jsonl");
+  EXPECT_EQ(rows.front().step, 1);
+  EXPECT_EQ(rows.back().step, 60);
+  EXPECT_LT(rows.back().values.at("training_loss"), 0.75 * rows.front().values.at("training_loss"));
+  for (const char* key : {"training_loss", "l2_grads", "l2_params", "l2_updates", "lr", "img/sec", "img/sec/core", "input_wait",
+                          "uptime", "examples_seen", "epoch", "val/prec@1", "val/prec@5", "val/loss"}) {
+    EXPECT_TRUE(rows.back().values.contains(key)) << key;
+  }
+  EXPECT_EQ(rows.back().values.at("examples_seen"), 720);
+  EXPECT_EQ(rows.back().values.at("epoch"), 12);
+  EXPECT_NEAR(rows.front().values.at("lr"), 3e-3, 1e-9);
+  EXPECT_TRUE(fs::exists(result.workdir + "/recipe.toml"));
+  EXPECT_NE(testing::slurp(result.workdir + "/summary.csv").find("eval_top1"), std::string::npos);
+}
+
+TEST(Trainer, TwoRunsAreBitIdentical) {
+  small_run().train("again", {"data.threads=1"});
+  expect_same_end("again");
+}
+
+TEST(Trainer, GoesOnFromAnyCheckpointAsIfNeverStopped) {
+  whole();
+  for (const int64_t k : {1, 3, 4, 7, 11}) {
+    // What a run leaves that was killed between step k + 1 and the next checkpoint: later metrics, and a half-written save.
+    const std::string name = fmt::format("from{}", k);
+    fs::copy(small_run().path("whole"), small_run().path(name), fs::copy_options::recursive);
+    for (int64_t later = k + 1; later <= 12; ++later) {
+      fs::remove_all(fmt::format("{}/checkpoints/step_{:09}", small_run().path(name), later));
+    }
+    testing::spill(small_run().path(name) + "/checkpoints/step_000000012.tmp-999999999", "half");
+    EXPECT_EQ(small_run().train(name).exit, Exit::kDone);
+    expect_same_end(name);
+  }
+}
+
+TEST(Trainer, StartsAfreshWhereNothingWasSavedYet) {
+  whole();
+  fs::copy(small_run().path("whole"), small_run().path("unsaved"), fs::copy_options::recursive);
+  fs::remove_all(small_run().path("unsaved") + "/checkpoints");
+  EXPECT_EQ(small_run().train("unsaved").exit, Exit::kDone);
+  expect_same_end("unsaved");
+}
+
+TEST(Trainer, PassesOverADamagedCheckpoint) {
+  whole();
+  fs::copy(small_run().path("whole"), small_run().path("damaged"), fs::copy_options::recursive);
+  const std::string state = small_run().path("damaged") + "/checkpoints/step_000000012/state.safetensors";
+  std::string bytes = testing::slurp(state);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  testing::spill(state, bytes);
+  EXPECT_EQ(small_run().train("damaged").exit, Exit::kDone);
+  expect_same_end("damaged");
+}
+
+// Sends a signal once the run has written a line of `step`; the run may be anywhere by then.
+struct SignalAt {
+  SignalAt(const std::string& workdir, const std::string& text, int number)
+      : thread_([this, path = small_run().path(workdir) + "/metrics.jsonl", text, number] {
+          while (!over_ && testing::slurp(path).find(text) == std::string::npos) std::this_thread::yield();
+          if (!over_) kill(getpid(), number);
+        }) {}
+  ~SignalAt() {
+    over_ = true;
+    thread_.join();
+  }
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+TEST(Trainer, SignalsSaveAndTheNextStartGoesOn) {
+  whole();
+  int number = 0;
+  for (const auto& [signal_number, code] : {std::pair{SIGTERM, Exit::kPreempted}, std::pair{SIGINT, Exit::kInterrupted}}) {
+    const std::string name = fmt::format("signal{}", number++);
+    TrainResult result;
+    {
+      const SignalAt signal_at(name, "{\"step\":2,", signal_number);
+      result = small_run().train(name);
+    }
+    if (result.step < 12) {
+      EXPECT_EQ(result.exit, code);
+      EXPECT_TRUE(fs::exists(result.checkpoint + "/COMMIT"));
+      EXPECT_EQ(small_run().train(name).exit, Exit::kDone);
+    }
+    expect_same_end(name);
+  }
+}
+
+// A signal that is there before the first step: the state of step 0 is saved.
+TEST(Trainer, SignalDuringTheStart) {
+  whole();
+  TrainResult result;
+  {
+    std::atomic<bool> over{false};
+    std::thread sender([&] {
+      while (!over && !fs::exists(small_run().path("early") + "/recipe.toml")) std::this_thread::yield();
+      if (!over) kill(getpid(), SIGTERM);
+    });
+    result = small_run().train("early");
+    over = true;
+    sender.join();
+  }
+  EXPECT_EQ(result.exit, Exit::kPreempted);
+  EXPECT_TRUE(fs::exists(result.checkpoint + "/COMMIT"));
+  EXPECT_EQ(small_run().train("early").exit, Exit::kDone);
+  expect_same_end("early");
+}
+
+// An evaluation that a signal cut off is owed: state.json says so, and the next start does it.
+TEST(Trainer, OwedEvaluationIsDoneAgain) {
+  whole();
+  fs::copy(small_run().path("whole"), small_run().path("owed"), fs::copy_options::recursive);
+  const std::string checkpoints = small_run().path("owed") + "/checkpoints";
+  for (int64_t later = 7; later <= 12; ++later) fs::remove_all(fmt::format("{}/step_{:09}", checkpoints, later));
+  const checkpoint::LoadedCheckpoint six = checkpoint::load(checkpoints + "/step_000000006");
+  checkpoint::Snapshot snapshot;
+  snapshot.step = 6;
+  for (const checkpoint::TensorView& tensor : six.state.tensors()) {
+    snapshot.tensors.push_back({tensor.name, tensor.type, store::copy_bytes(tensor.data)});
+  }
+  nlohmann::ordered_json state = nlohmann::ordered_json::parse(six.state_json);
+  state["owed"] = true;
+  snapshot.state_json = state.dump();
+  checkpoint::write_checkpoint(store::local_files(), checkpoints, snapshot);
+  EXPECT_EQ(small_run().train("owed").exit, Exit::kDone);
+  expect_same_end("owed");
+}
+
+TEST(Trainer, FinishedRunSaysSo) {
+  whole();
+  const std::string before = testing::slurp(small_run().path("whole") + "/metrics.jsonl");
+  const TrainResult result = small_run().train("whole", {"checkpoint.every=1 steps", "checkpoint.keep=99"});
+  EXPECT_TRUE(result.finished_before);
+  EXPECT_EQ(result.exit, Exit::kDone);
+  EXPECT_EQ(testing::slurp(small_run().path("whole") + "/metrics.jsonl"), before);
+}
+
+TEST(Trainer, MayBeMadeLonger) {
+  small_run().train("longer", {"total=4 steps", "optimizer.lr=3e-3"});
+  const TrainResult result = small_run().train("longer", {"total=6 steps", "optimizer.lr=3e-3"});
+  EXPECT_EQ(result.exit, Exit::kDone);
+  EXPECT_EQ(result.step, 6);
+}
+
+TEST(Trainer, AnotherRecipesWorkdirIsRefused) {
+  whole();
+  const std::string message = failure("whole", {"model.width=32", "optimizer.weight_decay=0.1"}, Exit::kUsage);
+  EXPECT_NE(message.find("model.width = 32   there: 16"), std::string::npos) << message;
+  EXPECT_NE(message.find("optimizer.weight_decay"), std::string::npos) << message;
+  fs::create_directories(small_run().path("foreign"));
+  testing::spill(small_run().path("foreign") + "/thesis.tex", "precious");
+  EXPECT_NE(failure("foreign", {}, Exit::kUsage).find("thesis.tex"), std::string::npos);
+}
+
+TEST(Trainer, DivergenceNamesTheStepAndSavesNothing) {
+  const std::string message =
+      failure("diverged", {"optimizer.lr=1e38", "optimizer.clip=none", "checkpoint.every=1 steps"}, Exit::kDiverged);
+  EXPECT_NE(message.find("at step "), std::string::npos) << message;
+  for (const monitor::MetricRow& row : monitor::read_metrics(small_run().path("diverged") + "/metrics.jsonl")) {
+    for (const auto& [name, value] : row.values) EXPECT_TRUE(std::isfinite(value)) << name;
+  }
+  const auto latest = checkpoint::find_latest(small_run().path("diverged") + "/checkpoints");
+  if (latest.checkpoint) {
+    EXPECT_NE(message.find(fmt::format("of step {}", latest.checkpoint->step)), std::string::npos) << message;
+  }
+}
+
+TEST(Trainer, FullDiskIsAWarningUntilTheEnd) {
+  // Files larger than this can't be written; the metrics are smaller, a checkpoint is not.
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{16 << 10, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const TrainResult result = small_run().train("full");
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(result.exit, Exit::kData);
+  EXPECT_EQ(result.step, 12);
+  EXPECT_TRUE(result.checkpoint.empty());
+  EXPECT_EQ(metrics_of("full"), metrics_of(whole()));
+  // With room again the run goes on from what it has.
+  EXPECT_EQ(small_run().train("full").exit, Exit::kDone);
+  signal(SIGXFSZ, handler);
+  expect_same_end("full");
+}
+
+TEST(Trainer, EvaluatesAtTheStartWhenAsked) {
+  small_run().train("at_start", {"eval_at_start=true"});
+  const auto lines = metrics_of("at_start");
+  EXPECT_EQ(lines.front()["step"], 0);
+  EXPECT_TRUE(lines.front().contains("val/prec@1"));
+  EXPECT_FALSE(lines.front().contains("training_loss"));
+  expect_same_weights("at_start");
+}
+
+TEST(Trainer, StartsFromOtherWeights) {
+  whole();
+  const std::string from = fmt::format("model_init={{from=\"{}\"}}", small_run().path("whole"));
+  small_run().train("init", {from, "eval_at_start=true", "checkpoint.every=0 steps"});
+  EXPECT_EQ(metrics_of("init").front()["val/loss"], metrics_of("whole").back()["val/loss"]);
+  const std::string message = failure("misfit", {from, "model.width=32"}, Exit::kData);
+  EXPECT_NE(message.find("wrong shape"), std::string::npos) << message;
+  EXPECT_NE(message.find("dont_load"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace tessera::train
