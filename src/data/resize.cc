@@ -2,6 +2,7 @@
 
 // SVE's lanes of ReorderDemote2To come in another order; NEON serves there.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define HWY_WANT_AVX3_DL  // AVX-512 with VNNI: Ice Lake, Zen 4 and later
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "data/resize.cc"
 #include <hwy/foreach_target.h>
@@ -37,15 +38,94 @@ void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& t
   }
 }
 
-void down_row(const uint8_t* const* rows, const uint32_t* high, const uint32_t* low, int pairs, size_t bytes, uint8_t* to) {
+void down_row(const uint8_t* const* rows, const ResizeTaps& taps, int y, size_t bytes, uint8_t* to) {
   for (size_t i = 0; i < bytes; ++i) {
     int32_t sum = 1 << (kShift - 1);
-    for (int tap = 0; tap < 2 * pairs; ++tap) {
-      const int half = 16 * (tap % 2);
-      const int32_t weight = static_cast<int16_t>(high[tap / 2] >> half) * 256 + static_cast<int32_t>((low[tap / 2] >> half) & 255);
-      sum += weight * rows[tap][i];
-    }
+    for (int t = 0; t < 2 * taps.pairs; ++t) sum += taps.weight(y, t) * rows[t][i];
     to[i] = finish(sum);
+  }
+}
+
+#elif HWY_TARGET == HWY_AVX3_DL
+
+// Four products of unsigned and signed bytes are one instruction here, so the weights' digits are used.
+
+using Digits = std::array<__m256i, 3>;
+
+HWY_INLINE Digits no_sums() { return {_mm256_set1_epi32(1 << (kShift - 1)), _mm256_setzero_si256(), _mm256_setzero_si256()}; }
+
+HWY_INLINE void add_products(Digits& sums, __m256i values, const Digits& weights) {
+  for (size_t d = 0; d < 3; ++d) sums[d] = _mm256_dpbusd_epi32(sums[d], values, weights[d]);
+}
+
+HWY_INLINE Digits broadcast_digits(const uint32_t* digits) {
+  return {_mm256_set1_epi32(static_cast<int>(digits[0])), _mm256_set1_epi32(static_cast<int>(digits[1])),
+          _mm256_set1_epi32(static_cast<int>(digits[2]))};
+}
+
+HWY_INLINE __m256i finish(const Digits& sums) {
+  const __m256i upper = _mm256_add_epi32(_mm256_slli_epi32(sums[2], 16), _mm256_slli_epi32(sums[1], 8));
+  return _mm256_srai_epi32(_mm256_add_epi32(upper, sums[0]), kShift);
+}
+
+// kRows rows of `from` to kRows rows of `to`. Writes 4 bytes a pixel, left to right, so a row of `to` has room for one byte more.
+void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& taps, bool mirror, uint8_t* to, ptrdiff_t to_stride) {
+  // r0 r1 r2 r3 g0 … b3 0 0 0 0 from r0 g0 b0 r1 …, in both halves.
+  const __m256i spread = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1));
+  const int fours = taps.fours(), step = mirror ? -1 : 1;
+  int x = mirror ? taps.out - 1 : 0;
+  for (int left = taps.out; left > 0; --left, x += step, to += 3) {
+    const uint32_t* digits = taps.digits.data() + ptrdiff_t{x} * fours * 3;
+    const uint8_t* pixel = from + ptrdiff_t{taps.first[static_cast<size_t>(x)]} * 3;
+    Digits upper = no_sums(), lower = upper;
+    for (int four = 0; four < fours; ++four, pixel += 12, digits += 3) {
+      const Digits weights = broadcast_digits(digits);
+      const auto two_rows = [&](const uint8_t* at) {
+        const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+        const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + from_stride));
+        return _mm256_shuffle_epi8(_mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1), spread);
+      };
+      add_products(upper, two_rows(pixel), weights);
+      add_products(lower, two_rows(pixel + 2 * from_stride), weights);
+    }
+    const __m256i words = _mm256_packs_epi32(finish(upper), finish(lower));
+    const __m256i pixels = _mm256_packus_epi16(words, words);  // halves: rows 0 and 2, rows 1 and 3
+    const auto even = static_cast<uint64_t>(_mm256_extract_epi64(pixels, 0)), odd = static_cast<uint64_t>(_mm256_extract_epi64(pixels, 2));
+    for (int row = 0; row < kRows; ++row) {
+      const auto four_bytes = static_cast<uint32_t>((row % 2 ? odd : even) >> (row / 2 * 32));
+      std::memcpy(to + row * to_stride, &four_bytes, 4);
+    }
+  }
+}
+
+// One output row of the pass down: `rows` are its 4 * fours() input rows (an unused one repeats another and has weight zero), each
+// readable up to a multiple of 32 bytes.
+void down_row(const uint8_t* const* rows, const ResizeTaps& taps, int y, size_t bytes, uint8_t* to) {
+  const int fours = taps.fours();
+  for (size_t i = 0; i < bytes; i += 32) {
+    std::array<Digits, 4> sums = {no_sums(), no_sums(), no_sums(), no_sums()};
+    const uint32_t* digits = taps.digits.data() + ptrdiff_t{y} * fours * 3;
+    for (int four = 0; four < fours; ++four, digits += 3) {
+      const auto row = [&](int k) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[four * 4 + k] + i)); };
+      const __m256i a = row(0), b = row(1), c = row(2), d = row(3);
+      const __m256i ab_low = _mm256_unpacklo_epi8(a, b), ab_high = _mm256_unpackhi_epi8(a, b);
+      const __m256i cd_low = _mm256_unpacklo_epi8(c, d), cd_high = _mm256_unpackhi_epi8(c, d);
+      const Digits weights = broadcast_digits(digits);
+      add_products(sums[0], _mm256_unpacklo_epi16(ab_low, cd_low), weights);
+      add_products(sums[1], _mm256_unpackhi_epi16(ab_low, cd_low), weights);
+      add_products(sums[2], _mm256_unpacklo_epi16(ab_high, cd_high), weights);
+      add_products(sums[3], _mm256_unpackhi_epi16(ab_high, cd_high), weights);
+    }
+    const __m256i first = _mm256_packs_epi32(finish(sums[0]), finish(sums[1]));
+    const __m256i second = _mm256_packs_epi32(finish(sums[2]), finish(sums[3]));
+    const __m256i result = _mm256_packus_epi16(first, second);
+    if (i + 32 <= bytes) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), result);
+    } else {
+      alignas(32) uint8_t tail[32];
+      _mm256_store_si256(reinterpret_cast<__m256i*>(tail), result);
+      std::memcpy(to + i, tail, bytes - i);
+    }
   }
 }
 
@@ -135,7 +215,10 @@ void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& t
 
 // One output row of the pass down: `rows` are its 2 * pairs input rows (an unused one repeats another and has weight zero), each
 // readable up to a multiple of the vector size.
-void down_row(const uint8_t* const* rows, const uint32_t* high, const uint32_t* low, int pairs, size_t bytes, uint8_t* to) {
+void down_row(const uint8_t* const* rows, const ResizeTaps& taps, int y, size_t bytes, uint8_t* to) {
+  const int pairs = taps.pairs;
+  const uint32_t* high = taps.high.data() + ptrdiff_t{y} * pairs;
+  const uint32_t* low = taps.low.data() + ptrdiff_t{y} * pairs;
   const DI32 d32;
   const DI16 d16;
   const hn::Rebind<uint8_t, DI16> d8;
@@ -206,7 +289,7 @@ Resizer& Resizer::operator=(Resizer&&) noexcept = default;
 
 size_t Resizer::scratch_bytes() const {
   size_t bytes = state_->middle.capacity();
-  for (const State::Cached& slot : state_->cache) bytes += slot.taps.high.capacity() * 2 * sizeof(uint32_t);
+  for (const State::Cached& slot : state_->cache) bytes += (slot.taps.high.capacity() * 2 + slot.taps.digits.capacity()) * sizeof(uint32_t);
   return bytes;
 }
 
@@ -226,15 +309,14 @@ void Resizer::resize(const ImageView& from, Filter filter, bool mirror, int widt
      few ? 0 : static_cast<ptrdiff_t>(middle_stride));
   }
   const ResizeTaps& down = s.taps(from.height, height, filter);
-  s.rows.resize(static_cast<size_t>(down.pairs) * 2);
+  s.rows.resize(static_cast<size_t>(down.fours()) * 4);
   for (int y = 0; y < height; ++y) {
     const auto index = static_cast<size_t>(y);
     for (size_t t = 0; t < s.rows.size(); ++t) {
       const int row = std::min(down.first[index] + static_cast<int>(t), from.height - 1);
       s.rows[t] = s.middle.data() + static_cast<size_t>(row) * middle_stride;
     }
-    const size_t at = index * static_cast<size_t>(down.pairs);
-    HWY_DYNAMIC_DISPATCH(down_row)(s.rows.data(), down.high.data() + at, down.low.data() + at, down.pairs, row_bytes, to + y * stride);
+    HWY_DYNAMIC_DISPATCH(down_row)(s.rows.data(), down, y, row_bytes, to + y * stride);
   }
 }
 

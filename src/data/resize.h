@@ -23,13 +23,16 @@ std::vector<std::string> filter_names();
 
 // The taps of one axis. Output x is the sum over t < 2 * pairs of input[first[x] + t] * weight(x, t). Every output has the same
 // number of taps, so that loops over them are predicted; the ones too many have weight zero, and at most one of them lies past the
-// input's end. Weights are kept in pairs, as the vector code reads them: a 32-bit entry holds those of taps 2j (low half) and 2j + 1
-// (high half), split as weight = high * 256 + low with low in 0..255.
+// input's end. Weights are kept as the vector code reads them, in two forms. In pairs: a 32-bit entry holds those of taps 2j (low
+// half) and 2j + 1 (high half), split as weight = high * 256 + low with low in 0..255. In fours: three 32-bit entries hold the
+// digits d0, d1, d2 in -128..127 of taps 4j .. 4j + 3, a byte each, with weight = (d2 * 256 + d1) * 256 + d0.
 struct ResizeTaps {
   int in = 0, out = 0;
   int pairs = 0;                   // entries for each output
   std::vector<int32_t> first;      // [out]
   std::vector<uint32_t> high, low; // [out * pairs]
+  int fours() const { return (pairs + 1) / 2; }
+  std::vector<uint32_t> digits;    // [out * fours() * 3]
   int32_t weight(int x, int tap) const;
 };
 ResizeTaps make_taps(int in, int out, Filter filter);

@@ -64,6 +64,12 @@ void set_weight(ResizeTaps& taps, int x, int tap, int32_t weight) {
   TESSERA_CHECK(high == static_cast<int16_t>(high), "weight {}", weight);
   taps.high[at] |= static_cast<uint32_t>(static_cast<uint16_t>(high)) << shift;
   taps.low[at] |= static_cast<uint32_t>(weight & 255) << shift;
+  const size_t four = (static_cast<size_t>(x) * static_cast<size_t>(taps.fours()) + static_cast<size_t>(tap / 4)) * 3;
+  for (size_t digit = 0; digit < 3; ++digit) {
+    const auto value = static_cast<int8_t>(weight);
+    taps.digits[four + digit] |= static_cast<uint32_t>(static_cast<uint8_t>(value)) << (8 * (tap % 4));
+    weight = (weight - value) >> 8;
+  }
 }
 
 void size_taps(ResizeTaps& taps, int most) {
@@ -71,6 +77,7 @@ void size_taps(ResizeTaps& taps, int most) {
   taps.first.resize(static_cast<size_t>(taps.out));
   taps.high.assign(static_cast<size_t>(taps.out) * static_cast<size_t>(taps.pairs), 0);
   taps.low = taps.high;
+  taps.digits.assign(static_cast<size_t>(taps.out) * static_cast<size_t>(taps.fours()) * 3, 0);
 }
 
 // Pillow steps through the input by repeated addition, so that its rounding errors are part of the definition.
