@@ -34,10 +34,11 @@ int run(const std::string& folder, int threads, int64_t images, int size) {
   const StageSeconds stages = loader.stats().stages;
   const auto count = static_cast<double>(batches * options.batch);
   const auto ms = [&](double a, double b) { return (b - a) / count * 1e3; };
-  fmt::print("{{\"program\": \"tessera\", \"threads\": {}, \"images\": {}, \"images_per_second\": {:.1f}, \"read_ms\": {:.4f}, "
-             "\"decode_ms\": {:.4f}, \"resize_ms\": {:.4f}}}\n",
-             threads, count, count / seconds, ms(before.read, stages.read), ms(before.decode, stages.decode),
-             ms(before.resize, stages.resize));
+  fmt::print(
+      "{{\"program\": \"tessera\", \"threads\": {}, \"images\": {}, \"images_per_second\": {:.1f}, \"read_ms\": {:.4f}, "
+      "\"decode_ms\": {:.4f}, \"resize_ms\": {:.4f}}}\n",
+      threads, count, count / seconds, ms(before.read, stages.read), ms(before.decode, stages.decode),
+      ms(before.resize, stages.resize));
   return 0;
 }
 

@@ -92,7 +92,8 @@ class Checker {
   std::exception_ptr failed_;
 };
 
-void add_size(CheckReport& report, const Source& source, int64_t sample, const ImageInfo& info, int64_t& fewest, int64_t& most) {
+void add_size(CheckReport& report, const Source& source, int64_t sample, const ImageInfo& info, int64_t& fewest,
+              int64_t& most) {
   const int64_t pixels = int64_t{info.width} * info.height;
   if (most == 0) {
     report.min_width = info.width;

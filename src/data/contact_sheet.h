@@ -13,8 +13,8 @@ struct ContactSheetOptions {
   int64_t count = 32;
   int columns = 8;
   uint64_t seed = 0;
-  int64_t start = 0;      // first position in the training order (order.h)
-  bool shuffled = true;   // false: the source's order, as in an evaluation
+  int64_t start = 0;     // first position in the training order (order.h)
+  bool shuffled = true;  // false: the source's order, as in an evaluation
 };
 
 // Images smaller than 96 pixels are enlarged by a whole number. A file that cannot be read is a grey square with a cross.

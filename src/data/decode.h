@@ -4,7 +4,8 @@
 // What comes out equals Pillow's Image.open(f).convert("RGB"):
 //   JPEG  libjpeg-turbo with its accurate integer DCT and fancy upsampling; greyscale to three channels; CMYK and YCCK as
 //         r = c k / 255 when the Adobe marker says that the values are inverted, else (255-c)(255-k)/255.
-//   PNG   every bit depth and colour type; alpha is dropped; of 16-bit colour the high byte is kept; 16-bit grey is clamped at 255,
+//   PNG   every bit depth and colour type; alpha is dropped; of 16-bit colour the high byte is kept; 16-bit grey is clamped at
+//   255,
 //         which is what Pillow's mode I;16 does. Wrong checksums are errors, which Pillow overlooks.
 //   WebP  lossy and lossless, alpha dropped; animations are refused.
 // EXIF orientation is ignored, as Pillow and TensorFlow do.
@@ -26,8 +27,8 @@ struct ImageInfo {
   int width = 0, height = 0;
 };
 
-// Why an image could not be read, in words that follow a file's name: "truncated: …". A value, not an exception: the caller skips
-// the file or stops, by its policy.
+// Why an image could not be read, in words that follow a file's name: "truncated: …". A value, not an exception: the caller
+// skips the file or stops, by its policy.
 struct DecodeError {
   std::string reason;
 };

@@ -1,12 +1,14 @@
-// libjpeg-turbo through the libjpeg API. Errors leave the library by longjmp, so the functions that may be left that way hold no
-// object with a destructor.
+// libjpeg-turbo through the libjpeg API. Errors leave the library by longjmp, so the functions that may be left that way hold
+// no object with a destructor.
 
+// clang-format off
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 
+// jpeglib.h needs what <cstdio> declares.
 #include <jpeglib.h>
-
-#include <algorithm>
+// clang-format on
 
 #include "base/error.h"
 #include "data/codecs.h"
@@ -40,7 +42,8 @@ Input* input(j_decompress_ptr info) { return reinterpret_cast<Input*>(info->src)
   std::longjmp(manager->jump, 1);
 }
 
-// Warnings are of damage that libjpeg papers over, as Pillow lets it. But once the data has ended, they mean that pixels are missing.
+// Warnings are of damage that libjpeg papers over, as Pillow lets it. But once the data has ended, they mean that pixels are
+// missing.
 void on_message(j_common_ptr info, int level) {
   if (level < 0 && input(reinterpret_cast<j_decompress_ptr>(info))->ended) leave(info);
 }

@@ -9,8 +9,8 @@
 namespace tessera::data {
 namespace {
 
-constexpr size_t kHeaderBytes = 8 + 8 + 13;             // signature, chunk header, IHDR
-constexpr size_t kMaxChunkBytes = size_t{64} << 20;     // of the chunks that are kept in memory (text, profiles)
+constexpr size_t kHeaderBytes = 8 + 8 + 13;          // signature, chunk header, IHDR
+constexpr size_t kMaxChunkBytes = size_t{64} << 20;  // of the chunks that are kept in memory (text, profiles)
 
 struct FreeContext {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
@@ -34,8 +34,8 @@ DecodeResult decode_grey16(spng_ctx* context, Image& image) {
   return std::nullopt;
 }
 
-// The last chunk of pixels is checked only when what follows it is read. That something else is wrong behind the pixels (the end
-// chunk is missing, say) does no harm.
+// The last chunk of pixels is checked only when what follows it is read. That something else is wrong behind the pixels (the
+// end chunk is missing, say) does no harm.
 DecodeResult check_last_chunk(spng_ctx* context) {
   const int code = spng_decode_chunks(context);
   if (code == SPNG_ECHUNK_CRC) return png_error(code);

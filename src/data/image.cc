@@ -20,9 +20,9 @@ void Buffer::reset(size_t size) {
 }
 
 ImageView ImageView::crop(const Box& box) const {
-  TESSERA_CHECK(box.x >= 0 && box.y >= 0 && box.width > 0 && box.height > 0 && box.x + box.width <= width &&
-                    box.y + box.height <= height,
-                "box {}x{}+{}+{} of {}x{}", box.width, box.height, box.x, box.y, width, height);
+  TESSERA_CHECK(
+      box.x >= 0 && box.y >= 0 && box.width > 0 && box.height > 0 && box.x + box.width <= width && box.y + box.height <= height,
+      "box {}x{}+{}+{} of {}x{}", box.width, box.height, box.x, box.y, width, height);
   return {row(box.y) + ptrdiff_t{box.x} * Image::kChannels, box.width, box.height, stride};
 }
 

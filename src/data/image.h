@@ -12,13 +12,14 @@ namespace tessera::data {
 
 using Bytes = std::span<const uint8_t>;
 
-// Uninitialised bytes that grow but keep their memory. Past size() lie kPadding readable bytes, so that vector code may load whole
-// registers at the end.
+// Uninitialised bytes that grow but keep their memory. Past size() lie kPadding readable bytes, so that vector code may load
+// whole registers at the end.
 class Buffer {
  public:
   static constexpr size_t kPadding = 64;
 
-  // Contents are undefined afterwards. A buffer that grew past 64 MiB for one huge item gives the memory back at the next small one.
+  // Contents are undefined afterwards. A buffer that grew past 64 MiB for one huge item gives the memory back at the next small
+  // one.
   void reset(size_t size);
   uint8_t* data() { return bytes_.get(); }
   const uint8_t* data() const { return bytes_.get(); }

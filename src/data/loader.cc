@@ -61,9 +61,10 @@ void fill_train_row(const RowMaker& rows, LoaderSlot& slot, int64_t row, LoaderW
     skips.push_back({row, at.sample, std::move(failed->reason)});
   }
   const LoaderSlot::Skip& last = skips.back();
-  throw data_error(fmt::format("{} images in a row cannot be read; the last is `{}/{}`: {}", human_count(static_cast<int64_t>(attempts)),
-                               rows.source->name(), rows.source->id(last.sample), last.reason),
-                   options.where, "`tessera data check` lists every unreadable file");
+  throw data_error(
+      fmt::format("{} images in a row cannot be read; the last is `{}/{}`: {}", human_count(static_cast<int64_t>(attempts)),
+                  rows.source->name(), rows.source->id(last.sample), last.reason),
+      options.where, "`tessera data check` lists every unreadable file");
 }
 
 void clear_row(LoaderSlot& slot, int64_t row) {
@@ -96,9 +97,8 @@ std::unique_ptr<LoaderCore> make_core(RowMaker rows, int64_t end_batch, FillFunc
   const size_t row_bytes = rows.pp->image_bytes();
   return std::make_unique<LoaderCore>(
       source, options, row_bytes, end_batch,
-      [rows = std::move(rows), fill](LoaderSlot& slot, int64_t row, LoaderWorker& worker, std::vector<LoaderSlot::Skip>& skips) {
-        fill(rows, slot, row, worker, skips);
-      });
+      [rows = std::move(rows), fill](LoaderSlot& slot, int64_t row, LoaderWorker& worker,
+                                     std::vector<LoaderSlot::Skip>& skips) { fill(rows, slot, row, worker, skips); });
 }
 
 void check_batch(const Source& source, const LoaderOptions& options) {
@@ -123,7 +123,8 @@ TrainLoader::TrainLoader(std::shared_ptr<const Source> source, std::shared_ptr<c
                                  source->name(), human_count(source->size())),
                      options.where, fmt::format("set the batch to at most {}", source->size()));
   }
-  core_ = make_core({std::move(source), std::move(pp), std::move(options)}, std::numeric_limits<int64_t>::max(), fill_train_row);
+  core_ =
+      make_core({std::move(source), std::move(pp), std::move(options)}, std::numeric_limits<int64_t>::max(), fill_train_row);
 }
 
 TrainLoader::~TrainLoader() = default;
@@ -131,7 +132,8 @@ Batch TrainLoader::next() { return std::move(*core_->next()); }
 LoaderStats TrainLoader::stats() const { return core_->stats(); }
 size_t TrainLoader::bytes() const { return core_->bytes(); }
 
-EvalLoader::EvalLoader(std::shared_ptr<const Source> source, std::shared_ptr<const Pp> pp, LoaderOptions options) : source_(source) {
+EvalLoader::EvalLoader(std::shared_ptr<const Source> source, std::shared_ptr<const Pp> pp, LoaderOptions options)
+    : source_(source) {
   check_batch(*source, options);
   const int64_t n = source->size();
   batches_ = (n + options.batch - 1) / options.batch;
@@ -153,12 +155,13 @@ std::optional<Batch> EvalLoader::next() {
 
 void EvalLoader::check_sum() const {
   const LoaderStats now = core_->stats();
-  TESSERA_CHECK(static_cast<int64_t>(mask_sum_) == expected_rows_ - now.skips, "masks sum to {}, with {} samples of which {} skipped",
-                mask_sum_, expected_rows_, now.skips);
+  TESSERA_CHECK(static_cast<int64_t>(mask_sum_) == expected_rows_ - now.skips,
+                "masks sum to {}, with {} samples of which {} skipped", mask_sum_, expected_rows_, now.skips);
   if (expected_rows_ > 0 && now.skips == expected_rows_) {
-    throw data_error(fmt::format("none of the {} images of `{}` can be read; the first is `{}`: {}", human_count(expected_rows_),
-                                 source_->name(), now.skipped.front().id, now.skipped.front().reason),
-                     "", "`tessera data check` lists every unreadable file");
+    throw data_error(
+        fmt::format("none of the {} images of `{}` can be read; the first is `{}`: {}", human_count(expected_rows_),
+                    source_->name(), now.skipped.front().id, now.skipped.front().reason),
+        "", "`tessera data check` lists every unreadable file");
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Batches from a source: threads read, decode and preprocess straight into the rows of a fixed number of batch slots, and the
-// consumer takes the batches in order. What a batch holds depends on (seed, batch number) alone: not on the number of threads, not
-// on where a run began, not on how many hosts share a global batch.
+// consumer takes the batches in order. What a batch holds depends on (seed, batch number) alone: not on the number of threads,
+// not on where a run began, not on how many hosts share a global batch.
 
 #include <cstdint>
 #include <memory>
@@ -35,20 +35,20 @@ struct LoaderOptions {
   std::string where;  // the recipe key, for messages
 };
 
-// One batch, borrowed from its loader: its memory is used again once the Batch is destroyed, so keep it until the device has read
-// it. May outlive the loader.
+// One batch, borrowed from its loader: its memory is used again once the Batch is destroyed, so keep it until the device has
+// read it. May outlive the loader.
 class Batch {
  public:
   Batch(Batch&&) noexcept = default;
   Batch& operator=(Batch&&) noexcept = default;
 
-  int64_t index() const;          // its number; 0 is the first of training
+  int64_t index() const;  // its number; 0 is the first of training
   int64_t rows() const;
-  const uint8_t* images() const;  // [rows, height, width, 3], at a 4096-byte boundary
-  size_t image_bytes() const;     // of all rows
-  const int32_t* labels() const;  // [rows]; 0 where there is no sample
-  const float* mask() const;      // [rows]; 1, or 0 for a row that holds no sample
-  const int64_t* samples() const; // [rows]; index in the source, or -1 for a row past the end of an evaluation
+  const uint8_t* images() const;   // [rows, height, width, 3], at a 4096-byte boundary
+  size_t image_bytes() const;      // of all rows
+  const int32_t* labels() const;   // [rows]; 0 where there is no sample
+  const float* mask() const;       // [rows]; 1, or 0 for a row that holds no sample
+  const int64_t* samples() const;  // [rows]; index in the source, or -1 for a row past the end of an evaluation
 
  private:
   friend class LoaderCore;
@@ -62,11 +62,11 @@ struct SkippedFile {
 };
 
 struct LoaderStats {
-  int64_t batches = 0, images = 0;  // delivered; images counts rows with a sample
-  double wait_seconds = 0;          // that next() spent waiting
-  StageSeconds stages;              // of all threads together
-  int64_t skips = 0;                // rows for which a file was skipped
-  std::vector<SkippedFile> skipped; // each file once
+  int64_t batches = 0, images = 0;   // delivered; images counts rows with a sample
+  double wait_seconds = 0;           // that next() spent waiting
+  StageSeconds stages;               // of all threads together
+  int64_t skips = 0;                 // rows for which a file was skipped
+  std::vector<SkippedFile> skipped;  // each file once
 };
 
 // Endless shuffled batches (order.h). Throws a data Error when the batch is larger than the source.

@@ -117,7 +117,8 @@ void LoaderCore::work() {
   }
 }
 
-void LoaderCore::fill_rows(LoaderSlot& slot, int64_t begin, int64_t end, LoaderWorker& worker, std::unique_lock<std::mutex>& lock) {
+void LoaderCore::fill_rows(LoaderSlot& slot, int64_t begin, int64_t end, LoaderWorker& worker,
+                           std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   std::exception_ptr error;
   std::vector<LoaderSlot::Skip> skips;
@@ -171,7 +172,8 @@ void LoaderCore::account(LoaderSlot& slot) {
     if (!logged_.insert(skip.sample).second) continue;
     stats_.skipped.push_back({skip.sample, source_->id(skip.sample), skip.reason});
     const size_t count = stats_.skipped.size();
-    if (count <= kLoggedSkips) log_warning(fmt::format("skipped {}/{}: {}", source_->name(), stats_.skipped.back().id, skip.reason));
+    if (count <= kLoggedSkips)
+      log_warning(fmt::format("skipped {}/{}: {}", source_->name(), stats_.skipped.back().id, skip.reason));
     if (count == kLoggedSkips) log_warning("further unreadable files are counted but not named");
   }
 }

@@ -47,7 +47,8 @@ using FillRow = std::function<void(LoaderSlot& slot, int64_t row, LoaderWorker& 
 class LoaderCore {
  public:
   // Batches options.start_batch <= b < end_batch.
-  LoaderCore(std::shared_ptr<const Source> source, const LoaderOptions& options, size_t row_bytes, int64_t end_batch, FillRow fill);
+  LoaderCore(std::shared_ptr<const Source> source, const LoaderOptions& options, size_t row_bytes, int64_t end_batch,
+             FillRow fill);
   ~LoaderCore();
   std::optional<Batch> next();
   LoaderStats stats() const;

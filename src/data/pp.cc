@@ -30,7 +30,8 @@ const Entry& find_op(const Call& call, std::string_view where) {
     if (call.name == entry.name) return entry;
     names.emplace_back(entry.name);
   }
-  throw usage_error(fmt::format("unknown preprocessing op `{}`", call.name), std::string(where), suggest_name(call.name, names));
+  throw usage_error(fmt::format("unknown preprocessing op `{}`", call.name), std::string(where),
+                    suggest_name(call.name, names));
 }
 
 void check_place(const PpOp& op, bool first, bool after_values, PpUse use, const CallReader& call) {
@@ -42,7 +43,8 @@ void check_place(const PpOp& op, bool first, bool after_values, PpUse use, const
               "move the value ops to the end of the chain");
   }
   if (use == PpUse::kEval && op.random()) {
-    call.fail("it is random, and an evaluation must see the same images every time", "use resize, resize_small or central_crop");
+    call.fail("it is random, and an evaluation must see the same images every time",
+              "use resize, resize_small or central_crop");
   }
 }
 
@@ -61,7 +63,8 @@ PpScratch::PpScratch(PpScratch&&) noexcept = default;
 PpScratch& PpScratch::operator=(PpScratch&&) noexcept = default;
 
 size_t PpScratch::bytes() const {
-  return state_->decoded.capacity() + state_->images[0].capacity() + state_->images[1].capacity() + state_->resizer.scratch_bytes();
+  return state_->decoded.capacity() + state_->images[0].capacity() + state_->images[1].capacity() +
+         state_->resizer.scratch_bytes();
 }
 
 Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(text)) {
@@ -80,7 +83,8 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
   }
   if (!shape.width || !shape.height) {
     throw usage_error(fmt::format("the images that leave `{}` have no fixed size, so they cannot form a batch", text_),
-                      std::string(where), "add resize(size), central_crop(size), random_crop(size) or random_resized_crop(size)");
+                      std::string(where),
+                      "add resize(size), central_crop(size), random_crop(size) or random_resized_crop(size)");
   }
   width_ = *shape.width;
   height_ = *shape.height;

@@ -1,11 +1,11 @@
 #pragma once
-// Preprocessing: a chain of ops, written in a recipe as "decode | random_resized_crop(224) | flip_lr | value_range(-1, 1)", that
-// turns the bytes of an image file into height x width x 3 uint8 pixels. The ops are listed in pp.def.
+// Preprocessing: a chain of ops, written in a recipe as "decode | random_resized_crop(224) | flip_lr | value_range(-1, 1)",
+// that turns the bytes of an image file into height x width x 3 uint8 pixels. The ops are listed in pp.def.
 //
 // value_range and normalise run on the device: a chain says what they amount to as an Affine, and the pixels travel as uint8.
 // A chain is checked when it is parsed: its order, its sizes, and that what comes out has one fixed size.
-// Crops and flips that follow `decode` cost nothing of themselves: of a JPEG only what the crop needs is decoded, and a flip after
-// a resize is part of its writing.
+// Crops and flips that follow `decode` cost nothing of themselves: of a JPEG only what the crop needs is decoded, and a flip
+// after a resize is part of its writing.
 
 #include <array>
 #include <memory>

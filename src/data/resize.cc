@@ -27,7 +27,8 @@ constexpr int kRows = 4;  // of the input at once in the pass across
 
 HWY_INLINE uint8_t finish(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kShift, 0, 255)); }
 
-void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& taps, bool mirror, uint8_t* to, ptrdiff_t to_stride) {
+void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& taps, bool mirror, uint8_t* to,
+                 ptrdiff_t to_stride) {
   for (int i = 0; i < kRows * taps.out * 3; ++i) {
     const int row = i % kRows, at = i / kRows / 3, c = i / kRows % 3;
     const int x = mirror ? taps.out - 1 - at : at;
@@ -68,8 +69,10 @@ HWY_INLINE __m256i finish(const Digits& sums) {
   return _mm256_srai_epi32(_mm256_add_epi32(upper, sums[0]), kShift);
 }
 
-// kRows rows of `from` to kRows rows of `to`. Writes 4 bytes a pixel, left to right, so a row of `to` has room for one byte more.
-void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& taps, bool mirror, uint8_t* to, ptrdiff_t to_stride) {
+// kRows rows of `from` to kRows rows of `to`. Writes 4 bytes a pixel, left to right, so a row of `to` has room for one byte
+// more.
+void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& taps, bool mirror, uint8_t* to,
+                 ptrdiff_t to_stride) {
   // r0 r1 r2 r3 g0 … b3 0 0 0 0 from r0 g0 b0 r1 …, in both halves.
   const __m256i spread = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1));
   const int fours = taps.fours(), step = mirror ? -1 : 1;
@@ -90,7 +93,8 @@ void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& t
     }
     const __m256i words = _mm256_packs_epi32(finish(upper), finish(lower));
     const __m256i pixels = _mm256_packus_epi16(words, words);  // halves: rows 0 and 2, rows 1 and 3
-    const auto even = static_cast<uint64_t>(_mm256_extract_epi64(pixels, 0)), odd = static_cast<uint64_t>(_mm256_extract_epi64(pixels, 2));
+    const auto even = static_cast<uint64_t>(_mm256_extract_epi64(pixels, 0));
+    const auto odd = static_cast<uint64_t>(_mm256_extract_epi64(pixels, 2));
     for (int row = 0; row < kRows; ++row) {
       const auto four_bytes = static_cast<uint32_t>((row % 2 ? odd : even) >> (row / 2 * 32));
       std::memcpy(to + row * to_stride, &four_bytes, 4);
@@ -98,8 +102,8 @@ void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& t
   }
 }
 
-// One output row of the pass down: `rows` are its 4 * fours() input rows (an unused one repeats another and has weight zero), each
-// readable up to a multiple of 32 bytes.
+// One output row of the pass down: `rows` are its 4 * fours() input rows (an unused one repeats another and has weight zero),
+// each readable up to a multiple of 32 bytes.
 void down_row(const uint8_t* const* rows, const ResizeTaps& taps, int y, size_t bytes, uint8_t* to) {
   const int fours = taps.fours();
   for (size_t i = 0; i < bytes; i += 32) {
@@ -172,8 +176,10 @@ HWY_INLINE hn::Vec<D8> load_blocks(const uint8_t* at, [[maybe_unused]] ptrdiff_t
 // For each block: r0 r1 g0 g1 b0 b1 0 0 as 16-bit numbers, from r0 g0 b0 r1 g1 b1 ….
 alignas(16) constexpr uint8_t kSpread[16] = {0, 0x80, 3, 0x80, 1, 0x80, 4, 0x80, 2, 0x80, 5, 0x80, 0x80, 0x80, 0x80, 0x80};
 
-// kRows rows of `from` to kRows rows of `to`. Writes 4 bytes a pixel, left to right, so a row of `to` has room for one byte more.
-void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& taps, bool mirror, uint8_t* to, ptrdiff_t to_stride) {
+// kRows rows of `from` to kRows rows of `to`. Writes 4 bytes a pixel, left to right, so a row of `to` has room for one byte
+// more.
+void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& taps, bool mirror, uint8_t* to,
+                 ptrdiff_t to_stride) {
   const DI32 d32;
   const DI16 d16;
   constexpr int kBlocks = HWY_MAX_BYTES >= 32 ? 2 : 1;
@@ -213,8 +219,8 @@ void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& t
   }
 }
 
-// One output row of the pass down: `rows` are its 2 * pairs input rows (an unused one repeats another and has weight zero), each
-// readable up to a multiple of the vector size.
+// One output row of the pass down: `rows` are its 2 * pairs input rows (an unused one repeats another and has weight zero),
+// each readable up to a multiple of the vector size.
 void down_row(const uint8_t* const* rows, const ResizeTaps& taps, int y, size_t bytes, uint8_t* to) {
   const int pairs = taps.pairs;
   const uint32_t* high = taps.high.data() + ptrdiff_t{y} * pairs;
@@ -289,7 +295,9 @@ Resizer& Resizer::operator=(Resizer&&) noexcept = default;
 
 size_t Resizer::scratch_bytes() const {
   size_t bytes = state_->middle.capacity();
-  for (const State::Cached& slot : state_->cache) bytes += (slot.taps.high.capacity() * 2 + slot.taps.digits.capacity()) * sizeof(uint32_t);
+  for (const State::Cached& slot : state_->cache) {
+    bytes += (slot.taps.high.capacity() * 2 + slot.taps.digits.capacity()) * sizeof(uint32_t);
+  }
   return bytes;
 }
 

@@ -4,7 +4,8 @@
 // With s = in/out, f = max(s, 1) and S = support f, output x is centred at c = (x + 1/2) s and takes inputs k from
 // int(c - S + 1/2) up to int(c + S + 1/2), clamped to the image, with weight filter((k - c + 1/2) / f), normalised to sum 1 and
 // rounded to 22-bit fixed point. Rows first, then columns; each pass rounds to uint8: (sum + 2^21) >> 22, clamped.
-// Cropping comes before: a resized view knows nothing of the pixels around it (Pillow's crop().resize(), not its resize(box=…)).
+// Cropping comes before: a resized view knows nothing of the pixels around it (Pillow's crop().resize(), not its
+// resize(box=…)).
 
 #include <memory>
 #include <optional>
@@ -22,17 +23,17 @@ std::optional<Filter> parse_filter(std::string_view name);
 std::vector<std::string> filter_names();
 
 // The taps of one axis. Output x is the sum over t < 2 * pairs of input[first[x] + t] * weight(x, t). Every output has the same
-// number of taps, so that loops over them are predicted; the ones too many have weight zero, and at most one of them lies past the
-// input's end. Weights are kept as the vector code reads them, in two forms. In pairs: a 32-bit entry holds those of taps 2j (low
-// half) and 2j + 1 (high half), split as weight = high * 256 + low with low in 0..255. In fours: three 32-bit entries hold the
-// digits d0, d1, d2 in -128..127 of taps 4j .. 4j + 3, a byte each, with weight = (d2 * 256 + d1) * 256 + d0.
+// number of taps, so that loops over them are predicted; the ones too many have weight zero, and at most one of them lies past
+// the input's end. Weights are kept as the vector code reads them, in two forms. In pairs: a 32-bit entry holds those of taps
+// 2j (low half) and 2j + 1 (high half), split as weight = high * 256 + low with low in 0..255. In fours: three 32-bit entries
+// hold the digits d0, d1, d2 in -128..127 of taps 4j .. 4j + 3, a byte each, with weight = (d2 * 256 + d1) * 256 + d0.
 struct ResizeTaps {
   int in = 0, out = 0;
-  int pairs = 0;                   // entries for each output
-  std::vector<int32_t> first;      // [out]
-  std::vector<uint32_t> high, low; // [out * pairs]
+  int pairs = 0;                    // entries for each output
+  std::vector<int32_t> first;       // [out]
+  std::vector<uint32_t> high, low;  // [out * pairs]
   int fours() const { return (pairs + 1) / 2; }
-  std::vector<uint32_t> digits;    // [out * fours() * 3]
+  std::vector<uint32_t> digits;  // [out * fours() * 3]
   int32_t weight(int x, int tap) const;
 };
 ResizeTaps make_taps(int in, int out, Filter filter);

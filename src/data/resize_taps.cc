@@ -51,7 +51,7 @@ struct FilterEntry {
   double (*weight)(double);
 };
 constexpr std::array kFilters = {
-    FilterEntry{Filter::kNearest, "nearest", 0, nullptr},          FilterEntry{Filter::kBox, "box", 0.5, box_weight},
+    FilterEntry{Filter::kNearest, "nearest", 0, nullptr},           FilterEntry{Filter::kBox, "box", 0.5, box_weight},
     FilterEntry{Filter::kBilinear, "bilinear", 1, bilinear_weight}, FilterEntry{Filter::kHamming, "hamming", 1, hamming_weight},
     FilterEntry{Filter::kBicubic, "bicubic", 2, bicubic_weight},    FilterEntry{Filter::kLanczos, "lanczos", 3, lanczos_weight},
 };

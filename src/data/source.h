@@ -27,12 +27,12 @@ class Source {
   virtual const std::string& name() const = 0;
 };
 
-// Throws a usage Error for a call that is wrong and a data Error for data that is missing. `where` is the recipe key. Relative paths
-// are taken from the working directory.
+// Throws a usage Error for a call that is wrong and a data Error for data that is missing. `where` is the recipe key. Relative
+// paths are taken from the working directory.
 std::shared_ptr<const Source> make_source(std::string_view text, std::string_view where = {});
 
-// folder(path): every sub-folder of `path` is a class, in the order of their names as bytes; every file below it, at any depth, is
-// a sample of it, in the order of their paths as bytes. Names that begin with a dot are skipped.
+// folder(path): every sub-folder of `path` is a class, in the order of their names as bytes; every file below it, at any depth,
+// is a sample of it, in the order of their paths as bytes. Names that begin with a dot are skipped.
 std::shared_ptr<const Source> open_folder(const std::string& path, std::string_view where = {});
 
 }  // namespace tessera::data

@@ -15,8 +15,8 @@ namespace tessera::data {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::encode_jpeg;
+using ::testing::HasSubstr;
 using testing::photo;
 using testing::png_bytes;
 using testing::TempDir;
@@ -34,11 +34,14 @@ TEST(CheckSource, ReportsWhatIsThere) {
   const auto source = open_folder(dir.path());
   for (const int threads : {1, 3}) {
     int64_t last = 0;
-    const CheckReport report = check_source(*source, [&](int64_t done, int64_t total) {
-      EXPECT_EQ(total, 7);
-      last = done;
-      return true;
-    }, threads);
+    const CheckReport report = check_source(
+        *source,
+        [&](int64_t done, int64_t total) {
+          EXPECT_EQ(total, 7);
+          last = done;
+          return true;
+        },
+        threads);
     EXPECT_EQ(last, 7);
     EXPECT_EQ(report.samples, 7);
     EXPECT_EQ(report.count(ImageFormat::kJpeg), 2);

@@ -13,9 +13,9 @@ namespace tessera::data {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 using testing::encode_jpeg;
 using testing::encode_webp;
+using ::testing::HasSubstr;
 using testing::JpegOptions;
 using testing::photo;
 using testing::pixels;
@@ -47,7 +47,8 @@ TEST(Decode, EqualsPillowOnOddImages) {
     ASSERT_EQ(image.width(), expected.width());
     ASSERT_EQ(image.height(), expected.height());
     const std::vector<uint8_t> got = pixels(image.view()), want = pixels(expected.view());
-    EXPECT_TRUE(got == want) << "first difference at byte " << std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin();
+    EXPECT_TRUE(got == want) << "first difference at byte "
+                             << std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin();
     ImageInfo info;
     ASSERT_FALSE(decoder.probe(file, info));
     EXPECT_EQ(info.width, image.width());
@@ -119,8 +120,8 @@ TEST(DecodeRegion, EqualsTheWholeImage) {
         const DecodeResult failed = decoder.decode_region(file, box, storage, region);
         ASSERT_FALSE(failed) << reason(failed);
         ASSERT_EQ(pixels(region), pixels(whole.view().crop(box)))
-            << kind.horizontal << 'x' << kind.vertical << " progressive " << kind.progressive << " image " << width << 'x' << height
-            << " box " << box.width << 'x' << box.height << '+' << box.x << '+' << box.y;
+            << kind.horizontal << 'x' << kind.vertical << " progressive " << kind.progressive << " image " << width << 'x'
+            << height << " box " << box.width << 'x' << box.height << '+' << box.x << '+' << box.y;
       }
     }
   }

@@ -104,7 +104,8 @@ TEST(Fuzz, ChainsSurviveDamagedFiles) {
   Rng rng(2);
   for (const auto& file : {testing::encode_jpeg(testing::photo(67, 45)), testing::png_bytes(testing::photo(20, 20))}) {
     int64_t read = 0;
-    for (int i = 0; i < rounds() * 4; ++i) read += !pp.run(mutate(file, rng), {1, 0, static_cast<uint64_t>(i)}, scratch, out.data());
+    for (int i = 0; i < rounds() * 4; ++i)
+      read += !pp.run(mutate(file, rng), {1, 0, static_cast<uint64_t>(i)}, scratch, out.data());
     EXPECT_GT(read, 0);
   }
 }

@@ -1,15 +1,17 @@
 #include "data/image_testing.h"
 
+// clang-format off
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
+#include <gtest/gtest.h>
+// jpeglib.h needs what <cstdio> declares.
 #include <jpeglib.h>
 #include <webp/encode.h>
-
-#include <gtest/gtest.h>
+// clang-format on
 
 #include "data/png.h"
 #include "support/formula.h"
@@ -18,7 +20,9 @@ namespace tessera::data::testing {
 
 Image formula_image(const std::string& name, int width, int height) {
   Image image(width, height);
-  for (size_t i = 0; i < image.byte_count(); ++i) image.row(0)[i] = static_cast<uint8_t>(tessera::testing::formula_bits(name, i) >> 24);
+  for (size_t i = 0; i < image.byte_count(); ++i) {
+    image.row(0)[i] = static_cast<uint8_t>(tessera::testing::formula_bits(name, i) >> 24);
+  }
   return image;
 }
 

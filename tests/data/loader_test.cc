@@ -28,7 +28,8 @@ struct DataSet {
     for (int i = 0; i < kImages; ++i) {
       const bool bad = std::find(broken.begin(), broken.end(), i) != broken.end();
       const std::string name = fmt::format("{}/{}.png", static_cast<char>('a' + i % 3), 100 + i);
-      write_file(dir / name, bad ? std::vector<uint8_t>{'b', 'a', 'd'} : testing::png_bytes(testing::photo(20 + i, 18, static_cast<uint32_t>(i))));
+      write_file(dir / name, bad ? std::vector<uint8_t>{'b', 'a', 'd'}
+                                 : testing::png_bytes(testing::photo(20 + i, 18, static_cast<uint32_t>(i))));
     }
     source = open_folder(dir.path());
   }
@@ -102,7 +103,8 @@ TEST(TrainLoader, BatchesFollowTheOrder) {
       ++seen[at.sample];
       ASSERT_FALSE(data.source->read(at.sample, file));
       ASSERT_FALSE(pp.run(file.view(), {5, at.epoch, static_cast<uint64_t>(at.sample)}, scratch, expected.data()));
-      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.images.begin() + static_cast<ptrdiff_t>(row * expected.size())));
+      EXPECT_TRUE(
+          std::equal(expected.begin(), expected.end(), batch.images.begin() + static_cast<ptrdiff_t>(row * expected.size())));
     }
   }
   // 230 positions are ten epochs, and batches spanned their ends.
@@ -120,7 +122,8 @@ TEST(TrainLoader, ResumesAtAnyBatch) {
   const DataSet data({4, 11});
   const std::vector<Copy> all = train(data, {.batch = 6, .seed = 1, .threads = 2}, 12);
   for (const int64_t start : {1, 3, 7}) {
-    const std::vector<Copy> rest = train(data, {.batch = 6, .seed = 1, .threads = 2, .start_batch = start}, static_cast<int>(12 - start));
+    const std::vector<Copy> rest =
+        train(data, {.batch = 6, .seed = 1, .threads = 2, .start_batch = start}, static_cast<int>(12 - start));
     EXPECT_TRUE(std::equal(rest.begin(), rest.end(), all.begin() + start)) << start;
   }
 }
@@ -145,7 +148,8 @@ TEST(TrainLoader, SkippedFilesAreReplacedAndNamed) {
   for (int epoch = 0; epoch < 3; ++epoch) {
     const Copy batch = copy(loader.next());
     EXPECT_EQ(std::count(batch.mask.begin(), batch.mask.end(), 1.0f), 23);
-    for (const int64_t sample : batch.samples) EXPECT_THAT(data.source->id(sample), Not(AnyOf(HasSubstr("104"), HasSubstr("111"))));
+    for (const int64_t sample : batch.samples)
+      EXPECT_THAT(data.source->id(sample), Not(AnyOf(HasSubstr("104"), HasSubstr("111"))));
   }
   const LoaderStats stats = loader.stats();
   EXPECT_EQ(stats.batches, 3);
@@ -161,8 +165,9 @@ TEST(TrainLoader, SkippedFilesAreReplacedAndNamed) {
 TEST(TrainLoader, PolicyErrorNamesTheFile) {
   const DataSet data({4});
   const auto all = [&] { train(data, {.batch = 6, .threads = 2, .unreadable = Unreadable::kError, .where = "data"}, 8); };
-  EXPECT_THAT(error_of(all, Exit::kData), AllOf(HasSubstr("cannot read `" + data.dir.path().string() + "/b/104.png`"),
-                                                HasSubstr("not a JPEG"), HasSubstr("--> data"), HasSubstr("tessera data check")));
+  EXPECT_THAT(error_of(all, Exit::kData),
+              AllOf(HasSubstr("cannot read `" + data.dir.path().string() + "/b/104.png`"), HasSubstr("not a JPEG"),
+                    HasSubstr("--> data"), HasSubstr("tessera data check")));
 }
 
 TEST(TrainLoader, StaysFailed) {
@@ -175,7 +180,8 @@ TEST(TrainLoader, AllUnreadableIsAnErrorNotAHang) {
   std::vector<int> every(kImages);
   for (int i = 0; i < kImages; ++i) every[static_cast<size_t>(i)] = i;
   const DataSet data(every);
-  EXPECT_THAT(error_of([&] { train(data, {.batch = 4, .threads = 2}, 1); }, Exit::kData), HasSubstr("23 images in a row cannot be read"));
+  EXPECT_THAT(error_of([&] { train(data, {.batch = 4, .threads = 2}, 1); }, Exit::kData),
+              HasSubstr("23 images in a row cannot be read"));
   EXPECT_THAT(error_of([&] { evaluate(data, {.batch = 4, .threads = 2}); }, Exit::kData), HasSubstr("none of the 23 images"));
 }
 
@@ -260,7 +266,8 @@ TEST(EvalLoader, UnreadableRowsAreMasked) {
   EXPECT_EQ(sum, kImages - 2);
   EXPECT_EQ(loader.stats().skips, 2);
   EXPECT_EQ(loader.stats().skipped.size(), 2u);
-  EXPECT_THAT(error_of([&] { evaluate(data, {.batch = 10, .unreadable = Unreadable::kError}); }, Exit::kData), HasSubstr("b/104.png"));
+  EXPECT_THAT(error_of([&] { evaluate(data, {.batch = 10, .unreadable = Unreadable::kError}); }, Exit::kData),
+              HasSubstr("b/104.png"));
 }
 
 TEST(EvalLoader, HostsTogetherSeeEverySampleOnce) {

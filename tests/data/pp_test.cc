@@ -74,13 +74,15 @@ TEST(PpParse, Accepts) {
 TEST(PpParse, OrderOfOps) {
   EXPECT_THAT(error_of("resize(8)"), AllOf(HasSubstr("starts with the file's bytes"), HasSubstr("`decode` before it")));
   EXPECT_THAT(error_of("decode | resize(8) | decode"), HasSubstr("`decode` may only come first"));
-  EXPECT_THAT(error_of("decode | value_range(-1, 1) | resize(8)"), AllOf(HasSubstr("`resize(8)`"), HasSubstr("end of the chain")));
+  EXPECT_THAT(error_of("decode | value_range(-1, 1) | resize(8)"),
+              AllOf(HasSubstr("`resize(8)`"), HasSubstr("end of the chain")));
   EXPECT_THAT(error_of("decode | resize(8) | normalise | value_range(0, 1)"), HasSubstr("a value op stands before it"));
   EXPECT_THAT(error_of(""), HasSubstr("is empty"));
 }
 
 TEST(PpParse, UnknownNamesAndArguments) {
-  EXPECT_THAT(error_of("decode | resize_smal(8)"), AllOf(HasSubstr("unknown preprocessing op `resize_smal`"), HasSubstr("`resize_small`")));
+  EXPECT_THAT(error_of("decode | resize_smal(8)"),
+              AllOf(HasSubstr("unknown preprocessing op `resize_smal`"), HasSubstr("`resize_small`")));
   EXPECT_THAT(error_of("decode | resize(8, bicubik)"), HasSubstr("not `bicubik`"));
   EXPECT_THAT(error_of("decode | resize(8, interpolation=bicubik)"), AllOf(HasSubstr("`bicubik`"), HasSubstr("`bicubic`")));
   EXPECT_THAT(error_of("decode | resize(8, bicubic, interpolation=box)"), HasSubstr("given twice"));
@@ -153,13 +155,12 @@ TEST(PpRun, ResizeAndCrop) {
   const std::vector<uint8_t> bytes = resized(image.view(), 32, 20, Filter::kBilinear);  // 61 * 20 / 37 = 32.97, rounded down
   std::copy(bytes.begin(), bytes.end(), small.row(0));
   EXPECT_EQ(run("decode | resize_small(20) | central_crop(20)", file), pixels(small.view().crop({6, 0, 20, 20})));
-  EXPECT_EQ(run("decode | resize_small(20) | resize(9) | resize(5)", file),
-            [&] {
-              Image nine(9, 9);
-              const std::vector<uint8_t> step = resized(small.view(), 9, 9, Filter::kBilinear);
-              std::copy(step.begin(), step.end(), nine.row(0));
-              return resized(nine.view(), 5, 5, Filter::kBilinear);
-            }());
+  EXPECT_EQ(run("decode | resize_small(20) | resize(9) | resize(5)", file), [&] {
+    Image nine(9, 9);
+    const std::vector<uint8_t> step = resized(small.view(), 9, 9, Filter::kBilinear);
+    std::copy(step.begin(), step.end(), nine.row(0));
+    return resized(nine.view(), 5, 5, Filter::kBilinear);
+  }());
 }
 
 // Flips before and after every other kind of op, against the same done one by one.
@@ -188,8 +189,9 @@ TEST(PpRun, JpegCropIsFusedWithoutChangingPixels) {
   ASSERT_FALSE(Decoder().decode(file, whole));
   const std::vector<uint8_t> as_png = png_bytes(whole);
   for (uint64_t sample = 0; sample < 40; ++sample) {
-    for (const char* chain : {"decode | random_resized_crop(32, interpolation=random) | flip_lr", "decode | random_crop(40) | flip_lr",
-                              "decode | flip_lr | inception_crop(32)", "decode | central_crop(99, 64)"}) {
+    for (const char* chain :
+         {"decode | random_resized_crop(32, interpolation=random) | flip_lr", "decode | random_crop(40) | flip_lr",
+          "decode | flip_lr | inception_crop(32)", "decode | central_crop(99, 64)"}) {
       EXPECT_EQ(run(chain, file, {5, 2, sample}), run(chain, as_png, {5, 2, sample})) << chain;
     }
   }
@@ -229,7 +231,8 @@ TEST(PpRun, RandomCropReachesEveryPlace) {
 TEST(PpRun, FlipProbability) {
   const std::vector<uint8_t> file = png_bytes(coordinates(4, 1));
   int flipped = 0;
-  for (uint64_t sample = 0; sample < 1000; ++sample) flipped += run("decode | resize(4, 1) | flip_lr(0.3)", file, {9, 0, sample})[0] == 3;
+  for (uint64_t sample = 0; sample < 1000; ++sample)
+    flipped += run("decode | resize(4, 1) | flip_lr(0.3)", file, {9, 0, sample})[0] == 3;
   EXPECT_NEAR(flipped, 300, 50);
 }
 
@@ -250,7 +253,8 @@ TEST(PpRun, RandomResizedCropFollowsItsRanges) {
   double smallest = 1, largest = 0, narrowest = 9, widest = 0, sum = 0;
   constexpr int kCount = 300;
   for (uint64_t sample = 0; sample < kCount; ++sample) {
-    const Estimate e = estimate("decode | random_resized_crop(64, scale=[0.2, 0.6], interpolation=nearest)", 64, file, 250 * 200, sample);
+    const Estimate e =
+        estimate("decode | random_resized_crop(64, scale=[0.2, 0.6], interpolation=nearest)", 64, file, 250 * 200, sample);
     smallest = std::min(smallest, e.area);
     largest = std::max(largest, e.area);
     narrowest = std::min(narrowest, e.aspect);
@@ -279,7 +283,8 @@ TEST(PpRun, InceptionCropFollowsItsRanges) {
   const std::vector<uint8_t> file = png_bytes(coordinates(250, 200));
   double smallest = 1, largest = 0;
   for (uint64_t sample = 0; sample < 300; ++sample) {
-    const Estimate e = estimate("decode | inception_crop(64, area_min=10, area_max=50, interpolation=nearest)", 64, file, 250 * 200, sample);
+    const Estimate e =
+        estimate("decode | inception_crop(64, area_min=10, area_max=50, interpolation=nearest)", 64, file, 250 * 200, sample);
     smallest = std::min(smallest, e.area);
     largest = std::max(largest, e.area);
     EXPECT_GT(e.aspect, 0.70);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include "data/image_testing.h"
 #include "data/pp.h"
@@ -63,19 +64,33 @@ TEST(Resize, EvalChainEqualsTimm) {
   }
 }
 
-TEST(Resize, VectorEqualsPlain) {
-  const int sizes[][4] = {{1, 1, 1, 1},     {5, 3, 7, 11},    {33, 65, 16, 31}, {101, 7, 13, 50}, {64, 64, 63, 65},
+void compare_with_plain() {
+  const int sizes[][4] = {{1, 1, 1, 1},      {5, 3, 7, 11},     {33, 65, 16, 31}, {101, 7, 13, 50}, {64, 64, 63, 65},
                           {300, 200, 37, 5}, {2, 200, 31, 100}, {17, 17, 224, 3}, {97, 1, 1, 97}};
   for (const auto& s : sizes) {
     const Image image = formula_image("plain", s[0], s[1]);
     for (int f = 0; f <= static_cast<int>(Filter::kLanczos); ++f) {
       for (const bool mirror : {false, true}) {
         const auto filter = static_cast<Filter>(f);
-        EXPECT_EQ(resized(image.view(), filter, mirror, s[2], s[3], false), resized(image.view(), filter, mirror, s[2], s[3], true))
+        EXPECT_EQ(resized(image.view(), filter, mirror, s[2], s[3], false),
+                  resized(image.view(), filter, mirror, s[2], s[3], true))
             << filter_name(filter) << ' ' << s[0] << 'x' << s[1] << " to " << s[2] << 'x' << s[3] << " mirror " << mirror;
       }
     }
   }
+}
+
+// On every instruction set of this processor that the vector code is compiled for.
+TEST(Resize, VectorEqualsPlain) {
+  for (int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
+    const int64_t target = rest & -rest;
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+    compare_with_plain();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
 }
 
 TEST(Resize, SeesOnlyTheCrop) {

@@ -29,7 +29,8 @@ std::string error_of(const std::string& call, Exit code) {
 
 TEST(FolderSource, ListsClassesAndFilesInOrder) {
   const TempDir dir;
-  for (const char* name : {"b/2.jpg", "b/10.jpg", "B/x.png", "a/deep/er/z", "a/deep.png", "a/.hidden", ".git/config", "b/.cache/x", "README"}) {
+  for (const char* name :
+       {"b/2.jpg", "b/10.jpg", "B/x.png", "a/deep/er/z", "a/deep.png", "a/.hidden", ".git/config", "b/.cache/x", "README"}) {
     write_file(dir / name, {'f', static_cast<uint8_t>(name[2])});
   }
   std::filesystem::create_symlink(dir / "b/2.jpg", dir / "b/link.jpg");
@@ -54,7 +55,8 @@ TEST(FolderSource, ListsClassesAndFilesInOrder) {
 TEST(FolderSource, MistakesAreExplained) {
   const TempDir dir;
   const std::string path = dir.path().string();
-  EXPECT_THAT(error_of("folder(" + path + "/none)", Exit::kData), AllOf(HasSubstr("does not exist"), HasSubstr("working directory")));
+  EXPECT_THAT(error_of("folder(" + path + "/none)", Exit::kData),
+              AllOf(HasSubstr("does not exist"), HasSubstr("working directory")));
   EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), AllOf(HasSubstr("is empty"), HasSubstr("/cat/one.jpg")));
   write_file(dir / "one.jpg", {1});
   EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("has 1 files but no sub-folders"));
@@ -62,7 +64,8 @@ TEST(FolderSource, MistakesAreExplained) {
   std::filesystem::create_directories(dir / "cat");
   EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("holds no images"));
   write_file(dir / "dog/x.jpg", {1});
-  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), AllOf(HasSubstr("the class folder `cat`"), HasSubstr("holds no images")));
+  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData),
+              AllOf(HasSubstr("the class folder `cat`"), HasSubstr("holds no images")));
   std::filesystem::create_directories(dir / "eel/deep");
   EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("the class folders `cat`, `eel`"));
   EXPECT_THAT(error_of("folder", Exit::kUsage), HasSubstr("`path` is missing"));

@@ -39,8 +39,10 @@ inline ReferenceFile read_references(const std::string& path) {
       continue;
     }
     const auto begin = entry.at("data_offsets").at(0).get<size_t>(), end = entry.at("data_offsets").at(1).get<size_t>();
-    result.tensors[name] = {entry.at("dtype"), entry.at("shape"),
-                            {file.begin() + static_cast<std::ptrdiff_t>(data + begin), file.begin() + static_cast<std::ptrdiff_t>(data + end)}};
+    result.tensors[name] = {
+        entry.at("dtype"),
+        entry.at("shape"),
+        {file.begin() + static_cast<std::ptrdiff_t>(data + begin), file.begin() + static_cast<std::ptrdiff_t>(data + end)}};
   }
   return result;
 }

@@ -1,7 +1,7 @@
 // inception_crop: big_vision's, which is TensorFlow's sample_distorted_bounding_box without a box, then a resize to a square.
-// Up to 100 tries: aspect r uniform in 0.75..1.33; height a uniform integer from round(sqrt(minimum area / r)) to the largest that
-// fits; width = round(height r); a side is moved by one where rounding left the allowed area; the last offset is never drawn.
-// Otherwise the whole image.
+// Up to 100 tries: aspect r uniform in 0.75..1.33; height a uniform integer from round(sqrt(minimum area / r)) to the largest
+// that fits; width = round(height r); a side is moved by one where rounding left the allowed area; the last offset is never
+// drawn. Otherwise the whole image.
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
-// random_resized_crop: a random part of the image at a random aspect, resized to a square (timm's RandomResizedCropAndInterpolation).
-// Up to ten tries: area uniform in scale * (W H), aspect log-uniform in ratio, sides rounded half to even, accepted when both fit,
-// offsets uniform. Otherwise the central crop of the nearest allowed aspect.
+// random_resized_crop: a random part of the image at a random aspect, resized to a square (timm's
+// RandomResizedCropAndInterpolation). Up to ten tries: area uniform in scale * (W H), aspect log-uniform in ratio, sides
+// rounded half to even, accepted when both fit, offsets uniform. Otherwise the central crop of the nearest allowed aspect.
 #include <algorithm>
 
 #include "base/error.h"

@@ -10,7 +10,8 @@ namespace {
 class Values final : public PpOp {
  public:
   // From values in 0..1 or, unless `first`, those of a value op before it.
-  Values(std::array<double, 3> scale, std::array<double, 3> offset, bool first) : scale_(scale), offset_(offset), first_(first) {}
+  Values(std::array<double, 3> scale, std::array<double, 3> offset, bool first)
+      : scale_(scale), offset_(offset), first_(first) {}
   Kind kind() const override { return Kind::kValues; }
   void infer(PpShape& shape, const CallReader& call) const override {
     if (first_ && shape.scales_values) call.fail("it maps 0..255, but a value op stands before it", "keep one of them");

@@ -75,7 +75,8 @@ Folder::Folder(const std::string& path, std::string_view where_view) : root_(pat
     throw data_error(fmt::format("the folder `{}` does not exist", root_), where,
                      fmt::format("relative paths start from the working directory, {}", fs::current_path().string()));
   }
-  if (!fs::is_directory(status)) throw data_error(fmt::format("`{}` is a file, not a folder", root_), where, layout_help(root_));
+  if (!fs::is_directory(status))
+    throw data_error(fmt::format("`{}` is a file, not a folder", root_), where, layout_help(root_));
   try {
     list_classes(where);
     list_files(where);
@@ -95,7 +96,8 @@ void Folder::list_classes(const std::string& where) {
     }
   }
   if (classes_.empty()) {
-    const std::string found = loose == 0 ? "is empty" : fmt::format("has {} files but no sub-folders", human_count(static_cast<int64_t>(loose)));
+    const std::string found =
+        loose == 0 ? "is empty" : fmt::format("has {} files but no sub-folders", human_count(static_cast<int64_t>(loose)));
     throw data_error(fmt::format("the folder `{}` {}, so there are no classes", root_, found), where, layout_help(root_));
   }
   if (loose > 0) log_note(fmt::format("{}: {} files beside the class folders are left out", root_, loose));
