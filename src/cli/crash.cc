@@ -82,10 +82,11 @@ std::string write_report(const std::string& text) {
   const std::string path = write_report(report(reason));
   log_status("");
   log_error(reason);
-  log_line(path.empty() ? "This is a bug of the program, not of yours. No file could be written about it."
-                        : fmt::format("This is a bug of the program, not of yours. `{}` holds what is needed to find it: version, "
-                                      "command, recipe and stack. Please send it with a report; nothing was sent by itself.",
-                                      path));
+  log_line(path.empty()
+               ? "This is a bug of the program, not of yours. No file could be written about it."
+               : fmt::format("This is a bug of the program, not of yours. `{}` holds what is needed to find it: version, "
+                             "command, recipe and stack. Please send it with a report; nothing was sent by itself.",
+                             path));
   _exit(static_cast<int>(Exit::kInternal));
 }
 

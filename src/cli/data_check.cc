@@ -1,119 +1,84 @@
 // tessera data check: reads every file of a data set, and names those that cannot be read.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/data_sections.h"
+#include "data/check.h"
 
 namespace tessera::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct CheckReport {
-  std::string name;  // of the source
-  int64_t classes = 0, files = 0;
-  std::map<std::string, int64_t> formats;
-  int min_width = 0, max_width = 0, min_height = 0, max_height = 0;
-  std::vector<data::SkippedFile> unreadable;
-};
-
-struct FileFacts {
-  data::ImageInfo info;
-  std::string reason;
-};
-
-class Checker {
- public:
-  Checker(const data::Source& source, int64_t threads) : source_(source), workers_(thread_count(threads, source.size())) {}
-
-  CheckReport run() {
-    CheckReport report{source_.name(), static_cast<int64_t>(source_.class_names().size()), source_.size(), {}};
-    // Facts are kept for a part at a time, so that memory does not grow with the data set.
-    constexpr int64_t kPart = 1024;
-    for (int64_t begin = 0; begin < source_.size(); begin += kPart) {
-      std::vector<FileFacts> facts(static_cast<size_t>(std::min(kPart, source_.size() - begin)));
-      parallel_for(static_cast<int64_t>(facts.size()), static_cast<int>(workers_.size()), [&](int64_t i, int thread) {
-        facts[static_cast<size_t>(i)] = look(begin + i, workers_[static_cast<size_t>(thread)]);
-      });
-      for (size_t i = 0; i < facts.size(); ++i) account(report, begin + static_cast<int64_t>(i), facts[i]);
-      log_status(fmt::format("{}: {} of {} files", source_.name(), human_count(std::min(begin + kPart, source_.size())),
-                             human_count(source_.size())));
-    }
-    log_status("");
-    return report;
-  }
-
- private:
-  struct Worker {
-    data::Decoder decoder;
-    data::Buffer file;
-    data::Image image;
-  };
-
-  FileFacts look(int64_t index, Worker& worker) const {
-    if (const auto failed = source_.read(index, worker.file)) return {{}, *failed};
-    FileFacts facts;
-    data::DecodeResult failed = worker.decoder.probe(worker.file.view(), facts.info);
-    if (!failed) failed = worker.decoder.decode(worker.file.view(), worker.image);
-    if (failed) facts.reason = failed->reason.empty() ? "unreadable" : failed->reason;
-    return facts;
-  }
-
-  void account(CheckReport& report, int64_t index, const FileFacts& facts) const {
-    if (!facts.reason.empty()) {
-      report.unreadable.push_back({index, source_.id(index), facts.reason});
-      return;
-    }
-    const data::ImageInfo& info = facts.info;
-    const bool first = report.formats.empty();
-    ++report.formats[data::format_name(info.format)];
-    report.min_width = first ? info.width : std::min(report.min_width, info.width);
-    report.max_width = std::max(report.max_width, info.width);
-    report.min_height = first ? info.height : std::min(report.min_height, info.height);
-    report.max_height = std::max(report.max_height, info.height);
-  }
-
-  const data::Source& source_;
-  std::vector<Worker> workers_;
-};
-
 std::string range(int low, int high) { return low == high ? std::to_string(low) : fmt::format("{}-{}", low, high); }
 
-std::string as_text(const CheckReport& report) {
-  std::string text = fmt::format("{}   {} classes, {} files", report.name, report.classes, human_count(report.files));
-  for (const auto& [format, count] : report.formats) text += fmt::format(", {} {}", human_count(count), format);
-  if (!report.formats.empty()) {
-    text += fmt::format("   {} x {} pixels", range(report.min_width, report.max_width), range(report.min_height, report.max_height));
+std::vector<data::ImageFormat> formats_in(const data::CheckReport& report) {
+  std::vector<data::ImageFormat> found;
+  for (const auto format : {data::ImageFormat::kJpeg, data::ImageFormat::kPng, data::ImageFormat::kWebp}) {
+    if (report.count(format) > 0) found.push_back(format);
   }
-  text += report.unreadable.empty() ? "   ok" : fmt::format("   {} unreadable", human_count(static_cast<int64_t>(report.unreadable.size())));
-  for (const data::SkippedFile& file : report.unreadable) text += fmt::format("\n  {}/{}: {}", report.name, file.id, file.reason);
+  return found;
+}
+
+std::string as_text(const data::Source& source, const data::CheckReport& report) {
+  const auto count = [](size_t n) { return human_count(static_cast<int64_t>(n)); };
+  std::string text = fmt::format("{}   {} classes, {} files, {}", source.name(), report.classes.size(),
+                                 human_count(report.samples), human_bytes(static_cast<double>(report.file_bytes)));
+  for (const data::ImageFormat format : formats_in(report)) {
+    text += fmt::format(", {} {}", human_count(report.count(format)), data::format_name(format));
+  }
+  if (report.max_width > 0) {
+    text += fmt::format("   {} x {} pixels", range(report.min_width, report.max_width),
+                        range(report.min_height, report.max_height));
+  }
+  text += report.unreadable.empty() ? "   ok" : fmt::format("   {} unreadable", count(report.unreadable.size()));
+  for (const data::UnreadableFile& file : report.unreadable)
+    text += fmt::format("\n  {}/{}: {}", source.name(), file.id, file.reason);
+  for (const data::DuplicateFiles& same : report.duplicates) {
+    if (same.labels_differ) text += fmt::format("\n  the same picture in several classes: {}", join(same.ids, ", "));
+  }
+  if (!report.duplicates.empty())
+    text += fmt::format("\n  {} pictures are there more than once", count(report.duplicates.size()));
   return text;
 }
 
-Json as_json(const CheckReport& report) {
+Json as_json(const data::Source& source, const data::CheckReport& report) {
   Json json;
-  json["source"] = report.name;
-  json["classes"] = report.classes;
-  json["files"] = report.files;
-  json["formats"] = report.formats;
-  if (!report.formats.empty()) {
-    json["width"] = {report.min_width, report.max_width};
-    json["height"] = {report.min_height, report.max_height};
+  json["source"] = source.name();
+  json["files"] = report.samples;
+  json["bytes"] = report.file_bytes;
+  json["classes"] = Json::array();
+  for (const data::ClassCount& one : report.classes) {
+    json["classes"].push_back({{"name", one.name}, {"files", one.samples}, {"unreadable", one.unreadable}});
   }
+  json["formats"] = Json::object();
+  for (const data::ImageFormat format : formats_in(report)) json["formats"][data::format_name(format)] = report.count(format);
+  json["width"] = {report.min_width, report.max_width};
+  json["height"] = {report.min_height, report.max_height};
   json["unreadable"] = Json::array();
-  for (const data::SkippedFile& file : report.unreadable) {
-    json["unreadable"].push_back({{"path", report.name + "/" + file.id}, {"reason", file.reason}});
+  for (const data::UnreadableFile& file : report.unreadable) {
+    json["unreadable"].push_back({{"path", source.name() + "/" + file.id}, {"reason", file.reason}});
+  }
+  json["duplicates"] = Json::array();
+  for (const data::DuplicateFiles& same : report.duplicates) {
+    json["duplicates"].push_back({{"paths", same.ids}, {"labels_differ", same.labels_differ}});
   }
   return json;
+}
+
+data::CheckReport check(const data::Source& source, int64_t threads) {
+  const auto progress = [&](int64_t done, int64_t total) {
+    log_status(fmt::format("{}: {} of {} files", source.name(), human_count(done), human_count(total)));
+    return true;
+  };
+  data::CheckReport report = data::check_source(source, progress, static_cast<int>(threads));
+  log_status("");
+  return report;
 }
 
 class DataCheck final : public Command {
@@ -132,12 +97,12 @@ class DataCheck final : public Command {
     json["sources"] = Json::array();
     bool good = true;
     for (const auto& [source, threads] : sources(words)) {
-      const CheckReport report = Checker(*source, threads).run();
+      const data::CheckReport report = check(*source, threads);
       good = good && report.unreadable.empty();
       if (json_) {
-        json["sources"].push_back(as_json(report));
+        json["sources"].push_back(as_json(*source, report));
       } else {
-        print(as_text(report));
+        print(as_text(*source, report));
       }
     }
     if (json_) print(json.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -5,9 +5,8 @@
 
 #include "base/log.h"
 #include "cli/command.h"
-#include "cli/contact_sheet.h"
 #include "cli/data_sections.h"
-#include "data/loader.h"
+#include "data/contact_sheet.h"
 #include "data/png.h"
 
 namespace tessera::cli {
@@ -41,32 +40,17 @@ class DataShow final : public Command {
     recipe.bind_part(seed);
     const DataSection section = open_data_sections(recipe).front();
     if (!section.pp) throw usage_error(fmt::format("`{}.pp` is missing", section.key), recipe.where(section.key));
-    draw(section, static_cast<uint64_t>(seed.seed));
+    data::ContactSheetOptions options;
+    options.count = std::min(count_, section.source->size());
+    options.seed = static_cast<uint64_t>(seed.seed);
+    data::write_png(out_, data::contact_sheet(*section.source, *section.pp, options).view());
+    log_note(fmt::format("{} images of {}, {} x {} pixels, after {}", options.count, section.source->name(),
+                         section.pp->width(), section.pp->height(), section.pp->text()));
     print(out_);
     return Exit::kDone;
   }
 
  private:
-  void draw(const DataSection& section, uint64_t seed) const {
-    data::LoaderOptions options;
-    options.batch = std::min(count_, section.source->size());
-    options.seed = seed;
-    options.prefetch = 1;
-    options.where = section.key;
-    data::TrainLoader loader(section.source, section.pp, options);
-    const data::Batch batch = loader.next();
-    std::vector<Tile> tiles;
-    const int width = section.pp->width(), height = section.pp->height();
-    for (int64_t i = 0; i < batch.rows(); ++i) {
-      const uint8_t* pixels = batch.images() + static_cast<size_t>(i) * section.pp->image_bytes();
-      tiles.push_back({{pixels, width, height, ptrdiff_t{3} * width},
-                       section.source->class_names()[static_cast<size_t>(batch.labels()[i])]});
-    }
-    data::write_png(out_, contact_sheet(tiles).view());
-    log_note(fmt::format("{} images of {}, {} x {} pixels, after {}", tiles.size(), section.source->name(), width, height,
-                         section.pp->text()));
-  }
-
   std::string out_ = "sheet.png";
   int64_t count_ = 48;
 };

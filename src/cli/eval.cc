@@ -13,13 +13,14 @@ namespace {
 class Eval final : public Command {
  public:
   Page page() const override {
-    return {"eval",
-            "RECIPE [key=value …] --from CKPT|WORKDIR|DIR",
-            "score trained weights on every evaluator of a recipe, exactly",
-            {{"tessera eval recipes/digits.toml --from runs/digits", "the newest checkpoint of a run"},
-             {"tessera eval recipes/digits.toml --from vit_small --json eval.val.batch=64",
-              "a timm directory (model.safetensors and config.json); one JSON object"}},
-            "Every image counts once, whatever the batch. A file that cannot be read is named, left out and counted as skipped."};
+    return {
+        "eval",
+        "RECIPE [key=value …] --from CKPT|WORKDIR|DIR",
+        "score trained weights on every evaluator of a recipe, exactly",
+        {{"tessera eval recipes/digits.toml --from runs/digits", "the newest checkpoint of a run"},
+         {"tessera eval recipes/digits.toml --from vit_small --json eval.val.batch=64",
+          "a timm directory (model.safetensors and config.json); one JSON object"}},
+        "Every image counts once, whatever the batch. A file that cannot be read is named, left out and counted as skipped."};
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory in timm's layout");

@@ -53,7 +53,8 @@ Flag& Flags::add(std::string name, bool* target, std::string help) {
 }
 
 Flag& Flags::add(std::string name, std::string placeholder, std::string* target, std::string help) {
-  return add(std::move(name), std::move(placeholder), [target](const std::string& value) { *target = value; }, std::move(help));
+  return add(
+      std::move(name), std::move(placeholder), [target](const std::string& value) { *target = value; }, std::move(help));
 }
 
 Flag& Flags::add(std::string name, std::string placeholder, int64_t* target, int64_t least, std::string help) {

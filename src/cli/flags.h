@@ -14,7 +14,7 @@ struct Flag {
   std::string name;         // "--workdir"
   std::string placeholder;  // of the value, as "DIR"; empty: the flag takes none
   std::string help;
-  std::string environment;  // "TESSERA_WORKDIR"; empty: none
+  std::string environment;       // "TESSERA_WORKDIR"; empty: none
   bool read_environment = true;  // false: whoever uses the value reads the variable too
   bool common = false;           // one of every command's
   std::function<void(const std::string& value)> set;

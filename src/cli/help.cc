@@ -66,7 +66,8 @@ std::string short_help() {
 
 std::string group_help(const std::string& group) {
   const std::string lines = command_lines(group + " ");
-  return lines.empty() ? lines : fmt::format("Commands of tessera {}:\n{}\nMore: tessera {} COMMAND --help", group, lines, group);
+  return lines.empty() ? lines
+                       : fmt::format("Commands of tessera {}:\n{}\nMore: tessera {} COMMAND --help", group, lines, group);
 }
 
 std::string command_help(const Page& page, const Flags& flags) {

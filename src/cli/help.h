@@ -13,8 +13,8 @@ std::string short_help();
 std::string group_help(const std::string& group);
 std::string command_help(const Page& page, const Flags& flags);
 
-// `tessera help KEY`: documentation of the recipe's keys that are KEY or lie below it ("optimizer", "data.pp"); with an empty KEY
-// the sections. An unknown key is a usage Error that names the nearest.
+// `tessera help KEY`: documentation of the recipe's keys that are KEY or lie below it ("optimizer", "data.pp"); with an empty
+// KEY the sections. An unknown key is a usage Error that names the nearest.
 std::string key_help(const std::string& key);
 
 }  // namespace tessera::cli

@@ -21,7 +21,9 @@ struct SectionDoc {
   std::vector<KeyDoc> keys;
 };
 
-KeyDoc text_key(const std::string& key, const std::string& value, const std::string& help) { return {key, "text", value, help}; }
+KeyDoc text_key(const std::string& key, const std::string& value, const std::string& help) {
+  return {key, "text", value, help};
+}
 
 template <class T>
 void append(std::vector<KeyDoc>& keys, const std::string& prefix) {
@@ -37,13 +39,15 @@ std::vector<SectionDoc> sections() {
   append<train::DataOptions>(out.back().keys, "data");
   out.push_back({"model", "the network; these are the keys of vit", {text_key("model.name", "", "vit")}});
   append<models::ViTOptions>(out.back().keys, "model");
-  out.push_back({"objective", "what is minimised", {text_key("objective.name", "\"softmax\"", "softmax: cross-entropy over classes")}});
+  out.push_back(
+      {"objective", "what is minimised", {text_key("objective.name", "\"softmax\"", "softmax: cross-entropy over classes")}});
   append<train::ObjectiveOptions>(out.back().keys, "objective");
   std::vector<std::string> optimizers;
 #define TESSERA_OPTIMIZER(name, factory) optimizers.push_back(name);
 #include "optim/optimizers.def"
 #undef TESSERA_OPTIMIZER
-  out.push_back({"optimizer", "how weights follow gradients", {text_key("optimizer.name", "\"adamw\"", join(optimizers, ", "))}});
+  out.push_back(
+      {"optimizer", "how weights follow gradients", {text_key("optimizer.name", "\"adamw\"", join(optimizers, ", "))}});
   append<optim::OptimizerOptions>(out.back().keys, "optimizer");
   out.push_back({"model_init", "weights to begin with", config::describe<train::ModelInit>({}, "model_init")});
   out.push_back({"eval", "evaluators, each of a NAME: [eval.val]", config::describe<train::EvalOptions>({}, "eval.NAME")});
@@ -99,7 +103,8 @@ std::string key_help(const std::string& key) {
     }
   }
   if (text.empty()) throw usage_error(fmt::format("no key `{}` in a recipe", key), {}, suggest_name(key, known));
-  if (wanted == "optimizer") text += "  Each optimizer's own keys, as b1, stand in the resolved recipe of a run (recipe.toml).\n";
+  if (wanted == "optimizer")
+    text += "  Each optimizer's own keys, as b1, stand in the resolved recipe of a run (recipe.toml).\n";
   text.pop_back();
   return text;
 }

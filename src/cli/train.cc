@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "monitor/plot.h"
 #include "store/file.h"
 #include "train/trainer.h"
 #include "train/workdir.h"
@@ -18,8 +17,10 @@ class Train final : public Command {
     return {"train",
             "RECIPE [key=value …]",
             "train a model as a recipe says, or continue a run",
-            {{"tessera train recipes/digits.toml --workdir runs/digits", "train; the same command again continues an interrupted run"},
-             {"tessera train recipes/digits.toml seed=1 optimizer.lr=3e-4 total=\"90 epochs\"", "the same recipe with other settings"}},
+            {{"tessera train recipes/digits.toml --workdir runs/digits",
+              "train; the same command again continues an interrupted run"},
+             {"tessera train recipes/digits.toml seed=1 optimizer.lr=3e-4 total=\"90 epochs\"",
+              "the same recipe with other settings"}},
             "key=value sets a key of the recipe, and is recorded with the run; its value is TOML, or plain text.\n"
             "All keys: tessera help KEY. Exit codes: 0 done, 2 recipe, 3 data, 4 device, 5 diverged, 75 and 130\n"
             "stopped by SIGTERM and Ctrl-C after saving: the same command continues."};
@@ -44,20 +45,11 @@ class Train final : public Command {
       log_note(fmt::format("the run is finished: step {} of {}", human_count(result.step), human_count(result.total)));
     }
     if (!result.checkpoint.empty()) line("checkpoint", result.checkpoint);
-    const std::string metrics = store::join_path(result.workdir, "metrics.jsonl");
-    if (store::local_files().info(metrics)) line("metrics", metrics);
-    if (const auto plot = draw(result.workdir)) line("plot", *plot);
-    if (result.exit == Exit::kDone) line("next", fmt::format("tessera predict --from {} IMAGE…", result.workdir));
-  }
-
-  // A picture that can't be written is no reason to call a trained model a failure.
-  static std::optional<std::string> draw(const std::string& workdir) {
-    try {
-      return monitor::write_plot(workdir);
-    } catch (const store::IoError& error) {
-      log_warning(error.what());
-      return std::nullopt;
+    for (const auto& [what, name] : {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}}) {
+      const std::string path = store::join_path(result.workdir, name);
+      if (store::local_files().info(path)) line(what, path);
     }
+    if (result.exit == Exit::kDone) line("next", fmt::format("tessera predict --from {} IMAGE…", result.workdir));
   }
 
   std::string workdir_;

@@ -69,8 +69,8 @@ void set_size(const Resizing& resize, models::TimmPreprocessing& out, std::vecto
   out.crop_pct = by_width ? crop_share(out.width, resize.width) : crop_share(out.height, resize.height);
   const auto scaled = [&](int64_t size) { return static_cast<int64_t>(std::floor(static_cast<double>(size) / out.crop_pct)); };
   if (resize.squash && (scaled(out.width) != resize.width || scaled(out.height) != resize.height)) {
-    notes.push_back(fmt::format("timm resizes both sides by one factor: to {} x {}, where the run has {} x {}", scaled(out.width),
-                                scaled(out.height), resize.width, resize.height));
+    notes.push_back(fmt::format("timm resizes both sides by one factor: to {} x {}, where the run has {} x {}",
+                                scaled(out.width), scaled(out.height), resize.width, resize.height));
   }
 }
 

@@ -160,8 +160,7 @@ std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& mode
   std::vector<EvalPlan> plans;
   for (const std::string& name : evals.keys()) {
     // How often it runs in training does not matter here, so that any length of a run will do.
-    plans.push_back(read_eval(name, evals.section(name), std::max<int64_t>(1, data.batch), *model.model,
-                              {}, {}));
+    plans.push_back(read_eval(name, evals.section(name), std::max<int64_t>(1, data.batch), *model.model, {}, {}));
     check_classes(plans.back(), model);
   }
   if (plans.empty()) {

@@ -1,0 +1,164 @@
+// A run that is killed or stopped anywhere ends, once it is started again, with the bytes of one that never was.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "base/rng.h"
+#include "cli/run_program.h"
+
+namespace tessera::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using ::testing::HasSubstr;
+
+constexpr const char* kTimes[] = {"img/sec", "img/sec/core", "input_wait", "uptime"};
+
+// metrics.jsonl without what the clock decides.
+std::vector<Json> timeless_metrics(const fs::path& workdir) {
+  std::vector<Json> lines;
+  std::istringstream text(read_file(workdir / "metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) {
+    Json value = Json::parse(line);
+    for (const char* key : kTimes) value.erase(key);
+    lines.push_back(std::move(value));
+  }
+  return lines;
+}
+
+class Interrupted : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_images(folder_ / "train", 40);
+    write_images(folder_ / "val", 15);
+    std::string recipe = tiny_recipe();
+    recipe.replace(recipe.find("6 steps"), 7, "90 steps");
+    write_file(folder_ / "tiny.toml", recipe);
+  }
+
+  std::vector<std::string> command(const std::string& workdir, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args{"train", "tiny.toml", "--workdir", workdir};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+
+  // Runs to the end, however often it has to be started.
+  void finish(const std::string& workdir, const std::vector<std::string>& more = {}) const {
+    const Outcome last = run_program(command(workdir, more), folder_.path());
+    ASSERT_EQ(last.exit, 0) << last.err;
+  }
+
+  std::string weights(const std::string& workdir) const {
+    return read_file(folder_ / workdir / "checkpoints/step_000000090/state.safetensors");
+  }
+
+  void expect_equal_to_the_undisturbed(const std::string& workdir, const std::string& undisturbed) const {
+    ASSERT_FALSE(weights(undisturbed).empty());
+    EXPECT_TRUE(weights(workdir) == weights(undisturbed)) << "the final states differ";
+    EXPECT_EQ(timeless_metrics(folder_ / workdir), timeless_metrics(folder_ / undisturbed));
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(Interrupted, SigkillAtTenRandomMomentsChangesNothing) {
+  const auto start = Clock::now();
+  finish("whole");
+  const std::chrono::duration<double> cold = Clock::now() - start;
+  Rng rng(20260101);
+  int killed = 0;
+  for (int i = 0; i < 10; ++i) {
+    RunningProgram run(command("killed"), folder_.path());
+    std::this_thread::sleep_for(cold * rng.uniform(0.05, 0.8));
+    run.send(SIGKILL);
+    killed += run.wait().exit == 128 + SIGKILL;
+  }
+  EXPECT_GE(killed, 3) << "the run was over before most kills";
+  finish("killed");
+  expect_equal_to_the_undisturbed("killed", "whole");
+}
+
+// Sends SIGTERM as soon as `now` holds; gives how the program ended, and checks that it took less than ten seconds.
+Outcome terminate_when(RunningProgram& run, const std::function<bool()>& now) {
+  while (run.running() && !now()) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  const auto sent = Clock::now();
+  run.send(SIGTERM);
+  Outcome end = run.wait();
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - sent).count(), 10);
+  return end;
+}
+
+TEST_F(Interrupted, SigtermInEveryPhaseSavesAndLosesNothing) {
+  const std::vector<std::string> slow_evaluation{"eval.val.batch=1"};  // 30 of its steps follow each third step of training
+  finish("whole", slow_evaluation);
+  const fs::path workdir = folder_ / "stopped", saves = workdir / "checkpoints";
+  const auto saving = [&] {
+    std::error_code error;
+    const fs::directory_iterator entries(saves, error);
+    return !error && std::any_of(begin(entries), end(entries), [](const fs::directory_entry& e) { return e.path().string().find(".tmp-") != std::string::npos; });
+  };
+  const auto wrote = [&](const char* text) {
+    return [this, text, &workdir] { return read_file(workdir / "metrics.jsonl").find(text) != std::string::npos; };
+  };
+  // With its own, empty cache the program is compiled for seconds after the model was announced.
+  const TempFolder cold;
+  const struct {
+    const char* phase;
+    std::function<bool(RunningProgram&)> now;
+    std::map<std::string, std::string> environment;
+  } phases[] = {{"compilation", [](RunningProgram& r) { return r.err().find("parameters") != std::string::npos; }, {{"TESSERA_CACHE_DIR", cold.path().string()}}},
+                {"a step", [&](RunningProgram&) { return wrote("\"step\":4,")(); }, {}},
+                {"a save", [&](RunningProgram&) { return saving(); }, {}},
+                {"an evaluation", [&](RunningProgram&) { return wrote("\"step\":20,")(); }, {}}};
+  for (const auto& p : phases) {
+    SCOPED_TRACE(p.phase);
+    RunningProgram run(command("stopped", slow_evaluation), folder_.path(), p.environment);
+    const Outcome end = terminate_when(run, [&] { return p.now(run); });
+    EXPECT_EQ(end.exit, 75) << end.err;
+    EXPECT_FALSE(fs::is_empty(saves));
+    EXPECT_FALSE(saving()) << "a half-written checkpoint is left";
+  }
+  finish("stopped", slow_evaluation);
+  expect_equal_to_the_undisturbed("stopped", "whole");
+}
+
+TEST_F(Interrupted, CtrlCSavesAndSaysHowToGoOn) {
+  RunningProgram run(command("run"), folder_.path());
+  while (run.running() && read_file(folder_ / "run/metrics.jsonl").find("\"step\":4,") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  run.send(SIGINT);
+  const Outcome end = run.wait();
+  EXPECT_EQ(end.exit, 130) << end.err;
+  EXPECT_THAT(end.err, HasSubstr("tessera train tiny.toml"));
+  finish("run");
+}
+
+TEST_F(Interrupted, ASecondRunInTheSameWorkdirIsRefused) {
+  RunningProgram run(command("run"), folder_.path());
+  while (run.running() && !fs::exists(folder_ / "run/metrics.jsonl")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const Outcome second = run_program(command("run"), folder_.path());
+  EXPECT_EQ(second.exit, 2);
+  EXPECT_THAT(second.err, HasSubstr("in use by"));
+}
+
+TEST_F(Interrupted, ADamagedCheckpointIsPassedOverForTheOneBefore) {
+  finish("whole");
+  finish("run", {"checkpoint.keep=3"});
+  const fs::path last = folder_ / "run/checkpoints/step_000000090/state.safetensors";
+  std::string bytes = read_file(last);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_file(last, bytes);
+  const Outcome again = run_program(command("run", {"checkpoint.keep=3"}), folder_.path());
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("step_000000090"));
+  expect_equal_to_the_undisturbed("run", "whole");
+}
+
+}  // namespace
+}  // namespace tessera::cli

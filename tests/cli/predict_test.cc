@@ -1,0 +1,103 @@
+// tessera predict, against what timm gives for its own directory.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/run_program.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::string kReference = TESSERA_SOURCE_DIR "/tests/references/timm_local_dir";
+
+TEST(Predict, EqualsTimm) {
+  const Outcome outcome = run_program({"predict", "--from", kReference, kReference + "/image.png", "--json", "--logits"});
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  ASSERT_EQ(outcome.json().size(), 1u);
+  const Json got = outcome.json()[0], want = Json::parse(read_file(kReference + "/expected.json"));
+  EXPECT_EQ(got["path"], kReference + "/image.png");
+  ASSERT_EQ(got["logits"].size(), want["logits"].size());
+  for (size_t i = 0; i < want["logits"].size(); ++i) EXPECT_NEAR(got["logits"][i], want["logits"][i], 1e-5) << i;
+  ASSERT_EQ(got["top"].size(), 5u);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(got["top"][i]["class"], want["top"][i]["class"]);
+    EXPECT_EQ(got["top"][i]["index"], want["top"][i]["index"]);
+    EXPECT_NEAR(got["top"][i]["prob"], want["top"][i]["prob"], 1e-6);
+  }
+}
+
+TEST(Predict, TextIsOneLineAnImage) {
+  const Outcome outcome = run_program({"predict", kReference + "/image.png", "--top=2", "--from", kReference});
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, kReference + "/image.png   seven 29.7 %   five 21.7 %\n");
+}
+
+TEST(Predict, NamesWhatItCannotReadAndGoesOn) {
+  const TempFolder folder;
+  const std::string image = read_file(kReference + "/image.png");
+  write_file(folder / "a.png", image);
+  write_file(folder / "cut.png", image.substr(0, image.size() / 2));
+  write_file(folder / "empty.png", "");
+  write_file(folder / "text.png", "not an image");
+  write_file(folder / "z.png", image);
+  const Outcome outcome =
+      run_program({"predict", "--from", kReference, "--json", "a.png", "cut.png", "empty.png", "text.png", "gone.png", "z.png"},
+                  folder.path());
+  EXPECT_EQ(outcome.exit, 3);
+  const std::vector<Json> lines = outcome.json();
+  ASSERT_EQ(lines.size(), 6u);
+  const char* names[] = {"a.png", "cut.png", "empty.png", "text.png", "gone.png", "z.png"};
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(lines[i]["path"], names[i]);
+    const bool good = i == 0 || i == 5;
+    EXPECT_EQ(lines[i].contains("top"), good) << names[i];
+    EXPECT_EQ(lines[i].contains("error"), !good) << names[i];
+    if (good) continue;
+    EXPECT_THAT(outcome.err, HasSubstr(std::string("error: cannot read `") + names[i] + "`: "));
+  }
+  EXPECT_EQ(lines[0]["top"], lines[5]["top"]);
+  EXPECT_THAT(lines[4]["error"].get<std::string>(), HasSubstr("No such file"));
+}
+
+TEST(Predict, AnswersDoNotDependOnHowManyImagesThereAre) {
+  const TempFolder folder;
+  write_images(folder / "images", 20);  // more than one batch
+  write_file(folder / "images" / "notes.txt", "no image");
+  const Outcome all =
+      run_program({"predict", "--from", kReference, "--json", "--logits", (folder / "images").string()}, folder.path());
+  ASSERT_EQ(all.exit, 0) << all.err;
+  const std::vector<Json> lines = all.json();
+  ASSERT_EQ(lines.size(), 40u);
+  std::vector<std::string> paths;
+  for (const Json& line : lines) paths.push_back(line["path"]);
+  EXPECT_TRUE(std::is_sorted(paths.begin(), paths.end()));
+  for (const size_t i : {size_t{0}, size_t{33}, size_t{39}}) {
+    const Json one = run_program({"predict", "--from", kReference, "--json", "--logits", paths[i]}).json().at(0);
+    for (size_t c = 0; c < 10; ++c) EXPECT_NEAR(one["logits"][c], lines[i]["logits"][c], 1e-5) << paths[i];
+  }
+}
+
+TEST(Predict, RefusesWhatIsNoModel) {
+  const TempFolder folder;
+  const Outcome nothing = run_program({"predict", "--from", "gone", "x.png"}, folder.path());
+  EXPECT_EQ(nothing.exit, 2);
+  EXPECT_THAT(nothing.err, StartsWith("error: `gone` does not exist\n"));
+  const Outcome file = run_program({"predict", "--from", kReference + "/model.safetensors", "x.png"}, folder.path());
+  EXPECT_EQ(file.exit, 2);
+  EXPECT_THAT(file.err, HasSubstr("does not say what model it is for"));
+  const Outcome size =
+      run_program({"predict", "--from", kReference, "--pp", "decode | resize(12)", kReference + "/image.png"}, folder.path());
+  EXPECT_EQ(size.exit, 2);
+  EXPECT_THAT(size.err, HasSubstr("makes images of 12 x 12, and the model takes 16 x 16"));
+  fs::create_directories(folder / "none");
+  const Outcome empty = run_program({"predict", "--from", kReference, "none"}, folder.path());
+  EXPECT_EQ(empty.exit, 3);
+  EXPECT_THAT(empty.err, HasSubstr("`none` holds no images"));
+}
+
+}  // namespace
+}  // namespace tessera::cli

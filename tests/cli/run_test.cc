@@ -1,0 +1,174 @@
+// From a folder of images to weights and their uses, through the program: train, eval, predict, export, import.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/run_program.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+// A finished run, made once.
+class Run : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TempFolder;
+    write_images(*folder_ / "train", 6);
+    write_images(*folder_ / "val", 5);
+    write_file(*folder_ / "tiny.toml", tiny_recipe());
+    trained_ = new Outcome(tessera({"train", "--workdir", "run", "tiny.toml"}));
+  }
+  static void TearDownTestSuite() {
+    delete trained_;
+    delete folder_;
+  }
+  static Outcome tessera(const std::vector<std::string>& args) { return run_program(args, folder_->path()); }
+  static Json logits(const std::string& from) {
+    return tessera({"predict", "--json", "--logits", "val", "--from", from}).json().at(3).at("logits");
+  }
+
+  static TempFolder* folder_;
+  static Outcome* trained_;
+};
+TempFolder* Run::folder_ = nullptr;
+Outcome* Run::trained_ = nullptr;
+
+TEST_F(Run, EndsBySayingWhereEverythingIs) {
+  ASSERT_EQ(trained_->exit, 0) << trained_->err;
+  EXPECT_EQ(trained_->out,
+            "checkpoint  run/checkpoints/step_000000006\n"
+            "metrics     run/metrics.jsonl\n"
+            "plot        run/plot.svg\n"
+            "next        tessera predict --from run IMAGE…\n");
+  for (const char* path : {"run/checkpoints/step_000000006/COMMIT", "run/metrics.jsonl", "run/plot.svg", "run/recipe.toml"}) {
+    EXPECT_TRUE(fs::exists(*folder_ / path)) << path;
+  }
+  EXPECT_THAT(trained_->err, HasSubstr("val  top1"));
+}
+
+TEST_F(Run, IsNotTrainedAgain) {
+  const Outcome again = tessera({"train", "tiny.toml", "--workdir", "run"});
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("note: the run is finished: step 6 of 6"));
+  EXPECT_EQ(again.out, trained_->out);
+}
+
+TEST_F(Run, RefusesAnotherRecipe) {
+  const Outcome other = tessera({"train", "tiny.toml", "optimizer.lr=1e-3", "--workdir=run"});
+  EXPECT_EQ(other.exit, 2);
+  EXPECT_EQ(other.out, "");
+  EXPECT_THAT(other.err, StartsWith("error: the workdir `run` belongs to another recipe\n"));
+  EXPECT_THAT(other.err, HasSubstr("optimizer.lr"));
+}
+
+TEST_F(Run, GoesIntoANumberedFolderWhenNoneIsNamed) {
+  const Outcome first = tessera({"train", "tiny.toml", "total=1 step", "checkpoint.every=1 step"});
+  EXPECT_EQ(first.exit, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("runs/tiny-1/checkpoints/step_000000001"));
+  EXPECT_THAT(read_file(*folder_ / "runs/tiny-1/recipe.toml"), HasSubstr("total = \"1 step\""));
+}
+
+TEST_F(Run, EvalGivesTheScoresOfTheRun) {
+  const Outcome outcome = tessera({"eval", "tiny.toml", "--from", "run", "--json"});
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  const Json scores = outcome.json().at(0);
+  EXPECT_EQ(scores["from"], "run/checkpoints/step_000000006");
+  EXPECT_EQ(scores["val/count"], 10);
+  EXPECT_EQ(scores["val/skipped"], 0);
+  std::istringstream lines(read_file(*folder_ / "run/metrics.jsonl"));
+  Json last;
+  for (std::string line; std::getline(lines, line);) last = Json::parse(line);
+  EXPECT_EQ(last["step"], 6);
+  EXPECT_EQ(scores["val/prec@1"], last["val/prec@1"]);
+  EXPECT_EQ(scores["val/loss"].get<double>(), last["val/loss"].get<double>());
+
+  // Whatever the batch; and without the training images.
+  fs::rename(*folder_ / "train", *folder_ / "away");
+  const Json other = tessera({"eval", "--json", "tiny.toml", "eval.val.batch=7", "--from", "run"}).json().at(0);
+  fs::rename(*folder_ / "away", *folder_ / "train");
+  EXPECT_EQ(other["val/prec@1"], scores["val/prec@1"]);
+  EXPECT_NEAR(other["val/loss"], scores["val/loss"], 1e-5);
+  EXPECT_THAT(tessera({"eval", "tiny.toml", "--from", "run"}).out, HasSubstr("top-1"));
+}
+
+TEST_F(Run, EvalRefusesDataOfOtherClasses) {
+  fs::create_directories(*folder_ / "other");
+  for (const char* name : {"a", "b", "c"}) write_image(*folder_ / "other" / name / "x.png", 0, 1);
+  const Outcome outcome = tessera({"eval", "tiny.toml", "--from", "run", "eval.val.data.source=folder(other)"});
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("`other` has 3 classes, and the model has 2"));
+}
+
+TEST_F(Run, ExportAndImportKeepEveryLogit) {
+  const Outcome exported = tessera({"export", "--to", "timm", "--from", "run"});
+  ASSERT_EQ(exported.exit, 0) << exported.err;
+  EXPECT_EQ(exported.out, "timm\n");
+  const Json config = Json::parse(read_file(*folder_ / "timm/config.json"));
+  EXPECT_EQ(config["label_names"], Json({"left", "right"}));
+  EXPECT_EQ(config["pretrained_cfg"]["crop_mode"], "squash");
+  EXPECT_EQ(config["pretrained_cfg"]["mean"], Json({0.5, 0.5, 0.5}));
+  EXPECT_EQ(logits("timm"), logits("run"));
+
+  const Outcome imported = tessera({"import", "tiny.toml", "--from", "timm", "--to", "imported"});
+  ASSERT_EQ(imported.exit, 0) << imported.err;
+  EXPECT_EQ(imported.out, "imported/checkpoints/step_000000000\n");
+  EXPECT_EQ(logits("imported"), logits("run"));
+  ASSERT_EQ(tessera({"import", "--from", "timm/model.safetensors", "tiny.toml", "--to", "from_file"}).exit, 0);
+  EXPECT_EQ(logits("from_file/checkpoints/step_000000000"), logits("run"));
+
+  const Outcome over = tessera({"import", "tiny.toml", "--from", "timm", "--to", "imported"});
+  EXPECT_EQ(over.exit, 2);
+  EXPECT_THAT(over.err, HasSubstr("`imported` is there already"));
+}
+
+TEST_F(Run, ImportListsWhatDoesNotFit) {
+  ASSERT_EQ(tessera({"export", "--from", "run", "--to", "for_misfit"}).exit, 0);
+  const Outcome outcome = tessera({"import", "tiny.toml", "model.depth=3", "--from", "for_misfit", "--to", "misfit"});
+  EXPECT_EQ(outcome.exit, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("blocks.2"));
+  EXPECT_FALSE(fs::exists(*folder_ / "misfit"));
+}
+
+TEST_F(Run, WithoutAnEvaluatorPredictAsksForThePreprocessing) {
+  std::string recipe = tiny_recipe();
+  recipe.resize(recipe.find("[eval.val]"));
+  write_file(*folder_ / "bare.toml", recipe);
+  ASSERT_EQ(tessera({"train", "bare.toml", "--workdir", "bare", "total=1 step", "checkpoint.every=1 step"}).exit, 0);
+  const Outcome asks = tessera({"predict", "--from", "bare", "val/left/0.png"});
+  EXPECT_EQ(asks.exit, 2);
+  EXPECT_THAT(asks.err, HasSubstr("--pp"));
+  const Outcome told =
+      tessera({"predict", "--from", "bare", "val/left/0.png", "--pp", "decode | resize(8) | value_range(-1, 1)"});
+  EXPECT_EQ(told.exit, 0) << told.err;
+  EXPECT_THAT(told.out, MatchesRegex("val/left/0.png   (left|right) .*%   (left|right) .*%\n"));
+}
+
+TEST_F(Run, RecipeMistakesNameTheKeyAndLeaveNoWorkdir) {
+  struct Case {
+    std::string setting;
+    int exit;
+    std::string err;
+  };
+  const Case cases[] = {
+      {"optimizer.learning_rate=1", 2, "error: unknown key `optimizer.learning_rate`\n"},
+      {"data.batch=100", 2, "error: `data.batch` is 100, and `train` has 12 images\n"},
+      {"data.batch=four", 2, "error: `data.batch`"},
+      {"data.source=folder(gone)", 3, "error: the folder `gone` does not exist\n"},
+  };
+  for (const Case& c : cases) {
+    const Outcome outcome = tessera({"train", "tiny.toml", c.setting, "--workdir", "never"});
+    EXPECT_EQ(outcome.exit, c.exit) << c.setting;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, StartsWith(c.err));
+    EXPECT_FALSE(fs::exists(*folder_ / "never")) << c.setting;
+  }
+  EXPECT_THAT(tessera({"train", "tiny.toml", "optimizer.learning_rate=1"}).err, HasSubstr("optimizer.lr"));
+  EXPECT_EQ(tessera({"train", "missing.toml"}).exit, 2);
+}
+
+}  // namespace
+}  // namespace tessera::cli
