@@ -1,0 +1,352 @@
+"""Tessera beside its peers. Run by bench/run.sh (./dev bench), which installs the peers and takes the same options."""
+import argparse
+import glob
+import json
+import os
+import pathlib
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORK = ROOT / "build/bench"
+PARTS = ("step", "digits", "data", "start", "memory")
+CORES = sorted(os.sched_getaffinity(0))[:2]  # every side has the same two
+
+
+def python(environment):
+    return str(ROOT / ".deps" / environment / "bin/python")
+
+
+def program(name):
+    found = [p for p in (WORK / "bin" / name, WORK / "bench" / name) if p.exists()]
+    return str(found[0] if found else WORK / "bin" / name)
+
+
+def plugin():
+    found = glob.glob(str(ROOT / ".deps/venv/lib/python3*/site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"))
+    return found[0] if found else ""
+
+
+def clean_environment(**changes):
+    keep = {k: v for k, v in os.environ.items() if not k.startswith(("TESSERA_", "JAX_", "XLA_", "PJRT_", "OMP_", "MKL_"))}
+    return keep | {"OMP_NUM_THREADS": "2", "TORCHINDUCTOR_CACHE_DIR": str(WORK / "inductor"), "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"} | changes
+
+
+JAX_PLUGIN = {"PJRT_NAMES_AND_LIBRARY_PATHS": f"xcpu:{plugin()}", "JAX_PLATFORMS": "xcpu"}
+JAX_OWN = {"JAX_PLATFORMS": "cpu"}
+
+
+def step_sides(task):
+    """name -> (command, environment changes); the batch and the number of steps are filled in."""
+    def peer(environment, script, *words):
+        return [python(environment), str(ROOT / f"bench/peers/{script}.py"), task, "BATCH", "STEPS", *words]
+    sides = {
+        "tessera": ([program("bench_step"), task, "BATCH", "STEPS"], {}),
+        "jax, plain": (peer("bench-jax", "jax_step", "plain"), JAX_PLUGIN),
+        "jax, tuned": (peer("bench-jax", "jax_step", "tuned"), JAX_PLUGIN),
+        "jax, tuned, own backend": (peer("bench-jax", "jax_step", "tuned"), JAX_OWN),
+        "torch eager": (peer("references", "torch_step", "eager"), {}),
+    }
+    if task == "vit_small":
+        sides |= {
+            "tessera, accumulate=4": ([program("bench_step"), task, "BATCH", "STEPS", "4"], {}),
+            "jax, tuned, 4 micro-batches": (peer("bench-jax", "jax_step", "tuned4"), JAX_PLUGIN),
+            "torch compile": (peer("references", "torch_step", "compile"), {}),
+            "torch_xla": (peer("bench-torch-xla", "torch_step", "xla"), {"PJRT_DEVICE": "CPU"}),
+        }
+    return sides
+
+
+def run_json(command, changes=None, cores=None):
+    """The last line of what the command prints, read as JSON; None and a note where that fails."""
+    if not os.path.exists(command[0]):
+        return None, "not installed"
+    done = subprocess.run(command, cwd=ROOT, env=clean_environment(**(changes or {})), text=True, stdin=subprocess.DEVNULL,
+                          capture_output=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, cores or CORES))
+    lines = done.stdout.strip().splitlines()
+    if done.returncode == 0 and lines:
+        return json.loads(lines[-1]), ""
+    words = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return None, f"exit {done.returncode}: {words[-1][:120] if words else 'no output'}"
+
+
+class Report:
+    def __init__(self):
+        self.results = {"machine": machine(), "load": [os.getloadavg()[0]], "parts": {}}
+        print(self.results["machine"])
+        if self.results["load"][0] > 0.3:
+            print(f"disturbed: load {self.results['load'][0]:.1f} before the start; ratios are paired, figures are not to be quoted")
+
+    def title(self, part, text):
+        print(f"\n{part}  {text}\n  {'side':<30}{'figure':>16}{'tessera is':>14}{'':4}target")
+
+    def row(self, side, figure, ratio=None, target=None):
+        factor = f"{ratio:.2f} x" if ratio else ""
+        verdict = ""
+        if target:
+            verdict = f">= {target} x   {'reached' if ratio and ratio >= target else 'missed'}"
+        print(f"  {side:<30}{figure:>16}{factor:>14}{'':4}{verdict}", flush=True)
+
+    def keep(self, part, value):
+        self.results["parts"][part] = value
+        self.results["load"].append(os.getloadavg()[0])
+        path = WORK / "results.json"
+        path.write_text(json.dumps(self.results, indent=1) + "\n")
+
+
+def machine():
+    model = next((l.split(":", 1)[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{model}, {os.cpu_count()} cores ({len(CORES)} used), {memory:.0f} GiB, Linux {platform.release()}"
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def rounds_of(sides, rounds, label):
+    """Runs side after side, round after round, each round beginning one further: name -> list of results, and notes."""
+    results, notes = {name: [] for name in sides}, {}
+    names = list(sides)
+    for r in range(rounds):
+        for name in names[r % len(names):] + names[:r % len(names)]:
+            if name in notes:
+                continue
+            progress(f"{label}: round {r + 1} of {rounds}, {name}")
+            result, note = sides[name]()
+            if result is None:
+                notes[name] = note
+            else:
+                results[name].append(result)
+    progress("")
+    return results, notes
+
+
+def paired(results, name, base="tessera", value=lambda r: min(r["seconds"])):
+    """Median over rounds of the ratio within a round: how many times as long as `base` the side takes."""
+    pairs = zip(results[name], results[base])
+    return statistics.median(value(a) / value(b) for a, b in pairs) if results[name] and results[base] else None
+
+
+def best(results, name):
+    return statistics.median(min(r["seconds"]) for r in results[name])
+
+
+def step_part(report, options, task, batch, part, figure, target_peer=None, target=None, explain=""):
+    def runner(command, changes):
+        filled = [{"BATCH": str(batch), "STEPS": str(options.steps)}.get(w, w) for w in command]
+        return lambda: run_json(filled, changes)
+    chosen = {n: runner(*c) for n, c in step_sides(task).items() if n == "tessera" or not options.peers or
+              any(p in n for p in options.peers.split(","))}
+    results, notes = rounds_of(chosen, options.rounds, part)
+    report.title(part, explain)
+    rows = {}
+    peers = [n for n in chosen if not n.startswith("tessera") and results[n]]
+    goal = target_peer if target_peer else (min(peers, key=lambda n: best(results, n)) if peers else None)
+    for name in chosen:
+        if not results[name]:
+            report.row(name, notes.get(name, "no result"))
+            continue
+        ratio = paired(results, name) if name != "tessera" else None
+        rows[name] = {"seconds": best(results, name), "ratio": ratio, "rounds": results[name],
+                      "cpu_ratio": paired(results, name, value=lambda r: min(r["cpu_seconds"]))}
+        report.row(name, figure(best(results, name), batch), ratio, target if name == goal else None)
+    report.keep(part, {"task": task, "batch": batch, "rows": rows, "notes": notes})
+
+
+def part_step(report, options):
+    for batch in options.batch:
+        step_part(report, options, "vit_small", batch, f"step, batch {batch}", lambda s, b: f"{b / s:.2f} images/s", None, 1.25,
+                  "ViT-S/16, 224 px, f32, AdamW; the target is against the best peer")
+
+
+def part_digits(report, options):
+    step_part(report, options, "digits", 128, "digits", lambda s, b: f"{s * 1e3:.1f} ms", "torch eager", 1.4,
+              "ViT 96 x 6, 16 px, batch 128, f32, AdamW, gradients clipped to norm 1")
+
+
+def part_data(report, options):
+    photos, core = str(WORK / "photos"), CORES[-1:]
+    sides = {
+        "tessera": lambda: run_json([program("bench_data"), photos, "1", str(options.images)], cores=core),
+        "pillow": lambda: run_json([python("bench-photos"), str(ROOT / "bench/data/pillow_peer.py"), photos, str(options.images)],
+                                   cores=core),
+    }
+    results, notes = rounds_of(sides, options.rounds, "data")
+    report.title("data", "JPEG of 500 x 375, decode, random resized crop to 224, flip, on one core")
+    rows = {}
+    for name in sides:
+        if not results[name]:
+            report.row(name, notes.get(name, "no result"))
+            continue
+        rate = statistics.median(r["images_per_second"] for r in results[name])
+        ratio = paired(results, name, value=lambda r: 1 / r["images_per_second"]) if name != "tessera" else None
+        rows[name] = {"images_per_second": rate, "ratio": ratio, "rounds": results[name]}
+        report.row(name, f"{rate:.0f} images/s", ratio, 2.5 if ratio else None)
+    report.keep("data", {"rows": rows, "notes": notes})
+
+
+def until(command, changes, reached):
+    """Seconds from starting the command until reached() or reached(a line of its output); ends the command then."""
+    start = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(command, cwd=ROOT, env=clean_environment(**changes), stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=errors, preexec_fn=lambda: os.sched_setaffinity(0, CORES))
+        try:
+            while not reached():
+                if child.poll() is not None:
+                    errors.seek(0)
+                    lines = errors.read().strip().splitlines()
+                    return None, f"exit {child.returncode}: {lines[-1][:120] if lines else ''}"
+                time.sleep(0.001)
+            return {"seconds": [time.perf_counter() - start]}, ""
+        finally:
+            if child.poll() is None:
+                child.send_signal(signal.SIGKILL)
+            child.wait()
+
+
+def non_empty(path):
+    return lambda: path.exists() and path.stat().st_size > 0
+
+
+def start_sides(folder):
+    """name -> function of a cache directory."""
+    count = iter(range(10**6))
+
+    def tessera(cache):
+        workdir = folder / f"run{next(count)}"
+        return until([program("tessera"), "train", "recipes/digits.toml", "log=1 steps", "--workdir", str(workdir)],
+                     {"TESSERA_CACHE_DIR": str(cache)}, non_empty(workdir / "metrics.jsonl"))
+
+    def jax(cache):
+        if not os.path.exists(python("bench-jax")):
+            return None, "not installed"
+        flag = folder / f"flag{next(count)}"
+        return until([python("bench-jax"), str(ROOT / "bench/peers/jax_start.py"), str(cache), str(flag)], JAX_OWN, non_empty(flag))
+
+    return {"tessera": tessera, "jax": jax}
+
+
+def part_start(report, options):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="start-", dir=WORK))
+    try:
+        sides = start_sides(folder)
+        for temperature in ("cold", "warm"):
+            fresh = iter(range(10**6))
+
+            def bind(name, side):
+                return lambda: side(folder / (f"cold-{name}{next(fresh)}" if temperature == "cold" else f"cold-{name}"))
+            if temperature == "warm":
+                for name, side in sides.items():
+                    side(folder / f"cold-{name}")
+            results, notes = rounds_of({n: bind(n, s) for n, s in sides.items()}, options.rounds, f"start, {temperature}")
+            report.title(f"start, {temperature}", "from the command to the first step of the digits recipe, its metrics on disk")
+            rows = {}
+            for name in sides:
+                if not results[name]:
+                    report.row(name, notes.get(name, "no result"))
+                    continue
+                ratio = paired(results, name) if name != "tessera" else None
+                rows[name] = {"seconds": best(results, name), "ratio": ratio, "rounds": results[name]}
+                report.row(name, f"{best(results, name):.2f} s", ratio)
+            report.keep(f"start, {temperature}", {"rows": rows, "notes": notes})
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+MEMORY_RECIPE = """\
+seed = 0
+total = "6 steps"
+log = "1 steps"
+checkpoint = {{ every = "100 %", keep = 1 }}
+data = {{ source = "folder({photos})", batch = {batch}, pp = "decode | random_resized_crop(224) | flip_lr | value_range(-1, 1)" }}
+model = {{ name = "vit", variant = "S/16", pool = "gap" }}
+objective = {{ name = "softmax" }}
+optimizer = {{ name = "adamw", lr = "1e-3", weight_decay = 1e-4 }}
+"""
+PREFETCH = 2  # the default of data.prefetch
+
+
+def peak_of(command):
+    """Peak resident bytes of a child, or a note."""
+    with tempfile.TemporaryFile("w+") as out:
+        child = subprocess.Popen(command, cwd=ROOT, env=clean_environment(TESSERA_CACHE_DIR=str(WORK / "cache")),
+                                 stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                 preexec_fn=lambda: os.sched_setaffinity(0, CORES))
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        lines = out.read().strip().splitlines()
+    if child.returncode:
+        return None, f"exit {child.returncode}: {lines[-1][:120] if lines else ''}"
+    return usage.ru_maxrss * 1024, ""
+
+
+def thousand_classes():
+    """The photographs as one image in each of 1,000 class folders, so that the model is the one of the step benchmark."""
+    folder = WORK / "photos-1000"
+    photos = sorted((WORK / "photos/photos").glob("*.jpg"))
+    for i in range(1000 if photos else 0):
+        link = folder / f"{i:04}/0.jpg"
+        if not link.exists():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            os.link(photos[i % len(photos)], link)
+    return folder
+
+
+def part_memory(report, options):
+    report.title("memory", "peak resident memory of a ViT-S/16 training run, checkpoint included")
+    rows = {}
+    for batch in options.batch:
+        account, note = run_json([program("bench_step"), "vit_small", str(batch), "1"])
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="memory-", dir=WORK))
+        try:
+            recipe = folder / "memory.toml"
+            recipe.write_text(MEMORY_RECIPE.format(photos=thousand_classes(), batch=batch))
+            command = [program("tessera"), "train", str(recipe), "--workdir"]
+            peak_of(command + [str(folder / "first")])  # fills the executable cache
+            peak, peak_note = peak_of(command + [str(folder / "second")])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if not account or not peak:
+            report.row(f"batch {batch}", note or peak_note)
+            continue
+        # Prefetched batches, one being filled, one on the device.
+        queue = (PREFETCH + 2) * batch * 224 * 224 * 3
+        bound = account["state_bytes"] + account["temporary_bytes"] + queue
+        rows[batch] = {"peak": peak, "state": account["state_bytes"], "temporaries": account["temporary_bytes"], "queue": queue,
+                       "ratio": peak / bound}
+        verdict = "reached" if peak / bound <= 1.3 else "missed"
+        report.row(f"batch {batch}: peak", f"{peak / 2**20:.0f} MiB")
+        report.row("  state, temporaries, queue", f"{bound / 2**20:.0f} MiB")
+        print(f"  {'  peak / the above':<30}{peak / bound:>14.2f} x{'':18}<= 1.3 x   {verdict}")
+    report.keep("memory", rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev bench", description="Tessera beside its peers, as ratios.")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART", help=f"of {', '.join(PARTS)}; all when none")
+    parser.add_argument("--rounds", type=int, default=3, help="every side once a round (3)")
+    parser.add_argument("--steps", type=int, default=4, help="timed steps of a round, of which the best counts (4)")
+    parser.add_argument("--batch", type=lambda t: [int(b) for b in t.split(",")], default=[16, 32], help="of step and memory (16,32)")
+    parser.add_argument("--images", type=int, default=2000, help="of a round of data (2000)")
+    parser.add_argument("--peers", default="", help="only peers whose name has one of these words: jax,eager")
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    report = Report()
+    for part in PARTS:
+        if not options.parts or part in options.parts:
+            globals()[f"part_{part}"](report, options)
+    print(f"\nall figures: {(WORK / 'results.json').relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

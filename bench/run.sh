@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# ./dev bench [step|digits|data|start|memory]… [--rounds N] [--peers a,b]: installs the peers that the parts need, then runs
+# bench/bench.py. A peer that can't be installed is left out with a line that says so.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+readonly log=.deps/log/bench.log
+mkdir -p .deps/log build/bench
+
+install() {
+  [[ -x .deps/$1/bin/python ]] || python3 -m venv ".deps/$1"
+  ".deps/$1/bin/python" -m pip install --require-hashes --no-deps --only-binary :all: -r "$2"
+}
+
+# environment NAME LIST SIZE: .deps/NAME holds the packages of LIST, which is what its stamp says.
+environment() {
+  local stamp=".deps/$1/${2##*/}"
+  cmp -s "$2" "$stamp" && return
+  printf '%-36s' "$1 (${2##*/}, $3)" >&2
+  if install "$1" "$2" </dev/null >>"$log" 2>&1; then
+    cp "$2" "$stamp"
+    echo 'installed' >&2
+  else
+    echo "not installed: its rows are left out; see $log" >&2
+  fi
+}
+
+photos() {
+  [[ -d build/bench/photos/photos ]] && return
+  environment bench-photos tools/setup/bench-photos.txt 'the photographs, 100 MB'
+  rm -rf build/bench/photos.partial
+  .deps/bench-photos/bin/python tools/make_photos.py build/bench/photos.partial >>"$log" 2>&1 || return 0
+  mv build/bench/photos.partial build/bench/photos
+}
+
+parts=" $* "
+wants() {
+  local part
+  for part; do [[ $parts == *" $part "* ]] && return; done
+  [[ ! $parts =~ \ (step|digits|data|start|memory)\  ]]
+}
+
+wants step digits start && environment bench-jax tools/setup/bench-jax.txt '150 MB'
+wants step digits && environment references tools/references/requirements.txt 'PyTorch, 2.5 GB'
+wants step digits && environment references tools/setup/bench-torch.txt 'for torch.compile'
+wants step && environment bench-torch-xla tools/setup/bench-torch-xla.txt 'PyTorch/XLA, 3 GB'
+wants data memory && photos
+exec python3 bench/bench.py "$@"

@@ -1,0 +1,174 @@
+// Times one training step of Tessera: the program that `tessera train` compiles for the same recipe, on a batch that is already
+// on the device.
+//
+//   bench_step (vit_small | digits) BATCH STEPS [ACCUMULATE=1 [FILE]]
+//
+// Prints {"name", "batch", "compile_seconds", "seconds": [one for each timed step], "cpu_seconds": [the same], "loss", "state_bytes", "temporary_bytes",
+// "peak_bytes"}. With FILE, the program's text goes there and nothing is run.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "config/section.h"
+#include "models/model.h"
+#include "pjrt/stderr_filter.h"
+#include "train/compile.h"
+#include "train/device.h"
+#include "train/step.h"
+
+namespace tessera {
+namespace {
+
+// Two steps come first that are not timed: the first touches every page, the second finds caches warm.
+constexpr int kWarmup = 2;
+
+struct Task {
+  const char* name;
+  models::InputShape input;
+  const char* recipe;
+};
+
+// What the peers in bench/peers do too: AdamW, weight decay 1e-4, exact GELU, mean pooling, learned positions.
+constexpr const char* kViTSmall = R"toml(
+model = { name = "vit", variant = "S/16", pool = "gap", gelu = "exact" }
+optimizer = { name = "adamw", lr = "1e-3", weight_decay = 1e-4, decay_mask = "all" }
+)toml";
+constexpr const char* kDigits = R"toml(
+model = { name = "vit", width = 96, depth = 6, heads = 3, patch = 4, pool = "gap", gelu = "exact" }
+optimizer = { name = "adamw", lr = "1e-3", weight_decay = 0.05, decay_mask = "all", clip = "norm(1.0)" }
+)toml";
+const Task kTasks[] = {{"vit_small", {224, 224, 3, 1000}, kViTSmall}, {"digits", {16, 16, 3, 10}, kDigits}};
+
+const Task& find_task(const std::string& name) {
+  for (const Task& task : kTasks) {
+    if (name == task.name) return task;
+  }
+  throw usage_error(fmt::format("no task '{}'", name), "bench_step", "vit_small or digits");
+}
+
+// Of wall time, and of processor time of all threads: the second says more where other programs run too.
+struct Clock {
+  double wall, cpu;
+  static Clock now() {
+    return {std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(),
+            static_cast<double>(std::clock()) / CLOCKS_PER_SEC};
+  }
+};
+
+std::vector<pjrt::Buffer*> pointers(std::vector<pjrt::Buffer>& buffers) {
+  std::vector<pjrt::Buffer*> out;
+  for (pjrt::Buffer& buffer : buffers) out.push_back(&buffer);
+  return out;
+}
+
+class StepBench {
+ public:
+  StepBench(const Task& task, int64_t batch, int64_t accumulate) : task_(task), batch_(batch) {
+    config::Section recipe = config::parse_recipe(task.recipe, task.name);
+    model_ = models::make_model(recipe.section("model"), task.input);
+    specs_ = models::parameters(*model_);
+    optimizer_ = std::make_unique<optim::Optimizer>(recipe.section("optimizer"), optim::RunLength{1000, batch, 1000 * batch});
+    optim::Params params;
+    for (const nn::ParamSpec& spec : specs_) params.push_back({spec.name, spec.type, spec.stacked});
+    optimizer_->bind(std::move(params));
+    layout_ = train::state_layout(specs_, *optimizer_);
+    train::ProgramOptions options;
+    options.batch = batch;
+    options.accumulate = accumulate;
+    const float scale = 2.0f / 255;
+    options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
+    program_ = train::train_program(*model_, layout_, *optimizer_, options);
+  }
+
+  const std::string& text() const { return program_.text; }
+
+  void run(int steps) {
+    const auto client = train::open_client({});
+    const pjrt::ExecutableCache off("");
+    const train::Compiled init = train::compile(*client, train::init_program(specs_, layout_), off, {});
+    const train::Compiled step = train::compile(*client, program_, off, {});
+
+    std::array<uint32_t, 2> key = train::seed_key(0);
+    pjrt::Buffer rng = client->to_device(key.data(), {DType::kU32, {2}});
+    pjrt::Buffer* rng_argument = &rng;
+    std::vector<pjrt::Buffer> state = init.executable.run({&rng_argument, 1});
+    std::vector<pjrt::Buffer> input = make_batch(*client);
+
+    std::vector<double> seconds, cpu_seconds;
+    float loss = 0;
+    for (int i = 0; i < kWarmup + steps; ++i) {
+      const Clock start = Clock::now();
+      std::vector<pjrt::Buffer*> arguments = pointers(state);
+      for (pjrt::Buffer& buffer : input) arguments.push_back(&buffer);
+      state = step.executable.run(arguments);
+      loss = state.back().to_host<float>()[0];
+      state.pop_back();
+      if (i < kWarmup) continue;
+      const Clock end = Clock::now();
+      seconds.push_back(end.wall - start.wall);
+      cpu_seconds.push_back(end.cpu - start.cpu);
+    }
+    const pjrt::CompiledMemory memory = step.executable.memory();
+    fmt::print(R"({{"name": "tessera", "batch": {}, "compile_seconds": {:.3f}, "seconds": [{:.5f}], "cpu_seconds": [{:.5f}], )"
+               R"("loss": {:.5f}, "state_bytes": {}, "temporary_bytes": {}, "peak_bytes": {}}})" "\n",
+               batch_, step.report.seconds, fmt::join(seconds, ", "), fmt::join(cpu_seconds, ", "), loss, layout_.bytes(), memory.temporaries, memory.peak);
+  }
+
+ private:
+  std::vector<pjrt::Buffer> make_batch(const pjrt::Client& client) const {
+    const TensorType images{DType::kU8, {batch_, task_.input.height, task_.input.width, 3}};
+    const TensorType labels{DType::kI32, {batch_}};
+    std::vector<uint8_t> pixels(static_cast<size_t>(byte_count(images)));
+    std::vector<int32_t> classes(static_cast<size_t>(batch_));
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
+    for (size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<int32_t>(i * 37 % static_cast<size_t>(task_.input.classes));
+    std::vector<pjrt::Buffer> input;
+    input.push_back(client.to_device(pixels.data(), images));
+    input.push_back(client.to_device(classes.data(), labels));
+    return input;
+  }
+
+  const Task& task_;
+  int64_t batch_;
+  std::unique_ptr<models::Model> model_;
+  std::vector<nn::ParamSpec> specs_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  train::StateLayout layout_;
+  train::Program program_;
+};
+
+int run(int argc, char** argv) {
+  if (argc < 4) throw usage_error("bench_step (vit_small | digits) BATCH STEPS [ACCUMULATE=1 [FILE]]");
+  StepBench bench(find_task(argv[1]), std::atoll(argv[2]), argc > 4 ? std::atoll(argv[4]) : 1);
+  if (argc > 5) {
+    std::ofstream(argv[5]) << bench.text();
+  } else {
+    bench.run(std::atoi(argv[3]));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  tessera::pjrt::capture_stderr();
+  try {
+    return tessera::run(argc, argv);
+  } catch (const std::exception& error) {
+    tessera::log_error(error.what());
+    return 1;
+  }
+}
