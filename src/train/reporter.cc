@@ -50,6 +50,8 @@ monitor::StepLine Reporter::line_of(int64_t step, const StepMetrics& metrics, st
   if (total.unit == config::DurationUnit::kEpochs) line.epochs = static_cast<int64_t>(std::ceil(total.value));
   line.steps_per_epoch = std::max<int64_t>(1, std::llround(static_cast<double>(n) / static_cast<double>(batch)));
   line.step_in_epoch = std::clamp<int64_t>(step - (line.epoch - 1) * n / batch, 1, line.steps_per_epoch);
+  // Whole steps rarely end with the last epoch: what is over belongs to it.
+  if (line.epochs > 0 && line.epoch > line.epochs) line.epoch = line.epochs, line.step_in_epoch = line.steps_per_epoch;
   line.loss = static_cast<double>(metrics[kLoss]);
   line.lr = static_cast<double>(metrics[kLr]);
   const double seconds = interval_seconds();

@@ -7,15 +7,37 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "optim/device_graph.h"
+#include "ir/ops.h"
 #include "optim/optimizer.h"
+#include "support/run_graph.h"
 
 namespace tessera::optim {
 namespace {
 
-using testing::F32;
-using testing::pattern;
-using testing::run_graph;
+struct F32 {
+  Dims dims;
+  std::vector<float> values;
+};
+
+// f32 arrays in, f32 arrays out.
+std::vector<std::vector<float>> run_graph(const std::vector<F32>& inputs,
+                                          const std::function<ir::Values(const ir::Values&)>& build) {
+  std::vector<testing::HostArray> arrays;
+  for (const F32& input : inputs) arrays.push_back(testing::f32_array(input.dims, input.values));
+  std::vector<std::vector<float>> outputs;
+  for (const testing::HostArray& result : testing::run(arrays, build)) outputs.push_back(result.floats());
+  return outputs;
+}
+
+// Values in [-scale, scale] that differ from place to place and are the same every time.
+F32 pattern(const Dims& dims, double scale, int salt = 0) {
+  F32 array{dims, {}};
+  for (int64_t i = 0; i < element_count(dims); ++i) {
+    array.values.push_back(
+        static_cast<float>(scale * (static_cast<double>((i * 7919 + salt * 104729 + 13) % 1009) / 504.0 - 1)));
+  }
+  return array;
+}
 
 const RunLength kRun{.total_steps = 200, .batch = 10, .examples_per_epoch = 100};
 
