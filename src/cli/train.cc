@@ -34,12 +34,12 @@ class Train final : public Command {
     train::TrainOptions options{workdir_, device};
     if (options.workdir.empty()) options.workdir = train::default_workdir(recipe_path.path);
     const train::TrainResult result = train::train(std::move(recipe), options);
-    tell(result);
+    tell(result, recipe_path);
     return result.exit;
   }
 
  private:
-  static void tell(const train::TrainResult& result) {
+  static void tell(const train::TrainResult& result, const RecipeWords& recipe) {
     const auto line = [](const char* what, const std::string& path) { print(fmt::format("{:<12}{}", what, path)); };
     if (result.finished_before) {
       log_note(fmt::format("the run is finished: step {} of {}", human_count(result.step), human_count(result.total)));
@@ -49,7 +49,26 @@ class Train final : public Command {
       const std::string path = store::join_path(result.workdir, name);
       if (store::local_files().info(path)) line(what, path);
     }
+    if (result.exit == Exit::kPreempted || result.exit == Exit::kInterrupted) {
+      log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}",
+                           result.exit == Exit::kPreempted ? "SIGTERM" : "Ctrl-C", human_count(result.step),
+                           human_count(result.total), again(recipe, result.workdir)));
+    }
     if (result.exit == Exit::kDone) line("next", fmt::format("tessera predict --from {} IMAGE…", result.workdir));
+  }
+
+  // The command that goes on with the run, as a shell takes it.
+  static std::string again(const RecipeWords& recipe, const std::string& workdir) {
+    std::string command = "tessera train " + quoted(recipe.path);
+    for (const std::string& word : recipe.overrides) command += " " + quoted(word);
+    return command + " --workdir " + quoted(workdir);
+  }
+  static std::string quoted(const std::string& word) {
+    constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+-@%";
+    if (word.find_first_not_of(kPlain) == std::string::npos) return word;
+    std::string text = "'";
+    for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+    return text + "'";
   }
 
   std::string workdir_;

@@ -72,7 +72,8 @@ inline const std::string& cache_folder() {
 // `tessera args…` running in `directory`; `environment` is added to this process's. Killed if it is still running at the end.
 class RunningProgram {
  public:
-  RunningProgram(const std::vector<std::string>& args, const fs::path& directory, const std::map<std::string, std::string>& environment = {}) {
+  RunningProgram(const std::vector<std::string>& args, const fs::path& directory,
+                 const std::map<std::string, std::string>& environment = {}) {
     const std::string out = files_ / "out", err = files_ / "err";
     std::vector<std::string> words = {TESSERA_PROGRAM};
     words.insert(words.end(), args.begin(), args.end());
@@ -120,6 +121,7 @@ class RunningProgram {
   bool done_ = false;
 };
 
+// The same, waiting for its end.
 inline Outcome run_program(const std::vector<std::string>& args, const fs::path& directory = fs::temp_directory_path(),
                            const std::map<std::string, std::string>& environment = {}) {
   return RunningProgram(args, directory, environment).wait();

@@ -2,14 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include "cli/run_program.h"
 
 namespace tessera::cli {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // A finished run, made once.
@@ -70,6 +73,20 @@ TEST_F(Run, GoesIntoANumberedFolderWhenNoneIsNamed) {
   EXPECT_EQ(first.exit, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("runs/tiny-1/checkpoints/step_000000001"));
   EXPECT_THAT(read_file(*folder_ / "runs/tiny-1/recipe.toml"), HasSubstr("total = \"1 step\""));
+}
+
+TEST_F(Run, IsContinuedByTheCommandThatItNamesWhenItIsStopped) {
+  // Far too long to end by itself.
+  const std::vector<std::string> args = {"train", "tiny.toml", "total=100000 epochs", "--workdir", "long"};
+  RunningProgram program(args, folder_->path());
+  while (program.running() && !fs::exists(*folder_ / "long/metrics.jsonl")) ::usleep(10'000);
+  program.send(SIGTERM);
+  const Outcome stopped = program.wait();
+  EXPECT_EQ(stopped.exit, 75);
+  EXPECT_THAT(stopped.err, ContainsRegex("stopped by SIGTERM after step [0-9,]+ of 300,000, which is saved. "
+                                         "Continue: tessera train tiny.toml 'total=100000 epochs' --workdir long\n$"));
+  EXPECT_THAT(stopped.out, StartsWith("checkpoint  long/checkpoints/step_0000"));
+  EXPECT_THAT(stopped.out, Not(HasSubstr("next")));
 }
 
 TEST_F(Run, EvalGivesTheScoresOfTheRun) {
