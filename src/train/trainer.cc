@@ -42,6 +42,7 @@ class Trainer {
   void announce() const;
   bool restore();
   void put_restored();
+  void load_initial_weights();
   void start_programs();
   std::future<Compiled> start_compile(Program program, size_t state_arguments, int64_t batch);
   void start_input();
@@ -81,6 +82,7 @@ class Trainer {
   std::unique_ptr<data::TrainLoader> loader_;
 
   HostArrays restored_;              // of a checkpoint, until it is on the device
+  HostArrays initial_weights_;       // of model_init, likewise; empty bytes where the drawn value stays
   std::vector<pjrt::Buffer> state_;  // after `progress_.step` steps, once the device is through
   Progress progress_;                // `metrics` are those of `progress_.step`, once settled
   struct Pending {
@@ -105,6 +107,7 @@ TrainResult Trainer::run() {
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
     resumed ? reporter_.resume(progress_) : reporter_.start();
     announce();
+    if (!resumed && recipe_.model_init) load_initial_weights();
     start_programs();
     start_input();
     resumed ? put_restored() : initialise();
@@ -160,6 +163,13 @@ void Trainer::put_restored() {
   restored_.clear();
 }
 
+// Before anything is compiled, so that weights that don't fit are known at once.
+void Trainer::load_initial_weights() {
+  initial_weights_.resize(layout_.params);
+  for (const std::string& note : init_from(*recipe_.model_init, *recipe_.model, layout_, initial_weights_)) log_note(note);
+  log_line(fmt::format("weights from {}", recipe_.model_init->from));
+}
+
 void Trainer::start_input() {
   data::LoaderOptions options = recipe_.data.loader(recipe_.batch, static_cast<uint64_t>(recipe_.run.seed));
   options.start_batch = progress_.step;
@@ -210,11 +220,11 @@ void Trainer::initialise() {
   state_ = take(init_future_, "init")->run({&argument, 1});
   for (size_t i = 0; i < state_.size(); ++i) state_[i].set_name(layout_.entries[i].name);
   HostArrays params = to_host(std::span(state_).first(layout_.params));
-  if (recipe_.model_init) {
-    for (const std::string& note : init_from(*recipe_.model_init, *recipe_.model, layout_, params)) log_note(note);
-    std::vector<pjrt::Buffer> loaded = to_device(layout_, params, *client_);
-    std::move(loaded.begin(), loaded.end(), state_.begin());
-    log_line(fmt::format("weights from {}", recipe_.model_init->from));
+  for (size_t i = 0; i < initial_weights_.size(); ++i) {
+    if (initial_weights_[i].size() == 0) continue;
+    params[i] = std::move(initial_weights_[i]);
+    state_[i] = client_->to_device(params[i].data.data(), layout_.entries[i].type);
+    state_[i].set_name(layout_.entries[i].name);
   }
   log_line(parameter_table(layout_, params));
 }
