@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -30,6 +31,7 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
                  const std::vector<NamedType>& arrays) {
   pjrt::CompileOptions options;
   options.donated = program.donated;
+  if (program.once && client.platform_name() == "cpu") options.flags["xla_backend_optimization_level"] = int64_t{0};
   pjrt::CompileReport report;
   try {
     pjrt::Executable executable = pjrt::compile_cached(client, program.text, options, cache, &report);
@@ -42,8 +44,17 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
 
 std::future<Compiled> compile_async(std::shared_ptr<pjrt::Client> client, Program program, pjrt::ExecutableCache cache,
                                     std::vector<NamedType> arrays) {
-  return std::async(std::launch::async, [client = std::move(client), program = std::move(program), cache = std::move(cache),
-                                         arrays = std::move(arrays)] { return compile(*client, program, cache, arrays); });
+  std::promise<Compiled> promise;
+  std::future<Compiled> future = promise.get_future();
+  std::thread([promise = std::move(promise), client = std::move(client), program = std::move(program), cache = std::move(cache),
+               arrays = std::move(arrays)]() mutable {
+    try {
+      promise.set_value(compile(*client, program, cache, arrays));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }).detach();
+  return future;
 }
 
 std::vector<NamedType> arguments_of(const StateLayout& layout, size_t count, const TensorType& images) {

@@ -26,7 +26,9 @@ struct Compiled {
 // A device error that says what did not fit: the plugin's words, the account of the arrays and the largest of them.
 Error out_of_memory(const std::string& what, const std::string& plugin_message, std::vector<NamedType> arrays);
 
-// Compiles on a thread of its own, which the future's destructor waits for. `arrays` are the program's arguments, for messages.
+// Compiles on a thread of its own. A plugin can't be asked to give a compilation up: a future that is dropped leaves it to run
+// on, and a process that ends meanwhile must do so without running destructors of globals (main.cc does). `arrays` are the
+// program's arguments, for messages.
 std::future<Compiled> compile_async(std::shared_ptr<pjrt::Client> client, Program program, pjrt::ExecutableCache cache,
                                     std::vector<NamedType> arrays);
 // The same, waiting.

@@ -137,7 +137,7 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout&
                             : i == layout.rng_index() ? rng
                                                       : ir::zeros(layout.entries[i].type));
   }
-  return {"init", ir::emit(graph, {.name = "init"}), {}};
+  return {"init", ir::emit(graph, {.name = "init"}), {}, /*once=*/true};
 }
 
 Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,

@@ -27,6 +27,7 @@ struct Program {
   std::string name;
   std::string text;
   std::vector<int64_t> donated;  // arguments whose memory the results take over
+  bool once = false;             // runs once: quick to compile matters more than quick to run
 };
 
 // What a training step measures, in the order of its last result, f32 [kMetrics].

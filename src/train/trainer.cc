@@ -48,6 +48,8 @@ class Trainer {
   void start_input();
   void initialise();
   std::shared_ptr<const pjrt::Executable> take(std::future<Compiled>& future, const char* name);
+  template <class Future>
+  bool wait_unless_stopped(const Future& future, const std::string& name);
 
   // One step and what follows it.
   void train_to_the_end(bool resumed);
@@ -111,7 +113,7 @@ TrainResult Trainer::run() {
     start_programs();
     start_input();
     resumed ? put_restored() : initialise();
-    train_program_ = take(train_future_, "train_step");
+    if (wait_unless_stopped(train_future_, "train_step")) train_program_ = take(train_future_, "train_step");
     train_to_the_end(resumed);
     checkpoints_->wait();
     report_failures();
@@ -206,8 +208,17 @@ void Trainer::start_programs() {
   eval_announced_.assign(recipe_.evals.size(), false);
 }
 
-std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& future, const char* name) {
+// False when a signal came first: the compilation is left to itself.
+template <class Future>
+bool Trainer::wait_unless_stopped(const Future& future, const std::string& name) {
   reporter_.console().busy(fmt::format("compile  {} …", name));
+  while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    if (stop_.requested()) return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& future, const char* name) {
   Compiled compiled = future.get();
   reporter_.console().phase("compile", name, compiled.report.seconds, compiled.report.cached ? "cached" : "");
   return std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
@@ -217,6 +228,7 @@ void Trainer::initialise() {
   const auto key = seed_key(static_cast<uint64_t>(recipe_.run.seed));
   pjrt::Buffer rng = client_->to_device(key.data(), {DType::kU32, {2}});
   pjrt::Buffer* argument = &rng;
+  reporter_.console().busy("compile  init …");
   state_ = take(init_future_, "init")->run({&argument, 1});
   for (size_t i = 0; i < state_.size(); ++i) state_[i].set_name(layout_.entries[i].name);
   HostArrays params = to_host(std::span(state_).first(layout_.params));
@@ -348,6 +360,7 @@ bool Trainer::evaluate(NamedScores& scores) {
     const EvalPlan& plan = recipe_.evals[e];
     const bool wanted = progress_.step == 0 ? recipe_.run.eval_at_start : due(progress_.step, plan.every, recipe_.total);
     if (!wanted) continue;
+    if (!wait_unless_stopped(eval_futures_[e], "evaluate " + plan.name)) return false;
     const Compiled& compiled = eval_futures_[e].get();
     if (!eval_announced_[e]) {
       reporter_.console().phase("compile", "evaluate " + plan.name, compiled.report.seconds,
