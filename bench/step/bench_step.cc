@@ -1,10 +1,10 @@
 // Times one training step of Tessera: the program that `tessera train` compiles for the same recipe, on a batch that is already
 // on the device.
 //
-//   bench_step (vit_small | digits) BATCH STEPS [ACCUMULATE=1 [FILE]]
+//   bench_step (vit_small | digits) BATCH STEPS [key=value …]      as in a recipe: model.remat=dots accumulate=4
 //
 // Prints {"name", "batch", "compile_seconds", "seconds": [one for each timed step], "cpu_seconds": [the same], "loss", "state_bytes", "temporary_bytes",
-// "peak_bytes"}. With FILE, the program's text goes there and nothing is run.
+// "peak_bytes"}. With STEPS 0, the program's text is printed instead and nothing is run.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -75,8 +74,8 @@ std::vector<pjrt::Buffer*> pointers(std::vector<pjrt::Buffer>& buffers) {
 
 class StepBench {
  public:
-  StepBench(const Task& task, int64_t batch, int64_t accumulate) : task_(task), batch_(batch) {
-    config::Section recipe = config::parse_recipe(task.recipe, task.name);
+  StepBench(const Task& task, int64_t batch, const std::vector<std::string>& overrides) : task_(task), batch_(batch) {
+    config::Section recipe = config::parse_recipe(task.recipe, task.name, overrides);
     model_ = models::make_model(recipe.section("model"), task.input);
     specs_ = models::parameters(*model_);
     optimizer_ = std::make_unique<optim::Optimizer>(recipe.section("optimizer"), optim::RunLength{1000, batch, 1000 * batch});
@@ -86,7 +85,8 @@ class StepBench {
     layout_ = train::state_layout(specs_, *optimizer_);
     train::ProgramOptions options;
     options.batch = batch;
-    options.accumulate = accumulate;
+    recipe.bind_field("accumulate", &options.accumulate, "");
+    recipe.finish();
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);
@@ -150,12 +150,13 @@ class StepBench {
 };
 
 int run(int argc, char** argv) {
-  if (argc < 4) throw usage_error("bench_step (vit_small | digits) BATCH STEPS [ACCUMULATE=1 [FILE]]");
-  StepBench bench(find_task(argv[1]), std::atoll(argv[2]), argc > 4 ? std::atoll(argv[4]) : 1);
-  if (argc > 5) {
-    std::ofstream(argv[5]) << bench.text();
+  if (argc < 4) throw usage_error("bench_step (vit_small | digits) BATCH STEPS [key=value …]");
+  StepBench bench(find_task(argv[1]), std::atoll(argv[2]), std::vector<std::string>(argv + 4, argv + argc));
+  const int steps = std::atoi(argv[3]);
+  if (steps > 0) {
+    bench.run(steps);
   } else {
-    bench.run(std::atoi(argv[3]));
+    fmt::print("{}", bench.text());
   }
   return 0;
 }
