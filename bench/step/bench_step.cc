@@ -3,8 +3,8 @@
 //
 //   bench_step (vit_small | digits) BATCH STEPS [key=value …]      as in a recipe: model.remat=dots accumulate=4
 //
-// Prints {"name", "batch", "compile_seconds", "seconds": [one for each timed step], "cpu_seconds": [the same], "loss", "state_bytes", "temporary_bytes",
-// "peak_bytes"}. With STEPS 0, the program's text is printed instead and nothing is run.
+// Prints {"name", "batch", "compile_seconds", "seconds": [one for each timed step], "cpu_seconds": [the same], "loss",
+// "state_bytes", "temporary_bytes", "peak_bytes"}. With STEPS 0, the program's text is printed instead and nothing is run.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -122,8 +122,10 @@ class StepBench {
     }
     const pjrt::CompiledMemory memory = step.executable.memory();
     fmt::print(R"({{"name": "tessera", "batch": {}, "compile_seconds": {:.3f}, "seconds": [{:.5f}], "cpu_seconds": [{:.5f}], )"
-               R"("loss": {:.5f}, "state_bytes": {}, "temporary_bytes": {}, "peak_bytes": {}}})" "\n",
-               batch_, step.report.seconds, fmt::join(seconds, ", "), fmt::join(cpu_seconds, ", "), loss, layout_.bytes(), memory.temporaries, memory.peak);
+               R"("loss": {:.5f}, "state_bytes": {}, "temporary_bytes": {}, "peak_bytes": {}}})"
+               "\n",
+               batch_, step.report.seconds, fmt::join(seconds, ", "), fmt::join(cpu_seconds, ", "), loss, layout_.bytes(),
+               memory.temporaries, memory.peak);
   }
 
  private:
@@ -133,7 +135,8 @@ class StepBench {
     std::vector<uint8_t> pixels(static_cast<size_t>(byte_count(images)));
     std::vector<int32_t> classes(static_cast<size_t>(batch_));
     for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
-    for (size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<int32_t>(i * 37 % static_cast<size_t>(task_.input.classes));
+    for (size_t i = 0; i < classes.size(); ++i)
+      classes[i] = static_cast<int32_t>(i * 37 % static_cast<size_t>(task_.input.classes));
     std::vector<pjrt::Buffer> input;
     input.push_back(client.to_device(pixels.data(), images));
     input.push_back(client.to_device(classes.data(), labels));

@@ -12,7 +12,8 @@ namespace {
 std::string quoted(std::string_view text) { return fmt::format("`{}`", text); }
 
 bool is_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '/';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' ||
+         c == '/';
 }
 
 // Splits at `separator` where the depth of brackets is zero and outside quotes.
@@ -78,7 +79,8 @@ Call parse_call(std::string_view input, std::string_view where) {
   }
   if (rest.empty()) return call;
   if (rest.front() != '(' || rest.back() != ')') {
-    throw usage_error(fmt::format("cannot read {}", quoted(text)), std::string(where), "write it as name(argument, name=argument)");
+    throw usage_error(fmt::format("cannot read {}", quoted(text)), std::string(where),
+                      "write it as name(argument, name=argument)");
   }
   const std::string_view inside = rest.substr(1, rest.size() - 2);
   for (std::string_view part : split_top(inside, ',', text, where)) {
@@ -119,8 +121,7 @@ std::optional<bool> parse_bool(std::string_view text) {
   return std::nullopt;
 }
 
-CallReader::CallReader(const Call& call, std::string_view where)
-    : call_(call), where_(where), used_(call.args.size(), false) {}
+CallReader::CallReader(const Call& call, std::string_view where) : call_(call), where_(where), used_(call.args.size(), false) {}
 
 void CallReader::fail(const std::string& message, const std::string& help) const {
   throw usage_error(fmt::format("{}: {}", quoted(call_.text), message), where_, help);
@@ -166,7 +167,8 @@ double CallReader::number(std::string_view name, std::optional<double> fallback)
 
 int64_t CallReader::integer(std::string_view name, std::optional<int64_t> fallback) {
   const double value = number(name, fallback ? std::optional<double>(static_cast<double>(*fallback)) : std::nullopt);
-  if (value != std::floor(value) || std::abs(value) > 9e15) fail(fmt::format("`{}` must be a whole number, not {}", name, value));
+  if (value != std::floor(value) || std::abs(value) > 9e15)
+    fail(fmt::format("`{}` must be a whole number, not {}", name, value));
   return static_cast<int64_t>(value);
 }
 

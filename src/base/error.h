@@ -15,13 +15,13 @@ namespace tessera {
 // Exit codes of the program. They are part of the command-line contract.
 enum class Exit : int {
   kDone = 0,
-  kInternal = 1,     // our own bug; a crash file is written
-  kUsage = 2,        // recipe or command line
-  kData = 3,         // input files
-  kDevice = 4,       // plugin, compilation, device memory
-  kDiverged = 5,     // loss or gradient is not finite
-  kPreempted = 75,   // SIGTERM after saving: start me again
-  kInterrupted = 130 // Ctrl-C after saving
+  kInternal = 1,      // our own bug; a crash file is written
+  kUsage = 2,         // recipe or command line
+  kData = 3,          // input files
+  kDevice = 4,        // plugin, compilation, device memory
+  kDiverged = 5,      // loss or gradient is not finite
+  kPreempted = 75,    // SIGTERM after saving: start me again
+  kInterrupted = 130  // Ctrl-C after saving
 };
 
 // A mistake that the user can mend. `what` says what was wrong, `where` names the place (recipe key and line, file, op with
@@ -67,13 +67,14 @@ class InternalError : public std::exception {
 };
 
 [[noreturn]] inline void check_failed(const char* file, int line, const char* condition, const std::string& detail) {
-  throw InternalError(fmt::format("internal error at {}:{}: {}{}{}", file, line, condition, detail.empty() ? "" : ": ", detail));
+  throw InternalError(
+      fmt::format("internal error at {}:{}: {}{}{}", file, line, condition, detail.empty() ? "" : ": ", detail));
 }
 
 }  // namespace tessera
 
 // TESSERA_CHECK(condition) or TESSERA_CHECK(condition, "format {}", args...): our own invariants.
-#define TESSERA_CHECK(condition, ...)                                                                       \
-  do {                                                                                                      \
+#define TESSERA_CHECK(condition, ...)                                                                         \
+  do {                                                                                                        \
     if (!(condition)) ::tessera::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

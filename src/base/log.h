@@ -1,7 +1,7 @@
 #pragma once
-// Messages to the person at the terminal: always stderr (results go to stdout). Colour follows NO_COLOR, FORCE_COLOR, TERM=dumb and
-// the --color flag. Thread-safe; a line is written whole. Nothing else in the program writes to stderr: the descriptor below may
-// be another one than 2, which is then where a plugin's own noise goes (pjrt/stderr_filter.h).
+// Messages to the person at the terminal: always stderr (results go to stdout). Colour follows NO_COLOR, FORCE_COLOR, TERM=dumb
+// and the --color flag. Thread-safe; a line is written whole. Nothing else in the program writes to stderr: the descriptor
+// below may be another one than 2, which is then where a plugin's own noise goes (pjrt/stderr_filter.h).
 
 #include <string>
 #include <string_view>
@@ -21,14 +21,14 @@ enum class Style { kPlain, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // Wraps text in the style's escape codes when colour is enabled.
 std::string styled(std::string_view text, Style style);
 
-void log_text(std::string_view text);   // as it is, no line end added
-void log_line(std::string_view text);   // as it is
-void log_note(std::string_view text);   // "note: …"
-void log_warning(std::string_view text);// "warning: …"
-void log_error(std::string_view text);  // "error: …", further lines indented as given
+void log_text(std::string_view text);     // as it is, no line end added
+void log_line(std::string_view text);     // as it is
+void log_note(std::string_view text);     // "note: …"
+void log_warning(std::string_view text);  // "warning: …"
+void log_error(std::string_view text);    // "error: …", further lines indented as given
 
-// The status line: one line at the bottom of a terminal, replaced by the next call; messages appear above it. Empty text removes it.
-// `text` must fit the terminal's width. Does nothing when messages don't go to a terminal.
+// The status line: one line at the bottom of a terminal, replaced by the next call; messages appear above it. Empty text
+// removes it. `text` must fit the terminal's width. Does nothing when messages don't go to a terminal.
 void log_status(std::string_view text);
 
 }  // namespace tessera

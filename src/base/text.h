@@ -20,8 +20,8 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 
-std::string human_bytes(double bytes);      // "1.4 GiB"
-std::string human_count(int64_t count);     // "22,050,664"
-std::string human_duration(double seconds); // "3.2 s", "5:12", "2:03:10"
+std::string human_bytes(double bytes);       // "1.4 GiB"
+std::string human_count(int64_t count);      // "22,050,664"
+std::string human_duration(double seconds);  // "3.2 s", "5:12", "2:03:10"
 
 }  // namespace tessera

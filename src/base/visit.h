@@ -20,6 +20,8 @@ struct AnyVisitor {
 }  // namespace detail
 
 template <class T>
-concept Visitable = requires(T& t) { t.visit(detail::AnyVisitor{}); };
+concept Visitable = requires(T& t) {
+  t.visit(detail::AnyVisitor{});
+};
 
 }  // namespace tessera

@@ -25,7 +25,8 @@ std::string_view mlir_dtype(DType dtype) {
 
 std::string list(const Dims& dims) { return to_string(dims); }
 
-// ---- literals -----------------------------------------------------------------------------------------------------------------
+// ---- literals
+// -----------------------------------------------------------------------------------------------------------------
 
 template <class T>
 T read(const std::byte* p) {
@@ -79,7 +80,8 @@ std::string literal_text(const Literal& literal, const TensorType& type) {
   return fmt::format("dense<{}> : {}", body, mlir_type(type));
 }
 
-// ---- attributes ---------------------------------------------------------------------------------------------------------------
+// ---- attributes
+// ---------------------------------------------------------------------------------------------------------------
 
 std::string conv_part(std::string_view a, int64_t at_a, std::string_view b, int64_t at_b, const Dims& spatial) {
   std::vector<std::string> names(spatial.size() + 2);
@@ -96,7 +98,9 @@ struct AttrText {
   std::string operator()(int64_t v) const { return fmt::format("{} : i64", v); }
   std::string operator()(double v) const { return fmt::format("{:.16e} : f64", v); }
   std::string operator()(const std::string& v) const { return fmt::format("\"{}\"", v); }
-  std::string operator()(const Dims& v) const { return v.empty() ? "array<i64>" : fmt::format("array<i64: {}>", fmt::join(v, ", ")); }
+  std::string operator()(const Dims& v) const {
+    return v.empty() ? "array<i64>" : fmt::format("array<i64: {}>", fmt::join(v, ", "));
+  }
   std::string operator()(const EnumAttr& v) const { return fmt::format("#stablehlo<{} {}>", v.kind, v.value); }
   std::string operator()(const TextAttr& v) const { return v.text; }
   std::string operator()(const DotDims& v) const {
@@ -112,17 +116,19 @@ struct AttrText {
   }
   std::string operator()(const GatherDims& v) const {
     return fmt::format(
-        "#stablehlo.gather<offset_dims = {}, collapsed_slice_dims = {}, operand_batching_dims = {}, start_indices_batching_dims = {}, "
+        "#stablehlo.gather<offset_dims = {}, collapsed_slice_dims = {}, operand_batching_dims = {}, "
+        "start_indices_batching_dims = {}, "
         "start_index_map = {}, index_vector_dim = {}>",
         list(v.offset_dims), list(v.collapsed_slice_dims), list(v.operand_batching_dims), list(v.start_indices_batching_dims),
         list(v.start_index_map), v.index_vector_dim);
   }
   std::string operator()(const ScatterDims& v) const {
     return fmt::format(
-        "#stablehlo.scatter<update_window_dims = {}, inserted_window_dims = {}, input_batching_dims = {}, scatter_indices_batching_dims = {}, "
+        "#stablehlo.scatter<update_window_dims = {}, inserted_window_dims = {}, input_batching_dims = {}, "
+        "scatter_indices_batching_dims = {}, "
         "scatter_dims_to_operand_dims = {}, index_vector_dim = {}>",
-        list(v.update_window_dims), list(v.inserted_window_dims), list(v.input_batching_dims), list(v.scatter_indices_batching_dims),
-        list(v.scatter_dims_to_operand_dims), v.index_vector_dim);
+        list(v.update_window_dims), list(v.inserted_window_dims), list(v.input_batching_dims),
+        list(v.scatter_indices_batching_dims), list(v.scatter_dims_to_operand_dims), v.index_vector_dim);
   }
   std::string operator()(const PairsAttr& v) const {
     std::string rows;
@@ -133,7 +139,8 @@ struct AttrText {
   std::string operator()(const std::shared_ptr<const CustomVjp>&) const { TESSERA_CHECK(false); }
 };
 
-// ---- the module ---------------------------------------------------------------------------------------------------------------
+// ---- the module
+// ---------------------------------------------------------------------------------------------------------------
 
 class Printer {
  public:
@@ -184,7 +191,8 @@ class Printer {
   void node(Node& n, const std::string& indent) {
     const int id = next_++;
     const int results = static_cast<int>(n.types.size());
-    for (int i = 0; i < results; ++i) names_[n.result(i)] = results == 1 ? fmt::format("%{}", id) : fmt::format("%{}#{}", id, i);
+    for (int i = 0; i < results; ++i)
+      names_[n.result(i)] = results == 1 ? fmt::format("%{}", id) : fmt::format("%{}#{}", id, i);
     append("{}%{}{} = \"{}\"({})", indent, id, results == 1 ? "" : fmt::format(":{}", results), n.op->name,
            names(n.op == &kOpCase ? Values{n.operands[0]} : n.operands));
     regions(n, indent);

@@ -19,7 +19,8 @@ struct EmitOptions {
 // A copy in which every `tessera.*` op is written in StableHLO. `graph` has no parent.
 std::unique_ptr<Graph> lower(const Graph& graph);
 
-// Checks every node against its shape rule, order, ownership and regions, and each alias's types; throws InternalError otherwise.
+// Checks every node against its shape rule, order, ownership and regions, and each alias's types; throws InternalError
+// otherwise.
 void verify(const Graph& graph);
 
 // lower + verify + text. Arguments are graph.parameters(), in order, used or not; results are graph.results.

@@ -21,11 +21,11 @@ Value silu(Value x);
 Value square(Value x);
 Value one_hot(Value indices, int64_t classes, DType dtype);  // [.., ] -> [.., classes]; an index outside gives zeros
 Value take(Value table, Value indices);                      // rows of table[n, ..] at integer indices[..]; indices are clamped
-Value take_along_axis(Value x, Value indices, int64_t axis); // indices: x's shape but for `axis`, integers, clamped
-Value argmax(Value x, int64_t axis);                         // i32; the first on a tie; no gradient
+Value take_along_axis(Value x, Value indices, int64_t axis);  // indices: x's shape but for `axis`, integers, clamped
+Value argmax(Value x, int64_t axis);                          // i32; the first on a tie; no gradient
 // Values and i32 indices of the k largest along the last axis, descending; ties keep the lower index first.
 std::pair<Value, Value> top_k(Value x, int64_t k);
-Value global_norm(const Values& xs);                         // sqrt(sum of squares), f32 scalar
+Value global_norm(const Values& xs);                                             // sqrt(sum of squares), f32 scalar
 Value max_pool2d(Value x, int64_t window, int64_t stride, int64_t padding = 0);  // NHWC
 Value avg_pool2d(Value x, int64_t window, int64_t stride);                       // NHWC, no padding
 

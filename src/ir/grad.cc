@@ -46,7 +46,9 @@ Values vjp(const Values& outputs, const Values& cotangents, const Values& wrt) {
   TESSERA_CHECK(outputs.size() == cotangents.size());
   for (const Value v : wrt) TESSERA_CHECK(v.node->graph == &graph, "a gradient with respect to a value of another graph");
   const std::vector<char> active = depends_on(graph, wrt);
-  const auto is_active = [&](Value v) { return static_cast<size_t>(v.node->id) < active.size() && active[static_cast<size_t>(v.node->id)]; };
+  const auto is_active = [&](Value v) {
+    return static_cast<size_t>(v.node->id) < active.size() && active[static_cast<size_t>(v.node->id)];
+  };
   std::map<Value, bool> is_wrt;
   for (const Value w : wrt) is_wrt[w] = true;
 
@@ -68,8 +70,8 @@ Values vjp(const Values& outputs, const Values& cotangents, const Values& wrt) {
     std::vector<bool> wanted;
     for (const Value v : operands) wanted.push_back(is_float(v.dtype()) && (is_active(v) || is_wrt.contains(v)));
     const Values operand_ct = node.op->vjp({node, node_ct, wanted});
-    TESSERA_CHECK(operand_ct.size() >= operands.size() || operand_ct.empty(), "`{}` gave {} cotangents for {} operands", node.op->name,
-                  operand_ct.size(), operands.size());
+    TESSERA_CHECK(operand_ct.size() >= operands.size() || operand_ct.empty(), "`{}` gave {} cotangents for {} operands",
+                  node.op->name, operand_ct.size(), operands.size());
     for (size_t i = 0; i < operand_ct.size() && i < operands.size(); ++i) {
       if (wanted[i]) ct.add(operands[i], operand_ct[i]);
     }

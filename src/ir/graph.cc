@@ -26,7 +26,8 @@ int64_t Value::dim(int64_t axis) const {
   return d[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
 }
 
-// ---- Graph --------------------------------------------------------------------------------------------------------------------
+// ---- Graph
+// --------------------------------------------------------------------------------------------------------------------
 
 Node* Graph::add_node(const OpDef& op, Values operands, Attrs attrs, std::vector<std::unique_ptr<Graph>> regions) {
   auto node = std::make_unique<Node>();
@@ -93,7 +94,8 @@ NameScope::NameScope(std::string_view name) : previous_(t_scope) {
 NameScope::~NameScope() { t_scope = previous_; }
 std::string current_scope() { return *t_scope; }
 
-// ---- nodes --------------------------------------------------------------------------------------------------------------------
+// ---- nodes
+// --------------------------------------------------------------------------------------------------------------------
 
 Values no_gradient(const VjpArgs& a) { return Values(a.node.operands.size()); }
 

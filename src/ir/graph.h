@@ -1,10 +1,10 @@
 #pragma once
 // The graph that models are traced into: nodes of StableHLO ops (and a few of our own, `tessera.*`, which lowering turns into
-// StableHLO) over typed values. A graph is built by calling the functions of ops.h inside a GraphScope; nodes stand in the order of
-// creation, which is a topological order.
+// StableHLO) over typed values. A graph is built by calling the functions of ops.h inside a GraphScope; nodes stand in the
+// order of creation, which is a topological order.
 //
-// Regions (bodies of scan, while, case and reducers) are graphs of their own. A value of an outer graph that is used inside a region
-// is captured: the region gets a parameter for it, and the node that owns the region an operand.
+// Regions (bodies of scan, while, case and reducers) are graphs of their own. A value of an outer graph that is used inside a
+// region is captured: the region gets a parameter for it, and the node that owns the region an operand.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,8 @@ class Graph;
 struct Node;
 struct OpDef;
 
-// One result of a node: a handle, cheap to copy. It does not own; the graph owns its nodes. A default Value is "none" (in gradients:
-// zero).
+// One result of a node: a handle, cheap to copy. It does not own; the graph owns its nodes. A default Value is "none" (in
+// gradients: zero).
 struct Value {
   Node* node = nullptr;
   int index = 0;
@@ -45,7 +45,8 @@ struct Value {
 
 using Values = std::vector<Value>;
 
-// ---- attributes: the semantic value is kept, so that gradients read it; emit.cc prints it --------------------------------------
+// ---- attributes: the semantic value is kept, so that gradients read it; emit.cc prints it
+// --------------------------------------
 
 struct EnumAttr {  // #stablehlo<kind value>
   std::string kind, value;
@@ -70,7 +71,8 @@ struct GatherDims {
   int64_t index_vector_dim = 0;
 };
 struct ScatterDims {
-  Dims update_window_dims, inserted_window_dims, input_batching_dims, scatter_indices_batching_dims, scatter_dims_to_operand_dims;
+  Dims update_window_dims, inserted_window_dims, input_batching_dims, scatter_indices_batching_dims,
+      scatter_dims_to_operand_dims;
   int64_t index_vector_dim = 0;
 };
 struct PairsAttr {  // dense<[[lo, hi], …]> : tensor<nx2xi64>
@@ -82,8 +84,8 @@ struct Literal {  // a constant: one element (splat) or all of them, in host byt
 // (inputs, outputs, output cotangents) -> input cotangents (none = zero).
 using CustomVjp = std::function<Values(const Values&, const Values&, const Values&)>;
 
-using Attr = std::variant<bool, int64_t, double, std::string, Dims, EnumAttr, TextAttr, DotDims, ConvDims, GatherDims, ScatterDims,
-                          PairsAttr, Literal, std::shared_ptr<const CustomVjp>>;
+using Attr = std::variant<bool, int64_t, double, std::string, Dims, EnumAttr, TextAttr, DotDims, ConvDims, GatherDims,
+                          ScatterDims, PairsAttr, Literal, std::shared_ptr<const CustomVjp>>;
 // Ordered by name, so that text is deterministic. Names that begin with '_' are ours and are not printed.
 using Attrs = std::map<std::string, Attr>;
 
@@ -116,8 +118,8 @@ class Graph {
 
   // `value` as seen from this graph: itself, or the parameter that captures it when it belongs to an outer graph.
   Value adopt(Value value);
-  // Inside a scan's body: the slice at the current iteration of an array of an outer graph, whose leading dimension is the scan's
-  // length. Asking twice gives the same value.
+  // Inside a scan's body: the slice at the current iteration of an array of an outer graph, whose leading dimension is the
+  // scan's length. Asking twice gives the same value.
   Value slice_of(Value stacked);
 
   Node* add_node(const OpDef& op, Values operands, Attrs attrs, std::vector<std::unique_ptr<Graph>> regions);
@@ -170,17 +172,19 @@ class NameScope {
 };
 std::string current_scope();
 
-// ---- the op table -------------------------------------------------------------------------------------------------------------
+// ---- the op table
+// -------------------------------------------------------------------------------------------------------------
 
 struct VjpArgs {
   Node& node;
-  const Values& ct;                // one for each result; none = zero
-  const std::vector<bool>& wanted; // operands whose cotangent is asked for
+  const Values& ct;                 // one for each result; none = zero
+  const std::vector<bool>& wanted;  // operands whose cotangent is asked for
   Value x(size_t i) const { return node.operands[i]; }
   Value y(size_t i = 0) const { return node.result(static_cast<int>(i)); }
 };
 
-// Result types of a node from its operands and attributes; throws a usage Error (op, operand types, scope) when they do not fit.
+// Result types of a node from its operands and attributes; throws a usage Error (op, operand types, scope) when they do not
+// fit.
 using InferFn = std::vector<TensorType> (*)(const Node&);
 // Operand cotangents (none = zero).
 using VjpFn = Values (*)(const VjpArgs&);
@@ -208,8 +212,8 @@ std::span<const OpDef* const> op_table();
 // Adds a node to the current graph, capturing operands of outer graphs; checks it by the op's shape rule.
 Node* make_node(const OpDef& op, Values operands, Attrs attrs = {}, std::vector<std::unique_ptr<Graph>> regions = {});
 
-// Copies the nodes of `body` that its results need into the current graph, its parameters replaced by `arguments`; gives the values
-// that stand for body.results. `map`, when given, receives (value of body -> its copy) for every copied value.
+// Copies the nodes of `body` that its results need into the current graph, its parameters replaced by `arguments`; gives the
+// values that stand for body.results. `map`, when given, receives (value of body -> its copy) for every copied value.
 Values inline_graph(const Graph& body, const Values& arguments, std::map<Value, Value>* map = nullptr);
 
 // A deep copy of a region for a node of `parent`.

@@ -1,6 +1,6 @@
 #pragma once
-// The ops as functions on values. Functions of two values broadcast as NumPy does and take plain numbers on either side; dtypes must
-// agree (write convert). Axes may be negative. A shape that does not fit throws a usage Error naming op, shapes and scope.
+// The ops as functions on values. Functions of two values broadcast as NumPy does and take plain numbers on either side; dtypes
+// must agree (write convert). Axes may be negative. A shape that does not fit throws a usage Error naming op, shapes and scope.
 // Semantics are StableHLO's (github.com/openxla/stablehlo, docs/spec.md) unless said otherwise.
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace tessera::ir {
 
-// ---- constants ----------------------------------------------------------------------------------------------------------------
+// ---- constants
+// ----------------------------------------------------------------------------------------------------------------
 Value constant(double value, DType dtype = DType::kF32, const Dims& dims = {});
 // Raw elements in row-major order.
 Value constant_array(const TensorType& type, std::span<const std::byte> bytes);
@@ -20,7 +21,8 @@ Value zeros_like(Value x);
 Value ones_like(Value x);
 Value iota(const TensorType& type, int64_t axis);
 
-// ---- elementwise, one operand -------------------------------------------------------------------------------------------------
+// ---- elementwise, one operand
+// -------------------------------------------------------------------------------------------------
 Value abs(Value x);
 Value negate(Value x);
 Value sign(Value x);
@@ -47,7 +49,8 @@ Value population_count(Value x);
 Value convert(Value x, DType dtype);          // no node when the dtype is already that
 Value bitcast_convert(Value x, DType dtype);  // same element size
 
-// ---- elementwise, two operands (broadcasting) ---------------------------------------------------------------------------------
+// ---- elementwise, two operands (broadcasting)
+// ---------------------------------------------------------------------------------
 Value add(Value a, Value b);
 Value subtract(Value a, Value b);
 Value multiply(Value a, Value b);
@@ -65,7 +68,7 @@ Value shift_right_logical(Value a, Value b);
 Value shift_right_arithmetic(Value a, Value b);
 
 enum class Compare { kEq, kNe, kLt, kLe, kGt, kGe };
-Value compare(Compare direction, Value a, Value b);  // -> bool
+Value compare(Compare direction, Value a, Value b);            // -> bool
 Value select(Value condition, Value on_true, Value on_false);  // broadcasting
 Value clamp(Value low, Value x, Value high);                   // low and high: scalars or x's shape
 
@@ -84,43 +87,47 @@ Value operator*(double a, Value b);
 Value operator/(Value a, double b);
 Value operator/(double a, Value b);
 
-// ---- shape --------------------------------------------------------------------------------------------------------------------
-// Operand dimension i becomes result dimension `dims_map[i]`; sizes equal or 1.
+// ---- shape
+// -------------------------------------------------------------------------------------------------------------------- Operand
+// dimension i becomes result dimension `dims_map[i]`; sizes equal or 1.
 Value broadcast_in_dim(Value x, const Dims& dims, const Dims& dims_map);
 Value broadcast_to(Value x, const Dims& dims);  // NumPy rule: aligned at the end; no node when already that shape
 Value reshape(Value x, Dims dims);              // one size may be -1
 Value transpose(Value x, const Dims& permutation);
 Value slice(Value x, const Dims& start, const Dims& limit, const Dims& strides = {});
 Value slice_axis(Value x, int64_t axis, int64_t start, int64_t limit, int64_t stride = 1);
-Value dynamic_slice(Value x, const Values& starts, const Dims& sizes);         // starts: one integer scalar a dimension
+Value dynamic_slice(Value x, const Values& starts, const Dims& sizes);  // starts: one integer scalar a dimension
 Value dynamic_update_slice(Value x, Value update, const Values& starts);
 Value pad(Value x, Value value, const Dims& low, const Dims& high, const Dims& interior = {});  // negative low/high crop
 Value concatenate(const Values& xs, int64_t axis);
 Value reverse(Value x, const Dims& axes);
-Value squeeze(Value x, int64_t axis);       // drops an axis of size 1
-Value expand_dims(Value x, int64_t axis);   // inserts an axis of size 1
+Value squeeze(Value x, int64_t axis);      // drops an axis of size 1
+Value expand_dims(Value x, int64_t axis);  // inserts an axis of size 1
 
-// ---- indexing -----------------------------------------------------------------------------------------------------------------
+// ---- indexing
+// -----------------------------------------------------------------------------------------------------------------
 Value gather(Value operand, Value indices, const GatherDims& dims, const Dims& slice_sizes, bool indices_are_sorted = false);
 enum class ScatterKind { kAdd, kReplace };  // kReplace is differentiable when indices are unique
 Value scatter(Value operand, Value indices, Value updates, const ScatterDims& dims, ScatterKind kind = ScatterKind::kAdd,
               bool unique_indices = false);
 
-// ---- products -----------------------------------------------------------------------------------------------------------------
+// ---- products
+// -----------------------------------------------------------------------------------------------------------------
 Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType> result = {});
 Value matmul(Value lhs, Value rhs);  // [.., m, k] x [k, n], or equal leading batch dimensions on both
 
 struct ConvOptions {
-  Dims strides;                                       // per spatial dimension; empty = 1
-  std::vector<std::pair<int64_t, int64_t>> padding;   // empty = none; may be negative
-  Dims lhs_dilation, rhs_dilation;                    // empty = 1
+  Dims strides;                                      // per spatial dimension; empty = 1
+  std::vector<std::pair<int64_t, int64_t>> padding;  // empty = none; may be negative
+  Dims lhs_dilation, rhs_dilation;                   // empty = 1
   int64_t feature_groups = 1, batch_groups = 1;
 };
 Value convolution(Value input, Value kernel, const ConvDims& dims, const ConvOptions& options = {});
 // NHWC input, HWIO kernel, NHWC output.
 Value conv2d_nhwc(Value input, Value kernel, const ConvOptions& options = {});
 
-// ---- reductions ---------------------------------------------------------------------------------------------------------------
+// ---- reductions
+// ---------------------------------------------------------------------------------------------------------------
 enum class Reduce { kSum, kProduct, kMax, kMin, kAnd, kOr };
 Value reduce(Reduce kind, Value x, const Dims& axes, bool keep_dims = false);
 Value sum(Value x, const Dims& axes, bool keep_dims = false);
@@ -136,7 +143,8 @@ struct WindowOptions {
 };
 // kSum, kMax, kMin or kProduct over windows; padding counts as the reduction's identity.
 Value reduce_window(Reduce kind, Value x, const WindowOptions& options);
-// For each window of `operand` the place of its maximum (kGe) or minimum (kLe) receives the window's element of `source`, added up.
+// For each window of `operand` the place of its maximum (kGe) or minimum (kLe) receives the window's element of `source`, added
+// up.
 Value select_and_scatter(Value operand, Value source, const WindowOptions& options, Compare selection = Compare::kGe);
 // Cumulative sum along an axis.
 Value cumsum(Value x, int64_t axis, bool reverse = false);
@@ -144,7 +152,8 @@ Value cumsum(Value x, int64_t axis, bool reverse = false);
 // Sorts all operands along `axis` by the first one, stably; ascending unless `descending`. All operands have the same shape.
 Values sort(const Values& operands, int64_t axis, bool descending = false);
 
-// ---- control ------------------------------------------------------------------------------------------------------------------
+// ---- control
+// ------------------------------------------------------------------------------------------------------------------
 using LoopFn = std::function<Values(const Values&)>;
 // Not reverse-differentiable: use scan.
 Values while_loop(const Values& init, const std::function<Value(const Values&)>& condition, const LoopFn& body);
@@ -165,20 +174,22 @@ struct ScanResult {
   Values carry;  // after the last iteration
   Values ys;     // stacked: [length, …]
 };
-// body(carry, x) -> {carry, y}, `length` times. xs are stacked arrays [length, …], of which the body sees the slices; arrays of the
-// outer graph used inside are constants of the loop, and Graph::slice_of adds further stacked arrays from within.
+// body(carry, x) -> {carry, y}, `length` times. xs are stacked arrays [length, …], of which the body sees the slices; arrays of
+// the outer graph used inside are constants of the loop, and Graph::slice_of adds further stacked arrays from within.
 ScanResult scan(int64_t length, const Values& init, const Values& xs,
                 const std::function<ScanResult(const Values& carry, const Values& x)>& body, const ScanOptions& options = {});
 
-// ---- gradients, names ---------------------------------------------------------------------------------------------------------
+// ---- gradients, names
+// ---------------------------------------------------------------------------------------------------------
 Value stop_gradient(Value x);
 Value checkpoint_name(Value x, const std::string& name);  // names a value for RematPolicy::kSaveNamed
 // `outputs`, with the gradient with respect to `inputs` given by `vjp` instead of by how they were computed.
 Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vjp);
 
-// ---- randomness and foreign code ----------------------------------------------------------------------------------------------
-// stablehlo.rng_bit_generator, THREE_FRY; state u64[2]. Gives {new state, bits}. Its numbers depend on how XLA partitions it: layers
-// use random.h, whose do not.
+// ---- randomness and foreign code
+// ---------------------------------------------------------------------------------------------- stablehlo.rng_bit_generator,
+// THREE_FRY; state u64[2]. Gives {new state, bits}. Its numbers depend on how XLA partitions it: layers use random.h, whose do
+// not.
 Values rng_bit_generator(Value state, const TensorType& type);
 // A typed-FFI custom call (api version 4). `attributes` is printed as the backend_config dictionary.
 // `decomposition` says the same in ops: it supplies the gradient, and stands in when `use_fallback`.

@@ -13,7 +13,8 @@ namespace {
 Value u32(uint64_t value) { return constant(static_cast<double>(value & 0xffffffffu), DType::kU32); }
 
 Value rotate(Value x, int bits) {
-  return logical_or(shift_left(x, u32(static_cast<uint64_t>(bits))), shift_right_logical(x, u32(static_cast<uint64_t>(32 - bits))));
+  return logical_or(shift_left(x, u32(static_cast<uint64_t>(bits))),
+                    shift_right_logical(x, u32(static_cast<uint64_t>(32 - bits))));
 }
 
 // Threefry-2x32 with 20 rounds on the counter words (x0, x1).
@@ -82,8 +83,9 @@ Value random_uniform(Value key, const Dims& dims, double low, double high) {
 
 Value erf_inv(Value x) {
   // M. Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2010 (single precision).
-  static constexpr std::array<double, 9> kCentral{2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-                                                  -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
+  static constexpr std::array<double, 9> kCentral{2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
+                                                  -4.39150654e-06, 0.00021858087,  -0.00125372503,
+                                                  -0.00417768164,  0.246640727,    1.50140941};
   static constexpr std::array<double, 9> kTail{-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
                                                -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
   const Value w = -log((1.0 - x) * (1.0 + x));

@@ -17,7 +17,8 @@ void verify(const Graph& graph) {
       TESSERA_CHECK(defined.contains(node->result()), "a parameter in use is not listed");
       continue;
     }
-    for (const Value v : node->operands) TESSERA_CHECK(defined.contains(v), "{} uses a value before it is defined", describe(*node));
+    for (const Value v : node->operands)
+      TESSERA_CHECK(defined.contains(v), "{} uses a value before it is defined", describe(*node));
     std::vector<TensorType> expected = node->op->infer(*node);
     TESSERA_CHECK(expected == node->types, "{} has types that its shape rule does not give", describe(*node));
     for (const auto& region : node->regions) {

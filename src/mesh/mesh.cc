@@ -29,7 +29,8 @@ Axis parse_axis(std::string_view text, const std::string& where) {
   }
   const auto size = eq == std::string_view::npos ? std::nullopt : parse_number(text.substr(eq + 1));
   if (!size || *size != static_cast<double>(static_cast<int64_t>(*size)) || (*size < 1 && *size != -1)) {
-    throw usage_error(fmt::format("mesh axis `{}` needs a size", name), where, fmt::format("write {}=2, or {}=-1 for what is left", name, name));
+    throw usage_error(fmt::format("mesh axis `{}` needs a size", name), where,
+                      fmt::format("write {}=2, or {}=-1 for what is left", name, name));
   }
   return {name, static_cast<int64_t>(*size)};
 }

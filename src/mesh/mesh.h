@@ -26,8 +26,8 @@ struct Mesh {
   std::string text() const;  // "replica=2, fsdp=4"
 };
 
-// One size may be -1: what the others leave. Empty text is "replica=-1". Throws a usage Error at `where` for an unknown axis, a size
-// below 1, an axis named twice, or sizes that do not multiply to `devices` (the sizes that would are listed).
+// One size may be -1: what the others leave. Empty text is "replica=-1". Throws a usage Error at `where` for an unknown axis, a
+// size below 1, an axis named twice, or sizes that do not multiply to `devices` (the sizes that would are listed).
 Mesh parse_mesh(std::string_view text, int64_t devices, std::string_view where = {});
 
 }  // namespace tessera::mesh

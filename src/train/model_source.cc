@@ -119,8 +119,9 @@ HostArrays empty_params(const StateLayout& layout) {
 LoadedModel load_model(const std::string& from) {
   const SourceKind kind = kind_of(from, "--from");
   if (kind == SourceKind::kFile) {
-    throw usage_error(fmt::format("`{}` does not say what model it is for", from), "--from",
-                      "put timm's config.json beside it and name the directory, or: tessera import --from FILE RECIPE --to DIR");
+    throw usage_error(
+        fmt::format("`{}` does not say what model it is for", from), "--from",
+        "put timm's config.json beside it and name the directory, or: tessera import --from FILE RECIPE --to DIR");
   }
   return kind == SourceKind::kTimm ? load_timm(from) : load_own(from, kind);
 }

@@ -124,7 +124,8 @@ TEST(Pattern, MatchesWholeNamesFirstWins) {
 }
 
 TEST(Error, SaysWhatWhereAndWhatToDo) {
-  EXPECT_STREQ(usage_error("unknown key `a`", "x.toml:3", "did you mean `b`?").what(), "unknown key `a`\n  --> x.toml:3\nhelp: did you mean `b`?");
+  EXPECT_STREQ(usage_error("unknown key `a`", "x.toml:3", "did you mean `b`?").what(),
+               "unknown key `a`\n  --> x.toml:3\nhelp: did you mean `b`?");
   EXPECT_THROW(TESSERA_CHECK(1 == 2, "n = {}", 3), InternalError);
 }
 

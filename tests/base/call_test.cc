@@ -74,7 +74,8 @@ TEST(CallReader, TeachesWhatItTakes) {
       r.finish();
     });
   };
-  EXPECT_THAT(reading("resize(224, interpolatoin=bicubic)"), AllOf(HasSubstr("unknown argument"), HasSubstr("did you mean `interpolation`?")));
+  EXPECT_THAT(reading("resize(224, interpolatoin=bicubic)"),
+              AllOf(HasSubstr("unknown argument"), HasSubstr("did you mean `interpolation`?")));
   EXPECT_THAT(reading("resize()"), HasSubstr("`size` is missing"));
   EXPECT_THAT(reading("resize(2.5)"), HasSubstr("whole number"));
   EXPECT_THAT(reading("resize(big)"), HasSubstr("must be a number, not `big`"));

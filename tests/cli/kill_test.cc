@@ -110,7 +110,9 @@ TEST_F(Interrupted, SigtermInEveryPhaseSavesAndLosesNothing) {
   const auto saving = [&] {
     std::error_code error;
     const fs::directory_iterator entries(saves, error);
-    return !error && std::any_of(begin(entries), end(entries), [](const fs::directory_entry& e) { return e.path().string().find(".tmp-") != std::string::npos; });
+    return !error && std::any_of(begin(entries), end(entries), [](const fs::directory_entry& e) {
+      return e.path().string().find(".tmp-") != std::string::npos;
+    });
   };
   const auto wrote = [&](const char* text) {
     return [this, text, &workdir] { return read_file(workdir / "metrics.jsonl").find(text) != std::string::npos; };
@@ -121,7 +123,9 @@ TEST_F(Interrupted, SigtermInEveryPhaseSavesAndLosesNothing) {
     const char* phase;
     std::function<bool(RunningProgram&)> now;
     std::map<std::string, std::string> environment;
-  } phases[] = {{"compilation", [](RunningProgram& r) { return r.err().find("parameters") != std::string::npos; }, {{"TESSERA_CACHE_DIR", cold.path().string()}}},
+  } phases[] = {{"compilation",
+                 [](RunningProgram& r) { return r.err().find("parameters") != std::string::npos; },
+                 {{"TESSERA_CACHE_DIR", cold.path().string()}}},
                 {"a step", [&](RunningProgram&) { return wrote("\"step\":4,")(); }, {}},
                 {"a save", [&](RunningProgram&) { return saving(); }, {}},
                 {"an evaluation", [&](RunningProgram&) { return wrote("\"step\":20,")(); }, {}}};

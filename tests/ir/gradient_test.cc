@@ -1,5 +1,5 @@
-// Every entry of the op table against central finite differences along a random direction, in f64 on the CPU plugin. The cases are a
-// table by entry: one that has none fails the suite, whether its gradient is a rule, zero or refused.
+// Every entry of the op table against central finite differences along a random direction, in f64 on the CPU plugin. The cases
+// are a table by entry: one that has none fails the suite, whether its gradient is a rule, zero or refused.
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,8 @@ ScanResult scan_body(const Values& c, const Values& x, Value w) {
 
 Case scan_case(RematPolicy policy, bool reverse) {
   return {{{2, 3}, {3, 3}, {4, 3}}, [=](const Values& x) {
-            const ScanResult r = scan(4, {x[0]}, {x[2]}, [&](const Values& c, const Values& s) { return scan_body(c, s, x[1]); }, {policy, reverse});
+            const ScanResult r = scan(
+                4, {x[0]}, {x[2]}, [&](const Values& c, const Values& s) { return scan_body(c, s, x[1]); }, {policy, reverse});
             return Values{r.carry[0], r.ys[0]};
           }};
 }
@@ -101,8 +102,13 @@ std::map<const OpDef*, Entry> entries_elementwise() {
   e[&kOpIsFinite] = zero([](const Values& x) { return one(back(is_finite(x[0]))); });
   e[&kOpNot] = zero([](const Values& x) { return one(back(logical_not(compare(Compare::kGt, x[0], x[0])))); });
   e[&kOpPopulationCount] = zero([](const Values& x) { return one(back(population_count(ints(x[0])))); }, 1.1, 1.2);
-  e[&kOpConvert] = rule({{{{3, 4}}, [](const Values& x) { return one(convert(convert(x[0], DType::kF32), kF64) * x[0]); }, -2, 2, 1e-3, 1e-2}});
-  e[&kOpBitcastConvert] = zero([](const Values& x) { return one(back(shift_right_logical(bitcast_convert(x[0], DType::kU64), constant(52, DType::kU64)))); }, 1.1, 1.9);
+  e[&kOpConvert] = rule(
+      {{{{3, 4}}, [](const Values& x) { return one(convert(convert(x[0], DType::kF32), kF64) * x[0]); }, -2, 2, 1e-3, 1e-2}});
+  e[&kOpBitcastConvert] = zero(
+      [](const Values& x) {
+        return one(back(shift_right_logical(bitcast_convert(x[0], DType::kU64), constant(52, DType::kU64))));
+      },
+      1.1, 1.9);
   e[&kOpAdd] = rule({binary(add)});
   e[&kOpSubtract] = rule({binary(subtract)});
   e[&kOpMultiply] = rule({binary(multiply)});
@@ -114,12 +120,17 @@ std::map<const OpDef*, Entry> entries_elementwise() {
                            {{{3, 4}, {4}}, [](const Values& x) { return one(remainder(-7.3 - x[0], x[1])); }, 0.9, 1.0}});
   e[&kOpAtan2] = rule({binary(atan2, 0.3, 2), binary(atan2, -2, -0.3)});
   for (const auto& [op, f] : std::initializer_list<std::pair<const OpDef*, Value (*)(Value, Value)>>{
-           {&kOpAnd, logical_and}, {&kOpOr, logical_or}, {&kOpXor, logical_xor}, {&kOpShiftLeft, shift_left},
-           {&kOpShiftRightLogical, shift_right_logical}, {&kOpShiftRightArithmetic, shift_right_arithmetic}}) {
+           {&kOpAnd, logical_and},
+           {&kOpOr, logical_or},
+           {&kOpXor, logical_xor},
+           {&kOpShiftLeft, shift_left},
+           {&kOpShiftRightLogical, shift_right_logical},
+           {&kOpShiftRightArithmetic, shift_right_arithmetic}}) {
     e[op] = zero([f = f](const Values& x) { return one(back(f(ints(x[0]), ints(x[0])))); }, 1.1, 1.2);
   }
   e[&kOpCompare] = zero([](const Values& x) { return one(back(compare(Compare::kLt, x[0], x[0] + 1.0))); });
-  e[&kOpSelect] = rule({{{{3, 4}, {3, 4}}, [](const Values& x) { return one(select(compare(Compare::kLt, x[0], x[1]), x[0] * 2.0, x[1])); }}});
+  e[&kOpSelect] = rule(
+      {{{{3, 4}, {3, 4}}, [](const Values& x) { return one(select(compare(Compare::kLt, x[0], x[1]), x[0] * 2.0, x[1])); }}});
   e[&kOpClamp] = rule({{{{3, 4}, {}, {}}, [](const Values& x) { return one(clamp(x[1] - 1.5, x[0], x[2] + 1.5)); }, -2, 2},
                        {{{3, 4}, {3, 4}}, [](const Values& x) { return one(clamp(x[1] - 0.7, x[0], x[1] + 0.7)); }, -2, 2}});
   return e;
@@ -127,28 +138,54 @@ std::map<const OpDef*, Entry> entries_elementwise() {
 
 std::map<const OpDef*, Entry> entries_shape() {
   std::map<const OpDef*, Entry> e;
-  e[&kOpBroadcastInDim] = rule({{{{3, 1}}, [](const Values& x) { return one(broadcast_in_dim(x[0], {2, 3, 4}, {1, 2})); }},
-                                {{{4}}, [](const Values& x) { return one(broadcast_in_dim(x[0], {4, 2}, {0})); }},
-                                {{{}}, [](const Values& x) { return one(broadcast_to(x[0], {4, 2})); }}});
+  e[&kOpBroadcastInDim] = rule({{{{3, 1}},
+                                 [](const Values& x) {
+                                   return one(broadcast_in_dim(x[0], {2, 3, 4}, {1, 2}));
+                                 }},
+                                {{{4}},
+                                 [](const Values& x) {
+                                   return one(broadcast_in_dim(x[0], {4, 2}, {0}));
+                                 }},
+                                {{{}}, [](const Values& x) {
+                                   return one(broadcast_to(x[0], {4, 2}));
+                                 }}});
   e[&kOpReshape] = rule({{{{3, 4}}, [](const Values& x) { return one(reshape(x[0], {2, -1})); }}});
   e[&kOpTranspose] = rule({{{{2, 3, 4}}, [](const Values& x) { return one(transpose(x[0], {2, 0, 1})); }}});
   e[&kOpSlice] = rule({{{{6, 7}}, [](const Values& x) { return one(slice(x[0], {1, 0}, {6, 7}, {2, 3})); }}});
-  e[&kOpDynamicSlice] = rule({{{{5, 6}}, [](const Values& x) { return one(dynamic_slice(x[0], {constant(1, DType::kI32), constant(9, DType::kI32)}, {3, 2})); }}});
-  e[&kOpDynamicUpdateSlice] = rule({{{{5, 6}, {3, 2}}, [](const Values& x) {
-                                       return one(dynamic_update_slice(x[0], x[1], {constant(1, DType::kI32), constant(9, DType::kI32)}));
-                                     }}});
-  e[&kOpPad] = rule({{{{3, 4}, {}}, [](const Values& x) { return one(pad(x[0], x[1], {1, -1}, {2, 1}, {0, 2})); }},
+  e[&kOpDynamicSlice] = rule({{{{5, 6}}, [](const Values& x) {
+                                 return one(dynamic_slice(x[0], {constant(1, DType::kI32), constant(9, DType::kI32)}, {3, 2}));
+                               }}});
+  e[&kOpDynamicUpdateSlice] =
+      rule({{{{5, 6}, {3, 2}}, [](const Values& x) {
+               return one(dynamic_update_slice(x[0], x[1], {constant(1, DType::kI32), constant(9, DType::kI32)}));
+             }}});
+  e[&kOpPad] = rule({{{{3, 4}, {}},
+                      [](const Values& x) {
+                        return one(pad(x[0], x[1], {1, -1}, {2, 1}, {0, 2}));
+                      }},
                      {{{5}, {}}, [](const Values& x) { return one(pad(x[0], x[1], {-2}, {-1}, {1})); }}});
   e[&kOpConcatenate] = rule({{{{2, 3}, {2, 1}, {2, 2}}, [](const Values& x) { return one(concatenate(x, 1)); }}});
   e[&kOpReverse] = rule({{{{2, 3}}, [](const Values& x) { return one(reverse(x[0], {0, 1})); }}});
   GatherDims batched;
   batched.offset_dims = {1}, batched.collapsed_slice_dims = {0}, batched.start_index_map = {0, 1}, batched.index_vector_dim = 1;
-  e[&kOpGather] = rule({{{{5, 4}}, [batched](const Values& x) { return one(gather(x[0], const_i32({3, 2}, {0, 1, 4, 0, 0, 2}), batched, {1, 2})); }},
-                        {{{5, 4}}, [](const Values& x) { return one(take(x[0], const_i32({2, 2}, {3, 0, 3, 4}))); }},
-                        {{{3, 4}}, [](const Values& x) { return one(take_along_axis(x[0], const_i32({3, 2}, {0, 0, 1, 3, 2, 2}), 1)); }}});
+  e[&kOpGather] = rule({{{{5, 4}},
+                         [batched](const Values& x) {
+                           return one(gather(x[0], const_i32({3, 2}, {0, 1, 4, 0, 0, 2}), batched, {1, 2}));
+                         }},
+                        {{{5, 4}},
+                         [](const Values& x) {
+                           return one(take(x[0], const_i32({2, 2}, {3, 0, 3, 4})));
+                         }},
+                        {{{3, 4}}, [](const Values& x) {
+                           return one(take_along_axis(x[0], const_i32({3, 2}, {0, 0, 1, 3, 2, 2}), 1));
+                         }}});
   ScatterDims rows;
-  rows.update_window_dims = {1}, rows.inserted_window_dims = {0}, rows.scatter_dims_to_operand_dims = {0}, rows.index_vector_dim = 1;
-  e[&kOpScatter] = rule({{{{5, 4}, {3, 4}}, [rows](const Values& x) { return one(scatter(x[0], const_i32({3, 1}, {3, 0, 3}), x[1], rows)); }},
+  rows.update_window_dims = {1}, rows.inserted_window_dims = {0}, rows.scatter_dims_to_operand_dims = {0},
+  rows.index_vector_dim = 1;
+  e[&kOpScatter] = rule({{{{5, 4}, {3, 4}},
+                          [rows](const Values& x) {
+                            return one(scatter(x[0], const_i32({3, 1}, {3, 0, 3}), x[1], rows));
+                          }},
                          {{{5, 4}, {3, 4}}, [rows](const Values& x) {
                             return one(scatter(x[0], const_i32({3, 1}, {3, 0, 1}), x[1], rows, ScatterKind::kReplace, true));
                           }}});
@@ -158,45 +195,71 @@ std::map<const OpDef*, Entry> entries_shape() {
 std::map<const OpDef*, Entry> entries_products() {
   std::map<const OpDef*, Entry> e;
   e[&kOpDotGeneral] = rule({{{{3, 4}, {4, 5}}, [](const Values& x) { return one(matmul(x[0], x[1])); }},
-                            {{{2, 3, 4, 5}, {5, 2, 6, 4}}, [](const Values& x) { return one(dot_general(x[0], x[1], {{0}, {1}, {3, 2}, {0, 3}})); }},
-                            {{{2, 3, 4}, {2, 3, 5, 4}}, [](const Values& x) { return one(dot_general(x[0], x[1], {{1, 0}, {1, 0}, {2}, {3}})); }}});
+                            {{{2, 3, 4, 5}, {5, 2, 6, 4}},
+                             [](const Values& x) {
+                               return one(dot_general(x[0], x[1], {{0}, {1}, {3, 2}, {0, 3}}));
+                             }},
+                            {{{2, 3, 4}, {2, 3, 5, 4}}, [](const Values& x) {
+                               return one(dot_general(x[0], x[1], {{1, 0}, {1, 0}, {2}, {3}}));
+                             }}});
   ConvOptions plain, strided, dilated, grouped, depthwise, everything, batch_grouped;
   strided.strides = {2, 3}, strided.padding = {{1, 0}, {2, 1}};
   dilated.rhs_dilation = {2, 1}, dilated.lhs_dilation = {1, 2}, dilated.padding = {{2, 2}, {-1, 1}};
   grouped.feature_groups = 2, grouped.padding = {{1, 1}, {1, 1}};
   depthwise.feature_groups = 4, depthwise.strides = {2, 2}, depthwise.padding = {{1, 1}, {1, 1}};
-  everything.strides = {2, 1}, everything.lhs_dilation = {2, 1}, everything.rhs_dilation = {1, 2}, everything.feature_groups = 2,
-  everything.padding = {{1, 2}, {0, 2}};
+  everything.strides = {2, 1}, everything.lhs_dilation = {2, 1}, everything.rhs_dilation = {1, 2},
+  everything.feature_groups = 2, everything.padding = {{1, 2}, {0, 2}};
   batch_grouped.batch_groups = 2, batch_grouped.padding = {{1, 1}, {0, 0}};
-  e[&kOpConvolution] = rule({conv_case({2, 5, 6, 3}, {3, 2, 3, 4}, plain), conv_case({2, 7, 8, 3}, {3, 2, 3, 4}, strided),
-                             conv_case({2, 6, 5, 2}, {3, 3, 2, 3}, dilated), conv_case({1, 5, 5, 4}, {3, 3, 2, 6}, grouped),
-                             conv_case({2, 6, 6, 4}, {3, 3, 1, 8}, depthwise), conv_case({1, 5, 7, 4}, {3, 3, 2, 4}, everything),
-                             conv_case({4, 5, 5, 2}, {3, 3, 2, 6}, batch_grouped)});
-  e[&kOpReduce] = rule({{{{3, 4, 2}}, [](const Values& x) { return one(sum(x[0], {0, 2})); }},
+  e[&kOpConvolution] =
+      rule({conv_case({2, 5, 6, 3}, {3, 2, 3, 4}, plain), conv_case({2, 7, 8, 3}, {3, 2, 3, 4}, strided),
+            conv_case({2, 6, 5, 2}, {3, 3, 2, 3}, dilated), conv_case({1, 5, 5, 4}, {3, 3, 2, 6}, grouped),
+            conv_case({2, 6, 6, 4}, {3, 3, 1, 8}, depthwise), conv_case({1, 5, 7, 4}, {3, 3, 2, 4}, everything),
+            conv_case({4, 5, 5, 2}, {3, 3, 2, 6}, batch_grouped)});
+  e[&kOpReduce] = rule({{{{3, 4, 2}},
+                         [](const Values& x) {
+                           return one(sum(x[0], {0, 2}));
+                         }},
                         {{{3, 4, 2}}, [](const Values& x) { return one(reduce_max(x[0], {1})); }},
                         {{{3, 4, 2}}, [](const Values& x) { return one(reduce_min(x[0], {-1}, true)); }},
-                        {{{3, 4, 2}}, [](const Values& x) { return one(reduce(Reduce::kProduct, x[0], {0, 2})); }}});
+                        {{{3, 4, 2}}, [](const Values& x) {
+                           return one(reduce(Reduce::kProduct, x[0], {0, 2}));
+                         }}});
   WindowOptions dilated_window = window({1, 2, 3}, {1, 2, 1}, {{0, 0}, {1, 2}, {-1, 1}});
   dilated_window.base_dilations = {1, 2, 1}, dilated_window.window_dilations = {1, 1, 2};
-  e[&kOpReduceWindow] = rule({{{{2, 5, 6}}, [](const Values& x) { return one(reduce_window(Reduce::kSum, x[0], window({1, 3, 2}, {1, 2, 2}, {{0, 0}, {1, 1}, {0, 1}}))); }},
-                              {{{2, 5, 8}}, [=](const Values& x) { return one(reduce_window(Reduce::kSum, x[0], dilated_window)); }},
-                              {{{2, 5, 6}}, [](const Values& x) { return one(reduce_window(Reduce::kMax, x[0], window({1, 3, 2}, {1, 2, 1}, {{0, 0}, {1, 1}, {0, 0}}))); }},
-                              {{{2, 5, 6}}, [](const Values& x) { return one(reduce_window(Reduce::kMin, x[0], window({1, 2, 2}, {1, 2, 2}, {}))); }},
-                              {{{3, 5}}, [](const Values& x) { return one(cumsum(x[0], 1)); }},
-                              {{{3, 5}}, [](const Values& x) { return one(cumsum(x[0], 0, true)); }}});
+  e[&kOpReduceWindow] =
+      rule({{{{2, 5, 6}},
+             [](const Values& x) {
+               return one(reduce_window(Reduce::kSum, x[0], window({1, 3, 2}, {1, 2, 2}, {{0, 0}, {1, 1}, {0, 1}})));
+             }},
+            {{{2, 5, 8}}, [=](const Values& x) { return one(reduce_window(Reduce::kSum, x[0], dilated_window)); }},
+            {{{2, 5, 6}},
+             [](const Values& x) {
+               return one(reduce_window(Reduce::kMax, x[0], window({1, 3, 2}, {1, 2, 1}, {{0, 0}, {1, 1}, {0, 0}})));
+             }},
+            {{{2, 5, 6}},
+             [](const Values& x) {
+               return one(reduce_window(Reduce::kMin, x[0], window({1, 2, 2}, {1, 2, 2}, {})));
+             }},
+            {{{3, 5}}, [](const Values& x) { return one(cumsum(x[0], 1)); }},
+            {{{3, 5}}, [](const Values& x) { return one(cumsum(x[0], 0, true)); }}});
   const WindowOptions pool = window({2, 2}, {2, 2}, {});
-  e[&kOpSelectAndScatter] = rule({{{{4, 6}, {2, 3}}, [=](const Values& x) { return one(select_and_scatter(stop_gradient(x[0]), x[1], pool)); }},
-                                  {{{2, 3}}, [=](const Values& x) {
-                                     const Value fixed = sin(iota({kF64, {4, 6}}, 1) * 1.7 + iota({kF64, {4, 6}}, 0) * 2.9);
-                                     return one(select_and_scatter(fixed, x[0], pool, Compare::kLe));
-                                   }}});
-  e[&kOpSelectAndGather] = {Entry::kRefused, {{{{2, 3}}, [=](const Values& x) {
-                              const Value fixed = sin(iota({kF64, {4, 6}}, 1) * 1.7 + iota({kF64, {4, 6}}, 0) * 2.9);
-                              const Value y = select_and_scatter(fixed, x[0], pool);
-                              return vjp({y}, {broadcast_to(sum_all(x[0]), y.dims())}, {x[0]});
-                            }}}};
+  e[&kOpSelectAndScatter] =
+      rule({{{{4, 6}, {2, 3}}, [=](const Values& x) { return one(select_and_scatter(stop_gradient(x[0]), x[1], pool)); }},
+            {{{2, 3}}, [=](const Values& x) {
+               const Value fixed = sin(iota({kF64, {4, 6}}, 1) * 1.7 + iota({kF64, {4, 6}}, 0) * 2.9);
+               return one(select_and_scatter(fixed, x[0], pool, Compare::kLe));
+             }}});
+  e[&kOpSelectAndGather] = {Entry::kRefused,
+                            {{{{2, 3}}, [=](const Values& x) {
+                                const Value fixed = sin(iota({kF64, {4, 6}}, 1) * 1.7 + iota({kF64, {4, 6}}, 0) * 2.9);
+                                const Value y = select_and_scatter(fixed, x[0], pool);
+                                return vjp({y}, {broadcast_to(sum_all(x[0]), y.dims())}, {x[0]});
+                              }}}};
   e[&kOpSort] = rule({{{{3, 5}}, [](const Values& x) { return sort({x[0]}, 1); }},
-                      {{{5, 3}, {5, 3}}, [](const Values& x) { return sort({x[0], x[1]}, 0, true); }},
+                      {{{5, 3}, {5, 3}},
+                       [](const Values& x) {
+                         return sort({x[0], x[1]}, 0, true);
+                       }},
                       {{{3, 5}}, [](const Values& x) { return one(top_k(x[0], 2).first); }}});
   return e;
 }
@@ -204,32 +267,42 @@ std::map<const OpDef*, Entry> entries_products() {
 std::map<const OpDef*, Entry> entries_control() {
   using Kind = RematPolicy::Kind;
   std::map<const OpDef*, Entry> e;
-  e[&kOpWhile] = {Entry::kRefused, {{{{3}}, [](const Values& x) {
-                    return while_loop({x[0]}, [](const Values& s) { return compare(Compare::kLt, sum_all(s[0]), constant(100, kF64)); },
-                                      [](const Values& s) { return one(s[0] * s[0] + 1.0); });
-                  }}}};
+  e[&kOpWhile] = {Entry::kRefused,
+                  {{{{3}}, [](const Values& x) {
+                      return while_loop(
+                          {x[0]}, [](const Values& s) { return compare(Compare::kLt, sum_all(s[0]), constant(100, kF64)); },
+                          [](const Values& s) { return one(s[0] * s[0] + 1.0); });
+                    }}}};
   const auto branches = [](int which) {
     return Case{{{2, 3}, {3}}, [which](const Values& x) {
-                  return case_of(constant(which, DType::kI32), {[&] { return one(sin(x[0]) * x[1]); }, [&] { return one(x[0] * x[0]); },
-                                                               [&] { return one(broadcast_to(exp(x[1]), {2, 3})); }});
+                  return case_of(constant(which, DType::kI32),
+                                 {[&] { return one(sin(x[0]) * x[1]); }, [&] { return one(x[0] * x[0]); },
+                                  [&] {
+                                    return one(broadcast_to(exp(x[1]), {2, 3}));
+                                  }});
                 }};
   };
   e[&kOpCase] = rule({branches(0), branches(1), branches(2)});
-  e[&kOpOptimizationBarrier] = rule({{{{3}, {2}}, [](const Values& x) { return optimization_barrier({x[0] * x[0], sin(x[1])}); }}});
+  e[&kOpOptimizationBarrier] = rule({{{{3}, {2}}, [](const Values& x) {
+                                        return optimization_barrier({x[0] * x[0], sin(x[1])});
+                                      }}});
   e[&kOpRngBitGenerator] = zero([](const Values& x) {
     const Value state = bitcast_convert(reshape(slice_axis(reshape(x[0] * 0.0, {12}), 0, 0, 2), {2}), DType::kU64);
     return one(back(shift_right_logical(rng_bit_generator(state, {DType::kU32, {4}})[1], constant(8, DType::kU32))));
   });
   const LoopFn cube = [](const Values& x) { return one(x[0] * x[0] * x[0]); };
-  e[&kOpCustomCall] = rule({{{{3}}, [=](const Values& x) { return custom_call("no_such_kernel", {x[0]}, {x[0].type()}, "", cube, true); }}});
-  e[&kOpScan] = rule({scan_case({Kind::kSaveNothing, {}}, false), scan_case({Kind::kSaveNothing, {}}, true), scan_case({Kind::kSaveNamed, {"h"}}, false),
-                      scan_case({Kind::kSaveAll, {}}, false), scan_case({Kind::kSaveAll, {}}, true)});
+  e[&kOpCustomCall] =
+      rule({{{{3}}, [=](const Values& x) { return custom_call("no_such_kernel", {x[0]}, {x[0].type()}, "", cube, true); }}});
+  e[&kOpScan] = rule({scan_case({Kind::kSaveNothing, {}}, false), scan_case({Kind::kSaveNothing, {}}, true),
+                      scan_case({Kind::kSaveNamed, {"h"}}, false), scan_case({Kind::kSaveAll, {}}, false),
+                      scan_case({Kind::kSaveAll, {}}, true)});
   e[&kOpStopGradient] = {Entry::kStopped, {{{{3}}, [](const Values& x) { return one(stop_gradient(x[0])); }}}};
   e[&kOpCheckpointName] = rule({{{{3}}, [](const Values& x) { return one(checkpoint_name(x[0] * x[0], "square")); }}});
-  e[&kOpCustomGradient] = rule({{{{3}}, [](const Values& x) {
-                                   return custom_gradient({x[0]}, {stop_gradient(x[0] * x[0])},
-                                                          [](const Values& in, const Values&, const Values& ct) { return one(ct[0] * 2.0 * in[0]); });
-                                 }}});
+  e[&kOpCustomGradient] = rule(
+      {{{{3}}, [](const Values& x) {
+          return custom_gradient({x[0]}, {stop_gradient(x[0] * x[0])},
+                                 [](const Values& in, const Values&, const Values& ct) { return one(ct[0] * 2.0 * in[0]); });
+        }}});
   return e;
 }
 
@@ -239,7 +312,8 @@ std::map<const OpDef*, Entry> all_entries() {
   return all;
 }
 
-// ---- the check ----------------------------------------------------------------------------------------------------------------
+// ---- the check
+// ----------------------------------------------------------------------------------------------------------------
 
 std::vector<double> draw(Rng& rng, const Dims& dims, double low, double high) {
   std::vector<double> v(static_cast<size_t>(element_count(dims)));
@@ -285,7 +359,8 @@ void check_case(const std::string& name, const Case& c, Entry::Kind kind = Entry
       for (size_t k = 0; k < moved.size(); ++k) moved[k] += h * d[i][k];
       buffers.push_back(::tessera::testing::cpu_client()->to_device(moved.data(), {kF64, c.shapes[i]}));
     }
-    for (size_t i = 0; i < d.size(); ++i) buffers.push_back(::tessera::testing::cpu_client()->to_device(d[i].data(), {kF64, c.shapes[i]}));
+    for (size_t i = 0; i < d.size(); ++i)
+      buffers.push_back(::tessera::testing::cpu_client()->to_device(d[i].data(), {kF64, c.shapes[i]}));
     std::vector<pjrt::Buffer*> pointers;
     for (auto& b : buffers) pointers.push_back(&b);
     const std::vector<pjrt::Buffer> out = program.run(pointers);
@@ -334,7 +409,8 @@ std::string test_name(const ::testing::TestParamInfo<const OpDef*>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Table, OpGradient, ::testing::ValuesIn(op_table().begin(), op_table().end()), test_name);
 
-// ---- composed functions and interplay -----------------------------------------------------------------------------------------
+// ---- composed functions and interplay
+// -----------------------------------------------------------------------------------------
 
 TEST(FunctionGradient, AgreesWithFiniteDifferences) {
   const std::vector<std::pair<const char*, Case>> cases{
@@ -348,30 +424,51 @@ TEST(FunctionGradient, AgreesWithFiniteDifferences) {
       {"silu", unary(silu)},
       {"max_pool2d", {{{1, 6, 6, 2}}, [](const Values& x) { return one(max_pool2d(x[0], 3, 2, 1)); }}},
       {"avg_pool2d", {{{1, 6, 6, 2}}, [](const Values& x) { return one(avg_pool2d(x[0], 2, 2)); }}},
-      {"a value used many times", {{{3}}, [](const Values& x) { return Values{x[0] * x[0] + sin(x[0]) * x[0], x[0]}; }}},
-      {"scan in scan", {{{2, 3}, {3, 3}, {2, 4, 3}}, [](const Values& x) {
-         return scan(2, {x[0]}, {x[2]}, [&](const Values& c, const Values& s) {
-                  const ScanResult inner = scan(4, {c[0]}, {s[0]}, [&](const Values& d, const Values& t) { return scan_body(d, t, x[1]); });
-                  return ScanResult{inner.carry, {sum_all(inner.ys[0])}};
-                }).carry;
-       }}},
-      {"scan with an integer carry", {{{3}, {5, 3}}, [](const Values& x) {
-         return Values{scan(5, {x[0], constant(0, DType::kI32)}, {x[1]}, [](const Values& c, const Values& s) {
-                         return ScanResult{{tanh(c[0] + s[0]) * (convert(c[1], kF64) + 1.0), c[1] + constant(1, DType::kI32)}, {}};
-                       }).carry[0]};
-       }, -0.3, 0.3}},
-      {"slice_of inside a scan", {{{3}, {5, 3}}, [](const Values& x) {
-         return scan(5, {x[0]}, {}, [&](const Values& c, const Values&) {
-                  return ScanResult{{c[0] * current_graph().slice_of(x[1]) + c[0]}, {}};
-                }).carry;
-       }, 0.1, 0.5}},
-      {"case in scan", {{{3}, {4, 3}}, [](const Values& x) {
-         const ScanResult r = scan(4, {x[0], constant(0, DType::kI32)}, {x[1]}, [](const Values& c, const Values& s) {
-           const Values y = case_of(c[1], {[&] { return one(sin(c[0]) + s[0]); }, [&] { return one(c[0] * s[0] + s[0]); }});
-           return ScanResult{{y[0], c[1] + constant(1, DType::kI32)}, {}};
-         });
-         return one(r.carry[0]);
-       }}}};
+      {"a value used many times",
+       {{{3}},
+        [](const Values& x) {
+          return Values{x[0] * x[0] + sin(x[0]) * x[0], x[0]};
+        }}},
+      {"scan in scan",
+       {{{2, 3}, {3, 3}, {2, 4, 3}},
+        [](const Values& x) {
+          return scan(2, {x[0]}, {x[2]},
+                      [&](const Values& c, const Values& s) {
+                        const ScanResult inner =
+                            scan(4, {c[0]}, {s[0]}, [&](const Values& d, const Values& t) { return scan_body(d, t, x[1]); });
+                        return ScanResult{inner.carry, {sum_all(inner.ys[0])}};
+                      })
+              .carry;
+        }}},
+      {"scan with an integer carry",
+       {{{3}, {5, 3}},
+        [](const Values& x) {
+          return Values{
+              scan(5, {x[0], constant(0, DType::kI32)}, {x[1]}, [](const Values& c, const Values& s) {
+                return ScanResult{{tanh(c[0] + s[0]) * (convert(c[1], kF64) + 1.0), c[1] + constant(1, DType::kI32)}, {}};
+              }).carry[0]};
+        },
+        -0.3,
+        0.3}},
+      {"slice_of inside a scan",
+       {{{3}, {5, 3}},
+        [](const Values& x) {
+          return scan(5, {x[0]}, {},
+                      [&](const Values& c, const Values&) {
+                        return ScanResult{{c[0] * current_graph().slice_of(x[1]) + c[0]}, {}};
+                      })
+              .carry;
+        },
+        0.1,
+        0.5}},
+      {"case in scan",
+       {{{3}, {4, 3}}, [](const Values& x) {
+          const ScanResult r = scan(4, {x[0], constant(0, DType::kI32)}, {x[1]}, [](const Values& c, const Values& s) {
+            const Values y = case_of(c[1], {[&] { return one(sin(c[0]) + s[0]); }, [&] { return one(c[0] * s[0] + s[0]); }});
+            return ScanResult{{y[0], c[1] + constant(1, DType::kI32)}, {}};
+          });
+          return one(r.carry[0]);
+        }}}};
   for (const auto& [name, c] : cases) check_case(name, c);
 }
 

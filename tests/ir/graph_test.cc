@@ -16,10 +16,10 @@
 namespace tessera::ir {
 namespace {
 
-using ::testing::HasSubstr;
 using ::tessera::testing::f32_array;
 using ::tessera::testing::i32_array;
 using ::tessera::testing::run;
+using ::testing::HasSubstr;
 
 std::string error_of(const std::function<void()>& f) {
   try {
@@ -40,7 +40,8 @@ struct Traced {
 TEST(ShapeRules, SayWhatDoesNotFitAndWhere) {
   Traced t;
   const NameScope outer("blocks"), inner("mlp");
-  EXPECT_THAT(error_of([&] { t.a + t.b; }), AllOf(HasSubstr("stablehlo.add"), HasSubstr("[2, 3] and [4]"), HasSubstr("blocks/mlp")));
+  EXPECT_THAT(error_of([&] { t.a + t.b; }),
+              AllOf(HasSubstr("stablehlo.add"), HasSubstr("[2, 3] and [4]"), HasSubstr("blocks/mlp")));
   EXPECT_THAT(error_of([&] { matmul(t.a, t.b); }), HasSubstr("f32[2, 3]"));
   EXPECT_THAT(error_of([&] { reshape(t.a, {4, 2}); }), HasSubstr("cannot reshape to [4, 2]: 8 elements against 6"));
   EXPECT_THAT(error_of([&] { t.a + convert(t.a, DType::kBF16); }), HasSubstr("different dtypes: convert one of them"));
@@ -55,7 +56,9 @@ TEST(ShapeRules, SayWhatDoesNotFitAndWhere) {
 }
 
 TEST(Broadcasting, FollowsNumPy) {
-  const auto out = run({f32_array({2, 1}, {1, 2}), f32_array({3}, {10, 20, 30})}, [](const Values& x) { return Values{x[0] + x[1], 1.0 - x[0]}; });
+  const auto out = run({f32_array({2, 1}, {1, 2}), f32_array({3}, {10, 20, 30})}, [](const Values& x) {
+    return Values{x[0] + x[1], 1.0 - x[0]};
+  });
   EXPECT_EQ(out[0].type.dims, (Dims{2, 3}));
   EXPECT_EQ(out[0].as<float>(), (std::vector<float>{11, 21, 31, 12, 22, 32}));
   EXPECT_EQ(out[1].as<float>(), (std::vector<float>{0, -1}));
@@ -64,7 +67,9 @@ TEST(Broadcasting, FollowsNumPy) {
 TEST(Functions, GiveTheValuesTheirNamesPromise) {
   const auto out = run({f32_array({2, 3}, {1, 3, 3, -1, 5, 0}), i32_array({2}, {2, 7})}, [](const Values& x) {
     const auto [top, where] = top_k(x[0], 2);
-    return Values{argmax(x[0], 1), top, where, one_hot(x[1], 3, DType::kF32), softmax(x[0]), take(x[0], x[1]), cumsum(x[0], 1), global_norm({x[0]})};
+    return Values{
+        argmax(x[0], 1),    top, where, one_hot(x[1], 3, DType::kF32), softmax(x[0]), take(x[0], x[1]), cumsum(x[0], 1),
+        global_norm({x[0]})};
   });
   EXPECT_EQ(out[0].as<int32_t>(), (std::vector<int32_t>{1, 1}));
   EXPECT_EQ(out[1].as<float>(), (std::vector<float>{3, 3, 5, 0}));
@@ -77,7 +82,9 @@ TEST(Functions, GiveTheValuesTheirNamesPromise) {
 }
 
 TEST(Softmax, SurvivesLargeInputs) {
-  const auto out = run({f32_array({1, 3}, {1e4F, 1e4F, -1e30F})}, [](const Values& x) { return Values{softmax(x[0]), log_softmax(x[0])}; });
+  const auto out = run({f32_array({1, 3}, {1e4F, 1e4F, -1e30F})}, [](const Values& x) {
+    return Values{softmax(x[0]), log_softmax(x[0])};
+  });
   EXPECT_EQ(out[0].as<float>(), (std::vector<float>{0.5F, 0.5F, 0}));
   EXPECT_NEAR(out[1].as<float>()[0], -std::log(2.0), 1e-6);
 }
@@ -88,8 +95,9 @@ TEST(Random, IsThreefryAndAFunctionOfTheKey) {
   EXPECT_EQ(known[0].as<uint32_t>()[0], 0x6b200159u);
   const auto out = run({}, [](const Values&) {
     const Value key = make_key(7);
-    return Values{random_uniform(key, {1000}), random_normal(fold_in(key, "a"), {200, 100}), random_normal(fold_in(key, "b"), {200, 100}),
-                  random_truncated_normal(key, {200, 100}), random_uniform(key, {10, 100})};
+    return Values{random_uniform(key, {1000}), random_normal(fold_in(key, "a"), {200, 100}),
+                  random_normal(fold_in(key, "b"), {200, 100}), random_truncated_normal(key, {200, 100}),
+                  random_uniform(key, {10, 100})};
   });
   const auto moments = [](const std::vector<float>& v) {
     double m = 0, s = 0;
@@ -124,13 +132,14 @@ TEST(Emit, IsDeterministicGenericText) {
 TEST(Emit, SmallProgramWordForWord) {
   Traced t;
   t.graph.results = {t.a * 0.5};
-  EXPECT_EQ(emit(t.graph, {"small", {}}),
-            "module @small attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {\n"
-            "  func.func public @main(%arg0: tensor<2x3xf32>, %arg1: tensor<4xf32>) -> (tensor<2x3xf32>) {\n"
-            "    %0 = \"stablehlo.constant\"() {value = dense<5.00000000e-01> : tensor<f32>} : () -> (tensor<f32>)\n"
-            "    %1 = \"stablehlo.broadcast_in_dim\"(%0) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> (tensor<2x3xf32>)\n"
-            "    %2 = \"stablehlo.multiply\"(%arg0, %1) : (tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<2x3xf32>)\n"
-            "    func.return %2 : tensor<2x3xf32>\n  }\n}\n");
+  EXPECT_EQ(
+      emit(t.graph, {"small", {}}),
+      "module @small attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {\n"
+      "  func.func public @main(%arg0: tensor<2x3xf32>, %arg1: tensor<4xf32>) -> (tensor<2x3xf32>) {\n"
+      "    %0 = \"stablehlo.constant\"() {value = dense<5.00000000e-01> : tensor<f32>} : () -> (tensor<f32>)\n"
+      "    %1 = \"stablehlo.broadcast_in_dim\"(%0) {broadcast_dimensions = array<i64>} : (tensor<f32>) -> (tensor<2x3xf32>)\n"
+      "    %2 = \"stablehlo.multiply\"(%arg0, %1) : (tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<2x3xf32>)\n"
+      "    func.return %2 : tensor<2x3xf32>\n  }\n}\n");
 }
 
 TEST(Verify, FindsWhatABugWouldBreak) {
@@ -148,13 +157,14 @@ TEST(Verify, FindsWhatABugWouldBreak) {
 }
 
 TEST(Constants, OfEveryDtypeComeBack) {
-  for (const DType d : {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16, DType::kU32, DType::kU64,
-                        DType::kBF16, DType::kF32, DType::kF64}) {
+  for (const DType d : {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16, DType::kU32,
+                        DType::kU64, DType::kBF16, DType::kF32, DType::kF64}) {
     const auto out = run({}, [&](const Values&) { return Values{convert(constant(1, d, {3}), DType::kF64)}; });
     EXPECT_EQ(out[0].doubles(), (std::vector<double>{1, 1, 1})) << dtype_name(d);
   }
   const auto special = run({}, [](const Values&) {
-    return Values{constant(-INFINITY), convert(constant(1.5, DType::kBF16, {2}), DType::kF32), constant_f32({2, 2}, {1, -2.5F, 3e-9F, 4})};
+    return Values{constant(-INFINITY), convert(constant(1.5, DType::kBF16, {2}), DType::kF32),
+                  constant_f32({2, 2}, {1, -2.5F, 3e-9F, 4})};
   });
   EXPECT_EQ(special[0].as<float>()[0], -INFINITY);
   EXPECT_EQ(special[1].as<float>(), (std::vector<float>{1.5F, 1.5F}));
@@ -187,7 +197,8 @@ TEST(Remat, KeepsWhatThePolicyNames) {
 TEST(CustomCall, PrintsItsTargetAndAttributes) {
   Traced t;
   t.graph.results = custom_call("kernel", {t.a}, {t.a.type()}, "k = 3 : i64", [](const Values& x) { return x; });
-  EXPECT_THAT(emit(t.graph), AllOf(HasSubstr("call_target_name = \"kernel\""), HasSubstr("backend_config = {k = 3 : i64}"), HasSubstr("api_version = 4 : i32")));
+  EXPECT_THAT(emit(t.graph), AllOf(HasSubstr("call_target_name = \"kernel\""), HasSubstr("backend_config = {k = 3 : i64}"),
+                                   HasSubstr("api_version = 4 : i32")));
 }
 
 }  // namespace

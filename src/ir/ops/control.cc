@@ -42,22 +42,26 @@ Value parameter_for(Graph& region, Value outer) {
   return inner;
 }
 
-// ---- while --------------------------------------------------------------------------------------------------------------------
+// ---- while
+// --------------------------------------------------------------------------------------------------------------------
 
 Types while_types(const Node& n) {
   const Graph &condition = *n.regions[0], &body = *n.regions[1];
   require(n, types_of(condition.parameters()) == operand_types(n) && types_of(body.parameters()) == operand_types(n),
           "loop regions and operands differ in type");
-  require(n, condition.results.size() == 1 && condition.results[0].type() == TensorType{DType::kBool, {}}, "the condition must be one bool scalar");
+  require(n, condition.results.size() == 1 && condition.results[0].type() == TensorType{DType::kBool, {}},
+          "the condition must be one bool scalar");
   require(n, types_of(body.results) == operand_types(n), "the body changes the types of what it carries");
   return operand_types(n);
 }
 
-// ---- case ---------------------------------------------------------------------------------------------------------------------
+// ---- case
+// ---------------------------------------------------------------------------------------------------------------------
 
 Types case_types(const Node& n) {
   require(n, n.operands[0].type() == TensorType{DType::kI32, {}}, "the branch index must be an i32 scalar");
-  for (const auto& r : n.regions) require(n, types_of(r->results) == types_of(n.regions[0]->results), "branches give different types");
+  for (const auto& r : n.regions)
+    require(n, types_of(r->results) == types_of(n.regions[0]->results), "branches give different types");
   return types_of(n.regions[0]->results);
 }
 
@@ -89,7 +93,8 @@ Values vjp_case(const VjpArgs& a) {
   return out;
 }
 
-// ---- barrier, random bits, custom call ----------------------------------------------------------------------------------------
+// ---- barrier, random bits, custom call
+// ----------------------------------------------------------------------------------------
 
 Values vjp_barrier(const VjpArgs& a) {
   Values present;
@@ -123,7 +128,8 @@ Types declared_types(const Node& n) {
   return out;
 }
 
-// ---- custom gradient ----------------------------------------------------------------------------------------------------------
+// ---- custom gradient
+// ----------------------------------------------------------------------------------------------------------
 
 Types custom_gradient_types(const Node& n) {
   const auto inputs = n.attr<int64_t>("_inputs");
@@ -215,18 +221,23 @@ Values optimization_barrier(const Values& xs) {
 
 Values rng_bit_generator(Value state, const TensorType& type) {
   Node* node = make_node(kOpRngBitGenerator, {state},
-                         {{"rng_algorithm", EnumAttr{"rng_algorithm", "THREE_FRY"}}, {"_dtype", static_cast<int64_t>(type.dtype)}, {"_dims", type.dims}});
+                         {{"rng_algorithm", EnumAttr{"rng_algorithm", "THREE_FRY"}},
+                          {"_dtype", static_cast<int64_t>(type.dtype)},
+                          {"_dims", type.dims}});
   return {node->result(0), node->result(1)};
 }
 
 Value stop_gradient(Value x) { return make_node(kOpStopGradient, {x})->result(); }
-Value checkpoint_name(Value x, const std::string& name) { return make_node(kOpCheckpointName, {x}, {{"_checkpoint_name", name}})->result(); }
+Value checkpoint_name(Value x, const std::string& name) {
+  return make_node(kOpCheckpointName, {x}, {{"_checkpoint_name", name}})->result();
+}
 
 Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vjp_fn) {
   Values operands = inputs;
   operands.insert(operands.end(), outputs.begin(), outputs.end());
-  Node* node = make_node(kOpCustomGradient, operands,
-                         {{"_inputs", static_cast<int64_t>(inputs.size())}, {"_vjp", std::make_shared<const CustomVjp>(std::move(vjp_fn))}});
+  Node* node = make_node(
+      kOpCustomGradient, operands,
+      {{"_inputs", static_cast<int64_t>(inputs.size())}, {"_vjp", std::make_shared<const CustomVjp>(std::move(vjp_fn))}});
   Values out;
   for (size_t i = 0; i < outputs.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
   return out;
@@ -242,8 +253,12 @@ Values custom_call(const std::string& target, const Values& operands, const std:
     sizes.insert(sizes.end(), t.dims.begin(), t.dims.end());
   }
   Node* node = make_node(kOpCustomCall, operands,
-                         {{"call_target_name", target}, {"api_version", TextAttr{"4 : i32"}}, {"backend_config", TextAttr{"{" + attributes + "}"}},
-                          {"_dtypes", dtypes}, {"_ranks", ranks}, {"_sizes", sizes}});
+                         {{"call_target_name", target},
+                          {"api_version", TextAttr{"4 : i32"}},
+                          {"backend_config", TextAttr{"{" + attributes + "}"}},
+                          {"_dtypes", dtypes},
+                          {"_ranks", ranks},
+                          {"_sizes", sizes}});
   Values out;
   for (size_t i = 0; i < results.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
   return custom_gradient(operands, out, [decomposition](const Values& x, const Values&, const Values& ct) {

@@ -16,13 +16,15 @@ Dims remaining(int64_t rank, const Dims& a, const Dims& b) {
   return out;
 }
 
-// ---- dot_general --------------------------------------------------------------------------------------------------------------
+// ---- dot_general
+// --------------------------------------------------------------------------------------------------------------
 
 Types dot_types(const Node& n) {
   const TensorType &l = n.operands[0].type(), &r = n.operands[1].type();
   const auto& d = n.attr<DotDims>("dot_dimension_numbers");
   require(n, l.dtype == r.dtype, "operands have different dtypes: convert one of them");
-  require(n, d.lhs_batch.size() == d.rhs_batch.size() && d.lhs_contract.size() == d.rhs_contract.size(), "dimension lists differ in length");
+  require(n, d.lhs_batch.size() == d.rhs_batch.size() && d.lhs_contract.size() == d.rhs_contract.size(),
+          "dimension lists differ in length");
   Dims out;
   for (size_t i = 0; i < d.lhs_batch.size(); ++i) {
     require(n, l.dims.at(idx(d.lhs_batch[i])) == r.dims.at(idx(d.rhs_batch[i])), "batch dimensions differ");
@@ -39,14 +41,15 @@ Types dot_types(const Node& n) {
 
 // Positions in the product of batch, lhs's free and rhs's free dimensions: [batch…, lhs free…, rhs free…].
 // ct(lhs) = ct . rhs over rhs's free dimensions, then its dimensions are put in lhs's order; ct(rhs) mirrors it.
-Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, const Dims& self_contract, const Dims& other_batch,
-                     const Dims& other_contract, bool self_is_lhs) {
+Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, const Dims& self_contract,
+                     const Dims& other_batch, const Dims& other_contract, bool self_is_lhs) {
   const Dims self_free = remaining(self.rank(), self_batch, self_contract);
   const Dims other_free = remaining(other.rank(), other_batch, other_contract);
   const int64_t nb = static_cast<int64_t>(self_batch.size());
   const int64_t lhs_free = static_cast<int64_t>(self_is_lhs ? self_free.size() : other_free.size());
   const Dims ct_other_free = self_is_lhs ? range(static_cast<int64_t>(other_free.size()), nb + lhs_free) : range(lhs_free, nb);
-  const Value partial = dot_general(ct, convert(other, ct.dtype()), {range(nb), other_batch, ct_other_free, other_free}, self.dtype());
+  const Value partial =
+      dot_general(ct, convert(other, ct.dtype()), {range(nb), other_batch, ct_other_free, other_free}, self.dtype());
   // partial: [batch…, self free…, other's contracted in other's order…] -> self's order.
   const Dims other_contract_sorted = remaining(other.rank(), other_batch, other_free);
   Dims position(static_cast<size_t>(self.rank()));
@@ -70,7 +73,8 @@ Values vjp_dot(const VjpArgs& a) {
   return out;
 }
 
-// ---- convolution --------------------------------------------------------------------------------------------------------------
+// ---- convolution
+// --------------------------------------------------------------------------------------------------------------
 
 // A convolution's attributes in semantic form, every list filled in.
 struct Conv {
@@ -81,8 +85,8 @@ struct Conv {
 };
 
 Conv conv_of(const Node& n) {
-  return {n.attr<ConvDims>("dimension_numbers"),       n.attr<Dims>("window_strides"),        n.attr<Dims>("lhs_dilation"),
-          n.attr<Dims>("rhs_dilation"),                n.attr<PairsAttr>("padding").pairs,    n.attr<int64_t>("feature_group_count"),
+  return {n.attr<ConvDims>("dimension_numbers"), n.attr<Dims>("window_strides"),     n.attr<Dims>("lhs_dilation"),
+          n.attr<Dims>("rhs_dilation"),          n.attr<PairsAttr>("padding").pairs, n.attr<int64_t>("feature_group_count"),
           n.attr<int64_t>("batch_group_count")};
 }
 
@@ -93,20 +97,26 @@ Types conv_types(const Node& n) {
   const Conv c = conv_of(n);
   const size_t spatial = c.dims.input_spatial.size();
   require(n, x.dtype == k.dtype, "input and kernel have different dtypes: convert one of them");
-  require(n, x.rank() == k.rank() && x.rank() == static_cast<int64_t>(spatial) + 2, "input, kernel and dimension numbers differ in rank");
-  require(n, c.strides.size() == spatial && c.padding.size() == spatial && c.lhs_dilation.size() == spatial && c.rhs_dilation.size() == spatial,
+  require(n, x.rank() == k.rank() && x.rank() == static_cast<int64_t>(spatial) + 2,
+          "input, kernel and dimension numbers differ in rank");
+  require(n,
+          c.strides.size() == spatial && c.padding.size() == spatial && c.lhs_dilation.size() == spatial &&
+              c.rhs_dilation.size() == spatial,
           "strides, padding and dilations need one entry for each spatial dimension");
   const int64_t batch = x.dims[idx(c.dims.input_batch)], features = x.dims[idx(c.dims.input_feature)];
   const int64_t kernel_in = k.dims[idx(c.dims.kernel_input_feature)], kernel_out = k.dims[idx(c.dims.kernel_output_feature)];
-  require(n, c.feature_groups >= 1 && c.batch_groups >= 1 && (c.feature_groups == 1 || c.batch_groups == 1), "bad group counts");
-  require(n, features == kernel_in * c.feature_groups, fmt::format("{} input features against {} x {} groups of the kernel", features, kernel_in,
-                                                                   c.feature_groups));
-  require(n, kernel_out % c.feature_groups == 0 && kernel_out % c.batch_groups == 0 && batch % c.batch_groups == 0, "groups do not divide");
+  require(n, c.feature_groups >= 1 && c.batch_groups >= 1 && (c.feature_groups == 1 || c.batch_groups == 1),
+          "bad group counts");
+  require(n, features == kernel_in * c.feature_groups,
+          fmt::format("{} input features against {} x {} groups of the kernel", features, kernel_in, c.feature_groups));
+  require(n, kernel_out % c.feature_groups == 0 && kernel_out % c.batch_groups == 0 && batch % c.batch_groups == 0,
+          "groups do not divide");
   Dims out(x.dims.size());
   out[idx(c.dims.output_batch)] = batch / c.batch_groups;
   out[idx(c.dims.output_feature)] = kernel_out;
   for (size_t i = 0; i < spatial; ++i) {
-    const int64_t size = dilated(x.dims[idx(c.dims.input_spatial[i])], c.lhs_dilation[i]) + c.padding[i].first + c.padding[i].second;
+    const int64_t size =
+        dilated(x.dims[idx(c.dims.input_spatial[i])], c.lhs_dilation[i]) + c.padding[i].first + c.padding[i].second;
     const int64_t window = dilated(k.dims[idx(c.dims.kernel_spatial[i])], c.rhs_dilation[i]);
     require(n, c.strides[i] >= 1 && size >= 0, "bad strides or padding");
     out[idx(c.dims.output_spatial[i])] = size < window ? 0 : (size - window) / c.strides[i] + 1;
@@ -147,7 +157,8 @@ Value conv_input_ct(const VjpArgs& a, const Conv& c) {
   ConvOptions o;
   o.strides = c.lhs_dilation, o.lhs_dilation = c.strides, o.rhs_dilation = c.rhs_dilation, o.feature_groups = groups;
   for (size_t i = 0; i < c.strides.size(); ++i) {
-    const int64_t in = dilated(x.dim(d.input_spatial[i]), c.lhs_dilation[i]), k = dilated(kernel.dim(d.kernel_spatial[i]), c.rhs_dilation[i]);
+    const int64_t in = dilated(x.dim(d.input_spatial[i]), c.lhs_dilation[i]),
+                  k = dilated(kernel.dim(d.kernel_spatial[i]), c.rhs_dilation[i]);
     const int64_t out = dilated(ct.dim(d.output_spatial[i]), c.strides[i]);
     const int64_t before = k - c.padding[i].first - 1;
     o.padding.emplace_back(before, in + k - 1 - out - before);
@@ -168,7 +179,8 @@ Value conv_kernel_ct(const VjpArgs& a, const Conv& c) {
   o.strides = c.rhs_dilation, o.lhs_dilation = c.lhs_dilation, o.rhs_dilation = c.strides;
   o.feature_groups = c.batch_groups, o.batch_groups = c.feature_groups;
   for (size_t i = 0; i < c.strides.size(); ++i) {
-    const int64_t in = dilated(x.dim(d.input_spatial[i]), c.lhs_dilation[i]), k = dilated(a.x(1).dim(d.kernel_spatial[i]), c.rhs_dilation[i]);
+    const int64_t in = dilated(x.dim(d.input_spatial[i]), c.lhs_dilation[i]),
+                  k = dilated(a.x(1).dim(d.kernel_spatial[i]), c.rhs_dilation[i]);
     const int64_t out = dilated(ct.dim(d.output_spatial[i]), c.strides[i]);
     o.padding.emplace_back(c.padding[i].first, out - in + k - c.padding[i].first - 1);
   }
@@ -186,7 +198,8 @@ constinit const OpDef kOpDotGeneral("stablehlo.dot_general", dot_types, vjp_dot)
 constinit const OpDef kOpConvolution("stablehlo.convolution", conv_types, vjp_conv);
 
 Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType> result) {
-  return make_node(kOpDotGeneral, {lhs, rhs}, {{"dot_dimension_numbers", dims}, {"_dtype", static_cast<int64_t>(result.value_or(lhs.dtype()))}})
+  return make_node(kOpDotGeneral, {lhs, rhs},
+                   {{"dot_dimension_numbers", dims}, {"_dtype", static_cast<int64_t>(result.value_or(lhs.dtype()))}})
       ->result();
 }
 

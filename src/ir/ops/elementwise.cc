@@ -12,7 +12,8 @@ namespace {
 
 using Types = std::vector<TensorType>;
 
-// ---- shape rules --------------------------------------------------------------------------------------------------------------
+// ---- shape rules
+// --------------------------------------------------------------------------------------------------------------
 
 Types same(const Node& n) { return {n.operands[0].type()}; }
 
@@ -71,14 +72,16 @@ Types select_types(const Node& n) {
 Types clamp_types(const Node& n) {
   const TensorType &lo = n.operands[0].type(), &x = n.operands[1].type(), &hi = n.operands[2].type();
   require(n, lo.dtype == x.dtype && hi.dtype == x.dtype, "bounds have another dtype than the operand");
-  require(n, (lo.dims.empty() || lo.dims == x.dims) && (hi.dims.empty() || hi.dims == x.dims), "bounds must be scalars or of the operand's shape");
+  require(n, (lo.dims.empty() || lo.dims == x.dims) && (hi.dims.empty() || hi.dims == x.dims),
+          "bounds must be scalars or of the operand's shape");
   return {x};
 }
 
 Types parameter_types(const Node& n) { return n.types; }
 Types attribute_type(const Node& n) { return {{static_cast<DType>(n.attr<int64_t>("_dtype")), n.attr<Dims>("_dims")}}; }
 
-// ---- gradients: one operand ---------------------------------------------------------------------------------------------------
+// ---- gradients: one operand
+// ---------------------------------------------------------------------------------------------------
 
 Values vjp_abs(const VjpArgs& a) { return {a.ct[0] * sign(a.x(0))}; }
 Values vjp_negate(const VjpArgs& a) { return {-a.ct[0]}; }
@@ -101,7 +104,8 @@ Values vjp_convert(const VjpArgs& a) {
   return {convert(a.ct[0], a.x(0).dtype())};
 }
 
-// ---- gradients: two and three operands ----------------------------------------------------------------------------------------
+// ---- gradients: two and three operands
+// ----------------------------------------------------------------------------------------
 
 Values vjp_add(const VjpArgs& a) { return {a.ct[0], a.ct[0]}; }
 Values vjp_subtract(const VjpArgs& a) { return {a.ct[0], a.wanted[1] ? -a.ct[0] : Value{}}; }
@@ -155,7 +159,8 @@ Values vjp_atan2(const VjpArgs& a) {
 
 Values vjp_select(const VjpArgs& a) {
   const Value zero = zeros_like(a.ct[0]);
-  return {Value{}, a.wanted[1] ? select(a.x(0), a.ct[0], zero) : Value{}, a.wanted[2] ? select(a.x(0), zero, a.ct[0]) : Value{}};
+  return {Value{}, a.wanted[1] ? select(a.x(0), a.ct[0], zero) : Value{},
+          a.wanted[2] ? select(a.x(0), zero, a.ct[0]) : Value{}};
 }
 
 Value sum_to_scalar_if(Value ct, const Dims& dims) { return dims.empty() && ct.rank() > 0 ? sum_all(ct) : ct; }
@@ -170,7 +175,8 @@ Values vjp_clamp(const VjpArgs& a) {
   return out;
 }
 
-// ---- constants ----------------------------------------------------------------------------------------------------------------
+// ---- constants
+// ----------------------------------------------------------------------------------------------------------------
 
 template <class T>
 Literal literal_of(T value) {
@@ -201,7 +207,8 @@ Literal splat(double value, DType dtype) {
 
 Value unary(const OpDef& op, Value x) { return make_node(op, {x})->result(); }
 
-// ---- broadcasting -------------------------------------------------------------------------------------------------------------
+// ---- broadcasting
+// -------------------------------------------------------------------------------------------------------------
 
 Dims broadcast_dims(const Dims& a, const Dims& b, const char* op) {
   const size_t rank = std::max(a.size(), b.size());
@@ -227,7 +234,8 @@ constexpr const char* kCompareNames[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
 
 }  // namespace
 
-// ---- the table ----------------------------------------------------------------------------------------------------------------
+// ---- the table
+// ----------------------------------------------------------------------------------------------------------------
 
 constinit const OpDef kOpParameter("tessera.parameter", parameter_types, no_gradient);
 constinit const OpDef kOpConstant("stablehlo.constant", attribute_type, no_gradient);
@@ -278,16 +286,20 @@ constinit const OpDef kOpCompare("stablehlo.compare", bool_result, no_gradient);
 constinit const OpDef kOpSelect("stablehlo.select", select_types, vjp_select);
 constinit const OpDef kOpClamp("stablehlo.clamp", clamp_types, vjp_clamp);
 
-// ---- functions ----------------------------------------------------------------------------------------------------------------
+// ---- functions
+// ----------------------------------------------------------------------------------------------------------------
 
 Value constant(double value, DType dtype, const Dims& dims) {
-  return make_node(kOpConstant, {}, {{"value", splat(value, dtype)}, {"_dtype", static_cast<int64_t>(dtype)}, {"_dims", dims}})->result();
+  return make_node(kOpConstant, {}, {{"value", splat(value, dtype)}, {"_dtype", static_cast<int64_t>(dtype)}, {"_dims", dims}})
+      ->result();
 }
 
 Value constant_array(const TensorType& type, std::span<const std::byte> bytes) {
   TESSERA_CHECK(static_cast<int64_t>(bytes.size()) == byte_count(type));
   return make_node(kOpConstant, {},
-                   {{"value", Literal{{bytes.begin(), bytes.end()}}}, {"_dtype", static_cast<int64_t>(type.dtype)}, {"_dims", type.dims}})
+                   {{"value", Literal{{bytes.begin(), bytes.end()}}},
+                    {"_dtype", static_cast<int64_t>(type.dtype)},
+                    {"_dims", type.dims}})
       ->result();
 }
 
@@ -300,8 +312,10 @@ Value zeros_like(Value x) { return zeros(x.type()); }
 Value ones_like(Value x) { return constant(1, x.dtype(), x.dims()); }
 
 Value iota(const TensorType& type, int64_t axis) {
-  return make_node(kOpIota, {}, {{"iota_dimension", normalize_axis(axis, type.rank())}, {"_dtype", static_cast<int64_t>(type.dtype)},
-                               {"_dims", type.dims}})
+  return make_node(kOpIota, {},
+                   {{"iota_dimension", normalize_axis(axis, type.rank())},
+                    {"_dtype", static_cast<int64_t>(type.dtype)},
+                    {"_dims", type.dims}})
       ->result();
 }
 
@@ -333,7 +347,9 @@ Value convert(Value x, DType dtype) {
   if (x.dtype() == dtype) return x;
   return make_node(kOpConvert, {x}, {{"_dtype", static_cast<int64_t>(dtype)}})->result();
 }
-Value bitcast_convert(Value x, DType dtype) { return make_node(kOpBitcastConvert, {x}, {{"_dtype", static_cast<int64_t>(dtype)}})->result(); }
+Value bitcast_convert(Value x, DType dtype) {
+  return make_node(kOpBitcastConvert, {x}, {{"_dtype", static_cast<int64_t>(dtype)}})->result();
+}
 
 Value add(Value a, Value b) { return binary(kOpAdd, a, b); }
 Value subtract(Value a, Value b) { return binary(kOpSubtract, a, b); }
@@ -359,8 +375,10 @@ Value compare(Compare direction, Value a, Value b) {
 }
 
 Value select(Value condition, Value on_true, Value on_false) {
-  const Dims dims = broadcast_dims(condition.dims(), broadcast_dims(on_true.dims(), on_false.dims(), kOpSelect.name), kOpSelect.name);
-  return make_node(kOpSelect, {broadcast_to(condition, dims), broadcast_to(on_true, dims), broadcast_to(on_false, dims)})->result();
+  const Dims dims =
+      broadcast_dims(condition.dims(), broadcast_dims(on_true.dims(), on_false.dims(), kOpSelect.name), kOpSelect.name);
+  return make_node(kOpSelect, {broadcast_to(condition, dims), broadcast_to(on_true, dims), broadcast_to(on_false, dims)})
+      ->result();
 }
 
 Value clamp(Value low, Value x, Value high) { return make_node(kOpClamp, {low, x, high})->result(); }

@@ -31,7 +31,8 @@ Types gather_types(const Node& n) {
   require(n, window.size() == d.offset_dims.size(), "offset_dims and slice sizes disagree");
   Dims out;
   size_t b = 0, w = 0;
-  for (int64_t k = 0; k < static_cast<int64_t>(batch.size() + window.size()); ++k) out.push_back(contains(d.offset_dims, k) ? window[w++] : batch.at(b++));
+  for (int64_t k = 0; k < static_cast<int64_t>(batch.size() + window.size()); ++k)
+    out.push_back(contains(d.offset_dims, k) ? window[w++] : batch.at(b++));
   return {{x.dtype, out}};
 }
 
@@ -101,9 +102,8 @@ Value gather(Value operand, Value indices, const GatherDims& dims, const Dims& s
 Value scatter(Value operand, Value indices, Value updates, const ScatterDims& dims, ScatterKind kind, bool unique_indices) {
   const TensorType scalar{operand.dtype(), {}};
   std::vector<std::unique_ptr<Graph>> regions;
-  regions.push_back(scalar_region(&current_graph(), {scalar, scalar}, [&](const Values& p) {
-    return Values{kind == ScatterKind::kAdd ? p[0] + p[1] : p[1]};
-  }));
+  regions.push_back(scalar_region(&current_graph(), {scalar, scalar},
+                                  [&](const Values& p) { return Values{kind == ScatterKind::kAdd ? p[0] + p[1] : p[1]}; }));
   return make_node(kOpScatter, {operand, indices, updates},
                    {{"scatter_dimension_numbers", dims},
                     {"indices_are_sorted", false},

@@ -57,7 +57,8 @@ std::vector<std::unique_ptr<Graph>> reducer(Reduce kind, DType dtype) {
 
 Reduce kind_of(const Node& n) { return static_cast<Reduce>(n.attr<int64_t>("_kind")); }
 
-// ---- reduce -------------------------------------------------------------------------------------------------------------------
+// ---- reduce
+// -------------------------------------------------------------------------------------------------------------------
 
 Types reduce_types(const Node& n) {
   const TensorType& x = n.operands[0].type();
@@ -123,7 +124,8 @@ Values vjp_reduce(const VjpArgs& a) {
   return {Value{}, Value{}};
 }
 
-// ---- windows ------------------------------------------------------------------------------------------------------------------
+// ---- windows
+// ------------------------------------------------------------------------------------------------------------------
 
 WindowOptions window_of(const Node& n) {
   return {n.attr<Dims>("window_dimensions"), n.attr<Dims>("window_strides"), n.attr<Dims>("base_dilations"),
@@ -179,14 +181,17 @@ Values vjp_window(const VjpArgs& a) {
   if (kind == Reduce::kSum) return {window_sum_transpose(a.ct[0], a.x(0).dims(), w), Value{}};
   if (kind != Reduce::kMax && kind != Reduce::kMin) return refuse_gradient(a);
   const auto all_one = [](const Dims& d) { return std::all_of(d.begin(), d.end(), [](int64_t v) { return v == 1; }); };
-  require(a.node, all_one(w.base_dilations) && all_one(w.window_dilations), "the gradient of a dilated window maximum is not defined");
+  require(a.node, all_one(w.base_dilations) && all_one(w.window_dilations),
+          "the gradient of a dilated window maximum is not defined");
   return {select_and_scatter(a.x(0), a.ct[0], w, kind == Reduce::kMax ? Compare::kGe : Compare::kLe), Value{}};
 }
 
 Types select_scatter_types(const Node& n) {
   WindowOptions w;
-  w.dimensions = n.attr<Dims>("window_dimensions"), w.strides = n.attr<Dims>("window_strides"), w.padding = n.attr<PairsAttr>("padding").pairs;
-  require(n, windowed_dims(n, n.operands[0].dims(), filled(w)) == n.operands[1].dims(), "the source's shape is not that of the windows");
+  w.dimensions = n.attr<Dims>("window_dimensions"), w.strides = n.attr<Dims>("window_strides"),
+  w.padding = n.attr<PairsAttr>("padding").pairs;
+  require(n, windowed_dims(n, n.operands[0].dims(), filled(w)) == n.operands[1].dims(),
+          "the source's shape is not that of the windows");
   return {n.operands[0].type()};
 }
 
@@ -205,13 +210,17 @@ Values vjp_select_scatter(const VjpArgs& a) {
     return Values{select(first, p[0], p[2]), select(first, p[1], p[3])};
   }));
   Node* picked = make_node(kOpSelectAndGather, operands,
-                           {{"window_dimensions", w.dimensions}, {"window_strides", w.strides}, {"base_dilations", w.base_dilations},
-                            {"window_dilations", w.window_dilations}, {"padding", PairsAttr{w.padding}}},
+                           {{"window_dimensions", w.dimensions},
+                            {"window_strides", w.strides},
+                            {"base_dilations", w.base_dilations},
+                            {"window_dilations", w.window_dilations},
+                            {"padding", PairsAttr{w.padding}}},
                            std::move(regions));
   return {Value{}, picked->result(1), Value{}};
 }
 
-// ---- sort ---------------------------------------------------------------------------------------------------------------------
+// ---- sort
+// ---------------------------------------------------------------------------------------------------------------------
 
 Types sort_types(const Node& n) {
   Types out;
@@ -258,8 +267,8 @@ std::unique_ptr<Graph> scalar_region(Graph* parent, const std::vector<TensorType
 Value reduce(Reduce kind, Value x, const Dims& axes, bool keep_dims) {
   Dims sorted = normalize_axes(axes, x.rank());
   std::sort(sorted.begin(), sorted.end());
-  const Value y = make_node(kOpReduce, {x, identity(kind, x.dtype())}, {{"dimensions", sorted}, {"_kind", static_cast<int64_t>(kind)}},
-                            reducer(kind, x.dtype()))
+  const Value y = make_node(kOpReduce, {x, identity(kind, x.dtype())},
+                            {{"dimensions", sorted}, {"_kind", static_cast<int64_t>(kind)}}, reducer(kind, x.dtype()))
                       ->result();
   if (!keep_dims) return y;
   Dims dims = x.dims();
@@ -282,8 +291,12 @@ Value sum_all(Value x) { return sum(x, range(x.rank())); }
 Value reduce_window(Reduce kind, Value x, const WindowOptions& options) {
   const WindowOptions w = filled(options);
   return make_node(kOpReduceWindow, {x, identity(kind, x.dtype())},
-                   {{"window_dimensions", w.dimensions}, {"window_strides", w.strides}, {"base_dilations", w.base_dilations},
-                    {"window_dilations", w.window_dilations}, {"padding", PairsAttr{w.padding}}, {"_kind", static_cast<int64_t>(kind)}},
+                   {{"window_dimensions", w.dimensions},
+                    {"window_strides", w.strides},
+                    {"base_dilations", w.base_dilations},
+                    {"window_dilations", w.window_dilations},
+                    {"padding", PairsAttr{w.padding}},
+                    {"_kind", static_cast<int64_t>(kind)}},
                    reducer(kind, x.dtype()))
       ->result();
 }
@@ -292,10 +305,13 @@ Value select_and_scatter(Value operand, Value source, const WindowOptions& optio
   const WindowOptions w = filled(options);
   const TensorType scalar{operand.dtype(), {}};
   std::vector<std::unique_ptr<Graph>> regions;
-  regions.push_back(scalar_region(&current_graph(), {scalar, scalar}, [&](const Values& p) { return Values{compare(selection, p[0], p[1])}; }));
+  regions.push_back(scalar_region(&current_graph(), {scalar, scalar},
+                                  [&](const Values& p) { return Values{compare(selection, p[0], p[1])}; }));
   regions.push_back(scalar_region(&current_graph(), {scalar, scalar}, [&](const Values& p) { return Values{p[0] + p[1]}; }));
   return make_node(kOpSelectAndScatter, {operand, source, constant(0, operand.dtype())},
-                   {{"window_dimensions", w.dimensions}, {"window_strides", w.strides}, {"padding", PairsAttr{w.padding}},
+                   {{"window_dimensions", w.dimensions},
+                    {"window_strides", w.strides},
+                    {"padding", PairsAttr{w.padding}},
                     {"_selection", static_cast<int64_t>(selection)}},
                    std::move(regions))
       ->result();
@@ -317,11 +333,13 @@ Values sort(const Values& operands, int64_t axis, bool descending) {
   std::vector<TensorType> parameters;
   for (const Value v : operands) parameters.insert(parameters.end(), 2, {v.dtype(), {}});
   std::vector<std::unique_ptr<Graph>> regions;
-  regions.push_back(scalar_region(&current_graph(), parameters,
-                                  [&](const Values& p) { return Values{compare(descending ? Compare::kGt : Compare::kLt, p[0], p[1])}; }));
-  Node* node = make_node(kOpSort, operands,
-                         {{"dimension", normalize_axis(axis, operands[0].rank())}, {"is_stable", true}, {"_descending", descending}},
-                         std::move(regions));
+  regions.push_back(scalar_region(&current_graph(), parameters, [&](const Values& p) {
+    return Values{compare(descending ? Compare::kGt : Compare::kLt, p[0], p[1])};
+  }));
+  Node* node =
+      make_node(kOpSort, operands,
+                {{"dimension", normalize_axis(axis, operands[0].rank())}, {"is_stable", true}, {"_descending", descending}},
+                std::move(regions));
   Values out;
   for (size_t i = 0; i < operands.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
   return out;

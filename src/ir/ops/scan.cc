@@ -1,4 +1,5 @@
-// scan: a loop of known length over stacked arrays, with a gradient that keeps what the remat policy names and recomputes the rest.
+// scan: a loop of known length over stacked arrays, with a gradient that keeps what the remat policy names and recomputes the
+// rest.
 
 #include <algorithm>
 #include <set>
@@ -12,7 +13,8 @@ namespace {
 
 using Types = std::vector<TensorType>;
 
-// How a scan's operands and results are laid out: operands = carries, slices, captures; results = carries, ys (saved values last).
+// How a scan's operands and results are laid out: operands = carries, slices, captures; results = carries, ys (saved values
+// last).
 struct Layout {
   size_t carries, slices, captures;
   int64_t length;
@@ -20,7 +22,8 @@ struct Layout {
 };
 
 Layout layout_of(const Node& n) {
-  const auto carries = static_cast<size_t>(n.attr<int64_t>("_carries")), slices = static_cast<size_t>(n.attr<int64_t>("_slices"));
+  const auto carries = static_cast<size_t>(n.attr<int64_t>("_carries")),
+             slices = static_cast<size_t>(n.attr<int64_t>("_slices"));
   return {carries, slices, n.operands.size() - carries - slices, n.attr<int64_t>("_length"), n.attr<bool>("_reverse")};
 }
 
@@ -53,7 +56,8 @@ std::string join_names(const std::vector<std::string>& names) {
 }
 
 // Makes the node of a finished body whose parameters are `carries` and the slices and captures that it asked for.
-Node* finish_scan(std::unique_ptr<Graph> body, const Values& init, const Values& carries, bool reverse, const RematPolicy& remat) {
+Node* finish_scan(std::unique_ptr<Graph> body, const Values& init, const Values& carries, bool reverse,
+                  const RematPolicy& remat) {
   Values operands = init, parameters = carries;
   for (const auto* list : {&body->slices, &body->captures}) {
     for (const auto& [outer, inner] : *list) {
@@ -73,7 +77,8 @@ Node* finish_scan(std::unique_ptr<Graph> body, const Values& init, const Values&
   return make_node(kOpScan, operands, std::move(attrs), std::move(regions));
 }
 
-// ---- gradient -----------------------------------------------------------------------------------------------------------------
+// ---- gradient
+// -----------------------------------------------------------------------------------------------------------------
 
 // The stacked values of `value` (of the scan's body) over all iterations: an additional result of the scan.
 Value save(Node& scan, Value value) {
@@ -98,7 +103,11 @@ bool is_cheap(const Node& n) {
 class BackwardScan {
  public:
   explicit BackwardScan(const VjpArgs& args)
-      : a_(args), fwd_(args.node), f_(*args.node.regions[0]), l_(layout_of(args.node)), b_(std::make_unique<Graph>(&current_graph())) {
+      : a_(args),
+        fwd_(args.node),
+        f_(*args.node.regions[0]),
+        l_(layout_of(args.node)),
+        b_(std::make_unique<Graph>(&current_graph())) {
     b_->scan_length = l_.length;
   }
 
@@ -233,8 +242,8 @@ class BackwardScan {
   Graph& f_;
   const Layout l_;
   std::unique_ptr<Graph> b_;
-  Values init_, carries_;   // of the backward scan: carry cotangents, then accumulators of the constants' cotangents
-  Values results_, wrt_;    // recomputed results; what is differentiated
+  Values init_, carries_;  // of the backward scan: carry cotangents, then accumulators of the constants' cotangents
+  Values results_, wrt_;   // recomputed results; what is differentiated
   std::vector<size_t> wrt_operand_, accumulated_operand_, stacked_operand_;
   std::map<Value, Value> copies_;
   std::vector<std::pair<Value, Value>> placeholders_;  // (value of the forward body, parameter that stands for its saved copy)
@@ -243,7 +252,8 @@ class BackwardScan {
 
 Values vjp_scan(const VjpArgs& a) { return BackwardScan(a).build(); }
 
-// ---- lowering to while --------------------------------------------------------------------------------------------------------
+// ---- lowering to while
+// --------------------------------------------------------------------------------------------------------
 
 Values starts_at(Value index, int64_t rank) {
   Values starts{index};
@@ -254,7 +264,8 @@ Values starts_at(Value index, int64_t rank) {
 Value read_slice(Value array, Value index) {
   Dims sizes = array.dims();
   sizes[0] = 1;
-  return reshape(dynamic_slice(array, starts_at(index, array.rank()), sizes), Dims(array.dims().begin() + 1, array.dims().end()));
+  return reshape(dynamic_slice(array, starts_at(index, array.rank()), sizes),
+                 Dims(array.dims().begin() + 1, array.dims().end()));
 }
 
 Value write_slice(Value array, Value element, Value index) {
@@ -273,7 +284,9 @@ Values lower_scan(const Node& n, const Values& operands) {
   init.insert(init.end(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries), operands.end());
   const size_t first_stack = 1 + l.carries, first_slice = first_stack + stacks;
 
-  const auto condition = [&](const Values& s) { return compare(Compare::kLt, s[0], constant(static_cast<double>(l.length), DType::kI32)); };
+  const auto condition = [&](const Values& s) {
+    return compare(Compare::kLt, s[0], constant(static_cast<double>(l.length), DType::kI32));
+  };
   const auto body = [&](const Values& s) {
     const Value index = l.reverse ? static_cast<double>(l.length - 1) - s[0] : s[0];
     Values arguments(s.begin() + 1, s.begin() + static_cast<std::ptrdiff_t>(first_stack));
@@ -306,14 +319,16 @@ ScanResult scan(int64_t length, const Values& init, const Values& xs,
   {
     const GraphScope scope(*body);
     step = body_fn(carries, x);
-    TESSERA_CHECK(step.carry.size() == init.size(), "the body of a scan gave {} carries for {}", step.carry.size(), init.size());
+    TESSERA_CHECK(step.carry.size() == init.size(), "the body of a scan gave {} carries for {}", step.carry.size(),
+                  init.size());
     for (const Values* part : {&step.carry, &step.ys}) {
       for (const Value v : *part) body->results.push_back(body->adopt(v));
     }
   }
   Node* node = finish_scan(std::move(body), init, carries, options.reverse, options.remat);
   ScanResult out;
-  for (size_t i = 0; i < node->types.size(); ++i) (i < init.size() ? out.carry : out.ys).push_back(node->result(static_cast<int>(i)));
+  for (size_t i = 0; i < node->types.size(); ++i)
+    (i < init.size() ? out.carry : out.ys).push_back(node->result(static_cast<int>(i)));
   return out;
 }
 

@@ -7,14 +7,16 @@ namespace {
 
 using Types = std::vector<TensorType>;
 
-// ---- shape rules --------------------------------------------------------------------------------------------------------------
+// ---- shape rules
+// --------------------------------------------------------------------------------------------------------------
 
 Types broadcast_types(const Node& n) {
   const TensorType& x = n.operands[0].type();
   const Dims &map = n.attr<Dims>("broadcast_dimensions"), &out = n.attr<Dims>("_dims");
   require(n, map.size() == x.dims.size(), "broadcast_dimensions must name one result dimension for each operand dimension");
   for (size_t i = 0; i < map.size(); ++i) {
-    require(n, map[i] >= 0 && map[i] < static_cast<int64_t>(out.size()) && (i == 0 || map[i] > map[i - 1]), "bad broadcast_dimensions");
+    require(n, map[i] >= 0 && map[i] < static_cast<int64_t>(out.size()) && (i == 0 || map[i] > map[i - 1]),
+            "bad broadcast_dimensions");
     require(n, x.dims[i] == 1 || x.dims[i] == out[idx(map[i])], fmt::format("cannot broadcast to {}", to_string(out)));
   }
   return {{x.dtype, out}};
@@ -23,8 +25,9 @@ Types broadcast_types(const Node& n) {
 Types reshape_types(const Node& n) {
   const TensorType& x = n.operands[0].type();
   const Dims& out = n.attr<Dims>("_dims");
-  require(n, element_count(out) == element_count(x.dims), fmt::format("cannot reshape to {}: {} elements against {}", to_string(out),
-                                                                      element_count(out), element_count(x.dims)));
+  require(
+      n, element_count(out) == element_count(x.dims),
+      fmt::format("cannot reshape to {}: {} elements against {}", to_string(out), element_count(out), element_count(x.dims)));
   return {{x.dtype, out}};
 }
 
@@ -60,7 +63,8 @@ void require_starts(const Node& n, size_t first, size_t rank) {
   require(n, n.operands.size() == first + rank, "needs one start index for each dimension");
   for (size_t i = first; i < n.operands.size(); ++i) {
     const TensorType& t = n.operands[i].type();
-    require(n, t.dims.empty() && is_integer(t.dtype) && t == n.operands[first].type(), "start indices must be integer scalars of one dtype");
+    require(n, t.dims.empty() && is_integer(t.dtype) && t == n.operands[first].type(),
+            "start indices must be integer scalars of one dtype");
   }
 }
 
@@ -83,9 +87,11 @@ Types dynamic_update_slice_types(const Node& n) {
 
 Types pad_types(const Node& n) {
   const TensorType &x = n.operands[0].type(), &v = n.operands[1].type();
-  const Dims &low = n.attr<Dims>("edge_padding_low"), &high = n.attr<Dims>("edge_padding_high"), &in = n.attr<Dims>("interior_padding");
+  const Dims &low = n.attr<Dims>("edge_padding_low"), &high = n.attr<Dims>("edge_padding_high"),
+             &in = n.attr<Dims>("interior_padding");
   require(n, v.dtype == x.dtype && v.dims.empty(), "the padding value must be a scalar of the operand's dtype");
-  require(n, low.size() == x.dims.size() && high.size() == low.size() && in.size() == low.size(), "needs one padding for each dimension");
+  require(n, low.size() == x.dims.size() && high.size() == low.size() && in.size() == low.size(),
+          "needs one padding for each dimension");
   Dims out;
   for (size_t i = 0; i < low.size(); ++i) {
     require(n, in[i] >= 0, "negative interior padding");
@@ -102,7 +108,8 @@ Types concatenate_types(const Node& n) {
   for (size_t k = 1; k < n.operands.size(); ++k) {
     const TensorType& t = n.operands[k].type();
     require(n, t.dtype == out.dtype && t.rank() == out.rank(), "operands differ in dtype or rank");
-    for (size_t i = 0; i < t.dims.size(); ++i) require(n, i == axis || t.dims[i] == out.dims[i], "operands differ in another dimension");
+    for (size_t i = 0; i < t.dims.size(); ++i)
+      require(n, i == axis || t.dims[i] == out.dims[i], "operands differ in another dimension");
     out.dims[axis] += t.dims[axis];
   }
   return {out};
@@ -113,7 +120,8 @@ Types reverse_types(const Node& n) {
   return {n.operands[0].type()};
 }
 
-// ---- gradients ----------------------------------------------------------------------------------------------------------------
+// ---- gradients
+// ----------------------------------------------------------------------------------------------------------------
 
 Values vjp_broadcast(const VjpArgs& a) {
   const Dims& map = a.node.attr<Dims>("broadcast_dimensions");
@@ -147,7 +155,9 @@ Values vjp_slice(const VjpArgs& a) {
   return {pad(a.ct[0], constant(0, a.ct[0].dtype()), start, high, interior)};
 }
 
-Values starts_of(const VjpArgs& a, size_t first) { return Values(a.node.operands.begin() + static_cast<std::ptrdiff_t>(first), a.node.operands.end()); }
+Values starts_of(const VjpArgs& a, size_t first) {
+  return Values(a.node.operands.begin() + static_cast<std::ptrdiff_t>(first), a.node.operands.end());
+}
 
 Values vjp_dynamic_slice(const VjpArgs& a) {
   Values out(a.node.operands.size());
@@ -200,7 +210,8 @@ constinit const OpDef kOpReshape("stablehlo.reshape", reshape_types, vjp_reshape
 constinit const OpDef kOpTranspose("stablehlo.transpose", transpose_types, vjp_transpose);
 constinit const OpDef kOpSlice("stablehlo.slice", slice_types, vjp_slice);
 constinit const OpDef kOpDynamicSlice("stablehlo.dynamic_slice", dynamic_slice_types, vjp_dynamic_slice);
-constinit const OpDef kOpDynamicUpdateSlice("stablehlo.dynamic_update_slice", dynamic_update_slice_types, vjp_dynamic_update_slice);
+constinit const OpDef kOpDynamicUpdateSlice("stablehlo.dynamic_update_slice", dynamic_update_slice_types,
+                                            vjp_dynamic_update_slice);
 constinit const OpDef kOpPad("stablehlo.pad", pad_types, vjp_pad);
 constinit const OpDef kOpConcatenate("stablehlo.concatenate", concatenate_types, vjp_concatenate);
 constinit const OpDef kOpReverse("stablehlo.reverse", reverse_types, vjp_reverse);
@@ -217,8 +228,10 @@ Value broadcast_to(Value x, const Dims& dims) {
 Value reshape(Value x, Dims dims) {
   int64_t known = 1, unknown = -1;
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] < 0) unknown = static_cast<int64_t>(i);
-    else known *= dims[i];
+    if (dims[i] < 0)
+      unknown = static_cast<int64_t>(i);
+    else
+      known *= dims[i];
   }
   if (unknown >= 0 && known > 0) dims[idx(unknown)] = element_count(x.dims()) / known;
   if (dims == x.dims()) return x;
@@ -256,7 +269,8 @@ Value dynamic_update_slice(Value x, Value update, const Values& starts) {
 
 Value pad(Value x, Value value, const Dims& low, const Dims& high, const Dims& interior) {
   const Dims inside = interior.empty() ? Dims(low.size(), 0) : interior;
-  return make_node(kOpPad, {x, value}, {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", inside}})->result();
+  return make_node(kOpPad, {x, value}, {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", inside}})
+      ->result();
 }
 
 Value concatenate(const Values& xs, int64_t axis) {

@@ -48,5 +48,4 @@ inline void require(const Node& node, bool condition, const std::string& message
 std::unique_ptr<Graph> scalar_region(Graph* parent, const std::vector<TensorType>& parameters,
                                      const std::function<Values(const Values&)>& body);
 
-
 }  // namespace tessera::ir
