@@ -16,6 +16,14 @@ if(NOT EXISTS "${TESSERA_PJRT_INCLUDE}/pjrt_c_api.h")
 endif()
 get_filename_component(TESSERA_CPU_PLUGIN "${TESSERA_PJRT_INCLUDE}/../xla_cpu_pjrt.so" ABSOLUTE)
 
+# Headers of XLA's foreign functions (extension PJRT_Extension_Type_FFI), of a minor version that the CPU plugin knows.
+set(TESSERA_FFI_INCLUDE "${TESSERA_VENV}/include/jaxlib")
+if(NOT EXISTS "${TESSERA_FFI_INCLUDE}/xla/ffi/api/ffi.h")
+  message(FATAL_ERROR
+    "xla/ffi/api/ffi.h was not found under ${TESSERA_VENV}/include.\n"
+    "It comes with the PyPI wheel jaxlib: run ./dev build, which takes it from there.")
+endif()
+
 # Libraries a folder of src/ links, beyond the standard library, threads and fmt.
 set(TESSERA_LIBS_config PkgConfig::TOMLPP)
 set(TESSERA_LIBS_data PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY)

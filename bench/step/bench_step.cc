@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/section.h"
+#include "kernels/register.h"
 #include "models/model.h"
 #include "pjrt/stderr_filter.h"
 #include "train/compile.h"
@@ -87,6 +88,7 @@ class StepBench {
     options.batch = batch;
     recipe.bind_field("accumulate", &options.accumulate, "");
     recipe.finish();
+    options.host_product = kernels::register_product(*client_);
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);
@@ -95,16 +97,15 @@ class StepBench {
   const std::string& text() const { return program_.text; }
 
   void run(int steps) {
-    const auto client = train::open_client({});
     const pjrt::ExecutableCache off("");
-    const train::Compiled init = train::compile(*client, train::init_program(specs_, layout_), off, {});
-    const train::Compiled step = train::compile(*client, program_, off, {});
+    const train::Compiled init = train::compile(*client_, train::init_program(specs_, layout_), off, {});
+    const train::Compiled step = train::compile(*client_, program_, off, {});
 
     std::array<uint32_t, 2> key = train::seed_key(0);
-    pjrt::Buffer rng = client->to_device(key.data(), {DType::kU32, {2}});
+    pjrt::Buffer rng = client_->to_device(key.data(), {DType::kU32, {2}});
     pjrt::Buffer* rng_argument = &rng;
     std::vector<pjrt::Buffer> state = init.executable.run({&rng_argument, 1});
-    std::vector<pjrt::Buffer> input = make_batch(*client);
+    std::vector<pjrt::Buffer> input = make_batch(*client_);
 
     std::vector<double> seconds, cpu_seconds;
     float loss = 0;
@@ -144,6 +145,7 @@ class StepBench {
   }
 
   const Task& task_;
+  std::shared_ptr<pjrt::Client> client_ = train::open_client({});
   int64_t batch_;
   std::unique_ptr<models::Model> model_;
   std::vector<nn::ParamSpec> specs_;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ir/host_product.h"
 #include "ir/op_entries.h"
 
 namespace tessera::ir {
@@ -244,6 +245,7 @@ std::string mlir_type(const TensorType& type) {
 
 std::string emit(const Graph& graph, const EmitOptions& options) {
   const std::unique_ptr<Graph> lowered = lower(graph);
+  if (!options.host_product.empty()) call_host_product(*lowered, options.host_product);
   verify(*lowered);
   return Printer().module(*lowered, options);
 }

@@ -14,6 +14,8 @@ struct EmitOptions {
   std::string name = "main_module";
   // (argument, result): the argument's memory is donated to the result (tf.aliasing_output).
   std::vector<std::pair<int64_t, int64_t>> aliases;
+  // A kernel of the host for large f32 products (kernels/register.h); empty: products are left to the compiler.
+  std::string host_product;
 };
 
 // A copy in which every `tessera.*` op is written in StableHLO. `graph` has no parent.

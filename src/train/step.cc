@@ -168,7 +168,7 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   graph.results.push_back(rng);
   graph.results.push_back(pack(
       {batch.loss, update.grad_norm, ir::global_norm(update.values), ir::global_norm(differences), update.lr, batch.correct}));
-  ir::EmitOptions emit{.name = "train_step", .aliases = {}};
+  ir::EmitOptions emit{.name = "train_step", .aliases = {}, .host_product = options.host_product};
   Program program{"train_step", {}, {}};
   for (size_t i = 0; i < state.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
@@ -193,7 +193,7 @@ Program eval_program(const models::Model& model, const StateLayout& layout, cons
   graph.results = {pack({ir::sum_all(ir::select(real, loss * mask, ir::zeros_like(loss))),
                          ir::sum_all(top_k_correct(logits, labels, 1) * mask),
                          ir::sum_all(top_k_correct(logits, labels, 5) * mask), ir::sum_all(mask)})};
-  return {"evaluate", ir::emit(graph, {.name = "evaluate"}), {}};
+  return {"evaluate", ir::emit(graph, {.name = "evaluate", .aliases = {}, .host_product = options.host_product}), {}};
 }
 
 Program predict_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options) {
@@ -202,7 +202,7 @@ Program predict_program(const models::Model& model, const StateLayout& layout, c
   const Values params = add_arguments(graph, layout, layout.params);
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
   graph.results = {trace_logits(model, layout, params, images, {.compute = options.compute}, options.pixels)};
-  return {"predict", ir::emit(graph, {.name = "predict"}), {}};
+  return {"predict", ir::emit(graph, {.name = "predict", .aliases = {}, .host_product = options.host_product}), {}};
 }
 
 }  // namespace tessera::train

@@ -20,6 +20,7 @@ struct ProgramOptions {
   data::Affine pixels;          // bytes -> numbers: what the pp chain leaves to the device
   DType compute = DType::kF32;  // of activations and products
   double label_smoothing = 0;   // training only
+  std::string host_product;     // a kernel for large products, as ir::EmitOptions has it
   int64_t accumulate = 1;       // micro-batches inside the training step; divides batch
 };
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "kernels/register.h"
 #include "train/compile.h"
 #include "train/step.h"
 
@@ -114,7 +115,10 @@ void check_classes(const EvalPlan& plan, const LoadedModel& model) {
 Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan& plan, const LoadedModel& model,
                     const std::vector<pjrt::Buffer*>& params, const DeviceOptions& device) {
   const Program program = eval_program(*model.model, model.layout,
-                                       {.batch = plan.batch, .pixels = plan.data.pp->affine(), .compute = model.compute});
+                                       {.batch = plan.batch,
+                                        .pixels = plan.data.pp->affine(),
+                                        .compute = model.compute,
+                                        .host_product = kernels::register_product(*client)});
   const TensorType images = images_type(model.model->input(), plan.batch);
   Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
   const auto executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
@@ -133,7 +137,10 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
   const auto client = open_client(device);
   const TensorType images = images_type(in, static_cast<int64_t>(batch));
   const Program program = predict_program(
-      *model.model, model.layout, {.batch = static_cast<int64_t>(batch), .pixels = pp.affine(), .compute = model.compute});
+      *model.model, model.layout, {.batch = static_cast<int64_t>(batch),
+                                            .pixels = pp.affine(),
+                                            .compute = model.compute,
+                                            .host_product = kernels::register_product(*client)});
   const Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
   std::vector<pjrt::Buffer> params = to_device(model.layout, model.params, *client);
 

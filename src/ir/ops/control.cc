@@ -243,22 +243,25 @@ Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vj
   return out;
 }
 
-Values custom_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
-                   const std::string& attributes, const LoopFn& decomposition, bool use_fallback) {
-  if (use_fallback) return decomposition(operands);
+Attrs custom_call_attrs(const std::string& target, const std::vector<TensorType>& results, const std::string& attributes) {
   Dims dtypes, ranks, sizes;
   for (const TensorType& t : results) {
     dtypes.push_back(static_cast<int64_t>(t.dtype));
     ranks.push_back(t.rank());
     sizes.insert(sizes.end(), t.dims.begin(), t.dims.end());
   }
-  Node* node = make_node(kOpCustomCall, operands,
-                         {{"call_target_name", target},
-                          {"api_version", TextAttr{"4 : i32"}},
-                          {"backend_config", TextAttr{"{" + attributes + "}"}},
-                          {"_dtypes", dtypes},
-                          {"_ranks", ranks},
-                          {"_sizes", sizes}});
+  return {{"call_target_name", target},
+          {"api_version", TextAttr{"4 : i32"}},
+          {"backend_config", TextAttr{"{" + attributes + "}"}},
+          {"_dtypes", dtypes},
+          {"_ranks", ranks},
+          {"_sizes", sizes}};
+}
+
+Values custom_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
+                   const std::string& attributes, const LoopFn& decomposition, bool use_fallback) {
+  if (use_fallback) return decomposition(operands);
+  Node* node = make_node(kOpCustomCall, operands, custom_call_attrs(target, results, attributes));
   Values out;
   for (size_t i = 0; i < results.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
   return custom_gradient(operands, out, [decomposition](const Values& x, const Values&, const Values& ct) {

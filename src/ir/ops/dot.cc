@@ -40,7 +40,9 @@ Types dot_types(const Node& n) {
 }
 
 // Positions in the product of batch, lhs's free and rhs's free dimensions: [batch…, lhs free…, rhs free…].
-// ct(lhs) = ct . rhs over rhs's free dimensions, then its dimensions are put in lhs's order; ct(rhs) mirrors it.
+// ct(self) is the product of ct and other over other's free dimensions, then its dimensions are put in self's order. The two are
+// multiplied in the order that leaves nothing to transpose where self is [batch…, contracted…, free…] or [batch…, free…,
+// contracted…]: a foreign kernel's result can't be transposed for nothing, as the compiler does with a product of its own.
 Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, const Dims& self_contract,
                      const Dims& other_batch, const Dims& other_contract, bool self_is_lhs) {
   const Dims self_free = remaining(self.rank(), self_batch, self_contract);
@@ -48,18 +50,22 @@ Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, 
   const int64_t nb = static_cast<int64_t>(self_batch.size());
   const int64_t lhs_free = static_cast<int64_t>(self_is_lhs ? self_free.size() : other_free.size());
   const Dims ct_other_free = self_is_lhs ? range(static_cast<int64_t>(other_free.size()), nb + lhs_free) : range(lhs_free, nb);
-  const Value partial =
-      dot_general(ct, convert(other, ct.dtype()), {range(nb), other_batch, ct_other_free, other_free}, self.dtype());
-  // partial: [batch…, self free…, other's contracted in other's order…] -> self's order.
-  const Dims other_contract_sorted = remaining(other.rank(), other_batch, other_free);
+  const bool contracted_first = !self_contract.empty() && !self_free.empty() && self_contract[0] < self_free[0];
+  const Value converted = convert(other, ct.dtype());
+  const Value partial = contracted_first
+                            ? dot_general(converted, ct, {other_batch, range(nb), other_free, ct_other_free}, self.dtype())
+                            : dot_general(ct, converted, {range(nb), other_batch, ct_other_free, other_free}, self.dtype());
+  // partial: [batch…, self free…, other's contracted in other's order…], or the last two the other way round.
+  Dims contracted;
+  for (const int64_t d : remaining(other.rank(), other_batch, other_free)) {
+    for (size_t k = 0; k < other_contract.size(); ++k) {
+      if (other_contract[k] == d) contracted.push_back(self_contract[k]);
+    }
+  }
   Dims position(static_cast<size_t>(self.rank()));
   int64_t at = 0;
-  for (const int64_t d : self_batch) position[idx(d)] = at++;
-  for (const int64_t d : self_free) position[idx(d)] = at++;
-  for (const int64_t d : other_contract_sorted) {
-    for (size_t k = 0; k < other_contract.size(); ++k) {
-      if (other_contract[k] == d) position[idx(self_contract[k])] = at++;
-    }
+  for (const Dims* group : {&self_batch, contracted_first ? &contracted : &self_free, contracted_first ? &self_free : &contracted}) {
+    for (const int64_t d : *group) position[idx(d)] = at++;
   }
   return transpose(partial, position);
 }
