@@ -22,7 +22,8 @@ namespace {
 constexpr int64_t kTile = 16, kTileBytes = 1024, kPanel = 2 * kTile, kStep = 32, kParts = 3;
 constexpr int64_t kStepBytes = kParts * 2 * kTileBytes;
 constexpr int64_t kChunk = 512;  // of k: packed at a time
-constexpr int64_t kGroupRows = 2, kGroupColumns = 12;  // panels of the result that a task computes, the right side kept in L2
+constexpr int64_t kPackPanels = 4;  // packed by a task
+constexpr int64_t kGroupRows = 4, kGroupColumns = 12;  // panels of the result that a task computes, the right side kept in L2
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 int64_t panels(int64_t x) { return (x + kPanel - 1) / kPanel; }
@@ -133,19 +134,33 @@ inline void pairs_of_rows(const Operand& from, int64_t row, int64_t k, __m512i o
 
 enum class Side { kLeft, kRight };
 
-// Packs `count` of k from `k` on, of the panel that begins at `row`.
-void pack_panel(const Operand& from, Side side, int64_t row, int64_t k, int64_t count, uint8_t* to) {
+// Packs one step of the panel that begins at `row`: 32 of k, from `k` on.
+void pack_step(const Operand& from, Side side, int64_t row, int64_t k, uint8_t* to) {
   __m512i tile[kParts][kTile];
   const bool k_dense = from.k_stride == 1;
-  for (int64_t step = 0; step < count; step += kStep, to += kStepBytes) {
-    for (int64_t half = 0; half < 2; ++half) {
-      if (k_dense) rows_of_pairs(from, row + half * kTile, k + step, tile);
-      if (!k_dense) pairs_of_rows(from, row + half * kTile, k + step, tile);
-      for (int p = 0; p < kParts; ++p) {
-        if (k_dense != (side == Side::kLeft)) transpose(tile[p]);
-        uint8_t* out = to + (2 * p + half) * kTileBytes;
-        for (int64_t i = 0; i < kTile; ++i) _mm512_store_si512(out + i * 64, tile[p][i]);
-      }
+  for (int64_t half = 0; half < 2; ++half) {
+    if (k_dense) rows_of_pairs(from, row + half * kTile, k, tile);
+    if (!k_dense) pairs_of_rows(from, row + half * kTile, k, tile);
+    for (int p = 0; p < kParts; ++p) {
+      if (k_dense != (side == Side::kLeft)) transpose(tile[p]);
+      uint8_t* out = to + (2 * p + half) * kTileBytes;
+      for (int64_t i = 0; i < kTile; ++i) _mm512_store_si512(out + i * 64, tile[p][i]);
+    }
+  }
+}
+
+// Packs `steps` steps from `k` on of the panels [first, last), in the order in which the operand lies in memory.
+void pack_panels(const Operand& from, Side side, int64_t first, int64_t last, int64_t k, int64_t steps, uint8_t* to) {
+  const auto pack = [&](int64_t p, int64_t s) {
+    pack_step(from, side, p * kPanel, k + s * kStep, to + (p * steps + s) * kStepBytes);
+  };
+  if (from.k_stride == 1) {
+    for (int64_t p = first; p < last; ++p) {
+      for (int64_t s = 0; s < steps; ++s) pack(p, s);
+    }
+  } else {
+    for (int64_t s = 0; s < steps; ++s) {
+      for (int64_t p = first; p < last; ++p) pack(p, s);
     }
   }
 }
@@ -241,14 +256,23 @@ struct Block {
   int64_t first_row, last_row, first_column, last_column;
 };
 
+// Asks for a panel's part of the result while the one before it is computed.
+inline void prefetch_sums(const float* c, int64_t stride) {
+  for (int64_t i = 0; i < kPanel; ++i) {
+    __builtin_prefetch(c + i * stride, 1);
+    __builtin_prefetch(c + i * stride + kTile, 1);
+  }
+}
+
 void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t m, int64_t n, bool fresh) {
   const TileScope tiles;
   const int64_t panel_bytes = steps * kStepBytes;
-  for (int64_t q = block.first_column; q < block.last_column; ++q) {
-    const int64_t columns = std::min(kPanel, n - q * kPanel);
-    for (int64_t p = block.first_row; p < block.last_row; ++p) {
-      const int64_t rows = std::min(kPanel, m - p * kPanel);
+  for (int64_t p = block.first_row; p < block.last_row; ++p) {
+    const int64_t rows = std::min(kPanel, m - p * kPanel);
+    for (int64_t q = block.first_column; q < block.last_column; ++q) {
+      const int64_t columns = std::min(kPanel, n - q * kPanel);
       float* to = c + p * kPanel * n + q * kPanel;
+      if (rows == kPanel) prefetch_sums(to + kPanel, n);
       if (rows == kPanel && columns == kPanel) {
         multiply_panels<2, 2>(a + p * panel_bytes, b + q * panel_bytes, steps, to, n, fresh);
       } else {
@@ -261,19 +285,24 @@ void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int6
 void one_product(const Operand& a, const Operand& b, float* c, const ParallelFor& parallel) {
   thread_local Scratch scratch;
   const int64_t left = panels(a.rows), right = panels(b.rows);
+  const int64_t left_packs = (left + kPackPanels - 1) / kPackPanels, right_packs = (right + kPackPanels - 1) / kPackPanels;
   const int64_t groups = (left + kGroupRows - 1) / kGroupRows, group_columns = (right + kGroupColumns - 1) / kGroupColumns;
   for (int64_t k = 0; k < a.k; k += kChunk) {
-    const int64_t count = round_up(std::min(kChunk, a.k - k), kStep), panel_bytes = count / kStep * kStepBytes;
-    uint8_t* packed_a = scratch.bytes((left + right) * panel_bytes);
-    uint8_t* packed_b = packed_a + left * panel_bytes;
-    parallel(left + right, [&](int64_t p) {
-      if (p < left) pack_panel(a, Side::kLeft, p * kPanel, k, count, packed_a + p * panel_bytes);
-      if (p >= left) pack_panel(b, Side::kRight, (p - left) * kPanel, k, count, packed_a + p * panel_bytes);
+    const int64_t steps = (std::min(kChunk, a.k - k) + kStep - 1) / kStep;
+    uint8_t* packed_a = scratch.bytes((left + right) * steps * kStepBytes);
+    uint8_t* packed_b = packed_a + left * steps * kStepBytes;
+    parallel(left_packs + right_packs, [&](int64_t t) {
+      const auto part = [&](int64_t i, int64_t all) { return std::min(all, i * kPackPanels); };
+      if (t < left_packs) {
+        pack_panels(a, Side::kLeft, part(t, left), part(t + 1, left), k, steps, packed_a);
+      } else {
+        pack_panels(b, Side::kRight, part(t - left_packs, right), part(t - left_packs + 1, right), k, steps, packed_b);
+      }
     });
     parallel(groups * group_columns, [&](int64_t t) {
       const int64_t row = t % groups * kGroupRows, column = t / groups * kGroupColumns;
       const Block block{row, std::min(left, row + kGroupRows), column, std::min(right, column + kGroupColumns)};
-      multiply_block(block, packed_a, packed_b, count / kStep, c, a.rows, b.rows, k == 0);
+      multiply_block(block, packed_a, packed_b, steps, c, a.rows, b.rows, k == 0);
     });
   }
 }
