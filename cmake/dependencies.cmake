@@ -27,4 +27,5 @@ endif()
 # Libraries a folder of src/ links, beyond the standard library, threads and fmt.
 set(TESSERA_LIBS_config PkgConfig::TOMLPP)
 set(TESSERA_LIBS_data PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY)
+set(TESSERA_LIBS_kernels PkgConfig::HWY)
 set(TESSERA_LIBS_pjrt ${CMAKE_DL_LIBS})

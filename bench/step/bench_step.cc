@@ -88,7 +88,7 @@ class StepBench {
     options.batch = batch;
     recipe.bind_field("accumulate", &options.accumulate, "");
     recipe.finish();
-    options.host_product = kernels::register_product(*client_);
+    options.kernels = kernels::register_kernels(*client_);
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);

@@ -245,7 +245,7 @@ std::string mlir_type(const TensorType& type) {
 
 std::string emit(const Graph& graph, const EmitOptions& options) {
   const std::unique_ptr<Graph> lowered = lower(graph);
-  if (!options.host_product.empty()) call_host_product(*lowered, options.host_product);
+  if (!options.kernels.product.empty()) call_host_product(*lowered, std::string(options.kernels.product));
   verify(*lowered);
   return Printer().module(*lowered, options);
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_kernels.h"
 #include "ir/graph.h"
 
 namespace tessera::ir {
@@ -14,8 +15,7 @@ struct EmitOptions {
   std::string name = "main_module";
   // (argument, result): the argument's memory is donated to the result (tf.aliasing_output).
   std::vector<std::pair<int64_t, int64_t>> aliases;
-  // A kernel of the host for large f32 products (kernels/register.h); empty: products are left to the compiler.
-  std::string host_product;
+  HostKernels kernels;  // its `product` is called for large f32 products
 };
 
 // A copy in which every `tessera.*` op is written in StableHLO. `graph` has no parent.

@@ -32,8 +32,9 @@ std::optional<Sizes> sizes_of(const TensorType& type, const Dims& self_batch, co
   Sizes sizes;
   sizes.transposed = first == batch && first + contracted != rank;
   for (int64_t i = 0; i < rank; ++i) {
-    (i < batch ? sizes.batch : i >= first && i < first + contracted ? sizes.contracted : sizes.rows) *=
-        type.dims[static_cast<size_t>(i)];
+    (i < batch                              ? sizes.batch
+     : i >= first && i < first + contracted ? sizes.contracted
+                                            : sizes.rows) *= type.dims[static_cast<size_t>(i)];
   }
   return sizes;
 }

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
 // The rest of this file runs only where product_f32_available().
 #pragma GCC push_options
@@ -21,35 +19,14 @@ namespace {
 // each panel of two tiles (32 rows or columns) the three parts of the numbers lie one after the other.
 constexpr int64_t kTile = 16, kTileBytes = 1024, kPanel = 2 * kTile, kStep = 32, kParts = 3;
 constexpr int64_t kStepBytes = kParts * 2 * kTileBytes;
-constexpr int64_t kChunk = 512;  // of k: packed at a time
-constexpr int64_t kPackPanels = 4;  // packed by a task
+constexpr int64_t kChunk = 512;                        // of k: packed at a time
+constexpr int64_t kPackPanels = 4;                     // packed by a task
 constexpr int64_t kGroupRows = 4, kGroupColumns = 12;  // panels of the result that a task computes, the right side kept in L2
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 int64_t panels(int64_t x) { return (x + kPanel - 1) / kPanel; }
 
-struct FreeAligned {
-  void operator()(void* p) const { std::free(p); }
-};
-
-// Memory that grows and is kept: a thread's own.
-class Scratch {
- public:
-  uint8_t* bytes(int64_t size) {
-    if (size > size_) {
-      memory_.reset(static_cast<uint8_t*>(std::aligned_alloc(64, static_cast<size_t>(round_up(size, 64)))));
-      if (!memory_) throw std::bad_alloc();
-      size_ = size;
-    }
-    return memory_.get();
-  }
-
- private:
-  std::unique_ptr<uint8_t, FreeAligned> memory_;
-  int64_t size_ = 0;
-};
-
-// One operand: rows() x k numbers, element (row, k) at data[row * row_stride + k * k_stride], one of the strides being 1.
+// One operand: rows x k numbers, element (row, k) at data[row * row_stride + k * k_stride], one of the strides being 1.
 struct Operand {
   const float* data;
   int64_t rows, k, row_stride, k_stride;
@@ -115,7 +92,8 @@ inline void rows_of_pairs(const Operand& from, int64_t row, int64_t k, __m512i o
   for (int64_t i = 0; i < kTile; ++i) {
     const bool inside = row + i < from.rows;
     const float* at = from.data + (row + i) * from.row_stride + k;
-    const Parts x = split(_mm512_maskz_loadu_ps(inside ? left : 0, at)), y = split(_mm512_maskz_loadu_ps(inside ? right : 0, at + kTile));
+    const Parts x = split(_mm512_maskz_loadu_ps(inside ? left : 0, at)),
+                y = split(_mm512_maskz_loadu_ps(inside ? right : 0, at + kTile));
     for (int p = 0; p < kParts; ++p) out[p][i] = _mm512_permutex2var_epi16(x.part[p], upper, y.part[p]);
   }
 }
@@ -187,16 +165,16 @@ class TileScope {
 // The sums of a block of kRows x kColumns tiles, over `steps` steps.
 template <int kRows, int kColumns>
 inline void multiply_tiles(const uint8_t* a, const uint8_t* b, int64_t steps) {
-#define TESSERA_A(part)                                          \
-  _tile_loadd(4, a + (2 * (part)) * kTileBytes, 64);             \
+#define TESSERA_A(part)                              \
+  _tile_loadd(4, a + (2 * (part)) * kTileBytes, 64); \
   if constexpr (kRows == 2) _tile_loadd(5, a + (2 * (part) + 1) * kTileBytes, 64)
-#define TESSERA_B(part)                                          \
-  _tile_loadd(6, b + (2 * (part)) * kTileBytes, 64);             \
+#define TESSERA_B(part)                              \
+  _tile_loadd(6, b + (2 * (part)) * kTileBytes, 64); \
   if constexpr (kColumns == 2) _tile_loadd(7, b + (2 * (part) + 1) * kTileBytes, 64)
-#define TESSERA_MULTIPLY()                                       \
-  _tile_dpbf16ps(0, 4, 6);                                       \
-  if constexpr (kColumns == 2) _tile_dpbf16ps(1, 4, 7);          \
-  if constexpr (kRows == 2) _tile_dpbf16ps(2, 5, 6);             \
+#define TESSERA_MULTIPLY()                              \
+  _tile_dpbf16ps(0, 4, 6);                              \
+  if constexpr (kColumns == 2) _tile_dpbf16ps(1, 4, 7); \
+  if constexpr (kRows == 2) _tile_dpbf16ps(2, 5, 6);    \
   if constexpr (kRows == 2 && kColumns == 2) _tile_dpbf16ps(3, 5, 7)
   for (int64_t s = 0; s < steps; ++s, a += kStepBytes, b += kStepBytes) {
     TESSERA_A(0);
@@ -222,10 +200,10 @@ inline void multiply_tiles(const uint8_t* a, const uint8_t* b, int64_t steps) {
 template <int kRows, int kColumns>
 void multiply_panels(const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t stride, bool fresh) {
   const auto bytes = static_cast<size_t>(stride * 4);
-#define TESSERA_EACH_SUM(action)                                                                    \
-  action(0, c, bytes);                                                                              \
-  if constexpr (kColumns == 2) action(1, c + kTile, bytes);                                         \
-  if constexpr (kRows == 2) action(2, c + kTile * stride, bytes);                                   \
+#define TESSERA_EACH_SUM(action)                                  \
+  action(0, c, bytes);                                            \
+  if constexpr (kColumns == 2) action(1, c + kTile, bytes);       \
+  if constexpr (kRows == 2) action(2, c + kTile * stride, bytes); \
   if constexpr (kRows == 2 && kColumns == 2) action(3, c + kTile * stride + kTile, bytes)
 #define TESSERA_ZERO(tile, address, bytes) _tile_zero(tile)
   if (fresh) {
@@ -264,7 +242,8 @@ inline void prefetch_sums(const float* c, int64_t stride) {
   }
 }
 
-void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t m, int64_t n, bool fresh) {
+void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t m, int64_t n,
+                    bool fresh) {
   const TileScope tiles;
   const int64_t panel_bytes = steps * kStepBytes;
   for (int64_t p = block.first_row; p < block.last_row; ++p) {
@@ -289,7 +268,7 @@ void one_product(const Operand& a, const Operand& b, float* c, const ParallelFor
   const int64_t groups = (left + kGroupRows - 1) / kGroupRows, group_columns = (right + kGroupColumns - 1) / kGroupColumns;
   for (int64_t k = 0; k < a.k; k += kChunk) {
     const int64_t steps = (std::min(kChunk, a.k - k) + kStep - 1) / kStep;
-    uint8_t* packed_a = scratch.bytes((left + right) * steps * kStepBytes);
+    uint8_t* packed_a = scratch.get<uint8_t>((left + right) * steps * kStepBytes);
     uint8_t* packed_b = packed_a + left * steps * kStepBytes;
     parallel(left_packs + right_packs, [&](int64_t t) {
       const auto part = [&](int64_t i, int64_t all) { return std::min(all, i * kPackPanels); };
@@ -313,13 +292,13 @@ void serial(int64_t count, const std::function<void(int64_t)>& work) {
 
 }  // namespace
 
-void product_f32(const Product& x, const float* a, const float* b, float* c, int64_t threads, const ParallelFor& parallel) {
+void product_f32(const Product& x, const float* a, const float* b, float* c, const ParallelFor& parallel) {
   const auto one = [&](int64_t i, const ParallelFor& run) {
     const Operand left{a + i * x.m * x.k, x.m, x.k, x.a_transposed ? 1 : x.k, x.a_transposed ? x.m : 1};
     const Operand right{b + i * x.n * x.k, x.n, x.k, x.b_transposed ? x.k : 1, x.b_transposed ? 1 : x.n};
     one_product(left, right, c + i * x.m * x.n, run);
   };
-  if (x.batch == 1 || threads == 1) {
+  if (x.batch == 1) {
     for (int64_t i = 0; i < x.batch; ++i) one(i, parallel);
   } else {
     parallel(x.batch, [&](int64_t i) { one(i, serial); });

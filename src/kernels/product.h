@@ -2,12 +2,14 @@
 // Matrix products in f32 on the host's matrix unit (Intel AMX), several times as fast as its vector units.
 //
 // AMX multiplies bf16 and adds in f32. An f32 number is exactly the sum of three bf16 numbers (8 + 8 + 8 bits), so a product of
-// two matrices is the sum of nine bf16 products; the three smallest, below 2^-24 of the result, are left out. What remains is as
-// exact as f32 products with f32 sums (H. Henry, P. Tang, A. Heinecke: Leveraging the bfloat16 Artificial Intelligence Datatype
-// For Higher-Precision Computations, 2019; XLA calls it BF16_BF16_F32_X6). The result does not depend on the number of threads.
+// two matrices is the sum of nine bf16 products; the three smallest, below 2^-24 of the result, are left out. What remains is
+// as exact as f32 products with f32 sums (H. Henry, P. Tang, A. Heinecke: Leveraging the bfloat16 Artificial Intelligence
+// Datatype For Higher-Precision Computations, 2019; XLA calls it BF16_BF16_F32_X6). The result does not depend on the number of
+// threads.
 
 #include <cstdint>
-#include <functional>
+
+#include "kernels/parallel_for.h"
 
 namespace tessera::kernels {
 
@@ -18,14 +20,10 @@ struct Product {
   bool b_transposed = false;  // b[i] is stored as [n, k]
 };
 
-// Calls work(i) for every i < count, on any threads, and returns when all calls have returned.
-using ParallelFor = std::function<void(int64_t count, const std::function<void(int64_t)>& work)>;
-
 // Whether this machine has the unit and the kernel lets this process use it. The answer does not change.
 bool product_f32_available();
 
-// `c` does not overlap `a` or `b`. An operand that is not finite gives NaN; subnormal operands count as zero. `threads` is how
-// many the ParallelFor has: it decides how the work is cut, not its result.
-void product_f32(const Product& product, const float* a, const float* b, float* c, int64_t threads, const ParallelFor& parallel);
+// `c` does not overlap `a` or `b`. An operand that is not finite gives NaN; subnormal operands count as zero.
+void product_f32(const Product& product, const float* a, const float* b, float* c, const ParallelFor& parallel);
 
 }  // namespace tessera::kernels

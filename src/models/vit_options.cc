@@ -191,7 +191,7 @@ class Resolver {
       return;
     }
     c_.remat.kind = Kind::kSaveNamed;
-    if (kind == 2) c_.remat.names = {"qkv", "proj", "fc1", "fc2"};
+    if (kind == 2) c_.remat.names = {"qkv", "attention", "proj", "fc1", "fc2"};
     for (const CallArg& arg : call.args) c_.remat.names.push_back(kNames[choose("remat", arg.value, kNames)]);
   }
 

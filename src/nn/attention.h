@@ -1,18 +1,20 @@
 #pragma once
-// Multi-head attention on flattened tokens. Heads stand as [batch, heads, tokens, head width] after one transpose, and the
-// products have two batch dimensions: as fast as merged heads, and the head axis can be sharded.
+// Multi-head attention on flattened tokens. Heads stand as [batch, tokens, heads, width], as the dense layers leave them; the
+// products, over [batch, heads, tokens, width], have two batch dimensions: as fast as merged heads, and the head axis can be
+// sharded.
 
 #include "nn/scope.h"
 
 namespace tessera::nn {
 
-// softmax(q k^T / sqrt(head width)) v; the softmax in f32, dropout on the probabilities. q [batch, heads, queries, width],
-// k and v [batch, heads, keys, width] -> [batch, heads, queries, width]. Draws from scope / "drop".
+// softmax(q k^T / sqrt(width)) v; the softmax in f32, dropout on the probabilities. q [batch, queries, heads, width], k and v
+// [batch, keys, heads, width] -> [batch, queries, heads, width]. Draws from scope / "drop". In f32 without dropout it is one
+// call of the host's kernel, where there is one.
 ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double dropout = 0);
 
-// [batch * tokens, parts * heads * width] -> `parts` values [batch, heads, tokens, width].
+// [batch * tokens, parts * heads * width] -> `parts` values [batch, tokens, heads, width].
 ir::Values split_heads(ir::Value x, int64_t batch, int64_t heads, int64_t parts);
-// [batch, heads, tokens, width] -> [batch * tokens, heads * width].
+// [batch, tokens, heads, width] -> [batch * tokens, heads * width].
 ir::Value merge_heads(ir::Value x);
 
 struct AttentionOptions {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/host_kernels.h"
 #include "base/shape.h"
 #include "ir/graph.h"
 #include "nn/init.h"
@@ -58,6 +59,7 @@ struct Context {
   bool training = false;
   ir::Value key;                // u32[2]; none where the model draws nothing at random
   DType compute = DType::kF32;  // of activations and products; parameters stay f32 and are converted at use
+  HostKernels kernels;          // that layers may call
 };
 
 // A place in the model: a path with a context. Cheap to copy; the store outlives it.
@@ -87,6 +89,7 @@ class Scope {
 
   bool training() const { return context_.training; }
   DType compute() const { return context_.compute; }
+  const HostKernels& kernels() const { return context_.kernels; }
   const std::string& path() const { return path_; }
   // The last step of the path; layers open an ir::NameScope of it, for error messages.
   std::string name() const;

@@ -66,7 +66,7 @@ class TrainStep {
  private:
   BatchGradient part(Value images, Value labels, Value key) const {
     ir::Graph& graph = ir::current_graph();
-    const nn::Context context{.training = true, .key = key, .compute = options_.compute};
+    const nn::Context context{.training = true, .key = key, .compute = options_.compute, .kernels = options_.kernels};
     const Value logits = trace_logits(model_, layout_, params_, images, context, options_.pixels);
     const double share = 1.0 / static_cast<double>(options_.batch);
     BatchGradient out;
@@ -168,7 +168,7 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   graph.results.push_back(rng);
   graph.results.push_back(pack(
       {batch.loss, update.grad_norm, ir::global_norm(update.values), ir::global_norm(differences), update.lr, batch.correct}));
-  ir::EmitOptions emit{.name = "train_step", .aliases = {}, .host_product = options.host_product};
+  ir::EmitOptions emit{.name = "train_step", .aliases = {}, .kernels = options.kernels};
   Program program{"train_step", {}, {}};
   for (size_t i = 0; i < state.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
@@ -186,14 +186,14 @@ Program eval_program(const models::Model& model, const StateLayout& layout, cons
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
   const Value labels = graph.add_parameter({DType::kI32, {options.batch}}, "labels");
   const Value mask = graph.add_parameter({DType::kF32, {options.batch}}, "mask");
-  const Value logits = trace_logits(model, layout, params, images, {.compute = options.compute}, options.pixels);
+  const Value logits = trace_logits(model, layout, params, images, {.compute = options.compute, .kernels = options.kernels}, options.pixels);
   // A padded row may hold anything: its loss is dropped, not multiplied by 0, which would keep a NaN.
   const Value real = ir::compare(ir::Compare::kNe, mask, ir::zeros_like(mask));
   const Value loss = softmax_cross_entropy(logits, labels);
   graph.results = {pack({ir::sum_all(ir::select(real, loss * mask, ir::zeros_like(loss))),
                          ir::sum_all(top_k_correct(logits, labels, 1) * mask),
                          ir::sum_all(top_k_correct(logits, labels, 5) * mask), ir::sum_all(mask)})};
-  return {"evaluate", ir::emit(graph, {.name = "evaluate", .aliases = {}, .host_product = options.host_product}), {}};
+  return {"evaluate", ir::emit(graph, {.name = "evaluate", .aliases = {}, .kernels = options.kernels}), {}};
 }
 
 Program predict_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options) {
@@ -201,8 +201,8 @@ Program predict_program(const models::Model& model, const StateLayout& layout, c
   const ir::GraphScope scope(graph);
   const Values params = add_arguments(graph, layout, layout.params);
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
-  graph.results = {trace_logits(model, layout, params, images, {.compute = options.compute}, options.pixels)};
-  return {"predict", ir::emit(graph, {.name = "predict", .aliases = {}, .host_product = options.host_product}), {}};
+  graph.results = {trace_logits(model, layout, params, images, {.compute = options.compute, .kernels = options.kernels}, options.pixels)};
+  return {"predict", ir::emit(graph, {.name = "predict", .aliases = {}, .kernels = options.kernels}), {}};
 }
 
 }  // namespace tessera::train

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_kernels.h"
 #include "data/pp.h"
 #include "ir/graph.h"
 #include "models/model.h"
@@ -20,7 +21,7 @@ struct ProgramOptions {
   data::Affine pixels;          // bytes -> numbers: what the pp chain leaves to the device
   DType compute = DType::kF32;  // of activations and products
   double label_smoothing = 0;   // training only
-  std::string host_product;     // a kernel for large products, as ir::EmitOptions has it
+  HostKernels kernels;          // that the program may call
   int64_t accumulate = 1;       // micro-batches inside the training step; divides batch
 };
 

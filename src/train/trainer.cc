@@ -190,7 +190,7 @@ void Trainer::start_programs() {
   options.pixels = recipe_.data.pp->affine();
   options.compute = recipe_.compute;
   options.label_smoothing = recipe_.objective.label_smoothing;
-  options.host_product = kernels::register_product(*client_);
+  options.kernels = kernels::register_kernels(*client_);
   options.accumulate = recipe_.run.accumulate;
   train_future_ =
       start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(), recipe_.batch);
@@ -202,7 +202,7 @@ void Trainer::start_programs() {
     eval.batch = plan.batch;
     eval.pixels = plan.data.pp->affine();
     eval.compute = recipe_.compute;
-    eval.host_product = options.host_product;
+    eval.kernels = options.kernels;
     Program program = eval_program(*recipe_.model, layout_, eval);
     const std::string text = program.text;
     if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, plan.batch).share();

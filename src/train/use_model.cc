@@ -118,7 +118,7 @@ Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan&
                                        {.batch = plan.batch,
                                         .pixels = plan.data.pp->affine(),
                                         .compute = model.compute,
-                                        .host_product = kernels::register_product(*client)});
+                                        .kernels = kernels::register_kernels(*client)});
   const TensorType images = images_type(model.model->input(), plan.batch);
   Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
   const auto executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
@@ -136,11 +136,11 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
   const size_t batch = std::min(kPredictBatch, std::bit_ceil(std::max<size_t>(1, paths.size())));
   const auto client = open_client(device);
   const TensorType images = images_type(in, static_cast<int64_t>(batch));
-  const Program program = predict_program(
-      *model.model, model.layout, {.batch = static_cast<int64_t>(batch),
-                                            .pixels = pp.affine(),
-                                            .compute = model.compute,
-                                            .host_product = kernels::register_product(*client)});
+  const Program program = predict_program(*model.model, model.layout,
+                                          {.batch = static_cast<int64_t>(batch),
+                                           .pixels = pp.affine(),
+                                           .compute = model.compute,
+                                           .kernels = kernels::register_kernels(*client)});
   const Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
   std::vector<pjrt::Buffer> params = to_device(model.layout, model.params, *client);
 

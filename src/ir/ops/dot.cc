@@ -40,8 +40,8 @@ Types dot_types(const Node& n) {
 }
 
 // Positions in the product of batch, lhs's free and rhs's free dimensions: [batch…, lhs free…, rhs free…].
-// ct(self) is the product of ct and other over other's free dimensions, then its dimensions are put in self's order. The two are
-// multiplied in the order that leaves nothing to transpose where self is [batch…, contracted…, free…] or [batch…, free…,
+// ct(self) is the product of ct and other over other's free dimensions, then its dimensions are put in self's order. The two
+// are multiplied in the order that leaves nothing to transpose where self is [batch…, contracted…, free…] or [batch…, free…,
 // contracted…]: a foreign kernel's result can't be transposed for nothing, as the compiler does with a product of its own.
 Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, const Dims& self_contract,
                      const Dims& other_batch, const Dims& other_contract, bool self_is_lhs) {
@@ -64,7 +64,8 @@ Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, 
   }
   Dims position(static_cast<size_t>(self.rank()));
   int64_t at = 0;
-  for (const Dims* group : {&self_batch, contracted_first ? &contracted : &self_free, contracted_first ? &self_free : &contracted}) {
+  for (const Dims* group :
+       {&self_batch, contracted_first ? &contracted : &self_free, contracted_first ? &self_free : &contracted}) {
     for (const int64_t d : *group) position[idx(d)] = at++;
   }
   return transpose(partial, position);
