@@ -6,6 +6,7 @@ pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
 pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+find_library(TESSERA_JEMALLOC libjemalloc_pic.a REQUIRED)
 pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
 
 file(GLOB TESSERA_PJRT_INCLUDE "${TESSERA_VENV}/lib/python3*/site-packages/xla_plugins/xla_cpu_pjrt/include")

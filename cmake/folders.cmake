@@ -44,6 +44,14 @@ function(tessera_add_folders SRC)
   endforeach()
 endfunction()
 
+# tessera_use_allocator(PROGRAM): jemalloc in the place of malloc, for the plugin too. Sanitizers bring their own.
+function(tessera_use_allocator PROGRAM)
+  if(NOT TESSERA_SANITIZE)
+    target_sources(${PROGRAM} PRIVATE ${CMAKE_SOURCE_DIR}/src/allocator.cc)
+    target_link_libraries(${PROGRAM} PRIVATE ${TESSERA_JEMALLOC} ${CMAKE_DL_LIBS})
+  endif()
+endfunction()
+
 # tessera_link_closure(TARGET FOLDER...): links the objects of the folders and of all they need.
 function(tessera_link_closure TARGET)
   set(ALL "")

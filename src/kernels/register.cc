@@ -1,5 +1,7 @@
 #include "kernels/register.h"
 
+#include <xla/ffi/api/ffi.h>
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -10,7 +12,6 @@
 #include "kernels/attention.h"
 #include "kernels/product.h"
 #include "pjrt/foreign.h"
-#include "xla/ffi/api/ffi.h"
 
 namespace tessera::kernels {
 namespace {
@@ -107,9 +108,16 @@ ffi::Error attention_gradient(ffi::ThreadPool pool, ffi::Buffer<ffi::F32> q, ffi
 using Array = ffi::Buffer<ffi::F32>;
 XLA_FFI_DEFINE_HANDLER(handle_attention, attention,
                        ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Array>().Arg<Array>().Arg<Array>().Ret<Array>());
-XLA_FFI_DEFINE_HANDLER(
-    handle_attention_gradient, attention_gradient,
-    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Array>().Arg<Array>().Arg<Array>().Arg<Array>().Ret<Array>().Ret<Array>().Ret<Array>());
+XLA_FFI_DEFINE_HANDLER(handle_attention_gradient, attention_gradient,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::ThreadPool>()
+                           .Arg<Array>()
+                           .Arg<Array>()
+                           .Arg<Array>()
+                           .Arg<Array>()
+                           .Ret<Array>()
+                           .Ret<Array>()
+                           .Ret<Array>());
 
 }  // namespace
 

@@ -2,7 +2,8 @@
 // Makes the kernels of this folder callable from compiled programs, through the plugin's foreign-function extension.
 //
 // Arrays are dense and row-major.
-//   product             (a f32, b f32) -> f32, with the attributes batch, m, n, k (i64), a_transposed and b_transposed (bool) of
+//   product             (a f32, b f32) -> f32, with the attributes batch, m, n, k (i64), a_transposed and b_transposed (bool)
+//   of
 //                       kernels::Product, whatever the ranks of the arrays
 //   attention           (q, k, v f32 [batch, tokens, heads, width]) -> f32, as q
 //   attention_gradient  (q, k, v, cotangent of the result) -> (cotangents of q, k and v)

@@ -36,7 +36,7 @@ struct ViTOptions {
   int64_t rep_size = 0;
   double head_bias = 0;
   double dropout = 0, embed_dropout = 0, attn_dropout = 0, head_dropout = 0, drop_path = 0;
-  std::string remat = "full";
+  std::string remat = "dots";
 
   template <class Visitor>
   void visit(Visitor&& field) {

@@ -186,7 +186,8 @@ Program eval_program(const models::Model& model, const StateLayout& layout, cons
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
   const Value labels = graph.add_parameter({DType::kI32, {options.batch}}, "labels");
   const Value mask = graph.add_parameter({DType::kF32, {options.batch}}, "mask");
-  const Value logits = trace_logits(model, layout, params, images, {.compute = options.compute, .kernels = options.kernels}, options.pixels);
+  const Value logits =
+      trace_logits(model, layout, params, images, {.compute = options.compute, .kernels = options.kernels}, options.pixels);
   // A padded row may hold anything: its loss is dropped, not multiplied by 0, which would keep a NaN.
   const Value real = ir::compare(ir::Compare::kNe, mask, ir::zeros_like(mask));
   const Value loss = softmax_cross_entropy(logits, labels);
@@ -201,7 +202,8 @@ Program predict_program(const models::Model& model, const StateLayout& layout, c
   const ir::GraphScope scope(graph);
   const Values params = add_arguments(graph, layout, layout.params);
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
-  graph.results = {trace_logits(model, layout, params, images, {.compute = options.compute, .kernels = options.kernels}, options.pixels)};
+  graph.results = {
+      trace_logits(model, layout, params, images, {.compute = options.compute, .kernels = options.kernels}, options.pixels)};
   return {"predict", ir::emit(graph, {.name = "predict", .aliases = {}, .kernels = options.kernels}), {}};
 }
 

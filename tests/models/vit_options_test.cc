@@ -89,7 +89,7 @@ TEST(ViTOptions, RematNamesAPolicy) {
   const auto policy = [](const std::string& text) { return config_of("variant = \"S/16\"\nremat = \"" + text + "\"").remat; };
   EXPECT_EQ(policy("full").kind, Kind::kSaveNothing);
   EXPECT_EQ(policy("none").kind, Kind::kSaveAll);
-  EXPECT_EQ(policy("dots").names, (std::vector<std::string>{"qkv", "proj", "fc1", "fc2"}));
+  EXPECT_EQ(policy("dots").names, (std::vector<std::string>{"qkv", "attention", "proj", "fc1", "fc2"}));
   EXPECT_EQ(policy("save(fc1, attention)").names, (std::vector<std::string>{"fc1", "attention"}));
 }
 

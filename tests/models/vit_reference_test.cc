@@ -7,6 +7,7 @@
 
 #include "ir/functions.h"
 #include "ir/grad.h"
+#include "kernels/register.h"
 #include "models/timm_config.h"
 #include "models/timm_names.h"
 #include "models/vit.h"
@@ -87,7 +88,7 @@ struct CaseRun {
   std::map<std::string, std::vector<float>> grads;  // by timm's name, in its layout
 };
 
-CaseRun run_case(const ViT& model, const Reference& reference) {
+CaseRun run_case(const ViT& model, const Reference& reference, const HostKernels& kernels) {
   const nlohmann::json& config = reference.config;
   const InputShape& in = model.input();
   const int64_t batch = config["batch"];
@@ -95,7 +96,7 @@ CaseRun run_case(const ViT& model, const Reference& reference) {
   const ir::GraphScope graph_scope(graph);
   const ir::Value images = graph.add_parameter({DType::kF32, {batch, in.height, in.width, in.channels}}, "images");
   nn::ParamStore store(graph);
-  const ir::Value logits = model.logits(nn::Scope(store, {}), images);
+  const ir::Value logits = model.logits(nn::Scope(store, {.kernels = kernels}), images);
   ir::Value loss;
   if (logits.rank() == 3) {
     loss = ir::sum_all(logits * ir::constant_f32(logits.dims(), testing::formula_array("ct", element_count(logits.dims()))));
@@ -120,7 +121,7 @@ CaseRun run_case(const ViT& model, const Reference& reference) {
   }
   const bool small = in.height < 224;
   const pjrt::CompileOptions options = small ? testing::quick_compile() : pjrt::CompileOptions{};
-  const std::vector<testing::HostArray> results = testing::run_graph(graph, arguments, options);
+  const std::vector<testing::HostArray> results = testing::run_graph(graph, arguments, options, kernels);
 
   Arrays grads;
   for (size_t i = 0; i < store.specs().size(); ++i) grads[store.specs()[i].name] = {results[i + 2].type, results[i + 2].data};
@@ -168,10 +169,10 @@ void expect_gradient(const Reference& reference, const std::string& name, const 
 
 class ViTReference : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(ViTReference, LogitsLossAndGradientsAreTheirs) {
-  const Reference reference = load_reference("vit_" + GetParam() + ".safetensors");
+void expect_reference(const std::string& name, const HostKernels& kernels) {
+  const Reference reference = load_reference("vit_" + name + ".safetensors");
   const ViT model = make_case(reference);
-  const CaseRun run = run_case(model, reference);
+  const CaseRun run = run_case(model, reference, kernels);
   const std::vector<float>& logits = reference.at("logits");
   EXPECT_LT(distance(run.logits, logits), 1e-4 * norm(logits));
   EXPECT_NEAR(run.loss[0], reference.at("loss")[0], 1e-4 * std::abs(reference.at("loss")[0]));
@@ -180,10 +181,17 @@ TEST_P(ViTReference, LogitsLossAndGradientsAreTheirs) {
   EXPECT_EQ(run.grads.size(), parameters.size());
   const auto zeros = reference.config["zero_grads"].get<std::vector<std::string>>();
   for (const auto& entry : parameters) {
-    const auto name = entry[0].get<std::string>();
-    ASSERT_TRUE(run.grads.contains(name)) << name;
-    expect_gradient(reference, name, run.grads.at(name), std::find(zeros.begin(), zeros.end(), name) != zeros.end());
+    const auto parameter = entry[0].get<std::string>();
+    ASSERT_TRUE(run.grads.contains(parameter)) << parameter;
+    expect_gradient(reference, parameter, run.grads.at(parameter),
+                    std::find(zeros.begin(), zeros.end(), parameter) != zeros.end());
   }
+}
+
+TEST_P(ViTReference, LogitsLossAndGradientsAreTheirs) { expect_reference(GetParam(), {}); }
+
+TEST_P(ViTReference, AreTheirsWithTheHostsKernels) {
+  expect_reference(GetParam(), kernels::register_kernels(*testing::cpu_client()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ViTReference,

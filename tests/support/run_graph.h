@@ -72,8 +72,9 @@ inline pjrt::CompileOptions quick_compile() {
 // A compiled graph; run() may be called again with other arguments.
 class CompiledGraph {
  public:
-  explicit CompiledGraph(const ir::Graph& graph, const pjrt::CompileOptions& options = {})
-      : executable_(cpu_client()->compile(ir::emit(graph), options)) {}
+  // `kernels` are registered with cpu_client() (kernels/register.h).
+  explicit CompiledGraph(const ir::Graph& graph, const pjrt::CompileOptions& options = {}, const HostKernels& kernels = {})
+      : executable_(cpu_client()->compile(ir::emit(graph, {.name = "test", .aliases = {}, .kernels = kernels}), options)) {}
 
   // The graph's results, for its parameters in order.
   std::vector<HostArray> run(const std::vector<HostArray>& arguments) const {
@@ -96,8 +97,8 @@ class CompiledGraph {
 };
 
 inline std::vector<HostArray> run_graph(const ir::Graph& graph, const std::vector<HostArray>& arguments = {},
-                                        const pjrt::CompileOptions& options = {}) {
-  return CompiledGraph(graph, options).run(arguments);
+                                        const pjrt::CompileOptions& options = {}, const HostKernels& kernels = {}) {
+  return CompiledGraph(graph, options, kernels).run(arguments);
 }
 
 // Traces `body` over one parameter for each argument, and runs it.

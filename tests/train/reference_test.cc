@@ -8,6 +8,7 @@
 #include "ir/functions.h"
 #include "ir/grad.h"
 #include "ir/ops.h"
+#include "kernels/register.h"
 #include "models/timm_config.h"
 #include "models/timm_names.h"
 #include "models/vit.h"
@@ -52,6 +53,8 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   std::map<std::string, bool> decays;
   for (size_t i = 0; i < params.size(); ++i) decays[params[i].name] = optimizer.rule(i).decay != 0;
 
+  // The programs of a run on this host call them too.
+  const HostKernels kernels = kernels::register_kernels(*testing::cpu_client());
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   ir::Values values, slots;
@@ -62,13 +65,13 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   const ir::Value labels = graph.add_parameter({DType::kI32, {batch}});
   nn::ParamStore store(graph);
   for (size_t i = 0; i < params.size(); ++i) store.provide(params[i].name, values[i]);
-  const ir::Value logits = model.logits(nn::Scope(store, {.training = true}), images);
+  const ir::Value logits = model.logits(nn::Scope(store, {.training = true, .kernels = kernels}), images);
   const ir::Value loss = ir::mean(softmax_cross_entropy(logits, labels, run.value("label_smoothing", 0.0)), {0});
   const optim::Optimizer::Result update = optimizer.apply(values, ir::gradient(loss, values), slots, step);
   graph.results = update.values;
   graph.results.insert(graph.results.end(), update.slots.begin(), update.slots.end());
   graph.results.insert(graph.results.end(), {loss, update.grad_norm});
-  const testing::CompiledGraph program(graph, testing::quick_compile());
+  const testing::CompiledGraph program(graph, testing::quick_compile(), kernels);
 
   models::Arrays file;
   for (const auto& entry : config["parameters"]) {
