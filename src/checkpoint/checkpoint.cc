@@ -59,8 +59,11 @@ LoadedCheckpoint load(const std::string& path, store::FileSystem& files) {
   for (const CommittedFile& file : commit.files) {
     const std::string file_path = store::join_path(path, file.name);
     store::Bytes bytes = map_checked(files, file_path, file);
-    if (file.name == kStateFile) loaded.state = SafetensorsFile::parse(std::move(bytes), file_path);
-    if (file.name == kStateJsonFile) loaded.state_json = read_state_json(bytes, file_path, commit.step);
+    if (file.name == kStateJsonFile) {
+      loaded.state_json = read_state_json(bytes, file_path, commit.step);
+    } else if (file.name == kStateFile) {
+      loaded.state = SafetensorsFile::parse(std::move(bytes), file_path);
+    }
   }
   return loaded;
 }

@@ -106,7 +106,7 @@ Commit read_commit(store::FileSystem& files, const std::string& directory) {
   const auto info = files.info(path);
   if (!info) throw data_error(fmt::format("`{}` is half-written or half-removed: it has no {} file", directory, kCommitFile));
   if (info->size > kMaxCommitBytes) throw data_error(fmt::format("`{}` is damaged: it has {} bytes", path, info->size));
-  const Commit commit = parse_commit(store::read_text(files, path), path);
+  Commit commit = parse_commit(store::read_text(files, path), path);
   for (const CommittedFile& file : commit.files) {
     const std::string file_path = store::join_path(directory, file.name);
     const auto found = files.info(file_path);

@@ -88,7 +88,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       name_ = text;
       if (!names_.insert(text).second) fail("the name is given twice");
     } else if (place_ == Place::kMetadata) {
-      if (header_.metadata.count(text)) fail(fmt::format("`{}` is given twice", text));
+      if (header_.metadata.contains(text)) fail(fmt::format("`{}` is given twice", text));
     } else {
       const auto field = std::find(kFields.begin(), kFields.end(), text);
       if (field == kFields.end()) fail(fmt::format("unknown field `{}`", text));

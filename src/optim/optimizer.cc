@@ -42,7 +42,7 @@ OptimizerOptions read_options(config::Section section) {
 }  // namespace
 
 Optimizer::Optimizer(config::Section section, const RunLength& length)
-    : section_(section),
+    : section_(std::move(section)),
       name_(section_.name("adamw")),
       options_(read_options(section_)),
       schedule_(Schedule::parse(options_.lr, length, section_.place("lr"))),

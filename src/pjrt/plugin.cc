@@ -159,7 +159,7 @@ std::shared_ptr<Plugin> Plugin::load(const std::string& path) {
 
   const PJRT_Api* api = open_library(file);
   check_version(file, api);
-  const std::shared_ptr<Plugin> plugin(new Plugin(file, api));
+  std::shared_ptr<Plugin> plugin(new Plugin(file, api));
   plugin->initialize();
   plugin->describe();
   loaded[file] = plugin;

@@ -44,7 +44,9 @@ class Trainer {
   bool restore();
   void put_restored();
   void load_initial_weights();
+  ProgramOptions program_options(int64_t batch, const data::Pp& pp) const;
   void start_programs();
+  void start_evaluation_programs();
   std::future<Compiled> start_compile(Program program, size_t state_arguments, int64_t batch);
   void start_input();
   void initialise();
@@ -115,6 +117,7 @@ TrainResult Trainer::run() {
     start_input();
     resumed ? put_restored() : initialise();
     if (wait_unless_stopped(train_future_, "train_step")) train_program_ = take(train_future_, "train_step");
+    start_evaluation_programs();
     train_to_the_end(resumed);
     checkpoints_->wait();
     report_failures();
@@ -184,26 +187,30 @@ std::future<Compiled> Trainer::start_compile(Program program, size_t state_argum
   return compile_async(client_, std::move(program), cache_, arguments_of(layout_, state_arguments, images));
 }
 
-void Trainer::start_programs() {
+// The program's options for batches of `batch` images that `pp` made.
+ProgramOptions Trainer::program_options(int64_t batch, const data::Pp& pp) const {
   ProgramOptions options;
-  options.batch = recipe_.batch;
-  options.pixels = recipe_.data.pp->affine();
+  options.batch = batch;
+  options.pixels = pp.affine();
   options.compute = recipe_.compute;
-  options.label_smoothing = recipe_.objective.label_smoothing;
   options.kernels = kernels::register_kernels(*client_);
+  return options;
+}
+
+void Trainer::start_programs() {
+  ProgramOptions options = program_options(recipe_.batch, *recipe_.data.pp);
+  options.label_smoothing = recipe_.objective.label_smoothing;
   options.accumulate = recipe_.run.accumulate;
   train_future_ =
       start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(), recipe_.batch);
   if (restored_.empty()) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
+}
 
+// After the training step's, which everything waits for.
+void Trainer::start_evaluation_programs() {
   std::map<std::string, std::shared_future<Compiled>> by_text;
   for (const EvalPlan& plan : recipe_.evals) {
-    ProgramOptions eval;
-    eval.batch = plan.batch;
-    eval.pixels = plan.data.pp->affine();
-    eval.compute = recipe_.compute;
-    eval.kernels = options.kernels;
-    Program program = eval_program(*recipe_.model, layout_, eval);
+    Program program = eval_program(*recipe_.model, layout_, program_options(plan.batch, *plan.data.pp));
     const std::string text = program.text;
     if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, plan.batch).share();
     eval_futures_.push_back(by_text[text]);
