@@ -55,8 +55,6 @@ def step_sides(task):
     }
     if task == "vit_small":
         sides |= {
-            "tessera, accumulate=4": ([program("bench_step"), task, "BATCH", "STEPS", "accumulate=4"], {}),
-            "jax, tuned, 4 micro-batches": (peer("bench-jax", "jax_step", "tuned4"), JAX_PLUGIN),
             "torch compile": (peer("references", "torch_step", "compile"), {}),
             "torch_xla": (peer("bench-torch-xla", "torch_step", "xla"), {"PJRT_DEVICE": "CPU"}),
         }

@@ -2,8 +2,7 @@
 
 FORM `plain`: a scan over blocks, layers on [batch, tokens, width], attention by einsum, nothing recomputed.
 FORM `tuned`: what this compiler runs fastest: tokens flattened to [batch * tokens, width] for every dense layer, heads moved by one
-transpose and multiplied with two batch dimensions, and the whole block recomputed in the backward pass.
-FORM `tuned4`: the same in four micro-batches inside the step.
+transpose and multiplied with two batch dimensions, and of a block everything but its dense products recomputed backward.
 """
 import sys
 import time
@@ -66,7 +65,9 @@ def loss_function(task, tuned):
         x = x.reshape((batch * side * side, -1) if tuned else (batch, side * side, -1)) @ p["patch"] + p["patch_bias"]
         x = x.reshape(batch, side * side, task.width) + p["positions"]
         x = x.reshape(batch * side * side, task.width) if tuned else x
-        body = jax.checkpoint(lambda x, w: block(x, w, batch)) if tuned else lambda x, w: block(x, w, batch)
+        body = lambda x, w: block(x, w, batch)
+        if tuned:
+            body = jax.checkpoint(body, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)
         x, _ = jax.lax.scan(lambda x, w: (body(x, w), None), x, p["blocks"])
         pooled = layer_norm(x.reshape(batch, side * side, task.width).mean(1), p["norm"], p["norm_bias"])
         logp = jax.nn.log_softmax(pooled @ p["head"] + p["head_bias"])
@@ -79,18 +80,8 @@ def make_step(task, form):
     loss = loss_function(task, form != "plain")
     tree_map = jax.tree.map
 
-    def gradient(p, images, labels):
-        if form != "tuned4":
-            return jax.value_and_grad(loss)(p, images, labels)
-
-        def part(total, batch):
-            return tree_map(lambda t, g: t + g / 4, total, jax.value_and_grad(loss)(p, *batch)), None
-        zero = (jnp.float32(0), tree_map(jnp.zeros_like, p))
-        split = lambda x: x.reshape(4, x.shape[0] // 4, *x.shape[1:])
-        return jax.lax.scan(part, zero, (split(images), split(labels)))[0]
-
     def step(p, m, v, t, images, labels):
-        value, g = gradient(p, images, labels)
+        value, g = jax.value_and_grad(loss)(p, images, labels)
         if task.clip:
             norm = jnp.sqrt(sum(jnp.sum(x * x) for x in jax.tree.leaves(g)))
             g = tree_map(lambda x: x * jnp.minimum(1, task.clip / (norm + 1e-6)), g)

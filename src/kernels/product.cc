@@ -1,5 +1,7 @@
 #include "kernels/product.h"
 
+#if defined(__x86_64__)
+
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -320,3 +322,19 @@ bool product_f32_available() {
 }
 
 }  // namespace tessera::kernels
+
+#else  // No other processor has such a unit that this file knows.
+
+#include "base/error.h"
+
+namespace tessera::kernels {
+
+bool product_f32_available() { return false; }
+
+void product_f32(const Product&, const float*, const float*, float*, const ParallelFor&) {
+  TESSERA_CHECK(false, "product_f32 is not available here");
+}
+
+}  // namespace tessera::kernels
+
+#endif
