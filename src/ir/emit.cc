@@ -27,7 +27,6 @@ std::string_view mlir_dtype(DType dtype) {
 std::string list(const Dims& dims) { return to_string(dims); }
 
 // ---- literals
-// -----------------------------------------------------------------------------------------------------------------
 
 template <class T>
 T read(const std::byte* p) {
@@ -82,7 +81,6 @@ std::string literal_text(const Literal& literal, const TensorType& type) {
 }
 
 // ---- attributes
-// ---------------------------------------------------------------------------------------------------------------
 
 std::string conv_part(std::string_view a, int64_t at_a, std::string_view b, int64_t at_b, const Dims& spatial) {
   std::vector<std::string> names(spatial.size() + 2);
@@ -141,7 +139,6 @@ struct AttrText {
 };
 
 // ---- the module
-// ---------------------------------------------------------------------------------------------------------------
 
 class Printer {
  public:

@@ -27,7 +27,6 @@ int64_t Value::dim(int64_t axis) const {
 }
 
 // ---- Graph
-// --------------------------------------------------------------------------------------------------------------------
 
 Node* Graph::add_node(const OpDef& op, Values operands, Attrs attrs, std::vector<std::unique_ptr<Graph>> regions) {
   auto node = std::make_unique<Node>();
@@ -95,7 +94,6 @@ NameScope::~NameScope() { t_scope = previous_; }
 std::string current_scope() { return *t_scope; }
 
 // ---- nodes
-// --------------------------------------------------------------------------------------------------------------------
 
 Values no_gradient(const VjpArgs& a) { return Values(a.node.operands.size()); }
 

@@ -46,7 +46,6 @@ struct Value {
 using Values = std::vector<Value>;
 
 // ---- attributes: the semantic value is kept, so that gradients read it; emit.cc prints it
-// --------------------------------------
 
 struct EnumAttr {  // #stablehlo<kind value>
   std::string kind, value;
@@ -173,7 +172,6 @@ class NameScope {
 std::string current_scope();
 
 // ---- the op table
-// -------------------------------------------------------------------------------------------------------------
 
 struct VjpArgs {
   Node& node;

@@ -11,7 +11,6 @@
 namespace tessera::ir {
 
 // ---- constants
-// ----------------------------------------------------------------------------------------------------------------
 Value constant(double value, DType dtype = DType::kF32, const Dims& dims = {});
 // Raw elements in row-major order.
 Value constant_array(const TensorType& type, std::span<const std::byte> bytes);
@@ -22,7 +21,6 @@ Value ones_like(Value x);
 Value iota(const TensorType& type, int64_t axis);
 
 // ---- elementwise, one operand
-// -------------------------------------------------------------------------------------------------
 Value abs(Value x);
 Value negate(Value x);
 Value sign(Value x);
@@ -50,7 +48,6 @@ Value convert(Value x, DType dtype);          // no node when the dtype is alrea
 Value bitcast_convert(Value x, DType dtype);  // same element size
 
 // ---- elementwise, two operands (broadcasting)
-// ---------------------------------------------------------------------------------
 Value add(Value a, Value b);
 Value subtract(Value a, Value b);
 Value multiply(Value a, Value b);
@@ -88,7 +85,7 @@ Value operator/(Value a, double b);
 Value operator/(double a, Value b);
 
 // ---- shape
-// -------------------------------------------------------------------------------------------------------------------- Operand
+// Operand
 // dimension i becomes result dimension `dims_map[i]`; sizes equal or 1.
 Value broadcast_in_dim(Value x, const Dims& dims, const Dims& dims_map);
 Value broadcast_to(Value x, const Dims& dims);  // NumPy rule: aligned at the end; no node when already that shape
@@ -105,14 +102,12 @@ Value squeeze(Value x, int64_t axis);      // drops an axis of size 1
 Value expand_dims(Value x, int64_t axis);  // inserts an axis of size 1
 
 // ---- indexing
-// -----------------------------------------------------------------------------------------------------------------
 Value gather(Value operand, Value indices, const GatherDims& dims, const Dims& slice_sizes, bool indices_are_sorted = false);
 enum class ScatterKind { kAdd, kReplace };  // kReplace is differentiable when indices are unique
 Value scatter(Value operand, Value indices, Value updates, const ScatterDims& dims, ScatterKind kind = ScatterKind::kAdd,
               bool unique_indices = false);
 
 // ---- products
-// -----------------------------------------------------------------------------------------------------------------
 Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType> result = {});
 Value matmul(Value lhs, Value rhs);  // [.., m, k] x [k, n], or equal leading batch dimensions on both
 
@@ -127,7 +122,6 @@ Value convolution(Value input, Value kernel, const ConvDims& dims, const ConvOpt
 Value conv2d_nhwc(Value input, Value kernel, const ConvOptions& options = {});
 
 // ---- reductions
-// ---------------------------------------------------------------------------------------------------------------
 enum class Reduce { kSum, kProduct, kMax, kMin, kAnd, kOr };
 Value reduce(Reduce kind, Value x, const Dims& axes, bool keep_dims = false);
 Value sum(Value x, const Dims& axes, bool keep_dims = false);
@@ -153,7 +147,6 @@ Value cumsum(Value x, int64_t axis, bool reverse = false);
 Values sort(const Values& operands, int64_t axis, bool descending = false);
 
 // ---- control
-// ------------------------------------------------------------------------------------------------------------------
 using LoopFn = std::function<Values(const Values&)>;
 // Not reverse-differentiable: use scan.
 Values while_loop(const Values& init, const std::function<Value(const Values&)>& condition, const LoopFn& body);
@@ -180,16 +173,14 @@ ScanResult scan(int64_t length, const Values& init, const Values& xs,
                 const std::function<ScanResult(const Values& carry, const Values& x)>& body, const ScanOptions& options = {});
 
 // ---- gradients, names
-// ---------------------------------------------------------------------------------------------------------
 Value stop_gradient(Value x);
 Value checkpoint_name(Value x, const std::string& name);  // names a value for RematPolicy::kSaveNamed
 // `outputs`, with the gradient with respect to `inputs` given by `vjp` instead of by how they were computed.
 Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vjp);
 
 // ---- randomness and foreign code
-// ---------------------------------------------------------------------------------------------- stablehlo.rng_bit_generator,
-// THREE_FRY; state u64[2]. Gives {new state, bits}. Its numbers depend on how XLA partitions it: layers use random.h, whose do
-// not.
+// stablehlo.rng_bit_generator, THREE_FRY; state u64[2]. Gives {new state, bits}. Its numbers depend on how XLA partitions it:
+// layers use random.h, whose do not.
 Values rng_bit_generator(Value state, const TensorType& type);
 // A typed-FFI custom call (api version 4), without a gradient. `attributes` is printed as the backend_config dictionary.
 Values foreign_call(std::string_view target, const Values& operands, const std::vector<TensorType>& results,

@@ -64,7 +64,6 @@ T get(const Json& object, const std::string& key, T fallback, const std::string&
 }
 
 // ---- arguments of VisionTransformer
-// ---------------------------------------------------------------------------------------------
 
 // timm's word for an option's value, and ours.
 struct Word {
@@ -218,7 +217,6 @@ ViTOptions vit_options_of_timm(std::string_view args, const std::string& where) 
 }
 
 // ---- config.json
-// ----------------------------------------------------------------------------------------------------------------
 
 namespace {
 

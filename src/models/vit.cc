@@ -162,7 +162,6 @@ std::unique_ptr<Model> make_vit(config::Section section, const InputShape& data)
 }
 
 // ---- fixed positions
-// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 

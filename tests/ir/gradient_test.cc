@@ -313,7 +313,6 @@ std::map<const OpDef*, Entry> all_entries() {
 }
 
 // ---- the check
-// ----------------------------------------------------------------------------------------------------------------
 
 std::vector<double> draw(Rng& rng, const Dims& dims, double low, double high) {
   std::vector<double> v(static_cast<size_t>(element_count(dims)));
@@ -410,7 +409,6 @@ std::string test_name(const ::testing::TestParamInfo<const OpDef*>& info) {
 INSTANTIATE_TEST_SUITE_P(Table, OpGradient, ::testing::ValuesIn(op_table().begin(), op_table().end()), test_name);
 
 // ---- composed functions and interplay
-// -----------------------------------------------------------------------------------------
 
 TEST(FunctionGradient, AgreesWithFiniteDifferences) {
   const std::vector<std::pair<const char*, Case>> cases{

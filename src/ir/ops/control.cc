@@ -43,7 +43,6 @@ Value parameter_for(Graph& region, Value outer) {
 }
 
 // ---- while
-// --------------------------------------------------------------------------------------------------------------------
 
 Types while_types(const Node& n) {
   const Graph &condition = *n.regions[0], &body = *n.regions[1];
@@ -56,7 +55,6 @@ Types while_types(const Node& n) {
 }
 
 // ---- case
-// ---------------------------------------------------------------------------------------------------------------------
 
 Types case_types(const Node& n) {
   require(n, n.operands[0].type() == TensorType{DType::kI32, {}}, "the branch index must be an i32 scalar");
@@ -94,7 +92,6 @@ Values vjp_case(const VjpArgs& a) {
 }
 
 // ---- barrier, random bits, custom call
-// ----------------------------------------------------------------------------------------
 
 Values vjp_barrier(const VjpArgs& a) {
   Values present;
@@ -129,7 +126,6 @@ Types declared_types(const Node& n) {
 }
 
 // ---- custom gradient
-// ----------------------------------------------------------------------------------------------------------
 
 Types custom_gradient_types(const Node& n) {
   const auto inputs = n.attr<int64_t>("_inputs");

@@ -17,7 +17,6 @@ Dims remaining(int64_t rank, const Dims& a, const Dims& b) {
 }
 
 // ---- dot_general
-// --------------------------------------------------------------------------------------------------------------
 
 Types dot_types(const Node& n) {
   const TensorType &l = n.operands[0].type(), &r = n.operands[1].type();
@@ -81,7 +80,6 @@ Values vjp_dot(const VjpArgs& a) {
 }
 
 // ---- convolution
-// --------------------------------------------------------------------------------------------------------------
 
 // A convolution's attributes in semantic form, every list filled in.
 struct Conv {

@@ -13,7 +13,6 @@ namespace {
 using Types = std::vector<TensorType>;
 
 // ---- shape rules
-// --------------------------------------------------------------------------------------------------------------
 
 Types same(const Node& n) { return {n.operands[0].type()}; }
 
@@ -81,7 +80,6 @@ Types parameter_types(const Node& n) { return n.types; }
 Types attribute_type(const Node& n) { return {{static_cast<DType>(n.attr<int64_t>("_dtype")), n.attr<Dims>("_dims")}}; }
 
 // ---- gradients: one operand
-// ---------------------------------------------------------------------------------------------------
 
 Values vjp_abs(const VjpArgs& a) { return {a.ct[0] * sign(a.x(0))}; }
 Values vjp_negate(const VjpArgs& a) { return {-a.ct[0]}; }
@@ -105,7 +103,6 @@ Values vjp_convert(const VjpArgs& a) {
 }
 
 // ---- gradients: two and three operands
-// ----------------------------------------------------------------------------------------
 
 Values vjp_add(const VjpArgs& a) { return {a.ct[0], a.ct[0]}; }
 Values vjp_subtract(const VjpArgs& a) { return {a.ct[0], a.wanted[1] ? -a.ct[0] : Value{}}; }
@@ -176,7 +173,6 @@ Values vjp_clamp(const VjpArgs& a) {
 }
 
 // ---- constants
-// ----------------------------------------------------------------------------------------------------------------
 
 template <class T>
 Literal literal_of(T value) {
@@ -208,7 +204,6 @@ Literal splat(double value, DType dtype) {
 Value unary(const OpDef& op, Value x) { return make_node(op, {x})->result(); }
 
 // ---- broadcasting
-// -------------------------------------------------------------------------------------------------------------
 
 Dims broadcast_dims(const Dims& a, const Dims& b, const char* op) {
   const size_t rank = std::max(a.size(), b.size());
@@ -235,7 +230,6 @@ constexpr const char* kCompareNames[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
 }  // namespace
 
 // ---- the table
-// ----------------------------------------------------------------------------------------------------------------
 
 constinit const OpDef kOpParameter("tessera.parameter", parameter_types, no_gradient);
 constinit const OpDef kOpConstant("stablehlo.constant", attribute_type, no_gradient);
@@ -287,7 +281,6 @@ constinit const OpDef kOpSelect("stablehlo.select", select_types, vjp_select);
 constinit const OpDef kOpClamp("stablehlo.clamp", clamp_types, vjp_clamp);
 
 // ---- functions
-// ----------------------------------------------------------------------------------------------------------------
 
 Value constant(double value, DType dtype, const Dims& dims) {
   return make_node(kOpConstant, {}, {{"value", splat(value, dtype)}, {"_dtype", static_cast<int64_t>(dtype)}, {"_dims", dims}})

@@ -58,7 +58,6 @@ std::vector<std::unique_ptr<Graph>> reducer(Reduce kind, DType dtype) {
 Reduce kind_of(const Node& n) { return static_cast<Reduce>(n.attr<int64_t>("_kind")); }
 
 // ---- reduce
-// -------------------------------------------------------------------------------------------------------------------
 
 Types reduce_types(const Node& n) {
   const TensorType& x = n.operands[0].type();
@@ -125,7 +124,6 @@ Values vjp_reduce(const VjpArgs& a) {
 }
 
 // ---- windows
-// ------------------------------------------------------------------------------------------------------------------
 
 WindowOptions window_of(const Node& n) {
   return {n.attr<Dims>("window_dimensions"), n.attr<Dims>("window_strides"), n.attr<Dims>("base_dilations"),
@@ -220,7 +218,6 @@ Values vjp_select_scatter(const VjpArgs& a) {
 }
 
 // ---- sort
-// ---------------------------------------------------------------------------------------------------------------------
 
 Types sort_types(const Node& n) {
   Types out;

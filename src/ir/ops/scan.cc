@@ -78,7 +78,6 @@ Node* finish_scan(std::unique_ptr<Graph> body, const Values& init, const Values&
 }
 
 // ---- gradient
-// -----------------------------------------------------------------------------------------------------------------
 
 // The stacked values of `value` (of the scan's body) over all iterations: an additional result of the scan.
 Value save(Node& scan, Value value) {
@@ -253,7 +252,6 @@ class BackwardScan {
 Values vjp_scan(const VjpArgs& a) { return BackwardScan(a).build(); }
 
 // ---- lowering to while
-// --------------------------------------------------------------------------------------------------------
 
 Values starts_at(Value index, int64_t rank) {
   Values starts{index};

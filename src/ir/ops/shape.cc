@@ -8,7 +8,6 @@ namespace {
 using Types = std::vector<TensorType>;
 
 // ---- shape rules
-// --------------------------------------------------------------------------------------------------------------
 
 Types broadcast_types(const Node& n) {
   const TensorType& x = n.operands[0].type();
@@ -121,7 +120,6 @@ Types reverse_types(const Node& n) {
 }
 
 // ---- gradients
-// ----------------------------------------------------------------------------------------------------------------
 
 Values vjp_broadcast(const VjpArgs& a) {
   const Dims& map = a.node.attr<Dims>("broadcast_dimensions");
