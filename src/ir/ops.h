@@ -85,8 +85,7 @@ Value operator/(Value a, double b);
 Value operator/(double a, Value b);
 
 // ---- shape
-// Operand
-// dimension i becomes result dimension `dims_map[i]`; sizes equal or 1.
+// Operand dimension i becomes result dimension `dims_map[i]`; sizes equal or 1.
 Value broadcast_in_dim(Value x, const Dims& dims, const Dims& dims_map);
 Value broadcast_to(Value x, const Dims& dims);  // NumPy rule: aligned at the end; no node when already that shape
 Value reshape(Value x, Dims dims);              // one size may be -1
