@@ -116,8 +116,10 @@ TrainResult Trainer::run() {
     start_programs();
     start_input();
     resumed ? put_restored() : initialise();
-    if (wait_unless_stopped(train_future_, "train_step")) train_program_ = take(train_future_, "train_step");
-    start_evaluation_programs();
+    if (wait_unless_stopped(train_future_, "train_step")) {
+      train_program_ = take(train_future_, "train_step");
+      start_evaluation_programs();
+    }
     train_to_the_end(resumed);
     checkpoints_->wait();
     report_failures();
