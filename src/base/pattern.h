@@ -2,9 +2,11 @@
 // Rules are patterns over names, first match wins: sharding, freezing, learning-rate multipliers, weight decay, loading.
 // A pattern is an ECMAScript regular expression that must match the whole name, as in big_vision.
 
+#include <optional>
 #include <regex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -37,5 +39,13 @@ struct PatternRules {
     return nullptr;
   }
 };
+
+// "PATTERN = VALUE" -> both, trimmed. The last '=' outside brackets divides: patterns (look-aheads) and values (named
+// arguments) may hold others. Nothing when there is none.
+std::optional<std::pair<std::string, std::string>> split_rule(std::string_view line);
+
+// Nothing when `pattern` matches one of `names`; else "no WHAT matches "PATTERN"; did you mean `NAME`?", where NAME is the
+// nearest name, or part of one up to a '/'.
+std::optional<std::string> unmatched(const Pattern& pattern, const std::vector<std::string>& names, std::string_view what);
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ir/host_product.h"
 #include "ir/op_entries.h"
+#include "ir/sharding.h"
 
 namespace tessera::ir {
 namespace {
@@ -143,19 +144,27 @@ struct AttrText {
 class Printer {
  public:
   std::string module(const Graph& graph, const EmitOptions& options) {
-    append("module @{} attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}} {{\n", options.name);
+    sharded_ = options.mesh.has_value();
+    append("module @{} attributes {{mhlo.num_partitions = {} : i32, mhlo.num_replicas = 1 : i32}} {{\n", options.name,
+           options.mesh ? options.mesh->devices() : 1);
+    if (options.mesh) append("  {}\n", mesh_text(*options.mesh));
     append("  func.func public @main(");
-    std::map<int64_t, int64_t> alias(options.aliases.begin(), options.aliases.end());
+    const std::map<int64_t, int64_t> alias(options.aliases.begin(), options.aliases.end());
     for (size_t i = 0; i < graph.parameters().size(); ++i) {
       const Value p = graph.parameters()[i];
       names_[p] = fmt::format("%arg{}", i);
-      append("{}{}: {}", i ? ", " : "", names_[p], mlir_type(p.type()));
+      std::vector<std::string> attrs = sharding_attr(options, options.argument_specs, i, p);
       if (const auto it = alias.find(static_cast<int64_t>(i)); it != alias.end()) {
-        TESSERA_CHECK(graph.results.at(static_cast<size_t>(it->second)).type() == p.type(), "an alias between different types");
-        append(" {{tf.aliasing_output = {} : i32}}", it->second);
+        attrs.push_back(fmt::format("tf.aliasing_output = {} : i32", it->second));
       }
+      append("{}{}: {}{}", i ? ", " : "", names_[p], mlir_type(p.type()), attr_dict(attrs));
     }
-    append(") -> ({}) {{\n", types(graph.results));
+    append(") -> (");
+    for (size_t i = 0; i < graph.results.size(); ++i) {
+      const Value r = graph.results[i];
+      append("{}{}{}", i ? ", " : "", mlir_type(r.type()), attr_dict(sharding_attr(options, options.result_specs, i, r)));
+    }
+    append(") {{\n");
     body(graph, "    ");
     append("    func.return {} : {}\n", names(graph.results), types(graph.results));
     append("  }}\n}}\n");
@@ -166,6 +175,17 @@ class Printer {
   template <class... Args>
   void append(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+  }
+
+  static std::vector<std::string> sharding_attr(const EmitOptions& options, const std::vector<mesh::PartitionSpec>& specs,
+                                                size_t index, Value value) {
+    if (!options.mesh) return {};
+    const mesh::PartitionSpec spec = specs.empty() ? mesh::PartitionSpec{} : specs.at(index);
+    return {"sdy.sharding = " + sharding_text(spec, value.rank())};
+  }
+
+  static std::string attr_dict(const std::vector<std::string>& attrs) {
+    return attrs.empty() ? "" : fmt::format(" {{{}}}", fmt::join(attrs, ", "));
   }
 
   std::string names(const Values& values) const {
@@ -187,6 +207,10 @@ class Printer {
   }
 
   void node(Node& n, const std::string& indent) {
+    if (n.op == &kOpShardingConstraint && !sharded_) {  // on one device it says nothing
+      names_[n.result()] = names_.at(n.operands[0]);
+      return;
+    }
     const int id = next_++;
     const int results = static_cast<int>(n.types.size());
     for (int i = 0; i < results; ++i)
@@ -229,6 +253,7 @@ class Printer {
 
   std::string out_;
   std::map<Value, std::string> names_;
+  bool sharded_ = false;
   int next_ = 0;
 };
 
@@ -240,7 +265,24 @@ std::string mlir_type(const TensorType& type) {
   return s + std::string(mlir_dtype(type.dtype)) + ">";
 }
 
+namespace {
+
+// An argument that is donated must be what takes its place, in type and in layout: a difference would show as a silent copy.
+void check_aliases(const Graph& graph, const EmitOptions& options) {
+  for (const auto& [argument, result] : options.aliases) {
+    const auto a = static_cast<size_t>(argument), r = static_cast<size_t>(result);
+    TESSERA_CHECK(graph.results.at(r).type() == graph.parameters().at(a).type(), "an alias between different types");
+    const bool both = !options.argument_specs.empty() && !options.result_specs.empty();
+    TESSERA_CHECK(options.argument_specs.empty() == options.result_specs.empty() &&
+                      (!both || options.argument_specs.at(a) == options.result_specs.at(r)),
+                  "donated argument {} and result {} lie differently", argument, result);
+  }
+}
+
+}  // namespace
+
 std::string emit(const Graph& graph, const EmitOptions& options) {
+  check_aliases(graph, options);
   const std::unique_ptr<Graph> lowered = lower(graph);
   if (!options.kernels.product.empty()) call_host_product(*lowered, std::string(options.kernels.product));
   verify(*lowered);

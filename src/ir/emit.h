@@ -3,11 +3,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/host_kernels.h"
 #include "ir/graph.h"
+#include "mesh/partition.h"
 
 namespace tessera::ir {
 
@@ -16,6 +18,10 @@ struct EmitOptions {
   // (argument, result): the argument's memory is donated to the result (tf.aliasing_output).
   std::vector<std::pair<int64_t, int64_t>> aliases;
   HostKernels kernels;  // its `product` is called for large f32 products
+  // The devices that the program runs on; none: one device. Then the layouts of arguments and results over them, one for each,
+  // or none where all are replicated. Donated arguments must lie as their results do.
+  std::optional<mesh::Mesh> mesh;
+  std::vector<mesh::PartitionSpec> argument_specs, result_specs;
 };
 
 // A copy in which every `tessera.*` op is written in StableHLO. `graph` has no parent.

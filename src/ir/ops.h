@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ir/graph.h"
+#include "mesh/partition.h"
 
 namespace tessera::ir {
 
@@ -173,6 +174,9 @@ ScanResult scan(int64_t length, const Values& init, const Values& xs,
 
 // ---- gradients, names
 Value stop_gradient(Value x);
+// The same value, laid out over the mesh as `spec` says, and its cotangent as `gradient` says. A parameter at rest as S and
+// used whole is reshard(p, whole, S): an all-gather forward, a reduce-scatter backward. Needs EmitOptions::mesh.
+Value reshard(Value x, const mesh::PartitionSpec& spec, const mesh::PartitionSpec& gradient);
 Value checkpoint_name(Value x, const std::string& name);  // names a value for RematPolicy::kSaveNamed
 // `outputs`, with the gradient with respect to `inputs` given by `vjp` instead of by how they were computed.
 Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vjp);

@@ -10,8 +10,6 @@
 namespace tessera::mesh {
 namespace {
 
-const std::vector<std::string> kAxes{"replica", "fsdp", "tensor"};
-
 // The sizes that divide `n`, as text.
 std::string divisors(int64_t n) {
   std::vector<std::string> out;
@@ -24,8 +22,9 @@ std::string divisors(int64_t n) {
 Axis parse_axis(std::string_view text, const std::string& where) {
   const auto eq = text.find('=');
   const std::string name(trim(text.substr(0, eq)));
-  if (std::find(kAxes.begin(), kAxes.end(), name) == kAxes.end()) {
-    throw usage_error(fmt::format("unknown mesh axis `{}`", name), where, suggest_name(name, kAxes));
+  const std::vector<std::string>& known = axis_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw usage_error(fmt::format("unknown mesh axis `{}`", name), where, suggest_name(name, known));
   }
   const auto size = eq == std::string_view::npos ? std::nullopt : parse_number(text.substr(eq + 1));
   if (!size || *size != static_cast<double>(static_cast<int64_t>(*size)) || (*size < 1 && *size != -1)) {
@@ -36,6 +35,11 @@ Axis parse_axis(std::string_view text, const std::string& where) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& axis_names() {
+  static const std::vector<std::string> names{"replica", "fsdp", "tensor"};
+  return names;
+}
 
 int64_t Mesh::devices() const {
   int64_t n = 1;

@@ -11,6 +11,9 @@
 
 namespace tessera::mesh {
 
+// "replica", "fsdp", "tensor".
+const std::vector<std::string>& axis_names();
+
 struct Axis {
   std::string name;
   int64_t size = 1;

@@ -45,6 +45,7 @@ ir::Value ViT::embed(const nn::Scope& scope, ir::Value images) const {
   }
   if (config_.posemb_prefix) x = add_positions(scope, x);
   x = ir::reshape(nn::dropout(scope / "embed_drop", x, config_.embed_dropout), {batch * config_.tokens(), width});
+  x = nn::shard(scope, x, {nn::Along::kBatch});
   return config_.pre_norm ? nn::layer_norm(scope / "norm_pre", x, config_.norm_epsilon) : x;
 }
 

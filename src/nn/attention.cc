@@ -36,14 +36,27 @@ ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir
   return heads_first(ir::dot_general(probabilities, heads_first(v), {{0, 1}, {0, 1}, {3}, {2}}));
 }
 
-ir::Values split_heads(ir::Value x, int64_t batch, int64_t heads, int64_t parts) {
-  const int64_t tokens = x.dim(0) / batch, width = x.dim(1) / (parts * heads);
-  TESSERA_CHECK(tokens * batch == x.dim(0) && width * parts * heads == x.dim(1), "{} split for {} images into {} x {} heads",
-                to_string(x.dims()), batch, parts, heads);
+ir::Value project_heads(const Scope& scope, ir::Value x, int64_t features, int64_t heads, int64_t parts,
+                        const DenseOptions& options) {
+  const ir::NameScope named(scope.name());
+  const int64_t width = features / heads, inputs = x.dim(-1);
+  ir::Value kernel = scope.compute_param("kernel", {inputs, parts * features}, options.kernel_init);
+  // With an axis of its own for the heads, a cut over a tensor axis leaves whole heads of each part together.
+  kernel = ir::reshape(kernel, {inputs, parts, heads, width});
+  kernel = shard(scope, kernel, {Along::kNothing, Along::kNothing, Along::kTensor});
+  ir::Value y = ir::dot_general(ir::convert(x, scope.compute()), kernel, {{}, {}, {1}, {0}});
+  if (options.bias) {
+    y = y + ir::reshape(scope.compute_param("bias", {parts * features}, options.bias_init), {parts, heads, width});
+  }
+  return shard(scope, y, {Along::kBatch, Along::kNothing, Along::kTensor});
+}
+
+ir::Values split_heads(ir::Value x, int64_t batch) {
+  const int64_t tokens = x.dim(0) / batch;
+  TESSERA_CHECK(x.rank() == 4 && tokens * batch == x.dim(0), "{} split for {} images", to_string(x.dims()), batch);
   ir::Values split;
-  for (int64_t i = 0; i < parts; ++i) {
-    const ir::Value part = ir::slice_axis(x, 1, i * heads * width, (i + 1) * heads * width);
-    split.push_back(ir::reshape(part, {batch, tokens, heads, width}));
+  for (int64_t i = 0; i < x.dim(1); ++i) {
+    split.push_back(ir::reshape(ir::slice_axis(x, 1, i, i + 1), {batch, tokens, x.dim(2), x.dim(3)}));
   }
   return split;
 }
@@ -56,17 +69,17 @@ ir::Value merge_heads(ir::Value x) {
 ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options) {
   const ir::NameScope named(scope.name());
   const int64_t features = x.dim(-1);
-  const ir::Value qkv = dense(scope / "qkv", x, 3 * features, {options.qkv_bias, options.qkv_init});
-  const ir::Values heads = split_heads(ir::checkpoint_name(qkv, "qkv"), batch, options.heads, 3);
+  const ir::Value qkv = project_heads(scope / "qkv", x, features, options.heads, 3, {options.qkv_bias, options.qkv_init});
+  const ir::Values heads = split_heads(ir::checkpoint_name(qkv, "qkv"), batch);
   ir::Value q = heads[0], k = heads[1];
   if (options.qk_norm) {
     q = layer_norm(scope / "q_norm", q, options.epsilon);
     k = layer_norm(scope / "k_norm", k, options.epsilon);
   }
   const ir::Value mixed = dot_product_attention(scope, q, k, heads[2], options.attn_dropout);
-  const ir::Value merged = ir::checkpoint_name(merge_heads(mixed), "attention");
+  const ir::Value merged = ir::checkpoint_name(shard(scope, merge_heads(mixed), {Along::kBatch, Along::kTensor}), "attention");
   const ir::Value out = dense(scope / "proj", merged, features, {options.proj_bias, options.proj_init});
-  return dropout(scope / "proj_drop", ir::checkpoint_name(out, "proj"), options.dropout);
+  return dropout(scope / "proj_drop", ir::checkpoint_name(shard(scope, out, {Along::kBatch}), "proj"), options.dropout);
 }
 
 }  // namespace tessera::nn

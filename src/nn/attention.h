@@ -3,6 +3,7 @@
 // products, over [batch, heads, tokens, width], have two batch dimensions: as fast as merged heads, and the head axis can be
 // sharded.
 
+#include "nn/dense.h"
 #include "nn/scope.h"
 
 namespace tessera::nn {
@@ -12,8 +13,12 @@ namespace tessera::nn {
 // call of the host's kernel, where there is one.
 ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double dropout = 0);
 
-// [batch * tokens, parts * heads * width] -> `parts` values [batch, tokens, heads, width].
-ir::Values split_heads(ir::Value x, int64_t batch, int64_t heads, int64_t parts);
+// One dense layer for `parts` of {queries, keys, values} side by side, kernel [features, parts * heads * width]:
+// [batch * tokens, features] -> [batch * tokens, parts, heads, width]. Over a tensor axis the heads are split.
+ir::Value project_heads(const Scope& scope, ir::Value x, int64_t features, int64_t heads, int64_t parts,
+                        const DenseOptions& options);
+// [batch * tokens, parts, heads, width] -> `parts` values [batch, tokens, heads, width].
+ir::Values split_heads(ir::Value x, int64_t batch);
 // [batch, tokens, heads, width] -> [batch * tokens, heads * width].
 ir::Value merge_heads(ir::Value x);
 

@@ -9,10 +9,11 @@ namespace tessera::nn {
 ir::Value mlp(const Scope& scope, ir::Value x, const MlpOptions& options) {
   const ir::NameScope named(scope.name());
   const DenseOptions layer{options.bias, options.kernel_init, options.bias_init};
-  ir::Value y = ir::checkpoint_name(dense(scope / "fc1", x, options.hidden, layer), "fc1");
+  ir::Value y = shard(scope, dense(scope / "fc1", x, options.hidden, layer), {Along::kBatch, Along::kTensor});
+  y = ir::checkpoint_name(y, "fc1");
   y = options.activation == Activation::kGelu ? ir::gelu_exact(y) : ir::gelu_tanh(y);
   y = dropout(scope / "drop1", y, options.dropout);
-  y = ir::checkpoint_name(dense(scope / "fc2", y, x.dim(-1), layer), "fc2");
+  y = ir::checkpoint_name(shard(scope, dense(scope / "fc2", y, x.dim(-1), layer), {Along::kBatch}), "fc2");
   return dropout(scope / "drop2", y, options.dropout);
 }
 

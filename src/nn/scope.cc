@@ -37,7 +37,8 @@ Scope Scope::operator/(std::string_view name) const {
 
 std::string Scope::name() const { return path_.substr(path_.rfind('/') + 1); }
 
-ir::Value Scope::param(std::string_view name, const Dims& dims, const Init& init) const {
+// Converted before it is gathered: half the bytes travel in bf16.
+ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype) const {
   ParamSpec spec;
   spec.name = (*this / name).path_;
   spec.type.dims = dims;
@@ -45,11 +46,22 @@ ir::Value Scope::param(std::string_view name, const Dims& dims, const Init& init
   spec.stacked = depth_ > 0;
   if (spec.stacked) spec.type.dims.insert(spec.type.dims.begin(), depth_);
   const ir::Value value = store_->get(spec, share_);
-  return spec.stacked ? ir::current_graph().slice_of(value) : value;
+  const auto slice = [&](ir::Value v) { return spec.stacked ? ir::current_graph().slice_of(v) : v; };
+  if (!context_.sharding) return ir::convert(slice(value), dtype);
+  const mesh::PartitionSpec& at_rest = context_.sharding->params.at(spec.name);
+  if (spec.stacked && !context_.sharding->per_block) {
+    const ir::GraphScope root(*value.node->graph);
+    return slice(gather_param(ir::convert(value, dtype), at_rest));
+  }
+  return gather_param(ir::convert(slice(value), dtype), spec.stacked ? mesh::without_first_dim(at_rest) : at_rest);
+}
+
+ir::Value Scope::param(std::string_view name, const Dims& dims, const Init& init) const {
+  return param_as(name, dims, init, DType::kF32);
 }
 
 ir::Value Scope::compute_param(std::string_view name, const Dims& dims, const Init& init) const {
-  return ir::convert(param(name, dims, init), context_.compute);
+  return param_as(name, dims, init, context_.compute);
 }
 
 ir::Value Scope::key() const {

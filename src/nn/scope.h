@@ -15,6 +15,7 @@
 #include "base/shape.h"
 #include "ir/graph.h"
 #include "nn/init.h"
+#include "nn/sharding.h"
 
 namespace tessera::nn {
 
@@ -57,9 +58,10 @@ class ParamStore {
 
 struct Context {
   bool training = false;
-  ir::Value key;                // u32[2]; none where the model draws nothing at random
-  DType compute = DType::kF32;  // of activations and products; parameters stay f32 and are converted at use
-  HostKernels kernels;          // that layers may call
+  ir::Value key;                       // u32[2]; none where the model draws nothing at random
+  DType compute = DType::kF32;         // of activations and products; parameters stay f32 and are converted at use
+  HostKernels kernels;                 // that layers may call
+  const Sharding* sharding = nullptr;  // outlives the trace; null: one device
 };
 
 // A place in the model: a path with a context. Cheap to copy; the store outlives it.
@@ -90,12 +92,15 @@ class Scope {
   bool training() const { return context_.training; }
   DType compute() const { return context_.compute; }
   const HostKernels& kernels() const { return context_.kernels; }
+  const Sharding* sharding() const { return context_.sharding; }
   const std::string& path() const { return path_; }
   // The last step of the path; layers open an ir::NameScope of it, for error messages.
   std::string name() const;
   ParamStore& store() const { return *store_; }
 
  private:
+  ir::Value param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype) const;
+
   ParamStore* store_;
   Context context_;
   std::string path_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 #include "base/call.h"
@@ -19,50 +18,23 @@ using Rules = PatternRules<double>;
 Rules parse_rules(const std::vector<std::string>& lines, const std::string& key, const std::string& where) {
   Rules rules;
   for (const std::string& line : lines) {
-    // A pattern may hold '=' itself (a look-ahead does), so that the last one divides.
-    const size_t equals = line.rfind('=');
-    const auto value =
-        equals == std::string::npos ? std::nullopt : parse_number(trim(std::string_view(line).substr(equals + 1)));
+    const auto parts = split_rule(line);
+    const auto value = parts ? parse_number(parts->second) : std::nullopt;
     if (!value || *value < 0 || !std::isfinite(*value)) {
       throw usage_error(fmt::format("`{}`: \"{}\" is not a rule", key, line), where,
                         fmt::format("a rule is PATTERN = NUMBER (0 or more), for example {} = [\"head/.* = 10\"]", key));
     }
-    rules.rules.push_back({Pattern(std::string(trim(std::string_view(line).substr(0, equals))), where), *value});
+    rules.rules.push_back({Pattern(parts->first, where), *value});
   }
   return rules;
 }
 
-// The pattern without the signs of regular expressions, to look for a name that was meant.
-std::string plain_part(const std::string& pattern) {
-  std::string plain;
-  for (const char c : pattern) {
-    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '/' || c == '-') plain += c;
-  }
-  while (!plain.empty() && plain.back() == '/') plain.pop_back();
-  return plain;
-}
-
-std::vector<std::string> names_and_prefixes(const Params& params) {
-  std::vector<std::string> names;
-  for (const Param& param : params) {
-    for (size_t end = param.name.find('/'); end != std::string::npos; end = param.name.find('/', end + 1)) {
-      names.push_back(param.name.substr(0, end));
-    }
-    names.push_back(param.name);
-  }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
-}
-
 void warn_unmatched(const Rules& rules, const std::string& key, const Params& params, std::vector<std::string>& warnings) {
+  std::vector<std::string> names;
+  for (const Param& param : params) names.push_back(param.name);
   for (const auto& rule : rules.rules) {
-    if (std::any_of(params.begin(), params.end(), [&](const Param& p) { return rule.pattern.matches(p.name); })) continue;
-    std::string warning = fmt::format("`{}`: no parameter matches \"{}\"", key, rule.pattern.text());
-    if (const auto near = nearest_name(plain_part(rule.pattern.text()), names_and_prefixes(params))) {
-      warning += fmt::format("; did you mean `{}`?", *near);
-    }
-    warnings.push_back(std::move(warning));
+    if (const auto message = unmatched(rule.pattern, names, "parameter"))
+      warnings.push_back(fmt::format("`{}`: {}", key, *message));
   }
 }
 

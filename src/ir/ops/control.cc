@@ -5,6 +5,7 @@
 #include "ir/grad.h"
 #include "ir/lower.h"
 #include "ir/ops/support.h"
+#include "ir/sharding.h"
 
 namespace tessera::ir {
 namespace {
@@ -125,6 +126,16 @@ Types declared_types(const Node& n) {
   return out;
 }
 
+// ---- sharding
+
+Value constrain(Value x, const std::string& sharding, const std::string& gradient) {
+  return make_node(kOpShardingConstraint, {x}, {{"sharding", TextAttr{sharding}}, {"_gradient", TextAttr{gradient}}})->result();
+}
+
+Values vjp_sharding_constraint(const VjpArgs& a) {
+  return {constrain(a.ct[0], a.node.attr<TextAttr>("_gradient").text, a.node.attr<TextAttr>("sharding").text)};
+}
+
 // ---- custom gradient
 
 Types custom_gradient_types(const Node& n) {
@@ -157,6 +168,7 @@ constinit const OpDef kOpOptimizationBarrier("stablehlo.optimization_barrier", o
 constinit const OpDef kOpRngBitGenerator("stablehlo.rng_bit_generator", rng_types, no_gradient);
 constinit const OpDef kOpCustomCall("stablehlo.custom_call", declared_types, refuse_gradient);
 constinit const OpDef kOpStopGradient("tessera.stop_gradient", operand_types, no_gradient, lower_identity);
+constinit const OpDef kOpShardingConstraint("sdy.sharding_constraint", operand_types, vjp_sharding_constraint);
 constinit const OpDef kOpCheckpointName("tessera.checkpoint_name", operand_types, pass_through, lower_identity);
 constinit const OpDef kOpCustomGradient("tessera.custom_gradient", custom_gradient_types, vjp_custom, lower_custom);
 
@@ -224,6 +236,10 @@ Values rng_bit_generator(Value state, const TensorType& type) {
 }
 
 Value stop_gradient(Value x) { return make_node(kOpStopGradient, {x})->result(); }
+Value reshard(Value x, const mesh::PartitionSpec& spec, const mesh::PartitionSpec& gradient) {
+  return constrain(x, sharding_text(spec, x.rank()), sharding_text(gradient, x.rank()));
+}
+
 Value checkpoint_name(Value x, const std::string& name) {
   return make_node(kOpCheckpointName, {x}, {{"_checkpoint_name", name}})->result();
 }

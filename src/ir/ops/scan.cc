@@ -91,11 +91,12 @@ Value save(Node& scan, Value value) {
   return {&scan, index};
 }
 
-// Worth recomputing rather than saving under any policy.
+// Worth recomputing rather than saving under any policy: also a block's parameters, converted and gathered for use, of which a
+// saved stack would be a second copy of the model on every device.
 bool is_cheap(const Node& n) {
   if (n.op == &kOpParameter || n.op == &kOpConstant || n.op == &kOpIota) return true;
-  if (n.op != &kOpBroadcastInDim && n.op != &kOpReshape) return false;
-  return is_cheap(*n.operands[0].node);
+  const bool moves = n.op == &kOpBroadcastInDim || n.op == &kOpReshape || n.op == &kOpConvert || n.op == &kOpShardingConstraint;
+  return moves && is_cheap(*n.operands[0].node);
 }
 
 // Builds the body of the backward scan and what it needs of the forward one.
