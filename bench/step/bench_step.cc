@@ -67,12 +67,6 @@ struct Clock {
   }
 };
 
-std::vector<pjrt::Buffer*> pointers(std::vector<pjrt::Buffer>& buffers) {
-  std::vector<pjrt::Buffer*> out;
-  for (pjrt::Buffer& buffer : buffers) out.push_back(&buffer);
-  return out;
-}
-
 class StepBench {
  public:
   StepBench(const Task& task, int64_t batch, const std::vector<std::string>& overrides) : task_(task), batch_(batch) {
@@ -87,8 +81,9 @@ class StepBench {
     train::ProgramOptions options;
     options.batch = batch;
     recipe.bind_field("accumulate", &options.accumulate, "");
+    spread(recipe);
     recipe.finish();
-    options.kernels = kernels::register_kernels(*client_);
+    if (!layout_.sharded()) options.kernels = kernels::register_kernels(*client_);
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);
@@ -101,21 +96,17 @@ class StepBench {
     const train::Compiled init = train::compile(*client_, train::init_program(specs_, layout_), off, {});
     const train::Compiled step = train::compile(*client_, program_, off, {});
 
-    std::array<uint32_t, 2> key = train::seed_key(0);
-    pjrt::Buffer rng = client_->to_device(key.data(), {DType::kU32, {2}});
-    pjrt::Buffer* rng_argument = &rng;
-    std::vector<pjrt::Buffer> state = init.executable.run({&rng_argument, 1});
-    std::vector<pjrt::Buffer> input = make_batch(*client_);
+    const std::array<uint32_t, 2> key = train::seed_key(0);
+    train::DeviceArrays rng = train::replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
+    train::DeviceArrays state = init.executable.execute(train::argument_lists(rng, 1));
+    train::DeviceArrays input = make_batch(*client_);
 
     std::vector<double> seconds, cpu_seconds;
     float loss = 0;
     for (int i = 0; i < kWarmup + steps; ++i) {
       const Clock start = Clock::now();
-      std::vector<pjrt::Buffer*> arguments = pointers(state);
-      for (pjrt::Buffer& buffer : input) arguments.push_back(&buffer);
-      state = step.executable.run(arguments);
-      loss = state.back().to_host<float>()[0];
-      state.pop_back();
+      state = step.executable.execute(train::argument_lists(state, layout_.entries.size(), &input));
+      loss = state[0].back().to_host<float>()[0];
       if (i < kWarmup) continue;
       const Clock end = Clock::now();
       seconds.push_back(end.wall - start.wall);
@@ -130,7 +121,7 @@ class StepBench {
   }
 
  private:
-  std::vector<pjrt::Buffer> make_batch(const pjrt::Client& client) const {
+  train::DeviceArrays make_batch(const pjrt::Client& client) const {
     const TensorType images{DType::kU8, {batch_, task_.input.height, task_.input.width, 3}};
     const TensorType labels{DType::kI32, {batch_}};
     std::vector<uint8_t> pixels(static_cast<size_t>(byte_count(images)));
@@ -138,14 +129,31 @@ class StepBench {
     for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
     for (size_t i = 0; i < classes.size(); ++i)
       classes[i] = static_cast<int32_t>(i * 37 % static_cast<size_t>(task_.input.classes));
-    std::vector<pjrt::Buffer> input;
-    input.push_back(client.to_device(pixels.data(), images));
-    input.push_back(client.to_device(classes.data(), labels));
+    train::DeviceArrays input(static_cast<size_t>(layout_.devices()));
+    for (const auto& [data, type] : {std::pair<const void*, TensorType>{pixels.data(), images}, {classes.data(), labels}}) {
+      std::vector<pjrt::Upload> uploads = train::send_rows(client, layout_.mesh, data, type);
+      for (size_t d = 0; d < uploads.size(); ++d) {
+        uploads[d].done_with_host.await();
+        input[d].push_back(std::move(uploads[d].buffer));
+      }
+    }
     return input;
   }
 
+  // `devices=8 mesh="fsdp=8"`: virtual devices, sharded as a recipe's default.
+  void spread(config::Section& recipe) {
+    int64_t devices = 1;
+    std::string mesh;
+    recipe.bind_field("devices", &devices, "");
+    recipe.bind_field("mesh", &mesh, "");
+    client_ = train::open_client({.devices = devices});
+    if (devices > 1) {
+      train::lay_out(layout_, mesh::parse_mesh(mesh, devices), mesh::ShardingRules({}, "sharding"), /*reshard=*/true);
+    }
+  }
+
   const Task& task_;
-  std::shared_ptr<pjrt::Client> client_ = train::open_client({});
+  std::shared_ptr<pjrt::Client> client_;
   int64_t batch_;
   std::unique_ptr<models::Model> model_;
   std::vector<nn::ParamSpec> specs_;

@@ -57,6 +57,11 @@ Flag& Flags::add(std::string name, std::string placeholder, std::string* target,
       std::move(name), std::move(placeholder), [target](const std::string& value) { *target = value; }, std::move(help));
 }
 
+Flag& Flags::add(std::string name, std::string placeholder, std::optional<int64_t>* target, int64_t least, std::string help) {
+  const auto set = [name, target, least](const std::string& value) { *target = read_integer(value, name, least); };
+  return add(name, std::move(placeholder), set, std::move(help));
+}
+
 Flag& Flags::add(std::string name, std::string placeholder, int64_t* target, int64_t least, std::string help) {
   const auto set = [name, target, least](const std::string& value) { *target = read_integer(value, name, least); };
   return add(name, std::move(placeholder), set, std::move(help));

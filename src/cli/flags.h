@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ class Flags {
   Flag& add(std::string name, bool* target, std::string help);
   Flag& add(std::string name, std::string placeholder, std::string* target, std::string help);
   Flag& add(std::string name, std::string placeholder, int64_t* target, int64_t least, std::string help);
+  Flag& add(std::string name, std::string placeholder, std::optional<int64_t>* target, int64_t least, std::string help);
   // For everything else: `set` may throw a usage Error.
   Flag& add(std::string name, std::string placeholder, std::function<void(const std::string&)> set, std::string help);
 

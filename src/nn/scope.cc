@@ -49,11 +49,15 @@ ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& i
   const auto slice = [&](ir::Value v) { return spec.stacked ? ir::current_graph().slice_of(v) : v; };
   if (!context_.sharding) return ir::convert(slice(value), dtype);
   const mesh::PartitionSpec& at_rest = context_.sharding->params.at(spec.name);
-  if (spec.stacked && !context_.sharding->per_block) {
-    const ir::GraphScope root(*value.node->graph);
-    return slice(gather_param(ir::convert(value, dtype), at_rest));
+  const bool whole_stack = spec.stacked && !context_.sharding->per_block;
+  if (!whole_stack)
+    return gather_param(ir::convert(slice(value), dtype), spec.stacked ? mesh::without_first_dim(at_rest) : at_rest);
+  ir::Value gathered;
+  {
+    const ir::GraphScope before_the_scan(*value.node->graph);
+    gathered = gather_param(ir::convert(value, dtype), at_rest);
   }
-  return gather_param(ir::convert(slice(value), dtype), spec.stacked ? mesh::without_first_dim(at_rest) : at_rest);
+  return slice(gathered);
 }
 
 ir::Value Scope::param(std::string_view name, const Dims& dims, const Init& init) const {

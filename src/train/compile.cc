@@ -31,6 +31,7 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
                  const std::vector<NamedType>& arrays) {
   pjrt::CompileOptions options;
   options.donated = program.donated;
+  options.num_partitions = program.devices;
   if (program.once && client.platform_name() == "cpu") options.flags["xla_backend_optimization_level"] = int64_t{0};
   pjrt::CompileReport report;
   try {

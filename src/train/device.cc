@@ -9,21 +9,34 @@
 namespace tessera::train {
 
 std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options) {
-  if (options.devices != 1) {
-    throw usage_error(fmt::format("--devices is {}, and a run uses one device", options.devices), "--devices", "leave it out");
+  auto plugin = pjrt::Plugin::load(pjrt::find_plugin(options.platform, options.plugin));
+  auto client =
+      pjrt::Client::create(std::move(plugin), {.cpu_device_count = options.devices.value_or(1), .create_options = {}});
+  const auto found = static_cast<int64_t>(client->devices().size());
+  if (options.devices.value_or(1) > found) {
+    throw usage_error(fmt::format("--devices is {}, and this machine has {} {} device{}", *options.devices, found,
+                                  pjrt::platform_name(options.platform), found == 1 ? "" : "s"),
+                      "--devices", "leave it out to use all of them");
   }
-  return pjrt::Client::create(pjrt::Plugin::load(pjrt::find_plugin(options.platform, options.plugin)));
+  return client;
 }
 
-DeviceBatch::DeviceBatch(const pjrt::Client& client, data::Batch batch, int64_t height, int64_t width, bool with_mask)
-    : batch_(std::make_unique<data::Batch>(std::move(batch))) {
-  const int64_t rows = batch_->rows();
-  const auto send = [&](const char* name, const void* data, TensorType type) {
-    pjrt::Upload upload = client.to_device_async(data, type);
-    upload.buffer.set_name(name);
-    arguments_.push_back(std::move(upload.buffer));
-    uploads_.push_back(std::move(upload.done_with_host));
+int64_t devices_of(const DeviceOptions& options, const pjrt::Client& client) {
+  return options.devices.value_or(static_cast<int64_t>(client.devices().size()));
+}
+
+DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, int64_t height, int64_t width,
+                         bool with_mask)
+    : arguments_(static_cast<size_t>(mesh.devices())), batch_(std::make_unique<data::Batch>(std::move(batch))) {
+  const auto send = [&](const char* name, const void* data, const TensorType& type) {
+    std::vector<pjrt::Upload> uploads = send_rows(client, mesh, data, type);
+    for (size_t device = 0; device < uploads.size(); ++device) {
+      uploads[device].buffer.set_name(name);
+      arguments_[device].push_back(std::move(uploads[device].buffer));
+      uploads_.push_back(std::move(uploads[device].done_with_host));
+    }
   };
+  const int64_t rows = batch_->rows();
   send("images", batch_->images(), {DType::kU8, {rows, height, width, 3}});
   send("labels", batch_->labels(), {DType::kI32, {rows}});
   if (with_mask) send("mask", batch_->mask(), {DType::kF32, {rows}});

@@ -1,44 +1,52 @@
 #pragma once
-// The device of a run, and batches on it.
+// The devices of a run, and batches on them.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/loader.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
+#include "train/device_arrays.h"
 
 namespace tessera::train {
 
 struct DeviceOptions {
   pjrt::Platform platform = pjrt::Platform::kCpu;
-  std::string plugin;   // --plugin: a file, or a directory that has one
-  int64_t devices = 1;  // more than one is a usage Error: programs are for one device
+  std::string plugin;  // --plugin: a file, or a directory that has one
+  // --devices: how many to use. The CPU plugin makes that many virtual ones, 1 when not given; other platforms have what they
+  // have, and use all of it when not given.
+  std::optional<int64_t> devices;
   pjrt::ExecutableCache cache = pjrt::ExecutableCache::standard();
 };
 
+// Throws a usage Error when the machine has fewer devices than asked for.
 std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options);
+// The number that a run uses: the one asked for, or all of the client's.
+int64_t devices_of(const DeviceOptions& options, const pjrt::Client& client);
 
-// A batch on its way to the device. The host's rows are given back to their loader once the device has read them: at the latest
-// when this is destroyed, which waits for that.
+// A batch on its way to the devices of a mesh, each of which gets its rows. The host's rows are given back to their loader once
+// the device has read them: at the latest when this is destroyed, which waits for that.
 class DeviceBatch {
  public:
   // `with_mask`: for evaluation.
-  DeviceBatch(const pjrt::Client& client, data::Batch batch, int64_t height, int64_t width, bool with_mask);
+  DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, int64_t height, int64_t width,
+              bool with_mask);
   ~DeviceBatch();
   DeviceBatch(DeviceBatch&&) noexcept;
   DeviceBatch& operator=(DeviceBatch&&) = delete;
 
-  // images, labels and, for evaluation, mask: a program's last arguments, in order.
-  std::vector<pjrt::Buffer>& arguments() { return arguments_; }
+  // For each device its images, labels and, for evaluation, mask: a program's last arguments, in order.
+  DeviceArrays& arguments() { return arguments_; }
   // Sum of the host's mask.
   double mask_sum() const { return mask_sum_; }
 
  private:
   void release() noexcept;
-  std::vector<pjrt::Buffer> arguments_;
+  DeviceArrays arguments_;
   std::vector<pjrt::Event> uploads_;
   std::unique_ptr<data::Batch> batch_;
   double mask_sum_ = 0;

@@ -7,7 +7,7 @@
 
 namespace tessera::train {
 
-std::optional<Scores> Evaluator::run(const std::vector<pjrt::Buffer*>& params, const std::function<bool()>& stop) const {
+std::optional<Scores> Evaluator::run(DeviceArrays& state, const std::function<bool()>& stop) const {
   std::array<double, 4> sums{};
   double masked = 0;
   pjrt::Buffer pending;  // of the batch before, read while the device works on this one
@@ -22,13 +22,11 @@ std::optional<Scores> Evaluator::run(const std::vector<pjrt::Buffer*>& params, c
   data::EvalLoader loader(data.source, data.pp, data.loader(plan_->batch, 0));
   while (std::optional<data::Batch> rows = loader.next()) {
     if (stop && stop()) return std::nullopt;
-    DeviceBatch batch(*client_, std::move(*rows), data.pp->height(), data.pp->width(), /*with_mask=*/true);
+    DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), data.pp->height(), data.pp->width(), /*with_mask=*/true);
     masked += batch.mask_sum();
-    std::vector<pjrt::Buffer*> arguments = params;
-    for (pjrt::Buffer& argument : batch.arguments()) arguments.push_back(&argument);
-    std::vector<pjrt::Buffer> results = program_->run(arguments);
+    DeviceArrays results = program_->execute(argument_lists(state, layout_->params, &batch.arguments()));
     settle();
-    pending = std::move(results[0]);
+    pending = std::move(results[0][0]);
   }
   settle();
 

@@ -24,16 +24,18 @@ struct Scores {
 
 class Evaluator {
  public:
-  // `program`: of eval_program for this plan's batch and pp chain.
-  Evaluator(std::shared_ptr<const pjrt::Client> client, std::shared_ptr<const pjrt::Executable> program, const EvalPlan& plan)
-      : client_(std::move(client)), program_(std::move(program)), plan_(&plan) {}
+  // `program`: of eval_program for this layout and this plan's batch and pp chain.
+  Evaluator(std::shared_ptr<const pjrt::Client> client, std::shared_ptr<const pjrt::Executable> program,
+            const StateLayout& layout, const EvalPlan& plan)
+      : client_(std::move(client)), program_(std::move(program)), layout_(&layout), plan_(&plan) {}
 
-  // `params` are read, not consumed. Nothing when stop() became true before the last batch.
-  std::optional<Scores> run(const std::vector<pjrt::Buffer*>& params, const std::function<bool()>& stop = {}) const;
+  // The parameters at the head of `state` are read, not consumed. Nothing when stop() became true before the last batch.
+  std::optional<Scores> run(DeviceArrays& state, const std::function<bool()>& stop = {}) const;
 
  private:
   std::shared_ptr<const pjrt::Client> client_;
   std::shared_ptr<const pjrt::Executable> program_;
+  const StateLayout* layout_;
   const EvalPlan* plan_;
 };
 

@@ -76,6 +76,13 @@ int64_t steps_of(const Section& section, const char* key, const std::string& tex
   return config::to_steps(duration, length.batch, length.examples_per_epoch, length.total_steps, section.place(key));
 }
 
+void read_mesh(Section& recipe, int64_t devices, Recipe& out) {
+  out.mesh = mesh::parse_mesh(out.run.mesh, devices, recipe.place("mesh"));
+  Section sharding = recipe.section("sharding");
+  sharding.bind(out.sharding);
+  const mesh::ShardingRules checked(out.sharding, sharding.where());
+}
+
 void read_run(Section& recipe, Recipe& out) {
   recipe.bind_part(out.run);
   const RunOptions& run = out.run;
@@ -85,7 +92,6 @@ void read_run(Section& recipe, Recipe& out) {
     recipe.fail("dtype", fmt::format("is \"{}\"", run.dtype), "f32 or bf16");
   }
   out.compute = parse_dtype(run.dtype);
-  mesh::parse_mesh(run.mesh, 1, recipe.place("mesh"));  // training runs on one device
 }
 
 void read_training_data(Section section, Recipe& out) {
@@ -169,7 +175,7 @@ tessera::data::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
 }
 
 EvalPlan read_eval(const std::string& name, Section section, int64_t default_batch, const models::Model& model,
-                   const std::vector<std::string>& classes, const optim::RunLength& length) {
+                   const std::vector<std::string>& classes, const optim::RunLength& length, const mesh::Mesh& mesh) {
   EvalPlan plan;
   plan.name = name;
   section.bind_part(plan.options);
@@ -181,15 +187,42 @@ EvalPlan read_eval(const std::string& name, Section section, int64_t default_bat
   plan.data = open_data(data, tessera::data::PpUse::kEval);
   check_input(data, model, plan.data);
   if (!classes.empty()) check_classes(data, classes, plan.data.source->class_names());
-  plan.batch = plan.options.batch.value_or(std::min(default_batch, plan.data.source->size()));
+  // Rows without an image are padded, so that any batch will do: rounded up to what the mesh can cut.
+  const int64_t parts = mesh::batch_parts(mesh), most = std::min(default_batch, plan.data.source->size());
+  plan.batch = plan.options.batch.value_or((most + parts - 1) / parts * parts);
   if (plan.batch < 1) section.fail("batch", fmt::format("must be at least 1, and is {}", plan.batch));
+  check_batch(plan.batch, 1, mesh, section.place("batch"));
   plan.every = steps_of(section, "every", plan.options.every, length);
   return plan;
 }
 
-Recipe read_recipe(Section recipe) {
+void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where) {
+  const int64_t parts = mesh::batch_parts(mesh) * accumulate;
+  if (batch % parts == 0) return;
+  const int64_t below = batch / parts * parts;
+  const std::string each = accumulate == 1 ? "" : fmt::format(" times {} micro-batches", accumulate);
+  throw usage_error(fmt::format("a batch of {} can't be divided over the {} parts of mesh `{}`{}", batch,
+                                mesh::batch_parts(mesh), mesh.text(), each),
+                    where,
+                    below > 0 ? fmt::format("take {} or {}, or another mesh", below, below + parts)
+                              : fmt::format("take {}, or a smaller mesh", parts));
+}
+
+StateLayout recipe_layout(const Recipe& recipe) {
+  StateLayout layout = state_layout(recipe.specs, *recipe.optimizer);
+  if (recipe.mesh.devices() == 1) return layout;
+  const mesh::ShardingRules rules(recipe.sharding, "sharding");
+  lay_out(layout, recipe.mesh, rules, recipe.sharding.reshard);
+  std::vector<std::string> names;
+  for (const StateEntry& entry : layout.entries) names.push_back(entry.name);
+  for (const std::string& message : rules.unmatched(names)) log_warning("`sharding.rules`: " + message);
+  return layout;
+}
+
+Recipe read_recipe(Section recipe, int64_t devices) {
   Recipe out;
   read_run(recipe, out);
+  read_mesh(recipe, devices, out);
   Section checkpoint = recipe.section("checkpoint"), data = recipe.section("data");
   read_training_data(data, out);
   read_model(recipe.section("model"), data, out);
@@ -198,6 +231,7 @@ Recipe read_recipe(Section recipe) {
   if (out.run.accumulate < 1 || out.batch % out.run.accumulate != 0) {
     recipe.fail("accumulate", fmt::format("must divide data.batch, which is {}, and is {}", out.batch, out.run.accumulate));
   }
+  check_batch(out.batch, out.run.accumulate, out.mesh, data.place("batch"));
   read_optimizer(recipe.section("optimizer"), out, length);
   read_checkpoint(checkpoint, out, length);
   out.log_every = steps_of(recipe, "log", out.run.log, length);
@@ -208,7 +242,7 @@ Recipe read_recipe(Section recipe) {
   }
   Section evals = recipe.section("eval");
   for (const std::string& name : evals.keys()) {
-    out.evals.push_back(read_eval(name, evals.section(name), out.batch, *out.model, out.class_names, length));
+    out.evals.push_back(read_eval(name, evals.section(name), out.batch, *out.model, out.class_names, length, out.mesh));
   }
   recipe.finish();
   out.text = recipe.dump();

@@ -11,9 +11,11 @@
 #include "config/duration.h"
 #include "config/section.h"
 #include "data/loader.h"
+#include "mesh/sharding_rules.h"
 #include "models/model.h"
 #include "optim/optimizer.h"
 #include "train/objective.h"
+#include "train/state.h"
 
 namespace tessera::train {
 
@@ -32,7 +34,7 @@ struct RunOptions {
     field("total", total, "length of the run: \"60 epochs\", \"10000 steps\", \"1e8 examples\"");
     field("dtype", dtype, "of activations and products: f32 or bf16; weights and moments are f32 always");
     field("accumulate", accumulate, "micro-batches inside a step: less memory for the same batch; divides data.batch");
-    field("mesh", mesh, "how devices are used; one device: \"\" or \"replica=-1\"");
+    field("mesh", mesh, "axes of the devices: \"replica=2, fsdp=4\", and tensor; one size may be -1; all replicas when empty");
     field("log", log, "how often training measurements are written");
     field("eval_at_start", eval_at_start, "evaluate before the first step too");
   }
@@ -108,6 +110,8 @@ struct ModelInit {
 
 struct Recipe {
   RunOptions run;
+  mesh::Mesh mesh;
+  mesh::ShardingOptions sharding;
   CheckpointOptions checkpoint;
   Data data;
   int64_t batch = 0;
@@ -130,12 +134,19 @@ struct Recipe {
   }
 };
 
-// Reads, opens and checks all of it. Usage Errors for the recipe, data Errors for what its sources lack.
-Recipe read_recipe(config::Section recipe);
+// Reads, opens and checks all of it, for a run on so many devices. Usage Errors for the recipe, data Errors for what its
+// sources lack.
+Recipe read_recipe(config::Section recipe, int64_t devices = 1);
+// The state of a run of this recipe, on its mesh. Warns about sharding rules that match nothing.
+StateLayout recipe_layout(const Recipe& recipe);
+
+// Usage Error at `where` unless `batch` can be cut for the mesh into equal parts of `accumulate` micro-batches; sizes that can
+// are listed.
+void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where);
 
 // One evaluator's plan from its section; `classes` are those of training.
 EvalPlan read_eval(const std::string& name, config::Section section, int64_t default_batch, const models::Model& model,
-                   const std::vector<std::string>& classes, const optim::RunLength& length);
+                   const std::vector<std::string>& classes, const optim::RunLength& length, const mesh::Mesh& mesh);
 
 // True at multiples of `every` (none when it is 0) unless within a quarter of it from the end, and always at the end:
 // big_vision's itstime().

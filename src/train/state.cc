@@ -72,24 +72,7 @@ std::vector<std::string> names_of(const std::vector<checkpoint::TensorView>& ten
   return names;
 }
 
-struct Moments {
-  double mean = 0, deviation = 0;
-};
-
-Moments moments_of(const store::Bytes& bytes) {
-  const size_t count = bytes.size() / sizeof(float);
-  const auto at = [&](size_t i) {
-    float value;
-    std::memcpy(&value, bytes.data.data() + i * sizeof(float), sizeof(float));
-    return static_cast<double>(value);
-  };
-  Moments m;
-  for (size_t i = 0; i < count; ++i) m.mean += at(i);
-  m.mean /= static_cast<double>(count);
-  for (size_t i = 0; i < count; ++i) m.deviation += (at(i) - m.mean) * (at(i) - m.mean);
-  m.deviation = std::sqrt(m.deviation / static_cast<double>(count));
-  return m;
-}
+std::string param_name(const StateEntry& entry) { return entry.name.substr(std::string_view("params/").size()); }
 
 }  // namespace
 
@@ -132,35 +115,27 @@ StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::O
   return layout;
 }
 
-HostArrays to_host(std::span<const pjrt::Buffer> buffers) {
-  HostArrays arrays;
-  std::vector<pjrt::Event> copies;
-  for (const pjrt::Buffer& buffer : buffers) {
-    const auto size = static_cast<size_t>(buffer.bytes());
-    auto [bytes, data] = writable(size);
-    copies.push_back(buffer.to_host(data, size));
-    arrays.push_back(std::move(bytes));
-  }
-  std::exception_ptr failure;  // every copy must end before its memory goes
-  for (const pjrt::Event& copy : copies) {
-    try {
-      copy.await();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
-  return arrays;
+TensorType StateLayout::shard_type(size_t entry) const {
+  const StateEntry& e = entries[entry];
+  return {e.type.dtype, mesh::shard_dims(mesh, e.type.dims, e.spec)};
 }
 
-std::vector<pjrt::Buffer> to_device(const StateLayout& layout, const HostArrays& arrays, const pjrt::Client& client) {
-  std::vector<pjrt::Buffer> buffers;
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    TESSERA_CHECK(static_cast<int64_t>(arrays[i].size()) == byte_count(layout.entries[i].type), "{}", layout.entries[i].name);
-    buffers.push_back(client.to_device(arrays[i].data.data(), layout.entries[i].type));
-    buffers.back().set_name(layout.entries[i].name);
-  }
-  return buffers;
+std::vector<mesh::PartitionSpec> StateLayout::specs(size_t count) const {
+  std::vector<mesh::PartitionSpec> specs;
+  for (size_t i = 0; i < count; ++i) specs.push_back(entries[i].spec);
+  return specs;
+}
+
+void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingRules& rules, bool reshard) {
+  layout.mesh = mesh;
+  layout.reshard = reshard;
+  for (StateEntry& entry : layout.entries) entry.spec = rules.spec_for(mesh, entry.name, entry.type.dims, entry.stacked());
+}
+
+nn::Sharding sharding_of(const StateLayout& layout) {
+  nn::Sharding sharding{layout.mesh, {}, layout.reshard};
+  for (size_t i = 0; i < layout.params; ++i) sharding.params[param_name(layout.entries[i])] = layout.entries[i].spec;
+  return sharding;
 }
 
 std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays) {
@@ -244,29 +219,51 @@ void load_weights(const StateLayout& layout, const std::vector<checkpoint::Tenso
   }
 }
 
-std::string parameter_table(const StateLayout& layout, const HostArrays& arrays) {
-  size_t name_width = 4, shape_width = 5, size_width = 4;
-  struct Row {
-    std::string name, shape, size;
+Moments moments_of(const store::Bytes& bytes) {
+  const size_t count = bytes.size() / sizeof(float);
+  const auto at = [&](size_t i) {
+    float value;
+    std::memcpy(&value, bytes.data.data() + i * sizeof(float), sizeof(float));
+    return static_cast<double>(value);
   };
-  const size_t prefix = std::string_view("params/").size();
+  Moments m;
+  for (size_t i = 0; i < count; ++i) m.mean += at(i);
+  m.mean /= static_cast<double>(count);
+  for (size_t i = 0; i < count; ++i) m.deviation += (at(i) - m.mean) * (at(i) - m.mean);
+  m.deviation = std::sqrt(m.deviation / static_cast<double>(count));
+  return m;
+}
+
+std::string parameter_table(const StateLayout& layout, const std::vector<Moments>& moments) {
+  size_t name_width = 4, shape_width = 5, size_width = 4, place_width = 4;
+  struct Row {
+    std::string name, shape, size, place;
+  };
   std::vector<Row> rows;
+  int64_t per_device = 0;
+  for (size_t i = 0; i < layout.entries.size(); ++i) per_device += byte_count(layout.shard_type(i));
   for (size_t i = 0; i < layout.params; ++i) {
     const StateEntry& entry = layout.entries[i];
-    rows.push_back({entry.name.substr(prefix), to_string(entry.type.dims), human_count(element_count(entry.type.dims))});
+    rows.push_back(
+        {param_name(entry), to_string(entry.type.dims), human_count(element_count(entry.type.dims)), entry.spec.text()});
     name_width = std::max(name_width, rows.back().name.size());
     shape_width = std::max(shape_width, rows.back().shape.size());
     size_width = std::max(size_width, rows.back().size.size());
+    place_width = std::max(place_width, rows.back().place.size());
   }
-  std::string table =
-      fmt::format("{:<{}}  {:<{}}  {:>{}}       mean    std\n", "name", name_width, "shape", shape_width, "size", size_width);
+  const auto place = [&](const std::string& text) {
+    return layout.sharded() ? fmt::format("  {:<{}}", text, place_width) : std::string();
+  };
+  std::string table = fmt::format("{:<{}}  {:<{}}  {:>{}}{}       mean    std\n", "name", name_width, "shape", shape_width,
+                                  "size", size_width, place("mesh"));
   for (size_t i = 0; i < rows.size(); ++i) {
-    const Moments m = moments_of(arrays[i]);
-    table += fmt::format("{:<{}}  {:<{}}  {:>{}}  {:>+9.4f}  {:.4f}\n", rows[i].name, name_width, rows[i].shape, shape_width,
-                         rows[i].size, size_width, m.mean, m.deviation);
+    table += fmt::format("{:<{}}  {:<{}}  {:>{}}{}  {:>+9.4f}  {:.4f}\n", rows[i].name, name_width, rows[i].shape, shape_width,
+                         rows[i].size, size_width, place(rows[i].place), moments[i].mean, moments[i].deviation);
   }
-  return table + fmt::format("{} parameters, {} of state", human_count(layout.param_count()),
-                             human_bytes(static_cast<double>(layout.bytes())));
+  const auto bytes = [](int64_t n) { return human_bytes(static_cast<double>(n)); };
+  const std::string share =
+      layout.sharded() ? fmt::format(", {} on each of {} devices", bytes(per_device), layout.devices()) : "";
+  return table + fmt::format("{} parameters, {} of state{}", human_count(layout.param_count()), bytes(layout.bytes()), share);
 }
 
 }  // namespace tessera::train

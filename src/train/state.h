@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,16 +20,17 @@
 #include "base/shape.h"
 #include "checkpoint/manager.h"
 #include "checkpoint/safetensors.h"
+#include "mesh/sharding_rules.h"
 #include "nn/scope.h"
 #include "optim/optimizer.h"
-#include "pjrt/client.h"
 
 namespace tessera::train {
 
 struct StateEntry {
   std::string name;
   TensorType type;
-  size_t block_at = 0;  // of a stacked array: where "/<block>" goes into the name; 0: not stacked
+  size_t block_at = 0;       // of a stacked array: where "/<block>" goes into the name; 0: not stacked
+  mesh::PartitionSpec spec;  // how it lies on the layout's mesh
 
   bool stacked() const { return block_at != 0; }
   int64_t parts() const { return stacked() ? type.dims[0] : 1; }  // arrays in a file
@@ -41,26 +41,32 @@ struct StateEntry {
 // The order of arrays in programs' arguments and results.
 struct StateLayout {
   std::vector<StateEntry> entries;
-  size_t params = 0;  // the first ones are the parameters
-  size_t slots = 0;   // then the slots, then `step` and `rng`
+  size_t params = 0;    // the first ones are the parameters
+  size_t slots = 0;     // then the slots, then `step` and `rng`
+  mesh::Mesh mesh;      // no axes: one device
+  bool reshard = true;  // a block's parameters are gathered anew in the backward pass (mesh/sharding_rules.h)
 
   size_t step_index() const { return params + slots; }
   size_t rng_index() const { return params + slots + 1; }
   int64_t param_count() const;  // elements of all parameters
   int64_t bytes() const;        // of everything
+  int64_t devices() const { return mesh.devices(); }
+  bool sharded() const { return devices() > 1; }
+  TensorType shard_type(size_t entry) const;                   // of each device's part
+  std::vector<mesh::PartitionSpec> specs(size_t count) const;  // of the first `count` entries
 };
 
 // The parameters alone: what evaluation and prediction need.
 StateLayout param_layout(const std::vector<nn::ParamSpec>& specs);
 StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer);
 
+// Spreads the layout over a mesh, by the rules.
+void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingRules& rules, bool reshard);
+// The same for tracing the model's parameters.
+nn::Sharding sharding_of(const StateLayout& layout);
+
 // Host arrays of whole entries, in the layout's order (of its first `size()` entries).
 using HostArrays = std::vector<store::Bytes>;
-
-// Device -> host, waiting; `buffers` as in the layout. What a donated step would take away is safe afterwards.
-HostArrays to_host(std::span<const pjrt::Buffer> buffers);
-// Host -> device; the buffers are named after their entries.
-std::vector<pjrt::Buffer> to_device(const StateLayout& layout, const HostArrays& arrays, const pjrt::Client& client);
 
 // The arrays as files hold them: blocks apart, as views that share the memory.
 std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays);
@@ -76,7 +82,13 @@ HostArrays merge_blocks(const StateLayout& layout, const std::vector<checkpoint:
 void load_weights(const StateLayout& layout, const std::vector<checkpoint::TensorView>& weights,
                   const std::vector<std::string>& dont_load, const std::string& where, HostArrays& arrays);
 
-// Name, shape, size, mean and standard deviation of every parameter, and the total, as lines of text.
-std::string parameter_table(const StateLayout& layout, const HostArrays& arrays);
+// Mean and standard deviation of one parameter.
+struct Moments {
+  double mean = 0, deviation = 0;
+};
+Moments moments_of(const store::Bytes& f32_values);
+
+// Name, shape, size, place on the mesh, mean and standard deviation of every parameter, and the totals, as lines of text.
+std::string parameter_table(const StateLayout& layout, const std::vector<Moments>& moments);
 
 }  // namespace tessera::train

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "base/error.h"
 #include "ir/emit.h"
 #include "ir/functions.h"
@@ -37,12 +39,19 @@ Value normalize(Value images, const data::Affine& pixels) {
 
 // The model's logits in the current graph, whose parameters are `params` (all of the layout's).
 Value trace_logits(const models::Model& model, const StateLayout& layout, const Values& params, Value images,
-                   const nn::Context& context, const data::Affine& pixels) {
+                   nn::Context context, const ProgramOptions& options) {
   ir::Graph& graph = ir::current_graph();
   nn::ParamStore store(graph);
   const size_t prefix = std::string_view("params/").size();
   for (size_t i = 0; i < layout.params; ++i) store.provide(layout.entries[i].name.substr(prefix), graph.adopt(params[i]));
-  const Value logits = model.logits(nn::Scope(store, context), normalize(images, pixels));
+  const nn::Sharding sharding = sharding_of(layout);
+  context.compute = options.compute;
+  if (layout.sharded()) {
+    context.sharding = &sharding;
+  } else {
+    context.kernels = options.kernels;  // opaque to the partitioner
+  }
+  const Value logits = model.logits(nn::Scope(store, context), normalize(images, options.pixels));
   TESSERA_CHECK(store.specs().size() == layout.params, "the model has {} parameters, the layout {}", store.specs().size(),
                 layout.params);
   return logits;
@@ -64,10 +73,15 @@ class TrainStep {
   }
 
  private:
+  // A gradient of parameter i lies as the parameter does: summed over the devices no later than it has to be.
+  Value at_rest(Value x, size_t i) const {
+    const mesh::PartitionSpec& spec = layout_.entries[i].spec;
+    return layout_.sharded() ? ir::reshard(x, spec, spec) : x;
+  }
+
   BatchGradient part(Value images, Value labels, Value key) const {
     ir::Graph& graph = ir::current_graph();
-    const nn::Context context{.training = true, .key = key, .compute = options_.compute, .kernels = options_.kernels};
-    const Value logits = trace_logits(model_, layout_, params_, images, context, options_.pixels);
+    const Value logits = trace_logits(model_, layout_, params_, images, {.training = true, .key = key}, options_);
     const double share = 1.0 / static_cast<double>(options_.batch);
     BatchGradient out;
     out.loss = ir::sum_all(softmax_cross_entropy(logits, labels, options_.label_smoothing)) * share;
@@ -77,23 +91,37 @@ class TrainStep {
       if (optimizer_.trainable(i)) wanted.push_back(graph.adopt(params_[i]));
     }
     out.grads = ir::gradient(out.loss, wanted);
+    for (size_t i = 0, g = 0; i < layout_.params; ++i) {
+      if (optimizer_.trainable(i)) out.grads[g] = at_rest(out.grads[g], i), ++g;
+    }
     return out;
+  }
+
+  // [batch, …] -> [micro-batches, rows, …]. A micro-batch takes every n-th row, so that each device's rows stay its own.
+  Value micro_batches(Value x) const {
+    const int64_t parts = options_.accumulate;
+    Dims dims = x.dims();
+    dims[0] /= parts;
+    dims.insert(dims.begin() + 1, parts);
+    Dims order(dims.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::swap(order[0], order[1]);
+    x = ir::transpose(ir::reshape(x, dims), order);
+    if (!layout_.sharded()) return x;
+    const mesh::PartitionSpec spec{{{}, mesh::batch_axes(layout_.mesh)}};
+    return ir::reshard(x, spec, spec);
   }
 
   // The same, micro-batch by micro-batch: less memory for activations.
   BatchGradient accumulated(Value images, Value labels, Value key) const {
-    const int64_t parts = options_.accumulate, rows = options_.batch / options_.accumulate;
+    const int64_t parts = options_.accumulate;
     Values sums;
     for (size_t i = 0; i < layout_.params; ++i) {
-      if (optimizer_.trainable(i)) sums.push_back(ir::zeros(layout_.entries[i].type));
+      if (optimizer_.trainable(i)) sums.push_back(at_rest(ir::zeros(layout_.entries[i].type), i));
     }
     sums.push_back(ir::constant(0));
     sums.push_back(ir::constant(0));
-    Dims image_dims = images.dims();
-    image_dims[0] = rows;
-    image_dims.insert(image_dims.begin(), parts);
-    const Values xs = {ir::reshape(images, image_dims), ir::reshape(labels, {parts, rows}),
-                       ir::iota({DType::kI32, {parts}}, 0)};
+    const Values xs = {micro_batches(images), micro_batches(labels), ir::iota({DType::kI32, {parts}}, 0)};
     const auto body = [&](const Values& carry, const Values& x) {
       const BatchGradient one = part(x[0], x[1], ir::fold_in(key, x[2]));
       Values next;
@@ -123,6 +151,23 @@ Value pack(const Values& scalars) {
   return ir::concatenate(rows, 0);
 }
 
+// What a program over the layout's mesh says of its arguments and results.
+void spread(ir::EmitOptions& emit, const StateLayout& layout, std::vector<mesh::PartitionSpec> arguments,
+            std::vector<mesh::PartitionSpec> results) {
+  if (!layout.sharded()) return;
+  emit.mesh = layout.mesh;
+  emit.argument_specs = std::move(arguments);
+  emit.result_specs = std::move(results);
+  emit.kernels = {};
+}
+
+// The specs of `count` entries, then of `inputs` arrays whose rows are those of the batch.
+std::vector<mesh::PartitionSpec> with_batch(const StateLayout& layout, size_t count, size_t inputs) {
+  std::vector<mesh::PartitionSpec> specs = layout.specs(count);
+  specs.resize(count + inputs, {{mesh::batch_axes(layout.mesh)}});
+  return specs;
+}
+
 }  // namespace
 
 std::array<uint32_t, 2> seed_key(uint64_t seed) { return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}; }
@@ -137,7 +182,20 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout&
                             : i == layout.rng_index() ? rng
                                                       : ir::zeros(layout.entries[i].type));
   }
-  return {"init", ir::emit(graph, {.name = "init"}), {}, /*once=*/true};
+  Values moments;
+  for (size_t i = 0; i < layout.params; ++i) {
+    const Value x = graph.results[i];
+    const double share = 1 / static_cast<double>(element_count(x.dims()));
+    const Value mean = ir::sum_all(x) * share;
+    moments.push_back(mean);
+    moments.push_back(ir::sqrt(ir::sum_all(ir::square(x - mean)) * share));
+  }
+  graph.results.push_back(pack(moments));
+  ir::EmitOptions emit{.name = "init"};
+  std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
+  results.push_back({});
+  spread(emit, layout, {{}}, std::move(results));
+  return {"init", ir::emit(graph, emit), {}, /*once=*/true, layout.devices()};
 }
 
 Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
@@ -169,7 +227,10 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   graph.results.push_back(pack(
       {batch.loss, update.grad_norm, ir::global_norm(update.values), ir::global_norm(differences), update.lr, batch.correct}));
   ir::EmitOptions emit{.name = "train_step", .aliases = {}, .kernels = options.kernels};
-  Program program{"train_step", {}, {}};
+  std::vector<mesh::PartitionSpec> results = layout.specs(state.size());
+  results.push_back({});
+  spread(emit, layout, with_batch(layout, state.size(), 2), std::move(results));
+  Program program{"train_step", {}, {}, false, layout.devices()};
   for (size_t i = 0; i < state.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     emit.aliases.emplace_back(index, index);
@@ -186,15 +247,16 @@ Program eval_program(const models::Model& model, const StateLayout& layout, cons
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
   const Value labels = graph.add_parameter({DType::kI32, {options.batch}}, "labels");
   const Value mask = graph.add_parameter({DType::kF32, {options.batch}}, "mask");
-  const Value logits =
-      trace_logits(model, layout, params, images, {.compute = options.compute, .kernels = options.kernels}, options.pixels);
+  const Value logits = trace_logits(model, layout, params, images, {}, options);
   // A padded row may hold anything: its loss is dropped, not multiplied by 0, which would keep a NaN.
   const Value real = ir::compare(ir::Compare::kNe, mask, ir::zeros_like(mask));
   const Value loss = softmax_cross_entropy(logits, labels);
   graph.results = {pack({ir::sum_all(ir::select(real, loss * mask, ir::zeros_like(loss))),
                          ir::sum_all(top_k_correct(logits, labels, 1) * mask),
                          ir::sum_all(top_k_correct(logits, labels, 5) * mask), ir::sum_all(mask)})};
-  return {"evaluate", ir::emit(graph, {.name = "evaluate", .aliases = {}, .kernels = options.kernels}), {}};
+  ir::EmitOptions emit{.name = "evaluate", .aliases = {}, .kernels = options.kernels};
+  spread(emit, layout, with_batch(layout, layout.params, 3), {{}});
+  return {"evaluate", ir::emit(graph, emit), {}, false, layout.devices()};
 }
 
 Program predict_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options) {
@@ -202,9 +264,10 @@ Program predict_program(const models::Model& model, const StateLayout& layout, c
   const ir::GraphScope scope(graph);
   const Values params = add_arguments(graph, layout, layout.params);
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
-  graph.results = {
-      trace_logits(model, layout, params, images, {.compute = options.compute, .kernels = options.kernels}, options.pixels)};
-  return {"predict", ir::emit(graph, {.name = "predict", .aliases = {}, .kernels = options.kernels}), {}};
+  graph.results = {trace_logits(model, layout, params, images, {}, options)};
+  ir::EmitOptions emit{.name = "predict", .aliases = {}, .kernels = options.kernels};
+  spread(emit, layout, with_batch(layout, layout.params, 1), {{}});
+  return {"predict", ir::emit(graph, emit), {}, false, layout.devices()};
 }
 
 }  // namespace tessera::train

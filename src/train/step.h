@@ -21,8 +21,10 @@ struct ProgramOptions {
   data::Affine pixels;          // bytes -> numbers: what the pp chain leaves to the device
   DType compute = DType::kF32;  // of activations and products
   double label_smoothing = 0;   // training only
-  HostKernels kernels;          // that the program may call
-  int64_t accumulate = 1;       // micro-batches inside the training step; divides batch
+  HostKernels kernels;          // that the program may call, on one device
+  // Micro-batches inside the training step; divides batch, and each is divisible over the mesh. Micro-batch i of n holds the
+  // rows i, i + n, i + 2 n, …
+  int64_t accumulate = 1;
 };
 
 struct Program {
@@ -30,13 +32,18 @@ struct Program {
   std::string text;
   std::vector<int64_t> donated;  // arguments whose memory the results take over
   bool once = false;             // runs once: quick to compile matters more than quick to run
+  int64_t devices = 1;
 };
 
 // What a training step measures, in the order of its last result, f32 [kMetrics].
 inline constexpr const char* kMetricNames[] = {"training_loss", "l2_grads", "l2_params", "l2_updates", "lr", "training_prec@1"};
 inline constexpr size_t kMetrics = std::size(kMetricNames);
 
-// (rng u32[2]) -> every entry of the layout: drawn parameters, zero slots, step 0 and the key itself.
+// Programs run on the layout's mesh: entries lie as the layout says, rows of a batch are split over the mesh's batch axes, and
+// all other arguments and results are replicated.
+
+// (rng u32[2]) -> every entry of the layout: drawn parameters, zero slots, step 0 and the key itself; then f32 [2 * params],
+// each parameter's mean and standard deviation.
 Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout& layout);
 
 // (state…, images u8 [B, H, W, 3], labels i32 [B]) -> (state…, metrics f32 [kMetrics]). Each state argument is donated to the

@@ -14,6 +14,7 @@
 #include "monitor/plot.h"
 #include "pjrt/error.h"
 #include "train/compile.h"
+#include "train/device_arrays.h"
 #include "train/model_source.h"
 #include "train/stop_signal.h"
 #include "train/workdir.h"
@@ -28,10 +29,10 @@ class Trainer {
   Trainer(config::Section recipe, const TrainOptions& options)
       : client_future_(std::async(std::launch::async, [device = options.device] { return open_client(device); })),
         cache_(options.device.cache),
-        recipe_(read_recipe(std::move(recipe))),
-        layout_(state_layout(recipe_.specs, *recipe_.optimizer)),
+        recipe_(read_recipe(std::move(recipe), device_count(options.device))),
+        layout_(recipe_layout(recipe_)),
         workdir_(options.workdir, recipe_.text),
-        reporter_(recipe_, workdir_.path(), 1) {
+        reporter_(recipe_, workdir_.path(), recipe_.mesh.devices()) {
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
                     recipe_.evals.empty() ? std::string() : recipe_.evals[0].data.options.pp};
   }
@@ -39,6 +40,13 @@ class Trainer {
   TrainResult run();
 
  private:
+  // The CPU plugin makes as many devices as it is told, so that the recipe need not wait for it.
+  int64_t device_count(const DeviceOptions& device) {
+    if (device.platform == pjrt::Platform::kCpu) return device.devices.value_or(1);
+    client_ = client_future_.get();
+    return devices_of(device, *client_);
+  }
+
   // Start: workdir -> resume -> model_init -> scratch.
   void announce() const;
   bool restore();
@@ -71,6 +79,7 @@ class Trainer {
 
   StopSignal stop_;
   std::future<std::shared_ptr<pjrt::Client>> client_future_;
+  std::shared_ptr<pjrt::Client> client_;
   pjrt::ExecutableCache cache_;
   Recipe recipe_;
   StateLayout layout_;
@@ -79,17 +88,16 @@ class Trainer {
   std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
   Reporter reporter_;
 
-  std::shared_ptr<pjrt::Client> client_;
   std::future<Compiled> init_future_, train_future_;
   std::vector<std::shared_future<Compiled>> eval_futures_;  // one for each evaluator; equal programs share one
   std::shared_ptr<const pjrt::Executable> train_program_;
   std::vector<bool> eval_announced_;
   std::unique_ptr<data::TrainLoader> loader_;
 
-  HostArrays restored_;              // of a checkpoint, until it is on the device
-  HostArrays initial_weights_;       // of model_init, likewise; empty bytes where the drawn value stays
-  std::vector<pjrt::Buffer> state_;  // after `progress_.step` steps, once the device is through
-  Progress progress_;                // `metrics` are those of `progress_.step`, once settled
+  HostArrays restored_;         // of a checkpoint, until it is on the device
+  HostArrays initial_weights_;  // of model_init, likewise; empty bytes where the drawn value stays
+  DeviceArrays state_;          // after `progress_.step` steps, once the device is through
+  Progress progress_;           // `metrics` are those of `progress_.step`, once settled
   struct Pending {
     int64_t step = 0;
     pjrt::Buffer metrics;
@@ -107,7 +115,7 @@ TrainResult Trainer::run() {
     return done;
   }
   try {
-    client_ = client_future_.get();
+    if (client_future_.valid()) client_ = client_future_.get();
     workdir_.write_recipe();
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
     resumed ? reporter_.resume(progress_) : reporter_.start();
@@ -142,6 +150,9 @@ void Trainer::announce() const {
   }
   for (const std::string& warning : recipe_.optimizer->warnings()) log_warning(warning);
   log_line(fmt::format("{}   {} parameters", recipe_.model->describe(), human_count(layout_.param_count())));
+  if (layout_.sharded()) {
+    log_line(fmt::format("{} devices   mesh {}   {}", layout_.devices(), layout_.mesh.text(), recipe_.sharding.preset));
+  }
   log_line(fmt::format("{}   {} images, {} classes   batch {}, {} steps ({:.4g} epochs)", recipe_.data.source->name(),
                        human_count(recipe_.examples_per_epoch), recipe_.class_names.size(), recipe_.batch,
                        human_count(recipe_.total), recipe_.epochs(recipe_.total)));
@@ -195,7 +206,7 @@ ProgramOptions Trainer::program_options(int64_t batch, const data::Pp& pp) const
   options.batch = batch;
   options.pixels = pp.affine();
   options.compute = recipe_.compute;
-  options.kernels = kernels::register_kernels(*client_);
+  if (!layout_.sharded()) options.kernels = kernels::register_kernels(*client_);
   return options;
 }
 
@@ -238,19 +249,21 @@ std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& fut
 
 void Trainer::initialise() {
   const auto key = seed_key(static_cast<uint64_t>(recipe_.run.seed));
-  pjrt::Buffer rng = client_->to_device(key.data(), {DType::kU32, {2}});
-  pjrt::Buffer* argument = &rng;
+  DeviceArrays rng = replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
   reporter_.console().busy("compile  init …");
-  state_ = take(init_future_, "init")->run({&argument, 1});
-  for (size_t i = 0; i < state_.size(); ++i) state_[i].set_name(layout_.entries[i].name);
-  HostArrays params = to_host(std::span(state_).first(layout_.params));
+  state_ = take(init_future_, "init")->execute(argument_lists(rng, 1));
+  const std::vector<float> measured = state_[0].back().to_host<float>();
+  for (std::vector<pjrt::Buffer>& list : state_) list.pop_back();
+  name_entries(layout_, state_);
+  std::vector<Moments> moments;
+  for (size_t i = 0; i < layout_.params; ++i) moments.push_back({measured[2 * i], measured[2 * i + 1]});
   for (size_t i = 0; i < initial_weights_.size(); ++i) {
     if (initial_weights_[i].size() == 0) continue;
-    params[i] = std::move(initial_weights_[i]);
-    state_[i] = client_->to_device(params[i].data.data(), layout_.entries[i].type);
-    state_[i].set_name(layout_.entries[i].name);
+    put_entry(layout_, i, initial_weights_[i], *client_, state_);
+    moments[i] = moments_of(initial_weights_[i]);
+    initial_weights_[i] = {};
   }
-  log_line(parameter_table(layout_, params));
+  log_line(parameter_table(layout_, moments));
 }
 
 // ---- the loop ----
@@ -287,16 +300,13 @@ void Trainer::train_to_the_end(bool resumed) {
 }
 
 void Trainer::dispatch(DeviceBatch& batch) {
-  std::vector<pjrt::Buffer*> arguments;
-  for (pjrt::Buffer& buffer : state_) arguments.push_back(&buffer);
-  for (pjrt::Buffer& buffer : batch.arguments()) arguments.push_back(&buffer);
-  std::vector<pjrt::Buffer> results = train_program_->run(arguments);
+  DeviceArrays results = train_program_->execute(argument_lists(state_, layout_.entries.size(), &batch.arguments()));
   ++progress_.step;
   progress_.examples_seen += recipe_.batch;
-  pending_ = Pending{progress_.step, std::move(results.back())};
-  results.pop_back();
+  pending_ = Pending{progress_.step, std::move(results[0].back())};
+  for (std::vector<pjrt::Buffer>& list : results) list.pop_back();
   state_ = std::move(results);
-  for (size_t i = 0; i < state_.size(); ++i) state_[i].set_name(layout_.entries[i].name);
+  name_entries(layout_, state_);
 }
 
 DeviceBatch Trainer::next_batch() {
@@ -306,7 +316,7 @@ DeviceBatch Trainer::next_batch() {
   const bool idle = !pending_ || pending_->metrics.ready();
   if (idle) reporter_.waited(std::chrono::duration<double>(Clock::now() - start).count());
   const models::InputShape& in = recipe_.model->input();
-  return DeviceBatch(*client_, std::move(rows), in.height, in.width, /*with_mask=*/false);
+  return DeviceBatch(*client_, layout_.mesh, std::move(rows), in.height, in.width, /*with_mask=*/false);
 }
 
 // Reads the pending step's metrics, stops the run if they are not finite, and tells them.
@@ -366,8 +376,6 @@ void Trainer::finish_step() {
 
 // False when a signal came in between.
 bool Trainer::evaluate(NamedScores& scores) {
-  std::vector<pjrt::Buffer*> params;
-  for (size_t i = 0; i < layout_.params; ++i) params.push_back(&state_[i]);
   for (size_t e = 0; e < recipe_.evals.size(); ++e) {
     const EvalPlan& plan = recipe_.evals[e];
     const bool wanted = progress_.step == 0 ? recipe_.run.eval_at_start : due(progress_.step, plan.every, recipe_.total);
@@ -381,7 +389,7 @@ bool Trainer::evaluate(NamedScores& scores) {
     }
     reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));
     const std::shared_ptr<const pjrt::Executable> program(&compiled.executable, [](const pjrt::Executable*) {});
-    const auto result = Evaluator(client_, program, plan).run(params, [this] { return stop_.requested(); });
+    const auto result = Evaluator(client_, program, layout_, plan).run(state_, [this] { return stop_.requested(); });
     if (!result) return false;
     scores.emplace_back(plan.name, *result);
   }
@@ -401,7 +409,7 @@ void Trainer::save(bool owed) {
   checkpoint::Snapshot snapshot;
   snapshot.step = progress_.step;
   // The copy is made here: the next step takes the memory of these buffers over.
-  snapshot.tensors = split_blocks(layout_, to_host(state_));
+  snapshot.tensors = split_blocks(layout_, to_host(layout_, state_));
   snapshot.state_json = to_json(progress_, description_);
   snapshot.before_commit = [this] { reporter_.writer().flush(); };
   checkpoints_->save_async(std::move(snapshot));

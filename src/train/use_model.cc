@@ -28,12 +28,6 @@ struct TrainingBatch {
   }
 };
 
-std::vector<pjrt::Buffer*> pointers(std::vector<pjrt::Buffer>& buffers) {
-  std::vector<pjrt::Buffer*> list;
-  for (pjrt::Buffer& buffer : buffers) list.push_back(&buffer);
-  return list;
-}
-
 TensorType images_type(const models::InputShape& in, int64_t batch) {
   return {DType::kU8, {batch, in.height, in.width, in.channels}};
 }
@@ -113,7 +107,7 @@ void check_classes(const EvalPlan& plan, const LoadedModel& model) {
 }
 
 Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan& plan, const LoadedModel& model,
-                    const std::vector<pjrt::Buffer*>& params, const DeviceOptions& device) {
+                    DeviceArrays& params, const DeviceOptions& device) {
   const Program program = eval_program(*model.model, model.layout,
                                        {.batch = plan.batch,
                                         .pixels = plan.data.pp->affine(),
@@ -122,7 +116,7 @@ Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan&
   const TensorType images = images_type(model.model->input(), plan.batch);
   Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
   const auto executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
-  return *Evaluator(client, executable, plan).run(params);
+  return *Evaluator(client, executable, model.layout, plan).run(params);
 }
 
 }  // namespace
@@ -142,7 +136,7 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
                                            .compute = model.compute,
                                            .kernels = kernels::register_kernels(*client)});
   const Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
-  std::vector<pjrt::Buffer> params = to_device(model.layout, model.params, *client);
+  DeviceArrays params = to_device(model.layout, model.params, *client);
 
   RowReader reader(pp, thread_count(0, static_cast<int64_t>(batch)));
   std::vector<uint8_t> pixels(batch * pp.image_bytes());
@@ -150,10 +144,9 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
   for (size_t begin = 0; begin < paths.size(); begin += batch) {
     const auto part = std::span(paths).subspan(begin, std::min(batch, paths.size() - begin));
     InFlight now{reader.read(part, pixels.data()), {}};
-    pjrt::Buffer rows = client->to_device(pixels.data(), images);
-    std::vector<pjrt::Buffer*> arguments = pointers(params);
-    arguments.push_back(&rows);
-    now.logits = compiled.executable.run(arguments);
+    DeviceArrays rows(1);
+    rows[0].push_back(client->to_device(pixels.data(), images));
+    now.logits = std::move(compiled.executable.execute(argument_lists(params, model.layout.params, &rows))[0]);
     deliver(before, in.classes, take);
     before = std::move(now);
   }
@@ -167,7 +160,7 @@ std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& mode
   std::vector<EvalPlan> plans;
   for (const std::string& name : evals.keys()) {
     // How often it runs in training does not matter here, so that any length of a run will do.
-    plans.push_back(read_eval(name, evals.section(name), std::max<int64_t>(1, data.batch), *model.model, {}, {}));
+    plans.push_back(read_eval(name, evals.section(name), std::max<int64_t>(1, data.batch), *model.model, {}, {}, {}));
     check_classes(plans.back(), model);
   }
   if (plans.empty()) {
@@ -175,9 +168,9 @@ std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& mode
                       "add one:\n  [eval.val]\n  data = { source = \"folder(data/val)\", pp = \"decode | …\" }");
   }
   const auto client = open_client(device);
-  std::vector<pjrt::Buffer> params = to_device(model.layout, model.params, *client);
+  DeviceArrays params = to_device(model.layout, model.params, *client);
   std::vector<NamedScore> scores;
-  for (const EvalPlan& plan : plans) scores.push_back({plan.name, evaluate_one(client, plan, model, pointers(params), device)});
+  for (const EvalPlan& plan : plans) scores.push_back({plan.name, evaluate_one(client, plan, model, params, device)});
   return scores;
 }
 

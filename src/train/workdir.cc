@@ -11,10 +11,10 @@ namespace {
 
 constexpr const char* kRecipe = "recipe.toml";
 
-// The keys that may differ between a run and its continuation.
+// The keys that may differ between a run and its continuation: a state continues on any mesh.
 bool may_change(const std::string& key) {
   static const Pattern harmless(
-      R"(total|log|eval_at_start|checkpoint(\..*)?|data\.(threads|prefetch|on_error)|eval\.[^.]+\.(every|batch|data\.(threads|prefetch|on_error)))");
+      R"(total|log|eval_at_start|mesh|sharding(\..*)?|accumulate|model\.remat|checkpoint(\..*)?|data\.(threads|prefetch|on_error)|eval\.[^.]+\.(every|batch|data\.(threads|prefetch|on_error)))");
   return harmless.matches(key);
 }
 

@@ -116,7 +116,9 @@ TEST(State, WeightsOfAnotherModel) {
 
 TEST(State, TableTellsInitialStatistics) {
   const StateLayout layout = param_layout(kSpecs);
-  const std::string table = parameter_table(layout, counting(layout));
+  std::vector<Moments> moments;
+  for (const store::Bytes& bytes : counting(layout)) moments.push_back(moments_of(bytes));
+  const std::string table = parameter_table(layout, moments);
   EXPECT_NE(table.find("embed/kernel        [2, 3]"), std::string::npos) << table;
   EXPECT_NE(table.find("+2.5000  1.7078"), std::string::npos) << table;  // of 0, 1, …, 5
   EXPECT_NE(table.find("22 parameters"), std::string::npos) << table;

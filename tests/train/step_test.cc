@@ -64,9 +64,17 @@ std::vector<pjrt::Buffer> run(const pjrt::Executable& program, std::vector<pjrt:
 }
 
 std::vector<pjrt::Buffer> initial_state(const SmallModel& setup, uint64_t seed) {
-  std::vector<pjrt::Buffer> none, key;
-  key.push_back(testing::cpu_client()->to_device(seed_key(seed).data(), {DType::kU32, {2}}));
-  return run(*compile(init_program(setup.specs, setup.layout)), none, std::move(key));
+  DeviceArrays key = replicate(*testing::cpu_client(), {}, seed_key(seed).data(), {DType::kU32, {2}});
+  DeviceArrays drawn = compile(init_program(setup.specs, setup.layout))->execute(argument_lists(key, 1));
+  std::vector<pjrt::Buffer> state = std::move(drawn[0]);
+  state.pop_back();  // what was drawn, summed up
+  return state;
+}
+
+HostArrays host_copies(const StateLayout& layout, std::vector<pjrt::Buffer> state) {
+  DeviceArrays arrays;
+  arrays.push_back(std::move(state));
+  return to_host(layout, arrays);
 }
 
 std::vector<pjrt::Buffer> batch_of(int64_t rows, uint64_t salt) {
@@ -103,7 +111,7 @@ Steps train(const SmallModel& setup, int steps, uint64_t seed = 0) {
     for (const pjrt::Buffer& old : state) EXPECT_TRUE(old.donated());
     state = std::move(results);
   }
-  out.state = to_host(state);
+  out.state = host_copies(setup.layout, std::move(state));
   return out;
 }
 
@@ -171,7 +179,7 @@ TEST(Step, MicroBatchesAddUpToTheBatch) {
 
 TEST(Step, FrozenParametersKeepTheirBytes) {
   const SmallModel setup("", ", freeze = [\"blocks/.*\"]");
-  const HostArrays before = to_host(initial_state(setup, 0));
+  const HostArrays before = host_copies(setup.layout, initial_state(setup, 0));
   const Steps after = train(setup, 2);
   for (size_t i = 0; i < setup.layout.params; ++i) {
     const bool same = std::equal(before[i].data.begin(), before[i].data.end(), after.state[i].data.begin());
@@ -222,14 +230,16 @@ TEST(Objective, TopKWithTies) {
 
 // ---- evaluation ----
 
+DeviceArrays initial_params(const Recipe& recipe) {
+  DeviceArrays key = replicate(*testing::cpu_client(), {}, seed_key(0).data(), {DType::kU32, {2}});
+  return compile(init_program(recipe.specs, param_layout(recipe.specs)))->execute(argument_lists(key, 1));
+}
+
 TEST(Evaluate, ExactWhateverTheBatch) {
   config::Section recipe = testing::small_run().section();
   const Recipe base = read_recipe(recipe);
-  std::vector<pjrt::Buffer> none, key;
-  key.push_back(testing::cpu_client()->to_device(seed_key(0).data(), {DType::kU32, {2}}));
-  std::vector<pjrt::Buffer> params = run(*compile(init_program(base.specs, param_layout(base.specs))), none, std::move(key));
-  std::vector<pjrt::Buffer*> pointers;
-  for (pjrt::Buffer& param : params) pointers.push_back(&param);
+  const StateLayout layout = param_layout(base.specs);
+  DeviceArrays params = initial_params(base);
 
   std::vector<Scores> all;
   for (const int64_t batch : {1, 22, 40}) {
@@ -238,13 +248,13 @@ TEST(Evaluate, ExactWhateverTheBatch) {
     ProgramOptions options;
     options.batch = batch;
     options.pixels = plan.data.pp->affine();
-    const auto program = compile(eval_program(*base.model, param_layout(base.specs), options));
-    all.push_back(*Evaluator(testing::cpu_client(), program, plan).run(pointers));
+    const auto program = compile(eval_program(*base.model, layout, options));
+    all.push_back(*Evaluator(testing::cpu_client(), program, layout, plan).run(params));
     EXPECT_EQ(all.back().count, 23) << batch;
     EXPECT_NEAR(all.back().loss, all.front().loss, 1e-6) << batch;
     EXPECT_EQ(all.back().prec1, all.front().prec1) << batch;
     EXPECT_EQ(all.back().prec5, 1) << batch;
-    EXPECT_FALSE(Evaluator(testing::cpu_client(), program, plan).run(pointers, [] { return true; })) << batch;
+    EXPECT_FALSE(Evaluator(testing::cpu_client(), program, layout, plan).run(params, [] { return true; })) << batch;
   }
 }
 
@@ -254,16 +264,13 @@ TEST(Evaluate, UnreadableFilesAreLeftOutAndCounted) {
   testing::spill(dir / "val/red/broken.png", "no image");
   config::Section recipe = testing::small_run().section({fmt::format("eval.val.data.source=\"folder({}/val)\"", dir.path())});
   const Recipe base = read_recipe(recipe);
-  std::vector<pjrt::Buffer> none, key;
-  key.push_back(testing::cpu_client()->to_device(seed_key(0).data(), {DType::kU32, {2}}));
-  std::vector<pjrt::Buffer> params = run(*compile(init_program(base.specs, param_layout(base.specs))), none, std::move(key));
-  std::vector<pjrt::Buffer*> pointers;
-  for (pjrt::Buffer& param : params) pointers.push_back(&param);
+  const StateLayout layout = param_layout(base.specs);
+  DeviceArrays params = initial_params(base);
   ProgramOptions options;
   options.batch = base.evals[0].batch;
   options.pixels = base.evals[0].data.pp->affine();
-  const auto program = compile(eval_program(*base.model, param_layout(base.specs), options));
-  const Scores scores = *Evaluator(testing::cpu_client(), program, base.evals[0]).run(pointers);
+  const auto program = compile(eval_program(*base.model, layout, options));
+  const Scores scores = *Evaluator(testing::cpu_client(), program, layout, base.evals[0]).run(params);
   EXPECT_EQ(scores.count, 9);
   EXPECT_EQ(scores.skipped, 1);
 }

@@ -1,0 +1,129 @@
+#include "train/device_arrays.h"
+
+#include "base/error.h"
+
+namespace tessera::train {
+namespace {
+
+Placed whole_box(const Dims& dims) { return {dims, Dims(dims.size(), 0)}; }
+
+Placed shard_box(const StateLayout& layout, size_t entry, size_t device) {
+  const StateEntry& e = layout.entries[entry];
+  return {layout.shard_type(entry).dims, mesh::shard_offset(layout.mesh, e.type.dims, e.spec, static_cast<int64_t>(device))};
+}
+
+ReadBox from_whole(const StateLayout& layout, const std::function<const store::Bytes&(size_t)>& arrays) {
+  return [&layout, arrays](size_t entry, const Placed& box, std::byte* out) {
+    const TensorType& type = layout.entries[entry].type;
+    const store::Bytes& whole = arrays(entry);
+    TESSERA_CHECK(static_cast<int64_t>(whole.size()) == byte_count(type), "{}", layout.entries[entry].name);
+    copy_common(whole_box(type.dims), whole.data.data(), box, out, element_bytes(type.dtype));
+  };
+}
+
+// Devices that hold the same part share one reading.
+std::vector<pjrt::Buffer> upload_entry(const StateLayout& layout, size_t entry, const ReadBox& read,
+                                       const pjrt::Client& client) {
+  const TensorType type = layout.shard_type(entry);
+  const auto devices = static_cast<size_t>(layout.devices());
+  std::vector<std::byte> memory(static_cast<size_t>(byte_count(type)));
+  std::vector<pjrt::Buffer> shards(devices);
+  for (size_t first = 0; first < devices; ++first) {
+    if (!shards[first].empty()) continue;
+    const Placed box = shard_box(layout, entry, first);
+    read(entry, box, memory.data());
+    for (size_t d = first; d < devices; ++d) {
+      if (shard_box(layout, entry, d).offset == box.offset) shards[d] = client.to_device(memory.data(), type, d);
+    }
+  }
+  return shards;
+}
+
+}  // namespace
+
+DeviceArrays to_device(const StateLayout& layout, size_t count, const ReadBox& read, const pjrt::Client& client) {
+  DeviceArrays arrays(static_cast<size_t>(layout.devices()));
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<pjrt::Buffer> shards = upload_entry(layout, i, read, client);
+    for (size_t d = 0; d < arrays.size(); ++d) arrays[d].push_back(std::move(shards[d]));
+  }
+  name_entries(layout, arrays);
+  return arrays;
+}
+
+DeviceArrays to_device(const StateLayout& layout, const HostArrays& arrays, const pjrt::Client& client) {
+  const auto whole = [&](size_t entry) -> const store::Bytes& { return arrays[entry]; };
+  return to_device(layout, arrays.size(), from_whole(layout, whole), client);
+}
+
+void put_entry(const StateLayout& layout, size_t entry, const store::Bytes& whole, const pjrt::Client& client,
+               DeviceArrays& arrays) {
+  const auto only = [&](size_t) -> const store::Bytes& { return whole; };
+  std::vector<pjrt::Buffer> shards = upload_entry(layout, entry, from_whole(layout, only), client);
+  for (size_t d = 0; d < arrays.size(); ++d) {
+    arrays[d][entry] = std::move(shards[d]);
+    arrays[d][entry].set_name(layout.entries[entry].name);
+  }
+}
+
+store::Bytes to_host(const StateLayout& layout, const DeviceArrays& arrays, size_t entry) {
+  const StateEntry& e = layout.entries[entry];
+  auto memory = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(byte_count(e.type)));
+  const std::span<std::byte> out(*memory);
+  if (e.spec.replicated()) {
+    arrays[0][entry].to_host(out.data(), out.size()).await();
+    return {memory, out};
+  }
+  const TensorType shard = layout.shard_type(entry);
+  std::vector<std::byte> part(static_cast<size_t>(byte_count(shard)));
+  for (size_t d = 0; d < arrays.size(); ++d) {
+    if (!mesh::holds_first_copy(layout.mesh, e.spec, static_cast<int64_t>(d))) continue;
+    arrays[d][entry].to_host(part.data(), part.size()).await();
+    copy_common(shard_box(layout, entry, d), part.data(), whole_box(e.type.dims), out.data(), element_bytes(e.type.dtype));
+  }
+  return {memory, out};
+}
+
+HostArrays to_host(const StateLayout& layout, const DeviceArrays& arrays) {
+  HostArrays host;
+  for (size_t i = 0; i < arrays[0].size(); ++i) host.push_back(to_host(layout, arrays, i));
+  return host;
+}
+
+DeviceArrays replicate(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data, const TensorType& type) {
+  DeviceArrays arrays(static_cast<size_t>(mesh.devices()));
+  for (size_t d = 0; d < arrays.size(); ++d) arrays[d].push_back(client.to_device(data, type, d));
+  return arrays;
+}
+
+std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data,
+                                    const TensorType& type) {
+  const mesh::PartitionSpec by_rows{{mesh::batch_axes(mesh)}};
+  const TensorType part{type.dtype, mesh::shard_dims(mesh, type.dims, by_rows)};
+  const int64_t row_bytes = byte_count(type) / type.dims[0];
+  std::vector<pjrt::Upload> uploads;
+  for (int64_t device = 0; device < mesh.devices(); ++device) {
+    const int64_t first = mesh::shard_offset(mesh, type.dims, by_rows, device)[0];
+    const auto* rows = static_cast<const std::byte*>(data) + first * row_bytes;
+    uploads.push_back(client.to_device_async(rows, part, static_cast<size_t>(device)));
+  }
+  return uploads;
+}
+
+void name_entries(const StateLayout& layout, DeviceArrays& arrays) {
+  for (std::vector<pjrt::Buffer>& list : arrays) {
+    for (size_t i = 0; i < list.size(); ++i) list[i].set_name(layout.entries[i].name);
+  }
+}
+
+ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* more) {
+  ArgumentLists lists(arrays.size());
+  for (size_t d = 0; d < arrays.size(); ++d) {
+    for (size_t i = 0; i < count; ++i) lists[d].push_back(&arrays[d][i]);
+    if (!more) continue;
+    for (pjrt::Buffer& buffer : (*more)[d]) lists[d].push_back(&buffer);
+  }
+  return lists;
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,166 @@
+// Runs on several devices: the same numbers as on one.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "train/compile.h"
+#include "train/small_run.h"
+
+namespace tessera::train {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::small_run;
+
+// Sizes that 8 divides, and every array of them split.
+const std::vector<std::string> kOverrides = {"total=20 steps",
+                                             "log=1 steps",
+                                             "checkpoint.every=10 steps",
+                                             "data.batch=32",
+                                             "eval.val.batch=16",
+                                             "model.width=32",
+                                             "model.heads=4",
+                                             "eval.val.every=20 steps",
+                                             "sharding.rules=[\"opt/.*/(kernel|pos_embed) = fsdp(min_size=1)\", "
+                                             "\"params/.*/(bias|scale|pos_embed) = fsdp(min_size=1)\"]"};
+
+TrainResult run_on(const std::string& workdir, int64_t devices, const std::string& mesh, std::vector<std::string> more = {}) {
+  std::vector<std::string> overrides = kOverrides;
+  if (!mesh.empty()) overrides.push_back("mesh=" + mesh);
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  TrainOptions options = small_run().options(workdir);
+  options.device.devices = devices;
+  return train(small_run().section(overrides), options);
+}
+
+std::vector<nlohmann::json> lines_of(const std::string& workdir) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(testing::slurp(small_run().path(workdir) + "/metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+void expect_same_trajectory(const std::string& workdir, const std::string& reference) {
+  const auto lines = lines_of(workdir), wanted = lines_of(reference);
+  ASSERT_EQ(lines.size(), 20u);
+  ASSERT_EQ(wanted.size(), 20u);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    for (const char* key : {"training_loss", "l2_grads", "l2_params", "l2_updates", "val/loss"}) {
+      if (!wanted[i].contains(key)) continue;
+      const double want = wanted[i][key], got = lines[i][key];
+      EXPECT_NEAR(got, want, 1e-5 * std::abs(want)) << workdir << ", " << key << " of step " << i + 1;
+    }
+  }
+}
+
+const std::string& on_one_device() {
+  static const std::string name = [] {
+    run_on("mesh-one", 1, "");
+    return std::string("mesh-one");
+  }();
+  return name;
+}
+
+struct MeshCase {
+  const char* name;
+  int64_t devices;
+  const char* mesh;
+  std::vector<std::string> overrides;
+};
+
+class OnAMesh : public ::testing::TestWithParam<MeshCase> {};
+
+TEST_P(OnAMesh, TwentyStepsAreThoseOfOneDevice) {
+  const MeshCase& c = GetParam();
+  const std::string workdir = std::string("mesh-") + c.name;
+  EXPECT_EQ(run_on(workdir, c.devices, c.mesh, c.overrides).exit, Exit::kDone);
+  expect_same_trajectory(workdir, on_one_device());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, OnAMesh,
+    ::testing::Values(MeshCase{"Replicas8", 8, "replica=8", {}}, MeshCase{"Fsdp8", 8, "fsdp=8", {}},
+                      MeshCase{"Hybrid2x4", 8, "replica=2, fsdp=4", {}}, MeshCase{"Hybrid4x2", 8, "replica=4, fsdp=2", {}},
+                      MeshCase{"Cube", 8, "replica=2, fsdp=2, tensor=2", {}}, MeshCase{"Two", 2, "fsdp=2", {}},
+                      MeshCase{"Four", 4, "replica=-1, fsdp=2", {}}, MeshCase{"TensorFirst", 4, "tensor=2, fsdp=2", {}},
+                      MeshCase{"OptimizerOnly", 8, "fsdp=8", {"sharding.preset=optimizer_only", "sharding.rules=[]"}},
+                      MeshCase{"Replicated", 8, "fsdp=8", {"sharding.preset=replicated", "sharding.rules=[]"}},
+                      MeshCase{"KeptGathered", 8, "fsdp=8", {"sharding.reshard=false"}},
+                      MeshCase{"Accumulated", 8, "replica=2, fsdp=4", {"accumulate=4"}},
+                      MeshCase{"AccumulatedCube", 8, "replica=2, fsdp=2, tensor=2", {"accumulate=4"}},
+                      MeshCase{"AccumulatedOne", 1, "", {"accumulate=4"}},
+                      MeshCase{"RematFull", 8, "replica=2, fsdp=4", {"model.remat=full"}},
+                      MeshCase{"RematNone", 8, "replica=2, fsdp=4", {"model.remat=none"}},
+                      MeshCase{"RematNamed", 8, "replica=2, fsdp=4", {"model.remat=save(qkv, fc1)"}}),
+    [](const auto& info) { return info.param.name; });
+
+std::string weights_of(const std::string& workdir) {
+  return testing::slurp(small_run().path(workdir) + "/checkpoints/step_000000020/state.safetensors");
+}
+
+TEST(Mesh, ResumesBitForBitOnTheSameMesh) {
+  const std::string mesh = "replica=2, fsdp=4";
+  run_on("mesh-whole", 8, mesh);
+  run_on("mesh-resumed", 8, mesh);
+  std::filesystem::remove_all(small_run().path("mesh-resumed") + "/checkpoints/step_000000020");
+  EXPECT_EQ(run_on("mesh-resumed", 8, mesh).exit, Exit::kDone);
+  EXPECT_EQ(weights_of("mesh-resumed"), weights_of("mesh-whole"));
+}
+
+TEST(Mesh, ACheckpointContinuesOnAnyOther) {
+  struct Other {
+    int64_t devices;
+    const char *mesh, *name;
+  };
+  for (const Other& other :
+       {Other{8, "fsdp=8", "mesh-to-fsdp"}, Other{8, "replica=8", "mesh-to-replicas"}, Other{1, "", "mesh-to-one"}}) {
+    run_on(other.name, 8, "replica=2, fsdp=4");
+    std::filesystem::remove_all(small_run().path(other.name) + "/checkpoints/step_000000020");
+    EXPECT_EQ(run_on(other.name, other.devices, other.mesh).exit, Exit::kDone);
+    expect_same_trajectory(other.name, on_one_device());
+  }
+}
+
+// Each device's part of the arguments of the training step.
+int64_t argument_bytes(int64_t devices, const std::string& mesh) {
+  const std::vector<std::string> big = {"model.width=384", "model.heads=6",     "model.depth=12",
+                                        "data.batch=32",   "eval.val.batch=16", "mesh=" + mesh};
+  const Recipe recipe = read_recipe(small_run().section(big), devices);
+  const StateLayout layout = recipe_layout(recipe);
+  const auto client =
+      pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = devices, .create_options = {}});
+  ProgramOptions options;
+  options.batch = recipe.batch;
+  const Program program = train_program(*recipe.model, layout, *recipe.optimizer, options);
+  return compile(*client, program, pjrt::ExecutableCache(""), {}).executable.memory().arguments;
+}
+
+TEST(Mesh, FullyShardedArgumentsAreAnEighth) {
+  const double one = static_cast<double>(argument_bytes(1, "")), eight = static_cast<double>(argument_bytes(8, "fsdp=8"));
+  EXPECT_NEAR(eight / one, 1.0 / 8, 0.03 / 8);
+}
+
+std::string failure(int64_t devices, const std::string& mesh, const std::vector<std::string>& more) {
+  try {
+    run_on("mesh-wrong", devices, mesh, more);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Mesh, WhatDoesNotDivideIsExplained) {
+  EXPECT_THAT(failure(8, "replica=3, fsdp=2", {}), HasSubstr("does not fit 8 devices"));
+  EXPECT_THAT(failure(8, "fsdp=8", {"data.batch=12"}), HasSubstr("take 8 or 16"));
+  EXPECT_THAT(failure(8, "fsdp=8", {"accumulate=8"}), HasSubstr("8 micro-batches"));
+  EXPECT_THAT(failure(8, "fsdp=8", {"eval.val.batch=4"}), HasSubstr("take 8, or a smaller mesh"));
+  EXPECT_THAT(failure(4, "tensor=4", {"sharding.rules=[\"params/head/kernel = spec(_, tensor)\"]"}),
+              HasSubstr("dimension 1 is 3"));
+}
+
+}  // namespace
+}  // namespace tessera::train
