@@ -32,11 +32,13 @@ struct RowMaker {
     slot.samples[r] = sample;
     slot.labels[r] = source->label(sample);
     slot.mask[r] = 1;
+    uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
+    if (source->fill_pixels(sample, {pixels, slot.row_bytes})) return std::nullopt;
     const auto start = std::chrono::steady_clock::now();
     std::optional<std::string> failed = source->read(sample, worker.file);
     worker.scratch.seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (failed) return DecodeError{std::move(*failed)};
-    return pp->run(worker.file.view(), key, worker.scratch, slot.images.get() + r * slot.row_bytes);
+    return pp->run(worker.file.view(), key, worker.scratch, pixels);
   }
 
   Error unreadable(int64_t sample, const std::string& reason) const {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,8 @@ class Source {
   virtual std::string id(int64_t index) const = 0;
   // The whole file; `buffer` is reused. A reason when it cannot be read. Thread-safe.
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Buffer& buffer) const = 0;
+  // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
+  virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }
   // "data/digits/train": for messages.
   virtual const std::string& name() const = 0;
 };
@@ -34,5 +37,7 @@ std::shared_ptr<const Source> make_source(std::string_view text, std::string_vie
 // folder(path): every sub-folder of `path` is a class, in the order of their names as bytes; every file below it, at any depth,
 // is a sample of it, in the order of their paths as bytes. Names that begin with a dot are skipped.
 std::shared_ptr<const Source> open_folder(const std::string& path, std::string_view where = {});
+
+// fake(images=1281167, classes=1000, fill=zeros): made-up images, black or noise, in place of what the chain would make.
 
 }  // namespace tessera::data

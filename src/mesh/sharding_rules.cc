@@ -113,7 +113,7 @@ PartitionSpec ShardingRule::spec_for(const Mesh& mesh, const std::string& name, 
     spec.dims[at] = {"tensor"};
   }
   const AxisNames axes = present(mesh, axes_);
-  if (!axes.empty() && element_count(block) >= min_size_) split_largest(mesh, block, axes, spec);
+  if (!axes.empty() && element_count(dims) >= min_size_) split_largest(mesh, block, axes, spec);
   if (stacked) spec.dims.insert(spec.dims.begin(), AxisNames{});
   return spec;
 }

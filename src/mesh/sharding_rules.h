@@ -7,7 +7,7 @@
 //                                 arrays of fewer elements than min_size, or without such a dimension, are replicated
 //   tensor(dim, min_size=N)       dimension `dim` is split over `tensor`, and the largest other one as by fsdp
 //   spec(_, fsdp, replica+tensor) written out: for each dimension `_` or the axes
-// Dimensions and sizes are those of one block's array: the axis that counts the blocks of a scan is never split.
+// Dimensions are those of one block's array: the axis that counts the blocks of a scan is never split.
 //
 // A preset is a list of rules that come last:
 //   fully_sharded   parameters and optimizer state are split (ZeRO-3; with a replica axis beside fsdp: hybrid)
@@ -26,8 +26,9 @@
 
 namespace tessera::mesh {
 
-// Elements of one block's array below which splitting costs more than it saves.
-inline constexpr int64_t kMinShardedSize = 16384;
+// Elements of an array, all blocks together, below which splitting is not worth it. Small, since compilers combine the
+// transfers of small arrays.
+inline constexpr int64_t kMinShardedSize = 512;
 
 struct ShardingOptions {
   std::string preset = "fully_sharded";

@@ -191,6 +191,9 @@ double epsilon_of(const Architecture& architecture) { return Json::parse(archite
 
 // The architecture that is this very model, best of the same image size; else a plain one, and the arguments that differ.
 std::pair<const Architecture*, Json> nearest_architecture(const ViTConfig& config) {
+  if (config.final_norm_epsilon != config.norm_epsilon) {
+    throw usage_error("timm has no ViT whose final layer norm has an epsilon of its own", "model.final_norm_epsilon");
+  }
   const Json wanted = args_of(config);
   const Architecture* same = nullptr;
   for (const Architecture& architecture : kArchitectures) {

@@ -119,9 +119,9 @@ ir::Value ViT::features(const nn::Scope& scope, ir::Value images) const {
                 "images of {} for a model of [batch, {}, {}, {}]", to_string(images.dims()), in.height, in.width, in.channels);
   const int64_t batch = images.dim(0);
   ir::Value x = blocks(scope / "blocks", embed(scope, images), batch);
-  if (config_.final_norm == FinalNorm::kBeforePool) x = nn::layer_norm(scope / "norm", x, config_.norm_epsilon);
+  if (config_.final_norm == FinalNorm::kBeforePool) x = nn::layer_norm(scope / "norm", x, config_.final_norm_epsilon);
   x = pool(scope, x, batch);
-  if (config_.final_norm == FinalNorm::kAfterPool) x = nn::layer_norm(scope / "fc_norm", x, config_.norm_epsilon);
+  if (config_.final_norm == FinalNorm::kAfterPool) x = nn::layer_norm(scope / "fc_norm", x, config_.final_norm_epsilon);
   if (config_.rep_size > 0) {
     x = ir::tanh(nn::dense(scope / "pre_logits", x, config_.rep_size, {true, vit_init(config_).rep_kernel}));
   }

@@ -159,6 +159,10 @@ class Resolver {
   void values() {
     if (!(o_.norm_epsilon > 0)) fail("norm_epsilon", fmt::format("must be above 0, and is {}", o_.norm_epsilon));
     c_.norm_epsilon = o_.norm_epsilon;
+    c_.final_norm_epsilon = o_.final_norm_epsilon.value_or(o_.norm_epsilon);
+    if (!(c_.final_norm_epsilon > 0)) {
+      fail("final_norm_epsilon", fmt::format("must be above 0, and is {}", c_.final_norm_epsilon));
+    }
     c_.layer_scale = o_.layer_scale;
     c_.gelu = static_cast<nn::Activation>(choose("gelu", o_.gelu.value_or(big_vision_ ? "tanh" : "exact"), {"exact", "tanh"}));
     if (o_.rep_size < 0) fail("rep_size", fmt::format("must be at least 0, and is {}", o_.rep_size));

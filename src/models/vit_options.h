@@ -32,7 +32,7 @@ struct ViTOptions {
   int64_t reg_tokens = 0;
   bool qkv_bias = true, proj_bias = true, qk_norm = false, pre_norm = false, pool_prefix = false;
   double norm_epsilon = 1e-6;
-  std::optional<double> layer_scale;
+  std::optional<double> final_norm_epsilon, layer_scale;
   int64_t rep_size = 0;
   double head_bias = 0;
   double dropout = 0, embed_dropout = 0, attn_dropout = 0, head_dropout = 0, drop_path = 0;
@@ -61,7 +61,8 @@ struct ViTOptions {
     field("pre_norm", pre_norm, "layer norm after the embedding, which then has no bias (CLIP)");
     field("final_norm", final_norm, "before_pool, after_pool or none; style");
     field("pool_prefix", pool_prefix, "gap and map see class and register tokens too");
-    field("norm_epsilon", norm_epsilon, "epsilon of all layer norms");
+    field("norm_epsilon", norm_epsilon, "epsilon of the layer norms");
+    field("final_norm_epsilon", final_norm_epsilon, "epsilon of the final one, where it differs");
     field("layer_scale", layer_scale, "first value of the factor on each branch; none when not given");
     field("gelu", gelu, "exact or tanh; style");
     field("rep_size", rep_size, "width of a tanh layer before the head; 0 = none (big_vision)");
@@ -94,7 +95,7 @@ struct ViTConfig {
   int64_t reg_tokens = 0;
   bool qkv_bias = true, proj_bias = true, qk_norm = false, pre_norm = false, pool_prefix = false;
   FinalNorm final_norm = FinalNorm::kBeforePool;
-  double norm_epsilon = 1e-6;
+  double norm_epsilon = 1e-6, final_norm_epsilon = 1e-6;
   std::optional<double> layer_scale;
   nn::Activation gelu = nn::Activation::kGelu;
   int64_t rep_size = 0;

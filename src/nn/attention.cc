@@ -36,27 +36,35 @@ ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir
   return heads_first(ir::dot_general(probabilities, heads_first(v), {{0, 1}, {0, 1}, {3}, {2}}));
 }
 
-ir::Value project_heads(const Scope& scope, ir::Value x, int64_t features, int64_t heads, int64_t parts,
-                        const DenseOptions& options) {
-  const ir::NameScope named(scope.name());
-  const int64_t width = features / heads, inputs = x.dim(-1);
-  ir::Value kernel = scope.compute_param("kernel", {inputs, parts * features}, options.kernel_init);
-  // With an axis of its own for the heads, a cut over a tensor axis leaves whole heads of each part together.
-  kernel = ir::reshape(kernel, {inputs, parts, heads, width});
-  kernel = shard(scope, kernel, {Along::kNothing, Along::kNothing, Along::kTensor});
+namespace {
+
+// With an axis of its own for the heads in kernel and product, [features, parts, heads, width], a cut over a tensor axis leaves
+// whole heads of each part together. Elsewhere two dimensions are better: tiles of heads and width are padded on a TPU.
+ir::Value product_by_heads(const Scope& scope, ir::Value x, const HeadProjection& p) {
+  const int64_t width = p.features / p.heads, inputs = x.dim(-1);
+  ir::Value kernel = scope.compute_param("kernel", {inputs, p.parts * p.features}, p.dense.kernel_init);
+  kernel =
+      shard(scope, ir::reshape(kernel, {inputs, p.parts, p.heads, width}), {Along::kNothing, Along::kNothing, Along::kTensor});
   ir::Value y = ir::dot_general(ir::convert(x, scope.compute()), kernel, {{}, {}, {1}, {0}});
-  if (options.bias) {
-    y = y + ir::reshape(scope.compute_param("bias", {parts * features}, options.bias_init), {parts, heads, width});
+  if (p.dense.bias) {
+    y = y + ir::reshape(scope.compute_param("bias", {p.parts * p.features}, p.dense.bias_init), {p.parts, p.heads, width});
   }
   return shard(scope, y, {Along::kBatch, Along::kNothing, Along::kTensor});
 }
 
-ir::Values split_heads(ir::Value x, int64_t batch) {
-  const int64_t tokens = x.dim(0) / batch;
-  TESSERA_CHECK(x.rank() == 4 && tokens * batch == x.dim(0), "{} split for {} images", to_string(x.dims()), batch);
+}  // namespace
+
+ir::Values project_heads(const Scope& scope, ir::Value x, int64_t batch, const HeadProjection& p) {
+  const ir::NameScope named(scope.name());
+  const int64_t tokens = x.dim(0) / batch, width = p.features / p.heads;
+  const bool by_heads = scope.sharding() && scope.sharding()->mesh.size("tensor") > 1;
+  ir::Value y = by_heads ? product_by_heads(scope, x, p) : dense(scope, x, p.parts * p.features, p.dense);
+  if (!by_heads) y = shard(scope, y, {Along::kBatch});
+  if (p.checkpoint) y = ir::checkpoint_name(y, p.checkpoint);
   ir::Values split;
-  for (int64_t i = 0; i < x.dim(1); ++i) {
-    split.push_back(ir::reshape(ir::slice_axis(x, 1, i, i + 1), {batch, tokens, x.dim(2), x.dim(3)}));
+  for (int64_t i = 0; i < p.parts; ++i) {
+    const int64_t size = by_heads ? 1 : p.features;
+    split.push_back(ir::reshape(ir::slice_axis(y, 1, i * size, (i + 1) * size), {batch, tokens, p.heads, width}));
   }
   return split;
 }
@@ -69,8 +77,8 @@ ir::Value merge_heads(ir::Value x) {
 ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options) {
   const ir::NameScope named(scope.name());
   const int64_t features = x.dim(-1);
-  const ir::Value qkv = project_heads(scope / "qkv", x, features, options.heads, 3, {options.qkv_bias, options.qkv_init});
-  const ir::Values heads = split_heads(ir::checkpoint_name(qkv, "qkv"), batch);
+  const ir::Values heads =
+      project_heads(scope / "qkv", x, batch, {features, options.heads, 3, {options.qkv_bias, options.qkv_init}, "qkv"});
   ir::Value q = heads[0], k = heads[1];
   if (options.qk_norm) {
     q = layer_norm(scope / "q_norm", q, options.epsilon);

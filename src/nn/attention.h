@@ -13,12 +13,14 @@ namespace tessera::nn {
 // call of the host's kernel, where there is one.
 ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double dropout = 0);
 
-// One dense layer for `parts` of {queries, keys, values} side by side, kernel [features, parts * heads * width]:
-// [batch * tokens, features] -> [batch * tokens, parts, heads, width]. Over a tensor axis the heads are split.
-ir::Value project_heads(const Scope& scope, ir::Value x, int64_t features, int64_t heads, int64_t parts,
-                        const DenseOptions& options);
-// [batch * tokens, parts, heads, width] -> `parts` values [batch, tokens, heads, width].
-ir::Values split_heads(ir::Value x, int64_t batch);
+// One dense layer for several of {queries, keys, values}, side by side in one kernel [features, parts * heads * width].
+struct HeadProjection {
+  int64_t features = 0, heads = 1, parts = 3;
+  DenseOptions dense;
+  const char* checkpoint = nullptr;  // the product's name for remat policies
+};
+// [batch * tokens, features] -> `parts` values [batch, tokens, heads, width]. Over a tensor axis the heads are split.
+ir::Values project_heads(const Scope& scope, ir::Value x, int64_t batch, const HeadProjection& projection);
 // [batch, tokens, heads, width] -> [batch * tokens, heads * width].
 ir::Value merge_heads(ir::Value x);
 

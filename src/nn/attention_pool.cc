@@ -13,7 +13,7 @@ ir::Value attention_pool(const Scope& scope, ir::Value x, int64_t batch, const A
   const ir::Value latent = ir::reshape(scope.compute_param("latent", {1, 1, features}, options.latent_init), {1, features});
   const ir::Value q = ir::reshape(dense(scope / "q", latent, features, {true, options.q_init}), {1, options.heads, width});
   const ir::Value queries = ir::broadcast_to(q, {batch, 1, options.heads, width});
-  const ir::Values kv = split_heads(project_heads(scope / "kv", x, features, options.heads, 2, {true, options.kv_init}), batch);
+  const ir::Values kv = project_heads(scope / "kv", x, batch, {features, options.heads, 2, {true, options.kv_init}});
   const ir::Value mixed = merge_heads(dot_product_attention(scope, queries, kv[0], kv[1]));
   const ir::Value y = dense(scope / "proj", mixed, features, {true, options.proj_init});
   return y + mlp(scope / "mlp", layer_norm(scope / "norm", y, options.epsilon), options.mlp);

@@ -37,7 +37,8 @@ Scope Scope::operator/(std::string_view name) const {
 
 std::string Scope::name() const { return path_.substr(path_.rfind('/') + 1); }
 
-// Converted before it is gathered: half the bytes travel in bf16.
+// Converted before it is gathered, so that half the bytes travel in bf16, and a stacked one before the scan, so that its
+// gradient is stacked in bf16 too.
 ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype) const {
   ParamSpec spec;
   spec.name = (*this / name).path_;
@@ -45,19 +46,17 @@ ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& i
   spec.init = init;
   spec.stacked = depth_ > 0;
   if (spec.stacked) spec.type.dims.insert(spec.type.dims.begin(), depth_);
-  const ir::Value value = store_->get(spec, share_);
-  const auto slice = [&](ir::Value v) { return spec.stacked ? ir::current_graph().slice_of(v) : v; };
-  if (!context_.sharding) return ir::convert(slice(value), dtype);
-  const mesh::PartitionSpec& at_rest = context_.sharding->params.at(spec.name);
-  const bool whole_stack = spec.stacked && !context_.sharding->per_block;
-  if (!whole_stack)
-    return gather_param(ir::convert(slice(value), dtype), spec.stacked ? mesh::without_first_dim(at_rest) : at_rest);
-  ir::Value gathered;
+  ir::Value value = store_->get(spec, share_);
+  const mesh::PartitionSpec* at_rest = context_.sharding ? &context_.sharding->params.at(spec.name) : nullptr;
+  const bool gather_stack = at_rest && spec.stacked && !context_.sharding->per_block;
   {
     const ir::GraphScope before_the_scan(*value.node->graph);
-    gathered = gather_param(ir::convert(value, dtype), at_rest);
+    value = ir::convert(value, dtype);
+    if (gather_stack) value = gather_param(value, *at_rest);
   }
-  return slice(gathered);
+  if (spec.stacked) value = ir::current_graph().slice_of(value);
+  if (!at_rest || gather_stack) return value;
+  return gather_param(value, spec.stacked ? mesh::without_first_dim(*at_rest) : *at_rest);
 }
 
 ir::Value Scope::param(std::string_view name, const Dims& dims, const Init& init) const {

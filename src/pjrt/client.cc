@@ -8,31 +8,11 @@
 #include "pjrt/call.h"
 #include "pjrt/dtype.h"
 #include "pjrt/executable.h"
+#include "pjrt/named_values.h"
 #include "pjrt/stderr_filter.h"
 
 namespace tessera::pjrt {
 namespace {
-
-PJRT_NamedValue named_value(const std::string& name, const OptionValue& value) {
-  PJRT_NamedValue out{.struct_size = PJRT_NamedValue_STRUCT_SIZE, .name = name.data(), .name_size = name.size()};
-  out.value_size = 1;
-  if (const auto* flag = std::get_if<bool>(&value)) {
-    out.type = PJRT_NamedValue_kBool;
-    out.bool_value = *flag;
-  } else if (const auto* integer = std::get_if<int64_t>(&value)) {
-    out.type = PJRT_NamedValue_kInt64;
-    out.int64_value = *integer;
-  } else if (const auto* real = std::get_if<double>(&value)) {
-    out.type = PJRT_NamedValue_kFloat;
-    out.float_value = static_cast<float>(*real);
-  } else {
-    const auto& text = std::get<std::string>(value);
-    out.type = PJRT_NamedValue_kString;
-    out.string_value = text.data();
-    out.value_size = text.size();
-  }
-  return out;
-}
 
 PjrtError with_plugin_messages(const PjrtError& error, const std::string& messages) {
   return PjrtError(error.call(), error.status(), fmt::format("{}\nthe plugin's messages:\n{}", error.message(), messages),
@@ -61,8 +41,7 @@ std::shared_ptr<Client> Client::create(std::shared_ptr<Plugin> plugin, const Cli
 }
 
 void Client::create_handle(const Options& options) {
-  std::vector<PJRT_NamedValue> values;
-  for (const auto& [name, value] : options) values.push_back(named_value(name, value));
+  const std::vector<PJRT_NamedValue> values = named_values(options);
   try {
     client_ = PJRT(*plugin_, PJRT_Client_Create)({.create_options = values.data(), .num_options = values.size()}).client;
   } catch (const PjrtError& error) {

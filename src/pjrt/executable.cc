@@ -152,25 +152,12 @@ std::vector<Buffer> Executable::run(std::span<Buffer* const> args) const {
   return std::move(execute({&list, 1})[0]);
 }
 
-CompiledMemory Executable::memory() const {
-  const auto out = PJRT(client_->plugin(), PJRT_Executable_GetCompiledMemoryStats)({.executable = executable_});
-  return {.arguments = out.argument_size_in_bytes,
-          .outputs = out.output_size_in_bytes,
-          .aliased = out.alias_size_in_bytes,
-          .temporaries = out.temp_size_in_bytes,
-          .generated_code = out.generated_code_size_in_bytes,
-          .peak = out.peak_memory_in_bytes};
-}
+CompiledMemory Executable::memory() const { return memory_of(client_->plugin(), executable_); }
 
-std::map<std::string, double> Executable::cost() const {
-  std::map<std::string, double> cost;
-  const auto out = PJRT(client_->plugin(), PJRT_Executable_GetCostAnalysis).if_supported({.executable = executable_});
-  for (size_t i = 0; out && i < out->num_properties; ++i) {
-    const PJRT_NamedValue& value = out->properties[i];
-    const std::string name(value.name, value.name_size);
-    if (value.type == PJRT_NamedValue_kFloat && name != "optimal_seconds") cost[name] = value.float_value;
-  }
-  return cost;
+std::map<std::string, double> Executable::cost() const { return cost_of(client_->plugin(), executable_); }
+
+std::string Executable::optimized_program(std::string* format) const {
+  return optimized_program_of(client_->plugin(), executable_, format);
 }
 
 std::string Executable::serialize() const {

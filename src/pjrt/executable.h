@@ -10,6 +10,7 @@
 #include "base/shape.h"
 #include "pjrt/buffer.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/program_info.h"
 
 struct PJRT_Executable;
 struct PJRT_LoadedExecutable;
@@ -17,16 +18,6 @@ struct PJRT_LoadedExecutable;
 namespace tessera::pjrt {
 
 class Client;
-
-// The compiler's account of one device's memory, in bytes.
-struct CompiledMemory {
-  int64_t arguments = 0;
-  int64_t outputs = 0;
-  int64_t aliased = 0;  // outputs that reuse an argument's memory, counted in both of the above
-  int64_t temporaries = 0;
-  int64_t generated_code = 0;
-  int64_t peak = 0;  // what must be free at the worst moment, arguments included; 0 where the plugin does not tell
-};
 
 // Move-only. May be run from several threads as long as no donated buffer is shared between the calls.
 class Executable {
@@ -51,10 +42,10 @@ class Executable {
   // The same for a program on one device.
   std::vector<Buffer> run(std::span<Buffer* const> args) const;
 
+  // As program_info.h says.
   CompiledMemory memory() const;
-  // XLA's cost model, one device: "flops", "bytes accessed", … Empty where the plugin has none. "optimal_seconds" is left out:
-  // it is wrong where a loop's trip count is unknown to the model.
   std::map<std::string, double> cost() const;
+  std::string optimized_program(std::string* format = nullptr) const;
   // For Client::deserialize.
   std::string serialize() const;
 

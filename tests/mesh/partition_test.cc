@@ -46,10 +46,10 @@ TEST(ShardingRules, FsdpTakesTheLargestDivisibleDimension) {
   EXPECT_EQ(spec_of("fsdp(min_size=1)", kMesh, {16, 24}).text(), "spec(_, fsdp)");
   EXPECT_EQ(spec_of("fsdp(min_size=1)", kMesh, {16, 30}).text(), "spec(fsdp, _)");
   EXPECT_EQ(spec_of("fsdp(min_size=1)", kMesh, {15, 30}).text(), "replicate");
-  EXPECT_EQ(spec_of("fsdp", kMesh, {16, 24}).text(), "replicate");  // too small by default
-  // The axis that counts blocks is neither split nor counted.
-  EXPECT_EQ(spec_of("fsdp(min_size=385)", kMesh, {64, 16, 24}, true).text(), "replicate");
-  EXPECT_EQ(spec_of("fsdp(min_size=384)", kMesh, {64, 16, 24}, true).text(), "spec(_, _, fsdp)");
+  EXPECT_EQ(spec_of("fsdp", kMesh, {16, 24}).text(), "replicate");  // too small by default: 384
+  // The axis that counts blocks is never split.
+  EXPECT_EQ(spec_of("fsdp(min_size=24577)", kMesh, {64, 16, 24}, true).text(), "replicate");
+  EXPECT_EQ(spec_of("fsdp(min_size=24576)", kMesh, {64, 16, 24}, true).text(), "spec(_, _, fsdp)");
 }
 
 TEST(ShardingRules, TensorSplitsOneDimensionAndFsdpAnother) {
@@ -103,7 +103,8 @@ TEST(ShardingRules, PresetsSplitHeadsAndHiddenFeaturesOverTensor) {
   EXPECT_EQ(spec("params/blocks/attn/proj/kernel", {4, 256, 256}), "spec(_, tensor, fsdp)");
   EXPECT_EQ(spec("params/blocks/attn/qkv/kernel", {4, 256, 768}), "spec(_, _, fsdp+tensor)");
   EXPECT_EQ(spec("params/blocks/mlp/fc1/bias", {4, 1024}), "spec(_, tensor)");
-  EXPECT_EQ(spec("params/blocks/norm1/scale", {4, 256}), "replicate");
+  EXPECT_EQ(spec("params/blocks/norm1/scale", {4, 256}), "spec(_, fsdp)");
+  EXPECT_EQ(spec("params/blocks/norm1/scale", {1, 256}), "replicate");
 }
 
 }  // namespace

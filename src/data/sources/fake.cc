@@ -1,0 +1,57 @@
+// fake(images, classes, fill): samples that cost nothing, to measure everything but the input.
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "data/source_call.h"
+
+namespace tessera::data {
+namespace {
+
+class Fake final : public Source {
+ public:
+  Fake(std::string name, int64_t images, int64_t classes, bool noise) : name_(std::move(name)), images_(images), noise_(noise) {
+    for (int64_t c = 0; c < classes; ++c) classes_.push_back(std::to_string(c));
+  }
+  int64_t size() const override { return images_; }
+  const std::vector<std::string>& class_names() const override { return classes_; }
+  int32_t label(int64_t index) const override { return static_cast<int32_t>(index % static_cast<int64_t>(classes_.size())); }
+  std::string id(int64_t index) const override { return std::to_string(index); }
+  std::optional<std::string> read(int64_t, Buffer&) const override { return "it is made up, and there is no file"; }
+  const std::string& name() const override { return name_; }
+
+  bool fill_pixels(int64_t index, std::span<uint8_t> row) const override {
+    if (!noise_) {
+      std::memset(row.data(), 0, row.size());
+      return true;
+    }
+    Rng rng(static_cast<uint64_t>(index));
+    for (size_t i = 0; i < row.size(); i += sizeof(uint32_t)) {
+      const uint32_t word = rng.next();
+      std::memcpy(row.data() + i, &word, std::min(sizeof word, row.size() - i));
+    }
+    return true;
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::string> classes_;
+  int64_t images_;
+  bool noise_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Source> make_fake(CallReader& call, std::string_view) {
+  const int64_t images = call.integer("images", 1'281'167), classes = call.integer("classes", 1000);
+  const std::string fill = call.text("fill", "zeros");
+  call.finish();
+  if (images < 1 || classes < 1 || classes > images) {
+    call.fail(fmt::format("{} images of {} classes", images, classes), "there must be at least one image for each class");
+  }
+  if (fill != "zeros" && fill != "noise") call.fail(fmt::format("can't fill with `{}`", fill), "zeros or noise");
+  return std::make_shared<Fake>(fmt::format("fake {}", fill), images, classes, fill == "noise");
+}
+
+}  // namespace tessera::data

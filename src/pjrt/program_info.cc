@@ -1,0 +1,39 @@
+#include "pjrt/program_info.h"
+
+#include "pjrt/call.h"
+
+namespace tessera::pjrt {
+
+CompiledMemory memory_of(const Plugin& plugin, PJRT_Executable* executable) {
+  const auto out = PJRT(plugin, PJRT_Executable_GetCompiledMemoryStats)({.executable = executable});
+  return {.arguments = out.argument_size_in_bytes,
+          .outputs = out.output_size_in_bytes,
+          .aliased = out.alias_size_in_bytes,
+          .temporaries = out.temp_size_in_bytes,
+          .generated_code = out.generated_code_size_in_bytes,
+          .peak = out.peak_memory_in_bytes};
+}
+
+std::map<std::string, double> cost_of(const Plugin& plugin, PJRT_Executable* executable) {
+  std::map<std::string, double> cost;
+  const auto out = PJRT(plugin, PJRT_Executable_GetCostAnalysis).if_supported({.executable = executable});
+  for (size_t i = 0; out && i < out->num_properties; ++i) {
+    const PJRT_NamedValue& value = out->properties[i];
+    const std::string name(value.name, value.name_size);
+    if (value.type == PJRT_NamedValue_kFloat && name != "optimal_seconds") cost[name] = value.float_value;
+  }
+  return cost;
+}
+
+std::string optimized_program_of(const Plugin& plugin, PJRT_Executable* executable, std::string* format) {
+  PJRT_Program program{.struct_size = PJRT_Program_STRUCT_SIZE};
+  const auto call = PJRT(plugin, PJRT_Executable_OptimizedProgram);
+  call({.executable = executable, .program = &program});
+  std::string code(program.code_size, '\0');
+  program.code = code.data();
+  call({.executable = executable, .program = &program});
+  if (format) format->assign(program.format, program.format_size);
+  return code;
+}
+
+}  // namespace tessera::pjrt

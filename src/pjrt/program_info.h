@@ -1,0 +1,32 @@
+#pragma once
+// What a compiler says of a program it has compiled, loaded on devices or not.
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "pjrt/plugin.h"
+
+struct PJRT_Executable;
+
+namespace tessera::pjrt {
+
+// The compiler's account of one device's memory, in bytes.
+struct CompiledMemory {
+  int64_t arguments = 0;
+  int64_t outputs = 0;
+  int64_t aliased = 0;  // outputs that reuse an argument's memory, counted in both of the above
+  int64_t temporaries = 0;
+  int64_t generated_code = 0;
+  int64_t peak = 0;  // what must be free at the worst moment, arguments included; 0 where the plugin does not tell
+};
+
+CompiledMemory memory_of(const Plugin& plugin, PJRT_Executable* executable);
+// XLA's cost model, one device: "flops", "bytes accessed", …; the bodies of loops are counted once. Empty where the plugin has
+// none. "optimal_seconds" is left out: it is wrong where a loop's trip count is unknown to the model.
+std::map<std::string, double> cost_of(const Plugin& plugin, PJRT_Executable* executable);
+// The program after all passes, one device's: an HloModuleProto, serialised (with its configuration around it where the plugin
+// gives it so: see ir/…).
+std::string optimized_program_of(const Plugin& plugin, PJRT_Executable* executable, std::string* format);
+
+}  // namespace tessera::pjrt

@@ -1,0 +1,58 @@
+#include "pjrt/topology.h"
+
+#include <utility>
+
+#include "pjrt/call.h"
+#include "pjrt/named_values.h"
+#include "pjrt/stderr_filter.h"
+
+namespace tessera::pjrt {
+
+CompiledProgram::CompiledProgram(std::shared_ptr<const Plugin> plugin, PJRT_Executable* executable)
+    : plugin_(std::move(plugin)), executable_(executable) {}
+
+CompiledProgram::CompiledProgram(CompiledProgram&& other) noexcept
+    : plugin_(std::move(other.plugin_)), executable_(std::exchange(other.executable_, nullptr)) {}
+
+CompiledProgram::~CompiledProgram() {
+  if (executable_ != nullptr) PJRT(*plugin_, PJRT_Executable_Destroy).quietly({.executable = executable_});
+}
+
+Topology::Topology(std::shared_ptr<const Plugin> plugin, const std::string& name, const Options& options)
+    : plugin_(std::move(plugin)) {
+  const std::vector<PJRT_NamedValue> values = named_values(options);
+  topology_ = PJRT(*plugin_, PJRT_TopologyDescription_Create)({.topology_name = name.data(),
+                                                               .topology_name_size = name.size(),
+                                                               .create_options = values.data(),
+                                                               .num_options = values.size()})
+                  .topology;
+  const auto found = PJRT(*plugin_, PJRT_TopologyDescription_GetDeviceDescriptions)({.topology = topology_});
+  for (size_t i = 0; i < found.num_descriptions; ++i) {
+    PJRT_DeviceDescription* description = found.descriptions[i];
+    device_ids_.push_back(PJRT(*plugin_, PJRT_DeviceDescription_Id)({.device_description = description}).id);
+    if (i > 0) continue;
+    const auto kind = PJRT(*plugin_, PJRT_DeviceDescription_Kind)({.device_description = description});
+    device_kind_.assign(kind.device_kind, kind.device_kind_size);
+  }
+  trim_captured_stderr();
+}
+
+Topology::~Topology() {
+  if (topology_ != nullptr) PJRT(*plugin_, PJRT_TopologyDescription_Destroy).quietly({.topology = topology_});
+}
+
+CompiledProgram Topology::compile(std::string_view stablehlo, const CompileOptions& options) const {
+  const std::string proto = compile_options_proto(options);
+  // The C API's `code` is not const because other calls write to it; this one reads.
+  const PJRT_Program program{.struct_size = PJRT_Program_STRUCT_SIZE,
+                             .code = const_cast<char*>(stablehlo.data()),
+                             .code_size = stablehlo.size(),
+                             .format = "mlir",
+                             .format_size = 4};
+  const auto out = PJRT(*plugin_, PJRT_Compile)(
+      {.topology = topology_, .program = &program, .compile_options = proto.data(), .compile_options_size = proto.size()});
+  trim_captured_stderr();
+  return CompiledProgram(plugin_, out.executable);
+}
+
+}  // namespace tessera::pjrt
