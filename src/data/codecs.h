@@ -7,7 +7,7 @@
 
 namespace tessera::data {
 
-// A persistent jpeg_decompress_struct.
+// By libjpeg.
 class JpegDecoder {
  public:
   JpegDecoder();

@@ -93,8 +93,12 @@ struct JpegDecoder::State {
     return true;
   }
 
+  // Made anew for every file: libjpeg would keep the tables of one for the next, and a file that lacks them would be decoded
+  // with what came before it.
   void read_header(Bytes bytes) {
-    jpeg_abort_decompress(&info);  // an earlier call may have been left by bad_alloc
+    jpeg_destroy_decompress(&info);
+    jpeg_create_decompress(&info);
+    info.src = &in.base;
     in.ended = false;
     in.base.next_input_byte = bytes.data();
     in.base.bytes_in_buffer = bytes.size();
@@ -143,14 +147,13 @@ JpegDecoder::JpegDecoder() : state_(new State) {
   info.err->error_exit = leave;
   info.err->emit_message = on_message;
   info.err->output_message = ignore_output;
-  jpeg_create_decompress(&info);
+  info.mem = nullptr;
   jpeg_source_mgr& source = state_->in.base;
   source.init_source = ignore_source;
   source.fill_input_buffer = end_input;
   source.skip_input_data = skip_input;
   source.resync_to_restart = jpeg_resync_to_restart;
   source.term_source = ignore_source;
-  info.src = &source;
 }
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
