@@ -1,5 +1,5 @@
-// libjpeg-turbo through the libjpeg API. Errors leave the library by longjmp, so the functions that may be left that way hold
-// no object with a destructor.
+// What jpeg_usual.h leaves to libjpeg-turbo, through the libjpeg API. Errors leave the library by longjmp, so the functions
+// that may be left that way hold no object with a destructor.
 
 // clang-format off
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "data/codecs.h"
+#include "data/jpeg_usual.h"
 
 namespace tessera::data {
 namespace {
@@ -81,6 +82,8 @@ struct JpegDecoder::State {
   ErrorManager errors;
   Input in;
   Buffer cmyk;  // kRowsAtOnce rows of four channels
+  UsualJpeg usual;
+  bool library_only = false;
 
   // Runs body(); false when libjpeg gave up, with the reason in `errors`.
   template <class Body>
@@ -141,7 +144,8 @@ void JpegDecoder::State::convert_ink(uint8_t* to, const uint8_t* from, size_t pi
   }
 }
 
-JpegDecoder::JpegDecoder() : state_(new State) {
+JpegDecoder::JpegDecoder(bool library_only) : state_(new State) {
+  state_->library_only = library_only;
   jpeg_decompress_struct& info = state_->info;
   info.err = jpeg_std_error(&state_->errors.base);
   info.err->error_exit = leave;
@@ -160,6 +164,11 @@ JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
 
 DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info) {
   State& s = *state_;
+  if (JpegHeader header; !s.library_only && read_usual_header(bytes, header)) {
+    info.width = header.width;
+    info.height = header.height;
+    return check_size(info.width, info.height, max_pixels);
+  }
   if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors, s.in);
   info.width = static_cast<int>(s.info.image_width);
   info.height = static_cast<int>(s.info.image_height);
@@ -169,6 +178,13 @@ DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info
 
 DecodeResult JpegDecoder::decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region) {
   State& s = *state_;
+  if (JpegHeader header; !s.library_only && read_usual_header(bytes, header)) {
+    if (DecodeResult failed = check_size(header.width, header.height, max_pixels)) return failed;
+    if (s.usual.decode(bytes, header, box, storage)) {
+      region = storage.view();
+      return std::nullopt;
+    }
+  }
   if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors, s.in);
   const int width = static_cast<int>(s.info.image_width), height = static_cast<int>(s.info.image_height);
   if (DecodeResult failed = check_size(width, height, max_pixels)) {
