@@ -205,6 +205,77 @@ TEST_F(UsualJpegTest, SettlesColourAsTheLibraryDoes) {
   }
 }
 
+// A file whose segments of this marker went through change(), which gets what follows their length.
+template <class Change>
+File with_changed_segments(const File& file, uint8_t marker, Change change) {
+  File result(file.begin(), file.begin() + 2);
+  for (size_t at = 2; at < file.size();) {
+    const bool scan = file[at + 1] == 0xDA;
+    const size_t length = scan ? file.size() - at - 2 : static_cast<size_t>(file[at + 2] << 8 | file[at + 3]);
+    const auto begin = file.begin() + static_cast<ptrdiff_t>(at), end = begin + 2 + static_cast<ptrdiff_t>(length);
+    at += 2 + length;
+    if (begin[1] != marker) {
+      result.insert(result.end(), begin, end);
+      continue;
+    }
+    const File body = change(File(begin + 4, end));
+    result.insert(result.end(),
+                  {0xFF, marker, static_cast<uint8_t>((body.size() + 2) >> 8), static_cast<uint8_t>(body.size() + 2)});
+    result.insert(result.end(), body.begin(), body.end());
+  }
+  return result;
+}
+
+TEST_F(UsualJpegTest, TakesTablesInEveryForm) {
+  Image slope(83, 59);  // has none of the higher coefficients, so that their steps may be anything
+  for (int i = 0; i < 59 * 83 * 3; ++i) slope.row(0)[i] = static_cast<uint8_t>(i / 3 % 83 + i / 249);
+  const File file = encode_jpeg(slope, {.quality = 95});
+  // Steps of two bytes, some beyond one.
+  for (const int factor : {1, 300}) {
+    const File wide = with_changed_segments(file, 0xDB, [&](const File& body) {
+      File result = {static_cast<uint8_t>(body[0] | 0x10)};
+      for (size_t i = 1; i < body.size(); ++i) {
+        const int step = i > 40 ? body[i] * factor : body[i];
+        result.insert(result.end(), {static_cast<uint8_t>(step >> 8), static_cast<uint8_t>(step)});
+      }
+      return result;
+    });
+    EXPECT_TRUE(compare(wide)) << factor;
+  }
+  // All Huffman tables in one segment, and then once more with other numbers, which nothing uses.
+  File tables;
+  with_changed_segments(file, 0xC4, [&](const File& body) {
+    tables.insert(tables.end(), body.begin(), body.end());
+    return body;
+  });
+  for (const uint8_t moved : {0, 2}) {
+    File joined = file;
+    File segment = {0xFF, 0xC4, static_cast<uint8_t>((tables.size() + 2) >> 8), static_cast<uint8_t>(tables.size() + 2)};
+    segment.insert(segment.end(), tables.begin(), tables.end());
+    segment[4] = static_cast<uint8_t>(segment[4] + moved);
+    joined.insert(joined.begin() + static_cast<ptrdiff_t>(find_segment(file, 0xDA)), segment.begin(), segment.end());
+    EXPECT_TRUE(compare(joined));
+  }
+  File extended = file;
+  extended[find_segment(file, 0xC0) + 1] = 0xC1;
+  EXPECT_TRUE(compare(extended));
+  File lossless = file;
+  lossless[find_segment(file, 0xC0) + 1] = 0xC3;
+  EXPECT_FALSE(compare(lossless));
+}
+
+TEST_F(UsualJpegTest, TablesThatAreNoCodeAreTheLibrarys) {
+  const File file = encode_jpeg(photo(83, 59));
+  for (size_t at = 0; at < 17 + 12; ++at) {
+    for (const int value : {0, 1, 15, 16, 255}) {
+      File changed = file;
+      changed[find_segment(file, 0xC4) + 4 + at] = static_cast<uint8_t>(value);
+      SCOPED_TRACE(fmt::format("byte {} is {}", at, value));
+      compare(changed);
+    }
+  }
+}
+
 // Steps that the file's coefficients weren't made with: whatever the samples come to, they are the library's.
 TEST_F(UsualJpegTest, CoefficientsOutOfRangeAreTheLibrarys) {
   int taken = 0, left = 0;
