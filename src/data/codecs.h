@@ -1,5 +1,5 @@
 #pragma once
-// The three codecs behind Decoder. Only decode.cc and the decode_*.cc files include this.
+// The three codecs behind Decoder. Only decode.cc, the decode_*.cc files and tests include this.
 
 #include <memory>
 
@@ -7,10 +7,10 @@
 
 namespace tessera::data {
 
-// A persistent jpeg_decompress_struct.
+// Usual files by the decoder of our own (jpeg_usual.h); all others, and damaged ones, by libjpeg. What comes out is the same.
 class JpegDecoder {
  public:
-  JpegDecoder();
+  explicit JpegDecoder(bool library_only = false);
   ~JpegDecoder();
   DecodeResult probe(Bytes bytes, int64_t max_pixels, ImageInfo& info);
   // All of the image when `box` is null.

@@ -49,7 +49,7 @@ struct Decoder::State {
   JpegDecoder jpeg;
 };
 
-Decoder::Decoder(int64_t max_pixels) : state_(new State{max_pixels, {}}) {}
+Decoder::Decoder(int64_t max_pixels) : state_(new State{max_pixels, JpegDecoder()}) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;

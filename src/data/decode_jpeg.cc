@@ -1,5 +1,5 @@
-// libjpeg-turbo through the libjpeg API. Errors leave the library by longjmp, so the functions that may be left that way hold
-// no object with a destructor.
+// What jpeg_usual.h leaves to libjpeg-turbo, through the libjpeg API. Errors leave the library by longjmp, so the functions
+// that may be left that way hold no object with a destructor.
 
 // clang-format off
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "data/codecs.h"
+#include "data/jpeg_usual.h"
 
 namespace tessera::data {
 namespace {
@@ -81,6 +82,8 @@ struct JpegDecoder::State {
   ErrorManager errors;
   Input in;
   Buffer cmyk;  // kRowsAtOnce rows of four channels
+  UsualJpeg usual;
+  bool library_only = false;
 
   // Runs body(); false when libjpeg gave up, with the reason in `errors`.
   template <class Body>
@@ -93,8 +96,12 @@ struct JpegDecoder::State {
     return true;
   }
 
+  // Made anew for every file: libjpeg would keep the tables of one for the next, and a file that lacks them would be decoded
+  // with what came before it.
   void read_header(Bytes bytes) {
-    jpeg_abort_decompress(&info);  // an earlier call may have been left by bad_alloc
+    jpeg_destroy_decompress(&info);
+    jpeg_create_decompress(&info);
+    info.src = &in.base;
     in.ended = false;
     in.base.next_input_byte = bytes.data();
     in.base.bytes_in_buffer = bytes.size();
@@ -137,26 +144,31 @@ void JpegDecoder::State::convert_ink(uint8_t* to, const uint8_t* from, size_t pi
   }
 }
 
-JpegDecoder::JpegDecoder() : state_(new State) {
+JpegDecoder::JpegDecoder(bool library_only) : state_(new State) {
+  state_->library_only = library_only;
   jpeg_decompress_struct& info = state_->info;
   info.err = jpeg_std_error(&state_->errors.base);
   info.err->error_exit = leave;
   info.err->emit_message = on_message;
   info.err->output_message = ignore_output;
-  jpeg_create_decompress(&info);
+  info.mem = nullptr;
   jpeg_source_mgr& source = state_->in.base;
   source.init_source = ignore_source;
   source.fill_input_buffer = end_input;
   source.skip_input_data = skip_input;
   source.resync_to_restart = jpeg_resync_to_restart;
   source.term_source = ignore_source;
-  info.src = &source;
 }
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
 
 DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info) {
   State& s = *state_;
+  if (JpegHeader header; !s.library_only && read_usual_header(bytes, header)) {
+    info.width = header.width;
+    info.height = header.height;
+    return check_size(info.width, info.height, max_pixels);
+  }
   if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors, s.in);
   info.width = static_cast<int>(s.info.image_width);
   info.height = static_cast<int>(s.info.image_height);
@@ -166,6 +178,13 @@ DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info
 
 DecodeResult JpegDecoder::decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region) {
   State& s = *state_;
+  if (JpegHeader header; !s.library_only && read_usual_header(bytes, header)) {
+    if (DecodeResult failed = check_size(header.width, header.height, max_pixels)) return failed;
+    if (s.usual.decode(bytes, header, box, storage)) {
+      region = storage.view();
+      return std::nullopt;
+    }
+  }
   if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors, s.in);
   const int width = static_cast<int>(s.info.image_width), height = static_cast<int>(s.info.image_height);
   if (DecodeResult failed = check_size(width, height, max_pixels)) {

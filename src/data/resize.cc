@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/pair_products-inl.h"
 #include "data/resize.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -144,20 +145,6 @@ using DU32 = hn::RebindToUnsigned<DI32>;
 using V16 = hn::Vec<DI16>;
 using V32 = hn::Vec<DI32>;
 
-// sum[i] + a[2i] b[2i] + a[2i+1] b[2i+1].
-HWY_INLINE V32 add_pair_products(V16 a, V16 b, V32 sum) {
-  const DI32 d;
-#if HWY_ARCH_X86
-  V32 unused = hn::Zero(d);  // on x86 this operation is one pmaddwd and an add
-  return hn::ReorderWidenMulAccumulate(d, a, b, sum, unused);
-#else
-  const V32 a32 = hn::BitCast(d, a), b32 = hn::BitCast(d, b);
-  const auto even = [](V32 v) { return hn::ShiftRight<16>(hn::ShiftLeft<16>(v)); };
-  const V32 odd_product = hn::Mul(hn::ShiftRight<16>(a32), hn::ShiftRight<16>(b32));
-  return hn::Add(hn::Add(sum, hn::Mul(even(a32), even(b32))), odd_product);
-#endif
-}
-
 // (high * 256 + low) >> 22; the rounding term is already in `low`.
 HWY_INLINE V32 finish(V32 high, V32 low) { return hn::ShiftRight<kShift>(hn::Add(hn::ShiftLeft<8>(high), low)); }
 
@@ -202,8 +189,8 @@ void across_rows(const uint8_t* from, ptrdiff_t from_stride, const ResizeTaps& t
       for (int v = 0; v < kVectors; ++v) {
         const auto block = load_blocks(pixel + v * kBlocks * from_stride, from_stride);
         const V16 values = hn::BitCast(d16, hn::TableLookupBytesOr0(block, spread));
-        sum_high[v] = add_pair_products(values, weight_high, sum_high[v]);
-        sum_low[v] = add_pair_products(values, weight_low, sum_low[v]);
+        sum_high[v] = add_pair_products(d32, values, weight_high, sum_high[v]);
+        sum_low[v] = add_pair_products(d32, values, weight_low, sum_low[v]);
       }
     }
     for (int v = 0; v < kVectors; v += 2) {
@@ -237,10 +224,10 @@ void down_row(const uint8_t* const* rows, const ResizeTaps& taps, int y, size_t 
       const V16 lower = hn::PromoteTo(d16, hn::LoadU(d8, rows[2 * pair + 1] + i));
       const V16 a = hn::InterleaveLower(d16, upper, lower), b = hn::InterleaveUpper(d16, upper, lower);
       const V16 weight_high = broadcast_pair(high[pair]), weight_low = broadcast_pair(low[pair]);
-      high_a = add_pair_products(a, weight_high, high_a);
-      high_b = add_pair_products(b, weight_high, high_b);
-      low_a = add_pair_products(a, weight_low, low_a);
-      low_b = add_pair_products(b, weight_low, low_b);
+      high_a = add_pair_products(d32, a, weight_high, high_a);
+      high_b = add_pair_products(d32, b, weight_high, high_b);
+      low_a = add_pair_products(d32, a, weight_low, low_a);
+      low_b = add_pair_products(d32, b, weight_low, low_b);
     }
     const auto result = hn::DemoteTo(d8, hn::ReorderDemote2To(d16, finish(high_a, low_a), finish(high_b, low_b)));
     if (i + step <= bytes) {

@@ -76,6 +76,18 @@ TEST(Decode, ReasonsSayWhatIsWrong) {
   EXPECT_EQ(why("420.jpg"), "decoded");
 }
 
+// What a file decodes to depends on its bytes alone.
+TEST(Decode, TablesOfOneJpegAreNotAnothers) {
+  std::vector<uint8_t> file = encode_jpeg(photo(40, 30), {.progressive = true});
+  Decoder decoder, fresh;
+  Image image;
+  ASSERT_FALSE(decoder.decode(file, image));
+  const uint8_t tables[] = {0xFF, 0xDB};
+  for (auto at = file.begin(); (at = std::search(at, file.end(), tables, tables + 2)) != file.end();) at[1] = 0xFE;  // comments
+  EXPECT_THAT(reason(decoder.decode(file, image)), HasSubstr("damaged JPEG: "));
+  EXPECT_EQ(reason(decoder.decode(file, image)), reason(fresh.decode(file, image)));
+}
+
 TEST(Decode, FormatIsFoundByContent) {
   EXPECT_EQ(sniff_format(read_file(kImages / "jpeg_named_png.png")), ImageFormat::kJpeg);
   EXPECT_EQ(sniff_format(png_bytes(photo(3, 3))), ImageFormat::kPng);

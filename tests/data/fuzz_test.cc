@@ -7,8 +7,9 @@
 #include <filesystem>
 
 #include "base/rng.h"
-#include "data/decode.h"
+#include "data/codecs.h"
 #include "data/image_testing.h"
+#include "data/jpeg_usual.h"
 #include "data/pp.h"
 
 namespace tessera::data {
@@ -95,6 +96,55 @@ TEST(Fuzz, DamagedFilesGivePixelsOrAReason) {
   // And the decoder still works.
   Image image;
   EXPECT_FALSE(decoder.decode(testing::encode_jpeg(testing::photo(40, 30)), image));
+}
+
+// Whatever the bytes, the decoder of our own changes neither pixels nor reasons.
+TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
+  JpegDecoder library(true), both;
+  UsualJpeg usual;
+  int64_t taken = 0, left = 0;
+  const auto compare = [&](const std::vector<uint8_t>& file, const Box* box, Image& want_image, Image& image) {
+    ImageView want, got;
+    const DecodeResult failed = library.decode(file, kFuzzPixels, box, want_image, want);
+    const DecodeResult result = both.decode(file, kFuzzPixels, box, image, got);
+    ASSERT_EQ(result.has_value(), failed.has_value());
+    if (failed) {
+      ASSERT_EQ(result->reason, failed->reason);
+    } else {
+      ASSERT_TRUE(testing::pixels(got) == testing::pixels(want));
+    }
+    JpegHeader header;
+    (!failed && read_usual_header(file, header) && usual.decode(file, header, box, image) ? taken : left) += 1;
+  };
+  Rng rng(3);
+  Image image, other;
+  for (const testing::JpegOptions& options : {testing::JpegOptions{},
+                                              {.horizontal = 1, .vertical = 1, .optimised = true},
+                                              {.horizontal = 1},
+                                              {.vertical = 1},
+                                              {.grey = true},
+                                              {.restart_mcus = 2},
+                                              {.progressive = true}}) {
+    for (const int quality : {40, 90, 100}) {
+      testing::JpegOptions kind = options;
+      kind.quality = quality;
+      const std::vector<uint8_t> file = testing::encode_jpeg(testing::photo(67, 45), kind);
+      for (int i = 0; i < rounds() * 2; ++i) {
+        const std::vector<uint8_t> mutant = mutate(file, rng);
+        compare(mutant, nullptr, image, other);
+        ImageInfo info, same;
+        const DecodeResult failed = library.probe(mutant, kFuzzPixels, info);
+        ASSERT_EQ(both.probe(mutant, kFuzzPixels, same).has_value(), failed.has_value());
+        if (failed) continue;
+        ASSERT_EQ(std::pair(info.width, info.height), std::pair(same.width, same.height));
+        const Box box = random_box(info, rng);
+        compare(mutant, &box, image, other);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(taken, 100);
+  EXPECT_GT(left, 100);
 }
 
 TEST(Fuzz, ChainsSurviveDamagedFiles) {

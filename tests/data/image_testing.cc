@@ -54,12 +54,16 @@ std::vector<uint8_t> encode_jpeg(const Image& image, const JpegOptions& options)
   info.in_color_space = JCS_RGB;
   jpeg_set_defaults(&info);
   if (options.grey) jpeg_set_colorspace(&info, JCS_GRAYSCALE);
+  if (options.rgb) jpeg_set_colorspace(&info, JCS_RGB);
   jpeg_set_quality(&info, options.quality, TRUE);
   if (!options.grey) {
     info.comp_info[0].h_samp_factor = options.horizontal;
     info.comp_info[0].v_samp_factor = options.vertical;
   }
   info.restart_in_rows = options.restart_rows;
+  info.restart_interval = options.restart_mcus;
+  info.optimize_coding = options.optimised ? TRUE : FALSE;
+  info.arith_code = options.arithmetic ? TRUE : FALSE;
   if (options.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < info.image_height) {

@@ -18,8 +18,10 @@ Image photo(int width, int height, uint32_t seed = 1);
 struct JpegOptions {
   int quality = 90;
   int horizontal = 2, vertical = 2;  // chroma subsampling
-  bool grey = false, progressive = false;
+  bool grey = false, progressive = false, optimised = false, arithmetic = false;
+  bool rgb = false;  // stored as RGB
   int restart_rows = 0;
+  unsigned restart_mcus = 0;
 };
 std::vector<uint8_t> encode_jpeg(const Image& image, const JpegOptions& options = {});
 std::vector<uint8_t> encode_webp(const Image& image, bool lossless);

@@ -1,0 +1,224 @@
+// The inverse DCT of JPEG blocks for code that Highway compiles for each target: libjpeg's accurate integer method ("islow"),
+// the algorithm of C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical Fast 1-D DCT Algorithms with 11 Multiplications",
+// 1989, with 13 bits of fraction in the constants and 2 in the intermediate values.
+
+#if defined(TESSERA_DATA_JPEG_IDCT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TESSERA_DATA_JPEG_IDCT_INL_H
+#undef TESSERA_DATA_JPEG_IDCT_INL_H
+#else
+#define TESSERA_DATA_JPEG_IDCT_INL_H
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "data/jpeg_blocks.h"
+#include "data/pair_products-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::data::HWY_NAMESPACE {
+
+#if HWY_TARGET != HWY_SCALAR
+
+// Blocks wait here until there are as many as one vector takes, a row of 8 numbers of each.
+class JpegTransform {
+ public:
+  JpegTransform()  // written out, for an implicit one would not be compiled for the target
+      : large_input_(hn::Zero(D16())), large_middle_(hn::Zero(D16())), large_output_(hn::Zero(D16())) {}
+
+  // Zeros for the next block's coefficients. What has no place in a block may be written to kElsewhere.
+  int16_t* next() {
+    std::memset(coefficients_[waiting_], 0, 64 * sizeof(int16_t));
+    return coefficients_[waiting_];
+  }
+  static constexpr int kElsewhere = 64;
+
+  // The block whose coefficients next() gave.
+  HWY_INLINE void add(const JpegQuantisation& quantisation, uint8_t* samples, ptrdiff_t stride) {
+    targets_[waiting_++] = {&quantisation, samples, stride};
+    if (waiting_ == kBlocks) transform();
+  }
+
+  // A block whose only coefficient is the first.
+  HWY_INLINE void add_flat(int coefficient, const JpegQuantisation& quantisation, uint8_t* samples, ptrdiff_t stride) {
+    const int value = coefficient * quantisation.steps[0];
+    flat_ok_ = flat_ok_ && value > -kFlatLimit && value < kFlatLimit;
+    const int sample = std::clamp(((value + 4) >> 3) + 128, 0, 255);
+    for (int y = 0; y < 8; ++y) std::memset(samples + y * stride, sample, 8);
+  }
+
+  // Does what still waits; false when some value was out of the range for which the result is known to be libjpeg's.
+  bool finish();
+
+ private:
+  using D16 = hn::CappedTag<int16_t, 16>;
+  using D32 = hn::RepartitionToWide<D16>;
+  using DU16 = hn::RebindToUnsigned<D16>;
+  using V16 = hn::Vec<D16>;
+  using V32 = hn::Vec<D32>;
+  static constexpr int kBlocks = HWY_MAX_BYTES >= 32 ? 2 : 1;
+  static constexpr int kFlatLimit = 4000;     // samples within -500 .. 500 of the middle
+  static constexpr int kMiddleLimit = 16384;  // of values between the passes: two of them add up in 16 bits
+  static constexpr int kSampleLimit = 512;    // of samples: beyond, plain code wraps where vector code saturates
+  static constexpr int kConstantBits = 13, kPassBits = 2;
+
+  // 32-bit values of the lower and the upper four lanes of each block.
+  struct Wide {
+    V32 low, high;
+  };
+  struct Pairs {
+    V16 low, high;
+    Pairs(V16 a, V16 b) : low(hn::InterleaveLower(D16(), a, b)), high(hn::InterleaveUpper(D16(), a, b)) {}
+  };
+  // sum + x a + y b for the pairs (a, b), x and y being constants with kConstantBits of fraction.
+  static HWY_INLINE Wide add_products(const Pairs& ab, int x, int y, const Wide& sum) {
+    const V16 weights = broadcast_pair(D16(), x, y);
+    return {add_pair_products(D32(), ab.low, weights, sum.low), add_pair_products(D32(), ab.high, weights, sum.high)};
+  }
+  template <int kShift>
+  static HWY_INLINE V16 narrow(V32 low, V32 high) {
+    return hn::ReorderDemote2To(D16(), hn::ShiftRight<kShift>(low), hn::ShiftRight<kShift>(high));
+  }
+  // a + b and a - b without their last kShift bits.
+  template <int kShift>
+  static HWY_INLINE void butterfly(const Wide& a, const Wide& b, V16& sum, V16& difference) {
+    sum = narrow<kShift>(hn::Add(a.low, b.low), hn::Add(a.high, b.high));
+    difference = narrow<kShift>(hn::Sub(a.low, b.low), hn::Sub(a.high, b.high));
+  }
+  template <int kShift>
+  static HWY_INLINE void pass(V16 (&v)[8], int rounding);
+  static HWY_INLINE void transpose(V16 (&v)[8]);
+  template <class T>
+  static HWY_INLINE hn::Vec<hn::CappedTag<T, 16>> load(const T* first, [[maybe_unused]] const T* second) {
+    const hn::Full128<T> d;
+#if HWY_MAX_BYTES >= 32
+    return hn::Combine(hn::CappedTag<T, 16>(), hn::Load(d, second), hn::Load(d, first));
+#else
+    return hn::Load(d, first);
+#endif
+  }
+  HWY_INLINE void dequantise(V16 (&v)[8]);
+  HWY_INLINE void store(const V16 (&v)[8]) const;
+  void transform();
+
+  struct Target {
+    const JpegQuantisation* quantisation;
+    uint8_t* samples;
+    ptrdiff_t stride;
+  };
+  alignas(32) int16_t coefficients_[kBlocks][80];
+  Target targets_[kBlocks];
+  int waiting_ = 0;
+  bool flat_ok_ = true;
+  // Non-zero, negative, or past kSampleLimit where a value was out of range.
+  V16 large_input_, large_middle_, large_output_;
+};
+
+// One dimension; the formulas are those of the figure in the paper, with pairs of products joined.
+template <int kShift>
+HWY_INLINE void JpegTransform::pass(V16 (&v)[8], int rounding) {
+  constexpr int kOne = 1 << kConstantBits;
+  constexpr int k0298 = 2446, k0390 = 3196, k0541 = 4433, k0765 = 6270, k0899 = 7373, k1175 = 9633, k1501 = 12299,
+                k1847 = 15137, k1961 = 16069, k2053 = 16819, k2562 = 20995, k3072 = 25172;
+  const Wide zero = {hn::Zero(D32()), hn::Zero(D32())};
+  const Wide round = {hn::Set(D32(), rounding), hn::Set(D32(), rounding)};
+  const auto add = [](const Wide& a, const Wide& b) { return Wide{hn::Add(a.low, b.low), hn::Add(a.high, b.high)}; };
+  const auto subtract = [](const Wide& a, const Wide& b) { return Wide{hn::Sub(a.low, b.low), hn::Sub(a.high, b.high)}; };
+
+  const Pairs v04(v[0], v[4]), v26(v[2], v[6]);
+  const Wide sum04 = add_products(v04, kOne, kOne, round), difference04 = add_products(v04, kOne, -kOne, round);
+  const Wide sum26 = add_products(v26, k0541 + k0765, k0541, zero),
+             difference26 = add_products(v26, k0541, k0541 - k1847, zero);
+  const Wide even0 = add(sum04, sum26), even3 = subtract(sum04, sum26);
+  const Wide even1 = add(difference04, difference26), even2 = subtract(difference04, difference26);
+
+  const Pairs sums(hn::Add(v[7], v[3]), hn::Add(v[5], v[1])), v71(v[7], v[1]), v53(v[5], v[3]);
+  const Wide z3 = add_products(sums, k1175 - k1961, k1175, zero), z4 = add_products(sums, k1175, k1175 - k0390, zero);
+  const Wide odd3 = add_products(v71, k0298 - k0899, -k0899, z3), odd0 = add_products(v71, -k0899, k1501 - k0899, z4);
+  const Wide odd2 = add_products(v53, k2053 - k2562, -k2562, z4), odd1 = add_products(v53, -k2562, k3072 - k2562, z3);
+
+  butterfly<kShift>(even0, odd0, v[0], v[7]);
+  butterfly<kShift>(even1, odd1, v[1], v[6]);
+  butterfly<kShift>(even2, odd2, v[2], v[5]);
+  butterfly<kShift>(even3, odd3, v[3], v[4]);
+}
+
+HWY_INLINE void JpegTransform::transpose(V16 (&v)[8]) {
+  using D64 = hn::RepartitionToWide<D32>;
+  const auto low16 = [](V16 a, V16 b) { return hn::BitCast(D32(), hn::InterleaveLower(D16(), a, b)); };
+  const auto high16 = [](V16 a, V16 b) { return hn::BitCast(D32(), hn::InterleaveUpper(D16(), a, b)); };
+  const auto low32 = [](V32 a, V32 b) { return hn::BitCast(D64(), hn::InterleaveLower(D32(), a, b)); };
+  const auto high32 = [](V32 a, V32 b) { return hn::BitCast(D64(), hn::InterleaveUpper(D32(), a, b)); };
+  hn::Vec<D64> halves[2][4];  // of the columns two by two, by which rows they are of
+  for (int half = 0; half < 2; ++half) {
+    const V16* a = v + half * 4;
+    const V32 left01 = low16(a[0], a[1]), right01 = high16(a[0], a[1]);
+    const V32 left23 = low16(a[2], a[3]), right23 = high16(a[2], a[3]);
+    halves[half][0] = low32(left01, left23);
+    halves[half][1] = high32(left01, left23);
+    halves[half][2] = low32(right01, right23);
+    halves[half][3] = high32(right01, right23);
+  }
+  for (int i = 0; i < 4; ++i) {
+    v[2 * i] = hn::BitCast(D16(), hn::InterleaveLower(D64(), halves[0][i], halves[1][i]));
+    v[2 * i + 1] = hn::BitCast(D16(), hn::InterleaveUpper(D64(), halves[0][i], halves[1][i]));
+  }
+}
+
+HWY_INLINE void JpegTransform::dequantise(V16 (&v)[8]) {
+  const JpegQuantisation &first = *targets_[0].quantisation, &second = *targets_[kBlocks - 1].quantisation;
+  for (size_t y = 0; y < 8; ++y) {
+    const V16 levels = load(coefficients_[0] + y * 8, coefficients_[kBlocks - 1] + y * 8);
+    const auto limits = load(&first.limits[y * 8], &second.limits[y * 8]);
+    const auto excess = hn::SaturatedSub(hn::BitCast(DU16(), hn::Abs(levels)), limits);
+    large_input_ = hn::Or(large_input_, hn::BitCast(D16(), excess));
+    v[y] = hn::Mul(levels, load(&first.steps[y * 8], &second.steps[y * 8]));
+  }
+}
+
+HWY_INLINE void JpegTransform::store(const V16 (&v)[8]) const {
+  const hn::Rebind<uint8_t, D16> d8;
+  const hn::Full64<uint8_t> row;
+  for (int y = 0; y < 8; ++y) {
+    const auto bytes = hn::DemoteTo(d8, v[y]);
+#if HWY_MAX_BYTES >= 32
+    hn::StoreU(hn::LowerHalf(row, bytes), row, targets_[0].samples + y * targets_[0].stride);
+    hn::StoreU(hn::UpperHalf(row, bytes), row, targets_[1].samples + y * targets_[1].stride);
+#else
+    hn::StoreU(bytes, row, targets_[0].samples + y * targets_[0].stride);
+#endif
+  }
+}
+
+inline void JpegTransform::transform() {
+  V16 v[8];
+  dequantise(v);
+  constexpr int kFirst = kConstantBits - kPassBits, kSecond = kConstantBits + kPassBits + 3;
+  pass<kFirst>(v, 1 << (kFirst - 1));
+  for (const V16& value : v) large_middle_ = hn::Or(large_middle_, hn::Add(value, hn::Set(D16(), kMiddleLimit)));
+  transpose(v);
+  pass<kSecond>(v, (1 << (kSecond - 1)) + (128 << kSecond));
+  for (const V16& value : v) large_output_ = hn::Or(large_output_, hn::Add(value, hn::Set(D16(), kSampleLimit - 128)));
+  transpose(v);
+  store(v);
+  waiting_ = 0;
+}
+
+inline bool JpegTransform::finish() {
+  if (kBlocks == 2 && waiting_ == 1) {
+    uint8_t unused[64];
+    next();
+    add(*targets_[0].quantisation, unused, 8);
+  }
+  const V16 outputs = hn::AndNot(hn::Set(D16(), 2 * kSampleLimit - 1), large_output_);
+  const V16 all = hn::Or(hn::Or(large_input_, outputs), hn::BroadcastSignBit(large_middle_));
+  return flat_ok_ && hn::AllTrue(D16(), hn::Eq(all, hn::Zero(D16())));
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+}  // namespace tessera::data::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // TESSERA_DATA_JPEG_IDCT_INL_H

@@ -1,0 +1,210 @@
+#include "data/jpeg_usual.h"
+
+#include <algorithm>
+
+#include "data/jpeg_blocks.h"
+#include "data/jpeg_rows.h"
+#include "data/jpeg_scan.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr int kBlock = 8;
+constexpr ptrdiff_t kMargin = jpeg_rows::kOverrun;  // on both sides of a row of samples
+
+int divide_up(int a, int b) { return (a + b - 1) / b; }
+
+// The samples of one component in the last two rows of MCUs: upsampling looks at the row above and the row below. Only the
+// columns that the region needs.
+struct Plane {
+  int columns = 0, rows = 0;         // of the component's whole image
+  int first = 0;                     // column at the left
+  int horizontal = 0, vertical = 0;  // blocks in an MCU
+  ptrdiff_t stride = 0;
+  Buffer samples;
+
+  uint8_t* row(int y) { return samples.data() + kMargin + (y & (2 * kBlock * vertical - 1)) * stride; }
+  const uint8_t* clamped_row(int y) { return row(std::clamp(y, 0, rows - 1)); }
+};
+
+// first <= i < end.
+struct Range {
+  int first = 0, end = 0;
+};
+
+// The MCUs, across or down, that hold `count` samples from `first` on and the neighbours that upsampling looks at; `factor` is
+// that of the upsampling, `chroma_size` the number of chroma samples there are.
+Range needed_mcus(int first, int count, int factor, int chroma_size) {
+  if (factor == 1) return {first / kBlock, (first + count - 1) / kBlock + 1};
+  // Sample x lies in chroma sample x / 2 and looks at the one before if x is even, at the one after if it is odd.
+  return {std::max(0, (first - 1) >> 1) / kBlock, std::min(chroma_size - 1, (first + count) / 2) / kBlock + 1};
+}
+
+}  // namespace
+
+struct UsualJpeg::State {
+  std::array<JpegDcTable, 4> dc;
+  std::array<JpegAcTable, 4> ac;
+  std::array<JpegQuantisation, 4> quantisation;
+  JpegScan scan;
+  std::array<Plane, 3> planes;
+  Buffer chroma[2];  // a row of each, upsampled
+
+  // Of the file being decoded.
+  const JpegHeader* header = nullptr;
+  Box box;
+  Range mcu_columns, mcu_rows;
+  JpegMcuRow row;
+  JpegCursor cursor;
+
+  bool prepare_tables();
+  void prepare_planes();
+  void prepare_row();
+  bool read_row(int mcu_row);
+  void fill_edges();
+  void write_rows(int rows_read, int& next, Image& image);
+  void write_row(int y, uint8_t* out);
+};
+
+bool UsualJpeg::State::prepare_tables() {
+  for (int c = 0; c < header->components; ++c) {
+    const auto& [q, d, a] = header->component[c];
+    quantisation[static_cast<size_t>(q)].set(header->quantisation[q], header->wide[q]);
+    if (!dc[static_cast<size_t>(d)].build(header->dc[d]) || !ac[static_cast<size_t>(a)].build(header->ac[a])) return false;
+  }
+  return true;
+}
+
+void UsualJpeg::State::prepare_planes() {
+  const int horizontal = header->horizontal, vertical = header->vertical;
+  for (int c = 0; c < header->components; ++c) {
+    Plane& plane = planes[static_cast<size_t>(c)];
+    plane.columns = c ? divide_up(header->width, horizontal) : header->width;
+    plane.rows = c ? divide_up(header->height, vertical) : header->height;
+    plane.horizontal = c ? 1 : horizontal;
+    plane.vertical = c ? 1 : vertical;
+  }
+  const Plane& smallest = planes[header->components == 1 ? 0 : 1];
+  mcu_columns = needed_mcus(box.x, box.width, horizontal, smallest.columns);
+  mcu_rows = needed_mcus(box.y, box.height, vertical, smallest.rows);
+  for (int c = 0; c < header->components; ++c) {
+    Plane& plane = planes[static_cast<size_t>(c)];
+    const int mcu_width = kBlock * plane.horizontal;
+    plane.first = mcu_columns.first * mcu_width;
+    plane.stride = ptrdiff_t{mcu_columns.end - mcu_columns.first} * mcu_width + 2 * kMargin;
+    plane.samples.reset(static_cast<size_t>(plane.stride) * static_cast<size_t>(2 * kBlock * plane.vertical));
+  }
+  for (Buffer& buffer : chroma) buffer.reset(static_cast<size_t>(box.width + 2 * kMargin));
+}
+
+void UsualJpeg::State::prepare_row() {
+  row.block_count = 0;
+  row.mcus = divide_up(header->width, kBlock * header->horizontal);
+  for (int c = 0; c < header->components; ++c) {
+    const Plane& plane = planes[static_cast<size_t>(c)];
+    const JpegHeader::Component& tables = header->component[c];
+    JpegBlock block;
+    block.component = c;
+    block.dc = &dc[static_cast<size_t>(tables.dc)];
+    block.ac = &ac[static_cast<size_t>(tables.ac)];
+    block.quantisation = &quantisation[static_cast<size_t>(tables.quantisation)];
+    block.stride = plane.stride;
+    block.step = ptrdiff_t{kBlock} * plane.horizontal;
+    for (int i = 0; i < plane.horizontal * plane.vertical; ++i) row.blocks[static_cast<size_t>(row.block_count++)] = block;
+  }
+}
+
+bool UsualJpeg::State::read_row(int mcu_row) {
+  const bool kept = mcu_row >= mcu_rows.first;
+  row.first_kept = kept ? mcu_columns.first : row.mcus;
+  row.kept_end = kept ? mcu_columns.end : row.mcus;
+  size_t block = 0;
+  for (int c = 0; c < header->components; ++c) {
+    Plane& plane = planes[static_cast<size_t>(c)];
+    for (int y = 0; y < plane.vertical; ++y) {
+      for (int x = 0; x < plane.horizontal; ++x) {
+        row.blocks[block++].samples = plane.row((mcu_row * plane.vertical + y) * kBlock) + ptrdiff_t{x} * kBlock;
+      }
+    }
+  }
+  return read_mcu_row(row, cursor);
+}
+
+// Repeats the first and the last sample of the image outside it, which is what libjpeg's upsampling comes to.
+void UsualJpeg::State::fill_edges() {
+  for (size_t c = 1; c < 3; ++c) {
+    Plane& plane = planes[c];
+    const ptrdiff_t end = plane.columns - plane.first;
+    for (int y = 0; y < 2 * kBlock * plane.vertical; ++y) {
+      uint8_t* samples = plane.row(y);
+      if (plane.first == 0) samples[-1] = samples[0];
+      if (end <= plane.stride - 2 * kMargin) samples[end] = samples[end - 1];
+    }
+  }
+}
+
+void UsualJpeg::State::write_row(int y, uint8_t* out) {
+  const uint8_t* luma = planes[0].row(y) + box.x - planes[0].first;
+  if (header->components == 1) return jpeg_rows::convert_grey(luma, box.width, out);
+  const int x = box.x / header->horizontal;
+  const int count = divide_up(box.x + box.width, header->horizontal) - x;
+  const uint8_t* rows[2];
+  for (size_t c = 0; c < 2; ++c) {
+    Plane& plane = planes[c + 1];
+    const ptrdiff_t at = x - plane.first;
+    uint8_t* to = chroma[c].data();
+    const bool lower = y % 2 != 0;
+    const int near = y / header->vertical, far = lower ? near + 1 : near - 1;
+    const uint8_t* in = plane.row(near) + at;
+    rows[c] = to + (box.x - x * header->horizontal);
+    if (header->horizontal == 1 && header->vertical == 1) {
+      rows[c] = in;
+    } else if (header->vertical == 1) {
+      jpeg_rows::upsample_columns(in, count, to);
+    } else if (header->horizontal == 1) {
+      jpeg_rows::upsample_rows(in, plane.clamped_row(far) + at, lower, count, to);
+    } else {
+      jpeg_rows::upsample_both(in, plane.clamped_row(far) + at, count, to);
+    }
+  }
+  jpeg_rows::convert_ycc(luma, rows[0], rows[1], box.width, out);
+}
+
+// Row `next` of the image and those after it, as far as their samples and their lower neighbours are among the first
+// `mcu_rows_read` rows of MCUs.
+void UsualJpeg::State::write_rows(int mcu_rows_read, int& next, Image& image) {
+  const int luma = mcu_rows_read * kBlock * header->vertical;
+  const bool last = luma >= header->height;
+  const int end = last || header->vertical == 1 ? luma : luma - 1;
+  for (; next < std::min(end, box.y + box.height); ++next) write_row(next, image.row(next - box.y));
+}
+
+UsualJpeg::UsualJpeg() : state_(new State) {}
+UsualJpeg::~UsualJpeg() = default;
+
+bool UsualJpeg::decode(Bytes file, const JpegHeader& header, const Box* box, Image& image) {
+  // Where chroma has fewer than three columns libjpeg repeats them.
+  if (header.horizontal == 2 && header.width <= 4) return false;
+  State& s = *state_;
+  s.header = &header;
+  const Box whole{0, 0, header.width, header.height};
+  s.box = box ? *box : whole;
+  if (!s.prepare_tables()) return false;
+  s.prepare_planes();
+  s.prepare_row();
+  const int rows = divide_up(header.height, kBlock * header.vertical);
+  const int64_t mcus = int64_t{s.row.mcus} * rows, interval = header.restart_interval;
+  if (!s.scan.read(file, header.scan, interval ? static_cast<size_t>((mcus + interval - 1) / interval) : 1)) return false;
+  s.cursor.start(s.scan, header.restart_interval);
+  image.reset(s.box.width, s.box.height);
+  int next = s.box.y;
+  for (int mcu_row = 0; mcu_row < s.mcu_rows.end; ++mcu_row) {
+    if (!s.read_row(mcu_row)) return false;
+    if (mcu_row < s.mcu_rows.first) continue;
+    if (header.components == 3 && header.horizontal == 2) s.fill_edges();
+    s.write_rows(mcu_row + 1, next, image);
+  }
+  return s.mcu_rows.end < rows || s.cursor.at_interval_end();
+}
+
+}  // namespace tessera::data
