@@ -1,0 +1,41 @@
+#include "plan/chip.h"
+
+namespace tessera::plan {
+namespace {
+
+constexpr double kTera = 1e12, kGiga = 1e9, kGiB = 1024.0 * 1024 * 1024;
+
+constexpr const char* kCloud = "docs.cloud.google.com/tpu/docs; links: jax-ml.github.io/scaling-book; network assumed";
+constexpr const char* kNvidia = "NVIDIA data sheets; network: one 400 Gb/s adapter a GPU, assumed";
+
+// Per device: figures of a chip divided by its devices.
+constexpr Chip kChips[] = {
+    {"v2", 22.5 * kTera, 22.5 * kTera, 8 * kGiB, 350 * kGiga, 124 * kGiga, 3.1 * kGiga, kCloud},
+    {"v3", 61.5 * kTera, 61.5 * kTera, 16 * kGiB, 450 * kGiga, 140 * kGiga, 3.1 * kGiga, kCloud},
+    {"v4", 137.5 * kTera, 137.5 * kTera, 16 * kGiB, 600 * kGiga, 135 * kGiga, 3.1 * kGiga, kCloud},
+    {"v5e", 197 * kTera, 197 * kTera, 16 * kGiB, 819 * kGiga, 200 * kGiga, 3.1 * kGiga, kCloud},
+    {"v5p", 459 * kTera, 459 * kTera, 95 * kGiB, 2765 * kGiga, 600 * kGiga, 6.25 * kGiga, kCloud},
+    {"v6e", 918 * kTera, 918 * kTera, 32 * kGiB, 1638 * kGiga, 400 * kGiga, 12.5 * kGiga, kCloud},
+    {"tpu7x", 1153.5 * kTera, 1153.5 * kTera, 96 * kGiB, 3690 * kGiga, 300 * kGiga, 12.5 * kGiga, kCloud},
+    {"a100", 312 * kTera, 156 * kTera, 80e9, 2039 * kGiga, 300 * kGiga, 25 * kGiga, kNvidia},
+    {"h100", 989 * kTera, 494 * kTera, 80e9, 3350 * kGiga, 450 * kGiga, 50 * kGiga, kNvidia},
+    {"h200", 989 * kTera, 494 * kTera, 141e9, 4800 * kGiga, 450 * kGiga, 50 * kGiga, kNvidia},
+    {"b200", 2250 * kTera, 1125 * kTera, 180e9, 8000 * kGiga, 900 * kGiga, 50 * kGiga, kNvidia},
+};
+
+}  // namespace
+
+const Chip* find_chip(const std::string& name) {
+  for (const Chip& chip : kChips) {
+    if (name == chip.name) return &chip;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> chip_names() {
+  std::vector<std::string> names;
+  for (const Chip& chip : kChips) names.emplace_back(chip.name);
+  return names;
+}
+
+}  // namespace tessera::plan

@@ -1,0 +1,156 @@
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/flops.h"
+#include "pjrt/client.h"
+#include "pjrt/error.h"
+#include "plan/proposals.h"
+#include "train/recipe.h"
+
+namespace tessera::plan {
+namespace {
+
+// Virtual devices on which a program is counted: enough that each axis is really cut, few enough that a client of them is
+// quick.
+constexpr int64_t kCountedDevices = 256;
+
+train::ProgramOptions program_options(const train::Recipe& recipe) {
+  train::ProgramOptions options;
+  options.batch = recipe.batch;
+  options.pixels = recipe.data.pp->affine();
+  options.compute = recipe.compute;
+  options.label_smoothing = recipe.objective.label_smoothing;
+  options.accumulate = recipe.run.accumulate;
+  return options;
+}
+
+// The same step for fewer devices: the widest batch axis is cut down, and the batch with it, so that each device does the same.
+// In f32, because CPUs have no bf16 transfers: the caller halves bytes.
+train::Program counted_program(const train::Recipe& recipe, train::StateLayout layout) {
+  train::ProgramOptions options = program_options(recipe);
+  options.compute = DType::kF32;
+  mesh::Mesh mesh = recipe.mesh;
+  while (mesh.devices() > kCountedDevices) {
+    const auto widest = std::max_element(mesh.axes.begin(), mesh.axes.end(),
+                                         [](const mesh::Axis& a, const mesh::Axis& b) { return a.size < b.size; });
+    int64_t factor = 2;
+    while (widest->size % factor != 0) ++factor;
+    widest->size /= factor;
+    if (widest->name != "tensor") options.batch /= factor;
+  }
+  train::lay_out(layout, mesh, mesh::ShardingRules(recipe.sharding, "sharding"), recipe.sharding.reshard);
+  return train::train_program(*recipe.model, layout, *recipe.optimizer, options);
+}
+
+}  // namespace
+
+Case::Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices)
+    : recipe(train::read_recipe(read(overrides), devices)),
+      layout(train::recipe_layout(recipe)),
+      program(train::train_program(*recipe.model, layout, *recipe.optimizer, program_options(recipe))) {}
+
+CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device) {
+  const train::Program program = counted_program(c.recipe, c.layout);
+  train::DeviceOptions local = device;
+  if (local.platform != pjrt::Platform::kCpu) local.plugin.clear();
+  local.platform = pjrt::Platform::kCpu;
+  local.devices = program.devices;
+  pjrt::CompileOptions options;
+  options.num_partitions = program.devices;
+  options.donated = program.donated;
+  options.flags["xla_backend_optimization_level"] = int64_t{0};  // code is of no interest
+  const auto client = train::open_client(local);
+  const pjrt::Executable compiled = client->compile(program.text, options);
+  std::string format;
+  const std::string bytes = compiled.optimized_program(&format);
+  CpuCase out{count(parse_hlo(bytes, format)), compiled.memory()};
+  if (c.recipe.compute == DType::kBF16) {
+    out.counts.product_bytes /= 2;
+    out.counts.transfer_bytes /= 2;
+    for (auto& [kind, collective] : out.counts.collectives) collective.bytes /= 2;
+  }
+  return out;
+}
+
+double peak_bytes(const pjrt::CompiledMemory& memory) {
+  // Plugins that leave some of it out (CPU) give less than what is there at once for certain.
+  const auto least = static_cast<double>(memory.arguments + memory.outputs - memory.aliased);
+  return std::max(static_cast<double>(memory.peak), least);
+}
+
+std::vector<train::NamedType> shards_of(const train::StateLayout& layout) {
+  std::vector<train::NamedType> shards;
+  for (size_t i = 0; i < layout.entries.size(); ++i) shards.push_back({layout.entries[i].name, layout.shard_type(i)});
+  std::stable_sort(shards.begin(), shards.end(),
+                   [](const auto& a, const auto& b) { return byte_count(a.type) > byte_count(b.type); });
+  return shards;
+}
+
+double model_flops(const train::Recipe& recipe) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  nn::ParamStore store(graph);
+  const models::InputShape& in = recipe.model->input();
+  const ir::Value images = graph.add_parameter({DType::kF32, {1, in.height, in.width, in.channels}});
+  graph.results = {recipe.model->logits(nn::Scope(store, {}), images)};
+  return 3 * ir::product_flops(graph) * static_cast<double>(recipe.batch);
+}
+
+void estimate(const Case& c, const Target& target, Plan& plan) {
+  if (!target.chip()) return;
+  const bool bf16 = c.recipe.compute == DType::kBF16;
+  plan.roofline = roofline({plan.counts, plan.state_bytes, bf16, target.devices(), target.groups()}, *target.chip());
+  const double seconds = plan.roofline->seconds(), devices = static_cast<double>(target.devices());
+  plan.images_per_second = static_cast<double>(c.recipe.batch) / seconds;
+  plan.mfu = model_flops(c.recipe) / seconds / devices / (bf16 ? target.chip()->bf16_flops : target.chip()->f32_flops);
+}
+
+Plan plan_case(const Case& c, const Target& target, const PlanOptions& options) {
+  Plan plan;
+  plan.topology = target.name();
+  plan.device_kind = target.device_kind();
+  plan.mesh = c.recipe.mesh.text();
+  plan.devices = target.devices();
+  plan.parameters = c.layout.param_count();
+  plan.batch = c.recipe.batch;
+  plan.memory = target.memory_bytes();
+  plan.chip = target.chip();
+  for (size_t i = 0; i < c.layout.entries.size(); ++i)
+    plan.arguments += static_cast<double>(byte_count(c.layout.shard_type(i)));
+  plan.state_bytes = 2 * plan.arguments;
+  plan.largest = shards_of(c.layout);
+  options.progress(fmt::format("compiling for {}", target.name()));
+  try {
+    const Compiled compiled = target.compile(c.program);
+    plan.compile_seconds = compiled.seconds;
+    plan.arguments = static_cast<double>(compiled.memory.arguments);
+    plan.temporaries = static_cast<double>(compiled.memory.temporaries);
+    plan.outputs = static_cast<double>(compiled.memory.outputs);
+    plan.peak = peak_bytes(compiled.memory);
+    if (!target.chip()) plan.peak = std::max(plan.peak, plan.arguments + plan.temporaries);
+    plan.fits = plan.memory == 0 || plan.peak <= plan.memory;
+  } catch (const Error& error) {
+    if (!pjrt::is_out_of_memory(error)) throw;
+    plan.fits = false;
+    plan.refusal = error.message();
+  }
+  options.progress("counting");
+  plan.counts = compile_on_cpu(c, options.device).counts;
+  estimate(c, target, plan);
+  return plan;
+}
+
+Plan make_plan(const ReadRecipe& read, const PlanOptions& options) {
+  options.progress(fmt::format("loading {}", options.topology));
+  const auto target = open_target(options.topology, options.slices, options.device);
+  const Case base(read, {}, target->devices());
+  Plan plan = plan_case(base, *target, options);
+  if (!plan.fits && options.propose) plan.proposals = find_proposals(read, base, *target, options);
+  return plan;
+}
+
+}  // namespace tessera::plan

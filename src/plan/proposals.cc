@@ -1,0 +1,133 @@
+#include "plan/proposals.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "pjrt/error.h"
+
+namespace tessera::plan {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+constexpr size_t kEnough = 3;  // proposals
+constexpr int kLargestAccumulate = 16;
+
+// State alone, without anything else.
+double state_bytes(const Case& c) {
+  double bytes = 0;
+  for (size_t i = 0; i < c.layout.entries.size(); ++i) bytes += static_cast<double>(byte_count(c.layout.shard_type(i)));
+  return bytes;
+}
+
+class Search {
+ public:
+  Search(const ReadRecipe& read, const Case& base, const Target& target, const PlanOptions& options)
+      : read_(read), base_(base), target_(target), options_(options) {}
+
+  std::vector<Proposal> run() {
+    for (const Overrides& change : same_numbers()) try_on_target(change);
+    for (const Overrides& change : other_precision()) try_on_target(change);
+    more_devices();
+    return std::move(found_);
+  }
+
+ private:
+  bool is_vit_remat() const { return base_.recipe.text.find("remat") != std::string::npos; }
+
+  std::vector<Overrides> same_numbers() const {
+    std::vector<Overrides> out;
+    Overrides sharing;
+    if (base_.recipe.mesh.size("fsdp") < base_.recipe.mesh.devices() / base_.recipe.mesh.size("tensor"))
+      sharing = {spread_mesh()};
+    if (base_.recipe.sharding.preset != "fully_sharded") sharing.push_back("sharding.preset=fully_sharded");
+    if (!sharing.empty()) out.push_back(sharing);
+    Overrides remat = sharing;
+    if (is_vit_remat()) remat.push_back("model.remat=full");
+    out.push_back(remat);
+    for (int64_t n = 2 * base_.recipe.run.accumulate; n <= kLargestAccumulate; n *= 2) {
+      if (base_.recipe.batch % (n * mesh::batch_parts(base_.recipe.mesh)) != 0) break;
+      Overrides change = remat;
+      change.push_back(fmt::format("accumulate={}", n));
+      out.push_back(change);
+    }
+    return out;
+  }
+
+  std::vector<Overrides> other_precision() const {
+    std::vector<Overrides> out;
+    for (Overrides change : same_numbers()) {
+      if (base_.recipe.compute == DType::kBF16) break;
+      change.push_back("dtype=bf16");
+      out.push_back(change);
+    }
+    return out;
+  }
+
+  std::string spread_mesh() const {
+    const int64_t tensor = base_.recipe.mesh.size("tensor");
+    return tensor > 1 ? fmt::format("mesh=fsdp=-1, tensor={}", tensor) : "mesh=fsdp=-1";
+  }
+
+  void try_on_target(const Overrides& change) {
+    if (found_.size() >= kEnough) return;
+    try {
+      const Case c(read_, change, target_.devices());
+      if (may_fit(c, target_)) confirm(c, target_, change);
+    } catch (const Error&) {
+      // A change that the recipe does not allow is no proposal.
+    }
+  }
+
+  void more_devices() {
+    size_t confirmed = 0;
+    for (const std::string& name : larger_topologies(options_.topology)) {
+      if (confirmed >= 2) return;
+      try {
+        const auto target = open_target(name, options_.slices, options_.device);
+        const Case c(read_, {}, target->devices());
+        if (may_fit(c, *target) && confirm(c, *target, {})) ++confirmed;
+      } catch (const Error&) {
+        // A batch that this many devices don't divide, for one.
+      }
+    }
+  }
+
+  // By the CPU's account, which is an upper estimate but for the code's own needs: what is far from fitting is not compiled.
+  bool may_fit(const Case& c, const Target& target) const {
+    if (target.memory_bytes() == 0 || state_bytes(c) >= target.memory_bytes()) return false;
+    const pjrt::CompiledMemory cpu = compile_on_cpu(c, options_.device).memory;
+    const double scale = c.recipe.compute == DType::kBF16 ? 0.5 : 1;
+    return state_bytes(c) + kOptimism * scale * static_cast<double>(cpu.temporaries) <= target.memory_bytes();
+  }
+
+  bool confirm(const Case& c, const Target& target, const Overrides& change) {
+    const Plan plan = plan_case(c, target, options_);
+    if (!plan.fits) return false;
+    Proposal proposal{plan.topology, change, plan.peak, std::nullopt};
+    if (plan.roofline) proposal.step_seconds = plan.roofline->seconds();
+    found_.push_back(std::move(proposal));
+    return true;
+  }
+
+  // The share of a CPU's temporaries that other compilers need at least.
+  static constexpr double kOptimism = 0.6;
+
+  const ReadRecipe& read_;
+  const Case& base_;
+  const Target& target_;
+  const PlanOptions& options_;
+  std::vector<Proposal> found_;
+};
+
+}  // namespace
+
+std::vector<Proposal> find_proposals(const ReadRecipe& read, const Case& base, const Target& target,
+                                     const PlanOptions& options) {
+  return Search(read, base, target, options).run();
+}
+
+}  // namespace tessera::plan

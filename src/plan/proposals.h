@@ -1,0 +1,33 @@
+#pragma once
+// The pieces of a plan, and the search for what would fit. Only .cc files of this folder include this.
+
+#include "plan/plan.h"
+#include "train/recipe.h"
+
+namespace tessera::plan {
+
+// A recipe for some number of devices, and its training step.
+struct Case {
+  Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices);
+  train::Recipe recipe;
+  train::StateLayout layout;
+  train::Program program;
+};
+
+struct CpuCase {
+  Counts counts;
+  pjrt::CompiledMemory memory;  // of the f32 step on CPUs: an upper estimate of other chips'
+};
+// The step compiled for virtual CPU devices, as many as the mesh has or a smaller mesh of the same parts.
+CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device);
+
+double peak_bytes(const pjrt::CompiledMemory& memory);
+Plan plan_case(const Case& c, const Target& target, const PlanOptions& options);
+
+// Changes with which the step fits, each compiled for its target to be sure. First those that leave the numbers as they are on
+// the same hardware, the quickest first (rematerialise everything, accumulate, split everything), then other precision, then
+// more devices, the fewest first. At most a handful.
+std::vector<Proposal> find_proposals(const ReadRecipe& read, const Case& base, const Target& target,
+                                     const PlanOptions& options);
+
+}  // namespace tessera::plan

@@ -1,0 +1,53 @@
+#pragma once
+// What a plan is for: hardware that need not be there, by name.
+//
+//   v3:8x8  v5e:16x16  v5p:16x20x28   a TPU slice, by libtpu; several of them over the data-centre network with `slices`
+//   h200:16x8  b200:1x8               hosts x GPUs, by the CUDA plugin
+//   cpu:8                             virtual CPU devices
+//   here                              the devices at hand
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pjrt/program_info.h"
+#include "plan/chip.h"
+#include "train/device.h"
+#include "train/step.h"
+
+namespace tessera::plan {
+
+struct Compiled {
+  pjrt::CompiledMemory memory;
+  double seconds = 0;
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  const std::string& name() const { return name_; }
+  const std::string& device_kind() const { return kind_; }
+  int64_t devices() const { return devices_; }
+  int64_t groups() const { return groups_; }  // slices or hosts
+  // The figures of its chip; null where there are none (a CPU).
+  const Chip* chip() const { return chip_; }
+  // Memory of one device; 0 where it is not known.
+  double memory_bytes() const { return memory_; }
+  virtual Compiled compile(const train::Program& program) const = 0;
+
+ protected:
+  std::string name_, kind_;
+  int64_t devices_ = 1, groups_ = 1;
+  const Chip* chip_ = nullptr;
+  double memory_ = 0;
+};
+
+// Throws a usage Error for a name that is not known (those that are are listed), and a device Error when the plugin for it is
+// missing (with the command that fetches it).
+std::unique_ptr<Target> open_target(const std::string& name, int64_t slices, const train::DeviceOptions& device);
+
+// Larger ones of the same kind, smallest first; none for CPUs.
+std::vector<std::string> larger_topologies(const std::string& name);
+
+}  // namespace tessera::plan

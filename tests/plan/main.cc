@@ -1,0 +1,17 @@
+// libtpu and the CUDA plugin are where ./dev plan-deps put them; nothing is skipped where they are missing.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "pjrt/stderr_filter.h"
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  ::setenv("TESSERA_PLAN_ENV", TESSERA_SOURCE_DIR "/.deps/plan", 1);
+  tessera::pjrt::capture_stderr();
+  const int code = RUN_ALL_TESTS();
+  std::fflush(stdout);
+  ::_exit(code);  // plugins do not survive the end of a process in an orderly way
+}

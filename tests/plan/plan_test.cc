@@ -1,0 +1,220 @@
+#include "plan/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "pjrt/client.h"
+#include "pjrt/executable.h"
+#include "plan/proposals.h"
+#include "store/file.h"
+
+namespace tessera::plan {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+ReadRecipe recipe(const std::string& name, std::vector<std::string> base = {}) {
+  const std::string path = std::string(TESSERA_SOURCE_DIR) + "/recipes/" + name + ".toml";
+  return [path, base](const std::vector<std::string>& overrides) {
+    std::vector<std::string> all = base;
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return config::parse_recipe(store::read_text(store::local_files(), path), path, all);
+  };
+}
+
+PlanOptions options(const std::string& topology) {
+  PlanOptions out;
+  out.topology = topology;
+  out.device.plugin = TESSERA_CPU_PLUGIN;
+  out.device.cache = pjrt::ExecutableCache("");
+  return out;
+}
+
+// ---- counting ----
+
+struct Counted {
+  Counts counts;
+  int64_t state_bytes = 0;  // of the parameters, whole
+};
+
+const std::vector<std::string> kSmall = {"model.width=128",
+                                         "model.depth=3",
+                                         "model.heads=4",
+                                         "data.batch=32",
+                                         "data.source=\"fake(images=1000, classes=10)\"",
+                                         "data.pp=\"decode | random_crop(28) | value_range(-1, 1)\"",
+                                         "eval.val.data.pp=\"decode | central_crop(28) | value_range(-1, 1)\"",
+                                         "eval.val.data.source=\"fake(images=100, classes=10)\"",
+                                         "eval.val.batch=32"};
+
+Counts counts_of(int64_t devices, std::vector<std::string> more) {
+  std::vector<std::string> all = kSmall;
+  all.insert(all.end(), more.begin(), more.end());
+  const Case c(recipe("vit_10b_toy"), all, devices);
+  return compile_on_cpu(c, options("").device).counts;
+}
+
+constexpr double kWidth = 128, kDepth = 3, kTokens = 4, kBatch = 32;
+// Multiply-adds of a block's products for one token, attention's two products included.
+constexpr double kBlock = 12 * kWidth * kWidth + 2 * kTokens * kWidth;
+constexpr double kPatches = 14 * 14 * 3 * kWidth;
+
+TEST(Count, FlopsAreThoseOfThePapersFormula) {
+  // Forward, and twice that backward but for the patches' cotangent; the recomputed part comes with remat.
+  const double blocks = 2 * kBatch * kTokens * kDepth * kBlock, patches = 2 * kBatch * kTokens * kPatches;
+  const double head = 2 * kBatch * kWidth * 10;
+  const Counts none = counts_of(1, {"model.remat=none"});
+  EXPECT_NEAR(none.flops, 3 * blocks + 2 * patches + 3 * head, 1e-6 * none.flops);
+  // With "full" all but the last product is done again.
+  const double again = blocks - 2 * kBatch * kTokens * kDepth * 4 * kWidth * kWidth;
+  EXPECT_NEAR(counts_of(1, {"model.remat=full"}).flops, none.flops + again, 1e-6 * none.flops);
+  EXPECT_NEAR(counts_of(8, {"model.remat=none"}).flops, none.flops / 8, 0.01 * none.flops / 8);
+  EXPECT_TRUE(none.collectives.empty());
+}
+
+TEST(Count, FullyShardedTransfersAreTwoGathersAndOneScatter) {
+  const Counts counts = counts_of(8, {"sharding.rules=[\".* = fsdp(min_size=1)\"]", "model.remat=full"});
+  // Kernels and biases of the blocks, gathered forward and backward; the rest once.
+  const double block = kDepth * (12 * kWidth * kWidth + 9 * kWidth + 4 * kWidth);
+  const double rest = kPatches + kWidth + kTokens * kWidth + 2 * kWidth + kWidth * 10;
+  EXPECT_NEAR(counts.collectives.at("all-gather").bytes, 4 * (2 * block + rest), 0.02 * 4 * 2 * block);
+  EXPECT_NEAR(counts.collectives.at("reduce-scatter").bytes, 4 * (block + rest), 0.02 * 4 * block);
+  // What is left is scalars and an indivisible bias.
+  EXPECT_LT(counts.collectives.at("all-reduce").bytes, 4096);
+}
+
+TEST(Count, ReplicasReduceEveryGradientOnce) {
+  const Counts counts = counts_of(8, {"mesh=\"replica=8\""});
+  const double params =
+      kDepth * (12 * kWidth * kWidth + 13 * kWidth) + kPatches + kWidth + kTokens * kWidth + 2 * kWidth + kWidth * 10 + 10;
+  EXPECT_NEAR(counts.collectives.at("all-reduce").bytes, 4 * params, 0.02 * 4 * params);
+  EXPECT_FALSE(counts.collectives.contains("all-gather"));
+}
+
+TEST(Count, Bf16HalvesWhatTravels) {
+  const Counts f32 = counts_of(8, {}), bf16 = counts_of(8, {"dtype=bf16"});
+  EXPECT_EQ(bf16.collectives.at("all-gather").bytes * 2, f32.collectives.at("all-gather").bytes);
+  EXPECT_EQ(bf16.flops, f32.flops);
+}
+
+TEST(Count, ReadsOnlyHlo) {
+  EXPECT_THROW(parse_hlo("not a message \xff\xff", "hlo"), Error);
+  EXPECT_THROW(parse_hlo("", "mlir"), Error);
+}
+
+// ---- the estimate ----
+
+// One dense layer, [8192, 4096] x [4096, 16384] in bf16, on one device, its kernel gathered from 64.
+Step dense_layer() {
+  Step step;
+  step.bf16 = true;
+  step.devices = 64;
+  step.counts.flops = 2.0 * 8192 * 4096 * 16384;
+  step.counts.product_bytes = 2.0 * (8192.0 * 4096 + 4096.0 * 16384 + 8192.0 * 16384);
+  step.counts.collectives["all-gather"] = {1, 2.0 * 4096 * 16384};
+  step.counts.transfer_bytes = 2 * 2.0 * 4096 * 16384;
+  return step;
+}
+
+TEST(Roofline, OneDenseLayerOnThreeGenerationsByHand) {
+  struct Case {
+    const char *chip, *bound;
+    double compute, memory, interconnect;  // microseconds
+  };
+  // 1.0995e12 flops; 0.4698e9 + 0.2684e9 bytes of memory; 134.2e6 x 63 / 64 = 132.1e6 bytes over the link.
+  for (const Case& c : {Case{"v3", "compute", 17878, 1640.4, 943.7}, Case{"v5e", "compute", 5581.3, 901.3, 660.6},
+                        Case{"h200", "compute", 1111.7, 153.8, 293.6}}) {
+    const Roofline r = roofline(dense_layer(), *find_chip(c.chip));
+    EXPECT_NEAR(r.compute * 1e6, c.compute, 1e-3 * c.compute) << c.chip;
+    EXPECT_NEAR(r.memory * 1e6, c.memory, 1e-3 * c.memory) << c.chip;
+    EXPECT_NEAR(r.interconnect * 1e6, c.interconnect, 1e-3 * c.interconnect) << c.chip;
+    EXPECT_STREQ(r.bound(), c.bound);
+    EXPECT_EQ(r.seconds(), r.compute);
+  }
+}
+
+TEST(Roofline, AllReduceGoesTwiceAndGroupsUseTheNetwork) {
+  Step step = dense_layer();
+  step.counts.flops = 0;
+  const double gather = roofline(step, *find_chip("h200")).interconnect;
+  step.counts.collectives["all-reduce"] = step.counts.collectives["all-gather"];
+  EXPECT_NEAR(roofline(step, *find_chip("h200")).interconnect, 3 * gather, 1e-9 * gather);
+  step.counts.collectives.erase("all-reduce");
+  step.groups = 8;  // 134.2e6 x 7 / 8 / 8 devices a host over 50 GB/s, against 7 / 8 of it inside at 450 GB/s
+  EXPECT_NEAR(roofline(step, *find_chip("h200")).interconnect, 134.2177e6 * 7 / 8 / 8 / 50e9, 1e-6);
+  EXPECT_STREQ(roofline(step, *find_chip("h200")).bound(), "interconnect");
+}
+
+// ---- whole plans ----
+
+TEST(Plan, TenBillionParametersOnAV3Pod) {
+  const Plan plan = make_plan(recipe("vit_10b"), options("v3:8x8"));
+  EXPECT_TRUE(plan.fits);
+  EXPECT_EQ(plan.devices, 128);
+  EXPECT_EQ(plan.parameters, 10'077'917'160);
+  EXPECT_LE(plan.peak, 3.85 * kGiB);
+  EXPECT_GT(plan.peak, plan.arguments);
+  EXPECT_NEAR(plan.arguments, 12.0 * 10'077'917'160 / 128, 0.01 * plan.arguments);
+  EXPECT_GT(plan.mfu, 0.5);
+  const auto json = nlohmann::json::parse(plan_json(plan));
+  for (const char* key : {"topology", "devices", "device_kind", "parameters", "per_device", "fits", "step_seconds", "bound",
+                          "images_per_second", "mfu", "compile_seconds", "proposals"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  for (const char* key : {"argument_bytes", "temp_bytes", "output_bytes", "peak_bytes", "hbm_bytes", "flops",
+                          "hbm_traffic_bytes", "collectives"}) {
+    EXPECT_TRUE(json["per_device"].contains(key)) << key;
+  }
+  EXPECT_THAT(plan_text(plan), HasSubstr("fits"));
+}
+
+TEST(Plan, Bf16OnV5e) {
+  const Plan plan = make_plan(recipe("vit_10b", {"dtype=bf16"}), options("v5e:16x16"));
+  EXPECT_LE(plan.peak, 1.67 * kGiB);
+  EXPECT_TRUE(plan.fits);
+}
+
+TEST(Plan, Bf16OnH200sWithoutAGpu) {
+  const Plan plan = make_plan(recipe("vit_10b", {"dtype=bf16"}), options("h200:16x8"));
+  EXPECT_EQ(plan.devices, 128);
+  EXPECT_LE(plan.peak, 3.1 * kGiB);
+  EXPECT_THAT(plan.device_kind, HasSubstr("H200"));
+}
+
+TEST(Plan, RefusesWhatDoesNotFitAndSaysWhatWould) {
+  const Plan plan = make_plan(recipe("vit_10b"), options("v3:2x2"));
+  EXPECT_FALSE(plan.fits);
+  ASSERT_FALSE(plan.proposals.empty());
+  EXPECT_THAT(plan_text(plan), HasSubstr("params/blocks/mlp/fc1/kernel f32[32, 5120, 2560]"));
+  PlanOptions again = options(plan.proposals[0].topology);
+  again.propose = false;
+  EXPECT_TRUE(make_plan(recipe("vit_10b", plan.proposals[0].overrides), again).fits);
+}
+
+TEST(Plan, OfVirtualDevicesIsWhatRunsThere) {
+  const Plan plan = make_plan(recipe("vit_10b_toy"), options("cpu:8"));
+  EXPECT_TRUE(plan.fits);
+  EXPECT_EQ(plan.device_kind, "cpu");
+  EXPECT_FALSE(plan.roofline);
+  EXPECT_GT(plan.temporaries, 0);
+}
+
+TEST(Plan, UnknownTopologiesAreListed) {
+  for (const char* name : {"v3:9x9", "v3", "q7:2x2", "h200:8", "cpu:x", "v5e:0x4", ""}) {
+    try {
+      make_plan(recipe("vit_10b_toy"), options(name));
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kUsage) << name;
+      EXPECT_THAT(error.help(), HasSubstr("v5e:16x16")) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::plan
