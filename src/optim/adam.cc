@@ -50,7 +50,7 @@ Value bias_correction(double b, Value step) { return b == 0 ? ir::constant(1) : 
 class Adam : public UpdateRule {
  public:
   explicit Adam(AdamOptions options) : options_(options) {}
-  std::vector<std::string> slots() const override { return {"mu", "nu"}; }
+  std::vector<Slot> slots() const override { return {{"mu", true}, {"nu"}}; }
   Update update(Value value, Value grad, const ir::Values& slots, const UpdateContext& c) const override {
     if (c.weight_decay != 0) grad = grad + value * c.weight_decay;
     return step(value, grad, slots, c);

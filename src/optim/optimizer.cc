@@ -36,6 +36,9 @@ OptimizerOptions read_options(config::Section section) {
   if (!(options.weight_decay >= 0)) {
     section.fail("weight_decay", fmt::format("must not be negative, and is {}", options.weight_decay));
   }
+  if (options.moments != "f32" && options.moments != "bf16") {
+    section.fail("moments", fmt::format("is \"{}\"", options.moments), "f32 or bf16");
+  }
   return options;
 }
 
@@ -57,8 +60,10 @@ void Optimizer::bind(Params params) {
     TESSERA_CHECK(params_[i].type.dtype == DType::kF32, "{} is {}", params_[i].name, to_string(params_[i].type));
     if (trainable(i)) trained_.push_back(params_[i]);
   }
-  for (const std::string& slot : update_->slots()) {
-    for (const Param& param : trained_) slots_.push_back({slot + "/" + param.name, param.type, param.stacked});
+  for (const Slot& slot : update_->slots()) {
+    const DType dtype = slot.coarse ? parse_dtype(options_.moments) : DType::kF32;
+    for (const Param& param : trained_)
+      slots_.push_back({slot.name + "/" + param.name, {dtype, param.type.dims}, param.stacked});
   }
 }
 
@@ -81,12 +86,15 @@ Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& g
     if (!trainable(i)) continue;
     const ParamRule& rule = rules_.rules[i];
     ir::Values own;
-    for (size_t s = 0; s < per_param; ++s) own.push_back(slots[s * trained_.size() + t]);
+    for (size_t s = 0; s < per_param; ++s) own.push_back(ir::convert(slots[s * trained_.size() + t], DType::kF32));
     const ir::Value lr = rule.lr_mult == 1 ? result.lr : result.lr * rule.lr_mult;
     const Update update =
         update_->update(values[i], clipped[t], own, {count, lr, relative, options_.weight_decay * rule.decay});
     result.values[i] = update.value;
-    for (size_t s = 0; s < per_param; ++s) result.slots[s * trained_.size() + t] = update.slots[s];
+    for (size_t s = 0; s < per_param; ++s) {
+      const size_t at = s * trained_.size() + t;
+      result.slots[at] = ir::convert(update.slots[s], slots_[at].type.dtype);
+    }
     ++t;
   }
   return result;

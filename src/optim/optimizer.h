@@ -8,7 +8,7 @@
 //   Optimizer::Result r = optimizer.apply(values, grads, slots, step);
 //
 // Frozen parameters have no gradient, no slots and no update. Slots are named arrays beside the parameters: "mu/<param>",
-// "nu/<param>", grouped by slot, f32, zero at the start.
+// "nu/<param>", grouped by slot, zero at the start, f32 or, where the recipe says so and the slot bears it, bf16.
 
 #include <memory>
 #include <string>
@@ -28,6 +28,7 @@ struct OptimizerOptions : RuleOptions {
   std::string lr;
   double weight_decay = 0;
   std::string clip = "none";
+  std::string moments = "f32";
   template <class Visitor>
   void visit(Visitor&& field) {
     field("lr", lr, "learning-rate schedule: cosine(1e-3, warmup=50 steps); see optim/schedule.h for all");
@@ -35,6 +36,7 @@ struct OptimizerOptions : RuleOptions {
     field("decay_mask", decay_mask, "which parameters decay: timm, big_vision, all, none");
     field("decay_rules", decay_rules, "rules \"PATTERN = FACTOR\" that come before decay_mask");
     field("clip", clip, "gradient clipping: none, norm(1.0), value(0.5), adaptive(0.01)");
+    field("moments", moments, "f32, or bf16 for what is not harmed by it: Adam's first moment, SGD's momentum");
     field("lr_mult", lr_mult, "rules \"PATTERN = FACTOR\" for the learning rate; 0 freezes");
     field("freeze", freeze, "patterns of parameters that are not trained");
   }

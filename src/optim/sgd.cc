@@ -25,8 +25,8 @@ struct SgdOptions {
 class Sgd final : public UpdateRule {
  public:
   explicit Sgd(SgdOptions options) : options_(options) {}
-  std::vector<std::string> slots() const override {
-    return options_.momentum > 0 ? std::vector<std::string>{"trace"} : std::vector<std::string>{};
+  std::vector<Slot> slots() const override {
+    return options_.momentum > 0 ? std::vector<Slot>{{"trace", true}} : std::vector<Slot>{};
   }
   Update update(Value value, Value grad, const ir::Values& slots, const UpdateContext& c) const override {
     if (c.weight_decay != 0) grad = grad + value * c.weight_decay;

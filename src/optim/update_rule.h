@@ -22,11 +22,17 @@ struct Update {
   ir::Values slots;  // its new slots
 };
 
+struct Slot {
+  std::string name;
+  // May be kept in bf16. Not so a running mean whose change in one step is below bf16's precision: it would stand still.
+  bool coarse = false;
+};
+
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  // What is kept between updates for each parameter, in its shape and f32, zero at the start: {"mu", "nu"}.
-  virtual std::vector<std::string> slots() const = 0;
+  // What is kept between updates for each parameter, in its shape, zero at the start: {"mu", "nu"}.
+  virtual std::vector<Slot> slots() const = 0;
   // All f32, elementwise in the parameter's shape.
   virtual Update update(ir::Value value, ir::Value grad, const ir::Values& slots, const UpdateContext& context) const = 0;
 };

@@ -57,10 +57,16 @@ Error unknown_topology(const std::string& name) {
   return usage_error(fmt::format("there is no topology `{}`", name), "--topology", listed_topologies());
 }
 
-// Where ./dev plan-deps puts them, apart from the plugins that programs run on.
+// Where ./dev plan-deps puts them, apart from the plugins that programs run on: `.deps/plan` of the checkout that the program
+// lies in, some folders up.
 std::string plan_environment(const pjrt::PluginPlaces& places) {
   if (const char* named = std::getenv("TESSERA_PLAN_ENV")) return named;
-  return places.program_directory + "/../.deps/plan";
+  std::filesystem::path folder = places.program_directory;
+  for (int level = 0; level < 4 && folder.has_relative_path(); ++level, folder = folder.parent_path()) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(folder / ".deps/plan", ignored)) return (folder / ".deps/plan").string();
+  }
+  return places.program_directory + "/.deps/plan";
 }
 
 std::shared_ptr<pjrt::Plugin> load_plugin(pjrt::Platform platform, const train::DeviceOptions& device) {

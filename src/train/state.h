@@ -3,7 +3,7 @@
 // counting and printing are one loop each over it.
 //
 //   params/<parameter>      f32, in the model's order
-//   opt/<slot>/<parameter>  f32, the optimizer's slots
+//   opt/<slot>/<parameter>  f32 or bf16, the optimizer's slots
 //   step                    i32, steps done
 //   rng                     u32[2], the run's random key; what a step draws is a function of it and `step`
 //

@@ -55,6 +55,14 @@ TEST(Optimizer, SlotsKeepShapeAndStacking) {
   EXPECT_FALSE(optimizer.slots()[3].stacked);
 }
 
+TEST(Optimizer, OnlyTheFirstMomentIsEverCoarse) {
+  Optimizer optimizer = make("lr = 1e-3, moments = \"bf16\"");
+  optimizer.bind(two());
+  EXPECT_EQ(optimizer.slots()[0].type.dtype, DType::kBF16);
+  EXPECT_EQ(optimizer.slots()[2].type.dtype, DType::kF32);
+  EXPECT_NE(failure("lr = 1, moments = \"f16\"").find("f32 or bf16"), std::string::npos);
+}
+
 TEST(Optimizer, MistakesTeach) {
   EXPECT_NE(failure("name = \"adamw2\", lr = 1").find("did you mean `adamw`"), std::string::npos)
       << failure("name = \"adamw2\", lr = 1");
