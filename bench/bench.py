@@ -15,7 +15,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/bench"
-PARTS = ("step", "digits", "data", "start", "memory")
+PARTS = ("step", "digits", "scale", "data", "start", "memory")
 CORES = sorted(os.sched_getaffinity(0))[:2]  # every side has the same two
 
 
@@ -168,6 +168,28 @@ def part_step(report, options):
 def part_digits(report, options):
     step_part(report, options, "digits", 128, "digits", lambda s, b: f"{s * 1e3:.1f} ms", "torch eager", 1.4,
               "ViT 96 x 6, 16 px, batch 128, f32, AdamW, gradients clipped to norm 1")
+
+
+def part_scale(report, options):
+    """Eight virtual devices share the cores that one device has to itself: what is more than one device's time is sharding's cost."""
+    half = [program("bench_step"), "vit_small", "16", str(options.steps), "model.depth=6"]
+    commands = {
+        "tessera": half + ["kernels=false"],
+        "8 devices, fsdp=8": half + ["devices=8", "mesh=fsdp=8"],
+        "8 devices, replica=2, fsdp=4": half + ["devices=8", "mesh=replica=2, fsdp=4"],
+        "1 device, own kernels": half,
+    }
+    results, notes = rounds_of({n: (lambda c=c: run_json(c)) for n, c in commands.items()}, options.rounds, "scale")
+    report.title("scale", "half a ViT-S/16, batch 16, f32: virtual devices against one, in XLA's code alone")
+    rows = {}
+    for name in commands:
+        if not results[name]:
+            report.row(name, notes.get(name, "no result"))
+            continue
+        ratio = paired(results, name) if name != "tessera" else None
+        rows[name] = {"seconds": best(results, name), "ratio": ratio, "rounds": results[name]}
+        report.row(name, f"{best(results, name) * 1e3:.0f} ms", ratio)
+    report.keep("scale", {"rows": rows, "notes": notes})
 
 
 # With glibc's own thresholds Pillow may give every picture's memory back and take it anew, or not, by where its heap happens to

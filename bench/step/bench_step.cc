@@ -81,9 +81,11 @@ class StepBench {
     train::ProgramOptions options;
     options.batch = batch;
     recipe.bind_field("accumulate", &options.accumulate, "");
+    bool kernels = true;
+    recipe.bind_field("kernels", &kernels, "");
     spread(recipe);
     recipe.finish();
-    if (!layout_.sharded()) options.kernels = kernels::register_kernels(*client_);
+    if (kernels && !layout_.sharded()) options.kernels = kernels::register_kernels(*client_);
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);
@@ -140,7 +142,7 @@ class StepBench {
     return input;
   }
 
-  // `devices=8 mesh="fsdp=8"`: virtual devices, sharded as a recipe's default.
+  // `devices=8 mesh=fsdp=8`: virtual devices, sharded as a recipe's default.
   void spread(config::Section& recipe) {
     int64_t devices = 1;
     std::string mesh;
@@ -148,7 +150,7 @@ class StepBench {
     recipe.bind_field("mesh", &mesh, "");
     client_ = train::open_client({.devices = devices});
     if (devices > 1) {
-      train::lay_out(layout_, mesh::parse_mesh(mesh, devices), mesh::ShardingRules({}, "sharding"), /*reshard=*/true);
+      train::lay_out(layout_, mesh::parse_mesh(mesh, devices), {});
     }
   }
 

@@ -109,6 +109,9 @@ Value scatter(Value operand, Value indices, Value updates, const ScatterDims& di
 
 // ---- products
 Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType> result = {});
+// The product, of which the right side's gradient is summed in f32 whatever its dtype: over devices too, where the summed
+// dimension is split. It is rounded to the dtype afterwards.
+Value widen_rhs_gradient(Value product);
 Value matmul(Value lhs, Value rhs);  // [.., m, k] x [k, n], or equal leading batch dimensions on both
 
 struct ConvOptions {

@@ -34,11 +34,13 @@ struct ShardingOptions {
   std::string preset = "fully_sharded";
   std::vector<std::string> rules;
   bool reshard = true;
+  std::string reduce = "compute";
 
   template <class Visitor>
   void visit(Visitor&& field) {
     field("preset", preset, "fully_sharded (ZeRO-3), optimizer_only (ZeRO-1) or replicated");
     field("rules", rules, "\"PATTERN = RULE\" over state names, before the preset: replicate, fsdp(…), tensor(dim), spec(…)");
+    field("reduce", reduce, "dtype in which gradients of kernels are summed over devices: compute (that of products) or f32");
     field("reshard", reshard, "gather a block's parameters anew in the backward pass; false keeps them gathered for the step");
   }
 };

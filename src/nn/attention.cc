@@ -45,7 +45,7 @@ ir::Value product_by_heads(const Scope& scope, ir::Value x, const HeadProjection
   ir::Value kernel = scope.compute_param("kernel", {inputs, p.parts * p.features}, p.dense.kernel_init);
   kernel =
       shard(scope, ir::reshape(kernel, {inputs, p.parts, p.heads, width}), {Along::kNothing, Along::kNothing, Along::kTensor});
-  ir::Value y = ir::dot_general(ir::convert(x, scope.compute()), kernel, {{}, {}, {1}, {0}});
+  ir::Value y = sum_gradient(scope, ir::dot_general(ir::convert(x, scope.compute()), kernel, {{}, {}, {1}, {0}}));
   if (p.dense.bias) {
     y = y + ir::reshape(scope.compute_param("bias", {p.parts * p.features}, p.dense.bias_init), {p.parts, p.heads, width});
   }

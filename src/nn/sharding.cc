@@ -20,6 +20,11 @@ ir::Value shard(const Scope& scope, ir::Value x, std::initializer_list<Along> di
   return ir::reshard(x, spec, spec);
 }
 
+ir::Value sum_gradient(const Scope& scope, ir::Value product) {
+  const bool wide = scope.sharding() && scope.sharding()->reduce_f32 && product.dtype() != DType::kF32;
+  return wide ? ir::widen_rhs_gradient(product) : product;
+}
+
 ir::Value gather_param(ir::Value value, const mesh::PartitionSpec& spec) {
   const mesh::PartitionSpec whole = mesh::without_axes(spec, {"replica", "fsdp"});
   return ir::reshard(value, whole, spec);

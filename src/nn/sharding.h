@@ -17,6 +17,7 @@ struct Sharding {
   std::map<std::string, mesh::PartitionSpec> params;  // at rest, by name; of whole arrays, the stacked axis included
   // False: stacked parameters are gathered once a step, before the scan, and stay so until its end.
   bool per_block = true;
+  bool reduce_f32 = false;  // gradients of kernels are summed over devices in f32 where products are in bf16
 };
 
 // Where a dimension of an activation lies.
@@ -24,6 +25,9 @@ enum class Along { kNothing, kBatch, kTensor };
 
 // `x` laid out so, forward and backward; as it is without a mesh. Dimensions beyond the list are whole.
 ir::Value shard(const Scope& scope, ir::Value x, std::initializer_list<Along> dims);
+
+// A product of activations and a kernel, whose gradient is summed as the sharding says.
+ir::Value sum_gradient(const Scope& scope, ir::Value product);
 
 // A parameter at rest as `spec` (of its slice, in a scan) gathered over every axis but `tensor`; its gradient goes back to
 // `spec`.

@@ -42,7 +42,7 @@ train::Program counted_program(const train::Recipe& recipe, train::StateLayout l
     widest->size /= factor;
     if (widest->name != "tensor") options.batch /= factor;
   }
-  train::lay_out(layout, mesh, mesh::ShardingRules(recipe.sharding, "sharding"), recipe.sharding.reshard);
+  train::lay_out(layout, mesh, recipe.sharding);
   return train::train_program(*recipe.model, layout, *recipe.optimizer, options);
 }
 

@@ -81,6 +81,9 @@ void read_mesh(Section& recipe, int64_t devices, Recipe& out) {
   Section sharding = recipe.section("sharding");
   sharding.bind(out.sharding);
   const mesh::ShardingRules checked(out.sharding, sharding.where());
+  if (out.sharding.reduce != "compute" && out.sharding.reduce != "f32") {
+    sharding.fail("reduce", fmt::format("is \"{}\"", out.sharding.reduce), "compute or f32");
+  }
 }
 
 void read_run(Section& recipe, Recipe& out) {
@@ -212,7 +215,7 @@ StateLayout recipe_layout(const Recipe& recipe) {
   StateLayout layout = state_layout(recipe.specs, *recipe.optimizer);
   if (recipe.mesh.devices() == 1) return layout;
   const mesh::ShardingRules rules(recipe.sharding, "sharding");
-  lay_out(layout, recipe.mesh, rules, recipe.sharding.reshard);
+  lay_out(layout, recipe.mesh, recipe.sharding);
   std::vector<std::string> names;
   for (const StateEntry& entry : layout.entries) names.push_back(entry.name);
   for (const std::string& message : rules.unmatched(names)) log_warning("`sharding.rules`: " + message);

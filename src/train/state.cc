@@ -126,14 +126,16 @@ std::vector<mesh::PartitionSpec> StateLayout::specs(size_t count) const {
   return specs;
 }
 
-void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingRules& rules, bool reshard) {
+void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingOptions& options) {
+  const mesh::ShardingRules rules(options, "sharding");
   layout.mesh = mesh;
-  layout.reshard = reshard;
+  layout.reshard = options.reshard;
+  layout.reduce_f32 = options.reduce == "f32";
   for (StateEntry& entry : layout.entries) entry.spec = rules.spec_for(mesh, entry.name, entry.type.dims, entry.stacked());
 }
 
 nn::Sharding sharding_of(const StateLayout& layout) {
-  nn::Sharding sharding{layout.mesh, {}, layout.reshard};
+  nn::Sharding sharding{layout.mesh, {}, layout.reshard, layout.reduce_f32};
   for (size_t i = 0; i < layout.params; ++i) sharding.params[param_name(layout.entries[i])] = layout.entries[i].spec;
   return sharding;
 }

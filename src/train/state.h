@@ -44,7 +44,7 @@ struct StateLayout {
   size_t params = 0;    // the first ones are the parameters
   size_t slots = 0;     // then the slots, then `step` and `rng`
   mesh::Mesh mesh;      // no axes: one device
-  bool reshard = true;  // a block's parameters are gathered anew in the backward pass (mesh/sharding_rules.h)
+  bool reshard = true, reduce_f32 = false;  // as mesh/sharding_rules.h says
 
   size_t step_index() const { return params + slots; }
   size_t rng_index() const { return params + slots + 1; }
@@ -61,7 +61,7 @@ StateLayout param_layout(const std::vector<nn::ParamSpec>& specs);
 StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer);
 
 // Spreads the layout over a mesh, by the rules.
-void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingRules& rules, bool reshard);
+void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingOptions& options);
 // The same for tracing the model's parameters.
 nn::Sharding sharding_of(const StateLayout& layout);
 

@@ -24,6 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+std::string cause_of(const pjrt::CompileReport& report) { return report.cached ? "cached" : report.reason; }
+
 class Trainer {
  public:
   Trainer(config::Section recipe, const TrainOptions& options)
@@ -243,7 +245,7 @@ bool Trainer::wait_unless_stopped(const Future& future, const std::string& name)
 
 std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& future, const char* name) {
   Compiled compiled = future.get();
-  reporter_.console().phase("compile", name, compiled.report.seconds, compiled.report.cached ? "cached" : "");
+  reporter_.console().phase("compile", name, compiled.report.seconds, cause_of(compiled.report));
   return std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
 }
 
@@ -383,8 +385,7 @@ bool Trainer::evaluate(NamedScores& scores) {
     if (!wait_unless_stopped(eval_futures_[e], "evaluate " + plan.name)) return false;
     const Compiled& compiled = eval_futures_[e].get();
     if (!eval_announced_[e]) {
-      reporter_.console().phase("compile", "evaluate " + plan.name, compiled.report.seconds,
-                                compiled.report.cached ? "cached" : "");
+      reporter_.console().phase("compile", "evaluate " + plan.name, compiled.report.seconds, cause_of(compiled.report));
       eval_announced_[e] = true;
     }
     reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));

@@ -106,17 +106,27 @@ void check_classes(const EvalPlan& plan, const LoadedModel& model) {
   }
 }
 
+// The parameters as the recipe lays them over the devices.
+StateLayout spread(StateLayout layout, config::Section& recipe, int64_t devices) {
+  RunOptions run;
+  recipe.bind_part(run);
+  mesh::ShardingOptions sharding;
+  recipe.section("sharding").bind_part(sharding);
+  if (devices > 1) lay_out(layout, mesh::parse_mesh(run.mesh, devices, recipe.place("mesh")), sharding);
+  return layout;
+}
+
 Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan& plan, const LoadedModel& model,
-                    DeviceArrays& params, const DeviceOptions& device) {
-  const Program program = eval_program(*model.model, model.layout,
+                    const StateLayout& layout,                    DeviceArrays& params, const DeviceOptions& device) {
+  const Program program = eval_program(*model.model, layout,
                                        {.batch = plan.batch,
                                         .pixels = plan.data.pp->affine(),
                                         .compute = model.compute,
                                         .kernels = kernels::register_kernels(*client)});
   const TensorType images = images_type(model.model->input(), plan.batch);
-  Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
+  Compiled compiled = compile(*client, program, device.cache, arguments_of(layout, layout.params, images));
   const auto executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
-  return *Evaluator(client, executable, model.layout, plan).run(params);
+  return *Evaluator(client, executable, layout, plan).run(params);
 }
 
 }  // namespace
@@ -156,21 +166,22 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
 std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& model, const DeviceOptions& device) {
   TrainingBatch data;
   recipe.section("data").bind_part(data);
+  const auto client = open_client(device);
+  const StateLayout layout = spread(model.layout, recipe, devices_of(device, *client));
   config::Section evals = recipe.section("eval");
   std::vector<EvalPlan> plans;
   for (const std::string& name : evals.keys()) {
     // How often it runs in training does not matter here, so that any length of a run will do.
-    plans.push_back(read_eval(name, evals.section(name), std::max<int64_t>(1, data.batch), *model.model, {}, {}, {}));
+    plans.push_back(read_eval(name, evals.section(name), std::max<int64_t>(1, data.batch), *model.model, {}, {}, layout.mesh));
     check_classes(plans.back(), model);
   }
   if (plans.empty()) {
     throw usage_error("the recipe has no evaluator", recipe.where("eval"),
                       "add one:\n  [eval.val]\n  data = { source = \"folder(data/val)\", pp = \"decode | …\" }");
   }
-  const auto client = open_client(device);
-  DeviceArrays params = to_device(model.layout, model.params, *client);
+  DeviceArrays params = to_device(layout, model.params, *client);
   std::vector<NamedScore> scores;
-  for (const EvalPlan& plan : plans) scores.push_back({plan.name, evaluate_one(client, plan, model, params, device)});
+  for (const EvalPlan& plan : plans) scores.push_back({plan.name, evaluate_one(client, plan, model, layout, params, device)});
   return scores;
 }
 

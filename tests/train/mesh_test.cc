@@ -89,6 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                       MeshCase{"OptimizerOnly", 8, "fsdp=8", {"sharding.preset=optimizer_only", "sharding.rules=[]"}},
                       MeshCase{"Replicated", 8, "fsdp=8", {"sharding.preset=replicated", "sharding.rules=[]"}},
                       MeshCase{"KeptGathered", 8, "fsdp=8", {"sharding.reshard=false"}},
+                      MeshCase{"ReducedInF32", 8, "fsdp=8", {"sharding.reduce=f32"}},
                       MeshCase{"Accumulated", 8, "replica=2, fsdp=4", {"accumulate=4"}},
                       MeshCase{"AccumulatedCube", 8, "replica=2, fsdp=2, tensor=2", {"accumulate=4"}},
                       MeshCase{"AccumulatedOne", 1, "", {"accumulate=4"}},

@@ -43,7 +43,7 @@ Types dot_types(const Node& n) {
 // are multiplied in the order that leaves nothing to transpose where self is [batch…, contracted…, free…] or [batch…, free…,
 // contracted…]: a foreign kernel's result can't be transposed for nothing, as the compiler does with a product of its own.
 Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, const Dims& self_contract,
-                     const Dims& other_batch, const Dims& other_contract, bool self_is_lhs) {
+                     const Dims& other_batch, const Dims& other_contract, bool self_is_lhs, DType summed) {
   const Dims self_free = remaining(self.rank(), self_batch, self_contract);
   const Dims other_free = remaining(other.rank(), other_batch, other_contract);
   const int64_t nb = static_cast<int64_t>(self_batch.size());
@@ -52,8 +52,8 @@ Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, 
   const bool contracted_first = !self_contract.empty() && !self_free.empty() && self_contract[0] < self_free[0];
   const Value converted = convert(other, ct.dtype());
   const Value partial = contracted_first
-                            ? dot_general(converted, ct, {other_batch, range(nb), other_free, ct_other_free}, self.dtype())
-                            : dot_general(ct, converted, {range(nb), other_batch, ct_other_free, other_free}, self.dtype());
+                            ? dot_general(converted, ct, {other_batch, range(nb), other_free, ct_other_free}, summed)
+                            : dot_general(ct, converted, {range(nb), other_batch, ct_other_free, other_free}, summed);
   // partial: [batch…, self free…, other's contracted in other's order…], or the last two the other way round.
   Dims contracted;
   for (const int64_t d : remaining(other.rank(), other_batch, other_free)) {
@@ -67,15 +67,20 @@ Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, 
        {&self_batch, contracted_first ? &contracted : &self_free, contracted_first ? &self_free : &contracted}) {
     for (const int64_t d : *group) position[idx(d)] = at++;
   }
-  return transpose(partial, position);
+  return convert(transpose(partial, position), self.dtype());
 }
 
 Values vjp_dot(const VjpArgs& a) {
   const auto& d = a.node.attr<DotDims>("dot_dimension_numbers");
   const Value ct = convert(a.ct[0], a.x(0).dtype());
+  const DType dtype = a.x(0).dtype(), rhs_summed = a.node.has_attr("_wide_rhs_gradient") ? DType::kF32 : dtype;
   Values out(2);
-  if (a.wanted[0]) out[0] = dot_operand_ct(ct, a.x(0), a.x(1), d.lhs_batch, d.lhs_contract, d.rhs_batch, d.rhs_contract, true);
-  if (a.wanted[1]) out[1] = dot_operand_ct(ct, a.x(1), a.x(0), d.rhs_batch, d.rhs_contract, d.lhs_batch, d.lhs_contract, false);
+  if (a.wanted[0]) {
+    out[0] = dot_operand_ct(ct, a.x(0), a.x(1), d.lhs_batch, d.lhs_contract, d.rhs_batch, d.rhs_contract, true, dtype);
+  }
+  if (a.wanted[1]) {
+    out[1] = dot_operand_ct(ct, a.x(1), a.x(0), d.rhs_batch, d.rhs_contract, d.lhs_batch, d.lhs_contract, false, rhs_summed);
+  }
   return out;
 }
 
@@ -206,6 +211,12 @@ Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType
   return make_node(kOpDotGeneral, {lhs, rhs},
                    {{"dot_dimension_numbers", dims}, {"_dtype", static_cast<int64_t>(result.value_or(lhs.dtype()))}})
       ->result();
+}
+
+Value widen_rhs_gradient(Value product) {
+  TESSERA_CHECK(product.node->op == &kOpDotGeneral);
+  product.node->attrs["_wide_rhs_gradient"] = true;
+  return product;
 }
 
 Value matmul(Value lhs, Value rhs) {
