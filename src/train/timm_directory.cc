@@ -115,7 +115,9 @@ std::vector<std::string> write_timm_directory(const LoadedModel& model, const st
 
   store::FileSystem& files = store::local_files();
   files.make_directories(directory);
-  checkpoint::write_safetensors(files, store::join_path(directory, "model.safetensors"), tensors, {{"format", "pt"}});
+  store::write_atomic(files, store::join_path(directory, "model.safetensors"), [&](const std::string& temporary) {
+    checkpoint::write_safetensors(files, temporary, tensors, {{"format", "pt"}});
+  });
   store::write_atomic(files, store::join_path(directory, "config.json"), config);
   return notes;
 }
