@@ -130,7 +130,7 @@ std::string write_imported(const Recipe& recipe, const std::string& from, const 
   for (std::string& note : init_from({from, {}}, *recipe.model, layout, params)) notes.push_back(std::move(note));
   const std::string eval_pp = recipe.evals.empty() ? std::string() : recipe.evals.front().data.pp->text();
   checkpoint::Snapshot snapshot;
-  snapshot.tensors = split_blocks(layout, params);
+  snapshot.add(split_blocks(layout, params));
   snapshot.state_json = to_json(Progress{}, {recipe.text, recipe.model->input(), recipe.class_names, eval_pp});
   const std::string checkpoints = store::join_path(directory, "checkpoints");
   store::local_files().make_directories(checkpoints);

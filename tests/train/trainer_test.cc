@@ -195,9 +195,11 @@ TEST(Trainer, OwedEvaluationIsDoneAgain) {
   const checkpoint::LoadedCheckpoint six = checkpoint::load(checkpoints + "/step_000000006");
   checkpoint::Snapshot snapshot;
   snapshot.step = 6;
-  for (const checkpoint::TensorView& tensor : six.state.tensors()) {
-    snapshot.tensors.push_back({tensor.name, tensor.type, store::copy_bytes(tensor.data)});
+  std::vector<checkpoint::HostTensor> tensors;
+  for (const checkpoint::TensorView& tensor : checkpoint::whole_arrays(six.arrays).views) {
+    tensors.push_back({tensor.name, tensor.type, store::copy_bytes(tensor.data)});
   }
+  snapshot.add(std::move(tensors));
   nlohmann::ordered_json state = nlohmann::ordered_json::parse(six.state_json);
   state["owed"] = true;
   snapshot.state_json = state.dump();
