@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -101,6 +102,19 @@ void sweep_leftovers(store::FileSystem& files, const std::string& directory) {
   });
 }
 
+// Made and filled by save_async(), taken apart by the writer thread. `mutex_` guards what changes after begin().
+struct CheckpointManager::Save {
+  int64_t step = 0;
+  size_t groups = 0;
+  std::string state_json;
+  std::function<void()> before_commit;
+  std::deque<std::vector<HostTensor>> read;  // and not taken by the writer yet
+  int64_t bytes_in_flight = 0;               // being read, read, or being written
+  bool reading = true;
+  bool given_up = false;  // a `read` threw: there is nothing to commit
+  bool failed = false;    // the writer threw: there is nothing to read for
+};
+
 CheckpointManager::CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files,
                                      int64_t max_bytes_in_flight)
     : directory_(std::move(directory)), rules_(rules), files_(files), max_bytes_in_flight_(max_bytes_in_flight) {
@@ -144,7 +158,7 @@ void CheckpointManager::begin(Snapshot& snapshot) {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !save_; });
-    save_.emplace();
+    save_ = std::make_unique<Save>();
     save_->step = snapshot.step;
     save_->groups = snapshot.groups.size();
     save_->state_json = std::move(snapshot.state_json);

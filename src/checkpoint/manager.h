@@ -3,7 +3,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -61,18 +60,7 @@ class CheckpointManager {
   std::optional<int64_t> last_committed() const;
 
  private:
-  // The save under way. Made and filled by save_async(), taken apart by the writer thread; `mutex_` guards it.
-  struct Save {
-    int64_t step = 0;
-    size_t groups = 0;
-    std::string state_json;
-    std::function<void()> before_commit;
-    std::deque<std::vector<HostTensor>> read;  // and not taken by the writer yet
-    int64_t bytes_in_flight = 0;               // being read, read, or being written
-    bool reading = true;
-    bool given_up = false;  // a `read` threw: there is nothing to commit
-    bool failed = false;    // the writer threw: there is nothing to read for
-  };
+  struct Save;
 
   // On the caller's thread.
   void begin(Snapshot& snapshot);
@@ -94,7 +82,7 @@ class CheckpointManager {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Save> save_;
+  std::unique_ptr<Save> save_;  // the one under way
   bool stopping_ = false;
   std::vector<SaveFailure> unpolled_;
   int64_t failures_ = 0;
