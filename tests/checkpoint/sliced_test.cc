@@ -303,7 +303,7 @@ LoadedCheckpoint load_raw(const std::vector<RawFile>& raw, int64_t version = kPi
   for (size_t i = 0; i < raw.size(); ++i) {
     const std::string name = state_file_name(i, raw.size());
     const FileSum sum = write_safetensors(
-        files, path + "/" + name, raw[i].entries,
+        files, store::join_path(path, name), raw[i].entries,
         [&](size_t k) {
           return store::own_bytes(std::vector<std::byte>(static_cast<size_t>(byte_count(raw[i].entries[k].type))));
         },

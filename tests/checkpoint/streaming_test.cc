@@ -20,7 +20,6 @@
 namespace tessera::checkpoint {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::expect_snapshot;
 using testing::FaultyFiles;
 using ::testing::HasSubstr;
