@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/parallel.h"
 #include "checkpoint/commit.h"
 #include "store/crc32c.h"
 
@@ -24,18 +24,24 @@ void check_step(const std::string& path, int64_t step) {
   }
 }
 
-store::Bytes map_checked(store::FileSystem& files, const std::string& path, const CommittedFile& file) {
-  store::Bytes bytes = files.map(path);
-  if (static_cast<int64_t>(bytes.size()) != file.size || store::crc32c(bytes.data) != file.crc32c) {
-    throw data_error(fmt::format("`{}` is damaged: its checksum does not fit", path));
-  }
-  return bytes;
+// The contents of all files, in the order of the list, once their checksums fit.
+std::vector<store::Bytes> map_checked(store::FileSystem& files, const std::string& path, const Commit& commit) {
+  std::vector<store::Bytes> contents;
+  for (const CommittedFile& file : commit.files) contents.push_back(files.map(store::join_path(path, file.name)));
+  const auto count = static_cast<int64_t>(contents.size());
+  parallel_for(count, thread_count(0, count), [&](int64_t i, int) {
+    const CommittedFile& file = commit.files[static_cast<size_t>(i)];
+    const std::span<const std::byte> data = contents[static_cast<size_t>(i)].data;
+    if (static_cast<int64_t>(data.size()) == file.size && store::crc32c(data) == file.crc32c) return;
+    throw data_error(fmt::format("`{}` is damaged: its checksum does not fit", store::join_path(path, file.name)));
+  });
+  return contents;
 }
 
-std::string read_state_json(const store::Bytes& bytes, const std::string& path, int64_t step) {
+std::string read_state_json(const store::Bytes& bytes, const std::string& path, const Commit& commit) {
   try {
     const auto json = nlohmann::ordered_json::parse(store::as_text(bytes.data));
-    if (json.at("format_version").get<int64_t>() != kFormatVersion || json.at("step").get<int64_t>() != step) {
+    if (json.at("format_version").get<int64_t>() != commit.version || json.at("step").get<int64_t>() != commit.step) {
       throw data_error(fmt::format("`{}` belongs to another checkpoint", path));
     }
     return json.at("state").dump();
@@ -56,15 +62,16 @@ LoadedCheckpoint load(const std::string& path, store::FileSystem& files) {
   LoadedCheckpoint loaded;
   loaded.path = path;
   loaded.step = commit.step;
-  for (const CommittedFile& file : commit.files) {
-    const std::string file_path = store::join_path(path, file.name);
-    store::Bytes bytes = map_checked(files, file_path, file);
-    if (file.name == kStateJsonFile) {
-      loaded.state_json = read_state_json(bytes, file_path, commit.step);
-    } else if (file.name == kStateFile) {
-      loaded.state = SafetensorsFile::parse(std::move(bytes), file_path);
-    }
+  std::vector<store::Bytes> contents = map_checked(files, path, commit);
+  const auto file_path = [&](size_t i) { return store::join_path(path, commit.files[i].name); };
+  for (size_t i = 0; i < contents.size(); ++i) {
+    if (commit.files[i].name == kStateJsonFile) loaded.state_json = read_state_json(contents[i], file_path(i), commit);
   }
+  const auto in_order = state_files(commit);
+  for (const size_t i : *in_order) {
+    loaded.files.push_back(SafetensorsFile::parse(std::move(contents[i]), file_path(i)));
+  }
+  loaded.arrays = collect_arrays(loaded.files, commit.version >= kPiecesVersion, path);
   return loaded;
 }
 

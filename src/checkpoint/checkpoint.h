@@ -1,6 +1,7 @@
 #pragma once
-// Reading checkpoints: `checkpoints/step_000001000/` with `state.safetensors`, `state.json` and `COMMIT`. The format, the order
-// of writes and what a reader must check are in docs/checkpoint_format.md. Writing is in checkpoint/manager.h.
+// Reading checkpoints: `checkpoints/step_000001000/` with `state.safetensors` (or several numbered files), `state.json` and
+// `COMMIT`. The format, the order of writes and what a reader must check are in docs/checkpoint_format.md. Writing is in
+// checkpoint/manager.h.
 
 #include <cstdint>
 #include <optional>
@@ -9,25 +10,27 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/stored_array.h"
 #include "store/file.h"
 
 namespace tessera::checkpoint {
 
-inline constexpr int64_t kFormatVersion = 1;
 inline constexpr std::string_view kStateFile = "state.safetensors";
 inline constexpr std::string_view kStateJsonFile = "state.json";
 inline constexpr std::string_view kCommitFile = "COMMIT";
 
-// A checkpoint whose sizes and checksums all fit. The arrays are a read-only view of the file, valid as long as this lives,
-// even when the directory is removed meanwhile.
+// A checkpoint whose sizes and checksums all fit and whose arrays are whole. They are a read-only view of the files, valid as
+// long as this or a copy of it lives, even when the directory is removed meanwhile.
 struct LoadedCheckpoint {
   std::string path;
   int64_t step = 0;
   std::string state_json;  // the writer's own JSON: same values and order of keys, spacing may differ
-  SafetensorsFile state;
+  std::vector<SafetensorsFile> files;
+  StoredArrays arrays;  // by name; views of `files`
 };
 
-// Loads one checkpoint directory. Throws a data error when it is half-written or damaged in any byte.
+// Loads one checkpoint directory. Reads every byte once, several files on several threads. Throws a data error when it is
+// half-written or damaged in any byte: of several damaged files it names the first in the order of COMMIT.
 LoadedCheckpoint load(const std::string& path, store::FileSystem& files = store::local_files());
 
 struct RejectedCheckpoint {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "step_";
 constexpr std::string_view kTemporary = ".tmp-";
+constexpr std::string_view kStatePrefix = "state-", kStateSuffix = ".safetensors";
 constexpr std::string_view kFormatName = "tessera checkpoint";
 constexpr int64_t kMaxCommitBytes = 1 << 20;
 
@@ -41,6 +43,27 @@ uint32_t parse_checksum(const std::string& text) {
   return value;
 }
 
+Error damaged_commit(const std::string& path, std::string_view why) {
+  return data_error(fmt::format("`{}` is damaged: {}", path, why));
+}
+
+void check_version(int64_t version, const std::string& path) {
+  if (version >= kPlainVersion && version <= kPiecesVersion) return;
+  throw data_error(
+      fmt::format("`{}` has format version {}; this program reads versions up to {}", path, version, kPiecesVersion), {},
+      "use the version of Tessera that wrote it");
+}
+
+void check_list(const Commit& commit, const std::string& path) {
+  const auto is_json = [](const CommittedFile& file) { return file.name == kStateJsonFile; };
+  if (std::count_if(commit.files.begin(), commit.files.end(), is_json) != 1) {
+    throw damaged_commit(path, fmt::format("it must list `{}` once", kStateJsonFile));
+  }
+  if (state_files(commit)) return;
+  throw damaged_commit(path, fmt::format("it must list `{}`{} once", kStateFile,
+                                         commit.version == kPlainVersion ? "" : ", or else each of its numbered files,"));
+}
+
 }  // namespace
 
 std::string step_directory(int64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
@@ -60,7 +83,7 @@ std::optional<DirectoryName> parse_directory_name(std::string_view name) {
 
 std::string commit_text(const Commit& commit) {
   std::string text = fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"files\": [", kFormatName,
-                                 kFormatVersion, commit.step);
+                                 commit.version, commit.step);
   for (size_t i = 0; i < commit.files.size(); ++i) {
     const CommittedFile& file = commit.files[i];
     text += fmt::format("{}\n    {{\"name\": \"{}\", \"size\": {}, \"crc32c\": \"{}\"}}", i ? "," : "", file.name, file.size,
@@ -70,34 +93,45 @@ std::string commit_text(const Commit& commit) {
   return text + checksum_lines(text);
 }
 
+std::string state_file_name(size_t index, size_t count) {
+  return count == 1 ? std::string(kStateFile) : fmt::format("{}{:05}-of-{:05}{}", kStatePrefix, index + 1, count, kStateSuffix);
+}
+
+std::optional<std::vector<size_t>> state_files(const Commit& commit) {
+  std::map<std::string_view, size_t> found;
+  for (size_t i = 0; i < commit.files.size(); ++i) {
+    const std::string_view name = commit.files[i].name;
+    const bool numbered = commit.version >= kPiecesVersion && name.starts_with(kStatePrefix) && name.ends_with(kStateSuffix);
+    if ((numbered || name == kStateFile) && !found.emplace(name, i).second) return std::nullopt;
+  }
+  std::vector<size_t> in_order;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto one = found.find(state_file_name(i, found.size()));
+    if (one == found.end()) return std::nullopt;
+    in_order.push_back(one->second);
+  }
+  return in_order.empty() ? std::nullopt : std::optional(in_order);
+}
+
 Commit parse_commit(std::string_view text, const std::string& path) {
-  const auto damaged = [&](std::string_view why) { return data_error(fmt::format("`{}` is damaged: {}", path, why)); };
   const auto end = text.rfind("  \"crc32c\": \"");
-  if (end == std::string_view::npos) throw damaged("its checksum is missing");
-  if (text.substr(end) != checksum_lines(text.substr(0, end))) throw damaged("its checksum does not fit");
+  if (end == std::string_view::npos) throw damaged_commit(path, "its checksum is missing");
+  if (text.substr(end) != checksum_lines(text.substr(0, end))) throw damaged_commit(path, "its checksum does not fit");
   try {
     const auto json = nlohmann::json::parse(text);
-    if (json.at("format") != kFormatName) throw damaged("it is not a checkpoint's");
+    if (json.at("format") != kFormatName) throw damaged_commit(path, "it is not a checkpoint's");
     const int64_t version = json.at("version").get<int64_t>();
-    if (version != kFormatVersion) {
-      throw data_error(fmt::format("`{}` has format version {}; this program reads version {}", path, version, kFormatVersion),
-                       {}, "use the version of Tessera that wrote it");
-    }
-    Commit commit{json.at("step").get<int64_t>(), {}};
+    check_version(version, path);
+    Commit commit{json.at("step").get<int64_t>(), {}, version};
     for (const auto& item : json.at("files")) {
       commit.files.push_back({item.at("name").get<std::string>(), item.at("size").get<int64_t>(),
                               parse_checksum(item.at("crc32c").get<std::string>())});
-      if (!is_plain_name(commit.files.back().name)) throw damaged("it lists a file outside the checkpoint");
+      if (!is_plain_name(commit.files.back().name)) throw damaged_commit(path, "it lists a file outside the checkpoint");
     }
-    for (const std::string_view needed : {kStateFile, kStateJsonFile}) {
-      const auto is_needed = [&](const CommittedFile& file) { return file.name == needed; };
-      if (std::count_if(commit.files.begin(), commit.files.end(), is_needed) != 1) {
-        throw damaged(fmt::format("it must list `{}` once", needed));
-      }
-    }
+    check_list(commit, path);
     return commit;
   } catch (const nlohmann::json::exception& error) {
-    throw damaged(error.what());
+    throw damaged_commit(path, error.what());
   }
 }
 

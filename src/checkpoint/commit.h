@@ -27,10 +27,20 @@ struct CommittedFile {
   uint32_t crc32c = 0;
 };
 
+// Version 1: one file of whole arrays. Version 2, written only where it is needed: several files, or slices of arrays.
+inline constexpr int64_t kPlainVersion = 1, kPiecesVersion = 2;
+
 struct Commit {
   int64_t step = 0;
   std::vector<CommittedFile> files;
+  int64_t version = kPlainVersion;
 };
+
+// "state.safetensors" for one file, "state-00001-of-00005.safetensors" for the first of five.
+std::string state_file_name(size_t index, size_t count);
+// The indices in `commit.files` of the files of arrays, in the order of their numbers. Nothing when they are not all there,
+// each once.
+std::optional<std::vector<size_t>> state_files(const Commit& commit);
 
 // JSON whose last field is a checksum of everything before it.
 std::string commit_text(const Commit& commit);

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/commit.h"
-#include "store/crc32c.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -23,33 +23,21 @@ void ignore_errors(const std::function<void()>& action) {
   }
 }
 
-CommittedFile write_state_json(store::FileSystem& files, const std::string& directory, const Snapshot& snapshot) {
-  nlohmann::ordered_json json;
-  json["format_version"] = kFormatVersion;
-  json["step"] = snapshot.step;
-  json["state"] = nlohmann::ordered_json::parse(snapshot.state_json);
-  const std::string text = json.dump(2) + "\n";
-  const auto file = files.create(store::join_path(directory, kStateJsonFile));
-  file->write(store::as_bytes(text));
-  file->sync();
-  file->close();
-  return {std::string(kStateJsonFile), static_cast<int64_t>(text.size()), store::crc32c(store::as_bytes(text))};
+int64_t bytes_of(const std::vector<HostTensor>& group) {
+  int64_t bytes = 0;
+  for (const HostTensor& tensor : group) bytes += static_cast<int64_t>(tensor.data.size());
+  return bytes;
 }
 
-CommittedFile write_state(store::FileSystem& files, const std::string& directory, const Snapshot& snapshot) {
-  std::vector<TensorView> views;
-  views.reserve(snapshot.tensors.size());
-  for (const HostTensor& tensor : snapshot.tensors) views.push_back({tensor.name, tensor.type, tensor.data.data});
-  const FileSum sum = write_safetensors(files, store::join_path(directory, kStateFile), views,
-                                        {{"format", "tessera"}, {"step", std::to_string(snapshot.step)}});
-  return {std::string(kStateFile), sum.size, sum.crc32c};
+void check_snapshot(const Snapshot& snapshot) {
+  TESSERA_CHECK(snapshot.step >= 0 && snapshot.groups.size() <= kMaxGroups && nlohmann::json::accept(snapshot.state_json),
+                "step {}, {} groups", snapshot.step, snapshot.groups.size());
 }
 
-void write_commit(store::FileSystem& files, const std::string& directory, const Commit& commit) {
-  const auto file = files.create(store::join_path(directory, kCommitFile));
-  file->write(store::as_bytes(commit_text(commit)));
-  file->sync();
-  file->close();
+std::vector<HostTensor> read_group(const SnapshotGroup& group) {
+  std::vector<HostTensor> tensors = group.read();
+  TESSERA_CHECK(bytes_of(tensors) == group.bytes, "a group of {} bytes has {}", group.bytes, bytes_of(tensors));
+  return tensors;
 }
 
 bool process_is_dead(int64_t pid) { return pid == getpid() || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH); }
@@ -79,34 +67,11 @@ Condition condition_of(store::FileSystem& files, const std::string& path) {
 }  // namespace
 
 std::string write_checkpoint(store::FileSystem& files, const std::string& directory, const Snapshot& snapshot) {
-  TESSERA_CHECK(snapshot.step >= 0 && nlohmann::json::accept(snapshot.state_json), "step {}", snapshot.step);
-  const std::string path = store::join_path(directory, step_directory(snapshot.step));
-  const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
-  try {
-    files.make_directories(directory);
-    if (files.info(temporary)) store::remove_tree(files, temporary);
-    files.make_directories(temporary);
-    Commit commit{snapshot.step, {}};
-    commit.files.push_back(write_state(files, temporary, snapshot));
-    commit.files.push_back(write_state_json(files, temporary, snapshot));
-    if (snapshot.before_commit) snapshot.before_commit();
-    write_commit(files, temporary, commit);
-    files.sync_directory(temporary);
-    // A directory of this name is a damaged checkpoint, or one of a run that was set back to an earlier step.
-    if (files.info(path)) {
-      files.exchange(temporary, path);
-    } else {
-      files.rename(temporary, path);
-    }
-  } catch (...) {
-    ignore_errors([&] { store::remove_tree(files, temporary); });
-    throw;
-  }
-  files.sync_directory(directory);
-  ignore_errors([&] {
-    if (files.info(temporary)) store::remove_tree(files, temporary);
-  });
-  return path;
+  check_snapshot(snapshot);
+  CheckpointWriter writer(files, directory, snapshot.step, std::max<size_t>(1, snapshot.groups.size()));
+  if (snapshot.groups.empty()) writer.write_group({});
+  for (const SnapshotGroup& group : snapshot.groups) writer.write_group(read_group(group));
+  return writer.commit(snapshot.state_json, snapshot.before_commit);
 }
 
 void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest) {
@@ -137,8 +102,22 @@ void sweep_leftovers(store::FileSystem& files, const std::string& directory) {
   });
 }
 
-CheckpointManager::CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files)
-    : directory_(std::move(directory)), rules_(rules), files_(files) {
+// Made and filled by save_async(), taken apart by the writer thread. `mutex_` guards what changes after begin().
+struct CheckpointManager::Save {
+  int64_t step = 0;
+  size_t groups = 0;
+  std::string state_json;
+  std::function<void()> before_commit;
+  std::deque<std::vector<HostTensor>> read;  // and not taken by the writer yet
+  int64_t bytes_in_flight = 0;               // being read, read, or being written
+  bool reading = true;
+  bool given_up = false;  // a `read` threw: there is nothing to commit
+  bool failed = false;    // the writer threw: there is nothing to read for
+};
+
+CheckpointManager::CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files,
+                                     int64_t max_bytes_in_flight)
+    : directory_(std::move(directory)), rules_(rules), files_(files), max_bytes_in_flight_(max_bytes_in_flight) {
   if (rules.keep_last < 1) throw usage_error("at least one checkpoint must be kept", "checkpoint.keep", "set it to 1 or more");
   if (rules.keep_every_steps < 0) throw usage_error("the interval of kept checkpoints cannot be negative", "checkpoint");
   files_.make_directories(directory_);
@@ -157,18 +136,67 @@ CheckpointManager::~CheckpointManager() {
 }
 
 void CheckpointManager::save_async(Snapshot snapshot) {
-  TESSERA_CHECK(nlohmann::json::accept(snapshot.state_json), "the state of step {} is not JSON", snapshot.step);
+  check_snapshot(snapshot);
+  if (snapshot.groups.empty()) snapshot.add({});
+  begin(snapshot);
+  try {
+    for (SnapshotGroup& group : snapshot.groups) {
+      if (!wait_for_room(group.bytes)) break;
+      std::vector<HostTensor> tensors = read_group(group);
+      group.read = nullptr;  // with the memory that it may hold
+      hand_over(std::move(tensors));
+    }
+  } catch (...) {
+    end_reading(/*given_up=*/true);
+    wait();
+    throw;
+  }
+  end_reading(/*given_up=*/false);
+}
+
+void CheckpointManager::begin(Snapshot& snapshot) {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !next_; });
-    next_ = std::move(snapshot);
+    changed_.wait(lock, [this] { return !save_; });
+    save_ = std::make_unique<Save>();
+    save_->step = snapshot.step;
+    save_->groups = snapshot.groups.size();
+    save_->state_json = std::move(snapshot.state_json);
+    save_->before_commit = std::move(snapshot.before_commit);
+  }
+  changed_.notify_all();
+}
+
+// Takes the room; false when the writer failed.
+bool CheckpointManager::wait_for_room(int64_t bytes) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    return save_->failed || save_->bytes_in_flight == 0 || bytes <= max_bytes_in_flight_ - save_->bytes_in_flight;
+  });
+  save_->bytes_in_flight += bytes;
+  return !save_->failed;
+}
+
+void CheckpointManager::hand_over(std::vector<HostTensor> group) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!save_->failed) save_->read.push_back(std::move(group));
+  }
+  changed_.notify_all();
+}
+
+void CheckpointManager::end_reading(bool given_up) {
+  {
+    const std::lock_guard lock(mutex_);
+    save_->reading = false;
+    save_->given_up = given_up;
   }
   changed_.notify_all();
 }
 
 void CheckpointManager::wait() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !next_; });
+  changed_.wait(lock, [this] { return !save_; });
 }
 
 std::optional<SaveFailure> CheckpointManager::poll_failure() {
@@ -190,35 +218,86 @@ std::optional<int64_t> CheckpointManager::last_committed() const {
 }
 
 void CheckpointManager::run() {
-  std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return next_ || stopping_; });
-    if (!next_) return;
-    lock.unlock();
-    save(*next_);  // only this thread resets next_, so it stays put without the lock
-    lock.lock();
-    next_.reset();
-    changed_.notify_all();
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return save_ || stopping_; });
+      if (!save_) return;
+    }
+    save();
+    finish_save();
   }
 }
 
-void CheckpointManager::save(const Snapshot& snapshot) {
+// What save_async() does not change after begin() is read without the lock.
+void CheckpointManager::save() {
+  const int64_t step = save_->step;
   bool committed = false;
   try {
-    write_checkpoint(files_, directory_, snapshot);
+    {
+      CheckpointWriter writer(files_, directory_, step, save_->groups);
+      if (!write_groups(writer)) return;
+      writer.commit(save_->state_json, save_->before_commit);
+    }
     committed = true;
     {
       const std::lock_guard lock(mutex_);
-      last_committed_ = snapshot.step;
+      last_committed_ = step;
     }
-    apply_keep_rules(files_, directory_, rules_, snapshot.step);
+    apply_keep_rules(files_, directory_, rules_, step);
   } catch (const std::exception& error) {
+    fail(error.what(), committed);
+  }
+}
+
+// False when reading was given up.
+bool CheckpointManager::write_groups(CheckpointWriter& writer) {
+  std::vector<HostTensor> group;
+  while (next_group(group)) {
+    const int64_t bytes = bytes_of(group);
+    writer.write_group(group);
+    group.clear();  // before the room is given back
+    {
+      const std::lock_guard lock(mutex_);
+      save_->bytes_in_flight -= bytes;
+    }
+    changed_.notify_all();
+  }
+  const std::lock_guard lock(mutex_);
+  return !save_->given_up;
+}
+
+// Waits for a group that was read; false after the last one.
+bool CheckpointManager::next_group(std::vector<HostTensor>& group) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !save_->read.empty() || !save_->reading; });
+  if (save_->read.empty() || save_->given_up) return false;
+  group = std::move(save_->read.front());
+  save_->read.pop_front();
+  return true;
+}
+
+void CheckpointManager::fail(const std::string& message, bool committed) {
+  {
+    const std::lock_guard lock(mutex_);
     const std::string_view what = committed ? "old checkpoints could not be removed after saving step {}: {}"
                                             : "the checkpoint of step {} could not be saved: {}";
-    const std::lock_guard lock(mutex_);
-    unpolled_.push_back({snapshot.step, committed, fmt::format(fmt::runtime(what), snapshot.step, error.what())});
+    unpolled_.push_back({save_->step, committed, fmt::format(fmt::runtime(what), save_->step, message)});
     ++failures_;
+    save_->failed = true;
+    save_->read.clear();
   }
+  changed_.notify_all();
+}
+
+// The save goes when its reader is through with it too.
+void CheckpointManager::finish_save() {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !save_->reading; });
+    save_.reset();
+  }
+  changed_.notify_all();
 }
 
 }  // namespace tessera::checkpoint

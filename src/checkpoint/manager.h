@@ -11,27 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include "base/shape.h"
 #include "checkpoint/checkpoint.h"
-#include "store/bytes.h"
+#include "checkpoint/snapshot.h"
+#include "checkpoint/writer.h"
 #include "store/file.h"
 
 namespace tessera::checkpoint {
-
-// A named array of a snapshot; `data.size() == byte_count(type)`.
-struct HostTensor {
-  std::string name;
-  TensorType type;
-  store::Bytes data;
-};
-
-// Everything one checkpoint holds. The memory must stay unchanged until the save has ended (`data.owner` keeps it alive).
-struct Snapshot {
-  int64_t step = 0;                     // 0 <= step
-  std::vector<HostTensor> tensors;      // names are unique
-  std::string state_json = "{}";        // any JSON value: data position, seeds, …
-  std::function<void()> before_commit;  // called on the writer thread before COMMIT is written: make the metrics durable here
-};
 
 // Which checkpoints stay. The newest whole one always does.
 struct KeepRules {
@@ -46,17 +31,25 @@ struct SaveFailure {
   std::string message;
 };
 
+// Host memory for data that were read and are not written yet.
+inline constexpr int64_t kMaxBytesInFlight = int64_t{2} << 30;
+
 // One writer thread, at most one save under way. Call from one thread.
 class CheckpointManager {
  public:
   // Creates `directory` (…/checkpoints) and removes what interrupted saves of dead processes left there.
-  CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files = store::local_files());
+  CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files = store::local_files(),
+                    int64_t max_bytes_in_flight = kMaxBytesInFlight);
   // Waits; a failure that nobody polled is logged as a warning.
   ~CheckpointManager();
   CheckpointManager(const CheckpointManager&) = delete;
   CheckpointManager& operator=(const CheckpointManager&) = delete;
 
-  // Waits for the save before, then returns at once.
+  // Waits for the save before; then reads the groups here, in order, while the writer thread writes those that were read, and
+  // returns when all were read. Before each it waits for room: the data that were read and are not yet written never exceed
+  // max(max_bytes_in_flight, bytes of the largest group). So what fits is written in the background alone. When the writer
+  // fails meanwhile, no further group is read. What a `read` throws leaves here after all that was written of this save is
+  // removed; it is no SaveFailure, and the manager goes on as before.
   void save_async(Snapshot snapshot);
   void wait();
   // The oldest failure not returned yet. Does not wait.
@@ -67,16 +60,29 @@ class CheckpointManager {
   std::optional<int64_t> last_committed() const;
 
  private:
+  struct Save;
+
+  // On the caller's thread.
+  void begin(Snapshot& snapshot);
+  bool wait_for_room(int64_t bytes);
+  void hand_over(std::vector<HostTensor> group);
+  void end_reading(bool given_up);
+  // On the writer's.
   void run();
-  void save(const Snapshot& snapshot);
+  void save();
+  bool write_groups(CheckpointWriter& writer);
+  bool next_group(std::vector<HostTensor>& group);
+  void fail(const std::string& message, bool committed);
+  void finish_save();
 
   const std::string directory_;
   const KeepRules rules_;
   store::FileSystem& files_;
+  const int64_t max_bytes_in_flight_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Snapshot> next_;  // set by save_async, taken by the writer when it is done with it
+  std::unique_ptr<Save> save_;  // the one under way
   bool stopping_ = false;
   std::vector<SaveFailure> unpolled_;
   int64_t failures_ = 0;
@@ -84,8 +90,8 @@ class CheckpointManager {
   std::thread writer_;  // last: it uses what is above
 };
 
-// One save from start to commit, without threads: what the manager's thread does. Returns the checkpoint's path. Throws
-// store::IoError after removing what it had written.
+// One save from start to commit, without threads; one group is in memory at a time. Returns the checkpoint's path. Throws
+// store::IoError, or what a `read` throws, after removing what it had written.
 std::string write_checkpoint(store::FileSystem& files, const std::string& directory, const Snapshot& snapshot);
 
 // Removes checkpoints that the rules don't keep, where `newest` is known to be whole. Damaged ones are left for a person to

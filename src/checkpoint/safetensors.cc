@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -34,15 +35,15 @@ Error bad_tensor(const std::string& path, const HeaderEntry& entry, const std::s
   return data_error(fmt::format("`{}` is not a valid safetensors file: {}", path, what), fmt::format("array `{}`", entry.name));
 }
 
-// The bytes that dtype and shape ask for; throws when the product does not fit.
+// The bytes that dtype and shape ask for; throws when a product on the way does not fit 63 bits.
 uint64_t checked_bytes(const std::string& path, const HeaderEntry& entry) {
-  uint64_t bytes = static_cast<uint64_t>(element_bytes(entry.type.dtype));
+  int64_t bytes = element_bytes(entry.type.dtype);
   for (const int64_t dim : entry.type.dims) {
-    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes)) {
+    if (__builtin_mul_overflow(bytes, dim, &bytes)) {
       throw bad_tensor(path, entry, fmt::format("the shape {} is too large", to_string(entry.type.dims)));
     }
   }
-  return bytes;
+  return static_cast<uint64_t>(bytes);
 }
 
 // Arrays must follow each other from the first byte of the data to the last.
@@ -89,31 +90,30 @@ std::string_view header_text(const store::Bytes& bytes, const std::string& path)
 
 }  // namespace
 
-SafetensorsLayout layout_safetensors(const std::vector<TensorView>& tensors, const Metadata& metadata) {
+SafetensorsLayout layout_safetensors(const std::vector<NamedType>& arrays, const Metadata& metadata) {
   SafetensorsLayout layout;
-  layout.order.resize(tensors.size());
+  layout.order.resize(arrays.size());
   std::iota(layout.order.begin(), layout.order.end(), size_t{0});
   std::sort(layout.order.begin(), layout.order.end(), [&](size_t a, size_t b) {
-    const int ra = safetensors_rank(tensors[a].type.dtype), rb = safetensors_rank(tensors[b].type.dtype);
-    return ra != rb ? ra > rb : tensors[a].name < tensors[b].name;
+    const int ra = safetensors_rank(arrays[a].type.dtype), rb = safetensors_rank(arrays[b].type.dtype);
+    return ra != rb ? ra > rb : arrays[a].name < arrays[b].name;
   });
 
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (!metadata.empty()) json["__metadata__"] = metadata;
   std::string text = json.dump();
   text.pop_back();
-  std::map<std::string_view, bool> names;
-  uint64_t position = 0;
+  std::set<std::string_view> names;
+  int64_t position = 0;
   for (const size_t i : layout.order) {
-    const TensorView& tensor = tensors[i];
-    TESSERA_CHECK(tensor.data.size() == static_cast<size_t>(byte_count(tensor.type)), "{}: {} has {} bytes", tensor.name,
-                  to_string(tensor.type), tensor.data.size());
-    TESSERA_CHECK(tensor.name != "__metadata__" && names.emplace(tensor.name, true).second, "array `{}`", tensor.name);
+    const NamedType& array = arrays[i];
+    TESSERA_CHECK(array.name != "__metadata__" && names.insert(array.name).second, "array `{}`", array.name);
+    const int64_t bytes = byte_count(array.type);
     if (text.size() > 1) text += ',';
-    text += fmt::format(R"({}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", nlohmann::json(tensor.name).dump(),
-                        safetensors_dtype(tensor.type.dtype), nlohmann::json(tensor.type.dims).dump(), position,
-                        position + tensor.data.size());
-    position += tensor.data.size();
+    text +=
+        fmt::format(R"({}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", nlohmann::json(array.name).dump(),
+                    safetensors_dtype(array.type.dtype), nlohmann::json(array.type.dims).dump(), position, position + bytes);
+    position += bytes;
   }
   text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -121,9 +121,9 @@ SafetensorsLayout layout_safetensors(const std::vector<TensorView>& tensors, con
   return layout;
 }
 
-FileSum write_safetensors(store::FileSystem& files, const std::string& path, const std::vector<TensorView>& tensors,
-                          const Metadata& metadata) {
-  const SafetensorsLayout layout = layout_safetensors(tensors, metadata);
+FileSum write_safetensors(store::FileSystem& files, const std::string& path, const std::vector<NamedType>& arrays,
+                          const std::function<store::Bytes(size_t)>& data_of, const Metadata& metadata) {
+  const SafetensorsLayout layout = layout_safetensors(arrays, metadata);
   const auto file = files.create(path);
   FileSum sum;
   const auto put = [&](std::span<const std::byte> bytes) {
@@ -132,10 +132,28 @@ FileSum write_safetensors(store::FileSystem& files, const std::string& path, con
     sum.size += static_cast<int64_t>(bytes.size());
   };
   put(store::as_bytes(layout.header));
-  for (const size_t i : layout.order) put(tensors[i].data);
+  for (const size_t i : layout.order) {
+    const store::Bytes bytes = data_of(i);
+    TESSERA_CHECK(static_cast<int64_t>(bytes.size()) == byte_count(arrays[i].type), "{}: {} has {} bytes", arrays[i].name,
+                  to_string(arrays[i].type), bytes.size());
+    put(bytes.data);
+  }
   file->sync();
   file->close();
   return sum;
+}
+
+FileSum write_safetensors(store::FileSystem& files, const std::string& path, const std::vector<TensorView>& tensors,
+                          const Metadata& metadata) {
+  std::vector<NamedType> arrays;
+  arrays.reserve(tensors.size());
+  for (const TensorView& tensor : tensors) arrays.push_back({tensor.name, tensor.type});
+  return write_safetensors(
+      files, path, arrays,
+      [&](size_t i) {
+        return store::Bytes{nullptr, tensors[i].data};
+      },
+      metadata);
 }
 
 SafetensorsFile SafetensorsFile::open(const std::string& path, store::FileSystem& files) {

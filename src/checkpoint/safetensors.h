@@ -6,6 +6,7 @@
 // mistake is a data error that names the file and the array.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -25,6 +26,12 @@ struct TensorView {
   std::span<const std::byte> data;
 };
 
+// A named array without its data.
+struct NamedType {
+  std::string name;
+  TensorType type;
+};
+
 using Metadata = std::map<std::string, std::string>;
 
 // What was written, for a list of files with their checksums.
@@ -38,12 +45,17 @@ struct FileSum {
 FileSum write_safetensors(store::FileSystem& files, const std::string& path, const std::vector<TensorView>& tensors,
                           const Metadata& metadata = {});
 
+// The same for arrays that need not be in memory together: `data_of(i)` gives the bytes of array i when its turn comes, each
+// once, in the order of the file. They are let go before the next are asked for.
+FileSum write_safetensors(store::FileSystem& files, const std::string& path, const std::vector<NamedType>& arrays,
+                          const std::function<store::Bytes(size_t)>& data_of, const Metadata& metadata = {});
+
 // The header alone (length, JSON, padding) of a file with these arrays, and the order in which their data follow it.
 struct SafetensorsLayout {
   std::string header;
   std::vector<size_t> order;  // indices into the arrays given
 };
-SafetensorsLayout layout_safetensors(const std::vector<TensorView>& tensors, const Metadata& metadata = {});
+SafetensorsLayout layout_safetensors(const std::vector<NamedType>& arrays, const Metadata& metadata = {});
 
 // A file opened for reading. The arrays are views into it: they live as long as this object or a copy of `bytes()` does. Their
 // address need not be a multiple of the element size when another program wrote the file: copy elements out, don't cast.

@@ -65,15 +65,12 @@ std::vector<std::byte> read_range(FileSystem& files, const std::string& path, in
   return bytes;
 }
 
-void write_atomic(FileSystem& files, const std::string& path, std::span<const std::byte> content) {
+void write_atomic(FileSystem& files, const std::string& path, const std::function<void(const std::string& temporary)>& write) {
   const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
   try {
-    const auto file = files.create(temporary);
-    file->write(content);
-    file->sync();
-    file->close();
+    write(temporary);
     files.rename(temporary, path);
-  } catch (const IoError&) {
+  } catch (const std::exception&) {
     try {
       files.remove_file(temporary);
     } catch (const IoError&) {
@@ -82,6 +79,15 @@ void write_atomic(FileSystem& files, const std::string& path, std::span<const st
     throw;
   }
   files.sync_directory(parent_path(path));
+}
+
+void write_atomic(FileSystem& files, const std::string& path, std::span<const std::byte> content) {
+  write_atomic(files, path, [&](const std::string& temporary) {
+    const auto file = files.create(temporary);
+    file->write(content);
+    file->sync();
+    file->close();
+  });
 }
 
 void write_atomic(FileSystem& files, const std::string& path, std::string_view content) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -103,6 +104,9 @@ std::vector<std::byte> read_range(FileSystem& files, const std::string& path, in
 // renames it and syncs the directory. On failure the temporary file is removed and the old content stays.
 void write_atomic(FileSystem& files, const std::string& path, std::span<const std::byte> content);
 void write_atomic(FileSystem& files, const std::string& path, std::string_view content);
+// The same for content that is never whole in memory: `write` makes the file at the temporary path it is given, and syncs it.
+// Whatever it throws leaves here, after the temporary file was removed.
+void write_atomic(FileSystem& files, const std::string& path, const std::function<void(const std::string& temporary)>& write);
 
 // Removes a directory and what is in it. A symbolic link is removed, never followed.
 void remove_tree(FileSystem& files, const std::string& path);

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "checkpoint/checkpoint.h"
 #include "models/vit.h"
 #include "train/progress.h"
 
@@ -15,7 +14,6 @@ namespace tessera::train {
 namespace {
 
 constexpr std::string_view kTimmConfig = "config.json", kTimmWeights = "model.safetensors", kSafetensors = ".safetensors";
-constexpr std::string_view kParams = "params/";
 
 enum class SourceKind { kCheckpoint, kWorkdir, kTimm, kFile };
 
@@ -43,14 +41,8 @@ checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind
 }
 
 // The parameters of a checkpoint under their own names.
-std::vector<checkpoint::TensorView> weights_of(const checkpoint::LoadedCheckpoint& loaded) {
-  std::vector<checkpoint::TensorView> weights;
-  for (checkpoint::TensorView tensor : loaded.state.tensors()) {
-    if (!tensor.name.starts_with(kParams)) continue;
-    tensor.name.erase(0, kParams.size());
-    weights.push_back(std::move(tensor));
-  }
-  return weights;
+checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded) {
+  return checkpoint::whole_arrays(loaded.arrays, kParams);
 }
 
 models::Imported import_weights(const std::string& from, const models::Model& model,
@@ -98,7 +90,7 @@ LoadedModel load_own(const std::string& from, SourceKind kind) {
   loaded.model = models::make_model(recipe.section("model"), run.input);
   loaded.layout = param_layout(models::parameters(*loaded.model));
   loaded.params = empty_params(loaded.layout);
-  load_weights(loaded.layout, weights_of(checkpoint), {}, checkpoint.path, loaded.params);
+  load_weights(loaded.layout, weights_of(checkpoint).views, {}, checkpoint.path, loaded.params);
   loaded.class_names = std::move(run.class_names);
   loaded.pp = std::move(run.eval_pp);
   loaded.compute = parse_dtype(options.dtype);
@@ -107,6 +99,12 @@ LoadedModel load_own(const std::string& from, SourceKind kind) {
 }
 
 }  // namespace
+
+checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from) {
+  const SourceKind kind = kind_of(from, "--from");
+  if (kind == SourceKind::kCheckpoint || kind == SourceKind::kWorkdir) return load_checkpoint(from, kind);
+  throw usage_error(fmt::format("`{}` is not a checkpoint of ours", from), "--from", "name a run's directory or a checkpoint");
+}
 
 HostArrays empty_params(const StateLayout& layout) {
   HostArrays params;
@@ -136,7 +134,7 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
     return notes;
   }
   const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(init.from, kind);
-  load_weights(layout, weights_of(checkpoint), init.dont_load, checkpoint.path, params);
+  load_weights(layout, weights_of(checkpoint).views, init.dont_load, checkpoint.path, params);
   return {};
 }
 

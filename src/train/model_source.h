@@ -3,14 +3,22 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "checkpoint/checkpoint.h"
 #include "models/model.h"
 #include "models/timm_config.h"
 #include "train/recipe.h"
 #include "train/state.h"
 
 namespace tessera::train {
+
+// What parameters' names begin with in a checkpoint.
+inline constexpr std::string_view kParams = "params/";
+
+// The checkpoint at `from`, or the newest whole one of a workdir. A directory or file of timm's is a usage Error.
+checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from);
 
 // A model with its weights, and all that is needed to use it on images.
 struct LoadedModel {

@@ -115,7 +115,9 @@ std::vector<std::string> write_timm_directory(const LoadedModel& model, const st
 
   store::FileSystem& files = store::local_files();
   files.make_directories(directory);
-  checkpoint::write_safetensors(files, store::join_path(directory, "model.safetensors"), tensors, {{"format", "pt"}});
+  store::write_atomic(files, store::join_path(directory, "model.safetensors"), [&](const std::string& temporary) {
+    checkpoint::write_safetensors(files, temporary, tensors, {{"format", "pt"}});
+  });
   store::write_atomic(files, store::join_path(directory, "config.json"), config);
   return notes;
 }
@@ -128,7 +130,7 @@ std::string write_imported(const Recipe& recipe, const std::string& from, const 
   for (std::string& note : init_from({from, {}}, *recipe.model, layout, params)) notes.push_back(std::move(note));
   const std::string eval_pp = recipe.evals.empty() ? std::string() : recipe.evals.front().data.pp->text();
   checkpoint::Snapshot snapshot;
-  snapshot.tensors = split_blocks(layout, params);
+  snapshot.add(split_blocks(layout, params));
   snapshot.state_json = to_json(Progress{}, {recipe.text, recipe.model->input(), recipe.class_names, eval_pp});
   const std::string checkpoints = store::join_path(directory, "checkpoints");
   store::local_files().make_directories(checkpoints);

@@ -175,7 +175,7 @@ bool Trainer::restore() {
   }
   const checkpoint::LoadedCheckpoint& from = *latest.checkpoint;
   progress_ = parse_progress(from.state_json, from.path);
-  restored_ = merge_blocks(layout_, from.state.tensors(), from.path);
+  restored_ = merge_blocks(layout_, checkpoint::whole_arrays(from.arrays).views, from.path);
   return true;
 }
 
@@ -410,7 +410,7 @@ void Trainer::save(bool owed) {
   checkpoint::Snapshot snapshot;
   snapshot.step = progress_.step;
   // The copy is made here: the next step takes the memory of these buffers over.
-  snapshot.tensors = split_blocks(layout_, to_host(layout_, state_));
+  snapshot.add(split_blocks(layout_, to_host(layout_, state_)));
   snapshot.state_json = to_json(progress_, description_);
   snapshot.before_commit = [this] { reporter_.writer().flush(); };
   checkpoints_->save_async(std::move(snapshot));

@@ -79,10 +79,10 @@ TEST(Commit, HostileListsAreRefused) {
   }
   EXPECT_THROW(parse_commit(files(""), "C"), Error);
   try {
-    parse_commit(sealed("{\"format\": \"tessera checkpoint\", \"version\": 2,\n"), "C");
+    parse_commit(sealed("{\"format\": \"tessera checkpoint\", \"version\": 3,\n"), "C");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("has format version 2; this program reads version 1"));
+    EXPECT_THAT(error.what(), HasSubstr("has format version 3; this program reads versions up to 2"));
   }
 }
 
@@ -93,7 +93,7 @@ TEST(Checkpoint, RoundTrip) {
   const LoadedCheckpoint loaded = load(path);
   EXPECT_EQ(loaded.path, path);
   expect_snapshot(loaded, make_snapshot(1000));
-  EXPECT_EQ(loaded.state.metadata(), (Metadata{{"format", "tessera"}, {"step", "1000"}}));
+  EXPECT_EQ(loaded.files.at(0).metadata(), (Metadata{{"format", "tessera"}, {"step", "1000"}}));
   std::vector<std::string> names;
   for (const auto& entry : store::local_files().list(path)) names.push_back(entry.name);
   EXPECT_EQ(names, (std::vector<std::string>{"COMMIT", "state.json", "state.safetensors"}));
@@ -106,7 +106,7 @@ TEST(Checkpoint, WritesTheBytesOfTheDocument) {
   Snapshot snapshot;
   snapshot.step = 7;
   const TensorType type{DType::kF32, {2}};
-  snapshot.tensors.push_back({"params/w", type, store::copy_bytes(store::as_bytes(data))});
+  snapshot.add({{"params/w", type, store::copy_bytes(store::as_bytes(data))}});
   snapshot.state_json = R"({"examples_seen":896,"seed":0})";
   const std::string path = write_checkpoint(store::local_files(), directory.path(), snapshot);
   for (const char* name : {"COMMIT", "state.json", "state.safetensors"}) {

@@ -128,12 +128,31 @@ TEST(Safetensors, ViewsOutliveMovesAndTheFileName) {
 }
 
 TEST(Safetensors, OurOwnMistakesAreBugs) {
-  Arrays twice;
-  twice.add("a", DType::kF32, {1});
-  twice.add("a", DType::kF32, {2});
-  EXPECT_THROW(layout_safetensors(twice.views), InternalError);
-  EXPECT_THROW(layout_safetensors({{"a", {DType::kF32, {3}}, {}}}), InternalError);
-  EXPECT_THROW(layout_safetensors({{"__metadata__", {DType::kF32, {0}}, {}}}), InternalError);
+  const TempDir directory;
+  EXPECT_THROW(layout_safetensors({{"a", {DType::kF32, {1}}}, {"a", {DType::kF32, {2}}}}), InternalError);
+  EXPECT_THROW(layout_safetensors({{"__metadata__", {DType::kF32, {0}}}}), InternalError);
+  const std::vector<TensorView> too_short{{"a", {DType::kF32, {3}}, {}}};
+  EXPECT_THROW(write_safetensors(store::local_files(), directory / "f", too_short), InternalError);
+}
+
+TEST(Safetensors, ArraysMayComeOneAtATime) {
+  const TempDir directory;
+  const Arrays arrays = golden_arrays();
+  std::vector<NamedType> types;
+  for (const TensorView& view : arrays.views) types.push_back({view.name, view.type});
+  std::vector<int> asked(types.size());
+  std::weak_ptr<const void> before;
+  write_safetensors(store::local_files(), directory / "f", types,
+                    [&](size_t i) {
+                      ++asked[i];
+                      EXPECT_TRUE(before.expired());
+                      store::Bytes bytes = store::copy_bytes(arrays.views[i].data);
+                      before = bytes.owner;
+                      return bytes;
+                    },
+                    {{"format", "tessera"}});
+  EXPECT_EQ(slurp(directory / "f"), golden());
+  EXPECT_EQ(asked, std::vector<int>(types.size(), 1));
 }
 
 TEST(Safetensors, RefusesBadLengthsBeforeReadingOn) {
@@ -180,6 +199,7 @@ TEST(Safetensors, RefusesEveryMistakeInTheHeader) {
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "outside the 4 bytes"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "it has 4 bytes, but f32[2] needs 8"},
       {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", "is too large"},
+      {R"({"a":{"dtype":"U8","shape":[9223372036854775807,2,0],"data_offsets":[0,0]}})", "is too large"},
       {R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[1,4]}})", "begin at 1, but the array before ends at 0"},
       {R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})", "1 bytes after the last array belong to none"},
       {R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",

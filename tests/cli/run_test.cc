@@ -142,6 +142,19 @@ TEST_F(Run, ExportAndImportKeepEveryLogit) {
   EXPECT_THAT(over.err, HasSubstr("`imported` is there already"));
 }
 
+TEST_F(Run, ExportPlainIsOneFileOfOurOwnNames) {
+  const Outcome exported = tessera({"export", "--plain", "--to", "out/plain.safetensors", "--from", "run"});
+  ASSERT_EQ(exported.exit, 0) << exported.err;
+  EXPECT_EQ(exported.out, "out/plain.safetensors\n");
+  const std::string text = read_file(*folder_ / "out/plain.safetensors");
+  EXPECT_THAT(text, HasSubstr("\"head/kernel\":{\"dtype\":\"F32\""));
+  EXPECT_THAT(text, Not(HasSubstr("params/")));
+  EXPECT_THAT(text, Not(HasSubstr("rng")));
+  const Outcome misnamed = tessera({"export", "--plain", "--to", "out", "--from", "run"});
+  EXPECT_EQ(misnamed.exit, 2);
+  EXPECT_THAT(misnamed.err, HasSubstr("`out` does not name a .safetensors file"));
+}
+
 TEST_F(Run, ImportListsWhatDoesNotFit) {
   ASSERT_EQ(tessera({"export", "--from", "run", "--to", "for_misfit"}).exit, 0);
   const Outcome outcome = tessera({"import", "tiny.toml", "model.depth=3", "--from", "for_misfit", "--to", "misfit"});

@@ -118,6 +118,23 @@ TEST_P(AnyFiles, AtomicWriteNeverHarmsTheOldContent) {
   EXPECT_EQ(read_text(files(), at("f")), "new content");
 }
 
+TEST_P(AnyFiles, AtomicWriteOfAFileMadeInPieces) {
+  const auto write = [&](const std::string& temporary) {
+    const auto file = files().create(temporary);
+    for (const char* piece : {"a", "b"}) file->write(as_bytes(piece));
+    file->sync();
+  };
+  write_atomic(files(), at("f"), write);
+  EXPECT_EQ(read_text(files(), at("f")), "ab");
+  const auto fails = [&](const std::string& temporary) {
+    write(temporary);
+    throw data_error("no more pieces");
+  };
+  EXPECT_THROW(write_atomic(files(), at("f"), fails), Error);
+  EXPECT_EQ(read_text(files(), at("f")), "ab");
+  EXPECT_EQ(files().list(parent_path(at("f"))).size(), 1u);
+}
+
 TEST(LocalFiles, LargeAndSmallWritesKeepTheirOrder) {
   const TempDir directory;
   std::string expected;

@@ -14,7 +14,10 @@
 #include <thread>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/snapshots.h"
 #include "monitor/metrics.h"
+#include "train/model_source.h"
+#include "train/plain_weights.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -195,15 +198,48 @@ TEST(Trainer, OwedEvaluationIsDoneAgain) {
   const checkpoint::LoadedCheckpoint six = checkpoint::load(checkpoints + "/step_000000006");
   checkpoint::Snapshot snapshot;
   snapshot.step = 6;
-  for (const checkpoint::TensorView& tensor : six.state.tensors()) {
-    snapshot.tensors.push_back({tensor.name, tensor.type, store::copy_bytes(tensor.data)});
+  std::vector<checkpoint::HostTensor> tensors;
+  for (const checkpoint::TensorView& tensor : checkpoint::whole_arrays(six.arrays).views) {
+    tensors.push_back({tensor.name, tensor.type, store::copy_bytes(tensor.data)});
   }
+  snapshot.add(std::move(tensors));
   nlohmann::ordered_json state = nlohmann::ordered_json::parse(six.state_json);
   state["owed"] = true;
   snapshot.state_json = state.dump();
   checkpoint::write_checkpoint(store::local_files(), checkpoints, snapshot);
   EXPECT_EQ(small_run().train("owed").exit, Exit::kDone);
   expect_same_end("owed");
+}
+
+// A checkpoint as three hosts would have written it: its weights are those of the plain one, and it continues bit for bit.
+TEST(Trainer, ContinuesFromSlicesInSeveralFiles) {
+  whole();
+  fs::copy(small_run().path("whole"), small_run().path("sliced"), fs::copy_options::recursive);
+  const std::string checkpoints = small_run().path("sliced") + "/checkpoints", path = checkpoints + "/step_000000006";
+  for (int64_t later = 7; later <= 12; ++later) fs::remove_all(fmt::format("{}/step_{:09}", checkpoints, later));
+  const LoadedModel plain = load_model(path);
+  write_plain_weights(path, small_run().path("plain.safetensors"));
+  {
+    const checkpoint::LoadedCheckpoint six = checkpoint::load(path);
+    std::vector<checkpoint::HostTensor> tensors;
+    for (const checkpoint::TensorView& tensor : checkpoint::whole_arrays(six.arrays).views) {
+      tensors.push_back({tensor.name, tensor.type, store::copy_bytes(tensor.data)});
+    }
+    checkpoint::Snapshot snapshot = testing::sliced(tensors, 3, 1);
+    snapshot.step = 6;
+    snapshot.state_json = six.state_json;
+    checkpoint::write_checkpoint(store::local_files(), checkpoints, snapshot);
+  }
+  EXPECT_EQ(checkpoint::load(path).files.size(), 3u);
+  write_plain_weights(path, small_run().path("merged.safetensors"));
+  EXPECT_EQ(testing::slurp(small_run().path("merged.safetensors")), testing::slurp(small_run().path("plain.safetensors")));
+  const LoadedModel model = load_model(path);
+  ASSERT_EQ(model.params.size(), plain.params.size());
+  for (size_t i = 0; i < plain.params.size(); ++i) {
+    EXPECT_EQ(store::as_text(model.params[i].data), store::as_text(plain.params[i].data)) << plain.layout.entries[i].name;
+  }
+  EXPECT_EQ(small_run().train("sliced").exit, Exit::kDone);
+  expect_same_end("sliced");
 }
 
 TEST(Trainer, FinishedRunSaysSo) {

@@ -1,0 +1,33 @@
+#include "train/plain_weights.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "train/model_source.h"
+
+namespace tessera::train {
+
+std::string write_plain_weights(const std::string& from, const std::string& path) {
+  store::FileSystem& files = store::local_files();
+  const auto there = files.info(path);
+  if (!path.ends_with(".safetensors") || (there && there->directory)) {
+    throw usage_error(fmt::format("`{}` does not name a .safetensors file", path), "--to", "name one, as weights.safetensors");
+  }
+  const checkpoint::LoadedCheckpoint loaded = open_checkpoint(from);
+  std::vector<checkpoint::NamedType> types;
+  std::vector<const checkpoint::StoredArray*> arrays;
+  for (const auto& [name, array] : loaded.arrays) {
+    if (!name.starts_with(kParams)) continue;
+    types.push_back({name.substr(kParams.size()), array.type});
+    arrays.push_back(&array);
+  }
+  const auto data_of = [&](size_t i) { return checkpoint::whole_bytes(*arrays[i]); };
+  const checkpoint::Metadata metadata{{"format", "tessera"}, {"step", std::to_string(loaded.step)}};
+  files.make_directories(store::parent_path(path));
+  store::write_atomic(files, path, [&](const std::string& temporary) {
+    checkpoint::write_safetensors(files, temporary, types, data_of, metadata);
+  });
+  return loaded.path;
+}
+
+}  // namespace tessera::train

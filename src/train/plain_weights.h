@@ -1,0 +1,14 @@
+#pragma once
+// From a checkpoint, however many files and slices it has, to one file of parameters that every reader of safetensors knows.
+
+#include <string>
+
+namespace tessera::train {
+
+// Writes the parameters of `from` (a checkpoint, or a workdir's newest whole one) as the safetensors file `path`: whole arrays
+// under the names that recipes use, without "params/". The file is there whole or not at all. One array that lies in slices is
+// in memory at a time. Gives the checkpoint's path. Anything else at `from`, and a `path` that is a directory or is not named
+// *.safetensors, is a usage Error.
+std::string write_plain_weights(const std::string& from, const std::string& path);
+
+}  // namespace tessera::train
