@@ -20,6 +20,12 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
+// A named array without its data.
+struct NamedType {
+  std::string name;
+  TensorType type;
+};
+
 int64_t element_bytes(DType dtype);
 bool is_float(DType dtype);
 bool is_integer(DType dtype);  // signed or unsigned, kBool excluded

@@ -26,12 +26,6 @@ struct TensorView {
   std::span<const std::byte> data;
 };
 
-// A named array without its data.
-struct NamedType {
-  std::string name;
-  TensorType type;
-};
-
 using Metadata = std::map<std::string, std::string>;
 
 // What was written, for a list of files with their checksums.

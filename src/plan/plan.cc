@@ -82,8 +82,8 @@ double peak_bytes(const pjrt::CompiledMemory& memory) {
   return std::max(static_cast<double>(memory.peak), least);
 }
 
-std::vector<train::NamedType> shards_of(const train::StateLayout& layout) {
-  std::vector<train::NamedType> shards;
+std::vector<NamedType> shards_of(const train::StateLayout& layout) {
+  std::vector<NamedType> shards;
   for (size_t i = 0; i < layout.entries.size(); ++i) shards.push_back({layout.entries[i].name, layout.shard_type(i)});
   std::stable_sort(shards.begin(), shards.end(),
                    [](const auto& a, const auto& b) { return byte_count(a.type) > byte_count(b.type); });

@@ -40,8 +40,8 @@ struct Plan {
   std::optional<Roofline> roofline;  // nothing without figures of the chip
   double images_per_second = 0, mfu = 0;
   const Chip* chip = nullptr;
-  std::vector<train::NamedType> largest;  // each device's part, largest first; when it does not fit
-  std::vector<Proposal> proposals;        // that fit, best first; when it does not fit
+  std::vector<NamedType> largest;   // each device's part, largest first; when it does not fit
+  std::vector<Proposal> proposals;  // that fit, best first; when it does not fit
 };
 
 struct PlanOptions {

@@ -13,11 +13,6 @@
 
 namespace tessera::train {
 
-struct NamedType {
-  std::string name;
-  TensorType type;
-};
-
 struct Compiled {
   pjrt::Executable executable;
   pjrt::CompileReport report;

@@ -116,6 +116,20 @@ void name_entries(const StateLayout& layout, DeviceArrays& arrays) {
   }
 }
 
+std::vector<checkpoint::SnapshotGroup> state_groups(const StateLayout& layout, const DeviceArrays& arrays) {
+  std::vector<NamedType> types;
+  for (const StateEntry& entry : layout.entries) types.push_back({entry.name, entry.type});
+  std::vector<checkpoint::SnapshotGroup> groups;
+  for (const checkpoint::GroupRange& range : checkpoint::split_into_groups(types)) {
+    groups.push_back({range.bytes, [&layout, &arrays, range] {
+                        HostArrays host;
+                        for (size_t i = range.begin; i < range.end; ++i) host.push_back(to_host(layout, arrays, i));
+                        return split_blocks(layout, host, range.begin);
+                      }});
+  }
+  return groups;
+}
+
 ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* more) {
   ArgumentLists lists(arrays.size());
   for (size_t d = 0; d < arrays.size(); ++d) {

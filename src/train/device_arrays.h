@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/box.h"
+#include "checkpoint/snapshot.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 #include "train/state.h"
@@ -39,6 +40,10 @@ std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh
                                     const TensorType& type);
 
 void name_entries(const StateLayout& layout, DeviceArrays& arrays);
+
+// The state as groups of a snapshot: each is copied from the devices when its turn comes. Both arguments must outlive the
+// groups.
+std::vector<checkpoint::SnapshotGroup> state_groups(const StateLayout& layout, const DeviceArrays& arrays);
 
 // Lists of arguments for Executable::execute: the first `count` entries of each device, then what `more` has for it.
 using ArgumentLists = std::vector<std::vector<pjrt::Buffer*>>;

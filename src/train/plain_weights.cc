@@ -14,7 +14,7 @@ std::string write_plain_weights(const std::string& from, const std::string& path
     throw usage_error(fmt::format("`{}` does not name a .safetensors file", path), "--to", "name one, as weights.safetensors");
   }
   const checkpoint::LoadedCheckpoint loaded = open_checkpoint(from);
-  std::vector<checkpoint::NamedType> types;
+  std::vector<NamedType> types;
   std::vector<const checkpoint::StoredArray*> arrays;
   for (const auto& [name, array] : loaded.arrays) {
     if (!name.starts_with(kParams)) continue;

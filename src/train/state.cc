@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -140,50 +141,52 @@ nn::Sharding sharding_of(const StateLayout& layout) {
   return sharding;
 }
 
-std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays) {
+std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays, size_t first) {
   std::vector<checkpoint::HostTensor> tensors;
   for (size_t i = 0; i < arrays.size(); ++i) {
-    const StateEntry& entry = layout.entries[i];
+    const StateEntry& entry = layout.entries[first + i];
     const TensorType type = entry.part_type();
     const auto size = static_cast<size_t>(byte_count(type));
     for (int64_t part = 0; part < entry.parts(); ++part) {
       const auto data = arrays[i].data.subspan(static_cast<size_t>(part) * size, size);
-      tensors.push_back({entry.part_name(part), type, {arrays[i].owner, data}});
+      tensors.push_back({entry.part_name(part), type, {arrays[i].owner, data}, {}});
     }
   }
   return tensors;
 }
 
-HostArrays merge_blocks(const StateLayout& layout, const std::vector<checkpoint::TensorView>& tensors,
-                        const std::string& where) {
-  auto index = by_name(tensors);
+void check_arrays(const StateLayout& layout, const checkpoint::StoredArrays& stored, const std::string& where) {
+  std::vector<std::string> names;
+  for (const auto& [name, array] : stored) names.push_back(name);
+  std::set<std::string> unused(names.begin(), names.end());
   Misfits misfits;
-  HostArrays arrays;
   for (const StateEntry& entry : layout.entries) {
     const TensorType type = entry.part_type();
-    auto [bytes, data] = writable(static_cast<size_t>(byte_count(entry.type)));
     for (int64_t part = 0; part < entry.parts(); ++part) {
       const std::string name = entry.part_name(part);
-      const auto found = index.find(name);
-      if (found == index.end()) {
-        misfits.missing(name, names_of(tensors));
-        continue;
+      const auto found = stored.find(name);
+      if (found == stored.end()) {
+        misfits.missing(name, names);
+      } else if (found->second.type != type) {
+        misfits.shape(name, type, found->second.type);
       }
-      if (found->second->type == type) {
-        std::memcpy(data + part * byte_count(type), found->second->data.data(), found->second->data.size());
-      } else {
-        misfits.shape(name, type, found->second->type);
-      }
-      index.erase(found);
+      unused.erase(name);
     }
-    arrays.push_back(std::move(bytes));
   }
-  for (const auto& [name, unused] : index) misfits.unknown(name);
+  for (const std::string& name : unused) misfits.unknown(name);
   if (misfits.any()) {
     misfits.fail("the checkpoint does not fit this model and optimizer", where,
                  "it was written for another recipe: use a new workdir, or `model_init` to take its weights alone");
   }
-  return arrays;
+}
+
+void read_entry(const StateEntry& entry, const checkpoint::StoredArrays& stored, const Placed& box, std::byte* out) {
+  if (!entry.stacked()) return stored.find(entry.name)->second.read(box, out);
+  const Placed block{Dims(box.dims.begin() + 1, box.dims.end()), Dims(box.offset.begin() + 1, box.offset.end())};
+  const int64_t bytes = byte_count({entry.type.dtype, block.dims});
+  for (int64_t i = 0; i < box.dims[0]; ++i) {
+    stored.find(entry.part_name(box.offset[0] + i))->second.read(block, out + i * bytes);
+  }
 }
 
 void load_weights(const StateLayout& layout, const std::vector<checkpoint::TensorView>& weights,

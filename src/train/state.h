@@ -16,10 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "base/box.h"
 #include "base/pattern.h"
 #include "base/shape.h"
 #include "checkpoint/manager.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/stored_array.h"
 #include "mesh/sharding_rules.h"
 #include "nn/scope.h"
 #include "optim/optimizer.h"
@@ -41,9 +43,9 @@ struct StateEntry {
 // The order of arrays in programs' arguments and results.
 struct StateLayout {
   std::vector<StateEntry> entries;
-  size_t params = 0;    // the first ones are the parameters
-  size_t slots = 0;     // then the slots, then `step` and `rng`
-  mesh::Mesh mesh;      // no axes: one device
+  size_t params = 0;                        // the first ones are the parameters
+  size_t slots = 0;                         // then the slots, then `step` and `rng`
+  mesh::Mesh mesh;                          // no axes: one device
   bool reshard = true, reduce_f32 = false;  // as mesh/sharding_rules.h says
 
   size_t step_index() const { return params + slots; }
@@ -68,13 +70,13 @@ nn::Sharding sharding_of(const StateLayout& layout);
 // Host arrays of whole entries, in the layout's order (of its first `size()` entries).
 using HostArrays = std::vector<store::Bytes>;
 
-// The arrays as files hold them: blocks apart, as views that share the memory.
-std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays);
+// Entries `first`, first + 1, … as files hold them: blocks apart, as views that share the memory.
+std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays, size_t first = 0);
 
-// Arrays of a file by name -> whole entries: the inverse of split_blocks. Every array of the layout must be there with its
-// shape, and none besides; else a data error that lists up to ten misfits. `where` names the file.
-HostArrays merge_blocks(const StateLayout& layout, const std::vector<checkpoint::TensorView>& tensors,
-                        const std::string& where);
+// Every array of the layout must be there with its type, and no other: what does not fit is listed in one data error.
+void check_arrays(const StateLayout& layout, const checkpoint::StoredArrays& stored, const std::string& where);
+// Copies a box of an entry, row-major and dense, to `out`; block by block from a checkpoint whose arrays were checked.
+void read_entry(const StateEntry& entry, const checkpoint::StoredArrays& stored, const Placed& box, std::byte* out);
 
 // Weights of another model into `arrays` (parameters alone, their initial values before). Names are parameters' without
 // "params/". Parameters that match a pattern of `dont_load` keep their value. Any other parameter without an array of its

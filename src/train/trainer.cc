@@ -96,10 +96,10 @@ class Trainer {
   std::vector<bool> eval_announced_;
   std::unique_ptr<data::TrainLoader> loader_;
 
-  HostArrays restored_;         // of a checkpoint, until it is on the device
-  HostArrays initial_weights_;  // of model_init, likewise; empty bytes where the drawn value stays
-  DeviceArrays state_;          // after `progress_.step` steps, once the device is through
-  Progress progress_;           // `metrics` are those of `progress_.step`, once settled
+  std::optional<checkpoint::LoadedCheckpoint> restored_;  // until it is on the devices
+  HostArrays initial_weights_;                            // of model_init, likewise; empty bytes where the drawn value stays
+  DeviceArrays state_;                                    // after `progress_.step` steps, once the device is through
+  Progress progress_;                                     // `metrics` are those of `progress_.step`, once settled
   struct Pending {
     int64_t step = 0;
     pjrt::Buffer metrics;
@@ -175,13 +175,17 @@ bool Trainer::restore() {
   }
   const checkpoint::LoadedCheckpoint& from = *latest.checkpoint;
   progress_ = parse_progress(from.state_json, from.path);
-  restored_ = merge_blocks(layout_, checkpoint::whole_arrays(from.arrays).views, from.path);
+  check_arrays(layout_, from.arrays, from.path);
+  restored_ = std::move(*latest.checkpoint);
   return true;
 }
 
 void Trainer::put_restored() {
-  state_ = to_device(layout_, restored_, *client_);
-  restored_.clear();
+  const auto read = [&](size_t entry, const Placed& box, std::byte* out) {
+    read_entry(layout_.entries[entry], restored_->arrays, box, out);
+  };
+  state_ = to_device(layout_, layout_.entries.size(), read, *client_);
+  restored_.reset();
 }
 
 // Before anything is compiled, so that weights that don't fit are known at once.
@@ -218,7 +222,7 @@ void Trainer::start_programs() {
   options.accumulate = recipe_.run.accumulate;
   train_future_ =
       start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(), recipe_.batch);
-  if (restored_.empty()) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
+  if (!restored_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
 }
 
 // After the training step's, which everything waits for.
@@ -409,8 +413,8 @@ void Trainer::save(bool owed) {
   progress_.seconds = reporter_.uptime();
   checkpoint::Snapshot snapshot;
   snapshot.step = progress_.step;
-  // The copy is made here: the next step takes the memory of these buffers over.
-  snapshot.add(split_blocks(layout_, to_host(layout_, state_)));
+  // The copies are made while save_async runs: the next step takes the memory of these buffers over.
+  snapshot.groups = state_groups(layout_, state_);
   snapshot.state_json = to_json(progress_, description_);
   snapshot.before_commit = [this] { reporter_.writer().flush(); };
   checkpoints_->save_async(std::move(snapshot));

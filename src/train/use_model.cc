@@ -117,7 +117,7 @@ StateLayout spread(StateLayout layout, config::Section& recipe, int64_t devices)
 }
 
 Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan& plan, const LoadedModel& model,
-                    const StateLayout& layout,                    DeviceArrays& params, const DeviceOptions& device) {
+                    const StateLayout& layout, DeviceArrays& params, const DeviceOptions& device) {
   const Program program = eval_program(*model.model, layout,
                                        {.batch = plan.batch,
                                         .pixels = plan.data.pp->affine(),

@@ -33,6 +33,14 @@ std::vector<checkpoint::TensorView> views(const std::vector<checkpoint::HostTens
   return out;
 }
 
+checkpoint::StoredArrays stored_arrays(const std::vector<checkpoint::HostTensor>& tensors) {
+  checkpoint::StoredArrays stored;
+  for (const checkpoint::HostTensor& t : tensors) {
+    EXPECT_FALSE(checkpoint::add_piece(stored, t.name, t.type, {t.place(), t.data.data}));
+  }
+  return stored;
+}
+
 std::string failure(const std::function<void()>& f) {
   try {
     f();
@@ -72,10 +80,18 @@ TEST(State, BlocksSplitAndMergeBack) {
   float first;
   std::memcpy(&first, parts[2].data.data.data(), sizeof first);
   EXPECT_EQ(first, 10);  // after the embedding's 6 and the first block's 4
-  const HostArrays merged = merge_blocks(layout, views(parts), "test");
+  const checkpoint::StoredArrays stored = stored_arrays(parts);
+  check_arrays(layout, stored, "test");
   for (size_t i = 0; i < arrays.size(); ++i) {
-    EXPECT_TRUE(std::equal(arrays[i].data.begin(), arrays[i].data.end(), merged[i].data.begin(), merged[i].data.end()));
+    const StateEntry& entry = layout.entries[i];
+    std::vector<std::byte> merged(arrays[i].size());
+    read_entry(entry, stored, {entry.type.dims, Dims(entry.type.dims.size(), 0)}, merged.data());
+    EXPECT_TRUE(std::equal(arrays[i].data.begin(), arrays[i].data.end(), merged.begin(), merged.end()));
   }
+  // The second column of blocks 1 and 2.
+  std::vector<float> box(4);
+  read_entry(layout.entries[1], stored, {{2, 2, 1}, {1, 0, 1}}, reinterpret_cast<std::byte*>(box.data()));
+  EXPECT_EQ(box, (std::vector<float>{11, 13, 15, 17}));
 }
 
 TEST(State, MisfitsAreListedTogether) {
@@ -84,7 +100,7 @@ TEST(State, MisfitsAreListedTogether) {
   std::vector<checkpoint::HostTensor> parts = split_blocks(layout, arrays);
   parts[0].name = "params/embd/kernel";
   parts[4].type.dims = {2, 2};
-  const std::string message = failure([&] { merge_blocks(layout, views(parts), "step_1"); });
+  const std::string message = failure([&] { check_arrays(layout, stored_arrays(parts), "step_1"); });
   EXPECT_NE(message.find("3 misfits"), std::string::npos) << message;
   EXPECT_NE(message.find("missing      params/embed/kernel  (there is `params/embd/kernel`)"), std::string::npos) << message;
   EXPECT_NE(message.find("wrong shape  params/head/bias: f32[4] is needed, f32[2, 2] is there"), std::string::npos) << message;
