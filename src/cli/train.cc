@@ -1,5 +1,6 @@
 // tessera train: from a recipe to weights.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -49,12 +50,19 @@ class Train final : public Command {
       const std::string path = store::join_path(result.workdir, name);
       if (store::local_files().info(path)) line(what, path);
     }
+    line("memory", fmt::format("{} at most on this host", human_bytes(static_cast<double>(peak_host_bytes()))));
     if (result.exit == Exit::kPreempted || result.exit == Exit::kInterrupted) {
       log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}",
                            result.exit == Exit::kPreempted ? "SIGTERM" : "Ctrl-C", human_count(result.step),
                            human_count(result.total), again(recipe, result.workdir)));
     }
     if (result.exit == Exit::kDone) line("next", fmt::format("tessera predict --from {} IMAGE…", result.workdir));
+  }
+
+  static int64_t peak_host_bytes() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss * 1024;
   }
 
   // The command that goes on with the run, as a shell takes it.

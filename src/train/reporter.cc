@@ -22,17 +22,17 @@ void Reporter::resume(const Progress& progress) {
   writer_.truncate_after(progress.owed ? progress.step - 1 : progress.step);
 }
 
-void Reporter::begin() {
-  interval_ = Clock::now();
+void Reporter::begin() { begin_interval(Clock::now()); }
+
+void Reporter::begin_interval(Clock::time_point start) {
+  interval_ = ready_ = start;
   paused_ = {};
   wait_ = 0;
 }
 
 double Reporter::uptime() const { return earlier_ + seconds_of(Clock::now() - start_); }
 
-double Reporter::interval_seconds() const {
-  return std::max(seconds_of(pause_.value_or(Clock::now()) - interval_ - paused_), 1e-9);
-}
+double Reporter::interval_seconds() const { return std::max(seconds_of(ready_ - interval_ - paused_), 1e-9); }
 
 Reporter::Pause::~Pause() {
   // A line may have been written meanwhile, and a new interval begun.
@@ -62,7 +62,9 @@ monitor::StepLine Reporter::line_of(int64_t step, const StepMetrics& metrics, st
   return line;
 }
 
-void Reporter::step(int64_t step, const StepMetrics& metrics, bool log_now, std::optional<int64_t> memory) {
+void Reporter::step(int64_t step, const StepMetrics& metrics, Clock::time_point ready, bool log_now,
+                    std::optional<int64_t> memory) {
+  ready_ = ready;
   if (step > interval_step_) seconds_per_step_ = interval_seconds() / static_cast<double>(step - interval_step_);
   console_.step(line_of(step, metrics, memory), log_now);
 }
@@ -93,7 +95,7 @@ void Reporter::write(int64_t step, const std::optional<StepMetrics>& metrics, co
     writer_.write_summary(row);
   }
   interval_step_ = step;
-  begin();
+  begin_interval(ready_);
 }
 
 void Reporter::evaluated(const std::string& name, const Scores& scores, std::optional<double> best) {

@@ -37,8 +37,8 @@ class Reporter {
   // Training proper begins: the clock of img/sec starts.
   void begin();
 
-  // The step before the last one dispatched is known: the console's line. Cheap.
-  void step(int64_t step, const StepMetrics& metrics, bool log_now, std::optional<int64_t> memory);
+  // A step is known, and was ready at `ready`: the console's line. Cheap.
+  void step(int64_t step, const StepMetrics& metrics, Clock::time_point ready, bool log_now, std::optional<int64_t> memory);
   // Time spent waiting for input.
   void waited(double seconds) { wait_ += seconds; }
   // The line of a step in metrics.jsonl (and a row of summary.csv where something was evaluated). `metrics`: nothing at step 0.
@@ -63,6 +63,7 @@ class Reporter {
   monitor::Console& console() { return console_; }
 
  private:
+  void begin_interval(Clock::time_point start);
   double interval_seconds() const;
   monitor::StepLine line_of(int64_t step, const StepMetrics& metrics, std::optional<int64_t> memory) const;
 
@@ -71,6 +72,7 @@ class Reporter {
   monitor::MetricWriter writer_;
   monitor::Console console_;
   Clock::time_point start_ = Clock::now(), interval_ = start_;
+  Clock::time_point ready_ = start_;  // when the last step that is known was
   Clock::duration paused_{};
   std::optional<Clock::time_point> pause_;
   double earlier_ = 0;  // uptime of the starts before this one

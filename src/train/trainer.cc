@@ -103,6 +103,7 @@ class Trainer {
   struct Pending {
     int64_t step = 0;
     pjrt::Buffer metrics;
+    std::optional<Clock::time_point> ready;  // known at once where a call waits for the work (several virtual devices)
   };
   std::optional<Pending> pending_;  // the last step dispatched whose metrics were not read yet
   NamedScores last_scores_;
@@ -309,7 +310,8 @@ void Trainer::dispatch(DeviceBatch& batch) {
   DeviceArrays results = train_program_->execute(argument_lists(state_, layout_.entries.size(), &batch.arguments()));
   ++progress_.step;
   progress_.examples_seen += recipe_.batch;
-  pending_ = Pending{progress_.step, std::move(results[0].back())};
+  pending_ = Pending{progress_.step, std::move(results[0].back()), {}};
+  if (pending_->metrics.ready()) pending_->ready = Clock::now();
   for (std::vector<pjrt::Buffer>& list : results) list.pop_back();
   state_ = std::move(results);
   name_entries(layout_, state_);
@@ -330,6 +332,7 @@ void Trainer::settle() {
   if (!pending_) return;
   const int64_t step = pending_->step;
   const std::vector<float> values = pending_->metrics.to_host<float>();
+  const Clock::time_point ready = pending_->ready.value_or(Clock::now());
   pending_.reset();
   StepMetrics metrics;
   std::copy(values.begin(), values.end(), metrics.begin());
@@ -345,7 +348,7 @@ void Trainer::settle() {
   }
   const bool log_now = step == 1 || due(step, recipe_.log_every, recipe_.total);
   const auto memory = client_->memory(0);
-  reporter_.step(step, metrics, log_now, memory ? std::optional(memory->in_use) : std::nullopt);
+  reporter_.step(step, metrics, ready, log_now, memory ? std::optional(memory->in_use) : std::nullopt);
   progress_.metrics = metrics;
   report_failures();
   // The line of the step at hand waits for its evaluations: finish_step() writes it.
