@@ -148,9 +148,11 @@ class StepBench {
     std::string mesh;
     recipe.bind_field("devices", &devices, "");
     recipe.bind_field("mesh", &mesh, "");
+    mesh::ShardingOptions sharding;
+    recipe.section("sharding").bind_part(sharding);
     client_ = train::open_client({.devices = devices});
     if (devices > 1) {
-      train::lay_out(layout_, mesh::parse_mesh(mesh, devices), {});
+      train::lay_out(layout_, mesh::parse_mesh(mesh, devices), sharding);
     }
   }
 

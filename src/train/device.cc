@@ -10,8 +10,16 @@ namespace tessera::train {
 
 std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options) {
   auto plugin = pjrt::Plugin::load(pjrt::find_plugin(options.platform, options.plugin));
-  auto client =
-      pjrt::Client::create(std::move(plugin), {.cpu_device_count = options.devices.value_or(1), .create_options = {}});
+  const pjrt::ClientOptions client_options{.cpu_device_count = options.devices.value_or(1), .create_options = {}};
+  std::shared_ptr<pjrt::Client> client;
+  try {
+    client = pjrt::Client::create(std::move(plugin), client_options);
+  } catch (const Error& error) {
+    if (!error.help().empty()) throw;
+    throw Error(error.code(), error.message(), error.where(),
+                fmt::format("is there a {} device on this machine, with its driver? `tessera devices` shows what can be used",
+                            pjrt::platform_name(options.platform)));
+  }
   const auto found = static_cast<int64_t>(client->devices().size());
   if (options.devices.value_or(1) > found) {
     throw usage_error(fmt::format("--devices is {}, and this machine has {} {} device{}", *options.devices, found,

@@ -204,6 +204,24 @@ TEST(Plan, OfVirtualDevicesIsWhatRunsThere) {
   EXPECT_GT(plan.temporaries, 0);
 }
 
+// The plugins load, and say what is missing, on a machine without their devices.
+TEST(Plugins, WithoutADeviceSaySo) {
+  ::setenv("VIRTUAL_ENV", TESSERA_SOURCE_DIR "/.deps/plan", 1);
+  for (const pjrt::Platform platform : {pjrt::Platform::kCuda, pjrt::Platform::kTpu}) {
+    train::DeviceOptions device;
+    device.platform = platform;
+    try {
+      const auto client = train::open_client(device);
+      EXPECT_EQ(client->platform_name(), pjrt::platform_name(platform));  // there is one here
+      EXPECT_GE(client->devices().size(), 1u);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kDevice);
+      EXPECT_THAT(error.message(), HasSubstr("PJRT_Client_Create"));
+      EXPECT_THAT(error.help(), HasSubstr("tessera devices"));
+    }
+  }
+}
+
 TEST(Plan, UnknownTopologiesAreListed) {
   for (const char* name : {"v3:9x9", "v3", "q7:2x2", "h200:8", "cpu:x", "v5e:0x4", ""}) {
     try {
