@@ -216,7 +216,8 @@ namespace {
 // Of the state, what stays whole on every device though the recipe splits the rest: above this share it is worth a word.
 constexpr double kWholeShare = 0.1;
 
-// Large arrays that could not be cut, because no dimension is divisible. (The optimizer's: presets split those of parameters too.)
+// Large arrays that could not be cut, because no dimension is divisible. (The optimizer's: presets split those of parameters
+// too.)
 void warn_about_whole_arrays(const StateLayout& layout) {
   const int64_t fsdp = layout.mesh.size("fsdp");
   if (fsdp == 1) return;
@@ -236,9 +237,10 @@ void warn_about_whole_arrays(const StateLayout& layout) {
   for (int64_t size = 2; size <= fsdp; ++size) {
     if (fsdp % size == 0 && widest % size == 0) sizes.push_back(std::to_string(size));
   }
-  log_warning(fmt::format("{} of optimizer state stay whole on every device: `fsdp={}` divides no dimension of `{}` {}{}",
-                          human_bytes(whole), fsdp, largest->name, to_string(dims),
-                          sizes.empty() ? "" : fmt::format("; fsdp sizes that do, the rest as replica: {}", join(sizes, ", "))));
+  log_warning(
+      fmt::format("{} of optimizer state stay whole on every device: `fsdp={}` divides no dimension of `{}` {}{}",
+                  human_bytes(whole), fsdp, largest->name, to_string(dims),
+                  sizes.empty() ? "" : fmt::format("; fsdp sizes that do, the rest as replica: {}", join(sizes, ", "))));
 }
 
 }  // namespace
