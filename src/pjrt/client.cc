@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "pjrt/c_arguments.h"
 #include "pjrt/call.h"
 #include "pjrt/dtype.h"
 #include "pjrt/executable.h"
-#include "pjrt/named_values.h"
 #include "pjrt/stderr_filter.h"
 
 namespace tessera::pjrt {
@@ -122,12 +122,7 @@ Upload Client::to_device_zero_copy(const void* data, const TensorType& type, siz
 
 Executable Client::compile(std::string_view stablehlo, const CompileOptions& options) const {
   const std::string proto = compile_options_proto(options);
-  // The C API's `code` is not const because other calls write to it; this one reads.
-  const PJRT_Program program{.struct_size = PJRT_Program_STRUCT_SIZE,
-                             .code = const_cast<char*>(stablehlo.data()),
-                             .code_size = stablehlo.size(),
-                             .format = "mlir",
-                             .format_size = 4};
+  const PJRT_Program program = mlir_program(stablehlo);
   const auto out = PJRT(*plugin_, PJRT_Client_Compile)(
       {.client = client_, .program = &program, .compile_options = proto.data(), .compile_options_size = proto.size()});
   trim_captured_stderr();

@@ -119,8 +119,7 @@ Plan plan_case(const Case& c, const Target& target, const PlanOptions& options) 
   plan.batch = c.recipe.batch;
   plan.memory = target.memory_bytes();
   plan.chip = target.chip();
-  for (size_t i = 0; i < c.layout.entries.size(); ++i)
-    plan.arguments += static_cast<double>(byte_count(c.layout.shard_type(i)));
+  plan.arguments = static_cast<double>(c.layout.shard_bytes());
   plan.state_bytes = 2 * plan.arguments;
   plan.largest = shards_of(c.layout);
   options.progress(fmt::format("compiling for {}", target.name()));

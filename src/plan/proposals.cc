@@ -13,15 +13,9 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-constexpr size_t kEnough = 3;  // proposals
+constexpr size_t kEnough = 3;        // proposals on the same hardware
+constexpr size_t kEnoughLarger = 2;  // on more of it
 constexpr int kLargestAccumulate = 16;
-
-// State alone, without anything else.
-double state_bytes(const Case& c) {
-  double bytes = 0;
-  for (size_t i = 0; i < c.layout.entries.size(); ++i) bytes += static_cast<double>(byte_count(c.layout.shard_type(i)));
-  return bytes;
-}
 
 class Search {
  public:
@@ -36,7 +30,8 @@ class Search {
   }
 
  private:
-  bool is_vit_remat() const { return base_.recipe.text.find("remat") != std::string::npos; }
+  // The resolved recipe names every option that its model has.
+  bool has_remat() const { return base_.recipe.text.find("remat") != std::string::npos; }
 
   std::vector<Overrides> same_numbers() const {
     std::vector<Overrides> out;
@@ -46,7 +41,7 @@ class Search {
     if (base_.recipe.sharding.preset != "fully_sharded") sharing.push_back("sharding.preset=fully_sharded");
     if (!sharing.empty()) out.push_back(sharing);
     Overrides remat = sharing;
-    if (is_vit_remat()) remat.push_back("model.remat=full");
+    if (has_remat()) remat.push_back("model.remat=full");
     out.push_back(remat);
     for (int64_t n = 2 * base_.recipe.run.accumulate; n <= kLargestAccumulate; n *= 2) {
       if (base_.recipe.batch % (n * mesh::batch_parts(base_.recipe.mesh)) != 0) break;
@@ -85,7 +80,7 @@ class Search {
   void more_devices() {
     size_t confirmed = 0;
     for (const std::string& name : larger_topologies(options_.topology)) {
-      if (confirmed >= 2) return;
+      if (confirmed >= kEnoughLarger) return;
       try {
         const auto target = open_target(name, options_.slices, options_.device);
         const Case c(read_, {}, target->devices());
@@ -98,10 +93,11 @@ class Search {
 
   // By the CPU's account, which is an upper estimate but for the code's own needs: what is far from fitting is not compiled.
   bool may_fit(const Case& c, const Target& target) const {
-    if (target.memory_bytes() == 0 || state_bytes(c) >= target.memory_bytes()) return false;
+    if (target.memory_bytes() == 0 || static_cast<double>(c.layout.shard_bytes()) >= target.memory_bytes()) return false;
     const pjrt::CompiledMemory cpu = compile_on_cpu(c, options_.device).memory;
     const double scale = c.recipe.compute == DType::kBF16 ? 0.5 : 1;
-    return state_bytes(c) + kOptimism * scale * static_cast<double>(cpu.temporaries) <= target.memory_bytes();
+    return static_cast<double>(c.layout.shard_bytes()) + kOptimism * scale * static_cast<double>(cpu.temporaries) <=
+           target.memory_bytes();
   }
 
   bool confirm(const Case& c, const Target& target, const Overrides& change) {

@@ -116,6 +116,12 @@ StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::O
   return layout;
 }
 
+int64_t StateLayout::shard_bytes() const {
+  int64_t total = 0;
+  for (size_t i = 0; i < entries.size(); ++i) total += byte_count(shard_type(i));
+  return total;
+}
+
 TensorType StateLayout::shard_type(size_t entry) const {
   const StateEntry& e = entries[entry];
   return {e.type.dtype, mesh::shard_dims(mesh, e.type.dims, e.spec)};
@@ -245,8 +251,6 @@ std::string parameter_table(const StateLayout& layout, const std::vector<Moments
     std::string name, shape, size, place;
   };
   std::vector<Row> rows;
-  int64_t per_device = 0;
-  for (size_t i = 0; i < layout.entries.size(); ++i) per_device += byte_count(layout.shard_type(i));
   for (size_t i = 0; i < layout.params; ++i) {
     const StateEntry& entry = layout.entries[i];
     rows.push_back(
@@ -267,7 +271,7 @@ std::string parameter_table(const StateLayout& layout, const std::vector<Moments
   }
   const auto bytes = [](int64_t n) { return human_bytes(static_cast<double>(n)); };
   const std::string share =
-      layout.sharded() ? fmt::format(", {} on each of {} devices", bytes(per_device), layout.devices()) : "";
+      layout.sharded() ? fmt::format(", {} on each of {} devices", bytes(layout.shard_bytes()), layout.devices()) : "";
   return table + fmt::format("{} parameters, {} of state{}", human_count(layout.param_count()), bytes(layout.bytes()), share);
 }
 

@@ -52,6 +52,7 @@ struct StateLayout {
   size_t rng_index() const { return params + slots + 1; }
   int64_t param_count() const;  // elements of all parameters
   int64_t bytes() const;        // of everything
+  int64_t shard_bytes() const;  // of each device's part of everything
   int64_t devices() const { return mesh.devices(); }
   bool sharded() const { return devices() > 1; }
   TensorType shard_type(size_t entry) const;                   // of each device's part

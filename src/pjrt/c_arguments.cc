@@ -1,4 +1,4 @@
-#include "pjrt/named_values.h"
+#include "pjrt/c_arguments.h"
 
 namespace tessera::pjrt {
 namespace {
@@ -30,6 +30,15 @@ std::vector<PJRT_NamedValue> named_values(const Options& options) {
   std::vector<PJRT_NamedValue> values;
   for (const auto& [name, value] : options) values.push_back(named_value(name, value));
   return values;
+}
+
+PJRT_Program mlir_program(std::string_view stablehlo) {
+  // `code` is not const because other calls write to it; compiling reads.
+  return {.struct_size = PJRT_Program_STRUCT_SIZE,
+          .code = const_cast<char*>(stablehlo.data()),
+          .code_size = stablehlo.size(),
+          .format = "mlir",
+          .format_size = 4};
 }
 
 }  // namespace tessera::pjrt

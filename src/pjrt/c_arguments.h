@@ -1,8 +1,9 @@
 #pragma once
-// Options as the C API takes them. Only .cc files of this folder include this.
+// Options and programs as the C API takes them. Only .cc files of this folder include this.
 
 #include <pjrt_c_api.h>
 
+#include <string_view>
 #include <vector>
 
 #include "pjrt/option_value.h"
@@ -11,5 +12,8 @@ namespace tessera::pjrt {
 
 // Views of `options`, which must outlive them.
 std::vector<PJRT_NamedValue> named_values(const Options& options);
+
+// A view of StableHLO text, which must outlive it.
+PJRT_Program mlir_program(std::string_view stablehlo);
 
 }  // namespace tessera::pjrt
