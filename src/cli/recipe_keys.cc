@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/help.h"
 #include "data/pp.h"
+#include "mesh/sharding_rules.h"
 #include "models/vit_options.h"
 #include "optim/optimizer.h"
 #include "train/objective.h"
@@ -33,6 +34,7 @@ void append(std::vector<KeyDoc>& keys, const std::string& prefix) {
 std::vector<SectionDoc> sections() {
   std::vector<SectionDoc> out;
   out.push_back({"", "the recipe's own keys", config::describe<train::RunOptions>()});
+  out.push_back({"sharding", "how the state is split over a mesh", config::describe<mesh::ShardingOptions>({}, "sharding")});
   out.push_back({"checkpoint", "when the state is saved", config::describe<train::CheckpointOptions>({}, "checkpoint")});
   out.push_back({"data", "training images", {}});
   out.back().keys.push_back({"data.batch", "a whole number", "", "images of one step"});
@@ -102,9 +104,17 @@ std::string key_help(const std::string& key) {
       if (is_or_below(doc.key, wanted)) text += key_line(doc);
     }
   }
-  if (text.empty()) throw usage_error(fmt::format("no key `{}` in a recipe", key), {}, suggest_name(key, known));
+  if (text.empty()) {
+    const auto near = nearest_name(key, known);
+    throw usage_error(fmt::format("no key `{}` in a recipe", key), {},
+                      near ? fmt::format("did you mean `{}`?", *near) : "tessera help lists the sections");
+  }
   if (wanted == "optimizer")
     text += "  Each optimizer's own keys, as b1, stand in the resolved recipe of a run (recipe.toml).\n";
+  if (wanted == "sharding") {
+    text += "  Rules: replicate, fsdp(axis=fsdp, min_size=512), tensor(dim), spec(_, fsdp, replica+tensor); names are those of the\n"
+            "  state, as params/blocks/mlp/fc1/kernel and opt/mu/blocks/mlp/fc1/kernel. First match wins, the preset comes last.\n";
+  }
   text.pop_back();
   return text;
 }

@@ -54,6 +54,8 @@ TEST(Help, ExplainsTheKeysOfARecipe) {
   EXPECT_EQ(one.out, "  optimizer.weight_decay = 0.0\n      a number: weight decay, where the mask lets it act\n");
   EXPECT_THAT(run_program({"help", "model"}).out, HasSubstr("model.patch\n      a whole number: side of a patch"));
   EXPECT_THAT(run_program({"help", "eval.val.every"}).out, HasSubstr("eval.NAME.every = \"1 epoch\""));
+  EXPECT_THAT(run_program({"help", "sharding"}).out, HasSubstr("sharding.preset = \"fully_sharded\""));
+  EXPECT_THAT(run_program({"help", "nonsense"}).err, HasSubstr("tessera help lists the sections"));
   EXPECT_THAT(run_program({"help", "pp"}).out, HasSubstr("resize_small(size"));
   EXPECT_THAT(run_program({"help"}).out, HasSubstr("optimizer"));
   const Outcome unknown = run_program({"help", "optimizer.weight_dekay"});
