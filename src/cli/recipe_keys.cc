@@ -112,8 +112,10 @@ std::string key_help(const std::string& key) {
   if (wanted == "optimizer")
     text += "  Each optimizer's own keys, as b1, stand in the resolved recipe of a run (recipe.toml).\n";
   if (wanted == "sharding") {
-    text += "  Rules: replicate, fsdp(axis=fsdp, min_size=512), tensor(dim), spec(_, fsdp, replica+tensor); names are those of the\n"
-            "  state, as params/blocks/mlp/fc1/kernel and opt/mu/blocks/mlp/fc1/kernel. First match wins, the preset comes last.\n";
+    text +=
+        "  Rules: replicate, fsdp(axis=fsdp, min_size=512), tensor(dim), spec(_, fsdp, replica+tensor); names are those of "
+        "the\n"
+        "  state, as params/blocks/mlp/fc1/kernel and opt/mu/blocks/mlp/fc1/kernel. First match wins, the preset comes last.\n";
   }
   text.pop_back();
   return text;

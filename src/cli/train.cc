@@ -50,7 +50,9 @@ class Train final : public Command {
       const std::string path = store::join_path(result.workdir, name);
       if (store::local_files().info(path)) line(what, path);
     }
-    line("memory", fmt::format("{} at most on this host", human_bytes(static_cast<double>(peak_host_bytes()))));
+    if (!result.finished_before) {
+      log_line(fmt::format("{} of host memory at most", human_bytes(static_cast<double>(peak_host_bytes()))));
+    }
     if (result.exit == Exit::kPreempted || result.exit == Exit::kInterrupted) {
       log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}",
                            result.exit == Exit::kPreempted ? "SIGTERM" : "Ctrl-C", human_count(result.step),

@@ -70,6 +70,8 @@ std::string plan_environment(const pjrt::PluginPlaces& places) {
 }
 
 std::shared_ptr<pjrt::Plugin> load_plugin(pjrt::Platform platform, const train::DeviceOptions& device) {
+  // libtpu lets one process at a time have the chips; a plan wants none, and runs beside others.
+  if (platform == pjrt::Platform::kTpu) setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1", 0);
   pjrt::PluginPlaces places = pjrt::plugin_places(device.platform == platform ? device.plugin : std::string());
   places.environments.push_back(plan_environment(places));
   std::string path;

@@ -10,6 +10,7 @@
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   ::setenv("TESSERA_PLAN_ENV", TESSERA_SOURCE_DIR "/.deps/plan", 1);
+  ::setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1", 1);  // several of these tests run at once
   tessera::pjrt::capture_stderr();
   const int code = RUN_ALL_TESTS();
   std::fflush(stdout);
