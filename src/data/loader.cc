@@ -30,15 +30,15 @@ struct RowMaker {
   DecodeResult make(LoaderSlot& slot, int64_t row, int64_t sample, const SampleKey& key, LoaderWorker& worker) const {
     const auto r = static_cast<size_t>(row);
     slot.samples[r] = sample;
-    slot.labels[r] = source->label(sample);
     slot.mask[r] = 1;
-    uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
-    if (source->fill_pixels(sample, {pixels, slot.row_bytes})) return std::nullopt;
     const auto start = std::chrono::steady_clock::now();
-    std::optional<std::string> failed = source->read(sample, worker.file);
+    std::optional<std::string> failed = source->read(sample, worker.sample);
     worker.scratch.seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (failed) return DecodeError{std::move(*failed)};
-    return pp->run(worker.file.view(), key, worker.scratch, pixels);
+    slot.labels[r] = worker.sample.label;
+    uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
+    if (source->fill_pixels(sample, {pixels, slot.row_bytes})) return std::nullopt;
+    return pp->run(worker.sample.image, key, worker.scratch, pixels);
   }
 
   Error unreadable(int64_t sample, const std::string& reason) const {
@@ -72,6 +72,7 @@ void fill_train_row(const RowMaker& rows, LoaderSlot& slot, int64_t row, LoaderW
 void clear_row(LoaderSlot& slot, int64_t row) {
   const auto r = static_cast<size_t>(row);
   std::memset(slot.images.get() + r * slot.row_bytes, 0, slot.row_bytes);
+  slot.labels[r] = 0;
   slot.mask[r] = 0;
 }
 
@@ -81,7 +82,6 @@ void fill_eval_row(const RowMaker& rows, LoaderSlot& slot, int64_t row, LoaderWo
   if (sample >= rows.source->size()) {
     clear_row(slot, row);
     slot.samples[static_cast<size_t>(row)] = -1;
-    slot.labels[static_cast<size_t>(row)] = 0;
     return;
   }
   DecodeResult failed = rows.make(slot, row, sample, {rows.options.seed, 0, static_cast<uint64_t>(sample)}, worker);

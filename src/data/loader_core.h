@@ -38,7 +38,7 @@ struct LoaderSlot {
 // What a thread works with.
 struct LoaderWorker {
   PpScratch scratch;
-  Buffer file;
+  Sample sample;
 };
 
 // Fills row `row` of `slot`. Skipped files are appended to `skips`.
