@@ -57,6 +57,10 @@ StageSeconds& StageSeconds::operator+=(const StageSeconds& other) {
   return *this;
 }
 
+std::vector<std::pair<const char*, double>> StageSeconds::named() const {
+  return {{"read", read}, {"decode", decode}, {"resize", resize}};
+}
+
 PpScratch::PpScratch() : state_(new State) {}
 PpScratch::~PpScratch() = default;
 PpScratch::PpScratch(PpScratch&&) noexcept = default;

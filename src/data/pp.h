@@ -20,6 +20,7 @@ namespace tessera::data {
 // x = scale[c] * pixel + offset[c], with pixels in 0..255 and channels red, green, blue.
 struct Affine {
   std::array<float, 3> scale{1, 1, 1}, offset{0, 0, 0};
+  bool operator==(const Affine&) const = default;
 };
 
 // Names one sample in one epoch. All random choices of a chain are functions of this and of the op's place in the chain.
@@ -31,6 +32,8 @@ struct SampleKey {
 struct StageSeconds {
   double read = 0, decode = 0, resize = 0;
   StageSeconds& operator+=(const StageSeconds& other);
+  // Each with its name, in the order of the pipeline.
+  std::vector<std::pair<const char*, double>> named() const;
 };
 
 // What a chain needs while it runs: decoders, tables, buffers. One for each thread; nothing in it changes the pixels.

@@ -34,6 +34,11 @@ class Source {
   virtual std::string id(int64_t index) const = 0;
   // Fills `sample`. A reason when it cannot be read, in words that follow the sample's name. Thread-safe.
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample) const = 0;
+  // Where reading in a row is much quicker than at random (row groups, say): the first sample of each stretch that is read
+  // together, ascending from 0. Empty: any order is as good.
+  virtual std::vector<int64_t> stretches() const { return {}; }
+  // Samples soon to be read: starts fetching them from a slow disk, and may wait for it. Thread-safe.
+  virtual void prefetch(int64_t) const {}
   // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
   virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }
   // "data/digits/train": for messages.
