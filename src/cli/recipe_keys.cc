@@ -40,6 +40,7 @@ std::vector<SectionDoc> sections() {
   append<train::TrainDataOptions>(out.back().keys, "data");
   append<train::DataOptions>(out.back().keys, "data");
   append<train::MixOptions>(out.back().keys, "data.mix.NAME");
+  append<data::MixupOptions>(out.back().keys, "data.mixup");
   out.push_back({"model", "the network; these are the keys of vit", {text_key("model.name", "", "vit")}});
   append<models::ViTOptions>(out.back().keys, "model");
   out.push_back(

@@ -20,6 +20,7 @@ struct Rows {
   std::vector<DataSet> sets;
   LoaderOptions options;
   std::shared_ptr<const SampleOrder> order;  // null in an evaluation
+  int64_t samples = 0;                       // of all sets: an epoch
 
   uint64_t position(int64_t batch, int64_t row) const {
     return static_cast<uint64_t>(batch * options.batch + options.row_begin + row);
@@ -38,9 +39,28 @@ struct Rows {
     if (failed) return DecodeError{std::move(*failed)};
     slot.labels[r] = worker.sample.label;
     uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
+    const SampleKey key{seed ^ (hash_name("set") * static_cast<uint64_t>(pick.set)), pick.epoch,
+                        static_cast<uint64_t>(pick.sample)};
+    if (set.pp->erasing()) {
+      const size_t mixed = options.mixup ? kMixedRowValues : 0;
+      set.pp->draw_erasing(key, slot.augment.data() + r * slot.augment_values + mixed);
+    }
     if (set.source->fill_pixels(pick.sample, {pixels, slot.row_bytes})) return std::nullopt;
-    const uint64_t set_seed = seed ^ (hash_name("set") * static_cast<uint64_t>(pick.set));
-    return set.pp->run(worker.sample.image, {set_seed, pick.epoch, static_cast<uint64_t>(pick.sample)}, worker.scratch, pixels);
+    return set.pp->run(worker.sample.image, key, worker.scratch, pixels);
+  }
+
+  void mix(LoaderSlot& slot, int64_t row) const {
+    if (!options.mixup) return;
+    // A draw belongs to a place in the global batch, whatever sample comes to stand there.
+    MixedRow mixed;
+    const int64_t off = options.mixup->options().off_epoch;
+    if (off == 0 || slot.batch * options.batch / samples < off) {
+      mixed = options.mixup->draw(options.seed, slot.batch, options.row_begin + row, options.batch);
+    }
+    float* out = slot.augment.data() + static_cast<size_t>(row) * slot.augment_values;
+    out[0] = mixed.own;
+    out[1] = mixed.label;
+    std::copy(std::begin(mixed.box), std::end(mixed.box), out + 2);
   }
 
   Error unreadable(const SamplePick& pick, const std::string& reason) const {
@@ -55,6 +75,7 @@ void fill_train_row(const Rows& rows, LoaderSlot& slot, int64_t row, LoaderWorke
   const LoaderOptions& options = rows.options;
   const uint64_t position = rows.position(slot.batch, row);
   const uint64_t attempts = std::min<uint64_t>(rows.order->reach(position), kMaxAttempts);
+  rows.mix(slot, row);
   for (uint64_t attempt = 0; attempt < attempts; ++attempt) {
     const SamplePick pick = attempt == 0 ? rows.order->at(position) : rows.order->replacement(position, attempt);
     // A replacement draws its own crop, so that it is not the same picture again.
@@ -143,7 +164,8 @@ TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) : bat
                      options.where, fmt::format("set the batch to at most {}", samples));
   }
   order_ = std::make_shared<const SampleOrder>(make_sample_order(sources, options.shuffle, options.batch, options.seed));
-  core_ = make_core({std::move(sets), std::move(options), order_}, std::numeric_limits<int64_t>::max(), fill_train_row);
+  core_ =
+      make_core({std::move(sets), std::move(options), order_, samples}, std::numeric_limits<int64_t>::max(), fill_train_row);
 }
 
 TrainLoader::~TrainLoader() = default;
@@ -157,7 +179,7 @@ EvalLoader::EvalLoader(DataSet set, LoaderOptions options) : source_(set.source)
   const int64_t n = source_->size();
   batches_ = (n + options.batch - 1) / options.batch;
   expected_rows_ = count_rows(n, options);
-  core_ = make_core({{std::move(set)}, std::move(options), nullptr}, batches_, fill_eval_row);
+  core_ = make_core({{std::move(set)}, std::move(options), nullptr, n}, batches_, fill_eval_row);
 }
 
 EvalLoader::~EvalLoader() = default;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "data/mixup.h"
 #include "data/pp.h"
 #include "data/shuffle.h"
 
@@ -40,7 +41,9 @@ struct LoaderOptions {
   Unreadable unreadable = Unreadable::kSkip;
   // More unreadable samples than this share of a data set, and than one, are a data Error that names the last.
   double max_bad = 1;
-  Shuffle shuffle;  // training only
+  // Training only.
+  Shuffle shuffle;
+  std::optional<Mixup> mixup;
   // This host's rows of every global batch: [row_begin, row_begin + row_count). -1 is all from row_begin on.
   int64_t row_begin = 0, row_count = -1;
   std::string where;  // the recipe key, for messages
@@ -61,6 +64,10 @@ class Batch {
   const float* mask() const;       // [rows]; 1, or 0 for a row that holds no sample
   const int64_t* samples() const;  // [rows]; index in the source, or -1 for a row past the end of an evaluation
   const int32_t* sets() const;     // [rows]; which data set of the mixture
+  // [rows, augment_values()]: what the device needs to mix and erase, of each row MixedRow's numbers where the loader mixes,
+  // then the boxes of its chain's Erasing.
+  const float* augment() const;
+  int64_t augment_values() const;
 
  private:
   friend class LoaderCore;

@@ -33,19 +33,28 @@ int thread_count(const LoaderOptions& options) {
   return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+// Numbers of a row that the device needs.
+size_t augment_values(const std::vector<DataSet>& sets, const LoaderOptions& options) {
+  const std::optional<Erasing>& erasing = sets.front().pp->erasing();
+  return static_cast<size_t>((options.mixup ? kMixedRowValues : 0) + (erasing ? erasing->boxes * kEraseValues : 0));
+}
+
 }  // namespace
 
-LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes)
+LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count)
     : rows(row_count),
       row_bytes(image_bytes),
       images(allocate_images(static_cast<size_t>(row_count) * image_bytes), std::free),
       labels(static_cast<size_t>(row_count)),
       mask(static_cast<size_t>(row_count)),
       samples(static_cast<size_t>(row_count)),
-      sets(static_cast<size_t>(row_count)) {}
+      sets(static_cast<size_t>(row_count)),
+      augment_values(augment_count),
+      augment(static_cast<size_t>(row_count) * augment_count) {}
 
 size_t LoaderSlot::bytes() const {
-  return static_cast<size_t>(rows) * (row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t));
+  return static_cast<size_t>(rows) *
+         (row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t) + augment_values * sizeof(float));
 }
 
 // Lives as long as the loader or any batch of it.
@@ -76,7 +85,8 @@ LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, 
   const int threads = thread_count(options);
   grain_ = std::clamp<int64_t>(rows_ / (int64_t{threads} * 4), 1, kMaxGrain);
   for (int64_t i = 0; i < options.prefetch + kHeldBatches; ++i) {
-    shared_->slots.push_back(std::make_unique<LoaderSlot>(rows_, sets_.front().pp->image_bytes()));
+    shared_->slots.push_back(
+        std::make_unique<LoaderSlot>(rows_, sets_.front().pp->image_bytes(), augment_values(sets_, options)));
     shared_->free.push_back(shared_->slots.back().get());
   }
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
@@ -241,5 +251,7 @@ const int32_t* Batch::labels() const { return slot_->labels.data(); }
 const float* Batch::mask() const { return slot_->mask.data(); }
 const int64_t* Batch::samples() const { return slot_->samples.data(); }
 const int32_t* Batch::sets() const { return slot_->sets.data(); }
+const float* Batch::augment() const { return slot_->augment.data(); }
+int64_t Batch::augment_values() const { return static_cast<int64_t>(slot_->augment_values); }
 
 }  // namespace tessera::data

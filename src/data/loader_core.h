@@ -15,7 +15,7 @@ namespace tessera::data {
 
 // The memory of one batch.
 struct LoaderSlot {
-  LoaderSlot(int64_t row_count, size_t image_bytes);
+  LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count);
   size_t bytes() const;
 
   int64_t rows;
@@ -25,6 +25,8 @@ struct LoaderSlot {
   std::vector<float> mask;
   std::vector<int64_t> samples;
   std::vector<int32_t> sets;
+  size_t augment_values;  // a row
+  std::vector<float> augment;
 
   int64_t batch = 0, next_row = 0, done_rows = 0;
   std::exception_ptr error;  // of the first row that threw

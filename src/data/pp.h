@@ -9,6 +9,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,17 @@ class PpScratch {
 
 enum class PpUse { kTrain, kEval };
 
+// Random erasing as the device does it after normalising: boxes of zeros, of one colour drawn for each, or of noise; colours
+// and noise are standard normal. A sample's boxes are kEraseValues numbers each: top, left, bottom, right, red, green, blue; an
+// empty one erases nothing.
+struct Erasing {
+  enum class Fill { kConst, kRand, kPixel };
+  Fill fill = Fill::kConst;
+  int64_t boxes = 1;
+  bool operator==(const Erasing&) const = default;
+};
+inline constexpr int64_t kEraseValues = 7;
+
 class PpOp;
 
 class Pp {
@@ -73,8 +85,13 @@ class Pp {
   bool scales_values() const { return scales_values_; }
   const std::string& text() const { return text_; }
 
+  // What is left to the device besides the affine map.
+  const std::optional<Erasing>& erasing() const { return erasing_; }
+
   // `file` -> image_bytes() bytes at `out`. On an error `out` is undefined. Thread-safe.
   [[nodiscard]] DecodeResult run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const;
+  // The sample's boxes to erase: erasing()->boxes times kEraseValues numbers.
+  void draw_erasing(const SampleKey& key, float* out) const;
 
  private:
   std::string text_;
@@ -82,6 +99,7 @@ class Pp {
   int width_ = 0, height_ = 0;
   Affine affine_;
   bool scales_values_ = false;
+  std::optional<Erasing> erasing_;
 };
 
 // Names of all ops with how to write them, for help and documentation.

@@ -24,6 +24,7 @@ train::ProgramOptions program_options(const train::Recipe& recipe) {
   options.pixels = recipe.data.pp().affine();
   options.compute = recipe.compute;
   options.label_smoothing = recipe.objective.label_smoothing;
+  options.augmentation = train::augmentation_of(recipe.data.pp(), recipe.data.mixup);
   options.accumulate = recipe.run.accumulate;
   return options;
 }

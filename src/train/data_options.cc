@@ -48,9 +48,9 @@ void check_alike(const Section& section, const io::DataSet& first, const io::Dat
     section.fail("pp", fmt::format("makes images of {} x {}, and that of `{}` makes {} x {}", set.pp->height(), set.pp->width(),
                                    first.name, first.pp->height(), first.pp->width()));
   }
-  if (set.pp->affine() != first.pp->affine()) {
-    section.fail("pp", fmt::format("scales values in another way than that of `{}`", first.name),
-                 "end both chains with the same value_range or normalise");
+  if (set.pp->affine() != first.pp->affine() || set.pp->erasing() != first.pp->erasing()) {
+    section.fail("pp", fmt::format("scales values or erases in another way than that of `{}`", first.name),
+                 "end both chains with the same value_range or normalise, and the same random_erasing");
   }
   if (set.source->text_fields() != first.source->text_fields()) {
     section.fail("source", fmt::format("has the text fields ({}), and `{}` has ({})", join(set.source->text_fields(), ", "),
@@ -106,6 +106,7 @@ io::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
   loader.unreadable = options.on_error == "error" ? io::Unreadable::kError : io::Unreadable::kSkip;
   loader.max_bad = max_bad;
   loader.shuffle = shuffle;
+  loader.mixup = mixup;
   loader.where = where;
   return loader;
 }
@@ -130,6 +131,11 @@ Data open_training_data(Section section, TrainDataOptions& options) {
     data = open_data(section, io::PpUse::kTrain);
   }
   data.shuffle = io::parse_shuffle(options.shuffle, section.place("shuffle"));
+  io::MixupOptions mixup;
+  Section mixing = section.section("mixup");
+  mixing.bind(mixup);
+  const io::Mixup mixes(mixup, data.pp().height(), data.pp().width(), section.place("mixup"));
+  if (mixes.mixes()) data.mixup = mixes;
   return data;
 }
 

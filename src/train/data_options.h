@@ -2,6 +2,7 @@
 // A recipe's data sections: `data` of training, with its mixture, and that of an evaluator.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,8 +61,10 @@ struct Data {
   DataOptions options;
   std::vector<data::DataSet> sets;  // one, unless it is a mixture
   std::string where;                // the recipe key, for messages
-  data::Shuffle shuffle;
   double max_bad = 1;
+  // Training's only.
+  data::Shuffle shuffle;
+  std::optional<data::Mixup> mixup;
 
   const data::Source& source() const { return *sets.front().source; }
   const data::Pp& pp() const { return *sets.front().pp; }

@@ -221,6 +221,7 @@ ProgramOptions Trainer::program_options(int64_t batch, const data::Pp& pp) const
 void Trainer::start_programs() {
   ProgramOptions options = program_options(recipe_.batch, recipe_.data.pp());
   options.label_smoothing = recipe_.objective.label_smoothing;
+  options.augmentation = augmentation_of(recipe_.data.pp(), recipe_.data.mixup);
   options.accumulate = recipe_.run.accumulate;
   train_future_ =
       start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(), recipe_.batch);

@@ -271,6 +271,35 @@ TEST(TrainLoader, MixesSetsByTheOrder) {
   }
 }
 
+TEST(TrainLoader, MixesUntilTheEpochToldAndErasesByChain) {
+  const Images data;
+  MixupOptions mixup;
+  mixup.mixup = 0.8;
+  mixup.mode = "elem";
+  mixup.off_epoch = 2;
+  const auto pp = std::make_shared<const Pp>("decode | resize(12) | value_range | random_erasing(0.5, count=2)", PpUse::kTrain);
+  LoaderOptions options{.batch = 23, .seed = 4, .threads = 2};
+  options.mixup.emplace(mixup, 12, 12, "data.mixup");
+  TrainLoader loader({{data.source, pp, {}}}, options);
+  for (int64_t epoch = 0; epoch < 4; ++epoch) {
+    const Batch batch = loader.next();
+    ASSERT_EQ(batch.augment_values(), kMixedRowValues + 2 * kEraseValues);
+    int mixed = 0, erased = 0;
+    for (int64_t row = 0; row < 23; ++row) {
+      const float* values = batch.augment() + row * batch.augment_values();
+      const MixedRow drawn = options.mixup->draw(4, epoch, row, 23);
+      EXPECT_EQ(values[0], epoch < 2 ? drawn.own : 1);
+      mixed += values[1] != 1;
+      float boxes[2 * kEraseValues];
+      pp->draw_erasing({4, static_cast<uint64_t>(epoch), static_cast<uint64_t>(batch.samples()[row])}, boxes);
+      EXPECT_TRUE(std::equal(std::begin(boxes), std::end(boxes), values + kMixedRowValues));
+      erased += boxes[2] > 0;
+    }
+    EXPECT_EQ(mixed > 0, epoch < 2);
+    EXPECT_TRUE(erased > 3 && erased < 20);
+  }
+}
+
 // A disk on which every file takes a while to arrive, and many may be under way at once.
 class SlowDisk final : public Source {
  public:

@@ -99,7 +99,7 @@ TEST(Recipe, MixturesMustAgree) {
   EXPECT_FAILURE("`data.mix.b.weight` must be above 0", mixture({"data.mix.b.weight=0"}));
   EXPECT_FAILURE("did you mean `data.mix.a.weight`", mixture({"data.mix.a.wieght=1"}));
   EXPECT_FAILURE("makes images of 5 x 5", mixture({"data.mix.b.pp=\"decode | resize(5) | value_range(-1, 1)\""}));
-  EXPECT_FAILURE("scales values in another way", mixture({"data.mix.b.pp=\"decode | resize(8) | value_range(0, 1)\""}));
+  EXPECT_FAILURE("scales values or erases in another way", mixture({"data.mix.b.pp=\"decode | resize(8) | value_range(0, 1)\""}));
   EXPECT_FAILURE("2 classes, and `a` has 3", mixture({"data.mix.b.source=\"fake(10, classes=2)\""}));
   EXPECT_FAILURE("stands beside data.mix", mixture({"data.source=\"fake\""}));
   EXPECT_FAILURE("unknown shuffle `ful`", {"data.shuffle=\"ful\""});

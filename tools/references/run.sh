@@ -17,7 +17,7 @@ if ! cmp -s "$here/requirements.txt" "$venv/requirements.txt"; then
 fi
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
-[ $# -gt 0 ] || set -- vit adamw pillow_resize timm_local_dir positions timm_vit_table
+[ $# -gt 0 ] || set -- vit adamw pillow_resize timm_local_dir positions timm_vit_table mixup
 for script; do
   "$venv/bin/python" "$here/$script.py"
 done
