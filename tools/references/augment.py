@@ -2,9 +2,7 @@
 
 Run: tools/references/run.sh augment, or `python augment.py` in its environment.
 
-Pictures (formula.py's bytes; not stored), by name: "noise" 21 x 27, "photo" 28 x 20 (smooth waves plus a little noise),
-"square" 17 x 17 and "tiny" 5 x 4 of noise, "flat" 7 x 5 of one colour, "dark" 19 x 13 of few values.
-
+Pictures: pictures.py.
 Keys, uint8 [H, W, 3]: <case>. config: cases {case: {picture, steps: [{op, value, filter}]}}, mixes {case: {picture, chains:
 [{weight, steps}], mix, blended}}, fill, levels (what timm's level functions return), versions.
 """
@@ -21,29 +19,12 @@ from timm.data import auto_augment as aa
 from timm.data import transforms as tt
 from torchvision.transforms import functional as F
 
-import formula
+from pictures import PICTURES, picture
 from tensors import save
 
 FILL = (124, 116, 104)
 BILINEAR, BICUBIC, NEAREST = Image.Resampling.BILINEAR, Image.Resampling.BICUBIC, Image.Resampling.NEAREST
 FILTERS = {"nearest": NEAREST, "bilinear": BILINEAR, "bicubic": BICUBIC}
-
-
-def picture(name):
-    """The same in tests/data/augment_testing.cc."""
-    if name == "photo":
-        noise = formula.image("augment/photo", 20, 28).astype(np.int64)
-        y, x, c = np.mgrid[0:20, 0:28, 0:3]
-        return Image.fromarray((x * 5 + y * (6 - 2 * c) + c * 20 + noise // 16).astype(np.uint8))
-    if name == "flat":
-        return Image.fromarray(np.broadcast_to(np.array([200, 31, 77], np.uint8), (5, 7, 3)).copy())
-    if name == "dark":
-        return Image.fromarray(formula.image("augment/dark", 13, 19) // 29 + 17)
-    width, height = {"noise": (21, 27), "square": (17, 17), "tiny": (5, 4)}[name]
-    return Image.fromarray(formula.image("augment/" + name, height, width))
-
-
-PICTURES = ("noise", "photo", "square", "tiny", "flat", "dark")
 
 
 def geometry(function):
