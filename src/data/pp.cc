@@ -1,7 +1,5 @@
 #include "data/pp.h"
 
-#include <cmath>
-
 #include "base/error.h"
 #include "base/text.h"
 #include "data/pp_op.h"
@@ -10,7 +8,6 @@
 namespace tessera::data {
 namespace {
 
-constexpr int kMaxSide = 16384;
 constexpr uint64_t kOpSalt = 0x9E3779B97F4A7C15u;
 
 struct Entry {
@@ -62,6 +59,7 @@ StageSeconds& StageSeconds::operator+=(const StageSeconds& other) {
   read += other.read;
   decode += other.decode;
   resize += other.resize;
+  augment += other.augment;
   return *this;
 }
 
@@ -76,7 +74,7 @@ PpScratch& PpScratch::operator=(PpScratch&&) noexcept = default;
 
 size_t PpScratch::bytes() const {
   return state_->decoded.capacity() + state_->images[0].capacity() + state_->images[1].capacity() +
-         state_->resizer.scratch_bytes();
+         state_->resizer.scratch_bytes() + state_->tensorflow_resizer.scratch_bytes() + state_->canvas.bytes();
 }
 
 Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(text)) {
@@ -128,29 +126,6 @@ std::vector<PpOpInfo> pp_ops() {
   std::vector<PpOpInfo> infos;
   for (const Entry& entry : kOps) infos.push_back({entry.name, entry.usage});
   return infos;
-}
-
-int to_side(const CallReader& call, std::string_view name, std::string_view text) {
-  const std::optional<double> side = parse_number(text);
-  if (!side || *side != std::floor(*side) || *side < 1 || *side > kMaxSide) {
-    call.fail(fmt::format("`{}` must be a whole number of pixels from 1 to {}, not `{}`", name, kMaxSide, text));
-  }
-  return static_cast<int>(*side);
-}
-
-int read_side(CallReader& call, std::string_view name) { return to_side(call, name, call.text(name)); }
-
-PpSize read_size(CallReader& call) {
-  const int width = read_side(call, "size");
-  const std::string height = call.text("h", "");
-  return {width, height.empty() ? width : to_side(call, "h", height)};
-}
-
-Filter read_filter(CallReader& call, Filter fallback) {
-  const std::string name = call.text("interpolation", filter_name(fallback));
-  const std::optional<Filter> filter = parse_filter(name);
-  if (!filter) call.fail(fmt::format("unknown interpolation `{}`", name), suggest_name(name, filter_names()));
-  return *filter;
 }
 
 }  // namespace tessera::data

@@ -29,9 +29,10 @@ struct SampleKey {
   uint64_t seed = 0, epoch = 0, sample = 0;
 };
 
-// Time spent in the stages of the pipeline, in seconds; decode contains the crops fused with it.
+// Time spent in the stages of the pipeline, in seconds; decode contains the crops fused with it, augment what else changes
+// pixels.
 struct StageSeconds {
-  double read = 0, decode = 0, resize = 0;
+  double read = 0, decode = 0, resize = 0, augment = 0;
   StageSeconds& operator+=(const StageSeconds& other);
   // Each with its name, in the order of the pipeline.
   std::vector<std::pair<const char*, double>> named() const;
