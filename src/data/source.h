@@ -22,6 +22,16 @@ struct Sample {
   std::vector<std::string_view> texts;  // one for each of the source's text_fields()
 };
 
+// Where a source's knowledge of its samples comes from.
+enum class IndexOrigin { kNone, kBuilt, kSidecar };
+
+struct SourceFacts {
+  int64_t shards = 0;  // files of many samples; 0 where every sample is a file
+  uint64_t bytes = 0;  // of the shards; 0 where they were not asked for
+  IndexOrigin index = IndexOrigin::kNone;
+  std::string sidecar = {};  // the path of the index on disk; empty where there is none
+};
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -36,6 +46,10 @@ class Source {
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample) const = 0;
   // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
   virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }
+  // The first sample of each stretch that is quicker to read in a row than here and there: a compressed group of records, say.
+  // Rising, from 0 on; empty where any order is as good.
+  virtual std::vector<int64_t> stretches() const { return {}; }
+  virtual SourceFacts facts() const { return {}; }
   // "data/digits/train": for messages.
   virtual const std::string& name() const = 0;
 };
