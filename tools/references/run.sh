@@ -1,23 +1,33 @@
 #!/bin/sh
-# Makes the reference files under tests/references with the pinned timm and torch.
+# Makes the reference files under tests/references with the pinned timm and torch, and those of tests/references/formats with
+# the pinned libraries of data formats.
 #   tools/references/run.sh                 every script
 #   tools/references/run.sh vit adamw       only these
 # Python 3.11, 3.12 or 3.13 on x86-64 Linux (PYTHON=... chooses one). The first run downloads about
-# 2.5 GB into .deps/references of the checkout (4.1 GB installed); the scripts then take half a minute.
+# 2.5 GB into .deps/references of the checkout (4.1 GB installed); the scripts then take half a minute. data_formats has an
+# environment of its own: 0.5 GB into .deps/references-formats (2 GB installed), Python 3.11.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-venv=$(cd "$here/../.." && pwd)/.deps/references
+deps=$(cd "$here/../.." && pwd)/.deps
 
-if ! cmp -s "$here/requirements.txt" "$venv/requirements.txt"; then
+# need LIST ENVIRONMENT [pip option...]: the environment with what LIST names.
+need() {
+  list="$here/$1" venv="$deps/$2"
+  shift 2
+  cmp -s "$list" "$venv/requirements.txt" && return
   rm -rf "$venv"
   "${PYTHON:-python3}" -m venv "$venv"
-  # --no-deps: requirements.txt is complete; what torch declares but does not load is left out of it.
-  "$venv/bin/pip" install --quiet --no-deps --only-binary :all: --require-hashes -r "$here/requirements.txt"
-  cp "$here/requirements.txt" "$venv/requirements.txt"
-fi
+  # --no-deps: the list is complete; what torch declares but does not load is left out of it.
+  "$venv/bin/pip" install --quiet --no-deps --only-binary :all: "$@" --require-hashes -r "$list"
+  cp "$list" "$venv/requirements.txt"
+}
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
-[ $# -gt 0 ] || set -- vit adamw pillow_resize timm_local_dir positions timm_vit_table
+[ $# -gt 0 ] || set -- vit adamw pillow_resize timm_local_dir positions timm_vit_table data_formats
 for script; do
+  case $script in
+    data_formats) need requirements-formats.txt references-formats --no-binary promise ;;
+    *) need requirements.txt references ;;
+  esac
   "$venv/bin/python" "$here/$script.py"
 done

@@ -1,14 +1,8 @@
 // folder(path): a class for each sub-folder.
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <system_error>
-
 #include "base/error.h"
 #include "data/index/folder_index.h"
+#include "data/read_file.h"
 #include "data/source_call.h"
 
 namespace tessera::data {
@@ -31,36 +25,11 @@ class Folder final : public Source {
   FolderIndex index_;
 };
 
-struct OpenFile {
-  // O_NONBLOCK: opening a pipe must not wait for its writer.
-  explicit OpenFile(const std::string& path) : descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~OpenFile() {
-    if (descriptor >= 0) ::close(descriptor);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int descriptor;
-};
-
-std::string system_reason() { return std::generic_category().message(errno); }
-
 std::optional<std::string> Folder::read(int64_t index, Sample& sample) const {
   sample.label = index_.label(index);
-  const std::string path = fmt::format("{}/{}", root_, index_.path(index));
-  const OpenFile file(path);
-  struct stat info {};
-  if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return system_reason();
-  if (!S_ISREG(info.st_mode)) return "not a regular file";
-  Buffer& buffer = sample.memory;
-  buffer.reset(static_cast<size_t>(info.st_size));
-  for (size_t done = 0; done < buffer.size();) {
-    const ssize_t got = ::read(file.descriptor, buffer.data() + done, buffer.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_reason();
-    if (got == 0) return "it became shorter while it was read";
-    done += static_cast<size_t>(got);
-  }
-  sample.image = buffer.view();
+  sample.texts.clear();
+  if (auto reason = read_whole_file(fmt::format("{}/{}", root_, index_.path(index)), sample.memory)) return reason;
+  sample.image = sample.memory.view();
   return std::nullopt;
 }
 
