@@ -1,6 +1,5 @@
-// Images a second from a folder of class folders through decode, random_resized_crop, flip, or another chain: one JSON object
-// on stdout.
-//   bench_data FOLDER [threads=1] [images=4000] [size=224] [chain]
+// Images a second from a folder of class folders through a chain: one JSON object on stdout.
+//   bench_data FOLDER CHAIN [threads=1] [images=4000]
 
 #include <fmt/core.h>
 
@@ -47,13 +46,12 @@ int run(const std::string& folder, int threads, int64_t images, const std::strin
 
 int main(int argc, char** argv) {
   const auto number = [&](int i, int64_t fallback) { return argc > i ? std::atoll(argv[i]) : fallback; };
-  if (argc < 2) {
-    fmt::print(stderr, "usage: bench_data FOLDER [threads=1] [images=4000] [size=224] [chain]\n");
+  if (argc < 3) {
+    fmt::print(stderr, "usage: bench_data FOLDER CHAIN [threads=1] [images=4000]\n");
     return 2;
   }
   try {
-    const std::string usual = fmt::format("decode | random_resized_crop({}) | flip_lr | value_range(-1, 1)", number(4, 224));
-    return tessera::data::run(argv[1], static_cast<int>(number(2, 1)), number(3, 4000), argc > 5 ? argv[5] : usual);
+    return tessera::data::run(argv[1], static_cast<int>(number(3, 1)), number(4, 4000), argv[2]);
   } catch (const tessera::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return static_cast<int>(error.code());
