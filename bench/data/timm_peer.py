@@ -3,8 +3,9 @@
   python timm_peer.py FOLDER [IMAGES=500] [train|loader|eval]
 
 train: create_transform(224, is_training=True, auto_augment='rand-m9-mstd0.5-inc1', color_jitter=0.4, re_prob=0.25,
-interpolation='random'), to a normalised float tensor. loader: the same as timm's loader calls it with its prefetcher (uint8 out;
-normalising and erasing are left to the device). eval: shorter side to 256 (bicubic), central crop of 224, uint8 out.
+interpolation='random'), to a normalised float tensor (timm leaves the colour jitter out beside the auto_augment). loader: the same
+as timm's loader calls it with its prefetcher (uint8 out; normalising and erasing are left to the device). eval: shorter side to
+256 (bicubic), central crop of 224, uint8 out.
 """
 import json
 import pathlib

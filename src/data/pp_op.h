@@ -87,7 +87,7 @@ class PpOp {
   [[nodiscard]] virtual DecodeResult apply(PpImage& image, Rng& rng) const = 0;
 };
 
-#define PP_OP(name, factory, usage) std::unique_ptr<PpOp> factory(CallReader& call);
+#define PP_OP(name, factory, usage, help) std::unique_ptr<PpOp> factory(CallReader& call);
 #include "data/pp.def"
 #undef PP_OP
 

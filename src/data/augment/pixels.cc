@@ -25,10 +25,8 @@ using VU8 = hn::Vec<DU8>;
 
 HWY_INLINE VI to_int(VU8 bytes) { return hn::PromoteTo(DI(), bytes); }
 HWY_INLINE VF to_float(VI values) { return hn::ConvertTo(DF(), values); }
-HWY_INLINE VU8 to_bytes(VF values) {
-  const VF clamped = hn::Min(hn::Max(values, hn::Zero(DF())), hn::Set(DF(), 255.0f));
-  return hn::DemoteTo(DU8(), hn::ConvertTo(DI(), clamped));
-}
+// Cuts the fraction off and clamps.
+HWY_INLINE VU8 to_bytes(VF values) { return hn::DemoteTo(DU8(), hn::ConvertTo(DI(), values)); }
 HWY_INLINE VF blended(VF a, VF b, VF alpha) { return hn::Add(a, hn::Mul(alpha, hn::Sub(b, a))); }
 
 void blend_bytes(const uint8_t* a, const uint8_t* b, float alpha, size_t count, uint8_t* out) {
