@@ -24,7 +24,7 @@ int run(const std::string& folder, int threads, int64_t images, const std::strin
   options.batch = std::min<int64_t>(32, source->size());
   options.threads = threads;
   options.unreadable = Unreadable::kError;
-  TrainLoader loader(source, pp, options);
+  TrainLoader loader({{.source = source, .pp = pp, .name = {}}}, options);
   for (int64_t i = 0; i < kWarmUpBatches; ++i) loader.next();
   const StageSeconds before = loader.stats().stages;
   const int64_t batches = std::max<int64_t>(1, images / options.batch);

@@ -18,6 +18,7 @@ constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 
 struct FileResult {
   bool done = false;
+  int32_t label = 0;
   std::string reason;  // empty when the file was decoded
   ImageInfo info;
   uint64_t bytes = 0;
@@ -26,22 +27,24 @@ struct FileResult {
 
 struct CheckWorker {
   Decoder decoder;
-  Buffer file;
+  Sample read;
   Image image;
 
   void check(const Source& source, int64_t sample, FileResult& result) {
     result.done = true;
-    if (std::optional<std::string> failed = source.read(sample, file)) {
-      result.reason = std::move(*failed);
+    std::optional<std::string> unread = source.read(sample, read);
+    result.label = read.label;
+    if (unread) {
+      result.reason = std::move(*unread);
       return;
     }
-    result.bytes = file.size();
-    result.hash = hash128({reinterpret_cast<const char*>(file.data()), file.size()});
-    DecodeResult failed = decoder.decode(file.view(), image);
+    result.bytes = read.image.size();
+    result.hash = hash128({reinterpret_cast<const char*>(read.image.data()), read.image.size()});
+    DecodeResult failed = decoder.decode(read.image, image);
     if (failed) {
       result.reason = std::move(failed->reason);
     } else {
-      result.info = {sniff_format(file.view()), image.width(), image.height()};
+      result.info = {sniff_format(read.image), image.width(), image.height()};
     }
   }
 };
@@ -114,9 +117,9 @@ void add_size(CheckReport& report, const Source& source, int64_t sample, const I
 }
 
 bool same_bytes(const Source& source, int64_t a, int64_t b) {
-  Buffer first, second;
+  Sample first, second;
   if (source.read(a, first) || source.read(b, second)) return false;
-  return std::ranges::equal(first.view(), second.view());
+  return std::ranges::equal(first.image, second.image);
 }
 
 void find_duplicates(CheckReport& report, const Source& source, const std::vector<FileResult>& results) {
@@ -130,7 +133,8 @@ void find_duplicates(CheckReport& report, const Source& source, const std::vecto
       if (!group.samples.empty() && !same_bytes(source, group.samples.front(), sample)) continue;
       group.samples.push_back(sample);
       group.ids.push_back(source.id(sample));
-      if (source.label(sample) != source.label(group.samples.front())) group.labels_differ = true;
+      const auto label = [&](int64_t s) { return results[static_cast<size_t>(s)].label; };
+      if (label(sample) != label(group.samples.front())) group.labels_differ = true;
     }
     if (group.samples.size() > 1) report.duplicates.push_back(std::move(group));
   }
@@ -151,10 +155,13 @@ CheckReport check_source(const Source& source, const CheckProgress& progress, in
     if (!result.done) continue;
     ++report.samples;
     report.file_bytes += result.bytes;
-    ClassCount& count = report.classes[static_cast<size_t>(source.label(sample))];
-    ++count.samples;
-    if (!result.reason.empty()) {
-      ++count.unreadable;
+    const bool readable = result.reason.empty();
+    if (!report.classes.empty()) {
+      ClassCount& count = report.classes[static_cast<size_t>(result.label)];
+      ++count.samples;
+      if (!readable) ++count.unreadable;
+    }
+    if (!readable) {
       report.unreadable.push_back({sample, source.id(sample), result.reason});
       continue;
     }

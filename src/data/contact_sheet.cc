@@ -83,6 +83,12 @@ void enlarge(const Image& from, int scale, Image& to, int left, int top) {
   }
 }
 
+// What is written below a sample: its class, or its first text.
+std::string_view caption(const Source& source, const Sample& sample) {
+  if (!source.class_names().empty()) return source.class_names()[static_cast<size_t>(sample.label)];
+  return sample.texts.empty() ? std::string_view() : sample.texts.front();
+}
+
 }  // namespace
 
 void draw_text(Image& image, int x, int y, std::string_view text, uint8_t shade) {
@@ -108,24 +114,24 @@ Image contact_sheet(const Source& source, const Pp& pp, const ContactSheetOption
   const int cell_width = pp.width() * scale + kGap, cell_height = pp.height() * scale + kLabelHeight + kGap;
   Image sheet(columns * cell_width + kGap, rows * cell_height + kGap);
   fill(sheet, {0, 0, sheet.width(), sheet.height()}, kBackground);
-  const Order order(source.size(), options.seed);
+  const FullShuffle order(source.size(), options.seed);
   PpScratch scratch;
-  Buffer file;
+  Sample sample;
   Image image(pp.width(), pp.height());
   for (int64_t i = 0; i < options.count; ++i) {
     const auto position = static_cast<uint64_t>(options.start + i);
-    const Position at = options.shuffled ? order.at(position) : Position{0, static_cast<int64_t>(position) % source.size()};
+    const Position at =
+        options.shuffled ? order.at({0, position}) : Position{0, static_cast<int64_t>(position) % source.size()};
     const int left = kGap + static_cast<int>(i % columns) * cell_width,
               top = kGap + static_cast<int>(i / columns) * cell_height;
     const SampleKey key{options.seed, at.epoch, static_cast<uint64_t>(at.sample)};
-    if (source.read(at.sample, file) || pp.run(file.view(), key, scratch, image.row(0))) {
+    if (source.read(at.sample, sample) || pp.run(sample.image, key, scratch, image.row(0))) {
       draw_cross(sheet, {left, top, pp.width() * scale, pp.height() * scale});
     } else {
       enlarge(image, scale, sheet, left, top);
     }
-    const std::string& name = source.class_names()[static_cast<size_t>(source.label(at.sample))];
     draw_text(sheet, left, top + pp.height() * scale + 2,
-              std::string_view(name).substr(0, static_cast<size_t>(cell_width - kGap) / kGlyphWidth), kInk);
+              caption(source, sample).substr(0, static_cast<size_t>(cell_width - kGap) / kGlyphWidth), kInk);
   }
   return sheet;
 }

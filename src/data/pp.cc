@@ -32,7 +32,7 @@ const Entry& find_op(const Call& call, std::string_view where) {
                     suggest_name(call.name, names));
 }
 
-void check_place(const PpOp& op, bool first, bool after_values, PpUse use, const CallReader& call) {
+void check_place(const PpOp& op, bool first, bool after_values, bool erases, PpUse use, const CallReader& call) {
   const bool decodes = op.kind() == PpOp::Kind::kDecode;
   if (first && !decodes) call.fail("a chain starts with the file's bytes", "write `decode` before it");
   if (!first && decodes) call.fail("`decode` may only come first");
@@ -40,11 +40,19 @@ void check_place(const PpOp& op, bool first, bool after_values, PpUse use, const
     call.fail("it works on pixels, but value_range or normalise before it has left floating-point values",
               "move the value ops to the end of the chain");
   }
+  if (erases) call.fail("nothing may follow random_erasing", "move it to the end of the chain");
+  if (op.kind() == PpOp::Kind::kDevice && !after_values) {
+    call.fail("it fills with normalised values, but nothing has normalised the pixels",
+              "write value_range or normalise before it");
+  }
   if (use == PpUse::kEval && op.random()) {
     call.fail("it is random, and an evaluation must see the same images every time",
               "use resize, resize_small or central_crop");
   }
 }
+
+// The stream of the chain's op `i` for a sample.
+Rng rng_of(const SampleKey& key, size_t i) { return Rng(key.seed ^ (kOpSalt * (i + 1)), key.epoch, key.sample); }
 
 }  // namespace
 
@@ -54,6 +62,10 @@ StageSeconds& StageSeconds::operator+=(const StageSeconds& other) {
   resize += other.resize;
   augment += other.augment;
   return *this;
+}
+
+std::vector<std::pair<const char*, double>> StageSeconds::named() const {
+  return {{"read", read}, {"decode", decode}, {"resize", resize}};
 }
 
 PpScratch::PpScratch() : state_(new State) {}
@@ -76,7 +88,7 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
     CallReader reader(call, where);
     std::unique_ptr<PpOp> op = entry.make(reader);
     reader.finish();
-    check_place(*op, ops_.empty(), shape.scales_values, use, reader);
+    check_place(*op, ops_.empty(), shape.scales_values, shape.erasing.has_value(), use, reader);
     op->infer(shape, reader);
     ops_.push_back(std::move(op));
   }
@@ -89,6 +101,7 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
   height_ = *shape.height;
   affine_ = shape.affine;
   scales_values_ = shape.scales_values;
+  erasing_ = shape.erasing;
 }
 
 Pp::~Pp() = default;
@@ -98,10 +111,16 @@ Pp& Pp::operator=(Pp&&) noexcept = default;
 DecodeResult Pp::run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const {
   PpImage image(file, scratch);
   for (size_t i = 0; i < ops_.size(); ++i) {
-    Rng rng(key.seed ^ (kOpSalt * (i + 1)), key.epoch, key.sample);
+    Rng rng = rng_of(key, i);
     if (DecodeResult failed = ops_[i]->apply(image, rng)) return failed;
   }
   return image.write(out);
+}
+
+void Pp::draw_erasing(const SampleKey& key, float* out) const {
+  // It is the last op.
+  Rng rng = rng_of(key, ops_.size() - 1);
+  ops_.back()->draw(height_, width_, rng, out);
 }
 
 std::vector<PpOpInfo> pp_ops() {

@@ -74,17 +74,21 @@ struct PpShape {
   std::optional<int> short_side;     // when every image's shorter side has the same
   Affine affine;
   bool scales_values = false;
+  std::optional<Erasing> erasing;
 };
 
 class PpOp {
  public:
-  enum class Kind { kDecode, kPixels, kValues };
+  // kDevice: after normalisation, on the device.
+  enum class Kind { kDecode, kPixels, kValues, kDevice };
   virtual ~PpOp() = default;
   virtual Kind kind() const { return Kind::kPixels; }
   virtual bool random() const { return false; }
   // From the shape before the op to the one after it; call.fail(…) when the op cannot stand there.
   virtual void infer(PpShape& shape, const CallReader& call) const = 0;
   [[nodiscard]] virtual DecodeResult apply(PpImage& image, Rng& rng) const = 0;
+  // The numbers that the device needs for a sample of this size, for ops of kind kDevice.
+  virtual void draw(int, int, Rng&, float*) const {}
 };
 
 #define PP_OP(name, factory, usage, help) std::unique_ptr<PpOp> factory(CallReader& call);

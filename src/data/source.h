@@ -1,5 +1,5 @@
 #pragma once
-// Where samples come from: a fixed list of labelled image files, read by index. Sources are made from a recipe's call
+// Where samples come from: a fixed list of images with labels or texts, read by index. Sources are made from a recipe's call
 // ("folder(data/digits/train)") through sources.def.
 
 #include <memory>
@@ -13,17 +13,32 @@
 
 namespace tessera::data {
 
+// One sample as its source holds it. A reader keeps one and reads into it again and again; what it shows lies in `memory` and
+// is gone with the next read.
+struct Sample {
+  Buffer memory;
+  Bytes image;                          // the image file's bytes, Buffer::kPadding readable bytes after them
+  int32_t label = 0;                    // in a source with class_names(); set even where read() fails, if it is known
+  std::vector<std::string_view> texts;  // one for each of the source's text_fields()
+};
+
 class Source {
  public:
   virtual ~Source() = default;
   virtual int64_t size() const = 0;
-  // Label l means class_names()[l].
+  // Label l means class_names()[l]. Empty where samples have no classes.
   virtual const std::vector<std::string>& class_names() const = 0;
-  virtual int32_t label(int64_t index) const = 0;
+  // The names of the texts that come with every image: captions, say.
+  virtual std::vector<std::string> text_fields() const { return {}; }
   // A name for messages and reports, unique in the source: of a file, its path relative to the source's folder.
   virtual std::string id(int64_t index) const = 0;
-  // The whole file; `buffer` is reused. A reason when it cannot be read. Thread-safe.
-  [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Buffer& buffer) const = 0;
+  // Fills `sample`. A reason when it cannot be read, in words that follow the sample's name. Thread-safe.
+  [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample) const = 0;
+  // Where reading in a row is much quicker than at random (row groups, say): the first sample of each stretch that is read
+  // together, ascending from 0. Empty: any order is as good.
+  virtual std::vector<int64_t> stretches() const { return {}; }
+  // Samples soon to be read: starts fetching them from a slow disk, and may wait for it. Thread-safe.
+  virtual void prefetch(int64_t) const {}
   // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
   virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }
   // "data/digits/train": for messages.

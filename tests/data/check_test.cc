@@ -82,9 +82,9 @@ TEST(ContactSheet, ShowsSamplesAndNames) {
   Image small(24, 24);
   Image large(96, 96);
   PpScratch scratch;
-  Buffer file;
-  ASSERT_FALSE(source->read(1, file));
-  ASSERT_FALSE(pp.run(file.view(), {}, scratch, small.row(0)));
+  Sample sample;
+  ASSERT_FALSE(source->read(1, sample));
+  ASSERT_FALSE(pp.run(sample.image, {}, scratch, small.row(0)));
   Resizer().resize(small.view(), Filter::kNearest, false, 96, 96, large.row(0), large.stride());
   EXPECT_EQ(testing::pixels(sheet.view().crop({104, 4, 96, 96})), testing::pixels(large.view()));
   // The unreadable one is a cross: dark on the diagonal, grey beside it.

@@ -39,17 +39,18 @@ TEST(FolderSource, ListsClassesAndFilesInOrder) {
   EXPECT_THAT(source->class_names(), ElementsAre("B", "a", "b"));
   std::vector<std::string> ids;
   std::vector<int> labels;
+  Sample sample;
   for (int64_t i = 0; i < source->size(); ++i) {
     ids.push_back(source->id(i));
-    labels.push_back(source->label(i));
+    ASSERT_FALSE(source->read(i, sample));
+    labels.push_back(sample.label);
   }
   EXPECT_THAT(ids, ElementsAre("B/x.png", "a/deep.png", "a/deep/er/z", "b/10.jpg", "b/2.jpg", "b/link.jpg"));
   EXPECT_THAT(labels, ElementsAre(0, 1, 1, 2, 2, 2));
-  Buffer buffer;
-  ASSERT_FALSE(source->read(4, buffer));
-  EXPECT_THAT(buffer.view(), ElementsAre('f', '2'));
-  ASSERT_FALSE(source->read(5, buffer));
-  EXPECT_EQ(buffer.size(), 2u);
+  ASSERT_FALSE(source->read(4, sample));
+  EXPECT_THAT(sample.image, ElementsAre('f', '2'));
+  ASSERT_FALSE(source->read(5, sample));
+  EXPECT_EQ(sample.image.size(), 2u);
 }
 
 TEST(FolderSource, MistakesAreExplained) {
@@ -79,9 +80,9 @@ TEST(FolderSource, UnreadableFilesAreReasons) {
   ASSERT_EQ(mkfifo((dir / "a/pipe").c_str(), 0600), 0);
   const auto source = open_folder(dir.path());
   std::filesystem::remove(dir / "a/gone.jpg");
-  Buffer buffer;
-  EXPECT_EQ(source->read(0, buffer), "No such file or directory");
-  EXPECT_EQ(source->read(1, buffer), "not a regular file");
+  Sample sample;
+  EXPECT_EQ(source->read(0, sample), "No such file or directory");
+  EXPECT_EQ(source->read(1, sample), "not a regular file");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ environment() {
 }
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
-[ $# -gt 0 ] || set -- vit adamw pillow_resize timm_local_dir positions timm_vit_table augment crop_draws tensorflow_ops tensorflow_crop_draws
+[ $# -gt 0 ] || set -- vit adamw pillow_resize timm_local_dir positions timm_vit_table mixup augment crop_draws tensorflow_ops tensorflow_crop_draws
 for script; do
   case $script in
     tensorflow_*) name=references-tensorflow list=requirements-tensorflow.txt ;;

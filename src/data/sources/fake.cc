@@ -16,9 +16,12 @@ class Fake final : public Source {
   }
   int64_t size() const override { return images_; }
   const std::vector<std::string>& class_names() const override { return classes_; }
-  int32_t label(int64_t index) const override { return static_cast<int32_t>(index % static_cast<int64_t>(classes_.size())); }
   std::string id(int64_t index) const override { return std::to_string(index); }
-  std::optional<std::string> read(int64_t, Buffer&) const override { return "it is made up, and there is no file"; }
+  std::optional<std::string> read(int64_t index, Sample& sample) const override {
+    sample.image = {};
+    sample.label = static_cast<int32_t>(index % static_cast<int64_t>(classes_.size()));
+    return std::nullopt;
+  }
   const std::string& name() const override { return name_; }
 
   bool fill_pixels(int64_t index, std::span<uint8_t> row) const override {

@@ -51,10 +51,10 @@ class Folder final : public Source {
   Folder(const std::string& path, std::string_view where);
   int64_t size() const override { return static_cast<int64_t>(paths_.size()); }
   const std::vector<std::string>& class_names() const override { return classes_; }
-  int32_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::string id(int64_t index) const override { return std::string(paths_[static_cast<size_t>(index)]); }
-  std::optional<std::string> read(int64_t index, Buffer& buffer) const override;
+  std::optional<std::string> read(int64_t index, Sample& sample) const override;
   const std::string& name() const override { return root_; }
+  void prefetch(int64_t index) const override;
 
  private:
   void list_classes(const std::string& where);
@@ -142,12 +142,19 @@ struct OpenFile {
 
 std::string system_reason() { return std::generic_category().message(errno); }
 
-std::optional<std::string> Folder::read(int64_t index, Buffer& buffer) const {
+void Folder::prefetch(int64_t index) const {
+  const OpenFile file(fmt::format("{}/{}", root_, paths_[static_cast<size_t>(index)]));
+  if (file.descriptor >= 0) ::posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_WILLNEED);
+}
+
+std::optional<std::string> Folder::read(int64_t index, Sample& sample) const {
+  sample.label = labels_[static_cast<size_t>(index)];
   const std::string path = fmt::format("{}/{}", root_, paths_[static_cast<size_t>(index)]);
   const OpenFile file(path);
   struct stat info {};
   if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return system_reason();
   if (!S_ISREG(info.st_mode)) return "not a regular file";
+  Buffer& buffer = sample.memory;
   buffer.reset(static_cast<size_t>(info.st_size));
   for (size_t done = 0; done < buffer.size();) {
     const ssize_t got = ::read(file.descriptor, buffer.data() + done, buffer.size() - done);
@@ -156,6 +163,7 @@ std::optional<std::string> Folder::read(int64_t index, Buffer& buffer) const {
     if (got == 0) return "it became shorter while it was read";
     done += static_cast<size_t>(got);
   }
+  sample.image = buffer.view();
   return std::nullopt;
 }
 
