@@ -15,7 +15,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/bench"
-PARTS = ("step", "digits", "scale", "data", "start", "memory")
+PARTS = ("step", "digits", "scale", "data", "augment", "start", "memory")
 CORES = sorted(os.sched_getaffinity(0))[:2]  # every side has the same two
 
 
@@ -202,15 +202,10 @@ def part_scale(report, options):
 KEEP_HEAP = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 
 
-def part_data(report, options):
-    photos, core = str(WORK / "photos"), CORES[-1:]
-    sides = {
-        "tessera": lambda: run_json([program("bench_data"), photos, "1", str(options.images)], cores=core),
-        "pillow": lambda: run_json([python("bench-photos"), str(ROOT / "bench/data/pillow_peer.py"), photos, str(options.images)],
-                                   KEEP_HEAP, core),
-    }
-    results, notes = rounds_of(sides, options.rounds, "data")
-    report.title("data", "JPEG of 500 x 375, decode, random resized crop to 224, flip, on one core")
+def rates_part(report, options, part, title, sides, target):
+    """sides: {name: run}, tessera first; the target is for every peer."""
+    results, notes = rounds_of(sides, options.rounds, part)
+    report.title(part, title)
     rows = {}
     for name in sides:
         if not results[name]:
@@ -219,8 +214,37 @@ def part_data(report, options):
         rate = statistics.median(r["images_per_second"] for r in results[name])
         ratio = paired(results, name, value=lambda r: 1 / r["images_per_second"]) if name != "tessera" else None
         rows[name] = {"images_per_second": rate, "ratio": ratio, "rounds": results[name]}
-        report.row(name, f"{rate:.0f} images/s", ratio, 2.5 if ratio else None)
-    report.keep("data", {"rows": rows, "notes": notes})
+        report.row(name, f"{rate:.0f} images/s", ratio, target if ratio else None)
+    report.keep(part, {"rows": rows, "notes": notes})
+
+
+def part_data(report, options):
+    photos, core = str(WORK / "photos"), CORES[-1:]
+    rates_part(report, options, "data", "JPEG of 500 x 375, decode, random resized crop to 224, flip, on one core", {
+        "tessera": lambda: run_json([program("bench_data"), photos, "1", str(options.images)], cores=core),
+        "pillow": lambda: run_json([python("bench-photos"), str(ROOT / "bench/data/pillow_peer.py"), photos, str(options.images)],
+                                   KEEP_HEAP, core),
+    }, 2.5)
+
+
+def part_augment(report, options):
+    """Chains as timm users write them against timm's own transforms, which leave the colour jitter out beside RandAugment."""
+    photos, core = str(WORK / "photos"), CORES[-1:]
+    count = max(200, options.images // 4)
+    train = ("decode | random_resized_crop(224, interpolation=random) | flip_lr | color_jitter(0.4) | "
+             "randaug(rand-m9-mstd0.5-inc1)")
+    evaluate = "decode | resize_small(256, interpolation=bicubic) | central_crop(224)"
+
+    def ours(chain):
+        return lambda: run_json([program("bench_data"), photos, "1", str(count), "224", chain], cores=core)
+
+    def timm(mode):
+        peer = [python("references"), str(ROOT / "bench/data/timm_peer.py"), photos, str(count), mode]
+        return lambda: run_json(peer, KEEP_HEAP, core)
+    rates_part(report, options, "augment, training", "colour jitter and rand-m9-mstd0.5-inc1 at 224, on one core",
+               {"tessera": ours(train), "timm": timm("train"), "timm, uint8 out": timm("loader")}, 3)
+    rates_part(report, options, "augment, evaluation", "shorter side to 256, bicubic, and a central crop of 224, on one core",
+               {"tessera": ours(evaluate), "timm, uint8 out": timm("eval")}, 3)
 
 
 def until(command, changes, reached):
