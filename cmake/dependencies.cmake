@@ -6,6 +6,9 @@ pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
 pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(BROTLI REQUIRED IMPORTED_TARGET libbrotlidec)
+find_library(TESSERA_SNAPPY libsnappy.so REQUIRED)
 find_library(TESSERA_JEMALLOC libjemalloc_pic.a REQUIRED)
 pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
 
@@ -27,6 +30,6 @@ endif()
 
 # Libraries a folder of src/ links, beyond the standard library, threads and fmt.
 set(TESSERA_LIBS_config PkgConfig::TOMLPP)
-set(TESSERA_LIBS_data PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY)
+set(TESSERA_LIBS_data PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY PkgConfig::ZSTD PkgConfig::BROTLI ${TESSERA_SNAPPY})
 set(TESSERA_LIBS_kernels PkgConfig::HWY)
 set(TESSERA_LIBS_pjrt ${CMAKE_DL_LIBS})

@@ -36,6 +36,8 @@ class ProtoWriter {
     varint(value.size());
     data_.append(value);
   }
+  // A number without a field: the elements of a packed array.
+  void packed_integer(int64_t value) { varint(static_cast<uint64_t>(value)); }
   const std::string& data() const { return data_; }
 
  private:

@@ -16,6 +16,7 @@
 #include "cli/help.h"
 #include "cli/version.h"
 #include "pjrt/stderr_filter.h"
+#include "store/cache_directory.h"
 
 namespace tessera::cli {
 namespace {
@@ -46,8 +47,12 @@ void declare_globals(Flags& flags, Globals& globals) {
   plugin.environment = "TESSERA_PLUGIN_PATH";
   plugin.read_environment = false;
   common(flags.add(
-             "--cache-dir", "DIR", [&](const std::string& path) { device.cache = pjrt::ExecutableCache(path); },
-             "where compiled programs are kept; empty: nowhere"))
+             "--cache-dir", "DIR",
+             [&](const std::string& path) {
+               store::set_cache_directory(path);
+               device.cache = pjrt::ExecutableCache::standard();
+             },
+             "where compiled programs and indexes of data are kept; empty: nowhere"))
       .read_environment = false;
   common(flags.add("--color", "WHEN", choose_color, "auto (default), always or never; NO_COLOR is heeded"));
   common(flags.add("--help", &globals.help, "this text")).environment.clear();

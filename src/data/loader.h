@@ -85,6 +85,7 @@ struct LoaderStats {
   int64_t batches = 0, images = 0;   // delivered; images counts rows with a sample
   double wait_seconds = 0;           // that next() spent waiting
   StageSeconds stages;               // of all threads together
+  double busy_seconds = 0;           // that the threads worked: the stages, and putting batches together
   int64_t skips = 0;                 // rows for which a file was skipped
   std::vector<SkippedFile> skipped;  // each file once
 };

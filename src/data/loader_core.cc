@@ -153,7 +153,9 @@ void LoaderCore::work() {
     LoaderSlot& slot = *filling_;
     const int64_t begin = slot.next_row, end = std::min(rows_, begin + grain_);
     slot.next_row = end;
+    const auto start = std::chrono::steady_clock::now();
     fill_rows(slot, begin, end, worker, lock);
+    stats_.busy_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     stats_.stages += worker.scratch.seconds;
     worker.scratch.seconds = {};
     slot.done_rows += end - begin;

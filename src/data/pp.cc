@@ -65,7 +65,7 @@ StageSeconds& StageSeconds::operator+=(const StageSeconds& other) {
 }
 
 std::vector<std::pair<const char*, double>> StageSeconds::named() const {
-  return {{"read", read}, {"decode", decode}, {"resize", resize}};
+  return {{"read", read}, {"decode", decode}, {"resize", resize}, {"augment", augment}};
 }
 
 PpScratch::PpScratch() : state_(new State) {}

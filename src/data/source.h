@@ -13,13 +13,24 @@
 
 namespace tessera::data {
 
-// One sample as its source holds it. A reader keeps one and reads into it again and again; what it shows lies in `memory` and
+// One sample as its source holds it. A reader keeps one and reads into it again and again; what it shows lies in its memory and
 // is gone with the next read.
 struct Sample {
   Buffer memory;
+  std::string text_memory;              // of texts that are not in the file as they are shown
   Bytes image;                          // the image file's bytes, Buffer::kPadding readable bytes after them
   int32_t label = 0;                    // in a source with class_names(); set even where read() fails, if it is known
   std::vector<std::string_view> texts;  // one for each of the source's text_fields()
+};
+
+// Where a source's knowledge of its samples comes from.
+enum class IndexOrigin { kNone, kBuilt, kSidecar };
+
+struct SourceFacts {
+  int64_t shards = 0;  // files of many samples; 0 where every sample is a file
+  uint64_t bytes = 0;  // of the shards; 0 where they were not asked for
+  IndexOrigin index = IndexOrigin::kNone;
+  std::string sidecar = {};  // the path of the index on disk; empty where there is none
 };
 
 class Source {
@@ -34,13 +45,14 @@ class Source {
   virtual std::string id(int64_t index) const = 0;
   // Fills `sample`. A reason when it cannot be read, in words that follow the sample's name. Thread-safe.
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample) const = 0;
-  // Where reading in a row is much quicker than at random (row groups, say): the first sample of each stretch that is read
-  // together, ascending from 0. Empty: any order is as good.
-  virtual std::vector<int64_t> stretches() const { return {}; }
   // Samples soon to be read: starts fetching them from a slow disk, and may wait for it. Thread-safe.
   virtual void prefetch(int64_t) const {}
   // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
   virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }
+  // The first sample of each stretch that is quicker to read in a row than here and there: a compressed group of records, say.
+  // Rising, from 0 on; empty where any order is as good.
+  virtual std::vector<int64_t> stretches() const { return {}; }
+  virtual SourceFacts facts() const { return {}; }
   // "data/digits/train": for messages.
   virtual const std::string& name() const = 0;
 };

@@ -14,6 +14,7 @@
 #include "pjrt/client.h"
 #include "pjrt/plugin.h"
 #include "store/bytes.h"
+#include "store/cache_directory.h"
 #include "store/crc32c.h"
 #include "store/file.h"
 
@@ -92,12 +93,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 ExecutableCache::ExecutableCache(std::string directory, int64_t max_bytes, store::FileSystem* files)
     : directory_(std::move(directory)), max_bytes_(max_bytes), files_(files ? files : &store::local_files()) {}
 
-ExecutableCache ExecutableCache::standard() {
-  if (const char* own = std::getenv("TESSERA_CACHE_DIR")) return ExecutableCache(own);
-  if (const std::string xdg = environment_variable("XDG_CACHE_HOME"); !xdg.empty()) return ExecutableCache(xdg + "/tessera");
-  const std::string home = environment_variable("HOME");
-  return ExecutableCache(home.empty() ? "" : home + "/.cache/tessera");
-}
+ExecutableCache ExecutableCache::standard() { return ExecutableCache(store::cache_directory()); }
 
 std::string ExecutableCache::path(const Hash128& key) const {
   return store::join_path(directory_, to_string(key) + std::string(kSuffix));

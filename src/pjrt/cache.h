@@ -31,7 +31,7 @@ class ExecutableCache {
  public:
   // An empty directory is a cache that is off: it finds nothing and keeps nothing. `files` null: the machine's own.
   explicit ExecutableCache(std::string directory, int64_t max_bytes = int64_t{4} << 30, store::FileSystem* files = nullptr);
-  // $TESSERA_CACHE_DIR (set but empty: off), else $XDG_CACHE_HOME/tessera, else ~/.cache/tessera.
+  // In store::cache_directory().
   static ExecutableCache standard();
 
   bool enabled() const { return !directory_.empty(); }

@@ -1,0 +1,204 @@
+#include "data/formats/array_record.h"
+
+#include <brotli/decode.h>
+#include <snappy.h>
+#include <zstd.h>
+
+#include <cstring>
+#include <memory>
+#include <protozero/pbf_reader.hpp>
+
+#include "base/error.h"
+#include "data/formats/riegeli.h"
+
+namespace tessera::data {
+namespace {
+
+using protozero::pbf_reader;
+using protozero::pbf_wire_type;
+
+constexpr uint64_t kMostDecoded = uint64_t{1} << 30;
+
+[[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help = {}) {
+  throw data_error(fmt::format("`{}`: {} at offset {}", path, what, offset), {},
+                   help.empty() ? "the file is damaged or was not copied whole: copy it again" : help);
+}
+
+bool take_varint(std::string_view& in, uint64_t& value) {
+  value = 0;
+  for (unsigned shift = 0; shift < 64 && !in.empty(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(in.front());
+    in.remove_prefix(1);
+    value |= uint64_t{byte & 127u} << shift;
+    if (byte < 128) return true;
+  }
+  return false;
+}
+
+bool decompress(char compression, std::string_view in, uint8_t* out, size_t size) {
+  if (compression == 'z') {
+    const size_t got = ZSTD_decompress(out, size, in.data(), in.size());
+    return !ZSTD_isError(got) && got == size;
+  }
+  if (compression == 'b') {
+    size_t got = size;
+    return BrotliDecoderDecompress(in.size(), reinterpret_cast<const uint8_t*>(in.data()), &got, out) ==
+               BROTLI_DECODER_RESULT_SUCCESS &&
+           got == size;
+  }
+  size_t length = 0;
+  return snappy::GetUncompressedLength(in.data(), in.size(), &length) && length == size &&
+         snappy::RawUncompress(in.data(), in.size(), reinterpret_cast<char*>(out));
+}
+
+// One part of a chunk: as it is, or behind its size when decompressed.
+bool unpack(char compression, std::string_view in, uint64_t most, Buffer& out) {
+  uint64_t size = in.size();
+  if (compression != 0 && !take_varint(in, size)) return false;
+  if (size > most) return false;
+  out.reset(size);
+  if (compression != 0) return decompress(compression, in, out.data(), size);
+  if (size > 0) std::memcpy(out.data(), in.data(), size);
+  return true;
+}
+
+// A chunk's header and data, at `begin`. `end` is where the next begins.
+struct RawChunk {
+  RiegeliHeader header;
+  std::string bytes;  // header and data
+  std::string_view data() const { return std::string_view(bytes).substr(kRiegeliHeader); }
+};
+
+RawChunk read_chunk(const std::string& path, const store::ReadableFile& file, int64_t begin, int64_t end) {
+  RawChunk chunk;
+  if (begin < 0 || end > file.size() || end - begin < static_cast<int64_t>(kRiegeliHeader))
+    fail(path, begin, "a chunk of records is cut short");
+  chunk.bytes = read_riegeli(file, begin, end);
+  if (chunk.bytes.size() < kRiegeliHeader || !parse_riegeli_header(chunk.bytes, chunk.header))
+    fail(path, begin, "wrong checksum of a chunk's header");
+  if (chunk.header.data_size > chunk.bytes.size() - kRiegeliHeader) fail(path, begin, "a chunk of records is cut short");
+  chunk.bytes.resize(kRiegeliHeader + chunk.header.data_size);
+  if (riegeli_hash(chunk.data()) != chunk.header.data_hash) fail(path, begin, "wrong checksum of a chunk of records");
+  return chunk;
+}
+
+void decode(const std::string& path, int64_t begin, const RawChunk& chunk, RecordGroup& group) {
+  if (chunk.header.type == 't') {
+    fail(path, begin, "a transposed chunk, which this program cannot read", "write the file again with `transpose:false`");
+  }
+  if (chunk.header.type != 'r') fail(path, begin, fmt::format("a chunk of type {}, not records", int{chunk.header.type}));
+  if (!decode_simple_chunk(chunk.data(), chunk.header.records, chunk.header.decoded_size, group))
+    fail(path, begin, "a chunk of records cannot be decompressed");
+}
+
+// {1: a, 2: b, 3: c}; false when the bytes are no such message.
+bool read_numbers(std::string_view bytes, uint64_t (&numbers)[3]) {
+  try {
+    pbf_reader message(bytes.data(), bytes.size());
+    while (message.next()) {
+      const auto tag = message.tag();
+      if (tag >= 1 && tag <= 3 && message.wire_type() == pbf_wire_type::varint) {
+        numbers[tag - 1] = message.get_uint64();
+      } else {
+        message.skip();
+      }
+    }
+    return true;
+  } catch (const protozero::exception&) {
+    return false;
+  }
+}
+
+bool is_summary(std::string_view record, uint64_t (&numbers)[3]) {
+  try {
+    pbf_reader message(record.data(), record.size());
+    if (!message.next(1, pbf_wire_type::length_delimited)) return false;
+    const protozero::data_view inner = message.get_view();
+    return read_numbers({inner.data(), inner.size()}, numbers);
+  } catch (const protozero::exception&) {
+    return false;
+  }
+}
+
+int64_t footer_offset(const std::string& path, const store::ReadableFile& file) {
+  const int64_t size = file.size();
+  constexpr const char* kNot = "this is no ArrayRecord file, or it is cut short";
+  if (size < kRiegeliBlock || size % kRiegeliBlock != 0) fail(path, size, kNot);
+  const int64_t begin = size - kRiegeliBlock;
+  RiegeliHeader header;
+  const std::string head = read_riegeli(file, begin, begin + kRiegeliBlockHeader + kRiegeliHeader);
+  if (!parse_riegeli_header(head, header) || header.type == 's' || header.data_size > static_cast<uint64_t>(kRiegeliBlock)) {
+    fail(path, begin, kNot);
+  }
+  RecordGroup group;
+  const int64_t end = riegeli_end(begin, static_cast<int64_t>(kRiegeliHeader + header.data_size));
+  decode(path, begin, read_chunk(path, file, begin, end), group);
+  uint64_t numbers[3] = {};
+  if (group.ends.empty() || !read_numbers(group[0], numbers) || numbers[1] != kArrayRecordMagic) fail(path, begin, kNot);
+  if (numbers[0] >= static_cast<uint64_t>(begin)) fail(path, begin, "the index of the file lies outside it");
+  return static_cast<int64_t>(numbers[0]);
+}
+
+}  // namespace
+
+bool decode_simple_chunk(std::string_view data, uint64_t records, uint64_t decoded_size, RecordGroup& group) {
+  if (data.empty() || decoded_size > kMostDecoded || records > kMostDecoded) return false;
+  const char compression = data.front();
+  if (compression != 0 && compression != 'z' && compression != 'b' && compression != 's') return false;
+  data.remove_prefix(1);
+  uint64_t sizes_size = 0;
+  if (!take_varint(data, sizes_size) || sizes_size > data.size()) return false;
+  Buffer sizes;
+  if (!unpack(compression, data.substr(0, sizes_size), std::min<uint64_t>(records * 10, kMostDecoded), sizes)) return false;
+  std::string_view rest(reinterpret_cast<const char*>(sizes.data()), sizes.size());
+  if (records > rest.size()) return false;
+  group.ends.resize(records);
+  uint64_t end = 0;
+  for (uint64_t& one : group.ends) {
+    uint64_t size = 0;
+    if (!take_varint(rest, size) || size > decoded_size - end) return false;
+    one = end += size;
+  }
+  return rest.empty() && end == decoded_size && unpack(compression, data.substr(sizes_size), decoded_size, group.values) &&
+         group.values.size() == decoded_size;
+}
+
+void read_record_group(const std::string& path, const store::ReadableFile& file, int64_t begin, int64_t end, int64_t records,
+                       RecordGroup& group) {
+  const RawChunk chunk = read_chunk(path, file, begin, end);
+  decode(path, begin, chunk, group);
+  if (group.ends.size() != static_cast<size_t>(records))
+    fail(path, begin, fmt::format("a chunk of {} records where the index says {}", group.ends.size(), records));
+}
+
+ArrayRecordIndex read_array_record_index(const std::string& path, const store::ReadableFile& file) {
+  const int64_t footer = footer_offset(path, file);
+  const std::string head = read_riegeli(file, footer, riegeli_end(footer, kRiegeliHeader));
+  RiegeliHeader header;
+  if (head.size() < kRiegeliHeader || !parse_riegeli_header(head, header) ||
+      header.data_size > static_cast<uint64_t>(file.size())) {
+    fail(path, footer, "the index of the file is damaged");
+  }
+  RecordGroup group;
+  const int64_t end = riegeli_end(footer, static_cast<int64_t>(kRiegeliHeader + header.data_size));
+  decode(path, footer, read_chunk(path, file, footer, end), group);
+  uint64_t summary[3] = {};
+  if (group.ends.empty() || !is_summary(group[0], summary) || summary[1] != group.ends.size() - 1)
+    fail(path, footer, "the index of the file is damaged");
+  ArrayRecordIndex index{{}, {0}};
+  for (size_t i = 1; i < group.ends.size(); ++i) {
+    uint64_t chunk[3] = {};
+    const auto most = static_cast<uint64_t>(footer);
+    if (!read_numbers(group[i], chunk) || chunk[0] >= most || chunk[2] > most ||
+        (i > 1 && static_cast<int64_t>(chunk[0]) <= index.offsets.back())) {
+      fail(path, footer, "the index of the file is damaged");
+    }
+    index.offsets.push_back(static_cast<int64_t>(chunk[0]));
+    index.first.push_back(index.first.back() + static_cast<int64_t>(chunk[2]));
+  }
+  index.offsets.push_back(footer);
+  if (static_cast<uint64_t>(index.records()) != summary[2]) fail(path, footer, "the index of the file is damaged");
+  return index;
+}
+
+}  // namespace tessera::data

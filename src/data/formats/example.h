@@ -1,0 +1,46 @@
+#pragma once
+// tf.train.Example (tensorflow/core/example/example.proto, feature.proto), as TFDS and TensorFlow's scripts store samples:
+//   Example{1: Features}, Features{1: map entries {1: key, 2: Feature}}, Feature{1: BytesList | 2: FloatList | 3: Int64List},
+// each of these {1: repeated}; numbers packed or not.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::data {
+
+enum class FeatureKind { kAbsent, kEmpty, kBytes, kFloats, kIntegers };
+const char* feature_kind_name(FeatureKind kind);  // "bytes", "integers", …
+
+// One feature, borrowed from the example's bytes.
+struct Feature {
+  FeatureKind kind = FeatureKind::kAbsent;
+  int64_t count = 0;
+  std::string_view bytes;  // the first, when kBytes
+  int64_t integer = 0;     // the first, when kIntegers
+};
+
+// The features named `keys`, in that order; what the example lacks is kAbsent. Nothing when the bytes are no Example. Of a key
+// that stands twice the last counts, as in protobuf.
+std::optional<std::vector<Feature>> parse_example(std::string_view bytes, const std::vector<std::string>& keys);
+
+// The keys of all features with their kinds: "image/encoded (bytes)". Empty when the bytes are no Example.
+std::vector<std::string> example_keys(std::string_view bytes);
+
+// An Example with features in the order of their keys as bytes, which is how protobuf writes a map deterministically.
+class ExampleWriter {
+ public:
+  void bytes(std::string_view key, std::string_view value);
+  void integer(std::string_view key, int64_t value);
+  std::string finish();
+
+ private:
+  struct Entry {
+    std::string key, feature;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace tessera::data

@@ -1,0 +1,49 @@
+#include "data/formats/json_fields.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tessera::data {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json* find(const Json& object, const std::string& name) {
+  if (!object.is_object()) return nullptr;
+  if (const auto it = object.find(name); it != object.end()) return &*it;
+  const size_t dot = name.find('.');
+  if (dot == std::string::npos) return nullptr;
+  const auto it = object.find(name.substr(0, dot));
+  return it == object.end() ? nullptr : find(*it, name.substr(dot + 1));
+}
+
+JsonField to_field(const Json& value) {
+  if (value.is_null()) return {};
+  if (value.is_string()) return {JsonField::Kind::kText, value.get<std::string>(), 0};
+  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
+  if (fits) return {JsonField::Kind::kInteger, text, value.get<int64_t>()};
+  return {JsonField::Kind::kOther, text, 0};
+}
+
+}  // namespace
+
+std::optional<std::vector<JsonField>> parse_json_fields(std::string_view text, const std::vector<std::string>& names) {
+  const Json object = Json::parse(text, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  std::vector<JsonField> fields;
+  for (const std::string& name : names) {
+    const Json* value = find(object, name);
+    fields.push_back(value ? to_field(*value) : JsonField{});
+  }
+  return fields;
+}
+
+std::vector<std::string> json_field_names(std::string_view text) {
+  std::vector<std::string> names;
+  const Json object = Json::parse(text, nullptr, false);
+  if (!object.is_object()) return names;
+  for (const auto& [name, value] : object.items()) names.push_back(name);
+  return names;
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,25 @@
+#pragma once
+// A few fields of one JSON object.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::data {
+
+struct JsonField {
+  enum class Kind { kAbsent, kText, kInteger, kOther };
+  Kind kind = Kind::kAbsent;
+  std::string text;  // of a text; of any other value as JSON
+  int64_t integer = 0;
+};
+
+// The fields `names`, in that order. "a.b" is the field named so or else b in a. Nothing when the text is no JSON object.
+std::optional<std::vector<JsonField>> parse_json_fields(std::string_view text, const std::vector<std::string>& names);
+
+// The names of the object's fields; empty when the text is none.
+std::vector<std::string> json_field_names(std::string_view text);
+
+}  // namespace tessera::data

@@ -1,0 +1,196 @@
+#include "data/index/folder_index.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "data/index/listing.h"
+#include "data/index/progress.h"
+#include "store/file.h"
+
+namespace tessera::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kSections = 8;
+constexpr int kThreads = 16;  // waiting for disks, not for cores
+
+std::string layout_help(const std::string& path) {
+  return fmt::format(
+      "make one sub-folder for each class and put its images in it:\n"
+      "  {0}/cat/one.jpg\n"
+      "  {0}/dog/two.jpg",
+      path);
+}
+
+struct Directory {
+  std::string path;  // relative to the root; empty for the root
+  int64_t mtime;
+};
+
+struct ClassListing {
+  std::vector<std::string> files;
+  std::vector<Directory> directories;
+};
+
+// Everything below root/relative, links to directories aside.
+void list_below(const std::string& root, const std::string& relative, ClassListing& out, IndexProgress& progress) {
+  const std::string path = root + "/" + relative;
+  out.directories.push_back({relative, stamp_of(path).mtime});
+  std::vector<std::string> deeper;
+  const size_t before = out.files.size();
+  list_directory(path, [&](std::string_view name, EntryKind kind) {
+    if (kind == EntryKind::kFile) out.files.push_back(fmt::format("{}/{}", relative, name));
+    if (kind == EntryKind::kDirectory) deeper.push_back(fmt::format("{}/{}", relative, name));
+  });
+  progress.add(static_cast<int64_t>(out.files.size() - before));
+  for (const std::string& directory : deeper) list_below(root, directory, out, progress);
+}
+
+void check_root(const std::string& root, const std::string& where) {
+  std::error_code error;
+  const fs::file_status status = fs::status(root, error);
+  if (!fs::exists(status)) {
+    throw data_error(fmt::format("the folder `{}` does not exist", root), where,
+                     fmt::format("relative paths start from the working directory, {}", fs::current_path().string()));
+  }
+  if (!fs::is_directory(status)) throw data_error(fmt::format("`{}` is a file, not a folder", root), where, layout_help(root));
+}
+
+void tell_loose(const std::string& root, uint64_t loose) {
+  if (loose > 0) log_note(fmt::format("{}: {} files beside the class folders are left out", root, loose));
+}
+
+void check_classes(const std::vector<ClassListing>& found, const std::vector<std::string>& classes, const std::string& root,
+                   const std::string& where) {
+  std::vector<std::string> empty;
+  for (size_t label = 0; label < classes.size(); ++label) {
+    if (found[label].files.empty()) empty.push_back(classes[label]);
+  }
+  if (empty.size() == classes.size())
+    throw data_error(fmt::format("the folder `{}` holds no images", root), where, layout_help(root));
+  if (empty.empty()) return;
+  const bool many = empty.size() > 1;
+  throw data_error(fmt::format("the class folder{} `{}` in `{}` {} no images", many ? "s" : "", join(empty, "`, `"), root,
+                               many ? "hold" : "holds"),
+                   where, "add images to it, or remove the folder if it is no class");
+}
+
+}  // namespace
+
+struct FolderIndex::Listing {
+  int64_t began = now_nanoseconds();
+  TextList directories, class_names;
+  std::vector<int64_t> mtimes;
+  uint64_t loose = 0;  // files beside the class folders
+};
+
+FolderIndex::FolderIndex(const std::string& root, const std::string& where) {
+  check_root(root, where);
+  const std::string sidecar = sidecar_path("folder", absolute_path(root));
+  if (load(root, sidecar)) return;
+  try {
+    list(root, sidecar, where);
+  } catch (const store::IoError& error) {
+    throw data_error(error.message(), where, error.help());
+  }
+}
+
+bool FolderIndex::load(const std::string& root, const std::string& path) {
+  auto sidecar = Sidecar::open(path, SidecarKind::kFolder, {}, kSections);
+  if (!sidecar) return false;
+  const auto directory_ends = sidecar->array<uint64_t>(1), class_ends = sidecar->array<uint64_t>(4),
+             file_ends = sidecar->array<uint64_t>(7);
+  const auto mtimes = sidecar->array<int64_t>(2), first = sidecar->array<int64_t>(5);
+  if (!directory_ends || !class_ends || !file_ends || !mtimes || !first || mtimes->empty()) return false;
+  // The last word of the mtimes is the number of files beside the classes.
+  const TextView directories(sidecar->section(0), *directory_ends), names(sidecar->section(3), *class_ends),
+      files(sidecar->section(6), *file_ends);
+  const bool whole = directories.valid() && names.valid() && files.valid() && mtimes->size() == directories.size() + 1 &&
+                     first->size() == names.size() + 1 && first->front() == 0 && std::ranges::is_sorted(*first) &&
+                     first->back() == static_cast<int64_t>(files.size());
+  if (!whole) return false;
+  for (size_t i = 0; i < directories.size(); ++i) {
+    try {
+      if (stamp_of(fmt::format("{}/{}", root, directories[i])).mtime != (*mtimes)[i]) return false;
+    } catch (const store::IoError&) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < names.size(); ++i) classes_.emplace_back(names[i]);
+  first_.assign(first->begin(), first->end());
+  tell_loose(root, static_cast<uint64_t>(mtimes->back()));
+  files_ = files;
+  sidecar_ = std::move(sidecar);
+  return true;
+}
+
+void FolderIndex::list(const std::string& root, const std::string& sidecar, const std::string& where) {
+  Listing listing;
+  std::vector<Directory> directories = {{"", stamp_of(root).mtime}};
+  list_directory(root, [&](std::string_view name, EntryKind kind) {
+    kind == EntryKind::kFile ? void(++listing.loose) : void(classes_.emplace_back(name));
+  });
+  if (classes_.empty()) {
+    const uint64_t loose = listing.loose;
+    const std::string found =
+        loose == 0 ? "is empty" : fmt::format("has {} files but no sub-folders", human_count(static_cast<int64_t>(loose)));
+    throw data_error(fmt::format("the folder `{}` {}, so there are no classes", root, found), where, layout_help(root));
+  }
+  tell_loose(root, listing.loose);
+  std::sort(classes_.begin(), classes_.end());
+  std::vector<ClassListing> found(classes_.size());
+  {
+    IndexProgress progress(root, "files listed");
+    const auto count = static_cast<int64_t>(classes_.size());
+    parallel_for(count, thread_count(kThreads, count), [&](int64_t i, int) {
+      ClassListing& one = found[static_cast<size_t>(i)];
+      list_below(root, classes_[static_cast<size_t>(i)], one, progress);
+      std::sort(one.files.begin(), one.files.end());
+    });
+  }
+  check_classes(found, classes_, root, where);
+  for (ClassListing& one : found) {
+    first_.push_back(static_cast<int64_t>(listed_.ends.size()));
+    for (const std::string& file : one.files) listed_.add(file);
+    for (Directory& directory : one.directories) directories.push_back(std::move(directory));
+    one = {};
+  }
+  first_.push_back(static_cast<int64_t>(listed_.ends.size()));
+  files_ = listed_;
+  for (const Directory& directory : directories) {
+    listing.directories.add(directory.path);
+    listing.mtimes.push_back(directory.mtime);
+  }
+  keep(listing, sidecar);
+}
+
+void FolderIndex::keep(const Listing& listing, const std::string& sidecar) const {
+  const int64_t newest = *std::ranges::max_element(listing.mtimes);
+  if (too_fresh(newest, listing.began)) return;
+  TextList names;
+  for (const std::string& name : classes_) names.add(name);
+  std::vector<int64_t> mtimes = listing.mtimes;
+  mtimes.push_back(static_cast<int64_t>(listing.loose));
+  write_sidecar(sidecar, SidecarKind::kFolder, {},
+                {{listing.directories.text},
+                 section_of(listing.directories.ends),
+                 section_of(mtimes),
+                 {names.text},
+                 section_of(names.ends),
+                 section_of(first_),
+                 {listed_.text},
+                 section_of(listed_.ends)});
+}
+
+int32_t FolderIndex::label(int64_t index) const {
+  return static_cast<int32_t>(std::ranges::upper_bound(first_, index) - first_.begin() - 1);
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,50 @@
+#pragma once
+// Which files a source consists of.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::data {
+
+enum class EntryKind {
+  kFile,
+  kDirectory,
+  kDirectoryLink,  // a symbolic link to a directory
+};
+
+// Calls visit(name, kind) for each entry of a directory but those that begin with a dot, in no particular order. Asks the
+// system for nothing but names where the file system tells kinds with them. Throws IoError.
+void list_directory(const std::string& path, const std::function<void(std::string_view name, EntryKind kind)>& visit);
+
+// When a file or directory changed last, and its size, in one call to the system.
+struct FileStamp {
+  int64_t size = 0;
+  int64_t mtime = 0;  // nanoseconds since 1970
+  bool operator==(const FileStamp&) const = default;
+};
+// Throws IoError when there is nothing at `path`.
+FileStamp stamp_of(const std::string& path);
+
+// Whether a listing that began at `began` (nanoseconds since 1970) may have missed a later change: file systems tell time
+// coarsely, so that a change right after the listing leaves the same mtime.
+bool too_fresh(int64_t mtime, int64_t began);
+int64_t now_nanoseconds();
+
+// "train-{000..127}.tar" -> each of them; "{a,b}" -> both. Text without braces is itself. At most 10 million.
+std::vector<std::string> expand_braces(const std::string& pattern);
+
+// The files that `pattern` names, sorted as bytes: a path, with braces as above, with * ? [ ] in any part. Throws a data Error
+// at `where` when a file is missing or nothing matches, and when names of the form …-00003-of-01024… show that a shard of a set
+// is missing.
+std::vector<std::string> find_shards(const std::string& pattern, const std::string& where);
+
+// The check of find_shards for files that are known already; sorted. `what` names the set.
+void check_shards_complete(const std::vector<std::string>& paths, const std::string& where);
+
+// Paths from `path` alone to absolute ones; "." and doubled slashes are dropped.
+std::string absolute_path(const std::string& path);
+
+}  // namespace tessera::data

@@ -1,0 +1,127 @@
+#pragma once
+// The index of sources whose samples lie in shards: how many in each, where in it, and which classes there are.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/index/listing.h"
+#include "data/index/sidecar.h"
+#include "data/lru_cache.h"
+#include "data/source.h"
+#include "store/file.h"
+
+namespace tessera::data {
+
+// The bytes of one sample in its shard.
+struct Extent {
+  int64_t offset = 0, length = 0;
+  bool operator==(const Extent&) const = default;
+};
+
+// The labels that a scan met: numbers, or texts.
+struct LabelsFound {
+  int64_t least = INT64_MAX, most = INT64_MIN;
+  std::set<std::string, std::less<>> names;
+  void add(int64_t value) { least = std::min(least, value), most = std::max(most, value); }
+  void add(std::string_view name) {
+    if (!names.contains(name)) names.emplace(name);
+  }
+  void add(const LabelsFound& other);
+};
+
+// What is in one shard.
+struct ShardScan {
+  std::vector<Extent> extents;   // in the order of the file, not overlapping; empty in formats that find samples by themselves
+  std::optional<int64_t> count;  // of samples; that of extents when not given
+  LabelsFound labels;
+};
+
+// Reads a shard through. Throws a data Error that names it. Called on several threads.
+using ScanShard = std::function<ShardScan(const std::string& path, const store::ReadableFile& file)>;
+
+struct ShardIndexOptions {
+  std::string name;   // of the source, for progress
+  std::string call;   // with absolute paths: what else than the files the index depends on
+  std::string where;  // the recipe key
+  ScanShard scan;
+  // Samples of each shard as the set's own description tells; then a set of more than kMostStored samples is not scanned before
+  // its samples are read.
+  std::optional<std::vector<int64_t>> counts;
+  bool needs_labels = false;  // even such a set is scanned whole
+};
+
+// Open shards, the most recently used few.
+class ShardFiles {
+ public:
+  static constexpr int64_t kMostOpen = 256;
+  std::shared_ptr<const store::ReadableFile> open(size_t shard, const std::string& path) const;
+
+ private:
+  mutable LruCache<size_t, store::ReadableFile> files_{kMostOpen};
+};
+
+// Memory: 8 bytes a shard besides its path, the extents of the shards used of late (kExtentMemory at most), and the pages of
+// the sidecar that the system keeps. Thread-safe once made.
+class ShardIndex {
+ public:
+  // Extents of larger sets are not stored: a shard is scanned when its samples are read.
+  static constexpr int64_t kMostStored = int64_t{1} << 26;
+  static constexpr int64_t kExtentMemory = int64_t{256} << 20;
+
+  // Throws a data Error for a shard that cannot be read or differs from `counts`.
+  ShardIndex(std::vector<std::string> paths, ShardIndexOptions options);
+
+  struct Place {
+    size_t shard = 0;
+    int64_t sample = 0;  // in the shard
+  };
+  int64_t size() const { return first_.back(); }
+  size_t shards() const { return paths_.size(); }
+  const std::string& path(size_t shard) const { return paths_[shard]; }
+  const std::vector<int64_t>& first() const { return first_; }  // sample of each shard, and the number of all
+  Place locate(int64_t sample) const;
+  // Throws where the shard had to be scanned and could not be.
+  Extent extent(const Place& place) const;
+  std::shared_ptr<const store::ReadableFile> file(size_t shard) const { return files_.open(shard, paths_[shard]); }
+  const LabelsFound& labels() const { return labels_; }
+  // Whether extents are at hand; if not, samples of one shard are best read together.
+  bool stored() const { return stored_; }
+  SourceFacts facts() const;
+
+ private:
+  struct Built;
+  void stat_all();
+  Hash128 fingerprint() const;
+  bool load();
+  void build();
+  std::vector<Extent> decode(size_t shard) const;
+  std::vector<Extent> scan_again(size_t shard) const;
+  std::string_view block(size_t shard) const;
+
+  std::vector<std::string> paths_;
+  ShardIndexOptions options_;
+  std::vector<FileStamp> stamps_;
+  std::vector<int64_t> first_;
+  LabelsFound labels_;
+  bool stored_ = false, own_extents_ = false;
+  std::string sidecar_path_;
+  std::optional<Sidecar> sidecar_;
+  std::string built_blocks_;
+  std::vector<uint64_t> block_ends_;
+  std::vector<uint32_t> block_crcs_;
+  uint64_t bytes_ = 0;
+  ShardFiles files_;
+  mutable LruCache<size_t, std::vector<Extent>> extents_{kExtentMemory};
+};
+
+// The coded form of extents: for each, varints of the gap since the end of the one before and of its length. Decoding gives
+// nothing when the bytes are not `count` extents.
+std::string encode_extents(const std::vector<Extent>& extents);
+std::optional<std::vector<Extent>> decode_extents(std::string_view bytes, int64_t count);
+
+}  // namespace tessera::data

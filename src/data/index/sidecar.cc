@@ -1,0 +1,133 @@
+#include "data/index/sidecar.h"
+
+#include <fmt/core.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "store/cache_directory.h"
+#include "store/crc32c.h"
+#include "store/file.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr char kMagic[8] = {'T', 'S', 'R', 'I', 'N', 'D', 'E', 'X'};
+constexpr uint32_t kVersion = 1;
+constexpr size_t kAlignment = 64;
+
+struct Header {
+  char magic[8];
+  uint32_t version;
+  uint32_t crc;  // of everything after it up to the end of the table
+  uint64_t fingerprint_high, fingerprint_low;
+  uint32_t kind;
+  uint32_t sections;
+};
+struct TableEntry {
+  uint64_t offset, size;
+  uint32_t crc, checked;
+};
+static_assert(sizeof(Header) == 40 && sizeof(TableEntry) == 24);
+constexpr size_t kCrcFrom = 16;
+
+size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::string make_head(SidecarKind kind, const Hash128& fingerprint, const std::vector<SidecarSection>& sections) {
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kVersion;
+  header.fingerprint_high = fingerprint.high;
+  header.fingerprint_low = fingerprint.low;
+  header.kind = static_cast<uint32_t>(kind);
+  header.sections = static_cast<uint32_t>(sections.size());
+  std::string head(reinterpret_cast<const char*>(&header), sizeof header);
+  size_t offset = aligned(sizeof header + sections.size() * sizeof(TableEntry));
+  for (const SidecarSection& section : sections) {
+    const TableEntry entry{offset, section.bytes.size(), section.checked ? store::crc32c(store::as_bytes(section.bytes)) : 0,
+                           section.checked};
+    head.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+    offset = aligned(offset + section.bytes.size());
+  }
+  const uint32_t crc = store::crc32c(store::as_bytes(std::string_view(head).substr(kCrcFrom)));
+  std::memcpy(head.data() + offsetof(Header, crc), &crc, sizeof crc);
+  head.resize(aligned(head.size()));
+  return head;
+}
+
+void write_sections(const std::string& path, const std::string& head, const std::vector<SidecarSection>& sections) {
+  const auto file = store::local_files().create(path);
+  file->write(store::as_bytes(head));
+  for (const SidecarSection& section : sections) {
+    file->write(store::as_bytes(section.bytes));
+    file->write(store::as_bytes(std::string(aligned(section.bytes.size()) - section.bytes.size(), '\0')));
+  }
+  file->sync();
+  file->close();
+}
+
+}  // namespace
+
+std::string sidecar_path(std::string_view call, std::string_view root) {
+  const std::string cache = store::cache_directory();
+  if (cache.empty()) return {};
+  return fmt::format("{}/index/{}.index", cache, to_string(Hasher().add(call).add(root).finish()));
+}
+
+bool write_sidecar(const std::string& path, SidecarKind kind, const Hash128& fingerprint,
+                   const std::vector<SidecarSection>& sections) {
+  if (path.empty()) return false;
+  try {
+    store::FileSystem& files = store::local_files();
+    files.make_directories(store::parent_path(path));
+    const std::string head = make_head(kind, fingerprint, sections);
+    store::write_atomic(files, path, [&](const std::string& temporary) { write_sections(temporary, head, sections); });
+    return true;
+  } catch (const Error& error) {
+    static std::atomic<bool> told = false;
+    if (!told.exchange(true)) log_note(fmt::format("the index of the data is not kept: {}", error.message()));
+    return false;
+  }
+}
+
+std::optional<Sidecar> Sidecar::open(const std::string& path, SidecarKind kind, const Hash128& fingerprint, size_t sections) {
+  if (path.empty()) return std::nullopt;
+  Sidecar sidecar;
+  try {
+    sidecar.file_ = store::local_files().map(path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  const std::string_view file = store::as_text(sidecar.file_.data);
+  const size_t head = sizeof(Header) + sections * sizeof(TableEntry);
+  if (file.size() < head) return std::nullopt;
+  Header header;
+  std::memcpy(&header, file.data(), sizeof header);
+  const bool ours = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.version == kVersion &&
+                    header.kind == static_cast<uint32_t>(kind) && header.sections == sections &&
+                    Hash128{header.fingerprint_high, header.fingerprint_low} == fingerprint;
+  if (!ours || header.crc != store::crc32c(store::as_bytes(file.substr(kCrcFrom, head - kCrcFrom)))) return std::nullopt;
+  for (size_t i = 0; i < sections; ++i) {
+    TableEntry entry;
+    std::memcpy(&entry, file.data() + sizeof header + i * sizeof entry, sizeof entry);
+    if (entry.offset % kAlignment != 0 || entry.offset > file.size() || entry.size > file.size() - entry.offset)
+      return std::nullopt;
+    const std::string_view section = file.substr(entry.offset, entry.size);
+    if (entry.checked && entry.crc != store::crc32c(store::as_bytes(section))) return std::nullopt;
+    sidecar.sections_.push_back(section);
+  }
+  return sidecar;
+}
+
+bool TextView::valid() const {
+  uint64_t last = 0;
+  for (const uint64_t end : ends_) {
+    if (end < last || end > text_.size()) return false;
+    last = end;
+  }
+  return true;
+}
+
+}  // namespace tessera::data

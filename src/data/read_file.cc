@@ -1,0 +1,49 @@
+#include "data/read_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace tessera::data {
+namespace {
+
+struct OpenFile {
+  // O_NONBLOCK: opening a pipe must not wait for its writer.
+  explicit OpenFile(const std::string& path) : descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~OpenFile() {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int descriptor;
+};
+
+std::string system_reason() { return std::generic_category().message(errno); }
+
+}  // namespace
+
+std::optional<std::string> read_whole_file(const std::string& path, Buffer& buffer) {
+  const OpenFile file(path);
+  struct stat info {};
+  if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return system_reason();
+  if (!S_ISREG(info.st_mode)) return "not a regular file";
+  buffer.reset(static_cast<size_t>(info.st_size));
+  for (size_t done = 0; done < buffer.size();) {
+    const ssize_t got = ::read(file.descriptor, buffer.data() + done, buffer.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_reason();
+    if (got == 0) return "it became shorter while it was read";
+    done += static_cast<size_t>(got);
+  }
+  return std::nullopt;
+}
+
+void fetch_file(const std::string& path) {
+  const OpenFile file(path);
+  if (file.descriptor >= 0) ::posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_WILLNEED);
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,114 @@
+#include "data/records/labels.h"
+
+#include "base/error.h"
+#include "base/text.h"
+#include "store/file.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr int64_t kMostClasses = 10'000'000;
+
+std::vector<std::string> numbers(int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+std::vector<std::string> read_list(std::string_view text) {
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
+  std::vector<std::string> items;
+  for (const std::string& part : split(text, ',')) {
+    if (const std::string_view item = trim(part); !item.empty()) items.emplace_back(item);
+  }
+  return items;
+}
+
+std::vector<std::string> names_found(const LabelsFound& found, int64_t offset, const std::string& where) {
+  const bool has_numbers = found.least <= found.most;
+  if (has_numbers && !found.names.empty()) {
+    throw data_error(
+        fmt::format("some labels are numbers, as {}, and some are texts, as `{}`", found.least, *found.names.begin()), where,
+        "name the field to use with label=…");
+  }
+  if (!has_numbers) return {found.names.begin(), found.names.end()};
+  const int64_t least = found.least + offset, most = found.most + offset;
+  if (least < 0 || most >= kMostClasses) {
+    throw data_error(fmt::format("labels run from {} to {}, which are no class indices from 0 on", least, most), where,
+                     least < 0 ? fmt::format("label_offset={}", -found.least) : "name the right field with label=…");
+  }
+  return numbers(most + 1);
+}
+
+}  // namespace
+
+FieldArguments read_field_arguments(CallReader& call) {
+  FieldArguments out;
+  if (std::string image = call.text("image", ""); !image.empty()) out.image = std::move(image);
+  if (std::string label = call.text("label", ""); !label.empty()) out.label = std::move(label);
+  out.no_label = out.label == "none";
+  if (out.no_label) out.label.reset();
+  out.label_offset = call.integer("label_offset", 0);
+  out.texts = read_list(call.text("text", ""));
+  out.classes = call.text("classes", "");
+  return out;
+}
+
+std::vector<std::string> read_classes(const std::string& argument, const std::string& where) {
+  if (const auto count = parse_number(argument)) {
+    const auto whole = static_cast<int64_t>(*count);
+    if (static_cast<double>(whole) != *count || whole < 1 || whole > kMostClasses)
+      throw usage_error(fmt::format("classes={} is no number of classes", argument), where);
+    return numbers(whole);
+  }
+  std::vector<std::string> names;
+  try {
+    for (const std::string& line : split(store::read_text(store::local_files(), argument), '\n')) {
+      if (const std::string_view name = trim(line); !name.empty()) names.emplace_back(name);
+    }
+  } catch (const Error& error) {
+    throw data_error(error.message(), where, "classes=FILE is a file of class names, one a line; classes=1000 is a number");
+  }
+  if (names.empty()) throw data_error(fmt::format("`{}` holds no class names", argument), where, "one name a line");
+  return names;
+}
+
+std::map<std::string, int32_t, std::less<>> index_of_names(const std::vector<std::string>& names, const std::string& where) {
+  std::map<std::string, int32_t, std::less<>> index;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!index.emplace(names[i], static_cast<int32_t>(i)).second)
+      throw data_error(fmt::format("the class name `{}` stands twice", names[i]), where, "each class needs a name of its own");
+  }
+  return index;
+}
+
+Labels::Labels(std::vector<std::string> names, int64_t offset) : names_(std::move(names)), offset_(offset) {
+  for (size_t i = 0; i < names_.size(); ++i) by_name_.emplace(names_[i], static_cast<int32_t>(i));
+}
+
+Labels::Labels(const FieldArguments& arguments, const LabelsFound& found, const std::string& where)
+    : names_(arguments.classes.empty() ? names_found(found, arguments.label_offset, where)
+                                       : read_classes(arguments.classes, where)),
+      by_name_(index_of_names(names_, where)),
+      offset_(arguments.label_offset) {}
+
+std::optional<std::string> Labels::set(int64_t value, Sample& sample) const {
+  const auto count = static_cast<int64_t>(names_.size());
+  if (value < -offset_ || value >= count - offset_) {
+    const bool one_based = value == count - offset_;
+    return fmt::format("its label {} is not one of {} classes{}", value, human_count(count),
+                       one_based ? fmt::format("; if labels begin at 1, say label_offset={}", offset_ - 1) : "");
+  }
+  sample.label = static_cast<int32_t>(value + offset_);
+  return std::nullopt;
+}
+
+std::optional<std::string> Labels::set(std::string_view name, Sample& sample) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end())
+    return fmt::format("its label `{}` is not one of {} classes", name, human_count(static_cast<int64_t>(names_.size())));
+  sample.label = found->second;
+  return std::nullopt;
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,48 @@
+#pragma once
+// Records in shards, whatever the file format: byte strings read by number.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/index/shards.h"
+#include "data/source.h"
+
+namespace tessera::data {
+
+class RecordSet {
+ public:
+  virtual ~RecordSet() = default;
+  virtual int64_t size() const = 0;
+  // The record's bytes, in sample.memory; Buffer::kPadding readable bytes after them. A reason when it cannot be read, which
+  // names the file. Thread-safe.
+  [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample, std::string_view& record) const = 0;
+  virtual std::string id(int64_t index) const = 0;  // "train.tfrecord-00003-of-01024#17"
+  virtual std::vector<int64_t> stretches() const { return {}; }
+  virtual SourceFacts facts() const = 0;
+  virtual const LabelsFound& labels() const = 0;
+};
+
+// Adds the label of one record to those found.
+using FindLabel = std::function<void(std::string_view record, LabelsFound& found)>;
+
+struct RecordSetOptions {
+  std::string name, call, where;               // as in ShardIndexOptions
+  FindLabel find_label;                        // empty: labels need not be found
+  std::optional<std::vector<int64_t>> counts;  // of each shard, where they are known
+};
+
+// Files of TFRecords.
+std::unique_ptr<RecordSet> open_tfrecords(std::vector<std::string> paths, RecordSetOptions options);
+// Files of ArrayRecords (formats/array_record.h).
+std::unique_ptr<RecordSet> open_array_records(std::vector<std::string> paths, RecordSetOptions options);
+
+// The first record of the set, for looking at its features. Throws a data Error where there is none.
+std::string first_tfrecord(const std::vector<std::string>& paths, const std::string& where);
+std::string first_array_record(const std::vector<std::string>& paths, const std::string& where);
+
+}  // namespace tessera::data

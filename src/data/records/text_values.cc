@@ -1,0 +1,45 @@
+#include "data/records/text_values.h"
+
+#include <charconv>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera::data {
+
+std::optional<int64_t> parse_index(std::string_view text) {
+  text = trim(text);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::string> set_json_label(const Labels& labels, const std::string& name, const JsonField& field,
+                                          Sample& sample) {
+  switch (field.kind) {
+    case JsonField::Kind::kInteger: return labels.set(field.integer, sample);
+    case JsonField::Kind::kText: return labels.set(field.text, sample);
+    case JsonField::Kind::kAbsent: return fmt::format("it has no label `{}`", name);
+    case JsonField::Kind::kOther: break;
+  }
+  return fmt::format("its label `{}` is neither a whole number nor a text", name);
+}
+
+void find_json_label(const JsonField& field, LabelsFound& found) {
+  if (field.kind == JsonField::Kind::kInteger) found.add(field.integer);
+  if (field.kind == JsonField::Kind::kText) found.add(field.text);
+}
+
+void keep_texts(const std::vector<std::string_view>& texts, Sample& sample) {
+  sample.text_memory.clear();
+  for (const std::string_view text : texts) sample.text_memory += text;
+  sample.texts.clear();
+  size_t begin = 0;
+  for (const std::string_view text : texts) {
+    sample.texts.push_back(std::string_view(sample.text_memory).substr(begin, text.size()));
+    begin += text.size();
+  }
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,25 @@
+#pragma once
+// Labels and texts that come as text: in JSON, in members of an archive.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/formats/json_fields.h"
+#include "data/records/labels.h"
+
+namespace tessera::data {
+
+// "17\n" -> 17; nothing for other texts.
+std::optional<int64_t> parse_index(std::string_view text);
+
+// The label of a sample from a JSON field, or why it is none. `name` is the field's.
+[[nodiscard]] std::optional<std::string> set_json_label(const Labels& labels, const std::string& name, const JsonField& field,
+                                                        Sample& sample);
+void find_json_label(const JsonField& field, LabelsFound& found);
+
+// Shows `texts` as the sample's, from its text_memory.
+void keep_texts(const std::vector<std::string_view>& texts, Sample& sample);
+
+}  // namespace tessera::data

@@ -1,0 +1,96 @@
+#include <filesystem>
+
+#include "base/error.h"
+#include "data/formats/tfrecord.h"
+#include "data/records/record_set.h"
+
+namespace tessera::data {
+namespace {
+
+ShardScan scan(const std::string& path, const store::ReadableFile& file, const FindLabel& find_label) {
+  ShardScan found;
+  found.extents = scan_tfrecords(path, file);
+  if (!find_label) return found;
+  std::string record;
+  for (const Extent& extent : found.extents) {
+    record.resize(static_cast<size_t>(extent.length));
+    file.read(extent.offset, std::as_writable_bytes(std::span(record)));
+    find_label(record, found.labels);
+  }
+  return found;
+}
+
+ShardIndexOptions index_options(RecordSetOptions options) {
+  ShardIndexOptions out{
+      std::move(options.name), std::move(options.call), std::move(options.where), {}, std::move(options.counts)};
+  out.needs_labels = options.find_label != nullptr;
+  out.scan = [find_label = std::move(options.find_label)](const std::string& path, const store::ReadableFile& file) {
+    return scan(path, file, find_label);
+  };
+  return out;
+}
+
+class TfrecordSet final : public RecordSet {
+ public:
+  TfrecordSet(std::vector<std::string> paths, RecordSetOptions options)
+      : index_(std::move(paths), index_options(std::move(options))) {}
+
+  int64_t size() const override { return index_.size(); }
+  SourceFacts facts() const override { return index_.facts(); }
+  const LabelsFound& labels() const override { return index_.labels(); }
+
+  std::string id(int64_t index) const override {
+    const ShardIndex::Place place = index_.locate(index);
+    return fmt::format("{}#{}", std::filesystem::path(index_.path(place.shard)).filename().string(), place.sample);
+  }
+
+  std::vector<int64_t> stretches() const override {
+    if (index_.stored()) return {};
+    return {index_.first().begin(), index_.first().end() - 1};
+  }
+
+  std::optional<std::string> read(int64_t index, Sample& sample, std::string_view& record) const override {
+    const ShardIndex::Place place = index_.locate(index);
+    try {
+      const Extent extent = index_.extent(place);
+      sample.memory.reset(static_cast<size_t>(extent.length + kTfrecordFooter));
+      const std::span bytes(sample.memory.data(), sample.memory.size());
+      index_.file(place.shard)->read(extent.offset, std::as_writable_bytes(bytes));
+      const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      record = all.substr(0, static_cast<size_t>(extent.length));
+      if (tfrecord_intact(record, all.substr(record.size()))) return std::nullopt;
+      return fmt::format("wrong checksum of the record at offset {} of `{}`: the file is damaged, copy it again",
+                         extent.offset - kTfrecordHeader, index_.path(place.shard));
+    } catch (const Error& error) {
+      return error.message();
+    }
+  }
+
+ private:
+  ShardIndex index_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordSet> open_tfrecords(std::vector<std::string> paths, RecordSetOptions options) {
+  return std::make_unique<TfrecordSet>(std::move(paths), std::move(options));
+}
+
+std::string first_tfrecord(const std::vector<std::string>& paths, const std::string& where) {
+  try {
+    for (const std::string& path : paths) {
+      const auto file = store::local_files().open(path);
+      if (const auto extent = first_tfrecord_extent(path, *file)) {
+        std::string record(static_cast<size_t>(extent->length), '\0');
+        file->read(extent->offset, std::as_writable_bytes(std::span(record)));
+        return record;
+      }
+    }
+  } catch (const Error& error) {
+    throw data_error(error.message(), where, error.help());
+  }
+  throw data_error(fmt::format("`{}` {} no records", paths.front(), paths.size() == 1 ? "holds" : "and the others hold"),
+                   where);
+}
+
+}  // namespace tessera::data

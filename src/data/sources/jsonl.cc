@@ -1,0 +1,154 @@
+// jsonl(path): a JSON object a line that names an image file.
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/formats/lines.h"
+#include "data/read_file.h"
+#include "data/records/text_values.h"
+#include "data/source_call.h"
+
+namespace tessera::data {
+namespace {
+
+// What is read of each line.
+struct Columns {
+  std::string image, label;  // label empty: none
+  std::vector<std::string> texts;
+  // image, label, texts: as parse_json_fields takes them.
+  std::vector<std::string> all() const {
+    std::vector<std::string> names = {image, label};
+    names.insert(names.end(), texts.begin(), texts.end());
+    return names;
+  }
+};
+
+std::string read_line(const store::ReadableFile& file, const Extent& extent) {
+  std::string line(static_cast<size_t>(extent.length), '\0');
+  file.read(extent.offset, std::as_writable_bytes(std::span(line)));
+  return line;
+}
+
+class JsonLines final : public Source {
+ public:
+  JsonLines(std::string path, std::string root, ShardIndexOptions options, const Columns& columns)
+      : path_(std::move(path)),
+        root_(std::move(root)),
+        columns_(columns),
+        names_(columns.all()),
+        index_({path_}, std::move(options)) {}
+  void set_labels(Labels labels) { labels_ = std::move(labels); }
+  const LabelsFound& found() const { return index_.labels(); }
+
+  int64_t size() const override { return index_.size(); }
+  const std::vector<std::string>& class_names() const override { return labels_.names(); }
+  std::vector<std::string> text_fields() const override { return columns_.texts; }
+  const std::string& name() const override { return root_; }
+  SourceFacts facts() const override { return index_.facts(); }
+  std::optional<std::string> read(int64_t index, Sample& sample) const override;
+
+  std::string id(int64_t index) const override {
+    try {
+      const auto fields = fields_of(index);
+      if (fields && (*fields)[0].kind == JsonField::Kind::kText) return (*fields)[0].text;
+    } catch (const Error&) {
+      // Then the line is named by its number among the samples.
+    }
+    return fmt::format("{}#{}", std::filesystem::path(path_).filename().string(), index);
+  }
+
+ private:
+  std::optional<std::vector<JsonField>> fields_of(int64_t index) const {
+    return parse_json_fields(read_line(*index_.file(0), index_.extent(index_.locate(index))), names_);
+  }
+
+  std::string path_, root_;
+  Columns columns_;
+  std::vector<std::string> names_;
+  ShardIndex index_;
+  Labels labels_;
+};
+
+std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const {
+  std::optional<std::vector<JsonField>> fields;
+  try {
+    fields = fields_of(index);
+    if (!fields) {
+      return fmt::format("the line at offset {} of `{}` is no JSON object", index_.extent(index_.locate(index)).offset, path_);
+    }
+  } catch (const Error& error) {
+    return error.message();
+  }
+  if (!columns_.label.empty()) {
+    if (auto reason = set_json_label(labels_, columns_.label, (*fields)[1], sample)) return reason;
+  }
+  const JsonField& image = (*fields)[0];
+  if (image.kind != JsonField::Kind::kText) return fmt::format("it has no image `{}`", columns_.image);
+  std::vector<std::string_view> texts;
+  for (size_t i = 2; i < fields->size(); ++i) {
+    if ((*fields)[i].kind == JsonField::Kind::kAbsent) return fmt::format("it has no text `{}`", names_[i]);
+    texts.push_back((*fields)[i].text);
+  }
+  keep_texts(texts, sample);
+  const std::string path = image.text.starts_with('/') ? image.text : store::join_path(root_, image.text);
+  if (auto reason = read_whole_file(path, sample.memory)) return reason;
+  sample.image = sample.memory.view();
+  return std::nullopt;
+}
+
+Columns choose_columns(const FieldArguments& arguments, const std::string& path, const std::string& where) {
+  std::vector<std::string> names;
+  std::string first;
+  try {
+    const auto file = store::local_files().open(path);
+    first = first_line(*file);
+  } catch (const Error& error) {
+    throw data_error(error.message(), where, error.help());
+  }
+  if (first.empty()) throw data_error(fmt::format("`{}` has no lines", path), where, "write one JSON object a line");
+  names = json_field_names(first);
+  if (names.empty()) {
+    throw data_error(fmt::format("the first line of `{}` is no JSON object", path), where,
+                     "write one object a line: {\"image\": \"a.jpg\", \"label\": 3}");
+  }
+  Columns columns{arguments.image.value_or("image"), {}, arguments.texts};
+  const auto has = [&](const std::string& name) {
+    return (*parse_json_fields(first, {name}))[0].kind != JsonField::Kind::kAbsent;
+  };
+  if (!arguments.no_label && (arguments.label || has("label"))) columns.label = arguments.label.value_or("label");
+  for (const std::string& name : columns.all()) {
+    if (name.empty() || has(name)) continue;
+    throw data_error(fmt::format("the first line of `{}` has no `{}`", path, name), where, suggest_name(name, names));
+  }
+  return columns;
+}
+
+}  // namespace
+
+std::shared_ptr<const Source> make_jsonl(CallReader& call, std::string_view where_view) {
+  const std::string where(where_view), path = call.text("path");
+  const FieldArguments arguments = read_field_arguments(call);
+  const std::string root = call.text("root", store::parent_path(path));
+  call.finish();
+  const std::vector<std::string> paths = find_shards(path, where);
+  if (paths.size() != 1)
+    call.fail(fmt::format("`{}` is {} files", path, paths.size()), "jsonl takes one: put their lines together");
+  const Columns columns = choose_columns(arguments, paths[0], where);
+  ShardIndexOptions options{path, fmt::format("jsonl({}, label={})", absolute_path(paths[0]), columns.label), where, {}, {}};
+  options.needs_labels = !columns.label.empty() && arguments.classes.empty();
+  options.scan = [label = options.needs_labels ? columns.label : ""](const std::string&, const store::ReadableFile& file) {
+    ShardScan scan;
+    scan.extents = scan_lines(file);
+    if (label.empty()) return scan;
+    for (const Extent& extent : scan.extents) {
+      if (const auto fields = parse_json_fields(read_line(file, extent), {label})) find_json_label((*fields)[0], scan.labels);
+    }
+    return scan;
+  };
+  const auto source = std::make_shared<JsonLines>(paths[0], root, std::move(options), columns);
+  if (!columns.label.empty()) source->set_labels(Labels(arguments, source->found(), where));
+  return source;
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,196 @@
+// wds(pattern): WebDataset archives.
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/formats/webdataset.h"
+#include "data/records/text_values.h"
+#include "data/source_call.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr const char* kImages = "jpg;jpeg;png;webp";
+
+// A member by its extension, or a field of the member .json.
+struct Part {
+  std::string name;   // as written
+  std::string field;  // empty: a member
+  explicit Part(std::string text) : name(std::move(text)) {
+    if (name.starts_with("json.")) field = name.substr(5);
+  }
+};
+
+// What is read of each sample.
+struct Parts {
+  std::vector<std::string> images;  // the first there is
+  std::optional<Part> label;
+  std::vector<Part> texts;
+
+  const WdsMember* image(const WdsSample& sample) const {
+    for (const std::string& extension : images) {
+      if (const WdsMember* member = sample.find(extension)) return member;
+    }
+    return nullptr;
+  }
+};
+
+std::string extensions(const WdsSample& sample) {
+  std::string text;
+  for (const WdsMember& member : sample.members) text += (text.empty() ? "." : ", .") + member.extension;
+  return text;
+}
+
+// A part as a field, whatever it is: members that hold whole numbers are integers.
+JsonField value_of(const WdsSample& sample, const Part& part) {
+  const WdsMember* member = sample.find(part.field.empty() ? part.name : "json");
+  if (!member) return {};
+  if (!part.field.empty()) {
+    auto fields = parse_json_fields(member->data, {part.field});
+    return fields ? std::move(fields->front()) : JsonField{};
+  }
+  const auto index = parse_index(member->data);
+  return {index ? JsonField::Kind::kInteger : JsonField::Kind::kText, std::string(trim(member->data)), index.value_or(0)};
+}
+
+class Wds final : public Source {
+ public:
+  Wds(std::vector<std::string> paths, ShardIndexOptions options, Parts parts)
+      : name_(store::parent_path(paths.front())), parts_(std::move(parts)), index_(std::move(paths), std::move(options)) {
+    for (const Part& text : parts_.texts) text_fields_.push_back(text.name);
+  }
+  void set_labels(Labels labels) { labels_ = std::move(labels); }
+  const LabelsFound& found() const { return index_.labels(); }
+
+  int64_t size() const override { return index_.size(); }
+  const std::vector<std::string>& class_names() const override { return labels_.names(); }
+  std::vector<std::string> text_fields() const override { return text_fields_; }
+  const std::string& name() const override { return name_; }
+  SourceFacts facts() const override { return index_.facts(); }
+  std::string id(int64_t index) const override;
+  std::optional<std::string> read(int64_t index, Sample& sample) const override;
+
+ private:
+  std::string_view load(const ShardIndex::Place& place, Buffer& memory) const;
+  std::optional<std::string> take_texts(const WdsSample& found, Sample& sample) const;
+
+  std::string name_;
+  Parts parts_;
+  std::vector<std::string> text_fields_;
+  ShardIndex index_;
+  Labels labels_;
+};
+
+std::string_view Wds::load(const ShardIndex::Place& place, Buffer& memory) const {
+  const Extent extent = index_.extent(place);
+  memory.reset(static_cast<size_t>(extent.length));
+  const std::span bytes(memory.data(), memory.size());
+  index_.file(place.shard)->read(extent.offset, std::as_writable_bytes(bytes));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string Wds::id(int64_t index) const {
+  const ShardIndex::Place place = index_.locate(index);
+  const std::string& path = index_.path(place.shard);
+  const std::string file = std::filesystem::path(path).filename().string();
+  try {
+    Buffer memory;
+    return fmt::format("{}:{}", file, parse_wds_sample(path, load(place, memory)).key);
+  } catch (const Error&) {
+    return fmt::format("{}#{}", file, place.sample);
+  }
+}
+
+std::optional<std::string> Wds::read(int64_t index, Sample& sample) const {
+  const ShardIndex::Place place = index_.locate(index);
+  try {
+    const WdsSample found = parse_wds_sample(index_.path(place.shard), load(place, sample.memory));
+    if (parts_.label) {
+      if (auto reason = set_json_label(labels_, parts_.label->name, value_of(found, *parts_.label), sample)) return reason;
+    }
+    const WdsMember* image = parts_.image(found);
+    if (!image) return fmt::format("it has no image, only {}", extensions(found));
+    sample.image = {reinterpret_cast<const uint8_t*>(image->data.data()), image->data.size()};
+    return take_texts(found, sample);
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+std::optional<std::string> Wds::take_texts(const WdsSample& found, Sample& sample) const {
+  std::vector<std::string> values;
+  for (const Part& part : parts_.texts) {
+    JsonField field = value_of(found, part);
+    if (field.kind == JsonField::Kind::kAbsent) return fmt::format("it has no text `{}`", part.name);
+    values.push_back(std::move(field.text));
+  }
+  keep_texts({values.begin(), values.end()}, sample);
+  return std::nullopt;
+}
+
+// The first sample of the set.
+void look_at_first(const std::vector<std::string>& paths, const std::string& where,
+                   const std::function<void(const WdsSample&)>& look) {
+  for (const std::string& path : paths) {
+    bool seen = false;
+    try {
+      seen = visit_first_wds(path, *store::local_files().open(path), look);
+    } catch (const Error& error) {
+      throw data_error(error.message(), where, error.help());
+    }
+    if (seen) return;
+  }
+  throw data_error(fmt::format("`{}` {} no samples", paths.front(), paths.size() == 1 ? "holds" : "and the others hold"), where,
+                   "a sample is an image and its label side by side: 000.jpg, 000.cls");
+}
+
+Parts choose_parts(const FieldArguments& arguments, const std::vector<std::string>& paths, const std::string& where) {
+  Parts parts;
+  parts.images = split(arguments.image.value_or(kImages), ';');
+  for (const std::string& text : arguments.texts) parts.texts.emplace_back(text);
+  look_at_first(paths, where, [&](const WdsSample& first) {
+    const std::string place = fmt::format("the first sample, `{}` of `{}`,", first.key, paths.front());
+    if (!parts.image(first))
+      throw data_error(fmt::format("{} has no image", place), where, fmt::format("it has {}: say image=…", extensions(first)));
+    if (!arguments.no_label && (arguments.label || first.find("cls"))) parts.label.emplace(arguments.label.value_or("cls"));
+    std::vector<const Part*> wanted;
+    if (parts.label) wanted.push_back(&*parts.label);
+    for (const Part& text : parts.texts) wanted.push_back(&text);
+    for (const Part* part : wanted) {
+      if (value_of(first, *part).kind == JsonField::Kind::kAbsent) {
+        throw data_error(fmt::format("{} has no `{}`", place, part->name), where,
+                         fmt::format("it has {}; fields of .json are written json.NAME", extensions(first)));
+      }
+    }
+  });
+  return parts;
+}
+
+}  // namespace
+
+std::shared_ptr<const Source> make_wds(CallReader& call, std::string_view where_view) {
+  const std::string where(where_view), pattern = call.text("pattern");
+  const FieldArguments arguments = read_field_arguments(call);
+  call.finish();
+  std::vector<std::string> paths = find_shards(pattern, where);
+  Parts parts = choose_parts(arguments, paths, where);
+  ShardIndexOptions options{
+      pattern, fmt::format("wds({}, label={})", absolute_path(pattern), parts.label ? parts.label->name : ""), where, {}, {}};
+  options.needs_labels = parts.label && arguments.classes.empty();
+  options.scan = [label = options.needs_labels ? parts.label : std::nullopt](const std::string& path,
+                                                                             const store::ReadableFile& file) {
+    ShardScan scan;
+    std::function<void(const WdsSample&)> visit;
+    if (label) visit = [&](const WdsSample& sample) { find_json_label(value_of(sample, *label), scan.labels); };
+    scan.extents = scan_wds(path, file, visit);
+    return scan;
+  };
+  const bool labelled = parts.label.has_value();
+  const auto source = std::make_shared<Wds>(std::move(paths), std::move(options), std::move(parts));
+  if (labelled) source->set_labels(Labels(arguments, source->found(), where));
+  return source;
+}
+
+}  // namespace tessera::data

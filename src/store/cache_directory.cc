@@ -1,0 +1,31 @@
+#include "store/cache_directory.h"
+
+#include <cstdlib>
+#include <optional>
+
+namespace tessera::store {
+namespace {
+
+std::optional<std::string>& chosen() {
+  static std::optional<std::string> directory;
+  return directory;
+}
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace
+
+std::string cache_directory() {
+  if (chosen()) return *chosen();
+  if (const char* own = std::getenv("TESSERA_CACHE_DIR")) return own;
+  if (const std::string xdg = environment_variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/tessera";
+  const std::string home = environment_variable("HOME");
+  return home.empty() ? "" : home + "/.cache/tessera";
+}
+
+void set_cache_directory(std::string directory) { chosen() = std::move(directory); }
+
+}  // namespace tessera::store

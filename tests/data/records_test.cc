@@ -1,0 +1,284 @@
+// tfrecord(…) and array_record(…): files of the libraries that own the formats, and everything that can be wrong with them.
+
+#include "data/format_testing.h"
+#include "data/formats/array_record.h"
+#include "data/formats/example.h"
+#include "data/formats/highway_hash.h"
+#include "data/formats/tfrecord.h"
+
+namespace tessera::data {
+namespace {
+
+using ::testing::AllOf;
+using testing::as_string;
+using ::testing::ElementsAre;
+using testing::expect_samples;
+using ::testing::HasSubstr;
+using testing::kFormats;
+using testing::open_error;
+using testing::range;
+using testing::reference_samples;
+using testing::TempDir;
+using testing::write_file;
+
+const std::string kTfrecords = kFormats + "/tfrecord/train-*";
+
+std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+std::string framed(const std::string& record) { return tfrecord_header(record) + record + tfrecord_footer(record); }
+
+std::string example(const std::string& image, int64_t label) {
+  ExampleWriter writer;
+  writer.bytes("image", image);
+  writer.integer("label", label);
+  return writer.finish();
+}
+
+std::string reason(const Source& source, int64_t index) {
+  Sample sample;
+  return source.read(index, sample).value_or("read");
+}
+
+TEST(TfrecordSource, ReadsTensorFlowsFiles) {
+  const auto source = make_source("tfrecord(" + kTfrecords + ", label_offset=-1, text=image/caption)");
+  EXPECT_THAT(source->class_names(), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(source->text_fields(), ElementsAre("image/caption"));
+  EXPECT_EQ(source->id(0), "train-00000-of-00002#0");
+  EXPECT_EQ(source->id(8), "train-00001-of-00002#1");
+  EXPECT_EQ(source->name(), kFormats + "/tfrecord");
+  EXPECT_EQ(source->facts().shards, 2);
+  EXPECT_TRUE(source->stretches().empty());
+  expect_samples(*source, range(0, 12));
+  // Labels that are texts are classes in the order of their names; here that is the order of the numbers.
+  const auto named = make_source("tfrecord(" + kTfrecords + ", label=image/class/text)");
+  EXPECT_EQ(named->class_names(), testing::kClasses);
+  expect_samples(*named, range(0, 12));
+  const auto unlabelled = make_source("tfrecord(" + kTfrecords + ", label=none)");
+  EXPECT_TRUE(unlabelled->class_names().empty());
+  expect_samples(*unlabelled, range(0, 12));
+}
+
+TEST(TfrecordSource, TakesClassesFromAFile) {
+  const TempDir dir;
+  write_file(dir / "names.txt", bytes_of("owl\ncat\r\n\ndog\n"));
+  const auto source = make_source("tfrecord(" + kTfrecords + ", label=image/class/text, classes=" + (dir / "names.txt") + ")");
+  EXPECT_THAT(source->class_names(), ElementsAre("owl", "cat", "dog"));
+  Sample sample;
+  ASSERT_FALSE(source->read(1, sample));
+  EXPECT_EQ(sample.label, 0);  // sample 1 is an owl
+  const auto counted = make_source("tfrecord(" + kTfrecords + ", label_offset=-1, classes=1000)");
+  EXPECT_EQ(counted->class_names().size(), 1000u);
+  expect_samples(*counted, range(0, 12));
+  // Labels run from 1 to 3.
+  const auto shifted = make_source("tfrecord(" + kTfrecords + ", classes=3)");
+  EXPECT_THAT(reason(*shifted, 1), AllOf(HasSubstr("its label 3 is not one of 3 classes"), HasSubstr("label_offset=-1")));
+  const auto short_list = make_source("tfrecord(" + kTfrecords + ", label=image/class/text, classes=7)");
+  EXPECT_THAT(reason(*short_list, 1), HasSubstr("its label `owl` is not one of 7 classes"));
+  write_file(dir / "twice.txt", bytes_of("cat\ndog\ncat\n"));
+  EXPECT_THAT(open_error("tfrecord(" + kTfrecords + ", classes=" + (dir / "twice.txt") + ")"), HasSubstr("stands twice"));
+  EXPECT_THAT(open_error("tfrecord(" + kTfrecords + ", classes=" + (dir / "none.txt") + ")"), HasSubstr("one a line"));
+  EXPECT_THAT(open_error("tfrecord(" + kTfrecords + ", classes=0)", Exit::kUsage), HasSubstr("no number of classes"));
+  EXPECT_THAT(open_error("tfrecord(" + kTfrecords + ", label_offset=-2)"),
+              AllOf(HasSubstr("labels run from -1 to 1"), HasSubstr("label_offset=-1")));
+}
+
+TEST(TfrecordSource, MistakesAreExplained) {
+  const TempDir dir;
+  EXPECT_THAT(open_error("tfrecord(" + (dir / "x-*") + ")"),
+              AllOf(HasSubstr("no file matches"), HasSubstr("working directory")));
+  EXPECT_THAT(open_error("tfrecord(" + (dir / "x") + ")"), HasSubstr("No such file"));
+  EXPECT_THAT(open_error("tfrecord(" + dir.path().string() + ")"), AllOf(HasSubstr("is a folder"), HasSubstr("/*")));
+  EXPECT_THAT(open_error("tfrecord(" + kFormats + "/tfrecord/train-00000-of-00002)"),
+              AllOf(HasSubstr("1 of the 2 shards"), HasSubstr("train-00001-of-00002"), HasSubstr("copy the missing")));
+  EXPECT_THAT(open_error("tfrecord(" + kFormats + "/tfrecord/gzip.tfrecord)"), AllOf(HasSubstr("GZIP"), HasSubstr("gzip -dc")));
+  EXPECT_THAT(open_error("tfrecord(" + kFormats + "/tfrecord/zlib.tfrecord)"), AllOf(HasSubstr("ZLIB"), HasSubstr("without")));
+  EXPECT_THAT(open_error("tfrecord(" + kTfrecords + ", image=image/encodd)"), HasSubstr("did you mean image=image/encoded?"));
+  EXPECT_THAT(open_error("tfrecord(" + kTfrecords + ", label=zzzzzzzz)"),
+              AllOf(HasSubstr("no feature `zzzzzzzz`"), HasSubstr("image/class/label (integers)"), HasSubstr("(floats)")));
+  EXPECT_THAT(open_error("tfrecord(" + kTfrecords + ", text=[image/caption, nothing-of-this])"), HasSubstr("nothing-of-this"));
+  EXPECT_THAT(open_error("tfrecord(" + kTfrecords + ", imge=x)", Exit::kUsage), HasSubstr("`image`"));
+  write_file(dir / "empty", {});
+  EXPECT_THAT(open_error("tfrecord(" + (dir / "empty") + ")"), HasSubstr("no records"));
+  write_file(dir / "text", bytes_of("this is a text and no TFRecord file"));
+  EXPECT_THAT(open_error("tfrecord(" + (dir / "text") + ")"), HasSubstr("no TFRecord file"));
+  write_file(dir / "other", bytes_of(framed("\xff\xff\xff")));
+  EXPECT_THAT(open_error("tfrecord(" + (dir / "other") + ")"), HasSubstr("no tf.train.Examples"));
+}
+
+TEST(TfrecordSource, DamageIsNamed) {
+  const TempDir dir;
+  const std::string first = framed(example("one", 0)), second = framed(example("two", 1));
+  const auto cut = [&](size_t size) {
+    write_file(dir / "a", bytes_of((first + second).substr(0, size)));
+    return open_error("tfrecord(" + (dir / "a") + ")");
+  };
+  EXPECT_THAT(cut(first.size() + 5),
+              AllOf(HasSubstr("cut short at offset " + std::to_string(first.size())), HasSubstr("copy it")));
+  EXPECT_THAT(cut(first.size() + second.size() - 1), HasSubstr("is cut short at offset " + std::to_string(first.size())));
+  std::string wrong = first + second;
+  wrong[first.size() + 2] ^= 1;
+  write_file(dir / "a", bytes_of(wrong));
+  EXPECT_THAT(open_error("tfrecord(" + (dir / "a") + ")"), HasSubstr("wrong checksum of a record's length at offset"));
+  // A wrong byte in the data concerns that record alone.
+  wrong = first + second;
+  wrong[first.size() + 30] ^= 1;
+  write_file(dir / "a", bytes_of(wrong));
+  const auto source = make_source("tfrecord(" + (dir / "a") + ", classes=2)");
+  EXPECT_EQ(reason(*source, 0), "read");
+  EXPECT_THAT(reason(*source, 1),
+              AllOf(HasSubstr("wrong checksum"), HasSubstr(dir / "a"), HasSubstr("offset " + std::to_string(first.size()))));
+}
+
+TEST(TfrecordSource, OddRecordsAreReasons) {
+  const TempDir dir;
+  ExampleWriter odd;
+  odd.integer("image", 7);
+  odd.integer("label", 0);
+  std::string no_label, two_images;
+  {
+    ExampleWriter writer;
+    writer.bytes("image", "x");
+    no_label = writer.finish();
+  }
+  write_file(dir / "a",
+             bytes_of(framed(example("one", 0)) + framed(odd.finish()) + framed(no_label) + framed("\xff") + framed("")));
+  const auto source = make_source("tfrecord(" + (dir / "a") + ")");
+  EXPECT_EQ(source->size(), 5);
+  EXPECT_EQ(reason(*source, 0), "read");
+  EXPECT_THAT(reason(*source, 1), HasSubstr("its feature `image` is not one image but 1 integers"));
+  EXPECT_THAT(reason(*source, 2), HasSubstr("no label `label`"));
+  EXPECT_THAT(reason(*source, 3), HasSubstr("no tf.train.Example"));
+  EXPECT_THAT(reason(*source, 4), HasSubstr("no label"));
+}
+
+TEST(Example, ReadsListsPackedAndNot) {
+  // Features{1: {1: "a", 2: {3: {1: [5, 6]}}}}, not packed and packed, and an integer of another wire type.
+  const auto message = [](const std::string& list) {
+    const auto field = [](char tag, const std::string& bytes) {
+      return std::string(1, tag) + static_cast<char>(bytes.size()) + bytes;
+    };
+    return field(0x0a, field(0x0a, field(0x0a, "a") + field(0x12, field(0x1a, list))));
+  };
+  for (const std::string& list : {std::string("\x08\x05\x08\x06"), std::string("\x0a\x02\x05\x06")}) {
+    const auto found = parse_example(message(list), {"a", "b"});
+    ASSERT_TRUE(found);
+    EXPECT_EQ((*found)[0].kind, FeatureKind::kIntegers);
+    EXPECT_EQ((*found)[0].count, 2);
+    EXPECT_EQ((*found)[0].integer, 5);
+    EXPECT_EQ((*found)[1].kind, FeatureKind::kAbsent);
+  }
+  EXPECT_FALSE(parse_example("\x0a\x7f", {"a"}));
+  EXPECT_EQ((*parse_example("", {"a"}))[0].kind, FeatureKind::kAbsent);
+  ExampleWriter writer;
+  writer.integer("b", -3);
+  writer.bytes("a", std::string("\0x", 2));
+  const std::string bytes = writer.finish();
+  const auto back = parse_example(bytes, {"a", "b"});
+  EXPECT_EQ((*back)[0].bytes, std::string_view("\0x", 2));
+  EXPECT_EQ((*back)[1].integer, -3);
+  EXPECT_THAT(example_keys(bytes), ElementsAre("a (bytes)", "b (integers)"));
+}
+
+TEST(ArrayRecordSource, ReadsTheLibrarysFiles) {
+  for (const char* name : {"zstd", "brotli", "snappy", "uncompressed"}) {
+    for (const int group : {1, 5}) {
+      SCOPED_TRACE(std::string(name) + std::to_string(group));
+      const auto source = make_source("array_record(" + kFormats + "/array_record/" + name + "-" + std::to_string(group) +
+                                      ".array_record, label_offset=-1, text=image/caption)");
+      EXPECT_EQ(source->class_names().size(), 3u);
+      expect_samples(*source, range(0, 12));
+      if (group == 1) {
+        EXPECT_TRUE(source->stretches().empty());
+      } else {
+        EXPECT_THAT(source->stretches(), ElementsAre(0, 5, 10));
+      }
+    }
+  }
+  EXPECT_THAT(open_error("array_record(" + kFormats + "/array_record/transposed.array_record)"),
+              AllOf(HasSubstr("transposed"), HasSubstr("transpose:false")));
+  EXPECT_THAT(open_error("array_record(" + kFormats + "/tfrecord/train-00000-of-00002)"), HasSubstr("shards"));
+  EXPECT_THAT(open_error("array_record(" + kFormats + "/tfrecord/gzip.tfrecord)"), HasSubstr("no ArrayRecord file"));
+}
+
+// Records that cross the borders of blocks.
+std::string block_record(int i) {
+  std::string record(i == 3 ? 0 : static_cast<size_t>(20000 + i), '\0');
+  for (size_t j = 0; j < record.size(); ++j) record[j] = static_cast<char>((static_cast<size_t>(i) * 37 + j * j) % 251);
+  return record;
+}
+
+void expect_block_records(const std::string& path, int64_t records) {
+  const auto file = store::local_files().open(path);
+  const ArrayRecordIndex index = read_array_record_index(path, *file);
+  ASSERT_EQ(index.records(), records);
+  RecordGroup group;
+  for (size_t chunk = 0; chunk + 1 < index.offsets.size(); ++chunk) {
+    const int64_t count = index.first[chunk + 1] - index.first[chunk];
+    read_record_group(path, *file, index.offsets[chunk], index.offsets[chunk + 1], count, group);
+    for (int64_t i = 0; i < count; ++i)
+      EXPECT_EQ(group[static_cast<size_t>(i)], block_record(static_cast<int>(index.first[chunk] + i)));
+  }
+}
+
+TEST(ArrayRecord, RecordsCrossBlocks) { expect_block_records(kFormats + "/array_record/blocks.array_record", 6); }
+
+// The library's own bytes, whatever lies at the borders of blocks.
+TEST(ArrayRecord, WritesWhatTheLibraryWrites) {
+  const TempDir dir;
+  std::vector<std::string> records;
+  const auto file = store::local_files().open(kFormats + "/array_record/uncompressed-1.array_record");
+  const ArrayRecordIndex index = read_array_record_index("", *file);
+  RecordGroup group;
+  const auto out = store::local_files().create(dir / "a");
+  ArrayRecordWriter writer(*out);
+  for (size_t i = 0; i + 1 < index.offsets.size(); ++i) {
+    read_record_group("", *file, index.offsets[i], index.offsets[i + 1], 1, group);
+    writer.add(group[0]);
+  }
+  writer.finish();
+  out->close();
+  EXPECT_EQ(testing::read_file(dir / "a"), testing::read_file(kFormats + "/array_record/uncompressed-1.array_record"));
+  for (const int count : {0, 1, 4, 40}) {
+    const auto more = store::local_files().create(dir / "b");
+    ArrayRecordWriter blocks(*more);
+    for (int i = 0; i < count; ++i) blocks.add(block_record(i));
+    blocks.finish();
+    more->close();
+    expect_block_records(dir / "b", count);
+  }
+}
+
+TEST(ArrayRecordSource, DamageIsNamed) {
+  const TempDir dir;
+  const std::string good = as_string(testing::read_file(kFormats + "/array_record/uncompressed-1.array_record"));
+  const auto with = [&](size_t at, size_t size) {
+    std::string bytes = good.substr(0, size);
+    if (at < size) bytes[at] ^= 1;
+    write_file(dir / "a", bytes_of(bytes));
+    return "array_record(" + (dir / "a") + ", classes=4)";
+  };
+  EXPECT_THAT(open_error(with(good.size(), good.size() / 2)), HasSubstr("no ArrayRecord file"));
+  EXPECT_THAT(open_error(with(good.size(), 1000)), AllOf(HasSubstr("cut short"), HasSubstr(dir / "a")));
+  const auto source = make_source(with(5000, good.size()));
+  int bad = 0;
+  for (int64_t i = 0; i < source->size(); ++i) {
+    const std::string text = reason(*source, i);
+    if (text == "read") continue;
+    ++bad;
+    EXPECT_THAT(text, AllOf(HasSubstr("wrong checksum of a chunk"), HasSubstr("at offset"), HasSubstr(dir / "a")));
+  }
+  EXPECT_EQ(bad, 1);
+}
+
+// Test vectors of the algorithm's authors (highwayhash_test.cc): key 0x0706050403020100 …, data 0, 1, 2, ….
+TEST(HighwayHash, KnownValues) {
+  const HighwayKey key = {0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1716151413121110, 0x1F1E1D1C1B1A1918};
+  std::string data;
+  for (char c = 0; c < 64; ++c) data += c;
+  EXPECT_EQ(highway_hash(key, ""), 0x907A56DE22C26E53u);
+  EXPECT_EQ(highway_hash(key, data.substr(0, 1)), 0x7EAB43AAC7CDDD78u);
+  EXPECT_EQ(highway_hash(key, data.substr(0, 2)), 0xB8D0569AB0B53D62u);
+}
+
+}  // namespace
+}  // namespace tessera::data
