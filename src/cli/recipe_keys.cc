@@ -74,9 +74,8 @@ std::string section_list(const std::vector<SectionDoc>& all) {
 
 std::string pp_list() {
   std::string text = "Preprocessing, a chain \"decode | op | op …\" (data.pp):\n";
-  for (const data::PpOpInfo& op : data::pp_ops()) text += "  " + op.usage + "\n";
-  text.pop_back();
-  return text;
+  for (const data::PpOpInfo& op : data::pp_ops()) text += fmt::format("  {}\n      {}\n", op.usage, op.help);
+  return text + fmt::format("METHOD is {}.", data::kPpMethod);
 }
 
 bool is_or_below(const std::string& key, const std::string& wanted) {

@@ -14,8 +14,9 @@ struct Entry {
   const char* name;
   std::unique_ptr<PpOp> (*make)(CallReader&);
   const char* usage;
+  const char* help;
 };
-#define PP_OP(name, factory, usage) {#name, factory, usage},
+#define PP_OP(name, factory, usage, help) {#name, factory, usage, help},
 constexpr Entry kOps[] = {
 #include "data/pp.def"
 };
@@ -124,7 +125,7 @@ void Pp::draw_erasing(const SampleKey& key, float* out) const {
 
 std::vector<PpOpInfo> pp_ops() {
   std::vector<PpOpInfo> infos;
-  for (const Entry& entry : kOps) infos.push_back({entry.name, entry.usage});
+  for (const Entry& entry : kOps) infos.push_back({entry.name, entry.usage, entry.help});
   return infos;
 }
 

@@ -103,10 +103,14 @@ class Pp {
   std::optional<Erasing> erasing_;
 };
 
-// Names of all ops with how to write them, for help and documentation.
+// Names of all ops with how to write them and what they do, for help and documentation. METHOD in a usage stands for kPpMethod.
 struct PpOpInfo {
-  std::string name, usage;
+  std::string name, usage, help;
 };
+inline constexpr std::string_view kPpMethod =
+    "[, interpolation=bilinear][, library=pillow][, antialias=false]: Pillow's resize, which always antialiases (nearest, box, "
+    "bilinear, hamming, bicubic, lanczos), or with library=tensorflow that of big_vision's op of the same name (nearest, "
+    "bilinear, bicubic, area)";
 std::vector<PpOpInfo> pp_ops();
 
 }  // namespace tessera::data

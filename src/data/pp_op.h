@@ -91,7 +91,7 @@ class PpOp {
   virtual void draw(int, int, Rng&, float*) const {}
 };
 
-#define PP_OP(name, factory, usage) std::unique_ptr<PpOp> factory(CallReader& call);
+#define PP_OP(name, factory, usage, help) std::unique_ptr<PpOp> factory(CallReader& call);
 #include "data/pp.def"
 #undef PP_OP
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/error.h"
@@ -27,13 +28,7 @@ struct Taps {
   std::vector<float> weights;
 };
 
-// Two taps: a + (b - a) t.
-struct Pair {
-  int lower, upper;
-  float part;
-};
-
-Pair pair_at(int at, int in, float scale) {
+LinearTap linear_at(int at, int in, float scale) {
   const float where = half_pixel(at, scale), whole = std::floor(where);
   return {std::max(static_cast<int>(whole), 0), std::min(static_cast<int>(std::ceil(where)), in - 1), where - whole};
 }
@@ -124,22 +119,13 @@ std::vector<Taps> stretched_taps(int in, int out, TensorflowFilter filter) {
   return all;
 }
 
-// Where a resize writes: row by row, each pixel from the left or from the right.
-class Writer {
- public:
-  Writer(uint8_t* to, int width, bool mirror) : to_(to), width_(width), mirror_(mirror) {}
-  uint8_t* at(int x, int y) const { return to_ + (ptrdiff_t{y} * width_ + (mirror_ ? width_ - 1 - x : x)) * 3; }
-
- private:
-  uint8_t* to_;
-  int width_;
-  bool mirror_;
-};
-
 struct Job {
   const ImageView& from;
   int width, height;
-  Writer out;
+  bool mirror;
+  uint8_t* to;
+
+  uint8_t* out(int x, int y) const { return to + (ptrdiff_t{y} * width + (mirror ? width - 1 - x : x)) * 3; }
 };
 
 void nearest(const Job& job) {
@@ -149,29 +135,21 @@ void nearest(const Job& job) {
   };
   for (int y = 0; y < job.height; ++y) {
     const uint8_t* row = job.from.row(source(y, down, job.from.height));
-    for (int x = 0; x < job.width; ++x) std::copy_n(row + source(x, across, job.from.width) * 3, 3, job.out.at(x, y));
+    for (int x = 0; x < job.width; ++x) std::copy_n(row + source(x, across, job.from.width) * 3, 3, job.out(x, y));
   }
 }
 
-void bilinear(const Job& job) {
+void bilinear(const Job& job, std::vector<LinearTap>& columns, Buffer& line) {
   const float across = scale_of(job.from.width, job.width), down = scale_of(job.from.height, job.height);
-  std::vector<Pair> columns;
-  for (int x = 0; x < job.width; ++x) columns.push_back(pair_at(x, job.from.width, across));
+  columns.clear();
+  for (int x = 0; x < job.width; ++x) columns.push_back(linear_at(x, job.from.width, across));
+  if (job.mirror) std::ranges::reverse(columns);
+  const auto row_bytes = static_cast<size_t>(job.width) * 3;
+  line.reset(row_bytes);
   for (int y = 0; y < job.height; ++y) {
-    const Pair line = pair_at(y, job.from.height, down);
-    const uint8_t *above = job.from.row(line.lower), *below = job.from.row(line.upper);
-    for (int x = 0; x < job.width; ++x) {
-      const Pair& column = columns[static_cast<size_t>(x)];
-      uint8_t* to = job.out.at(x, y);
-      for (int c = 0; c < 3; ++c) {
-        const auto lerp = [&](const uint8_t* row) {
-          const float a = row[column.lower * 3 + c], b = row[column.upper * 3 + c];
-          return a + (b - a) * column.part;
-        };
-        const float top = lerp(above), bottom = lerp(below);
-        to[c] = cut(top + (bottom - top) * line.part);
-      }
-    }
+    const LinearTap tap = linear_at(y, job.from.height, down);
+    bilinear_row(job.from.row(tap.lower), job.from.row(tap.upper), tap.part, columns.data(), columns.size(), line.data());
+    std::memcpy(job.to + static_cast<size_t>(y) * row_bytes, line.data(), row_bytes);
   }
 }
 
@@ -194,7 +172,7 @@ void bicubic(const Job& job, std::vector<float>& line) {
     }
     for (int x = 0; x < job.width; ++x) {
       const Four& four = columns[static_cast<size_t>(x)];
-      uint8_t* to = job.out.at(x, y);
+      uint8_t* to = job.out(x, y);
       for (int c = 0; c < 3; ++c) {
         const auto value = [&](size_t t) { return line[static_cast<size_t>(four.at[t] * 3 + c)]; };
         to[c] = cut(dot(four.weight, {value(0), value(1), value(2), value(3)}));
@@ -223,7 +201,7 @@ void area(const Job& job) {
         }
         for (size_t c = 0; c < 3; ++c) sum[c] += line[c] * rows.weights[j];
       }
-      for (size_t c = 0; c < 3; ++c) job.out.at(x, y)[c] = cut(sum[c] * whole);
+      for (size_t c = 0; c < 3; ++c) job.out(x, y)[c] = cut(sum[c] * whole);
     }
   }
 }
@@ -247,7 +225,7 @@ void antialiased(const Job& job, TensorflowFilter filter, std::vector<float>& li
       for (size_t i = 0; i < taps.weights.size(); ++i, pixel += 3) {
         for (size_t c = 0; c < 3; ++c) sum[c] += pixel[c] * taps.weights[i];
       }
-      for (size_t c = 0; c < 3; ++c) job.out.at(x, y)[c] = cut(sum[c]);
+      for (size_t c = 0; c < 3; ++c) job.out(x, y)[c] = cut(sum[c]);
     }
   }
 }
@@ -272,12 +250,12 @@ std::vector<std::string> tensorflow_filter_names() {
 void TensorflowResizer::resize(const ImageView& from, const TensorflowMethod& method, bool mirror, int width, int height,
                                uint8_t* to) {
   if (from.width == width && from.height == height) return copy_image(from, mirror, to, ptrdiff_t{width} * 3);
-  const Job job{from, width, height, {to, width, mirror}};
+  const Job job{from, width, height, mirror, to};
   const bool widens = method.filter == TensorflowFilter::kBilinear || method.filter == TensorflowFilter::kBicubic;
   if (method.antialias && widens) return antialiased(job, method.filter, line_);
   switch (method.filter) {
     case TensorflowFilter::kNearest: return nearest(job);
-    case TensorflowFilter::kBilinear: return bilinear(job);
+    case TensorflowFilter::kBilinear: return bilinear(job, taps_, bytes_);
     case TensorflowFilter::kBicubic: return bicubic(job, line_);
     case TensorflowFilter::kArea: return area(job);
   }

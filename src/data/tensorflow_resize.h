@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "data/image.h"
+#include "data/tensorflow_bilinear.h"
 
 namespace tessera::data {
 
@@ -32,10 +33,14 @@ class TensorflowResizer {
  public:
   // Writes width x height pixels to `to`, without gaps between rows, mirrored left to right when asked (after resizing).
   void resize(const ImageView& from, const TensorflowMethod& method, bool mirror, int width, int height, uint8_t* to);
-  size_t scratch_bytes() const { return line_.capacity() * sizeof(float); }
+  size_t scratch_bytes() const {
+    return line_.capacity() * sizeof(float) + taps_.capacity() * sizeof(LinearTap) + bytes_.capacity();
+  }
 
  private:
   std::vector<float> line_;  // a row between the two axes
+  std::vector<LinearTap> taps_;
+  Buffer bytes_;
 };
 
 }  // namespace tessera::data

@@ -4,7 +4,7 @@ Run: tools/references/run.sh augment, or `python augment.py` in its environment.
 
 Pictures: pictures.py.
 Keys, uint8 [H, W, 3]: <case>. config: cases {case: {picture, steps: [{op, value, filter}]}}, mixes {case: {picture, chains:
-[{weight, steps}], mix, blended}}, fill, levels (what timm's level functions return), versions.
+[{weight, steps}], mix, blended}}, fill, levels (what timm's level functions return), every_color (checksums), versions.
 """
 import itertools
 import math
@@ -157,7 +157,8 @@ def size_cases():
 def pad_cases():
     """timm's crop_or_pad and center_crop_or_pad."""
     for p, mode, (top, left, height, width) in (
-            ("noise", "constant", (-3, 5, 31, 12)), ("noise", "reflect", (-7, -4, 40, 30)), ("tiny", "reflect", (-9, -11, 21, 30)),
+            ("noise", "constant", (-3, 5, 31, 12)), ("noise", "reflect", (-7, -4, 40, 30)),
+            ("tiny", "reflect", (-9, -11, 21, 30)),
             ("photo", "constant", (4, 3, 11, 13)), ("tiny", "reflect", (1, -2, 9, 2))):
         fill = list(FILL) if mode == "constant" else 0
         out = tt.crop_or_pad(picture(p), top, left, height, width, fill=fill, padding_mode=mode)
@@ -173,7 +174,22 @@ def pad_cases():
 
 def blur_cases():
     for p, size, sigma in (("noise", 23, 0.1), ("noise", 23, 0.83), ("photo", 23, 2.0), ("square", 9, 1.3), ("photo", 3, 0.5)):
-        yield f"blur/{p}/{size}/{sigma}", {"picture": p, "size": size, "sigma": sigma}, F.gaussian_blur(picture(p), [size, size], [sigma, sigma])
+        out = F.gaussian_blur(picture(p), [size, size], [sigma, sigma])
+        yield f"blur/{p}/{size}/{sigma}", {"picture": p, "size": size, "sigma": sigma}, out
+
+
+def checksum(image):
+    """Of bytes b[i]: sum of b[i] (i mod 65521 + 1), modulo 2^64."""
+    data = np.asarray(image).reshape(-1).astype(np.uint64)
+    return int((data * (np.arange(data.size, dtype=np.uint64) % 65521 + 1)).sum())
+
+
+def every_color():
+    """Checksums of operations on all 2^24 colours in order: [op, value, checksum]."""
+    index = np.arange(1 << 24, dtype=np.uint32).reshape(4096, 4096)
+    image = Image.fromarray(np.stack([index >> 16, index >> 8 & 255, index & 255], 2).astype(np.uint8))
+    return [[op, value, checksum(OPS[op](image, value, None))]
+            for op, value in (("Hue", 0.1), ("Hue", -0.37), ("Color", 0.0), ("Color", 0.3), ("Color", 1.7))]
 
 
 def main():
@@ -194,6 +210,7 @@ def main():
         tensors[f"grey/{p}"] = np.asarray(F.rgb_to_grayscale(picture(p), 3))
     save("augment.safetensors", tensors, {
         "fill": FILL, "cases": cases, "mixes": mixes, "levels": level_values(), "keep_ratio": size_cases(), **groups,
+        "every_color": every_color(),
         "versions": {"timm": timm.__version__, "pillow": PIL.__version__, "torchvision": torchvision.__version__},
     })
 

@@ -92,35 +92,27 @@ void box_gaussian_blur(Canvas& canvas, float radius) {
 }
 
 void gaussian_blur(Canvas& canvas, int size, double sigma) {
+  constexpr size_t kVector = 16;  // floats that may be read and written past a row
   const std::vector<float> weights = gaussian_weights(size, sigma);
   const Image& from = canvas.image();
   const int width = from.width(), height = from.height(), half = size / 2;
   TESSERA_CHECK(size % 2 == 1 && half < width && half < height);
   const auto row_floats = static_cast<size_t>(width) * 3, edge = static_cast<size_t>(half) * 3;
-  canvas.sums.resize(row_floats * 2 + edge * 2);
-  float* padded = canvas.sums.data();
-  float* result = padded + row_floats + 2 * edge;
+  canvas.sums.assign(row_floats + edge * 2 + kVector, 0.0f);
+  float* middle = canvas.sums.data() + edge;
+  std::vector<const uint8_t*> above(weights.size()), below(weights.size());
   Image& to = canvas.next();
   for (int y = 0; y < height; ++y) {
-    float* middle = padded + edge;
-    for (size_t i = 0; i < row_floats; ++i) middle[i] = weights[0] * static_cast<float>(from.row(y)[i]);
-    for (int k = 1; k <= half; ++k) {
-      const uint8_t *above = from.row(mirrored(y - k, height)), *below = from.row(mirrored(y + k, height));
-      const float weight = weights[static_cast<size_t>(k)];
-      for (size_t i = 0; i < row_floats; ++i) middle[i] += weight * static_cast<float>(above[i] + below[i]);
+    for (int k = 0; k <= half; ++k) {
+      above[static_cast<size_t>(k)] = from.row(mirrored(y - k, height));
+      below[static_cast<size_t>(k)] = from.row(mirrored(y + k, height));
     }
-    for (int x = 0; x < half; ++x) {
-      std::memcpy(padded + x * 3, middle + (half - x) * 3, 3 * sizeof(float));
-      std::memcpy(middle + (width + x) * 3, middle + (width - 2 - x) * 3, 3 * sizeof(float));
+    filter_rows({above.data(), below.data(), weights.data(), weights.size()}, row_floats, middle);
+    for (int x = 1; x <= half; ++x) {
+      std::memcpy(middle - x * 3, middle + x * 3, 3 * sizeof(float));
+      std::memcpy(middle + (width - 1 + x) * 3, middle + (width - 1 - x) * 3, 3 * sizeof(float));
     }
-    for (size_t i = 0; i < row_floats; ++i) result[i] = weights[0] * middle[i];
-    for (int k = 1; k <= half; ++k) {
-      const float weight = weights[static_cast<size_t>(k)];
-      const float *left = middle - k * 3, *right = middle + k * 3;
-      for (size_t i = 0; i < row_floats; ++i) result[i] += weight * (left[i] + right[i]);
-    }
-    uint8_t* out = to.row(y);
-    for (size_t i = 0; i < row_floats; ++i) out[i] = static_cast<uint8_t>(std::lrintf(std::clamp(result[i], 0.0f, 255.0f)));
+    filter_row(middle, weights.data(), weights.size(), row_floats, to.row(y));
   }
   canvas.swap();
 }

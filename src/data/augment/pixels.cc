@@ -25,10 +25,8 @@ using VU8 = hn::Vec<DU8>;
 
 HWY_INLINE VI to_int(VU8 bytes) { return hn::PromoteTo(DI(), bytes); }
 HWY_INLINE VF to_float(VI values) { return hn::ConvertTo(DF(), values); }
-HWY_INLINE VU8 to_bytes(VF values) {
-  const VF clamped = hn::Min(hn::Max(values, hn::Zero(DF())), hn::Set(DF(), 255.0f));
-  return hn::DemoteTo(DU8(), hn::ConvertTo(DI(), clamped));
-}
+// Cuts the fraction off and clamps.
+HWY_INLINE VU8 to_bytes(VF values) { return hn::DemoteTo(DU8(), hn::ConvertTo(DI(), values)); }
 HWY_INLINE VF blended(VF a, VF b, VF alpha) { return hn::Add(a, hn::Mul(alpha, hn::Sub(b, a))); }
 
 void blend_bytes(const uint8_t* a, const uint8_t* b, float alpha, size_t count, uint8_t* out) {
@@ -150,6 +148,42 @@ void box_columns(const BoxStep& step, uint32_t* sums, size_t count, uint8_t* out
   }
 }
 
+void filter_bytes(const RowFilter& filter, size_t count, float* out) {
+  const DF d;
+  const DU8 d8;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t i = 0; i < count; i += lanes) {  // rows are readable, and `out` is writable, past their ends
+    const size_t at = count < lanes ? 0 : std::min(i, count - lanes);
+    VF sum = hn::Mul(hn::Set(d, filter.weights[0]), to_float(to_int(hn::LoadU(d8, filter.above[0] + at))));
+    for (size_t k = 1; k < filter.taps; ++k) {
+      const VI pair = hn::Add(to_int(hn::LoadU(d8, filter.above[k] + at)), to_int(hn::LoadU(d8, filter.below[k] + at)));
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, filter.weights[k]), to_float(pair)));
+    }
+    hn::StoreU(sum, d, out + at);
+  }
+}
+
+void filter_floats(const float* row, const float* weights, size_t taps, size_t count, uint8_t* out) {
+  const DF d;
+  const DU8 d8;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t i = 0; i < count; i += lanes) {
+    VF sum = hn::Mul(hn::Set(d, weights[0]), hn::LoadU(d, row + i));
+    for (size_t k = 1; k < taps; ++k) {
+      const VF pair = hn::Add(hn::LoadU(d, row + i - 3 * k), hn::LoadU(d, row + i + 3 * k));
+      sum = hn::Add(sum, hn::Mul(hn::Set(d, weights[k]), pair));
+    }
+    const VU8 bytes = hn::DemoteTo(d8, hn::NearestInt(sum));
+    if (i + lanes <= count) {
+      hn::StoreU(bytes, d8, out + i);
+    } else {
+      uint8_t last[hn::MaxLanes(d8)];
+      hn::StoreU(bytes, d8, last);
+      std::memcpy(out + i, last, count - i);
+    }
+  }
+}
+
 void lut_tail(const Lut& lut, uint8_t* bytes, size_t count) {
   size_t i = 0;
   for (; i + 3 <= count; i += 3) {
@@ -221,6 +255,8 @@ HWY_EXPORT(sum_grey_pixels);
 HWY_EXPORT(smooth_bytes);
 HWY_EXPORT(box_columns);
 HWY_EXPORT(lut_bytes);
+HWY_EXPORT(filter_bytes);
+HWY_EXPORT(filter_floats);
 
 size_t pixel_count(const Image& image) { return static_cast<size_t>(image.width()) * static_cast<size_t>(image.height()); }
 
@@ -253,6 +289,12 @@ void smooth_row(const uint8_t* above, const uint8_t* row, const uint8_t* below, 
 
 void box_step(const BoxStep& step, uint32_t* sums, size_t count, uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(box_columns)(step, sums, count, out);
+}
+
+void filter_rows(const RowFilter& filter, size_t count, float* out) { HWY_DYNAMIC_DISPATCH(filter_bytes)(filter, count, out); }
+
+void filter_row(const float* row, const float* weights, size_t taps, size_t count, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(filter_floats)(row, weights, taps, count, out);
 }
 
 }  // namespace tessera::data

@@ -18,6 +18,9 @@ namespace {
 // (ImageProjectiveTransformV3).
 using Projection = std::array<float, 6>;
 
+// The pixel nearest to a coordinate, half away from zero; -1 before the first.
+int nearest(float at) { return at > -0.5f ? static_cast<int>(static_cast<double>(at) + 0.5) : -1; }
+
 void project(Canvas& canvas, const Projection& m, const Rgb& fill) {
   const Image& from = canvas.image();
   Image& to = canvas.next();
@@ -26,10 +29,9 @@ void project(Canvas& canvas, const Projection& m, const Rgb& fill) {
     uint8_t* out = to.row(y);
     for (int x = 0; x < to.width(); ++x, out += 3) {
       const auto fx = static_cast<float>(x);
-      const float column = std::round(m[0] * fx + m[1] * fy + m[2]), line = std::round(m[3] * fx + m[4] * fy + m[5]);
-      const bool inside =
-          column >= 0 && column < static_cast<float>(from.width()) && line >= 0 && line < static_cast<float>(from.height());
-      std::memcpy(out, inside ? from.row(static_cast<int>(line)) + static_cast<int>(column) * 3 : fill.data(), 3);
+      const int column = nearest(m[0] * fx + m[1] * fy + m[2]), line = nearest(m[3] * fx + m[4] * fy + m[5]);
+      const bool inside = column >= 0 && column < from.width() && line >= 0 && line < from.height();
+      std::memcpy(out, inside ? from.row(line) + column * 3 : fill.data(), 3);
     }
   }
   canvas.swap();
@@ -57,20 +59,29 @@ void saturate(Canvas& canvas, float factor) {
   blend(grey.row(0), image.row(0), factor, image.byte_count(), image.row(0));
 }
 
-// The bytes of a row's convolution with 1 1 1, 1 5 1, 1 1 1 over 13, tap after tap with one rounding to float32 for each
-// product and addition, as TensorFlow's fused multiply-add has it: where the sum divides by 13, that decides the level. In
-// float64 products and sums are exact.
-void smooth_trimmed(const Image& image, int y, std::vector<float>& sums, uint8_t* out) {
-  const auto count = static_cast<size_t>(image.stride()) - 6;
-  sums.assign(count, 0.0f);
+// A byte's convolution with 1 1 1, 1 5 1, 1 1 1 over 13, tap after tap with one rounding to float32 for each product and
+// addition, as TensorFlow's fused multiply-add has it. In float64 products and sums are exact.
+float convolved(const Image& image, int y, ptrdiff_t i) {
+  float sum = 0;
   for (int down = -1; down <= 1; ++down) {
-    for (int across = 0; across < 3; ++across) {
-      const uint8_t* at = image.row(y + down) + across * 3;
-      const double weight = down == 0 && across == 1 ? 5.0f / 13 : 1.0f / 13;
-      for (size_t i = 0; i < count; ++i) sums[i] = static_cast<float>(static_cast<double>(sums[i]) + at[i] * weight);
+    const uint8_t* at = image.row(y + down) + i;
+    for (int across = -1; across <= 1; ++across) {
+      const double weight = down == 0 && across == 0 ? 5.0f / 13 : 1.0f / 13;
+      sum = static_cast<float>(static_cast<double>(sum) + at[across * 3] * weight);
     }
   }
-  for (size_t i = 0; i < count; ++i) out[i] = static_cast<uint8_t>(std::clamp(sums[i], 0.0f, 255.0f));
+  return sum;
+}
+
+// Row y without its border pixels, cut to whole levels. Only where the weights' sum divides by 13 do roundings decide the
+// level.
+void smooth_trimmed(const Image& image, int y, uint8_t* out) {
+  const uint8_t *above = image.row(y - 1), *row = image.row(y), *below = image.row(y + 1);
+  for (ptrdiff_t i = 3; i < image.stride() - 3; ++i, ++out) {
+    const auto three = [i](const uint8_t* at) { return static_cast<unsigned>(at[i - 3] + at[i] + at[i + 3]); };
+    const unsigned sum = three(above) + three(row) + three(below) + row[i] * 4u, level = sum / 13;
+    *out = sum == level * 13 ? static_cast<uint8_t>(std::min(convolved(image, y, i), 255.0f)) : static_cast<uint8_t>(level);
+  }
 }
 
 // The convolution's results lose their fraction; border pixels are the picture's.
@@ -79,7 +90,7 @@ void sharpen(Canvas& canvas, float factor) {
   if (image.width() < 3 || image.height() < 3) return;
   Image& smooth = canvas.next();
   std::memcpy(smooth.row(0), image.row(0), image.byte_count());
-  for (int y = 1; y + 1 < image.height(); ++y) smooth_trimmed(image, y, canvas.sums, smooth.row(y) + 3);
+  for (int y = 1; y + 1 < image.height(); ++y) smooth_trimmed(image, y, smooth.row(y) + 3);
   blend(smooth.row(0), image.row(0), factor, image.byte_count(), image.row(0));
 }
 

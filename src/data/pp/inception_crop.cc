@@ -36,10 +36,11 @@ std::unique_ptr<PpOp> make(CallReader& call, PpOp::Kind kind) {
   const int size = read_side(call, "size");
   const double low = call.number("area_min", 5), high = call.number("area_max", 100);
   if (!(low > 0 && low <= high && high <= 100)) call.fail("areas are percentages: 0 < area_min <= area_max <= 100");
-  const double narrow = call.number("ratio_min", 0.75), wide = call.number("ratio_max", 1.33);
-  if (!(narrow > 0 && narrow <= wide)) call.fail("ratios are width / height: 0 < ratio_min <= ratio_max");
+  CropRange ratio{0.75, 1.33};
+  if (kind == PpOp::Kind::kDecode) ratio = {call.number("ratio_min", ratio.low), call.number("ratio_max", ratio.high)};
+  if (!(ratio.low > 0 && ratio.low <= ratio.high)) call.fail("ratios are width / height: 0 < ratio_min <= ratio_max");
   const ResizeMethod method = read_method(call, TensorflowFilter::kBilinear);
-  return std::make_unique<InceptionCrop>(kind, size, CropRange{low / 100, high / 100}, CropRange{narrow, wide}, method);
+  return std::make_unique<InceptionCrop>(kind, size, CropRange{low / 100, high / 100}, ratio, method);
 }
 
 }  // namespace
