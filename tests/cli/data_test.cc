@@ -63,6 +63,70 @@ TEST(DataCheck, RefusesFoldersWithoutClassesOrImages) {
   EXPECT_THAT(hollow.err, HasSubstr("`hollow`"));
 }
 
+TEST(DataCheck, TakesASourceAndTellsOddSizes) {
+  const TempFolder folder;
+  write_images(folder / "train", 3);
+  data::Image strip(64, 2);
+  std::fill_n(strip.row(0), strip.byte_count(), uint8_t{7});
+  data::write_png((folder / "train" / "left" / "strip.png").string(), strip.view());
+  const Outcome outcome = run_program({"data", "check", "folder(train)", "--json"}, folder.path());
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  const Json source = outcome.json().at(0)["sources"][0];
+  EXPECT_EQ(source["call"], "folder(train)");
+  ASSERT_EQ(source["odd_sizes"].size(), 1u);
+  EXPECT_EQ(source["odd_sizes"][0]["path"], "left/strip.png");
+  EXPECT_EQ(source["odd_sizes"][0]["reason"], "a side is 32 times the other");
+  EXPECT_THAT(run_program({"data", "check", "folder(train)"}, folder.path()).out, HasSubstr("left/strip.png: 64 x 2"));
+  const Outcome fake = run_program({"data", "check", "fake(images=9, classes=3)"}, folder.path());
+  EXPECT_EQ(fake.exit, 0);
+  EXPECT_EQ(fake.out, "");
+  EXPECT_THAT(fake.err, HasSubstr("there is nothing to check"));
+}
+
+TEST(DataIndex, TellsWhatIsThere) {
+  const TempFolder folder;
+  write_images(folder / "train", 3);
+  write_images(folder / "val", 1);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  for (const char* name : {"train", "train/left", "train/right"})
+    fs::last_write_time(folder / name, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  const Outcome first = run_program({"data", "index", "tiny.toml"}, folder.path());
+  EXPECT_EQ(first.exit, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("train   6 samples, 2 classes   index built"));
+  EXPECT_THAT(first.out, HasSubstr("val   2 samples, 2 classes   index built"));
+  const Json json = run_program({"data", "index", "tiny.toml", "--json"}, folder.path()).json().at(0);
+  EXPECT_EQ(json["sources"][0]["index"], "up to date");
+  EXPECT_EQ(json["sources"][0]["samples"], 6);
+  EXPECT_EQ(json["sources"][0]["call"], "folder(train)");
+}
+
+TEST(DataConvert, ConvertsARecipesData) {
+  const TempFolder folder;
+  write_images(folder / "train", 3);
+  write_images(folder / "val", 1);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const std::vector<std::string> words = {"data", "convert", "tiny.toml", "--to", "array_record", "--out", "sets/tiny"};
+  const Outcome outcome = run_program(words, folder.path());
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "sets/tiny\n");
+  EXPECT_THAT(outcome.err, HasSubstr("train   6 samples in 1 shards"));
+  EXPECT_THAT(run_program(words, folder.path()).err, HasSubstr("1 of them there before"));
+  const Outcome check = run_program({"data", "check", "tfds(tiny, split=val, data_dir=sets)"}, folder.path());
+  EXPECT_EQ(check.exit, 0) << check.err;
+  EXPECT_THAT(check.out, HasSubstr("2 classes, 2 files"));
+  // An image that cannot be read is left out, named, and told by the exit code.
+  write_file(folder / "train" / "left" / "bad.png", "bad");
+  const Outcome bad = run_program({"data", "convert", "train", "--to", "tar", "--out", "t", "--quality", "90"}, folder.path());
+  EXPECT_EQ(bad.exit, 3);
+  EXPECT_THAT(bad.err, HasSubstr("left out: left/bad.png: "));
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {"--to", "zip"}, {"--shard-size", "x"}, {"--quality", "101"}, {"--resize", "70000"}}) {
+    std::vector<std::string> all = {"data", "convert", "train", "--to", "tar", "--out", "u"};
+    all.insert(all.end(), wrong.begin(), wrong.end());
+    EXPECT_EQ(run_program(all, folder.path()).exit, 2) << wrong[0];
+  }
+}
+
 TEST(DataShow, DrawsTheFirstTrainingImages) {
   const TempFolder folder;
   write_images(folder / "train", 3);
