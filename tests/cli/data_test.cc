@@ -127,6 +127,43 @@ TEST(DataConvert, ConvertsARecipesData) {
   }
 }
 
+// Killed while it writes, started again: what stands there at the end is what an undisturbed conversion writes.
+TEST(DataConvert, GoesOnAfterAKill) {
+  const TempFolder folder;
+  write_images(folder / "train", 150);
+  const std::vector<std::string> words = {"data", "convert", "train", "--to", "tfrecord", "--shard-size", "600", "--out"};
+  const auto with_out = [&](const std::string& out) {
+    std::vector<std::string> all = words;
+    all.push_back(out);
+    return all;
+  };
+  ASSERT_EQ(run_program(with_out("whole/set"), folder.path()).exit, 0);
+  const auto shards = [&](const std::string& out) {
+    size_t count = 0;
+    std::error_code none_yet;
+    for (const auto& entry : fs::directory_iterator(folder / (out + "/1.0.0"), none_yet))
+      count += entry.path().filename().string().find("tfrecord-") != std::string::npos;
+    return count;
+  };
+  const size_t all = shards("whole/set");
+  ASSERT_GT(all, 20u);
+  {
+    RunningProgram program(with_out("killed/set"), folder.path());
+    while (program.running() && shards("killed/set") < 5) ::usleep(500);
+    program.send(SIGKILL);
+    program.wait();
+  }
+  EXPECT_LT(shards("killed/set"), all);
+  const Outcome again = run_program(with_out("killed/set"), folder.path());
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("of them there before"));
+  for (const auto& entry : fs::directory_iterator(folder / "whole/set/1.0.0")) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_EQ(read_file(folder / ("killed/set/1.0.0/" + name)), read_file(entry.path())) << name;
+  }
+  EXPECT_EQ(shards("killed/set"), all);
+}
+
 TEST(DataShow, DrawsTheFirstTrainingImages) {
   const TempFolder folder;
   write_images(folder / "train", 3);
