@@ -28,8 +28,15 @@ if(NOT EXISTS "${TESSERA_FFI_INCLUDE}/xla/ffi/api/ffi.h")
     "It comes with the PyPI wheel jaxlib: run ./dev build, which takes it from there.")
 endif()
 
+# Arrow's C++ library, from the PyPI wheel pyarrow (./dev parquet-deps): only for tessera_parquet.so, which the program loads when
+# it opens a parquet source. Looked for at every build.
+file(GLOB TESSERA_ARROW CONFIGURE_DEPENDS "${TESSERA_VENV}/lib/python3*/site-packages/pyarrow/include/parquet/api/reader.h")
+if(TESSERA_ARROW)
+  get_filename_component(TESSERA_ARROW "${TESSERA_ARROW}/../../../.." ABSOLUTE)
+endif()
+
 # Libraries a folder of src/ links, beyond the standard library, threads and fmt.
 set(TESSERA_LIBS_config PkgConfig::TOMLPP)
-set(TESSERA_LIBS_data PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY PkgConfig::ZSTD PkgConfig::BROTLI ${TESSERA_SNAPPY})
+set(TESSERA_LIBS_data PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY PkgConfig::ZSTD PkgConfig::BROTLI ${TESSERA_SNAPPY} ${CMAKE_DL_LIBS})
 set(TESSERA_LIBS_kernels PkgConfig::HWY)
 set(TESSERA_LIBS_pjrt ${CMAKE_DL_LIBS})

@@ -1,8 +1,8 @@
 // tessera data check: reads every file of a data set, and names those that cannot be read.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -14,6 +14,8 @@ namespace tessera::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostOdd = 10;  // of odd sizes told in the text; --json has all
 
 std::string range(int low, int high) { return low == high ? std::to_string(low) : fmt::format("{}-{}", low, high); }
 
@@ -44,12 +46,17 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
   }
   if (!report.duplicates.empty())
     text += fmt::format("\n  {} pictures are there more than once", count(report.duplicates.size()));
+  if (!report.odd_sizes.empty()) text += fmt::format("\n  {} pictures of odd sizes:", count(report.odd_sizes.size()));
+  for (const data::OddSize& odd : report.odd_sizes | std::views::take(kMostOdd))
+    text += fmt::format("\n    {}: {} x {}, {}", odd.id, odd.width, odd.height, odd.reason);
   return text;
 }
 
-Json as_json(const data::Source& source, const data::CheckReport& report) {
+Json as_json(const NamedSource& input, const data::CheckReport& report) {
+  const data::Source& source = *input.source;
   Json json;
   json["source"] = source.name();
+  json["call"] = input.call;
   json["files"] = report.samples;
   json["bytes"] = report.file_bytes;
   json["classes"] = Json::array();
@@ -68,6 +75,9 @@ Json as_json(const data::Source& source, const data::CheckReport& report) {
   for (const data::DuplicateFiles& same : report.duplicates) {
     json["duplicates"].push_back({{"paths", same.ids}, {"labels_differ", same.labels_differ}});
   }
+  json["odd_sizes"] = Json::array();
+  for (const data::OddSize& odd : report.odd_sizes)
+    json["odd_sizes"].push_back({{"path", odd.id}, {"width", odd.width}, {"height", odd.height}, {"reason", odd.reason}});
   return json;
 }
 
@@ -85,10 +95,11 @@ class DataCheck final : public Command {
  public:
   Page page() const override {
     return {"data check",
-            "RECIPE|FOLDER [key=value …]",
+            "RECIPE|FOLDER|SOURCE [key=value …]",
             "read every image of a data set, and name those that can't be read",
             {{"tessera data check data/digits/train", "a folder with one sub-folder a class"},
-             {"tessera data check recipes/digits.toml --json", "all data of a recipe; one JSON object"}},
+             {"tessera data check recipes/digits.toml --json", "all data of a recipe; one JSON object"},
+             {"tessera data check \"wds(train-{000..127}.tar)\"", "a source, as data.source names it"}},
             "Exit code 3 when a file can't be read."};
   }
   void declare(Flags& flags) override { flags.add("--json", &json_, "one JSON object"); }
@@ -96,13 +107,17 @@ class DataCheck final : public Command {
     Json json;
     json["sources"] = Json::array();
     bool good = true;
-    for (const auto& [source, threads] : sources(words)) {
-      const data::CheckReport report = check(*source, threads);
+    for (const NamedSource& one : open_sources(words, "data check")) {
+      if (one.source->fill_pixels(0, {})) {
+        log_note(fmt::format("`{}` makes its images up: there is nothing to check", one.call));
+        continue;
+      }
+      const data::CheckReport report = check(*one.source, one.threads);
       good = good && report.unreadable.empty();
       if (json_) {
-        json["sources"].push_back(as_json(*source, report));
+        json["sources"].push_back(as_json(one, report));
       } else {
-        print(as_text(*source, report));
+        print(as_text(*one.source, report));
       }
     }
     if (json_) print(json.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -110,22 +125,6 @@ class DataCheck final : public Command {
   }
 
  private:
-  struct Input {
-    std::shared_ptr<const data::Source> source;
-    int64_t threads = 0;
-  };
-
-  static std::vector<Input> sources(const std::vector<std::string>& words) {
-    const RecipeWords recipe = recipe_words(words, "data check");
-    std::error_code ignored;
-    if (std::filesystem::is_directory(recipe.path, ignored)) return {{data::open_folder(recipe.path, recipe.path), 0}};
-    std::vector<Input> inputs;
-    for (const DataSection& section : open_data_sections(load_recipe(recipe))) {
-      inputs.push_back({section.source, section.options.threads});
-    }
-    return inputs;
-  }
-
   bool json_ = false;
 };
 

@@ -1,6 +1,9 @@
 #include "cli/data_sections.h"
 
+#include <filesystem>
+
 #include "base/error.h"
+#include "cli/command.h"
 
 namespace tessera::cli {
 namespace {
@@ -45,6 +48,22 @@ std::vector<DataSection> open_data_sections(config::Section recipe) {
   }
   if (sections.empty()) throw usage_error("the recipe has no `data`", recipe.where(), "data = { source = \"folder(…)\", … }");
   return sections;
+}
+
+std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std::string_view command) {
+  std::error_code ignored;
+  if (words.size() == 1 && words[0].find('(') != std::string::npos)
+    return {{"train", words[0], data::make_source(words[0]), 0}};
+  const RecipeWords recipe = recipe_words(words, command);
+  if (std::filesystem::is_directory(recipe.path, ignored))
+    return {{"train", fmt::format("folder({})", recipe.path), data::open_folder(recipe.path, recipe.path), 0}};
+  std::vector<NamedSource> sources;
+  for (const DataSection& section : open_data_sections(load_recipe(recipe))) {
+    const bool training = section.key == "data";
+    const std::string name = training ? "train" : section.key.substr(5, section.key.size() - 10);  // of eval.NAME.data
+    sources.push_back({name, section.options.source, section.source, section.options.threads});
+  }
+  return sources;
 }
 
 }  // namespace tessera::cli

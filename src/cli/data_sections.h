@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/section.h"
@@ -21,5 +22,14 @@ struct DataSection {
 
 // `data` and every eval.NAME.data that have a source. None at all is a usage Error.
 std::vector<DataSection> open_data_sections(config::Section recipe);
+
+// What `tessera data check|index|convert` work on: RECIPE, all its data; FOLDER, as folder(FOLDER); or a source's call.
+struct NamedSource {
+  std::string split;  // "train" of `data` and of a single source, NAME of eval.NAME.data
+  std::string call;
+  std::shared_ptr<const data::Source> source;
+  int64_t threads = 0;
+};
+std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std::string_view command);
 
 }  // namespace tessera::cli

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/help.h"
 #include "data/pp.h"
+#include "data/source.h"
 #include "mesh/sharding_rules.h"
 #include "models/vit_options.h"
 #include "optim/optimizer.h"
@@ -69,13 +70,22 @@ std::string section_list(const std::vector<SectionDoc>& all) {
   for (const SectionDoc& section : all) {
     text += fmt::format("  {:<12} {}\n", section.name.empty() ? "(top)" : section.name, section.help);
   }
-  return text + "\nMore: tessera help optimizer, tessera help model.patch, tessera help seed, tessera help pp";
+  return text +
+         "\nMore: tessera help optimizer, tessera help model.patch, tessera help seed, tessera help pp, tessera help sources";
 }
 
 std::string pp_list() {
   std::string text = "Preprocessing, a chain \"decode | op | op …\" (data.pp):\n";
   for (const data::PpOpInfo& op : data::pp_ops()) text += fmt::format("  {}\n      {}\n", op.usage, op.help);
   return text + fmt::format("METHOD is {}.", data::kPpMethod);
+}
+
+std::string source_list() {
+  std::string text = "Sources (data.source):\n";
+  for (const data::SourceKind& kind : data::source_kinds()) text += fmt::format("  {}\n      {}\n", kind.usage, kind.meaning);
+  return text +
+         "Those with labels and texts also take label=none, label_offset=-1, classes=1000 or classes=FILE (a name a line),\n"
+         "text=NAME or text=[NAME, NAME]. Patterns may hold * and {000..127}. Relative paths start from the working directory.";
 }
 
 bool is_or_below(const std::string& key, const std::string& wanted) {
@@ -96,6 +106,7 @@ std::string key_help(const std::string& key) {
   const std::vector<SectionDoc> all = sections();
   if (key.empty()) return section_list(all);
   if (key == "pp" || key == "data.pp") return pp_list();
+  if (key == "sources" || key == "data.source") return source_list();
   const std::string wanted = with_placeholder(key);
   std::string text;
   std::vector<std::string> known;

@@ -1,5 +1,7 @@
 #include "data/check.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -141,6 +143,31 @@ void find_duplicates(CheckReport& report, const Source& source, const std::vecto
   std::ranges::sort(report.duplicates, {}, [](const DuplicateFiles& group) { return group.samples.front(); });
 }
 
+std::string odd_reason(const ImageInfo& info, int64_t median) {
+  const int longer = std::max(info.width, info.height), shorter = std::min(info.width, info.height);
+  if (longer > CheckReport::kMostAspect * shorter) return fmt::format("a side is {} times the other", longer / shorter);
+  const int64_t pixels = int64_t{info.width} * info.height;
+  if (pixels * CheckReport::kMostArea < median) return fmt::format("{} times fewer pixels than the median", median / pixels);
+  return {};
+}
+
+void find_odd_sizes(CheckReport& report, const Source& source, const std::vector<FileResult>& results) {
+  std::vector<int64_t> areas;
+  for (const FileResult& result : results) {
+    if (result.info.width > 0) areas.push_back(int64_t{result.info.width} * result.info.height);
+  }
+  if (areas.empty()) return;
+  const auto middle = areas.begin() + static_cast<ptrdiff_t>(areas.size() / 2);
+  std::nth_element(areas.begin(), middle, areas.end());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ImageInfo& info = results[i].info;
+    if (info.width == 0) continue;
+    std::string reason = odd_reason(info, *middle);
+    const auto sample = static_cast<int64_t>(i);
+    if (!reason.empty()) report.odd_sizes.push_back({sample, source.id(sample), info.width, info.height, std::move(reason)});
+  }
+}
+
 }  // namespace
 
 CheckReport check_source(const Source& source, const CheckProgress& progress, int threads) {
@@ -169,6 +196,7 @@ CheckReport check_source(const Source& source, const CheckProgress& progress, in
     add_size(report, source, sample, result.info, fewest, most);
   }
   find_duplicates(report, source, results);
+  find_odd_sizes(report, source, results);
   return report;
 }
 

@@ -29,11 +29,22 @@ struct DuplicateFiles {
   bool labels_differ = false;  // the same picture stands in two classes
 };
 
+// An image whose size is far from the others'.
+struct OddSize {
+  int64_t sample = 0;
+  std::string id;
+  int width = 0, height = 0;
+  std::string reason;  // "a side is 12 times the other"
+};
+
 struct CheckReport {
   int64_t samples = 0;
   std::vector<ClassCount> classes;
   std::vector<UnreadableFile> unreadable;
   std::vector<DuplicateFiles> duplicates;
+  // Longer than kMostAspect times their other side, or with kMostArea times fewer pixels than the median.
+  static constexpr int kMostAspect = 10, kMostArea = 256;
+  std::vector<OddSize> odd_sizes;
   std::array<int64_t, 4> formats{};  // decoded files by ImageFormat
   int64_t count(ImageFormat format) const { return formats[static_cast<size_t>(format)]; }
   // Of the decoded images; 0 when there is none. The smallest and largest by pixels.

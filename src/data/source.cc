@@ -11,8 +11,9 @@ namespace {
 struct Entry {
   const char* name;
   std::shared_ptr<const Source> (*make)(CallReader&, std::string_view where);
+  const char *usage, *meaning;
 };
-#define SOURCE(name, factory) {#name, factory},
+#define SOURCE(name, factory, usage, meaning) {#name, factory, usage, meaning},
 constexpr Entry kSources[] = {
 #include "data/sources.def"
 };
@@ -30,6 +31,12 @@ std::shared_ptr<const Source> make_source(std::string_view text, std::string_vie
     return entry.make(reader, where);
   }
   throw usage_error(fmt::format("unknown data source `{}`", call.name), std::string(where), suggest_name(call.name, names));
+}
+
+std::vector<SourceKind> source_kinds() {
+  std::vector<SourceKind> kinds;
+  for (const Entry& entry : kSources) kinds.push_back({entry.usage, entry.meaning});
+  return kinds;
 }
 
 }  // namespace tessera::data

@@ -65,6 +65,10 @@ std::shared_ptr<const Source> make_source(std::string_view text, std::string_vie
 // is a sample of it, in the order of their paths as bytes. Names that begin with a dot are skipped.
 std::shared_ptr<const Source> open_folder(const std::string& path, std::string_view where = {});
 
-// fake(images=1281167, classes=1000, fill=zeros): made-up images, black or noise, in place of what the chain would make.
+// All kinds, as sources.def lists them, for help and documentation.
+struct SourceKind {
+  std::string usage, meaning;
+};
+std::vector<SourceKind> source_kinds();
 
 }  // namespace tessera::data

@@ -6,7 +6,7 @@
 
 namespace tessera::data {
 
-#define SOURCE(name, factory) std::shared_ptr<const Source> factory(CallReader& call, std::string_view where);
+#define SOURCE(name, factory, usage, meaning) std::shared_ptr<const Source> factory(CallReader& call, std::string_view where);
 #include "data/sources.def"
 #undef SOURCE
 

@@ -20,8 +20,7 @@ struct DataOptions {
   std::string max_bad = "1 %";
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("source", source,
-          "where the images are: folder(path), one sub-folder a class, or fake(images, classes, fill=zeros|noise)");
+    field("source", source, "where the images are: folder(path), tfds(name), wds(pattern), …; tessera help sources lists all");
     field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
     field("threads", threads, "that decode; 0: one for each core");
     field("prefetch", prefetch, "batches made ahead, 1 or more");

@@ -63,6 +63,107 @@ TEST(DataCheck, RefusesFoldersWithoutClassesOrImages) {
   EXPECT_THAT(hollow.err, HasSubstr("`hollow`"));
 }
 
+TEST(DataCheck, TakesASourceAndTellsOddSizes) {
+  const TempFolder folder;
+  write_images(folder / "train", 3);
+  data::Image strip(64, 2);
+  std::fill_n(strip.row(0), strip.byte_count(), uint8_t{7});
+  data::write_png((folder / "train" / "left" / "strip.png").string(), strip.view());
+  const Outcome outcome = run_program({"data", "check", "folder(train)", "--json"}, folder.path());
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  const Json source = outcome.json().at(0)["sources"][0];
+  EXPECT_EQ(source["call"], "folder(train)");
+  ASSERT_EQ(source["odd_sizes"].size(), 1u);
+  EXPECT_EQ(source["odd_sizes"][0]["path"], "left/strip.png");
+  EXPECT_EQ(source["odd_sizes"][0]["reason"], "a side is 32 times the other");
+  EXPECT_THAT(run_program({"data", "check", "folder(train)"}, folder.path()).out, HasSubstr("left/strip.png: 64 x 2"));
+  const Outcome fake = run_program({"data", "check", "fake(images=9, classes=3)"}, folder.path());
+  EXPECT_EQ(fake.exit, 0);
+  EXPECT_EQ(fake.out, "");
+  EXPECT_THAT(fake.err, HasSubstr("there is nothing to check"));
+}
+
+TEST(DataIndex, TellsWhatIsThere) {
+  const TempFolder folder;
+  write_images(folder / "train", 3);
+  write_images(folder / "val", 1);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  for (const char* name : {"train", "train/left", "train/right"})
+    fs::last_write_time(folder / name, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  const Outcome first = run_program({"data", "index", "tiny.toml"}, folder.path());
+  EXPECT_EQ(first.exit, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("train   6 samples, 2 classes   index built"));
+  EXPECT_THAT(first.out, HasSubstr("val   2 samples, 2 classes   index built"));
+  const Json json = run_program({"data", "index", "tiny.toml", "--json"}, folder.path()).json().at(0);
+  EXPECT_EQ(json["sources"][0]["index"], "up to date");
+  EXPECT_EQ(json["sources"][0]["samples"], 6);
+  EXPECT_EQ(json["sources"][0]["call"], "folder(train)");
+}
+
+TEST(DataConvert, ConvertsARecipesData) {
+  const TempFolder folder;
+  write_images(folder / "train", 3);
+  write_images(folder / "val", 1);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const std::vector<std::string> words = {"data", "convert", "tiny.toml", "--to", "array_record", "--out", "sets/tiny"};
+  const Outcome outcome = run_program(words, folder.path());
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "sets/tiny\n");
+  EXPECT_THAT(outcome.err, HasSubstr("train   6 samples in 1 shards"));
+  EXPECT_THAT(run_program(words, folder.path()).err, HasSubstr("1 of them there before"));
+  const Outcome check = run_program({"data", "check", "tfds(tiny, split=val, data_dir=sets)"}, folder.path());
+  EXPECT_EQ(check.exit, 0) << check.err;
+  EXPECT_THAT(check.out, HasSubstr("2 classes, 2 files"));
+  // An image that cannot be read is left out, named, and told by the exit code.
+  write_file(folder / "train" / "left" / "bad.png", "bad");
+  const Outcome bad = run_program({"data", "convert", "train", "--to", "tar", "--out", "t", "--quality", "90"}, folder.path());
+  EXPECT_EQ(bad.exit, 3);
+  EXPECT_THAT(bad.err, HasSubstr("left out: left/bad.png: "));
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {"--to", "zip"}, {"--shard-size", "x"}, {"--quality", "101"}, {"--resize", "70000"}}) {
+    std::vector<std::string> all = {"data", "convert", "train", "--to", "tar", "--out", "u"};
+    all.insert(all.end(), wrong.begin(), wrong.end());
+    EXPECT_EQ(run_program(all, folder.path()).exit, 2) << wrong[0];
+  }
+}
+
+// Killed while it writes, started again: what stands there at the end is what an undisturbed conversion writes.
+TEST(DataConvert, GoesOnAfterAKill) {
+  const TempFolder folder;
+  write_images(folder / "train", 150);
+  const std::vector<std::string> words = {"data", "convert", "train", "--to", "tfrecord", "--shard-size", "600", "--out"};
+  const auto with_out = [&](const std::string& out) {
+    std::vector<std::string> all = words;
+    all.push_back(out);
+    return all;
+  };
+  ASSERT_EQ(run_program(with_out("whole/set"), folder.path()).exit, 0);
+  const auto shards = [&](const std::string& out) {
+    size_t count = 0;
+    std::error_code none_yet;
+    for (const auto& entry : fs::directory_iterator(folder / (out + "/1.0.0"), none_yet))
+      count += entry.path().filename().string().find("tfrecord-") != std::string::npos;
+    return count;
+  };
+  const size_t all = shards("whole/set");
+  ASSERT_GT(all, 20u);
+  {
+    RunningProgram program(with_out("killed/set"), folder.path());
+    while (program.running() && shards("killed/set") < 5) ::usleep(500);
+    program.send(SIGKILL);
+    program.wait();
+  }
+  EXPECT_LT(shards("killed/set"), all);
+  const Outcome again = run_program(with_out("killed/set"), folder.path());
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("of them there before"));
+  for (const auto& entry : fs::directory_iterator(folder / "whole/set/1.0.0")) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_EQ(read_file(folder / ("killed/set/1.0.0/" + name)), read_file(entry.path())) << name;
+  }
+  EXPECT_EQ(shards("killed/set"), all);
+}
+
 TEST(DataShow, DrawsTheFirstTrainingImages) {
   const TempFolder folder;
   write_images(folder / "train", 3);

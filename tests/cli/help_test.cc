@@ -57,6 +57,7 @@ TEST(Help, ExplainsTheKeysOfARecipe) {
   EXPECT_THAT(run_program({"help", "sharding"}).out, HasSubstr("sharding.preset = \"fully_sharded\""));
   EXPECT_THAT(run_program({"help", "nonsense"}).err, HasSubstr("tessera help lists the sections"));
   EXPECT_THAT(run_program({"help", "pp"}).out, HasSubstr("resize_small(size"));
+  EXPECT_THAT(run_program({"help", "sources"}).out, HasSubstr("tfds(name[/config][:version]"));
   EXPECT_THAT(run_program({"help"}).out, HasSubstr("optimizer"));
   const Outcome unknown = run_program({"help", "optimizer.weight_dekay"});
   EXPECT_EQ(unknown.exit, 2);

@@ -278,6 +278,11 @@ TEST(HighwayHash, KnownValues) {
   EXPECT_EQ(highway_hash(key, ""), 0x907A56DE22C26E53u);
   EXPECT_EQ(highway_hash(key, data.substr(0, 1)), 0x7EAB43AAC7CDDD78u);
   EXPECT_EQ(highway_hash(key, data.substr(0, 2)), 0xB8D0569AB0B53D62u);
+  std::string bytes;
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(highway_hash(key, bytes), highway_hash_portable(key, bytes)) << i;
+    bytes += static_cast<char>(i * 193 % 251);
+  }
 }
 
 }  // namespace

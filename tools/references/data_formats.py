@@ -113,7 +113,7 @@ def write_tfds(rows):
         builder = builder_class(data_dir=str(OUT / "tfds"), file_format=file_format)
         builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=2))
     for path in (OUT / "tfds").rglob("*"):
-        if path.name in ("downloads", "extracted", "incomplete", ".config") and path.is_dir():
+        if path.name in ("downloads", "extracted", "incomplete") and path.is_dir():
             shutil.rmtree(path)
 
 

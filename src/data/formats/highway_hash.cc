@@ -3,6 +3,10 @@
 #include <bit>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace tessera::data {
 namespace {
 
@@ -79,13 +83,61 @@ struct State {
   }
 };
 
-}  // namespace
+void absorb_portable(State& state, const char* bytes, size_t packets) {
+  for (; packets > 0; --packets, bytes += kPacket) state.update(bytes);
+}
 
-uint64_t highway_hash(const HighwayKey& key, std::string_view bytes) {
+#if defined(__x86_64__)
+#define TESSERA_AVX2 __attribute__((target("avx2")))
+
+TESSERA_AVX2 __m256i load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+TESSERA_AVX2 void keep(Lanes& to, __m256i from) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to.data()), from); }
+
+// What zipper_merge adds: a permutation of the bytes of each half.
+TESSERA_AVX2 __m256i zipper(__m256i v) {
+  const __m256i order = _mm256_set_epi64x(0x070806090D0A040B, 0x000F010E05020C03, 0x070806090D0A040B, 0x000F010E05020C03);
+  return _mm256_shuffle_epi8(v, order);
+}
+
+TESSERA_AVX2 void absorb_avx2(State& state, const char* bytes, size_t packets) {
+  __m256i v0 = load(&state.v0), v1 = load(&state.v1), mul0 = load(&state.mul0), mul1 = load(&state.mul1);
+  for (; packets > 0; --packets, bytes += kPacket) {
+    v1 = _mm256_add_epi64(v1, _mm256_add_epi64(mul0, load(bytes)));
+    mul0 = _mm256_xor_si256(mul0, _mm256_mul_epu32(v1, _mm256_srli_epi64(v0, 32)));
+    v0 = _mm256_add_epi64(v0, mul1);
+    mul1 = _mm256_xor_si256(mul1, _mm256_mul_epu32(v0, _mm256_srli_epi64(v1, 32)));
+    v0 = _mm256_add_epi64(v0, zipper(v1));
+    v1 = _mm256_add_epi64(v1, zipper(v0));
+  }
+  keep(state.v0, v0), keep(state.v1, v1), keep(state.mul0, mul0), keep(state.mul1, mul1);
+}
+#endif
+
+using Absorb = void (*)(State&, const char*, size_t);
+
+Absorb choose_absorb() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return absorb_avx2;
+#endif
+  return absorb_portable;
+}
+
+uint64_t hash(Absorb absorb, const HighwayKey& key, std::string_view bytes) {
   State state(key);
-  for (; bytes.size() >= kPacket; bytes.remove_prefix(kPacket)) state.update(bytes.data());
+  const size_t packets = bytes.size() / kPacket;
+  absorb(state, bytes.data(), packets);
+  bytes.remove_prefix(packets * kPacket);
   if (!bytes.empty()) state.update_rest(bytes);
   return state.finish();
 }
+
+}  // namespace
+
+uint64_t highway_hash(const HighwayKey& key, std::string_view bytes) {
+  static const Absorb absorb = choose_absorb();
+  return hash(absorb, key, bytes);
+}
+
+uint64_t highway_hash_portable(const HighwayKey& key, std::string_view bytes) { return hash(absorb_portable, key, bytes); }
 
 }  // namespace tessera::data

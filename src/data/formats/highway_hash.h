@@ -9,6 +9,10 @@
 namespace tessera::data {
 
 using HighwayKey = std::array<uint64_t, 4>;
+// Uses the processor's vector instructions where it has them.
 uint64_t highway_hash(const HighwayKey& key, std::string_view bytes);
+
+// The same without them: the reference of the tests.
+uint64_t highway_hash_portable(const HighwayKey& key, std::string_view bytes);
 
 }  // namespace tessera::data

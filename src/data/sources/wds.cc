@@ -39,7 +39,7 @@ struct Parts {
 
 std::string extensions(const WdsSample& sample) {
   std::string text;
-  for (const WdsMember& member : sample.members) text += (text.empty() ? "." : ", .") + member.extension;
+  for (const WdsMember& member : sample.members) text += fmt::format("{}.{}", text.empty() ? "" : ", ", member.extension);
   return text;
 }
 

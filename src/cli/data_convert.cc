@@ -1,0 +1,114 @@
+// tessera data convert: any source as shards of tfrecord, array_record or tar.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "base/call.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/data_sections.h"
+#include "data/convert/convert.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr int64_t kMostSide = 65535;  // JPEG's
+
+// "256MiB", "1GB", "65536".
+int64_t parse_bytes(const std::string& text) {
+  static constexpr std::pair<const char*, double> kUnits[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9},
+                                                              {"MB", 1e6},      {"KB", 1e3},      {"B", 1}};
+  std::string_view number = text;
+  double unit = 1;
+  for (const auto& [name, bytes] : kUnits) {
+    if (!number.ends_with(name)) continue;
+    number.remove_suffix(std::string_view(name).size());
+    unit = bytes;
+    break;
+  }
+  const auto value = parse_number(number);
+  if (!value || *value * unit < 1 || *value * unit > 1e15)
+    throw usage_error(fmt::format("`--shard-size` is \"{}\"", text), {}, "a size as 256MiB or 1GB");
+  return static_cast<int64_t>(*value * unit);
+}
+
+void tell(const data::ConvertedSplit& split) {
+  for (const std::string& one : split.unreadable) log_warning(fmt::format("left out: {}", one));
+  log_line(fmt::format("{}   {} samples in {} shards, {}{}{}", split.name, human_count(split.samples),
+                       human_count(static_cast<int64_t>(split.files.size())), human_bytes(static_cast<double>(split.bytes)),
+                       split.kept > 0 ? fmt::format(", {} of them there before", human_count(split.kept)) : "",
+                       split.unreadable.empty() ? "" : fmt::format(", {} left out", split.unreadable.size())));
+}
+
+class DataConvert final : public Command {
+ public:
+  Page page() const override {
+    return {
+        "data convert",
+        "RECIPE|FOLDER|SOURCE --to tfrecord|array_record|tar --out DIR [key=value …]",
+        "write a data set as shards that read fast and other libraries know",
+        {{"tessera data convert \"folder(imagenet/train)\" --to array_record --out data/imagenet",
+          "then source = \"tfds(imagenet, data_dir=data)\""},
+         {"tessera data convert recipe.toml --to tar --out data/small --resize 256 --quality 90",
+          "shorter sides of 256 pixels; then source = \"wds(data/small/small-train-*.tar)\""}},
+        "The data of a recipe become splits: `data` train, eval.NAME.data NAME. What is written depends on the data and the\n"
+        "flags alone; the same command goes on after an interruption. Exit code 3 when an image had to be left out."};
+  }
+  void declare(Flags& flags) override {
+    flags.add("--to", "FORMAT", &to_, "tfrecord or array_record (as TFDS lays them out), or tar (as webdataset does)");
+    flags.add("--out", "DIR", &out_, "where; its last part is the data set's name");
+    flags.add(
+        "--shard-size", "SIZE", [this](const std::string& text) { shard_bytes_ = parse_bytes(text); },
+        "bytes of a shard, about: 256MiB when not given");
+    flags.add("--resize", "N", &resize_, 1, "make shorter sides that are longer than this so long");
+    flags.add("--quality", "Q", &quality_, 1, "of JPEG files that are encoded, to 100; 95 when not given. Alone: encode all");
+    flags.add("--threads", "N", &threads_, 0, "that read and write; 0: one for each core");
+  }
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
+    require_flag(to_, "--to", "tessera data convert RECIPE --to tfrecord --out DIR");
+    require_flag(out_, "--out", "tessera data convert RECIPE --to tfrecord --out DIR");
+    const data::ConvertOptions options = read_options();
+    std::vector<data::ConvertSplit> splits;
+    for (const NamedSource& one : open_sources(words, "data convert")) splits.push_back({one.split, one.call, one.source});
+    std::atomic<int64_t> next_status = 0;
+    const auto start = std::chrono::steady_clock::now();
+    const auto converted = data::convert(splits, options, [&](int64_t done, int64_t total) {
+      const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
+      int64_t due = next_status;
+      if (now >= due && next_status.compare_exchange_strong(due, now + 100))
+        log_status(fmt::format("{}: {} of {} samples", out_, human_count(done), human_count(total)));
+    });
+    log_status("");
+    bool whole = true;
+    for (const data::ConvertedSplit& split : converted) {
+      tell(split);
+      whole = whole && split.unreadable.empty();
+    }
+    print(out_);
+    return whole ? Exit::kDone : Exit::kData;
+  }
+
+ private:
+  data::ConvertOptions read_options() const {
+    const auto format = data::parse_convert_format(to_);
+    if (!format) throw usage_error(fmt::format("`--to` is \"{}\"", to_), {}, "tfrecord, array_record or tar");
+    if (quality_ && *quality_ > 100) throw usage_error(fmt::format("`--quality` is {}", *quality_), {}, "1 to 100");
+    if (resize_ && *resize_ > kMostSide) throw usage_error(fmt::format("`--resize` is {}", *resize_), {}, "at most 65535");
+    data::ConvertOptions options{
+        *format, out_, shard_bytes_, static_cast<int>(resize_.value_or(0)), {}, static_cast<int>(threads_)};
+    if (quality_) options.quality = static_cast<int>(*quality_);
+    return options;
+  }
+
+  std::string to_, out_;
+  int64_t shard_bytes_ = int64_t{256} << 20, threads_ = 0;
+  std::optional<int64_t> resize_, quality_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_data_convert() { return std::make_unique<DataConvert>(); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,268 @@
+#include "data/convert/convert.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "data/convert/metadata.h"
+#include "data/convert/shard_writer.h"
+#include "data/decode.h"
+#include "data/encode_jpeg.h"
+#include "data/resize.h"
+#include "store/file.h"
+#include "store/lock.h"
+
+namespace tessera::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDefaultQuality = 95;
+constexpr const char* kNames[] = {"tfrecord", "array_record", "tar"};
+constexpr const char* kPlan = "convert.json";
+
+// Image, label and file name have their own.
+const std::vector<std::string> kReserved = {"image", "label", "file_name"};
+
+// Makes the bytes to write of one sample.
+class Reencoder {
+ public:
+  explicit Reencoder(const ConvertOptions& options) : options_(options) {}
+
+  // A reason when the image cannot be decoded.
+  [[nodiscard]] std::optional<std::string> apply(Sample& sample) {
+    if (options_.resize == 0 && !options_.quality) return std::nullopt;
+    ImageInfo info;
+    if (auto failed = decoder_.probe(sample.image, info)) return failed->reason;
+    const int side = std::min(info.width, info.height);
+    const bool smaller = options_.resize > 0 && side > options_.resize;
+    if (!smaller && !options_.quality) return std::nullopt;
+    if (auto failed = decoder_.decode(sample.image, image_)) return failed->reason;
+    const Image* result = &image_;
+    if (smaller) {
+      const double scale = static_cast<double>(options_.resize) / side;
+      const auto scaled = [&](int length) { return std::max(1, static_cast<int>(std::lround(length * scale))); };
+      resized_.reset(scaled(info.width), scaled(info.height));
+      resizer_.resize(image_.view(), Filter::kBicubic, false, resized_.width(), resized_.height(), resized_.row(0),
+                      resized_.stride());
+      result = &resized_;
+    }
+    encoded_ = encode_jpeg(result->view(), options_.quality.value_or(kDefaultQuality));
+    sample.image = encoded_;
+    return std::nullopt;
+  }
+
+ private:
+  const ConvertOptions& options_;
+  Decoder decoder_;
+  Resizer resizer_;
+  Image image_, resized_;
+  std::vector<uint8_t> encoded_;
+};
+
+// The bytes of a sample on average, from some that lie evenly over the source.
+double mean_bytes(const Source& source, const ConvertOptions& options) {
+  constexpr int64_t kSamples = 256;
+  const int64_t count = std::min(kSamples, source.size());
+  Reencoder reencoder(options);
+  Sample sample;
+  int64_t bytes = 0, read = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (source.read(i * source.size() / count, sample) || reencoder.apply(sample)) continue;
+    bytes += static_cast<int64_t>(sample.image.size());
+    ++read;
+  }
+  return read == 0 ? 1 : static_cast<double>(bytes) / static_cast<double>(read);
+}
+
+struct SplitPlan {
+  const ConvertSplit* split;
+  int64_t shards = 0;
+  int64_t first(int64_t shard) const { return shard * split->source->size() / shards; }
+};
+
+std::string file_name(const std::string& name, ConvertFormat format, const SplitPlan& plan, int64_t shard) {
+  if (format == ConvertFormat::kTar) return fmt::format("{}-{}-{:06}.tar", name, plan.split->name, shard);
+  return fmt::format("{}-{}.{}-{:05}-of-{:05}", name, plan.split->name, convert_format_name(format), shard, plan.shards);
+}
+
+Json plan_json(const std::vector<SplitPlan>& plans, const ConvertOptions& options) {
+  Json json = {{"format", convert_format_name(options.format)}, {"resize", options.resize}, {"splits", Json::array()}};
+  json["quality"] = options.quality ? Json(*options.quality) : Json(nullptr);
+  for (const SplitPlan& plan : plans) {
+    json["splits"].push_back({{"name", plan.split->name},
+                              {"source", plan.split->call},
+                              {"samples", plan.split->source->size()},
+                              {"shards", plan.shards}});
+  }
+  return json;
+}
+
+// Makes sure that `out` holds nothing but this conversion.
+void claim(const std::string& out, const Json& plan) {
+  store::FileSystem& files = store::local_files();
+  const std::string path = store::join_path(out, kPlan);
+  const std::string text = plan.dump(2) + "\n";
+  if (files.info(path)) {
+    if (store::read_text(files, path) == text) return;
+    throw usage_error(fmt::format("`{}` holds another conversion", out), {},
+                      fmt::format("choose another --out, or remove it; {} says what it is", path));
+  }
+  for (const store::FileInfo& entry : files.list(out)) {
+    if (entry.name != ".lock") throw usage_error(fmt::format("`{}` is not empty", out), {}, "choose another --out");
+  }
+  store::write_atomic(files, path, text);
+}
+
+void check_fields(const std::vector<ConvertSplit>& splits) {
+  const Source& first = *splits.front().source;
+  for (const ConvertSplit& split : splits) {
+    if (split.source->size() == 0 || split.source->fill_pixels(0, {}))
+      throw usage_error(fmt::format("`{}` has no images to convert", split.call));
+    if (split.source->class_names() != first.class_names() || split.source->text_fields() != first.text_fields()) {
+      throw usage_error(fmt::format("`{}` and `{}` have other classes or texts", splits.front().call, split.call), {},
+                        "convert them one by one");
+    }
+  }
+  for (const std::string& text : first.text_fields()) {
+    if (std::ranges::find(kReserved, text) != kReserved.end())
+      throw usage_error(fmt::format("a text is named `{}`, as another field is", text), {}, "rename it in the source");
+  }
+}
+
+// Everything that the shards of a conversion share.
+class Conversion {
+ public:
+  Conversion(const std::vector<ConvertSplit>& splits, const ConvertOptions& options, const ConvertProgress& progress)
+      : options_(options), progress_(progress) {
+    const Source& first = *splits.front().source;
+    fields_ = {!first.class_names().empty(), first.text_fields()};
+    for (const ConvertSplit& split : splits) {
+      const double bytes = mean_bytes(*split.source, options) * static_cast<double>(split.source->size());
+      const auto shards = static_cast<int64_t>(std::ceil(bytes / static_cast<double>(options.shard_bytes)));
+      plans_.push_back({&split, std::clamp<int64_t>(shards, 1, std::min<int64_t>(split.source->size(), 99'999))});
+      total_ += split.source->size();
+    }
+    std::filesystem::path out = std::filesystem::absolute(options.out).lexically_normal();
+    if (!out.has_filename()) out = out.parent_path();
+    name_ = out.filename().string();
+    folder_ = options.format == ConvertFormat::kTar ? options.out : store::join_path(options.out, "1.0.0");
+  }
+
+  std::vector<ConvertedSplit> run() {
+    store::FileSystem& files = store::local_files();
+    files.make_directories(options_.out);
+    const store::DirectoryLock lock(options_.out);
+    claim(options_.out, plan_json(plans_, options_));
+    files.make_directories(folder_);
+    sweep();
+    for (const SplitPlan& plan : plans_) results_.push_back(convert_split(plan));
+    const std::vector<std::string>& classes = plans_.front().split->source->class_names();
+    options_.format == ConvertFormat::kTar ? write_tar_metadata(folder_, classes, results_)
+                                           : write_tfds_metadata(folder_, name_, options_.format, fields_, classes, results_);
+    return std::move(results_);
+  }
+
+ private:
+  struct Shard {
+    int64_t samples = 0;
+    bool kept = false;
+    std::vector<std::string> unreadable;
+  };
+
+  ConvertedSplit convert_split(const SplitPlan& plan) {
+    std::vector<Shard> shards(static_cast<size_t>(plan.shards));
+    parallel_for(plan.shards, thread_count(options_.threads, plan.shards),
+                 [&](int64_t i, int) { shards[static_cast<size_t>(i)] = convert_shard(plan, i); });
+    ConvertedSplit result{plan.split->name, {}, {}, 0, 0, 0, {}};
+    for (int64_t i = 0; i < plan.shards; ++i) {
+      const Shard& shard = shards[static_cast<size_t>(i)];
+      result.files.push_back(file_name(name_, options_.format, plan, i));
+      result.shard_lengths.push_back(shard.samples);
+      result.samples += shard.samples;
+      result.kept += shard.kept;
+      result.bytes += store::local_files().info(store::join_path(folder_, result.files.back()))->size;
+      result.unreadable.insert(result.unreadable.end(), shard.unreadable.begin(), shard.unreadable.end());
+    }
+    return result;
+  }
+
+  Shard convert_shard(const SplitPlan& plan, int64_t number) {
+    const std::string path = store::join_path(folder_, file_name(name_, options_.format, plan, number));
+    Shard shard;
+    if (store::local_files().info(path)) {
+      shard = {count_samples(options_.format, path), true, {}};
+      tell(plan.first(number + 1) - plan.first(number));
+      return shard;
+    }
+    store::write_atomic(store::local_files(), path, [&](const std::string& temporary) {
+      const auto file = store::local_files().create(temporary);
+      const auto writer = make_shard_writer(options_.format, fields_, *file);
+      Reencoder reencoder(options_);
+      Sample sample;
+      for (int64_t i = plan.first(number); i < plan.first(number + 1); ++i) {
+        const Source& source = *plan.split->source;
+        auto reason = source.read(i, sample);
+        if (!reason) reason = reencoder.apply(sample);
+        if (reason) {
+          shard.unreadable.push_back(fmt::format("{}: {}", source.id(i), *reason));
+        } else {
+          writer->add(i, source.id(i), sample);
+          ++shard.samples;
+        }
+        tell(1);
+      }
+      writer->finish();
+      file->sync();
+      file->close();
+    });
+    return shard;
+  }
+
+  // What a killed conversion left half written.
+  void sweep() const {
+    for (const store::FileInfo& entry : store::local_files().list(folder_)) {
+      if (entry.name.starts_with(name_ + "-") && entry.name.find(".tmp-") != std::string::npos)
+        store::local_files().remove_file(store::join_path(folder_, entry.name));
+    }
+  }
+
+  void tell(int64_t count) {
+    const int64_t done = done_ += count;
+    if (progress_) progress_(done, total_);
+  }
+
+  const ConvertOptions& options_;
+  const ConvertProgress& progress_;
+  ConvertFields fields_;
+  std::vector<SplitPlan> plans_;
+  std::vector<ConvertedSplit> results_;
+  std::string name_, folder_;
+  int64_t total_ = 0;
+  std::atomic<int64_t> done_ = 0;
+};
+
+}  // namespace
+
+std::optional<ConvertFormat> parse_convert_format(std::string_view name) {
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (name == kNames[i]) return static_cast<ConvertFormat>(i);
+  }
+  return std::nullopt;
+}
+
+const char* convert_format_name(ConvertFormat format) { return kNames[static_cast<size_t>(format)]; }
+
+std::vector<ConvertedSplit> convert(const std::vector<ConvertSplit>& splits, const ConvertOptions& options,
+                                    const ConvertProgress& progress) {
+  TESSERA_CHECK(!splits.empty() && options.shard_bytes > 0);
+  check_fields(splits);
+  return Conversion(splits, options, progress).run();
+}
+
+}  // namespace tessera::data

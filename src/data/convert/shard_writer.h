@@ -1,0 +1,33 @@
+#pragma once
+// One shard of a conversion, in each of the formats.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/convert/convert.h"
+#include "data/source.h"
+#include "store/file.h"
+
+namespace tessera::data {
+
+struct ConvertFields {
+  bool labelled = false;
+  std::vector<std::string> texts;
+};
+
+class ShardWriter {
+ public:
+  virtual ~ShardWriter() = default;
+  // `index`: of the sample in its split. `sample.image` are the bytes to write.
+  virtual void add(int64_t index, const std::string& id, const Sample& sample) = 0;
+  virtual void finish() = 0;
+};
+
+std::unique_ptr<ShardWriter> make_shard_writer(ConvertFormat format, const ConvertFields& fields, store::WritableFile& file);
+
+// How many samples a finished shard holds. Throws where it is damaged.
+int64_t count_samples(ConvertFormat format, const std::string& path);
+
+}  // namespace tessera::data

@@ -1,0 +1,111 @@
+#include "data/formats/parquet.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace tessera::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLibrary = "tessera_parquet.so";
+constexpr const char* kHelp =
+    "./dev parquet-deps fetches Arrow's library and builds it; TESSERA_PARQUET=FILE names it elsewhere";
+
+fs::path find_library() {
+  if (const char* own = std::getenv("TESSERA_PARQUET"); own && *own) return own;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& path : {folder / kLibrary, folder.parent_path() / "bin" / kLibrary}) {
+    if (fs::exists(path, error)) return path;
+  }
+  throw data_error(fmt::format("parquet sources need {}, which is not beside the program", kLibrary), {}, kHelp);
+}
+
+const TesseraParquetApi* load() {
+  const fs::path path = find_library();
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!library) throw data_error(fmt::format("cannot load `{}`: {}", path.string(), ::dlerror()), {}, kHelp);
+  const auto get = reinterpret_cast<const TesseraParquetApi* (*)()>(::dlsym(library, "tessera_parquet_api"));
+  const TesseraParquetApi* api = get ? get() : nullptr;
+  if (!api || api->version != kTesseraParquetVersion)
+    throw data_error(fmt::format("`{}` belongs to another version of the program", path.string()), {},
+                     "build it again: ./dev build");
+  return api;
+}
+
+[[noreturn]] void fail(const std::string& path, const std::string& what, char* reason) {
+  const std::string text = reason ? reason : "out of memory";
+  parquet_api().free_text(reason);
+  throw data_error(fmt::format("`{}`: {}: {}", path, what, text.substr(0, text.find('\n'))), {},
+                   "the file is damaged, was not copied whole or is of another format");
+}
+
+}  // namespace
+
+const TesseraParquetApi& parquet_api() {
+  static const TesseraParquetApi* api = load();
+  return *api;
+}
+
+TesseraParquetValue ParquetGroup::value(size_t column, int64_t row) const {
+  TesseraParquetValue value{};
+  parquet_api().value(group_, static_cast<int64_t>(column), row, &value);
+  return value;
+}
+
+ParquetFile::ParquetFile(const std::string& path) : path_(path) {
+  char* reason = nullptr;
+  file_ = parquet_api().open(path.c_str(), &reason);
+  if (!file_) fail(path, "cannot be read as Parquet", reason);
+  for (int64_t group = 0; group < parquet_api().row_groups(file_); ++group)
+    first_.push_back(first_.back() + parquet_api().rows(file_, group));
+}
+
+std::vector<std::string> ParquetFile::columns() const {
+  std::vector<std::string> names;
+  while (const char* name = parquet_api().column(file_, static_cast<int64_t>(names.size()))) names.emplace_back(name);
+  return names;
+}
+
+TesseraParquetKind ParquetFile::kind(const std::string& column) const {
+  return static_cast<TesseraParquetKind>(parquet_api().kind(file_, column.c_str()));
+}
+
+std::optional<std::string> ParquetFile::metadata(const std::string& key) const {
+  const char* value = parquet_api().metadata(file_, key.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::unique_ptr<ParquetGroup> ParquetFile::read_group(size_t group, const std::vector<std::string>& columns) const {
+  std::vector<const char*> names;
+  for (const std::string& column : columns) names.push_back(column.c_str());
+  char* reason = nullptr;
+  void* found =
+      parquet_api().read_group(file_, static_cast<int64_t>(group), names.data(), static_cast<int64_t>(names.size()), &reason);
+  if (!found) fail(path_, fmt::format("row group {} cannot be read", group), reason);
+  return std::make_unique<ParquetGroup>(found);
+}
+
+std::vector<std::string> huggingface_classes(std::string_view metadata, const std::string& column) {
+  using Json = nlohmann::json;
+  const Json json = Json::parse(metadata, nullptr, false);
+  std::vector<std::string> names;
+  const Json* at = &json;
+  for (const std::string& key : {std::string("info"), std::string("features"), column, std::string("names")}) {
+    if (!at->is_object()) return names;
+    const auto found = at->find(key);
+    if (found == at->end()) return names;
+    at = &*found;
+  }
+  if (!at->is_array()) return names;
+  for (const Json& name : *at) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
+  return names;
+}
+
+}  // namespace tessera::data

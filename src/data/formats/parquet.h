@@ -1,0 +1,57 @@
+#pragma once
+// Parquet files, through tessera_parquet.so.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/formats/parquet_module.h"
+
+namespace tessera::data {
+
+// Loads tessera_parquet.so on the first call: $TESSERA_PARQUET (a path), or beside the program, or in the bin beside its
+// folder. Throws a data Error that says how to get it.
+const TesseraParquetApi& parquet_api();
+
+// Columns of one row group, in memory.
+class ParquetGroup {
+ public:
+  explicit ParquetGroup(void* group) : group_(group) {}
+  ~ParquetGroup() { parquet_api().free_group(group_); }
+  ParquetGroup(const ParquetGroup&) = delete;
+  ParquetGroup& operator=(const ParquetGroup&) = delete;
+  TesseraParquetValue value(size_t column, int64_t row) const;
+  int64_t bytes() const { return parquet_api().group_bytes(group_); }
+
+ private:
+  void* group_;
+};
+
+class ParquetFile {
+ public:
+  // Throws a data Error that names `path` when it is no Parquet file.
+  explicit ParquetFile(const std::string& path);
+  ~ParquetFile() { parquet_api().close(file_); }
+  ParquetFile(const ParquetFile&) = delete;
+  ParquetFile& operator=(const ParquetFile&) = delete;
+
+  const std::vector<int64_t>& first() const { return first_; }  // row of each group, and the number of all
+  std::vector<std::string> columns() const;                     // leaves: "image.bytes", "label"
+  TesseraParquetKind kind(const std::string& column) const;
+  std::optional<std::string> metadata(const std::string& key) const;
+  // Throws where the group cannot be read.
+  std::unique_ptr<ParquetGroup> read_group(size_t group, const std::vector<std::string>& columns) const;
+
+ private:
+  std::string path_;
+  void* file_ = nullptr;
+  std::vector<int64_t> first_ = {0};
+};
+
+// Names of the classes of a column, from the metadata that the library datasets writes ("huggingface"); empty when it says
+// nothing of it.
+std::vector<std::string> huggingface_classes(std::string_view metadata, const std::string& column);
+
+}  // namespace tessera::data

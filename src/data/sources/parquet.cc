@@ -1,0 +1,222 @@
+// parquet(pattern): Hugging Face's image data sets.
+
+#include "data/formats/parquet.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/index/listing.h"
+#include "data/read_file.h"
+#include "data/records/text_values.h"
+#include "data/source_call.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr int64_t kGroupMemory = int64_t{1} << 30, kMostFiles = 256;
+
+// Which columns are what.
+struct Columns {
+  std::string image, path;  // leaves; one of them may be empty
+  std::string label;        // empty: none
+  std::vector<std::string> texts;
+  // Those that are read, in the order image, path, label, texts.
+  std::vector<std::string> all() const {
+    std::vector<std::string> names;
+    for (const std::string& name : {image, path, label}) {
+      if (!name.empty()) names.push_back(name);
+    }
+    names.insert(names.end(), texts.begin(), texts.end());
+    return names;
+  }
+};
+
+std::string_view text_of(const TesseraParquetValue& value) { return {value.data, static_cast<size_t>(value.size)}; }
+
+class Parquet final : public Source {
+ public:
+  Parquet(std::vector<std::string> paths, ShardIndexOptions options, const Columns& columns)
+      : name_(store::parent_path(paths.front())),
+        columns_(columns),
+        names_(columns.all()),
+        index_(std::move(paths), std::move(options)) {
+    const auto place = [&](const std::string& name) {
+      return static_cast<size_t>(std::ranges::find(names_, name) - names_.begin());
+    };
+    image_ = place(columns.image), path_ = place(columns.path), label_ = place(columns.label);
+    for (const std::string& text : columns.texts) texts_.push_back(place(text));
+  }
+  void set_labels(Labels labels) { labels_ = std::move(labels); }
+  const LabelsFound& found() const { return index_.labels(); }
+
+  int64_t size() const override { return index_.size(); }
+  const std::vector<std::string>& class_names() const override { return labels_.names(); }
+  std::vector<std::string> text_fields() const override { return columns_.texts; }
+  const std::string& name() const override { return name_; }
+  SourceFacts facts() const override { return index_.facts(); }
+  std::string id(int64_t index) const override {
+    const ShardIndex::Place place = index_.locate(index);
+    return fmt::format("{}#{}", std::filesystem::path(index_.path(place.shard)).filename().string(), place.sample);
+  }
+  std::vector<int64_t> stretches() const override;
+  std::optional<std::string> read(int64_t index, Sample& sample) const override;
+
+ private:
+  using Files = LruCache<size_t, ParquetFile>;
+  using Groups = LruCache<int64_t, ParquetGroup>;
+
+  std::shared_ptr<const ParquetFile> file(size_t shard) const {
+    return files_.get(shard, [&] { return Files::Made{std::make_shared<const ParquetFile>(index_.path(shard)), 1}; });
+  }
+  std::optional<std::string> take(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const;
+  std::optional<std::string> take_image(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const;
+
+  std::string name_;
+  Columns columns_;
+  std::vector<std::string> names_;
+  size_t image_, path_, label_;  // places in names_, or its size
+  std::vector<size_t> texts_;
+  ShardIndex index_;
+  Labels labels_;
+  mutable Files files_{kMostFiles};
+  mutable Groups groups_{kGroupMemory};
+};
+
+// A row group is read and decompressed whole for one of its rows.
+std::vector<int64_t> Parquet::stretches() const {
+  std::vector<int64_t> out;
+  for (size_t shard = 0; shard < index_.shards(); ++shard) {
+    const auto rows = file(shard);
+    for (size_t group = 0; group + 1 < rows->first().size(); ++group) {
+      if (rows->first()[group + 1] > rows->first()[group]) out.push_back(index_.first()[shard] + rows->first()[group]);
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> Parquet::read(int64_t index, Sample& sample) const {
+  const ShardIndex::Place place = index_.locate(index);
+  try {
+    const auto rows = file(place.shard);
+    if (place.sample >= rows->first().back())
+      return fmt::format("`{}` has fewer rows than the index says: it changed while it was used", index_.path(place.shard));
+    const auto group = static_cast<size_t>(std::ranges::upper_bound(rows->first(), place.sample) - rows->first().begin() - 1);
+    const int64_t first = rows->first()[group];
+    const auto columns = groups_.get(index_.first()[place.shard] + first, [&] {
+      std::shared_ptr<const ParquetGroup> made = rows->read_group(group, names_);
+      const int64_t cost = made->bytes();
+      return Groups::Made{std::move(made), cost};
+    });
+    return take(*columns, place.sample - first, place.shard, sample);
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+std::optional<std::string> Parquet::take(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const {
+  if (!columns_.label.empty()) {
+    const TesseraParquetValue label = group.value(label_, row);
+    if (label.is_null) return fmt::format("it has no label `{}`", columns_.label);
+    if (auto reason = label.data ? labels_.set(text_of(label), sample) : labels_.set(label.integer, sample)) return reason;
+  }
+  std::vector<std::string_view> texts;
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    const TesseraParquetValue text = group.value(texts_[i], row);
+    if (text.is_null) return fmt::format("it has no text `{}`", columns_.texts[i]);
+    texts.push_back(text_of(text));
+  }
+  keep_texts(texts, sample);
+  return take_image(group, row, shard, sample);
+}
+
+std::optional<std::string> Parquet::take_image(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const {
+  if (image_ < names_.size()) {
+    const TesseraParquetValue image = group.value(image_, row);
+    if (!image.is_null) {
+      sample.memory.reset(static_cast<size_t>(image.size));
+      std::copy_n(image.data, image.size, sample.memory.data());
+      sample.image = sample.memory.view();
+      return std::nullopt;
+    }
+  }
+  const TesseraParquetValue path = path_ < names_.size() ? group.value(path_, row) : TesseraParquetValue{1, nullptr, 0, 0};
+  if (path.is_null) return "its image is null";
+  const std::string name(text_of(path));
+  const std::string file = name.starts_with('/') ? name : store::join_path(store::parent_path(index_.path(shard)), name);
+  if (auto reason = read_whole_file(file, sample.memory)) return fmt::format("`{}`: {}", file, *reason);
+  sample.image = sample.memory.view();
+  return std::nullopt;
+}
+
+Columns choose_columns(const FieldArguments& arguments, const ParquetFile& file, const std::string& where) {
+  const std::vector<std::string> known = file.columns();
+  const auto need = [&](const std::string& name, std::initializer_list<TesseraParquetKind> kinds) {
+    const TesseraParquetKind kind = file.kind(name);
+    if (kind == TESSERA_PARQUET_NONE)
+      throw data_error(fmt::format("the files have no column `{}`", name), where, "they have: " + join(known, ", "));
+    if (std::ranges::find(kinds, kind) == kinds.end())
+      throw data_error(fmt::format("the column `{}` is of a type that cannot be used so", name), where,
+                       "they have: " + join(known, ", "));
+  };
+  Columns columns;
+  const std::string image = arguments.image.value_or("image");
+  const bool nested = file.kind(image) == TESSERA_PARQUET_NONE && file.kind(image + ".bytes") != TESSERA_PARQUET_NONE;
+  columns.image = nested ? image + ".bytes" : image;
+  need(columns.image, {TESSERA_PARQUET_BYTES});
+  if (nested && file.kind(image + ".path") == TESSERA_PARQUET_BYTES) columns.path = image + ".path";
+  if (!arguments.no_label) {
+    columns.label = arguments.label.value_or(file.kind("label") == TESSERA_PARQUET_NONE ? "" : "label");
+    if (!columns.label.empty()) need(columns.label, {TESSERA_PARQUET_INTEGER, TESSERA_PARQUET_BYTES});
+  }
+  columns.texts = arguments.texts;
+  for (const std::string& text : columns.texts) need(text, {TESSERA_PARQUET_BYTES});
+  return columns;
+}
+
+ShardScan scan(const std::string& path, const std::string& label) {
+  const ParquetFile file(path);
+  ShardScan found{{}, file.first().back(), {}};
+  if (label.empty()) return found;
+  for (size_t group = 0; group + 1 < file.first().size(); ++group) {
+    const auto column = file.read_group(group, {label});
+    for (int64_t row = 0; row < file.first()[group + 1] - file.first()[group]; ++row) {
+      const TesseraParquetValue value = column->value(0, row);
+      if (value.is_null) continue;
+      value.data ? found.labels.add(text_of(value)) : found.labels.add(value.integer);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::shared_ptr<const Source> make_parquet(CallReader& call, std::string_view where_view) {
+  const std::string where(where_view), pattern = call.text("pattern");
+  const FieldArguments arguments = read_field_arguments(call);
+  call.finish();
+  std::vector<std::string> paths = find_shards(pattern, where);
+  try {
+    const ParquetFile first(paths.front());
+    const Columns columns = choose_columns(arguments, first, where);
+    const std::vector<std::string> classes = huggingface_classes(first.metadata("huggingface").value_or(""), columns.label);
+    ShardIndexOptions options{
+        pattern, fmt::format("parquet({}, label={})", absolute_path(pattern), columns.label), where, {}, {}};
+    options.needs_labels = !columns.label.empty() && classes.empty() && arguments.classes.empty();
+    options.scan = [label = options.needs_labels ? columns.label : ""](const std::string& path, const store::ReadableFile&) {
+      return scan(path, label);
+    };
+    const auto source = std::make_shared<Parquet>(std::move(paths), std::move(options), columns);
+    if (source->size() == 0) throw data_error(fmt::format("`{}` holds no rows", pattern), where);
+    if (columns.label.empty()) return source;
+    const bool named = arguments.classes.empty() && !classes.empty();
+    source->set_labels(named ? Labels(classes, arguments.label_offset) : Labels(arguments, source->found(), where));
+    return source;
+  } catch (const Error& error) {
+    if (!error.where().empty()) throw;
+    throw data_error(error.message(), where, error.help());
+  }
+}
+
+}  // namespace tessera::data

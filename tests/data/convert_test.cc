@@ -1,0 +1,185 @@
+// tessera data convert: every format, from every kind of source, whole, interrupted, resized.
+
+#include "data/convert/convert.h"
+
+#include <map>
+
+#include "data/decode.h"
+#include "data/encode_jpeg.h"
+#include "data/format_testing.h"
+#include "data/resize.h"
+
+namespace tessera::data {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::expect_samples;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::kFormats;
+using testing::range;
+using testing::TempDir;
+using testing::write_file;
+
+ConvertSplit split(const std::string& call, const std::string& name = "train") { return {name, call, make_source(call)}; }
+
+std::vector<ConvertSplit> toy() {
+  const std::string end = ", data_dir=" + kFormats + "/tfds, text=caption)";
+  return {split("tfds(toy, split=train" + end), split("tfds(toy/array, split=test" + end, "test")};
+}
+
+// How to read what was written.
+std::string call_of(ConvertFormat format, const std::string& out, const std::string& split) {
+  const std::string parent = fs::path(out).parent_path(), name = fs::path(out).filename();
+  if (format == ConvertFormat::kTar)
+    return "wds(" + out + "/" + name + "-" + split + "-*.tar, text=[txt, json.caption], classes=" + out + "/classes.txt)";
+  return "tfds(" + name + ", data_dir=" + parent + ", split=" + split + ", text=[caption, file_name])";
+}
+
+const ConvertFormat kAll[] = {ConvertFormat::kTfrecord, ConvertFormat::kArrayRecord, ConvertFormat::kTar};
+
+// Paths below `folder` with their bytes, but the lock.
+std::map<std::string, std::vector<uint8_t>> content(const std::string& folder) {
+  std::map<std::string, std::vector<uint8_t>> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && entry.path().filename() != ".lock")
+      files[entry.path().lexically_relative(folder).string()] = testing::read_file(entry.path());
+  }
+  return files;
+}
+
+TEST(Convert, WritesWhatReadsBackTheSame) {
+  const TempDir dir;
+  const std::string in_dir = ", data_dir=" + dir.path().string() + ")";
+  for (const ConvertFormat format : kAll) {
+    SCOPED_TRACE(convert_format_name(format));
+    const std::string out = dir / (std::string("set_") + convert_format_name(format));
+    const auto splits = convert(toy(), {.format = format, .out = out, .shard_bytes = 2000});
+    ASSERT_EQ(splits.size(), 2u);
+    EXPECT_EQ(splits[0].samples, 9);
+    EXPECT_GT(splits[0].files.size(), 2u);
+    EXPECT_EQ(splits[0].kept, 0);
+    EXPECT_THAT(splits[0].unreadable, IsEmpty());
+    const auto train = make_source(call_of(format, out, "train"));
+    expect_samples(*train, range(0, 9));
+    EXPECT_EQ(train->class_names(), testing::kClasses);
+    expect_samples(*make_source(call_of(format, out, "test")), range(9, 12));
+    Sample sample;
+    ASSERT_FALSE(train->read(4, sample));
+    EXPECT_EQ(sample.texts[1],
+              format == ConvertFormat::kTar ? testing::reference_samples()[4].caption : "toy-train.tfrecord-00001-of-00002#0");
+    // And from there to every other format.
+    const std::string first = format == ConvertFormat::kTar
+                                  ? "wds(" + out + "/*-train-*.tar, text=txt)"
+                                  : "tfds(" + fs::path(out).filename().string() + ", text=caption" + in_dir;
+    for (const ConvertFormat other : kAll) {
+      const std::string name = std::string("from_") + convert_format_name(format) + "_to_" + convert_format_name(other);
+      convert({split(first)}, {.format = other, .out = dir / name, .threads = 2});
+      const std::string text = format == ConvertFormat::kTar ? "txt" : "caption";
+      expect_samples(*make_source(other == ConvertFormat::kTar ? "wds(" + (dir / name) + "/*.tar, text=txt)"
+                                                               : "tfds(" + name + ", text=" + text + in_dir),
+                     range(0, 9));
+    }
+  }
+}
+
+TEST(Convert, GoesOnWhereItStopped) {
+  const TempDir dir;
+  for (const ConvertFormat format : kAll) {
+    SCOPED_TRACE(convert_format_name(format));
+    const std::string out = dir / (std::string("set_") + convert_format_name(format));
+    const ConvertOptions options{.format = format, .out = out, .shard_bytes = 2000, .threads = 1};
+    const auto whole = convert(toy(), options);
+    const auto wanted = content(out);
+    // Stopped in the middle: the metadata, a shard and the end of another are missing.
+    const std::string folder = format == ConvertFormat::kTar ? out : out + "/1.0.0";
+    for (const char* name : {"dataset_info.json", "_info.json"}) fs::remove(fs::path(folder) / name);
+    fs::remove(fs::path(folder) / whole[0].files[1]);
+    write_file(folder + "/" + whole[0].files[1] + ".tmp-123", {1, 2, 3});
+    const auto again = convert(toy(), options);
+    EXPECT_EQ(again[0].kept, static_cast<int64_t>(whole[0].files.size()) - 1);
+    EXPECT_EQ(again[0].samples, 9);
+    EXPECT_EQ(content(out), wanted);
+    // Threads change nothing.
+    ConvertOptions other = options;
+    other.out = dir / ("other/set_" + std::string(convert_format_name(format)));
+    other.threads = 3;
+    convert(toy(), other);
+    EXPECT_EQ(content(other.out), wanted);
+  }
+}
+
+TEST(Convert, RefusesWhatIsNotItsOwn) {
+  const TempDir dir;
+  const auto error_of = [&](const ConvertOptions& options) -> std::string {
+    try {
+      convert(toy(), options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kUsage);
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(error_of({.out = dir / "a"}), "accepted");
+  EXPECT_THAT(error_of({.out = dir / "a", .quality = 50}), AllOf(HasSubstr("another conversion"), HasSubstr("convert.json")));
+  write_file(dir / "b/x", {1});
+  EXPECT_THAT(error_of({.out = dir / "b"}), HasSubstr("is not empty"));
+  EXPECT_THROW(convert({split("fake(images=3, classes=2)")}, {.out = dir / "c"}), Error);
+  EXPECT_THROW(
+      convert({toy()[0], split("tfds(toy, data_dir=" + kFormats + "/tfds, label=none, text=caption)")}, {.out = dir / "c"}),
+      Error);
+}
+
+TEST(Convert, LeavesOutWhatCannotBeRead) {
+  const TempDir dir;
+  write_file(dir / "in/a/1.jpg", encode_jpeg(testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/a/2.jpg", {'b', 'a', 'd'});
+  write_file(dir / "in/b/3.jpg", testing::png_bytes(testing::photo(20, 60)));
+  const std::string call = "folder(" + (dir / "in") + ")";
+  // As it is, every byte is carried over.
+  const auto plain = convert({split(call)}, {.out = dir / "plain"});
+  EXPECT_EQ(plain[0].samples, 3);
+  const auto resized = convert({split(call)}, {.out = dir / "small", .resize = 24, .quality = 80});
+  EXPECT_EQ(resized[0].samples, 2);
+  EXPECT_THAT(resized[0].unreadable, ElementsAre("a/2.jpg: not a JPEG, PNG or WebP image (by its first bytes)"));
+  const auto back = make_source("tfds(small, data_dir=" + dir.path().string() + ")");
+  ASSERT_EQ(back->size(), 2);
+  EXPECT_THAT(back->class_names(), ElementsAre("a", "b"));
+  Sample sample;
+  ASSERT_FALSE(back->read(0, sample));
+  // The same steps by hand.
+  Image image, small(32, 24);
+  ASSERT_FALSE(Decoder().decode(testing::read_file(dir / "in/a/1.jpg"), image));
+  Resizer().resize(image.view(), Filter::kBicubic, false, 32, 24, small.row(0), small.stride());
+  EXPECT_TRUE(std::ranges::equal(sample.image, encode_jpeg(small.view(), 80)));
+  // A short side that is short enough stays; quality alone encodes all the same.
+  ASSERT_FALSE(back->read(1, sample));
+  Image second;
+  ASSERT_FALSE(Decoder().decode(sample.image, second));
+  EXPECT_EQ(second.width(), 20);
+  EXPECT_EQ(sample.label, 1);
+  EXPECT_EQ(sniff_format(sample.image), ImageFormat::kJpeg);
+  const auto kept = convert({split(call)}, {.out = dir / "kept", .resize = 100});
+  EXPECT_EQ(kept[0].unreadable.size(), 1u);
+  const auto same = make_source("tfds(kept, data_dir=" + dir.path().string() + ")");
+  ASSERT_FALSE(same->read(1, sample));
+  EXPECT_TRUE(std::ranges::equal(sample.image, testing::read_file(dir / "in/b/3.jpg")));
+}
+
+TEST(EncodeJpeg, DecodesToNearlyTheSame) {
+  const Image image = testing::photo(61, 37);
+  const std::vector<uint8_t> small = encode_jpeg(image.view(), 50), large = encode_jpeg(image.view(), 100);
+  EXPECT_LT(small.size(), large.size());
+  Image back;
+  ASSERT_FALSE(Decoder().decode(large, back));
+  ASSERT_EQ(back.width(), 61);
+  ASSERT_EQ(back.height(), 37);
+  int64_t difference = 0;
+  for (size_t i = 0; i < image.byte_count(); ++i) difference += std::abs(image.bytes()[i] - back.bytes()[i]);
+  EXPECT_LT(static_cast<double>(difference) / static_cast<double>(image.byte_count()), 6.0);
+}
+
+}  // namespace
+}  // namespace tessera::data

@@ -1,0 +1,84 @@
+// parquet(…): files of the library datasets. They need tessera_parquet.so, which ./dev test builds.
+
+#include "data/formats/parquet.h"
+
+#include "data/format_testing.h"
+
+namespace tessera::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::expect_samples;
+using ::testing::HasSubstr;
+using testing::kFormats;
+using testing::open_error;
+using testing::range;
+using testing::TempDir;
+
+const std::string kFiles = kFormats + "/parquet/train-*.parquet";
+
+class ParquetSource : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      parquet_api();
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+};
+
+TEST_F(ParquetSource, ReadsTheLibrarysFiles) {
+  const auto source = make_source("parquet(" + kFiles + ", text=caption)");
+  EXPECT_EQ(source->class_names(), testing::kClasses);
+  EXPECT_EQ(source->id(8), "train-00001-of-00002.parquet#1");
+  EXPECT_THAT(source->stretches(), ElementsAre(0, 5, 7));
+  expect_samples(*source, range(0, 12));
+  EXPECT_EQ(make_source("parquet(" + kFiles + ", classes=9)")->class_names().size(), 9u);
+  expect_samples(*make_source("parquet(" + kFiles + ", label=none, image=image)"), range(0, 12));
+  // A text column as labels: the twelve captions.
+  EXPECT_EQ(make_source("parquet(" + kFiles + ", label=caption)")->class_names().size(), 12u);
+}
+
+TEST_F(ParquetSource, MistakesAreExplained) {
+  EXPECT_THAT(open_error("parquet(" + kFormats + "/parquet/train-00000-of-00002.parquet)"), HasSubstr("1 of the 2 shards"));
+  EXPECT_THAT(open_error("parquet(" + kFiles + ", image=imag)"),
+              AllOf(HasSubstr("no column `imag`"), HasSubstr("image.bytes, image.path, label, caption")));
+  EXPECT_THAT(open_error("parquet(" + kFiles + ", image=label)"), HasSubstr("the column `label` is of a type"));
+  EXPECT_THAT(open_error("parquet(" + kFiles + ", text=label)"), HasSubstr("the column `label` is of a type"));
+  EXPECT_THAT(open_error("parquet(" + kFiles + ", label=lable)"), HasSubstr("no column `lable`"));
+  EXPECT_THAT(open_error("parquet(" + kFormats + "/tfrecord/gzip.tfrecord)"), HasSubstr("cannot be read as Parquet"));
+}
+
+TEST_F(ParquetSource, DamageIsAReason) {
+  const TempDir dir;
+  std::vector<uint8_t> bytes = testing::read_file(kFormats + "/parquet/train-00001-of-00002.parquet");
+  testing::write_file(dir / "cut.parquet", {bytes.begin(), bytes.begin() + 3000});
+  EXPECT_THAT(open_error("parquet(" + (dir / "cut.parquet") + ")"),
+              AllOf(HasSubstr(dir / "cut.parquet"), HasSubstr("damaged")));
+  // The first page's header.
+  for (size_t i = 4; i < 24; ++i) bytes[i] = 0xff;
+  testing::write_file(dir / "bad.parquet", bytes);
+  const auto source = make_source("parquet(" + (dir / "bad.parquet") + ")");
+  Sample sample;
+  EXPECT_THAT(*source->read(0, sample), AllOf(HasSubstr(dir / "bad.parquet"), HasSubstr("row group 0 cannot be read")));
+}
+
+TEST(Parquet, NamesOfClassesAreFound) {
+  EXPECT_THAT(huggingface_classes(R"({"info": {"features": {"l": {"names": ["a", "b"], "_type": "ClassLabel"}}}})", "l"),
+              ElementsAre("a", "b"));
+  for (const char* other : {"", "[]", "{}", R"({"info": {"features": {"l": {"names": 3}}}})", R"({"info": 3})"})
+    EXPECT_TRUE(huggingface_classes(other, "l").empty());
+}
+
+TEST(Parquet, MissingModuleIsExplained) {
+  setenv("TESSERA_PARQUET", "/nowhere/tessera_parquet.so", 1);
+  const std::string message = open_error("parquet(" + kFiles + ")");
+  unsetenv("TESSERA_PARQUET");
+  // In a process that loaded it before, it stays.
+  EXPECT_THAT(message, ::testing::AnyOf("accepted", AllOf(HasSubstr("cannot load"), HasSubstr("./dev parquet-deps"))));
+}
+
+}  // namespace
+}  // namespace tessera::data

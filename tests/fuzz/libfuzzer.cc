@@ -1,0 +1,18 @@
+// One program a target: TESSERA_FUZZ_TARGET names it.
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "fuzz/targets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const tessera::data::fuzz::Target target = [] {
+    for (const auto& [name, one] : tessera::data::fuzz::targets()) {
+      if (std::strcmp(name, TESSERA_FUZZ_TARGET) == 0) return one;
+    }
+    std::abort();
+  }();
+  target({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

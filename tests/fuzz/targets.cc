@@ -1,0 +1,259 @@
+#include "fuzz/targets.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "data/formats/array_record.h"
+#include "data/formats/bytes_file.h"
+#include "data/formats/example.h"
+#include "data/formats/json_fields.h"
+#include "data/formats/lines.h"
+#include "data/formats/parquet.h"
+#include "data/formats/riegeli.h"
+#include "data/formats/tar.h"
+#include "data/formats/tfds_info.h"
+#include "data/formats/tfrecord.h"
+#include "data/formats/webdataset.h"
+#include "data/index/listing.h"
+#include "data/index/shards.h"
+
+namespace tessera::data::fuzz {
+namespace {
+
+// A parser may throw an Error with a message and nothing else.
+template <class Body>
+bool parses(Body body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    TESSERA_CHECK(!error.message().empty());
+    return false;
+  }
+}
+
+// Extents rise, do not overlap and lie in the file.
+void check_extents(const std::vector<Extent>& extents, std::string_view bytes) {
+  int64_t end = 0;
+  for (const Extent& extent : extents) {
+    TESSERA_CHECK(extent.offset >= end && extent.length >= 0);
+    end = extent.offset + extent.length;
+    TESSERA_CHECK(end <= static_cast<int64_t>(bytes.size()));
+  }
+  TESSERA_CHECK(decode_extents(encode_extents(extents), static_cast<int64_t>(extents.size())) == extents);
+}
+
+void check_inside(std::string_view part, std::string_view bytes) {
+  TESSERA_CHECK(part.empty() || (part.data() >= bytes.data() && part.data() + part.size() <= bytes.data() + bytes.size()));
+}
+
+bool tfrecords(std::string_view bytes) {
+  return parses([&] {
+    const BytesFile file(bytes);
+    const std::vector<Extent> records = scan_tfrecords("fuzz", file);
+    check_extents(records, bytes);
+    const auto first = first_tfrecord_extent("fuzz", file);
+    TESSERA_CHECK(first.has_value() == !records.empty() && (!first || *first == records[0]));
+    return !records.empty();
+  });
+}
+
+bool resealed_tfrecords(std::string_view bytes) { return tfrecords(reseal_tfrecords(bytes)); }
+
+bool example(std::string_view bytes) {
+  const std::vector<std::string> keys = {"image", "image/encoded", "image/class/label", "label"};
+  const auto features = parse_example(bytes, keys);
+  if (!features) return false;
+  TESSERA_CHECK(features->size() == keys.size());
+  for (const Feature& feature : *features) {
+    check_inside(feature.bytes, bytes);
+    TESSERA_CHECK(feature.count >= 0);
+  }
+  return !example_keys(bytes).empty();
+}
+
+bool array_record(std::string_view bytes) {
+  return parses([&] {
+    const BytesFile file(bytes);
+    const ArrayRecordIndex index = read_array_record_index("fuzz", file);
+    for (size_t i = 0; i + 1 < index.offsets.size() && i < 64; ++i) {
+      const int64_t records = index.first[i + 1] - index.first[i];
+      RecordGroup group;
+      read_record_group("fuzz", file, index.offsets[i], index.offsets[i + 1], records, group);
+      for (size_t r = 0; r < group.ends.size(); ++r) TESSERA_CHECK(group[r].size() <= group.values.size());
+    }
+    return true;
+  });
+}
+
+bool resealed_array_record(std::string_view bytes) { return array_record(reseal_array_record(bytes)); }
+
+// A chunk's data behind its number of records and decoded size, two bytes each.
+bool chunk(std::string_view bytes) {
+  if (bytes.size() < 4) return false;
+  const auto number = [&](size_t at) { return static_cast<uint8_t>(bytes[at]) + 256u * static_cast<uint8_t>(bytes[at + 1]); };
+  const uint64_t records = number(0), decoded = number(2);
+  RecordGroup group;
+  if (!decode_simple_chunk(bytes.substr(4), records, decoded, group)) return false;
+  TESSERA_CHECK(group.ends.size() == records && group.values.size() == decoded &&
+                (records == 0 || group.ends.back() == decoded));
+  return true;
+}
+
+bool wds(std::string_view bytes) {
+  return parses([&] {
+    const BytesFile file(bytes);
+    const std::vector<Extent> samples = scan_wds("fuzz", file);
+    check_extents(samples, bytes);
+    for (const Extent& extent : samples) {
+      const std::string_view part = bytes.substr(static_cast<size_t>(extent.offset), static_cast<size_t>(extent.length));
+      const WdsSample sample = parse_wds_sample("fuzz", part);
+      TESSERA_CHECK(!sample.members.empty());
+      for (const WdsMember& member : sample.members) check_inside(member.data, part);
+    }
+    return !samples.empty();
+  });
+}
+
+bool resealed_wds(std::string_view bytes) { return wds(reseal_tar(bytes)); }
+
+bool json_fields(std::string_view bytes) {
+  const std::vector<std::string> names = {"image", "label", "meta.class"};
+  const auto fields = parse_json_fields(bytes, names);
+  const bool object = fields.has_value();
+  TESSERA_CHECK(!object || fields->size() == names.size());
+  TESSERA_CHECK(object || json_field_names(bytes).empty());
+  huggingface_classes(bytes, "label");
+  return object;
+}
+
+bool tfds_info(std::string_view bytes) {
+  return parses([&] {
+    const TfdsInfo info = parse_tfds_info("fuzz", bytes);
+    for (const TfdsSplit& split : info.splits) {
+      for (const int64_t length : split.shard_lengths) TESSERA_CHECK(length >= 0);
+      if (!split.shard_lengths.empty()) tfds_shard_name(info, split, 0);
+    }
+    return true;
+  });
+}
+
+bool tfds_features(std::string_view bytes) {
+  return parses([&] { return !parse_tfds_features("fuzz", bytes).empty(); });
+}
+
+bool tfds_split(std::string_view bytes) {
+  return parses([&] {
+    for (const TfdsSlice& slice : parse_tfds_split(bytes, "fuzz")) {
+      for (const int64_t samples : {int64_t{0}, int64_t{7}, int64_t{1'281'167}}) {
+        const auto range = resolve_tfds_slice(slice, samples);
+        TESSERA_CHECK(!range || (0 <= range->from && range->from <= range->to && range->to <= samples));
+      }
+    }
+    return true;
+  });
+}
+
+bool braces(std::string_view bytes) {
+  if (bytes.size() > 24) return false;
+  return parses([&] { return expand_braces(std::string(bytes)).size() > 1; });
+}
+
+bool lines(std::string_view bytes) {
+  const BytesFile file(bytes);
+  const std::vector<Extent> found = scan_lines(file);
+  check_extents(found, bytes);
+  for (const Extent& line : found) {
+    const std::string_view text = bytes.substr(static_cast<size_t>(line.offset), static_cast<size_t>(line.length));
+    TESSERA_CHECK(!text.empty() && text.find('\n') == std::string_view::npos);
+  }
+  TESSERA_CHECK(first_line(file).empty() == found.empty());
+  return !found.empty();
+}
+
+bool extents(std::string_view bytes) {
+  for (int64_t count = 1; count <= std::min<int64_t>(64, static_cast<int64_t>(bytes.size() / 2)); ++count) {
+    if (const auto found = decode_extents(bytes, count)) {
+      TESSERA_CHECK(static_cast<int64_t>(found->size()) == count);
+      return true;
+    }
+  }
+  return false;
+}
+
+void put(std::string& bytes, size_t at, std::string_view value) { bytes.replace(at, value.size(), value); }
+
+template <class T>
+std::string raw(T value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+}  // namespace
+
+const std::vector<NamedTarget>& targets() {
+  static const std::vector<NamedTarget> all = {{"tfrecord", tfrecords},
+                                               {"tfrecord_resealed", resealed_tfrecords},
+                                               {"example", example},
+                                               {"array_record", array_record},
+                                               {"array_record_resealed", resealed_array_record},
+                                               {"chunk", chunk},
+                                               {"wds", wds},
+                                               {"wds_resealed", resealed_wds},
+                                               {"json_fields", json_fields},
+                                               {"tfds_info", tfds_info},
+                                               {"tfds_features", tfds_features},
+                                               {"tfds_split", tfds_split},
+                                               {"braces", braces},
+                                               {"lines", lines},
+                                               {"extents", extents}};
+  return all;
+}
+
+std::string reseal_tfrecords(std::string_view in) {
+  std::string bytes(in);
+  for (size_t at = 0; at + 12 <= bytes.size();) {
+    uint64_t length;
+    std::memcpy(&length, bytes.data() + at, sizeof length);
+    put(bytes, at + 8, raw(masked_crc32c(std::string_view(bytes).substr(at, 8))));
+    if (length > bytes.size()) break;
+    at += 12 + length + 4;
+  }
+  return bytes;
+}
+
+// The chunks that lie in one block each, as those of small files do.
+std::string reseal_array_record(std::string_view in) {
+  std::string bytes(in);
+  const auto block = static_cast<size_t>(kRiegeliBlock);
+  for (size_t begin = 0; begin < bytes.size(); begin += block) {
+    const size_t end = std::min(bytes.size(), begin + block);
+    for (size_t at = begin + static_cast<size_t>(kRiegeliBlockHeader); at + kRiegeliHeader <= end;) {
+      uint64_t size;
+      std::memcpy(&size, bytes.data() + at + 8, sizeof size);
+      const std::string_view all(bytes);
+      const bool inside = size <= end - at - kRiegeliHeader;
+      if (inside) put(bytes, at + 16, raw(riegeli_hash(all.substr(at + kRiegeliHeader, size))));
+      put(bytes, at, raw(riegeli_hash(all.substr(at + 8, kRiegeliHeader - 8))));
+      if (!inside) break;
+      at += kRiegeliHeader + size;
+    }
+  }
+  return bytes;
+}
+
+std::string reseal_tar(std::string_view in) {
+  constexpr size_t kBlock = 512, kSize = 124, kChecksum = 148;
+  std::string bytes(in);
+  for (size_t at = 0; at + kBlock <= bytes.size();) {
+    if (std::string_view(bytes).substr(at, kBlock).find_first_not_of('\0') == std::string_view::npos) break;
+    put(bytes, at + kChecksum, "        ");
+    unsigned sum = 0;
+    for (size_t i = 0; i < kBlock; ++i) sum += static_cast<uint8_t>(bytes[at + i]);
+    put(bytes, at + kChecksum, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
+    const uint64_t size = std::strtoull(bytes.substr(at + kSize, 11).c_str(), nullptr, 8);
+    if (size > bytes.size()) break;
+    at += kBlock + (size + kBlock - 1) / kBlock * kBlock;
+  }
+  return bytes;
+}
+
+}  // namespace tessera::data::fuzz
