@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "train/data_options.h"
@@ -29,6 +30,9 @@ struct Measured {
   int64_t threads = 0, images = 0;
   double images_per_second = 0;
   std::vector<Stage> stages;
+  // The batches' memory, which is fixed; and by how much the process's largest grew while it was measured.
+  size_t slot_bytes = 0;
+  int64_t growth_bytes = 0;
   // The stage that would have to be quicker for more images: of those on threads the longest, when they take longer together
   // than the rest does.
   std::string bound;
@@ -98,6 +102,7 @@ class DataBench final : public Command {
     // What lies ready at the start would flatter the figures.
     for (int64_t i = 0; i < options.prefetch + 2; ++i) take();
     transfer = 0;
+    const int64_t peak = peak_resident_bytes();
     const data::LoaderStats before = loader.stats();
     const auto start = Clock::now();
     for (double passed = 0; passed < static_cast<double>(seconds_); passed = seconds_since(start)) {
@@ -108,7 +113,10 @@ class DataBench final : public Command {
     log_status("");
     const auto threads =
         options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    return measured(before, loader.stats(), passed, transfer, threads);
+    Measured result = measured(before, loader.stats(), passed, transfer, threads);
+    result.slot_bytes = loader.bytes();
+    result.growth_bytes = peak_resident_bytes() - peak;
+    return result;
   }
 
   static void print_json(const Measured& result) {
@@ -118,6 +126,8 @@ class DataBench final : public Command {
         {"threads", result.threads},
         {"images", result.images},
         {"bound", result.bound},
+        {"slot_bytes", result.slot_bytes},
+        {"memory_growth_bytes", result.growth_bytes},
         {"stages", nlohmann::ordered_json::object()}};
     for (const Stage& stage : result.stages) json["stages"][stage.name] = {{"seconds_per_image", stage.seconds}};
     print(json.dump());
@@ -133,6 +143,9 @@ class DataBench final : public Command {
     }
     text += fmt::format("\n{} images/s, {} a thread", human_count(static_cast<int64_t>(result.images_per_second)),
                         human_count(static_cast<int64_t>(result.images_per_second / static_cast<double>(result.threads))));
+    text += fmt::format("\nbatches take {}, and memory grew by {} over {} images",
+                        human_bytes(static_cast<double>(result.slot_bytes)),
+                        human_bytes(static_cast<double>(result.growth_bytes)), human_count(result.images));
     print(text);
   }
 

@@ -1,8 +1,8 @@
 // tessera train: from a recipe to weights.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "store/file.h"
@@ -51,7 +51,7 @@ class Train final : public Command {
       if (store::local_files().info(path)) line(what, path);
     }
     if (!result.finished_before) {
-      log_line(fmt::format("{} of host memory at most", human_bytes(static_cast<double>(peak_host_bytes()))));
+      log_line(fmt::format("{} of host memory at most", human_bytes(static_cast<double>(peak_resident_bytes()))));
     }
     if (result.exit == Exit::kPreempted || result.exit == Exit::kInterrupted) {
       log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}",
@@ -59,12 +59,6 @@ class Train final : public Command {
                            human_count(result.total), again(recipe, result.workdir)));
     }
     if (result.exit == Exit::kDone) line("next", fmt::format("tessera predict --from {} IMAGE…", result.workdir));
-  }
-
-  static int64_t peak_host_bytes() {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_maxrss * 1024;
   }
 
   // The command that goes on with the run, as a shell takes it.

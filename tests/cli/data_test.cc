@@ -83,6 +83,29 @@ TEST(DataCheck, TakesASourceAndTellsOddSizes) {
   EXPECT_THAT(fake.err, HasSubstr("there is nothing to check"));
 }
 
+TEST(DataBench, MeasuresStageByStage) {
+  const TempFolder folder;
+  write_images(folder / "train", 12);
+  write_images(folder / "val", 1);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const Outcome outcome =
+      run_program({"data", "bench", "tiny.toml", "--seconds", "1", "--threads", "1", "--json"}, folder.path());
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  const Json json = outcome.json().at(0);
+  EXPECT_EQ(json["threads"], 1);
+  EXPECT_GT(json["images_per_second"].get<double>(), 10);
+  EXPECT_GT(json["slot_bytes"].get<int64_t>(), 0);
+  double host = 0;
+  for (const char* stage : {"read", "decode", "resize", "augment", "batch"}) {
+    host += json["stages"][stage]["seconds_per_image"].get<double>();
+  }
+  // One thread can't have spent more than the time there was.
+  EXPECT_LE(host, 1.05 / json["images_per_second"].get<double>());
+  EXPECT_TRUE(json["stages"].contains(json["bound"].get<std::string>()));
+  EXPECT_THAT(run_program({"data", "bench", "tiny.toml", "--seconds", "1"}, folder.path()).out,
+              AllOf(HasSubstr("<- bounds the rest"), HasSubstr("images/s")));
+}
+
 TEST(DataIndex, TellsWhatIsThere) {
   const TempFolder folder;
   write_images(folder / "train", 3);
