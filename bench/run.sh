@@ -6,17 +6,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly log=.deps/log/bench.log
 mkdir -p .deps/log build/bench
 
+# install NAME LIST [BUILT]: BUILT is a package that comes as source only, with what builds it in the list before it.
 install() {
   [[ -x .deps/$1/bin/python ]] || python3 -m venv ".deps/$1"
-  ".deps/$1/bin/python" -m pip install --require-hashes --no-deps --only-binary :all: -r "$2"
+  local pip=(".deps/$1/bin/python" -m pip install --require-hashes --no-deps)
+  [[ -z ${3:-} ]] || "${pip[@]}" --only-binary :all: -r <(grep -v "^$3==" "$2") || return
+  CC='gcc -mavx2' "${pip[@]}" --only-binary :all: ${3:+--no-binary "$3" --no-build-isolation} -r "$2"
 }
 
-# environment NAME LIST SIZE: .deps/NAME holds the packages of LIST, which is what its stamp says.
+# environment NAME LIST SIZE [BUILT]: .deps/NAME holds the packages of LIST, which is what its stamp says.
 environment() {
   local stamp=".deps/$1/${2##*/}"
   cmp -s "$2" "$stamp" && return
   printf '%-36s' "$1 (${2##*/}, $3)" >&2
-  if install "$1" "$2" </dev/null >>"$log" 2>&1; then
+  if install "$1" "$2" "${4:-}" </dev/null >>"$log" 2>&1; then
     cp "$2" "$stamp"
     echo 'installed' >&2
   else
@@ -44,4 +47,8 @@ wants step digits && environment references tools/references/requirements.txt 'P
 wants step digits && environment references tools/setup/bench-torch.txt 'for torch.compile'
 wants step && environment bench-torch-xla tools/setup/bench-torch-xla.txt 'PyTorch/XLA, 3 GB'
 wants data memory && photos
+wants data && environment references tools/references/requirements.txt 'timm with PyTorch, 2.5 GB'
+wants data && environment references-tensorflow tools/references/requirements-tensorflow.txt 'TensorFlow, 0.3 GB'
+wants data && environment bench-data tools/setup/bench-data.txt 'DALI and grain, 0.3 GB'
+wants data && environment bench-pillow-simd tools/setup/bench-pillow-simd.txt 'Pillow-SIMD, built here' pillow-simd
 exec python3 bench/bench.py "$@"

@@ -63,6 +63,27 @@ double Rng::normal() {
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }
 
+double Rng::gamma(double a) {
+  // Below 1 by one of a + 1, whose acceptance is good: G(a) = G(a + 1) U^(1/a).
+  if (a < 1) {
+    const double scale = std::pow(1.0 - uniform(), 1 / a);
+    return gamma(a + 1) * scale;
+  }
+  const double d = a - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = normal(), root = 1 + c * x;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (std::log(1.0 - uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return d * v;
+  }
+}
+
+double Rng::beta(double a, double b) {
+  // Both may underflow to 0 where a and b are tiny: then one of the ends, as likely as its mean says.
+  const double x = gamma(a), y = gamma(b);
+  return x + y > 0 ? x / (x + y) : uniform() < a / (a + b) ? 1 : 0;
+}
+
 uint64_t permute(uint64_t index, uint64_t n, uint64_t key) {
   TESSERA_CHECK(index < n);
   const int bits = std::bit_width(n - 1);

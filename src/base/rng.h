@@ -27,6 +27,10 @@ class Rng {
   uint64_t below(uint64_t n);
   // Standard normal (Box-Muller).
   double normal();
+  // Gamma of shape a > 0 and scale 1 (Marsaglia and Tsang, "A simple method for generating gamma variables", 2000).
+  double gamma(double a);
+  // Beta(a, b), a and b above 0.
+  double beta(double a, double b);
 
  private:
   std::array<uint32_t, 2> key_;

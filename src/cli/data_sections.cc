@@ -3,14 +3,17 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 
 namespace tessera::cli {
 namespace {
 
-DataSection open_section(const std::string& key, config::Section section, data::PpUse use) {
+DataSection open_section(const std::string& key, config::Section section, data::PpUse use,
+                         const train::DataOptions& defaults = {}) {
   DataSection out;
   out.key = key;
+  out.options = defaults;
   section.bind_part(out.options);
   if (out.options.source.empty()) section.fail_missing("source", "for example source = \"folder(data/digits/train)\"");
   out.source = data::make_source(out.options.source, section.place("source"));
@@ -18,11 +21,31 @@ DataSection open_section(const std::string& key, config::Section section, data::
   return out;
 }
 
+// data.mix.NAME, or `data` itself.
+void open_training(config::Section section, std::vector<DataSection>& out) {
+  if (!section.has("mix")) {
+    out.push_back(open_section("data", section, data::PpUse::kTrain));
+    return;
+  }
+  train::DataOptions common;
+  section.bind_part(common);
+  config::Section mix = section.section("mix");
+  for (const std::string& name : mix.keys()) {
+    out.push_back(open_section("data.mix." + name, mix.section(name), data::PpUse::kTrain, common));
+  }
+}
+
+// "data" -> "train"; of data.mix.NAME and eval.NAME.data NAME.
+std::string split_name(const std::string& key) {
+  const std::vector<std::string> parts = split(key, '.');
+  return parts.size() < 3 ? "train" : parts[0] == "eval" ? parts[1] : parts[2];
+}
+
 }  // namespace
 
 std::vector<DataSection> open_data_sections(config::Section recipe) {
   std::vector<DataSection> sections;
-  if (recipe.has("data")) sections.push_back(open_section("data", recipe.section("data"), data::PpUse::kTrain));
+  if (recipe.has("data")) open_training(recipe.section("data"), sections);
   config::Section evals = recipe.section("eval");
   for (const std::string& name : evals.keys()) {
     config::Section section = evals.section(name);
@@ -43,9 +66,7 @@ std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std
     return {{"train", fmt::format("folder({})", recipe.path), data::open_folder(recipe.path, recipe.path), 0}};
   std::vector<NamedSource> sources;
   for (const DataSection& section : open_data_sections(load_recipe(recipe))) {
-    const bool training = section.key == "data";
-    const std::string name = training ? "train" : section.key.substr(5, section.key.size() - 10);  // of eval.NAME.data
-    sources.push_back({name, section.options.source, section.source, section.options.threads});
+    sources.push_back({split_name(section.key), section.options.source, section.source, section.options.threads});
   }
   return sources;
 }

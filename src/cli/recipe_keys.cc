@@ -38,8 +38,10 @@ std::vector<SectionDoc> sections() {
   out.push_back({"sharding", "how the state is split over a mesh", config::describe<mesh::ShardingOptions>({}, "sharding")});
   out.push_back({"checkpoint", "when the state is saved", config::describe<train::CheckpointOptions>({}, "checkpoint")});
   out.push_back({"data", "training images", {}});
-  out.back().keys.push_back({"data.batch", "a whole number", "", "images of one step"});
+  append<train::TrainDataOptions>(out.back().keys, "data");
   append<train::DataOptions>(out.back().keys, "data");
+  append<train::MixOptions>(out.back().keys, "data.mix.NAME");
+  append<data::MixupOptions>(out.back().keys, "data.mixup");
   out.push_back({"model", "the network; these are the keys of vit", {text_key("model.name", "", "vit")}});
   append<models::ViTOptions>(out.back().keys, "model");
   out.push_back(
@@ -74,9 +76,8 @@ std::string section_list(const std::vector<SectionDoc>& all) {
 
 std::string pp_list() {
   std::string text = "Preprocessing, a chain \"decode | op | op …\" (data.pp):\n";
-  for (const data::PpOpInfo& op : data::pp_ops()) text += "  " + op.usage + "\n";
-  text.pop_back();
-  return text;
+  for (const data::PpOpInfo& op : data::pp_ops()) text += fmt::format("  {}\n      {}\n", op.usage, op.help);
+  return text + fmt::format("METHOD is {}.", data::kPpMethod);
 }
 
 std::string source_list() {
@@ -92,9 +93,10 @@ bool is_or_below(const std::string& key, const std::string& wanted) {
 }
 
 // eval.val.every -> eval.NAME.every, so that a key can be asked for as it stands in a recipe.
-std::string with_eval_name(const std::string& key) {
+std::string with_placeholder(const std::string& key) {
   std::vector<std::string> parts = split(key, '.');
   if (parts.size() > 1 && parts[0] == "eval") parts[1] = "NAME";
+  if (parts.size() > 2 && parts[0] == "data" && parts[1] == "mix") parts[2] = "NAME";
   return join(parts, ".");
 }
 
@@ -105,7 +107,7 @@ std::string key_help(const std::string& key) {
   if (key.empty()) return section_list(all);
   if (key == "pp" || key == "data.pp") return pp_list();
   if (key == "sources" || key == "data.source") return source_list();
-  const std::string wanted = with_eval_name(key);
+  const std::string wanted = with_placeholder(key);
   std::string text;
   std::vector<std::string> known;
   for (const SectionDoc& section : all) {

@@ -114,13 +114,14 @@ Image contact_sheet(const Source& source, const Pp& pp, const ContactSheetOption
   const int cell_width = pp.width() * scale + kGap, cell_height = pp.height() * scale + kLabelHeight + kGap;
   Image sheet(columns * cell_width + kGap, rows * cell_height + kGap);
   fill(sheet, {0, 0, sheet.width(), sheet.height()}, kBackground);
-  const Order order(source.size(), options.seed);
+  const FullShuffle order(source.size(), options.seed);
   PpScratch scratch;
   Sample sample;
   Image image(pp.width(), pp.height());
   for (int64_t i = 0; i < options.count; ++i) {
     const auto position = static_cast<uint64_t>(options.start + i);
-    const Position at = options.shuffled ? order.at(position) : Position{0, static_cast<int64_t>(position) % source.size()};
+    const Position at =
+        options.shuffled ? order.at({0, position}) : Position{0, static_cast<int64_t>(position) % source.size()};
     const int left = kGap + static_cast<int>(i % columns) * cell_width,
               top = kGap + static_cast<int>(i / columns) * cell_height;
     const SampleKey key{options.seed, at.epoch, static_cast<uint64_t>(at.sample)};

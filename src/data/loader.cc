@@ -9,7 +9,6 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "data/loader_core.h"
-#include "data/order.h"
 
 namespace tessera::data {
 namespace {
@@ -17,56 +16,80 @@ namespace {
 constexpr uint64_t kMaxAttempts = 1000;
 
 // What both loaders fill rows from.
-struct RowMaker {
-  std::shared_ptr<const Source> source;
-  std::shared_ptr<const Pp> pp;
+struct Rows {
+  std::vector<DataSet> sets;
   LoaderOptions options;
+  std::shared_ptr<const SampleOrder> order;  // null in an evaluation
+  int64_t samples = 0;                       // of all sets: an epoch
 
-  uint64_t position(const LoaderSlot& slot, int64_t row) const {
-    return static_cast<uint64_t>(slot.batch * options.batch + options.row_begin + row);
+  uint64_t position(int64_t batch, int64_t row) const {
+    return static_cast<uint64_t>(batch * options.batch + options.row_begin + row);
   }
 
-  // Sample `at` into row `row`; or a reason.
-  DecodeResult make(LoaderSlot& slot, int64_t row, int64_t sample, const SampleKey& key, LoaderWorker& worker) const {
+  // The picked sample into row `row`; or a reason.
+  DecodeResult make(LoaderSlot& slot, int64_t row, const SamplePick& pick, uint64_t seed, LoaderWorker& worker) const {
     const auto r = static_cast<size_t>(row);
-    slot.samples[r] = sample;
+    const DataSet& set = sets[static_cast<size_t>(pick.set)];
+    slot.samples[r] = pick.sample;
+    slot.sets[r] = pick.set;
     slot.mask[r] = 1;
     const auto start = std::chrono::steady_clock::now();
-    std::optional<std::string> failed = source->read(sample, worker.sample);
+    std::optional<std::string> failed = set.source->read(pick.sample, worker.sample);
     worker.scratch.seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (failed) return DecodeError{std::move(*failed)};
     slot.labels[r] = worker.sample.label;
     uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
-    if (source->fill_pixels(sample, {pixels, slot.row_bytes})) return std::nullopt;
-    return pp->run(worker.sample.image, key, worker.scratch, pixels);
+    const SampleKey key{seed ^ (hash_name("set") * static_cast<uint64_t>(pick.set)), pick.epoch,
+                        static_cast<uint64_t>(pick.sample)};
+    if (set.pp->erasing()) {
+      const size_t mixed = options.mixup ? kMixedRowValues : 0;
+      set.pp->draw_erasing(key, slot.augment.data() + r * slot.augment_values + mixed);
+    }
+    if (set.source->fill_pixels(pick.sample, {pixels, slot.row_bytes})) return std::nullopt;
+    return set.pp->run(worker.sample.image, key, worker.scratch, pixels);
   }
 
-  Error unreadable(int64_t sample, const std::string& reason) const {
-    return data_error(fmt::format("cannot read `{}/{}`: {}", source->name(), source->id(sample), reason), options.where,
+  void mix(LoaderSlot& slot, int64_t row) const {
+    if (!options.mixup) return;
+    // A draw belongs to a place in the global batch, whatever sample comes to stand there.
+    MixedRow mixed;
+    const int64_t off = options.mixup->options().off_epoch;
+    if (off == 0 || slot.batch * options.batch / samples < off) {
+      mixed = options.mixup->draw(options.seed, slot.batch, options.row_begin + row, options.batch);
+    }
+    float* out = slot.augment.data() + static_cast<size_t>(row) * slot.augment_values;
+    out[0] = mixed.own;
+    out[1] = mixed.label;
+    std::copy(std::begin(mixed.box), std::end(mixed.box), out + 2);
+  }
+
+  Error unreadable(const SamplePick& pick, const std::string& reason) const {
+    const Source& source = *sets[static_cast<size_t>(pick.set)].source;
+    return data_error(fmt::format("cannot read `{}/{}`: {}", source.name(), source.id(pick.sample), reason), options.where,
                       "remove or repair the file; `tessera data check` lists all such files");
   }
 };
 
-void fill_train_row(const RowMaker& rows, LoaderSlot& slot, int64_t row, LoaderWorker& worker,
+void fill_train_row(const Rows& rows, LoaderSlot& slot, int64_t row, LoaderWorker& worker,
                     std::vector<LoaderSlot::Skip>& skips) {
   const LoaderOptions& options = rows.options;
-  const Order order(rows.source->size(), options.seed);
-  const uint64_t position = rows.position(slot, row);
-  const uint64_t attempts = std::min<uint64_t>(static_cast<uint64_t>(order.size()), kMaxAttempts);
+  const uint64_t position = rows.position(slot.batch, row);
+  const uint64_t attempts = std::min<uint64_t>(rows.order->reach(position), kMaxAttempts);
+  rows.mix(slot, row);
   for (uint64_t attempt = 0; attempt < attempts; ++attempt) {
-    const Position at = attempt == 0 ? order.at(position) : order.replacement(position, attempt);
+    const SamplePick pick = attempt == 0 ? rows.order->at(position) : rows.order->replacement(position, attempt);
     // A replacement draws its own crop, so that it is not the same picture again.
     const uint64_t seed = attempt == 0 ? options.seed : options.seed ^ hash_name("replacement");
-    DecodeResult failed = rows.make(slot, row, at.sample, {seed, at.epoch, static_cast<uint64_t>(at.sample)}, worker);
+    DecodeResult failed = rows.make(slot, row, pick, seed, worker);
     if (!failed) return;
-    if (options.unreadable == Unreadable::kError) throw rows.unreadable(at.sample, failed->reason);
-    skips.push_back({row, at.sample, std::move(failed->reason)});
+    if (options.unreadable == Unreadable::kError) throw rows.unreadable(pick, failed->reason);
+    skips.push_back({row, pick.set, pick.sample, std::move(failed->reason)});
   }
   const LoaderSlot::Skip& last = skips.back();
-  throw data_error(
-      fmt::format("{} images in a row cannot be read; the last is `{}/{}`: {}", human_count(static_cast<int64_t>(attempts)),
-                  rows.source->name(), rows.source->id(last.sample), last.reason),
-      options.where, "`tessera data check` lists every unreadable file");
+  const Source& source = *rows.sets[static_cast<size_t>(last.set)].source;
+  throw data_error(fmt::format("{} images in a row cannot be read; the last is `{}/{}`: {}",
+                               human_count(static_cast<int64_t>(attempts)), source.name(), source.id(last.sample), last.reason),
+                   options.where, "`tessera data check` lists every unreadable file");
 }
 
 void clear_row(LoaderSlot& slot, int64_t row) {
@@ -76,31 +99,38 @@ void clear_row(LoaderSlot& slot, int64_t row) {
   slot.mask[r] = 0;
 }
 
-void fill_eval_row(const RowMaker& rows, LoaderSlot& slot, int64_t row, LoaderWorker& worker,
+void fill_eval_row(const Rows& rows, LoaderSlot& slot, int64_t row, LoaderWorker& worker,
                    std::vector<LoaderSlot::Skip>& skips) {
-  const auto sample = static_cast<int64_t>(rows.position(slot, row));
-  if (sample >= rows.source->size()) {
+  const SamplePick pick{0, 0, static_cast<int64_t>(rows.position(slot.batch, row))};
+  if (pick.sample >= rows.sets.front().source->size()) {
     clear_row(slot, row);
     slot.samples[static_cast<size_t>(row)] = -1;
     return;
   }
-  DecodeResult failed = rows.make(slot, row, sample, {rows.options.seed, 0, static_cast<uint64_t>(sample)}, worker);
+  DecodeResult failed = rows.make(slot, row, pick, rows.options.seed, worker);
   if (!failed) return;
-  if (rows.options.unreadable == Unreadable::kError) throw rows.unreadable(sample, failed->reason);
+  if (rows.options.unreadable == Unreadable::kError) throw rows.unreadable(pick, failed->reason);
   clear_row(slot, row);
-  skips.push_back({row, sample, std::move(failed->reason)});
+  skips.push_back({row, 0, pick.sample, std::move(failed->reason)});
 }
 
-using FillFunction = void (*)(const RowMaker&, LoaderSlot&, int64_t, LoaderWorker&, std::vector<LoaderSlot::Skip>&);
+void prefetch_row(const Rows& rows, int64_t batch, int64_t row) {
+  const uint64_t position = rows.position(batch, row);
+  const SamplePick pick = rows.order ? rows.order->at(position) : SamplePick{0, 0, static_cast<int64_t>(position)};
+  const Source& source = *rows.sets[static_cast<size_t>(pick.set)].source;
+  if (pick.sample < source.size()) source.prefetch(pick.sample);
+}
 
-std::unique_ptr<LoaderCore> make_core(RowMaker rows, int64_t end_batch, FillFunction fill) {
-  const auto source = rows.source;
-  const LoaderOptions options = rows.options;
-  const size_t row_bytes = rows.pp->image_bytes();
-  return std::make_unique<LoaderCore>(
-      source, options, row_bytes, end_batch,
-      [rows = std::move(rows), fill](LoaderSlot& slot, int64_t row, LoaderWorker& worker,
-                                     std::vector<LoaderSlot::Skip>& skips) { fill(rows, slot, row, worker, skips); });
+using FillFunction = void (*)(const Rows&, LoaderSlot&, int64_t, LoaderWorker&, std::vector<LoaderSlot::Skip>&);
+
+std::unique_ptr<LoaderCore> make_core(Rows made, int64_t end_batch, FillFunction fill) {
+  const auto rows = std::make_shared<const Rows>(std::move(made));
+  RowMaker maker;
+  maker.fill = [rows, fill](LoaderSlot& slot, int64_t row, LoaderWorker& worker, std::vector<LoaderSlot::Skip>& skips) {
+    fill(*rows, slot, row, worker, skips);
+  };
+  maker.prefetch = [rows](int64_t batch, int64_t row) { prefetch_row(*rows, batch, row); };
+  return std::make_unique<LoaderCore>(rows->sets, rows->options, end_batch, std::move(maker));
 }
 
 void check_batch(const Source& source, const LoaderOptions& options) {
@@ -118,29 +148,38 @@ int64_t count_rows(int64_t n, const LoaderOptions& options) {
 
 }  // namespace
 
-TrainLoader::TrainLoader(std::shared_ptr<const Source> source, std::shared_ptr<const Pp> pp, LoaderOptions options) {
-  check_batch(*source, options);
-  if (options.batch > source->size()) {
-    throw data_error(fmt::format("the batch of {} is larger than the data set: `{}` has {} images", human_count(options.batch),
-                                 source->name(), human_count(source->size())),
-                     options.where, fmt::format("set the batch to at most {}", source->size()));
+TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) : batch_(options.batch) {
+  TESSERA_CHECK(!sets.empty());
+  std::vector<WeightedSource> sources;
+  int64_t samples = 0;
+  for (const DataSet& set : sets) {
+    check_batch(*set.source, options);
+    TESSERA_CHECK(set.pp->image_bytes() == sets.front().pp->image_bytes());
+    sources.push_back({set.source, set.weight});
+    samples += set.source->size();
   }
+  if (options.batch > samples) {
+    throw data_error(fmt::format("the batch of {} is larger than the data set: `{}` has {} images", human_count(options.batch),
+                                 sets.front().source->name(), human_count(samples)),
+                     options.where, fmt::format("set the batch to at most {}", samples));
+  }
+  order_ = std::make_shared<const SampleOrder>(make_sample_order(sources, options.shuffle, options.batch, options.seed));
   core_ =
-      make_core({std::move(source), std::move(pp), std::move(options)}, std::numeric_limits<int64_t>::max(), fill_train_row);
+      make_core({std::move(sets), std::move(options), order_, samples}, std::numeric_limits<int64_t>::max(), fill_train_row);
 }
 
 TrainLoader::~TrainLoader() = default;
 Batch TrainLoader::next() { return std::move(*core_->next()); }
 LoaderStats TrainLoader::stats() const { return core_->stats(); }
 size_t TrainLoader::bytes() const { return core_->bytes(); }
+std::vector<uint64_t> TrainLoader::seen(int64_t batches) const { return order_->seen(static_cast<uint64_t>(batches * batch_)); }
 
-EvalLoader::EvalLoader(std::shared_ptr<const Source> source, std::shared_ptr<const Pp> pp, LoaderOptions options)
-    : source_(source) {
-  check_batch(*source, options);
-  const int64_t n = source->size();
+EvalLoader::EvalLoader(DataSet set, LoaderOptions options) : source_(set.source) {
+  check_batch(*source_, options);
+  const int64_t n = source_->size();
   batches_ = (n + options.batch - 1) / options.batch;
   expected_rows_ = count_rows(n, options);
-  core_ = make_core({std::move(source), std::move(pp), std::move(options)}, batches_, fill_eval_row);
+  core_ = make_core({{std::move(set)}, std::move(options), nullptr, n}, batches_, fill_eval_row);
 }
 
 EvalLoader::~EvalLoader() = default;

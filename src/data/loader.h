@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "data/mixup.h"
 #include "data/pp.h"
-#include "data/source.h"
+#include "data/shuffle.h"
 
 namespace tessera::data {
 
@@ -23,6 +24,14 @@ enum class Unreadable {
   kError,  // next() throws a data Error that names it
 };
 
+// A data set and what is done to its samples. Chains of one loader make images of one size.
+struct DataSet {
+  std::shared_ptr<const Source> source;
+  std::shared_ptr<const Pp> pp;
+  std::string name;   // in a mixture
+  double weight = 1;  // of its samples in the mixture, relative to the others'
+};
+
 struct LoaderOptions {
   int64_t batch = 0;  // rows of the global batch
   uint64_t seed = 0;
@@ -30,6 +39,11 @@ struct LoaderOptions {
   int prefetch = 2;  // batches prepared beyond the ones the consumer holds
   int64_t start_batch = 0;
   Unreadable unreadable = Unreadable::kSkip;
+  // More unreadable samples than this share of a data set, and than one, are a data Error that names the last.
+  double max_bad = 1;
+  // Training only.
+  Shuffle shuffle;
+  std::optional<Mixup> mixup;
   // This host's rows of every global batch: [row_begin, row_begin + row_count). -1 is all from row_begin on.
   int64_t row_begin = 0, row_count = -1;
   std::string where;  // the recipe key, for messages
@@ -49,6 +63,11 @@ class Batch {
   const int32_t* labels() const;   // [rows]; 0 where there is no sample
   const float* mask() const;       // [rows]; 1, or 0 for a row that holds no sample
   const int64_t* samples() const;  // [rows]; index in the source, or -1 for a row past the end of an evaluation
+  const int32_t* sets() const;     // [rows]; which data set of the mixture
+  // [rows, augment_values()]: what the device needs to mix and erase, of each row MixedRow's numbers where the loader mixes,
+  // then the boxes of its chain's Erasing.
+  const float* augment() const;
+  int64_t augment_values() const;
 
  private:
   friend class LoaderCore;
@@ -57,6 +76,7 @@ class Batch {
 };
 
 struct SkippedFile {
+  int32_t set = 0;
   int64_t sample = 0;
   std::string id, reason;
 };
@@ -65,22 +85,27 @@ struct LoaderStats {
   int64_t batches = 0, images = 0;   // delivered; images counts rows with a sample
   double wait_seconds = 0;           // that next() spent waiting
   StageSeconds stages;               // of all threads together
+  double busy_seconds = 0;           // that the threads worked: the stages, and putting batches together
   int64_t skips = 0;                 // rows for which a file was skipped
   std::vector<SkippedFile> skipped;  // each file once
 };
 
-// Endless shuffled batches (order.h). Throws a data Error when the batch is larger than the source.
+// Endless shuffled batches of a mixture (sample_order.h). Throws a data Error when the batch is larger than all sets together.
 class TrainLoader {
  public:
-  TrainLoader(std::shared_ptr<const Source> source, std::shared_ptr<const Pp> pp, LoaderOptions options);
+  TrainLoader(std::vector<DataSet> sets, LoaderOptions options);
   ~TrainLoader();
 
   // Waits for the next batch. Throws what a worker threw. At most two batches may be held at a time.
   Batch next();
   LoaderStats stats() const;
   size_t bytes() const;  // of all batch slots: fixed
+  // Samples of each set in the first `batches` global batches of the run.
+  std::vector<uint64_t> seen(int64_t batches) const;
 
  private:
+  std::shared_ptr<const SampleOrder> order_;
+  int64_t batch_ = 0;
   std::unique_ptr<LoaderCore> core_;
 };
 
@@ -88,7 +113,7 @@ class TrainLoader {
 // loader checks that the masks it delivered sum to the number of samples less those skipped.
 class EvalLoader {
  public:
-  EvalLoader(std::shared_ptr<const Source> source, std::shared_ptr<const Pp> pp, LoaderOptions options);
+  EvalLoader(DataSet set, LoaderOptions options);
   ~EvalLoader();
 
   // Nothing after the last batch. Throws a data Error then when not one sample could be read.

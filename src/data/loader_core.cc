@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace tessera::data {
 namespace {
@@ -15,6 +16,8 @@ constexpr size_t kAlignment = 4096;
 constexpr int64_t kHeldBatches = 2;  // that the consumer may hold: one in use, one on its way to the device
 constexpr int64_t kMaxGrain = 16;
 constexpr size_t kLoggedSkips = 50;
+constexpr int kReaders = 8;               // threads that wait for slow disks
+constexpr int64_t kReadAheadBatches = 2;  // beyond the batches that are being filled
 
 uint8_t* allocate_images(size_t bytes) {
   void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
@@ -30,24 +33,35 @@ int thread_count(const LoaderOptions& options) {
   return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+// Numbers of a row that the device needs.
+size_t augment_values(const std::vector<DataSet>& sets, const LoaderOptions& options) {
+  const std::optional<Erasing>& erasing = sets.front().pp->erasing();
+  return static_cast<size_t>((options.mixup ? kMixedRowValues : 0) + (erasing ? erasing->boxes * kEraseValues : 0));
+}
+
 }  // namespace
 
-LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes)
+LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count)
     : rows(row_count),
       row_bytes(image_bytes),
       images(allocate_images(static_cast<size_t>(row_count) * image_bytes), std::free),
       labels(static_cast<size_t>(row_count)),
       mask(static_cast<size_t>(row_count)),
-      samples(static_cast<size_t>(row_count)) {}
+      samples(static_cast<size_t>(row_count)),
+      sets(static_cast<size_t>(row_count)),
+      augment_values(augment_count),
+      augment(static_cast<size_t>(row_count) * augment_count) {}
 
 size_t LoaderSlot::bytes() const {
-  return static_cast<size_t>(rows) * (row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t));
+  return static_cast<size_t>(rows) *
+         (row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t) + augment_values * sizeof(float));
 }
 
 // Lives as long as the loader or any batch of it.
 struct LoaderCore::Shared {
   std::mutex mutex;
   std::condition_variable work;   // a slot is free, or stop
+  std::condition_variable ahead;  // there is more to read ahead, or stop
   std::condition_variable ready;  // a batch is complete
   std::vector<std::unique_ptr<LoaderSlot>> slots;
   std::vector<LoaderSlot*> free;
@@ -55,24 +69,28 @@ struct LoaderCore::Shared {
   bool stop = false;
 };
 
-LoaderCore::LoaderCore(std::shared_ptr<const Source> source, const LoaderOptions& options, size_t row_bytes, int64_t end_batch,
-                       FillRow fill)
-    : source_(std::move(source)),
-      fill_(std::move(fill)),
+LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, RowMaker rows)
+    : sets_(std::move(sets)),
+      maker_(std::move(rows)),
+      max_bad_(options.max_bad),
+      where_(options.where),
       rows_(host_rows(options)),
       next_batch_(options.start_batch),
       delivered_(options.start_batch),
       end_batch_(end_batch),
-      shared_(std::make_shared<Shared>()) {
+      shared_(std::make_shared<Shared>()),
+      skipped_(sets_.size()) {
   TESSERA_CHECK(options.start_batch >= 0 && options.prefetch >= 1);
   TESSERA_CHECK(rows_ >= 1 && options.row_begin >= 0 && options.row_begin + rows_ <= options.batch);
   const int threads = thread_count(options);
   grain_ = std::clamp<int64_t>(rows_ / (int64_t{threads} * 4), 1, kMaxGrain);
   for (int64_t i = 0; i < options.prefetch + kHeldBatches; ++i) {
-    shared_->slots.push_back(std::make_unique<LoaderSlot>(rows_, row_bytes));
+    shared_->slots.push_back(
+        std::make_unique<LoaderSlot>(rows_, sets_.front().pp->image_bytes(), augment_values(sets_, options)));
     shared_->free.push_back(shared_->slots.back().get());
   }
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  for (int i = 0; i < kReaders; ++i) threads_.emplace_back([this] { read_ahead(); });
 }
 
 LoaderCore::~LoaderCore() {
@@ -81,6 +99,7 @@ LoaderCore::~LoaderCore() {
     shared_->stop = true;
   }
   shared_->work.notify_all();
+  shared_->ahead.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -97,7 +116,32 @@ bool LoaderCore::take_slot() {
   filling_->skips.clear();
   shared_->open.push_back(filling_);
   shared_->work.notify_all();
+  shared_->ahead.notify_all();
   return true;
+}
+
+// Reads the files of the batches after those being filled, so that a worker finds them in memory.
+void LoaderCore::read_ahead() {
+  std::unique_lock lock(shared_->mutex);
+  const auto more = [this] {
+    if (ahead_batch_ < next_batch_) {
+      ahead_batch_ = next_batch_;
+      ahead_row_ = 0;
+    }
+    return ahead_batch_ < std::min(end_batch_, next_batch_ + kReadAheadBatches);
+  };
+  for (;;) {
+    shared_->ahead.wait(lock, [&] { return shared_->stop || more(); });
+    if (shared_->stop) return;
+    const int64_t batch = ahead_batch_, row = ahead_row_;
+    if (++ahead_row_ == rows_) {
+      ++ahead_batch_;
+      ahead_row_ = 0;
+    }
+    lock.unlock();
+    maker_.prefetch(batch, row);
+    lock.lock();
+  }
 }
 
 void LoaderCore::work() {
@@ -109,7 +153,9 @@ void LoaderCore::work() {
     LoaderSlot& slot = *filling_;
     const int64_t begin = slot.next_row, end = std::min(rows_, begin + grain_);
     slot.next_row = end;
+    const auto start = std::chrono::steady_clock::now();
     fill_rows(slot, begin, end, worker, lock);
+    stats_.busy_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     stats_.stages += worker.scratch.seconds;
     worker.scratch.seconds = {};
     slot.done_rows += end - begin;
@@ -124,7 +170,7 @@ void LoaderCore::fill_rows(LoaderSlot& slot, int64_t begin, int64_t end, LoaderW
   std::vector<LoaderSlot::Skip> skips;
   int64_t row = begin;
   try {
-    for (; row < end; ++row) fill_(slot, row, worker, skips);
+    for (; row < end; ++row) maker_.fill(slot, row, worker, skips);
   } catch (...) {
     error = std::current_exception();
   }
@@ -147,7 +193,12 @@ std::optional<Batch> LoaderCore::next() {
   stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   LoaderSlot* slot = shared_->open.front();
   shared_->open.pop_front();
-  account(*slot);
+  failed_ = slot->error;
+  try {
+    account(*slot);
+  } catch (...) {
+    if (!failed_) failed_ = std::current_exception();
+  }
   std::shared_ptr<LoaderSlot> borrowed(slot, [shared = shared_](LoaderSlot* done) {
     {
       const std::lock_guard guard(shared->mutex);
@@ -155,7 +206,6 @@ std::optional<Batch> LoaderCore::next() {
     }
     shared->work.notify_one();
   });
-  failed_ = slot->error;
   lock.unlock();  // handing a failed batch back takes the lock
   if (failed_) std::rethrow_exception(failed_);
   return Batch(std::move(borrowed));
@@ -167,15 +217,25 @@ void LoaderCore::account(LoaderSlot& slot) {
   ++stats_.batches;
   for (const float present : slot.mask) stats_.images += present != 0;
   std::stable_sort(slot.skips.begin(), slot.skips.end(), [](const auto& a, const auto& b) { return a.row < b.row; });
-  for (const LoaderSlot::Skip& skip : slot.skips) {
-    ++stats_.skips;
-    if (!logged_.insert(skip.sample).second) continue;
-    stats_.skipped.push_back({skip.sample, source_->id(skip.sample), skip.reason});
-    const size_t count = stats_.skipped.size();
-    if (count <= kLoggedSkips)
-      log_warning(fmt::format("skipped {}/{}: {}", source_->name(), stats_.skipped.back().id, skip.reason));
-    if (count == kLoggedSkips) log_warning("further unreadable files are counted but not named");
-  }
+  for (const LoaderSlot::Skip& skip : slot.skips) note_skip(skip);
+}
+
+void LoaderCore::note_skip(const LoaderSlot::Skip& skip) {
+  ++stats_.skips;
+  auto& known = skipped_[static_cast<size_t>(skip.set)];
+  if (!known.insert(skip.sample).second) return;
+  const Source& source = *sets_[static_cast<size_t>(skip.set)].source;
+  stats_.skipped.push_back({skip.set, skip.sample, source.id(skip.sample), skip.reason});
+  const size_t count = stats_.skipped.size();
+  if (count <= kLoggedSkips)
+    log_warning(fmt::format("skipped {}/{}: {}", source.name(), stats_.skipped.back().id, skip.reason));
+  if (count == kLoggedSkips) log_warning("further unreadable files are counted but not named");
+  const double share = static_cast<double>(known.size()) / static_cast<double>(source.size());
+  if (known.size() == 1 || share <= max_bad_) return;
+  throw data_error(
+      fmt::format("{} of the {} samples of `{}` can't be read, more than {:g} %; the last is `{}`: {}", known.size(),
+                  human_count(source.size()), source.name(), 100 * max_bad_, stats_.skipped.back().id, skip.reason),
+      where_, "repair or remove them (`tessera data check` lists every one), or raise max_bad");
 }
 
 LoaderStats LoaderCore::stats() const {
@@ -192,5 +252,8 @@ size_t Batch::image_bytes() const { return static_cast<size_t>(slot_->rows) * sl
 const int32_t* Batch::labels() const { return slot_->labels.data(); }
 const float* Batch::mask() const { return slot_->mask.data(); }
 const int64_t* Batch::samples() const { return slot_->samples.data(); }
+const int32_t* Batch::sets() const { return slot_->sets.data(); }
+const float* Batch::augment() const { return slot_->augment.data(); }
+int64_t Batch::augment_values() const { return static_cast<int64_t>(slot_->augment_values); }
 
 }  // namespace tessera::data

@@ -15,7 +15,7 @@ namespace tessera::data {
 
 // The memory of one batch.
 struct LoaderSlot {
-  LoaderSlot(int64_t row_count, size_t image_bytes);
+  LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count);
   size_t bytes() const;
 
   int64_t rows;
@@ -24,12 +24,17 @@ struct LoaderSlot {
   std::vector<int32_t> labels;
   std::vector<float> mask;
   std::vector<int64_t> samples;
+  std::vector<int32_t> sets;
+  size_t augment_values;  // a row
+  std::vector<float> augment;
 
   int64_t batch = 0, next_row = 0, done_rows = 0;
   std::exception_ptr error;  // of the first row that threw
   int64_t error_row = 0;
   struct Skip {
-    int64_t row, sample;
+    int64_t row;
+    int32_t set;
+    int64_t sample;
     std::string reason;
   };
   std::vector<Skip> skips;
@@ -41,14 +46,18 @@ struct LoaderWorker {
   Sample sample;
 };
 
-// Fills row `row` of `slot`. Skipped files are appended to `skips`.
-using FillRow = std::function<void(LoaderSlot& slot, int64_t row, LoaderWorker& worker, std::vector<LoaderSlot::Skip>& skips)>;
+// What a loader makes rows of. Both functions are called from several threads at once.
+struct RowMaker {
+  // Fills row `row` of `slot`. Skipped files are appended to `skips`.
+  std::function<void(LoaderSlot& slot, int64_t row, LoaderWorker& worker, std::vector<LoaderSlot::Skip>& skips)> fill;
+  // Row `row` of `batch` will be asked for soon: starts reading it. May take as long as a disk takes.
+  std::function<void(int64_t batch, int64_t row)> prefetch;
+};
 
 class LoaderCore {
  public:
   // Batches options.start_batch <= b < end_batch.
-  LoaderCore(std::shared_ptr<const Source> source, const LoaderOptions& options, size_t row_bytes, int64_t end_batch,
-             FillRow fill);
+  LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, RowMaker rows);
   ~LoaderCore();
   std::optional<Batch> next();
   LoaderStats stats() const;
@@ -57,18 +66,24 @@ class LoaderCore {
  private:
   struct Shared;
   void work();
+  void read_ahead();
   bool take_slot();
   void fill_rows(LoaderSlot& slot, int64_t begin, int64_t end, LoaderWorker& worker, std::unique_lock<std::mutex>& lock);
   void account(LoaderSlot& slot);
 
-  std::shared_ptr<const Source> source_;
-  FillRow fill_;
+  void note_skip(const LoaderSlot::Skip& skip);
+
+  std::vector<DataSet> sets_;
+  RowMaker maker_;
+  double max_bad_;
+  std::string where_;
   int64_t rows_, grain_, next_batch_, delivered_, end_batch_;
+  int64_t ahead_batch_ = 0, ahead_row_ = 0;  // the next row to be read ahead
   std::shared_ptr<Shared> shared_;
   LoaderSlot* filling_ = nullptr;
   std::exception_ptr failed_;
   LoaderStats stats_;
-  std::unordered_set<int64_t> logged_;
+  std::vector<std::unordered_set<int64_t>> skipped_;  // of each set
   std::vector<std::thread> threads_;
 };
 

@@ -1,7 +1,5 @@
 #include "data/pp.h"
 
-#include <cmath>
-
 #include "base/error.h"
 #include "base/text.h"
 #include "data/pp_op.h"
@@ -10,15 +8,15 @@
 namespace tessera::data {
 namespace {
 
-constexpr int kMaxSide = 16384;
 constexpr uint64_t kOpSalt = 0x9E3779B97F4A7C15u;
 
 struct Entry {
   const char* name;
   std::unique_ptr<PpOp> (*make)(CallReader&);
   const char* usage;
+  const char* help;
 };
-#define PP_OP(name, factory, usage) {#name, factory, usage},
+#define PP_OP(name, factory, usage, help) {#name, factory, usage, help},
 constexpr Entry kOps[] = {
 #include "data/pp.def"
 };
@@ -34,7 +32,7 @@ const Entry& find_op(const Call& call, std::string_view where) {
                     suggest_name(call.name, names));
 }
 
-void check_place(const PpOp& op, bool first, bool after_values, PpUse use, const CallReader& call) {
+void check_place(const PpOp& op, bool first, bool after_values, bool erases, PpUse use, const CallReader& call) {
   const bool decodes = op.kind() == PpOp::Kind::kDecode;
   if (first && !decodes) call.fail("a chain starts with the file's bytes", "write `decode` before it");
   if (!first && decodes) call.fail("`decode` may only come first");
@@ -42,11 +40,19 @@ void check_place(const PpOp& op, bool first, bool after_values, PpUse use, const
     call.fail("it works on pixels, but value_range or normalise before it has left floating-point values",
               "move the value ops to the end of the chain");
   }
+  if (erases) call.fail("nothing may follow random_erasing", "move it to the end of the chain");
+  if (op.kind() == PpOp::Kind::kDevice && !after_values) {
+    call.fail("it fills with normalised values, but nothing has normalised the pixels",
+              "write value_range or normalise before it");
+  }
   if (use == PpUse::kEval && op.random()) {
     call.fail("it is random, and an evaluation must see the same images every time",
               "use resize, resize_small or central_crop");
   }
 }
+
+// The stream of the chain's op `i` for a sample.
+Rng rng_of(const SampleKey& key, size_t i) { return Rng(key.seed ^ (kOpSalt * (i + 1)), key.epoch, key.sample); }
 
 }  // namespace
 
@@ -54,7 +60,12 @@ StageSeconds& StageSeconds::operator+=(const StageSeconds& other) {
   read += other.read;
   decode += other.decode;
   resize += other.resize;
+  augment += other.augment;
   return *this;
+}
+
+std::vector<std::pair<const char*, double>> StageSeconds::named() const {
+  return {{"read", read}, {"decode", decode}, {"resize", resize}, {"augment", augment}};
 }
 
 PpScratch::PpScratch() : state_(new State) {}
@@ -64,7 +75,7 @@ PpScratch& PpScratch::operator=(PpScratch&&) noexcept = default;
 
 size_t PpScratch::bytes() const {
   return state_->decoded.capacity() + state_->images[0].capacity() + state_->images[1].capacity() +
-         state_->resizer.scratch_bytes();
+         state_->resizer.scratch_bytes() + state_->tensorflow_resizer.scratch_bytes() + state_->canvas.bytes();
 }
 
 Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(text)) {
@@ -77,7 +88,7 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
     CallReader reader(call, where);
     std::unique_ptr<PpOp> op = entry.make(reader);
     reader.finish();
-    check_place(*op, ops_.empty(), shape.scales_values, use, reader);
+    check_place(*op, ops_.empty(), shape.scales_values, shape.erasing.has_value(), use, reader);
     op->infer(shape, reader);
     ops_.push_back(std::move(op));
   }
@@ -90,6 +101,7 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
   height_ = *shape.height;
   affine_ = shape.affine;
   scales_values_ = shape.scales_values;
+  erasing_ = shape.erasing;
 }
 
 Pp::~Pp() = default;
@@ -99,39 +111,22 @@ Pp& Pp::operator=(Pp&&) noexcept = default;
 DecodeResult Pp::run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const {
   PpImage image(file, scratch);
   for (size_t i = 0; i < ops_.size(); ++i) {
-    Rng rng(key.seed ^ (kOpSalt * (i + 1)), key.epoch, key.sample);
+    Rng rng = rng_of(key, i);
     if (DecodeResult failed = ops_[i]->apply(image, rng)) return failed;
   }
   return image.write(out);
 }
 
+void Pp::draw_erasing(const SampleKey& key, float* out) const {
+  // It is the last op.
+  Rng rng = rng_of(key, ops_.size() - 1);
+  ops_.back()->draw(height_, width_, rng, out);
+}
+
 std::vector<PpOpInfo> pp_ops() {
   std::vector<PpOpInfo> infos;
-  for (const Entry& entry : kOps) infos.push_back({entry.name, entry.usage});
+  for (const Entry& entry : kOps) infos.push_back({entry.name, entry.usage, entry.help});
   return infos;
-}
-
-int to_side(const CallReader& call, std::string_view name, std::string_view text) {
-  const std::optional<double> side = parse_number(text);
-  if (!side || *side != std::floor(*side) || *side < 1 || *side > kMaxSide) {
-    call.fail(fmt::format("`{}` must be a whole number of pixels from 1 to {}, not `{}`", name, kMaxSide, text));
-  }
-  return static_cast<int>(*side);
-}
-
-int read_side(CallReader& call, std::string_view name) { return to_side(call, name, call.text(name)); }
-
-PpSize read_size(CallReader& call) {
-  const int width = read_side(call, "size");
-  const std::string height = call.text("h", "");
-  return {width, height.empty() ? width : to_side(call, "h", height)};
-}
-
-Filter read_filter(CallReader& call, Filter fallback) {
-  const std::string name = call.text("interpolation", filter_name(fallback));
-  const std::optional<Filter> filter = parse_filter(name);
-  if (!filter) call.fail(fmt::format("unknown interpolation `{}`", name), suggest_name(name, filter_names()));
-  return *filter;
 }
 
 }  // namespace tessera::data

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ namespace tessera::data {
 // x = scale[c] * pixel + offset[c], with pixels in 0..255 and channels red, green, blue.
 struct Affine {
   std::array<float, 3> scale{1, 1, 1}, offset{0, 0, 0};
+  bool operator==(const Affine&) const = default;
 };
 
 // Names one sample in one epoch. All random choices of a chain are functions of this and of the op's place in the chain.
@@ -27,10 +29,13 @@ struct SampleKey {
   uint64_t seed = 0, epoch = 0, sample = 0;
 };
 
-// Time spent in the stages of the pipeline, in seconds; decode contains the crops fused with it.
+// Time spent in the stages of the pipeline, in seconds; decode contains the crops fused with it, augment what else changes
+// pixels.
 struct StageSeconds {
-  double read = 0, decode = 0, resize = 0;
+  double read = 0, decode = 0, resize = 0, augment = 0;
   StageSeconds& operator+=(const StageSeconds& other);
+  // Each with its name, in the order of the pipeline.
+  std::vector<std::pair<const char*, double>> named() const;
 };
 
 // What a chain needs while it runs: decoders, tables, buffers. One for each thread; nothing in it changes the pixels.
@@ -52,6 +57,17 @@ class PpScratch {
 
 enum class PpUse { kTrain, kEval };
 
+// Random erasing as the device does it after normalising: boxes of zeros, of one colour drawn for each, or of noise; colours
+// and noise are standard normal. A sample's boxes are kEraseValues numbers each: top, left, bottom, right, red, green, blue; an
+// empty one erases nothing.
+struct Erasing {
+  enum class Fill { kConst, kRand, kPixel };
+  Fill fill = Fill::kConst;
+  int64_t boxes = 1;
+  bool operator==(const Erasing&) const = default;
+};
+inline constexpr int64_t kEraseValues = 7;
+
 class PpOp;
 
 class Pp {
@@ -70,8 +86,13 @@ class Pp {
   bool scales_values() const { return scales_values_; }
   const std::string& text() const { return text_; }
 
+  // What is left to the device besides the affine map.
+  const std::optional<Erasing>& erasing() const { return erasing_; }
+
   // `file` -> image_bytes() bytes at `out`. On an error `out` is undefined. Thread-safe.
   [[nodiscard]] DecodeResult run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const;
+  // The sample's boxes to erase: erasing()->boxes times kEraseValues numbers.
+  void draw_erasing(const SampleKey& key, float* out) const;
 
  private:
   std::string text_;
@@ -79,12 +100,17 @@ class Pp {
   int width_ = 0, height_ = 0;
   Affine affine_;
   bool scales_values_ = false;
+  std::optional<Erasing> erasing_;
 };
 
-// Names of all ops with how to write them, for help and documentation.
+// Names of all ops with how to write them and what they do, for help and documentation. METHOD in a usage stands for kPpMethod.
 struct PpOpInfo {
-  std::string name, usage;
+  std::string name, usage, help;
 };
+inline constexpr std::string_view kPpMethod =
+    "[, interpolation=bilinear][, library=pillow][, antialias=false]: Pillow's resize, which always antialiases (nearest, box, "
+    "bilinear, hamming, bicubic, lanczos), or with library=tensorflow that of big_vision's op of the same name (nearest, "
+    "bilinear, bicubic, area)";
 std::vector<PpOpInfo> pp_ops();
 
 }  // namespace tessera::data

@@ -1,22 +1,11 @@
-#include <chrono>
-
 #include "base/error.h"
 #include "data/pp_op.h"
-#include "data/pp_scratch.h"
 
 namespace tessera::data {
 namespace {
 
-// Adds the time until its end to `seconds`.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-
- private:
-  double& seconds_;
-  std::chrono::steady_clock::time_point start_;
-};
+// The columns of `box` seen from the other side of an image `width` wide.
+Box mirrored(const Box& box, int width) { return {width - box.x - box.width, box.y, box.width, box.height}; }
 
 }  // namespace
 
@@ -42,7 +31,7 @@ DecodeResult PpImage::load() {
 
 // A flip before a resize is not the same to the last bit as one after it, so it is done on the source.
 void PpImage::settle_mirror() {
-  if (!resize_ || !mirror_source_) return;
+  if (!mirror_source_) return;
   Image& flipped = free_image(source_.width, source_.height);
   copy_image(source_, true, flipped.row(0), flipped.stride());
   source_ = flipped.view();
@@ -56,47 +45,74 @@ Image& PpImage::free_image(int width, int height) {
   return image;
 }
 
-void PpImage::render(uint8_t* out) {
-  const ptrdiff_t stride = ptrdiff_t{width_} * Image::kChannels;
-  if (resize_) {
-    scratch_.state().resizer.resize(source_, resize_->filter, resize_->mirror, width_, height_, out, stride);
-  } else {
-    copy_image(source_, mirror_source_, out, stride);
+// Loads, and makes source_ the part `box` of what it would be, which a pending mirror turns.
+DecodeResult PpImage::narrow_source(const Box& box) {
+  const Box part = mirror_source_ ? mirrored(box, loaded_ ? source_.width : box_.width) : box;
+  if (loaded_) {
+    source_ = source_.crop(part);
+    return std::nullopt;
   }
+  box_ = {box_.x + part.x, box_.y + part.y, part.width, part.height};
+  return load();
+}
+
+DecodeResult PpImage::prepare() {
+  if (!resize_) return load();
+  const auto* filter = std::get_if<Filter>(&resize_->method);
+  if (DecodeResult failed = filter ? narrow_source(needed_input(resize_->window, *filter)) : load()) return failed;
+  const Stopwatch watch(scratch_.seconds.resize);
+  settle_mirror();
+  return std::nullopt;
+}
+
+void PpImage::paint(uint8_t* out) {
+  const Stopwatch watch(scratch_.seconds.resize);
+  const ptrdiff_t stride = ptrdiff_t{width_} * Image::kChannels;
+  PpScratch::State& s = scratch_.state();
+  if (!resize_) return copy_image(source_, mirror_source_, out, stride);
+  const ResizeWindow& window = resize_->window;
+  if (const auto* filter = std::get_if<Filter>(&resize_->method)) {
+    const Box input = needed_input(window, *filter);
+    return s.resizer.resize_window(source_, input, window, *filter, resize_->mirror, out, stride);
+  }
+  s.tensorflow_resizer.resize(source_, std::get<TensorflowMethod>(resize_->method), resize_->mirror, width_, height_, out);
 }
 
 DecodeResult PpImage::materialise() {
   if (!resize_) return std::nullopt;
-  if (DecodeResult failed = load()) return failed;
-  const Stopwatch watch(scratch_.seconds.resize);
-  settle_mirror();
+  if (DecodeResult failed = prepare()) return failed;
   Image& image = free_image(width_, height_);
-  render(image.row(0));
+  paint(image.row(0));
   source_ = image.view();
   resize_.reset();
   return std::nullopt;
 }
 
 DecodeResult PpImage::crop(const Box& box) {
-  if (DecodeResult failed = materialise()) return failed;
   TESSERA_CHECK(box.x >= 0 && box.y >= 0 && box.x + box.width <= width_ && box.y + box.height <= height_);
-  Box inner = box;
-  if (mirror_source_) inner.x = width_ - box.x - box.width;
-  if (loaded_) {
-    source_ = source_.crop(inner);
+  if (resize_ && std::holds_alternative<Filter>(resize_->method)) {
+    Box& part = resize_->window.box;
+    const Box inner = resize_->mirror ? mirrored(box, width_) : box;
+    part = {part.x + inner.x, part.y + inner.y, inner.width, inner.height};
   } else {
-    box_ = {box_.x + inner.x, box_.y + inner.y, inner.width, inner.height};
+    if (DecodeResult failed = materialise()) return failed;
+    const Box inner = mirror_source_ ? mirrored(box, width_) : box;
+    if (loaded_) {
+      source_ = source_.crop(inner);
+    } else {
+      box_ = {box_.x + inner.x, box_.y + inner.y, inner.width, inner.height};
+    }
   }
   width_ = box.width;
   height_ = box.height;
   return std::nullopt;
 }
 
-DecodeResult PpImage::resize(int width, int height, Filter filter) {
+DecodeResult PpImage::resize(int width, int height, const ResizeMethod& method) {
   if (DecodeResult failed = materialise()) return failed;
+  resize_ = Resize{method, false, {width_, height_, width, height, {0, 0, width, height}}};
   width_ = width;
   height_ = height;
-  resize_ = Resize{filter, false};
   return std::nullopt;
 }
 
@@ -105,11 +121,29 @@ void PpImage::mirror() {
   flag = !flag;
 }
 
+DecodeResult PpImage::begin_edit() {
+  Canvas& canvas = scratch_.state().canvas;
+  const bool here = loaded_ && !resize_ && !mirror_source_ && source_.pixels == canvas.image().view().pixels &&
+                    source_.width == canvas.image().width() && source_.height == canvas.image().height();
+  if (here) return std::nullopt;
+  if (DecodeResult failed = prepare()) return failed;
+  paint(canvas.next(width_, height_).row(0));
+  canvas.swap();
+  return std::nullopt;
+}
+
+void PpImage::end_edit() {
+  source_ = scratch_.state().canvas.image().view();
+  width_ = source_.width;
+  height_ = source_.height;
+  loaded_ = true;
+  mirror_source_ = false;
+  resize_.reset();
+}
+
 DecodeResult PpImage::write(uint8_t* out) {
-  if (DecodeResult failed = load()) return failed;
-  const Stopwatch watch(scratch_.seconds.resize);
-  settle_mirror();
-  render(out);
+  if (DecodeResult failed = prepare()) return failed;
+  paint(out);
   return std::nullopt;
 }
 

@@ -9,12 +9,14 @@
 #include "base/call.h"
 #include "base/rng.h"
 #include "data/pp.h"
+#include "data/pp_scratch.h"
 #include "data/resize.h"
+#include "data/resize_method.h"
 
 namespace tessera::data {
 
 // The image of one sample on its way through a chain. Nothing is decoded or resized until the pixels are needed, so that a crop
-// can be decoded alone and a flip can be part of the resize before it.
+// can be decoded alone, a flip can be part of the resize before it, and of a resize only what a crop after it leaves is done.
 class PpImage {
  public:
   PpImage(Bytes file, PpScratch& scratch);
@@ -23,16 +25,31 @@ class PpImage {
   int width() const { return width_; }
   int height() const { return height_; }
   [[nodiscard]] DecodeResult crop(const Box& box);
-  [[nodiscard]] DecodeResult resize(int width, int height, Filter filter);
+  [[nodiscard]] DecodeResult resize(int width, int height, const ResizeMethod& method);
   void mirror();
+  // Gives the pixels as the ops so far left them to change(canvas), which leaves a picture of any size.
+  template <class Change>
+  [[nodiscard]] DecodeResult edit(const Change& change) {
+    if (DecodeResult failed = begin_edit()) return failed;
+    const Stopwatch watch(scratch_.seconds.augment);
+    change(scratch_.state().canvas);
+    end_edit();
+    return std::nullopt;
+  }
+  // Memory for what an op draws.
+  AugmentPlan& plan() { return scratch_.state().plan; }
   // Writes height() * width() * 3 bytes.
   [[nodiscard]] DecodeResult write(uint8_t* out);
 
  private:
   [[nodiscard]] DecodeResult load();         // afterwards source_ is the pixels of box_
   [[nodiscard]] DecodeResult materialise();  // afterwards no resize is pending
+  [[nodiscard]] DecodeResult prepare();      // afterwards source_ is what paint() starts from
+  void paint(uint8_t* out);                  // height() * width() * 3 bytes
+  [[nodiscard]] DecodeResult narrow_source(const Box& box);
   void settle_mirror();
-  void render(uint8_t* out);
+  [[nodiscard]] DecodeResult begin_edit();  // afterwards the canvas holds the picture
+  void end_edit();
   Image& free_image(int width, int height);
 
   Bytes file_;
@@ -44,10 +61,11 @@ class PpImage {
   int next_scratch_ = 0;  // which scratch image is free
   bool mirror_source_ = false;
   struct Resize {
-    Filter filter;
-    bool mirror;  // afterwards
+    ResizeMethod method;
+    bool mirror;          // afterwards
+    ResizeWindow window;  // its box is width_ x height_, and as it is before the mirror
   };
-  std::optional<Resize> resize_;  // to width_ x height_
+  std::optional<Resize> resize_;
 };
 
 // What is known of an image at a place in a chain before any file is read.
@@ -56,20 +74,24 @@ struct PpShape {
   std::optional<int> short_side;     // when every image's shorter side has the same
   Affine affine;
   bool scales_values = false;
+  std::optional<Erasing> erasing;
 };
 
 class PpOp {
  public:
-  enum class Kind { kDecode, kPixels, kValues };
+  // kDevice: after normalisation, on the device.
+  enum class Kind { kDecode, kPixels, kValues, kDevice };
   virtual ~PpOp() = default;
   virtual Kind kind() const { return Kind::kPixels; }
   virtual bool random() const { return false; }
   // From the shape before the op to the one after it; call.fail(…) when the op cannot stand there.
   virtual void infer(PpShape& shape, const CallReader& call) const = 0;
   [[nodiscard]] virtual DecodeResult apply(PpImage& image, Rng& rng) const = 0;
+  // The numbers that the device needs for a sample of this size, for ops of kind kDevice.
+  virtual void draw(int, int, Rng&, float*) const {}
 };
 
-#define PP_OP(name, factory, usage) std::unique_ptr<PpOp> factory(CallReader& call);
+#define PP_OP(name, factory, usage, help) std::unique_ptr<PpOp> factory(CallReader& call);
 #include "data/pp.def"
 #undef PP_OP
 
@@ -79,8 +101,15 @@ struct PpSize {
 };
 int to_side(const CallReader& call, std::string_view name, std::string_view text);  // pixels
 int read_side(CallReader& call, std::string_view name);
+int read_side_or(CallReader& call, std::string_view name, int fallback);
 PpSize read_size(CallReader& call);  // "size[, h]": size is the width, and the height too when h is absent
 Filter read_filter(CallReader& call, Filter fallback = Filter::kBilinear);
+std::optional<Filter> read_filter_or_random(CallReader& call, std::string_view fallback);  // nothing for "random"
+Filter choose_filter(const std::optional<Filter>& filter, Rng& rng);                       // bilinear or bicubic for nothing
+ResizeMethod read_method(CallReader& call, TensorflowFilter tensorflow_fallback, bool antialias_fallback = false);
+bool read_tensorflow(CallReader& call);                                               // library=tensorflow
+Rgb read_rgb(CallReader& call, std::string_view name, std::vector<double> fallback);  // levels 0..255
+double read_probability(CallReader& call, std::string_view name, std::optional<double> fallback = {});
 
 // Half to even, as Python and TensorFlow round.
 inline int round_half_even(double x) { return static_cast<int>(std::nearbyint(x)); }

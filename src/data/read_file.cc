@@ -41,4 +41,9 @@ std::optional<std::string> read_whole_file(const std::string& path, Buffer& buff
   return std::nullopt;
 }
 
+void fetch_file(const std::string& path) {
+  const OpenFile file(path);
+  if (file.descriptor >= 0) ::posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_WILLNEED);
+}
+
 }  // namespace tessera::data

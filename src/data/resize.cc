@@ -259,6 +259,7 @@ constexpr int kAcrossRows = 4;
 
 struct Resizer::State {
   struct Cached {
+    ResizeAxis axis;
     Filter filter{};
     ResizeTaps taps;
   };
@@ -266,11 +267,13 @@ struct Resizer::State {
   Buffer middle;  // the image after the pass across
   std::vector<const uint8_t*> rows;
 
-  const ResizeTaps& taps(int in, int out, Filter filter) {
-    const auto key = static_cast<uint64_t>(in) * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(out) * 0xC2B2AE3D27D4EB4Fu +
-                     static_cast<uint64_t>(filter);
+  const ResizeTaps& taps(const ResizeAxis& axis, Filter filter) {
+    auto key = static_cast<uint64_t>(filter);
+    for (const int part : {axis.in, axis.out, axis.inputs.begin, axis.outputs.begin, axis.outputs.count}) {
+      key = key * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(part);
+    }
     Cached& slot = cache[(key >> 32) % kCachedTaps];
-    if (slot.taps.in != in || slot.taps.out != out || slot.filter != filter) slot = {filter, make_taps(in, out, filter)};
+    if (slot.axis != axis || slot.filter != filter) slot = {axis, filter, make_taps(axis, filter)};
     return slot.taps;
   }
 };
@@ -289,10 +292,20 @@ size_t Resizer::scratch_bytes() const {
 }
 
 void Resizer::resize(const ImageView& from, Filter filter, bool mirror, int width, int height, uint8_t* to, ptrdiff_t stride) {
-  if (from.width == width && from.height == height) return copy_image(from, mirror, to, stride);
+  const ResizeWindow window{from.width, from.height, width, height, {0, 0, width, height}};
+  resize_window(from, {0, 0, from.width, from.height}, window, filter, mirror, to, stride);
+}
+
+void Resizer::resize_window(const ImageView& from, const Box& input, const ResizeWindow& window, Filter filter, bool mirror,
+                            uint8_t* to, ptrdiff_t stride) {
+  const Box& box = window.box;
+  if (window.in_width == window.width && window.in_height == window.height) {
+    return copy_image(from.crop({box.x - input.x, box.y - input.y, box.width, box.height}), mirror, to, stride);
+  }
   State& s = *state_;
-  const ResizeTaps& across = s.taps(from.width, width, filter);  // until the call for `down`, which may take its place
-  const size_t row_bytes = static_cast<size_t>(width) * 3;
+  // Until the call for `down`, which may take its place.
+  const ResizeTaps& across = s.taps({window.in_width, window.width, {input.x, input.width}, {box.x, box.width}}, filter);
+  const size_t row_bytes = static_cast<size_t>(box.width) * 3;
   const size_t middle_stride = (row_bytes + 1 + 63) / 64 * 64;
   s.middle.reset(middle_stride * static_cast<size_t>(from.height));
   // The last rows are done again with those before them; an image with fewer rows has each done kAcrossRows times.
@@ -303,9 +316,9 @@ void Resizer::resize(const ImageView& from, Filter filter, bool mirror, int widt
     (from.row(row), few ? 0 : from.stride, across, mirror, s.middle.data() + static_cast<size_t>(row) * middle_stride,
      few ? 0 : static_cast<ptrdiff_t>(middle_stride));
   }
-  const ResizeTaps& down = s.taps(from.height, height, filter);
+  const ResizeTaps& down = s.taps({window.in_height, window.height, {input.y, input.height}, {box.y, box.height}}, filter);
   s.rows.resize(static_cast<size_t>(down.fours()) * 4);
-  for (int y = 0; y < height; ++y) {
+  for (int y = 0; y < box.height; ++y) {
     const auto index = static_cast<size_t>(y);
     for (size_t t = 0; t < s.rows.size(); ++t) {
       const int row = std::min(down.first[index] + static_cast<int>(t), from.height - 1);

@@ -27,6 +27,7 @@ std::vector<std::string> filter_names();
 // the input's end. Weights are kept as the vector code reads them, in two forms. In pairs: a 32-bit entry holds those of taps
 // 2j (low half) and 2j + 1 (high half), split as weight = high * 256 + low with low in 0..255. In fours: three 32-bit entries
 // hold the digits d0, d1, d2 in -128..127 of taps 4j .. 4j + 3, a byte each, with weight = (d2 * 256 + d1) * 256 + d0.
+// The outputs may be a part of the axis; `in` and `out` then count what is there of it.
 struct ResizeTaps {
   int in = 0, out = 0;
   int pairs = 0;                    // entries for each output
@@ -36,7 +37,30 @@ struct ResizeTaps {
   std::vector<uint32_t> digits;  // [out * fours() * 3]
   int32_t weight(int x, int tap) const;
 };
-ResizeTaps make_taps(int in, int out, Filter filter);
+
+// A part of a range of pixels along an axis.
+struct Span {
+  int begin = 0, count = 0;
+  bool operator==(const Span&) const = default;
+};
+// An axis of `in` pixels resized to `out`, of which `outputs` are wanted and `inputs` are at hand (which must hold
+// needed_inputs): the weights are those of the whole axis.
+struct ResizeAxis {
+  int in = 0, out = 0;
+  Span inputs, outputs;
+  bool operator==(const ResizeAxis&) const = default;
+};
+ResizeAxis whole_axis(int in, int out);
+Span needed_inputs(int in, int out, Span outputs, Filter filter);
+ResizeTaps make_taps(const ResizeAxis& axis, Filter filter);
+
+// A resize of a whole image to width x height of which `box` is wanted.
+struct ResizeWindow {
+  int in_width = 0, in_height = 0, width = 0, height = 0;
+  Box box;
+};
+// The part of the input that the box depends on.
+Box needed_input(const ResizeWindow& window, Filter filter);
 
 // Resizes with scratch memory and tables of its own: one for each thread.
 class Resizer {
@@ -48,6 +72,10 @@ class Resizer {
 
   // Writes width x height pixels to `to`, rows `stride` bytes apart, mirrored left to right when asked (after resizing).
   void resize(const ImageView& from, Filter filter, bool mirror, int width, int height, uint8_t* to, ptrdiff_t stride);
+  // Only window.box, bit for bit as if cut out of the whole result; a mirror turns the box. `from` is the part `input` of the
+  // window's input, which holds needed_input(window, filter).
+  void resize_window(const ImageView& from, const Box& input, const ResizeWindow& window, Filter filter, bool mirror,
+                     uint8_t* to, ptrdiff_t stride);
   size_t scratch_bytes() const;
 
  private:

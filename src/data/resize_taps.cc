@@ -81,15 +81,37 @@ void size_taps(ResizeTaps& taps, int most) {
 }
 
 // Pillow steps through the input by repeated addition, so that its rounding errors are part of the definition.
-void nearest_taps(ResizeTaps& taps) {
-  size_taps(taps, 1);
-  const double scale = static_cast<double>(taps.in) / taps.out;
+template <class Visit>
+void visit_nearest(int in, int out, Span outputs, const Visit& visit) {
+  const double scale = static_cast<double>(in) / out;
   double at = scale * 0.5;
-  for (int x = 0; x < taps.out; ++x, at += scale) {
-    taps.first[static_cast<size_t>(x)] = std::min(static_cast<int>(at), taps.in - 1);
-    set_weight(taps, x, 0, 1 << kPrecision);
+  for (int x = 0; x < outputs.begin + outputs.count; ++x, at += scale) {
+    if (x >= outputs.begin) visit(x - outputs.begin, std::min(static_cast<int>(at), in - 1));
   }
 }
+
+void nearest_taps(const ResizeAxis& axis, ResizeTaps& taps) {
+  size_taps(taps, 1);
+  visit_nearest(axis.in, axis.out, axis.outputs, [&](int x, int source) {
+    taps.first[static_cast<size_t>(x)] = source - axis.inputs.begin;
+    set_weight(taps, x, 0, 1 << kPrecision);
+  });
+}
+
+// Which inputs an output takes, and how much a filter is stretched.
+struct Reach {
+  int in;
+  double scale, stretch, support;
+
+  Reach(int inputs, int outputs, Filter filter)
+      : in(inputs),
+        scale(static_cast<double>(inputs) / outputs),
+        stretch(std::max(scale, 1.0)),
+        support(entry(filter).support * stretch) {}
+  double center(int x) const { return (x + 0.5) * scale; }
+  int begin(int x) const { return std::max(0, static_cast<int>(center(x) - support + 0.5)); }
+  int end(int x) const { return std::min(in, static_cast<int>(center(x) + support + 0.5)); }
+};
 
 int32_t fixed_point(double weight) {
   const double scaled = weight * (1 << kPrecision);
@@ -121,42 +143,69 @@ int32_t ResizeTaps::weight(int x, int tap) const {
   return static_cast<int16_t>(high[at] >> shift) * 256 + static_cast<int32_t>((low[at] >> shift) & 0xFFFF);
 }
 
-ResizeTaps make_taps(int in, int out, Filter filter) {
-  TESSERA_CHECK(in > 0 && out > 0, "{} -> {}", in, out);
-  ResizeTaps taps;
-  taps.in = in;
-  taps.out = out;
+ResizeAxis whole_axis(int in, int out) { return {in, out, {0, in}, {0, out}}; }
+
+Span needed_inputs(int in, int out, Span outputs, Filter filter) {
+  const int last = outputs.begin + outputs.count - 1;
   if (filter == Filter::kNearest) {
-    nearest_taps(taps);
+    int first = in, end = 0;
+    visit_nearest(in, out, outputs, [&](int, int source) {
+      first = std::min(first, source);
+      end = std::max(end, source + 1);
+    });
+    return {first, end - first};
+  }
+  const Reach reach(in, out, filter);
+  const int first = reach.begin(outputs.begin);
+  return {first, reach.end(last) - first};
+}
+
+Box needed_input(const ResizeWindow& window, Filter filter) {
+  const Box& box = window.box;
+  const Span across = needed_inputs(window.in_width, window.width, {box.x, box.width}, filter);
+  const Span down = needed_inputs(window.in_height, window.height, {box.y, box.height}, filter);
+  return {across.begin, down.begin, across.count, down.count};
+}
+
+ResizeTaps make_taps(const ResizeAxis& axis, Filter filter) {
+  TESSERA_CHECK(axis.in > 0 && axis.out > 0, "{} -> {}", axis.in, axis.out);
+  ResizeTaps taps;
+  taps.in = axis.inputs.count;
+  taps.out = axis.outputs.count;
+  if (filter == Filter::kNearest) {
+    nearest_taps(axis, taps);
     return taps;
   }
-  const double scale = static_cast<double>(in) / out, stretch = std::max(scale, 1.0);
-  const double support = entry(filter).support * stretch, shrink = 1.0 / stretch;
-  const auto begin = [&](int x) { return std::max(0, static_cast<int>((x + 0.5) * scale - support + 0.5)); };
-  const auto end = [&](int x) { return std::min(in, static_cast<int>((x + 0.5) * scale + support + 0.5)); };
+  const Reach reach(axis.in, axis.out, filter);
+  const double shrink = 1.0 / reach.stretch;
   int most = 1;
-  for (int x = 0; x < out; ++x) most = std::max(most, end(x) - begin(x));
+  for (int i = 0; i < axis.outputs.count; ++i) {
+    const int x = axis.outputs.begin + i;
+    most = std::max(most, reach.end(x) - reach.begin(x));
+  }
   size_taps(taps, most);
   std::vector<double> weights(static_cast<size_t>(most));
-  for (int x = 0; x < out; ++x) {
-    const double center = (x + 0.5) * scale;
-    const int first = begin(x), count = end(x) - first;
+  for (int i = 0; i < axis.outputs.count; ++i) {
+    const int x = axis.outputs.begin + i;
+    const int first = reach.begin(x), count = reach.end(x) - first;
     double sum = 0;
     for (int t = 0; t < count; ++t) {
-      sum += weights[static_cast<size_t>(t)] = entry(filter).weight((t + first - center + 0.5) * shrink);
+      sum += weights[static_cast<size_t>(t)] = entry(filter).weight((t + first - reach.center(x) + 0.5) * shrink);
     }
-    const int window = std::max(0, std::min(first, in - 2 * taps.pairs));
+    const int here = first - axis.inputs.begin;
+    const int window = std::max(0, std::min(here, taps.in - 2 * taps.pairs));
     for (int t = 0; t < count; ++t) {
       const double weight = weights[static_cast<size_t>(t)];
-      set_weight(taps, x, t + first - window, fixed_point(sum != 0 ? weight / sum : weight));
+      set_weight(taps, i, t + here - window, fixed_point(sum != 0 ? weight / sum : weight));
     }
-    taps.first[static_cast<size_t>(x)] = window;
+    taps.first[static_cast<size_t>(i)] = window;
   }
   return taps;
 }
 
 void resize_plain(const ImageView& from, Filter filter, bool mirror, int width, int height, uint8_t* to, ptrdiff_t stride) {
-  const ResizeTaps across = make_taps(from.width, width, filter), down = make_taps(from.height, height, filter);
+  const ResizeTaps across = make_taps(whole_axis(from.width, width), filter);
+  const ResizeTaps down = make_taps(whole_axis(from.height, height), filter);
   Image middle(width, from.height);
   const auto last_tap = [](const ResizeTaps& taps, int x) {
     return std::min(taps.pairs * 2, taps.in - taps.first[static_cast<size_t>(x)]);

@@ -45,6 +45,8 @@ class Source {
   virtual std::string id(int64_t index) const = 0;
   // Fills `sample`. A reason when it cannot be read, in words that follow the sample's name. Thread-safe.
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample) const = 0;
+  // Samples soon to be read: starts fetching them from a slow disk, and may wait for it. Thread-safe.
+  virtual void prefetch(int64_t) const {}
   // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
   virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }
   // The first sample of each stretch that is quicker to read in a row than here and there: a compressed group of records, say.

@@ -67,6 +67,7 @@ std::string loss_text(double loss) {
 std::string figures(const StepLine& line) {
   std::string text = fmt::format("loss {}  lr {}  {:.{}f} img/s  wait {:.0f}%", loss_text(line.loss), short_number(line.lr),
                                  line.images_per_second, line.images_per_second < 10 ? 1 : 0, 100 * line.wait);
+  if (!line.wait_for.empty()) text += fmt::format(" ({})", line.wait_for);
   if (line.memory_bytes) text += "  mem " + human_bytes(*line.memory_bytes);
   if (line.eta_seconds) text += "  ETA " + human_duration(*line.eta_seconds);
   return text;

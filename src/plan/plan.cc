@@ -21,9 +21,10 @@ constexpr int64_t kCountedDevices = 256;
 train::ProgramOptions program_options(const train::Recipe& recipe) {
   train::ProgramOptions options;
   options.batch = recipe.batch;
-  options.pixels = recipe.data.pp->affine();
+  options.pixels = recipe.data.pp().affine();
   options.compute = recipe.compute;
   options.label_smoothing = recipe.objective.label_smoothing;
+  options.augmentation = train::augmentation_of(recipe.data.pp(), recipe.data.mixup);
   options.accumulate = recipe.run.accumulate;
   return options;
 }

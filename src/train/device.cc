@@ -48,6 +48,7 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
   send("images", batch_->images(), {DType::kU8, {rows, height, width, 3}});
   send("labels", batch_->labels(), {DType::kI32, {rows}});
   if (with_mask) send("mask", batch_->mask(), {DType::kF32, {rows}});
+  if (batch_->augment_values() > 0) send("augment", batch_->augment(), {DType::kF32, {rows, batch_->augment_values()}});
   mask_sum_ = std::accumulate(batch_->mask(), batch_->mask() + rows, 0.0);
 }
 

@@ -39,7 +39,7 @@ class DeviceBatch {
   DeviceBatch(DeviceBatch&&) noexcept;
   DeviceBatch& operator=(DeviceBatch&&) = delete;
 
-  // For each device its images, labels and, for evaluation, mask: a program's last arguments, in order.
+  // For each device its images, labels and, for evaluation, mask, or what training augments with: a program's last arguments.
   DeviceArrays& arguments() { return arguments_; }
   // Sum of the host's mask.
   double mask_sum() const { return mask_sum_; }

@@ -19,10 +19,10 @@ std::optional<Scores> Evaluator::run(DeviceArrays& state, const std::function<bo
   };
 
   const Data& data = plan_->data;
-  data::EvalLoader loader(data.source, data.pp, data.loader(plan_->batch, 0));
+  data::EvalLoader loader(data.sets.front(), data.loader(plan_->batch, 0));
   while (std::optional<data::Batch> rows = loader.next()) {
     if (stop && stop()) return std::nullopt;
-    DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), data.pp->height(), data.pp->width(), /*with_mask=*/true);
+    DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), data.pp().height(), data.pp().width(), /*with_mask=*/true);
     masked += batch.mask_sum();
     DeviceArrays results = program_->execute(argument_lists(state, layout_->params, &batch.arguments()));
     settle();
@@ -31,7 +31,7 @@ std::optional<Scores> Evaluator::run(DeviceArrays& state, const std::function<bo
   settle();
 
   const int64_t skipped = loader.stats().skips;
-  const double expected = static_cast<double>(data.source->size() - skipped);
+  const double expected = static_cast<double>(data.source().size() - skipped);
   TESSERA_CHECK(sums[3] == masked && masked == expected, "evaluated {} rows, sent {}, of {} images", sums[3], masked, expected);
   return Scores{sums[0] / sums[3], sums[1] / sums[3], sums[2] / sums[3], static_cast<int64_t>(sums[3]), skipped};
 }

@@ -15,37 +15,11 @@ namespace {
 
 using config::Section;
 
-// The keys of a data section that only training has.
-struct BatchOption {
-  int64_t batch = 0;
-  template <class Visitor>
-  void visit(Visitor&& field) {
-    field("batch", batch, "images of one step");
-  }
-};
-
-Data open_data(Section section, tessera::data::PpUse use) {
-  Data data;
-  section.bind_part(data.options);
-  DataOptions& options = data.options;
-  if (options.source.empty()) section.fail_missing("source", "for example source = \"folder(data/digits/train)\"");
-  if (options.pp.empty()) section.fail_missing("pp", "for example pp = \"decode | resize(224) | value_range(-1, 1)\"");
-  if (options.threads < 0) section.fail("threads", fmt::format("must not be negative, and is {}", options.threads));
-  if (options.prefetch < 1) section.fail("prefetch", fmt::format("must be at least 1, and is {}", options.prefetch));
-  if (options.on_error != "skip" && options.on_error != "error") {
-    section.fail("on_error", fmt::format("must be \"skip\" or \"error\", and is \"{}\"", options.on_error));
-  }
-  data.where = section.place("source");
-  data.pp = std::make_shared<tessera::data::Pp>(options.pp, use, section.place("pp"));
-  data.source = tessera::data::make_source(options.source, data.where);
-  return data;
-}
-
 void check_input(const Section& section, const models::Model& model, const Data& data) {
   const models::InputShape& in = model.input();
-  if (in.height == data.pp->height() && in.width == data.pp->width()) return;
+  if (in.height == data.pp().height() && in.width == data.pp().width()) return;
   section.fail("pp",
-               fmt::format("makes images of {} x {}, and the model takes {} x {}", data.pp->height(), data.pp->width(),
+               fmt::format("makes images of {} x {}, and the model takes {} x {}", data.pp().height(), data.pp().width(),
                            in.height, in.width),
                "make both the same: the size of the last crop or resize, or model.image_size");
 }
@@ -98,32 +72,30 @@ void read_run(Section& recipe, Recipe& out) {
 }
 
 void read_training_data(Section section, Recipe& out) {
-  BatchOption batch;
-  section.bind_part(batch);
-  out.batch = batch.batch;
-  out.data = open_data(section, tessera::data::PpUse::kTrain);
+  TrainDataOptions options;
+  out.data = open_training_data(section, options);
+  out.batch = options.batch;
   if (out.batch < 1) {
     if (!section.has("batch")) section.fail_missing("batch", "for example batch = 128");
     section.fail("batch", fmt::format("must be at least 1, and is {}", out.batch));
   }
-  out.examples_per_epoch = out.data.source->size();
-  out.class_names = out.data.source->class_names();
+  out.examples_per_epoch = out.data.size();
+  out.class_names = out.data.source().class_names();
   if (out.batch > out.examples_per_epoch) {
-    section.fail("batch",
-                 fmt::format("is {}, and `{}` has {} images", out.batch, out.data.source->name(), out.examples_per_epoch),
+    section.fail("batch", fmt::format("is {}, and `{}` has {} images", out.batch, out.data.name(), out.examples_per_epoch),
                  fmt::format("take a batch of at most {}", out.examples_per_epoch));
   }
-  if (!out.data.pp->scales_values()) {
+  if (!out.data.pp().scales_values()) {
     log_warning("`data.pp` ends without value_range or normalise: the model sees numbers from 0 to 255");
   }
 }
 
 void read_model(Section section, const Section& data, Recipe& out) {
   const auto classes = static_cast<int64_t>(out.class_names.size());
-  out.model = models::make_model(section, {out.data.pp->height(), out.data.pp->width(), 3, classes});
+  out.model = models::make_model(section, {out.data.pp().height(), out.data.pp().width(), 3, classes});
   check_input(data, *out.model, out.data);
   if (out.model->input().classes != classes) {
-    section.fail("classes", fmt::format("is {}, and `{}` has {}", out.model->input().classes, out.data.source->name(), classes),
+    section.fail("classes", fmt::format("is {}, and `{}` has {}", out.model->input().classes, out.data.name(), classes),
                  "leave model.classes out: the data says it");
   }
   out.specs = models::parameters(*out.model);
@@ -166,17 +138,6 @@ optim::RunLength read_length(const Section& recipe, Recipe& out) {
 
 }  // namespace
 
-tessera::data::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
-  tessera::data::LoaderOptions loader;
-  loader.batch = batch;
-  loader.seed = seed;
-  loader.threads = static_cast<int>(options.threads);
-  loader.prefetch = static_cast<int>(options.prefetch);
-  loader.unreadable = options.on_error == "error" ? tessera::data::Unreadable::kError : tessera::data::Unreadable::kSkip;
-  loader.where = where;
-  return loader;
-}
-
 EvalPlan read_eval(const std::string& name, Section section, int64_t default_batch, const models::Model& model,
                    const std::vector<std::string>& classes, const optim::RunLength& length, const mesh::Mesh& mesh) {
   EvalPlan plan;
@@ -189,9 +150,9 @@ EvalPlan read_eval(const std::string& name, Section section, int64_t default_bat
   Section data = section.section("data");
   plan.data = open_data(data, tessera::data::PpUse::kEval);
   check_input(data, model, plan.data);
-  if (!classes.empty()) check_classes(data, classes, plan.data.source->class_names());
+  if (!classes.empty()) check_classes(data, classes, plan.data.source().class_names());
   // Rows without an image are padded, so that any batch will do: rounded up to what the mesh can cut.
-  const int64_t parts = mesh::batch_parts(mesh), most = std::min(default_batch, plan.data.source->size());
+  const int64_t parts = mesh::batch_parts(mesh), most = std::min(default_batch, plan.data.source().size());
   plan.batch = plan.options.batch.value_or((most + parts - 1) / parts * parts);
   if (plan.batch < 1) section.fail("batch", fmt::format("must be at least 1, and is {}", plan.batch));
   check_batch(plan.batch, 1, mesh, section.place("batch"));

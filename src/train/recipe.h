@@ -10,10 +10,10 @@
 
 #include "config/duration.h"
 #include "config/section.h"
-#include "data/loader.h"
 #include "mesh/sharding_rules.h"
 #include "models/model.h"
 #include "optim/optimizer.h"
+#include "train/data_options.h"
 #include "train/objective.h"
 #include "train/state.h"
 
@@ -52,22 +52,6 @@ struct CheckpointOptions {
   }
 };
 
-// `data` of training and of an evaluator.
-struct DataOptions {
-  std::string source, pp;
-  int64_t threads = 0;
-  int64_t prefetch = 2;
-  std::string on_error = "skip";
-  template <class Visitor>
-  void visit(Visitor&& field) {
-    field("source", source, "where the images are: folder(path), tfds(name), wds(pattern), …; tessera help sources lists all");
-    field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
-    field("threads", threads, "that decode; 0: one for each core");
-    field("prefetch", prefetch, "batches made ahead, 1 or more");
-    field("on_error", on_error, "an unreadable file: skip (count and name it) or error");
-  }
-};
-
 struct EvalOptions {
   std::string type = "classification";
   std::string every = "1 epoch";
@@ -78,16 +62,6 @@ struct EvalOptions {
     field("every", every, "how often; at the end always");
     field("batch", batch, "images at once; data.batch when not given");
   }
-};
-
-// A data section with everything opened.
-struct Data {
-  DataOptions options;
-  std::shared_ptr<const tessera::data::Source> source;  // null where it was not asked to be opened
-  std::shared_ptr<const tessera::data::Pp> pp;
-  // For a loader of `batch` rows; `seed` matters in training only.
-  tessera::data::LoaderOptions loader(int64_t batch, uint64_t seed) const;
-  std::string where;
 };
 
 struct EvalPlan {

@@ -11,6 +11,8 @@ double seconds_of(std::chrono::steady_clock::duration duration) { return std::ch
 // The order of the metrics that the step program gives.
 constexpr size_t kLoss = 0, kLr = 4;
 
+constexpr double kWaitWorthAWord = 0.02;
+
 }  // namespace
 
 Reporter::Reporter(const Recipe& recipe, const std::string& workdir, int64_t cores)
@@ -28,6 +30,7 @@ void Reporter::begin_interval(Clock::time_point start) {
   interval_ = ready_ = start;
   paused_ = {};
   wait_ = 0;
+  if (loader_) stages_ = loader_->stats().stages;
 }
 
 double Reporter::uptime() const { return earlier_ + seconds_of(Clock::now() - start_); }
@@ -38,6 +41,27 @@ Reporter::Pause::~Pause() {
   // A line may have been written meanwhile, and a new interval begun.
   reporter_.paused_ += Clock::now() - std::max(*reporter_.pause_, reporter_.interval_);
   reporter_.pause_.reset();
+}
+
+std::vector<std::pair<const char*, double>> Reporter::stage_shares() const {
+  if (!loader_) return {};
+  std::vector<std::pair<const char*, double>> now = loader_->stats().stages.named();
+  const auto before = stages_.named();
+  double sum = 0;
+  for (size_t i = 0; i < now.size(); ++i) sum += now[i].second -= before[i].second;
+  for (auto& [name, share] : now) share = sum > 0 ? share / sum : 0;
+  return now;
+}
+
+// The examples and epochs of each set of a mixture.
+void Reporter::add_sets(int64_t step, std::vector<monitor::Metric>& out) const {
+  const std::vector<data::DataSet>& sets = recipe_.data.sets;
+  if (!loader_ || sets.size() < 2) return;
+  const std::vector<uint64_t> seen = loader_->seen(step);
+  for (size_t i = 0; i < sets.size(); ++i) {
+    out.push_back({"examples_seen/" + sets[i].name, static_cast<int64_t>(seen[i])});
+    out.push_back({"epoch/" + sets[i].name, static_cast<double>(seen[i]) / static_cast<double>(sets[i].source->size())});
+  }
 }
 
 monitor::StepLine Reporter::line_of(int64_t step, const StepMetrics& metrics, std::optional<int64_t> memory) const {
@@ -57,6 +81,11 @@ monitor::StepLine Reporter::line_of(int64_t step, const StepMetrics& metrics, st
   const double seconds = interval_seconds();
   line.images_per_second = static_cast<double>((step - interval_step_) * batch) / seconds;
   line.wait = std::clamp(wait_ / seconds, 0.0, 1.0);
+  if (line.wait > kWaitWorthAWord) {
+    const auto shares = stage_shares();
+    const auto slowest = std::ranges::max_element(shares, {}, &std::pair<const char*, double>::second);
+    if (slowest != shares.end()) line.wait_for = slowest->first;
+  }
   if (seconds_per_step_ > 0) line.eta_seconds = seconds_per_step_ * static_cast<double>(recipe_.total - step);
   if (memory) line.memory_bytes = static_cast<double>(*memory);
   return line;
@@ -77,10 +106,12 @@ void Reporter::write(int64_t step, const std::optional<StepMetrics>& metrics, co
     out.push_back({"img/sec", line.images_per_second});
     out.push_back({"img/sec/core", line.images_per_second / static_cast<double>(cores_)});
     out.push_back({"input_wait", line.wait});
+    for (const auto& [name, share] : stage_shares()) out.push_back({fmt::format("input/{}", name), share});
   }
   out.push_back({"uptime", uptime()});
   out.push_back({"examples_seen", step * recipe_.batch});
   out.push_back({"epoch", recipe_.epochs(step)});
+  add_sets(step, out);
   for (const auto& [name, s] : scores) {
     out.push_back({name + "/prec@1", s.prec1});
     out.push_back({name + "/prec@5", s.prec5});

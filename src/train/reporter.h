@@ -3,9 +3,10 @@
 //
 // A line of metrics.jsonl stands for a step at which training is logged or something is evaluated. It has, from step 1 on,
 // training_loss, l2_grads, l2_params, l2_updates, lr, training_prec@1 (all of that step's update), img/sec, img/sec/core,
-// input_wait, uptime, examples_seen, epoch; then <evaluator>/prec@1, /prec@5, /loss, /count. img/sec and input_wait (the share
-// of the time spent waiting for input) are over the steps since the line before, evaluations and saves left out; uptime is in
-// seconds and goes on over restarts. All but these four are a function of recipe and data.
+// input_wait, input/<stage>, uptime, examples_seen, epoch (and of a mixture examples_seen/<set>, epoch/<set>); then
+// <evaluator>/prec@1, /prec@5, /loss, /count. img/sec and input_wait (the share of the time spent waiting for input) are over
+// the steps since the line before, evaluations and saves left out; input/<stage> is what each stage of the input took of its
+// threads' working time; uptime is in seconds and goes on over restarts. All but these are a function of recipe and data.
 
 #include <chrono>
 #include <cstdint>
@@ -37,6 +38,8 @@ class Reporter {
   // Training proper begins: the clock of img/sec starts.
   void begin();
 
+  // The input whose stages and sets are told of; must outlive the reporter's last call.
+  void watch(const data::TrainLoader& loader) { loader_ = &loader; }
   // A step is known, and was ready at `ready`: the console's line. Cheap.
   void step(int64_t step, const StepMetrics& metrics, Clock::time_point ready, bool log_now, std::optional<int64_t> memory);
   // Time spent waiting for input.
@@ -65,6 +68,9 @@ class Reporter {
  private:
   void begin_interval(Clock::time_point start);
   double interval_seconds() const;
+  // What each stage of the input took in the interval, of all stages' time.
+  std::vector<std::pair<const char*, double>> stage_shares() const;
+  void add_sets(int64_t step, std::vector<monitor::Metric>& out) const;
   monitor::StepLine line_of(int64_t step, const StepMetrics& metrics, std::optional<int64_t> memory) const;
 
   const Recipe& recipe_;
@@ -77,6 +83,8 @@ class Reporter {
   std::optional<Clock::time_point> pause_;
   double earlier_ = 0;  // uptime of the starts before this one
   double wait_ = 0;
+  const data::TrainLoader* loader_ = nullptr;
+  data::StageSeconds stages_;  // when the interval began
   int64_t interval_step_ = 0;  // at which the interval began
   double seconds_per_step_ = 0;
 };

@@ -37,7 +37,7 @@ Value normalize(Value images, const data::Affine& pixels) {
   return ir::convert(images, DType::kF32) * row(pixels.scale) + row(pixels.offset);
 }
 
-// The model's logits in the current graph, whose parameters are `params` (all of the layout's).
+// The model's logits of normalised images in the current graph, whose parameters are `params` (all of the layout's).
 Value trace_logits(const models::Model& model, const StateLayout& layout, const Values& params, Value images,
                    nn::Context context, const ProgramOptions& options) {
   ir::Graph& graph = ir::current_graph();
@@ -51,7 +51,7 @@ Value trace_logits(const models::Model& model, const StateLayout& layout, const 
   } else {
     context.kernels = options.kernels;  // opaque to the partitioner
   }
-  const Value logits = model.logits(nn::Scope(store, context), normalize(images, options.pixels));
+  const Value logits = model.logits(nn::Scope(store, context), images);
   TESSERA_CHECK(store.specs().size() == layout.params, "the model has {} parameters, the layout {}", store.specs().size(),
                 layout.params);
   return logits;
@@ -68,8 +68,8 @@ class TrainStep {
             const ProgramOptions& options, Values params)
       : model_(model), layout_(layout), optimizer_(optimizer), options_(options), params_(std::move(params)) {}
 
-  BatchGradient gradient(Value images, Value labels, Value key) const {
-    return options_.accumulate == 1 ? part(images, labels, key) : accumulated(images, labels, key);
+  BatchGradient gradient(const TrainRows& rows, Value key) const {
+    return options_.accumulate == 1 ? part(rows, key) : accumulated(rows, key);
   }
 
  private:
@@ -79,13 +79,23 @@ class TrainStep {
     return layout_.sharded() ? ir::reshard(x, spec, spec) : x;
   }
 
-  BatchGradient part(Value images, Value labels, Value key) const {
+  // Cross-entropy of each row, with its partner's label where rows are mixed.
+  Value loss_of(Value logits, const TrainRows& rows) const {
+    const Value own = softmax_cross_entropy(logits, rows.labels, options_.label_smoothing);
+    if (!rows.partner_labels) return own;
+    const Value partner = softmax_cross_entropy(logits, *rows.partner_labels, options_.label_smoothing);
+    return own * *rows.own_share + partner * (1.0 - *rows.own_share);
+  }
+
+  BatchGradient part(const TrainRows& rows, Value key) const {
     ir::Graph& graph = ir::current_graph();
+    Value images = normalize(rows.images, options_.pixels);
+    if (rows.boxes) images = erase_boxes(*options_.augmentation.erasing, images, *rows.boxes, ir::fold_in(key, "erasing"));
     const Value logits = trace_logits(model_, layout_, params_, images, {.training = true, .key = key}, options_);
     const double share = 1.0 / static_cast<double>(options_.batch);
     BatchGradient out;
-    out.loss = ir::sum_all(softmax_cross_entropy(logits, labels, options_.label_smoothing)) * share;
-    out.correct = ir::sum_all(ir::stop_gradient(top_k_correct(logits, labels, 1))) * share;
+    out.loss = ir::sum_all(loss_of(logits, rows)) * share;
+    out.correct = ir::sum_all(ir::stop_gradient(top_k_correct(logits, rows.labels, 1))) * share;
     Values wanted;
     for (size_t i = 0; i < layout_.params; ++i) {
       if (optimizer_.trainable(i)) wanted.push_back(graph.adopt(params_[i]));
@@ -113,7 +123,7 @@ class TrainStep {
   }
 
   // The same, micro-batch by micro-batch: less memory for activations.
-  BatchGradient accumulated(Value images, Value labels, Value key) const {
+  BatchGradient accumulated(const TrainRows& rows, Value key) const {
     const int64_t parts = options_.accumulate;
     Values sums;
     for (size_t i = 0; i < layout_.params; ++i) {
@@ -121,9 +131,17 @@ class TrainStep {
     }
     sums.push_back(ir::constant(0));
     sums.push_back(ir::constant(0));
-    const Values xs = {micro_batches(images), micro_batches(labels), ir::iota({DType::kI32, {parts}}, 0)};
+    Values xs = {ir::iota({DType::kI32, {parts}}, 0), micro_batches(rows.images), micro_batches(rows.labels)};
+    for (const auto& more : {rows.partner_labels, rows.own_share, rows.boxes}) {
+      if (more) xs.push_back(micro_batches(*more));
+    }
     const auto body = [&](const Values& carry, const Values& x) {
-      const BatchGradient one = part(x[0], x[1], ir::fold_in(key, x[2]));
+      TrainRows micro{x[1], x[2], {}, {}, {}};
+      size_t next_x = 3;
+      if (rows.partner_labels) micro.partner_labels = x[next_x++];
+      if (rows.own_share) micro.own_share = x[next_x++];
+      if (rows.boxes) micro.boxes = x[next_x++];
+      const BatchGradient one = part(micro, ir::fold_in(key, x[0]));
       Values next;
       for (size_t i = 0; i < one.grads.size(); ++i) next.push_back(carry[i] + one.grads[i]);
       next.push_back(carry[next.size()] + one.loss);
@@ -206,6 +224,10 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   const Values state = add_arguments(graph, layout, layout.entries.size());
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
   const Value labels = graph.add_parameter({DType::kI32, {options.batch}}, "labels");
+  std::optional<Value> augment;
+  if (const int64_t values = options.augmentation.values()) {
+    augment = graph.add_parameter({DType::kF32, {options.batch, values}}, "augment");
+  }
 
   const auto params_end = state.begin() + static_cast<ptrdiff_t>(layout.params);
   const Values params(state.begin(), params_end);
@@ -213,7 +235,8 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   const Value step = state[layout.step_index()], rng = state[layout.rng_index()];
   const Value key = ir::fold_in(ir::fold_in(rng, "step"), step);
 
-  const BatchGradient batch = TrainStep(model, layout, optimizer, options, params).gradient(images, labels, key);
+  const TrainRows rows = mix_rows(options.augmentation, images, labels, augment);
+  const BatchGradient batch = TrainStep(model, layout, optimizer, options, params).gradient(rows, key);
   const optim::Optimizer::Result update = optimizer.apply(params, batch.grads, slots, step);
   Values differences;
   for (size_t i = 0; i < params.size(); ++i) {
@@ -229,7 +252,7 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   ir::EmitOptions emit{.name = "train_step", .aliases = {}, .kernels = options.kernels};
   std::vector<mesh::PartitionSpec> results = layout.specs(state.size());
   results.push_back({});
-  spread(emit, layout, with_batch(layout, state.size(), 2), std::move(results));
+  spread(emit, layout, with_batch(layout, state.size(), augment ? 3 : 2), std::move(results));
   Program program{"train_step", {}, {}, false, layout.devices()};
   for (size_t i = 0; i < state.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
@@ -247,7 +270,7 @@ Program eval_program(const models::Model& model, const StateLayout& layout, cons
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
   const Value labels = graph.add_parameter({DType::kI32, {options.batch}}, "labels");
   const Value mask = graph.add_parameter({DType::kF32, {options.batch}}, "mask");
-  const Value logits = trace_logits(model, layout, params, images, {}, options);
+  const Value logits = trace_logits(model, layout, params, normalize(images, options.pixels), {}, options);
   // A padded row may hold anything: its loss is dropped, not multiplied by 0, which would keep a NaN.
   const Value real = ir::compare(ir::Compare::kNe, mask, ir::zeros_like(mask));
   const Value loss = softmax_cross_entropy(logits, labels);
@@ -264,7 +287,7 @@ Program predict_program(const models::Model& model, const StateLayout& layout, c
   const ir::GraphScope scope(graph);
   const Values params = add_arguments(graph, layout, layout.params);
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
-  graph.results = {trace_logits(model, layout, params, images, {}, options)};
+  graph.results = {trace_logits(model, layout, params, normalize(images, options.pixels), {}, options)};
   ir::EmitOptions emit{.name = "predict", .aliases = {}, .kernels = options.kernels};
   spread(emit, layout, with_batch(layout, layout.params, 1), {{}});
   return {"predict", ir::emit(graph, emit), {}, false, layout.devices()};

@@ -12,6 +12,7 @@
 #include "ir/graph.h"
 #include "models/model.h"
 #include "optim/optimizer.h"
+#include "train/augment.h"
 #include "train/state.h"
 
 namespace tessera::train {
@@ -20,8 +21,10 @@ struct ProgramOptions {
   int64_t batch = 1;
   data::Affine pixels;          // bytes -> numbers: what the pp chain leaves to the device
   DType compute = DType::kF32;  // of activations and products
-  double label_smoothing = 0;   // training only
-  HostKernels kernels;          // that the program may call, on one device
+  // Training only.
+  double label_smoothing = 0;
+  Augmentation augmentation;
+  HostKernels kernels;  // that the program may call, on one device
   // Micro-batches inside the training step; divides batch, and each is divisible over the mesh. Micro-batch i of n holds the
   // rows i, i + n, i + 2 n, …
   int64_t accumulate = 1;
@@ -46,9 +49,10 @@ inline constexpr size_t kMetrics = std::size(kMetricNames);
 // each parameter's mean and standard deviation.
 Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout& layout);
 
-// (state…, images u8 [B, H, W, 3], labels i32 [B]) -> (state…, metrics f32 [kMetrics]). Each state argument is donated to the
-// result of its place. training_loss is the mean over the batch before the update (label smoothing included), l2_grads the
-// global norm before clipping, l2_params after the update, l2_updates of the difference, training_prec@1 a share in [0, 1].
+// (state…, images u8 [B, H, W, 3], labels i32 [B], augment f32 [B, values] where the augmentation has values) -> (state…,
+// metrics f32 [kMetrics]). Each state argument is donated to the result of its place. training_loss is the mean over the batch
+// before the update (label smoothing included), l2_grads the global norm before clipping, l2_params after the update,
+// l2_updates of the difference, training_prec@1 a share in [0, 1], of the own labels where rows are mixed.
 Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
 

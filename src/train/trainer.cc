@@ -156,7 +156,7 @@ void Trainer::announce() const {
   if (layout_.sharded()) {
     log_line(fmt::format("{} devices   mesh {}   {}", layout_.devices(), layout_.mesh.text(), recipe_.sharding.preset));
   }
-  log_line(fmt::format("{}   {} images, {} classes   batch {}, {} steps ({:.4g} epochs)", recipe_.data.source->name(),
+  log_line(fmt::format("{}   {} images, {} classes   batch {}, {} steps ({:.4g} epochs)", recipe_.data.name(),
                        human_count(recipe_.examples_per_epoch), recipe_.class_names.size(), recipe_.batch,
                        human_count(recipe_.total), recipe_.epochs(recipe_.total)));
   if (progress_.step > 0 || progress_.owed) {
@@ -199,7 +199,8 @@ void Trainer::load_initial_weights() {
 void Trainer::start_input() {
   data::LoaderOptions options = recipe_.data.loader(recipe_.batch, static_cast<uint64_t>(recipe_.run.seed));
   options.start_batch = progress_.step;
-  loader_ = std::make_unique<data::TrainLoader>(recipe_.data.source, recipe_.data.pp, options);
+  loader_ = std::make_unique<data::TrainLoader>(recipe_.data.sets, options);
+  reporter_.watch(*loader_);
 }
 
 std::future<Compiled> Trainer::start_compile(Program program, size_t state_arguments, int64_t batch) {
@@ -218,8 +219,9 @@ ProgramOptions Trainer::program_options(int64_t batch, const data::Pp& pp) const
 }
 
 void Trainer::start_programs() {
-  ProgramOptions options = program_options(recipe_.batch, *recipe_.data.pp);
+  ProgramOptions options = program_options(recipe_.batch, recipe_.data.pp());
   options.label_smoothing = recipe_.objective.label_smoothing;
+  options.augmentation = augmentation_of(recipe_.data.pp(), recipe_.data.mixup);
   options.accumulate = recipe_.run.accumulate;
   train_future_ =
       start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(), recipe_.batch);
@@ -230,7 +232,7 @@ void Trainer::start_programs() {
 void Trainer::start_evaluation_programs() {
   std::map<std::string, std::shared_future<Compiled>> by_text;
   for (const EvalPlan& plan : recipe_.evals) {
-    Program program = eval_program(*recipe_.model, layout_, program_options(plan.batch, *plan.data.pp));
+    Program program = eval_program(*recipe_.model, layout_, program_options(plan.batch, plan.data.pp()));
     const std::string text = program.text;
     if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, plan.batch).share();
     eval_futures_.push_back(by_text[text]);
@@ -287,6 +289,7 @@ void Trainer::train_to_the_end(bool resumed) {
 
   std::optional<DeviceBatch> batch = next_batch();
   for (;;) {
+    if (pending_ && !pending_->ready && pending_->metrics.ready()) pending_->ready = Clock::now();
     std::optional<Pending> before = std::move(pending_);
     dispatch(*batch);
     batch.reset();

@@ -92,9 +92,9 @@ void check_size(const data::Pp& pp, const models::InputShape& in) {
 // Labels are places in the list of classes. timm's files name classes in words of their own, so that there only their number
 // must fit.
 void check_classes(const EvalPlan& plan, const LoadedModel& model) {
-  const auto& names = plan.data.source->class_names();
+  const auto& names = plan.data.source().class_names();
   if (static_cast<int64_t>(names.size()) != model.model->input().classes) {
-    throw usage_error(fmt::format("`{}` has {} classes, and the model has {}", plan.data.source->name(), names.size(),
+    throw usage_error(fmt::format("`{}` has {} classes, and the model has {}", plan.data.source().name(), names.size(),
                                   model.model->input().classes),
                       plan.data.where, "evaluate on data of the same classes");
   }
@@ -120,7 +120,7 @@ Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan&
                     const StateLayout& layout, DeviceArrays& params, const DeviceOptions& device) {
   const Program program = eval_program(*model.model, layout,
                                        {.batch = plan.batch,
-                                        .pixels = plan.data.pp->affine(),
+                                        .pixels = plan.data.pp().affine(),
                                         .compute = model.compute,
                                         .kernels = kernels::register_kernels(*client)});
   const TensorType images = images_type(model.model->input(), plan.batch);

@@ -18,7 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using ::testing::HasSubstr;
 
-constexpr const char* kTimes[] = {"img/sec", "img/sec/core", "input_wait", "uptime"};
+constexpr const char* kTimes[] = {"img/sec",      "img/sec/core", "input_wait",    "input/read",
+                                  "input/decode", "input/resize", "input/augment", "uptime"};
 
 // metrics.jsonl without what the clock decides.
 std::vector<Json> timeless_metrics(const fs::path& workdir) {

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 // jpeglib.h needs what <cstdio> declares.
 #include <jpeglib.h>
 #include <webp/encode.h>
@@ -106,6 +107,18 @@ std::vector<uint8_t> pixels(const ImageView& view) {
   std::vector<uint8_t> result(static_cast<size_t>(view.width) * static_cast<size_t>(view.height) * 3);
   if (!result.empty()) copy_image(view, false, result.data(), ptrdiff_t{view.width} * 3);
   return result;
+}
+
+void on_every_target(const std::function<void()>& body) {
+  for (int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
+    const int64_t target = rest & -rest;
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+    body();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
 }
 
 TempDir::TempDir() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ std::vector<uint8_t> read_file(const std::string& path);
 void write_file(const std::filesystem::path& path, const std::vector<uint8_t>& bytes);
 
 std::vector<uint8_t> pixels(const ImageView& view);
+
+// Runs `body` on every instruction set of this processor that the vector code is compiled for.
+void on_every_target(const std::function<void()>& body);
 
 // A fresh empty directory, removed with everything in it at the end.
 class TempDir {

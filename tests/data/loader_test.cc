@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
+#include <mutex>
+#include <thread>
 
 #include "base/error.h"
 #include "data/image_testing.h"
@@ -23,8 +27,8 @@ constexpr int kImages = 23;
 constexpr const char* kChain = "decode | random_resized_crop(12) | flip_lr";
 
 // Three classes of small PNGs; in some, files that are no images.
-struct DataSet {
-  explicit DataSet(const std::vector<int>& broken = {}) {
+struct Images {
+  explicit Images(const std::vector<int>& broken = {}) {
     for (int i = 0; i < kImages; ++i) {
       const bool bad = std::find(broken.begin(), broken.end(), i) != broken.end();
       const std::string name = fmt::format("{}/{}.png", static_cast<char>('a' + i % 3), 100 + i);
@@ -43,6 +47,7 @@ struct Copy {
   std::vector<int32_t> labels;
   std::vector<float> mask;
   std::vector<int64_t> samples;
+  std::vector<int32_t> sets;
   bool operator==(const Copy&) const = default;
 };
 
@@ -52,7 +57,8 @@ Copy copy(const Batch& batch) {
           {batch.images(), batch.images() + batch.image_bytes()},
           {batch.labels(), batch.labels() + n},
           {batch.mask(), batch.mask() + n},
-          {batch.samples(), batch.samples() + n}};
+          {batch.samples(), batch.samples() + n},
+          {batch.sets(), batch.sets() + n}};
 }
 
 int32_t label(const Source& source, int64_t index) {
@@ -64,15 +70,15 @@ int32_t label(const Source& source, int64_t index) {
 std::shared_ptr<const Pp> train_chain() { return std::make_shared<const Pp>(kChain, PpUse::kTrain); }
 std::shared_ptr<const Pp> eval_chain() { return std::make_shared<const Pp>("decode | resize(12)", PpUse::kEval); }
 
-std::vector<Copy> train(const DataSet& data, const LoaderOptions& options, int batches) {
-  TrainLoader loader(data.source, train_chain(), options);
+std::vector<Copy> train(const Images& data, const LoaderOptions& options, int batches) {
+  TrainLoader loader({{data.source, train_chain(), {}}}, options);
   std::vector<Copy> result;
   for (int i = 0; i < batches; ++i) result.push_back(copy(loader.next()));
   return result;
 }
 
-std::vector<Copy> evaluate(const DataSet& data, const LoaderOptions& options) {
-  EvalLoader loader(data.source, eval_chain(), options);
+std::vector<Copy> evaluate(const Images& data, const LoaderOptions& options) {
+  EvalLoader loader({data.source, eval_chain(), {}}, options);
   std::vector<Copy> result;
   while (std::optional<Batch> batch = loader.next()) result.push_back(copy(*batch));
   EXPECT_EQ(static_cast<int64_t>(result.size()), loader.batches());
@@ -91,8 +97,8 @@ std::string error_of(Function function, Exit code) {
 }
 
 TEST(TrainLoader, BatchesFollowTheOrder) {
-  const DataSet data;
-  const Order order(kImages, 5);
+  const Images data;
+  const FullShuffle order(kImages, 5);
   const Pp pp(kChain, PpUse::kTrain);
   PpScratch scratch;
   Sample read;
@@ -102,7 +108,7 @@ TEST(TrainLoader, BatchesFollowTheOrder) {
   for (const Copy& batch : train(data, {.batch = 5, .seed = 5, .threads = 2}, kImages * 2)) {
     EXPECT_EQ(batch.index, static_cast<int64_t>(position / 5));
     for (size_t row = 0; row < 5; ++row, ++position) {
-      const Position at = order.at(position);
+      const Position at = order.at({0, position});
       EXPECT_EQ(batch.samples[row], at.sample);
       EXPECT_EQ(batch.mask[row], 1);
       ++seen[at.sample];
@@ -118,14 +124,14 @@ TEST(TrainLoader, BatchesFollowTheOrder) {
 }
 
 TEST(TrainLoader, SameBatchesWhateverTheThreads) {
-  const DataSet data({4, 11});
+  const Images data({4, 11});
   const std::vector<Copy> one = train(data, {.batch = 6, .seed = 1, .threads = 1}, 20);
   EXPECT_EQ(one, train(data, {.batch = 6, .seed = 1, .threads = 3, .prefetch = 5}, 20));
   EXPECT_NE(one, train(data, {.batch = 6, .seed = 2, .threads = 3}, 20));
 }
 
 TEST(TrainLoader, ResumesAtAnyBatch) {
-  const DataSet data({4, 11});
+  const Images data({4, 11});
   const std::vector<Copy> all = train(data, {.batch = 6, .seed = 1, .threads = 2}, 12);
   for (const int64_t start : {1, 3, 7}) {
     const std::vector<Copy> rest =
@@ -135,7 +141,7 @@ TEST(TrainLoader, ResumesAtAnyBatch) {
 }
 
 TEST(TrainLoader, HostsShareAGlobalBatch) {
-  const DataSet data({7});
+  const Images data({7});
   const std::vector<Copy> whole = train(data, {.batch = 6, .seed = 1, .threads = 2}, 5);
   for (int64_t host = 0; host < 3; ++host) {
     const std::vector<Copy> part = train(data, {.batch = 6, .seed = 1, .threads = 2, .row_begin = host * 2, .row_count = 2}, 5);
@@ -149,8 +155,8 @@ TEST(TrainLoader, HostsShareAGlobalBatch) {
 }
 
 TEST(TrainLoader, SkippedFilesAreReplacedAndNamed) {
-  const DataSet data({4, 11});
-  TrainLoader loader(data.source, train_chain(), {.batch = 23, .seed = 1, .threads = 2});
+  const Images data({4, 11});
+  TrainLoader loader({{data.source, train_chain(), {}}}, {.batch = 23, .seed = 1, .threads = 2});
   for (int epoch = 0; epoch < 3; ++epoch) {
     const Copy batch = copy(loader.next());
     EXPECT_EQ(std::count(batch.mask.begin(), batch.mask.end(), 1.0f), 23);
@@ -168,8 +174,21 @@ TEST(TrainLoader, SkippedFilesAreReplacedAndNamed) {
   EXPECT_GT(stats.stages.decode, 0);
 }
 
+TEST(TrainLoader, TooManyBadFilesStopTheRun) {
+  const Images data({4, 11});
+  const auto all = [&](double max_bad) {
+    return error_of([&] { train(data, {.batch = 6, .threads = 2, .max_bad = max_bad, .where = "data"}, 8); }, Exit::kData);
+  };
+  EXPECT_THAT(all(0.05), AllOf(HasSubstr("2 of the 23 samples"), HasSubstr("more than 5 %"), HasSubstr("not a JPEG"),
+                               HasSubstr("max_bad")));
+  EXPECT_EQ(all(0.1), "accepted");
+  // One may always be skipped.
+  const Images one({4});
+  EXPECT_EQ(train(one, {.batch = 6, .threads = 2, .max_bad = 0.01}, 8).size(), 8u);
+}
+
 TEST(TrainLoader, PolicyErrorNamesTheFile) {
-  const DataSet data({4});
+  const Images data({4});
   const auto all = [&] { train(data, {.batch = 6, .threads = 2, .unreadable = Unreadable::kError, .where = "data"}, 8); };
   EXPECT_THAT(error_of(all, Exit::kData),
               AllOf(HasSubstr("cannot read `" + data.dir.path().string() + "/b/104.png`"), HasSubstr("not a JPEG"),
@@ -177,31 +196,31 @@ TEST(TrainLoader, PolicyErrorNamesTheFile) {
 }
 
 TEST(TrainLoader, StaysFailed) {
-  const DataSet data({4});
-  TrainLoader loader(data.source, train_chain(), {.batch = 23, .threads = 2, .unreadable = Unreadable::kError});
+  const Images data({4});
+  TrainLoader loader({{data.source, train_chain(), {}}}, {.batch = 23, .threads = 2, .unreadable = Unreadable::kError});
   for (int i = 0; i < 3; ++i) EXPECT_THROW(loader.next(), Error);
 }
 
 TEST(TrainLoader, AllUnreadableIsAnErrorNotAHang) {
   std::vector<int> every(kImages);
   for (int i = 0; i < kImages; ++i) every[static_cast<size_t>(i)] = i;
-  const DataSet data(every);
+  const Images data(every);
   EXPECT_THAT(error_of([&] { train(data, {.batch = 4, .threads = 2}, 1); }, Exit::kData),
               HasSubstr("23 images in a row cannot be read"));
   EXPECT_THAT(error_of([&] { evaluate(data, {.batch = 4, .threads = 2}); }, Exit::kData), HasSubstr("none of the 23 images"));
 }
 
 TEST(TrainLoader, BatchMustFitTheData) {
-  const DataSet data;
+  const Images data;
   EXPECT_THAT(error_of([&] { train(data, {.batch = 24, .where = "data.batch"}, 1); }, Exit::kData),
               AllOf(HasSubstr("the batch of 24 is larger"), HasSubstr("has 23 images"), HasSubstr("at most 23")));
   EXPECT_THAT(error_of([&] { train(data, {.batch = 0}, 1); }, Exit::kUsage), HasSubstr("at least 1"));
 }
 
 TEST(TrainLoader, MemoryIsBounded) {
-  const DataSet data;
-  TrainLoader loader(data.source, train_chain(), {.batch = 5, .threads = 3, .prefetch = 3});
-  const size_t row = 12 * 12 * 3 + sizeof(int32_t) + sizeof(float) + sizeof(int64_t);
+  const Images data;
+  TrainLoader loader({{data.source, train_chain(), {}}}, {.batch = 5, .threads = 3, .prefetch = 3});
+  const size_t row = 12 * 12 * 3 + 2 * sizeof(int32_t) + sizeof(float) + sizeof(int64_t);
   EXPECT_EQ(loader.bytes(), row * 5 * (3 + 2));
   for (int i = 0; i < 20; ++i) {
     const Batch batch = loader.next();
@@ -211,11 +230,11 @@ TEST(TrainLoader, MemoryIsBounded) {
 }
 
 TEST(TrainLoader, HeldBatchesKeepTheirContents) {
-  const DataSet data;
+  const Images data;
   std::optional<Batch> outlives;
   std::optional<Copy> contents;
   {
-    TrainLoader loader(data.source, train_chain(), {.batch = 5, .threads = 2});
+    TrainLoader loader({{data.source, train_chain(), {}}}, {.batch = 5, .threads = 2});
     std::optional<Batch> previous = loader.next();
     for (int i = 0; i < 20; ++i) {
       const Copy before = copy(*previous);
@@ -229,16 +248,117 @@ TEST(TrainLoader, HeldBatchesKeepTheirContents) {
   EXPECT_EQ(copy(*outlives), *contents);
 }
 
+TEST(TrainLoader, MixesSetsByTheOrder) {
+  const Images first, second({4});
+  const std::vector<DataSet> sets = {{first.source, train_chain(), "a", 3}, {second.source, train_chain(), "b", 1}};
+  const auto batches = [&](LoaderOptions options) {
+    options.batch = 8;
+    options.seed = 3;
+    TrainLoader loader(sets, options);
+    std::vector<Copy> result;
+    for (int i = 0; i < 20; ++i) result.push_back(copy(loader.next()));
+    EXPECT_EQ(loader.seen(20), (std::vector<uint64_t>{120, 40}));
+    EXPECT_EQ(loader.stats().skipped.size(), 1u);
+    EXPECT_EQ(loader.stats().skipped[0].set, 1);
+    return result;
+  };
+  for (const char* shuffle : {"full", "window(16, lanes=4, stretch=4)"}) {
+    const std::vector<Copy> one = batches({.threads = 1, .shuffle = parse_shuffle(shuffle)});
+    EXPECT_EQ(one, batches({.threads = 4, .prefetch = 4, .shuffle = parse_shuffle(shuffle)}));
+    int from_second = 0;
+    for (const Copy& batch : one) from_second += static_cast<int>(std::count(batch.sets.begin(), batch.sets.end(), 1));
+    EXPECT_EQ(from_second, 40);
+  }
+}
+
+TEST(TrainLoader, MixesUntilTheEpochToldAndErasesByChain) {
+  const Images data;
+  MixupOptions mixup;
+  mixup.mixup = 0.8;
+  mixup.mode = "elem";
+  mixup.off_epoch = 2;
+  const auto pp = std::make_shared<const Pp>("decode | resize(12) | value_range | random_erasing(0.5, count=2)", PpUse::kTrain);
+  LoaderOptions options{.batch = 23, .seed = 4, .threads = 2};
+  options.mixup.emplace(mixup, 12, 12, "data.mixup");
+  TrainLoader loader({{data.source, pp, {}}}, options);
+  for (int64_t epoch = 0; epoch < 4; ++epoch) {
+    const Batch batch = loader.next();
+    ASSERT_EQ(batch.augment_values(), kMixedRowValues + 2 * kEraseValues);
+    int mixed = 0, erased = 0;
+    for (int64_t row = 0; row < 23; ++row) {
+      const float* values = batch.augment() + row * batch.augment_values();
+      const MixedRow drawn = options.mixup->draw(4, epoch, row, 23);
+      EXPECT_EQ(values[0], epoch < 2 ? drawn.own : 1);
+      mixed += values[1] != 1;
+      float boxes[2 * kEraseValues];
+      pp->draw_erasing({4, static_cast<uint64_t>(epoch), static_cast<uint64_t>(batch.samples()[row])}, boxes);
+      EXPECT_TRUE(std::equal(std::begin(boxes), std::end(boxes), values + kMixedRowValues));
+      erased += boxes[2] > 0;
+    }
+    EXPECT_EQ(mixed > 0, epoch < 2);
+    EXPECT_TRUE(erased > 3 && erased < 20);
+  }
+}
+
+// A disk on which every file takes a while to arrive, and many may be under way at once.
+class SlowDisk final : public Source {
+ public:
+  explicit SlowDisk(std::shared_ptr<const Source> files) : files_(std::move(files)), arrival_(static_cast<size_t>(size())) {}
+  int64_t size() const override { return files_->size(); }
+  const std::vector<std::string>& class_names() const override { return files_->class_names(); }
+  std::string id(int64_t index) const override { return files_->id(index); }
+  const std::string& name() const override { return files_->name(); }
+  void prefetch(int64_t index) const override { order(index); }
+  std::optional<std::string> read(int64_t index, Sample& sample) const override {
+    const auto arrival = order(index);
+    late_ += std::chrono::steady_clock::now() < arrival;
+    std::this_thread::sleep_until(arrival);
+    {
+      const std::lock_guard lock(mutex_);
+      arrival_[static_cast<size_t>(index)].reset();  // the next epoch fetches it anew
+    }
+    return files_->read(index, sample);
+  }
+  int64_t late() const { return late_; }
+
+ private:
+  std::chrono::steady_clock::time_point order(int64_t index) const {
+    const std::lock_guard lock(mutex_);
+    auto& arrival = arrival_[static_cast<size_t>(index)];
+    if (!arrival) arrival = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    return *arrival;
+  }
+  std::shared_ptr<const Source> files_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::optional<std::chrono::steady_clock::time_point>> arrival_;
+  mutable std::atomic<int64_t> late_ = 0;
+};
+
+TEST(TrainLoader, ReadsAheadOfASlowDisk) {
+  const Images data;
+  const auto disk = std::make_shared<SlowDisk>(data.source);
+  TrainLoader loader({{disk, train_chain(), {}}}, {.batch = 4, .seed = 3, .threads = 1});
+  std::vector<Copy> batches;
+  for (int i = 0; i < 20; ++i) {
+    // What a step takes.
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    batches.push_back(copy(loader.next()));
+  }
+  EXPECT_EQ(batches, train(data, {.batch = 4, .seed = 3, .threads = 2}, 20));
+  // Only the first batches, asked for before anything could be read ahead, waited for the disk: 16 rows of four slots.
+  EXPECT_LE(disk->late(), 24);
+}
+
 TEST(TrainLoader, StopsAtOnceWhenUnused) {
-  const DataSet data;
+  const Images data;
   for (int i = 0; i < 50; ++i) {
-    TrainLoader loader(data.source, train_chain(), {.batch = 5, .threads = 1 + i % 4});
+    TrainLoader loader({{data.source, train_chain(), {}}}, {.batch = 5, .threads = 1 + i % 4});
     if (i % 2) loader.next();
   }
 }
 
 TEST(EvalLoader, EverySampleOnceWithMask) {
-  const DataSet data;
+  const Images data;
   for (const int64_t batch : {1, 4, 22, 23, 24, 64}) {
     for (const int threads : {1, 3}) {
       int64_t next = 0;
@@ -258,8 +378,8 @@ TEST(EvalLoader, EverySampleOnceWithMask) {
 }
 
 TEST(EvalLoader, UnreadableRowsAreMasked) {
-  const DataSet data({4, 11});
-  EvalLoader loader(data.source, eval_chain(), {.batch = 10, .threads = 2});
+  const Images data({4, 11});
+  EvalLoader loader({data.source, eval_chain(), {}}, {.batch = 10, .threads = 2});
   double sum = 0;
   while (const std::optional<Batch> batch = loader.next()) {
     for (int64_t row = 0; row < batch->rows(); ++row) {
@@ -277,7 +397,7 @@ TEST(EvalLoader, UnreadableRowsAreMasked) {
 }
 
 TEST(EvalLoader, HostsTogetherSeeEverySampleOnce) {
-  const DataSet data({4});
+  const Images data({4});
   std::map<int64_t, int> seen;
   for (const auto& [begin, count] : {std::pair<int64_t, int64_t>{0, 3}, {3, 1}, {4, 3}}) {
     for (const Copy& b : evaluate(data, {.batch = 7, .threads = 2, .row_begin = begin, .row_count = count})) {

@@ -121,6 +121,7 @@ TEST(PpParse, EveryOpIsListed) {
   for (const PpOpInfo& op : pp_ops()) {
     names.insert(op.name);
     EXPECT_TRUE(op.usage.starts_with(op.name)) << op.usage;
+    EXPECT_FALSE(op.help.empty()) << op.name;
   }
   EXPECT_TRUE(names.contains("inception_crop"));
 }

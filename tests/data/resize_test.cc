@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include "data/image_testing.h"
 #include "data/pp.h"
@@ -80,18 +79,7 @@ void compare_with_plain() {
   }
 }
 
-// On every instruction set of this processor that the vector code is compiled for.
-TEST(Resize, VectorEqualsPlain) {
-  for (int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
-    const int64_t target = rest & -rest;
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();
-    compare_with_plain();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
-}
+TEST(Resize, VectorEqualsPlain) { testing::on_every_target(compare_with_plain); }
 
 TEST(Resize, SeesOnlyTheCrop) {
   const Image image = formula_image("crop", 40, 30);

@@ -98,6 +98,20 @@ INSTANTIATE_TEST_SUITE_P(
                       MeshCase{"RematNamed", 8, "replica=2, fsdp=4", {"model.remat=save(qkv, fc1)"}}),
     [](const auto& info) { return info.param.name; });
 
+// Rows are mixed over the devices' borders, and noise does not depend on who draws it.
+TEST(Mesh, AugmentsAsOneDeviceDoes) {
+  const std::string erase = "data.pp=\"decode | resize(8) | value_range(-1, 1) | random_erasing(0.5, mode=pixel, count=2)\"";
+  const std::vector<std::string> timm = {"data.mixup={mixup=0.8, cutmix=1.0, mode=\"elem\"}", erase};
+  const std::vector<std::string> big_vision = {"data.mixup={style=\"big_vision\", mixup=0.5}", "accumulate=2"};
+  run_on("mesh-augment-one", 1, "", timm);
+  run_on("mesh-augment", 8, "replica=2, fsdp=4", timm);
+  expect_same_trajectory("mesh-augment", "mesh-augment-one");
+  run_on("mesh-mixup-one", 1, "", big_vision);
+  run_on("mesh-mixup", 4, "fsdp=4", big_vision);
+  expect_same_trajectory("mesh-mixup", "mesh-mixup-one");
+  EXPECT_NE(lines_of("mesh-mixup")[5]["training_loss"], lines_of(on_one_device())[5]["training_loss"]);
+}
+
 std::string weights_of(const std::string& workdir) {
   return testing::slurp(small_run().path(workdir) + "/checkpoints/step_000000020/state.safetensors");
 }

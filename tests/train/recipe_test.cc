@@ -2,6 +2,7 @@
 
 #include "train/recipe.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -72,6 +73,37 @@ TEST(Recipe, EvaluatorsMustHaveTheClassesOfTraining) {
   testing::make_images(dir / "other", 6, 3);
   std::filesystem::rename(dir / "other/red", dir / "other/rot");
   EXPECT_FAILURE("has no class `red`", {fmt::format("eval.val.data.source=\"folder({}/other)\"", dir.path())});
+}
+
+// The small run's data as two sets of a mixture.
+std::vector<std::string> mixture(const std::vector<std::string>& more = {}) {
+  const std::string source = read_recipe(testing::small_run().section({})).data.options.source;
+  std::vector<std::string> overrides = {"data.source=\"\"", fmt::format("data.mix.a={{source=\"{}\", weight=3}}", source),
+                                        fmt::format("data.mix.b={{source=\"{}\"}}", source)};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return overrides;
+}
+
+TEST(Recipe, MixesDataSets) {
+  const Recipe recipe = read_recipe(testing::small_run().section(mixture({"data.shuffle=\"window(20, lanes=3)\""})));
+  ASSERT_EQ(recipe.data.sets.size(), 2u);
+  EXPECT_EQ(recipe.data.sets[0].name, "a");
+  EXPECT_EQ(recipe.data.sets[0].weight, 3);
+  EXPECT_EQ(recipe.data.sets[1].pp->text(), recipe.data.options.pp);
+  EXPECT_EQ(recipe.examples_per_epoch, 120);
+  EXPECT_EQ(recipe.data.shuffle.samples, 20);
+  EXPECT_TRUE(config::difference(recipe.text, read_recipe(config::parse_recipe(recipe.text)).text).empty());
+}
+
+TEST(Recipe, MixturesMustAgree) {
+  EXPECT_FAILURE("`data.mix.b.weight` must be above 0", mixture({"data.mix.b.weight=0"}));
+  EXPECT_FAILURE("did you mean `data.mix.a.weight`", mixture({"data.mix.a.wieght=1"}));
+  EXPECT_FAILURE("makes images of 5 x 5", mixture({"data.mix.b.pp=\"decode | resize(5) | value_range(-1, 1)\""}));
+  EXPECT_FAILURE("scales values or erases in another way", mixture({"data.mix.b.pp=\"decode | resize(8) | value_range(0, 1)\""}));
+  EXPECT_FAILURE("2 classes, and `a` has 3", mixture({"data.mix.b.source=\"fake(10, classes=2)\""}));
+  EXPECT_FAILURE("stands beside data.mix", mixture({"data.source=\"fake\""}));
+  EXPECT_FAILURE("unknown shuffle `ful`", {"data.shuffle=\"ful\""});
+  EXPECT_FAILURE("max_bad", {"data.max_bad=\"3 steps\""});
 }
 
 TEST(Due, AsBigVision) {

@@ -247,7 +247,7 @@ TEST(Evaluate, ExactWhateverTheBatch) {
     plan.batch = batch;
     ProgramOptions options;
     options.batch = batch;
-    options.pixels = plan.data.pp->affine();
+    options.pixels = plan.data.pp().affine();
     const auto program = compile(eval_program(*base.model, layout, options));
     all.push_back(*Evaluator(testing::cpu_client(), program, layout, plan).run(params));
     EXPECT_EQ(all.back().count, 23) << batch;
@@ -268,7 +268,7 @@ TEST(Evaluate, UnreadableFilesAreLeftOutAndCounted) {
   DeviceArrays params = initial_params(base);
   ProgramOptions options;
   options.batch = base.evals[0].batch;
-  options.pixels = base.evals[0].data.pp->affine();
+  options.pixels = base.evals[0].data.pp().affine();
   const auto program = compile(eval_program(*base.model, layout, options));
   const Scores scores = *Evaluator(testing::cpu_client(), program, layout, base.evals[0]).run(params);
   EXPECT_EQ(scores.count, 9);

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes the reference files under tests/references with the pinned timm and torch, and those of tests/references/formats with
-# the pinned libraries of data formats.
+# Makes the reference files under tests/references with the pinned timm and torch, those of TensorFlow's image ops, and those of
+# tests/references/formats with the pinned libraries of data formats.
 #   tools/references/run.sh                 every script
 #   tools/references/run.sh vit adamw       only these
-# Python 3.11, 3.12 or 3.13 on x86-64 Linux (PYTHON=... chooses one). The first run downloads about
-# 2.5 GB into .deps/references of the checkout (4.1 GB installed); the scripts then take half a minute. data_formats has an
-# environment of its own: 0.5 GB into .deps/references-formats (2 GB installed), Python 3.11.
+# Python 3.11, 3.12 or 3.13 on x86-64 Linux (PYTHON=... chooses one; TensorFlow's and data_formats' wheels are for 3.11). The first
+# run downloads about 2.5 GB into .deps/references of the checkout (4.1 GB installed), 0.3 GB into .deps/references-tensorflow and
+# 0.5 GB into .deps/references-formats (2 GB installed); the scripts then take half a minute.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 deps=$(cd "$here/../.." && pwd)/.deps
@@ -17,16 +17,18 @@ need() {
   cmp -s "$list" "$venv/requirements.txt" && return
   rm -rf "$venv"
   "${PYTHON:-python3}" -m venv "$venv"
-  # --no-deps: the list is complete; what torch declares but does not load is left out of it.
+  # --no-deps: the list is complete; what its packages declare but do not load is left out of it.
   "$venv/bin/pip" install --quiet --no-deps --only-binary :all: "$@" --require-hashes -r "$list"
   cp "$list" "$venv/requirements.txt"
 }
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
-[ $# -gt 0 ] || set -- vit adamw pillow_resize timm_local_dir positions timm_vit_table data_formats
+[ $# -gt 0 ] || set -- vit adamw pillow_resize timm_local_dir positions timm_vit_table mixup augment crop_draws tensorflow_ops \
+  tensorflow_crop_draws data_formats
 for script; do
   case $script in
     data_formats) need requirements-formats.txt references-formats --no-binary promise ;;
+    tensorflow_*) need requirements-tensorflow.txt references-tensorflow ;;
     *) need requirements.txt references ;;
   esac
   "$venv/bin/python" "$here/$script.py"

@@ -7,6 +7,9 @@
 namespace tessera::data {
 namespace {
 
+// Of the pixels to spare, those before a central crop: torchvision rounds half to even, TensorFlow down.
+int half(int spare, bool tensorflow) { return tensorflow ? spare / 2 : round_half_even(spare / 2.0); }
+
 class Crop : public PpOp {
  public:
   explicit Crop(PpSize size) : size_(size) {}
@@ -41,12 +44,32 @@ class Crop : public PpOp {
 
 class CentralCrop final : public Crop {
  public:
-  using Crop::Crop;
+  CentralCrop(PpSize size, bool tensorflow) : Crop(size), tensorflow_(tensorflow) {}
 
  protected:
   Box place(int across, int down, Rng&) const override {
-    return {round_half_even(across / 2.0), round_half_even(down / 2.0), size_.width, size_.height};
+    return {half(across, tensorflow_), half(down, tensorflow_), size_.width, size_.height};
   }
+
+ private:
+  bool tensorflow_;
+};
+
+// The largest square.
+class CentralSquare final : public PpOp {
+ public:
+  explicit CentralSquare(bool tensorflow) : tensorflow_(tensorflow) {}
+  void infer(PpShape& shape, const CallReader&) const override {
+    if (shape.width && shape.height) shape.short_side = std::min(*shape.width, *shape.height);
+    shape.width = shape.height = shape.short_side;
+  }
+  DecodeResult apply(PpImage& image, Rng&) const override {
+    const int side = std::min(image.width(), image.height());
+    return image.crop({half(image.width() - side, tensorflow_), half(image.height() - side, tensorflow_), side, side});
+  }
+
+ private:
+  bool tensorflow_;
 };
 
 class RandomCrop final : public Crop {
@@ -64,7 +87,14 @@ class RandomCrop final : public Crop {
 
 }  // namespace
 
-std::unique_ptr<PpOp> make_central_crop(CallReader& call) { return std::make_unique<CentralCrop>(read_size(call)); }
+std::unique_ptr<PpOp> make_central_crop(CallReader& call) {
+  const std::string width = call.text("size", ""), height = call.text("h", "");
+  const bool tensorflow = read_tensorflow(call);
+  if (width.empty() && height.empty()) return std::make_unique<CentralSquare>(tensorflow);
+  const int side = to_side(call, "size", width);
+  return std::make_unique<CentralCrop>(PpSize{side, height.empty() ? side : to_side(call, "h", height)}, tensorflow);
+}
+
 std::unique_ptr<PpOp> make_random_crop(CallReader& call) { return std::make_unique<RandomCrop>(read_size(call)); }
 
 }  // namespace tessera::data

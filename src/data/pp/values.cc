@@ -1,6 +1,7 @@
 // value_range and normalise: what the device does to the uint8 pixels, as an Affine.
 //   value_range(lo, hi)    0..255 to lo..hi
-//   normalise(mean, std)   (x - mean) / std of x in 0..1; after a value_range, of its values
+//   normalise(mean, std)   (x - mean) / std of x in 0..1; after a value_range, of its values. vgg_value_range and
+//                          clip_value_range are normalise with known means.
 #include "base/error.h"
 #include "data/pp_op.h"
 
@@ -37,6 +38,15 @@ std::array<double, 3> read_channels(CallReader& call, std::string_view name, std
   return {values[0], values[1], values[2]};
 }
 
+std::unique_ptr<PpOp> normaliser(const std::array<double, 3>& mean, const std::array<double, 3>& std) {
+  std::array<double, 3> scale{}, offset{};
+  for (size_t c = 0; c < 3; ++c) {
+    scale[c] = 1 / std[c];
+    offset[c] = -mean[c] / std[c];
+  }
+  return std::make_unique<Values>(scale, offset, false);
+}
+
 }  // namespace
 
 std::unique_ptr<PpOp> make_value_range(CallReader& call) {
@@ -48,13 +58,16 @@ std::unique_ptr<PpOp> make_value_range(CallReader& call) {
 
 std::unique_ptr<PpOp> make_normalise(CallReader& call) {
   const auto mean = read_channels(call, "mean", {0.485, 0.456, 0.406}), std = read_channels(call, "std", {0.229, 0.224, 0.225});
-  std::array<double, 3> scale{}, offset{};
-  for (size_t c = 0; c < 3; ++c) {
-    if (!(std[c] > 0)) call.fail("`std` must be positive");
-    scale[c] = 1 / std[c];
-    offset[c] = -mean[c] / std[c];
+  for (const double s : std) {
+    if (!(s > 0)) call.fail("`std` must be positive");
   }
-  return std::make_unique<Values>(scale, offset, false);
+  return normaliser(mean, std);
+}
+
+std::unique_ptr<PpOp> make_vgg_value_range(CallReader&) { return normaliser({0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}); }
+
+std::unique_ptr<PpOp> make_clip_value_range(CallReader&) {
+  return normaliser({0.48145466, 0.4578275, 0.40821073}, {0.26862954, 0.26130258, 0.27577711});
 }
 
 }  // namespace tessera::data

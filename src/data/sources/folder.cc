@@ -16,11 +16,13 @@ class Folder final : public Source {
   std::string id(int64_t index) const override { return std::string(index_.path(index)); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   const std::string& name() const override { return root_; }
+  void prefetch(int64_t index) const override { fetch_file(path_of(index)); }
   SourceFacts facts() const override {
     return {.shards = 0, .bytes = 0, .index = index_.from_sidecar() ? IndexOrigin::kSidecar : IndexOrigin::kBuilt};
   }
 
  private:
+  std::string path_of(int64_t index) const { return fmt::format("{}/{}", root_, index_.path(index)); }
   std::string root_;
   FolderIndex index_;
 };
@@ -28,7 +30,7 @@ class Folder final : public Source {
 std::optional<std::string> Folder::read(int64_t index, Sample& sample) const {
   sample.label = index_.label(index);
   sample.texts.clear();
-  if (auto reason = read_whole_file(fmt::format("{}/{}", root_, index_.path(index)), sample.memory)) return reason;
+  if (auto reason = read_whole_file(path_of(index), sample.memory)) return reason;
   sample.image = sample.memory.view();
   return std::nullopt;
 }

@@ -1,0 +1,38 @@
+#pragma once
+// What the device does to a training batch before the model sees it: mixes rows with their partners, normalises, erases boxes.
+// The numbers come from the host, a few a row (data/mixup.h, data/pp.h); noise is drawn here.
+
+#include <optional>
+
+#include "data/mixup.h"
+#include "data/pp.h"
+#include "ir/graph.h"
+
+namespace tessera::train {
+
+struct Augmentation {
+  enum class Mix { kNone, kTimm, kBigVision };
+  Mix mix = Mix::kNone;
+  std::optional<data::Erasing> erasing;
+
+  // Columns of the program's argument `augment`, f32 [B, values()]; no such argument when there are none.
+  int64_t values() const;
+};
+Augmentation augmentation_of(const data::Pp& pp, const std::optional<data::Mixup>& mixup);
+
+// A batch in the graph, whole or a micro-batch of it. All have one row for each image.
+struct TrainRows {
+  ir::Value images;  // 0..255, u8 or f32 [B, H, W, 3]
+  ir::Value labels;  // i32 [B]
+  // Where rows are mixed: the partner's label, and the share of the own one, f32 [B].
+  std::optional<ir::Value> partner_labels, own_share;
+  std::optional<ir::Value> boxes;  // f32 [B, boxes, kEraseValues], where boxes are erased
+};
+
+// `augment`: nothing when augmentation.values() is 0.
+TrainRows mix_rows(const Augmentation& augmentation, ir::Value images, ir::Value labels, std::optional<ir::Value> augment);
+
+// Erases the boxes of normalised images, f32 [B, H, W, 3]; later boxes lie over earlier ones.
+ir::Value erase_boxes(const data::Erasing& erasing, ir::Value images, ir::Value boxes, ir::Value key);
+
+}  // namespace tessera::train

@@ -1,0 +1,142 @@
+#include "train/data_options.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/duration.h"
+
+namespace tessera::train {
+namespace {
+
+using config::Section;
+namespace io = tessera::data;
+
+double read_max_bad(const Section& section, const std::string& text) {
+  const config::Duration share = config::parse_duration(text, section.place("max_bad"));
+  if (share.unit != config::DurationUnit::kPercent || share.value > 100) {
+    section.fail("max_bad", fmt::format("is \"{}\"", text), "a percentage of the data, for example \"0.1 %\"");
+  }
+  return share.value / 100;
+}
+
+void read_options(Section& section, Data& data) {
+  section.bind_part(data.options);
+  const DataOptions& options = data.options;
+  if (options.threads < 0) section.fail("threads", fmt::format("must not be negative, and is {}", options.threads));
+  if (options.prefetch < 1) section.fail("prefetch", fmt::format("must be at least 1, and is {}", options.prefetch));
+  if (options.on_error != "skip" && options.on_error != "error") {
+    section.fail("on_error", fmt::format("must be \"skip\" or \"error\", and is \"{}\"", options.on_error));
+  }
+  data.max_bad = read_max_bad(section, options.max_bad);
+  data.where = section.place("source");
+}
+
+io::DataSet open_set(const Section& section, const std::string& source, const std::string& pp, const std::string& pp_place,
+                     io::PpUse use) {
+  if (source.empty()) section.fail_missing("source", "for example source = \"folder(data/digits/train)\"");
+  if (pp.empty()) section.fail_missing("pp", "for example pp = \"decode | resize(224) | value_range(-1, 1)\"");
+  io::DataSet set;
+  set.pp = std::make_shared<io::Pp>(pp, use, pp_place);
+  set.source = io::make_source(source, section.place("source"));
+  return set;
+}
+
+// Sets of one mixture are told apart by nothing but their images.
+void check_alike(const Section& section, const io::DataSet& first, const io::DataSet& set) {
+  if (set.pp->width() != first.pp->width() || set.pp->height() != first.pp->height()) {
+    section.fail("pp", fmt::format("makes images of {} x {}, and that of `{}` makes {} x {}", set.pp->height(), set.pp->width(),
+                                   first.name, first.pp->height(), first.pp->width()));
+  }
+  if (set.pp->affine() != first.pp->affine() || set.pp->erasing() != first.pp->erasing()) {
+    section.fail("pp", fmt::format("scales values or erases in another way than that of `{}`", first.name),
+                 "end both chains with the same value_range or normalise, and the same random_erasing");
+  }
+  if (set.source->text_fields() != first.source->text_fields()) {
+    section.fail("source", fmt::format("has the text fields ({}), and `{}` has ({})", join(set.source->text_fields(), ", "),
+                                       first.name, join(first.source->text_fields(), ", ")));
+  }
+  const auto &wanted = first.source->class_names(), &found = set.source->class_names();
+  if (wanted == found) return;
+  const auto differs = std::ranges::mismatch(wanted, found);
+  const auto word = [](const auto& names, auto at) { return at == names.end() ? std::string("none") : "`" + *at + "`"; };
+  section.fail("source",
+               fmt::format("has {} classes, and `{}` has {}; the first that differs is {} there and {} here", found.size(),
+                           first.name, wanted.size(), word(wanted, differs.in1), word(found, differs.in2)),
+               "labels are places in the list of classes: the sets of a mixture need the same list");
+}
+
+void read_mixture(Section section, Data& data) {
+  Section mix = section.section("mix");
+  for (const std::string& name : mix.keys()) {
+    Section one = mix.section(name);
+    MixOptions options;
+    one.bind(options);
+    if (!(options.weight > 0)) one.fail("weight", fmt::format("must be above 0, and is {:g}", options.weight));
+    const bool own = !options.pp.empty();
+    data.sets.push_back(open_set(one, options.source, own ? options.pp : data.options.pp,
+                                 own ? one.place("pp") : section.place("pp"), io::PpUse::kTrain));
+    data.sets.back().name = name;
+    data.sets.back().weight = options.weight;
+    check_alike(one, data.sets.front(), data.sets.back());
+  }
+  if (data.sets.empty()) section.fail("mix", "names no data set", "[data.mix.NAME] with source and weight");
+}
+
+}  // namespace
+
+int64_t Data::size() const {
+  int64_t sum = 0;
+  for (const io::DataSet& set : sets) sum += set.source->size();
+  return sum;
+}
+
+std::string Data::name() const {
+  std::vector<std::string> names;
+  for (const io::DataSet& set : sets) names.push_back(set.source->name());
+  return join(names, " + ");
+}
+
+io::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
+  io::LoaderOptions loader;
+  loader.batch = batch;
+  loader.seed = seed;
+  loader.threads = static_cast<int>(options.threads);
+  loader.prefetch = static_cast<int>(options.prefetch);
+  loader.unreadable = options.on_error == "error" ? io::Unreadable::kError : io::Unreadable::kSkip;
+  loader.max_bad = max_bad;
+  loader.shuffle = shuffle;
+  loader.mixup = mixup;
+  loader.where = where;
+  return loader;
+}
+
+Data open_data(Section section, io::PpUse use) {
+  Data data;
+  read_options(section, data);
+  data.sets.push_back(open_set(section, data.options.source, data.options.pp, section.place("pp"), use));
+  return data;
+}
+
+Data open_training_data(Section section, TrainDataOptions& options) {
+  section.bind_part(options);
+  Data data;
+  if (section.has("mix")) {
+    read_options(section, data);
+    if (!data.options.source.empty()) {
+      section.fail("source", "stands beside data.mix, which names the sources", "remove one of the two");
+    }
+    read_mixture(section, data);
+  } else {
+    data = open_data(section, io::PpUse::kTrain);
+  }
+  data.shuffle = io::parse_shuffle(options.shuffle, section.place("shuffle"));
+  io::MixupOptions mixup;
+  Section mixing = section.section("mixup");
+  mixing.bind(mixup);
+  const io::Mixup mixes(mixup, data.pp().height(), data.pp().width(), section.place("mixup"));
+  if (mixes.mixes()) data.mixup = mixes;
+  return data;
+}
+
+}  // namespace tessera::train

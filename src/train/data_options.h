@@ -1,0 +1,82 @@
+#pragma once
+// A recipe's data sections: `data` of training, with its mixture, and that of an evaluator.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/section.h"
+#include "data/loader.h"
+
+namespace tessera::train {
+
+// What every data section has.
+struct DataOptions {
+  std::string source, pp;
+  int64_t threads = 0;
+  int64_t prefetch = 2;
+  std::string on_error = "skip";
+  std::string max_bad = "1 %";
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("source", source, "where the images are: folder(path), tfds(name), wds(pattern), …; tessera help sources lists all");
+    field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
+    field("threads", threads, "that decode; 0: one for each core");
+    field("prefetch", prefetch, "batches made ahead, 1 or more");
+    field("on_error", on_error, "an unreadable file: skip (count and name it) or error");
+    field("max_bad", max_bad, "more unreadable files than this share of the data stop the run; one may always be skipped");
+  }
+};
+
+// What only training's has.
+struct TrainDataOptions {
+  int64_t batch = 0;
+  std::string shuffle = "auto";
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("batch", batch, "images of one step");
+    field("shuffle", shuffle,
+          "full: every epoch a permutation; window(samples=8192, lanes=64, stretch=128): reads in a row; auto: as the source "
+          "likes");
+  }
+};
+
+// data.mix.NAME: one data set of a mixture, in place of data.source.
+struct MixOptions {
+  std::string source;
+  std::string pp;
+  double weight = 1;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("source", source, "as data.source");
+    field("pp", pp, "as data.pp, which it is when not given; the images must come out in the same size");
+    field("weight", weight, "its share of the training images, relative to the other sets'");
+  }
+};
+
+// A data section with everything opened.
+struct Data {
+  DataOptions options;
+  std::vector<data::DataSet> sets;  // one, unless it is a mixture
+  std::string where;                // the recipe key, for messages
+  double max_bad = 1;
+  // Training's only.
+  data::Shuffle shuffle;
+  std::optional<data::Mixup> mixup;
+
+  const data::Source& source() const { return *sets.front().source; }
+  const data::Pp& pp() const { return *sets.front().pp; }
+  // Samples of all sets: an epoch's.
+  int64_t size() const;
+  std::string name() const;
+  // For a loader of `batch` rows; `seed` matters in training only.
+  data::LoaderOptions loader(int64_t batch, uint64_t seed) const;
+};
+
+// Throws usage Errors for the section, data Errors for what its sources lack. Other keys of the section are left to others.
+Data open_data(config::Section section, data::PpUse use);
+// The same for training's, with its mixture.
+Data open_training_data(config::Section section, TrainDataOptions& options);
+
+}  // namespace tessera::train

@@ -1,0 +1,19 @@
+#pragma once
+// The pictures of tools/references/augment.py and tensorflow_ops.py, and their steps.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "data/augment/plan.h"
+
+namespace tessera::data::testing {
+
+Image augment_picture(const std::string& name);
+AugmentOp augment_op(const std::string& name);
+// {"op": …, "value": …, "filter": …}
+AugmentStep augment_step(const nlohmann::json& entry);
+
+void set_picture(Canvas& canvas, const Image& image);
+
+}  // namespace tessera::data::testing
