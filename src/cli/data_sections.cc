@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command.h"
 
 namespace tessera::cli {
@@ -34,6 +35,12 @@ void open_training(config::Section section, std::vector<DataSection>& out) {
   }
 }
 
+// "data" -> "train"; of data.mix.NAME and eval.NAME.data NAME.
+std::string split_name(const std::string& key) {
+  const std::vector<std::string> parts = split(key, '.');
+  return parts.size() < 3 ? "train" : parts[0] == "eval" ? parts[1] : parts[2];
+}
+
 }  // namespace
 
 std::vector<DataSection> open_data_sections(config::Section recipe) {
@@ -52,16 +59,14 @@ std::vector<DataSection> open_data_sections(config::Section recipe) {
 
 std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std::string_view command) {
   std::error_code ignored;
-  if (words.size() == 1 && words[0].find('(') != std::string::npos)
-    return {{"train", words[0], data::make_source(words[0]), 0}};
+  const bool call = words.size() == 1 && words[0].find('(') != std::string::npos && !std::filesystem::exists(words[0], ignored);
+  if (call) return {{"train", words[0], data::make_source(words[0]), 0}};
   const RecipeWords recipe = recipe_words(words, command);
   if (std::filesystem::is_directory(recipe.path, ignored))
     return {{"train", fmt::format("folder({})", recipe.path), data::open_folder(recipe.path, recipe.path), 0}};
   std::vector<NamedSource> sources;
   for (const DataSection& section : open_data_sections(load_recipe(recipe))) {
-    const bool training = section.key == "data";
-    const std::string name = training ? "train" : section.key.substr(5, section.key.size() - 10);  // of eval.NAME.data
-    sources.push_back({name, section.options.source, section.source, section.options.threads});
+    sources.push_back({split_name(section.key), section.options.source, section.source, section.options.threads});
   }
   return sources;
 }

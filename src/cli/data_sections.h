@@ -25,7 +25,7 @@ std::vector<DataSection> open_data_sections(config::Section recipe);
 
 // What `tessera data check|index|convert` work on: RECIPE, all its data; FOLDER, as folder(FOLDER); or a source's call.
 struct NamedSource {
-  std::string split;  // "train" of `data` and of a single source, NAME of eval.NAME.data
+  std::string split;  // "train" of `data` and of a single source, NAME of data.mix.NAME and eval.NAME.data
   std::string call;
   std::shared_ptr<const data::Source> source;
   int64_t threads = 0;

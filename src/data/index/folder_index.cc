@@ -1,8 +1,7 @@
 #include "data/index/folder_index.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 
 #include "base/error.h"
@@ -82,6 +81,24 @@ void check_classes(const std::vector<ClassListing>& found, const std::vector<std
                    where, "add images to it, or remove the folder if it is no class");
 }
 
+// Whether every directory has the time that is known of it.
+bool unchanged(const std::string& root, const TextView& directories, std::span<const int64_t> mtimes) {
+  constexpr size_t kGrain = 64;
+  const auto parts = static_cast<int64_t>((directories.size() + kGrain - 1) / kGrain);
+  std::atomic<bool> same = true;
+  parallel_for(parts, thread_count(kThreads, parts), [&](int64_t part, int) {
+    const size_t begin = static_cast<size_t>(part) * kGrain, end = std::min(directories.size(), begin + kGrain);
+    try {
+      for (size_t i = begin; i < end && same; ++i) {
+        if (stamp_of(fmt::format("{}/{}", root, directories[i])).mtime != mtimes[i]) same = false;
+      }
+    } catch (const store::IoError&) {
+      same = false;
+    }
+  });
+  return same;
+}
+
 }  // namespace
 
 struct FolderIndex::Listing {
@@ -116,13 +133,7 @@ bool FolderIndex::load(const std::string& root, const std::string& path) {
                      first->size() == names.size() + 1 && first->front() == 0 && std::ranges::is_sorted(*first) &&
                      first->back() == static_cast<int64_t>(files.size());
   if (!whole) return false;
-  for (size_t i = 0; i < directories.size(); ++i) {
-    try {
-      if (stamp_of(fmt::format("{}/{}", root, directories[i])).mtime != (*mtimes)[i]) return false;
-    } catch (const store::IoError&) {
-      return false;
-    }
-  }
+  if (!unchanged(root, directories, *mtimes)) return false;
   for (size_t i = 0; i < names.size(); ++i) classes_.emplace_back(names[i]);
   first_.assign(first->begin(), first->end());
   tell_loose(root, static_cast<uint64_t>(mtimes->back()));
