@@ -42,6 +42,8 @@ class ReadableFile {
   virtual int64_t size() const = 0;
   // Fills `out` from `offset`; throws when the file ends before.
   virtual void read(int64_t offset, std::span<std::byte> out) const = 0;
+  // Says that these bytes will be read soon: a file on a slow disk may begin to fetch them. Never fails.
+  virtual void prefetch(int64_t, int64_t) const {}
 };
 
 // A stream for writing. Destruction closes it and drops what was not flushed; only sync() makes a promise.

@@ -52,6 +52,9 @@ class LocalReadable : public ReadableFile {
   }
 
   int64_t size() const override { return size_; }
+  void prefetch(int64_t offset, int64_t length) const override {
+    posix_fadvise(fd_.get(), offset, length, POSIX_FADV_WILLNEED);
+  }
 
   void read(int64_t offset, std::span<std::byte> out) const override {
     while (!out.empty()) {

@@ -244,6 +244,15 @@ Extent ShardIndex::extent(const Place& place) const {
   return (*extents)[static_cast<size_t>(place.sample)];
 }
 
+void ShardIndex::prefetch(int64_t sample) const {
+  const Place place = locate(sample);
+  try {
+    const Extent bytes = extent(place);
+    file(place.shard)->prefetch(bytes.offset, bytes.length);
+  } catch (const Error&) {
+  }
+}
+
 SourceFacts ShardIndex::facts() const {
   return {.shards = static_cast<int64_t>(paths_.size()),
           .bytes = bytes_,

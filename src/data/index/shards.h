@@ -87,6 +87,8 @@ class ShardIndex {
   Place locate(int64_t sample) const;
   // Throws where the shard had to be scanned and could not be.
   Extent extent(const Place& place) const;
+  // Asks the system for the sample's bytes, where the index tells where they are; what fails, fails again in reading.
+  void prefetch(int64_t sample) const;
   std::shared_ptr<const store::ReadableFile> file(size_t shard) const { return files_.open(shard, paths_[shard]); }
   const LabelsFound& labels() const { return labels_; }
   // Whether extents are at hand; if not, samples of one shard are best read together.

@@ -46,6 +46,7 @@ class ArrayRecordSet final : public RecordSet {
   SourceFacts facts() const override { return index_.facts(); }
   const LabelsFound& labels() const override { return index_.labels(); }
   std::vector<int64_t> stretches() const override;
+  void prefetch(int64_t index) const override;
   std::optional<std::string> read(int64_t index, Sample& sample, std::string_view& record) const override;
 
   std::string id(int64_t index) const override {
@@ -95,6 +96,16 @@ std::vector<int64_t> ArrayRecordSet::stretches() const {
     for (size_t chunk = 0; chunk + 1 < index->first.size(); ++chunk) out.push_back(first + index->first[chunk]);
   }
   return out;
+}
+
+void ArrayRecordSet::prefetch(int64_t index) const {
+  const ShardIndex::Place place = index_.locate(index);
+  try {
+    const auto table = chunks(place.shard);
+    const auto chunk = static_cast<size_t>(std::ranges::upper_bound(table->first, place.sample) - table->first.begin() - 1);
+    index_.file(place.shard)->prefetch(table->offsets[chunk], table->offsets[chunk + 1] - table->offsets[chunk]);
+  } catch (const Error&) {  // read() fails with the same
+  }
 }
 
 std::optional<std::string> ArrayRecordSet::read(int64_t index, Sample& sample, std::string_view& record) const {

@@ -36,6 +36,7 @@ class TfrecordSet final : public RecordSet {
       : index_(std::move(paths), index_options(std::move(options))) {}
 
   int64_t size() const override { return index_.size(); }
+  void prefetch(int64_t index) const override { index_.prefetch(index); }
   SourceFacts facts() const override { return index_.facts(); }
   const LabelsFound& labels() const override { return index_.labels(); }
 

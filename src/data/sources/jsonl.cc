@@ -58,7 +58,18 @@ class JsonLines final : public Source {
     return fmt::format("{}#{}", std::filesystem::path(path_).filename().string(), index);
   }
 
+  void prefetch(int64_t index) const override {
+    try {
+      const auto fields = fields_of(index);
+      if (fields && fields->front().kind == JsonField::Kind::kText) fetch_file(path_of(fields->front()));
+    } catch (const Error&) {  // read() fails with the same
+    }
+  }
+
  private:
+  std::string path_of(const JsonField& image) const {
+    return image.text.starts_with('/') ? std::string(image.text) : store::join_path(root_, image.text);
+  }
   std::optional<std::vector<JsonField>> fields_of(int64_t index) const {
     return parse_json_fields(read_line(*index_.file(0), index_.extent(index_.locate(index))), names_);
   }
@@ -91,8 +102,7 @@ std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const 
     texts.push_back((*fields)[i].text);
   }
   keep_texts(texts, sample);
-  const std::string path = image.text.starts_with('/') ? image.text : store::join_path(root_, image.text);
-  if (auto reason = read_whole_file(path, sample.memory)) return reason;
+  if (auto reason = read_whole_file(path_of(image), sample.memory)) return reason;
   sample.image = sample.memory.view();
   return std::nullopt;
 }

@@ -65,6 +65,7 @@ class Wds final : public Source {
   const LabelsFound& found() const { return index_.labels(); }
 
   int64_t size() const override { return index_.size(); }
+  void prefetch(int64_t index) const override { index_.prefetch(index); }
   const std::vector<std::string>& class_names() const override { return labels_.names(); }
   std::vector<std::string> text_fields() const override { return text_fields_; }
   const std::string& name() const override { return name_; }
