@@ -249,12 +249,14 @@ HWY_EXPORT(backward);
 
 void attention_f32(const AttentionShape& shape, const float* q, const float* k, const float* v, float* out,
                    const ParallelFor& parallel) {
-  parallel(shape.batch * shape.heads, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(forward)(shape, i, q, k, v, out); });
+  parallel({{shape.batch * shape.heads, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(forward)(shape, i, q, k, v, out); }}});
 }
 
 void attention_gradient_f32(const AttentionShape& shape, const float* q, const float* k, const float* v, const float* dout,
                             float* dq, float* dk, float* dv, const ParallelFor& parallel) {
-  parallel(shape.batch * shape.heads, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(backward)(shape, i, q, k, v, dout, dq, dk, dv); });
+  parallel(
+      {{shape.batch * shape.heads, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(backward)
+                                                    (shape, i, q, k, v, dout, dq, dk, dv); }}});
 }
 
 }  // namespace tessera::kernels

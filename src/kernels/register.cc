@@ -1,5 +1,6 @@
 #include "kernels/register.h"
 
+#include <hwy/cache_control.h>
 #include <xla/ffi/api/ffi.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "kernels/attention.h"
 #include "kernels/product.h"
@@ -18,33 +20,46 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// One parallel loop on the threads of the plugin. The calling thread, which may be one of them, works too, and waits only for
-// calls that have begun: a helper that comes late, or never, is not missed.
+// Phases on the threads of the plugin. The calling thread, which may be one of them, works too, and waits only for calls that
+// have begun: a helper that comes late, or never, is not missed.
 class Loop {
  public:
-  Loop(int64_t count, const std::function<void(int64_t)>& work) : count_(count), work_(&work) {}
+  explicit Loop(const std::vector<Phase>& phases) : phases_(&phases) {
+    for (const Phase& phase : phases) ends_.push_back((ends_.empty() ? 0 : ends_.back()) + phase.count);
+  }
 
   void help() {
-    for (int64_t i = next_++; i < count_; i = next_++) {
-      (*work_)(i);
-      if (++done_ == count_) done_.notify_all();
+    size_t phase = 0;
+    for (int64_t i = next_++; i < ends_.back(); i = next_++) {
+      while (i >= ends_[phase]) ++phase;
+      const int64_t begin = phase == 0 ? 0 : ends_[phase - 1];
+      wait_for(begin);
+      (*phases_)[phase].work(i - begin);
+      if (++done_ == ends_[phase]) done_.notify_all();
     }
   }
-  void wait() {
-    for (int64_t done = done_; done < count_; done = done_) done_.wait(done);
-  }
+  void wait() { wait_for(ends_.back()); }
 
  private:
-  const int64_t count_;
-  const std::function<void(int64_t)>* work_;  // not read once every call has begun
+  // What is waited for has begun, and is short as a rule: sleeping and waking would take as long.
+  void wait_for(int64_t count) {
+    constexpr int kSpins = 4000;
+    for (int i = 0; i < kSpins && done_ < count; ++i) hwy::Pause();
+    for (int64_t done = done_; done < count; done = done_) done_.wait(done);
+  }
+
+  const std::vector<Phase>* phases_;  // not read once every call has begun
+  std::vector<int64_t> ends_;         // of each phase, counted over all
   std::atomic<int64_t> next_{0}, done_{0};
 };
 
 ParallelFor parallel_on(ffi::ThreadPool& pool) {
-  return [&pool](int64_t count, const std::function<void(int64_t)>& work) {
-    const int64_t helpers = std::min(pool.num_threads(), count) - 1;
-    const auto loop = std::make_shared<Loop>(count, work);
-    for (int64_t i = 0; i < helpers; ++i) pool.Schedule([loop] { loop->help(); });
+  return [&pool](const std::vector<Phase>& phases) {
+    int64_t widest = 0;
+    for (const Phase& phase : phases) widest = std::max(widest, phase.count);
+    if (widest == 0) return;
+    const auto loop = std::make_shared<Loop>(phases);
+    for (int64_t i = 1; i < std::min(pool.num_threads(), widest); ++i) pool.Schedule([loop] { loop->help(); });
     loop->help();
     loop->wait();
   };
