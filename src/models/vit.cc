@@ -9,6 +9,7 @@
 #include "nn/attention_pool.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
+#include "nn/host_block.h"
 #include "nn/layer_norm.h"
 #include "nn/layer_scale.h"
 #include "nn/patch_embed.h"
@@ -65,10 +66,13 @@ ir::Value ViT::block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Val
   attention.dropout = config_.dropout;
   attention.qkv_init = init.qkv;
   attention.proj_init = init.dense;
+  const nn::MlpOptions mlp{config_.mlp_dim, config_.gelu, config_.proj_bias, config_.dropout, init.dense, init.mlp_bias};
+  if (!config_.layer_scale && !drop_rate && nn::host_block_fits(scope, config_.width, attention, mlp)) {
+    x = nn::host_attention_branch(scope / "norm1", scope / "attn", x, batch, config_.norm_epsilon, attention);
+    return nn::host_mlp_branch(scope / "norm2", scope / "mlp", x, config_.norm_epsilon, mlp);
+  }
   const ir::Value normed = nn::layer_norm(scope / "norm1", x, config_.norm_epsilon);
   x = x + branch(nn::attention(scope / "attn", normed, batch, attention), "ls1", "drop_path1");
-
-  const nn::MlpOptions mlp{config_.mlp_dim, config_.gelu, config_.proj_bias, config_.dropout, init.dense, init.mlp_bias};
   const ir::Value hidden = nn::layer_norm(scope / "norm2", x, config_.norm_epsilon);
   return x + branch(nn::mlp(scope / "mlp", hidden, mlp), "ls2", "drop_path2");
 }
