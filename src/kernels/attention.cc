@@ -248,19 +248,28 @@ namespace tessera::kernels {
 namespace {
 HWY_EXPORT(forward);
 HWY_EXPORT(backward);
+
+// Calls of `each` for every head of the batch; heads that are soon done are taken together, those of an image as a rule.
+Phase by_heads(const AttentionShape& s, std::function<void(int64_t)> each) {
+  constexpr int64_t kEnough = int64_t{1} << 17;  // multiply-adds that are worth handing out
+  const int64_t all = s.batch * s.heads, work = 2 * s.queries * s.keys * s.width;
+  const int64_t group = std::max<int64_t>(1, kEnough / std::max<int64_t>(1, work));
+  return {(all + group - 1) / group, [=, each = std::move(each)](int64_t task) {
+            const int64_t last = std::min(all, (task + 1) * group);
+            for (int64_t i = task * group; i < last; ++i) each(i);
+          }};
+}
+
 }  // namespace
 
 void attention_f32(const AttentionShape& shape, const float* q, const float* k, const float* v, float* out,
                    const ParallelFor& parallel) {
-  parallel({{shape.batch * shape.heads, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(forward)(shape, i, q, k, v, out); }}});
+  parallel({by_heads(shape, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(forward)(shape, i, q, k, v, out); })});
 }
 
 void attention_gradient_f32(const AttentionShape& shape, const float* q, const float* k, const float* v, const float* dout,
                             float* dq, float* dk, float* dv, const ParallelFor& parallel) {
-  parallel({{shape.batch * shape.heads, [&](int64_t i) {
-               HWY_DYNAMIC_DISPATCH(backward)
-               (shape, i, q, k, v, dout, dq, dk, dv);
-             }}});
+  parallel({by_heads(shape, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(backward)(shape, i, q, k, v, dout, dq, dk, dv); })});
 }
 
 }  // namespace tessera::kernels

@@ -33,7 +33,7 @@ inline void each_vector(int64_t count, const Act& act) {
 inline __m512 load(const float* x, __mmask16 mask) { return _mm512_maskz_loadu_ps(mask, x); }
 inline void store(float* x, __mmask16 mask, __m512 v) { _mm512_mask_storeu_ps(x, mask, v); }
 
-// For x in [-104, 0], by Taylor's series around the nearest multiple of ln 2.
+// For x in [-104, 0] (or NaN), by Taylor's series around the nearest multiple of ln 2.
 inline __m512 exponential(__m512 x) {
   constexpr float kUpper = 0x1.62e4p-1F;  // of ln 2, with few enough digits that multiples are exact
   constexpr auto kLower = static_cast<float>(std::numbers::ln2 - static_cast<double>(kUpper));
@@ -55,11 +55,13 @@ struct Normal {
 inline Normal normal(__m512 x) {
   constexpr float kFit[] = {0.035911135F,  -0.20477906F, 0.40935895F,  -0.3431068F, 0.30285814F,
                             -0.013195981F, 0.11643427F,  0.096600726F, 0.09991865F};
-  const __m512 u = _mm512_abs_ps(x), one = _mm512_set1_ps(1);
-  const __m512 t = _mm512_div_ps(one, _mm512_fmadd_ps(u, _mm512_set1_ps(0.25F), one));
-  const __m512 exponent = _mm512_mul_ps(_mm512_mul_ps(u, u), _mm512_set1_ps(-0.5F));
+  // Further out both are 0 or 1. A NaN stays: of two numbers, of which one is NaN, the instruction takes the second.
+  const __m512 u = _mm512_maskz_min_ps(kAll, _mm512_set1_ps(14.375F), _mm512_abs_ps(x)), one = _mm512_set1_ps(1);
+  // A division in two steps of Newton's method, of which the instruction is the first: exact to 2^-27.
+  const __m512 below = _mm512_fmadd_ps(u, _mm512_set1_ps(0.25F), one), near = _mm512_maskz_rcp14_ps(kAll, below);
+  const __m512 t = _mm512_mul_ps(near, _mm512_fnmadd_ps(below, near, _mm512_set1_ps(2)));
   Normal out;
-  out.bell = exponential(_mm512_maskz_max_ps(kAll, exponent, _mm512_set1_ps(-104)));
+  out.bell = exponential(_mm512_mul_ps(_mm512_mul_ps(u, u), _mm512_set1_ps(-0.5F)));
   __m512 sum = _mm512_set1_ps(kFit[0]);
   for (size_t i = 1; i < std::size(kFit); ++i) sum = _mm512_fmadd_ps(sum, t, _mm512_set1_ps(kFit[i]));
   const __m512 tail = _mm512_mul_ps(_mm512_mul_ps(sum, t), out.bell);
