@@ -259,6 +259,11 @@ XLA_FFI_DEFINE_HANDLER(handle_dense, dense, TESSERA_DENSE_BINDING);
 XLA_FFI_DEFINE_HANDLER(handle_dense_gradient, dense_gradient, TESSERA_DENSE_BINDING);
 #undef TESSERA_DENSE_BINDING
 
+// ---- memory
+
+ffi::Error unwritten(ffi::Result<ffi::AnyBuffer>, int64_t) { return ffi::Error::Success(); }
+XLA_FFI_DEFINE_HANDLER(handle_unwritten, unwritten, ffi::Ffi::Bind().Ret<ffi::AnyBuffer>().Attr<int64_t>("stack"));
+
 }  // namespace
 
 HostKernels register_kernels(const pjrt::Client& client) {
@@ -276,6 +281,7 @@ HostKernels register_kernels(const pjrt::Client& client) {
   kernels.attention_gradient = target("tessera.attention_gradient_f32", handle_attention_gradient);
   kernels.self_attention = target("tessera.self_attention_f32", handle_self_attention);
   kernels.self_attention_gradient = target("tessera.self_attention_gradient_f32", handle_self_attention_gradient);
+  kernels.unwritten = target("tessera.unwritten", handle_unwritten);
   return kernels;
 }
 

@@ -12,6 +12,8 @@
 //   dense               (x, kernel, bias[, scale, offset][, residual]) -> y, with the attributes rows, in, out (i64), input
 //                       ("plain", "norm", "gelu") and epsilon (f64) of kernels::Dense; scale and offset with a norm
 //   dense_gradient      (dy, x, kernel[, scale, offset[, add]]) -> (dx, dkernel, dbias[, dscale, doffset])
+//   unwritten           () -> an array of any type, whose memory is left as it is, with the attribute stack (i64), which tells
+//                       calls apart
 
 #include "base/host_kernels.h"
 #include "pjrt/client.h"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <sstream>
 
 #include "base/error.h"
 #include "ir/functions.h"
@@ -164,6 +165,38 @@ TEST(Register, BranchesThatAreMoreAreLeftToLayers) {
   EXPECT_FALSE(fits({.kernels = kernels}, {}, {.hidden = 4096})) << "weights that don't stay in a cache";
   EXPECT_FALSE(fits({.training = true, .key = key, .kernels = kernels}, {.dropout = 0.1}, mlp));
   EXPECT_TRUE(fits({.training = false, .key = key, .kernels = kernels}, {.dropout = 0.1}, mlp));
+}
+
+// Two scans with stacks of the same type, which must not become one array, and their gradients.
+TEST(Register, StacksThatAreFilledNeedNoZeros) {
+  const HostKernels kernels = registered();
+  ASSERT_FALSE(kernels.unwritten.empty());
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const ir::Value x = graph.add_parameter({DType::kF32, {256, 128}}), small = graph.add_parameter({DType::kF32, {4}});
+  const auto scanned = [](ir::Value from, double factor, bool reverse) {
+    const auto body = [&](const ir::Values& c, const ir::Values&) {
+      const ir::Value y = ir::checkpoint_name(ir::sin(c[0] * factor), "y");
+      return ir::ScanResult{{c[0] + y * y}, {y}};
+    };
+    return ir::scan(3, {from}, {}, body, {.remat = {ir::RematPolicy::Kind::kSaveNamed, {"y"}}, .reverse = reverse});
+  };
+  const ir::ScanResult one = scanned(x, 1, false), two = scanned(x, 2, true), three = scanned(small, 1, false);
+  graph.results = {one.ys[0], two.ys[0], one.carry[0] + two.carry[0], three.ys[0]};
+  graph.results.push_back(ir::gradient(ir::sum_all(one.carry[0] * two.carry[0]) + ir::sum_all(one.ys[0]), {x})[0]);
+  HostKernels only;
+  only.unwritten = kernels.unwritten;
+  const std::string text = ir::emit(graph, {.name = "test", .aliases = {}, .kernels = only});
+  EXPECT_THAT(text, HasSubstr("stack = 1"));
+  EXPECT_THAT(text, HasSubstr("() -> (tensor<3x256x128xf32>)"));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("3x4xf32") != std::string::npos) {
+      EXPECT_THAT(line, Not(HasSubstr("unwritten"))) << "a small stack is left to the compiler";
+    }
+  }
+  const std::vector<HostArray> arguments = {formula("x", {256, 128}), formula("small", {4})};
+  expect_near(run(graph, only, arguments), run(graph, {}, arguments), 1e-6);
 }
 
 TEST(Register, WrongShapesAreRefusedByTheKernel) {

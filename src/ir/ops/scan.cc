@@ -308,6 +308,13 @@ Values unroll_scan(const Node& n, const Values& operands) {
   return carries;
 }
 
+// What a loop writes whole, slice by slice: its first values are never read.
+Value stack_to_fill(const TensorType& type) {
+  const Value stack = zeros(type);
+  stack.node->attrs["_filled"] = true;
+  return stack;
+}
+
 // Loop state: [iteration, carries, stacked results, sliced arrays, constants].
 Values lower_scan(const Node& n, const Values& operands) {
   if (n.attr<bool>("_unroll")) return unroll_scan(n, operands);
@@ -315,7 +322,7 @@ Values lower_scan(const Node& n, const Values& operands) {
   const size_t stacks = n.types.size() - l.carries;
   Values init{constant(0, DType::kI32)};
   init.insert(init.end(), operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries));
-  for (size_t i = 0; i < stacks; ++i) init.push_back(zeros(n.types[l.carries + i]));
+  for (size_t i = 0; i < stacks; ++i) init.push_back(stack_to_fill(n.types[l.carries + i]));
   init.insert(init.end(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries), operands.end());
   const size_t first_stack = 1 + l.carries, first_slice = first_stack + stacks;
 
