@@ -72,25 +72,24 @@ class Phases {
   int64_t groups_, columns_;    // groups of rows; panels of columns in a group
 };
 
+void serial(const std::vector<Phase>& phases) {
+  for (const Phase& phase : phases) {
+    for (int64_t task = 0; task < phase.count; ++task) phase.work(task);
+  }
+}
+
 }  // namespace
 
 void product_f32(const Product& x, const float* a, const float* b, float* c, const ParallelFor& parallel) {
-  thread_local Scratch scratch;
-  const auto phases_of = [&](int64_t i) {
+  const auto one = [&](int64_t i, const ParallelFor& run) {
+    thread_local Scratch scratch;
     const Operand left{a + i * x.m * x.k, x.m, x.k, x.a_transposed ? 1 : x.k, x.a_transposed ? x.m : 1};
     const Operand right{b + i * x.n * x.k, x.n, x.k, x.b_transposed ? x.k : 1, x.b_transposed ? 1 : x.n};
-    return Phases(left, right, c + i * x.m * x.n);
+    const Phases phases(left, right, c + i * x.m * x.n);
+    run(phases.list(scratch));
   };
-  if (x.batch == 1) {
-    const Phases phases = phases_of(0);
-    return parallel(phases.list(scratch));
-  }
-  parallel({{x.batch, [&](int64_t i) {
-               const Phases phases = phases_of(i);
-               for (const Phase& phase : phases.list(scratch)) {
-                 for (int64_t task = 0; task < phase.count; ++task) phase.work(task);
-               }
-             }}});
+  if (x.batch == 1) return one(0, parallel);
+  parallel({{x.batch, [&](int64_t i) { one(i, serial); }}});
 }
 
 bool product_f32_available() {
