@@ -62,6 +62,7 @@ void forward_panel(const Dense& d, const DenseArguments& a, int64_t row, const u
   const float* x = a.x + row * d.in;
   if (d.input == DenseInput::kNorm) norm_rows({rows, d.in}, d.epsilon, x, a.scale, a.offset, changed, mean, inverse);
   if (d.input == DenseInput::kGelu) gelu_numbers(x, rows * d.in, changed);
+  if (d.input == DenseInput::kGeluTanh) gelu_tanh_numbers(x, rows * d.in, changed);
   pack_panels({d.input == DenseInput::kPlain ? x : changed, rows, d.in, d.in, 1}, Side::kLeft, 0, 1, 0, steps(d.in), packed);
   float* to = y + row * d.out;
   multiply_block({0, 1, 0, panels(d.out)}, packed, weights, steps(d.in), to, rows, d.out, true);
@@ -70,19 +71,22 @@ void forward_panel(const Dense& d, const DenseArguments& a, int64_t row, const u
 
 // ---- backward
 
-// Sums over rows: one for each part, one after the other in memory, added up at the end.
+// Sums over rows: the first part's are the caller's arrays, the others stand one after the other in memory and are added at the
+// end.
 struct Sums {
   float *dkernel, *dbias, *dscale, *doffset;
 
   static int64_t count(const Dense& d) {
     return Pieces::padded(d.in * d.out) + Pieces::padded(d.out) + 2 * Pieces::padded(d.in);
   }
-  Sums(const Dense& d, float* memory) {
+  static Sums in(const Dense& d, float* memory) {
     Pieces pieces(memory);
-    dkernel = pieces.take(d.in * d.out);
-    dbias = pieces.take(d.out);
-    dscale = pieces.take(d.in);
-    doffset = pieces.take(d.in);
+    Sums sums{};
+    sums.dkernel = pieces.take(d.in * d.out);
+    sums.dbias = pieces.take(d.out);
+    sums.dscale = pieces.take(d.in);
+    sums.doffset = pieces.take(d.in);
+    return sums;
   }
 };
 
@@ -118,29 +122,27 @@ class Backward {
   // `scratch` is of the calling thread and stays as it is until the phases are done.
   std::vector<Phase> list(Scratch& scratch) {
     PackedWeights weights{{a_.kernel, d_.in, d_.out, d_.out, 1}, nullptr};
-    sums_ = scratch.get<float>(parts_ * Sums::count(d_) + floats_of(weights.bytes()));
-    weights.to = weights_ = reinterpret_cast<uint8_t*>(sums_ + parts_ * Sums::count(d_));
-    return {weights.phase(),
-            {parts_, [this](int64_t part) { add_rows(part); }},
-            {divided_up(Sums::count(d_), kSumBlock), [this](int64_t task) { add_parts(task); }}};
-  }
-
-  // What add_parts left in the first part -> the caller's arrays.
-  void give() const {
-    const Sums all(d_, sums_);
-    std::copy_n(all.dkernel, d_.in * d_.out, g_.dkernel);
-    std::copy_n(all.dbias, d_.out, g_.dbias);
-    if (d_.input != DenseInput::kNorm) return;
-    std::copy_n(all.dscale, d_.in, g_.dscale);
-    std::copy_n(all.doffset, d_.in, g_.doffset);
+    sums_ = scratch.get<float>((parts_ - 1) * Sums::count(d_) + floats_of(weights.bytes()));
+    weights.to = weights_ = reinterpret_cast<uint8_t*>(sums_ + (parts_ - 1) * Sums::count(d_));
+    return {weights.phase(), {parts_, [this](int64_t part) { add_rows(part); }}, {kernel_tasks() + 1, [this](int64_t task) {
+                                                                                    add_parts(task);
+                                                                                  }}};
   }
 
  private:
+  int64_t kernel_tasks() const { return divided_up(d_.in * d_.out, kSumBlock); }
+
+  Sums sums(int64_t part) const {
+    if (part == 0) return {g_.dkernel, g_.dbias, g_.dscale, g_.doffset};
+    return Sums::in(d_, sums_ + (part - 1) * Sums::count(d_));
+  }
+
   void add_rows(int64_t part) const {
-    const Sums sums(d_, sums_ + part * Sums::count(d_));
-    std::fill_n(sums.dbias, Sums::count(d_) - (sums.dbias - sums.dkernel), 0.0F);
+    const Sums to = sums(part);
+    std::fill_n(to.dbias, d_.out, 0.0F);
+    if (d_.input == DenseInput::kNorm) std::fill_n(to.dscale, d_.in, 0.0F), std::fill_n(to.doffset, d_.in, 0.0F);
     const int64_t first = part * part_rows_, last = std::min(d_.rows, first + part_rows_);
-    for (int64_t row = first; row < last; row += kChunkRows) chunk(row, std::min(kChunkRows, last - row), row == first, sums);
+    for (int64_t row = first; row < last; row += kChunkRows) chunk(row, std::min(kChunkRows, last - row), row == first, to);
   }
 
   void chunk(int64_t row, int64_t rows, bool fresh, const Sums& sums) const {
@@ -149,6 +151,7 @@ class Backward {
     if (d_.input == DenseInput::kNorm)
       norm_rows({rows, d_.in}, d_.epsilon, x, a_.scale, a_.offset, m.changed, m.mean, m.inverse);
     if (d_.input == DenseInput::kGelu) gelu_numbers(x, rows * d_.in, m.changed, m.slope);
+    if (d_.input == DenseInput::kGeluTanh) gelu_tanh_numbers(x, rows * d_.in, m.changed, m.slope);
     input_gradient(row, rows, m, sums);
     const float* changed = d_.input == DenseInput::kPlain ? x : m.changed;
     pack_panels({changed, d_.in, rows, 1, d_.in}, Side::kLeft, 0, panels(d_.in), 0, steps(rows), m.x_left);
@@ -162,18 +165,29 @@ class Backward {
     float* dx = g_.dx + row * d_.in;
     pack_panels({a_.dy + row * d_.out, rows, d_.out, d_.out, 1}, Side::kLeft, 0, panels(rows), 0, steps(d_.out), m.dy_left);
     multiply_block({0, panels(rows), 0, panels(d_.in)}, m.dy_left, weights_, steps(d_.out), dx, rows, d_.in, true);
-    if (d_.input == DenseInput::kGelu) multiply_numbers(m.slope, rows * d_.in, dx);
+    const bool activation = d_.input == DenseInput::kGelu || d_.input == DenseInput::kGeluTanh;
+    if (activation) multiply_numbers(m.slope, rows * d_.in, dx);
     if (d_.input == DenseInput::kNorm) {
       norm_gradient_rows({rows, d_.in}, a_.x + row * d_.in, a_.scale, m.mean, m.inverse,
                          a_.add ? a_.add + row * d_.in : nullptr, dx, sums.dscale, sums.doffset);
     }
   }
 
+  // A block of the kernel's gradient, or all that are vectors.
   void add_parts(int64_t task) const {
-    const int64_t all = Sums::count(d_), first = task * kSumBlock, count = std::min(kSumBlock, all - first);
+    const Sums to = sums(0);
+    const int64_t first = task * kSumBlock, count = std::min(kSumBlock, d_.in * d_.out - first);
+    const auto add = [](const float* from, int64_t numbers, float* sum) {
+      for (int64_t i = 0; i < numbers; ++i) sum[i] += from[i];
+    };
     for (int64_t part = 1; part < parts_; ++part) {
-      const float* from = sums_ + part * all + first;
-      for (int64_t i = 0; i < count; ++i) sums_[first + i] += from[i];
+      const Sums from = sums(part);
+      if (task < kernel_tasks()) {
+        add(from.dkernel + first, count, to.dkernel + first);
+        continue;
+      }
+      add(from.dbias, d_.out, to.dbias);
+      if (d_.input == DenseInput::kNorm) add(from.dscale, d_.in, to.dscale), add(from.doffset, d_.in, to.doffset);
     }
   }
 
@@ -205,7 +219,6 @@ void dense_gradient_f32(const Dense& dense, const DenseGradientArguments& argume
   thread_local Scratch scratch;
   Backward backward(dense, arguments, gradient);
   parallel(backward.list(scratch));
-  backward.give();
 }
 
 }  // namespace tessera::kernels

@@ -9,8 +9,8 @@
 
 namespace tessera::kernels {
 
-// What is done to the layer's input x first: nothing, layer norm over each row, or the exact GELU.
-enum class DenseInput { kPlain, kNorm, kGelu };
+// What is done to the layer's input x first: nothing, layer norm over each row, the exact GELU, or its approximation by tanh.
+enum class DenseInput { kPlain, kNorm, kGelu, kGeluTanh };
 
 // All arrays are f32, dense and row-major.
 struct Dense {

@@ -206,6 +206,7 @@ std::optional<DenseInput> input_of(std::string_view name) {
   if (name == "plain") return DenseInput::kPlain;
   if (name == "norm") return DenseInput::kNorm;
   if (name == "gelu") return DenseInput::kGelu;
+  if (name == "gelu_tanh") return DenseInput::kGeluTanh;
   return std::nullopt;
 }
 

@@ -10,7 +10,8 @@
 //                       and heads (i64)
 //   self_attention_gradient  (qkv, cotangent of the result) -> (cotangent of qkv)
 //   dense               (x, kernel, bias[, scale, offset][, residual]) -> y, with the attributes rows, in, out (i64), input
-//                       ("plain", "norm", "gelu") and epsilon (f64) of kernels::Dense; scale and offset with a norm
+//                       ("plain", "norm", "gelu", "gelu_tanh") and epsilon (f64) of kernels::Dense; scale and offset with a
+//                       norm
 //   dense_gradient      (dy, x, kernel[, scale, offset[, add]]) -> (dx, dkernel, dbias[, dscale, doffset])
 //   unwritten           () -> an array of any type, whose memory is left as it is, with the attribute stack (i64), which tells
 //                       calls apart

@@ -70,6 +70,23 @@ inline Normal normal(__m512 x) {
   return out;
 }
 
+// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), with u as in rows.h, and the derivative of 2 u.
+struct Gate {
+  __m512 share, slope;
+};
+inline Gate gate(__m512 x) {
+  const __m512 one = _mm512_set1_ps(1), squared = _mm512_mul_ps(x, x);
+  const __m512 twice = _mm512_set1_ps(2 * std::numbers::sqrt2_v<float> * std::numbers::inv_sqrtpi_v<float>);
+  const __m512 u = _mm512_mul_ps(_mm512_mul_ps(twice, x), _mm512_fmadd_ps(squared, _mm512_set1_ps(0.044715F), one));
+  // A NaN stays: of two numbers, of which one is NaN, the instruction takes the second.
+  const __m512 small =
+      exponential(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_maskz_min_ps(kAll, _mm512_set1_ps(104), _mm512_abs_ps(u))));
+  const __m512 whole = _mm512_div_ps(one, _mm512_add_ps(one, small));
+  const __mmask16 negative = _mm512_cmp_ps_mask(u, _mm512_setzero_ps(), _CMP_LT_OQ);
+  return {_mm512_mask_mov_ps(whole, negative, _mm512_mul_ps(small, whole)),
+          _mm512_mul_ps(twice, _mm512_fmadd_ps(squared, _mm512_set1_ps(3 * 0.044715F), one))};
+}
+
 inline float sum_of(__m512 v) {
   v = _mm512_add_ps(v, _mm512_maskz_shuffle_f32x4(kAll, v, v, 0x4e));
   v = _mm512_add_ps(v, _mm512_maskz_shuffle_f32x4(kAll, v, v, 0xb1));
@@ -154,6 +171,26 @@ void gelu_numbers(const float* x, int64_t count, float* y, float* slope) {
     const Normal n = normal(v);
     store(y + i, m, _mm512_mul_ps(v, n.distribution));
     store(slope + i, m, _mm512_fmadd_ps(_mm512_mul_ps(v, n.bell), peak, n.distribution));
+  });
+}
+
+void gelu_tanh_numbers(const float* x, int64_t count, float* y) {
+  each_vector(count, [&](int64_t i, __mmask16 m) {
+    const __m512 v = load(x + i, m);
+    store(y + i, m, _mm512_mul_ps(v, gate(v).share));
+  });
+}
+
+void gelu_tanh_numbers(const float* x, int64_t count, float* y, float* slope) {
+  each_vector(count, [&](int64_t i, __mmask16 m) {
+    const __m512 v = load(x + i, m);
+    const Gate g = gate(v);
+    const __m512 value = _mm512_mul_ps(v, g.share);
+    store(y + i, m, value);
+    // share + x share (1 - share) (2 u)'. Where the share is 0 or 1 to the last digit, (2 u)' may be too large to multiply.
+    const __m512 rest = _mm512_fnmadd_ps(value, g.share, value);
+    const __mmask16 inner = _mm512_cmp_ps_mask(rest, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+    store(slope + i, m, _mm512_mask3_fmadd_ps(rest, g.slope, g.share, inner));
   });
 }
 

@@ -26,6 +26,10 @@ void gelu_numbers(const float* x, int64_t count, float* y);
 // The same, and its derivative Phi(x) + x phi(x).
 void gelu_numbers(const float* x, int64_t count, float* y, float* slope);
 
+// y = x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), and its derivative, as exact.
+void gelu_tanh_numbers(const float* x, int64_t count, float* y);
+void gelu_tanh_numbers(const float* x, int64_t count, float* y, float* slope);
+
 // x *= factor.
 void multiply_numbers(const float* factor, int64_t count, float* x);
 

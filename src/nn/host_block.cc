@@ -16,7 +16,7 @@ using ir::Values;
 // Weights packed for the matrix unit take 6 bytes each, their gradient 4: with a block of rows they are to stay in 2 MiB.
 constexpr int64_t kMostWeights = int64_t{192} * 768;
 
-enum class Input { kPlain, kNorm, kGelu };
+enum class Input { kPlain, kNorm, kGelu, kGeluTanh };
 
 // One dense layer: what it reads and how.
 struct Layer {
@@ -25,9 +25,9 @@ struct Layer {
   double epsilon = 0;
 
   std::string attributes(Value x, Value kernel) const {
-    const char* name = input == Input::kNorm ? "norm" : input == Input::kGelu ? "gelu" : "plain";
+    static constexpr const char* kNames[] = {"plain", "norm", "gelu", "gelu_tanh"};
     return fmt::format("rows = {} : i64, in = {} : i64, out = {} : i64, input = \"{}\", epsilon = {:e} : f64", x.dim(0),
-                       kernel.dim(0), kernel.dim(1), name, epsilon);
+                       kernel.dim(0), kernel.dim(1), kNames[static_cast<size_t>(input)], epsilon);
   }
 
   // x, kernel, bias[, scale, offset][, residual] -> y.
@@ -66,8 +66,7 @@ bool host_block_fits(const Scope& scope, int64_t features, const AttentionOption
   const HostKernels& kernels = scope.kernels();
   const bool there = !kernels.dense.empty() && !kernels.self_attention.empty() && scope.compute() == DType::kF32;
   const bool drops = scope.random() && (attention.attn_dropout > 0 || attention.dropout > 0 || mlp.dropout > 0);
-  return there && !drops && !attention.qk_norm && mlp.activation == Activation::kGelu &&
-         std::max(3 * features, mlp.hidden) * features <= kMostWeights;
+  return there && !drops && !attention.qk_norm && std::max(3 * features, mlp.hidden) * features <= kMostWeights;
 }
 
 Value host_attention_branch(const Scope& norm, const Scope& attn, Value x, int64_t batch, double epsilon,
@@ -103,7 +102,8 @@ Value host_mlp_branch(const Scope& norm, const Scope& mlp, Value x, double epsil
   const auto [kernel1, bias1] = dense_params(mlp / "fc1", features, options.hidden, dense);
   const auto [kernel2, bias2] = dense_params(mlp / "fc2", options.hidden, features, dense);
 
-  const Layer layer1{mlp.kernels(), Input::kNorm, epsilon}, layer2{mlp.kernels(), Input::kGelu};
+  const Layer layer1{mlp.kernels(), Input::kNorm, epsilon},
+      layer2{mlp.kernels(), options.activation == Activation::kGelu ? Input::kGelu : Input::kGeluTanh};
   const Value hidden = ir::checkpoint_name(layer1({x, kernel1, bias1, scale, offset}), "fc1");
   const Value y = ir::checkpoint_name(layer2({hidden, kernel2, bias2, x}), "fc2");
 

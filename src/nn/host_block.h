@@ -10,7 +10,7 @@
 namespace tessera::nn {
 
 // Whether these branches may stand for x + attention(layer_norm(x)) and x + mlp(layer_norm(x)): the kernels are there, it is
-// f32, nothing is dropped, queries and keys have no norm, the GELU is exact, and each layer's weights fit in a core's cache.
+// f32, nothing is dropped, queries and keys have no norm, and each layer's weights fit in a core's cache.
 bool host_block_fits(const Scope& scope, int64_t features, const AttentionOptions& attention, const MlpOptions& mlp);
 
 // x + attention(norm(x)); x [batch * tokens, features]. `norm` and `attn` are the layers' scopes.

@@ -26,6 +26,16 @@ class DenseTest : public testing::Test {
 double distribution(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
 double density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
 
+// GELU by tanh, and its derivative.
+struct ByTanh {
+  double value, slope;
+  explicit ByTanh(double x) {
+    const double root = std::sqrt(2 / std::numbers::pi), t = std::tanh(root * (x + 0.044715 * x * x * x));
+    value = x / 2 * (1 + t);
+    slope = (1 + t) / 2 + x / 2 * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
+  }
+};
+
 // The arrays of a layer, and what the kernel makes of them.
 struct Arrays {
   explicit Arrays(const Dense& d)
@@ -85,6 +95,7 @@ struct Reference {
       normal[i] = (x[i] - mean) * inverse;
       if (d.input == DenseInput::kNorm) input[i] = normal[i] * a.scale[i] + a.offset[i];
       if (d.input == DenseInput::kGelu) input[i] = x[i] * distribution(x[i]);
+      if (d.input == DenseInput::kGeluTanh) input[i] = ByTanh(x[i]).value;
     }
     for (size_t o = 0; o < out; ++o) {
       const double dy = a.dy[r * out + o];
@@ -106,6 +117,7 @@ struct Reference {
       double& to = dx[r * in + i];
       to = dinput[i];
       if (d.input == DenseInput::kGelu) to *= distribution(x[i]) + x[i] * density(x[i]);
+      if (d.input == DenseInput::kGeluTanh) to *= ByTanh(x[i]).slope;
       if (d.input != DenseInput::kNorm) continue;
       to = inverse * (dinput[i] * a.scale[i] - mean_g - normal[i] * along) +
            (additions ? static_cast<double>(a.add[r * in + i]) : 0.0);
@@ -127,10 +139,12 @@ void expect_close(const std::vector<float>& got, const Numbers& want, const char
 constexpr Dense kSizes[] = {{32, 32, 32},   {1, 1, 1},     {2, 5, 3},      {130, 96, 288},
                             {700, 96, 100}, {513, 48, 96}, {300, 384, 96}, {1100, 33, 47}};
 
+constexpr DenseInput kInputs[] = {DenseInput::kPlain, DenseInput::kNorm, DenseInput::kGelu, DenseInput::kGeluTanh};
+
 TEST_F(DenseTest, FollowsTheFormulas) {
   for (Dense d : kSizes) {
     d.epsilon = 1e-6;
-    for (const DenseInput input : {DenseInput::kPlain, DenseInput::kNorm, DenseInput::kGelu}) {
+    for (const DenseInput input : kInputs) {
       for (const bool additions : {false, true}) {
         // Over one or two numbers a norm's gradient is the difference of equal numbers.
         if (input == DenseInput::kNorm && d.in < 5) continue;
@@ -165,7 +179,7 @@ TEST_F(DenseTest, DoesNotDependOnTheThreads) {
 }
 
 TEST_F(DenseTest, ANaNStaysOne) {
-  for (const DenseInput input : {DenseInput::kPlain, DenseInput::kNorm, DenseInput::kGelu}) {
+  for (const DenseInput input : kInputs) {
     const Dense d{40, 20, 24, input, 1e-6};
     Arrays a(d);
     a.x[0] = std::nanf("");
@@ -184,11 +198,18 @@ TEST_F(DenseTest, GeluIsExactEverywhere) {
   gelu_numbers(x.data(), static_cast<int64_t>(x.size()), y.data());
   gelu_numbers(x.data(), static_cast<int64_t>(x.size()), again.data(), slope.data());
   EXPECT_EQ(y, again);
+  std::vector<float> tanh_y(x.size()), tanh_slope(x.size());
+  gelu_tanh_numbers(x.data(), static_cast<int64_t>(x.size()), again.data());
+  gelu_tanh_numbers(x.data(), static_cast<int64_t>(x.size()), tanh_y.data(), tanh_slope.data());
+  EXPECT_EQ(tanh_y, again);
   for (size_t i = 0; i < x.size(); ++i) {
     const double v = x[i];
     ASSERT_NEAR(y[i], v * distribution(v), 0x1p-22 * std::max(1.0, std::abs(v))) << v;
     ASSERT_NEAR(slope[i], distribution(v) + v * density(v), 0x1p-21) << v;
     if (v >= 0 || v < -12) continue;
+    const ByTanh by_tanh(v);
+    ASSERT_NEAR(tanh_y[i], by_tanh.value, 0x1p-21 * std::max(1.0, std::abs(v))) << v;
+    ASSERT_NEAR(tanh_slope[i], std::abs(v) < 1e6 ? by_tanh.slope : (v > 0 ? 1 : 0), 0x1p-20) << v;
     // Far out on the left too, where little is left, its digits are right: as many as those of v^2 / 2 allow.
     ASSERT_NEAR(y[i] / (v * distribution(v)), 1, 2e-6 + v * v * 0x1p-24) << v;
   }
