@@ -124,9 +124,9 @@ class Backward {
     PackedWeights weights{{a_.kernel, d_.in, d_.out, d_.out, 1}, nullptr};
     sums_ = scratch.get<float>((parts_ - 1) * Sums::count(d_) + floats_of(weights.bytes()));
     weights.to = weights_ = reinterpret_cast<uint8_t*>(sums_ + (parts_ - 1) * Sums::count(d_));
-    return {weights.phase(), {parts_, [this](int64_t part) { add_rows(part); }}, {kernel_tasks() + 1, [this](int64_t task) {
-                                                                                    add_parts(task);
-                                                                                  }}};
+    const Phase rows{parts_, [this](int64_t part) { add_rows(part); }};
+    const Phase parts{kernel_tasks() + 1, [this](int64_t task) { add_parts(task); }};
+    return {weights.phase(), rows, parts};
   }
 
  private:
@@ -206,12 +206,11 @@ void dense_f32(const Dense& d, const DenseArguments& a, float* y, const Parallel
   PackedWeights weights{{a.kernel, d.out, d.in, 1, d.out}, nullptr};
   weights.to = scratch.get<uint8_t>(weights.bytes());
   const int64_t row_panels = panels(d.rows);
-  parallel({weights.phase(), {divided_up(row_panels, kTaskPanels), [&](int64_t task) {
-                                const int64_t last = std::min(row_panels, (task + 1) * kTaskPanels);
-                                for (int64_t p = task * kTaskPanels; p < last; ++p) {
-                                  forward_panel(d, a, p * kPanel, weights.to, y);
-                                }
-                              }}});
+  const auto rows = [&](int64_t task) {
+    const int64_t last = std::min(row_panels, (task + 1) * kTaskPanels);
+    for (int64_t p = task * kTaskPanels; p < last; ++p) forward_panel(d, a, p * kPanel, weights.to, y);
+  };
+  parallel({weights.phase(), {divided_up(row_panels, kTaskPanels), rows}});
 }
 
 void dense_gradient_f32(const Dense& dense, const DenseGradientArguments& arguments, const DenseGradient& gradient,
