@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ir/host_product.h"
+#include "ir/host_calls.h"
 #include "ir/op_entries.h"
 #include "ir/sharding.h"
 
@@ -285,6 +285,7 @@ std::string emit(const Graph& graph, const EmitOptions& options) {
   check_aliases(graph, options);
   const std::unique_ptr<Graph> lowered = lower(graph);
   if (!options.kernels.product.empty()) call_host_product(*lowered, std::string(options.kernels.product));
+  if (!options.kernels.unwritten.empty()) call_host_stacks(*lowered, std::string(options.kernels.unwritten));
   verify(*lowered);
   return Printer().module(*lowered, options);
 }

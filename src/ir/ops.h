@@ -165,6 +165,9 @@ struct RematPolicy {
 struct ScanOptions {
   RematPolicy remat;
   bool reverse = false;
+  // The body is written out for each iteration, here and in the gradient: nothing saved is stacked and taken apart again, and
+  // the program grows with the length.
+  bool unroll = false;
 };
 struct ScanResult {
   Values carry;  // after the last iteration

@@ -131,12 +131,13 @@ HWY_INLINE void scale_row(float* row, float factor, int64_t stride) {
   for (int64_t j = 0; j < stride; j += lanes()) hn::Store(hn::Mul(hn::Load(d, row + j), hn::Set(d, factor)), d, row + j);
 }
 
-// Where a head's numbers lie: those of token t at `t * stride()` from its first.
+// Where a head's numbers lie: those of token t at `t * stride` from its first.
 struct Head {
   const AttentionShape& shape;
   int64_t index;  // of batch * heads
-  int64_t stride() const { return shape.heads * shape.width; }
-  int64_t first(int64_t tokens) const { return index / shape.heads * tokens * stride() + index % shape.heads * shape.width; }
+  int64_t first(int64_t tokens, int64_t stride) const {
+    return index / shape.heads * tokens * stride + index % shape.heads * shape.width;
+  }
 };
 
 // A thread's memory, handed out piece by piece.
@@ -156,21 +157,22 @@ class Pieces {
 void forward_head(const Head& head, const float* q, const float* k, const float* v, float* out) {
   thread_local Scratch scratch;
   const AttentionShape& s = head.shape;
-  const int64_t keys = padded(s.keys), width = padded(s.width), stride = head.stride();
+  const int64_t keys = padded(s.keys), width = padded(s.width), stride = s.stride, out_stride = s.heads * s.width;
+  const int64_t queries_at = head.first(s.queries, stride), keys_at = head.first(s.keys, stride);
   Pieces pieces(scratch.get<float>(s.width * keys + s.keys * width + s.queries * keys + s.queries * width));
   const Rows k_columns = pieces.take(s.width, keys), v_rows = pieces.take(s.keys, width);
   const Rows scores = pieces.take(s.queries, keys), mixed = pieces.take(s.queries, width);
-  copy_columns(k + head.first(s.keys), stride, s.keys, s.width, 1 / std::sqrt(static_cast<float>(s.width)), k_columns);
-  copy_rows(v + head.first(s.keys), stride, s.keys, s.width, 1, v_rows);
+  copy_columns(k + keys_at, stride, s.keys, s.width, 1 / std::sqrt(static_cast<float>(s.width)), k_columns);
+  copy_rows(v + keys_at, stride, s.keys, s.width, 1, v_rows);
 
-  multiply({q + head.first(s.queries), stride, 1}, k_columns, scores, s.queries, s.width, keys);
-  float* to = out + head.first(s.queries);
+  multiply({q + queries_at, stride, 1}, k_columns, scores, s.queries, s.width, keys);
+  float* to = out + head.first(s.queries, out_stride);
   // The division by the sum of a row waits for the product: fewer numbers.
-  for (int64_t i = 0; i < s.queries; ++i) to[i * stride] = 1 / exponentials(scores.data + i * keys, s.keys, keys);
+  for (int64_t i = 0; i < s.queries; ++i) to[i * out_stride] = 1 / exponentials(scores.data + i * keys, s.keys, keys);
   multiply({scores.data, keys, 1}, v_rows, mixed, s.queries, s.keys, width);
   for (int64_t i = 0; i < s.queries; ++i) {
-    const float factor = to[i * stride];
-    for (int64_t x = 0; x < s.width; ++x) to[i * stride + x] = mixed.data[i * width + x] * factor;
+    const float factor = to[i * out_stride];
+    for (int64_t x = 0; x < s.width; ++x) to[i * out_stride + x] = mixed.data[i * width + x] * factor;
   }
 }
 
@@ -193,8 +195,9 @@ void backward_head(const Head& head, const float* q, const float* k, const float
                    float* dv) {
   thread_local Scratch scratch;
   const AttentionShape& s = head.shape;
-  const int64_t keys = padded(s.keys), width = padded(s.width), stride = head.stride();
-  const int64_t queries_at = head.first(s.queries), keys_at = head.first(s.keys);
+  const int64_t keys = padded(s.keys), width = padded(s.width), stride = s.stride, out_stride = s.heads * s.width;
+  const int64_t queries_at = head.first(s.queries, stride), keys_at = head.first(s.keys, stride);
+  const int64_t out_at = head.first(s.queries, out_stride);
   const int64_t tokens = std::max(s.queries, s.keys);
   const float scale = 1 / std::sqrt(static_cast<float>(s.width));
   Pieces pieces(
@@ -207,7 +210,7 @@ void backward_head(const Head& head, const float* q, const float* k, const float
   copy_columns(v + keys_at, stride, s.keys, s.width, 1, v_columns);
   copy_rows(k + keys_at, stride, s.keys, s.width, scale, k_rows);
   copy_rows(q + queries_at, stride, s.queries, s.width, scale, q_rows);
-  copy_rows(dout + queries_at, stride, s.queries, s.width, 1, dout_rows);
+  copy_rows(dout + out_at, out_stride, s.queries, s.width, 1, dout_rows);
   const auto give = [&](float* to, int64_t rows) {
     for (int64_t i = 0; i < rows; ++i) std::copy_n(result.data + i * width, s.width, to + i * stride);
   };
@@ -218,7 +221,7 @@ void backward_head(const Head& head, const float* q, const float* k, const float
   }
   multiply({p.data, 1, keys}, dout_rows, result, s.keys, s.queries, width);
   give(dv + keys_at, s.keys);
-  multiply({dout + queries_at, stride, 1}, v_columns, dp, s.queries, s.width, keys);
+  multiply({dout + out_at, out_stride, 1}, v_columns, dp, s.queries, s.width, keys);
   scores_gradient(p, dp, s.queries);
   multiply({dp.data, keys, 1}, k_rows, result, s.queries, s.keys, width);
   give(dq + queries_at, s.queries);
@@ -245,16 +248,28 @@ namespace tessera::kernels {
 namespace {
 HWY_EXPORT(forward);
 HWY_EXPORT(backward);
+
+// Calls of `each` for every head of the batch; heads that are soon done are taken together, those of an image as a rule.
+Phase by_heads(const AttentionShape& s, std::function<void(int64_t)> each) {
+  constexpr int64_t kEnough = int64_t{1} << 17;  // multiply-adds that are worth handing out
+  const int64_t all = s.batch * s.heads, work = 2 * s.queries * s.keys * s.width;
+  const int64_t group = std::max<int64_t>(1, kEnough / std::max<int64_t>(1, work));
+  return {(all + group - 1) / group, [=, each = std::move(each)](int64_t task) {
+            const int64_t last = std::min(all, (task + 1) * group);
+            for (int64_t i = task * group; i < last; ++i) each(i);
+          }};
+}
+
 }  // namespace
 
 void attention_f32(const AttentionShape& shape, const float* q, const float* k, const float* v, float* out,
                    const ParallelFor& parallel) {
-  parallel(shape.batch * shape.heads, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(forward)(shape, i, q, k, v, out); });
+  parallel({by_heads(shape, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(forward)(shape, i, q, k, v, out); })});
 }
 
 void attention_gradient_f32(const AttentionShape& shape, const float* q, const float* k, const float* v, const float* dout,
                             float* dq, float* dk, float* dv, const ParallelFor& parallel) {
-  parallel(shape.batch * shape.heads, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(backward)(shape, i, q, k, v, dout, dq, dk, dv); });
+  parallel({by_heads(shape, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(backward)(shape, i, q, k, v, dout, dq, dk, dv); })});
 }
 
 }  // namespace tessera::kernels

@@ -7,9 +7,11 @@
 
 namespace tessera::kernels {
 
-// Queries are [batch, queries, heads, width], keys and values [batch, keys, heads, width], dense and row-major.
+// Queries are [batch, queries, heads, width], keys and values [batch, keys, heads, width], dense and row-major but for the
+// tokens of queries, keys and values, which may stand further apart: in one array that holds all three.
 struct AttentionShape {
   int64_t batch = 0, heads = 0, queries = 0, keys = 0, width = 0;
+  int64_t stride = heads * width;  // numbers from a query, key or value to the next, and from a cotangent of one
 };
 
 // out [batch, queries, heads, width] = softmax(q k^T / sqrt(width)) v. The result does not depend on the number of threads.

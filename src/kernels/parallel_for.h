@@ -6,11 +6,19 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <vector>
 
 namespace tessera::kernels {
 
-// Calls work(i) for every i < count, on any threads, and returns when all calls have returned.
-using ParallelFor = std::function<void(int64_t count, const std::function<void(int64_t)>& work)>;
+// work(i) for every i < count, in any order, on any threads.
+struct Phase {
+  int64_t count = 0;
+  std::function<void(int64_t)> work;
+};
+
+// Does the phases one after the other: no call begins before every call of the phase before it has returned. Returns when all
+// have. One list costs one waking of threads, so a kernel gives all its phases at once.
+using ParallelFor = std::function<void(const std::vector<Phase>& phases)>;
 
 // Memory that grows and is kept: one a thread. What it holds is lost when it grows.
 class Scratch {

@@ -1,315 +1,99 @@
 #include "kernels/product.h"
 
-#if defined(__x86_64__)
+#include <algorithm>
+#include <cstdint>
+#include <vector>
 
-#include <immintrin.h>
+#include "kernels/tiles.h"
+
+#if defined(__x86_64__)
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstring>
-
-// The rest of this file runs only where product_f32_available().
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+#endif
 
 namespace tessera::kernels {
 namespace {
 
-// A tile register holds 16 rows of 64 bytes. Operands are packed as tiles of pairs of bf16 numbers that follow one another in
-// k: of the left side [16 rows m][16 pairs], of the right side [16 pairs][16 columns n]. A step is 32 of k; for each step and
-// each panel of two tiles (32 rows or columns) the three parts of the numbers lie one after the other.
-constexpr int64_t kTile = 16, kTileBytes = 1024, kPanel = 2 * kTile, kStep = 32, kParts = 3;
-constexpr int64_t kStepBytes = kParts * 2 * kTileBytes;
-constexpr int64_t kChunk = 512;                        // of k: packed at a time
-constexpr int64_t kPackPanels = 4;                     // packed by a task
-constexpr int64_t kGroupRows = 4, kGroupColumns = 12;  // panels of the result that a task computes, the right side kept in L2
+constexpr int64_t kChunk = 512;        // of k: packed at a time
+constexpr int64_t kPackPanels = 4;     // packed by a task
+constexpr int64_t kGroupRows = 4;      // panels of the result that a task computes …
+constexpr int64_t kGroupColumns = 12;  // … the right side kept in L2
+constexpr int64_t kEnoughGroups = 8;   // where there are fewer, a group has fewer columns
 
-int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-int64_t panels(int64_t x) { return (x + kPanel - 1) / kPanel; }
+int64_t divided_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
 
-// One operand: rows x k numbers, element (row, k) at data[row * row_stride + k * k_stride], one of the strides being 1.
-struct Operand {
-  const float* data;
-  int64_t rows, k, row_stride, k_stride;
-};
-
-// 16 numbers as three bf16 parts, each as an f32 whose lower 16 bits are zero: x = part[0] + part[1] + part[2].
-struct Parts {
-  __m512i part[kParts];
-};
-
-// To the nearest bf16.
-inline __m512i rounded(__m512 x) {
-  const __m256bh h = _mm512_cvtneps_pbh(x);
-  return _mm512_slli_epi32(_mm512_cvtepu16_epi32(reinterpret_cast<const __m256i&>(h)), 16);
-}
-
-inline Parts split(__m512 x) {
-  Parts p;
-  p.part[0] = rounded(x);
-  const __m512 rest = _mm512_sub_ps(x, _mm512_castsi512_ps(p.part[0]));
-  p.part[1] = rounded(rest);
-  // What is left has 8 bits: rounding it is exact.
-  const __m512 last = _mm512_sub_ps(rest, _mm512_castsi512_ps(p.part[1]));
-  p.part[2] = _mm512_and_si512(_mm512_castps_si512(last), _mm512_set1_epi32(static_cast<int>(0xffff0000)));
-  return p;
-}
-
-// 16 x 16 numbers of 32 bits, transposed in place.
-inline void transpose(__m512i r[kTile]) {
-  __m512i t[kTile];
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    r[4 * i + 0] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
-  }
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
-    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
-  }
-}
-
-inline __mmask16 first(int64_t count) { return static_cast<__mmask16>((1U << std::clamp<int64_t>(count, 0, kTile)) - 1); }
-
-// 32 of k of each of 16 rows: result[part][row] holds the row's 16 pairs.
-inline void rows_of_pairs(const Operand& from, int64_t row, int64_t k, __m512i out[kParts][kTile]) {
-  alignas(64) static constexpr uint16_t kUpper[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
-                                                      33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-  const __m512i upper = _mm512_load_si512(kUpper);
-  const __mmask16 left = first(from.k - k), right = first(from.k - k - kTile);
-  for (int64_t i = 0; i < kTile; ++i) {
-    const bool inside = row + i < from.rows;
-    const float* at = from.data + (row + i) * from.row_stride + k;
-    const Parts x = split(_mm512_maskz_loadu_ps(inside ? left : 0, at)),
-                y = split(_mm512_maskz_loadu_ps(inside ? right : 0, at + kTile));
-    for (int p = 0; p < kParts; ++p) out[p][i] = _mm512_permutex2var_epi16(x.part[p], upper, y.part[p]);
-  }
-}
-
-// The same numbers the other way round: result[part][pair] holds the pair of each of 16 rows.
-inline void pairs_of_rows(const Operand& from, int64_t row, int64_t k, __m512i out[kParts][kTile]) {
-  const __mmask16 inside = first(from.rows - row);
-  for (int64_t i = 0; i < kTile; ++i) {
-    const int64_t at = k + 2 * i;
-    const float* x = from.data + at * from.k_stride + row;
-    const Parts even = split(_mm512_maskz_loadu_ps(at < from.k ? inside : 0, x));
-    const Parts odd = split(_mm512_maskz_loadu_ps(at + 1 < from.k ? inside : 0, x + from.k_stride));
-    for (int p = 0; p < kParts; ++p) out[p][i] = _mm512_or_si512(_mm512_srli_epi32(even.part[p], 16), odd.part[p]);
-  }
-}
-
-enum class Side { kLeft, kRight };
-
-// Packs one step of the panel that begins at `row`: 32 of k, from `k` on.
-void pack_step(const Operand& from, Side side, int64_t row, int64_t k, uint8_t* to) {
-  __m512i tile[kParts][kTile];
-  const bool k_dense = from.k_stride == 1;
-  for (int64_t half = 0; half < 2; ++half) {
-    if (k_dense) rows_of_pairs(from, row + half * kTile, k, tile);
-    if (!k_dense) pairs_of_rows(from, row + half * kTile, k, tile);
-    for (int p = 0; p < kParts; ++p) {
-      if (k_dense != (side == Side::kLeft)) transpose(tile[p]);
-      uint8_t* out = to + (2 * p + half) * kTileBytes;
-      for (int64_t i = 0; i < kTile; ++i) _mm512_store_si512(out + i * 64, tile[p][i]);
-    }
-  }
-}
-
-// Packs `steps` steps from `k` on of the panels [first, last), in the order in which the operand lies in memory.
-void pack_panels(const Operand& from, Side side, int64_t first, int64_t last, int64_t k, int64_t steps, uint8_t* to) {
-  const auto pack = [&](int64_t p, int64_t s) {
-    pack_step(from, side, p * kPanel, k + s * kStep, to + (p * steps + s) * kStepBytes);
-  };
-  if (from.k_stride == 1) {
-    for (int64_t p = first; p < last; ++p) {
-      for (int64_t s = 0; s < steps; ++s) pack(p, s);
-    }
-  } else {
-    for (int64_t s = 0; s < steps; ++s) {
-      for (int64_t p = first; p < last; ++p) pack(p, s);
-    }
-  }
-}
-
-// Tile registers: 0 to 3 the sums (row tile, column tile), 4 and 5 the left side, 6 and 7 the right.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t column_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-
-// A thread's use of the tile registers. They are given back at the end: their state costs time at every switch of threads.
-class TileScope {
+// One product in phases: for each chunk of k its operands are packed, then it is added to the result.
+class Phases {
  public:
-  TileScope() { _tile_loadconfig(&config_); }
-  ~TileScope() { _tile_release(); }
-  TileScope(const TileScope&) = delete;
-  TileScope& operator=(const TileScope&) = delete;
+  Phases(const Operand& a, const Operand& b, float* c) : a_(a), b_(b), c_(c), left_(panels(a.rows)), right_(panels(b.rows)) {
+    groups_ = divided_up(left_, kGroupRows);
+    const int64_t split = std::max(divided_up(right_, kGroupColumns), std::min(right_, divided_up(kEnoughGroups, groups_)));
+    columns_ = divided_up(right_, split);
+  }
+
+  // `scratch` is of the calling thread and stays as it is until the phases are done.
+  std::vector<Phase> list(Scratch& scratch) const {
+    uint8_t* packed = scratch.get<uint8_t>((left_ + right_) * steps(std::min(kChunk, a_.k)) * kStepBytes);
+    std::vector<Phase> phases;
+    for (int64_t k = 0; k < a_.k; k += kChunk) {
+      const int64_t count = steps(std::min(kChunk, a_.k - k));
+      phases.push_back({divided_up(left_, kPackPanels) + divided_up(right_, kPackPanels),
+                        [this, packed, k, count](int64_t task) { pack(task, k, count, packed); }});
+      phases.push_back({groups_ * divided_up(right_, columns_),
+                        [this, packed, k, count](int64_t task) { multiply(task, count, packed, k == 0); }});
+    }
+    return phases;
+  }
 
  private:
-  static constexpr TileConfig config_{};
-};
+  uint8_t* packed_right(uint8_t* packed, int64_t count) const { return packed + left_ * count * kStepBytes; }
 
-// The sums of a block of kRows x kColumns tiles, over `steps` steps.
-template <int kRows, int kColumns>
-inline void multiply_tiles(const uint8_t* a, const uint8_t* b, int64_t steps) {
-#define TESSERA_A(part)                              \
-  _tile_loadd(4, a + (2 * (part)) * kTileBytes, 64); \
-  if constexpr (kRows == 2) _tile_loadd(5, a + (2 * (part) + 1) * kTileBytes, 64)
-#define TESSERA_B(part)                              \
-  _tile_loadd(6, b + (2 * (part)) * kTileBytes, 64); \
-  if constexpr (kColumns == 2) _tile_loadd(7, b + (2 * (part) + 1) * kTileBytes, 64)
-#define TESSERA_MULTIPLY()                              \
-  _tile_dpbf16ps(0, 4, 6);                              \
-  if constexpr (kColumns == 2) _tile_dpbf16ps(1, 4, 7); \
-  if constexpr (kRows == 2) _tile_dpbf16ps(2, 5, 6);    \
-  if constexpr (kRows == 2 && kColumns == 2) _tile_dpbf16ps(3, 5, 7)
-  for (int64_t s = 0; s < steps; ++s, a += kStepBytes, b += kStepBytes) {
-    TESSERA_A(0);
-    TESSERA_B(2);
-    TESSERA_MULTIPLY();
-    TESSERA_B(1);
-    TESSERA_MULTIPLY();
-    TESSERA_A(1);
-    TESSERA_MULTIPLY();
-    TESSERA_B(0);
-    TESSERA_MULTIPLY();
-    TESSERA_A(2);
-    TESSERA_MULTIPLY();
-    TESSERA_A(0);
-    TESSERA_MULTIPLY();
-  }
-#undef TESSERA_A
-#undef TESSERA_B
-#undef TESSERA_MULTIPLY
-}
-
-// Adds a panel times a panel to c (or sets it, when `fresh`): `rows` x `columns` numbers at most 32 x 32.
-template <int kRows, int kColumns>
-void multiply_panels(const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t stride, bool fresh) {
-  const auto bytes = static_cast<size_t>(stride * 4);
-#define TESSERA_EACH_SUM(action)                                  \
-  action(0, c, bytes);                                            \
-  if constexpr (kColumns == 2) action(1, c + kTile, bytes);       \
-  if constexpr (kRows == 2) action(2, c + kTile * stride, bytes); \
-  if constexpr (kRows == 2 && kColumns == 2) action(3, c + kTile * stride + kTile, bytes)
-#define TESSERA_ZERO(tile, address, bytes) _tile_zero(tile)
-  if (fresh) {
-    TESSERA_EACH_SUM(TESSERA_ZERO);
-  } else {
-    TESSERA_EACH_SUM(_tile_loadd);
-  }
-  multiply_tiles<kRows, kColumns>(a, b, steps);
-  TESSERA_EACH_SUM(_tile_stored);
-#undef TESSERA_ZERO
-#undef TESSERA_EACH_SUM
-}
-
-void multiply_edge(const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t stride, int64_t rows, int64_t columns,
-                   bool fresh) {
-  alignas(64) float block[kPanel * kPanel];
-  if (!fresh) {
-    for (int64_t i = 0; i < rows; ++i) std::memcpy(block + i * kPanel, c + i * stride, static_cast<size_t>(columns) * 4);
-  }
-  const auto multiply = rows > kTile ? (columns > kTile ? multiply_panels<2, 2> : multiply_panels<2, 1>)
-                                     : (columns > kTile ? multiply_panels<1, 2> : multiply_panels<1, 1>);
-  multiply(a, b, steps, block, kPanel, fresh);
-  for (int64_t i = 0; i < rows; ++i) std::memcpy(c + i * stride, block + i * kPanel, static_cast<size_t>(columns) * 4);
-}
-
-// The result's panels [first_row, last_row) x [first_column, last_column), over one packed chunk of k.
-struct Block {
-  int64_t first_row, last_row, first_column, last_column;
-};
-
-// Asks for a panel's part of the result while the one before it is computed.
-inline void prefetch_sums(const float* c, int64_t stride) {
-  for (int64_t i = 0; i < kPanel; ++i) {
-    __builtin_prefetch(c + i * stride, 1);
-    __builtin_prefetch(c + i * stride + kTile, 1);
-  }
-}
-
-void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t m, int64_t n,
-                    bool fresh) {
-  const TileScope tiles;
-  const int64_t panel_bytes = steps * kStepBytes;
-  for (int64_t p = block.first_row; p < block.last_row; ++p) {
-    const int64_t rows = std::min(kPanel, m - p * kPanel);
-    for (int64_t q = block.first_column; q < block.last_column; ++q) {
-      const int64_t columns = std::min(kPanel, n - q * kPanel);
-      float* to = c + p * kPanel * n + q * kPanel;
-      if (rows == kPanel) prefetch_sums(to + kPanel, n);
-      if (rows == kPanel && columns == kPanel) {
-        multiply_panels<2, 2>(a + p * panel_bytes, b + q * panel_bytes, steps, to, n, fresh);
-      } else {
-        multiply_edge(a + p * panel_bytes, b + q * panel_bytes, steps, to, n, rows, columns, fresh);
-      }
+  void pack(int64_t task, int64_t k, int64_t count, uint8_t* packed) const {
+    const int64_t left_tasks = divided_up(left_, kPackPanels);
+    const auto end = [](int64_t first, int64_t all) { return std::min(all, first + kPackPanels); };
+    if (task < left_tasks) {
+      const int64_t first = task * kPackPanels;
+      pack_panels(a_, Side::kLeft, first, end(first, left_), k, count, packed);
+    } else {
+      const int64_t first = (task - left_tasks) * kPackPanels;
+      pack_panels(b_, Side::kRight, first, end(first, right_), k, count, packed_right(packed, count));
     }
   }
-}
 
-void one_product(const Operand& a, const Operand& b, float* c, const ParallelFor& parallel) {
-  thread_local Scratch scratch;
-  const int64_t left = panels(a.rows), right = panels(b.rows);
-  const int64_t left_packs = (left + kPackPanels - 1) / kPackPanels, right_packs = (right + kPackPanels - 1) / kPackPanels;
-  const int64_t groups = (left + kGroupRows - 1) / kGroupRows, group_columns = (right + kGroupColumns - 1) / kGroupColumns;
-  for (int64_t k = 0; k < a.k; k += kChunk) {
-    const int64_t steps = (std::min(kChunk, a.k - k) + kStep - 1) / kStep;
-    uint8_t* packed_a = scratch.get<uint8_t>((left + right) * steps * kStepBytes);
-    uint8_t* packed_b = packed_a + left * steps * kStepBytes;
-    parallel(left_packs + right_packs, [&](int64_t t) {
-      const auto part = [&](int64_t i, int64_t all) { return std::min(all, i * kPackPanels); };
-      if (t < left_packs) {
-        pack_panels(a, Side::kLeft, part(t, left), part(t + 1, left), k, steps, packed_a);
-      } else {
-        pack_panels(b, Side::kRight, part(t - left_packs, right), part(t - left_packs + 1, right), k, steps, packed_b);
-      }
-    });
-    parallel(groups * group_columns, [&](int64_t t) {
-      const int64_t row = t % groups * kGroupRows, column = t / groups * kGroupColumns;
-      const Block block{row, std::min(left, row + kGroupRows), column, std::min(right, column + kGroupColumns)};
-      multiply_block(block, packed_a, packed_b, steps, c, a.rows, b.rows, k == 0);
-    });
+  void multiply(int64_t task, int64_t count, uint8_t* packed, bool fresh) const {
+    const int64_t row = task % groups_ * kGroupRows, column = task / groups_ * columns_;
+    const Block block{row, std::min(left_, row + kGroupRows), column, std::min(right_, column + columns_)};
+    multiply_block(block, packed, packed_right(packed, count), count, c_, a_.rows, b_.rows, fresh);
   }
-}
 
-void serial(int64_t count, const std::function<void(int64_t)>& work) {
-  for (int64_t i = 0; i < count; ++i) work(i);
+  const Operand a_, b_;
+  float* const c_;
+  const int64_t left_, right_;  // panels
+  int64_t groups_, columns_;    // groups of rows; panels of columns in a group
+};
+
+void serial(const std::vector<Phase>& phases) {
+  for (const Phase& phase : phases) {
+    for (int64_t task = 0; task < phase.count; ++task) phase.work(task);
+  }
 }
 
 }  // namespace
 
 void product_f32(const Product& x, const float* a, const float* b, float* c, const ParallelFor& parallel) {
   const auto one = [&](int64_t i, const ParallelFor& run) {
+    thread_local Scratch scratch;
     const Operand left{a + i * x.m * x.k, x.m, x.k, x.a_transposed ? 1 : x.k, x.a_transposed ? x.m : 1};
     const Operand right{b + i * x.n * x.k, x.n, x.k, x.b_transposed ? x.k : 1, x.b_transposed ? 1 : x.n};
-    one_product(left, right, c + i * x.m * x.n, run);
+    const Phases phases(left, right, c + i * x.m * x.n);
+    run(phases.list(scratch));
   };
-  if (x.batch == 1) {
-    for (int64_t i = 0; i < x.batch; ++i) one(i, parallel);
-  } else {
-    parallel(x.batch, [&](int64_t i) { one(i, serial); });
-  }
+  if (x.batch == 1) return one(0, parallel);
+  parallel({{x.batch, [&](int64_t i) { one(i, serial); }}});
 }
 
-#pragma GCC pop_options
-
 bool product_f32_available() {
+#if defined(__x86_64__)
   static const bool available = [] {
     constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM of arch_prctl(2), XFEATURE_XTILEDATA
     unsigned a = 0, b = 0, c = 0, d = 0;
@@ -319,22 +103,9 @@ bool product_f32_available() {
            syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   }();
   return available;
-}
-
-}  // namespace tessera::kernels
-
-#else  // No other processor has such a unit that this file knows.
-
-#include "base/error.h"
-
-namespace tessera::kernels {
-
-bool product_f32_available() { return false; }
-
-void product_f32(const Product&, const float*, const float*, float*, const ParallelFor&) {
-  TESSERA_CHECK(false, "product_f32 is not available here");
-}
-
-}  // namespace tessera::kernels
-
+#else
+  return false;  // No other processor has such a unit that this folder knows.
 #endif
+}
+
+}  // namespace tessera::kernels

@@ -1,5 +1,6 @@
 #include "kernels/register.h"
 
+#include <hwy/cache_control.h>
 #include <xla/ffi/api/ffi.h>
 
 #include <algorithm>
@@ -8,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/dense.h"
 #include "kernels/product.h"
 #include "pjrt/foreign.h"
 
@@ -18,33 +21,46 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// One parallel loop on the threads of the plugin. The calling thread, which may be one of them, works too, and waits only for
-// calls that have begun: a helper that comes late, or never, is not missed.
+// Phases on the threads of the plugin. The calling thread, which may be one of them, works too, and waits only for calls that
+// have begun: a helper that comes late, or never, is not missed.
 class Loop {
  public:
-  Loop(int64_t count, const std::function<void(int64_t)>& work) : count_(count), work_(&work) {}
+  explicit Loop(const std::vector<Phase>& phases) : phases_(&phases) {
+    for (const Phase& phase : phases) ends_.push_back((ends_.empty() ? 0 : ends_.back()) + phase.count);
+  }
 
   void help() {
-    for (int64_t i = next_++; i < count_; i = next_++) {
-      (*work_)(i);
-      if (++done_ == count_) done_.notify_all();
+    size_t phase = 0;
+    for (int64_t i = next_++; i < ends_.back(); i = next_++) {
+      while (i >= ends_[phase]) ++phase;
+      const int64_t begin = phase == 0 ? 0 : ends_[phase - 1];
+      wait_for(begin);
+      (*phases_)[phase].work(i - begin);
+      if (++done_ == ends_[phase]) done_.notify_all();
     }
   }
-  void wait() {
-    for (int64_t done = done_; done < count_; done = done_) done_.wait(done);
-  }
+  void wait() { wait_for(ends_.back()); }
 
  private:
-  const int64_t count_;
-  const std::function<void(int64_t)>* work_;  // not read once every call has begun
+  // What is waited for has begun, and is short as a rule: sleeping and waking would take as long.
+  void wait_for(int64_t count) {
+    constexpr int kSpins = 4000;
+    for (int i = 0; i < kSpins && done_ < count; ++i) hwy::Pause();
+    for (int64_t done = done_; done < count; done = done_) done_.wait(done);
+  }
+
+  const std::vector<Phase>* phases_;  // not read once every call has begun
+  std::vector<int64_t> ends_;         // of each phase, counted over all
   std::atomic<int64_t> next_{0}, done_{0};
 };
 
 ParallelFor parallel_on(ffi::ThreadPool& pool) {
-  return [&pool](int64_t count, const std::function<void(int64_t)>& work) {
-    const int64_t helpers = std::min(pool.num_threads(), count) - 1;
-    const auto loop = std::make_shared<Loop>(count, work);
-    for (int64_t i = 0; i < helpers; ++i) pool.Schedule([loop] { loop->help(); });
+  return [&pool](const std::vector<Phase>& phases) {
+    int64_t widest = 0;
+    for (const Phase& phase : phases) widest = std::max(widest, phase.count);
+    if (widest == 0) return;
+    const auto loop = std::make_shared<Loop>(phases);
+    for (int64_t i = 1; i < std::min(pool.num_threads(), widest); ++i) pool.Schedule([loop] { loop->help(); });
     loop->help();
     loop->wait();
   };
@@ -119,6 +135,136 @@ XLA_FFI_DEFINE_HANDLER(handle_attention_gradient, attention_gradient,
                            .Ret<Array>()
                            .Ret<Array>());
 
+// ---- attention over one array of queries, keys and values
+
+// [batch * tokens, 3 * heads * width]; nothing when the numbers do not go together.
+std::optional<AttentionShape> self_attention_shape(ffi::Span<const int64_t> qkv, int64_t batch, int64_t heads) {
+  if (qkv.size() != 2 || batch < 1 || heads < 1 || qkv[0] % batch != 0 || qkv[1] % (3 * heads) != 0) return std::nullopt;
+  const int64_t tokens = qkv[0] / batch, width = qkv[1] / (3 * heads);
+  return AttentionShape{.batch = batch, .heads = heads, .queries = tokens, .keys = tokens, .width = width, .stride = qkv[1]};
+}
+
+ffi::Error self_attention(ffi::ThreadPool pool, Array qkv, ffi::ResultBuffer<ffi::F32> out, int64_t batch, int64_t heads) {
+  const auto shape = self_attention_shape(qkv.dimensions(), batch, heads);
+  if (!shape || out->element_count() * 3 != qkv.element_count()) return bad_attention();
+  const float* q = qkv.typed_data();
+  const int64_t features = shape->stride / 3;
+  attention_f32(*shape, q, q + features, q + 2 * features, out->typed_data(), parallel_on(pool));
+  return ffi::Error::Success();
+}
+
+ffi::Error self_attention_gradient(ffi::ThreadPool pool, Array qkv, Array dout, ffi::ResultBuffer<ffi::F32> dqkv, int64_t batch,
+                                   int64_t heads) {
+  const auto shape = self_attention_shape(qkv.dimensions(), batch, heads);
+  if (!shape || dout.element_count() * 3 != qkv.element_count() || dqkv->element_count() != qkv.element_count()) {
+    return bad_attention();
+  }
+  const float* q = qkv.typed_data();
+  float* dq = dqkv->typed_data();
+  const int64_t features = shape->stride / 3;
+  attention_gradient_f32(*shape, q, q + features, q + 2 * features, dout.typed_data(), dq, dq + features, dq + 2 * features,
+                         parallel_on(pool));
+  return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER(
+    handle_self_attention, self_attention,
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Array>().Ret<Array>().Attr<int64_t>("batch").Attr<int64_t>("heads"));
+XLA_FFI_DEFINE_HANDLER(
+    handle_self_attention_gradient, self_attention_gradient,
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Array>().Arg<Array>().Ret<Array>().Attr<int64_t>("batch").Attr<int64_t>(
+        "heads"));
+
+// ---- dense layers
+
+// A call's arrays, taken one after the other; `good` falls when one is missing or has another size.
+class Arrays {
+ public:
+  Arrays(const ffi::RemainingArgs& arguments, const ffi::RemainingRets& results) : arguments_(arguments), results_(results) {}
+
+  const float* argument(int64_t count) {
+    const auto array = arguments_.get<Array>(next_argument_++);
+    good_ = good_ && array.has_value() && array->element_count() == static_cast<size_t>(count);
+    return good_ ? array->typed_data() : nullptr;
+  }
+  float* result(int64_t count) {
+    auto array = results_.get<Array>(next_result_++);
+    good_ = good_ && array.has_value() && (*array)->element_count() == static_cast<size_t>(count);
+    return good_ ? (*array)->typed_data() : nullptr;
+  }
+  bool more() const { return next_argument_ < arguments_.size(); }
+  bool good() const { return good_ && !more() && next_result_ == results_.size(); }
+
+ private:
+  const ffi::RemainingArgs& arguments_;
+  const ffi::RemainingRets& results_;
+  size_t next_argument_ = 0, next_result_ = 0;
+  bool good_ = true;
+};
+
+std::optional<DenseInput> input_of(std::string_view name) {
+  if (name == "plain") return DenseInput::kPlain;
+  if (name == "norm") return DenseInput::kNorm;
+  if (name == "gelu") return DenseInput::kGelu;
+  if (name == "gelu_tanh") return DenseInput::kGeluTanh;
+  return std::nullopt;
+}
+
+ffi::Error bad_dense() {
+  return ffi::Error::InvalidArgument("tessera dense layer: the arrays are not those of the attributes");
+}
+
+ffi::Error dense(ffi::ThreadPool pool, ffi::RemainingArgs arguments, ffi::RemainingRets results, int64_t rows, int64_t in,
+                 int64_t out, std::string_view input, double epsilon) {
+  const std::optional<DenseInput> kind = input_of(input);
+  if (!kind) return bad_dense();
+  const Dense d{rows, in, out, *kind, epsilon};
+  Arrays arrays(arguments, results);
+  DenseArguments a{arrays.argument(rows * in), arrays.argument(in * out), arrays.argument(out)};
+  if (d.input == DenseInput::kNorm) a.scale = arrays.argument(in), a.offset = arrays.argument(in);
+  if (arrays.more()) a.residual = arrays.argument(rows * out);
+  float* y = arrays.result(rows * out);
+  if (!arrays.good()) return bad_dense();
+  dense_f32(d, a, y, parallel_on(pool));
+  return ffi::Error::Success();
+}
+
+ffi::Error dense_gradient(ffi::ThreadPool pool, ffi::RemainingArgs arguments, ffi::RemainingRets results, int64_t rows,
+                          int64_t in, int64_t out, std::string_view input, double epsilon) {
+  const std::optional<DenseInput> kind = input_of(input);
+  if (!kind) return bad_dense();
+  const Dense d{rows, in, out, *kind, epsilon};
+  const bool norm = d.input == DenseInput::kNorm;
+  Arrays arrays(arguments, results);
+  DenseGradientArguments a{arrays.argument(rows * out), arrays.argument(rows * in), arrays.argument(in * out)};
+  if (norm) a.scale = arrays.argument(in), a.offset = arrays.argument(in);
+  if (norm && arrays.more()) a.add = arrays.argument(rows * in);
+  DenseGradient g{arrays.result(rows * in), arrays.result(in * out), arrays.result(out)};
+  if (norm) g.dscale = arrays.result(in), g.doffset = arrays.result(in);
+  if (!arrays.good()) return bad_dense();
+  dense_gradient_f32(d, a, g, parallel_on(pool));
+  return ffi::Error::Success();
+}
+
+#define TESSERA_DENSE_BINDING          \
+  ffi::Ffi::Bind()                     \
+      .Ctx<ffi::ThreadPool>()          \
+      .RemainingArgs()                 \
+      .RemainingRets()                 \
+      .Attr<int64_t>("rows")           \
+      .Attr<int64_t>("in")             \
+      .Attr<int64_t>("out")            \
+      .Attr<std::string_view>("input") \
+      .Attr<double>("epsilon")
+XLA_FFI_DEFINE_HANDLER(handle_dense, dense, TESSERA_DENSE_BINDING);
+XLA_FFI_DEFINE_HANDLER(handle_dense_gradient, dense_gradient, TESSERA_DENSE_BINDING);
+#undef TESSERA_DENSE_BINDING
+
+// ---- memory
+
+ffi::Error unwritten(ffi::Result<ffi::AnyBuffer>, int64_t) { return ffi::Error::Success(); }
+XLA_FFI_DEFINE_HANDLER(handle_unwritten, unwritten, ffi::Ffi::Bind().Ret<ffi::AnyBuffer>().Attr<int64_t>("stack"));
+
 }  // namespace
 
 HostKernels register_kernels(const pjrt::Client& client) {
@@ -127,9 +273,16 @@ HostKernels register_kernels(const pjrt::Client& client) {
     return pjrt::register_foreign(client.plugin(), name, "Host", reinterpret_cast<void*>(handler)) ? name : "";
   };
   HostKernels kernels;
-  if (product_f32_available()) kernels.product = target("tessera.product_f32", handle_product);
+  if (product_f32_available()) {
+    kernels.product = target("tessera.product_f32", handle_product);
+    kernels.dense = target("tessera.dense_f32", handle_dense);
+    kernels.dense_gradient = target("tessera.dense_gradient_f32", handle_dense_gradient);
+  }
   kernels.attention = target("tessera.attention_f32", handle_attention);
   kernels.attention_gradient = target("tessera.attention_gradient_f32", handle_attention_gradient);
+  kernels.self_attention = target("tessera.self_attention_f32", handle_self_attention);
+  kernels.self_attention_gradient = target("tessera.self_attention_gradient_f32", handle_self_attention_gradient);
+  kernels.unwritten = target("tessera.unwritten", handle_unwritten);
   return kernels;
 }
 

@@ -1,12 +1,20 @@
 #pragma once
 // Makes the kernels of this folder callable from compiled programs, through the plugin's foreign-function extension.
 //
-// Arrays are dense and row-major.
-//   product             (a f32, b f32) -> f32, with the attributes batch, m, n, k (i64), a_transposed and b_transposed (bool)
-//   of
+// Arrays are f32, dense and row-major.
+//   product             (a, b) -> c, with the attributes batch, m, n, k (i64), a_transposed and b_transposed (bool) of
 //                       kernels::Product, whatever the ranks of the arrays
-//   attention           (q, k, v f32 [batch, tokens, heads, width]) -> f32, as q
+//   attention           (q, k, v [batch, tokens, heads, width]) -> as q
 //   attention_gradient  (q, k, v, cotangent of the result) -> (cotangents of q, k and v)
+//   self_attention      (qkv [batch * tokens, 3 * heads * width]) -> [batch * tokens, heads * width], with the attributes batch
+//                       and heads (i64)
+//   self_attention_gradient  (qkv, cotangent of the result) -> (cotangent of qkv)
+//   dense               (x, kernel, bias[, scale, offset][, residual]) -> y, with the attributes rows, in, out (i64), input
+//                       ("plain", "norm", "gelu", "gelu_tanh") and epsilon (f64) of kernels::Dense; scale and offset with a
+//                       norm
+//   dense_gradient      (dy, x, kernel[, scale, offset[, add]]) -> (dx, dkernel, dbias[, dscale, doffset])
+//   unwritten           () -> an array of any type, whose memory is left as it is, with the attribute stack (i64), which tells
+//                       calls apart
 
 #include "base/host_kernels.h"
 #include "pjrt/client.h"

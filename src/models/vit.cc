@@ -49,12 +49,8 @@ ir::Value ViT::embed(const nn::Scope& scope, ir::Value images) const {
   return config_.pre_norm ? nn::layer_norm(scope / "norm_pre", x, config_.norm_epsilon) : x;
 }
 
-ir::Value ViT::block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Value drop_rate) const {
+nn::AttentionOptions ViT::attention_options() const {
   const ViTInit init = vit_init(config_);
-  const auto branch = [&](ir::Value y, const char* ls, const char* drop) {
-    if (config_.layer_scale) y = nn::layer_scale(scope / ls, y, *config_.layer_scale);
-    return drop_rate ? nn::drop_path(scope / drop, y, batch, drop_rate) : y;
-  };
   nn::AttentionOptions attention;
   attention.heads = config_.heads;
   attention.qkv_bias = config_.qkv_bias;
@@ -65,10 +61,33 @@ ir::Value ViT::block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Val
   attention.dropout = config_.dropout;
   attention.qkv_init = init.qkv;
   attention.proj_init = init.dense;
+  return attention;
+}
+
+nn::MlpOptions ViT::mlp_options() const {
+  const ViTInit init = vit_init(config_);
+  return {config_.mlp_dim, config_.gelu, config_.proj_bias, config_.dropout, init.dense, init.mlp_bias};
+}
+
+bool ViT::host_blocks(const nn::Scope& scope) const {
+  const bool drop = scope.random() && config_.drop_path > 0;
+  return !config_.layer_scale && !drop && nn::host_block_fits(scope, config_.width, attention_options(), mlp_options());
+}
+
+ir::Value ViT::block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Value drop_rate) const {
+  const nn::AttentionOptions attention = attention_options();
+  const nn::MlpOptions mlp = mlp_options();
+  if (host_blocks(scope)) {
+    x = nn::host_attention_branch(scope / "norm1", scope / "attn", x, batch, config_.norm_epsilon, attention);
+    return nn::host_mlp_branch(scope / "norm2", scope / "mlp", x, config_.norm_epsilon, mlp);
+  }
+  const auto branch = [&](ir::Value y, const char* ls, const char* drop) {
+    if (config_.layer_scale) y = nn::layer_scale(scope / ls, y, *config_.layer_scale);
+    return drop_rate ? nn::drop_path(scope / drop, y, batch, drop_rate) : y;
+  };
   const ir::Value normed = nn::layer_norm(scope / "norm1", x, config_.norm_epsilon);
   x = x + branch(nn::attention(scope / "attn", normed, batch, attention), "ls1", "drop_path1");
 
-  const nn::MlpOptions mlp{config_.mlp_dim, config_.gelu, config_.proj_bias, config_.dropout, init.dense, init.mlp_bias};
   const ir::Value hidden = nn::layer_norm(scope / "norm2", x, config_.norm_epsilon);
   return x + branch(nn::mlp(scope / "mlp", hidden, mlp), "ls2", "drop_path2");
 }
@@ -90,7 +109,10 @@ ir::Value ViT::blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const 
     const nn::Scope inner = scope.in_scan(slices.empty() ? ir::Value{} : slices[0]);
     return {{block(inner, carry[0], batch, drop ? slices[1] : ir::Value{})}, {}};
   };
-  return ir::scan(depth, {x}, xs, body, {config_.remat}).carry[0];
+  // A block of calls is compiled in no time, and most of its time would go into stacks. Where something is to be computed
+  // again, only the loop's end keeps the compiler from keeping it.
+  const bool unroll = host_blocks(scope) && keeps_products(config_.remat);
+  return ir::scan(depth, {x}, xs, body, {.remat = config_.remat, .unroll = unroll}).carry[0];
 }
 
 ir::Value ViT::pool(const nn::Scope& scope, ir::Value x, int64_t batch) const {

@@ -7,11 +7,13 @@
 //   blocks/mlp/{fc1,fc2}/{kernel,bias} blocks/{ls1,ls2}/gamma
 //   norm/{scale,bias} attn_pool/… fc_norm/{scale,bias} pre_logits/{kernel,bias} head/{kernel,bias}
 //
-// The form of the program is fixed, being the fastest measured: one scan over stacked blocks, tokens flattened to [batch *
-// tokens, width] for every dense layer, heads as [batch, heads, tokens, head width].
+// The form of the program is fixed, being the fastest measured: one scan over stacked blocks (written out where a block is a
+// few calls of the host's kernels), tokens flattened to [batch * tokens, width] for every dense layer, heads as [batch, heads,
+// tokens, head width].
 
 #include "models/model.h"
 #include "models/vit_options.h"
+#include "nn/host_block.h"
 
 namespace tessera::models {
 
@@ -33,6 +35,9 @@ class ViT : public Model {
   ir::Value add_positions(const nn::Scope& scope, ir::Value x) const;  // [batch, positions, width] -> the same
   ir::Value blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const;
   ir::Value block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Value drop_rate) const;
+  nn::AttentionOptions attention_options() const;
+  nn::MlpOptions mlp_options() const;
+  bool host_blocks(const nn::Scope& scope) const;                            // blocks are calls of the host's kernels
   ir::Value pool(const nn::Scope& scope, ir::Value x, int64_t batch) const;  // -> [batch, width], or all rows for pool none
 
   ViTConfig config_;

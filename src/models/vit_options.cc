@@ -22,6 +22,9 @@ constexpr Variant kVariants[] = {
     {"g", 1408, 40, 6144, 16}, {"g-opt", 1536, 40, 6144, 16}, {"G", 1664, 48, 8192, 16},      {"e", 1792, 56, 15360, 16},
 };
 
+// The names of a block's products for remat policies.
+const std::vector<std::string> kProducts = {"qkv", "attention", "proj", "fc1", "fc2"};
+
 std::string list_numbers(const std::vector<int64_t>& numbers) {
   std::vector<std::string> texts;
   for (const int64_t n : numbers) texts.push_back(std::to_string(n));
@@ -188,15 +191,14 @@ class Resolver {
     using Kind = ir::RematPolicy::Kind;
     const Call call = parse_call(o_.remat, "remat");
     const size_t kind = choose("remat", call.name, {"full", "none", "dots", "save"});
-    static const std::vector<std::string> kNames = {"qkv", "attention", "proj", "fc1", "fc2"};
     if (kind != 3 && !call.args.empty()) fail("remat", fmt::format("`{}` takes no arguments", call.name));
     if (kind < 2) {
       c_.remat.kind = kind == 0 ? Kind::kSaveNothing : Kind::kSaveAll;
       return;
     }
     c_.remat.kind = Kind::kSaveNamed;
-    if (kind == 2) c_.remat.names = {"qkv", "attention", "proj", "fc1", "fc2"};
-    for (const CallArg& arg : call.args) c_.remat.names.push_back(kNames[choose("remat", arg.value, kNames)]);
+    if (kind == 2) c_.remat.names = kProducts;
+    for (const CallArg& arg : call.args) c_.remat.names.push_back(kProducts[choose("remat", arg.value, kProducts)]);
   }
 
   const ViTOptions& o_;
@@ -206,6 +208,11 @@ class Resolver {
 };
 
 }  // namespace
+
+bool keeps_products(const ir::RematPolicy& policy) {
+  const auto kept = [&](const std::string& name) { return std::ranges::count(policy.names, name) > 0; };
+  return policy.kind == ir::RematPolicy::Kind::kSaveAll || std::ranges::all_of(kProducts, kept);
+}
 
 ViTConfig resolve(const ViTOptions& options, const InputShape& data, const FailOption& fail) {
   return Resolver(options, data, fail).run();

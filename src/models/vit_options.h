@@ -113,6 +113,9 @@ struct ViTConfig {
   int64_t positions() const { return rows() * columns() + (posemb_prefix ? prefix_tokens() : 0); }
 };
 
+// Whether the policy keeps every product of a block: nothing large is computed again.
+bool keeps_products(const ir::RematPolicy& policy);
+
 // Throws a usage Error about option `key`: "`model.patch` <message>".
 using FailOption = std::function<void(const char* key, const std::string& message, const std::string& help)>;
 

@@ -1,5 +1,7 @@
 #include "nn/attention.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "base/error.h"
@@ -74,18 +76,42 @@ ir::Value merge_heads(ir::Value x) {
   return ir::reshape(x, {d[0] * d[1], d[2] * d[3]});
 }
 
-ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options) {
-  const ir::NameScope named(scope.name());
-  const int64_t features = x.dim(-1);
-  const ir::Values heads =
-      project_heads(scope / "qkv", x, batch, {features, options.heads, 3, {options.qkv_bias, options.qkv_init}, "qkv"});
+namespace {
+
+// Attention of one array of queries, keys and values by a kernel of the host, which saves taking it apart.
+ir::Value host_self_attention(const HostKernels& kernels, ir::Value qkv, int64_t batch, int64_t heads) {
+  const TensorType type{DType::kF32, {qkv.dim(0), qkv.dim(1) / 3}};
+  const std::string sizes = fmt::format("batch = {} : i64, heads = {} : i64", batch, heads);
+  const ir::Values out = ir::foreign_call(kernels.self_attention, {qkv}, {type}, sizes);
+  return ir::custom_gradient({qkv}, out, [=](const ir::Values& x, const ir::Values&, const ir::Values& ct) {
+    return ir::foreign_call(kernels.self_attention_gradient, {x[0], ct[0]}, {x[0].type()}, sizes);
+  })[0];
+}
+
+ir::Value heads_apart(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options) {
+  const HeadProjection projection{x.dim(-1), options.heads, 3, {options.qkv_bias, options.qkv_init}, "qkv"};
+  const ir::Values heads = project_heads(scope / "qkv", x, batch, projection);
   ir::Value q = heads[0], k = heads[1];
   if (options.qk_norm) {
     q = layer_norm(scope / "q_norm", q, options.epsilon);
     k = layer_norm(scope / "k_norm", k, options.epsilon);
   }
-  const ir::Value mixed = dot_product_attention(scope, q, k, heads[2], options.attn_dropout);
-  const ir::Value merged = ir::checkpoint_name(shard(scope, merge_heads(mixed), {Along::kBatch, Along::kTensor}), "attention");
+  return merge_heads(dot_product_attention(scope, q, k, heads[2], options.attn_dropout));
+}
+
+}  // namespace
+
+ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options) {
+  const ir::NameScope named(scope.name());
+  const int64_t features = x.dim(-1);
+  ir::Value mixed;
+  if (host_attention_fits(scope, x, options.attn_dropout) && !options.qk_norm && !scope.sharding()) {
+    const ir::Value qkv = dense(scope / "qkv", x, 3 * features, {options.qkv_bias, options.qkv_init});
+    mixed = host_self_attention(scope.kernels(), ir::checkpoint_name(qkv, "qkv"), batch, options.heads);
+  } else {
+    mixed = heads_apart(scope, x, batch, options);
+  }
+  const ir::Value merged = ir::checkpoint_name(shard(scope, mixed, {Along::kBatch, Along::kTensor}), "attention");
   const ir::Value out = dense(scope / "proj", merged, features, {options.proj_bias, options.proj_init});
   return dropout(scope / "proj_drop", ir::checkpoint_name(shard(scope, out, {Along::kBatch}), "proj"), options.dropout);
 }

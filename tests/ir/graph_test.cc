@@ -11,6 +11,7 @@
 #include "ir/grad.h"
 #include "ir/op_entries.h"
 #include "ir/random.h"
+#include "support/formula.h"
 #include "support/run_graph.h"
 
 namespace tessera::ir {
@@ -127,6 +128,39 @@ TEST(Emit, IsDeterministicGenericText) {
   EXPECT_THAT(text(), HasSubstr("%arg0: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}"));
   EXPECT_THAT(text(), HasSubstr("\"stablehlo.while\""));
   EXPECT_THAT(text(), Not(HasSubstr("tessera.")));
+}
+
+// Unrolled, a scan and its gradient have no loop, and what is saved passes from one to the other without being stacked.
+TEST(Emit, AnUnrolledScanSaysTheSameWithoutALoop) {
+  const auto trace = [](Graph& graph, bool unroll) {
+    const GraphScope scope(graph);
+    const Value x = graph.add_parameter({DType::kF32, {2, 3}}), w = graph.add_parameter({DType::kF32, {4, 3, 3}});
+    const auto body = [](const Values& c, const Values& s) {
+      const Value h = checkpoint_name(tanh(matmul(c[0], s[0])), "h");
+      return ScanResult{{sin(h) + c[0]}, {sum(h, {0})}};
+    };
+    const ScanResult r = scan(4, {x}, {w}, body, {.remat = {RematPolicy::Kind::kSaveNamed, {"h"}}, .unroll = unroll});
+    graph.results = {r.carry[0], r.ys[0]};
+    for (const Value g : gradient(sum_all(r.carry[0] * r.carry[0]) + sum_all(r.ys[0]), {x, w})) graph.results.push_back(g);
+    return emit(graph);
+  };
+  Graph loop, unrolled;
+  EXPECT_THAT(trace(loop, false), HasSubstr("stablehlo.while"));
+  const std::string text = trace(unrolled, true);
+  EXPECT_THAT(text, Not(HasSubstr("stablehlo.while")));
+  size_t stacks = 0;
+  for (size_t at = text.find("stablehlo.concatenate"); at != std::string::npos; at = text.find("stablehlo.concatenate", at + 1))
+    ++stacks;
+  EXPECT_EQ(stacks, 2U) << "the results ys and the gradient of w, and nothing that is saved";
+  const std::vector<::tessera::testing::HostArray> arguments = {
+      ::tessera::testing::f32_array({2, 3}, ::tessera::testing::formula_array("x", 6)),
+      ::tessera::testing::f32_array({4, 3, 3}, ::tessera::testing::formula_array("w", 36))};
+  const auto want = ::tessera::testing::run_graph(loop, arguments), got = ::tessera::testing::run_graph(unrolled, arguments);
+  for (size_t r = 0; r < want.size(); ++r) {
+    const std::vector<float> a = got[r].floats(), b = want[r].floats();
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << "result " << r;
+  }
 }
 
 TEST(Emit, SmallProgramWordForWord) {

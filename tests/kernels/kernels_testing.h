@@ -24,14 +24,16 @@ inline std::vector<float> normal_numbers(int64_t count, uint32_t seed) {
 }
 
 inline ParallelFor on_threads(int threads) {
-  return [threads](int64_t count, const std::function<void(int64_t)>& work) {
-    std::atomic<int64_t> next{0};
-    const auto run = [&] {
-      for (int64_t i = next++; i < count; i = next++) work(i);
-    };
-    std::vector<std::jthread> helpers;
-    for (int i = 1; i < threads; ++i) helpers.emplace_back(run);
-    run();
+  return [threads](const std::vector<Phase>& phases) {
+    for (const Phase& phase : phases) {
+      std::atomic<int64_t> next{0};
+      const auto run = [&] {
+        for (int64_t i = next++; i < phase.count; i = next++) phase.work(i);
+      };
+      std::vector<std::jthread> helpers;
+      for (int i = 1; i < threads; ++i) helpers.emplace_back(run);
+      run();
+    }
   };
 }
 

@@ -56,8 +56,7 @@ std::string join_names(const std::vector<std::string>& names) {
 }
 
 // Makes the node of a finished body whose parameters are `carries` and the slices and captures that it asked for.
-Node* finish_scan(std::unique_ptr<Graph> body, const Values& init, const Values& carries, bool reverse,
-                  const RematPolicy& remat) {
+Node* finish_scan(std::unique_ptr<Graph> body, const Values& init, const Values& carries, const ScanOptions& options) {
   Values operands = init, parameters = carries;
   for (const auto* list : {&body->slices, &body->captures}) {
     for (const auto& [outer, inner] : *list) {
@@ -68,9 +67,10 @@ Node* finish_scan(std::unique_ptr<Graph> body, const Values& init, const Values&
   Attrs attrs{{"_length", body->scan_length},
               {"_carries", static_cast<int64_t>(carries.size())},
               {"_slices", static_cast<int64_t>(body->slices.size())},
-              {"_reverse", reverse},
-              {"_remat", static_cast<int64_t>(remat.kind)},
-              {"_remat_names", join_names(remat.names)}};
+              {"_reverse", options.reverse},
+              {"_unroll", options.unroll},
+              {"_remat", static_cast<int64_t>(options.remat.kind)},
+              {"_remat_names", join_names(options.remat.names)}};
   body->set_parameters(std::move(parameters));
   std::vector<std::unique_ptr<Graph>> regions;
   regions.push_back(std::move(body));
@@ -120,7 +120,7 @@ class BackwardScan {
       set_results(grads);
       connect_saved();
     }
-    Node* node = finish_scan(std::move(b_), init_, carries_, !l_.reverse, {});
+    Node* node = finish_scan(std::move(b_), init_, carries_, {.reverse = !l_.reverse, .unroll = fwd_.attr<bool>("_unroll")});
     return operand_cotangents(*node);
   }
 
@@ -273,13 +273,56 @@ Value write_slice(Value array, Value element, Value index) {
   return dynamic_update_slice(array, reshape(element, dims), starts_at(index, array.rank()));
 }
 
+// Iteration `index` of a stacked array. What an unrolled scan has stacked is taken as it was before.
+Value slice_at(Value array, int64_t index) {
+  if (array.node->op == &kOpConcatenate && static_cast<int64_t>(array.node->operands.size()) == array.dim(0)) {
+    array = array.node->operands[static_cast<size_t>(index)];
+  } else {
+    array = slice_axis(array, 0, index, index + 1);
+  }
+  return reshape(array, Dims(array.dims().begin() + 1, array.dims().end()));
+}
+
+Value as_slice(Value x) {
+  Dims dims = x.dims();
+  dims.insert(dims.begin(), 1);
+  return reshape(x, dims);
+}
+
+// The body once for each iteration, and no loop.
+Values unroll_scan(const Node& n, const Values& operands) {
+  const Layout l = layout_of(n);
+  const size_t stacks = n.types.size() - l.carries;
+  Values carries(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries));
+  std::vector<Values> parts(stacks, Values(static_cast<size_t>(l.length)));
+  for (int64_t step = 0; step < l.length; ++step) {
+    const int64_t index = l.reverse ? l.length - 1 - step : step;
+    Values arguments = carries;
+    for (size_t i = 0; i < l.slices; ++i) arguments.push_back(slice_at(operands[l.carries + i], index));
+    arguments.insert(arguments.end(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries + l.slices), operands.end());
+    const Values results = lower_inline(*n.regions[0], arguments);
+    carries.assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(l.carries));
+    for (size_t i = 0; i < stacks; ++i) parts[i][static_cast<size_t>(index)] = as_slice(results[l.carries + i]);
+  }
+  for (const Values& part : parts) carries.push_back(concatenate(part, 0));
+  return carries;
+}
+
+// What a loop writes whole, slice by slice: its first values are never read.
+Value stack_to_fill(const TensorType& type) {
+  const Value stack = zeros(type);
+  stack.node->attrs["_filled"] = true;
+  return stack;
+}
+
 // Loop state: [iteration, carries, stacked results, sliced arrays, constants].
 Values lower_scan(const Node& n, const Values& operands) {
+  if (n.attr<bool>("_unroll")) return unroll_scan(n, operands);
   const Layout l = layout_of(n);
   const size_t stacks = n.types.size() - l.carries;
   Values init{constant(0, DType::kI32)};
   init.insert(init.end(), operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries));
-  for (size_t i = 0; i < stacks; ++i) init.push_back(zeros(n.types[l.carries + i]));
+  for (size_t i = 0; i < stacks; ++i) init.push_back(stack_to_fill(n.types[l.carries + i]));
   init.insert(init.end(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries), operands.end());
   const size_t first_stack = 1 + l.carries, first_slice = first_stack + stacks;
 
@@ -324,7 +367,7 @@ ScanResult scan(int64_t length, const Values& init, const Values& xs,
       for (const Value v : *part) body->results.push_back(body->adopt(v));
     }
   }
-  Node* node = finish_scan(std::move(body), init, carries, options.reverse, options.remat);
+  Node* node = finish_scan(std::move(body), init, carries, options);
   ScanResult out;
   for (size_t i = 0; i < node->types.size(); ++i)
     (i < init.size() ? out.carry : out.ys).push_back(node->result(static_cast<int>(i)));

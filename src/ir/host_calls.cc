@@ -1,4 +1,4 @@
-#include "ir/host_product.h"
+#include "ir/host_calls.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +11,9 @@ namespace {
 
 // Multiply-adds below which a call, its packing and its threads cost more than they save (measured: bench_step, digits).
 constexpr int64_t kWorthwhile = int64_t{1} << 20;
+
+// Bytes below which a call takes as long as writing zeros.
+constexpr int64_t kLargeStack = int64_t{1} << 18;
 
 struct Sizes {
   int64_t batch = 1, rows = 1, contracted = 1;
@@ -53,7 +56,22 @@ void consider(Node& node, const std::string& target) {
                   a->rows, b->rows, a->contracted, a->transposed, !b->transposed));
 }
 
+// In `graph` and its regions; `next` numbers the calls, so that the compiler does not take two for the same array.
+void leave_stacks(Graph& graph, const std::string& target, int64_t& next) {
+  for (Node* node : reachable_nodes(graph)) {
+    for (const auto& region : node->regions) leave_stacks(*region, target, next);
+    if (node->op != &kOpConstant || !node->has_attr("_filled") || byte_count(node->types[0]) < kLargeStack) continue;
+    node->op = &kOpCustomCall;
+    node->attrs = custom_call_attrs(target, node->types, fmt::format("stack = {} : i64", next++));
+  }
+}
+
 }  // namespace
+
+void call_host_stacks(Graph& lowered, const std::string& target) {
+  int64_t next = 0;
+  leave_stacks(lowered, target, next);
+}
 
 void call_host_product(Graph& lowered, const std::string& target) {
   for (Node* node : reachable_nodes(lowered)) {
