@@ -1,5 +1,6 @@
 // fake(images, classes, fill): samples that cost nothing, to measure everything but the input.
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -26,7 +27,7 @@ class Fake final : public Source {
 
   bool fill_pixels(int64_t index, std::span<uint8_t> row) const override {
     if (!noise_) {
-      std::memset(row.data(), 0, row.size());
+      std::ranges::fill(row, uint8_t{0});
       return true;
     }
     Rng rng(static_cast<uint64_t>(index));
