@@ -25,20 +25,10 @@ ShardScan scan(const std::string& path, const store::ReadableFile& file, const F
   return found;
 }
 
-ShardIndexOptions index_options(RecordSetOptions options) {
-  ShardIndexOptions out{
-      std::move(options.name), std::move(options.call), std::move(options.where), {}, std::move(options.counts)};
-  out.needs_labels = options.find_label != nullptr;
-  out.scan = [find_label = std::move(options.find_label)](const std::string& path, const store::ReadableFile& file) {
-    return scan(path, file, find_label);
-  };
-  return out;
-}
-
 class ArrayRecordSet final : public RecordSet {
  public:
   ArrayRecordSet(std::vector<std::string> paths, RecordSetOptions options)
-      : index_(std::move(paths), index_options(std::move(options))) {
+      : index_(std::move(paths), index_options(std::move(options), scan)) {
     if (index_.size() > 0) grouped_ = chunks(first_shard())->first[1] > 1;
   }
 

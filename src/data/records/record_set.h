@@ -37,6 +37,11 @@ struct RecordSetOptions {
   std::optional<std::vector<int64_t>> counts;  // of each shard, where they are known
 };
 
+// Reads a shard of records through.
+using ScanRecords = ShardScan (*)(const std::string& path, const store::ReadableFile& file, const FindLabel& find_label);
+// What the index of a set has to know, whose shards `scan` reads.
+ShardIndexOptions index_options(RecordSetOptions options, ScanRecords scan);
+
 // Files of TFRecords.
 std::unique_ptr<RecordSet> open_tfrecords(std::vector<std::string> paths, RecordSetOptions options);
 // Files of ArrayRecords (formats/array_record.h).
