@@ -147,7 +147,7 @@ def grain(files, task, workers):
             return numpy.asarray(load_with_pillow(path, task, random.Random(int(rng.integers(1 << 62)))))
 
     data = pygrain.MapDataset.source(files).seed(0).shuffle().repeat().random_map(Load()).batch(BATCH)
-    # Reading threads would take turns on one core: the workers do it.
+    # Threads, not processes: Pillow lets go of the interpreter's lock while it decodes.
     data = data.to_iter_dataset(pygrain.ReadOptions(num_threads=workers, prefetch_buffer_size=4))
     yield from data
 

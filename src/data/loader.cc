@@ -39,8 +39,7 @@ struct Rows {
     if (failed) return DecodeError{std::move(*failed)};
     slot.labels[r] = worker.sample.label;
     uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
-    const SampleKey key{seed ^ (hash_name("set") * static_cast<uint64_t>(pick.set)), pick.epoch,
-                        static_cast<uint64_t>(pick.sample)};
+    const SampleKey key{seed_of_set(seed, static_cast<size_t>(pick.set)), pick.epoch, static_cast<uint64_t>(pick.sample)};
     if (set.pp->erasing()) {
       const size_t mixed = options.mixup ? kMixedRowValues : 0;
       set.pp->draw_erasing(key, slot.augment.data() + r * slot.augment_values + mixed);
@@ -171,6 +170,7 @@ TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) : bat
 TrainLoader::~TrainLoader() = default;
 Batch TrainLoader::next() { return std::move(*core_->next()); }
 LoaderStats TrainLoader::stats() const { return core_->stats(); }
+StageSeconds TrainLoader::stages() const { return core_->stages(); }
 size_t TrainLoader::bytes() const { return core_->bytes(); }
 std::vector<uint64_t> TrainLoader::seen(int64_t batches) const { return order_->seen(static_cast<uint64_t>(batches * batch_)); }
 

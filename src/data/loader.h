@@ -99,7 +99,8 @@ class TrainLoader {
   // Waits for the next batch. Throws what a worker threw. At most two batches may be held at a time.
   Batch next();
   LoaderStats stats() const;
-  size_t bytes() const;  // of all batch slots: fixed
+  StageSeconds stages() const;  // those of stats() alone: cheap, however many files were skipped
+  size_t bytes() const;         // of all batch slots: fixed
   // Samples of each set in the first `batches` global batches of the run.
   std::vector<uint64_t> seen(int64_t batches) const;
 

@@ -243,6 +243,11 @@ LoaderStats LoaderCore::stats() const {
   return stats_;
 }
 
+StageSeconds LoaderCore::stages() const {
+  const std::lock_guard lock(shared_->mutex);
+  return stats_.stages;
+}
+
 size_t LoaderCore::bytes() const { return shared_->slots.size() * shared_->slots.front()->bytes(); }
 
 int64_t Batch::index() const { return slot_->batch; }

@@ -61,6 +61,7 @@ class LoaderCore {
   ~LoaderCore();
   std::optional<Batch> next();
   LoaderStats stats() const;
+  StageSeconds stages() const;
   size_t bytes() const;
 
  private:

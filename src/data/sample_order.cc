@@ -119,6 +119,8 @@ std::vector<uint64_t> SampleOrder::seen(uint64_t positions) const {
   return sums;
 }
 
+uint64_t seed_of_set(uint64_t seed, size_t set) { return seed ^ (hash_name("set") * set); }
+
 int64_t lane_count(int64_t batch, int64_t most) {
   int64_t lanes = std::min(batch, most);
   while (batch % lanes != 0) --lanes;

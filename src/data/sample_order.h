@@ -72,6 +72,9 @@ class SampleOrder {
   uint64_t batch_, lanes_;
 };
 
+// The seed of one set of a mixture: each has an order and draws of its own; the first one's are those of the set alone.
+uint64_t seed_of_set(uint64_t seed, size_t set);
+
 // The largest divisor of `batch` that is at most `most`.
 int64_t lane_count(int64_t batch, int64_t most);
 

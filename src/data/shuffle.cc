@@ -4,7 +4,6 @@
 
 #include "base/call.h"
 #include "base/error.h"
-#include "base/rng.h"
 #include "base/text.h"
 
 namespace tessera::data {
@@ -15,9 +14,6 @@ int64_t positive(CallReader& call, std::string_view name, int64_t fallback) {
   if (value < 1) call.fail(fmt::format("`{}` must be at least 1, not {}", name, value));
   return value;
 }
-
-// Each set has an order of its own; the first one's is that of the set alone.
-uint64_t seed_of_set(uint64_t seed, size_t set) { return seed ^ (hash_name("set") * set); }
 
 }  // namespace
 

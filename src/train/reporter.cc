@@ -30,7 +30,7 @@ void Reporter::begin_interval(Clock::time_point start) {
   interval_ = ready_ = start;
   paused_ = {};
   wait_ = 0;
-  if (loader_) stages_ = loader_->stats().stages;
+  if (loader_) stages_ = loader_->stages();
 }
 
 double Reporter::uptime() const { return earlier_ + seconds_of(Clock::now() - start_); }
@@ -45,7 +45,7 @@ Reporter::Pause::~Pause() {
 
 std::vector<std::pair<const char*, double>> Reporter::stage_shares() const {
   if (!loader_) return {};
-  std::vector<std::pair<const char*, double>> now = loader_->stats().stages.named();
+  std::vector<std::pair<const char*, double>> now = loader_->stages().named();
   const auto before = stages_.named();
   double sum = 0;
   for (size_t i = 0; i < now.size(); ++i) sum += now[i].second -= before[i].second;

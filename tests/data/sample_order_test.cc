@@ -137,7 +137,7 @@ TEST(SampleOrder, HostsReadTheirOwnStretches) {
 }
 
 // Ten billion samples in a million shards: stretches of 10,000, over 4,096 hosts.
-TEST(SampleOrder, IsQuickAtTenBillion) {
+TEST(SampleOrder, MeetsNoSampleTwiceInTenBillion) {
   constexpr int64_t kSamples = 10'000'000'000;
   std::vector<int64_t> shards = even_stretches(kSamples, 10'000);
   const SampleOrder order =
