@@ -129,7 +129,7 @@ class DataBench final : public Command {
         {"slot_bytes", result.slot_bytes},
         {"memory_growth_bytes", result.growth_bytes},
         {"stages", nlohmann::ordered_json::object()}};
-    for (const Stage& stage : result.stages) json["stages"][stage.name] = {{"seconds_per_image", stage.seconds}};
+    for (const Stage& stage : result.stages) json["stages"][stage.name] = stage.seconds;
     print(json.dump());
   }
 
