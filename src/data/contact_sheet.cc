@@ -86,7 +86,7 @@ void enlarge(const Image& from, int scale, Image& to, int left, int top) {
 // What is written below a sample: its class, or its first text.
 std::string_view caption(const Source& source, const Sample& sample) {
   if (!source.class_names().empty()) return source.class_names()[static_cast<size_t>(sample.label)];
-  return sample.texts.empty() ? std::string_view() : sample.texts.front();
+  return sample.texts.empty() || sample.texts[0].empty() ? std::string_view() : sample.texts[0][0];
 }
 
 }  // namespace
