@@ -19,7 +19,7 @@ constexpr uint8_t kBackground = 255, kInk = 0;
 // What is written below a sample: its class, or its first text.
 std::string_view caption(const Source& source, const Sample& sample) {
   if (!source.class_names().empty()) return source.class_names()[static_cast<size_t>(sample.label)];
-  return sample.texts.empty() ? std::string_view() : sample.texts.front();
+  return sample.texts.empty() || sample.texts[0].empty() ? std::string_view() : sample.texts[0][0];
 }
 
 class SheetPainter {

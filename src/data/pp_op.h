@@ -11,6 +11,7 @@
 #include "data/augment/window.h"
 #include "data/pp.h"
 #include "data/pp_scratch.h"
+#include "data/pp_texts.h"
 #include "data/resize.h"
 #include "data/resize_method.h"
 
@@ -87,12 +88,13 @@ struct PpShape {
   Affine affine;
   bool scales_values = false;
   std::optional<Erasing> erasing;
+  PpTextNames texts;
 };
 
 class PpOp {
  public:
-  // kDevice: after normalisation, on the device.
-  enum class Kind { kDecode, kPixels, kValues, kDevice };
+  // kDevice: after normalisation, on the device. kText: not on the image (PpTextOp).
+  enum class Kind { kDecode, kPixels, kValues, kDevice, kText };
   virtual ~PpOp() = default;
   virtual Kind kind() const { return Kind::kPixels; }
   virtual bool random() const { return false; }
@@ -101,6 +103,14 @@ class PpOp {
   [[nodiscard]] virtual DecodeResult apply(PpImage& image, Rng& rng) const = 0;
   // The numbers that the device needs for a sample of this size, for ops of kind kDevice.
   virtual void draw(int, int, Rng&, float*) const {}
+};
+
+// An op on the sample's texts.
+class PpTextOp : public PpOp {
+ public:
+  Kind kind() const final { return Kind::kText; }
+  DecodeResult apply(PpImage&, Rng&) const final { return std::nullopt; }
+  [[nodiscard]] virtual DecodeResult change(PpTexts& texts, Rng& rng) const = 0;
 };
 
 #define PP_OP(name, factory, usage, help) std::unique_ptr<PpOp> factory(CallReader& call);
