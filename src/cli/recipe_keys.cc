@@ -48,7 +48,7 @@ std::vector<SectionDoc> sections() {
       {"objective", "what is minimised", {text_key("objective.name", "\"softmax\"", "softmax: cross-entropy over classes")}});
   append<train::ObjectiveOptions>(out.back().keys, "objective");
   std::vector<std::string> optimizers;
-#define TESSERA_OPTIMIZER(name, factory) optimizers.push_back(name);
+#define TESSERA_OPTIMIZER(name, factory, help) optimizers.push_back(name);
 #include "optim/optimizers.def"
 #undef TESSERA_OPTIMIZER
   out.push_back(

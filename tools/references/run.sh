@@ -3,6 +3,7 @@
 # tests/references/formats with the pinned libraries of data formats.
 #   tools/references/run.sh                 every script
 #   tools/references/run.sh vit adamw       only these
+#   BIG_VISION=DIR tools/references/run.sh big_vision_optimizers      with a checkout of big_vision at DIR; not among "every"
 # Python 3.11, 3.12 or 3.13 on x86-64 Linux (PYTHON=... chooses one; TensorFlow's and data_formats' wheels are for 3.11). The first
 # run downloads about 2.5 GB into .deps/references of the checkout (4.1 GB installed), 0.3 GB into .deps/references-tensorflow and
 # 0.5 GB into .deps/references-formats (2 GB installed); the scripts then take half a minute.
@@ -23,11 +24,12 @@ need() {
 }
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
-[ $# -gt 0 ] || set -- vit adamw pillow_resize timm_local_dir positions timm_vit_table mixup augment crop_draws tensorflow_ops \
+[ $# -gt 0 ] || set -- vit adamw optimizers pillow_resize timm_local_dir positions timm_vit_table mixup augment crop_draws tensorflow_ops \
   tensorflow_crop_draws data_formats
 for script; do
   case $script in
     data_formats) need requirements-formats.txt references-formats --no-binary promise ;;
+    big_vision_optimizers) need requirements-jax.txt references-jax ;;
     tensorflow_*) need requirements-tensorflow.txt references-tensorflow ;;
     *) need requirements.txt references ;;
   esac
