@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kMinSide = 96;
 constexpr int kGap = 4;
-constexpr int kLabelHeight = kGlyphHeight + 3;
+constexpr int kLineHeight = kGlyphHeight + 2;
+constexpr size_t kMostLines = 5;
 constexpr uint8_t kBackground = 255, kInk = 0, kMissing = 200;
 
 struct Glyph {
@@ -83,6 +84,18 @@ void enlarge(const Image& from, int scale, Image& to, int left, int top) {
   }
 }
 
+// `text` in lines of at most `width` characters, broken at spaces where there are any.
+std::vector<std::string_view> wrap(std::string_view text, size_t width) {
+  std::vector<std::string_view> lines;
+  while (!text.empty() && lines.size() < kMostLines) {
+    size_t end = text.size() <= width ? text.size() : text.rfind(' ', width);
+    if (end == std::string_view::npos || end == 0) end = std::min(width, text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end + (end < text.size() && text[end] == ' ')));
+  }
+  return lines;
+}
+
 // What is written below a sample: its class, or its first text.
 std::string_view caption(const Source& source, const Sample& sample) {
   if (!source.class_names().empty()) return source.class_names()[static_cast<size_t>(sample.label)];
@@ -106,32 +119,39 @@ void draw_text(Image& image, int x, int y, std::string_view text, uint8_t shade)
   }
 }
 
+SheetPlace sheet_place(const Source& source, const ContactSheetOptions& options, int64_t i) {
+  const auto position = static_cast<uint64_t>(options.start + i);
+  const Position at = options.shuffled ? FullShuffle(source.size(), options.seed).at({0, position})
+                                       : Position{0, static_cast<int64_t>(position) % source.size()};
+  return {at.sample, {options.seed, at.epoch, static_cast<uint64_t>(at.sample)}};
+}
+
 Image contact_sheet(const Source& source, const Pp& pp, const ContactSheetOptions& options) {
   TESSERA_CHECK(options.count >= 1 && options.columns >= 1 && source.size() >= 1);
   const int scale = std::max(1, (kMinSide + pp.width() - 1) / pp.width());
   const int columns = static_cast<int>(std::min<int64_t>(options.columns, options.count));
   const int rows = static_cast<int>((options.count + columns - 1) / columns);
-  const int cell_width = pp.width() * scale + kGap, cell_height = pp.height() * scale + kLabelHeight + kGap;
+  const bool texts = source.class_names().empty() && !source.text_fields().empty();
+  const int label_height = 1 + kLineHeight * (texts ? static_cast<int>(kMostLines) : 1);
+  const int cell_width = pp.width() * scale + kGap, cell_height = pp.height() * scale + label_height + kGap;
   Image sheet(columns * cell_width + kGap, rows * cell_height + kGap);
   fill(sheet, {0, 0, sheet.width(), sheet.height()}, kBackground);
-  const FullShuffle order(source.size(), options.seed);
   PpScratch scratch;
   Sample sample;
   Image image(pp.width(), pp.height());
   for (int64_t i = 0; i < options.count; ++i) {
-    const auto position = static_cast<uint64_t>(options.start + i);
-    const Position at =
-        options.shuffled ? order.at({0, position}) : Position{0, static_cast<int64_t>(position) % source.size()};
+    const SheetPlace at = sheet_place(source, options, i);
     const int left = kGap + static_cast<int>(i % columns) * cell_width,
               top = kGap + static_cast<int>(i / columns) * cell_height;
-    const SampleKey key{options.seed, at.epoch, static_cast<uint64_t>(at.sample)};
-    if (source.read(at.sample, sample) || pp.run(sample.image, key, scratch, image.row(0))) {
+    if (source.read(at.sample, sample) || pp.run(sample.image, at.key, scratch, image.row(0))) {
       draw_cross(sheet, {left, top, pp.width() * scale, pp.height() * scale});
     } else {
       enlarge(image, scale, sheet, left, top);
     }
-    draw_text(sheet, left, top + pp.height() * scale + 2,
-              caption(source, sample).substr(0, static_cast<size_t>(cell_width - kGap) / kGlyphWidth), kInk);
+    std::vector<std::string_view> lines = wrap(caption(source, sample), static_cast<size_t>(cell_width - kGap) / kGlyphWidth);
+    if (!texts && lines.size() > 1) lines.resize(1);
+    for (size_t line = 0; line < lines.size(); ++line)
+      draw_text(sheet, left, top + pp.height() * scale + 2 + static_cast<int>(line) * kLineHeight, lines[line], kInk);
   }
   return sheet;
 }
