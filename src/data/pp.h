@@ -68,6 +68,7 @@ struct Erasing {
 };
 inline constexpr int64_t kEraseValues = 7;
 
+class PpImage;
 class PpOp;
 
 class Pp {
@@ -95,12 +96,40 @@ class Pp {
   void draw_erasing(const SampleKey& key, float* out) const;
 
  private:
+  friend class PpRun;
+  [[nodiscard]] DecodeResult apply(PpImage& image, const SampleKey& key, size_t begin, size_t end) const;
+
   std::string text_;
   std::vector<std::unique_ptr<PpOp>> ops_;
   int width_ = 0, height_ = 0;
   Affine affine_;
   bool scales_values_ = false;
   std::optional<Erasing> erasing_;
+  size_t first_edit_ = 0;  // the op from which on pixels are needed
+};
+
+// Pp::run in steps, so that two samples' files can be decoded together, which takes less time than one after the other: start;
+// decode_on until decoding() is over, with any partner that is decoding, or none; finish. Made once for many samples.
+class PpRun {
+ public:
+  PpRun();
+  ~PpRun();
+  PpRun(PpRun&&) noexcept;
+
+  // For runs that go on together.
+  void share_tables(PpRun& other);
+  PpScratch& scratch();
+  // What it is given is borrowed until finish(), or another start().
+  void start(const Pp& pp, Bytes file, const SampleKey& key, uint8_t* out);
+  void reset();  // nothing to do, whatever was started
+  bool decoding() const;
+  // Until one of them is no longer decoding.
+  static void decode_on(PpRun& first, PpRun* second);
+  [[nodiscard]] DecodeResult finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // Names of all ops with how to write them and what they do, for help and documentation. METHOD in a usage stands for kPpMethod.
