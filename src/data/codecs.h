@@ -16,6 +16,14 @@ class JpegDecoder {
   // All of the image when `box` is null.
   DecodeResult decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region);
 
+  // The same in steps (Decoder's).
+  void start(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage);
+  void abandon();  // whatever was started
+  bool decoding() const;
+  static void decode_on(JpegDecoder& first, JpegDecoder* second);
+  DecodeResult finish(ImageView& region);
+  void share_tables(JpegDecoder& other);
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -47,9 +47,14 @@ DecodeError unknown_format(Bytes bytes) {
 struct Decoder::State {
   int64_t max_pixels;
   JpegDecoder jpeg;
+
+  // What start_region() was asked for.
+  Bytes bytes = {};
+  Box box = {};
+  Image* storage = nullptr;
 };
 
-Decoder::Decoder(int64_t max_pixels) : state_(new State{max_pixels, JpegDecoder()}) {}
+Decoder::Decoder(int64_t max_pixels) : state_(new State{.max_pixels = max_pixels, .jpeg = JpegDecoder()}) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
@@ -77,13 +82,38 @@ DecodeResult Decoder::decode(Bytes bytes, Image& image) {
   return unknown_format(bytes);
 }
 
-DecodeResult Decoder::decode_region(Bytes bytes, const Box& box, Image& storage, ImageView& region) {
+void Decoder::start_region(Bytes bytes, const Box& box, Image& storage) {
+  State& s = *state_;
+  s.bytes = bytes;
+  s.box = box;
+  s.storage = &storage;
   if (sniff_format(bytes) == ImageFormat::kJpeg) {
-    return state_->jpeg.decode(bytes, state_->max_pixels, &box, storage, region);
+    s.jpeg.start(bytes, s.max_pixels, &box, storage);
+  } else {
+    s.jpeg.abandon();
   }
-  DecodeResult failed = decode(bytes, storage);
-  if (!failed) region = storage.view().crop(box);
+}
+
+bool Decoder::decoding() const { return state_->jpeg.decoding(); }
+
+void Decoder::decode_on(Decoder& first, Decoder* second) {
+  JpegDecoder::decode_on(first.state_->jpeg, second ? &second->state_->jpeg : nullptr);
+}
+
+DecodeResult Decoder::finish_region(ImageView& region) {
+  State& s = *state_;
+  if (sniff_format(s.bytes) == ImageFormat::kJpeg) return s.jpeg.finish(region);
+  DecodeResult failed = decode(s.bytes, *s.storage);
+  if (!failed) region = s.storage->view().crop(s.box);
   return failed;
+}
+
+void Decoder::share_tables(Decoder& other) { state_->jpeg.share_tables(other.state_->jpeg); }
+
+DecodeResult Decoder::decode_region(Bytes bytes, const Box& box, Image& storage, ImageView& region) {
+  start_region(bytes, box, storage);
+  if (decoding()) decode_on(*this, nullptr);
+  return finish_region(region);
 }
 
 }  // namespace tessera::data

@@ -56,6 +56,17 @@ class Decoder {
   // reconstructed, and reading stops after the last row: what is damaged below the box goes unseen. `region` borrows `storage`.
   [[nodiscard]] DecodeResult decode_region(Bytes bytes, const Box& box, Image& storage, ImageView& region);
 
+  // decode_region() in steps, so that two decoders of one thread can go on together, which takes less time than one after the
+  // other: start; decode_on until decoding() is over, with any partner that is decoding, or none; finish. What start() is given
+  // is borrowed until then.
+  void start_region(Bytes bytes, const Box& box, Image& storage);
+  bool decoding() const;
+  // Until one of them is no longer decoding.
+  static void decode_on(Decoder& first, Decoder* second);
+  [[nodiscard]] DecodeResult finish_region(ImageView& region);
+  // For decoders that go on together: they then keep one set of tables. Not while decoding.
+  void share_tables(Decoder& other);
+
  private:
   struct State;
   std::unique_ptr<State> state_;

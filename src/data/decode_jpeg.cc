@@ -85,6 +85,17 @@ struct JpegDecoder::State {
   UsualJpeg usual;
   bool library_only = false;
 
+  struct Request {
+    Bytes bytes;
+    int64_t max_pixels = 0;
+    std::optional<Box> box;
+    Image* storage = nullptr;
+  };
+  Request request;  // what start() was asked for
+  JpegHeader header;
+
+  DecodeResult decode_by_library(ImageView& region);
+
   // Runs body(); false when libjpeg gave up, with the reason in `errors`.
   template <class Body>
   bool guarded(Body body) {
@@ -176,51 +187,74 @@ DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info
   return check_size(info.width, info.height, max_pixels);
 }
 
-DecodeResult JpegDecoder::decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region) {
+void JpegDecoder::start(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage) {
   State& s = *state_;
-  if (JpegHeader header; !s.library_only && read_usual_header(bytes, header)) {
-    if (DecodeResult failed = check_size(header.width, header.height, max_pixels)) return failed;
-    if (s.usual.decode(bytes, header, box, storage)) {
-      region = storage.view();
-      return std::nullopt;
-    }
-  }
-  if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors, s.in);
-  const int width = static_cast<int>(s.info.image_width), height = static_cast<int>(s.info.image_height);
-  if (DecodeResult failed = check_size(width, height, max_pixels)) {
-    jpeg_abort_decompress(&s.info);
+  s.request = {bytes, max_pixels, box ? std::optional(*box) : std::nullopt, &storage};
+  abandon();
+  if (s.library_only || !read_usual_header(bytes, s.header)) return;
+  if (check_size(s.header.width, s.header.height, max_pixels)) return;
+  s.usual.start(bytes, s.header, box, storage);
+}
+
+void JpegDecoder::abandon() { state_->usual.abandon(); }
+bool JpegDecoder::decoding() const { return !state_->usual.done(); }
+
+void JpegDecoder::decode_on(JpegDecoder& first, JpegDecoder* second) {
+  UsualJpeg::run(first.state_->usual, second ? &second->state_->usual : nullptr);
+}
+
+DecodeResult JpegDecoder::finish(ImageView& region) {
+  TESSERA_CHECK(!decoding());
+  if (!state_->usual.ok()) return state_->decode_by_library(region);
+  region = state_->request.storage->view();
+  return std::nullopt;
+}
+
+void JpegDecoder::share_tables(JpegDecoder& other) { state_->usual.share_tables(other.state_->usual); }
+
+DecodeResult JpegDecoder::decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region) {
+  start(bytes, max_pixels, box, storage);
+  if (decoding()) decode_on(*this, nullptr);
+  return finish(region);
+}
+
+DecodeResult JpegDecoder::State::decode_by_library(ImageView& region) {
+  if (!guarded([&] { read_header(request.bytes); })) return jpeg_error(errors, in);
+  const int width = static_cast<int>(info.image_width), height = static_cast<int>(info.image_height);
+  if (DecodeResult failed = check_size(width, height, request.max_pixels)) {
+    jpeg_abort_decompress(&info);
     return failed;
   }
   const Box whole{0, 0, width, height};
-  const Box want = box ? *box : whole;
+  const Box want = request.box.value_or(whole);
   const bool all = want == whole;
 
   // Fancy upsampling looks at neighbours and treats the crop's edge as the image's: a margin keeps the pixels inside exact.
   JDIMENSION left = static_cast<JDIMENSION>(std::max(0, want.x - kMarginColumns));
   JDIMENSION columns = static_cast<JDIMENSION>(std::min(width, want.x + want.width + kMarginColumns)) - left;
   const int top = std::max(0, want.y - kMarginRows);
-  const bool ink = s.has_ink();
-  const bool started = s.guarded([&] {
-    s.info.dct_method = JDCT_ISLOW;
-    s.info.do_fancy_upsampling = TRUE;
-    s.info.out_color_space = ink ? JCS_CMYK : JCS_RGB;
-    jpeg_start_decompress(&s.info);
-    if (static_cast<int>(columns) < width) jpeg_crop_scanline(&s.info, &left, &columns);
-    if (top > 0) jpeg_skip_scanlines(&s.info, static_cast<JDIMENSION>(top));
+  const bool ink = has_ink();
+  const bool started = guarded([&] {
+    info.dct_method = JDCT_ISLOW;
+    info.do_fancy_upsampling = TRUE;
+    info.out_color_space = ink ? JCS_CMYK : JCS_RGB;
+    jpeg_start_decompress(&info);
+    if (static_cast<int>(columns) < width) jpeg_crop_scanline(&info, &left, &columns);
+    if (top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(top));
   });
-  if (!started) return jpeg_error(s.errors, s.in);
-  storage.reset(static_cast<int>(columns), want.y + want.height - top);
-  if (ink) s.cmyk.reset(static_cast<size_t>(columns) * 4 * kRowsAtOnce);
-  const bool read = s.guarded([&] {
-    ink ? s.read_ink_rows(storage) : s.read_rows(storage);
+  if (!started) return jpeg_error(errors, in);
+  request.storage->reset(static_cast<int>(columns), want.y + want.height - top);
+  if (ink) cmyk.reset(static_cast<size_t>(columns) * 4 * kRowsAtOnce);
+  const bool read = guarded([&] {
+    ink ? read_ink_rows(*request.storage) : read_rows(*request.storage);
     if (all) {
-      jpeg_finish_decompress(&s.info);
+      jpeg_finish_decompress(&info);
     } else {
-      jpeg_abort_decompress(&s.info);
+      jpeg_abort_decompress(&info);
     }
   });
-  if (!read) return jpeg_error(s.errors, s.in);
-  region = storage.view().crop({want.x - static_cast<int>(left), want.y - top, want.width, want.height});
+  if (!read) return jpeg_error(errors, in);
+  region = request.storage->view().crop({want.x - static_cast<int>(left), want.y - top, want.width, want.height});
   return std::nullopt;
 }
 

@@ -40,15 +40,17 @@ namespace tessera::data::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
 
-bool read_row(const JpegMcuRow&, JpegCursor&) { return false; }
+void read_lanes(JpegLane& first, JpegLane* second) { (second ? second : &first)->unusual = true; }
 
 #else
 
 // Where in a block the coefficient of each number goes; the moves that leave the block end elsewhere.
 struct Order {
-  uint8_t at[JpegAcTable::kFarthest];
+  uint16_t at[JpegAcTable::kFarthest];
   constexpr Order() : at() {
-    for (size_t k = 0; k < std::size(at); ++k) at[k] = k < 64 ? kZigzag[k] : JpegTransform::kElsewhere;
+    for (size_t k = 0; k < std::size(at); ++k) {
+      at[k] = static_cast<uint16_t>(k < 64 ? JpegTransform::place(kZigzag[k] % 8, kZigzag[k] / 8) : JpegTransform::kElsewhere);
+    }
   }
 };
 constexpr Order kOrder;
@@ -67,9 +69,11 @@ struct Bits {
     next += (63 - count) >> 3;
     count |= 56;
   }
+  // Bits read so far.
+  HWY_INLINE uint64_t position(const uint8_t* data) const { return static_cast<uint64_t>(next - data) * 8 - count; }
   // Goes back by `length` bits.
   HWY_INLINE void give_back(uint64_t length, const uint8_t* data) {
-    const uint64_t position = static_cast<uint64_t>(next - data) * 8 - count - length;
+    const uint64_t position = this->position(data) - length;
     next = data + position / 8;
     bits = count = 0;
     refill();
@@ -125,88 +129,178 @@ HWY_INLINE bool leave(uint64_t entry, int k, Bits& in, const uint8_t* data) {
   return true;
 }
 
-// The AC coefficients of a block. False when they aren't as they should be.
+// Reads MCUs of a lane up to `end`, whose samples are all wanted or not at all. What changes with every code it keeps in
+// registers until save().
 template <bool kKeep>
-HWY_INLINE bool read_ac(const JpegAcTable& table, Bits& in, int16_t* block, const uint8_t* data) {
-  const auto next_entry = [&] { return table.entries[in.bits >> (64 - JpegAcTable::kBits)]; };
-  for (int k = 0;;) {
-    in.refill();
-    uint64_t entry = next_entry();
-    take<kKeep>(entry, in, k, block);
-    if (k < 63) {
-      entry = next_entry();
-      take<kKeep>(entry, in, k, block);
-      if (k < 63) continue;
-    }
-    if (HWY_UNLIKELY(k >= JpegAcTable::kLongCode)) {
-      k -= JpegAcTable::kLongCode;
-      in.refill();
-      entry = JpegAcTable::entry(table.codes.find(in.bits));
-      if (jpeg_ac_move(entry) == JpegAcTable::kLongCode) return false;
-      take<kKeep>(entry, in, k, block);
-      if (k < 63) continue;
-    }
-    return leave(entry, k, in, data);
+class Reader {
+ public:
+  HWY_INLINE Reader(JpegLane& lane, int end)
+      : lane_(lane),
+        end_(end),
+        data_(lane.cursor.scan->data()),
+        in_{lane.cursor.bits, lane.cursor.count, lane.cursor.next},
+        k_(lane.k) {
+    point();
   }
-}
 
-// A block whose samples aren't wanted.
-HWY_INLINE bool skip_block(const JpegBlock& block, Bits& in, int& dc, const uint8_t* data) {
-  in.refill();
-  return read_dc(*block.dc, in, dc) && read_ac<false>(*block.ac, in, nullptr, data);
-}
+  HWY_INLINE bool begin() { return !lane_.before_block || begin_block(); }
 
-HWY_INLINE bool read_block(const JpegBlock& block, Bits& in, int& dc, const uint8_t* data, uint8_t* samples,
-                           JpegTransform& transform) {
-  in.refill();
-  if (!read_dc(*block.dc, in, dc)) return false;
-  const uint64_t entry = block.ac->entries[in.bits >> (64 - JpegAcTable::kBits)];
-  if (jpeg_ac_first_move(entry) == JpegAcTable::kEndOfBlock && jpeg_ac_move(entry) == JpegAcTable::kEndOfBlock) {
-    in.skip(entry & 0xFF);
-    transform.add_flat(dc, *block.quantisation, samples, block.stride);
+  // Up to two table entries further; false at the end, or when something is unusual.
+  HWY_INLINE bool step() {
+    in_.refill();
+    uint64_t entry = next_entry();
+    take<kKeep>(entry, in_, k_, coefficients_);
+    if (k_ < 63) {
+      entry = next_entry();
+      take<kKeep>(entry, in_, k_, coefficients_);
+      if (k_ < 63) return true;
+    }
+    if (HWY_UNLIKELY(k_ >= JpegAcTable::kLongCode)) {
+      k_ -= JpegAcTable::kLongCode;
+      in_.refill();
+      entry = JpegAcTable::entry(block().ac->codes.find(in_.bits));
+      if (jpeg_ac_move(entry) == JpegAcTable::kLongCode) return give_up();
+      take<kKeep>(entry, in_, k_, coefficients_);
+      if (k_ < 63) return true;
+    }
+    if (!leave(entry, k_, in_, data_)) return give_up();
+    if constexpr (kKeep) transform().add(samples(), block().stride);
+    return end_block() && begin_block();
+  }
+
+  HWY_INLINE void save() {
+    lane_.cursor.bits = in_.bits;
+    lane_.cursor.count = in_.count;
+    lane_.cursor.next = in_.next;
+    lane_.k = k_;
+  }
+
+ private:
+  HWY_INLINE const JpegBlock& block() const { return lane_.row.blocks[static_cast<size_t>(lane_.block)]; }
+  HWY_INLINE uint8_t* samples() const { return block().samples + (lane_.mcu - lane_.row.first_kept) * block().step; }
+  HWY_INLINE JpegTransform transform() const {
+    const auto table = static_cast<size_t>(block().quantisation);
+    return {lane_.waiting[table], lane_.row.quantisation[table]};
+  }
+  HWY_INLINE uint64_t next_entry() const { return entries_[in_.bits >> (64 - JpegAcTable::kBits)]; }
+  HWY_INLINE void point() {
+    entries_ = block().ac->entries.data();
+    if constexpr (kKeep) coefficients_ = transform().next();
+  }
+  HWY_INLINE bool give_up() {
+    lane_.unusual = true;
+    return false;
+  }
+
+  // Reads DC coefficients up to a block that has others.
+  HWY_INLINE bool begin_block() {
+    for (;;) {
+      JpegCursor& cursor = lane_.cursor;
+      if (lane_.block == 0 && cursor.restart_interval != 0 && !count_restart()) return give_up();
+      in_.refill();
+      int& dc = cursor.dc[static_cast<size_t>(block().component)];
+      if (!read_dc(*block().dc, in_, dc)) return give_up();
+      point();
+      k_ = 0;
+      lane_.before_block = false;
+      if constexpr (!kKeep) return true;
+      const uint64_t entry = next_entry();
+      if (jpeg_ac_first_move(entry) != JpegAcTable::kEndOfBlock || jpeg_ac_move(entry) != JpegAcTable::kEndOfBlock) {
+        coefficients_[0] = static_cast<int16_t>(dc);
+        return true;
+      }
+      in_.skip(entry & 0xFF);
+      transform().add_flat(dc, samples(), block().stride);
+      if (!end_block()) return false;
+    }
+  }
+
+  // To the next block; false where there is none.
+  HWY_INLINE bool end_block() {
+    lane_.before_block = true;
+    if (++lane_.block < lane_.row.block_count) return true;
+    lane_.block = 0;
+    if (in_.position(data_) > lane_.cursor.scan->ends()[lane_.cursor.interval] * 8) return give_up();
+    return ++lane_.mcu < end_;
+  }
+
+  HWY_INLINE bool count_restart() {
+    if (lane_.cursor.until_restart-- != 0) return true;
+    save();
+    if (!lane_.cursor.at_interval_end()) return false;
+    lane_.cursor.restart();
+    in_ = {lane_.cursor.bits, lane_.cursor.count, lane_.cursor.next};
     return true;
   }
-  int16_t* coefficients = transform.next();
-  coefficients[0] = static_cast<int16_t>(dc);
-  if (!read_ac<true>(*block.ac, in, coefficients, data)) return false;
-  transform.add(*block.quantisation, samples, block.stride);
-  return true;
+
+  JpegLane& lane_;
+  const int end_;
+  const uint8_t* const data_;
+  Bits in_;
+  int k_;  // the coefficient read last
+  const uint64_t* entries_;
+  int16_t* coefficients_ = nullptr;
+};
+
+// The MCUs that follow in the row and are all kept, or all not.
+struct Stretch {
+  bool kept;
+  int end;
+};
+Stretch next_stretch(const JpegLane& lane) {
+  const JpegMcuRow& row = lane.row;
+  if (lane.mcu < row.first_kept) return {false, row.first_kept};
+  if (lane.mcu < row.kept_end) return {true, row.kept_end};
+  return {false, row.mcus};
 }
 
-// MCUs [from, to) of the row.
 template <bool kKeep>
-bool read_mcus(const JpegMcuRow& row, int from, int to, JpegCursor& cursor, JpegTransform& transform) {
-  for (int mcu = from; mcu < to; ++mcu) {
-    if (cursor.restart_interval != 0 && cursor.until_restart-- == 0) {
-      if (!cursor.at_interval_end()) return false;
-      cursor.restart();
+void read_stretch(JpegLane& lane, int end) {
+  Reader<kKeep> reader(lane, end);
+  if (reader.begin()) {
+    while (reader.step()) {
     }
-    Bits in{cursor.bits, cursor.count, cursor.next};
-    const uint8_t* const data = cursor.scan->data();
-    for (int b = 0; b < row.block_count; ++b) {
-      const JpegBlock& block = row.blocks[static_cast<size_t>(b)];
-      int& dc = cursor.dc[static_cast<size_t>(block.component)];
-      bool ok;
-      if constexpr (kKeep) {
-        ok = read_block(block, in, dc, data, block.samples + (mcu - row.first_kept) * block.step, transform);
-      } else {
-        ok = skip_block(block, in, dc, data);
-      }
-      if (!ok) return false;
-    }
-    cursor.bits = in.bits;
-    cursor.count = in.count;
-    cursor.next = in.next;
-    if (cursor.past_interval_end()) return false;
   }
-  return true;
+  reader.save();
 }
 
-bool read_row(const JpegMcuRow& row, JpegCursor& cursor) {
-  JpegTransform transform;
-  return read_mcus<false>(row, 0, row.first_kept, cursor, transform) &&
-         read_mcus<true>(row, row.first_kept, row.kept_end, cursor, transform) &&
-         read_mcus<false>(row, row.kept_end, row.mcus, cursor, transform) && transform.finish();
+// Until one of them is at its end.
+template <bool kKeepFirst, bool kKeepSecond>
+void read_stretches(JpegLane& first, int first_end, JpegLane& second, int second_end) {
+  Reader<kKeepFirst> a(first, first_end);
+  Reader<kKeepSecond> b(second, second_end);
+  if (a.begin() && b.begin()) {
+    while (a.step() && b.step()) {
+    }
+  }
+  a.save();
+  b.save();
+}
+
+void read_on(JpegLane& lane) {
+  const Stretch stretch = next_stretch(lane);
+  (stretch.kept ? read_stretch<true> : read_stretch<false>)(lane, stretch.end);
+}
+
+void read_on(JpegLane& first, JpegLane& second) {
+  const Stretch a = next_stretch(first), b = next_stretch(second);
+  const auto read = a.kept ? (b.kept ? read_stretches<true, true> : read_stretches<true, false>)
+                           : (b.kept ? read_stretches<false, true> : read_stretches<false, false>);
+  read(first, a.end, second, b.end);
+}
+
+// Makes what waits into samples, if the row is done.
+void finish_row(JpegLane& lane) {
+  if (lane.unusual || lane.mcu < lane.row.mcus) return;
+  for (size_t table = 0; table < lane.waiting.size(); ++table) {
+    if (!JpegTransform(lane.waiting[table], lane.row.quantisation[table]).finish()) lane.unusual = true;
+  }
+}
+
+void read_lanes(JpegLane& first, JpegLane* second) {
+  while (!first.row_done() && !(second && second->row_done())) second ? read_on(first, *second) : read_on(first);
+  finish_row(first);
+  if (second) finish_row(*second);
 }
 
 #endif
@@ -217,7 +311,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tessera::data {
 namespace {
-HWY_EXPORT(read_row);
+HWY_EXPORT(read_lanes);
 }
 
 void JpegQuantisation::set(const uint8_t* table, bool wide) {
@@ -243,7 +337,15 @@ void JpegCursor::restart() {
   until_restart = restart_interval - 1;  // less the MCU that comes now
 }
 
-bool read_mcu_row(const JpegMcuRow& row, JpegCursor& cursor) { return HWY_DYNAMIC_DISPATCH(read_row)(row, cursor); }
+void JpegLane::start(const JpegScan& data, int interval_mcus) {
+  cursor.start(data, interval_mcus);
+  waiting.fill({});
+  mcu = block = k = 0;
+  before_block = true;
+  unusual = false;
+}
+
+void read_mcus(JpegLane& first, JpegLane* second) { HWY_DYNAMIC_DISPATCH(read_lanes)(first, second); }
 
 }  // namespace tessera::data
 #endif

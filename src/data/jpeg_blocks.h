@@ -1,6 +1,7 @@
 #pragma once
 // From the entropy-coded data of a JPEG to samples, a row of MCUs at a time: Huffman decoding, dequantisation and the inverse
-// DCT.
+// DCT. Two images are read in turns, a few coefficients of one and then of the other: each code has to wait for the length of
+// the one before it, and a processor uses that time for the other image.
 
 #include <array>
 #include <cstdint>
@@ -23,15 +24,32 @@ struct JpegBlock {
   int component = 0;
   const JpegDcTable* dc = nullptr;
   const JpegAcTable* ac = nullptr;
-  const JpegQuantisation* quantisation = nullptr;
+  int quantisation = 0;        // number of its table
   uint8_t* samples = nullptr;  // where those of the first MCU that is kept go
   ptrdiff_t stride = 0;        // bytes from a row of samples to the next
   ptrdiff_t step = 0;          // bytes from an MCU to the next
 };
 
+// Blocks with one quantisation table, until there are as many as a vector takes.
+struct JpegWaiting {
+  static constexpr size_t kMostBlocks = 4;
+  struct Target {
+    uint8_t* samples;
+    ptrdiff_t stride;
+  };
+  // By row, block and column; zeros where no coefficient is written yet. Behind them place for what belongs nowhere.
+  alignas(64) std::array<int16_t, (64 + 8) * kMostBlocks> coefficients{};
+  // Of all blocks so far: non-zero, negative, or past their limit where a value was out of range.
+  alignas(64) std::array<int16_t, 8 * kMostBlocks> large_input{}, large_middle{}, large_output{};
+  std::array<Target, kMostBlocks> targets{};
+  size_t count = 0;
+  bool flat_ok = true;
+};
+
 struct JpegMcuRow {
   static constexpr int kMaxBlocks = 6;
   std::array<JpegBlock, kMaxBlocks> blocks;
+  const JpegQuantisation* quantisation = nullptr;  // the four tables
   int block_count = 0;
   int mcus = 0;
   int first_kept = 0, kept_end = 0;  // the MCUs to make samples of
@@ -54,14 +72,29 @@ struct JpegCursor {
   void restart();
   // Bits read so far.
   size_t position() const { return static_cast<size_t>(next - scan->data()) * 8 - count; }
-  // Whether all bytes of the interval are read, and whether more than those.
+  // Whether all bytes of the interval are read.
   bool at_interval_end() const { return (position() + 7) / 8 == scan->ends()[interval]; }
-  bool past_interval_end() const { return position() > scan->ends()[interval] * 8; }
 };
 
-// False when anything is unusual: bits that are no code, coefficients past the end of a block or out of the range in which all
-// of libjpeg's ways to compute agree, data that ends early or late; or when this machine has no vectors. The samples then mean
-// nothing.
-bool read_mcu_row(const JpegMcuRow& row, JpegCursor& cursor);
+// An image being read.
+struct JpegLane {
+  JpegMcuRow row;
+  JpegCursor cursor;
+  std::array<JpegWaiting, 4> waiting;  // by quantisation table
+
+  // Where reading stands: before coefficient `k` + 1 of a block, or before the block.
+  int mcu = 0, block = 0, k = 0;
+  bool before_block = true;
+  // Anything is: bits that are no code, coefficients past the end of a block or out of the range in which all of libjpeg's ways
+  // to compute agree, data that ends early or late; or this machine has no vectors. The samples then mean nothing.
+  bool unusual = false;
+
+  // Stands at the beginning of a scan, as JpegCursor::start.
+  void start(const JpegScan& data, int interval_mcus);
+  bool row_done() const { return unusual || mcu == row.mcus; }
+};
+
+// Reads on in both until the row of one is done, or in the first alone when there is no other. Neither may be done before.
+void read_mcus(JpegLane& first, JpegLane* second);
 
 }  // namespace tessera::data

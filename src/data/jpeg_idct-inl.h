@@ -21,29 +21,30 @@ namespace tessera::data::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
-// Blocks wait here until there are as many as one vector takes, a row of 8 numbers of each.
+// Makes samples of the blocks that wait in `waiting`, whose quantisation table is `quantisation`.
 class JpegTransform {
  public:
-  JpegTransform()  // written out, for an implicit one would not be compiled for the target
-      : large_input_(hn::Zero(D16())), large_middle_(hn::Zero(D16())), large_output_(hn::Zero(D16())) {}
+  static constexpr size_t kBlocks = HWY_MAX_BYTES / 16;
+  // Where coefficient (x, y) of a block lies from its pointer on, and where to write what has no place in a block.
+  static constexpr size_t place(size_t x, size_t y) { return y * 8 * kBlocks + x; }
+  static constexpr size_t kElsewhere = 64 * kBlocks;
 
-  // Zeros for the next block's coefficients. What has no place in a block may be written to kElsewhere.
-  int16_t* next() {
-    std::memset(coefficients_[waiting_], 0, 64 * sizeof(int16_t));
-    return coefficients_[waiting_];
-  }
-  static constexpr int kElsewhere = 64;
+  HWY_INLINE JpegTransform(JpegWaiting& waiting, const JpegQuantisation& quantisation)
+      : waiting_(waiting), quantisation_(quantisation) {}
+
+  // Zeros for the next block's coefficients.
+  HWY_INLINE int16_t* next() { return waiting_.coefficients.data() + 8 * waiting_.count; }
 
   // The block whose coefficients next() gave.
-  HWY_INLINE void add(const JpegQuantisation& quantisation, uint8_t* samples, ptrdiff_t stride) {
-    targets_[waiting_++] = {&quantisation, samples, stride};
-    if (waiting_ == kBlocks) transform();
+  HWY_INLINE void add(uint8_t* samples, ptrdiff_t stride) {
+    waiting_.targets[waiting_.count++] = {samples, stride};
+    if (waiting_.count == kBlocks) transform();
   }
 
   // A block whose only coefficient is the first.
-  HWY_INLINE void add_flat(int coefficient, const JpegQuantisation& quantisation, uint8_t* samples, ptrdiff_t stride) {
-    const int value = coefficient * quantisation.steps[0];
-    flat_ok_ = flat_ok_ && value > -kFlatLimit && value < kFlatLimit;
+  HWY_INLINE void add_flat(int coefficient, uint8_t* samples, ptrdiff_t stride) {
+    const int value = coefficient * quantisation_.steps[0];
+    waiting_.flat_ok = waiting_.flat_ok && value > -kFlatLimit && value < kFlatLimit;
     const int sample = std::clamp(((value + 4) >> 3) + 128, 0, 255);
     for (int y = 0; y < 8; ++y) std::memset(samples + y * stride, sample, 8);
   }
@@ -52,12 +53,11 @@ class JpegTransform {
   bool finish();
 
  private:
-  using D16 = hn::CappedTag<int16_t, 16>;
+  using D16 = hn::CappedTag<int16_t, 32>;
   using D32 = hn::RepartitionToWide<D16>;
   using DU16 = hn::RebindToUnsigned<D16>;
   using V16 = hn::Vec<D16>;
   using V32 = hn::Vec<D32>;
-  static constexpr int kBlocks = HWY_MAX_BYTES >= 32 ? 2 : 1;
   static constexpr int kFlatLimit = 4000;     // samples within -500 .. 500 of the middle
   static constexpr int kMiddleLimit = 16384;  // of values between the passes: two of them add up in 16 bits
   static constexpr int kSampleLimit = 512;    // of samples: beyond, plain code wraps where vector code saturates
@@ -89,30 +89,18 @@ class JpegTransform {
   template <int kShift>
   static HWY_INLINE void pass(V16 (&v)[8], int rounding);
   static HWY_INLINE void transpose(V16 (&v)[8]);
-  template <class T>
-  static HWY_INLINE hn::Vec<hn::CappedTag<T, 16>> load(const T* first, [[maybe_unused]] const T* second) {
-    const hn::Full128<T> d;
-#if HWY_MAX_BYTES >= 32
-    return hn::Combine(hn::CappedTag<T, 16>(), hn::Load(d, second), hn::Load(d, first));
-#else
-    return hn::Load(d, first);
-#endif
-  }
   HWY_INLINE void dequantise(V16 (&v)[8]);
   HWY_INLINE void store(const V16 (&v)[8]) const;
-  void transform();
+  // large |= value, for each of the values.
+  static HWY_INLINE void note(std::array<int16_t, 8 * JpegWaiting::kMostBlocks>& large, const V16 (&values)[8], int limit) {
+    V16 all = hn::Load(D16(), large.data());
+    for (const V16& value : values) all = hn::Or(all, hn::Add(value, hn::Set(D16(), static_cast<int16_t>(limit))));
+    hn::Store(all, D16(), large.data());
+  }
+  HWY_NOINLINE void transform();
 
-  struct Target {
-    const JpegQuantisation* quantisation;
-    uint8_t* samples;
-    ptrdiff_t stride;
-  };
-  alignas(32) int16_t coefficients_[kBlocks][80];
-  Target targets_[kBlocks];
-  int waiting_ = 0;
-  bool flat_ok_ = true;
-  // Non-zero, negative, or past kSampleLimit where a value was out of range.
-  V16 large_input_, large_middle_, large_output_;
+  JpegWaiting& waiting_;
+  const JpegQuantisation& quantisation_;
 };
 
 // One dimension; the formulas are those of the figure in the paper, with pairs of products joined.
@@ -167,27 +155,25 @@ HWY_INLINE void JpegTransform::transpose(V16 (&v)[8]) {
 }
 
 HWY_INLINE void JpegTransform::dequantise(V16 (&v)[8]) {
-  const JpegQuantisation &first = *targets_[0].quantisation, &second = *targets_[kBlocks - 1].quantisation;
+  V16 large = hn::Load(D16(), waiting_.large_input.data());
   for (size_t y = 0; y < 8; ++y) {
-    const V16 levels = load(coefficients_[0] + y * 8, coefficients_[kBlocks - 1] + y * 8);
-    const auto limits = load(&first.limits[y * 8], &second.limits[y * 8]);
+    const V16 levels = hn::Load(D16(), waiting_.coefficients.data() + place(0, y));
+    const auto limits = hn::LoadDup128(DU16(), &quantisation_.limits[y * 8]);
     const auto excess = hn::SaturatedSub(hn::BitCast(DU16(), hn::Abs(levels)), limits);
-    large_input_ = hn::Or(large_input_, hn::BitCast(D16(), excess));
-    v[y] = hn::Mul(levels, load(&first.steps[y * 8], &second.steps[y * 8]));
+    large = hn::Or(large, hn::BitCast(D16(), excess));
+    v[y] = hn::Mul(levels, hn::LoadDup128(D16(), &quantisation_.steps[y * 8]));
   }
+  hn::Store(large, D16(), waiting_.large_input.data());
 }
 
 HWY_INLINE void JpegTransform::store(const V16 (&v)[8]) const {
   const hn::Rebind<uint8_t, D16> d8;
-  const hn::Full64<uint8_t> row;
   for (int y = 0; y < 8; ++y) {
-    const auto bytes = hn::DemoteTo(d8, v[y]);
-#if HWY_MAX_BYTES >= 32
-    hn::StoreU(hn::LowerHalf(row, bytes), row, targets_[0].samples + y * targets_[0].stride);
-    hn::StoreU(hn::UpperHalf(row, bytes), row, targets_[1].samples + y * targets_[1].stride);
-#else
-    hn::StoreU(bytes, row, targets_[0].samples + y * targets_[0].stride);
-#endif
+    alignas(32) uint8_t rows[8 * kBlocks];
+    hn::Store(hn::DemoteTo(d8, v[y]), d8, rows);
+    for (size_t b = 0; b < kBlocks; ++b) {
+      std::memcpy(waiting_.targets[b].samples + y * waiting_.targets[b].stride, rows + 8 * b, 8);
+    }
   }
 }
 
@@ -196,24 +182,23 @@ inline void JpegTransform::transform() {
   dequantise(v);
   constexpr int kFirst = kConstantBits - kPassBits, kSecond = kConstantBits + kPassBits + 3;
   pass<kFirst>(v, 1 << (kFirst - 1));
-  for (const V16& value : v) large_middle_ = hn::Or(large_middle_, hn::Add(value, hn::Set(D16(), kMiddleLimit)));
+  note(waiting_.large_middle, v, kMiddleLimit);
   transpose(v);
   pass<kSecond>(v, (1 << (kSecond - 1)) + (128 << kSecond));
-  for (const V16& value : v) large_output_ = hn::Or(large_output_, hn::Add(value, hn::Set(D16(), kSampleLimit - 128)));
+  note(waiting_.large_output, v, kSampleLimit - 128);
   transpose(v);
   store(v);
-  waiting_ = 0;
+  std::memset(waiting_.coefficients.data(), 0, kElsewhere * sizeof(int16_t));
+  waiting_.count = 0;
 }
 
 inline bool JpegTransform::finish() {
-  if (kBlocks == 2 && waiting_ == 1) {
-    uint8_t unused[64];
-    next();
-    add(*targets_[0].quantisation, unused, 8);
-  }
-  const V16 outputs = hn::AndNot(hn::Set(D16(), 2 * kSampleLimit - 1), large_output_);
-  const V16 all = hn::Or(hn::Or(large_input_, outputs), hn::BroadcastSignBit(large_middle_));
-  return flat_ok_ && hn::AllTrue(D16(), hn::Eq(all, hn::Zero(D16())));
+  uint8_t unused[64];
+  while (waiting_.count > 0) add(unused, 8);
+  const auto load = [](const auto& large) { return hn::Load(D16(), large.data()); };
+  const V16 outputs = hn::AndNot(hn::Set(D16(), 2 * kSampleLimit - 1), load(waiting_.large_output));
+  const V16 all = hn::Or(hn::Or(load(waiting_.large_input), outputs), hn::BroadcastSignBit(load(waiting_.large_middle)));
+  return waiting_.flat_ok && hn::AllTrue(D16(), hn::Eq(all, hn::Zero(D16())));
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR

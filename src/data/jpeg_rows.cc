@@ -28,14 +28,13 @@ void convert_grey(const uint8_t*, int, uint8_t*) {}
 
 #else
 
-// Vectors of at most 32 bytes.
-using D16 = hn::CappedTag<int16_t, 16>;
+using D16 = hn::CappedTag<int16_t, 32>;
 using D32 = hn::RepartitionToWide<D16>;
 using D8 = hn::Rebind<uint8_t, D16>;
 using V8 = hn::Vec<D8>;
 using V16 = hn::Vec<D16>;
 using V32 = hn::Vec<D32>;
-constexpr int kLanes = HWY_MAX_BYTES >= 32 ? 16 : 8;
+constexpr int kLanes = HWY_MAX_BYTES / 2;
 
 HWY_INLINE V16 load(const uint8_t* at) { return hn::PromoteTo(D16(), hn::LoadU(D8(), at)); }
 HWY_INLINE V16 set(int value) { return hn::Set(D16(), static_cast<int16_t>(value)); }

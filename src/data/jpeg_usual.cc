@@ -1,7 +1,9 @@
 #include "data/jpeg_usual.h"
 
 #include <algorithm>
+#include <array>
 
+#include "base/error.h"
 #include "data/jpeg_blocks.h"
 #include "data/jpeg_rows.h"
 #include "data/jpeg_scan.h"
@@ -40,11 +42,48 @@ Range needed_mcus(int first, int count, int factor, int chroma_size) {
   return {std::max(0, (first - 1) >> 1) / kBlock, std::min(chroma_size - 1, (first + count) / 2) / kBlock + 1};
 }
 
+// Tables of the files in progress, and of those before them until their place is needed.
+template <class Table>
+class Tables {
+ public:
+  // Null when it is no code. The table stays as it is until it is given back.
+  const Table* take(const uint8_t* bytes) {
+    Entry* place = nullptr;
+    for (Entry& entry : entries_) {
+      if (entry.table.codes.is(bytes)) {
+        place = &entry;
+        break;
+      }
+      if (entry.users == 0) place = &entry;
+    }
+    TESSERA_CHECK(place);
+    if (!place->table.build(bytes)) return nullptr;
+    ++place->users;
+    return &place->table;
+  }
+  void give_back(const Table* table) {
+    for (Entry& entry : entries_) entry.users -= &entry.table == table;
+  }
+
+ private:
+  struct Entry {
+    Table table;
+    int users = 0;
+  };
+  std::array<Entry, 2 * 3 + 1> entries_;  // three components of two files, and one that may fail
+};
+
 }  // namespace
 
+struct UsualJpeg::SharedTables {
+  Tables<JpegDcTable> dc;
+  Tables<JpegAcTable> ac;
+};
+
 struct UsualJpeg::State {
-  std::array<JpegDcTable, 4> dc;
-  std::array<JpegAcTable, 4> ac;
+  std::shared_ptr<SharedTables> tables = std::make_shared<SharedTables>();
+  std::array<const JpegDcTable*, 3> dc{};  // of the components
+  std::array<const JpegAcTable*, 3> ac{};
   std::array<JpegQuantisation, 4> quantisation;
   JpegScan scan;
   std::array<Plane, 3> planes;
@@ -54,25 +93,41 @@ struct UsualJpeg::State {
   const JpegHeader* header = nullptr;
   Box box;
   Range mcu_columns, mcu_rows;
-  JpegMcuRow row;
-  JpegCursor cursor;
+  Image* image = nullptr;
+  JpegLane lane;
+  int rows = 0, mcu_row = 0;  // of MCUs: all, and the one being read
+  int next = 0;               // row of the image to be written
+  bool done = true, ok = false;
 
   bool prepare_tables();
+  void release_tables();
   void prepare_planes();
   void prepare_row();
-  bool read_row(int mcu_row);
+  bool start(Bytes file);
+  void start_row();
+  void end_row();
+  void finish(bool as_usual);
   void fill_edges();
-  void write_rows(int rows_read, int& next, Image& image);
+  void write_rows(int mcu_rows_read);
   void write_row(int y, uint8_t* out);
 };
 
 bool UsualJpeg::State::prepare_tables() {
-  for (int c = 0; c < header->components; ++c) {
+  for (size_t c = 0; c < static_cast<size_t>(header->components); ++c) {
     const auto& [q, d, a] = header->component[c];
     quantisation[static_cast<size_t>(q)].set(header->quantisation[q], header->wide[q]);
-    if (!dc[static_cast<size_t>(d)].build(header->dc[d]) || !ac[static_cast<size_t>(a)].build(header->ac[a])) return false;
+    dc[c] = tables->dc.take(header->dc[d]);
+    ac[c] = tables->ac.take(header->ac[a]);
+    if (!dc[c] || !ac[c]) return false;
   }
   return true;
+}
+
+void UsualJpeg::State::release_tables() {
+  for (const JpegDcTable* table : dc) tables->dc.give_back(table);
+  for (const JpegAcTable* table : ac) tables->ac.give_back(table);
+  dc = {};
+  ac = {};
 }
 
 void UsualJpeg::State::prepare_planes() {
@@ -98,23 +153,25 @@ void UsualJpeg::State::prepare_planes() {
 }
 
 void UsualJpeg::State::prepare_row() {
+  JpegMcuRow& row = lane.row;
   row.block_count = 0;
+  row.quantisation = quantisation.data();
   row.mcus = divide_up(header->width, kBlock * header->horizontal);
   for (int c = 0; c < header->components; ++c) {
     const Plane& plane = planes[static_cast<size_t>(c)];
-    const JpegHeader::Component& tables = header->component[c];
     JpegBlock block;
     block.component = c;
-    block.dc = &dc[static_cast<size_t>(tables.dc)];
-    block.ac = &ac[static_cast<size_t>(tables.ac)];
-    block.quantisation = &quantisation[static_cast<size_t>(tables.quantisation)];
+    block.dc = dc[static_cast<size_t>(c)];
+    block.ac = ac[static_cast<size_t>(c)];
+    block.quantisation = header->component[c].quantisation;
     block.stride = plane.stride;
     block.step = ptrdiff_t{kBlock} * plane.horizontal;
     for (int i = 0; i < plane.horizontal * plane.vertical; ++i) row.blocks[static_cast<size_t>(row.block_count++)] = block;
   }
 }
 
-bool UsualJpeg::State::read_row(int mcu_row) {
+void UsualJpeg::State::start_row() {
+  JpegMcuRow& row = lane.row;
   const bool kept = mcu_row >= mcu_rows.first;
   row.first_kept = kept ? mcu_columns.first : row.mcus;
   row.kept_end = kept ? mcu_columns.end : row.mcus;
@@ -127,7 +184,7 @@ bool UsualJpeg::State::read_row(int mcu_row) {
       }
     }
   }
-  return read_mcu_row(row, cursor);
+  lane.mcu = 0;
 }
 
 // Repeats the first and the last sample of the image outside it, which is what libjpeg's upsampling comes to.
@@ -148,7 +205,7 @@ void UsualJpeg::State::write_row(int y, uint8_t* out) {
   if (header->components == 1) return jpeg_rows::convert_grey(luma, box.width, out);
   const int x = box.x / header->horizontal;
   const int count = divide_up(box.x + box.width, header->horizontal) - x;
-  const uint8_t* rows[2];
+  const uint8_t* upsampled[2];
   for (size_t c = 0; c < 2; ++c) {
     Plane& plane = planes[c + 1];
     const ptrdiff_t at = x - plane.first;
@@ -156,9 +213,9 @@ void UsualJpeg::State::write_row(int y, uint8_t* out) {
     const bool lower = y % 2 != 0;
     const int near = y / header->vertical, far = lower ? near + 1 : near - 1;
     const uint8_t* in = plane.row(near) + at;
-    rows[c] = to + (box.x - x * header->horizontal);
+    upsampled[c] = to + (box.x - x * header->horizontal);
     if (header->horizontal == 1 && header->vertical == 1) {
-      rows[c] = in;
+      upsampled[c] = in;
     } else if (header->vertical == 1) {
       jpeg_rows::upsample_columns(in, count, to);
     } else if (header->horizontal == 1) {
@@ -167,44 +224,81 @@ void UsualJpeg::State::write_row(int y, uint8_t* out) {
       jpeg_rows::upsample_both(in, plane.clamped_row(far) + at, count, to);
     }
   }
-  jpeg_rows::convert_ycc(luma, rows[0], rows[1], box.width, out);
+  jpeg_rows::convert_ycc(luma, upsampled[0], upsampled[1], box.width, out);
 }
 
 // Row `next` of the image and those after it, as far as their samples and their lower neighbours are among the first
 // `mcu_rows_read` rows of MCUs.
-void UsualJpeg::State::write_rows(int mcu_rows_read, int& next, Image& image) {
+void UsualJpeg::State::write_rows(int mcu_rows_read) {
   const int luma = mcu_rows_read * kBlock * header->vertical;
   const bool last = luma >= header->height;
   const int end = last || header->vertical == 1 ? luma : luma - 1;
-  for (; next < std::min(end, box.y + box.height); ++next) write_row(next, image.row(next - box.y));
+  for (; next < std::min(end, box.y + box.height); ++next) write_row(next, image->row(next - box.y));
+}
+
+bool UsualJpeg::State::start(Bytes file) {
+  if (!prepare_tables()) return false;
+  prepare_planes();
+  prepare_row();
+  rows = divide_up(header->height, kBlock * header->vertical);
+  const int64_t mcus = int64_t{lane.row.mcus} * rows, interval = header->restart_interval;
+  if (!scan.read(file, header->scan, interval ? static_cast<size_t>((mcus + interval - 1) / interval) : 1)) return false;
+  lane.start(scan, header->restart_interval);
+  image->reset(box.width, box.height);
+  next = box.y;
+  mcu_row = 0;
+  start_row();
+  return true;
+}
+
+void UsualJpeg::State::end_row() {
+  if (lane.unusual) return finish(false);
+  if (mcu_row >= mcu_rows.first) {
+    if (header->components == 3 && header->horizontal == 2) fill_edges();
+    write_rows(mcu_row + 1);
+  }
+  if (++mcu_row < mcu_rows.end) return start_row();
+  finish(mcu_rows.end < rows || lane.cursor.at_interval_end());
+}
+
+void UsualJpeg::State::finish(bool as_usual) {
+  done = true;
+  ok = as_usual;
+  release_tables();
 }
 
 UsualJpeg::UsualJpeg() : state_(new State) {}
-UsualJpeg::~UsualJpeg() = default;
+UsualJpeg::~UsualJpeg() { state_->release_tables(); }
 
-bool UsualJpeg::decode(Bytes file, const JpegHeader& header, const Box* box, Image& image) {
-  // Where chroma has fewer than three columns libjpeg repeats them.
-  if (header.horizontal == 2 && header.width <= 4) return false;
-  State& s = *state_;
-  s.header = &header;
-  const Box whole{0, 0, header.width, header.height};
-  s.box = box ? *box : whole;
-  if (!s.prepare_tables()) return false;
-  s.prepare_planes();
-  s.prepare_row();
-  const int rows = divide_up(header.height, kBlock * header.vertical);
-  const int64_t mcus = int64_t{s.row.mcus} * rows, interval = header.restart_interval;
-  if (!s.scan.read(file, header.scan, interval ? static_cast<size_t>((mcus + interval - 1) / interval) : 1)) return false;
-  s.cursor.start(s.scan, header.restart_interval);
-  image.reset(s.box.width, s.box.height);
-  int next = s.box.y;
-  for (int mcu_row = 0; mcu_row < s.mcu_rows.end; ++mcu_row) {
-    if (!s.read_row(mcu_row)) return false;
-    if (mcu_row < s.mcu_rows.first) continue;
-    if (header.components == 3 && header.horizontal == 2) s.fill_edges();
-    s.write_rows(mcu_row + 1, next, image);
-  }
-  return s.mcu_rows.end < rows || s.cursor.at_interval_end();
+void UsualJpeg::share_tables(UsualJpeg& other) {
+  state_->release_tables();
+  state_->tables = other.state_->tables;
 }
+
+void UsualJpeg::start(Bytes file, const JpegHeader& header, const Box* box, Image& image) {
+  State& s = *state_;
+  s.release_tables();
+  s.header = &header;
+  s.image = &image;
+  s.box = box ? *box : Box{0, 0, header.width, header.height};
+  // Where chroma has fewer than three columns libjpeg repeats them.
+  const bool repeats = header.horizontal == 2 && header.width <= 4;
+  s.done = s.ok = false;
+  if (repeats || !s.start(file)) s.finish(false);
+}
+
+void UsualJpeg::run(UsualJpeg& first, UsualJpeg* second) {
+  TESSERA_CHECK(!first.done() && !(second && second->done()));
+  while (!first.done() && !(second && second->done())) {
+    read_mcus(first.state_->lane, second ? &second->state_->lane : nullptr);
+    for (UsualJpeg* each : {&first, second}) {
+      if (each && each->state_->lane.row_done()) each->state_->end_row();
+    }
+  }
+}
+
+bool UsualJpeg::done() const { return state_->done; }
+void UsualJpeg::abandon() { state_->finish(false); }
+bool UsualJpeg::ok() const { return state_->ok; }
 
 }  // namespace tessera::data

@@ -27,37 +27,42 @@ struct Rows {
     return static_cast<uint64_t>(batch * options.batch + options.row_begin + row);
   }
 
-  // The picked sample into row `row`; or a reason.
-  DecodeResult make(LoaderSlot& slot, int64_t row, const SamplePick& pick, uint64_t seed, LoaderWorker& worker) const {
-    const auto r = static_cast<size_t>(row);
+  // Starts to make the lane's row of the sample it picked; or a reason.
+  DecodeResult start(LoaderSlot& slot, LoaderWorker::Lane& lane, uint64_t seed) const {
+    const auto r = static_cast<size_t>(lane.row);
+    const SamplePick& pick = lane.pick;
     const DataSet& set = sets[static_cast<size_t>(pick.set)];
     slot.samples[r] = pick.sample;
     slot.sets[r] = pick.set;
     slot.mask[r] = 1;
     const auto start = std::chrono::steady_clock::now();
-    std::optional<std::string> failed = set.source->read(pick.sample, worker.sample);
-    worker.scratch.seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::optional<std::string> failed = set.source->read(pick.sample, lane.sample);
+    lane.run.scratch().seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (failed) return DecodeError{std::move(*failed)};
-    slot.labels[r] = worker.sample.label;
+    slot.labels[r] = lane.sample.label;
     const SampleKey key{seed_of_set(seed, static_cast<size_t>(pick.set)), pick.epoch, static_cast<uint64_t>(pick.sample)};
-    if (DecodeResult bad = make_tokens(slot, r, pick.set, key, worker)) return bad;
+    if (DecodeResult bad = make_tokens(slot, r, pick.set, key, lane)) return bad;
     uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
     if (set.pp->erasing()) {
       const size_t mixed = options.mixup ? kMixedRowValues : 0;
       set.pp->draw_erasing(key, slot.augment.data() + r * slot.augment_values + mixed);
     }
-    if (set.source->fill_pixels(pick.sample, {pixels, slot.row_bytes})) return std::nullopt;
-    return set.pp->run(worker.sample.image, key, worker.scratch, pixels);
+    if (set.source->fill_pixels(pick.sample, {pixels, slot.row_bytes})) {
+      lane.run.reset();
+    } else {
+      lane.run.start(*set.pp, lane.sample.image, key, pixels);
+    }
+    return std::nullopt;
   }
 
-  // The ids of worker.sample's texts.
-  DecodeResult make_tokens(LoaderSlot& slot, size_t row, int32_t set, const SampleKey& key, LoaderWorker& worker) const {
+  // The ids of lane.sample's texts.
+  DecodeResult make_tokens(LoaderSlot& slot, size_t row, int32_t set, const SampleKey& key, LoaderWorker::Lane& lane) const {
     if (slot.token_fields.empty()) return std::nullopt;
-    worker.texts.clear();
-    worker.tokens.clear();
-    for (const size_t place : texts[static_cast<size_t>(set)]) worker.texts.push_back(worker.sample.texts[place]);
-    for (size_t field = 0; field < slot.token_fields.size(); ++field) worker.tokens.push_back(slot.row_tokens(field, row));
-    return sets[static_cast<size_t>(set)].pp->run_texts(worker.texts, key, worker.tokens.data(), slot.cut_texts[row]);
+    lane.texts.clear();
+    lane.tokens.clear();
+    for (const size_t place : texts[static_cast<size_t>(set)]) lane.texts.push_back(lane.sample.texts[place]);
+    for (size_t field = 0; field < slot.token_fields.size(); ++field) lane.tokens.push_back(slot.row_tokens(field, row));
+    return sets[static_cast<size_t>(set)].pp->run_texts(lane.texts, key, lane.tokens.data(), slot.cut_texts[row]);
   }
 
   void mix(LoaderSlot& slot, int64_t row) const {
@@ -79,29 +84,14 @@ struct Rows {
     return data_error(fmt::format("cannot read `{}/{}`: {}", source.name(), source.id(pick.sample), reason), options.where,
                       "remove or repair the file; `tessera data check` lists all such files");
   }
-};
 
-void fill_train_row(const Rows& rows, LoaderSlot& slot, int64_t row, LoaderWorker& worker,
-                    std::vector<LoaderSlot::Skip>& skips) {
-  const LoaderOptions& options = rows.options;
-  const uint64_t position = rows.position(slot.batch, row);
-  const uint64_t attempts = std::min<uint64_t>(rows.order->reach(position), kMaxAttempts);
-  rows.mix(slot, row);
-  for (uint64_t attempt = 0; attempt < attempts; ++attempt) {
-    const SamplePick pick = attempt == 0 ? rows.order->at(position) : rows.order->replacement(position, attempt);
-    // A replacement draws its own crop, so that it is not the same picture again.
-    const uint64_t seed = attempt == 0 ? options.seed : options.seed ^ hash_name("replacement");
-    DecodeResult failed = rows.make(slot, row, pick, seed, worker);
-    if (!failed) return;
-    if (options.unreadable == Unreadable::kError) throw rows.unreadable(pick, failed->reason);
-    skips.push_back({row, pick.set, pick.sample, std::move(failed->reason)});
+  Error none_readable(const SamplePick& last, uint64_t attempts, const std::string& reason) const {
+    const Source& source = *sets[static_cast<size_t>(last.set)].source;
+    return data_error(fmt::format("{} images in a row cannot be read; the last is `{}/{}`: {}",
+                                  human_count(static_cast<int64_t>(attempts)), source.name(), source.id(last.sample), reason),
+                      options.where, "`tessera data check` lists every unreadable file");
   }
-  const LoaderSlot::Skip& last = skips.back();
-  const Source& source = *rows.sets[static_cast<size_t>(last.set)].source;
-  throw data_error(fmt::format("{} images in a row cannot be read; the last is `{}/{}`: {}",
-                               human_count(static_cast<int64_t>(attempts)), source.name(), source.id(last.sample), last.reason),
-                   options.where, "`tessera data check` lists every unreadable file");
-}
+};
 
 void clear_row(LoaderSlot& slot, int64_t row) {
   const auto r = static_cast<size_t>(row);
@@ -114,20 +104,105 @@ void clear_row(LoaderSlot& slot, int64_t row) {
   }
 }
 
-void fill_eval_row(const Rows& rows, LoaderSlot& slot, int64_t row, LoaderWorker& worker,
-                   std::vector<LoaderSlot::Skip>& skips) {
-  const SamplePick pick{0, 0, static_cast<int64_t>(rows.position(slot.batch, row))};
-  if (pick.sample >= rows.sets.front().source->size()) {
-    clear_row(slot, row);
-    slot.samples[static_cast<size_t>(row)] = -1;
-    return;
+// Fills rows of a slot, two at a time.
+class RowFiller {
+ public:
+  RowFiller(const Rows& rows, RowsToFill& to_fill, LoaderWorker& worker)
+      : rows_(rows), to_fill_(to_fill), slot_(to_fill.slot), worker_(worker), next_(to_fill.begin), end_(to_fill.end) {}
+
+  void run() {
+    for (LoaderWorker::Lane& lane : worker_.lanes) lane.row = -1;
+    for (;;) {
+      std::array<LoaderWorker::Lane*, 2> busy{};
+      size_t count = 0;
+      for (LoaderWorker::Lane& lane : worker_.lanes) {
+        go_on(lane);
+        if (lane.row >= 0) busy[count++] = &lane;
+      }
+      if (count == 0) return;
+      PpRun::decode_on(busy[0]->run, busy[1] ? &busy[1]->run : nullptr);
+    }
   }
-  DecodeResult failed = rows.make(slot, row, pick, rows.options.seed, worker);
-  if (!failed) return;
-  if (rows.options.unreadable == Unreadable::kError) throw rows.unreadable(pick, failed->reason);
-  clear_row(slot, row);
-  skips.push_back({row, 0, pick.sample, std::move(failed->reason)});
-}
+
+ private:
+  // Brings the lane to where its file is being decoded, or where there is no row left for it.
+  void go_on(LoaderWorker::Lane& lane) {
+    while (lane.row >= 0 ? !lane.run.decoding() : next_ < end_) {
+      const int64_t row = lane.row < 0 ? next_ : lane.row;
+      try {
+        lane.row < 0 ? begin_row(lane) : end_row(lane);
+      } catch (...) {
+        // The rows before it may yet throw, those after it need not be filled.
+        lane.row = -1;
+        if (!to_fill_.error || row < to_fill_.error_row) {
+          to_fill_.error = std::current_exception();
+          to_fill_.error_row = row;
+        }
+        end_ = std::min(end_, row);
+      }
+    }
+    if (lane.row >= end_) lane.row = -1;
+  }
+
+  void begin_row(LoaderWorker::Lane& lane) {
+    lane.row = next_++;
+    lane.attempt = 0;
+    if (rows_.order) rows_.mix(slot_, lane.row);
+    begin_sample(lane);
+  }
+
+  void end_row(LoaderWorker::Lane& lane) {
+    const DecodeResult failed = lane.run.finish();
+    if (failed && replace(lane, *failed)) return begin_sample(lane);
+    lane.row = -1;
+  }
+
+  void begin_sample(LoaderWorker::Lane& lane) {
+    while (const DecodeResult failed = pick_sample(lane)) {
+      if (replace(lane, *failed)) continue;
+      lane.row = -1;
+      return;
+    }
+  }
+
+  DecodeResult pick_sample(LoaderWorker::Lane& lane) {
+    const uint64_t position = rows_.position(slot_.batch, lane.row);
+    uint64_t seed = rows_.options.seed;
+    if (rows_.order) {
+      lane.pick = lane.attempt == 0 ? rows_.order->at(position) : rows_.order->replacement(position, lane.attempt);
+      // A replacement draws its own crop, so that it is not the same picture again.
+      if (lane.attempt > 0) seed ^= hash_name("replacement");
+    } else {
+      lane.pick = {0, 0, static_cast<int64_t>(position)};
+      if (lane.pick.sample >= rows_.sets.front().source->size()) {
+        clear_row(slot_, lane.row);
+        slot_.samples[static_cast<size_t>(lane.row)] = -1;
+        lane.run.reset();
+        return std::nullopt;
+      }
+    }
+    return rows_.start(slot_, lane, seed);
+  }
+
+  // Whether another sample shall take the place of the lane's, which can't be read: not in an evaluation.
+  bool replace(LoaderWorker::Lane& lane, const DecodeError& failed) {
+    if (rows_.options.unreadable == Unreadable::kError) throw rows_.unreadable(lane.pick, failed.reason);
+    to_fill_.skips.push_back({lane.row, lane.pick.set, lane.pick.sample, failed.reason});
+    if (!rows_.order) {
+      clear_row(slot_, lane.row);
+      return false;
+    }
+    const uint64_t reach = rows_.order->reach(rows_.position(slot_.batch, lane.row));
+    if (++lane.attempt < std::min<uint64_t>(reach, kMaxAttempts)) return true;
+    throw rows_.none_readable(lane.pick, lane.attempt, failed.reason);
+  }
+
+  const Rows& rows_;
+  RowsToFill& to_fill_;
+  LoaderSlot& slot_;
+  LoaderWorker& worker_;
+  int64_t next_, end_;
+};
 
 void prefetch_row(const Rows& rows, int64_t batch, int64_t row) {
   const uint64_t position = rows.position(batch, row);
@@ -136,15 +211,11 @@ void prefetch_row(const Rows& rows, int64_t batch, int64_t row) {
   if (pick.sample < source.size()) source.prefetch(pick.sample);
 }
 
-using FillFunction = void (*)(const Rows&, LoaderSlot&, int64_t, LoaderWorker&, std::vector<LoaderSlot::Skip>&);
-
-std::unique_ptr<LoaderCore> make_core(Rows made, int64_t end_batch, FillFunction fill) {
+std::unique_ptr<LoaderCore> make_core(Rows made, int64_t end_batch) {
   for (const DataSet& set : made.sets) made.texts.push_back(find_texts(*set.pp, *set.source, made.options.where));
   const auto rows = std::make_shared<const Rows>(std::move(made));
   RowMaker maker;
-  maker.fill = [rows, fill](LoaderSlot& slot, int64_t row, LoaderWorker& worker, std::vector<LoaderSlot::Skip>& skips) {
-    fill(*rows, slot, row, worker, skips);
-  };
+  maker.fill = [rows](RowsToFill& to_fill, LoaderWorker& worker) { RowFiller(*rows, to_fill, worker).run(); };
   maker.prefetch = [rows](int64_t batch, int64_t row) { prefetch_row(*rows, batch, row); };
   return std::make_unique<LoaderCore>(rows->sets, rows->options, end_batch, std::move(maker));
 }
@@ -181,8 +252,7 @@ TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) : bat
                      options.where, fmt::format("set the batch to at most {}", samples));
   }
   order_ = std::make_shared<const SampleOrder>(make_sample_order(sources, options.shuffle, options.batch, options.seed));
-  core_ =
-      make_core({std::move(sets), std::move(options), order_, samples}, std::numeric_limits<int64_t>::max(), fill_train_row);
+  core_ = make_core({std::move(sets), std::move(options), order_, samples}, std::numeric_limits<int64_t>::max());
 }
 
 TrainLoader::~TrainLoader() = default;
@@ -197,7 +267,7 @@ EvalLoader::EvalLoader(DataSet set, LoaderOptions options) : source_(set.source)
   const int64_t n = source_->size();
   batches_ = (n + options.batch - 1) / options.batch;
   expected_rows_ = count_rows(n, options);
-  core_ = make_core({{std::move(set)}, std::move(options), nullptr, n}, batches_, fill_eval_row);
+  core_ = make_core({{std::move(set)}, std::move(options), nullptr, n}, batches_);
 }
 
 EvalLoader::~EvalLoader() = default;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -160,31 +161,23 @@ void LoaderCore::work() {
     const int64_t begin = slot.next_row, end = std::min(rows_, begin + grain_);
     slot.next_row = end;
     const auto start = std::chrono::steady_clock::now();
-    fill_rows(slot, begin, end, worker, lock);
+    fill_rows({.slot = slot, .begin = begin, .end = end}, worker, lock);
     stats_.busy_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    stats_.stages += worker.scratch.seconds;
-    worker.scratch.seconds = {};
+    for (LoaderWorker::Lane& lane : worker.lanes) stats_.stages += std::exchange(lane.run.scratch().seconds, {});
     slot.done_rows += end - begin;
     if (slot.done_rows == rows_) shared_->ready.notify_all();
   }
 }
 
-void LoaderCore::fill_rows(LoaderSlot& slot, int64_t begin, int64_t end, LoaderWorker& worker,
-                           std::unique_lock<std::mutex>& lock) {
+void LoaderCore::fill_rows(RowsToFill rows, LoaderWorker& worker, std::unique_lock<std::mutex>& lock) {
   lock.unlock();
-  std::exception_ptr error;
-  std::vector<LoaderSlot::Skip> skips;
-  int64_t row = begin;
-  try {
-    for (; row < end; ++row) maker_.fill(slot, row, worker, skips);
-  } catch (...) {
-    error = std::current_exception();
-  }
+  maker_.fill(rows, worker);
   lock.lock();
-  for (LoaderSlot::Skip& skip : skips) slot.skips.push_back(std::move(skip));
-  if (error && (!slot.error || row < slot.error_row)) {
-    slot.error = error;
-    slot.error_row = row;
+  LoaderSlot& slot = rows.slot;
+  for (LoaderSlot::Skip& skip : rows.skips) slot.skips.push_back(std::move(skip));
+  if (rows.error && (!slot.error || rows.error_row < slot.error_row)) {
+    slot.error = rows.error;
+    slot.error_row = rows.error_row;
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The machinery of both loaders: slots, threads, delivery in order. Only loader*.cc include this.
 
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -46,18 +47,34 @@ struct LoaderSlot {
   std::vector<Skip> skips;
 };
 
-// What a thread works with.
+// What a thread works with: two samples at once (PpRun).
 struct LoaderWorker {
-  PpScratch scratch;
-  Sample sample;
-  std::vector<TextValues> texts;  // that the chain reads
-  std::vector<int32_t*> tokens;   // where it writes
+  struct Lane {
+    PpRun run;
+    Sample sample;
+    int64_t row = -1;  // being filled, or -1
+    uint64_t attempt = 0;
+    SamplePick pick;
+    std::vector<TextValues> texts;  // that the chain reads
+    std::vector<int32_t*> tokens;   // where it writes
+  };
+  LoaderWorker() { lanes[0].run.share_tables(lanes[1].run); }
+  std::array<Lane, 2> lanes;
+};
+
+// Rows of a slot, and what came of them: skipped files are appended to `skips`, and `error` is what the first row threw that
+// threw something. Those after it are not all filled.
+struct RowsToFill {
+  LoaderSlot& slot;
+  int64_t begin, end;
+  std::vector<LoaderSlot::Skip> skips = {};
+  std::exception_ptr error = nullptr;
+  int64_t error_row = 0;
 };
 
 // What a loader makes rows of. Both functions are called from several threads at once.
 struct RowMaker {
-  // Fills row `row` of `slot`. Skipped files are appended to `skips`.
-  std::function<void(LoaderSlot& slot, int64_t row, LoaderWorker& worker, std::vector<LoaderSlot::Skip>& skips)> fill;
+  std::function<void(RowsToFill& rows, LoaderWorker& worker)> fill;
   // Row `row` of `batch` will be asked for soon: starts reading it. May take as long as a disk takes.
   std::function<void(int64_t batch, int64_t row)> prefetch;
 };
@@ -77,7 +94,7 @@ class LoaderCore {
   void work();
   void read_ahead();
   bool take_slot();
-  void fill_rows(LoaderSlot& slot, int64_t begin, int64_t end, LoaderWorker& worker, std::unique_lock<std::mutex>& lock);
+  void fill_rows(RowsToFill rows, LoaderWorker& worker, std::unique_lock<std::mutex>& lock);
   void account(LoaderSlot& slot);
 
   void note_cut_texts(const LoaderSlot& slot);

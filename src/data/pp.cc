@@ -1,5 +1,7 @@
 #include "data/pp.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "data/pp_op.h"
@@ -107,6 +109,8 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
                       std::string(where),
                       "add resize(size), central_crop(size), random_crop(size) or random_resized_crop(size)");
   }
+  const auto edit = std::find_if(ops_.begin(), ops_.end(), [](const auto& op) { return op->edits(); });
+  first_edit_ = static_cast<size_t>(edit - ops_.begin());
   width_ = *shape.width;
   height_ = *shape.height;
   affine_ = shape.affine;
@@ -120,12 +124,19 @@ Pp::~Pp() = default;
 Pp::Pp(Pp&&) noexcept = default;
 Pp& Pp::operator=(Pp&&) noexcept = default;
 
-DecodeResult Pp::run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out, PpTrace* trace) const {
-  PpImage image(file, scratch, trace);
-  for (size_t i = 0; i < ops_.size(); ++i) {
+DecodeResult Pp::apply(PpImage& image, const SampleKey& key, size_t begin, size_t end) const {
+  for (size_t i = begin; i < end; ++i) {
     Rng rng = rng_of(key, i);
     if (DecodeResult failed = ops_[i]->apply(image, rng)) return failed;
   }
+  return std::nullopt;
+}
+
+DecodeResult Pp::run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out, PpTrace* trace) const {
+  PpImage image(file, scratch, trace);
+  if (DecodeResult failed = apply(image, key, 0, first_edit_)) return failed;
+  image.start_decoding();
+  if (DecodeResult failed = apply(image, key, first_edit_, ops_.size())) return failed;
   return image.write(out);
 }
 
@@ -138,6 +149,51 @@ DecodeResult Pp::run_texts(const std::vector<TextValues>& texts, const SampleKey
   }
   cut = values.cut();
   return std::nullopt;
+}
+
+struct PpRun::State {
+  PpScratch scratch;
+  const Pp* pp = nullptr;
+  SampleKey key;
+  uint8_t* out = nullptr;
+  std::optional<PpImage> image;
+  DecodeResult failed;  // before there was something to decode
+};
+
+PpRun::PpRun() : state_(new State) {}
+PpRun::~PpRun() = default;
+PpRun::PpRun(PpRun&&) noexcept = default;
+
+void PpRun::share_tables(PpRun& other) { state_->scratch.state().decoder.share_tables(other.state_->scratch.state().decoder); }
+
+PpScratch& PpRun::scratch() { return state_->scratch; }
+
+void PpRun::start(const Pp& pp, Bytes file, const SampleKey& key, uint8_t* out) {
+  State& s = *state_;
+  s.pp = &pp;
+  s.key = key;
+  s.out = out;
+  s.image.emplace(file, s.scratch);
+  s.failed = pp.apply(*s.image, key, 0, pp.first_edit_);
+  if (!s.failed) s.image->start_decoding();
+}
+
+void PpRun::reset() {
+  state_->image.reset();
+  state_->failed.reset();
+}
+
+bool PpRun::decoding() const { return state_->image && state_->image->decoding(); }
+
+void PpRun::decode_on(PpRun& first, PpRun* second) {
+  PpImage::decode_on(*first.state_->image, second ? &*second->state_->image : nullptr);
+}
+
+DecodeResult PpRun::finish() {
+  State& s = *state_;
+  if (!s.image) return std::nullopt;
+  if (!s.failed) s.failed = s.pp->apply(*s.image, s.key, s.pp->first_edit_, s.pp->ops_.size());
+  return s.failed ? std::move(s.failed) : s.image->write(s.out);
 }
 
 void Pp::draw_erasing(const SampleKey& key, float* out) const {

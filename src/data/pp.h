@@ -95,6 +95,7 @@ struct TokenField {
   bool operator==(const TokenField& other) const;
 };
 
+class PpImage;
 class PpOp;
 class PpTextOp;
 
@@ -133,6 +134,9 @@ class Pp {
   void draw_erasing(const SampleKey& key, float* out) const;
 
  private:
+  friend class PpRun;
+  [[nodiscard]] DecodeResult apply(PpImage& image, const SampleKey& key, size_t begin, size_t end) const;
+
   std::string text_;
   std::vector<std::unique_ptr<PpOp>> ops_;  // on the image
   std::vector<std::unique_ptr<PpTextOp>> text_ops_;
@@ -142,6 +146,31 @@ class Pp {
   Affine affine_;
   bool scales_values_ = false;
   std::optional<Erasing> erasing_;
+  size_t first_edit_ = 0;  // the op from which on pixels are needed
+};
+
+// Pp::run in steps, so that two samples' files can be decoded together, which takes less time than one after the other: start;
+// decode_on until decoding() is over, with any partner that is decoding, or none; finish. Made once for many samples.
+class PpRun {
+ public:
+  PpRun();
+  ~PpRun();
+  PpRun(PpRun&&) noexcept;
+
+  // For runs that go on together.
+  void share_tables(PpRun& other);
+  PpScratch& scratch();
+  // What it is given is borrowed until finish(), or another start().
+  void start(const Pp& pp, Bytes file, const SampleKey& key, uint8_t* out);
+  void reset();  // nothing to do, whatever was started
+  bool decoding() const;
+  // Until one of them is no longer decoding.
+  static void decode_on(PpRun& first, PpRun* second);
+  [[nodiscard]] DecodeResult finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // For each of the chain's text_inputs(), its place among the source's text fields. Throws a usage Error at `where` (the chain's

@@ -35,12 +35,31 @@ void PpImage::trace_window(const Box& box) {
   trace_->height = part.height * down;
 }
 
+void PpImage::start_decoding() {
+  if (started_) return;
+  if (resize_) {
+    if (const auto* filter = std::get_if<Filter>(&resize_->method)) {
+      narrow_box(needed_input(resize_->window, *filter));
+      narrowed_ = true;
+    }
+  }
+  const Stopwatch watch(scratch_.seconds.decode);
+  started_ = true;
+  scratch_.state().decoder.start_region(file_, box_, scratch_.state().decoded);
+}
+
+void PpImage::decode_on(PpImage& first, PpImage* second) {
+  const Stopwatch watch(first.scratch_.seconds.decode);
+  Decoder::decode_on(first.scratch_.state().decoder, second ? &second->scratch_.state().decoder : nullptr);
+}
+
 DecodeResult PpImage::load() {
   if (loaded_) return std::nullopt;
+  start_decoding();
+  if (decoding()) decode_on(*this, nullptr);
   const Stopwatch watch(scratch_.seconds.decode);
-  PpScratch::State& s = scratch_.state();
   loaded_ = true;
-  return s.decoder.decode_region(file_, box_, s.decoded, source_);
+  return scratch_.state().decoder.finish_region(source_);
 }
 
 // A flip before a resize is not the same to the last bit as one after it, so it is done on the source.
@@ -59,21 +78,23 @@ Image& PpImage::free_image(int width, int height) {
   return image;
 }
 
-// Loads, and makes source_ the part `box` of what it would be, which a pending mirror turns.
-DecodeResult PpImage::narrow_source(const Box& box) {
-  const Box part = mirror_source_ ? mirrored(box, loaded_ ? source_.width : box_.width) : box;
-  if (loaded_) {
-    source_ = source_.crop(part);
-    return std::nullopt;
-  }
+void PpImage::narrow_box(const Box& box) {
+  const Box part = mirror_source_ ? mirrored(box, box_.width) : box;
   box_ = {box_.x + part.x, box_.y + part.y, part.width, part.height};
-  return load();
+}
+
+// Makes source_ the part `box` of what it would be, which a pending mirror turns; not before decoding has started.
+DecodeResult PpImage::narrow_source(const Box& box) {
+  if (DecodeResult failed = load()) return failed;
+  source_ = source_.crop(mirror_source_ ? mirrored(box, source_.width) : box);
+  return std::nullopt;
 }
 
 DecodeResult PpImage::prepare() {
-  if (!resize_) return load();
-  const auto* filter = std::get_if<Filter>(&resize_->method);
+  start_decoding();
+  const auto* filter = resize_ && !narrowed_ ? std::get_if<Filter>(&resize_->method) : nullptr;
   if (DecodeResult failed = filter ? narrow_source(needed_input(resize_->window, *filter)) : load()) return failed;
+  if (!resize_) return std::nullopt;
   const Stopwatch watch(scratch_.seconds.resize);
   settle_mirror();
   return std::nullopt;
@@ -99,23 +120,23 @@ DecodeResult PpImage::materialise() {
   paint(image.row(0));
   source_ = image.view();
   resize_.reset();
+  narrowed_ = false;
   return std::nullopt;
 }
 
 DecodeResult PpImage::crop(const Box& box) {
   TESSERA_CHECK(box.x >= 0 && box.y >= 0 && box.x + box.width <= width_ && box.y + box.height <= height_);
   trace_window(box);
-  if (resize_ && std::holds_alternative<Filter>(resize_->method)) {
+  if (resize_ && !narrowed_ && std::holds_alternative<Filter>(resize_->method)) {
     Box& part = resize_->window.box;
     const Box inner = resize_->mirror ? mirrored(box, width_) : box;
     part = {part.x + inner.x, part.y + inner.y, inner.width, inner.height};
   } else {
     if (DecodeResult failed = materialise()) return failed;
-    const Box inner = mirror_source_ ? mirrored(box, width_) : box;
-    if (loaded_) {
-      source_ = source_.crop(inner);
-    } else {
-      box_ = {box_.x + inner.x, box_.y + inner.y, inner.width, inner.height};
+    if (!started_) {
+      narrow_box(box);
+    } else if (DecodeResult failed = narrow_source(box)) {
+      return failed;
     }
   }
   width_ = box.width;
@@ -166,9 +187,10 @@ void PpImage::end_edit() {
   source_ = scratch_.state().canvas.image().view();
   width_ = source_.width;
   height_ = source_.height;
-  loaded_ = true;
+  started_ = loaded_ = true;
   mirror_source_ = false;
   resize_.reset();
+  narrowed_ = false;
 }
 
 DecodeResult PpImage::write(uint8_t* out) {

@@ -41,6 +41,11 @@ class PpImage {
   }
   // Memory for what an op draws.
   AugmentPlan& plan() { return scratch_.state().plan; }
+  // Starts to decode what the ops so far leave of the file, which is then decided. Decoding may go on together with another
+  // image's, or ends when the pixels are needed.
+  void start_decoding();
+  bool decoding() const { return started_ && !loaded_ && scratch_.state().decoder.decoding(); }
+  static void decode_on(PpImage& first, PpImage* second);
   // Writes height() * width() * 3 bytes.
   [[nodiscard]] DecodeResult write(uint8_t* out);
 
@@ -58,6 +63,7 @@ class PpImage {
   [[nodiscard]] DecodeResult materialise();  // afterwards no resize is pending
   [[nodiscard]] DecodeResult prepare();      // afterwards source_ is what paint() starts from
   void paint(uint8_t* out);                  // height() * width() * 3 bytes
+  void narrow_box(const Box& box);           // before decoding has started
   [[nodiscard]] DecodeResult narrow_source(const Box& box);
   void settle_mirror();
   [[nodiscard]] DecodeResult begin_edit();  // afterwards the canvas holds the picture
@@ -68,10 +74,11 @@ class PpImage {
   PpScratch& scratch_;
   PpTrace* trace_;
   int width_ = 0, height_ = 0;  // of what the ops so far amount to
-  bool loaded_ = false;
-  Box box_;               // of the file, while not loaded
-  ImageView source_;      // once loaded
-  int next_scratch_ = 0;  // which scratch image is free
+  bool started_ = false, loaded_ = false;
+  Box box_;                // of the file, while not loaded; fixed once decoding has started
+  bool narrowed_ = false;  // box_ is what resize_ needs of it
+  ImageView source_;       // once loaded
+  int next_scratch_ = 0;   // which scratch image is free
   bool mirror_source_ = false;
   struct Resize {
     ResizeMethod method;
@@ -98,6 +105,8 @@ class PpOp {
   virtual ~PpOp() = default;
   virtual Kind kind() const { return Kind::kPixels; }
   virtual bool random() const { return false; }
+  // Whether it changes pixels one by one, so that those must be there first: not so crops, resizes and flips.
+  virtual bool edits() const { return false; }
   // From the shape before the op to the one after it; call.fail(…) when the op cannot stand there.
   virtual void infer(PpShape& shape, const CallReader& call) const = 0;
   [[nodiscard]] virtual DecodeResult apply(PpImage& image, Rng& rng) const = 0;

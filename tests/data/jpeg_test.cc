@@ -42,7 +42,7 @@ class UsualJpegTest : public ::testing::Test {
     ImageView want, got;
     const DecodeResult failed = library_.decode(file, kMaxPixels, box, library_image_, want);
     JpegHeader header;
-    const bool taken = read_usual_header(file, header) && usual_.decode(file, header, box, image_);
+    const bool taken = read_usual_header(file, header) && decode_usual(file, header, box);
     EXPECT_FALSE(taken && failed) << failed->reason;
     if (taken && !failed) expect_equal(image_.view(), want);
     const DecodeResult chosen = both_.decode(file, kMaxPixels, box, image_, got);
@@ -52,6 +52,12 @@ class UsualJpegTest : public ::testing::Test {
     }
     if (!chosen && !failed) expect_equal(got, want);
     return taken;
+  }
+
+  bool decode_usual(const File& file, const JpegHeader& header, const Box* box) {
+    usual_.start(file, header, box, image_);
+    if (!usual_.done()) UsualJpeg::run(usual_, nullptr);
+    return usual_.ok();
   }
 
   void compare_qualities(int step, bool must_take);
@@ -317,6 +323,113 @@ TEST_F(UsualJpegTest, DataMustEndWhereTheImageDoes) {
       cut.insert(cut.end(), {0xFF, 0xD9});
       EXPECT_EQ(compare(cut), lost == 2) << lost;
     }
+  }
+}
+
+// One of several files, some of them odd or damaged, and a box of it.
+struct Task {
+  File file;
+  Box box;
+};
+
+std::vector<Task> mixed_tasks() {
+  std::vector<Task> tasks;
+  Rng rng(7);
+  const auto below = [&](int n) { return static_cast<int>(rng.below(static_cast<uint64_t>(n))); };
+  for (int i = 0; i < 60; ++i) {
+    const int width = 20 + below(150), height = 20 + below(150);
+    JpegOptions options = samplings()[static_cast<size_t>(below(5))];
+    options.quality = 50 + below(50);
+    options.optimised = below(2);
+    options.restart_mcus = below(3) ? 0 : static_cast<unsigned>(1 + below(9));
+    options.progressive = below(8) == 0;
+    Task task{encode_jpeg(picture(i, width, height), options), {0, 0, 1 + below(width), 1 + below(height)}};
+    task.box.x = below(width - task.box.width + 1);
+    task.box.y = below(height - task.box.height + 1);
+    if (below(5) == 0)
+      task.file[task.file.size() * static_cast<size_t>(2 + below(7)) / 10] ^= static_cast<uint8_t>(1 + below(255));
+    if (below(9) == 0) task.file.resize(task.file.size() / 2);
+    if (below(9) == 0) task.file = testing::png_bytes(picture(i, width, height));
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+// A decoder at work on a task.
+struct TaskLane {
+  Decoder decoder;
+  Image storage;
+  size_t task = 0;
+  bool busy = false;
+};
+
+TEST(TwoJpegsTogether, EqualEachAlone) {
+  const std::vector<Task> tasks = mixed_tasks();
+  TaskLane lanes[2];
+  lanes[0].decoder.share_tables(lanes[1].decoder);
+  Decoder alone;
+  Image storage;
+  int good = 0, bad = 0, together = 0;
+  const auto finish = [&](TaskLane& lane) {
+    const Task& task = tasks[lane.task];
+    ImageView got, want;
+    const DecodeResult failed = lane.decoder.finish_region(got);
+    const DecodeResult expected = alone.decode_region(task.file, task.box, storage, want);
+    ASSERT_EQ(failed.has_value(), expected.has_value()) << lane.task;
+    if (failed) {
+      EXPECT_EQ(failed->reason, expected->reason);
+    } else {
+      EXPECT_TRUE(pixels(got) == pixels(want)) << lane.task;
+    }
+    (failed ? bad : good) += 1;
+    lane.busy = false;
+  };
+  for (size_t next = 0;;) {
+    for (TaskLane& lane : lanes) {
+      while (lane.busy ? !lane.decoder.decoding() : next < tasks.size()) {
+        if (lane.busy) {
+          finish(lane);
+        } else {
+          lane.task = next++;
+          lane.busy = true;
+          lane.decoder.start_region(tasks[lane.task].file, tasks[lane.task].box, lane.storage);
+        }
+      }
+    }
+    const auto count = lanes[0].busy + lanes[1].busy;
+    if (count == 0) break;
+    together += count == 2;
+    Decoder::decode_on(lanes[lanes[0].busy ? 0 : 1].decoder, count == 2 ? &lanes[1].decoder : nullptr);
+  }
+  EXPECT_EQ(good + bad, static_cast<int>(tasks.size()));
+  EXPECT_GT(good, 20);
+  EXPECT_GT(bad, 2);
+  EXPECT_GT(together, 20);
+}
+
+// What a decoder was doing when it was given something else leaves no trace.
+TEST(TwoJpegsTogether, AreAbandonedWithoutTrace) {
+  const File file = encode_jpeg(photo(120, 90)), other = encode_jpeg(photo(90, 120, 2), {.quality = 80, .optimised = true});
+  const File png = testing::png_bytes(photo(30, 20));
+  Decoder first, second;
+  first.share_tables(second);
+  Image a, b, want;
+  ImageView region;
+  first.start_region(file, {0, 0, 120, 90}, a);
+  second.start_region(other, {10, 10, 20, 30}, b);
+  Decoder::decode_on(first, &second);
+  ASSERT_FALSE(second.decoding());
+  ASSERT_TRUE(first.decoding());
+  first.start_region(png, {0, 0, 30, 20}, a);
+  EXPECT_FALSE(first.decoding());
+  ASSERT_FALSE(first.finish_region(region));
+  EXPECT_TRUE(pixels(region) == pixels(photo(30, 20).view()));
+  for (int i = 0; i < 20; ++i) {  // more tables than there are places for
+    first.start_region(file, {0, 0, 120, 90}, a);
+    first.start_region(encode_jpeg(photo(40, 40, static_cast<uint32_t>(i)), {.optimised = true}), {0, 0, 40, 40}, a);
+    ASSERT_FALSE(first.decode_region(other, {0, 0, 90, 120}, a, region));
+    ASSERT_FALSE(Decoder().decode(other, want));
+    ASSERT_TRUE(pixels(region) == pixels(want.view()));
   }
 }
 

@@ -130,6 +130,44 @@ TEST(TrainLoader, SameBatchesWhateverTheThreads) {
   EXPECT_NE(one, train(data, {.batch = 6, .seed = 2, .threads = 3}, 20));
 }
 
+// Workers decode two JPEGs at a time: what they make of each is what it is alone.
+TEST(TrainLoader, JpegsDecodedTogetherAreThoseDecodedAlone) {
+  TempDir dir;
+  for (int i = 0; i < kImages; ++i) {
+    const Image image = testing::photo(40 + 7 * i, 150 - 4 * i, static_cast<uint32_t>(i));
+    std::vector<uint8_t> file =
+        i % 5 == 3 ? testing::png_bytes(image) : testing::encode_jpeg(image, {.progressive = i % 7 == 2});
+    if (i % 6 == 4) file.resize(file.size() / 2);
+    if (i % 6 == 5) file[file.size() / 2] ^= 0x55;
+    write_file(dir / fmt::format("a/{}.jpg", 100 + i), file);
+  }
+  const auto source = open_folder(dir.path());
+  for (const char* chain : {kChain, "decode | random_resized_crop(20) | color_jitter(0.4) | random_crop(12) | flip_lr"}) {
+    const auto pp = std::make_shared<const Pp>(chain, PpUse::kTrain);
+    for (const int threads : {1, 3}) {
+      TrainLoader loader({{source, pp, {}}}, {.batch = 11, .seed = 3, .threads = threads});
+      PpScratch scratch;
+      Sample read;
+      std::vector<uint8_t> expected(pp->image_bytes());
+      for (int b = 0; b < 6; ++b) {
+        const Copy batch = copy(loader.next());
+        for (size_t row = 0; row < 11; ++row) {
+          const uint64_t position = static_cast<uint64_t>(b) * 11 + row;
+          const Position at = FullShuffle(kImages, 3).at({0, position});
+          ASSERT_FALSE(source->read(at.sample, read));
+          const bool failed =
+              pp->run(read.image, {3, at.epoch, static_cast<uint64_t>(at.sample)}, scratch, expected.data()).has_value();
+          ASSERT_EQ(failed, batch.samples[row] != at.sample);
+          if (failed) continue;
+          ASSERT_TRUE(std::equal(expected.begin(), expected.end(),
+                                 batch.images.begin() + static_cast<ptrdiff_t>(row * expected.size())))
+              << chain << " batch " << b << " row " << row;
+        }
+      }
+    }
+  }
+}
+
 TEST(TrainLoader, ResumesAtAnyBatch) {
   const Images data({4, 11});
   const std::vector<Copy> all = train(data, {.batch = 6, .seed = 1, .threads = 2}, 12);

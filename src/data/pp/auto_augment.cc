@@ -11,6 +11,7 @@ class Timm final : public PpOp {
  public:
   Timm(TimmAugment augment, Rgb fill) : augment_(std::move(augment)), fill_(fill) {}
   bool random() const override { return true; }
+  bool edits() const override { return true; }
   void infer(PpShape&, const CallReader&) const override {}
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     AugmentPlan& plan = image.plan();
@@ -28,6 +29,7 @@ class BigVision final : public PpOp {
  public:
   explicit BigVision(BigVisionRandAugment augment) : augment_(augment) {}
   bool random() const override { return true; }
+  bool edits() const override { return true; }
   void infer(PpShape&, const CallReader&) const override {}
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     AugmentPlan& plan = image.plan();

@@ -15,6 +15,7 @@ class ColorJitter final : public PpOp {
  public:
   ColorJitter(const JitterFactors& factors, double p) : factors_(factors), p_(p) {}
   bool random() const override { return true; }
+  bool edits() const override { return true; }
   void infer(PpShape&, const CallReader&) const override {}
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     if (p_ < 1 && rng.uniform() >= p_) return std::nullopt;
@@ -32,6 +33,7 @@ class RandomGrayscale final : public PpOp {
  public:
   explicit RandomGrayscale(double p) : p_(p) {}
   bool random() const override { return true; }
+  bool edits() const override { return true; }
   void infer(PpShape&, const CallReader&) const override {}
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     if (rng.uniform() >= p_) return std::nullopt;
@@ -46,6 +48,7 @@ class GaussianBlur final : public PpOp {
  public:
   GaussianBlur(double p, int size, JitterRange sigma) : p_(p), size_(size), sigma_(sigma) {}
   bool random() const override { return true; }
+  bool edits() const override { return true; }
   void infer(PpShape& shape, const CallReader& call) const override {
     const int least = size_ / 2 + 1;
     const auto small = [least](const std::optional<int>& side) { return side && *side < least; };

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/augment/window.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {
@@ -31,6 +30,7 @@ class Crop : public PpOp {
     shape.height = size_.height;
     shape.short_side = std::min(size_.width, size_.height);
   }
+  bool edits() const override { return border_ > 0; }
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     const int across = image.width() + 2 * border_ - size_.width, down = image.height() + 2 * border_ - size_.height;
     if (across < 0 || down < 0) {
@@ -40,9 +40,7 @@ class Crop : public PpOp {
     Box box = place(across, down, rng);
     box.x -= border_;
     box.y -= border_;
-    const bool inside = box.x >= 0 && box.y >= 0 && box.x + box.width <= image.width() && box.y + box.height <= image.height();
-    if (inside) return image.crop(box);
-    return image.edit([&](Canvas& canvas) { cut_window(canvas, box, padding_); });
+    return image.window(box, padding_);
   }
 
  protected:

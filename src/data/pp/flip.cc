@@ -31,6 +31,7 @@ class FlipLr final : public Flip {
 class FlipUd final : public Flip {
  public:
   using Flip::Flip;
+  bool edits() const override { return true; }
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     if (!draw(rng)) return std::nullopt;
     const auto turn = [](Canvas& canvas) {

@@ -20,6 +20,7 @@ void set_size(PpShape& shape, PpSize size) {
 class CropOrPad : public PpOp {
  public:
   CropOrPad(PpSize size, Padding padding) : size_(size), padding_(padding) {}
+  bool edits() const override { return true; }
   void infer(PpShape& shape, const CallReader&) const override { set_size(shape, size_); }
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     const Box box{place(image.width(), size_.width, rng), place(image.height(), size_.height, rng), size_.width, size_.height};
@@ -62,6 +63,7 @@ class PadToShape final : public PpOp {
  public:
   enum class Where { kBefore, kAfter, kBoth };
   PadToShape(PpSize size, Rgb fill, Where where) : size_(size), fill_(fill), where_(where) {}
+  bool edits() const override { return true; }
   void infer(PpShape& shape, const CallReader& call) const override {
     if ((shape.width && *shape.width > size_.width) || (shape.height && *shape.height > size_.height)) {
       call.fail(fmt::format("the images that reach it, {}x{}, are larger", *shape.width, *shape.height),
