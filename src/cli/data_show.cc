@@ -14,32 +14,6 @@
 namespace tessera::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// What one of the sheet's samples is, its texts, and the ids that the chain makes of them.
-Json as_json(const DataSection& section, const data::SheetPlace& at) {
-  const data::Source& source = *section.source;
-  data::Sample sample;
-  Json json = {{"path", source.id(at.sample)}, {"epoch", at.key.epoch}};
-  if (const auto unread = source.read(at.sample, sample)) {
-    json["unreadable"] = *unread;
-    return json;
-  }
-  if (!source.class_names().empty()) json["class"] = source.class_names()[static_cast<size_t>(sample.label)];
-  for (size_t field = 0; field < sample.texts.size(); ++field) json["texts"][source.text_fields()[field]] = sample.texts[field];
-  data::TokenRows tokens(*section.pp, source);
-  if (const data::DecodeResult failed = tokens.make(sample, at.key)) {
-    json["unreadable"] = failed->reason;
-    return json;
-  }
-  for (size_t field = 0; field < tokens.size(); ++field) {
-    const data::TokenField& made = section.pp->token_fields()[field];
-    const std::span<const int32_t> ids = tokens.row(field);
-    json["tokens"][made.name] = {{"ids", std::vector<int32_t>(ids.begin(), ids.end())}, {"text", made.encoder->decode(ids)}};
-  }
-  return json;
-}
-
 struct Seed {
   int64_t seed = 0;
   template <class Visitor>
@@ -48,6 +22,47 @@ struct Seed {
   }
 };
 
+using Json = nlohmann::ordered_json;
+
+// The rows of ids that the chain makes of a sample.
+Json tokens_of(const DataSection& section, const data::ShownSample& shown, uint64_t seed) {
+  Json json = Json::object();
+  data::TokenRows rows(*section.pp, *section.source);
+  if (rows.make(*shown.sample, {seed, shown.epoch, static_cast<uint64_t>(shown.index)})) return json;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const data::TokenField& field = section.pp->token_fields()[i];
+    json[field.name] = {{"ids", std::vector<int32_t>(rows.row(i).begin(), rows.row(i).end())},
+                        {"text", field.encoder->decode(rows.row(i))}};
+  }
+  return json;
+}
+
+Json to_json(const data::Source& source, const data::ShownSample& shown) {
+  Json json = {{"sample", shown.index}, {"id", source.id(shown.index)}, {"epoch", shown.epoch}};
+  if (!source.class_names().empty()) {
+    json["label"] = shown.sample->label;
+    json["class"] = source.class_names()[static_cast<size_t>(shown.sample->label)];
+  }
+  const std::vector<std::string> fields = source.text_fields();
+  for (size_t i = 0; i < fields.size() && i < shown.sample->texts.size(); ++i) {
+    json["texts"][fields[i]] = shown.sample->texts[i];
+  }
+  if (shown.error) {
+    json["error"] = *shown.error;
+    return json;
+  }
+  const data::PpTrace& trace = *shown.trace;
+  json["size"] = {trace.file_width, trace.file_height};
+  json["part"] = {{"x", trace.x}, {"y", trace.y}, {"width", trace.width}, {"height", trace.height}};
+  json["mirrored"] = trace.mirrored;
+  json["steps"] = trace.steps;
+  json["erased"] = Json::array();
+  for (const data::Box& box : shown.erased) {
+    json["erased"].push_back({{"x", box.x}, {"y", box.y}, {"width", box.width}, {"height", box.height}});
+  }
+  return json;
+}
+
 class DataShow final : public Command {
  public:
   Page page() const override {
@@ -55,14 +70,16 @@ class DataShow final : public Command {
             "RECIPE [key=value …]",
             "draw the first training images as the model sees them, with their labels or texts",
             {{"tessera data show recipes/digits.toml", "writes sheet.png"},
-             {"tessera data show recipes/digits.toml --count 100 --out augmented.png seed=1", "more of them, of another seed"},
-             {"tessera data show recipes/digits.toml --json", "and of each its texts and their ids, one JSON object a line"}},
+             {"tessera data show recipes/digits.toml --before", "each image beside the picture and the part it was made of"},
+             {"tessera data show recipes/digits.toml --json", "also one JSON object an image, with everything that was drawn"},
+             {"tessera data show recipes/digits.toml --count 100 --out augmented.png seed=1", "more of them, of another seed"}},
             ""};
   }
   void declare(Flags& flags) override {
     flags.add("--out", "FILE", &out_, "the picture, sheet.png when not given");
+    flags.add("--before", &before_, "each image beside its picture, with a frame round the part that was taken");
+    flags.add("--json", &json_, "one JSON object an image: what it is and what was done to it");
     flags.add("--count", "N", &count_, 1, "how many images, 48 when not given");
-    flags.add("--json", &json_, "of each image its path, class, texts and ids; one JSON object a line");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     config::Section recipe = load_recipe(recipe_words(words, "data show"));
@@ -73,21 +90,25 @@ class DataShow final : public Command {
     data::ContactSheetOptions options;
     options.count = std::min(count_, section.source->size());
     options.seed = static_cast<uint64_t>(seed.seed);
+    options.before = before_;
+    if (json_) {
+      options.shown = [&](const data::ShownSample& shown) {
+        Json json = to_json(*section.source, shown);
+        if (!shown.error && !section.pp->token_fields().empty()) json["tokens"] = tokens_of(section, shown, options.seed);
+        print(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+      };
+    }
     data::write_png(out_, data::contact_sheet(*section.source, *section.pp, options).view());
     log_note(fmt::format("{} images of {}, {} x {} pixels, after {}", options.count, section.source->name(),
                          section.pp->width(), section.pp->height(), section.pp->text()));
     if (!json_) print(out_);
-    for (int64_t i = 0; json_ && i < options.count; ++i) {
-      const Json json = as_json(section, data::sheet_place(*section.source, options, i));
-      print(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-    }
     return Exit::kDone;
   }
 
  private:
   std::string out_ = "sheet.png";
   int64_t count_ = 48;
-  bool json_ = false;
+  bool before_ = false, json_ = false;
 };
 
 }  // namespace

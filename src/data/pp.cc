@@ -120,8 +120,8 @@ Pp::~Pp() = default;
 Pp::Pp(Pp&&) noexcept = default;
 Pp& Pp::operator=(Pp&&) noexcept = default;
 
-DecodeResult Pp::run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const {
-  PpImage image(file, scratch);
+DecodeResult Pp::run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out, PpTrace* trace) const {
+  PpImage image(file, scratch, trace);
   for (size_t i = 0; i < ops_.size(); ++i) {
     Rng rng = rng_of(key, i);
     if (DecodeResult failed = ops_[i]->apply(image, rng)) return failed;

@@ -61,6 +61,16 @@ class PpScratch {
   std::unique_ptr<State> state_;
 };
 
+// How one sample came to be, for people to read.
+struct PpTrace {
+  int file_width = 0, file_height = 0;
+  // The part of the file's picture that the result shows, in the picture's pixels; padding reaches past it. What a policy turns
+  // or shears inside is not in it.
+  double x = 0, y = 0, width = 0, height = 0;
+  bool mirrored = false;
+  std::vector<std::string> steps;  // "crop 120x90 at (10, 4)", "resize to 224x224, bilinear", "flip_lr", "Rotate 27.3 bicubic"
+};
+
 enum class PpUse { kTrain, kEval };
 
 // Random erasing as the device does it after normalising: boxes of zeros, of one colour drawn for each, or of noise; colours
@@ -113,7 +123,8 @@ class Pp {
   const std::optional<Erasing>& erasing() const { return erasing_; }
 
   // `file` -> image_bytes() bytes at `out`. On an error `out` is undefined. Thread-safe.
-  [[nodiscard]] DecodeResult run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const;
+  [[nodiscard]] DecodeResult run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out,
+                                 PpTrace* trace = nullptr) const;
   // `texts`, those of text_inputs(), -> token_fields()[i].length ids at tokens[i] each. `cut` is how many of these were longer.
   // Thread-safe.
   [[nodiscard]] DecodeResult run_texts(const std::vector<TextValues>& texts, const SampleKey& key, int32_t* const* tokens,

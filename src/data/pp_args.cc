@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/augment/window.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {

@@ -92,6 +92,18 @@ int64_t Data::size() const {
   return sum;
 }
 
+objectives::DataInputs Data::inputs() const {
+  return {static_cast<int64_t>(source().class_names().size()), token_inputs(pp())};
+}
+
+std::vector<objectives::TokenInput> token_inputs(const io::Pp& pp) {
+  std::vector<objectives::TokenInput> inputs;
+  for (const io::TokenField& field : pp.token_fields()) {
+    inputs.push_back({field.name, field.length, field.vocabulary, field.pad});
+  }
+  return inputs;
+}
+
 std::string Data::name() const {
   std::vector<std::string> names;
   for (const io::DataSet& set : sets) names.push_back(set.source->name());

@@ -17,11 +17,7 @@ constexpr size_t kListed = 10;  // misfits named in one error
 
 StateEntry make_entry(const std::string& prefix, const std::string& param, const TensorType& type, bool stacked) {
   StateEntry entry{prefix + param, type, 0};
-  if (stacked) {
-    const size_t first = param.find('/');
-    TESSERA_CHECK(first != std::string::npos && type.rank() > 0, "stacked parameter {} has no scope", param);
-    entry.block_at = prefix.size() + first;
-  }
+  if (stacked) entry.block_at = prefix.size() + nn::block_at(param);
   return entry;
 }
 
