@@ -65,7 +65,7 @@ std::vector<SectionDoc> sections() {
 #include "objectives/objectives.def"
 #undef OBJECTIVE
   std::vector<std::string> optimizers;
-#define TESSERA_OPTIMIZER(name, factory) optimizers.push_back(name);
+#define TESSERA_OPTIMIZER(name, factory, help) optimizers.push_back(name);
 #include "optim/optimizers.def"
 #undef TESSERA_OPTIMIZER
   out.push_back(

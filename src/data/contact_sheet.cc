@@ -14,13 +14,13 @@ namespace {
 constexpr int kMinSide = 96;
 constexpr int kGap = 4;
 constexpr int kLineHeight = kGlyphHeight + 2;
-constexpr size_t kMostLines = 5;  // of a text
+constexpr size_t kMostLines = 5;
 constexpr uint8_t kBackground = 255, kInk = 0;
 
 // `text` in lines of at most `width` characters, broken at spaces where there are any.
 std::vector<std::string_view> wrap(std::string_view text, size_t width) {
   std::vector<std::string_view> lines;
-  while (!text.empty()) {
+  while (!text.empty() && lines.size() < kMostLines) {
     size_t end = text.size() <= width ? text.size() : text.rfind(' ', width);
     if (end == std::string_view::npos || end == 0) end = std::min(width, text.size());
     lines.push_back(text.substr(0, end));
@@ -41,16 +41,16 @@ class SheetPainter {
       : source_(source), pp_(pp), options_(options), order_(source.size(), options.seed), image_(pp.width(), pp.height()) {
     TESSERA_CHECK(options.count >= 1 && options.columns >= 1 && source.size() >= 1);
     scale_ = std::max(1, (kMinSide + pp.width() - 1) / pp.width());
-    lines_ = source.class_names().empty() && !source.text_fields().empty() ? kMostLines : 1;
     width_ = pp.width() * scale_;
     height_ = pp.height() * scale_;
     cell_width_ = width_ * (options.before ? 2 : 1) + kGap;
+    lines_ = source.class_names().empty() && !source.text_fields().empty() ? kMostLines : 1;
     columns_ = static_cast<int>(std::min<int64_t>(options.before ? (options.columns + 1) / 2 : options.columns, options.count));
   }
 
   Image paint() {
     const int rows = static_cast<int>((options_.count + columns_ - 1) / columns_);
-    const int cell_height = height_ + kLineHeight * static_cast<int>(lines_) + 1 + kGap;
+    const int cell_height = height_ + 1 + kLineHeight * static_cast<int>(lines_) + kGap;
     sheet_ = Image(columns_ * cell_width_ + kGap, rows * cell_height + kGap);
     fill(sheet_, {0, 0, sheet_.width(), sheet_.height()}, kBackground);
     for (int64_t i = 0; i < options_.count; ++i) {
@@ -66,7 +66,7 @@ class SheetPainter {
         options_.shuffled ? order_.at({0, position}) : Position{0, static_cast<int64_t>(position) % source_.size()};
     const SampleKey key{options_.seed, at.epoch, static_cast<uint64_t>(at.sample)};
     PpTrace trace;
-    ShownSample shown{at.sample, at.epoch, &sample_, &trace, {}, source_.read(at.sample, sample_)};
+    ShownSample shown{at.sample, key, &sample_, &trace, {}, source_.read(at.sample, sample_)};
     if (!shown.error) {
       if (const DecodeResult failed = pp_.run(sample_.image, key, scratch_, image_.row(0), &trace))
         shown.error = failed->reason;
@@ -80,14 +80,13 @@ class SheetPainter {
       if (options_.before) paint_before(trace, left, top);
       if (options_.before) frame_erased(shown.erased, after, top);
     }
-    write_caption(left, top + height_ + 2);
+    std::vector<std::string_view> lines =
+        wrap(caption(source_, sample_), static_cast<size_t>(cell_width_ - kGap) / kGlyphWidth);
+    if (lines.size() > lines_) lines.resize(lines_);
+    for (size_t line = 0; line < lines.size(); ++line) {
+      draw_text(sheet_, left, top + height_ + 2 + static_cast<int>(line) * kLineHeight, lines[line], kInk);
+    }
     if (options_.shown) options_.shown(shown);
-  }
-
-  void write_caption(int left, int top) {
-    const auto lines = wrap(caption(source_, sample_), static_cast<size_t>(cell_width_ - kGap) / kGlyphWidth);
-    for (size_t i = 0; i < std::min(lines.size(), lines_); ++i)
-      draw_text(sheet_, left, top + kLineHeight * static_cast<int>(i), lines[i], kInk);
   }
 
   std::vector<Box> erased(const SampleKey& key) const {
@@ -132,8 +131,8 @@ class SheetPainter {
   Resizer resizer_;
   Sample sample_;
   Image sheet_, image_, picture_;
-  size_t lines_ = 1;  // below an image
   int scale_ = 1, width_ = 0, height_ = 0, cell_width_ = 0, columns_ = 0;
+  size_t lines_ = 1;  // of text below an image
 };
 
 }  // namespace

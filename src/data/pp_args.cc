@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/augment/window.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {

@@ -60,9 +60,8 @@ class AdaptiveClip final : public Clip {
 
  private:
   static Value unit_norm(const Param& param, Value x) {
-    const bool kernel = param.rank() > 1 && (param.name == "kernel" || param.name.ends_with("/kernel"));
     Dims axes;
-    for (int64_t axis = param.stacked ? 1 : 0; axis < x.rank() - (kernel ? 1 : 0); ++axis) axes.push_back(axis);
+    for (int64_t axis = param.stacked ? 1 : 0; axis < x.rank() - (param.is_kernel() ? 1 : 0); ++axis) axes.push_back(axis);
     return ir::sqrt(ir::sum(ir::square(x), axes, /*keep_dims=*/true));
   }
   Value clip_units(const Param& param, Value value, Value grad) const {

@@ -3,8 +3,9 @@
 //
 //   none
 //   norm(max)                      all gradients times min(1, max / (norm + 1e-6)), norm over all of them:
-//   torch.nn.utils.clip_grad_norm_ value(max)                     each element into [-max, max] adaptive(clip, eps=1e-3,
-//   exclude=head/.*)
+//                                  torch.nn.utils.clip_grad_norm_
+//   value(max)                     each element into [-max, max]
+//   adaptive(clip, eps=1e-3, exclude=head/.*)
 //                                  timm's adaptive_clip_grad (Brock et al. 2021): for each output unit, the gradient's norm is
 //                                  at most clip * max(norm of the weights, eps). Parameters that match `exclude` are left
 //                                  alone.

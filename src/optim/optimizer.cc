@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
+#include "optim/lookahead.h"
 
 namespace tessera::optim {
 namespace {
@@ -15,7 +18,7 @@ struct Entry {
   std::unique_ptr<UpdateRule> (*make)(config::Section);
 };
 constexpr Entry kOptimizers[] = {
-#define TESSERA_OPTIMIZER(name, factory) {name, factory},
+#define TESSERA_OPTIMIZER(name, factory, help) {name, factory},
 #include "optim/optimizers.def"
 #undef TESSERA_OPTIMIZER
 };
@@ -39,7 +42,25 @@ OptimizerOptions read_options(config::Section section) {
   if (options.moments != "f32" && options.moments != "bf16") {
     section.fail("moments", fmt::format("is \"{}\"", options.moments), "f32 or bf16");
   }
+  if (options.lookahead < 0) section.fail("lookahead", fmt::format("must not be negative, and is {}", options.lookahead));
+  if (!(options.lookahead_alpha > 0 && options.lookahead_alpha <= 1)) {
+    section.fail("lookahead_alpha", fmt::format("must lie in (0, 1], and is {}", options.lookahead_alpha));
+  }
   return options;
+}
+
+std::unique_ptr<UpdateRule> make_rule(const std::string& name, const config::Section& section,
+                                      const OptimizerOptions& options) {
+  std::unique_ptr<UpdateRule> rule = make_rule(name, section);
+  if (options.lookahead == 0) return rule;
+  return std::make_unique<Lookahead>(std::move(rule), options.lookahead, options.lookahead_alpha);
+}
+
+// The slot of one parameter as an array of the state.
+Param slot_array(const Slot& slot, const Param& param, DType coarse) {
+  Dims dims = slot.dims;
+  if (param.stacked) dims.insert(dims.begin(), param.type.dims[0]);
+  return {slot.name + "/" + param.name, {slot.coarse ? coarse : DType::kF32, dims}, param.stacked};
 }
 
 }  // namespace
@@ -50,7 +71,7 @@ Optimizer::Optimizer(config::Section section, const RunLength& length)
       options_(read_options(section_)),
       schedule_(Schedule::parse(options_.lr, length, section_.place("lr"))),
       clip_(parse_clip(options_.clip, section_.place("clip"))),
-      update_(make_rule(name_, section_)) {}
+      update_(make_rule(name_, section_, options_)) {}
 
 void Optimizer::bind(Params params) {
   TESSERA_CHECK(params_.empty(), "an optimizer is bound once");
@@ -60,10 +81,28 @@ void Optimizer::bind(Params params) {
     TESSERA_CHECK(params_[i].type.dtype == DType::kF32, "{} is {}", params_[i].name, to_string(params_[i].type));
     if (trainable(i)) trained_.push_back(params_[i]);
   }
-  for (const Slot& slot : update_->slots()) {
-    const DType dtype = slot.coarse ? parse_dtype(options_.moments) : DType::kF32;
-    for (const Param& param : trained_)
-      slots_.push_back({slot.name + "/" + param.name, {dtype, param.type.dims}, param.stacked});
+  place_slots();
+}
+
+// Grouped by name, in the order in which parameters first have one.
+void Optimizer::place_slots() {
+  std::vector<std::string> names;
+  std::vector<std::vector<Slot>> slots;
+  for (const Param& param : trained_) {
+    for (const Slot& slot : slots.emplace_back(update_->slots(param))) {
+      if (std::find(names.begin(), names.end(), slot.name) == names.end()) names.push_back(slot.name);
+    }
+  }
+  slots_of_.resize(trained_.size());
+  for (size_t t = 0; t < trained_.size(); ++t) slots_of_[t].resize(slots[t].size());
+  for (const std::string& name : names) {
+    for (size_t t = 0; t < trained_.size(); ++t) {
+      for (size_t s = 0; s < slots[t].size(); ++s) {
+        if (slots[t][s].name != name) continue;
+        slots_of_[t][s] = slots_.size();
+        slots_.push_back(slot_array(slots[t][s], trained_[t], parse_dtype(options_.moments)));
+      }
+    }
   }
 }
 
@@ -76,23 +115,24 @@ Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& g
     if (trainable(i)) trained.push_back(values[i]);
   }
   Result result{values, slots, schedule_.at(step), ir::global_norm(grads)};
-  const ir::Values clipped = clip_->apply(trained_, trained, grads, result.grad_norm);
+  const ir::Values ready = update_->prepare(clip_->apply(trained_, trained, grads, result.grad_norm));
 
-  const ir::Value count = ir::convert(step, DType::kF32) + 1.0;
-  const ir::Value relative = result.lr / schedule_.base();
-  const size_t per_param = update_->slots().size();
+  UpdateContext context;
+  context.step = ir::convert(step, DType::kF32) + 1.0;
+  context.base = schedule_.base();
+  context.schedule = result.lr / context.base;
   size_t t = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!trainable(i)) continue;
     const ParamRule& rule = rules_.rules[i];
+    context.lr = rule.lr_mult == 1 ? result.lr : result.lr * rule.lr_mult;
+    context.weight_decay = options_.weight_decay * rule.decay;
     ir::Values own;
-    for (size_t s = 0; s < per_param; ++s) own.push_back(ir::convert(slots[s * trained_.size() + t], DType::kF32));
-    const ir::Value lr = rule.lr_mult == 1 ? result.lr : result.lr * rule.lr_mult;
-    const Update update =
-        update_->update(values[i], clipped[t], own, {count, lr, relative, options_.weight_decay * rule.decay});
+    for (const size_t at : slots_of_[t]) own.push_back(ir::convert(slots[at], DType::kF32));
+    const Update update = update_->update(params_[i], values[i], ready[t], own, context);
     result.values[i] = update.value;
-    for (size_t s = 0; s < per_param; ++s) {
-      const size_t at = s * trained_.size() + t;
+    for (size_t s = 0; s < own.size(); ++s) {
+      const size_t at = slots_of_[t][s];
       result.slots[at] = ir::convert(update.slots[s], slots_[at].type.dtype);
     }
     ++t;

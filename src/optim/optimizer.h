@@ -8,7 +8,8 @@
 //   Optimizer::Result r = optimizer.apply(values, grads, slots, step);
 //
 // Frozen parameters have no gradient, no slots and no update. Slots are named arrays beside the parameters: "mu/<param>",
-// "nu/<param>", grouped by slot, zero at the start, f32 or, where the recipe says so and the slot bears it, bf16.
+// "nu/<param>", grouped by slot, zero at the start, f32 or, where the recipe says so and the slot bears it, bf16. A slot has
+// its parameter's shape, or that with 1 in place of some dimensions.
 
 #include <memory>
 #include <string>
@@ -29,6 +30,8 @@ struct OptimizerOptions : RuleOptions {
   double weight_decay = 0;
   std::string clip = "none";
   std::string moments = "f32";
+  int64_t lookahead = 0;
+  double lookahead_alpha = 0.5;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("lr", lr, "learning-rate schedule: cosine(1e-3, warmup=50 steps); see optim/schedule.h for all");
@@ -39,6 +42,8 @@ struct OptimizerOptions : RuleOptions {
     field("moments", moments, "f32, or bf16 for what is not harmed by it: Adam's first moment, SGD's momentum");
     field("lr_mult", lr_mult, "rules \"PATTERN = FACTOR\" for the learning rate; 0 freezes");
     field("freeze", freeze, "patterns of parameters that are not trained");
+    field("lookahead", lookahead, "slow weights that follow once in so many updates (Lookahead); 0 for none");
+    field("lookahead_alpha", lookahead_alpha, "how far they follow, in (0, 1]");
   }
 };
 
@@ -70,6 +75,8 @@ class Optimizer {
   Result apply(const ir::Values& values, const ir::Values& grads, const ir::Values& slots, ir::Value step) const;
 
  private:
+  void place_slots();
+
   config::Section section_;
   std::string name_;
   OptimizerOptions options_;
@@ -77,6 +84,7 @@ class Optimizer {
   std::unique_ptr<Clip> clip_;
   std::unique_ptr<UpdateRule> update_;
   Params params_, trained_, slots_;
+  std::vector<std::vector<size_t>> slots_of_;  // of each trained parameter: places in slots_
   ResolvedRules rules_;
 };
 

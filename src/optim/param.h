@@ -14,7 +14,11 @@ struct Param {
   TensorType type;
   bool stacked = false;  // the leading axis counts the blocks of a scan: it is no dimension of the parameter itself
 
-  int64_t rank() const { return type.rank() - (stacked ? 1 : 0); }  // of one block's array
+  // Of one block's array.
+  Dims block_dims() const { return Dims(type.dims.begin() + (stacked ? 1 : 0), type.dims.end()); }
+  int64_t rank() const { return type.rank() - (stacked ? 1 : 0); }
+  // A matrix or filter, [in, out] or [h, w, in, out]: its output units lie along its last axis.
+  bool is_kernel() const { return rank() > 1 && (name == "kernel" || name.ends_with("/kernel")); }
 };
 using Params = std::vector<Param>;
 

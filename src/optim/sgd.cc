@@ -1,10 +1,12 @@
 // Stochastic gradient descent as torch.optim.SGD computes it (dampening 0):
-//   g <- g + weight_decay value      trace <- momentum trace + g      value <- value - lr (nesterov ? g + momentum trace :
-//   trace)
+//   g <- g + weight_decay value      trace <- momentum trace + g
+//   value <- value - lr (nesterov ? g + momentum trace : trace)
+// With decoupled weight decay it is timm's SGDW.
 
 #include <fmt/format.h>
 
 #include "ir/ops.h"
+#include "optim/blocks.h"
 #include "optim/update_rule.h"
 
 namespace tessera::optim {
@@ -15,24 +17,31 @@ using ir::Value;
 struct SgdOptions {
   double momentum = 0.9;
   bool nesterov = true;
+  std::string decoupled = "none";
+  bool caution = false;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("momentum", momentum, "decay of the running sum of gradients; 0 for none");
     field("nesterov", nesterov, "look one step ahead (Nesterov)");
+    field("decoupled", decoupled, kDecoupledHelp);
+    field("caution", caution, "drop what disagrees with the gradient's sign");
   }
 };
 
 class Sgd final : public UpdateRule {
  public:
-  explicit Sgd(SgdOptions options) : options_(options) {}
-  std::vector<Slot> slots() const override {
-    return options_.momentum > 0 ? std::vector<Slot>{{"trace", true}} : std::vector<Slot>{};
+  Sgd(SgdOptions options, Decay decay) : UpdateRule(decay), options_(std::move(options)) {}
+  std::vector<Slot> slots(const Param& param) const override {
+    return options_.momentum > 0 ? std::vector<Slot>{{"trace", param.block_dims(), true}} : std::vector<Slot>{};
   }
-  Update update(Value value, Value grad, const ir::Values& slots, const UpdateContext& c) const override {
-    if (c.weight_decay != 0) grad = grad + value * c.weight_decay;
+  Update update(const Param& param, Value value, Value grad, const ir::Values& slots, const UpdateContext& c) const override {
+    grad = penalize(grad, value, c);
+    value = shrink(value, c);
     if (slots.empty()) return {value - c.lr * grad, {}};
     const Value trace = slots[0] * options_.momentum + grad;
-    return {value - c.lr * (options_.nesterov ? grad + trace * options_.momentum : trace), {trace}};
+    Value step = options_.nesterov ? grad + trace * options_.momentum : trace;
+    if (options_.caution) step = cautious(param, step, grad);
+    return {value - c.lr * step, {trace}};
   }
 
  private:
@@ -44,10 +53,8 @@ class Sgd final : public UpdateRule {
 std::unique_ptr<UpdateRule> make_sgd(config::Section section) {
   SgdOptions options;
   section.bind(options);
-  if (!(options.momentum >= 0 && options.momentum < 1)) {
-    section.fail("momentum", fmt::format("must lie in [0, 1), and is {}", options.momentum));
-  }
-  return std::make_unique<Sgd>(options);
+  check_share(section, "momentum", options.momentum);
+  return std::make_unique<Sgd>(options, parse_decay(section, options.decoupled));
 }
 
 }  // namespace tessera::optim

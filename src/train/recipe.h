@@ -80,7 +80,9 @@ struct ModelInit {
   std::vector<std::string> dont_load;
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("from", from, "a workdir, a checkpoint directory, or a timm directory (config.json and model.safetensors)");
+    field("from", from,
+          "a workdir, a checkpoint directory, a timm or Hugging Face directory, a .safetensors file of theirs or a .npz of "
+          "big_vision's; PATH:SCOPE takes what is below a scope, as siglip.npz:params/img");
     field("dont_load", dont_load, "patterns of parameters that keep their initial value, as head/.*");
   }
 };

@@ -16,7 +16,9 @@ namespace {
 constexpr size_t kListed = 10;  // misfits named in one error
 
 StateEntry make_entry(const std::string& prefix, const std::string& param, const TensorType& type, bool stacked) {
-  StateEntry entry{prefix + param, type, 0};
+  StateEntry entry;
+  entry.name = prefix + param;
+  entry.type = type;
   if (stacked) entry.block_at = prefix.size() + nn::block_at(param);
   return entry;
 }
@@ -102,13 +104,18 @@ StateLayout param_layout(const std::vector<nn::ParamSpec>& specs) {
 
 StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer) {
   StateLayout layout = param_layout(specs);
+  std::map<std::string, const nn::ParamSpec*> by_name;
+  for (const nn::ParamSpec& spec : specs) by_name[spec.name] = &spec;
   for (const optim::Param& slot : optimizer.slots()) {
     const size_t kind = slot.name.find('/') + 1;
-    layout.entries.push_back(make_entry("opt/" + slot.name.substr(0, kind), slot.name.substr(kind), slot.type, slot.stacked));
+    const std::string param = slot.name.substr(kind);
+    layout.entries.push_back(make_entry("opt/" + slot.name.substr(0, kind), param, slot.type, slot.stacked));
+    const Dims& dims = by_name.at(param)->type.dims;
+    if (slot.type.dims != dims) layout.entries.back().like = dims;
   }
   layout.slots = optimizer.slots().size();
-  layout.entries.push_back({"step", {DType::kI32, {}}});
-  layout.entries.push_back({"rng", {DType::kU32, {2}}});
+  layout.entries.push_back(make_entry("", "step", {DType::kI32, {}}, false));
+  layout.entries.push_back(make_entry("", "rng", {DType::kU32, {2}}, false));
   return layout;
 }
 
@@ -134,7 +141,13 @@ void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingOp
   layout.mesh = mesh;
   layout.reshard = options.reshard;
   layout.reduce_f32 = options.reduce == "f32";
-  for (StateEntry& entry : layout.entries) entry.spec = rules.spec_for(mesh, entry.name, entry.type.dims, entry.stacked());
+  for (StateEntry& entry : layout.entries) {
+    const Dims& dims = entry.like.empty() ? entry.type.dims : entry.like;
+    entry.spec = rules.spec_for(mesh, entry.name, dims, entry.stacked());
+    for (size_t i = 0; i < entry.spec.dims.size(); ++i) {
+      if (entry.type.dims[i] != dims[i]) entry.spec.dims[i] = {};
+    }
+  }
 }
 
 nn::Sharding sharding_of(const StateLayout& layout) {

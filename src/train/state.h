@@ -33,6 +33,9 @@ struct StateEntry {
   TensorType type;
   size_t block_at = 0;       // of a stacked array: where "/<block>" goes into the name; 0: not stacked
   mesh::PartitionSpec spec;  // how it lies on the layout's mesh
+  // Of a slot with 1 in place of dimensions of its parameter: the parameter's dimensions. It lies on a mesh as an array of
+  // those would, the dimensions of size 1 whole. Empty elsewhere.
+  Dims like;
 
   bool stacked() const { return block_at != 0; }
   int64_t parts() const { return stacked() ? type.dims[0] : 1; }  // arrays in a file

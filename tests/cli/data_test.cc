@@ -210,6 +210,24 @@ TEST(DataShow, DrawsTheFirstTrainingImages) {
   EXPECT_NE(read_file(folder / "sheet.png"), file);
 }
 
+TEST(DataShow, SaysWhatWasDoneToEachImage) {
+  const TempFolder folder;
+  write_images(folder / "train", 3);
+  write_images(folder / "val", 1);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const Outcome outcome = run_program({"data", "show", "tiny.toml", "--json", "--before", "--count", "2"}, folder.path());
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const nlohmann::json shown = nlohmann::json::parse(line);
+    EXPECT_TRUE(shown["class"].is_string()) << line;
+    EXPECT_TRUE(shown["part"]["width"].is_number()) << line;
+    EXPECT_TRUE(shown["steps"].is_array()) << line;
+  }
+  EXPECT_EQ(count, 2);
+}
+
 // Four pictures with captions, the last too long for tokenize(8), and a recipe's data for them.
 void write_captions(const TempFolder& folder) {
   const char* captions[] = {"a small red circle", "a large blue square", "a small blue circle",
@@ -276,24 +294,6 @@ TEST(DataTokenizer, MistakesAreExplained) {
   fails("did you mean `caption`?", source, {"--text", "captoin"});
   fails("unknown kind `bpee`", source, {"--kind", "bpee"});
   fails("SentencePiece makes no model of these texts: Vocabulary size", source, {"--size", "4"});
-}
-
-TEST(DataShow, SaysWhatWasDoneToEachImage) {
-  const TempFolder folder;
-  write_images(folder / "train", 3);
-  write_images(folder / "val", 1);
-  write_file(folder / "tiny.toml", tiny_recipe());
-  const Outcome outcome = run_program({"data", "show", "tiny.toml", "--json", "--before", "--count", "2"}, folder.path());
-  EXPECT_EQ(outcome.exit, 0) << outcome.err;
-  std::istringstream lines(outcome.out);
-  int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
-    const nlohmann::json shown = nlohmann::json::parse(line);
-    EXPECT_TRUE(shown["class"].is_string()) << line;
-    EXPECT_TRUE(shown["part"]["width"].is_number()) << line;
-    EXPECT_TRUE(shown["steps"].is_array()) << line;
-  }
-  EXPECT_EQ(count, 2);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "base/error.h"
 
 namespace tessera::optim {
@@ -55,6 +57,41 @@ TEST(Optimizer, SlotsKeepShapeAndStacking) {
   EXPECT_FALSE(optimizer.slots()[3].stacked);
 }
 
+// Block by block: what is kept for a stack of [3, 4] matrices is what would be kept for each.
+TEST(Optimizer, SlotsOfOtherShapesThanTheirParameter) {
+  const auto shapes = [](const std::string& options) {
+    Optimizer optimizer = make(options);
+    optimizer.bind({{"a/kernel", {DType::kF32, {2, 40, 50}}, true},
+                    {"b/kernel", {DType::kF32, {3, 3, 20, 60}}},
+                    {"c/bias", {DType::kF32, {60}}}});
+    std::map<std::string, Dims> dims;
+    for (const Param& slot : optimizer.slots()) dims[slot.name] = slot.type.dims;
+    return dims;
+  };
+  using Shapes = std::map<std::string, Dims>;
+  EXPECT_EQ(shapes("name = \"novograd\", lr = 1"), (Shapes{{"mu/a/kernel", {2, 40, 50}},
+                                                           {"nu/a/kernel", {2, 1, 1}},
+                                                           {"mu/b/kernel", {3, 3, 20, 60}},
+                                                           {"nu/b/kernel", {1, 1, 1, 1}},
+                                                           {"mu/c/bias", {60}},
+                                                           {"nu/c/bias", {1}}}));
+  // timm factors dimensions above 16, big_vision those of 32 and more.
+  EXPECT_EQ(shapes("name = \"adafactor\", lr = 1"), (Shapes{{"nu_row/a/kernel", {2, 1, 50}},
+                                                            {"nu_col/a/kernel", {2, 40, 1}},
+                                                            {"nu_row/b/kernel", {3, 3, 1, 60}},
+                                                            {"nu_col/b/kernel", {3, 3, 20, 1}},
+                                                            {"nu/c/bias", {60}}}));
+  EXPECT_EQ(shapes("name = \"adafactor_bv\", lr = 1, b1 = 0"), (Shapes{{"nu_row/a/kernel", {2, 40, 1}},
+                                                                       {"nu_col/a/kernel", {2, 1, 50}},
+                                                                       {"nu/b/kernel", {3, 3, 20, 60}},
+                                                                       {"nu/c/bias", {60}}}));
+  EXPECT_EQ(shapes("name = \"muon\", lr = 1, fallback = [\"a/.*\"]"), (Shapes{{"mu/a/kernel", {2, 40, 50}},
+                                                                              {"nu/a/kernel", {2, 40, 50}},
+                                                                              {"trace/b/kernel", {3, 3, 20, 60}},
+                                                                              {"mu/c/bias", {60}},
+                                                                              {"nu/c/bias", {60}}}));
+}
+
 TEST(Optimizer, OnlyTheFirstMomentIsEverCoarse) {
   Optimizer optimizer = make("lr = 1e-3, moments = \"bf16\"");
   optimizer.bind(two());
@@ -73,6 +110,26 @@ TEST(Optimizer, MistakesTeach) {
   EXPECT_NE(failure("lr = 1, clip = \"norms(1)\"").find("did you mean `norm`"), std::string::npos);
   EXPECT_NE(failure("lr = 1, clip = \"norm(0)\"").find("above 0"), std::string::npos);
   EXPECT_NE(failure("lr = 1, decoupled = \"both\"").find("decoupled"), std::string::npos);
+  EXPECT_NE(failure("lr = 1, decoupled = \"shedule\"").find("did you mean `schedule`"), std::string::npos);
+  EXPECT_NE(failure("lr = 1, lookahead = -1").find("optimizer.lookahead"), std::string::npos);
+  EXPECT_NE(failure("lr = 1, lookahead = 6, lookahead_alpha = 0").find("(0, 1]"), std::string::npos);
+  EXPECT_NE(failure("name = \"nadam\", lr = 1, eps = 0").find("above 0"), std::string::npos);
+  EXPECT_NE(failure("name = \"radam\", lr = 1, b2 = 0").find("optimizer.b2"), std::string::npos);
+  EXPECT_NE(failure("name = \"adabelief\", lr = 1, b1 = 1").find("optimizer.b1"), std::string::npos);
+  EXPECT_NE(failure("name = \"sgd\", lr = 1, momentum = 1").find("optimizer.momentum"), std::string::npos);
+  EXPECT_NE(failure("name = \"lars\", lr = 1, trust = 0").find("optimizer.trust"), std::string::npos);
+  EXPECT_NE(failure("name = \"lamb\", lr = 1, max_norm = -1").find("optimizer.max_norm"), std::string::npos);
+  EXPECT_NE(failure("name = \"lion\", lr = 1, b2 = 1").find("optimizer.b2"), std::string::npos);
+  EXPECT_NE(failure("name = \"adafactor\", lr = 1, decay_rate = 0.8").find("below 0"), std::string::npos);
+  EXPECT_NE(failure("name = \"adafactor_bv\", lr = 1, beta2_cap = 1").find("optimizer.beta2_cap"), std::string::npos);
+  EXPECT_NE(failure("name = \"rmsprop_tf\", lr = 1, alpha = 2").find("optimizer.alpha"), std::string::npos);
+  EXPECT_NE(failure("name = \"novograd\", lr = 1, b2 = 1").find("optimizer.b2"), std::string::npos);
+  EXPECT_NE(failure("name = \"madgrad\", lr = 1, momentum = 1").find("optimizer.momentum"), std::string::npos);
+  EXPECT_NE(failure("name = \"muon\", lr = 1, steps = 0").find("optimizer.steps"), std::string::npos);
+  EXPECT_NE(failure("name = \"muon\", lr = 1, scale = \"orginal\"").find("did you mean `original`"), std::string::npos);
+  EXPECT_NE(failure("name = \"muon\", lr = 1, coefficients = \"quintc\"").find("did you mean `quintic`"), std::string::npos);
+  EXPECT_NE(failure("name = \"muon\", lr = 1, iterate = \"f16\"").find("bf16 or f32"), std::string::npos);
+  EXPECT_NE(failure("name = \"muon\", lr = 1, fallback = [\"(\"]").find("optimizer.fallback"), std::string::npos);
 }
 
 }  // namespace

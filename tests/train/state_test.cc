@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
@@ -49,6 +50,39 @@ std::string failure(const std::function<void()>& f) {
     return error.what();
   }
   return "no error";
+}
+
+// A slot lies as its parameter would, but whole where it was summed over.
+TEST(State, SlotsOfOtherShapesFollowTheirParameterOnAMesh) {
+  const std::vector<nn::ParamSpec> specs = {{"blocks/mlp/fc1/kernel", {DType::kF32, {3, 32, 64}}, {}, true},
+                                            {"blocks/mlp/fc2/kernel", {DType::kF32, {3, 64, 32}}, {}, true},
+                                            {"head/bias", {DType::kF32, {512}}, {}, false}};
+  const auto places = [&](const std::string& options, const std::string& preset) {
+    const config::Section recipe = config::parse_recipe("optimizer = { lr = 1, " + options + " }");
+    optim::Optimizer optimizer(config::Section(recipe).section("optimizer"), {10, 1, 1});
+    optim::Params params;
+    for (const nn::ParamSpec& spec : specs) params.push_back({spec.name, spec.type, spec.stacked});
+    optimizer.bind(params);
+    StateLayout layout = state_layout(specs, optimizer);
+    mesh::ShardingOptions sharding;
+    sharding.preset = preset;
+    lay_out(layout, mesh::parse_mesh("fsdp=2, tensor=2", 4, "mesh"), sharding);
+    std::map<std::string, std::string> texts;
+    for (const StateEntry& entry : layout.entries) texts[entry.name] = entry.spec.text();
+    return texts;
+  };
+  for (const char* preset : {"fully_sharded", "optimizer_only"}) {
+    auto at = places("name = \"adafactor_bv\"", preset);
+    EXPECT_EQ(at["opt/mu/blocks/mlp/fc1/kernel"], "spec(_, fsdp, tensor)");
+    EXPECT_EQ(at["opt/nu_row/blocks/mlp/fc1/kernel"], "spec(_, fsdp, _)");  // [3, 32, 1]
+    EXPECT_EQ(at["opt/nu_col/blocks/mlp/fc1/kernel"], "spec(_, _, tensor)");
+    EXPECT_EQ(at["opt/nu_row/blocks/mlp/fc2/kernel"], "spec(_, _, fsdp)");  // [3, 1, 32]
+    EXPECT_EQ(at["opt/nu_col/blocks/mlp/fc2/kernel"], "spec(_, tensor, _)");
+    EXPECT_EQ(at["opt/nu/head/bias"], "spec(fsdp)");
+    at = places("name = \"novograd\"", preset);
+    EXPECT_EQ(at["opt/nu/blocks/mlp/fc1/kernel"], "replicate");
+    EXPECT_EQ(at["opt/nu/head/bias"], "replicate");
+  }
 }
 
 TEST(State, LayoutNamesEverything) {

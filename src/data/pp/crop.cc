@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/augment/window.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {
@@ -39,7 +40,9 @@ class Crop : public PpOp {
     Box box = place(across, down, rng);
     box.x -= border_;
     box.y -= border_;
-    return image.window(box, padding_);
+    const bool inside = box.x >= 0 && box.y >= 0 && box.x + box.width <= image.width() && box.y + box.height <= image.height();
+    if (inside) return image.crop(box);
+    return image.edit([&](Canvas& canvas) { cut_window(canvas, box, padding_); });
   }
 
  protected:

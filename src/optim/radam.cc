@@ -1,0 +1,61 @@
+// RAdam as torch.optim.RAdam computes it (Liu et al. 2019): with the rectification r of rectify.h and mu, nu as Adam's,
+//   value <- value - lr mu / (1 - b1^t) * (rho > 5 ? r sqrt(1 - b2^t) / (sqrt(nu) + eps) : 1)
+
+#include "ir/functions.h"
+#include "ir/ops.h"
+#include "optim/rectify.h"
+#include "optim/update_rule.h"
+
+namespace tessera::optim {
+namespace {
+
+using ir::Value;
+
+struct RAdamOptions {
+  double b1 = 0.9;
+  double b2 = 0.999;
+  double eps = 1e-8;
+  std::string decoupled = "none";
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("b1", b1, "decay of the first moment");
+    field("b2", b2, "decay of the second moment");
+    field("eps", eps, "added to the root of the second moment");
+    field("decoupled", decoupled, kDecoupledHelp);
+  }
+};
+
+class RAdam final : public UpdateRule {
+ public:
+  RAdam(RAdamOptions options, Decay decay) : UpdateRule(decay), options_(std::move(options)) {}
+  std::vector<Slot> slots(const Param& param) const override {
+    return {{"mu", param.block_dims(), true}, {"nu", param.block_dims()}};
+  }
+  Update update(const Param&, Value value, Value grad, const ir::Values& slots, const UpdateContext& c) const override {
+    grad = penalize(grad, value, c);
+    const Value mu = moving_mean(slots[0], grad, options_.b1);
+    const Value nu = moving_mean(slots[1], ir::square(grad), options_.b2);
+    const Rectification r = rectify(options_.b2, c.step);
+    const Value adaptive = r.scale * ir::sqrt(bias_correction(options_.b2, c.step)) / (ir::sqrt(nu) + options_.eps);
+    const Value known = ir::compare(ir::Compare::kGt, r.length, ir::constant(5));
+    const Value step = mu * (c.lr / bias_correction(options_.b1, c.step)) * ir::select(known, adaptive, ir::ones_like(nu));
+    return {shrink(value, c) - step, {mu, nu}};
+  }
+
+ private:
+  RAdamOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<UpdateRule> make_radam(config::Section section) {
+  RAdamOptions options;
+  section.bind(options);
+  check_share(section, "b1", options.b1);
+  check_share(section, "b2", options.b2);
+  check_positive(section, "b2", options.b2);
+  check_positive(section, "eps", options.eps);
+  return std::make_unique<RAdam>(options, parse_decay(section, options.decoupled));
+}
+
+}  // namespace tessera::optim

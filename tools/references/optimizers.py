@@ -1,0 +1,131 @@
+"""Twenty updates of every optimizer by timm's own classes (torch's where timm takes those), in float64:
+tests/references/optimizers.safetensors. Problem, keys and config: optimizer_problem.py.
+
+Run: tools/references/run.sh optimizers, or `python optimizers.py` in its environment.
+
+Kernels are handed over in torch's layout, [out, in, h, w] and [out, in]. Parameters of one dimension don't decay. Muon's
+Newton-Schulz steps run in float64 instead of bfloat16.
+"""
+import functools
+
+import numpy as np
+import timm.optim
+import timm.optim.muon as muon
+import torch
+from torch import nn
+
+import optimizer_problem as problem
+from tensors import save
+
+muon.zeropower_via_newtonschulz = functools.partial(muon.zeropower_via_newtonschulz, dtype=torch.float64)
+# Moments of the big_vision variant are bfloat16 by default.
+WIDE = dict(momentum_dtype=torch.float32)
+
+# name: (our options, timm's name, lr, weight decay, timm's options)
+RUNS = {
+    "adamw": ("", "adamw", 1e-2, 0.1, {}),
+    "adamw_square": ('decoupled = "square"', "adamc", 1e-2, 0.1, {}),
+    "adamw_cautious": ("caution = true", "cadamw", 1e-2, 0.1, {}),
+    "adam": ("", "adam", 1e-2, 0.1, {}),
+    "nadamw": ("", "nadamw", 1e-2, 0.1, {}),
+    "nadam": ("", "nadam", 1e-2, 0.1, {}),
+    "nadam_decoupled": ('decoupled = "lr", b1 = 0.8', "nadam", 1e-2, 0.1, dict(decoupled_weight_decay=True, betas=(0.8, 0.999))),
+    "radam": ("", "radam", 1e-2, 0.1, {}),
+    "radam_decoupled": ('decoupled = "lr", b2 = 0.9', "radamw", 1e-2, 0.1, dict(betas=(0.9, 0.9))),
+    "adabelief": ("", "adabelief", 1e-2, 0.1, {}),
+    "adabelief_rectified": ('rectify = true, decoupled = "none"', "radabelief", 1e-2, 0.1, dict(decoupled_decay=False)),
+    "sgd": ("", "sgd", 1e-2, 0.1, {}),
+    "sgd_momentum": ("nesterov = false, momentum = 0.8", "momentum", 1e-2, 0.1, dict(momentum=0.8)),
+    "sgd_decoupled": ('decoupled = "lr", caution = true', "csgdw", 1e-2, 0.1, {}),
+    "lars": ("", "lars", 0.5, 0.1, {}),
+    "lars_nesterov": ("nesterov = true, always_adapt = true, trust = 0.1", "nlars", 0.5, 0.1,
+                      dict(always_adapt=True, trust_coeff=0.1)),
+    "larc": ("trust = 0.1", "larc", 0.05, 0.1, dict(trust_coeff=0.1)),
+    "lamb": ("", "lamb", 1e-2, 0.1, {}),
+    "lamb_always": ('always_adapt = true, max_norm = 0, grad_averaging = false, decoupled = "lr", caution = true', "clambw", 1e-2,
+                    0.1, dict(always_adapt=True, max_grad_norm=None, grad_averaging=False)),
+    "lambc": ("", "lambc", 0.1, 0.1, {}),
+    "lion": ("", "lion", 1e-2, 0.1, dict(foreach=False)),
+    "lion_cautious": ('caution = true, decoupled = "square"', "clionc", 1e-2, 0.1, dict(foreach=False)),
+    "adafactor": ("min_factored = 5", "adafactor", 1e-2, 0.1, dict(min_dim_size_to_factor=5)),
+    "adafactor_momentum": ("min_factored = 4, b1 = 0.9, clip_threshold = 0.5, caution = true", "cadafactor", 1e-2, 0.1,
+                           dict(min_dim_size_to_factor=4, clip_threshold=0.5)),
+    "adafactor_bv": ('min_factored = 5, decoupled = "lr"', "adafactorbv", 1e-2, 0.1, dict(min_dim_size_to_factor=5, **WIDE)),
+    "rmsprop_tf": ("eps = 1e-3", "rmsproptf", 1e-2, 0.1, dict(eps=1e-3)),
+    "rmsprop_tf_centered": ('centered = true, lr_in_momentum = false, decoupled = "lr", eps = 1e-2', "rmsproptfw", 1e-2, 0.1,
+                            dict(centered=True, lr_in_momentum=False, eps=1e-2)),
+    "rmsprop_tf_plain": ("momentum = 0, eps = 1e-3", "rmsproptf", 1e-2, 0.1, dict(momentum=0.0, eps=1e-3)),
+    "novograd": ("", "novograd", 1e-2, 0.1, {}),
+    "novograd_decoupled": ('decoupled = "lr", grad_averaging = true', "novogradw", 1e-2, 0.1, dict(grad_averaging=True)),
+    "madgrad": ("", "madgrad", 1e-2, 0.1, {}),
+    "madgrad_decoupled": ('decoupled = "lr"', "madgradw", 1e-2, 0.1, {}),
+    "madgrad_plain": ("momentum = 0", "madgrad", 1e-2, 0.1, dict(momentum=0.0)),
+    "muon": ('iterate = "f32"', "muon", 1e-2, 0.1, dict(momentum=0.95)),
+    "muon_nesterov": ('iterate = "f32", nesterov = true, coefficients = "original", scale = "original", fallback_lr = 0.5',
+                      "nmuon", 1e-2, 0.1,
+                      dict(momentum=0.95, ns_coefficients="original", adjust_lr_fn="original", fallback_lr_scale=0.5)),
+    "muon_polar": ('iterate = "f32", coefficients = "polar_express", scale = "rms_to_rms", steps = 7, momentum = 0.9', "muon", 1e-2,
+                   0.1, dict(momentum=0.9, ns_coefficients="polar_express", adjust_lr_fn="rms_to_rms", ns_steps=7)),
+    "lookahead_adamw": ("lookahead = 6", "lookahead_adamw", 1e-2, 0.1, {}),
+    "lookahead_sgd": ("lookahead = 6", "lookahead_sgd", 1e-2, 0.1, {}),
+}
+
+
+def to_torch(name, array):
+    """Our layout -> torch's."""
+    return np.moveaxis(array, (-1, -2), (0, 1)) if name.partition("#")[0].endswith("kernel") else array
+
+
+def tensor(name, array):
+    return torch.from_numpy(np.array(to_torch(name, array), np.float64))
+
+
+def from_torch(name, array):
+    return np.moveaxis(array, (0, 1), (-1, -2)) if name.partition("#")[0].endswith("kernel") else array
+
+
+def run(timm_name, lr, weight_decay, options):
+    """{our name: values after the last update}"""
+    arrays = {}
+    for name, dims, stacked in problem.PARAMETERS:
+        for part, array in problem.blocks(name, stacked, problem.initial(name, dims)):
+            arrays[part] = nn.Parameter(tensor(part, array))
+    groups = [dict(params=[p for p in arrays.values() if problem.decays(p)], weight_decay=weight_decay),
+              dict(params=[p for p in arrays.values() if not problem.decays(p)], weight_decay=0.0)]
+    optimizer = timm.optim.create_optimizer_v2(groups, timm_name, lr=lr, weight_decay=0.0, **options)
+    for step in range(problem.STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = lr * (1 - step / problem.TOTAL)
+        for name, dims, stacked in problem.PARAMETERS:
+            for part, array in problem.blocks(name, stacked, problem.gradient(name, dims, step)):
+                arrays[part].grad = tensor(part, array)
+        optimizer.step()
+    after = {}
+    for name, _, stacked in problem.PARAMETERS:
+        parts = [from_torch(part, p.detach().numpy()) for part, p in arrays.items() if part.partition("#")[0] == name]
+        after[name] = np.stack(parts) if stacked else parts[0]
+    return after
+
+
+def main():
+    torch.set_default_dtype(torch.float64)
+    tensors, runs = {}, {}
+    for key, (ours, timm_name, lr, weight_decay, options) in RUNS.items():
+        name = ours_name(key)
+        runs[key] = f'name = "{name}", lr = "linear({lr})", weight_decay = {weight_decay}' + (", " + ours if ours else "")
+        for parameter, value in run(timm_name, lr, weight_decay, options).items():
+            tensors[f"{key}/{parameter}"] = value
+    save("optimizers.safetensors", tensors,
+         dict(parameters=problem.PARAMETERS, steps=problem.STEPS, total=problem.TOTAL, runs=runs))
+
+
+def ours_name(key):
+    """The longest of our names that the run's begins with."""
+    names = ["adamw", "adam", "nadamw", "nadam", "radam", "adabelief", "sgd", "lars", "larc", "lamb", "lambc", "lion", "adafactor",
+             "adafactor_bv", "rmsprop_tf", "novograd", "madgrad", "muon"]
+    key = key.removeprefix("lookahead_")
+    return max((n for n in names if key == n or key.startswith(n + "_")), key=len)
+
+
+if __name__ == "__main__":
+    main()
