@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/augment/window.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {
@@ -40,9 +39,7 @@ class Crop : public PpOp {
     Box box = place(across, down, rng);
     box.x -= border_;
     box.y -= border_;
-    const bool inside = box.x >= 0 && box.y >= 0 && box.x + box.width <= image.width() && box.y + box.height <= image.height();
-    if (inside) return image.crop(box);
-    return image.edit([&](Canvas& canvas) { cut_window(canvas, box, padding_); });
+    return image.window(box, padding_);
   }
 
  protected:
