@@ -57,6 +57,49 @@ TEST(Tokenizer, SentencePieceGivesTheLibrarysIds) {
   }
 }
 
+// "red</w>circle</w>" -> "red circle"
+std::string words_apart(const std::string& text) {
+  std::string out;
+  size_t begin = 0;
+  for (size_t end; (end = text.find("</w>", begin)) != std::string::npos; begin = end + 4) {
+    if (begin > 0) out += ' ';
+    out.append(text, begin, end - begin);
+  }
+  if (begin > 0 && begin < text.size()) out += ' ';
+  return out.append(text, begin);
+}
+
+TEST(Tokenizer, ByteLevelBpeGivesTheLibrarysIds) {
+  const Json& json = references();
+  for (const std::string name : {"gpt2.json", "clip.json"}) {
+    const auto tokenizer = open(name);
+    for (size_t i = 0; i < json["texts"].size(); ++i) {
+      const auto text = json["texts"][i].get<std::string>();
+      const auto ids = ids_of(*tokenizer, text);
+      EXPECT_EQ(ids, json["ids"][name][i].get<std::vector<int32_t>>()) << name << ": " << text;
+      // The ends of CLIP's words are spaces, which the library leaves as they are spelled.
+      const std::string decoded = words_apart(json["decoded"][name][i].get<std::string>());
+      EXPECT_EQ(tokenizer->decode(ids), decoded) << name << ": " << text;
+    }
+  }
+}
+
+TEST(Tokenizer, ByteLevelBpeTakesEveryByte) {
+  const auto tokenizer = open("gpt2.json");
+  EXPECT_FALSE(tokenizer->bos());
+  EXPECT_EQ(tokenizer->eos(), 416);
+  EXPECT_EQ(tokenizer->vocabulary(), 417);
+  EXPECT_EQ(open("clip.json")->bos(), 672);
+  std::string text(256, ' ');
+  for (size_t i = 0; i < 128; ++i) text[i] = static_cast<char>(i);
+  EXPECT_EQ(tokenizer->decode(ids_of(*tokenizer, text)), text);
+  EXPECT_EQ(tokenizer->decode(ids_of(*tokenizer,
+                                     "a\xff"
+                                     "b")),
+            "a\xef\xbf\xbd"
+            "b");
+}
+
 TEST(Tokenizer, SentencePieceKnowsItsMarks) {
   const auto unigram = open("unigram.model"), bpe = open("bpe.model");
   EXPECT_FALSE(unigram->bos());
@@ -113,6 +156,24 @@ TEST(Tokenizer, MistakesAreExplained) {
     testing::write_file(dir / "bad.model", {text.begin(), text.end()});
     EXPECT_THAT(message(dir / "bad.model"), HasSubstr("is no SentencePiece model"));
   }
+  std::ifstream file(kReferences + "gpt2.json");
+  const Json good = Json::parse(file);
+  const auto changed = [&](const std::string& place, const Json& value) {
+    Json json = good;
+    json[Json::json_pointer(place)] = value;
+    const std::string text = json.dump();
+    testing::write_file(dir / "bad.json", {text.begin(), text.end()});
+    return message(dir / "bad.json");
+  };
+  EXPECT_EQ(changed("/version", "1.0"), "opened");
+  EXPECT_THAT(changed("/normalizer", {{"type", "BertNormalizer"}}),
+              HasSubstr("the normalizer {\"type\":\"BertNormalizer\"} is not"));
+  EXPECT_THAT(changed("/pre_tokenizer/type", "Metaspace"), HasSubstr("the pre-tokenizer {"));
+  EXPECT_THAT(changed("/model/type", "WordPiece"), HasSubstr("its model is no byte-level BPE"));
+  EXPECT_THAT(changed("/model/merges/0", {"zz", "e"}), HasSubstr("the merge [\"zz\",\"e\"] names pieces that are not there"));
+  EXPECT_THAT(changed("/model/vocab/a", -3), HasSubstr("has the id -3"));
+  EXPECT_THAT(changed("/added_tokens/0/lstrip", true), HasSubstr("has `lstrip`, which is not known"));
+  EXPECT_THAT(changed("/model", 3), HasSubstr("is no tokenizer.json"));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEXTS = [
     "a\x00b\x01c\x7f\x85d\x0be\x0cf\x1cg\x1fh", "\u0130stanbul \u1e9e \u03a3\u03a3 \u01c5", "isn't we'll THEY'VE I'm 'S 'd''re",
     "1234567 3.14 \u0661\u0662\u0663 \u00b2\u00b3 \u2167", "x**2 + y_1 != <pad></s><unk>", "\u2581low line \u2581",
     "http://example.org/a?b=c&d=%20", "\uffff\ufffd \U0010ffff", "a" * 300, "ab " * 150, "red" + " " * 40 + "blue", "ﷺ", "e\u0323\u0302\u0301" * 5,
-    "\u1112\u1161\u11ab", "\u2126\u212b", "...!!!???---", " leading", "trailing ", "\u180e\u2028\u2029x",
+    "\u1112\u1161\u11ab", "\u2126\u212b", "...!!!???---", " leading", "trailing ", "\u180e\u2028\u2029x", "red <|endoftext|>circle<|StartOfText|>", "<|startoftext|> a <|endoftext|", "a" * 1500,
 ]
 BYTES = [b"ab\xffc", b"\xc3", b"a\xe2\x82 b", b"\xed\xa0\x80", b"\xf5\x80\x80\x80x"]
 

@@ -1,6 +1,8 @@
 #include "data/text/tokenizer.h"
 
 #include "base/error.h"
+#include "base/text.h"
+#include "data/text/byte_bpe.h"
 #include "data/text/sentencepiece.h"
 #include "store/file.h"
 
@@ -14,7 +16,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path, std::st
     throw data_error(fmt::format("the tokenizer's model cannot be read: {}", error.message()), std::string(where),
                      "`tessera data tokenizer` makes a SentencePiece model from a source's texts");
   }
-  return make_sentencepiece(path, bytes, where);
+  return trim(bytes).starts_with('{') ? make_byte_bpe(path, bytes, where) : make_sentencepiece(path, bytes, where);
 }
 
 }  // namespace tessera::data
