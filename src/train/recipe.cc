@@ -114,7 +114,11 @@ void read_model(Section section, const Section& data, Recipe& out) {
 void read_optimizer(Section section, Recipe& out, const optim::RunLength& length) {
   out.optimizer = std::make_unique<optim::Optimizer>(section, length);
   optim::Params params;
-  for (const nn::ParamSpec& spec : out.specs) params.push_back({spec.name, spec.type, spec.stacked});
+  const std::vector<int64_t> layers = models::parameter_layers(*out.model, out.specs);
+  for (const nn::ParamSpec& spec : out.specs) {
+    params.push_back({spec.name, spec.type, spec.stacked});
+    if (!layers.empty()) params.back().layer = layers[params.size() - 1];
+  }
   out.optimizer->bind(std::move(params));
 }
 

@@ -24,7 +24,7 @@ need() {
 }
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
-[ $# -gt 0 ] || set -- vit adamw optimizers pillow_resize timm_local_dir positions timm_vit_table mixup augment crop_draws tensorflow_ops \
+[ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions timm_vit_table mixup augment crop_draws tensorflow_ops \
   tensorflow_crop_draws data_formats
 for script; do
   case $script in
