@@ -199,13 +199,21 @@ std::vector<double> CallReader::numbers(std::string_view name, std::optional<std
   return values;
 }
 
-std::vector<double> CallReader::rest() {
-  std::vector<double> values;
+std::vector<std::string> CallReader::rest_texts() {
+  std::vector<std::string> values;
   for (size_t i = 0; i < call_.args.size(); ++i) {
     if (!call_.args[i].key.empty() || used_[i]) continue;
-    const auto value = parse_number(call_.args[i].value);
-    if (!value) fail(fmt::format("`{}` is not a number", call_.args[i].value));
     used_[i] = true;
+    values.push_back(call_.args[i].value);
+  }
+  return values;
+}
+
+std::vector<double> CallReader::rest() {
+  std::vector<double> values;
+  for (const std::string& text : rest_texts()) {
+    const auto value = parse_number(text);
+    if (!value) fail(fmt::format("`{}` is not a number", text));
     values.push_back(*value);
   }
   return values;

@@ -92,11 +92,12 @@ class DataBench final : public Command {
   Measured measure(const train::Data& data, int64_t batch, const pjrt::Client& client) const {
     const data::LoaderOptions options = data.loader(batch, 0);
     data::TrainLoader loader(data.sets, options);
+    const objectives::Inputs inputs{true, train::token_inputs(data.pp())};
     double transfer = 0;
     const auto take = [&] {
       data::Batch rows = loader.next();
       const auto start = Clock::now();
-      train::DeviceBatch(client, {}, std::move(rows), data.pp().height(), data.pp().width(), /*with_mask=*/false);
+      train::DeviceBatch(client, {}, std::move(rows), data.pp(), inputs, /*with_mask=*/false);
       transfer += seconds_since(start);
     };
     // What lies ready at the start would flatter the figures.

@@ -17,7 +17,9 @@ DataSection open_section(const std::string& key, config::Section section, data::
   section.bind_part(out.options);
   if (out.options.source.empty()) section.fail_missing("source", "for example source = \"folder(data/digits/train)\"");
   out.source = data::make_source(out.options.source, section.place("source"));
-  if (!out.options.pp.empty()) out.pp = std::make_shared<data::Pp>(out.options.pp, use, section.place("pp"));
+  if (out.options.pp.empty()) return out;
+  out.pp = std::make_shared<data::Pp>(out.options.pp, use, section.place("pp"));
+  data::find_texts(*out.pp, *out.source, section.place("pp"));
   return out;
 }
 

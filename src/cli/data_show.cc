@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "cli/command.h"
@@ -20,6 +21,34 @@ struct Seed {
   }
 };
 
+using Json = nlohmann::ordered_json;
+
+Json to_json(const data::Source& source, const data::ShownSample& shown) {
+  Json json = {{"sample", shown.index}, {"id", source.id(shown.index)}, {"epoch", shown.epoch}};
+  if (!source.class_names().empty()) {
+    json["label"] = shown.sample->label;
+    json["class"] = source.class_names()[static_cast<size_t>(shown.sample->label)];
+  }
+  const std::vector<std::string> fields = source.text_fields();
+  for (size_t i = 0; i < fields.size() && i < shown.sample->texts.size(); ++i) {
+    json["texts"][fields[i]] = shown.sample->texts[i];
+  }
+  if (shown.error) {
+    json["error"] = *shown.error;
+    return json;
+  }
+  const data::PpTrace& trace = *shown.trace;
+  json["size"] = {trace.file_width, trace.file_height};
+  json["part"] = {{"x", trace.x}, {"y", trace.y}, {"width", trace.width}, {"height", trace.height}};
+  json["mirrored"] = trace.mirrored;
+  json["steps"] = trace.steps;
+  json["erased"] = Json::array();
+  for (const data::Box& box : shown.erased) {
+    json["erased"].push_back({{"x", box.x}, {"y", box.y}, {"width", box.width}, {"height", box.height}});
+  }
+  return json;
+}
+
 class DataShow final : public Command {
  public:
   Page page() const override {
@@ -27,11 +56,15 @@ class DataShow final : public Command {
             "RECIPE [key=value …]",
             "draw the first training images as the model sees them, with their labels",
             {{"tessera data show recipes/digits.toml", "writes sheet.png"},
+             {"tessera data show recipes/digits.toml --before", "each image beside the picture and the part it was made of"},
+             {"tessera data show recipes/digits.toml --json", "also one JSON object an image, with everything that was drawn"},
              {"tessera data show recipes/digits.toml --count 100 --out augmented.png seed=1", "more of them, of another seed"}},
             ""};
   }
   void declare(Flags& flags) override {
     flags.add("--out", "FILE", &out_, "the picture, sheet.png when not given");
+    flags.add("--before", &before_, "each image beside its picture, with a frame round the part that was taken");
+    flags.add("--json", &json_, "one JSON object an image: what it is and what was done to it");
     flags.add("--count", "N", &count_, 1, "how many images, 48 when not given");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
@@ -43,16 +76,21 @@ class DataShow final : public Command {
     data::ContactSheetOptions options;
     options.count = std::min(count_, section.source->size());
     options.seed = static_cast<uint64_t>(seed.seed);
+    options.before = before_;
+    if (json_) {
+      options.shown = [&](const data::ShownSample& shown) { print(to_json(*section.source, shown).dump()); };
+    }
     data::write_png(out_, data::contact_sheet(*section.source, *section.pp, options).view());
     log_note(fmt::format("{} images of {}, {} x {} pixels, after {}", options.count, section.source->name(),
                          section.pp->width(), section.pp->height(), section.pp->text()));
-    print(out_);
+    if (!json_) print(out_);
     return Exit::kDone;
   }
 
  private:
   std::string out_ = "sheet.png";
   int64_t count_ = 48;
+  bool before_ = false, json_ = false;
 };
 
 }  // namespace

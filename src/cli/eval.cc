@@ -40,19 +40,26 @@ class Eval final : public Command {
     nlohmann::ordered_json json;
     json["from"] = model.path;
     for (const auto& [name, scores] : all) {
-      json[name + "/prec@1"] = scores.prec1;
-      json[name + "/prec@5"] = scores.prec5;
-      json[name + "/loss"] = scores.loss;
+      for (const train::Score& score : scores.values) json[fmt::format("{}/{}", name, score.name)] = score.value;
       json[name + "/count"] = scores.count;
       json[name + "/skipped"] = scores.skipped;
     }
     return json.dump();
   }
+  // prec@1 is "top-1 99.44 %".
+  static std::string score_text(const train::Score& score) {
+    constexpr std::string_view kPrec = "prec@";
+    if (!score.share) return fmt::format("{} {:.4f}", score.name, score.value);
+    const bool prec = score.name.starts_with(kPrec);
+    const std::string name = prec ? fmt::format("top-{}", score.name.substr(kPrec.size())) : score.name;
+    return fmt::format("{} {:.2f} %", name, 100 * score.value);
+  }
   static std::string as_text(const train::LoadedModel& model, const std::vector<train::NamedScore>& all) {
     std::string text = model.path;
     for (const auto& [name, scores] : all) {
-      text += fmt::format("\n  {:<8} top-1 {:.2f} %   top-5 {:.2f} %   loss {:.4f}   {} images", name, 100 * scores.prec1,
-                          100 * scores.prec5, scores.loss, human_count(scores.count));
+      text += fmt::format("\n  {:<8} ", name);
+      for (const train::Score& score : scores.values) text += score_text(score) + "   ";
+      text += fmt::format("{} images", human_count(scores.count));
       if (scores.skipped > 0) text += fmt::format(", {} skipped", human_count(scores.skipped));
     }
     return text;

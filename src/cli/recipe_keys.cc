@@ -8,9 +8,14 @@
 #include "data/pp.h"
 #include "data/source.h"
 #include "mesh/sharding_rules.h"
+#include "models/cappa.h"
 #include "models/vit_options.h"
+#include "objectives/caption_scoring.h"
+#include "objectives/captioning.h"
+#include "objectives/classification.h"
+#include "objectives/perplexity.h"
+#include "objectives/softmax.h"
 #include "optim/optimizer.h"
-#include "train/objective.h"
 #include "train/recipe.h"
 
 namespace tessera::cli {
@@ -32,6 +37,15 @@ void append(std::vector<KeyDoc>& keys, const std::string& prefix) {
   for (KeyDoc& doc : config::describe<T>({}, prefix)) keys.push_back(std::move(doc));
 }
 
+// Keys of one component, which their help names.
+template <class T>
+void append_of(std::vector<KeyDoc>& keys, const std::string& prefix, const std::string& component) {
+  for (KeyDoc& doc : config::describe<T>({}, prefix)) {
+    doc.help = fmt::format("({}) {}", component, doc.help);
+    keys.push_back(std::move(doc));
+  }
+}
+
 std::vector<SectionDoc> sections() {
   std::vector<SectionDoc> out;
   out.push_back({"", "the recipe's own keys", config::describe<train::RunOptions>()});
@@ -42,11 +56,14 @@ std::vector<SectionDoc> sections() {
   append<train::DataOptions>(out.back().keys, "data");
   append<train::MixOptions>(out.back().keys, "data.mix.NAME");
   append<data::MixupOptions>(out.back().keys, "data.mixup");
-  out.push_back({"model", "the network; these are the keys of vit", {text_key("model.name", "", "vit")}});
-  append<models::ViTOptions>(out.back().keys, "model");
-  out.push_back(
-      {"objective", "what is minimised", {text_key("objective.name", "\"softmax\"", "softmax: cross-entropy over classes")}});
-  append<train::ObjectiveOptions>(out.back().keys, "objective");
+  out.push_back({"model", "the network", {text_key("model.name", "", join(models::model_names(), " or "))}});
+  append_of<models::ViTOptions>(out.back().keys, "model", "vit");
+  append_of<models::CapPaOptions>(out.back().keys, "model", "cappa");
+  const std::string objectives = join(objectives::objective_names(), ", ");
+  out.push_back({"objective", "what is minimised", {text_key("objective.name", "\"softmax\"", objectives)}});
+#define OBJECTIVE(name, Options, factory, help) append_of<objectives::Options>(out.back().keys, "objective", name);
+#include "objectives/objectives.def"
+#undef OBJECTIVE
   std::vector<std::string> optimizers;
 #define TESSERA_OPTIMIZER(name, factory, help) optimizers.push_back(name);
 #include "optim/optimizers.def"
@@ -56,6 +73,9 @@ std::vector<SectionDoc> sections() {
   append<optim::OptimizerOptions>(out.back().keys, "optimizer");
   out.push_back({"model_init", "weights to begin with", config::describe<train::ModelInit>({}, "model_init")});
   out.push_back({"eval", "evaluators, each of a NAME: [eval.val]", config::describe<train::EvalOptions>({}, "eval.NAME")});
+#define SCORER(name, Options, factory, help) append_of<objectives::Options>(out.back().keys, "eval.NAME", name);
+#include "objectives/scorers.def"
+#undef SCORER
   append<train::DataOptions>(out.back().keys, "eval.NAME.data");
   return out;
 }

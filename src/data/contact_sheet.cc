@@ -1,12 +1,12 @@
 #include "data/contact_sheet.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
-#include <cstring>
+#include <cmath>
 
 #include "base/error.h"
+#include "data/draw.h"
 #include "data/order.h"
+#include "data/resize.h"
 
 namespace tessera::data {
 namespace {
@@ -14,126 +14,112 @@ namespace {
 constexpr int kMinSide = 96;
 constexpr int kGap = 4;
 constexpr int kLabelHeight = kGlyphHeight + 3;
-constexpr uint8_t kBackground = 255, kInk = 0, kMissing = 200;
-
-struct Glyph {
-  char character;
-  std::array<uint8_t, 7> rows;  // from the top; bit 4 is the left column
-};
-constexpr Glyph kGlyphs[] = {
-    {' ', {0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00}}, {'!', {0x04, 0x04, 0x04, 0x04, 0x04, 0x00, 0x04}},
-    {'#', {0x0a, 0x0a, 0x1f, 0x0a, 0x1f, 0x0a, 0x0a}}, {'%', {0x19, 0x19, 0x02, 0x04, 0x08, 0x13, 0x13}},
-    {'&', {0x0c, 0x12, 0x14, 0x08, 0x15, 0x12, 0x0d}}, {'\'', {0x04, 0x04, 0x08, 0x00, 0x00, 0x00, 0x00}},
-    {'(', {0x02, 0x04, 0x08, 0x08, 0x08, 0x04, 0x02}}, {')', {0x08, 0x04, 0x02, 0x02, 0x02, 0x04, 0x08}},
-    {'*', {0x00, 0x15, 0x0e, 0x1f, 0x0e, 0x15, 0x00}}, {'+', {0x00, 0x04, 0x04, 0x1f, 0x04, 0x04, 0x00}},
-    {',', {0x00, 0x00, 0x00, 0x00, 0x0c, 0x04, 0x08}}, {'-', {0x00, 0x00, 0x00, 0x1f, 0x00, 0x00, 0x00}},
-    {'.', {0x00, 0x00, 0x00, 0x00, 0x00, 0x0c, 0x0c}}, {'/', {0x01, 0x01, 0x02, 0x04, 0x08, 0x10, 0x10}},
-    {'0', {0x0e, 0x11, 0x13, 0x15, 0x19, 0x11, 0x0e}}, {'1', {0x04, 0x0c, 0x04, 0x04, 0x04, 0x04, 0x0e}},
-    {'2', {0x0e, 0x11, 0x01, 0x06, 0x08, 0x10, 0x1f}}, {'3', {0x1f, 0x02, 0x04, 0x06, 0x01, 0x11, 0x0e}},
-    {'4', {0x02, 0x06, 0x0a, 0x12, 0x1f, 0x02, 0x02}}, {'5', {0x1f, 0x10, 0x1e, 0x01, 0x01, 0x11, 0x0e}},
-    {'6', {0x06, 0x08, 0x10, 0x1e, 0x11, 0x11, 0x0e}}, {'7', {0x1f, 0x01, 0x02, 0x04, 0x04, 0x08, 0x08}},
-    {'8', {0x0e, 0x11, 0x11, 0x0e, 0x11, 0x11, 0x0e}}, {'9', {0x0e, 0x11, 0x11, 0x0f, 0x01, 0x02, 0x0c}},
-    {':', {0x00, 0x0c, 0x0c, 0x00, 0x0c, 0x0c, 0x00}}, {'=', {0x00, 0x00, 0x1f, 0x00, 0x1f, 0x00, 0x00}},
-    {'?', {0x0e, 0x11, 0x01, 0x06, 0x04, 0x00, 0x04}}, {'A', {0x0e, 0x11, 0x11, 0x1f, 0x11, 0x11, 0x11}},
-    {'B', {0x1e, 0x11, 0x11, 0x1e, 0x11, 0x11, 0x1e}}, {'C', {0x0e, 0x11, 0x10, 0x10, 0x10, 0x11, 0x0e}},
-    {'D', {0x1e, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1e}}, {'E', {0x1f, 0x10, 0x10, 0x1e, 0x10, 0x10, 0x1f}},
-    {'F', {0x1f, 0x10, 0x10, 0x1e, 0x10, 0x10, 0x10}}, {'G', {0x0e, 0x11, 0x10, 0x17, 0x11, 0x11, 0x0f}},
-    {'H', {0x11, 0x11, 0x11, 0x1f, 0x11, 0x11, 0x11}}, {'I', {0x0e, 0x04, 0x04, 0x04, 0x04, 0x04, 0x0e}},
-    {'J', {0x07, 0x02, 0x02, 0x02, 0x02, 0x12, 0x0c}}, {'K', {0x11, 0x12, 0x14, 0x18, 0x14, 0x12, 0x11}},
-    {'L', {0x10, 0x10, 0x10, 0x10, 0x10, 0x10, 0x1f}}, {'M', {0x11, 0x1b, 0x15, 0x15, 0x11, 0x11, 0x11}},
-    {'N', {0x11, 0x19, 0x15, 0x15, 0x13, 0x11, 0x11}}, {'O', {0x0e, 0x11, 0x11, 0x11, 0x11, 0x11, 0x0e}},
-    {'P', {0x1e, 0x11, 0x11, 0x1e, 0x10, 0x10, 0x10}}, {'Q', {0x0e, 0x11, 0x11, 0x11, 0x15, 0x12, 0x0d}},
-    {'R', {0x1e, 0x11, 0x11, 0x1e, 0x14, 0x12, 0x11}}, {'S', {0x0f, 0x10, 0x10, 0x0e, 0x01, 0x01, 0x1e}},
-    {'T', {0x1f, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04}}, {'U', {0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x0e}},
-    {'V', {0x11, 0x11, 0x11, 0x11, 0x0a, 0x0a, 0x04}}, {'W', {0x11, 0x11, 0x11, 0x15, 0x15, 0x1b, 0x11}},
-    {'X', {0x11, 0x0a, 0x04, 0x04, 0x04, 0x0a, 0x11}}, {'Y', {0x11, 0x11, 0x0a, 0x04, 0x04, 0x04, 0x04}},
-    {'Z', {0x1f, 0x01, 0x02, 0x04, 0x08, 0x10, 0x1f}}, {'_', {0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1f}},
-};
-constexpr std::array<uint8_t, 7> kUnknownGlyph = {0x1f, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1f};
-
-const std::array<uint8_t, 7>& glyph(char c) {
-  const char upper = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  for (const Glyph& g : kGlyphs) {
-    if (g.character == upper) return g.rows;
-  }
-  return kUnknownGlyph;
-}
-
-void fill(Image& image, const Box& box, uint8_t shade) {
-  for (int y = box.y; y < box.y + box.height; ++y) {
-    std::memset(image.row(y) + ptrdiff_t{box.x} * 3, shade, static_cast<size_t>(box.width) * 3);
-  }
-}
-
-void draw_cross(Image& image, const Box& box) {
-  fill(image, box, kMissing);
-  const int side = std::min(box.width, box.height);
-  for (int i = 0; i < side; ++i) {
-    std::memset(image.row(box.y + i) + ptrdiff_t{box.x + i} * 3, kInk, 3);
-    std::memset(image.row(box.y + i) + ptrdiff_t{box.x + side - 1 - i} * 3, kInk, 3);
-  }
-}
-
-// Each pixel of `from` becomes a square of `scale` pixels.
-void enlarge(const Image& from, int scale, Image& to, int left, int top) {
-  for (int y = 0; y < from.height() * scale; ++y) {
-    uint8_t* out = to.row(top + y) + ptrdiff_t{left} * 3;
-    for (int x = 0; x < from.width() * scale; ++x)
-      std::memcpy(out + ptrdiff_t{x} * 3, from.row(y / scale) + ptrdiff_t{x / scale} * 3, 3);
-  }
-}
+constexpr uint8_t kBackground = 255, kInk = 0;
 
 // What is written below a sample: its class, or its first text.
 std::string_view caption(const Source& source, const Sample& sample) {
   if (!source.class_names().empty()) return source.class_names()[static_cast<size_t>(sample.label)];
-  return sample.texts.empty() ? std::string_view() : sample.texts.front();
+  return sample.texts.empty() || sample.texts[0].empty() ? std::string_view() : sample.texts[0][0];
 }
+
+class SheetPainter {
+ public:
+  SheetPainter(const Source& source, const Pp& pp, const ContactSheetOptions& options)
+      : source_(source), pp_(pp), options_(options), order_(source.size(), options.seed), image_(pp.width(), pp.height()) {
+    TESSERA_CHECK(options.count >= 1 && options.columns >= 1 && source.size() >= 1);
+    scale_ = std::max(1, (kMinSide + pp.width() - 1) / pp.width());
+    width_ = pp.width() * scale_;
+    height_ = pp.height() * scale_;
+    cell_width_ = width_ * (options.before ? 2 : 1) + kGap;
+    columns_ = static_cast<int>(std::min<int64_t>(options.before ? (options.columns + 1) / 2 : options.columns, options.count));
+  }
+
+  Image paint() {
+    const int rows = static_cast<int>((options_.count + columns_ - 1) / columns_);
+    const int cell_height = height_ + kLabelHeight + kGap;
+    sheet_ = Image(columns_ * cell_width_ + kGap, rows * cell_height + kGap);
+    fill(sheet_, {0, 0, sheet_.width(), sheet_.height()}, kBackground);
+    for (int64_t i = 0; i < options_.count; ++i) {
+      paint_cell(i, kGap + static_cast<int>(i % columns_) * cell_width_, kGap + static_cast<int>(i / columns_) * cell_height);
+    }
+    return std::move(sheet_);
+  }
+
+ private:
+  void paint_cell(int64_t i, int left, int top) {
+    const auto position = static_cast<uint64_t>(options_.start + i);
+    const Position at =
+        options_.shuffled ? order_.at({0, position}) : Position{0, static_cast<int64_t>(position) % source_.size()};
+    const SampleKey key{options_.seed, at.epoch, static_cast<uint64_t>(at.sample)};
+    PpTrace trace;
+    ShownSample shown{at.sample, at.epoch, &sample_, &trace, {}, source_.read(at.sample, sample_)};
+    if (!shown.error) {
+      if (const DecodeResult failed = pp_.run(sample_.image, key, scratch_, image_.row(0), &trace))
+        shown.error = failed->reason;
+    }
+    const int after = left + cell_width_ - kGap - width_;
+    if (shown.error) {
+      draw_cross(sheet_, {after, top, width_, height_});
+    } else {
+      enlarge(image_, scale_, sheet_, after, top);
+      shown.erased = erased(key);
+      if (options_.before) paint_before(trace, left, top);
+      if (options_.before) frame_erased(shown.erased, after, top);
+    }
+    const auto letters = static_cast<size_t>(cell_width_ - kGap) / kGlyphWidth;
+    draw_text(sheet_, left, top + height_ + 2, caption(source_, sample_).substr(0, letters), kInk);
+    if (options_.shown) options_.shown(shown);
+  }
+
+  std::vector<Box> erased(const SampleKey& key) const {
+    std::vector<Box> boxes;
+    if (!pp_.erasing()) return boxes;
+    std::vector<float> values(static_cast<size_t>(pp_.erasing()->boxes * kEraseValues));
+    pp_.draw_erasing(key, values.data());
+    for (size_t i = 0; i < values.size(); i += kEraseValues) {
+      const int top = static_cast<int>(values[i]), left = static_cast<int>(values[i + 1]);
+      const Box box{left, top, static_cast<int>(values[i + 3]) - left, static_cast<int>(values[i + 2]) - top};
+      if (box.width > 0 && box.height > 0) boxes.push_back(box);
+    }
+    return boxes;
+  }
+
+  void frame_erased(const std::vector<Box>& boxes, int left, int top) {
+    for (const Box& box : boxes) {
+      draw_frame(sheet_, {left + box.x * scale_, top + box.y * scale_, box.width * scale_, box.height * scale_},
+                 {left, top, width_, height_});
+    }
+  }
+
+  // The whole picture, as large as the space for the image allows, with a frame round what the image shows of it.
+  void paint_before(const PpTrace& trace, int left, int top) {
+    if (decoder_.decode(sample_.image, picture_)) return;
+    const double ratio =
+        std::min(static_cast<double>(width_ - kGap) / picture_.width(), static_cast<double>(height_) / picture_.height());
+    const auto scaled = [ratio](double x) { return static_cast<int>(std::lround(x * ratio)); };
+    const Box place{left, top, std::max(1, scaled(picture_.width())), std::max(1, scaled(picture_.height()))};
+    resizer_.resize(picture_.view(), Filter::kBilinear, false, place.width, place.height,
+                    sheet_.row(place.y) + ptrdiff_t{place.x} * Image::kChannels, sheet_.stride());
+    const int x = scaled(trace.x), y = scaled(trace.y);
+    draw_frame(sheet_, {left + x, top + y, scaled(trace.x + trace.width) - x, scaled(trace.y + trace.height) - y}, place);
+  }
+
+  const Source& source_;
+  const Pp& pp_;
+  const ContactSheetOptions& options_;
+  FullShuffle order_;
+  PpScratch scratch_;
+  Decoder decoder_;
+  Resizer resizer_;
+  Sample sample_;
+  Image sheet_, image_, picture_;
+  int scale_ = 1, width_ = 0, height_ = 0, cell_width_ = 0, columns_ = 0;
+};
 
 }  // namespace
 
-void draw_text(Image& image, int x, int y, std::string_view text, uint8_t shade) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const std::array<uint8_t, 7>& rows = glyph(text[i]);
-    for (int row = 0; row < kGlyphHeight; ++row) {
-      for (int column = 0; column < kGlyphWidth - 1; ++column) {
-        const int px = x + static_cast<int>(i) * kGlyphWidth + column, py = y + row;
-        const bool set = (rows[static_cast<size_t>(row)] >> (4 - column)) & 1;
-        if (set && px >= 0 && py >= 0 && px < image.width() && py < image.height()) {
-          std::memset(image.row(py) + ptrdiff_t{px} * 3, shade, 3);
-        }
-      }
-    }
-  }
-}
-
 Image contact_sheet(const Source& source, const Pp& pp, const ContactSheetOptions& options) {
-  TESSERA_CHECK(options.count >= 1 && options.columns >= 1 && source.size() >= 1);
-  const int scale = std::max(1, (kMinSide + pp.width() - 1) / pp.width());
-  const int columns = static_cast<int>(std::min<int64_t>(options.columns, options.count));
-  const int rows = static_cast<int>((options.count + columns - 1) / columns);
-  const int cell_width = pp.width() * scale + kGap, cell_height = pp.height() * scale + kLabelHeight + kGap;
-  Image sheet(columns * cell_width + kGap, rows * cell_height + kGap);
-  fill(sheet, {0, 0, sheet.width(), sheet.height()}, kBackground);
-  const FullShuffle order(source.size(), options.seed);
-  PpScratch scratch;
-  Sample sample;
-  Image image(pp.width(), pp.height());
-  for (int64_t i = 0; i < options.count; ++i) {
-    const auto position = static_cast<uint64_t>(options.start + i);
-    const Position at =
-        options.shuffled ? order.at({0, position}) : Position{0, static_cast<int64_t>(position) % source.size()};
-    const int left = kGap + static_cast<int>(i % columns) * cell_width,
-              top = kGap + static_cast<int>(i / columns) * cell_height;
-    const SampleKey key{options.seed, at.epoch, static_cast<uint64_t>(at.sample)};
-    if (source.read(at.sample, sample) || pp.run(sample.image, key, scratch, image.row(0))) {
-      draw_cross(sheet, {left, top, pp.width() * scale, pp.height() * scale});
-    } else {
-      enlarge(image, scale, sheet, left, top);
-    }
-    draw_text(sheet, left, top + pp.height() * scale + 2,
-              caption(source, sample).substr(0, static_cast<size_t>(cell_width - kGap) / kGlyphWidth), kInk);
-  }
-  return sheet;
+  return SheetPainter(source, pp, options).paint();
 }
 
 }  // namespace tessera::data

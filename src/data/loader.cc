@@ -21,6 +21,7 @@ struct Rows {
   LoaderOptions options;
   std::shared_ptr<const SampleOrder> order;  // null in an evaluation
   int64_t samples = 0;                       // of all sets: an epoch
+  std::vector<std::vector<size_t>> texts{};  // of each set, find_texts()
 
   uint64_t position(int64_t batch, int64_t row) const {
     return static_cast<uint64_t>(batch * options.batch + options.row_begin + row);
@@ -38,14 +39,25 @@ struct Rows {
     worker.scratch.seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (failed) return DecodeError{std::move(*failed)};
     slot.labels[r] = worker.sample.label;
-    uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
     const SampleKey key{seed_of_set(seed, static_cast<size_t>(pick.set)), pick.epoch, static_cast<uint64_t>(pick.sample)};
+    if (DecodeResult bad = make_tokens(slot, r, pick.set, key, worker)) return bad;
+    uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
     if (set.pp->erasing()) {
       const size_t mixed = options.mixup ? kMixedRowValues : 0;
       set.pp->draw_erasing(key, slot.augment.data() + r * slot.augment_values + mixed);
     }
     if (set.source->fill_pixels(pick.sample, {pixels, slot.row_bytes})) return std::nullopt;
     return set.pp->run(worker.sample.image, key, worker.scratch, pixels);
+  }
+
+  // The ids of worker.sample's texts.
+  DecodeResult make_tokens(LoaderSlot& slot, size_t row, int32_t set, const SampleKey& key, LoaderWorker& worker) const {
+    if (slot.token_fields.empty()) return std::nullopt;
+    worker.texts.clear();
+    worker.tokens.clear();
+    for (const size_t place : texts[static_cast<size_t>(set)]) worker.texts.push_back(worker.sample.texts[place]);
+    for (size_t field = 0; field < slot.token_fields.size(); ++field) worker.tokens.push_back(slot.row_tokens(field, row));
+    return sets[static_cast<size_t>(set)].pp->run_texts(worker.texts, key, worker.tokens.data(), slot.cut_texts[row]);
   }
 
   void mix(LoaderSlot& slot, int64_t row) const {
@@ -96,6 +108,10 @@ void clear_row(LoaderSlot& slot, int64_t row) {
   std::memset(slot.images.get() + r * slot.row_bytes, 0, slot.row_bytes);
   slot.labels[r] = 0;
   slot.mask[r] = 0;
+  slot.cut_texts[r] = 0;
+  for (size_t field = 0; field < slot.token_fields.size(); ++field) {
+    std::fill_n(slot.row_tokens(field, r), slot.token_fields[field].length, slot.token_fields[field].pad);
+  }
 }
 
 void fill_eval_row(const Rows& rows, LoaderSlot& slot, int64_t row, LoaderWorker& worker,
@@ -123,6 +139,7 @@ void prefetch_row(const Rows& rows, int64_t batch, int64_t row) {
 using FillFunction = void (*)(const Rows&, LoaderSlot&, int64_t, LoaderWorker&, std::vector<LoaderSlot::Skip>&);
 
 std::unique_ptr<LoaderCore> make_core(Rows made, int64_t end_batch, FillFunction fill) {
+  for (const DataSet& set : made.sets) made.texts.push_back(find_texts(*set.pp, *set.source, made.options.where));
   const auto rows = std::make_shared<const Rows>(std::move(made));
   RowMaker maker;
   maker.fill = [rows, fill](LoaderSlot& slot, int64_t row, LoaderWorker& worker, std::vector<LoaderSlot::Skip>& skips) {
@@ -154,6 +171,7 @@ TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) : bat
   for (const DataSet& set : sets) {
     check_batch(*set.source, options);
     TESSERA_CHECK(set.pp->image_bytes() == sets.front().pp->image_bytes());
+    TESSERA_CHECK(set.pp->token_fields() == sets.front().pp->token_fields());
     sources.push_back({set.source, set.weight});
     samples += set.source->size();
   }

@@ -24,7 +24,7 @@ enum class Unreadable {
   kError,  // next() throws a data Error that names it
 };
 
-// A data set and what is done to its samples. Chains of one loader make images of one size.
+// A data set and what is done to its samples. Chains of one loader make images of one size and the same arrays of ids.
 struct DataSet {
   std::shared_ptr<const Source> source;
   std::shared_ptr<const Pp> pp;
@@ -64,6 +64,10 @@ class Batch {
   const float* mask() const;       // [rows]; 1, or 0 for a row that holds no sample
   const int64_t* samples() const;  // [rows]; index in the source, or -1 for a row past the end of an evaluation
   const int32_t* sets() const;     // [rows]; which data set of the mixture
+  // The arrays of ids that the chains make beside the images, and the ids of one of them: [rows, its length], rows without a
+  // sample filled with its pad.
+  const std::vector<TokenField>& token_fields() const;
+  const int32_t* tokens(size_t field) const;
   // [rows, augment_values()]: what the device needs to mix and erase, of each row MixedRow's numbers where the loader mixes,
   // then the boxes of its chain's Erasing.
   const float* augment() const;
@@ -86,6 +90,7 @@ struct LoaderStats {
   double wait_seconds = 0;           // that next() spent waiting
   StageSeconds stages;               // of all threads together
   double busy_seconds = 0;           // that the threads worked: the stages, and putting batches together
+  int64_t cut_texts = 0;             // texts longer than their array of ids, of delivered batches
   int64_t skips = 0;                 // rows for which a file was skipped
   std::vector<SkippedFile> skipped;  // each file once
 };

@@ -41,7 +41,7 @@ size_t augment_values(const std::vector<DataSet>& sets, const LoaderOptions& opt
 
 }  // namespace
 
-LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count)
+LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count, std::vector<TokenField> fields)
     : rows(row_count),
       row_bytes(image_bytes),
       images(allocate_images(static_cast<size_t>(row_count) * image_bytes), std::free),
@@ -50,11 +50,16 @@ LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_cou
       samples(static_cast<size_t>(row_count)),
       sets(static_cast<size_t>(row_count)),
       augment_values(augment_count),
-      augment(static_cast<size_t>(row_count) * augment_count) {}
+      augment(static_cast<size_t>(row_count) * augment_count),
+      token_fields(std::move(fields)),
+      cut_texts(static_cast<size_t>(row_count)) {
+  for (const TokenField& field : token_fields) tokens.emplace_back(static_cast<size_t>(row_count * field.length));
+}
 
 size_t LoaderSlot::bytes() const {
-  return static_cast<size_t>(rows) *
-         (row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t) + augment_values * sizeof(float));
+  size_t row = row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t) + augment_values * sizeof(float);
+  for (const TokenField& field : token_fields) row += static_cast<size_t>(field.length) * sizeof(int32_t);
+  return static_cast<size_t>(rows) * row;
 }
 
 // Lives as long as the loader or any batch of it.
@@ -85,8 +90,9 @@ LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, 
   const int threads = thread_count(options);
   grain_ = std::clamp<int64_t>(rows_ / (int64_t{threads} * 4), 1, kMaxGrain);
   for (int64_t i = 0; i < options.prefetch + kHeldBatches; ++i) {
+    const Pp& pp = *sets_.front().pp;
     shared_->slots.push_back(
-        std::make_unique<LoaderSlot>(rows_, sets_.front().pp->image_bytes(), augment_values(sets_, options)));
+        std::make_unique<LoaderSlot>(rows_, pp.image_bytes(), augment_values(sets_, options), pp.token_fields()));
     shared_->free.push_back(shared_->slots.back().get());
   }
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
@@ -216,8 +222,22 @@ void LoaderCore::account(LoaderSlot& slot) {
   ++delivered_;
   ++stats_.batches;
   for (const float present : slot.mask) stats_.images += present != 0;
+  note_cut_texts(slot);
   std::stable_sort(slot.skips.begin(), slot.skips.end(), [](const auto& a, const auto& b) { return a.row < b.row; });
   for (const LoaderSlot::Skip& skip : slot.skips) note_skip(skip);
+}
+
+void LoaderCore::note_cut_texts(const LoaderSlot& slot) {
+  for (size_t row = 0; row < slot.cut_texts.size(); ++row) {
+    if (slot.cut_texts[row] == 0) continue;
+    if (stats_.cut_texts == 0) {
+      const Source& source = *sets_[static_cast<size_t>(slot.sets[row])].source;
+      log_note(fmt::format(
+          "the text of {}/{} has more ids than `tokenize` keeps, and was cut; further ones are counted but not named",
+          source.name(), source.id(slot.samples[row])));
+    }
+    stats_.cut_texts += slot.cut_texts[row];
+  }
 }
 
 void LoaderCore::note_skip(const LoaderSlot::Skip& skip) {
@@ -258,6 +278,8 @@ const int32_t* Batch::labels() const { return slot_->labels.data(); }
 const float* Batch::mask() const { return slot_->mask.data(); }
 const int64_t* Batch::samples() const { return slot_->samples.data(); }
 const int32_t* Batch::sets() const { return slot_->sets.data(); }
+const std::vector<TokenField>& Batch::token_fields() const { return slot_->token_fields; }
+const int32_t* Batch::tokens(size_t field) const { return slot_->tokens.at(field).data(); }
 const float* Batch::augment() const { return slot_->augment.data(); }
 int64_t Batch::augment_values() const { return static_cast<int64_t>(slot_->augment_values); }
 

@@ -15,8 +15,11 @@ namespace tessera::data {
 
 // The memory of one batch.
 struct LoaderSlot {
-  LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count);
+  LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count, std::vector<TokenField> fields);
   size_t bytes() const;
+  int32_t* row_tokens(size_t field, size_t row) {
+    return tokens[field].data() + row * static_cast<size_t>(token_fields[field].length);
+  }
 
   int64_t rows;
   size_t row_bytes;
@@ -27,6 +30,9 @@ struct LoaderSlot {
   std::vector<int32_t> sets;
   size_t augment_values;  // a row
   std::vector<float> augment;
+  std::vector<TokenField> token_fields;
+  std::vector<std::vector<int32_t>> tokens;  // of each field
+  std::vector<int64_t> cut_texts;            // of each row
 
   int64_t batch = 0, next_row = 0, done_rows = 0;
   std::exception_ptr error;  // of the first row that threw
@@ -44,6 +50,8 @@ struct LoaderSlot {
 struct LoaderWorker {
   PpScratch scratch;
   Sample sample;
+  std::vector<TextValues> texts;  // that the chain reads
+  std::vector<int32_t*> tokens;   // where it writes
 };
 
 // What a loader makes rows of. Both functions are called from several threads at once.
@@ -72,6 +80,7 @@ class LoaderCore {
   void fill_rows(LoaderSlot& slot, int64_t begin, int64_t end, LoaderWorker& worker, std::unique_lock<std::mutex>& lock);
   void account(LoaderSlot& slot);
 
+  void note_cut_texts(const LoaderSlot& slot);
   void note_skip(const LoaderSlot::Skip& skip);
 
   std::vector<DataSet> sets_;

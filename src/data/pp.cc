@@ -33,6 +33,7 @@ const Entry& find_op(const Call& call, std::string_view where) {
 }
 
 void check_place(const PpOp& op, bool first, bool after_values, bool erases, PpUse use, const CallReader& call) {
+  if (op.kind() == PpOp::Kind::kText) return;
   const bool decodes = op.kind() == PpOp::Kind::kDecode;
   if (first && !decodes) call.fail("a chain starts with the file's bytes", "write `decode` before it");
   if (!first && decodes) call.fail("`decode` may only come first");
@@ -53,6 +54,11 @@ void check_place(const PpOp& op, bool first, bool after_values, bool erases, PpU
 
 // The stream of the chain's op `i` for a sample.
 Rng rng_of(const SampleKey& key, size_t i) { return Rng(key.seed ^ (kOpSalt * (i + 1)), key.epoch, key.sample); }
+// Text ops are numbered apart, so that they change nothing about the image.
+Rng text_rng_of(SampleKey key, size_t i) {
+  key.seed ^= hash_name("text");
+  return rng_of(key, i);
+}
 
 }  // namespace
 
@@ -90,7 +96,11 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
     reader.finish();
     check_place(*op, ops_.empty(), shape.scales_values, shape.erasing.has_value(), use, reader);
     op->infer(shape, reader);
-    ops_.push_back(std::move(op));
+    if (op->kind() == PpOp::Kind::kText) {
+      text_ops_.emplace_back(static_cast<PpTextOp*>(op.release()));
+    } else {
+      ops_.push_back(std::move(op));
+    }
   }
   if (!shape.width || !shape.height) {
     throw usage_error(fmt::format("the images that leave `{}` have no fixed size, so they cannot form a batch", text_),
@@ -102,19 +112,32 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
   affine_ = shape.affine;
   scales_values_ = shape.scales_values;
   erasing_ = shape.erasing;
+  text_inputs_ = shape.texts.inputs();
+  token_fields_ = shape.texts.tokens();
 }
 
 Pp::~Pp() = default;
 Pp::Pp(Pp&&) noexcept = default;
 Pp& Pp::operator=(Pp&&) noexcept = default;
 
-DecodeResult Pp::run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const {
-  PpImage image(file, scratch);
+DecodeResult Pp::run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out, PpTrace* trace) const {
+  PpImage image(file, scratch, trace);
   for (size_t i = 0; i < ops_.size(); ++i) {
     Rng rng = rng_of(key, i);
     if (DecodeResult failed = ops_[i]->apply(image, rng)) return failed;
   }
   return image.write(out);
+}
+
+DecodeResult Pp::run_texts(const std::vector<TextValues>& texts, const SampleKey& key, int32_t* const* tokens,
+                           int64_t& cut) const {
+  PpTexts values(text_inputs_, texts, token_fields_, tokens);
+  for (size_t i = 0; i < text_ops_.size(); ++i) {
+    Rng rng = text_rng_of(key, i);
+    if (DecodeResult failed = text_ops_[i]->change(values, rng)) return failed;
+  }
+  cut = values.cut();
+  return std::nullopt;
 }
 
 void Pp::draw_erasing(const SampleKey& key, float* out) const {

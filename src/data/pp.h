@@ -2,6 +2,10 @@
 // Preprocessing: a chain of ops, written in a recipe as "decode | random_resized_crop(224) | flip_lr | value_range(-1, 1)",
 // that turns the bytes of an image file into height x width x 3 uint8 pixels. The ops are listed in pp.def.
 //
+// Ops on a sample's texts stand in the same chain, at any place: "… | lower(caption) | tokenize(64, model=c4_en.model,
+// key=caption)" makes an array of ids beside the image. A text is named as the source's field or as the op that made it names
+// it.
+//
 // value_range and normalise run on the device: a chain says what they amount to as an Affine, and the pixels travel as uint8.
 // A chain is checked when it is parsed: its order, its sizes, and that what comes out has one fixed size.
 // Crops and flips that follow `decode` cost nothing of themselves: of a JPEG only what the crop needs is decoded, and a flip
@@ -15,6 +19,8 @@
 #include <vector>
 
 #include "data/decode.h"
+#include "data/source.h"
+#include "data/text/text_encoder.h"
 
 namespace tessera::data {
 
@@ -55,6 +61,16 @@ class PpScratch {
   std::unique_ptr<State> state_;
 };
 
+// How one sample came to be, for people to read.
+struct PpTrace {
+  int file_width = 0, file_height = 0;
+  // The part of the file's picture that the result shows, in the picture's pixels; padding reaches past it. What a policy turns
+  // or shears inside is not in it.
+  double x = 0, y = 0, width = 0, height = 0;
+  bool mirrored = false;
+  std::vector<std::string> steps;  // "crop 120x90 at (10, 4)", "resize to 224x224, bilinear", "flip_lr", "Rotate 27.3 bicubic"
+};
+
 enum class PpUse { kTrain, kEval };
 
 // Random erasing as the device does it after normalising: boxes of zeros, of one colour drawn for each, or of noise; colours
@@ -68,7 +84,19 @@ struct Erasing {
 };
 inline constexpr int64_t kEraseValues = 7;
 
+// An int32 [length] array that a chain makes of a sample's texts, beside its image.
+struct TokenField {
+  std::string name;
+  int64_t length = 0;      // ids of a sample
+  int64_t vocabulary = 0;  // 0 <= id < vocabulary
+  int32_t pad = 0;         // fills up what is shorter, and rows without a sample
+  std::shared_ptr<const TextEncoder> encoder;
+  // Of the same name, and the same ids for every text.
+  bool operator==(const TokenField& other) const;
+};
+
 class PpOp;
+class PpTextOp;
 
 class Pp {
  public:
@@ -86,22 +114,39 @@ class Pp {
   bool scales_values() const { return scales_values_; }
   const std::string& text() const { return text_; }
 
+  // The arrays of ids that the chain makes, in the order of its ops.
+  const std::vector<TokenField>& token_fields() const { return token_fields_; }
+  // The texts of a source that it reads, each once.
+  const std::vector<std::string>& text_inputs() const { return text_inputs_; }
+
   // What is left to the device besides the affine map.
   const std::optional<Erasing>& erasing() const { return erasing_; }
 
   // `file` -> image_bytes() bytes at `out`. On an error `out` is undefined. Thread-safe.
-  [[nodiscard]] DecodeResult run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out) const;
+  [[nodiscard]] DecodeResult run(Bytes file, const SampleKey& key, PpScratch& scratch, uint8_t* out,
+                                 PpTrace* trace = nullptr) const;
+  // `texts`, those of text_inputs(), -> token_fields()[i].length ids at tokens[i] each. `cut` is how many of these were longer.
+  // Thread-safe.
+  [[nodiscard]] DecodeResult run_texts(const std::vector<TextValues>& texts, const SampleKey& key, int32_t* const* tokens,
+                                       int64_t& cut) const;
   // The sample's boxes to erase: erasing()->boxes times kEraseValues numbers.
   void draw_erasing(const SampleKey& key, float* out) const;
 
  private:
   std::string text_;
-  std::vector<std::unique_ptr<PpOp>> ops_;
+  std::vector<std::unique_ptr<PpOp>> ops_;  // on the image
+  std::vector<std::unique_ptr<PpTextOp>> text_ops_;
+  std::vector<std::string> text_inputs_;
+  std::vector<TokenField> token_fields_;
   int width_ = 0, height_ = 0;
   Affine affine_;
   bool scales_values_ = false;
   std::optional<Erasing> erasing_;
 };
+
+// For each of the chain's text_inputs(), its place among the source's text fields. Throws a usage Error at `where` (the chain's
+// recipe key) when the source has no such text.
+std::vector<size_t> find_texts(const Pp& pp, const Source& source, std::string_view where = {});
 
 // Names of all ops with how to write them and what they do, for help and documentation. METHOD in a usage stands for kPpMethod.
 struct PpOpInfo {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "data/pp_op.h"
 
@@ -9,7 +11,7 @@ Box mirrored(const Box& box, int width) { return {width - box.x - box.width, box
 
 }  // namespace
 
-PpImage::PpImage(Bytes file, PpScratch& scratch) : file_(file), scratch_(scratch) {}
+PpImage::PpImage(Bytes file, PpScratch& scratch, PpTrace* trace) : file_(file), scratch_(scratch), trace_(trace) {}
 
 DecodeResult PpImage::open() {
   const Stopwatch watch(scratch_.seconds.decode);
@@ -18,7 +20,19 @@ DecodeResult PpImage::open() {
   width_ = info.width;
   height_ = info.height;
   box_ = {0, 0, width_, height_};
+  if (trace_) *trace_ = {width_, height_, 0, 0, static_cast<double>(width_), static_cast<double>(height_), false, {}};
   return std::nullopt;
+}
+
+void PpImage::trace_window(const Box& box) {
+  if (!trace_) return;
+  trace_->steps.push_back(fmt::format("crop {}x{} at ({}, {})", box.width, box.height, box.x, box.y));
+  const Box part = trace_->mirrored ? mirrored(box, width_) : box;
+  const double across = trace_->width / width_, down = trace_->height / height_;
+  trace_->x += part.x * across;
+  trace_->y += part.y * down;
+  trace_->width = part.width * across;
+  trace_->height = part.height * down;
 }
 
 DecodeResult PpImage::load() {
@@ -90,6 +104,7 @@ DecodeResult PpImage::materialise() {
 
 DecodeResult PpImage::crop(const Box& box) {
   TESSERA_CHECK(box.x >= 0 && box.y >= 0 && box.x + box.width <= width_ && box.y + box.height <= height_);
+  trace_window(box);
   if (resize_ && std::holds_alternative<Filter>(resize_->method)) {
     Box& part = resize_->window.box;
     const Box inner = resize_->mirror ? mirrored(box, width_) : box;
@@ -108,7 +123,18 @@ DecodeResult PpImage::crop(const Box& box) {
   return std::nullopt;
 }
 
+DecodeResult PpImage::window(const Box& box, const Padding& padding) {
+  if (box.x >= 0 && box.y >= 0 && box.x + box.width <= width_ && box.y + box.height <= height_) return crop(box);
+  trace_window(box);
+  return edit([&](Canvas& canvas) { cut_window(canvas, box, padding); });
+}
+
 DecodeResult PpImage::resize(int width, int height, const ResizeMethod& method) {
+  if (trace_) {
+    const auto* filter = std::get_if<Filter>(&method);
+    const char* name = filter ? filter_name(*filter) : tensorflow_filter_name(std::get<TensorflowMethod>(method).filter);
+    trace_->steps.push_back(fmt::format("resize to {}x{}, {}", width, height, name));
+  }
   if (DecodeResult failed = materialise()) return failed;
   resize_ = Resize{method, false, {width_, height_, width, height, {0, 0, width, height}}};
   width_ = width;
@@ -117,6 +143,10 @@ DecodeResult PpImage::resize(int width, int height, const ResizeMethod& method) 
 }
 
 void PpImage::mirror() {
+  if (trace_) {
+    trace_->steps.emplace_back("flip_lr");
+    trace_->mirrored = !trace_->mirrored;
+  }
   bool& flag = resize_ ? resize_->mirror : mirror_source_;
   flag = !flag;
 }

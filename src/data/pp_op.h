@@ -8,8 +8,10 @@
 
 #include "base/call.h"
 #include "base/rng.h"
+#include "data/augment/window.h"
 #include "data/pp.h"
 #include "data/pp_scratch.h"
+#include "data/pp_texts.h"
 #include "data/resize.h"
 #include "data/resize_method.h"
 
@@ -19,15 +21,30 @@ namespace tessera::data {
 // can be decoded alone, a flip can be part of the resize before it, and of a resize only what a crop after it leaves is done.
 class PpImage {
  public:
-  PpImage(Bytes file, PpScratch& scratch);
+  // `trace`, where there is one, is told what is done.
+  PpImage(Bytes file, PpScratch& scratch, PpTrace* trace = nullptr);
   // Reads the header; width() and height() hold from then on.
   [[nodiscard]] DecodeResult open();
   int width() const { return width_; }
   int height() const { return height_; }
   [[nodiscard]] DecodeResult crop(const Box& box);
+  // A crop that may reach past the image.
+  [[nodiscard]] DecodeResult window(const Box& box, const Padding& padding);
   [[nodiscard]] DecodeResult resize(int width, int height, const ResizeMethod& method);
   void mirror();
-  // Gives the pixels as the ops so far left them to change(canvas), which leaves a picture of any size.
+  // Gives the pixels as the ops so far left them to change(canvas), which leaves a picture of any size. what() says for people
+  // what that is.
+  template <class What, class Change>
+  [[nodiscard]] DecodeResult edit(const What& what, const Change& change) {
+    if (trace_) trace_->steps.push_back(what());
+    return edit(change);
+  }
+  // Memory for what an op draws.
+  AugmentPlan& plan() { return scratch_.state().plan; }
+  // Writes height() * width() * 3 bytes.
+  [[nodiscard]] DecodeResult write(uint8_t* out);
+
+ private:
   template <class Change>
   [[nodiscard]] DecodeResult edit(const Change& change) {
     if (DecodeResult failed = begin_edit()) return failed;
@@ -36,12 +53,7 @@ class PpImage {
     end_edit();
     return std::nullopt;
   }
-  // Memory for what an op draws.
-  AugmentPlan& plan() { return scratch_.state().plan; }
-  // Writes height() * width() * 3 bytes.
-  [[nodiscard]] DecodeResult write(uint8_t* out);
-
- private:
+  void trace_window(const Box& box);
   [[nodiscard]] DecodeResult load();         // afterwards source_ is the pixels of box_
   [[nodiscard]] DecodeResult materialise();  // afterwards no resize is pending
   [[nodiscard]] DecodeResult prepare();      // afterwards source_ is what paint() starts from
@@ -54,6 +66,7 @@ class PpImage {
 
   Bytes file_;
   PpScratch& scratch_;
+  PpTrace* trace_;
   int width_ = 0, height_ = 0;  // of what the ops so far amount to
   bool loaded_ = false;
   Box box_;               // of the file, while not loaded
@@ -75,12 +88,13 @@ struct PpShape {
   Affine affine;
   bool scales_values = false;
   std::optional<Erasing> erasing;
+  PpTextNames texts;
 };
 
 class PpOp {
  public:
-  // kDevice: after normalisation, on the device.
-  enum class Kind { kDecode, kPixels, kValues, kDevice };
+  // kDevice: after normalisation, on the device. kText: not on the image (PpTextOp).
+  enum class Kind { kDecode, kPixels, kValues, kDevice, kText };
   virtual ~PpOp() = default;
   virtual Kind kind() const { return Kind::kPixels; }
   virtual bool random() const { return false; }
@@ -89,6 +103,14 @@ class PpOp {
   [[nodiscard]] virtual DecodeResult apply(PpImage& image, Rng& rng) const = 0;
   // The numbers that the device needs for a sample of this size, for ops of kind kDevice.
   virtual void draw(int, int, Rng&, float*) const {}
+};
+
+// An op on the sample's texts.
+class PpTextOp : public PpOp {
+ public:
+  Kind kind() const final { return Kind::kText; }
+  DecodeResult apply(PpImage&, Rng&) const final { return std::nullopt; }
+  [[nodiscard]] virtual DecodeResult change(PpTexts& texts, Rng& rng) const = 0;
 };
 
 #define PP_OP(name, factory, usage, help) std::unique_ptr<PpOp> factory(CallReader& call);

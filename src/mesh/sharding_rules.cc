@@ -15,14 +15,14 @@ struct PresetRule {
 // Megatron's way: the first layer of each pair is split by columns, the second by rows, so that one sum ends the pair. A fused
 // qkv kernel has three matrices side by side, which a cut by columns would mix up: it is split by rows, and gathered for use.
 constexpr PresetRule kSplit[] = {
-    {".*/attn/qkv/kernel", "fsdp(axis=fsdp+tensor)"},
-    {".*/(attn/proj|mlp/fc2)/kernel", "tensor(0)"},
+    {".*/(attn|cross)/(qkv|q|kv)/kernel", "fsdp(axis=fsdp+tensor)"},
+    {".*/((attn|cross)/proj|mlp/fc2)/kernel", "tensor(0)"},
     {".*/mlp/fc1/(kernel|bias)", "tensor(-1)"},
     {".*", "fsdp()"},
 };
 constexpr PresetRule kTensorOnly[] = {
-    {".*/attn/qkv/kernel", "fsdp(axis=tensor)"},
-    {".*/(attn/proj|mlp/fc2)/kernel", "tensor(0, axis=_)"},
+    {".*/(attn|cross)/(qkv|q|kv)/kernel", "fsdp(axis=tensor)"},
+    {".*/((attn|cross)/proj|mlp/fc2)/kernel", "tensor(0, axis=_)"},
     {".*/mlp/fc1/(kernel|bias)", "tensor(-1, axis=_)"},
     {".*", "replicate"},
 };

@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/pattern.h"
 #include "base/text.h"
+#include "ir/ops.h"
+#include "models/cappa.h"
 #include "models/vit.h"
 
 namespace tessera::models {
@@ -25,6 +27,12 @@ constexpr Entry kModels[] = {
 
 }  // namespace
 
+ir::Value blank_images(const InputShape& input, int64_t batch) {
+  return ir::zeros({DType::kF32, {batch, input.height, input.width, input.channels}});
+}
+
+ir::Value Classifier::trace(const nn::Scope& scope) const { return logits(scope, blank_images(input())); }
+
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
   for (const Entry& entry : kModels) names.push_back(entry.name);
@@ -43,9 +51,7 @@ std::vector<nn::ParamSpec> parameters(const Model& model) {
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   nn::ParamStore store(graph);
-  const InputShape& in = model.input();
-  const ir::Value images = graph.add_parameter({DType::kF32, {1, in.height, in.width, in.channels}}, "images");
-  model.logits(nn::Scope(store, {}), images);
+  model.trace(nn::Scope(store, {}));
   return store.specs();
 }
 

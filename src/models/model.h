@@ -14,10 +14,12 @@
 
 namespace tessera::models {
 
-// The images a model takes and the classes it tells apart. 0 = not known (yet): the recipe's `model` section or the data says.
+// What a model takes: images, and where it reads captions their length in tokens and the number of their ids; and the classes
+// it tells apart. 0 = not known (yet): the recipe's `model` section or the data says.
 struct InputShape {
   int64_t height = 0, width = 0, channels = 3;
   int64_t classes = 0;
+  int64_t tokens = 0, vocabulary = 0;
   bool operator==(const InputShape&) const = default;
 };
 
@@ -32,21 +34,32 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  // What the classifier sees: images [batch, height, width, channels], normalised, of any float type -> [batch, features].
+  // What stands for an image: images [batch, height, width, channels], normalised, of any float type -> [batch, features].
   virtual ir::Value features(const nn::Scope& scope, ir::Value images) const = 0;
-  // [batch, classes], f32.
-  virtual ir::Value logits(const nn::Scope& scope, ir::Value images) const = 0;
+  // All of it on one example of zeros: asks for every parameter. Gives its answer.
+  virtual ir::Value trace(const nn::Scope& scope) const = 0;
 
-  // All fields known.
+  // All fields known that it has a use for.
   virtual const InputShape& input() const = 0;
-  // How its parameters stand in timm's files.
-  virtual TimmMap timm_map() const = 0;
   // Layers from the input (0), as timm's group_matcher has them: first match wins, and what matches none (the head) is a layer
   // of its own after the last. Empty where the model has no such order.
   virtual std::vector<LayerRule> layers() const { return {}; }
   // One line for logs: "ViT 384 x 12, 6 heads, patch 16, 224 x 224, 1000 classes".
   virtual std::string describe() const = 0;
 };
+
+// A model that tells classes apart.
+class Classifier : public Model {
+ public:
+  // [batch, classes], f32, of images as above.
+  virtual ir::Value logits(const nn::Scope& scope, ir::Value images) const = 0;
+  ir::Value trace(const nn::Scope& scope) const override;
+  // How its parameters stand in timm's files.
+  virtual TimmMap timm_map() const = 0;
+};
+
+// Images of zeros, f32, as `input` says.
+ir::Value blank_images(const InputShape& input, int64_t batch = 1);
 
 // The model that the section names, with `data` filling in what the section leaves open. An unknown name is a usage error with
 // the nearest one.

@@ -43,7 +43,7 @@ std::string replace_suffix(const std::string& name, std::string_view from, std::
 TimmEntry make_entry(const nn::ParamSpec& spec, int64_t patch, int64_t channels) {
   TimmEntry entry{spec, spec.name, TimmLayout::kSame, spec.layer_dims(), spec.stacked ? spec.type.dims[0] : 0};
   std::string& name = entry.name;
-  if (spec.stacked) name.insert(name.find('/'), "/{}");
+  if (spec.stacked) name.insert(nn::block_at(name), "/{}");
   std::replace(name.begin(), name.end(), '/', '.');
   if (spec.name.ends_with("/kernel")) {
     entry.layout = TimmLayout::kTransposed;

@@ -17,7 +17,7 @@
 
 namespace tessera::models {
 
-class ViT : public Model {
+class ViT : public Classifier {
  public:
   explicit ViT(ViTConfig config) : config_(std::move(config)) {}
 

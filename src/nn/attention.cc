@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "ir/functions.h"
@@ -14,6 +15,9 @@ namespace tessera::nn {
 
 namespace {
 
+// The score of a key that is not seen: flax's, the lowest number.
+constexpr double kUnseen = std::numeric_limits<float>::lowest();
+
 // The same without dropout by a kernel of the host, which wants the tokens before the heads: [batch, tokens, heads, width].
 ir::Value host_attention(const HostKernels& kernels, ir::Value q, ir::Value k, ir::Value v) {
   const ir::Values out = ir::foreign_call(kernels.attention, {q, k, v}, {q.type()});
@@ -22,20 +26,27 @@ ir::Value host_attention(const HostKernels& kernels, ir::Value q, ir::Value k, i
   })[0];
 }
 
-bool host_attention_fits(const Scope& scope, ir::Value v, double rate) {
-  return !scope.kernels().attention.empty() && v.dtype() == DType::kF32 && (rate == 0 || !scope.random());
+bool host_attention_fits(const Scope& scope, ir::Value v, double rate, ir::Value mask) {
+  return !mask && !scope.kernels().attention.empty() && v.dtype() == DType::kF32 && (rate == 0 || !scope.random());
 }
 
 }  // namespace
 
-ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double rate) {
-  if (host_attention_fits(scope, v, rate)) return host_attention(scope.kernels(), q, k, v);
+ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double rate, ir::Value mask) {
+  if (host_attention_fits(scope, v, rate, mask)) return host_attention(scope.kernels(), q, k, v);
   const auto heads_first = [](ir::Value x) { return ir::transpose(x, {0, 2, 1, 3}); };
   const double scale = 1 / std::sqrt(static_cast<double>(q.dim(-1)));
-  const ir::Value scores = ir::dot_general(heads_first(q) * scale, heads_first(k), {{0, 1}, {0, 1}, {3}, {3}});
-  ir::Value probabilities = ir::convert(ir::softmax(ir::convert(scores, DType::kF32)), v.dtype());
+  ir::Value scores = ir::dot_general(heads_first(q) * scale, heads_first(k), {{0, 1}, {0, 1}, {3}, {3}});
+  scores = ir::convert(scores, DType::kF32);
+  if (mask) scores = ir::select(mask, scores, ir::constant(kUnseen));
+  ir::Value probabilities = ir::convert(ir::softmax(scores), v.dtype());
   probabilities = dropout(scope / "drop", probabilities, rate);
   return heads_first(ir::dot_general(probabilities, heads_first(v), {{0, 1}, {0, 1}, {3}, {2}}));
+}
+
+ir::Value causal_mask(int64_t length) {
+  const TensorType type{DType::kI32, {1, 1, length, length}};
+  return ir::compare(ir::Compare::kGe, ir::iota(type, 2), ir::iota(type, 3));
 }
 
 namespace {
@@ -88,7 +99,7 @@ ir::Value host_self_attention(const HostKernels& kernels, ir::Value qkv, int64_t
   })[0];
 }
 
-ir::Value heads_apart(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options) {
+ir::Value heads_apart(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options, ir::Value mask) {
   const HeadProjection projection{x.dim(-1), options.heads, 3, {options.qkv_bias, options.qkv_init}, "qkv"};
   const ir::Values heads = project_heads(scope / "qkv", x, batch, projection);
   ir::Value q = heads[0], k = heads[1];
@@ -96,24 +107,51 @@ ir::Value heads_apart(const Scope& scope, ir::Value x, int64_t batch, const Atte
     q = layer_norm(scope / "q_norm", q, options.epsilon);
     k = layer_norm(scope / "k_norm", k, options.epsilon);
   }
-  return merge_heads(dot_product_attention(scope, q, k, heads[2], options.attn_dropout));
+  return merge_heads(dot_product_attention(scope, q, k, heads[2], options.attn_dropout, mask));
+}
+
+Init with_parts(Init init, int64_t parts) {
+  init.parts = parts;
+  return init;
+}
+
+// What attention ends with: merged heads -> layer `proj` -> dropout.
+ir::Value project_out(const Scope& scope, ir::Value mixed, int64_t features, const AttentionOptions& options) {
+  const ir::Value merged = ir::checkpoint_name(shard(scope, mixed, {Along::kBatch, Along::kTensor}), "attention");
+  const ir::Value out = dense(scope / "proj", merged, features, {options.proj_bias, options.proj_init});
+  return dropout(scope / "proj_drop", ir::checkpoint_name(shard(scope, out, {Along::kBatch}), "proj"), options.dropout);
 }
 
 }  // namespace
 
-ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options) {
+ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options, ir::Value mask) {
   const ir::NameScope named(scope.name());
   const int64_t features = x.dim(-1);
   ir::Value mixed;
-  if (host_attention_fits(scope, x, options.attn_dropout) && !options.qk_norm && !scope.sharding()) {
+  if (host_attention_fits(scope, x, options.attn_dropout, mask) && !options.qk_norm && !scope.sharding()) {
     const ir::Value qkv = dense(scope / "qkv", x, 3 * features, {options.qkv_bias, options.qkv_init});
     mixed = host_self_attention(scope.kernels(), ir::checkpoint_name(qkv, "qkv"), batch, options.heads);
   } else {
-    mixed = heads_apart(scope, x, batch, options);
+    mixed = heads_apart(scope, x, batch, options, mask);
   }
-  const ir::Value merged = ir::checkpoint_name(shard(scope, mixed, {Along::kBatch, Along::kTensor}), "attention");
-  const ir::Value out = dense(scope / "proj", merged, features, {options.proj_bias, options.proj_init});
-  return dropout(scope / "proj_drop", ir::checkpoint_name(shard(scope, out, {Along::kBatch}), "proj"), options.dropout);
+  return project_out(scope, mixed, features, options);
+}
+
+ir::Value cross_attention(const Scope& scope, ir::Value x, ir::Value memory, int64_t batch, const AttentionOptions& options) {
+  const ir::NameScope named(scope.name());
+  const int64_t features = x.dim(-1);
+  const auto projection = [&](int64_t parts) {
+    return HeadProjection{features, options.heads, parts, {options.qkv_bias, with_parts(options.qkv_init, parts)}, "qkv"};
+  };
+  ir::Value q = project_heads(scope / "q", x, batch, projection(1))[0];
+  const ir::Values kv = project_heads(scope / "kv", memory, batch, projection(2));
+  ir::Value k = kv[0];
+  if (options.qk_norm) {
+    q = layer_norm(scope / "q_norm", q, options.epsilon);
+    k = layer_norm(scope / "k_norm", k, options.epsilon);
+  }
+  const ir::Value mixed = merge_heads(dot_product_attention(scope, q, k, kv[1], options.attn_dropout));
+  return project_out(scope, mixed, features, options);
 }
 
 }  // namespace tessera::nn

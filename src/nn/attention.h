@@ -9,9 +9,14 @@
 namespace tessera::nn {
 
 // softmax(q k^T / sqrt(width)) v; the softmax in f32, dropout on the probabilities. q [batch, queries, heads, width], k and v
-// [batch, keys, heads, width] -> [batch, queries, heads, width]. Draws from scope / "drop". In f32 without dropout it is one
-// call of the host's kernel, where there is one.
-ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double dropout = 0);
+// [batch, keys, heads, width] -> [batch, queries, heads, width]. `mask`, bool, broadcasts to [batch, heads, queries, keys]:
+// where it is false the key is not seen; each query sees at least one. Draws from scope / "drop". In f32 without dropout and
+// mask it is one call of the host's kernel, where there is one.
+ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double dropout = 0,
+                                ir::Value mask = {});
+
+// The mask that lets a query see the keys up to its own place: bool [1, 1, length, length].
+ir::Value causal_mask(int64_t length);
 
 // One dense layer for several of {queries, keys, values}, side by side in one kernel [features, parts * heads * width].
 struct HeadProjection {
@@ -37,7 +42,12 @@ struct AttentionOptions {
 };
 
 // Self-attention: [batch * tokens, features] -> the same. Layers `qkv` (one kernel [features, 3 * features], q then k then v)
-// and `proj`. The products are named "qkv", "attention" and "proj" for remat policies.
-ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options);
+// and `proj`. The products are named "qkv", "attention" and "proj" for remat policies. `mask` as above.
+ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options, ir::Value mask = {});
+
+// Queries of x attend to the tokens of `memory`: [batch * queries, features], [batch * tokens, memory features] -> [batch *
+// queries, features]. Layers `q`, `kv` (one kernel [memory features, 2 * features]) and `proj`. The products are named as
+// those of self-attention for remat policies, `q` and `kv` both "qkv".
+ir::Value cross_attention(const Scope& scope, ir::Value x, ir::Value memory, int64_t batch, const AttentionOptions& options);
 
 }  // namespace tessera::nn

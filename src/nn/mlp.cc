@@ -14,7 +14,7 @@ ir::Value mlp(const Scope& scope, ir::Value x, const MlpOptions& options) {
   y = options.activation == Activation::kGelu ? ir::gelu_exact(y) : ir::gelu_tanh(y);
   y = dropout(scope / "drop1", y, options.dropout);
   y = ir::checkpoint_name(shard(scope, dense(scope / "fc2", y, x.dim(-1), layer), {Along::kBatch}), "fc2");
-  return dropout(scope / "drop2", y, options.dropout);
+  return options.dropout_output ? dropout(scope / "drop2", y, options.dropout) : y;
 }
 
 }  // namespace tessera::nn

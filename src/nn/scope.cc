@@ -6,6 +6,14 @@
 
 namespace tessera::nn {
 
+size_t block_at(const std::string& name) {
+  constexpr std::string_view kScope = "blocks/";
+  size_t at = name.starts_with(kScope) ? 0 : name.find("/blocks/");
+  TESSERA_CHECK(at != std::string::npos, "stacked parameter {} is in no scope `blocks`", name);
+  at += at == 0 ? 0 : 1;
+  return at + kScope.size() - 1;
+}
+
 ir::Value ParamStore::get(const ParamSpec& spec, bool share) {
   if (const auto found = index_.find(spec.name); found != index_.end()) {
     const ParamSpec& known = specs_[found->second];

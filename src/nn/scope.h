@@ -29,6 +29,9 @@ struct ParamSpec {
   Dims layer_dims() const { return Dims(type.dims.begin() + (stacked ? 1 : 0), type.dims.end()); }
 };
 
+// Where "/<block>" goes into the name of a stacked parameter: behind its scan's scope, which is called `blocks`.
+size_t block_at(const std::string& name);
+
 // The parameters of a traced model: each becomes an argument of the root graph when it is first asked for.
 class ParamStore {
  public:
@@ -43,6 +46,7 @@ class ParamStore {
   // Makes `value` stand for the parameter `name` instead of a new argument (averaged weights, weights already cast or
   // gathered). Call before the model is traced; the specs are recorded as ever.
   void provide(const std::string& name, ir::Value value) { provided_[name] = value; }
+  bool provides(const std::string& name) const { return provided_.contains(name); }
 
   // Both in order of creation.
   const std::vector<ParamSpec>& specs() const { return specs_; }
@@ -84,7 +88,7 @@ class Scope {
   bool random() const { return context_.training && static_cast<bool>(context_.key); }
 
   // This scope inside the body of a scan over blocks: parameters are stacked, and keys differ by `layer`, an integer scalar
-  // that is the block's index. Call in the body.
+  // that is the block's index. Call in the body; the scope is called `blocks`.
   Scope in_scan(ir::Value layer) const;
   // This scope, whose parameters may already exist: a second trace of the same model shares them.
   Scope shared() const;

@@ -23,7 +23,7 @@ train::ProgramOptions program_options(const train::Recipe& recipe) {
   options.batch = recipe.batch;
   options.pixels = recipe.data.pp().affine();
   options.compute = recipe.compute;
-  options.label_smoothing = recipe.objective.label_smoothing;
+  options.objective = recipe.objective;
   options.augmentation = train::augmentation_of(recipe.data.pp(), recipe.data.mixup);
   options.accumulate = recipe.run.accumulate;
   return options;
@@ -95,9 +95,7 @@ double model_flops(const train::Recipe& recipe) {
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   nn::ParamStore store(graph);
-  const models::InputShape& in = recipe.model->input();
-  const ir::Value images = graph.add_parameter({DType::kF32, {1, in.height, in.width, in.channels}});
-  graph.results = {recipe.model->logits(nn::Scope(store, {}), images)};
+  graph.results = {recipe.model->trace(nn::Scope(store, {}))};
   return 3 * ir::product_flops(graph) * static_cast<double>(recipe.batch);
 }
 

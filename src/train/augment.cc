@@ -54,16 +54,16 @@ Augmentation augmentation_of(const data::Pp& pp, const std::optional<data::Mixup
   return augmentation;
 }
 
-TrainRows mix_rows(const Augmentation& augmentation, Value images, Value labels, std::optional<Value> augment) {
-  TrainRows rows{images, labels, {}, {}, {}};
+TrainRows mix_rows(const Augmentation& augmentation, objectives::Batch batch, Value augment) {
+  TrainRows rows{std::move(batch), {}};
   if (augmentation.mix != Augmentation::Mix::kNone) {
-    rows.images = mix_images(augmentation.mix, images, columns(*augment, 0, data::kMixedRowValues));
-    rows.partner_labels = partner_of(labels, augmentation.mix);
-    rows.own_share = ir::reshape(columns(*augment, 1, 2), {-1});
+    rows.batch.images = mix_images(augmentation.mix, rows.batch.images, columns(augment, 0, data::kMixedRowValues));
+    rows.batch.partner_labels = partner_of(rows.batch.labels, augmentation.mix);
+    rows.batch.own_share = ir::reshape(columns(augment, 1, 2), {-1});
   }
   if (augmentation.erasing) {
     const int64_t end = augmentation.values(), count = augmentation.erasing->boxes * data::kEraseValues;
-    rows.boxes = ir::reshape(columns(*augment, end - count, end), {-1, augmentation.erasing->boxes, data::kEraseValues});
+    rows.boxes = ir::reshape(columns(augment, end - count, end), {-1, augmentation.erasing->boxes, data::kEraseValues});
   }
   return rows;
 }

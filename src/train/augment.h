@@ -7,6 +7,7 @@
 #include "data/mixup.h"
 #include "data/pp.h"
 #include "ir/graph.h"
+#include "objectives/batch.h"
 
 namespace tessera::train {
 
@@ -20,17 +21,25 @@ struct Augmentation {
 };
 Augmentation augmentation_of(const data::Pp& pp, const std::optional<data::Mixup>& mixup);
 
-// A batch in the graph, whole or a micro-batch of it. All have one row for each image.
+// A batch in the graph, whole or a micro-batch of it, before normalisation.
 struct TrainRows {
-  ir::Value images;  // 0..255, u8 or f32 [B, H, W, 3]
-  ir::Value labels;  // i32 [B]
-  // Where rows are mixed: the partner's label, and the share of the own one, f32 [B].
-  std::optional<ir::Value> partner_labels, own_share;
-  std::optional<ir::Value> boxes;  // f32 [B, boxes, kEraseValues], where boxes are erased
+  objectives::Batch batch;  // images: 0..255, u8 or f32
+  ir::Value boxes;          // f32 [B, boxes, kEraseValues], where boxes are erased
+
+  // Every array that is there, in a fixed order. All have one row for each image.
+  template <class Fn>
+  void each(Fn&& fn) {
+    fn(batch.images);
+    if (batch.labels) fn(batch.labels);
+    for (ir::Value& tokens : batch.tokens) fn(tokens);
+    for (ir::Value* more : {&batch.partner_labels, &batch.own_share, &boxes}) {
+      if (*more) fn(*more);
+    }
+  }
 };
 
-// `augment`: nothing when augmentation.values() is 0.
-TrainRows mix_rows(const Augmentation& augmentation, ir::Value images, ir::Value labels, std::optional<ir::Value> augment);
+// `batch` as it came; `augment`: none when augmentation.values() is 0.
+TrainRows mix_rows(const Augmentation& augmentation, objectives::Batch batch, ir::Value augment);
 
 // Erases the boxes of normalised images, f32 [B, H, W, 3]; later boxes lie over earlier ones.
 ir::Value erase_boxes(const data::Erasing& erasing, ir::Value images, ir::Value boxes, ir::Value key);

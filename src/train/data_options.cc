@@ -39,6 +39,7 @@ io::DataSet open_set(const Section& section, const std::string& source, const st
   io::DataSet set;
   set.pp = std::make_shared<io::Pp>(pp, use, pp_place);
   set.source = io::make_source(source, section.place("source"));
+  io::find_texts(*set.pp, *set.source, pp_place);
   return set;
 }
 
@@ -52,9 +53,9 @@ void check_alike(const Section& section, const io::DataSet& first, const io::Dat
     section.fail("pp", fmt::format("scales values or erases in another way than that of `{}`", first.name),
                  "end both chains with the same value_range or normalise, and the same random_erasing");
   }
-  if (set.source->text_fields() != first.source->text_fields()) {
-    section.fail("source", fmt::format("has the text fields ({}), and `{}` has ({})", join(set.source->text_fields(), ", "),
-                                       first.name, join(first.source->text_fields(), ", ")));
+  if (set.pp->token_fields() != first.pp->token_fields()) {
+    section.fail("pp", fmt::format("makes other arrays of ids than that of `{}`", first.name),
+                 "tokenize with the same model, length and names in both chains");
   }
   const auto &wanted = first.source->class_names(), &found = set.source->class_names();
   if (wanted == found) return;
@@ -89,6 +90,18 @@ int64_t Data::size() const {
   int64_t sum = 0;
   for (const io::DataSet& set : sets) sum += set.source->size();
   return sum;
+}
+
+objectives::DataInputs Data::inputs() const {
+  return {static_cast<int64_t>(source().class_names().size()), token_inputs(pp())};
+}
+
+std::vector<objectives::TokenInput> token_inputs(const io::Pp& pp) {
+  std::vector<objectives::TokenInput> inputs;
+  for (const io::TokenField& field : pp.token_fields()) {
+    inputs.push_back({field.name, field.length, field.vocabulary, field.pad});
+  }
+  return inputs;
 }
 
 std::string Data::name() const {

@@ -8,6 +8,7 @@
 
 #include "config/section.h"
 #include "data/loader.h"
+#include "objectives/batch.h"
 
 namespace tessera::train {
 
@@ -70,9 +71,14 @@ struct Data {
   // Samples of all sets: an epoch's.
   int64_t size() const;
   std::string name() const;
+  // What objectives and scorers may read of it.
+  objectives::DataInputs inputs() const;
   // For a loader of `batch` rows; `seed` matters in training only.
   data::LoaderOptions loader(int64_t batch, uint64_t seed) const;
 };
+
+// The arrays of tokens that a chain makes.
+std::vector<objectives::TokenInput> token_inputs(const data::Pp& pp);
 
 // Throws usage Errors for the section, data Errors for what its sources lack. Other keys of the section are left to others.
 Data open_data(config::Section section, data::PpUse use);

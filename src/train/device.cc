@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
@@ -33,8 +34,20 @@ int64_t devices_of(const DeviceOptions& options, const pjrt::Client& client) {
   return options.devices.value_or(static_cast<int64_t>(client.devices().size()));
 }
 
-DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, int64_t height, int64_t width,
-                         bool with_mask)
+namespace {
+
+// Which of the batch's arrays it is.
+size_t token_field(const data::Batch& batch, const objectives::TokenInput& tokens) {
+  const std::vector<data::TokenField>& fields = batch.token_fields();
+  const auto at = std::ranges::find(fields, tokens.name, &data::TokenField::name);
+  TESSERA_CHECK(at != fields.end() && at->length == tokens.length, "a batch without {} tokens {}", tokens.length, tokens.name);
+  return static_cast<size_t>(at - fields.begin());
+}
+
+}  // namespace
+
+DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, const data::Pp& pp,
+                         const objectives::Inputs& inputs, bool with_mask)
     : arguments_(static_cast<size_t>(mesh.devices())), batch_(std::make_unique<data::Batch>(std::move(batch))) {
   const auto send = [&](const char* name, const void* data, const TensorType& type) {
     std::vector<pjrt::Upload> uploads = send_rows(client, mesh, data, type);
@@ -45,8 +58,11 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
     }
   };
   const int64_t rows = batch_->rows();
-  send("images", batch_->images(), {DType::kU8, {rows, height, width, 3}});
-  send("labels", batch_->labels(), {DType::kI32, {rows}});
+  send("images", batch_->images(), {DType::kU8, {rows, pp.height(), pp.width(), 3}});
+  if (inputs.labels) send("labels", batch_->labels(), {DType::kI32, {rows}});
+  for (const objectives::TokenInput& tokens : inputs.tokens) {
+    send(tokens.name.c_str(), batch_->tokens(token_field(*batch_, tokens)), {DType::kI32, {rows, tokens.length}});
+  }
   if (with_mask) send("mask", batch_->mask(), {DType::kF32, {rows}});
   if (batch_->augment_values() > 0) send("augment", batch_->augment(), {DType::kF32, {rows, batch_->augment_values()}});
   mask_sum_ = std::accumulate(batch_->mask(), batch_->mask() + rows, 0.0);

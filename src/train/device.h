@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "objectives/batch.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
 #include "train/device_arrays.h"
@@ -32,14 +33,15 @@ int64_t devices_of(const DeviceOptions& options, const pjrt::Client& client);
 // the device has read them: at the latest when this is destroyed, which waits for that.
 class DeviceBatch {
  public:
-  // `with_mask`: for evaluation.
-  DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, int64_t height, int64_t width,
-              bool with_mask);
+  // The images that `pp` made, and of the rest what `inputs` names. `with_mask`: for evaluation.
+  DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, const data::Pp& pp,
+              const objectives::Inputs& inputs, bool with_mask);
   ~DeviceBatch();
   DeviceBatch(DeviceBatch&&) noexcept;
   DeviceBatch& operator=(DeviceBatch&&) = delete;
 
-  // For each device its images, labels and, for evaluation, mask, or what training augments with: a program's last arguments.
+  // For each device its images, the inputs and, for evaluation, mask, or what training augments with: a program's last
+  // arguments.
   DeviceArrays& arguments() { return arguments_; }
   // Sum of the host's mask.
   double mask_sum() const { return mask_sum_; }

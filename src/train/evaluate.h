@@ -14,12 +14,21 @@
 
 namespace tessera::train {
 
+struct Score {
+  std::string name;
+  bool share = false;  // in [0, 1], the more the better; else a mean, the less the better (objectives/scorer.h)
+  double value = 0;
+  bool better_than(double other) const { return share ? value > other : value < other; }
+};
+
 struct Scores {
-  double loss = 0;      // mean cross-entropy, natural logarithm
-  double prec1 = 0;     // share of images whose label is the first guess
-  double prec5 = 0;     // … among the first five
-  int64_t count = 0;    // images
-  int64_t skipped = 0;  // files that could not be read, left out of everything above
+  std::vector<Score> values;  // shares first: values[0] tells whether a model is better
+  int64_t count = 0;          // images
+  int64_t skipped = 0;        // files that could not be read, left out of everything above
+
+  // The score `name`, which must be there.
+  double at(std::string_view name) const;
+  std::optional<double> find(std::string_view name) const;
 };
 
 class Evaluator {

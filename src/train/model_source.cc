@@ -54,7 +54,9 @@ models::Imported import_weights(const std::string& from, const models::Model& mo
   models::ImportOptions options;
   options.dont_load = dont_load;
   options.where = path;
-  return models::import_timm(model.timm_map(), views, options);
+  const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
+  if (classifier == nullptr) throw usage_error("the model has no counterpart in timm", path, "take weights of a run");
+  return models::import_timm(classifier->timm_map(), views, options);
 }
 
 void take_imported(const StateLayout& layout, models::Imported imported, HostArrays& params) {

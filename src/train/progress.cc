@@ -29,14 +29,12 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
   json["examples_seen"] = progress.examples_seen;
   json["owed"] = progress.owed;
   if (progress.metrics) {
-    for (size_t i = 0; i < kMetrics; ++i) json["metrics"][kMetricNames[i]] = (*progress.metrics)[i];
+    for (const StepMetric& metric : *progress.metrics) json["metrics"][metric.name] = metric.value;
   }
   json["seconds"] = progress.seconds;
   json["best"] = progress.best;
-  json["input"] = {{"height", run.input.height},
-                   {"width", run.input.width},
-                   {"channels", run.input.channels},
-                   {"classes", run.input.classes}};
+  json["input"] = {{"height", run.input.height},   {"width", run.input.width},   {"channels", run.input.channels},
+                   {"classes", run.input.classes}, {"tokens", run.input.tokens}, {"vocabulary", run.input.vocabulary}};
   json["class_names"] = run.class_names;
   json["eval_pp"] = run.eval_pp;
   json["recipe"] = run.recipe;
@@ -50,9 +48,8 @@ Progress parse_progress(const std::string& text, const std::string& where) {
     progress.examples_seen = json.at("examples_seen");
     progress.owed = json.at("owed");
     if (json.contains("metrics")) {
-      StepMetrics metrics{};
-      for (size_t i = 0; i < kMetrics; ++i) metrics[i] = json.at("metrics").at(kMetricNames[i]);
-      progress.metrics = metrics;
+      progress.metrics.emplace();
+      for (const auto& [name, value] : json.at("metrics").items()) progress.metrics->push_back({name, value});
     }
     progress.seconds = json.at("seconds");
     progress.best = json.at("best").get<std::map<std::string, double>>();
@@ -65,7 +62,8 @@ RunDescription parse_description(const std::string& text, const std::string& whe
     RunDescription run;
     run.recipe = json.at("recipe");
     const Json& input = json.at("input");
-    run.input = {input.at("height"), input.at("width"), input.at("channels"), input.at("classes")};
+    run.input = {input.at("height"),  input.at("width"),        input.at("channels"),
+                 input.at("classes"), input.value("tokens", 0), input.value("vocabulary", 0)};
     run.class_names = json.at("class_names").get<std::vector<std::string>>();
     run.eval_pp = json.at("eval_pp");
     return run;

@@ -2,7 +2,6 @@
 // What a checkpoint knows besides arrays: `state.json`. With it a checkpoint stands alone: it can be continued, and its model
 // be used without the workdir it came from.
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,7 +13,13 @@
 
 namespace tessera::train {
 
-using StepMetrics = std::array<float, kMetrics>;
+// In the order of metric_names (train/step.h).
+struct StepMetric {
+  std::string name;
+  float value = 0;
+  bool operator==(const StepMetric&) const = default;
+};
+using StepMetrics = std::vector<StepMetric>;
 
 struct Progress {
   int64_t step = 0;  // steps done; also the number of training batches used: data position
@@ -22,7 +27,7 @@ struct Progress {
   bool owed = false;                   // the run was interrupted before the evaluations and the metrics line of `step`
   std::optional<StepMetrics> metrics;  // of `step`; nothing at step 0
   double seconds = 0;                  // trained so far, by the clock
-  std::map<std::string, double> best;  // evaluator -> best prec@1
+  std::map<std::string, double> best;  // evaluator -> best of its first score
 };
 
 // The same in every checkpoint of a run.

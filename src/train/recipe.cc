@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "ir/ops.h"
 #include "mesh/mesh.h"
 
 namespace tessera::train {
@@ -91,23 +90,20 @@ void read_training_data(Section section, Recipe& out) {
 }
 
 void read_model(Section section, const Section& data, Recipe& out) {
-  const auto classes = static_cast<int64_t>(out.class_names.size());
-  out.model = models::make_model(section, {out.data.pp().height(), out.data.pp().width(), 3, classes});
-  check_input(data, *out.model, out.data);
-  if (out.model->input().classes != classes) {
-    section.fail("classes", fmt::format("is {}, and `{}` has {}", out.model->input().classes, out.data.name(), classes),
-                 "leave model.classes out: the data says it");
+  models::InputShape in{out.data.pp().height(), out.data.pp().width(), 3, static_cast<int64_t>(out.class_names.size())};
+  if (const auto& tokens = out.objective->inputs().tokens; !tokens.empty()) {
+    in.tokens = tokens[0].length, in.vocabulary = tokens[0].vocabulary;
   }
+  out.model = models::make_model(section, in);
+  check_input(data, *out.model, out.data);
+  out.objective->check(*out.model, section);
   out.specs = models::parameters(*out.model);
+}
 
-  ir::Graph graph;
-  const ir::GraphScope scope(graph);
-  nn::ParamStore store(graph);
-  const models::InputShape& in = out.model->input();
-  const ir::Value images = graph.add_parameter({DType::kF32, {1, in.height, in.width, in.channels}});
-  if (out.model->logits(nn::Scope(store, {}), images).rank() != 2) {
-    section.fail("pool", "keeps every token, so that there is no one answer to an image",
-                 "use gap, map or tok to train a classifier");
+void read_objective(Section section, const Section& data, Recipe& out) {
+  out.objective = objectives::make_objective(std::move(section), out.data.inputs());
+  if (out.data.mixup && !out.objective->inputs().labels) {
+    data.fail("mixup", "mixes labels, and the objective reads none", "leave it out");
   }
 }
 
@@ -142,25 +138,40 @@ optim::RunLength read_length(const Section& recipe, Recipe& out) {
 
 }  // namespace
 
-EvalPlan read_eval(const std::string& name, Section section, int64_t default_batch, const models::Model& model,
-                   const std::vector<std::string>& classes, const optim::RunLength& length, const mesh::Mesh& mesh) {
+void set_captions(const objectives::Objective& objective, const tessera::data::Pp& pp, EvalSetting& setting) {
+  if (objective.inputs().tokens.empty()) return;
+  setting.captions = objective.inputs().tokens[0];
+  for (const tessera::data::TokenField& field : pp.token_fields()) {
+    if (field.name != setting.captions->name) continue;
+    setting.encode = [field](const std::string& text) {
+      std::vector<int32_t> ids(static_cast<size_t>(field.length));
+      field.encoder->encode(text, ids.data());
+      return ids;
+    };
+  }
+}
+
+EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& setting) {
   EvalPlan plan;
   plan.name = name;
   section.bind_part(plan.options);
-  if (plan.options.type != "classification") {
-    section.fail("type", fmt::format("is \"{}\", which is no evaluator", plan.options.type),
-                 suggest_name(plan.options.type, {"classification"}));
-  }
   Section data = section.section("data");
   plan.data = open_data(data, tessera::data::PpUse::kEval);
-  check_input(data, model, plan.data);
-  if (!classes.empty()) check_classes(data, classes, plan.data.source().class_names());
+  check_input(data, *setting.model, plan.data);
+  const std::vector<std::string>& classes = plan.data.source().class_names();
+  plan.scorer = objectives::make_scorer(section, {plan.data.inputs(), classes, setting.captions, setting.encode});
+  plan.scorer->check(*setting.model, section);
+  if (plan.scorer->inputs().labels) {
+    if (classes.empty()) data.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
+    if (!setting.classes.empty()) check_classes(data, setting.classes, classes);
+  }
   // Rows without an image are padded, so that any batch will do: rounded up to what the mesh can cut.
-  const int64_t parts = mesh::batch_parts(mesh), most = std::min(default_batch, plan.data.source().size());
+  const mesh::Mesh& mesh = setting.mesh;
+  const int64_t parts = mesh::batch_parts(mesh), most = std::min(setting.batch, plan.data.source().size());
   plan.batch = plan.options.batch.value_or((most + parts - 1) / parts * parts);
   if (plan.batch < 1) section.fail("batch", fmt::format("must be at least 1, and is {}", plan.batch));
   check_batch(plan.batch, 1, mesh, section.place("batch"));
-  plan.every = steps_of(section, "every", plan.options.every, length);
+  plan.every = steps_of(section, "every", plan.options.every, setting.length);
   return plan;
 }
 
@@ -228,8 +239,9 @@ Recipe read_recipe(Section recipe, int64_t devices) {
   read_mesh(recipe, devices, out);
   Section checkpoint = recipe.section("checkpoint"), data = recipe.section("data");
   read_training_data(data, out);
-  read_model(recipe.section("model"), data, out);
-  out.objective = read_objective(recipe.section("objective"));
+  Section model = recipe.section("model");
+  read_objective(recipe.section("objective"), data, out);
+  read_model(model, data, out);
   const optim::RunLength length = read_length(recipe, out);
   if (out.run.accumulate < 1 || out.batch % out.run.accumulate != 0) {
     recipe.fail("accumulate", fmt::format("must divide data.batch, which is {}, and is {}", out.batch, out.run.accumulate));
@@ -243,9 +255,11 @@ Recipe read_recipe(Section recipe, int64_t devices) {
     section.bind(out.model_init.emplace());
     if (out.model_init->from.empty()) section.fail_missing("from");
   }
+  EvalSetting setting{out.model.get(), out.class_names, out.batch, length, out.mesh, {}, {}};
+  set_captions(*out.objective, out.data.pp(), setting);
   Section evals = recipe.section("eval");
   for (const std::string& name : evals.keys()) {
-    out.evals.push_back(read_eval(name, evals.section(name), out.batch, *out.model, out.class_names, length, out.mesh));
+    out.evals.push_back(read_eval(name, evals.section(name), setting));
   }
   recipe.finish();
   out.text = recipe.dump();

@@ -2,6 +2,7 @@
 // A recipe, read whole: every mistake that needs no device is found here, before anything is compiled or written.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,9 +13,10 @@
 #include "config/section.h"
 #include "mesh/sharding_rules.h"
 #include "models/model.h"
+#include "objectives/objective.h"
+#include "objectives/scorer.h"
 #include "optim/optimizer.h"
 #include "train/data_options.h"
-#include "train/objective.h"
 #include "train/state.h"
 
 namespace tessera::train {
@@ -58,7 +60,7 @@ struct EvalOptions {
   std::optional<int64_t> batch;
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("type", type, "classification: prec@1, prec@5 and loss over every image");
+    field("type", type, "what is measured: classification, caption_scoring or perplexity");
     field("every", every, "how often; at the end always");
     field("batch", batch, "images at once; data.batch when not given");
   }
@@ -67,6 +69,7 @@ struct EvalOptions {
 struct EvalPlan {
   std::string name;  // of [eval.NAME]
   EvalOptions options;
+  std::shared_ptr<const objectives::Scorer> scorer;
   Data data;
   int64_t batch = 0;
   int64_t every = 0;  // steps; 0: at the end only
@@ -91,7 +94,7 @@ struct Recipe {
   int64_t batch = 0;
   std::unique_ptr<models::Model> model;
   std::vector<nn::ParamSpec> specs;
-  ObjectiveOptions objective;
+  std::shared_ptr<const objectives::Objective> objective;
   std::unique_ptr<optim::Optimizer> optimizer;  // bound to specs
   std::optional<ModelInit> model_init;
   std::vector<EvalPlan> evals;
@@ -118,9 +121,21 @@ StateLayout recipe_layout(const Recipe& recipe);
 // are listed.
 void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where);
 
-// One evaluator's plan from its section; `classes` are those of training.
-EvalPlan read_eval(const std::string& name, config::Section section, int64_t default_batch, const models::Model& model,
-                   const std::vector<std::string>& classes, const optim::RunLength& length, const mesh::Mesh& mesh);
+// What evaluators have to know of training.
+struct EvalSetting {
+  const models::Model* model = nullptr;
+  std::vector<std::string> classes;  // empty: whatever the evaluator's data has
+  int64_t batch = 1;                 // where the evaluator has none of its own
+  optim::RunLength length;
+  mesh::Mesh mesh;
+  // How training makes captions (objectives/scorer.h).
+  std::optional<objectives::TokenInput> captions;
+  std::function<std::vector<int32_t>(const std::string&)> encode;
+};
+// Takes captions and encode from the training chain.
+void set_captions(const objectives::Objective& objective, const data::Pp& pp, EvalSetting& setting);
+// One evaluator's plan from its section.
+EvalPlan read_eval(const std::string& name, config::Section section, const EvalSetting& setting);
 
 // True at multiples of `every` (none when it is 0) unless within a quarter of it from the end, and always at the end:
 // big_vision's itstime().

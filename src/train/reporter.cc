@@ -13,6 +13,9 @@ constexpr size_t kLoss = 0, kLr = 4;
 
 constexpr double kWaitWorthAWord = 0.02;
 
+// On the console prec@1 is top1.
+constexpr std::string_view kPrec = "prec@";
+
 }  // namespace
 
 Reporter::Reporter(const Recipe& recipe, const std::string& workdir, int64_t cores)
@@ -76,8 +79,8 @@ monitor::StepLine Reporter::line_of(int64_t step, const StepMetrics& metrics, st
   line.step_in_epoch = std::clamp<int64_t>(step - (line.epoch - 1) * n / batch, 1, line.steps_per_epoch);
   // Whole steps rarely end with the last epoch: what is over belongs to it.
   if (line.epochs > 0 && line.epoch > line.epochs) line.epoch = line.epochs, line.step_in_epoch = line.steps_per_epoch;
-  line.loss = static_cast<double>(metrics[kLoss]);
-  line.lr = static_cast<double>(metrics[kLr]);
+  line.loss = static_cast<double>(metrics[kLoss].value);
+  line.lr = static_cast<double>(metrics[kLr].value);
   const double seconds = interval_seconds();
   line.images_per_second = static_cast<double>((step - interval_step_) * batch) / seconds;
   line.wait = std::clamp(wait_ / seconds, 0.0, 1.0);
@@ -101,7 +104,7 @@ void Reporter::step(int64_t step, const StepMetrics& metrics, Clock::time_point 
 void Reporter::write(int64_t step, const std::optional<StepMetrics>& metrics, const NamedScores& scores) {
   std::vector<monitor::Metric> out;
   if (metrics) {
-    for (size_t i = 0; i < kMetrics; ++i) out.push_back({kMetricNames[i], (*metrics)[i]});
+    for (const StepMetric& metric : *metrics) out.push_back({metric.name, metric.value});
     const monitor::StepLine line = line_of(step, *metrics, {});
     out.push_back({"img/sec", line.images_per_second});
     out.push_back({"img/sec/core", line.images_per_second / static_cast<double>(cores_)});
@@ -113,16 +116,18 @@ void Reporter::write(int64_t step, const std::optional<StepMetrics>& metrics, co
   out.push_back({"epoch", recipe_.epochs(step)});
   add_sets(step, out);
   for (const auto& [name, s] : scores) {
-    out.push_back({name + "/prec@1", s.prec1});
-    out.push_back({name + "/prec@5", s.prec5});
-    out.push_back({name + "/loss", s.loss});
+    for (const Score& score : s.values) out.push_back({fmt::format("{}/{}", name, score.name), score.value});
     out.push_back({name + "/count", s.count});
   }
   writer_.write(step, out);
   if (!scores.empty()) {
     const Scores& first = scores.front().second;
-    monitor::SummaryRow row{recipe_.epochs(step), {}, first.loss, 100 * first.prec1, 100 * first.prec5, step};
-    if (metrics) row.train_loss = static_cast<double>((*metrics)[kLoss]);
+    const auto per_cent = [&](const char* name) -> std::optional<double> {
+      const std::optional<double> share = first.find(name);
+      return share ? std::optional(100 * *share) : std::nullopt;
+    };
+    monitor::SummaryRow row{recipe_.epochs(step), {}, first.find("loss"), per_cent("prec@1"), per_cent("prec@5"), step};
+    if (metrics) row.train_loss = static_cast<double>((*metrics)[kLoss].value);
     writer_.write_summary(row);
   }
   interval_step_ = step;
@@ -132,9 +137,15 @@ void Reporter::write(int64_t step, const std::optional<StepMetrics>& metrics, co
 void Reporter::evaluated(const std::string& name, const Scores& scores, std::optional<double> best) {
   monitor::EvalLine line;
   line.name = name;
-  line.values = {{"top1", 100 * scores.prec1}, {"top5", 100 * scores.prec5}, {"loss", scores.loss}};
-  if (best) line.change = 100 * (scores.prec1 - *best);
-  line.best = !best || scores.prec1 > *best;
+  const auto shown = [](const Score& score, double value) { return score.share ? 100 * value : value; };
+  for (const Score& score : scores.values) {
+    const bool prec = score.name.starts_with(kPrec);
+    line.values.emplace_back(prec ? fmt::format("top{}", score.name.substr(kPrec.size())) : score.name,
+                             shown(score, score.value));
+  }
+  const Score& first = scores.values.front();
+  if (best) line.change = shown(first, first.value - *best);
+  line.best = !best || first.better_than(*best);
   console_.evaluation(line);
 }
 

@@ -2,11 +2,12 @@
 // What a run tells: lines of metrics.jsonl and summary.csv, and the console.
 //
 // A line of metrics.jsonl stands for a step at which training is logged or something is evaluated. It has, from step 1 on,
-// training_loss, l2_grads, l2_params, l2_updates, lr, training_prec@1 (all of that step's update), img/sec, img/sec/core,
+// training_loss, l2_grads, l2_params, l2_updates, lr, the objective's (all of that step's update), img/sec, img/sec/core,
 // input_wait, input/<stage>, uptime, examples_seen, epoch (and of a mixture examples_seen/<set>, epoch/<set>); then
-// <evaluator>/prec@1, /prec@5, /loss, /count. img/sec and input_wait (the share of the time spent waiting for input) are over
-// the steps since the line before, evaluations and saves left out; input/<stage> is what each stage of the input took of its
-// threads' working time; uptime is in seconds and goes on over restarts. All but these are a function of recipe and data.
+// <evaluator>/<score> (prec@1, prec@5 and loss of classification) and /count. img/sec and input_wait (the share of the time
+// spent waiting for input) are over the steps since the line before, evaluations and saves left out; input/<stage> is what each
+// stage of the input took of its threads' working time; uptime is in seconds and goes on over restarts. All but these are a
+// function of recipe and data.
 
 #include <chrono>
 #include <cstdint>
@@ -46,7 +47,7 @@ class Reporter {
   void waited(double seconds) { wait_ += seconds; }
   // The line of a step in metrics.jsonl (and a row of summary.csv where something was evaluated). `metrics`: nothing at step 0.
   void write(int64_t step, const std::optional<StepMetrics>& metrics, const NamedScores& scores);
-  // An evaluation for the console; `best` is the best prec@1 so far, before it.
+  // An evaluation for the console; `best` is the best first score so far, before it.
   void evaluated(const std::string& name, const Scores& scores, std::optional<double> best);
 
   // While it lives, time does not count for img/sec. One at a time.

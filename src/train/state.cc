@@ -19,11 +19,7 @@ StateEntry make_entry(const std::string& prefix, const std::string& param, const
   StateEntry entry;
   entry.name = prefix + param;
   entry.type = type;
-  if (stacked) {
-    const size_t first = param.find('/');
-    TESSERA_CHECK(first != std::string::npos && type.rank() > 0, "stacked parameter {} has no scope", param);
-    entry.block_at = prefix.size() + first;
-  }
+  if (stacked) entry.block_at = prefix.size() + nn::block_at(param);
   return entry;
 }
 

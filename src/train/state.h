@@ -8,7 +8,7 @@
 //   rng                     u32[2], the run's random key; what a step draws is a function of it and `step`
 //
 // On the device a scanned block's parameter is one stacked array [depth, …]; in files it is one array per block, its index
-// after the first part of the name: params/blocks/attn/qkv/kernel [6, …] <-> params/blocks/0/attn/qkv/kernel, …,
+// after the scope of the blocks: params/blocks/attn/qkv/kernel [6, …] <-> params/blocks/0/attn/qkv/kernel, …,
 // params/blocks/5/….
 
 #include <cstdint>

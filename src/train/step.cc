@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <numeric>
 
 #include "base/error.h"
@@ -10,7 +11,7 @@
 #include "ir/grad.h"
 #include "ir/ops.h"
 #include "ir/random.h"
-#include "train/objective.h"
+#include "objectives/softmax.h"
 
 namespace tessera::train {
 namespace {
@@ -37,9 +38,24 @@ Value normalize(Value images, const data::Affine& pixels) {
   return ir::convert(images, DType::kF32) * row(pixels.scale) + row(pixels.offset);
 }
 
-// The model's logits of normalised images in the current graph, whose parameters are `params` (all of the layout's).
-Value trace_logits(const models::Model& model, const StateLayout& layout, const Values& params, Value images,
-                   nn::Context context, const ProgramOptions& options) {
+// What comes before the augmentation's or the mask among a program's arguments.
+objectives::Batch add_batch(const models::Model& model, const objectives::Inputs& inputs, int64_t rows) {
+  ir::Graph& graph = ir::current_graph();
+  objectives::Batch batch;
+  batch.images = graph.add_parameter(image_type(model, rows), "images");
+  if (inputs.labels) batch.labels = graph.add_parameter({DType::kI32, {rows}}, "labels");
+  for (const objectives::TokenInput& tokens : inputs.tokens) {
+    batch.tokens.push_back(graph.add_parameter({DType::kI32, {rows, tokens.length}}, tokens.name));
+  }
+  return batch;
+}
+
+// How many arguments it adds.
+size_t batch_inputs(const objectives::Inputs& inputs) { return 1 + (inputs.labels ? 1 : 0) + inputs.tokens.size(); }
+
+// What `apply` makes of the model in the current graph, whose parameters are `params` (all of the layout's).
+Values trace(const StateLayout& layout, const Values& params, nn::Context context, const ProgramOptions& options,
+             const std::function<Values(const nn::Scope&)>& apply) {
   ir::Graph& graph = ir::current_graph();
   nn::ParamStore store(graph);
   const size_t prefix = std::string_view("params/").size();
@@ -51,15 +67,16 @@ Value trace_logits(const models::Model& model, const StateLayout& layout, const 
   } else {
     context.kernels = options.kernels;  // opaque to the partitioner
   }
-  const Value logits = model.logits(nn::Scope(store, context), images);
-  TESSERA_CHECK(store.specs().size() == layout.params, "the model has {} parameters, the layout {}", store.specs().size(),
-                layout.params);
-  return logits;
+  Values out = apply(nn::Scope(store, context));
+  for (const nn::ParamSpec& spec : store.specs()) {
+    TESSERA_CHECK(store.provides(spec.name), "the layout has no parameter {}", spec.name);
+  }
+  return out;
 }
 
 struct BatchGradient {
-  Values grads;         // of the trainable parameters
-  Value loss, correct;  // mean loss and share of correct rows, both already divided by the whole batch
+  Values grads;     // of the trainable parameters
+  Values measured;  // means of the loss and of the objective's metrics, already divided by the whole batch
 };
 
 class TrainStep {
@@ -79,28 +96,28 @@ class TrainStep {
     return layout_.sharded() ? ir::reshard(x, spec, spec) : x;
   }
 
-  // Cross-entropy of each row, with its partner's label where rows are mixed.
-  Value loss_of(Value logits, const TrainRows& rows) const {
-    const Value own = softmax_cross_entropy(logits, rows.labels, options_.label_smoothing);
-    if (!rows.partner_labels) return own;
-    const Value partner = softmax_cross_entropy(logits, *rows.partner_labels, options_.label_smoothing);
-    return own * *rows.own_share + partner * (1.0 - *rows.own_share);
-  }
-
   BatchGradient part(const TrainRows& rows, Value key) const {
     ir::Graph& graph = ir::current_graph();
-    Value images = normalize(rows.images, options_.pixels);
-    if (rows.boxes) images = erase_boxes(*options_.augmentation.erasing, images, *rows.boxes, ir::fold_in(key, "erasing"));
-    const Value logits = trace_logits(model_, layout_, params_, images, {.training = true, .key = key}, options_);
+    const objectives::Objective& objective = *options_.objective;
+    objectives::Batch batch = rows.batch;
+    batch.images = normalize(batch.images, options_.pixels);
+    if (rows.boxes) {
+      batch.images = erase_boxes(*options_.augmentation.erasing, batch.images, rows.boxes, ir::fold_in(key, "erasing"));
+    }
+    const Values outputs = trace(layout_, params_, {.training = true, .key = key}, options_,
+                                 [&](const nn::Scope& scope) { return objective.outputs(model_, scope, batch); });
     const double share = 1.0 / static_cast<double>(options_.batch);
     BatchGradient out;
-    out.loss = ir::sum_all(loss_of(logits, rows)) * share;
-    out.correct = ir::sum_all(ir::stop_gradient(top_k_correct(logits, rows.labels, 1))) * share;
+    const Value loss = ir::sum_all(objective.loss(outputs, batch)) * share;
+    out.measured.push_back(loss);
+    for (size_t i = 0; i < objective.metrics().size(); ++i) {
+      out.measured.push_back(ir::sum_all(ir::stop_gradient(objective.metric(i, outputs, batch))) * share);
+    }
     Values wanted;
     for (size_t i = 0; i < layout_.params; ++i) {
       if (optimizer_.trainable(i)) wanted.push_back(graph.adopt(params_[i]));
     }
-    out.grads = ir::gradient(out.loss, wanted);
+    out.grads = ir::gradient(loss, wanted);
     for (size_t i = 0, g = 0; i < layout_.params; ++i) {
       if (optimizer_.trainable(i)) out.grads[g] = at_rest(out.grads[g], i), ++g;
     }
@@ -129,31 +146,24 @@ class TrainStep {
     for (size_t i = 0; i < layout_.params; ++i) {
       if (optimizer_.trainable(i)) sums.push_back(at_rest(ir::zeros(layout_.entries[i].type), i));
     }
-    sums.push_back(ir::constant(0));
-    sums.push_back(ir::constant(0));
-    Values xs = {ir::iota({DType::kI32, {parts}}, 0), micro_batches(rows.images), micro_batches(rows.labels)};
-    for (const auto& more : {rows.partner_labels, rows.own_share, rows.boxes}) {
-      if (more) xs.push_back(micro_batches(*more));
-    }
+    const size_t trained = sums.size(), measured = 1 + options_.objective->metrics().size();
+    for (size_t i = 0; i < measured; ++i) sums.push_back(ir::constant(0));
+    TrainRows whole = rows;
+    Values xs = {ir::iota({DType::kI32, {parts}}, 0)};
+    whole.each([&](Value x) { xs.push_back(micro_batches(x)); });
     const auto body = [&](const Values& carry, const Values& x) {
-      TrainRows micro{x[1], x[2], {}, {}, {}};
-      size_t next_x = 3;
-      if (rows.partner_labels) micro.partner_labels = x[next_x++];
-      if (rows.own_share) micro.own_share = x[next_x++];
-      if (rows.boxes) micro.boxes = x[next_x++];
-      const BatchGradient one = part(micro, ir::fold_in(key, x[0]));
-      Values next;
-      for (size_t i = 0; i < one.grads.size(); ++i) next.push_back(carry[i] + one.grads[i]);
-      next.push_back(carry[next.size()] + one.loss);
-      next.push_back(carry[next.size()] + one.correct);
+      TrainRows micro = whole;
+      size_t next_x = 1;
+      micro.each([&](Value& rows_of) { rows_of = x[next_x++]; });
+      BatchGradient one = part(micro, ir::fold_in(key, x[0]));
+      Values next = std::move(one.grads);
+      next.insert(next.end(), one.measured.begin(), one.measured.end());
+      for (size_t i = 0; i < next.size(); ++i) next[i] = carry[i] + next[i];
       return ir::ScanResult{next, {}};
     };
-    Values total = ir::scan(parts, sums, xs, body).carry;
-    BatchGradient out;
-    out.correct = total.back(), total.pop_back();
-    out.loss = total.back(), total.pop_back();
-    out.grads = std::move(total);
-    return out;
+    const Values total = ir::scan(parts, sums, xs, body).carry;
+    const auto split = total.begin() + static_cast<ptrdiff_t>(trained);
+    return {{total.begin(), split}, {split, total.end()}};
   }
 
   const models::Model& model_;
@@ -187,6 +197,12 @@ std::vector<mesh::PartitionSpec> with_batch(const StateLayout& layout, size_t co
 }
 
 }  // namespace
+
+std::vector<std::string> metric_names(const objectives::Objective& objective) {
+  std::vector<std::string> names = {"training_loss", "l2_grads", "l2_params", "l2_updates", "lr"};
+  for (const std::string& name : objective.metrics()) names.push_back("training_" + name);
+  return names;
+}
 
 std::array<uint32_t, 2> seed_key(uint64_t seed) { return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}; }
 
@@ -222,9 +238,9 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const Values state = add_arguments(graph, layout, layout.entries.size());
-  const Value images = graph.add_parameter(image_type(model, options.batch), "images");
-  const Value labels = graph.add_parameter({DType::kI32, {options.batch}}, "labels");
-  std::optional<Value> augment;
+  const objectives::Inputs& inputs = options.objective->inputs();
+  const objectives::Batch arrays = add_batch(model, inputs, options.batch);
+  Value augment;
   if (const int64_t values = options.augmentation.values()) {
     augment = graph.add_parameter({DType::kF32, {options.batch, values}}, "augment");
   }
@@ -235,7 +251,7 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   const Value step = state[layout.step_index()], rng = state[layout.rng_index()];
   const Value key = ir::fold_in(ir::fold_in(rng, "step"), step);
 
-  const TrainRows rows = mix_rows(options.augmentation, images, labels, augment);
+  const TrainRows rows = mix_rows(options.augmentation, arrays, augment);
   const BatchGradient batch = TrainStep(model, layout, optimizer, options, params).gradient(rows, key);
   const optim::Optimizer::Result update = optimizer.apply(params, batch.grads, slots, step);
   Values differences;
@@ -247,12 +263,14 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   graph.results.insert(graph.results.end(), update.slots.begin(), update.slots.end());
   graph.results.push_back(ir::add(step, ir::constant(1, DType::kI32)));
   graph.results.push_back(rng);
-  graph.results.push_back(pack(
-      {batch.loss, update.grad_norm, ir::global_norm(update.values), ir::global_norm(differences), update.lr, batch.correct}));
+  Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(update.values), ir::global_norm(differences),
+                     update.lr};
+  measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());
+  graph.results.push_back(pack(measured));
   ir::EmitOptions emit{.name = "train_step", .aliases = {}, .kernels = options.kernels};
   std::vector<mesh::PartitionSpec> results = layout.specs(state.size());
   results.push_back({});
-  spread(emit, layout, with_batch(layout, state.size(), augment ? 3 : 2), std::move(results));
+  spread(emit, layout, with_batch(layout, state.size(), batch_inputs(inputs) + (augment ? 1 : 0)), std::move(results));
   Program program{"train_step", {}, {}, false, layout.devices()};
   for (size_t i = 0; i < state.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
@@ -263,22 +281,28 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   return program;
 }
 
-Program eval_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options) {
+Program eval_program(const models::Model& model, const objectives::Scorer& scorer, const StateLayout& layout,
+                     const ProgramOptions& options) {
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const Values params = add_arguments(graph, layout, layout.params);
-  const Value images = graph.add_parameter(image_type(model, options.batch), "images");
-  const Value labels = graph.add_parameter({DType::kI32, {options.batch}}, "labels");
+  objectives::Batch batch = add_batch(model, scorer.inputs(), options.batch);
   const Value mask = graph.add_parameter({DType::kF32, {options.batch}}, "mask");
-  const Value logits = trace_logits(model, layout, params, normalize(images, options.pixels), {}, options);
-  // A padded row may hold anything: its loss is dropped, not multiplied by 0, which would keep a NaN.
+  batch.images = normalize(batch.images, options.pixels);
+  const Values outputs =
+      trace(layout, params, {}, options, [&](const nn::Scope& root) { return scorer.outputs(model, root, batch); });
+  // A padded row may hold anything: a mean over it is dropped, not multiplied by 0, which would keep a NaN.
   const Value real = ir::compare(ir::Compare::kNe, mask, ir::zeros_like(mask));
-  const Value loss = softmax_cross_entropy(logits, labels);
-  graph.results = {pack({ir::sum_all(ir::select(real, loss * mask, ir::zeros_like(loss))),
-                         ir::sum_all(top_k_correct(logits, labels, 1) * mask),
-                         ir::sum_all(top_k_correct(logits, labels, 5) * mask), ir::sum_all(mask)})};
+  const std::vector<objectives::ScoreKind> scores = scorer.scores();
+  Values sums;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const Value score = scorer.score(i, outputs, batch);
+    sums.push_back(ir::sum_all(scores[i].share ? score * mask : ir::select(real, score * mask, ir::zeros_like(score))));
+  }
+  sums.push_back(ir::sum_all(mask));
+  graph.results = {pack(sums)};
   ir::EmitOptions emit{.name = "evaluate", .aliases = {}, .kernels = options.kernels};
-  spread(emit, layout, with_batch(layout, layout.params, 3), {{}});
+  spread(emit, layout, with_batch(layout, layout.params, batch_inputs(scorer.inputs()) + 1), {{}});
   return {"evaluate", ir::emit(graph, emit), {}, false, layout.devices()};
 }
 
@@ -287,7 +311,9 @@ Program predict_program(const models::Model& model, const StateLayout& layout, c
   const ir::GraphScope scope(graph);
   const Values params = add_arguments(graph, layout, layout.params);
   const Value images = graph.add_parameter(image_type(model, options.batch), "images");
-  graph.results = {trace_logits(model, layout, params, normalize(images, options.pixels), {}, options)};
+  const Value pixels = normalize(images, options.pixels);
+  graph.results = trace(layout, params, {}, options,
+                        [&](const nn::Scope& root) { return Values{objectives::classify(model, root, pixels)}; });
   ir::EmitOptions emit{.name = "predict", .aliases = {}, .kernels = options.kernels};
   spread(emit, layout, with_batch(layout, layout.params, 1), {{}});
   return {"predict", ir::emit(graph, emit), {}, false, layout.devices()};

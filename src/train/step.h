@@ -1,9 +1,10 @@
 #pragma once
-// The programs of a run, as StableHLO text. Images come as bytes, labels as i32; pixels are normalised on the device.
+// The programs of a run, as StableHLO text. A batch is images as bytes, which are normalised on the device, then what the
+// objective or scorer reads beside them: labels i32 [B], arrays of tokens i32 [B, length].
 
 #include <array>
 #include <cstdint>
-#include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "data/pp.h"
 #include "ir/graph.h"
 #include "models/model.h"
+#include "objectives/objective.h"
+#include "objectives/scorer.h"
 #include "optim/optimizer.h"
 #include "train/augment.h"
 #include "train/state.h"
@@ -22,7 +25,7 @@ struct ProgramOptions {
   data::Affine pixels;          // bytes -> numbers: what the pp chain leaves to the device
   DType compute = DType::kF32;  // of activations and products
   // Training only.
-  double label_smoothing = 0;
+  std::shared_ptr<const objectives::Objective> objective;
   Augmentation augmentation;
   HostKernels kernels;  // that the program may call, on one device
   // Micro-batches inside the training step; divides batch, and each is divisible over the mesh. Micro-batch i of n holds the
@@ -38,9 +41,9 @@ struct Program {
   int64_t devices = 1;
 };
 
-// What a training step measures, in the order of its last result, f32 [kMetrics].
-inline constexpr const char* kMetricNames[] = {"training_loss", "l2_grads", "l2_params", "l2_updates", "lr", "training_prec@1"};
-inline constexpr size_t kMetrics = std::size(kMetricNames);
+// What a training step measures, in the order of its last result: training_loss, l2_grads, l2_params, l2_updates, lr, and the
+// objective's own, each as training_<name>.
+std::vector<std::string> metric_names(const objectives::Objective& objective);
 
 // Programs run on the layout's mesh: entries lie as the layout says, rows of a batch are split over the mesh's batch axes, and
 // all other arguments and results are replicated.
@@ -49,18 +52,19 @@ inline constexpr size_t kMetrics = std::size(kMetricNames);
 // each parameter's mean and standard deviation.
 Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout& layout);
 
-// (state…, images u8 [B, H, W, 3], labels i32 [B], augment f32 [B, values] where the augmentation has values) -> (state…,
-// metrics f32 [kMetrics]). Each state argument is donated to the result of its place. training_loss is the mean over the batch
-// before the update (label smoothing included), l2_grads the global norm before clipping, l2_params after the update,
-// l2_updates of the difference, training_prec@1 a share in [0, 1], of the own labels where rows are mixed.
+// (state…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the augmentation has values) ->
+// (state…, metrics f32 [metric_names]). Each state argument is donated to the result of its place. training_loss is the mean
+// over the batch before the update (label smoothing included), l2_grads the global norm before clipping, l2_params after the
+// update, l2_updates of the difference.
 Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
 
-// (params…, images, labels, mask f32 [B]) -> f32 [4]: sums over rows of mask times {cross-entropy, top-1 correct, top-5
-// correct, 1}.
-Program eval_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options);
+// (params…, images, the scorer's inputs, mask f32 [B]) -> f32 [scores + 1]: sums over rows of mask times each score, and of the
+// mask.
+Program eval_program(const models::Model& model, const objectives::Scorer& scorer, const StateLayout& layout,
+                     const ProgramOptions& options);
 
-// (params…, images) -> logits f32 [B, classes].
+// (params…, images) -> logits f32 [B, classes], of a Classifier.
 Program predict_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options);
 
 // The key of a run's seed.

@@ -109,7 +109,7 @@ std::vector<std::string> write_timm_directory(const LoadedModel& model, const st
     const StateEntry& entry = model.layout.entries[i];
     parameters[entry.name.substr(kPrefix)] = {entry.type, model.params[i].data};
   }
-  const models::Arrays arrays = models::export_timm(model.model->timm_map(), parameters);
+  const models::Arrays arrays = models::export_timm(vit->timm_map(), parameters);
   std::vector<checkpoint::TensorView> tensors;
   for (const auto& [name, array] : arrays) tensors.push_back({name, array.type, array.data});
 

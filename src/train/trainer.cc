@@ -156,9 +156,13 @@ void Trainer::announce() const {
   if (layout_.sharded()) {
     log_line(fmt::format("{} devices   mesh {}   {}", layout_.devices(), layout_.mesh.text(), recipe_.sharding.preset));
   }
-  log_line(fmt::format("{}   {} images, {} classes   batch {}, {} steps ({:.4g} epochs)", recipe_.data.name(),
-                       human_count(recipe_.examples_per_epoch), recipe_.class_names.size(), recipe_.batch,
-                       human_count(recipe_.total), recipe_.epochs(recipe_.total)));
+  std::string kinds = recipe_.class_names.empty() ? "" : fmt::format(", {} classes", recipe_.class_names.size());
+  for (const objectives::TokenInput& tokens : recipe_.objective->inputs().tokens) {
+    kinds += fmt::format(", {} of {} tokens", tokens.name, tokens.length);
+  }
+  log_line(fmt::format("{}   {} images{}   batch {}, {} steps ({:.4g} epochs)", recipe_.data.name(),
+                       human_count(recipe_.examples_per_epoch), kinds, recipe_.batch, human_count(recipe_.total),
+                       recipe_.epochs(recipe_.total)));
   if (progress_.step > 0 || progress_.owed) {
     log_line(fmt::format("continues {} from step {} of {}", workdir_.path(), human_count(progress_.step),
                          human_count(recipe_.total)));
@@ -220,7 +224,7 @@ ProgramOptions Trainer::program_options(int64_t batch, const data::Pp& pp) const
 
 void Trainer::start_programs() {
   ProgramOptions options = program_options(recipe_.batch, recipe_.data.pp());
-  options.label_smoothing = recipe_.objective.label_smoothing;
+  options.objective = recipe_.objective;
   options.augmentation = augmentation_of(recipe_.data.pp(), recipe_.data.mixup);
   options.accumulate = recipe_.run.accumulate;
   train_future_ =
@@ -232,7 +236,7 @@ void Trainer::start_programs() {
 void Trainer::start_evaluation_programs() {
   std::map<std::string, std::shared_future<Compiled>> by_text;
   for (const EvalPlan& plan : recipe_.evals) {
-    Program program = eval_program(*recipe_.model, layout_, program_options(plan.batch, plan.data.pp()));
+    Program program = eval_program(*recipe_.model, *plan.scorer, layout_, program_options(plan.batch, plan.data.pp()));
     const std::string text = program.text;
     if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, plan.batch).share();
     eval_futures_.push_back(by_text[text]);
@@ -326,8 +330,8 @@ DeviceBatch Trainer::next_batch() {
   // While the device still works on the last step nothing is lost by waiting.
   const bool idle = !pending_ || pending_->metrics.ready();
   if (idle) reporter_.waited(std::chrono::duration<double>(Clock::now() - start).count());
-  const models::InputShape& in = recipe_.model->input();
-  return DeviceBatch(*client_, layout_.mesh, std::move(rows), in.height, in.width, /*with_mask=*/false);
+  return DeviceBatch(*client_, layout_.mesh, std::move(rows), recipe_.data.pp(), recipe_.objective->inputs(),
+                     /*with_mask=*/false);
 }
 
 // Reads the pending step's metrics, stops the run if they are not finite, and tells them.
@@ -338,14 +342,13 @@ void Trainer::settle() {
   const Clock::time_point ready = pending_->ready.value_or(Clock::now());
   pending_.reset();
   StepMetrics metrics;
-  std::copy(values.begin(), values.end(), metrics.begin());
-  for (size_t i = 0; i < kMetrics; ++i) {
-    if (std::isfinite(metrics[i])) continue;
+  for (const std::string& name : metric_names(*recipe_.objective)) metrics.push_back({name, values[metrics.size()]});
+  for (const auto& [name, value] : metrics) {
+    if (std::isfinite(value)) continue;
     checkpoints_->wait();
     const auto saved = checkpoints_->last_committed();
     throw Error(
-        Exit::kDiverged, fmt::format("the run diverged: {} is {} at step {}", kMetricNames[i], metrics[i], step),
-        workdir_.path(),
+        Exit::kDiverged, fmt::format("the run diverged: {} is {} at step {}", name, value, step), workdir_.path(),
         fmt::format("nothing of this step is saved{}; try a lower learning rate, a longer warm-up, or clip = \"norm(1.0)\"",
                     saved ? fmt::format(" (the last checkpoint is of step {})", *saved) : ""));
   }
@@ -407,7 +410,8 @@ bool Trainer::evaluate(NamedScores& scores) {
   for (const auto& [name, s] : scores) {
     const auto best = progress_.best.find(name);
     reporter_.evaluated(name, s, best == progress_.best.end() ? std::nullopt : std::optional(best->second));
-    if (best == progress_.best.end() || s.prec1 > best->second) progress_.best[name] = s.prec1;
+    const Score& first = s.values.front();
+    if (best == progress_.best.end() || first.better_than(best->second)) progress_.best[name] = first.value;
   }
   return true;
 }

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "kernels/register.h"
+#include "models/captioner.h"
 #include "train/compile.h"
 #include "train/step.h"
 
@@ -20,11 +21,13 @@ namespace {
 constexpr size_t kPredictBatch = 32;
 
 // What evaluators take from the recipe's `data`.
-struct TrainingBatch {
+struct TrainingData {
   int64_t batch = 0;
+  std::string pp;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("batch", batch, "images of one step");
+    field("pp", pp, "preprocessing chain, whose tokens captions are made of");
   }
 };
 
@@ -116,9 +119,15 @@ StateLayout spread(StateLayout layout, config::Section& recipe, int64_t devices)
   return layout;
 }
 
+// How training makes captions, without its sources.
+void read_captions(config::Section& recipe, const std::string& pp_text, EvalSetting& setting) {
+  const data::Pp pp(pp_text, data::PpUse::kTrain, recipe.section("data").place("pp"));
+  set_captions(*objectives::make_objective(recipe.section("objective"), {0, token_inputs(pp)}), pp, setting);
+}
+
 Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan& plan, const LoadedModel& model,
                     const StateLayout& layout, DeviceArrays& params, const DeviceOptions& device) {
-  const Program program = eval_program(*model.model, layout,
+  const Program program = eval_program(*model.model, *plan.scorer, layout,
                                        {.batch = plan.batch,
                                         .pixels = plan.data.pp().affine(),
                                         .compute = model.compute,
@@ -135,6 +144,9 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
              const DeviceOptions& device, const std::function<void(Prediction)>& take) {
   const data::Pp pp(pp_text, data::PpUse::kEval, "preprocessing");
   const models::InputShape& in = model.model->input();
+  if (dynamic_cast<const models::Classifier*>(model.model.get()) == nullptr) {
+    throw usage_error("the model is no classifier, so that it has no answer to an image", model.path, "tessera eval scores it");
+  }
   check_size(pp, in);
   // Few programs serve every number of images: powers of two.
   const size_t batch = std::min(kPredictBatch, std::bit_ceil(std::max<size_t>(1, paths.size())));
@@ -164,16 +176,18 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
 }
 
 std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& model, const DeviceOptions& device) {
-  TrainingBatch data;
+  TrainingData data;
   recipe.section("data").bind_part(data);
   const auto client = open_client(device);
   const StateLayout layout = spread(model.layout, recipe, devices_of(device, *client));
+  // How often it runs in training does not matter here, so that any length of a run will do.
+  EvalSetting setting{model.model.get(), {}, std::max<int64_t>(1, data.batch), {}, layout.mesh, {}, {}};
+  if (dynamic_cast<const models::Captioner*>(model.model.get()) != nullptr) read_captions(recipe, data.pp, setting);
   config::Section evals = recipe.section("eval");
   std::vector<EvalPlan> plans;
   for (const std::string& name : evals.keys()) {
-    // How often it runs in training does not matter here, so that any length of a run will do.
-    plans.push_back(read_eval(name, evals.section(name), std::max<int64_t>(1, data.batch), *model.model, {}, {}, layout.mesh));
-    check_classes(plans.back(), model);
+    plans.push_back(read_eval(name, evals.section(name), setting));
+    if (dynamic_cast<const models::Classifier*>(model.model.get()) != nullptr) check_classes(plans.back(), model);
   }
   if (plans.empty()) {
     throw usage_error("the recipe has no evaluator", recipe.where("eval"),

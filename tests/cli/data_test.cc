@@ -208,5 +208,23 @@ TEST(DataShow, DrawsTheFirstTrainingImages) {
   EXPECT_NE(read_file(folder / "sheet.png"), file);
 }
 
+TEST(DataShow, SaysWhatWasDoneToEachImage) {
+  const TempFolder folder;
+  write_images(folder / "train", 3);
+  write_images(folder / "val", 1);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const Outcome outcome = run_program({"data", "show", "tiny.toml", "--json", "--before", "--count", "2"}, folder.path());
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const nlohmann::json shown = nlohmann::json::parse(line);
+    EXPECT_TRUE(shown["class"].is_string()) << line;
+    EXPECT_TRUE(shown["part"]["width"].is_number()) << line;
+    EXPECT_TRUE(shown["steps"].is_array()) << line;
+  }
+  EXPECT_EQ(count, 2);
+}
+
 }  // namespace
 }  // namespace tessera::cli

@@ -159,10 +159,10 @@ TEST(AugmentStep, SaysWhatItDoes) {
   EXPECT_EQ(describe({AugmentOp::kCutout, 40, Filter::kNearest, 5, 6}), "Cutout 40 at (5, 6)");
   AugmentPlan plan;
   plan.steps = {{AugmentOp::kInvert}, {AugmentOp::kColor, 0.5}, {AugmentOp::kEqualize}};
-  EXPECT_EQ(describe(plan), "Invert 0, Color 0.5, Equalize 0");
+  EXPECT_EQ(describe(plan), "Invert, Color 0.5, Equalize");
   plan.chains = {{2, 0.25f}, {3, 0.75f}};
   plan.mix = 0.5f;
-  EXPECT_EQ(describe(plan), "0.125 of Invert 0, Color 0.5 + 0.375 of Equalize 0");
+  EXPECT_EQ(describe(plan), "0.125 of Invert, Color 0.5 + 0.375 of Equalize");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/contact_sheet.h"
+#include "data/draw.h"
 #include "data/image_testing.h"
 #include "data/png.h"
 #include "data/resize.h"
@@ -95,6 +96,39 @@ TEST(ContactSheet, ShowsSamplesAndNames) {
   std::fill_n(label.row(0), label.byte_count(), uint8_t{255});
   draw_text(label, 0, 0, "one", 0);
   EXPECT_EQ(testing::pixels(sheet.view().crop({4, 102, 96, 7})), testing::pixels(label.view()));
+}
+
+TEST(ContactSheet, ShowsWhatEachImageWasMadeOf) {
+  const TempDir dir;
+  write_file(dir / "one/1.png", png_bytes(photo(96, 48)));
+  const auto source = open_folder(dir.path());
+  const Pp pp("decode | central_crop(24)", PpUse::kEval);
+  std::vector<std::string> steps;
+  ContactSheetOptions options{.count = 1, .shuffled = false, .before = true};
+  options.shown = [&](const ShownSample& shown) {
+    EXPECT_EQ(shown.index, 0);
+    EXPECT_FALSE(shown.error);
+    steps = shown.trace->steps;
+  };
+  const Image sheet = contact_sheet(*source, pp, options);
+  EXPECT_EQ(steps, std::vector<std::string>{"crop 24x24 at (36, 12)"});
+  EXPECT_EQ(sheet.width(), 2 * 96 + 2 * 4);
+  // The picture, 96 x 48, in 92 x 46 pixels, with a frame from x = 36 * 92 / 96 and y = 12 * 92 / 96 on: white, inside it red.
+  const int left = 4 + 35, top = 4 + 12;
+  const auto pixel = [&](int x, int y) {
+    return std::vector<int>(sheet.row(y) + ptrdiff_t{x} * 3, sheet.row(y) + ptrdiff_t{x} * 3 + 3);
+  };
+  EXPECT_EQ(pixel(left, top), (std::vector<int>{255, 255, 255}));
+  EXPECT_EQ(pixel(left + 1, top + 1), (std::vector<int>{230, 0, 0}));
+  EXPECT_NE(pixel(left + 2, top + 2), (std::vector<int>{230, 0, 0}));
+  // The image itself is in the right half, untouched.
+  Image small(24, 24), large(96, 96);
+  PpScratch scratch;
+  Sample sample;
+  ASSERT_FALSE(source->read(0, sample));
+  ASSERT_FALSE(pp.run(sample.image, {}, scratch, small.row(0)));
+  Resizer().resize(small.view(), Filter::kNearest, false, 96, 96, large.row(0), large.stride());
+  EXPECT_EQ(testing::pixels(sheet.view().crop({4 + 96, 4, 96, 96})), testing::pixels(large.view()));
 }
 
 TEST(DrawText, GlyphsAreDistinctAndClipped) {

@@ -68,7 +68,7 @@ TEST(Convert, WritesWhatReadsBackTheSame) {
     expect_samples(*make_source(call_of(format, out, "test")), range(9, 12));
     Sample sample;
     ASSERT_FALSE(train->read(4, sample));
-    EXPECT_EQ(sample.texts[1],
+    EXPECT_EQ(sample.texts[1][0],
               format == ConvertFormat::kTar ? testing::reference_samples()[4].caption : "toy-train.tfrecord-00001-of-00002#0");
     // And from there to every other format.
     const std::string first = format == ConvertFormat::kTar

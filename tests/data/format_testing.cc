@@ -34,7 +34,7 @@ void expect_samples(const Source& source, const std::vector<size_t>& which) {
     EXPECT_TRUE(std::ranges::equal(sample.image, wanted.image)) << i;
     EXPECT_TRUE(source.class_names().empty() || sample.label == wanted.label) << i;
     ASSERT_EQ(sample.texts.size(), source.text_fields().size());
-    EXPECT_TRUE(sample.texts.empty() || sample.texts[0] == wanted.caption) << i;
+    EXPECT_TRUE(sample.texts.empty() || sample.texts[0][0] == wanted.caption) << i;
     // The bytes past the image may be read.
     uint64_t sum = 0;
     for (size_t p = 0; p < Buffer::kPadding; ++p) sum += sample.image.data()[sample.image.size() + p];

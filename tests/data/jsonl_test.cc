@@ -46,7 +46,7 @@ TEST(JsonlSource, ReadsLines) {
   EXPECT_THAT(source->text_fields(), ElementsAre("caption", "meta"));
   Sample sample;
   ASSERT_FALSE(source->read(1, sample));
-  EXPECT_EQ(sample.texts[1], "{\"class\":\"owl\"}");
+  EXPECT_EQ(sample.texts[1][0], "{\"class\":\"owl\"}");
   const auto named = make_source("jsonl(" + (dir / "a.jsonl") + ", label=meta.class)");
   EXPECT_EQ(named->class_names(), testing::kClasses);
   expect_samples(*named, range(0, 12));
@@ -58,7 +58,7 @@ TEST(JsonlSource, ReadsLines) {
   const auto here = make_source("jsonl(" + (dir / "c.jsonl") + ", image=file, text=caption)");
   ASSERT_FALSE(here->read(0, sample));
   EXPECT_EQ(std::string(sample.image.begin(), sample.image.end()), "bytes");
-  EXPECT_EQ(sample.texts[0], "a ä\n");
+  EXPECT_EQ(sample.texts[0][0], "a ä\n");
   EXPECT_TRUE(here->class_names().empty());
 }
 

@@ -295,6 +295,56 @@ TEST(PpRun, InceptionCropFollowsItsRanges) {
   EXPECT_NEAR(largest, 0.5, 0.03);
 }
 
+// What a trace says was taken is what the pixels show: of a picture whose red is x and whose green is y.
+TEST(PpTrace, ItsPartIsWhatTheResultShows) {
+  Image picture(200, 120);
+  for (int y = 0; y < picture.height(); ++y) {
+    for (int x = 0; x < picture.width(); ++x) {
+      uint8_t* pixel = picture.row(y) + ptrdiff_t{x} * 3;
+      pixel[0] = static_cast<uint8_t>(x), pixel[1] = static_cast<uint8_t>(2 * y), pixel[2] = 7;
+    }
+  }
+  const std::vector<uint8_t> file = testing::png_bytes(picture);
+  const Pp pp(
+      "decode | random_resized_crop(64, scale=[0.3, 1]) | flip_lr | random_crop(40) | flip_lr | resize(20) | "
+      "random_grayscale(0)",
+      PpUse::kTrain);
+  PpScratch scratch;
+  Image out(20, 20);
+  bool sides[2] = {};
+  for (uint64_t sample = 0; sample < 40; ++sample) {
+    PpTrace trace;
+    ASSERT_FALSE(pp.run(file, {1, 0, sample}, scratch, out.row(0), &trace));
+    EXPECT_EQ(trace.file_width, 200);
+    EXPECT_EQ(trace.file_height, 120);
+    sides[trace.mirrored] = true;
+    // The means over what is shown are those at its middle, where pixel x stands at x + 0.5.
+    double red = 0, green = 0;
+    for (int i = 0; i < 400; ++i) red += out.row(0)[3 * i] / 400.0, green += out.row(0)[3 * i + 1] / 400.0;
+    EXPECT_NEAR(red + 0.5, trace.x + trace.width / 2, 0.6) << sample;
+    EXPECT_NEAR(green / 2 + 0.5, trace.y + trace.height / 2, 0.6) << sample;
+    const double across = (out.row(0)[3 * 19] - out.row(0)[0]) / 19.0 * 20;
+    EXPECT_NEAR(across, trace.mirrored ? -trace.width : trace.width, 4) << sample;
+    ASSERT_GE(trace.steps.size(), 4u);
+    EXPECT_EQ(trace.steps.back(), "resize to 20x20, bilinear");
+  }
+  EXPECT_TRUE(sides[0] && sides[1]);
+}
+
+TEST(PpTrace, PaddingReachesPastThePicture) {
+  const std::vector<uint8_t> file = testing::png_bytes(photo(30, 20));
+  const Pp pp("decode | central_crop_or_pad(40) | flip_ud(1)", PpUse::kTrain);
+  PpScratch scratch;
+  Image out(40, 40);
+  PpTrace trace;
+  ASSERT_FALSE(pp.run(file, {}, scratch, out.row(0), &trace));
+  EXPECT_EQ(trace.x, -5);
+  EXPECT_EQ(trace.y, -10);
+  EXPECT_EQ(trace.width, 40);
+  EXPECT_EQ(trace.height, 40);
+  EXPECT_EQ(trace.steps, (std::vector<std::string>{"crop 40x40 at (-5, -10)", "flip_ud"}));
+}
+
 TEST(PpRun, UnreadableImagesAreReasons) {
   const Pp pp("decode | random_crop(48)", PpUse::kTrain);
   PpScratch scratch;

@@ -39,7 +39,7 @@ TEST(WdsSource, ReadsTheLibrarysArchives) {
   expect_samples(*source, range(0, 12));
   Sample sample;
   ASSERT_FALSE(source->read(3, sample));
-  EXPECT_EQ(sample.texts[1], testing::reference_samples()[3].caption);
+  EXPECT_EQ(sample.texts[1][0], testing::reference_samples()[3].caption);
   const auto named = make_source("wds(" + pattern + ", label=json.name)");
   EXPECT_EQ(named->class_names(), testing::kClasses);
   expect_samples(*named, range(0, 12));

@@ -54,8 +54,8 @@ std::vector<HostArray> mix(Augmentation::Mix how, const std::vector<float>& rows
   const ir::GraphScope scope(graph);
   const ir::Value x = graph.add_parameter({DType::kU8, kImages}), y = graph.add_parameter({DType::kI32, {kRows}});
   const ir::Value augment = graph.add_parameter({DType::kF32, {kRows, data::kMixedRowValues}});
-  const TrainRows mixed = mix_rows({how, {}}, x, y, augment);
-  graph.results = {mixed.images, mixed.labels, *mixed.partner_labels, *mixed.own_share};
+  const objectives::Batch mixed = mix_rows({how, {}}, {x, y, {}, {}, {}}, augment).batch;
+  graph.results = {mixed.images, mixed.labels, mixed.partner_labels, mixed.own_share};
   return testing::CompiledGraph(graph, testing::quick_compile())
       .run({images(), labels(), f32_array({kRows, data::kMixedRowValues}, rows)});
 }

@@ -158,6 +158,7 @@ int64_t argument_bytes(int64_t devices, const std::string& mesh) {
       pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = devices, .create_options = {}});
   ProgramOptions options;
   options.batch = recipe.batch;
+  options.objective = recipe.objective;
   const Program program = train_program(*recipe.model, layout, *recipe.optimizer, options);
   return compile(*client, program, pjrt::ExecutableCache(""), {}).executable.memory().arguments;
 }

@@ -99,11 +99,26 @@ TEST(Recipe, MixturesMustAgree) {
   EXPECT_FAILURE("`data.mix.b.weight` must be above 0", mixture({"data.mix.b.weight=0"}));
   EXPECT_FAILURE("did you mean `data.mix.a.weight`", mixture({"data.mix.a.wieght=1"}));
   EXPECT_FAILURE("makes images of 5 x 5", mixture({"data.mix.b.pp=\"decode | resize(5) | value_range(-1, 1)\""}));
-  EXPECT_FAILURE("scales values or erases in another way", mixture({"data.mix.b.pp=\"decode | resize(8) | value_range(0, 1)\""}));
+  EXPECT_FAILURE("scales values or erases in another way",
+                 mixture({"data.mix.b.pp=\"decode | resize(8) | value_range(0, 1)\""}));
   EXPECT_FAILURE("2 classes, and `a` has 3", mixture({"data.mix.b.source=\"fake(10, classes=2)\""}));
   EXPECT_FAILURE("stands beside data.mix", mixture({"data.source=\"fake\""}));
   EXPECT_FAILURE("unknown shuffle `ful`", {"data.shuffle=\"ful\""});
   EXPECT_FAILURE("max_bad", {"data.max_bad=\"3 steps\""});
+}
+
+TEST(Recipe, TextsOfAChainMustBeThere) {
+  const std::string model = std::string(TESSERA_SOURCE_DIR) + "/tests/references/text/unigram.model";
+  const auto pp = [&](const std::string& set, int length) {
+    return fmt::format("{}.pp=\"decode | resize(8) | value_range | tokenize({}, model={}, key=caption)\"", set, length, model);
+  };
+  EXPECT_FAILURE("reads the text `caption`", {pp("data", 8)});
+  EXPECT_FAILURE("`eval.val.data.pp`", {pp("eval.val.data", 8)});
+  const testing::TempDir dir;
+  testing::spill(dir / "a.jsonl", "{\"image\": \"a.png\", \"caption\": \"a\", \"label\": 0}\n");
+  const std::string source = fmt::format("source=\"jsonl({}/a.jsonl, text=caption, classes=3)\"", dir.path());
+  EXPECT_FAILURE("makes other arrays of ids than that of `a`", {"data.source=\"\"", "data.mix.a." + source, pp("data.mix.a", 8),
+                                                                "data.mix.b." + source, pp("data.mix.b", 9)});
 }
 
 TEST(Due, AsBigVision) {

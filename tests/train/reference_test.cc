@@ -12,11 +12,11 @@
 #include "models/timm_config.h"
 #include "models/timm_names.h"
 #include "models/vit.h"
+#include "objectives/softmax.h"
 #include "optim/optimizer.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
-#include "train/objective.h"
 
 namespace tessera::train {
 namespace {
@@ -66,7 +66,7 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   nn::ParamStore store(graph);
   for (size_t i = 0; i < params.size(); ++i) store.provide(params[i].name, values[i]);
   const ir::Value logits = model.logits(nn::Scope(store, {.training = true, .kernels = kernels}), images);
-  const ir::Value loss = ir::mean(softmax_cross_entropy(logits, labels, run.value("label_smoothing", 0.0)), {0});
+  const ir::Value loss = ir::mean(objectives::softmax_cross_entropy(logits, labels, run.value("label_smoothing", 0.0)), {0});
   const optim::Optimizer::Result update = optimizer.apply(values, ir::gradient(loss, values), slots, step);
   graph.results = update.values;
   graph.results.insert(graph.results.end(), update.slots.begin(), update.slots.end());

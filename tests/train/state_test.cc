@@ -179,10 +179,10 @@ TEST(Progress, RoundTripIsExact) {
   progress.step = 123;
   progress.examples_seen = 123 * 16;
   progress.owed = true;
-  progress.metrics = StepMetrics{0.1f, 1.0f / 3, 3e-38f, 7, 1e-3f, 0.25f};
+  progress.metrics = StepMetrics{{"training_loss", 0.1f}, {"l2_grads", 1.0f / 3}, {"l2_params", 3e-38f}, {"lr", 1e-3f}};
   progress.seconds = 12.5;
   progress.best = {{"val", 0.3}};
-  const RunDescription run{"seed = 0\n", {8, 8, 3, 2}, {"kät\xff", "dog"}, "decode | resize(8)"};
+  const RunDescription run{"seed = 0\n", {8, 8, 3, 2, 16, 100}, {"kät\xff", "dog"}, "decode | resize(8)"};
   const std::string json = to_json(progress, run);
   const Progress back = parse_progress(json, "test");
   EXPECT_EQ(back.step, 123);

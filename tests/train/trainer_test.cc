@@ -81,7 +81,7 @@ TEST(Trainer, LearnsAndWritesTheContract) {
   EXPECT_TRUE(fs::exists(result.checkpoint + "/COMMIT"));
   ASSERT_EQ(result.scores.size(), 1u);
   EXPECT_EQ(result.scores[0].second.count, 23);
-  EXPECT_GT(result.scores[0].second.prec1, 0.9);
+  EXPECT_GT(result.scores[0].second.at("prec@1"), 0.9);
 
   const std::vector<monitor::MetricRow> rows = monitor::read_metrics(result.workdir + "/metrics.jsonl");
   EXPECT_EQ(rows.front().step, 1);

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Makes the reference files under tests/references with the pinned timm and torch, those of TensorFlow's image ops, and those of
-# tests/references/formats with the pinned libraries of data formats.
+# Makes the reference files under tests/references with the pinned timm and torch, those of TensorFlow's image ops, those of
+# tests/references/formats with the pinned libraries of data formats, and those of tests/references/text with tokenizers.
 #   tools/references/run.sh                 every script
 #   tools/references/run.sh vit adamw       only these
-#   BIG_VISION=DIR tools/references/run.sh big_vision_optimizers      with a checkout of big_vision at DIR; not among "every"
 # Python 3.11, 3.12 or 3.13 on x86-64 Linux (PYTHON=... chooses one; TensorFlow's and data_formats' wheels are for 3.11). The first
-# run downloads about 2.5 GB into .deps/references of the checkout (4.1 GB installed), 0.3 GB into .deps/references-tensorflow and
-# 0.5 GB into .deps/references-formats (2 GB installed); the scripts then take half a minute.
+# run downloads about 2.5 GB into .deps/references of the checkout (4.1 GB installed), 0.3 GB into .deps/references-tensorflow,
+# 0.5 GB into .deps/references-formats (2 GB installed) and 5 MB into .deps/references-text; the scripts then take half a minute.
+# Those that run big_vision's own code (cappa, metrics, big_vision_*) are made when BIG_VISION names a checkout of it, at commit 0127fb6; 0.2 GB in
+# .deps/references-jax.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 deps=$(cd "$here/../.." && pwd)/.deps
@@ -24,13 +25,14 @@ need() {
 }
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
-[ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions timm_vit_table mixup augment crop_draws tensorflow_ops \
-  tensorflow_crop_draws data_formats
+[ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions timm_vit_table mixup augment \
+  crop_draws tensorflow_ops tensorflow_crop_draws data_formats text ${BIG_VISION:+cappa metrics big_vision_optimizers}
 for script; do
   case $script in
     data_formats) need requirements-formats.txt references-formats --no-binary promise ;;
-    big_vision_optimizers) need requirements-jax.txt references-jax ;;
+    text) need requirements-text.txt references-text ;;
     tensorflow_*) need requirements-tensorflow.txt references-tensorflow ;;
+    cappa | metrics | big_vision_*) need requirements-jax.txt references-jax ;;
     *) need requirements.txt references ;;
   esac
   "$venv/bin/python" "$here/$script.py"

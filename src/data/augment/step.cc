@@ -44,7 +44,9 @@ const OpEntry& entry(AugmentOp op) {
 const char* augment_op_name(AugmentOp op) { return entry(op).name; }
 
 std::string describe(const AugmentStep& step) {
-  std::string text = fmt::format("{} {:.4g}", entry(step.op).name, step.value);
+  std::string text = entry(step.op).name;
+  const bool valued = step.op > AugmentOp::kInvert;
+  if (valued) text += fmt::format(" {:.4g}", step.value);
   if (entry(step.op).geometric) text += fmt::format(" {}", filter_name(step.filter));
   if (step.op == AugmentOp::kCutout) text += fmt::format(" at ({}, {})", step.x, step.y);
   return text;

@@ -13,7 +13,7 @@ namespace tessera::data {
 enum class AugmentOp : uint8_t {
   kAutoContrast,
   kEqualize,
-  kInvert,
+  kInvert,        // these three have no value
   kRotate,        // value: degrees, counter-clockwise (TensorFlow's: the same)
   kPosterize,     // value: bits to keep
   kSolarize,      // value: what is at least this is inverted

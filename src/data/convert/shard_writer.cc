@@ -17,12 +17,27 @@ using Json = nlohmann::ordered_json;
 
 std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
+// The features that are written beside the records say that each text is one.
+std::string_view only_text(const std::string& field, const std::string& id, const TextValues& values) {
+  if (values.size() == 1) return values[0];
+  throw data_error(fmt::format("`{}` has {} texts `{}`, and a record's feature holds one", id, values.size(), field), {},
+                   "--format tar keeps any number");
+}
+
+Json json_of(const TextValues& values) {
+  if (values.size() == 1) return std::string(values[0]);
+  Json list = Json::array();
+  for (const std::string_view value : values) list.push_back(std::string(value));
+  return list;
+}
+
 std::string example_of(const ConvertFields& fields, const std::string& id, const Sample& sample) {
   ExampleWriter example;
   example.bytes("image", text_of(sample.image));
   example.bytes("file_name", id);
   if (fields.labelled) example.integer("label", sample.label);
-  for (size_t i = 0; i < fields.texts.size(); ++i) example.bytes(fields.texts[i], sample.texts[i]);
+  for (size_t i = 0; i < fields.texts.size(); ++i)
+    example.bytes(fields.texts[i], only_text(fields.texts[i], id, sample.texts[i]));
   return example.finish();
 }
 
@@ -59,11 +74,11 @@ class TarShard final : public ShardWriter {
   void add(int64_t index, const std::string& id, const Sample& sample) override {
     const std::string key = fmt::format("{:09}", index);
     Json json = {{"file_name", id}};
-    for (size_t i = 0; i < fields_.texts.size(); ++i) json[fields_.texts[i]] = std::string(sample.texts[i]);
+    for (size_t i = 0; i < fields_.texts.size(); ++i) json[fields_.texts[i]] = json_of(sample.texts[i]);
     put(key + extension(sample.image), text_of(sample.image));
     if (fields_.labelled) put(key + ".cls", std::to_string(sample.label));
     put(key + ".json", json.dump(-1, ' ', false, Json::error_handler_t::replace));
-    if (!fields_.texts.empty()) put(key + ".txt", sample.texts[0]);
+    if (!fields_.texts.empty() && !sample.texts[0].empty()) put(key + ".txt", sample.texts[0][0]);
   }
   void finish() override { file_.write(store::as_bytes(tar_end())); }
 

@@ -24,6 +24,7 @@ void read_bytes(pbf_reader list, Feature& feature) {
   while (list.next(1, pbf_wire_type::length_delimited)) {
     const std::string_view value = view(list.get_view());
     if (feature.count++ == 0) feature.bytes = value;
+    feature.values.push_back(value);
   }
 }
 

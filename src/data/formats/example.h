@@ -18,8 +18,9 @@ const char* feature_kind_name(FeatureKind kind);  // "bytes", "integers", …
 struct Feature {
   FeatureKind kind = FeatureKind::kAbsent;
   int64_t count = 0;
-  std::string_view bytes;  // the first, when kBytes
-  int64_t integer = 0;     // the first, when kIntegers
+  std::string_view bytes;                // the first, when kBytes
+  std::vector<std::string_view> values;  // all of them
+  int64_t integer = 0;                   // the first, when kIntegers
 };
 
 // The features named `keys`, in that order; what the example lacks is kAbsent. Nothing when the bytes are no Example. Of a key

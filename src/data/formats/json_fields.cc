@@ -1,5 +1,6 @@
 #include "data/formats/json_fields.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace tessera::data {
@@ -22,6 +23,8 @@ JsonField to_field(const Json& value) {
   const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
   if (fits) return {JsonField::Kind::kInteger, text, value.get<int64_t>()};
+  const bool texts = value.is_array() && std::ranges::all_of(value, [](const Json& item) { return item.is_string(); });
+  if (texts) return {JsonField::Kind::kTexts, text, 0, value.get<std::vector<std::string>>()};
   return {JsonField::Kind::kOther, text, 0};
 }
 

@@ -10,10 +10,11 @@
 namespace tessera::data {
 
 struct JsonField {
-  enum class Kind { kAbsent, kText, kInteger, kOther };
+  enum class Kind { kAbsent, kText, kTexts, kInteger, kOther };  // kTexts: an array of nothing but texts
   Kind kind = Kind::kAbsent;
   std::string text;  // of a text; of any other value as JSON
   int64_t integer = 0;
+  std::vector<std::string> texts = {};  // of kTexts
 };
 
 // The fields `names`, in that order. "a.b" is the field named so or else b in a. Nothing when the text is no JSON object.

@@ -16,7 +16,7 @@ class Timm final : public PpOp {
     AugmentPlan& plan = image.plan();
     augment_.draw(image.width(), image.height(), rng, plan);
     if (plan.steps.empty()) return std::nullopt;
-    return image.edit([&](Canvas& canvas) { run_pillow(plan, fill_, canvas); });
+    return image.edit([&] { return describe(plan); }, [&](Canvas& canvas) { run_pillow(plan, fill_, canvas); });
   }
 
  private:
@@ -32,9 +32,10 @@ class BigVision final : public PpOp {
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     AugmentPlan& plan = image.plan();
     augment_.draw(image.width(), image.height(), rng, plan);
-    return image.edit([&](Canvas& canvas) {
+    const auto paint = [&](Canvas& canvas) {
       for (const AugmentStep& step : plan.steps) apply_tensorflow(step, BigVisionRandAugment::kFill, canvas);
-    });
+    };
+    return image.edit([&] { return describe(plan); }, paint);
   }
 
  private:

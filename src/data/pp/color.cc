@@ -20,7 +20,7 @@ class ColorJitter final : public PpOp {
     if (p_ < 1 && rng.uniform() >= p_) return std::nullopt;
     AugmentPlan& plan = image.plan();
     draw_color_jitter(factors_, rng, plan);
-    return image.edit([&](Canvas& canvas) { run_pillow(plan, {}, canvas); });
+    return image.edit([&] { return describe(plan); }, [&](Canvas& canvas) { run_pillow(plan, {}, canvas); });
   }
 
  private:
@@ -35,7 +35,7 @@ class RandomGrayscale final : public PpOp {
   void infer(PpShape&, const CallReader&) const override {}
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     if (rng.uniform() >= p_) return std::nullopt;
-    return image.edit([](Canvas& canvas) { to_grey(canvas.image()); });
+    return image.edit([] { return std::string("grayscale"); }, [](Canvas& canvas) { to_grey(canvas.image()); });
   }
 
  private:
@@ -60,7 +60,8 @@ class GaussianBlur final : public PpOp {
       return DecodeError{fmt::format("{}x{} pixels, too few for a blur over {}", image.width(), image.height(), size_)};
     }
     const double sigma = rng.uniform(sigma_.low, sigma_.high);
-    return image.edit([&](Canvas& canvas) { gaussian_blur(canvas, size_, sigma); });
+    return image.edit([&] { return fmt::format("gaussian_blur {:.3g}", sigma); },
+                      [&](Canvas& canvas) { gaussian_blur(canvas, size_, sigma); });
   }
 
  private:

@@ -33,12 +33,13 @@ class FlipUd final : public Flip {
   using Flip::Flip;
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     if (!draw(rng)) return std::nullopt;
-    return image.edit([](Canvas& canvas) {
+    const auto turn = [](Canvas& canvas) {
       Image& pixels = canvas.image();
       for (int top = 0, bottom = pixels.height() - 1; top < bottom; ++top, --bottom) {
         std::swap_ranges(pixels.row(top), pixels.row(top) + pixels.stride(), pixels.row(bottom));
       }
-    });
+    };
+    return image.edit([] { return std::string("flip_ud"); }, turn);
   }
 };
 

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/augment/window.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {
@@ -24,9 +23,7 @@ class CropOrPad : public PpOp {
   void infer(PpShape& shape, const CallReader&) const override { set_size(shape, size_); }
   DecodeResult apply(PpImage& image, Rng& rng) const override {
     const Box box{place(image.width(), size_.width, rng), place(image.height(), size_.height, rng), size_.width, size_.height};
-    const bool inside = box.x >= 0 && box.y >= 0 && box.x + box.width <= image.width() && box.y + box.height <= image.height();
-    if (inside) return image.crop(box);
-    return image.edit([&](Canvas& canvas) { cut_window(canvas, box, padding_); });
+    return image.window(box, padding_);
   }
 
  protected:
@@ -79,8 +76,7 @@ class PadToShape final : public PpOp {
                                      size_.width, size_.height)};
     }
     if (across == 0 && down == 0) return std::nullopt;
-    const Box box{-before(across), -before(down), size_.width, size_.height};
-    return image.edit([&](Canvas& canvas) { cut_window(canvas, box, {false, fill_}); });
+    return image.window({-before(across), -before(down), size_.width, size_.height}, {false, fill_});
   }
 
  private:

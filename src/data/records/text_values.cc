@@ -21,6 +21,7 @@ std::optional<std::string> set_json_label(const Labels& labels, const std::strin
     case JsonField::Kind::kInteger: return labels.set(field.integer, sample);
     case JsonField::Kind::kText: return labels.set(field.text, sample);
     case JsonField::Kind::kAbsent: return fmt::format("it has no label `{}`", name);
+    case JsonField::Kind::kTexts:
     case JsonField::Kind::kOther: break;
   }
   return fmt::format("its label `{}` is neither a whole number nor a text", name);
@@ -31,15 +32,25 @@ void find_json_label(const JsonField& field, LabelsFound& found) {
   if (field.kind == JsonField::Kind::kText) found.add(field.text);
 }
 
-void keep_texts(const std::vector<std::string_view>& texts, Sample& sample) {
+void keep_texts(const std::vector<TextValues>& texts, Sample& sample) {
   sample.text_memory.clear();
-  for (const std::string_view text : texts) sample.text_memory += text;
+  for (const TextValues& values : texts) {
+    for (const std::string_view text : values) sample.text_memory += text;
+  }
   sample.texts.clear();
   size_t begin = 0;
-  for (const std::string_view text : texts) {
-    sample.texts.push_back(std::string_view(sample.text_memory).substr(begin, text.size()));
-    begin += text.size();
+  for (const TextValues& values : texts) {
+    TextValues& kept = sample.texts.emplace_back();
+    for (const std::string_view text : values) {
+      kept.push_back(std::string_view(sample.text_memory).substr(begin, text.size()));
+      begin += text.size();
+    }
   }
+}
+
+TextValues texts_of(const JsonField& field) {
+  if (field.kind == JsonField::Kind::kTexts) return {field.texts.begin(), field.texts.end()};
+  return {field.text};
 }
 
 }  // namespace tessera::data

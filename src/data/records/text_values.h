@@ -19,7 +19,10 @@ std::optional<int64_t> parse_index(std::string_view text);
                                                         Sample& sample);
 void find_json_label(const JsonField& field, LabelsFound& found);
 
-// Shows `texts` as the sample's, from its text_memory.
-void keep_texts(const std::vector<std::string_view>& texts, Sample& sample);
+// Shows `texts`, those of each field, as the sample's, from its text_memory.
+void keep_texts(const std::vector<TextValues>& texts, Sample& sample);
+
+// The texts of a JSON field: of an array of texts each, of anything else one. It must not be absent.
+TextValues texts_of(const JsonField& field);
 
 }  // namespace tessera::data

@@ -96,10 +96,10 @@ std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const 
   }
   const JsonField& image = (*fields)[0];
   if (image.kind != JsonField::Kind::kText) return fmt::format("it has no image `{}`", columns_.image);
-  std::vector<std::string_view> texts;
+  std::vector<TextValues> texts;
   for (size_t i = 2; i < fields->size(); ++i) {
     if ((*fields)[i].kind == JsonField::Kind::kAbsent) return fmt::format("it has no text `{}`", names_[i]);
-    texts.push_back((*fields)[i].text);
+    texts.push_back(texts_of((*fields)[i]));
   }
   keep_texts(texts, sample);
   if (auto reason = read_whole_file(path_of(image), sample.memory)) return reason;

@@ -121,11 +121,11 @@ std::optional<std::string> Parquet::take(const ParquetGroup& group, int64_t row,
     if (label.is_null) return fmt::format("it has no label `{}`", columns_.label);
     if (auto reason = label.data ? labels_.set(text_of(label), sample) : labels_.set(label.integer, sample)) return reason;
   }
-  std::vector<std::string_view> texts;
+  std::vector<TextValues> texts;
   for (size_t i = 0; i < texts_.size(); ++i) {
     const TesseraParquetValue text = group.value(texts_[i], row);
     if (text.is_null) return fmt::format("it has no text `{}`", columns_.texts[i]);
-    texts.push_back(text_of(text));
+    texts.push_back({text_of(text)});
   }
   keep_texts(texts, sample);
   return take_image(group, row, shard, sample);

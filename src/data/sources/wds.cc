@@ -121,13 +121,15 @@ std::optional<std::string> Wds::read(int64_t index, Sample& sample) const {
 }
 
 std::optional<std::string> Wds::take_texts(const WdsSample& found, Sample& sample) const {
-  std::vector<std::string> values;
+  std::vector<JsonField> fields;
   for (const Part& part : parts_.texts) {
     JsonField field = value_of(found, part);
     if (field.kind == JsonField::Kind::kAbsent) return fmt::format("it has no text `{}`", part.name);
-    values.push_back(std::move(field.text));
+    fields.push_back(std::move(field));
   }
-  keep_texts({values.begin(), values.end()}, sample);
+  std::vector<TextValues> texts;
+  for (const JsonField& field : fields) texts.push_back(texts_of(field));
+  keep_texts(texts, sample);
   return std::nullopt;
 }
 

@@ -1,15 +1,11 @@
 #pragma once
-// What is minimised and counted: softmax cross-entropy over classes, in f32 whatever the compute dtype.
+// Softmax cross-entropy over classes, in f32 whatever the compute dtype.
 
-#include <cstdint>
-#include <string>
+#include "objectives/objective.h"
 
-#include "config/section.h"
-#include "ir/graph.h"
+namespace tessera::objectives {
 
-namespace tessera::train {
-
-struct ObjectiveOptions {
+struct SoftmaxOptions {
   double label_smoothing = 0;
   template <class Visitor>
   void visit(Visitor&& field) {
@@ -17,8 +13,9 @@ struct ObjectiveOptions {
   }
 };
 
-// Reads the recipe's `objective` section: name = "softmax" and its options.
-ObjectiveOptions read_objective(config::Section section);
+// The factory of objectives.def. Where rows are mixed, the loss is that of both labels, each by its share. Metric: prec@1, of
+// the own label.
+std::shared_ptr<const Objective> make_softmax(config::Section section, const DataInputs& data);
 
 // (1 - s) (-log p[label]) + s mean(-log p) for each example (timm's LabelSmoothingCrossEntropy, torch's cross_entropy).
 // logits [B, classes] of any float dtype, labels i32 [B] -> f32 [B].
@@ -28,4 +25,7 @@ ir::Value softmax_cross_entropy(ir::Value logits, ir::Value labels, double label
 // the number of classes. Logits that are not finite count as wrong.
 ir::Value top_k_correct(ir::Value logits, ir::Value labels, int64_t k);
 
-}  // namespace tessera::train
+// The logits of a model that is known to be a Classifier.
+ir::Value classify(const models::Model& model, const nn::Scope& scope, ir::Value images);
+
+}  // namespace tessera::objectives

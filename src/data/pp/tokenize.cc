@@ -1,0 +1,84 @@
+// tokenize: a text becomes a row of ids, as big_vision's op of the same name (pp/ops_text.py).
+#include "base/error.h"
+#include "base/text.h"
+#include "data/pp_op.h"
+
+namespace tessera::data {
+namespace {
+
+class Tokenize final : public PpTextOp {
+ public:
+  Tokenize(std::string key, TokenField field) : key_(std::move(key)), field_(std::move(field)) {}
+  void infer(PpShape& shape, const CallReader& call) const override {
+    shape.texts.read(key_, call);
+    shape.texts.make_tokens(field_, call);
+  }
+  DecodeResult change(PpTexts& texts, Rng& rng) const override {
+    const std::vector<std::string>& values = texts.get(key_);
+    const std::string_view text =
+        values.empty() ? std::string_view() : values[values.size() == 1 ? 0 : rng.below(values.size())];
+    texts.write(field_.name, *field_.encoder, text);
+    return std::nullopt;
+  }
+
+ private:
+  std::string key_;
+  TokenField field_;
+};
+
+std::shared_ptr<const Tokenizer> open_model(const CallReader& call, const std::string& path) {
+  try {
+    return open_tokenizer(path);
+  } catch (const Error& error) {
+    call.fail(error.message(), error.help());
+  }
+}
+
+Eos read_eos(CallReader& call, const Tokenizer& tokenizer) {
+  const std::string word = call.text("eos", "sticky");
+  if (word == "no" || word == "none") return Eos::kNo;
+  if (word != "yes" && word != "sticky") call.fail(fmt::format("`eos` is yes, no or sticky, not `{}`", word));
+  if (!tokenizer.eos()) call.fail("the model has no piece for the end of a sentence", "eos=no");
+  return word == "yes" ? Eos::kYes : Eos::kSticky;
+}
+
+bool read_bos(CallReader& call, const Tokenizer& tokenizer) {
+  const bool bos = call.boolean("bos", false);
+  if (bos && !tokenizer.bos()) call.fail("the model has no piece for the beginning of a sentence", "bos=false");
+  return bos;
+}
+
+// A number, or a piece of the model.
+int32_t read_pad(CallReader& call, const Tokenizer& tokenizer) {
+  const std::string text = call.text("pad", "<pad>");
+  if (const std::optional<double> number = parse_number(text)) {
+    const auto id = static_cast<int64_t>(*number);
+    if (*number != static_cast<double>(id) || id < 0 || id >= tokenizer.vocabulary()) {
+      call.fail(fmt::format("`pad` must be one of the model's ids, 0 to {}, not {}", tokenizer.vocabulary() - 1, text));
+    }
+    return static_cast<int32_t>(id);
+  }
+  const std::optional<int32_t> id = tokenizer.find(text);
+  if (!id) call.fail(fmt::format("the model has no piece `{}` to fill rows up with", text), "pad=0, or a piece of the model");
+  return *id;
+}
+
+}  // namespace
+
+std::unique_ptr<PpOp> make_tokenize(CallReader& call) {
+  constexpr int64_t kMostIds = 1 << 20;
+  TextEncoderOptions options;
+  options.length = call.integer("length");
+  if (options.length < 1 || options.length > kMostIds) call.fail(fmt::format("`length` must be 1 to {}", kMostIds));
+  const auto tokenizer = open_model(call, call.text("model"));
+  const std::string key = call.text("key", "text"), to = call.text("to", "labels");
+  options.bos = read_bos(call, *tokenizer);
+  options.eos = read_eos(call, *tokenizer);
+  options.pad = read_pad(call, *tokenizer);
+  options.lower = call.boolean("lower", true);
+  auto encoder = std::make_shared<const TextEncoder>(tokenizer, options);
+  TokenField field{to, options.length, tokenizer->vocabulary(), options.pad, std::move(encoder)};
+  return std::make_unique<Tokenize>(key, std::move(field));
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,20 @@
+#include "data/text/tokenizer.h"
+
+#include "base/error.h"
+#include "data/text/sentencepiece.h"
+#include "store/file.h"
+
+namespace tessera::data {
+
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path, std::string_view where) {
+  std::string bytes;
+  try {
+    bytes = store::read_text(store::local_files(), path);
+  } catch (const Error& error) {
+    throw data_error(fmt::format("the tokenizer's model cannot be read: {}", error.message()), std::string(where),
+                     "`tessera data tokenizer` makes a SentencePiece model from a source's texts");
+  }
+  return make_sentencepiece(path, bytes, where);
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,55 @@
+#include "metrics/confusion.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace tessera::metrics {
+namespace {
+
+double share(int64_t part, int64_t whole) {
+  return whole == 0 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace
+
+Confusion::Confusion(int64_t classes) : classes_(classes), counts_(static_cast<size_t>(classes * classes)) {}
+
+void Confusion::add(int32_t label, int32_t predicted) {
+  TESSERA_CHECK(label >= 0 && label < classes_ && predicted >= 0 && predicted < classes_, "{} as {}", label, predicted);
+  ++counts_[static_cast<size_t>(label * classes_ + predicted)];
+}
+
+int64_t Confusion::of_class(int64_t label) const {
+  int64_t sum = 0;
+  for (int64_t c = 0; c < classes_; ++c) sum += at(label, c);
+  return sum;
+}
+
+double Confusion::recall(int64_t label) const { return share(at(label, label), of_class(label)); }
+
+double Confusion::precision(int64_t predicted) const {
+  int64_t given = 0;
+  for (int64_t c = 0; c < classes_; ++c) given += at(c, predicted);
+  return share(at(predicted, predicted), given);
+}
+
+double Confusion::balanced_accuracy() const {
+  double sum = 0;
+  int64_t counted = 0;
+  for (int64_t c = 0; c < classes_; ++c) {
+    if (of_class(c) > 0) sum += recall(c), ++counted;
+  }
+  return counted == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(counted);
+}
+
+void MultiLabelAccuracy::add(std::span<const int32_t> labels, int32_t predicted) {
+  if (labels.empty()) return;
+  ++counted_;
+  right_ += std::find(labels.begin(), labels.end(), predicted) != labels.end();
+}
+
+double MultiLabelAccuracy::value() const { return share(right_, counted_); }
+
+}  // namespace tessera::metrics

@@ -1,0 +1,225 @@
+#include "models/cappa.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "ir/ops.h"
+#include "ir/random.h"
+#include "nn/dense.h"
+#include "nn/embedding.h"
+#include "nn/layer_norm.h"
+
+namespace tessera::models {
+namespace {
+
+using ir::Value;
+
+// [rows] beside [rows, …] of `rank`.
+Value beside(Value rows, int64_t rank) {
+  Dims dims(static_cast<size_t>(rank), 1);
+  dims[0] = rows.dim(0);
+  return ir::reshape(rows, dims);
+}
+
+// One place to the right, a 0 before.
+Value shift_right(Value captions) {
+  const Value first = ir::zeros({captions.dtype(), {captions.dim(0), 1}});
+  return ir::concatenate({first, ir::slice_axis(captions, 1, 0, captions.dim(1) - 1)}, 1);
+}
+
+// `count` of each row's `tokens` places, every choice as likely: bool [rows, tokens].
+Value draw_places(Value key, int64_t rows, int64_t tokens, int64_t count) {
+  if (count == tokens) return ir::constant(1, DType::kBool, {rows, tokens});
+  const Value draws = ir::random_bits(key, {rows, tokens});
+  const Value own = ir::expand_dims(draws, 2), other = ir::expand_dims(draws, 1);
+  const TensorType pairs{DType::kI32, {1, tokens, tokens}};
+  const Value earlier = ir::compare(ir::Compare::kLt, ir::iota(pairs, 2), ir::iota(pairs, 1));
+  const Value tie = ir::logical_and(ir::compare(ir::Compare::kEq, other, own), earlier);
+  const Value before = ir::logical_or(ir::compare(ir::Compare::kLt, other, own), tie);
+  const Value place = ir::sum(ir::convert(before, DType::kI32), {2});
+  return ir::compare(ir::Compare::kLt, place, ir::constant(static_cast<double>(count), DType::kI32));
+}
+
+}  // namespace
+
+Value CapPa::encode(const nn::Scope& scope, Value images) const { return encoder_.features(scope / "encoder", images); }
+
+Value CapPa::features(const nn::Scope& scope, Value images) const {
+  const Value encoded = encode(scope, images);
+  return ir::convert(ir::mean(ir::convert(encoded, DType::kF32), {1}), encoded.dtype());
+}
+
+std::optional<ParallelPrediction> CapPa::draw_parallel(const nn::Scope& scope, int64_t rows) const {
+  if (config_.masked_pred_prob == 0 || !scope.random()) return std::nullopt;
+  const Value rows_drawn = ir::bernoulli((scope / "parallel").key(), config_.masked_pred_prob, {rows});
+  return ParallelPrediction{rows_drawn, draw_places((scope / "hidden").key(), rows, config_.input.tokens, config_.hidden())};
+}
+
+Value CapPa::embed(const nn::Scope& scope, Value captions, const std::optional<ParallelPrediction>& parallel) const {
+  Value ids = shift_right(captions);
+  if (parallel) {
+    const Value mask_id = ir::constant(static_cast<double>(config_.input.vocabulary), DType::kI32);
+    ids = ir::select(beside(parallel->rows, 2), ir::select(parallel->hidden, mask_id, captions), ids);
+  }
+  const Value x = nn::embedding(scope / "decoder" / "embed", ids, config_.embeddings(), config_.width);
+  const nn::Init init = nn::init::normal(1 / std::sqrt(static_cast<double>(config_.width)));
+  const Dims dims = {1, config_.input.tokens, config_.width};
+  const Value positions =
+      config_.encoder.posemb == PosEmb::kSincos2d ? sincos2d(1, dims[1], dims[2]) : scope.param("pos_embed", dims, init);
+  return nn::shard(scope, ir::reshape(x + ir::convert(positions, x.dtype()), {-1, config_.width}), {nn::Along::kBatch});
+}
+
+nn::DecoderBlockOptions CapPa::block_options() const {
+  nn::AttentionOptions attention;
+  attention.heads = config_.heads;
+  attention.qkv_bias = attention.proj_bias = false;
+  attention.attn_dropout = attention.dropout = config_.dropout;
+  attention.qkv_init = attention.proj_init = nn::init::lecun_normal();
+  const nn::MlpOptions mlp{config_.mlp_dim,         nn::Activation::kGeluTanh,  config_.bias,
+                           config_.dropout,         nn::init::xavier_uniform(), nn::init::normal(1e-6),
+                           /*dropout_output=*/false};
+  return {attention, attention, mlp, 1e-6, config_.bias};
+}
+
+Value CapPa::blocks(const nn::Scope& scope, Value x, int64_t rows, Value encoded, Value mask) const {
+  const int64_t batch = encoded.dim(0);
+  const Value memory = nn::shard(scope, ir::reshape(encoded, {-1, encoded.dim(2)}), {nn::Along::kBatch});
+  ir::Values xs;
+  if (scope.random()) xs.push_back(ir::iota({DType::kI32, {config_.depth}}, 0));
+  const ir::NameScope named(scope.name());
+  const auto body = [&](const ir::Values& carry, const ir::Values& slices) -> ir::ScanResult {
+    const nn::Scope inner = scope.in_scan(slices.empty() ? Value{} : slices[0]);
+    return {{nn::decoder_block(inner, carry[0], rows, memory, batch, mask, block_options())}, {}};
+  };
+  return ir::scan(config_.depth, {x}, xs, body, {.remat = config_.encoder.remat}).carry[0];
+}
+
+Value CapPa::decode(const nn::Scope& scope, Value encoded, Value captions,
+                    const std::optional<ParallelPrediction>& parallel) const {
+  const int64_t rows = captions.dim(0), tokens = config_.input.tokens, vocabulary = config_.input.vocabulary;
+  TESSERA_CHECK(captions.rank() == 2 && captions.dim(1) == tokens && rows % encoded.dim(0) == 0,
+                "captions {} of {} tokens for images {}", to_string(captions.dims()), tokens, to_string(encoded.dims()));
+  Value mask = nn::causal_mask(tokens);
+  if (parallel) mask = ir::logical_or(beside(parallel->rows, 4), mask);
+  const nn::Scope decoder = scope / "decoder";
+  Value x = blocks(decoder / "blocks", embed(scope, captions, parallel), rows, encoded, mask);
+  x = nn::layer_norm(decoder / "norm", x);
+  x = nn::dense(decoder / "logits", x, vocabulary, {true, nn::init::zeros()});
+  return ir::convert(ir::reshape(nn::shard(scope, x, {nn::Along::kBatch}), {rows, tokens, vocabulary}), DType::kF32);
+}
+
+std::string CapPa::describe() const {
+  const CapPaConfig& c = config_;
+  return fmt::format("{} {} x {} + {} x {}, {} + {} heads, patch {}, {} x {} images, {} tokens of {}",
+                     c.masked_pred_prob > 0 ? "CapPa" : "Cap", c.encoder.width, c.encoder.depth, c.width, c.depth,
+                     c.encoder.heads, c.heads, c.encoder.patch, c.input.height, c.input.width, c.input.tokens,
+                     c.input.vocabulary);
+}
+
+namespace {
+
+// Turns the options into a config.
+class Resolver {
+ public:
+  Resolver(const CapPaOptions& options, const InputShape& data, const FailOption& fail)
+      : o_(options), data_(data), fail_(fail) {}
+
+  CapPaConfig run() {
+    encoder();
+    text();
+    decoder();
+    prediction();
+    return c_;
+  }
+
+ private:
+  [[noreturn]] void fail(const char* key, const std::string& message, const std::string& help = {}) const {
+    if (fail_) fail_(key, message, help);
+    throw usage_error(fmt::format("`{}` {}", key, message), {}, help);
+  }
+
+  void encoder() {
+    if (o_.posemb == "none") fail("posemb", "can't be `none`", "learned or sincos2d");
+    ViTOptions vit;
+    vit.style = "big_vision";
+    vit.variant = o_.variant;
+    vit.width = o_.width, vit.depth = o_.depth, vit.heads = o_.heads, vit.mlp_dim = o_.mlp_dim;
+    vit.patch = o_.patch, vit.image_size = o_.image_size;
+    vit.posemb = o_.posemb;
+    vit.pool = "none";
+    vit.classes = 1;  // there is no head
+    vit.dropout = vit.embed_dropout = o_.dropout;
+    vit.remat = o_.remat;
+    c_.encoder = resolve(vit, data_, fail_);
+  }
+
+  // What the recipe gives must be what the data says, where it says anything.
+  int64_t size_of_text(const char* key, const std::optional<int64_t>& given, int64_t of_data) const {
+    const int64_t size = given.value_or(of_data);
+    if (size < 1) fail(key, "is not given, and the data does not tell it", "end data.pp with tokenize(…), or give it");
+    if (of_data > 0 && size != of_data) fail(key, fmt::format("is {}, and the data has {}", size, of_data), "leave it out");
+    return size;
+  }
+
+  void text() {
+    c_.input = {c_.encoder.input.height, c_.encoder.input.width, c_.encoder.input.channels, data_.classes};
+    c_.input.tokens = size_of_text("tokens", o_.tokens, data_.tokens);
+    c_.input.vocabulary = size_of_text("vocabulary", o_.vocabulary, data_.vocabulary);
+    if (c_.input.vocabulary < 2) fail("vocabulary", fmt::format("must be at least 2, and is {}", c_.input.vocabulary));
+  }
+
+  int64_t size_or(const char* key, int64_t value, int64_t of_encoder) const {
+    if (value < 0) fail(key, fmt::format("must be at least 0, and is {}", value));
+    return value == 0 ? of_encoder : value;
+  }
+
+  void decoder() {
+    c_.depth = size_or("decoder_depth", o_.decoder_depth, c_.encoder.depth);
+    c_.width = size_or("decoder_width", o_.decoder_width, c_.encoder.width);
+    c_.heads = size_or("decoder_heads", o_.decoder_heads, c_.encoder.heads);
+    c_.mlp_dim = size_or("decoder_mlp_dim", o_.decoder_mlp_dim, c_.encoder.mlp_dim);
+    if (c_.width % c_.heads != 0) {
+      fail("decoder_heads", fmt::format("must divide the decoder's width {}, and is {}", c_.width, c_.heads));
+    }
+    const bool fixed = c_.encoder.posemb == PosEmb::kSincos2d;
+    if (fixed && (c_.width % 4 != 0 || c_.width < 8)) {
+      fail("posemb", fmt::format("\"sincos2d\" needs a decoder width of 4 x n, n > 1, and it is {}", c_.width));
+    }
+    c_.bias = o_.decoder_bias;
+    if (!(o_.decoder_dropout >= 0 && o_.decoder_dropout < 1)) {
+      fail("decoder_dropout", fmt::format("must be in [0, 1), and is {}", o_.decoder_dropout));
+    }
+    c_.dropout = o_.decoder_dropout;
+  }
+
+  void prediction() {
+    const std::pair<const char*, double> shares[] = {{"masked_pred_prob", o_.masked_pred_prob},
+                                                     {"masking_ratio", o_.masking_ratio}};
+    for (const auto& [key, value] : shares) {
+      if (!(value >= 0 && value <= 1)) fail(key, fmt::format("must lie in [0, 1], and is {}", value));
+    }
+    c_.masked_pred_prob = o_.masked_pred_prob, c_.masking_ratio = o_.masking_ratio;
+  }
+
+  const CapPaOptions& o_;
+  const InputShape& data_;
+  const FailOption& fail_;
+  CapPaConfig c_;
+};
+
+}  // namespace
+
+CapPaConfig resolve(const CapPaOptions& options, const InputShape& data, const FailOption& fail) {
+  return Resolver(options, data, fail).run();
+}
+
+std::unique_ptr<Model> make_cappa(config::Section section, const InputShape& data) {
+  CapPaOptions options;
+  section.bind(options);
+  const FailOption fail = [&section](const char* key, const std::string& message, const std::string& help) {
+    section.fail(key, message, help);
+  };
+  return std::make_unique<CapPa>(resolve(options, data, fail));
+}
+
+}  // namespace tessera::models

@@ -1,0 +1,108 @@
+#include "objectives/caption_scoring.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "ir/functions.h"
+#include "ir/ops.h"
+#include "objectives/captioning.h"
+#include "store/file.h"
+
+namespace tessera::objectives {
+
+using ir::Value;
+using ir::Values;
+
+namespace {
+
+class CaptionScoring final : public Scorer {
+ public:
+  CaptionScoring(const TokenInput& captions, std::vector<int32_t> prompts, int64_t at_once)
+      : captions_(captions), prompts_(std::move(prompts)), at_once_(at_once) {
+    inputs_.labels = true;
+  }
+  const Inputs& inputs() const override { return inputs_; }
+  void check(const models::Model& model, const config::Section& section) const override {
+    check_captioner(model, {false, {captions_}}, section);
+  }
+  std::vector<ScoreKind> scores() const override { return {{"prec@1", true}}; }
+
+  Values outputs(const models::Model& model, const nn::Scope& scope, const Batch& batch) const override {
+    const models::Captioner& captioner = as_captioner(model);
+    const Value encoded = captioner.encode(scope, batch.images);
+    return {score_prompts(captioner, scope, encoded, prompts_, captions_.pad, at_once_)};
+  }
+  Value score(size_t, const Values& outputs, const Batch& batch) const override {
+    const Value right = ir::compare(ir::Compare::kEq, ir::argmax(outputs[0], 1), batch.labels);
+    return ir::convert(right, DType::kF32);
+  }
+
+ private:
+  TokenInput captions_;
+  std::vector<int32_t> prompts_;  // [classes, captions_.length]
+  int64_t at_once_;
+  Inputs inputs_;
+};
+
+std::vector<std::string> read_prompts(const config::Section& section, const CaptionScoringOptions& options,
+                                      const ScorerData& data) {
+  std::vector<std::string> prompts = data.class_names;
+  if (!options.prompts.empty()) {
+    prompts.clear();
+    for (const std::string& line : split(store::read_text(store::local_files(), options.prompts), '\n')) {
+      if (!line.empty()) prompts.push_back(line);
+    }
+  }
+  if (prompts.size() < 2) {
+    section.fail("prompts", fmt::format("gives {} captions to choose from", prompts.size()), "a file of one for each class");
+  }
+  const auto classes = static_cast<size_t>(data.inputs.classes);
+  if (classes > 0 && prompts.size() != classes) {
+    section.fail("prompts", fmt::format("gives {} captions, and the data has {} classes", prompts.size(), classes),
+                 "one line for each class, in the order of the classes");
+  }
+  for (std::string& prompt : prompts) prompt = options.prefix + prompt;
+  return prompts;
+}
+
+}  // namespace
+
+std::shared_ptr<const Scorer> make_caption_scoring(config::Section section, const ScorerData& data) {
+  CaptionScoringOptions options;
+  section.bind_part(options);
+  if (options.at_once < 1) section.fail("at_once", fmt::format("must be at least 1, and is {}", options.at_once));
+  if (!data.captions) {
+    section.fail("type", "is caption_scoring, and training reads no captions", "end data.pp with tokenize(…)");
+  }
+  std::vector<int32_t> ids;
+  for (const std::string& prompt : read_prompts(section, options, data)) {
+    const std::vector<int32_t> row = data.encode(prompt);
+    ids.insert(ids.end(), row.begin(), row.end());
+  }
+  return std::make_shared<CaptionScoring>(*data.captions, std::move(ids), options.at_once);
+}
+
+Value score_prompts(const models::Captioner& model, const nn::Scope& scope, Value encoded, const std::vector<int32_t>& prompts,
+                    int32_t pad, int64_t at_once) {
+  const int64_t batch = encoded.dim(0), length = model.input().tokens;
+  const auto count = static_cast<int64_t>(prompts.size()) / length;
+  int64_t part = std::min(at_once, count);
+  while (count % part != 0) --part;
+  const Value parts =
+      ir::constant_array({DType::kI32, {count / part, part, length}}, std::as_bytes(std::span<const int32_t>(prompts)));
+  const auto body = [&](const Values&, const Values& x) -> ir::ScanResult {
+    // Captions of one image are neighbours.
+    const Value captions = ir::reshape(ir::broadcast_in_dim(x[0], {batch, part, length}, {1, 2}), {batch * part, length});
+    const Inputs inputs{false, {{"", length, 0, pad}}};
+    const Value logits = model.decode(scope, encoded, captions);
+    const Value nll = token_cross_entropy(logits, captions, token_weights(inputs, {captions}), 0, false);
+    return {{}, {ir::reshape(-nll, {batch, part})}};
+  };
+  const Value scores = ir::scan(count / part, {}, {parts}, body).ys[0];
+  return ir::reshape(ir::transpose(scores, {1, 0, 2}), {batch, count});
+}
+
+}  // namespace tessera::objectives

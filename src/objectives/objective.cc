@@ -1,0 +1,60 @@
+#include "objectives/objective.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "objectives/captioning.h"
+#include "objectives/softmax.h"
+
+namespace tessera::objectives {
+namespace {
+
+using Factory = std::shared_ptr<const Objective> (*)(config::Section, const DataInputs&);
+
+struct Entry {
+  const char* name;
+  Factory make;
+};
+
+constexpr Entry kObjectives[] = {
+#define OBJECTIVE(name, Options, factory, help) {name, &factory},
+#include "objectives/objectives.def"
+#undef OBJECTIVE
+};
+
+}  // namespace
+
+ir::Value Objective::metric(size_t index, const ir::Values&, const Batch&) const {
+  TESSERA_CHECK(false, "metric {} of an objective without", index);
+  return {};
+}
+
+std::vector<std::string> objective_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kObjectives) names.push_back(entry.name);
+  return names;
+}
+
+std::shared_ptr<const Objective> make_objective(config::Section section, const DataInputs& data) {
+  const std::string name = section.name("softmax");
+  for (const Entry& entry : kObjectives) {
+    if (entry.name == name) return entry.make(std::move(section), data);
+  }
+  section.fail("name", fmt::format("is \"{}\", which is no objective", name), suggest_name(name, objective_names()));
+}
+
+const TokenInput& find_tokens(const DataInputs& data, const std::string& name, const config::Section& section,
+                              const char* key) {
+  std::vector<std::string> names;
+  for (const TokenInput& input : data.tokens) {
+    if (input.name == name || (name.empty() && data.tokens.size() == 1)) return input;
+    names.push_back(input.name);
+  }
+  if (names.empty()) section.fail(key, "names tokens, and the data has none", "end data.pp with tokenize(…)");
+  const std::string help = fmt::format("the data has {}", join(names, ", "));
+  if (name.empty()) section.fail_missing(key, help);
+  section.fail(key, fmt::format("is \"{}\", and the data has no such tokens", name), help);
+}
+
+}  // namespace tessera::objectives

@@ -1,0 +1,42 @@
+#pragma once
+// What training minimises, and what it measures by the way. An objective is a file and a line of objectives.def; the training
+// step, its micro-batches and its specs on a mesh work over whatever inputs it names.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/section.h"
+#include "models/model.h"
+#include "nn/scope.h"
+#include "objectives/batch.h"
+
+namespace tessera::objectives {
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  virtual const Inputs& inputs() const = 0;
+  // Throws a usage Error at a key of `section` (the recipe's `model`) when it is no model for this objective.
+  virtual void check(const models::Model& model, const config::Section& section) const = 0;
+
+  // What the model makes of the batch; `scope` is for training.
+  virtual ir::Values outputs(const models::Model& model, const nn::Scope& scope, const Batch& batch) const = 0;
+  // Of each example, f32 [B]. Training minimises the mean over the batch.
+  virtual ir::Value loss(const ir::Values& outputs, const Batch& batch) const = 0;
+
+  // Further measurements: metrics.jsonl has the mean over the batch of each as `training_<name>`.
+  virtual std::vector<std::string> metrics() const { return {}; }
+  // Of each example, f32 [B]; nothing is differentiated through it.
+  virtual ir::Value metric(size_t index, const ir::Values& outputs, const Batch& batch) const;
+};
+
+// Reads the recipe's `objective` section. Usage Errors for unknown names and for data without what the objective reads.
+std::shared_ptr<const Objective> make_objective(config::Section section, const DataInputs& data);
+std::vector<std::string> objective_names();
+
+// The token field `name` of the data, or its only one where `name` is empty. A usage Error at `key` when there is none.
+const TokenInput& find_tokens(const DataInputs& data, const std::string& name, const config::Section& section, const char* key);
+
+}  // namespace tessera::objectives

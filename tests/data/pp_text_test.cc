@@ -1,0 +1,234 @@
+// Text ops of chains, and their rows of ids in batches.
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "base/error.h"
+#include "data/image_testing.h"
+#include "data/loader.h"
+
+namespace tessera::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const std::string kModel = std::string(TESSERA_SOURCE_DIR) + "/tests/references/text/unigram.model";
+const std::string kImageOps = "decode | resize(8)";
+
+std::string tokenize(const std::string& more) { return fmt::format("tokenize({}, model={})", more, kModel); }
+Pp chain(const std::string& ops, PpUse use = PpUse::kTrain) { return Pp(kImageOps + " | " + ops, use, "data.pp"); }
+
+std::string chain_error(const std::string& ops) {
+  try {
+    chain(ops);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("--> data.pp"));
+    return error.what();
+  }
+  return "accepted";
+}
+
+// The ids of the chain's first array.
+std::vector<int32_t> run(const Pp& pp, const std::vector<TextValues>& texts, const SampleKey& key = {}) {
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<int32_t*> rows;
+  for (const TokenField& field : pp.token_fields()) ids.emplace_back(static_cast<size_t>(field.length), -1);
+  for (auto& row : ids) rows.push_back(row.data());
+  int64_t cut = 0;
+  EXPECT_FALSE(pp.run_texts(texts, key, rows.data(), cut));
+  return ids.at(0);
+}
+
+std::string text_of(const Pp& pp, const std::vector<int32_t>& ids) { return pp.token_fields()[0].encoder->decode(ids); }
+
+TEST(PpText, AChainTellsItsArrays) {
+  const Pp pp = chain("lower(caption) | flip_lr | value_range | " + tokenize("12, key=caption") + " | " +
+                      tokenize("5, key=title, to=name, eos=no, pad=3"));
+  EXPECT_THAT(pp.text_inputs(), ElementsAre("caption", "title"));
+  ASSERT_EQ(pp.token_fields().size(), 2u);
+  const TokenField &labels = pp.token_fields()[0], &name = pp.token_fields()[1];
+  EXPECT_EQ(labels.name, "labels");
+  EXPECT_EQ(labels.length, 12);
+  EXPECT_EQ(labels.vocabulary, labels.encoder->tokenizer().vocabulary());
+  EXPECT_EQ(labels.pad, 0);
+  EXPECT_EQ(name.name, "name");
+  EXPECT_EQ(name.length, 5);
+  EXPECT_EQ(name.pad, 3);
+  EXPECT_FALSE(labels == name);
+  EXPECT_TRUE(labels == chain(tokenize("12, key=other")).token_fields()[0]);
+  EXPECT_FALSE(labels == chain(tokenize("12, key=other, lower=false")).token_fields()[0]);
+  EXPECT_THAT(chain("flip_lr").text_inputs(), IsEmpty());
+}
+
+TEST(PpText, OpsWorkOnNamedTexts) {
+  const Pp pp = chain("lower(a) | copy(a, b) | lower(key=c, to=d) | " + tokenize("16, key=b, lower=false"));
+  EXPECT_THAT(pp.text_inputs(), ElementsAre("a", "c"));
+  EXPECT_EQ(text_of(pp, run(pp, {{"A RED Circle"}, {"x"}})), "a red circle");
+  const Pp lowered = chain(tokenize("16"));
+  EXPECT_EQ(text_of(lowered, run(lowered, {{"A RED Circle"}})), "a red circle");
+  EXPECT_EQ(run(lowered, {{""}}), run(lowered, {TextValues{}}));  // no text is an empty one
+}
+
+TEST(PpText, NamesMayBeKeptAndDropped) {
+  const Pp dropped = chain(tokenize("4, to=x") + " | " + tokenize("6, to=labels") + " | drop(x)");
+  ASSERT_EQ(dropped.token_fields().size(), 1u);
+  EXPECT_EQ(dropped.token_fields()[0].length, 6);
+  EXPECT_EQ(run(dropped, {{"a red circle"}}).back(), 0);
+  const Pp kept = chain(tokenize("4, to=x") + " | " + tokenize("6, to=y") + " | keep('image', \"y\", label)");
+  ASSERT_EQ(kept.token_fields().size(), 1u);
+  EXPECT_EQ(kept.token_fields()[0].name, "y");
+  EXPECT_THAT(chain_error("keep(label)"), HasSubstr("the image must stay"));
+  EXPECT_THAT(chain_error("keep"), HasSubstr("it names nothing"));
+  EXPECT_THAT(chain_error("keep(image) | lower(a)"), HasSubstr("the text `a` was dropped before"));
+  EXPECT_THAT(chain_error("drop(a) | lower(a)"), HasSubstr("the text `a` was dropped before"));
+  EXPECT_THAT(chain_error("drop(image)"), HasSubstr("`image` is the image"));
+  EXPECT_EQ(chain_error("keep(image, a) | lower(a)"), "accepted");
+}
+
+TEST(PpText, MistakesAreExplained) {
+  EXPECT_THAT(chain_error("tokenize(8)"), HasSubstr("model"));
+  EXPECT_THAT(chain_error("tokenize(8, model=none.model)"),
+              AllOf(HasSubstr("the tokenizer's model cannot be read"), HasSubstr("tessera data tokenizer")));
+  EXPECT_THAT(chain_error(tokenize("0")), HasSubstr("`length` must be"));
+  EXPECT_THAT(chain_error(tokenize("8, eos=maybe")), HasSubstr("`eos` is yes, no or sticky, not `maybe`"));
+  EXPECT_THAT(chain_error(tokenize("8, bos=true")), HasSubstr("no piece for the beginning"));
+  EXPECT_THAT(chain_error(tokenize("8, pad=<blank>")), HasSubstr("no piece `<blank>`"));
+  EXPECT_THAT(chain_error(tokenize("8, pad=400")), HasSubstr("`pad` must be one of the model's ids, 0 to"));
+  EXPECT_THAT(chain_error(tokenize("8") + " | " + tokenize("9")), HasSubstr("there is an array of ids `labels` already"));
+  EXPECT_THAT(chain_error(tokenize("8") + " | lower(labels)"), HasSubstr("an array of ids by now"));
+  EXPECT_THAT(chain_error("lower(image)"), HasSubstr("`image` is the image"));
+}
+
+TEST(PpText, ChoiceIsDrawnFromTheKey) {
+  const Pp chosen = chain("choice(captions, to=text) | " + tokenize("8"), PpUse::kEval),
+           direct = chain(tokenize("8, key=captions"));
+  const TextValues captions{"a red circle", "a blue square", "a green triangle"};
+  for (const Pp* pp : {&chosen, &direct}) {
+    std::map<std::string, int> counts;
+    for (uint64_t sample = 0; sample < 600; ++sample) {
+      const SampleKey key{7, 1, sample};
+      const auto ids = run(*pp, {captions}, key);
+      EXPECT_EQ(ids, run(*pp, {captions}, key));
+      ++counts[text_of(*pp, ids)];
+    }
+    ASSERT_EQ(counts.size(), 3u);
+    for (const auto& [text, count] : counts) EXPECT_NEAR(count, 200, 4 * 11.5) << text;  // 4 standard deviations
+  }
+  int64_t cut = 0;
+  std::vector<int32_t> ids(8);
+  int32_t* row = ids.data();
+  const DecodeResult failed = chosen.run_texts({{}}, {}, &row, cut);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->reason, "it has no text `captions` to choose");
+}
+
+// Seven pictures with captions; the third is no picture, the fifth has a long text.
+struct Captions {
+  Captions() {
+    std::ofstream lines(dir / "captions.jsonl");
+    for (int i = 0; i < 7; ++i) {
+      const std::string name = std::to_string(i) + ".png";
+      const auto png = testing::png_bytes(testing::photo(9, 9, static_cast<uint32_t>(i)));
+      testing::write_file(dir / name, i == 2 ? std::vector<uint8_t>{'x'} : png);
+      const std::string text = i == 4       ? "a red circle left of a blue square above a green triangle"
+                               : i % 2 == 0 ? "a red"
+                                            : "a blue";
+      lines << fmt::format("{{\"image\": \"{}\", \"caption\": \"{}\", \"all\": [\"a\", \"b\"]}}\n", name, text);
+    }
+    lines.close();
+    source = make_source("jsonl(" + (dir / "captions.jsonl") + ", text=[caption, all])");
+  }
+  testing::TempDir dir;
+  std::shared_ptr<const Source> source;
+};
+
+std::shared_ptr<const Pp> shared(const std::string& ops, PpUse use) {
+  return std::make_shared<const Pp>(kImageOps + " | " + ops, use);
+}
+
+TEST(PpText, BatchesHoldIds) {
+  const Captions data;
+  LoaderOptions options;
+  options.batch = 4;
+  const auto pp = shared(tokenize("10, key=caption, pad=3"), PpUse::kEval);
+  EvalLoader loader({data.source, pp, {}}, options);
+  std::vector<std::string> texts;
+  while (const auto batch = loader.next()) {
+    ASSERT_EQ(batch->token_fields().size(), 1u);
+    EXPECT_EQ(batch->token_fields()[0], pp->token_fields()[0]);
+    for (int64_t row = 0; row < batch->rows(); ++row) {
+      const std::vector<int32_t> ids(batch->tokens(0) + row * 10, batch->tokens(0) + row * 10 + 10);
+      if (batch->mask()[row] == 0) {
+        EXPECT_THAT(ids, ::testing::Each(3));
+      } else {
+        texts.push_back(pp->token_fields()[0].encoder->decode(ids));
+      }
+    }
+  }
+  EXPECT_EQ(texts.size(), 6u);
+  EXPECT_EQ(texts.front(), "a red");
+  EXPECT_EQ(texts[2], "a blue");
+  EXPECT_EQ(texts[3].substr(0, 5), "a red");
+  EXPECT_EQ(loader.stats().cut_texts, 1);
+}
+
+TEST(PpText, TrainingDoesNotDependOnThreads) {
+  const Captions data;
+  const auto rows = [&](int threads, int64_t start) {
+    LoaderOptions options;
+    options.batch = 3;
+    options.seed = 11;
+    options.threads = threads;
+    options.start_batch = start;
+    TrainLoader loader({{data.source, shared("choice(all) | flip_lr | " + tokenize("4, key=all"), PpUse::kTrain), {}}},
+                       options);
+    std::vector<int32_t> ids;
+    for (int64_t i = start; i < 12; ++i) {
+      const Batch batch = loader.next();
+      if (i >= 5) ids.insert(ids.end(), batch.tokens(0), batch.tokens(0) + 12);
+    }
+    return ids;
+  };
+  EXPECT_EQ(rows(1, 0), rows(3, 5));
+}
+
+TEST(PpText, TextOpsChangeNothingAboutTheImage) {
+  const std::vector<uint8_t> file = testing::png_bytes(testing::photo(20, 20));
+  const Pp plain("decode | random_crop(8) | flip_lr", PpUse::kTrain),
+      with("decode | lower(a) | random_crop(8) | flip_lr", PpUse::kTrain);
+  PpScratch scratch;
+  for (uint64_t sample = 0; sample < 20; ++sample) {
+    std::vector<uint8_t> one(plain.image_bytes()), other(plain.image_bytes());
+    std::vector<uint8_t> padded = file;
+    padded.resize(file.size() + 64);
+    ASSERT_FALSE(plain.run({padded.data(), file.size()}, {1, 2, sample}, scratch, one.data()));
+    ASSERT_FALSE(with.run({padded.data(), file.size()}, {1, 2, sample}, scratch, other.data()));
+    EXPECT_EQ(one, other);
+  }
+}
+
+TEST(PpText, ASourceWithoutTheTextIsRefused) {
+  const Captions data;
+  const auto message = [&](const Source& source) {
+    try {
+      find_texts(chain(tokenize("4, key=captoin")), source, "eval.val.data.pp");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(message(*data.source), AllOf(HasSubstr("reads the text `captoin`, which `"), HasSubstr("did you mean `caption`?"),
+                                           HasSubstr("--> eval.val.data.pp")));
+  const auto plain = make_source("jsonl(" + (data.dir / "captions.jsonl") + ")");
+  EXPECT_THAT(message(*plain), HasSubstr("it has no texts: name them in the source's call with text=…"));
+}
+
+}  // namespace
+}  // namespace tessera::data

@@ -1,0 +1,119 @@
+// Tokenizers and rows of ids against the libraries that own them (tools/references/text.py).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "data/image_testing.h"
+#include "data/text/text_encoder.h"
+
+namespace tessera::data {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kReferences = std::string(TESSERA_SOURCE_DIR) + "/tests/references/text/";
+constexpr const char* kSentencePieces[] = {"unigram.model", "bpe.model"};
+
+const Json& references() {
+  static const Json json = [] {
+    std::ifstream file(kReferences + "texts.json");
+    return Json::parse(file);
+  }();
+  return json;
+}
+
+std::shared_ptr<const Tokenizer> open(const std::string& name) { return open_tokenizer(kReferences + name); }
+
+std::vector<int32_t> ids_of(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<int32_t> ids;
+  tokenizer.encode(text, ids);
+  return ids;
+}
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+TEST(Tokenizer, SentencePieceGivesTheLibrarysIds) {
+  const Json& json = references();
+  for (const std::string name : kSentencePieces) {
+    const auto tokenizer = open(name);
+    for (size_t i = 0; i < json["texts"].size(); ++i) {
+      const auto text = json["texts"][i].get<std::string>();
+      const auto ids = ids_of(*tokenizer, text);
+      EXPECT_EQ(ids, json["ids"][name][i].get<std::vector<int32_t>>()) << name << ": " << text;
+      EXPECT_EQ(tokenizer->decode(ids), json["decoded"][name][i].get<std::string>()) << name << ": " << text;
+    }
+    for (size_t i = 0; i < json["bytes"].size(); ++i) {
+      const std::string text = from_hex(json["bytes"][i].get<std::string>());
+      EXPECT_EQ(ids_of(*tokenizer, text), json["byte_ids"][name][i].get<std::vector<int32_t>>()) << name << ": " << i;
+    }
+  }
+}
+
+TEST(Tokenizer, SentencePieceKnowsItsMarks) {
+  const auto unigram = open("unigram.model"), bpe = open("bpe.model");
+  EXPECT_FALSE(unigram->bos());
+  EXPECT_EQ(unigram->eos(), 1);
+  EXPECT_EQ(unigram->find("<pad>"), 0);
+  EXPECT_EQ(unigram->find("<unk>"), 2);
+  EXPECT_EQ(unigram->piece(1), "</s>");
+  EXPECT_EQ(bpe->bos(), 0);
+  EXPECT_FALSE(bpe->find("<pad>"));
+  EXPECT_EQ(bpe->find(bpe->piece(300)), 300);
+  EXPECT_EQ(bpe->vocabulary(), 480);
+  EXPECT_NE(bpe->fingerprint(), unigram->fingerprint());
+  EXPECT_EQ(bpe->fingerprint(), open("bpe.model")->fingerprint());
+}
+
+Eos eos_named(const std::string& name) { return name == "no" ? Eos::kNo : name == "yes" ? Eos::kYes : Eos::kSticky; }
+
+TEST(TextEncoder, RowsAreBigVisions) {
+  for (const Json& row : references()["rows"]) {
+    const TextEncoderOptions options{row["length"], eos_named(row["eos"]), row["bos"], row["lower"], row["pad"]};
+    const TextEncoder encoder(open(row["model"]), options);
+    const auto text = row["text"].get<std::string>();
+    std::vector<int32_t> ids(static_cast<size_t>(options.length), -1);
+    const size_t all = ids_of(encoder.tokenizer(), options.lower ? ascii_lower(text) : text).size() +
+                       static_cast<size_t>(options.bos) + static_cast<size_t>(options.eos != Eos::kNo);
+    EXPECT_EQ(encoder.encode(text, ids.data()), all <= ids.size()) << row;
+    EXPECT_EQ(ids, row["ids"].get<std::vector<int32_t>>()) << row;
+  }
+}
+
+TEST(TextEncoder, DecodesUpToTheEnd) {
+  const TextEncoder encoder(open("unigram.model"), {16, Eos::kSticky, false, true, 0});
+  std::vector<int32_t> ids(16);
+  ASSERT_TRUE(encoder.encode("A small RED circle", ids.data()));
+  EXPECT_EQ(encoder.decode(ids), "a small red circle");
+  ids.back() = ids.front();  // after the end
+  EXPECT_EQ(encoder.decode(ids), "a small red circle");
+}
+
+TEST(Tokenizer, MistakesAreExplained) {
+  const auto message = [](const std::string& path) {
+    try {
+      open_tokenizer(path, "data.pp");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kData);
+      return std::string(error.what());
+    }
+    return std::string("opened");
+  };
+  const testing::TempDir dir;
+  EXPECT_THAT(message(dir / "none.model"), HasSubstr("the tokenizer's model cannot be read"));
+  EXPECT_THAT(message(dir / "none.model"), HasSubstr("--> data.pp"));
+  for (const std::string text : {"", "no model", "\x0a\x05"}) {
+    testing::write_file(dir / "bad.model", {text.begin(), text.end()});
+    EXPECT_THAT(message(dir / "bad.model"), HasSubstr("is no SentencePiece model"));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::data
