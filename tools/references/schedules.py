@@ -1,10 +1,11 @@
-"""timm's learning-rate schedules at every time of short runs, and its plateau: tests/references/schedules.safetensors.
+"""timm's learning-rate schedules at every time of short runs, its plateau, its averages of weights: tests/references/schedules.safetensors.
 
 Run: tools/references/run.sh schedules, or `python schedules.py` in its environment.
 
 One array a run, rates at t = 0 … 199 (for a plateau those after each of the scores "scores", of
 t = 1 … 200). config: total, runs {key:
-our schedule}, plateaus {key: our schedule}. A time of timm's is a step of ours, and batch = examples per epoch = 1.
+our schedule}, plateaus {key: our schedule}, averages {key: our section}: "<key>/decays" of updates 1 … 200, and "<key>/values",
+the average after each of a weight that walks along formula.array("schedules/walk"). A time of timm's is a step of ours, and batch = examples per epoch = 1.
 """
 import warnings
 
@@ -13,6 +14,7 @@ import torch
 from timm.scheduler import (CosineLRScheduler, MultiStepLRScheduler, PlateauLRScheduler, PolyLRScheduler, StepLRScheduler,
                             TanhLRScheduler)
 from timm.scheduler.wsd_lr import WSDLRScheduler
+from timm.utils import ModelEmaV3
 
 import formula
 from tensors import save
@@ -64,6 +66,31 @@ PLATEAUS = {
 }
 
 
+# key: (our `average`, timm's ModelEmaV3's options)
+AVERAGES = {
+    "average": ("decay = 0.98", dict(decay=0.98)),
+    "average_start": ('decay = 0.98, start = "30 steps"', dict(decay=0.98, update_after_step=30)),
+    "average_warmup": ("decay = 0.97, warmup = true, min_decay = 0.1", dict(decay=0.97, use_warmup=True, min_decay=0.1)),
+    "average_gamma": ('decay = 0.9, warmup = true, warmup_gamma = 20.0, warmup_power = 0.75, start = "5 steps"',
+                      dict(decay=0.9, use_warmup=True, warmup_gamma=20.0, warmup_power=0.75, update_after_step=5)),
+}
+
+
+def averages(options):
+    """(decays of updates 1 … 200, the average of a walk after each)"""
+    model = torch.nn.Linear(1, 1, bias=False).to(torch.float64)
+    walk = formula.array("schedules/walk", (TOTAL,))
+    ema = ModelEmaV3(model, **options)
+    decays, values = [], []
+    for step in range(1, TOTAL + 1):
+        with torch.no_grad():
+            model.weight.fill_(float(walk[step - 1]))
+        ema.update(model, step=step)
+        decays.append(ema.get_decay(step))
+        values.append(ema.module.weight.item())
+    return np.array(decays), np.array(values)
+
+
 def optimizer():
     return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
 
@@ -97,8 +124,11 @@ def main():
         tensors[key] = rates(scheduler, options)
     for key, (_, options) in PLATEAUS.items():
         tensors[key] = plateau(options, scores)
+    for key, (_, options) in AVERAGES.items():
+        tensors[key + "/decays"], tensors[key + "/values"] = averages(options)
     save("schedules.safetensors", tensors,
-         dict(total=TOTAL, runs={k: v[0] for k, v in RUNS.items()}, plateaus={k: v[0] for k, v in PLATEAUS.items()}))
+         dict(total=TOTAL, runs={k: v[0] for k, v in RUNS.items()}, plateaus={k: v[0] for k, v in PLATEAUS.items()},
+              averages={k: v[0] for k, v in AVERAGES.items()}))
 
 
 if __name__ == "__main__":
