@@ -27,6 +27,13 @@ std::vector<data::ImageFormat> formats_in(const data::CheckReport& report) {
   return found;
 }
 
+std::string text_line(const data::TextCount& texts) {
+  std::string line = fmt::format("{}: {} texts", texts.field, human_count(texts.texts));
+  if (texts.empty > 0) line += fmt::format(", {} empty", human_count(texts.empty));
+  if (texts.longest >= 0) line += fmt::format(", the longest of {} bytes ({})", human_count(texts.longest), texts.longest_id);
+  return line;
+}
+
 std::string as_text(const data::Source& source, const data::CheckReport& report) {
   const auto count = [](size_t n) { return human_count(static_cast<int64_t>(n)); };
   std::string text = fmt::format("{}   {} classes, {} files, {}", source.name(), report.classes.size(),
@@ -46,6 +53,10 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
   }
   if (!report.duplicates.empty())
     text += fmt::format("\n  {} pictures are there more than once", count(report.duplicates.size()));
+  for (const data::TextCount& texts : report.texts) text += fmt::format("\n  {}", text_line(texts));
+  if (report.cut_texts > 0) {
+    text += fmt::format("\n  {} texts have more ids than `tokenize` keeps, and are cut", human_count(report.cut_texts));
+  }
   if (!report.odd_sizes.empty()) text += fmt::format("\n  {} pictures of odd sizes:", count(report.odd_sizes.size()));
   for (const data::OddSize& odd : report.odd_sizes | std::views::take(kMostOdd))
     text += fmt::format("\n    {}: {} x {}, {}", odd.id, odd.width, odd.height, odd.reason);
@@ -78,15 +89,25 @@ Json as_json(const NamedSource& input, const data::CheckReport& report) {
   json["odd_sizes"] = Json::array();
   for (const data::OddSize& odd : report.odd_sizes)
     json["odd_sizes"].push_back({{"path", odd.id}, {"width", odd.width}, {"height", odd.height}, {"reason", odd.reason}});
+  json["texts"] = Json::array();
+  for (const data::TextCount& texts : report.texts) {
+    json["texts"].push_back({{"field", texts.field},
+                             {"texts", texts.texts},
+                             {"empty", texts.empty},
+                             {"longest", texts.longest},
+                             {"longest_path", texts.longest_id}});
+  }
+  json["cut_texts"] = report.cut_texts;
   return json;
 }
 
-data::CheckReport check(const data::Source& source, int64_t threads) {
+data::CheckReport check(const NamedSource& one) {
+  const data::Source& source = *one.source;
   const auto progress = [&](int64_t done, int64_t total) {
     log_status(fmt::format("{}: {} of {} files", source.name(), human_count(done), human_count(total)));
     return true;
   };
-  data::CheckReport report = data::check_source(source, progress, static_cast<int>(threads));
+  data::CheckReport report = data::check_source(source, progress, static_cast<int>(one.threads), one.pp.get());
   log_status("");
   return report;
 }
@@ -112,7 +133,7 @@ class DataCheck final : public Command {
         log_note(fmt::format("`{}` makes its images up: there is nothing to check", one.call));
         continue;
       }
-      const data::CheckReport report = check(*one.source, one.threads);
+      const data::CheckReport report = check(one);
       good = good && report.unreadable.empty();
       if (json_) {
         json["sources"].push_back(as_json(one, report));

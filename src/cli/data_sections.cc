@@ -62,13 +62,13 @@ std::vector<DataSection> open_data_sections(config::Section recipe) {
 std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std::string_view command) {
   std::error_code ignored;
   const bool call = words.size() == 1 && words[0].find('(') != std::string::npos && !std::filesystem::exists(words[0], ignored);
-  if (call) return {{"train", words[0], data::make_source(words[0]), 0}};
+  if (call) return {{"train", words[0], data::make_source(words[0]), nullptr, 0}};
   const RecipeWords recipe = recipe_words(words, command);
   if (std::filesystem::is_directory(recipe.path, ignored))
-    return {{"train", fmt::format("folder({})", recipe.path), data::open_folder(recipe.path, recipe.path), 0}};
+    return {{"train", fmt::format("folder({})", recipe.path), data::open_folder(recipe.path, recipe.path), nullptr, 0}};
   std::vector<NamedSource> sources;
   for (const DataSection& section : open_data_sections(load_recipe(recipe))) {
-    sources.push_back({split_name(section.key), section.options.source, section.source, section.options.threads});
+    sources.push_back({split_name(section.key), section.options.source, section.source, section.pp, section.options.threads});
   }
   return sources;
 }

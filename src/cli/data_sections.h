@@ -28,6 +28,7 @@ struct NamedSource {
   std::string split;  // "train" of `data` and of a single source, NAME of data.mix.NAME and eval.NAME.data
   std::string call;
   std::shared_ptr<const data::Source> source;
+  std::shared_ptr<const data::Pp> pp;  // of a recipe's; null where it has none
   int64_t threads = 0;
 };
 std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std::string_view command);

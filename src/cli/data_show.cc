@@ -9,6 +9,7 @@
 #include "cli/data_sections.h"
 #include "data/contact_sheet.h"
 #include "data/png.h"
+#include "data/token_rows.h"
 
 namespace tessera::cli {
 namespace {
@@ -23,20 +24,31 @@ struct Seed {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const data::Source& source, const data::ShownSample& shown) {
-  Json json = {{"sample", shown.index}, {"id", source.id(shown.index)}, {"epoch", shown.epoch}};
-  if (!source.class_names().empty()) {
-    json["label"] = shown.sample->label;
-    json["class"] = source.class_names()[static_cast<size_t>(shown.sample->label)];
+// What the chain makes of the sample's texts.
+void add_tokens(const DataSection& section, const data::ShownSample& shown, Json& json) {
+  data::TokenRows tokens(*section.pp, *section.source);
+  if (const data::DecodeResult failed = tokens.make(*shown.sample, shown.key)) {
+    json["unreadable"] = failed->reason;
+    return;
   }
-  const std::vector<std::string> fields = source.text_fields();
-  for (size_t i = 0; i < fields.size() && i < shown.sample->texts.size(); ++i) {
-    json["texts"][fields[i]] = shown.sample->texts[i];
+  for (size_t field = 0; field < tokens.size(); ++field) {
+    const data::TokenField& made = section.pp->token_fields()[field];
+    const std::span<const int32_t> ids = tokens.row(field);
+    json["tokens"][made.name] = {{"ids", std::vector<int32_t>(ids.begin(), ids.end())}, {"text", made.encoder->decode(ids)}};
   }
+}
+
+Json to_json(const DataSection& section, const data::ShownSample& shown) {
+  const data::Source& source = *section.source;
+  Json json = {{"path", source.id(shown.index)}, {"sample", shown.index}, {"epoch", shown.key.epoch}};
   if (shown.error) {
-    json["error"] = *shown.error;
+    json["unreadable"] = *shown.error;
     return json;
   }
+  if (!source.class_names().empty()) json["class"] = source.class_names()[static_cast<size_t>(shown.sample->label)];
+  const std::vector<std::string> fields = source.text_fields();
+  for (size_t field = 0; field < shown.sample->texts.size(); ++field) json["texts"][fields[field]] = shown.sample->texts[field];
+  add_tokens(section, shown, json);
   const data::PpTrace& trace = *shown.trace;
   json["size"] = {trace.file_width, trace.file_height};
   json["part"] = {{"x", trace.x}, {"y", trace.y}, {"width", trace.width}, {"height", trace.height}};
@@ -54,7 +66,7 @@ class DataShow final : public Command {
   Page page() const override {
     return {"data show",
             "RECIPE [key=value …]",
-            "draw the first training images as the model sees them, with their labels",
+            "draw the first training images as the model sees them, with their labels or texts",
             {{"tessera data show recipes/digits.toml", "writes sheet.png"},
              {"tessera data show recipes/digits.toml --before", "each image beside the picture and the part it was made of"},
              {"tessera data show recipes/digits.toml --json", "also one JSON object an image, with everything that was drawn"},
@@ -64,7 +76,7 @@ class DataShow final : public Command {
   void declare(Flags& flags) override {
     flags.add("--out", "FILE", &out_, "the picture, sheet.png when not given");
     flags.add("--before", &before_, "each image beside its picture, with a frame round the part that was taken");
-    flags.add("--json", &json_, "one JSON object an image: what it is and what was done to it");
+    flags.add("--json", &json_, "one JSON object an image: its texts and their ids, and what was done to it");
     flags.add("--count", "N", &count_, 1, "how many images, 48 when not given");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
@@ -78,7 +90,9 @@ class DataShow final : public Command {
     options.seed = static_cast<uint64_t>(seed.seed);
     options.before = before_;
     if (json_) {
-      options.shown = [&](const data::ShownSample& shown) { print(to_json(*section.source, shown).dump()); };
+      options.shown = [&](const data::ShownSample& shown) {
+        print(to_json(section, shown).dump(-1, ' ', false, Json::error_handler_t::replace));
+      };
     }
     data::write_png(out_, data::contact_sheet(*section.source, *section.pp, options).view());
     log_note(fmt::format("{} images of {}, {} x {} pixels, after {}", options.count, section.source->name(),

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "data/token_rows.h"
 
 namespace tessera::data {
 namespace {
@@ -27,10 +28,38 @@ struct FileResult {
   Hash128 hash;
 };
 
+// Sums and firsts over all samples, in whatever order.
+void add_text(TextCount& count, int64_t sample, const TextValues& values) {
+  for (const std::string_view text : values) {
+    ++count.texts;
+    if (text.empty()) ++count.empty;
+    const auto size = static_cast<int64_t>(text.size());
+    if (std::pair(size, -sample) > std::pair(count.longest, -count.longest_sample)) {
+      count.longest = size;
+      count.longest_sample = sample;
+    }
+  }
+}
+
+void add_texts(TextCount& sum, const TextCount& part) {
+  sum.texts += part.texts;
+  sum.empty += part.empty;
+  if (std::pair(part.longest, -part.longest_sample) > std::pair(sum.longest, -sum.longest_sample)) {
+    sum.longest = part.longest;
+    sum.longest_sample = part.longest_sample;
+  }
+}
+
 struct CheckWorker {
+  CheckWorker(const Source& source, const Pp* pp) : texts(source.text_fields().size()) {
+    if (pp) tokens.emplace(*pp, source);
+  }
   Decoder decoder;
   Sample read;
   Image image;
+  std::vector<TextCount> texts;
+  std::optional<TokenRows> tokens;
+  int64_t cut_texts = 0;
 
   void check(const Source& source, int64_t sample, FileResult& result) {
     result.done = true;
@@ -43,18 +72,30 @@ struct CheckWorker {
     result.bytes = read.image.size();
     result.hash = hash128({reinterpret_cast<const char*>(read.image.data()), read.image.size()});
     DecodeResult failed = decoder.decode(read.image, image);
+    if (!failed) failed = check_texts(sample);
     if (failed) {
       result.reason = std::move(failed->reason);
     } else {
       result.info = {sniff_format(read.image), image.width(), image.height()};
     }
   }
+
+  DecodeResult check_texts(int64_t sample) {
+    for (size_t field = 0; field < texts.size(); ++field) add_text(texts[field], sample, read.texts[field]);
+    if (!tokens) return std::nullopt;
+    if (DecodeResult failed = tokens->make(read, {0, 0, static_cast<uint64_t>(sample)})) return failed;
+    cut_texts += tokens->cut();
+    return std::nullopt;
+  }
 };
 
 // Hands out samples to threads; the calling thread reports progress.
 class Checker {
  public:
-  explicit Checker(const Source& source) : source_(source), results_(static_cast<size_t>(source.size())) {}
+  Checker(const Source& source, const Pp* pp, CheckReport& report)
+      : source_(source), pp_(pp), report_(report), results_(static_cast<size_t>(source.size())) {
+    for (const std::string& field : source.text_fields()) report_.texts.push_back({field});
+  }
 
   std::vector<FileResult> run(const CheckProgress& progress, int threads) {
     std::vector<std::thread> pool;
@@ -77,8 +118,11 @@ class Checker {
  private:
   void work() {
     try {
-      CheckWorker worker;
+      CheckWorker worker(source_, pp_);
       for (int64_t i; (i = next_++) < source_.size(); ++done_) worker.check(source_, i, results_[static_cast<size_t>(i)]);
+      const std::lock_guard lock(mutex_);
+      for (size_t field = 0; field < worker.texts.size(); ++field) add_texts(report_.texts[field], worker.texts[field]);
+      report_.cut_texts += worker.cut_texts;
     } catch (...) {
       const std::lock_guard lock(mutex_);
       failed_ = std::current_exception();
@@ -89,6 +133,8 @@ class Checker {
   }
 
   const Source& source_;
+  const Pp* pp_;
+  CheckReport& report_;  // of which it fills what the texts are
   std::vector<FileResult> results_;
   std::atomic<int64_t> next_ = 0, done_ = 0;
   std::mutex mutex_;
@@ -170,10 +216,13 @@ void find_odd_sizes(CheckReport& report, const Source& source, const std::vector
 
 }  // namespace
 
-CheckReport check_source(const Source& source, const CheckProgress& progress, int threads) {
+CheckReport check_source(const Source& source, const CheckProgress& progress, int threads, const Pp* pp) {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const std::vector<FileResult> results = Checker(source).run(progress, threads);
   CheckReport report;
+  const std::vector<FileResult> results = Checker(source, pp, report).run(progress, threads);
+  for (TextCount& texts : report.texts) {
+    if (texts.longest_sample >= 0) texts.longest_id = source.id(texts.longest_sample);
+  }
   for (const std::string& name : source.class_names()) report.classes.push_back({name, 0, 0});
   int64_t fewest = 0, most = 0;
   for (size_t i = 0; i < results.size(); ++i) {

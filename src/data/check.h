@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/decode.h"
+#include "data/pp.h"
 #include "data/source.h"
 
 namespace tessera::data {
@@ -37,6 +38,15 @@ struct OddSize {
   std::string reason;  // "a side is 12 times the other"
 };
 
+// The texts of one of the source's fields.
+struct TextCount {
+  std::string field;
+  int64_t texts = 0, empty = 0;
+  // Of the longest, in bytes; the first of those that are as long. -1 when there is none.
+  int64_t longest = -1, longest_sample = -1;
+  std::string longest_id;
+};
+
 struct CheckReport {
   int64_t samples = 0;
   std::vector<ClassCount> classes;
@@ -51,13 +61,15 @@ struct CheckReport {
   int min_width = 0, max_width = 0, min_height = 0, max_height = 0;
   std::string smallest, largest;
   uint64_t file_bytes = 0;
+  std::vector<TextCount> texts;  // of each of the source's text_fields()
+  int64_t cut_texts = 0;         // longer than their row of ids in the chain
 };
 
 // Called now and then from one thread with how many of the files are done; when it returns false, checking stops and the report
 // covers the files done so far.
 using CheckProgress = std::function<bool(int64_t done, int64_t total)>;
 
-// `threads` as in LoaderOptions. The report does not depend on it.
-CheckReport check_source(const Source& source, const CheckProgress& progress = {}, int threads = 0);
+// `threads` as in LoaderOptions. The report does not depend on it. With a chain its texts are tokenized, as in an evaluation.
+CheckReport check_source(const Source& source, const CheckProgress& progress = {}, int threads = 0, const Pp* pp = nullptr);
 
 }  // namespace tessera::data

@@ -13,8 +13,21 @@ namespace {
 
 constexpr int kMinSide = 96;
 constexpr int kGap = 4;
-constexpr int kLabelHeight = kGlyphHeight + 3;
+constexpr int kLineHeight = kGlyphHeight + 2;
+constexpr size_t kMostLines = 5;
 constexpr uint8_t kBackground = 255, kInk = 0;
+
+// `text` in lines of at most `width` characters, broken at spaces where there are any.
+std::vector<std::string_view> wrap(std::string_view text, size_t width) {
+  std::vector<std::string_view> lines;
+  while (!text.empty() && lines.size() < kMostLines) {
+    size_t end = text.size() <= width ? text.size() : text.rfind(' ', width);
+    if (end == std::string_view::npos || end == 0) end = std::min(width, text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end + (end < text.size() && text[end] == ' ')));
+  }
+  return lines;
+}
 
 // What is written below a sample: its class, or its first text.
 std::string_view caption(const Source& source, const Sample& sample) {
@@ -31,12 +44,13 @@ class SheetPainter {
     width_ = pp.width() * scale_;
     height_ = pp.height() * scale_;
     cell_width_ = width_ * (options.before ? 2 : 1) + kGap;
+    lines_ = source.class_names().empty() && !source.text_fields().empty() ? kMostLines : 1;
     columns_ = static_cast<int>(std::min<int64_t>(options.before ? (options.columns + 1) / 2 : options.columns, options.count));
   }
 
   Image paint() {
     const int rows = static_cast<int>((options_.count + columns_ - 1) / columns_);
-    const int cell_height = height_ + kLabelHeight + kGap;
+    const int cell_height = height_ + 1 + kLineHeight * static_cast<int>(lines_) + kGap;
     sheet_ = Image(columns_ * cell_width_ + kGap, rows * cell_height + kGap);
     fill(sheet_, {0, 0, sheet_.width(), sheet_.height()}, kBackground);
     for (int64_t i = 0; i < options_.count; ++i) {
@@ -52,7 +66,7 @@ class SheetPainter {
         options_.shuffled ? order_.at({0, position}) : Position{0, static_cast<int64_t>(position) % source_.size()};
     const SampleKey key{options_.seed, at.epoch, static_cast<uint64_t>(at.sample)};
     PpTrace trace;
-    ShownSample shown{at.sample, at.epoch, &sample_, &trace, {}, source_.read(at.sample, sample_)};
+    ShownSample shown{at.sample, key, &sample_, &trace, {}, source_.read(at.sample, sample_)};
     if (!shown.error) {
       if (const DecodeResult failed = pp_.run(sample_.image, key, scratch_, image_.row(0), &trace))
         shown.error = failed->reason;
@@ -66,8 +80,12 @@ class SheetPainter {
       if (options_.before) paint_before(trace, left, top);
       if (options_.before) frame_erased(shown.erased, after, top);
     }
-    const auto letters = static_cast<size_t>(cell_width_ - kGap) / kGlyphWidth;
-    draw_text(sheet_, left, top + height_ + 2, caption(source_, sample_).substr(0, letters), kInk);
+    std::vector<std::string_view> lines =
+        wrap(caption(source_, sample_), static_cast<size_t>(cell_width_ - kGap) / kGlyphWidth);
+    if (lines.size() > lines_) lines.resize(lines_);
+    for (size_t line = 0; line < lines.size(); ++line) {
+      draw_text(sheet_, left, top + height_ + 2 + static_cast<int>(line) * kLineHeight, lines[line], kInk);
+    }
     if (options_.shown) options_.shown(shown);
   }
 
@@ -114,6 +132,7 @@ class SheetPainter {
   Sample sample_;
   Image sheet_, image_, picture_;
   int scale_ = 1, width_ = 0, height_ = 0, cell_width_ = 0, columns_ = 0;
+  size_t lines_ = 1;  // of text below an image
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// `tessera data show`: a grid of samples as the model will see them, each with its class name below.
+// `tessera data show`: a grid of samples as the model will see them, each with its class name or first text below.
 
 #include <functional>
 #include <optional>
@@ -15,7 +15,7 @@ namespace tessera::data {
 // One sample of a sheet; borrowed, for the time of the call.
 struct ShownSample {
   int64_t index = 0;  // in the source
-  uint64_t epoch = 0;
+  SampleKey key;      // of its draws
   const Sample* sample = nullptr;
   const PpTrace* trace = nullptr;
   std::vector<Box> erased;           // in pixels of the result

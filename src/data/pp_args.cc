@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/augment/window.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {
@@ -88,6 +89,14 @@ double read_probability(CallReader& call, std::string_view name, std::optional<d
   const double p = call.number(name, fallback);
   if (p < 0 || p > 1) call.fail(fmt::format("`{}` is a probability, from 0 to 1", name));
   return p;
+}
+
+Padding read_padding(CallReader& call) {
+  const std::string name = call.text("padding", "constant");
+  if (name != "constant" && name != "reflect") {
+    call.fail(fmt::format("unknown padding `{}`", name), suggest_name(name, {"constant", "reflect"}));
+  }
+  return {name == "reflect", read_rgb(call, "fill", {0})};
 }
 
 Rgb read_rgb(CallReader& call, std::string_view name, std::vector<double> fallback) {

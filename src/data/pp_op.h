@@ -131,6 +131,8 @@ Filter choose_filter(const std::optional<Filter>& filter, Rng& rng);            
 ResizeMethod read_method(CallReader& call, TensorflowFilter tensorflow_fallback, bool antialias_fallback = false);
 bool read_tensorflow(CallReader& call);                                               // library=tensorflow
 Rgb read_rgb(CallReader& call, std::string_view name, std::vector<double> fallback);  // levels 0..255
+struct Padding;
+Padding read_padding(CallReader& call);  // padding=constant|reflect, fill=…
 double read_probability(CallReader& call, std::string_view name, std::optional<double> fallback = {});
 
 // Half to even, as Python and TensorFlow round.

@@ -9,11 +9,12 @@
 #include "base/text.h"
 #include "models/vit.h"
 #include "train/progress.h"
+#include "train/weight_file.h"
 
 namespace tessera::train {
 namespace {
 
-constexpr std::string_view kTimmConfig = "config.json", kTimmWeights = "model.safetensors", kSafetensors = ".safetensors";
+constexpr std::string_view kTimmConfig = "config.json", kTimmWeights = "model.safetensors";
 
 enum class SourceKind { kCheckpoint, kWorkdir, kTimm, kFile };
 
@@ -23,11 +24,11 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   if (has(checkpoint::kCommitFile)) return SourceKind::kCheckpoint;
   if (has(kTimmConfig) && has(kTimmWeights)) return SourceKind::kTimm;
   if (has("checkpoints")) return SourceKind::kWorkdir;
-  if (from.ends_with(kSafetensors) && files.info(from)) return SourceKind::kFile;
+  if (is_weight_file(from) && files.info(from)) return SourceKind::kFile;
   const char* what = files.info(from) ? "holds no weights" : "does not exist";
   throw usage_error(fmt::format("`{}` {}", from, what), where,
-                    "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), or a timm "
-                    "directory (with config.json and model.safetensors)");
+                    "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
+                    "with config.json and model.safetensors, or a .safetensors or .npz file");
 }
 
 checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind kind) {
@@ -40,23 +41,30 @@ checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind
   return std::move(*latest.checkpoint);
 }
 
+<<<<<<< HEAD
 // The weights of a checkpoint under the parameters' own names.
 checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, Weights weights) {
   return checkpoint::whole_arrays(loaded.arrays, prefix_of(weights, loaded));
+=======
+// The parameters of a checkpoint below `scope`, under their names there.
+checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, const std::string& scope = {}) {
+  checkpoint::WholeArrays weights =
+      checkpoint::whole_arrays(loaded.arrays, std::string(kParams) + (scope.empty() ? "" : scope + "/"));
+  if (weights.views.empty()) throw data_error(fmt::format("has no parameters below `{}`", scope), loaded.path);
+  return weights;
+>>>>>>> e26547fb003802f841b964cea2fa4ae6cf05b175
 }
 
-models::Imported import_weights(const std::string& from, const models::Model& model,
-                                const std::vector<std::string>& dont_load) {
-  const std::string path = from.ends_with(kSafetensors) ? from : store::join_path(from, kTimmWeights);
-  const checkpoint::SafetensorsFile file = checkpoint::SafetensorsFile::open(path);
-  models::ArrayViews views;
-  for (const checkpoint::TensorView& tensor : file.tensors()) views[tensor.name] = {tensor.type, tensor.data};
+models::Imported import_weights(WeightPath from, const models::Model& model, const std::vector<std::string>& dont_load) {
+  if (!is_weight_file(from.path)) from.path = store::join_path(from.path, kTimmWeights);
+  const WeightFile file = read_weight_file(from);
   models::ImportOptions options;
   options.dont_load = dont_load;
-  options.where = path;
+  options.where = file.path;
+  if (file.naming == models::Naming::kBigVision) options.resample = models::Resample::kBilinear;
   const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
-  if (classifier == nullptr) throw usage_error("the model has no counterpart in timm", path, "take weights of a run");
-  return models::import_timm(classifier->timm_map(), views, options);
+  if (classifier == nullptr) throw usage_error("the model has no counterpart in timm", file.path, "take weights of a run");
+  return models::import_timm(classifier->timm_map(), file.arrays, options);
 }
 
 void take_imported(const StateLayout& layout, models::Imported imported, HostArrays& params) {
@@ -75,7 +83,7 @@ LoadedModel load_timm(const std::string& from) {
   loaded.model = std::make_unique<models::ViT>(models::resolve(config.model, config.input));
   loaded.layout = param_layout(models::parameters(*loaded.model));
   loaded.params = empty_params(loaded.layout);
-  take_imported(loaded.layout, import_weights(from, *loaded.model, {}), loaded.params);
+  take_imported(loaded.layout, import_weights({from, ""}, *loaded.model, {}), loaded.params);
   loaded.class_names = config.label_names;
   loaded.pp = timm_pp(config.preprocessing);
   loaded.path = from;
@@ -147,16 +155,22 @@ LoadedModel load_model(const std::string& from, Weights weights) {
 
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
                                    HostArrays& params) {
-  const SourceKind kind = kind_of(init.from, "model_init.from");
+  const WeightPath from = parse_weight_path(init.from);
+  const SourceKind kind = kind_of(from.path, "model_init.from");
   if (kind == SourceKind::kTimm || kind == SourceKind::kFile) {
-    models::Imported imported = import_weights(init.from, model, init.dont_load);
+    models::Imported imported = import_weights(from, model, init.dont_load);
     std::vector<std::string> notes = imported.notes;
     take_imported(layout, std::move(imported), params);
     return notes;
   }
+<<<<<<< HEAD
   const Weights weights = parse_weights(init.weights, "model_init.weights");
   const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(init.from, kind);
   load_weights(layout, weights_of(checkpoint, weights).views, init.dont_load, checkpoint.path, params);
+=======
+  const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from.path, kind);
+  load_weights(layout, weights_of(checkpoint, from.scope).views, init.dont_load, checkpoint.path, params);
+>>>>>>> e26547fb003802f841b964cea2fa4ae6cf05b175
   return {};
 }
 

@@ -1,5 +1,6 @@
 // tessera data check and data show.
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 namespace tessera::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(DataCheck, NamesEveryUnreadableFile) {
@@ -224,6 +226,74 @@ TEST(DataShow, SaysWhatWasDoneToEachImage) {
     EXPECT_TRUE(shown["steps"].is_array()) << line;
   }
   EXPECT_EQ(count, 2);
+}
+
+// Four pictures with captions, the last too long for tokenize(8), and a recipe's data for them.
+void write_captions(const TempFolder& folder) {
+  const char* captions[] = {"a small red circle", "a large blue square", "a small blue circle",
+                            "a large red circle and a small red square"};
+  std::string lines;
+  for (int i = 0; i < 4; ++i) {
+    write_image(folder / "images" / fmt::format("{}.png", i), i % 2, i);
+    lines += fmt::format("{{\"image\": \"images/{}.png\", \"caption\": \"{}\", \"all\": [\"x\", \"\"]}}\n", i, captions[i]);
+  }
+  write_file(folder / "captions.jsonl", lines);
+  write_file(folder / "captions.toml",
+             "data = { source = \"jsonl(captions.jsonl, text=[caption, all])\", batch = 2, pp = \"decode | resize(8) | "
+             "tokenize(8, model=words.model, key=caption)\" }\n");
+}
+
+TEST(DataTokenizer, MakesAModelThatARecipeUses) {
+  const TempFolder folder;
+  write_captions(folder);
+  const std::string source = "jsonl(captions.jsonl, text=[caption, all])";
+  const Outcome absent = run_program({"data", "check", "captions.toml"}, folder.path());
+  EXPECT_EQ(absent.exit, 2);
+  EXPECT_THAT(absent.err,
+              AllOf(HasSubstr("the tokenizer's model cannot be read"), HasSubstr("`tessera data tokenizer` makes")));
+  const std::vector<std::string> make = {"data",   "tokenizer", source,  "--text",     "caption",
+                                         "--kind", "word",      "--out", "words.model"};
+  const Outcome made = run_program(make, folder.path());
+  EXPECT_EQ(made.exit, 0) << made.err;
+  EXPECT_EQ(made.out, "words.model\n");
+  EXPECT_THAT(made.err, HasSubstr("11 pieces from 4 texts; the longest has 10 ids"));
+  const std::string model = read_file(folder / "words.model");
+  run_program(make, folder.path());
+  EXPECT_EQ(read_file(folder / "words.model"), model);
+
+  const Json check = run_program({"data", "check", "captions.toml", "--json"}, folder.path()).json().at(0)["sources"][0];
+  EXPECT_EQ(check["cut_texts"], 1);
+  EXPECT_EQ(check["texts"][0]["longest_path"], "images/3.png");
+  EXPECT_EQ(check["texts"][1]["texts"], 8);
+  EXPECT_EQ(check["texts"][1]["empty"], 4);
+  EXPECT_THAT(run_program({"data", "check", "captions.toml"}, folder.path()).out,
+              HasSubstr("1 texts have more ids than `tokenize` keeps, and are cut"));
+  const auto shown = run_program({"data", "show", "captions.toml", "--json"}, folder.path()).json();
+  ASSERT_EQ(shown.size(), 4u);
+  for (const Json& one : shown) {
+    const auto caption = one["texts"]["caption"][0].get<std::string>();
+    const auto text = one["tokens"]["labels"]["text"].get<std::string>();
+    EXPECT_EQ(caption.substr(0, text.size()), text);
+    EXPECT_EQ(one["tokens"]["labels"]["ids"].size(), 8u);
+  }
+}
+
+TEST(DataTokenizer, MistakesAreExplained) {
+  const TempFolder folder;
+  write_captions(folder);
+  const auto fails = [&](const std::string& text, const std::string& source, const std::vector<std::string>& flags) {
+    std::vector<std::string> words = {"data", "tokenizer", source};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Outcome outcome = run_program(words, folder.path());
+    EXPECT_EQ(outcome.exit, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+  };
+  const std::string source = "jsonl(captions.jsonl, text=caption)";
+  fails("the source has no texts", "jsonl(captions.jsonl)", {});
+  fails("the source has several texts", "jsonl(captions.jsonl, text=[caption, all])", {});
+  fails("did you mean `caption`?", source, {"--text", "captoin"});
+  fails("unknown kind `bpee`", source, {"--kind", "bpee"});
+  fails("SentencePiece makes no model of these texts: Vocabulary size", source, {"--size", "4"});
 }
 
 }  // namespace

@@ -72,8 +72,46 @@ TEST(JsonlSource, MistakesAreExplained) {
   write_text(dir / "a", "{\"imag\": \"x\"}\n");
   EXPECT_THAT(open_error("jsonl(" + (dir / "a") + ")"), AllOf(HasSubstr("has no `image`"), HasSubstr("did you mean `imag`?")));
   EXPECT_THAT(open_error("jsonl(" + (dir / "a") + ", image=imag, label=l)"), HasSubstr("has no `l`"));
-  write_text(dir / "b", "{\"image\": \"x\"}");
-  EXPECT_THAT(open_error("jsonl(" + (dir / "{a,b}") + ")", Exit::kUsage), HasSubstr("is 2 files"));
+}
+
+TEST(JsonlSource, TextsMayBeSeveral) {
+  const TempDir dir;
+  write_text(dir / "x.png", "x");
+  write_text(dir / "a.jsonl",
+             "{\"image\": \"x.png\", \"c\": [\"one\", \"\", \"two\"]}\n{\"image\": \"x.png\", \"c\": []}\n"
+             "{\"image\": \"x.png\", \"c\": [1]}\n{\"image\": \"x.png\", \"c\": \"three\"}\n");
+  const auto source = make_source("jsonl(" + (dir / "a.jsonl") + ", text=c)");
+  const std::vector<TextValues> wanted = {{"one", "", "two"}, {}, {"[1]"}, {"three"}};
+  Sample sample;
+  for (int64_t i = 0; i < 4; ++i) {
+    ASSERT_FALSE(source->read(i, sample));
+    EXPECT_EQ(sample.texts, std::vector<TextValues>{wanted[static_cast<size_t>(i)]});
+  }
+}
+
+TEST(JsonlSource, ReadsSeveralFiles) {
+  const TempDir dir;
+  for (const std::string folder : {"a", "b"}) {
+    const std::string name = folder == "a" ? "red" : "blue";
+    write_text(dir / (folder + "/" + name + ".png"), name);
+    write_text(dir / (folder + "/part.jsonl"), "{\"image\": \"" + name + ".png\", \"label\": \"" + name + "\"}\n[]\n");
+  }
+  // Each file's images are beside it, unless a root is named.
+  const auto source = make_source("jsonl(" + (dir / "{a,b}/part.jsonl") + ")");
+  ASSERT_EQ(source->size(), 4);
+  EXPECT_THAT(source->class_names(), ElementsAre("blue", "red"));
+  Sample sample;
+  for (const auto& [index, name] : {std::pair(0, std::string("red")), std::pair(2, std::string("blue"))}) {
+    ASSERT_FALSE(source->read(index, sample));
+    EXPECT_EQ(std::string(sample.image.begin(), sample.image.end()), name);
+    EXPECT_EQ(source->class_names()[static_cast<size_t>(sample.label)], name);
+    EXPECT_EQ(source->id(index), name + ".png");
+  }
+  EXPECT_THAT(reason(*source, 3), HasSubstr("b/part.jsonl` is no JSON object"));
+  EXPECT_EQ(source->id(3), "part.jsonl#1");
+  const auto rooted = make_source("jsonl(" + (dir / "{a,b}/part.jsonl") + ", root=" + (dir / "a") + ")");
+  EXPECT_EQ(reason(*rooted, 0), "read");
+  EXPECT_NE(reason(*rooted, 2), "read");
 }
 
 TEST(JsonlSource, OddLinesAreReasons) {

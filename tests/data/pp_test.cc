@@ -95,6 +95,10 @@ TEST(PpParse, UnknownNamesAndArguments) {
   EXPECT_THAT(error_of("decode | inception_crop(8, area_min=0)"), HasSubstr("percentages"));
   EXPECT_THAT(error_of("decode | resize(8) | flip_lr(1.5)"), HasSubstr("probability"));
   EXPECT_THAT(error_of("decode | resize(8) | value_range(1, 1)"), HasSubstr("less than"));
+  EXPECT_THAT(error_of("decode | resize(8) | value_range(in_min=255)"), HasSubstr("`in_min` must be less than `in_max`"));
+  EXPECT_THAT(error_of("decode | resize(8) | random_crop(17, border=4)"), HasSubstr("the crop is larger than the 8x8 image"));
+  EXPECT_THAT(error_of("decode | random_crop(8, border=-1)"), HasSubstr("`border` must be 0 to"));
+  EXPECT_THAT(error_of("decode | random_crop(8, border=4, padding=edge)"), HasSubstr("unknown padding `edge`"));
   EXPECT_THAT(error_of("decode | resize(8) | normalise(std=0)"), HasSubstr("positive"));
   EXPECT_THAT(error_of("decode | resize(8) | normalise(mean=[1, 2])"), HasSubstr("one number or three"));
 }
@@ -135,6 +139,12 @@ TEST(PpAffine, ValueRangeAndNormalise) {
   for (size_t c = 0; c < 3; ++c) {
     EXPECT_FLOAT_EQ(range.scale[c] * 0 + range.offset[c], -1);
     EXPECT_FLOAT_EQ(range.scale[c] * 255 + range.offset[c], 1);
+  }
+  const Affine part = affine(" | value_range(-1, 1, in_min=[10, 20, 30], in_max=130)");
+  for (size_t c = 0; c < 3; ++c) {
+    const float low = 10.0f * static_cast<float>(c + 1);  // -1 there, and 1 at 130: big_vision's formula
+    EXPECT_NEAR(part.scale[c] * low + part.offset[c], -1, 1e-5);
+    EXPECT_NEAR(part.scale[c] * 130 + part.offset[c], 1, 1e-5);
   }
   EXPECT_FLOAT_EQ(affine(" | value_range").scale[1], 2.0f / 255);
   const float mean[] = {0.485f, 0.456f, 0.406f}, std[] = {0.229f, 0.224f, 0.225f};
@@ -227,6 +237,30 @@ TEST(PpRun, RandomCropReachesEveryPlace) {
   EXPECT_EQ(places.size(), 12u);  // 3 columns and 4 rows to spare
   EXPECT_EQ(*places.begin(), std::pair(0, 0));
   EXPECT_EQ(*places.rbegin(), std::pair(2, 3));
+}
+
+// torchvision's RandomCrop(7, padding=2, padding_mode="reflect"), DeiT III's simple random crop.
+TEST(PpRun, RandomCropWithABorder) {
+  const std::vector<uint8_t> file = png_bytes(coordinates(9, 7));
+  const auto reflected = [](int i, int count) { return i < 0 ? -i : i >= count ? 2 * (count - 1) - i : i; };
+  std::set<std::pair<int, int>> places;
+  for (uint64_t sample = 0; sample < 600; ++sample) {
+    const std::vector<uint8_t> out = run("decode | random_crop(7, border=2, padding=reflect)", file, {3, 0, sample});
+    const std::vector<uint8_t> constant = run("decode | random_crop(7, border=2, fill=77)", file, {3, 0, sample});
+    // The pixel in the middle is one of the image's, and tells the place.
+    const int left = out[3 * 24] - 3, top = out[3 * 24 + 1] - 3;
+    places.insert({left, top});
+    for (int i = 0; i < 49; ++i) {
+      const int x = left + i % 7, y = top + i / 7;
+      const bool inside = x >= 0 && x < 9 && y >= 0 && y < 7;
+      ASSERT_EQ(out[static_cast<size_t>(3 * i)], reflected(x, 9));
+      ASSERT_EQ(out[static_cast<size_t>(3 * i + 1)], reflected(y, 7));
+      ASSERT_EQ(constant[static_cast<size_t>(3 * i)], inside ? x : 77);
+    }
+  }
+  EXPECT_EQ(places.size(), 35u);
+  EXPECT_EQ(*places.begin(), std::pair(-2, -2));
+  EXPECT_EQ(*places.rbegin(), std::pair(4, 2));
 }
 
 TEST(PpRun, FlipProbability) {

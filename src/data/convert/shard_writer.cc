@@ -21,7 +21,7 @@ std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(by
 std::string_view only_text(const std::string& field, const std::string& id, const TextValues& values) {
   if (values.size() == 1) return values[0];
   throw data_error(fmt::format("`{}` has {} texts `{}`, and a record's feature holds one", id, values.size(), field), {},
-                   "--format tar keeps any number");
+                   "--to tar keeps any number");
 }
 
 Json json_of(const TextValues& values) {

@@ -2,24 +2,28 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/augment/window.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {
 namespace {
+
+constexpr int64_t kMostBorder = 1024;
 
 // Of the pixels to spare, those before a central crop: torchvision rounds half to even, TensorFlow down.
 int half(int spare, bool tensorflow) { return tensorflow ? spare / 2 : round_half_even(spare / 2.0); }
 
 class Crop : public PpOp {
  public:
-  explicit Crop(PpSize size) : size_(size) {}
+  // `border` pixels are added on every side first.
+  explicit Crop(PpSize size, int border = 0, Padding padding = {}) : size_(size), border_(border), padding_(padding) {}
   void infer(PpShape& shape, const CallReader& call) const override {
-    const auto too_small = [](const std::optional<int>& side, int crop) { return side && *side < crop; };
+    const auto too_small = [&](const std::optional<int>& side, int crop) { return side && *side + 2 * border_ < crop; };
     if (too_small(shape.width, size_.width) || too_small(shape.height, size_.height)) {
       call.fail(fmt::format("the crop is larger than the {}x{} image that reaches it", *shape.width, *shape.height),
                 "resize to at least the size of the crop, or crop less");
     }
-    if (shape.short_side && std::min(size_.width, size_.height) > *shape.short_side) {
+    if (too_small(shape.short_side, std::min(size_.width, size_.height))) {
       call.fail(fmt::format("the crop is larger than the shorter side of the images that reach it, {}", *shape.short_side),
                 "resize to at least the size of the crop, or crop less");
     }
@@ -28,18 +32,27 @@ class Crop : public PpOp {
     shape.short_side = std::min(size_.width, size_.height);
   }
   DecodeResult apply(PpImage& image, Rng& rng) const override {
-    const int across = image.width() - size_.width, down = image.height() - size_.height;
+    const int across = image.width() + 2 * border_ - size_.width, down = image.height() + 2 * border_ - size_.height;
     if (across < 0 || down < 0) {
       return DecodeError{fmt::format("{}x{} pixels, smaller than the crop of {}x{}", image.width(), image.height(), size_.width,
                                      size_.height)};
     }
-    return image.crop(place(across, down, rng));
+    Box box = place(across, down, rng);
+    box.x -= border_;
+    box.y -= border_;
+    const bool inside = box.x >= 0 && box.y >= 0 && box.x + box.width <= image.width() && box.y + box.height <= image.height();
+    if (inside) return image.crop(box);
+    return image.edit([&](Canvas& canvas) { cut_window(canvas, box, padding_); });
   }
 
  protected:
   // `across` and `down` are the pixels to spare.
   virtual Box place(int across, int down, Rng& rng) const = 0;
   PpSize size_;
+
+ private:
+  int border_;
+  Padding padding_;
 };
 
 class CentralCrop final : public Crop {
@@ -95,6 +108,11 @@ std::unique_ptr<PpOp> make_central_crop(CallReader& call) {
   return std::make_unique<CentralCrop>(PpSize{side, height.empty() ? side : to_side(call, "h", height)}, tensorflow);
 }
 
-std::unique_ptr<PpOp> make_random_crop(CallReader& call) { return std::make_unique<RandomCrop>(read_size(call)); }
+std::unique_ptr<PpOp> make_random_crop(CallReader& call) {
+  const PpSize size = read_size(call);
+  const int64_t border = call.integer("border", 0);
+  if (border < 0 || border > kMostBorder) call.fail(fmt::format("`border` must be 0 to {} pixels", kMostBorder));
+  return std::make_unique<RandomCrop>(size, static_cast<int>(border), read_padding(call));
+}
 
 }  // namespace tessera::data

@@ -113,11 +113,7 @@ class TrimBorder final : public PpOp {
 template <class Op>
 std::unique_ptr<PpOp> make_crop_or_pad(CallReader& call) {
   const PpSize size = read_size(call);
-  const std::string name = call.text("padding", "constant");
-  if (name != "constant" && name != "reflect") {
-    call.fail(fmt::format("unknown padding `{}`", name), suggest_name(name, {"constant", "reflect"}));
-  }
-  return std::make_unique<Op>(size, Padding{name == "reflect", read_rgb(call, "fill", {0})});
+  return std::make_unique<Op>(size, read_padding(call));
 }
 
 }  // namespace

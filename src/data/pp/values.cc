@@ -1,5 +1,5 @@
 // value_range and normalise: what the device does to the uint8 pixels, as an Affine.
-//   value_range(lo, hi)    0..255 to lo..hi
+//   value_range(lo, hi)    0..255, or in_min..in_max, to lo..hi
 //   normalise(mean, std)   (x - mean) / std of x in 0..1; after a value_range, of its values. vgg_value_range and
 //                          clip_value_range are normalise with known means.
 #include "base/error.h"
@@ -52,8 +52,15 @@ std::unique_ptr<PpOp> normaliser(const std::array<double, 3>& mean, const std::a
 std::unique_ptr<PpOp> make_value_range(CallReader& call) {
   const double lo = call.number("lo", -1), hi = call.number("hi", 1);
   if (!(lo < hi)) call.fail("`lo` must be less than `hi`");
-  const double scale = hi - lo;
-  return std::make_unique<Values>(std::array{scale, scale, scale}, std::array{lo, lo, lo}, true);
+  const auto in_min = read_channels(call, "in_min", {0}), in_max = read_channels(call, "in_max", {255});
+  std::array<double, 3> scale{}, offset{};
+  for (size_t c = 0; c < 3; ++c) {
+    if (!(in_min[c] < in_max[c])) call.fail("`in_min` must be less than `in_max`");
+    const double slope = (hi - lo) / (in_max[c] - in_min[c]);
+    scale[c] = slope * 255;
+    offset[c] = lo - in_min[c] * slope;
+  }
+  return std::make_unique<Values>(scale, offset, true);
 }
 
 std::unique_ptr<PpOp> make_normalise(CallReader& call) {

@@ -1,4 +1,4 @@
-// jsonl(path): a JSON object a line that names an image file.
+// jsonl(pattern): files of JSON objects, one a line, that name image files.
 
 #include <filesystem>
 
@@ -32,19 +32,21 @@ std::string read_line(const store::ReadableFile& file, const Extent& extent) {
 
 class JsonLines final : public Source {
  public:
-  JsonLines(std::string path, std::string root, ShardIndexOptions options, const Columns& columns)
-      : path_(std::move(path)),
-        root_(std::move(root)),
+  // Images' paths start from `root` or, where that is empty, from the folder of their file of lines.
+  JsonLines(const std::vector<std::string>& paths, std::string root, std::string name, ShardIndexOptions options,
+            const Columns& columns)
+      : root_(std::move(root)),
+        name_(std::move(name)),
         columns_(columns),
         names_(columns.all()),
-        index_({path_}, std::move(options)) {}
+        index_(paths, std::move(options)) {}
   void set_labels(Labels labels) { labels_ = std::move(labels); }
   const LabelsFound& found() const { return index_.labels(); }
 
   int64_t size() const override { return index_.size(); }
   const std::vector<std::string>& class_names() const override { return labels_.names(); }
   std::vector<std::string> text_fields() const override { return columns_.texts; }
-  const std::string& name() const override { return root_; }
+  const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
 
@@ -55,26 +57,29 @@ class JsonLines final : public Source {
     } catch (const Error&) {
       // Then the line is named by its number among the samples.
     }
-    return fmt::format("{}#{}", std::filesystem::path(path_).filename().string(), index);
+    const ShardIndex::Place place = index_.locate(index);
+    return fmt::format("{}#{}", std::filesystem::path(index_.path(place.shard)).filename().string(), place.sample);
   }
 
   void prefetch(int64_t index) const override {
     try {
       const auto fields = fields_of(index);
-      if (fields && fields->front().kind == JsonField::Kind::kText) fetch_file(path_of(fields->front()));
+      if (fields && fields->front().kind == JsonField::Kind::kText) fetch_file(path_of(index, fields->front()));
     } catch (const Error&) {  // read() fails with the same
     }
   }
 
  private:
-  std::string path_of(const JsonField& image) const {
-    return image.text.starts_with('/') ? std::string(image.text) : store::join_path(root_, image.text);
+  std::string path_of(int64_t index, const JsonField& image) const {
+    if (image.text.starts_with('/')) return image.text;
+    return store::join_path(root_.empty() ? store::parent_path(index_.path(index_.locate(index).shard)) : root_, image.text);
   }
   std::optional<std::vector<JsonField>> fields_of(int64_t index) const {
-    return parse_json_fields(read_line(*index_.file(0), index_.extent(index_.locate(index))), names_);
+    const ShardIndex::Place place = index_.locate(index);
+    return parse_json_fields(read_line(*index_.file(place.shard), index_.extent(place)), names_);
   }
 
-  std::string path_, root_;
+  std::string root_, name_;
   Columns columns_;
   std::vector<std::string> names_;
   ShardIndex index_;
@@ -86,7 +91,9 @@ std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const 
   try {
     fields = fields_of(index);
     if (!fields) {
-      return fmt::format("the line at offset {} of `{}` is no JSON object", index_.extent(index_.locate(index)).offset, path_);
+      const ShardIndex::Place place = index_.locate(index);
+      return fmt::format("the line at offset {} of `{}` is no JSON object", index_.extent(place).offset,
+                         index_.path(place.shard));
     }
   } catch (const Error& error) {
     return error.message();
@@ -102,7 +109,7 @@ std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const 
     texts.push_back(texts_of((*fields)[i]));
   }
   keep_texts(texts, sample);
-  if (auto reason = read_whole_file(path_of(image), sample.memory)) return reason;
+  if (auto reason = read_whole_file(path_of(index, image), sample.memory)) return reason;
   sample.image = sample.memory.view();
   return std::nullopt;
 }
@@ -139,13 +146,11 @@ Columns choose_columns(const FieldArguments& arguments, const std::string& path,
 std::shared_ptr<const Source> make_jsonl(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), path = call.text("path");
   const FieldArguments arguments = read_field_arguments(call);
-  const std::string root = call.text("root", store::parent_path(path));
+  const std::string root = call.text("root", "");
   call.finish();
   const std::vector<std::string> paths = find_shards(path, where);
-  if (paths.size() != 1)
-    call.fail(fmt::format("`{}` is {} files", path, paths.size()), "jsonl takes one: put their lines together");
   const Columns columns = choose_columns(arguments, paths[0], where);
-  ShardIndexOptions options{path, fmt::format("jsonl({}, label={})", absolute_path(paths[0]), columns.label), where, {}, {}};
+  ShardIndexOptions options{path, fmt::format("jsonl({}, label={})", absolute_path(path), columns.label), where, {}, {}};
   options.needs_labels = !columns.label.empty() && arguments.classes.empty();
   options.scan = [label = options.needs_labels ? columns.label : ""](const std::string&, const store::ReadableFile& file) {
     ShardScan scan;
@@ -156,7 +161,8 @@ std::shared_ptr<const Source> make_jsonl(CallReader& call, std::string_view wher
     }
     return scan;
   };
-  const auto source = std::make_shared<JsonLines>(paths[0], root, std::move(options), columns);
+  const auto source =
+      std::make_shared<JsonLines>(paths, root, root.empty() ? store::parent_path(path) : root, std::move(options), columns);
   if (!columns.label.empty()) source->set_labels(Labels(arguments, source->found(), where));
   return source;
 }

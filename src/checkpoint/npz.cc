@@ -1,0 +1,251 @@
+#include "checkpoint/npz.h"
+
+#include <fmt/format.h>
+#include <zip.h>
+
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "base/error.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::string_view kMagic = "\x93NUMPY", kSuffix = ".npy";
+constexpr size_t kMaxRank = 32;
+// A zip archive packs at most about a thousand to one: an array that claims more is not unpacked.
+constexpr uint64_t kMaxRatio = 1100;
+
+[[noreturn]] void fail(const std::string& name, const std::string& what, const std::string& where) {
+  throw data_error(fmt::format("the array `{}` {}", name, what), where);
+}
+
+std::optional<DType> to_dtype(std::string_view descr) {
+  constexpr std::pair<std::string_view, DType> kKnown[] = {
+      {"<f4", DType::kF32}, {"<f8", DType::kF64}, {"<f2", DType::kF16}, {"|V2", DType::kBF16}, {"<V2", DType::kBF16},
+      {"<i4", DType::kI32}, {"<i8", DType::kI64}, {"<u4", DType::kU32}, {"<u8", DType::kU64},  {"<i2", DType::kI16},
+      {"<u2", DType::kU16}, {"|i1", DType::kI8},  {"|u1", DType::kU8},  {"|b1", DType::kBool}};
+  for (const auto& [text, dtype] : kKnown) {
+    if (text == descr) return dtype;
+  }
+  return {};
+}
+
+struct Header {
+  std::string descr;
+  bool fortran = false;
+  Dims dims;
+};
+
+// The dictionary of a header, as numpy writes it: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }.
+class HeaderParser {
+ public:
+  explicit HeaderParser(std::string_view text) : text_(text) {}
+
+  std::optional<Header> parse() {
+    Header header;
+    int seen = 0;
+    if (!take('{')) return {};
+    while (!take('}')) {
+      const std::optional<std::string> key = quoted();
+      if (!key || !take(':')) return {};
+      if (*key == "descr") {
+        const std::optional<std::string> descr = quoted();
+        if (!descr) return {};
+        header.descr = *descr, seen |= 1;
+      } else if (*key == "fortran_order") {
+        header.fortran = word("True");
+        if (!header.fortran && !word("False")) return {};
+        seen |= 2;
+      } else if (*key == "shape") {
+        if (!shape(header.dims)) return {};
+        seen |= 4;
+      } else {
+        return {};
+      }
+      take(',');
+    }
+    return seen == 7 ? std::optional(header) : std::nullopt;
+  }
+
+ private:
+  void skip_spaces() {
+    while (!text_.empty() && (text_.front() == ' ' || text_.front() == '\n')) text_.remove_prefix(1);
+  }
+  bool take(char c) {
+    skip_spaces();
+    if (text_.empty() || text_.front() != c) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  bool word(std::string_view wanted) {
+    skip_spaces();
+    if (!text_.starts_with(wanted)) return false;
+    text_.remove_prefix(wanted.size());
+    return true;
+  }
+  std::optional<std::string> quoted() {
+    if (!take('\'')) return {};
+    const size_t end = text_.find('\'');
+    if (end == std::string_view::npos) return {};
+    std::string value(text_.substr(0, end));
+    text_.remove_prefix(end + 1);
+    return value;
+  }
+  bool shape(Dims& dims) {
+    if (!take('(')) return false;
+    while (!take(')')) {
+      skip_spaces();
+      int64_t size = 0;
+      const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
+      if (error != std::errc() || size < 0 || dims.size() == kMaxRank) return false;
+      text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+      dims.push_back(size);
+      take(',');
+    }
+    return true;
+  }
+
+  std::string_view text_;
+};
+
+// byte_count, or nothing where it does not fit.
+std::optional<uint64_t> bytes_of(DType dtype, const Dims& dims) {
+  auto bytes = static_cast<uint64_t>(element_bytes(dtype));
+  for (const int64_t size : dims) {
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) return {};
+  }
+  return bytes;
+}
+
+std::vector<std::byte> to_c_order(std::span<const std::byte> in, const TensorType& type) {
+  const auto element = static_cast<size_t>(element_bytes(type.dtype));
+  std::vector<std::byte> out(in.size());
+  Dims at(type.dims.size(), 0);
+  for (size_t i = 0; i * element < in.size(); ++i) {
+    // `at` counts in C's order; Fortran's first index runs fastest.
+    uint64_t from = 0;
+    for (size_t d = at.size(); d-- > 0;) from = from * static_cast<uint64_t>(type.dims[d]) + static_cast<uint64_t>(at[d]);
+    std::memcpy(out.data() + i * element, in.data() + from * element, element);
+    for (size_t d = at.size(); d-- > 0;) {
+      if (++at[d] < type.dims[d]) break;
+      at[d] = 0;
+    }
+  }
+  return out;
+}
+
+struct ZipCloser {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+  void operator()(zip_file_t* file) const { zip_fclose(file); }
+};
+
+class Archive {
+ public:
+  explicit Archive(const std::string& path) : path_(path) {
+    int code = 0;
+    archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
+    if (archive_) return;
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    const std::string reason = zip_error_strerror(&error);
+    zip_error_fini(&error);
+    throw data_error(fmt::format("cannot be read as an .npz file: {}", reason), path);
+  }
+
+  uint64_t size() const { return static_cast<uint64_t>(zip_get_num_entries(archive_.get(), 0)); }
+
+  // Without ".npy"; empty for entries that are no arrays.
+  std::string name(uint64_t index) const {
+    const char* raw = zip_get_name(archive_.get(), index, 0);
+    const std::string_view name = raw ? raw : "";
+    return name.ends_with(kSuffix) ? std::string(name.substr(0, name.size() - kSuffix.size())) : std::string();
+  }
+
+  std::vector<std::byte> bytes(uint64_t index, const std::string& name) const {
+    zip_stat_t stat;
+    constexpr zip_uint64_t kSizes = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
+    if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || (stat.valid & kSizes) != kSizes) {
+      fail(name, "has no size", path_);
+    }
+    if (stat.size / kMaxRatio > stat.comp_size) fail(name, "claims more bytes than its packed ones can hold", path_);
+    const std::unique_ptr<zip_file_t, ZipCloser> file(zip_fopen_index(archive_.get(), index, 0));
+    if (!file) fail(name, fmt::format("cannot be read: {}", zip_strerror(archive_.get())), path_);
+    std::vector<std::byte> bytes(stat.size);
+    size_t have = 0;
+    while (have < bytes.size()) {
+      const zip_int64_t got = zip_fread(file.get(), bytes.data() + have, bytes.size() - have);
+      if (got <= 0) fail(name, fmt::format("is damaged: {}", zip_file_strerror(file.get())), path_);
+      have += static_cast<size_t>(got);
+    }
+    // The checksum is compared when the end is read.
+    std::byte beyond;
+    if (zip_fread(file.get(), &beyond, 1) < 0) fail(name, fmt::format("is damaged: {}", zip_file_strerror(file.get())), path_);
+    return bytes;
+  }
+
+ private:
+  std::string path_;
+  std::unique_ptr<zip_t, ZipCloser> archive_;
+};
+
+[[noreturn]] void none_begins_with(std::string_view prefix, const Archive& archive, const std::string& path) {
+  std::set<std::string> roots;
+  for (uint64_t i = 0; i < archive.size(); ++i) {
+    const std::string name = archive.name(i);
+    if (!name.empty()) roots.insert(name.substr(0, name.find('/')));
+  }
+  throw data_error(roots.empty() ? "holds no arrays" : fmt::format("holds no array whose name begins with `{}`", prefix), path,
+                   roots.empty() ? "" : fmt::format("its names begin with {}", fmt::join(roots, ", ")));
+}
+
+}  // namespace
+
+NpzArray parse_npy(std::string name, std::vector<std::byte> file, const std::string& where) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.size() < 10 || !text.starts_with(kMagic) || text[6] < 1 || text[6] > 3) fail(name, "is no .npy file", where);
+  const size_t width = text[6] == 1 ? 2 : 4;
+  uint32_t length = 0;
+  if (text.size() < 8 + width) fail(name, "ends early", where);
+  std::memcpy(&length, text.data() + 8, width);
+  const size_t start = 8 + width + length;
+  if (start > text.size()) fail(name, "ends early", where);
+  std::optional<Header> header = HeaderParser(text.substr(8 + width, length)).parse();
+  if (!header) fail(name, "has a header that numpy did not write", where);
+  const std::optional<DType> dtype = to_dtype(header->descr);
+  if (!dtype) fail(name, fmt::format("has elements of the kind `{}`, which is not known here", header->descr), where);
+  NpzArray array{std::move(name), {*dtype, std::move(header->dims)}, {}};
+  const std::optional<uint64_t> bytes = bytes_of(*dtype, array.type.dims);
+  if (bytes != file.size() - start) {
+    fail(array.name, fmt::format("is {} and has {} bytes", to_string(array.type), file.size() - start), where);
+  }
+  if (header->fortran && array.type.rank() > 1) {
+    array.data = to_c_order(std::span(file).subspan(start), array.type);
+  } else {
+    file.erase(file.begin(), file.begin() + static_cast<ptrdiff_t>(start));
+    array.data = std::move(file);
+  }
+  return array;
+}
+
+std::vector<NpzArray> read_npz(const std::string& path, std::string_view prefix) {
+  const Archive archive(path);
+  std::vector<NpzArray> arrays;
+  for (uint64_t i = 0; i < archive.size(); ++i) {
+    const std::string name = archive.name(i);
+    if (name.empty() || !name.starts_with(prefix)) continue;
+    arrays.push_back(parse_npy(name, archive.bytes(i, name), path));
+    arrays.back().name.erase(0, prefix.size());
+  }
+  if (arrays.empty()) none_begins_with(prefix, archive, path);
+  return arrays;
+}
+
+}  // namespace tessera::checkpoint

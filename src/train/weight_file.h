@@ -1,0 +1,37 @@
+#pragma once
+// Weights of other libraries, from their files.
+
+#include <string>
+#include <vector>
+
+#include "models/foreign_names.h"
+#include "store/bytes.h"
+
+namespace tessera::train {
+
+// Where weights are read from, as a user writes it: PATH, or PATH:SCOPE for the arrays below a scope ("siglip.npz:params/img",
+// "runs/cappa:encoder").
+struct WeightPath {
+  std::string path, scope;
+};
+// What stands behind the last colon is a scope unless something of the whole name is there.
+WeightPath parse_weight_path(const std::string& text);
+
+// Whether the name is of a weight file: *.safetensors or *.npz.
+bool is_weight_file(const std::string& path);
+
+// Arrays under timm's names, wherever they come from.
+struct WeightFile {
+  models::ArrayViews arrays;
+  models::Naming naming = models::Naming::kTimm;  // of the file
+  std::string path;
+
+  store::Bytes file;     // what the views borrow
+  models::Arrays owned;  // or these
+};
+
+// A .safetensors file of timm's or Hugging Face's, or a .npz file of big_vision's, whose parameters are below `scope` (below
+// "params" where none is named and there are some). Throws data errors.
+WeightFile read_weight_file(const WeightPath& from);
+
+}  // namespace tessera::train

@@ -1,0 +1,147 @@
+// NumPy's files: those that NumPy wrote (tools/references/big_vision_weights.py), and bytes that are not quite right.
+#include "checkpoint/npz.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "support/formula.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kFolder = TESSERA_SOURCE_DIR "/tests/references/weights/";
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
+}
+
+// A version 1 file of `header` and `data`.
+std::vector<std::byte> npy(const std::string& header, const std::string& data) {
+  std::string text = "\x93NUMPY";
+  text += {'\x01', '\x00', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  return bytes_of(text + header + data);
+}
+
+std::string failure(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kData);
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<float> floats(const NpzArray& array) {
+  std::vector<float> values;
+  for (size_t i = 0; i < array.data.size(); i += static_cast<size_t>(element_bytes(array.type.dtype))) {
+    if (array.type.dtype == DType::kBF16) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, array.data.data() + i, sizeof bits);
+      values.push_back(bf16_to_float(bits));
+    } else {
+      std::memcpy(&values.emplace_back(), array.data.data() + i, sizeof(float));
+    }
+  }
+  return values;
+}
+
+TEST(Npz, ReadsWhatNumpyWrote) {
+  const std::vector<NpzArray> arrays = read_npz(kFolder + "bv_scan.npz", "params/");
+  std::map<std::string, const NpzArray*> by_name;
+  for (const NpzArray& array : arrays) by_name[array.name] = &array;
+  const auto formula = [](const std::string& name, int64_t count) { return testing::formula_array("bv/" + name, count, 0.3); };
+  // Fortran's order, of 9 places and 16 features.
+  ASSERT_TRUE(by_name.contains("pos_embedding"));
+  EXPECT_EQ(by_name["pos_embedding"]->type, (TensorType{DType::kF32, {1, 9, 16}}));
+  EXPECT_EQ(floats(*by_name["pos_embedding"]), formula("pos_embedding", 9 * 16));
+  EXPECT_EQ(by_name["embedding/kernel"]->type, (TensorType{DType::kF16, {4, 4, 3, 16}}));
+  EXPECT_EQ(by_name["head/kernel"]->type, (TensorType{DType::kBF16, {16, 5}}));
+  const std::vector<float> head = formula("head/kernel", 80), rounded = floats(*by_name["head/kernel"]);
+  for (size_t i = 0; i < head.size(); ++i) EXPECT_EQ(rounded[i], bf16_to_float(float_to_bf16(head[i])));
+  const std::vector<NpzArray> step = read_npz(kFolder + "bv_map.npz", "step");
+  ASSERT_EQ(step.size(), 1u);
+  EXPECT_EQ(step[0].type, (TensorType{DType::kI32, {}}));
+}
+
+TEST(Npz, FortransOrderOfThreeDimensions) {
+  // a[i][j][k] = 12 i + 4 j + k of shape (2, 3, 4), first index fastest.
+  std::string data;
+  for (int k = 0; k < 4; ++k) {
+    for (int j = 0; j < 3; ++j) {
+      for (int i = 0; i < 2; ++i) data += static_cast<char>(12 * i + 4 * j + k);
+    }
+  }
+  const NpzArray array = parse_npy("a", npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 4), }\n", data), "f");
+  for (size_t i = 0; i < 24; ++i) EXPECT_EQ(static_cast<size_t>(array.data[i]), i);
+}
+
+TEST(Npz, SaysWhatIsWrong) {
+  EXPECT_THAT(failure([] { read_npz(kFolder + "none.npz"); }), HasSubstr("cannot be read as an .npz file"));
+  EXPECT_EQ(failure([] { read_npz(kFolder + "bv_map.npz", "opt/"); }),
+            "holds no array whose name begins with `opt/`\n  --> " + kFolder +
+                "bv_map.npz\nhelp: its names begin with logits, params, step");
+  const auto parse = [](const std::string& header, const std::string& data) {
+    return failure([&] { parse_npy("a", npy(header, data), "f.npz"); });
+  };
+  EXPECT_EQ(parse("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234"),
+            "the array `a` is f32[2] and has 4 bytes\n  --> f.npz");
+  EXPECT_THAT(parse("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "1234"), HasSubstr("the kind `>f4`"));
+  EXPECT_THAT(parse("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", ""), HasSubstr("numpy did not write"));
+  EXPECT_THAT(parse("{'descr': '<f4', 'shape': (1,), }", "1234"), HasSubstr("numpy did not write"));
+  EXPECT_THAT(parse("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 8), }", ""),
+              HasSubstr("and has 0 bytes"));
+  EXPECT_THAT(failure([] { parse_npy("a", bytes_of("\x93NUMPY\x01"), "f"); }), HasSubstr("is no .npy file"));
+  EXPECT_THAT(failure([] { parse_npy("a", bytes_of("no numbers at all"), "f"); }), HasSubstr("is no .npy file"));
+}
+
+// Whatever is changed in a file: the arrays, or a data error.
+TEST(Npz, SurvivesDamage) {
+  std::ifstream in(kFolder + "bv_scan.npz", std::ios::binary);
+  const std::string file((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::string path = ::testing::TempDir() + "/damaged.npz";
+  int refused = 0;
+  for (uint64_t i = 0; i < 120; ++i) {
+    Rng rng(7, i);
+    std::string changed = file;
+    if (i % 4 == 0) changed.resize(rng.below(changed.size()));
+    for (int c = 0; c < 4 && !changed.empty(); ++c) {
+      // The archive's directory, at the end, more often than packed data.
+      const uint64_t back = i % 2 == 0 ? changed.size() : std::min<uint64_t>(changed.size(), 2500);
+      changed[changed.size() - 1 - rng.below(back)] = static_cast<char>(rng.next());
+    }
+    std::ofstream(path, std::ios::binary) << changed;
+    try {
+      read_npz(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kData);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 90);
+  std::vector<std::byte> whole = npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", std::string(24, 'x'));
+  for (uint64_t i = 0; i < 5000; ++i) {
+    Rng rng(8, i);
+    std::vector<std::byte> changed = whole;
+    for (int c = 0; c < 3; ++c) changed[rng.below(70)] = static_cast<std::byte>(rng.next());
+    try {
+      parse_npy("a", changed, "f");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kData);
+    }
+  }
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace tessera::checkpoint

@@ -1,0 +1,36 @@
+"""Hugging Face's ViTForImageClassification: tests/references/weights/hugging_face.safetensors, as its save_pretrained writes it.
+
+Run: tools/references/run.sh hugging_face_weights
+
+A ViT of width 16, 2 blocks, 2 heads, MLP 24, images 12 x 12, patches 4 x 4, 5 classes, exact GELU, layer norm epsilon 1e-6.
+Parameters are formula.array(f"hf/{name}", shape, 0.3), norms' weights about 1. With them:
+  logits [3, 5]   of images formula.array("hf/images", [3, 3, 12, 12])
+"""
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers import ViTConfig, ViTForImageClassification
+
+import formula
+from tensors import TESTS
+
+
+def main():
+    config = ViTConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24, image_size=12,
+                       patch_size=4, num_labels=5, layer_norm_eps=1e-6, hidden_act="gelu")
+    model = ViTForImageClassification(config).eval()
+    state = {}
+    for name, parameter in model.state_dict().items():
+        norm = "layernorm" in name and name.endswith("weight")
+        state[name] = torch.tensor(formula.array(f"hf/{name}", tuple(parameter.shape), 0.3, 1.0 if norm else 0.0))
+    model.load_state_dict(state)
+    with torch.no_grad():
+        logits = model(torch.tensor(formula.array("hf/images", (3, 3, 12, 12)))).logits
+    path = TESTS / "weights" / "hugging_face.safetensors"
+    save_file({**state, "logits": logits}, path, metadata={"format": "pt", "transformers": transformers.__version__})
+    path.chmod(0o644)
+    print(path.name, len(state))
+
+
+if __name__ == "__main__":
+    main()
