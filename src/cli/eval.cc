@@ -24,12 +24,13 @@ class Eval final : public Command {
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory in timm's layout");
+    flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--json", &json_, "one JSON object, with the names of metrics.jsonl");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     config::Section recipe = load_recipe(recipe_words(words, "eval"));
     require_flag(from_, "--from", "tessera eval recipes/digits.toml --from runs/digits");
-    const train::LoadedModel model = train::load_model(from_);
+    const train::LoadedModel model = train::load_model(from_, train::parse_weights(weights_, "--weights"));
     const std::vector<train::NamedScore> all = train::evaluate(std::move(recipe), model, device);
     print(json_ ? as_json(model, all) : as_text(model, all));
     return Exit::kDone;
@@ -65,7 +66,7 @@ class Eval final : public Command {
     return text;
   }
 
-  std::string from_;
+  std::string from_, weights_ = "raw";
   bool json_ = false;
 };
 

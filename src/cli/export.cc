@@ -22,6 +22,7 @@ class Export final : public Command {
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory");
+    flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--to", "DIR", &to_, "where model.safetensors and config.json are written; with --plain the file");
     flags.add("--plain", &plain_, "one .safetensors file of whole arrays under Tessera's own names, from any checkpoint");
   }
@@ -30,11 +31,12 @@ class Export final : public Command {
     require_flag(from_, "--from", "tessera export --from runs/digits --to digits_vit");
     require_flag(to_, "--to", "tessera export --from runs/digits --to digits_vit");
     if (plain_) {
-      log_line(fmt::format("parameters of {}, whole", train::write_plain_weights(from_, to_)));
+      log_line(fmt::format("parameters of {}, whole",
+                           train::write_plain_weights(from_, to_, train::parse_weights(weights_, "--weights"))));
       print(to_);
       return Exit::kDone;
     }
-    const train::LoadedModel model = train::load_model(from_);
+    const train::LoadedModel model = train::load_model(from_, train::parse_weights(weights_, "--weights"));
     for (const std::string& note : train::write_timm_directory(model, to_)) log_note(note);
     log_line(fmt::format("weights of {}, for timm.create_model(\"local-dir:{}\", pretrained=True)", model.path, to_));
     print(to_);
@@ -42,7 +44,7 @@ class Export final : public Command {
   }
 
  private:
-  std::string from_, to_;
+  std::string from_, to_, weights_ = "raw";
   bool plain_ = false;
 };
 

@@ -86,6 +86,7 @@ class Predict final : public Command {
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory in timm's layout");
+    flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--json", &json_, "one JSON object an image: path, top: [{class, index, prob}], logits, or path, error");
     flags.add("--logits", &logits_, "all logits too");
     flags.add("--top", "K", &top_, 1, "how many classes, 5 when not given");
@@ -95,7 +96,7 @@ class Predict final : public Command {
     require_flag(from_, "--from", "tessera predict --from runs/digits image.png");
     if (words.empty()) throw usage_error("tessera predict needs images", {}, "tessera predict --from runs/digits image.png");
     const std::vector<std::string> paths = image_paths(words);
-    const train::LoadedModel model = train::load_model(from_);
+    const train::LoadedModel model = train::load_model(from_, train::parse_weights(weights_, "--weights"));
     const std::string& pp = pp_.empty() ? model.pp : pp_;
     if (pp.empty()) {
       throw usage_error("the run has no evaluator, so that its preprocessing is not known", model.path,
@@ -158,7 +159,7 @@ class Predict final : public Command {
     return text;
   }
 
-  std::string from_, pp_;
+  std::string from_, weights_ = "raw", pp_;
   bool json_ = false, logits_ = false;
   int64_t top_ = 5;
 };

@@ -15,6 +15,7 @@
 #include "objectives/classification.h"
 #include "objectives/perplexity.h"
 #include "objectives/softmax.h"
+#include "optim/average.h"
 #include "optim/optimizer.h"
 #include "train/recipe.h"
 
@@ -71,6 +72,8 @@ std::vector<SectionDoc> sections() {
   out.push_back(
       {"optimizer", "how weights follow gradients", {text_key("optimizer.name", "\"adamw\"", join(optimizers, ", "))}});
   append<optim::OptimizerOptions>(out.back().keys, "optimizer");
+  out.push_back({"average", "a moving average of the weights, evaluated beside them (as NAME_ema)",
+                 config::describe<optim::AverageOptions>({}, "average")});
   out.push_back({"model_init", "weights to begin with", config::describe<train::ModelInit>({}, "model_init")});
   out.push_back({"eval", "evaluators, each of a NAME: [eval.val]", config::describe<train::EvalOptions>({}, "eval.NAME")});
 #define SCORER(name, Options, factory, help) append_of<objectives::Options>(out.back().keys, "eval.NAME", name);
@@ -91,7 +94,8 @@ std::string section_list(const std::vector<SectionDoc>& all) {
     text += fmt::format("  {:<12} {}\n", section.name.empty() ? "(top)" : section.name, section.help);
   }
   return text +
-         "\nMore: tessera help optimizer, tessera help model.patch, tessera help seed, tessera help pp, tessera help sources";
+         "\nMore: tessera help optimizer, tessera help model.patch, tessera help seed, tessera help pp, tessera help sources,\n"
+         "      tessera help optimizers, tessera help schedules";
 }
 
 std::string pp_list() {
@@ -99,6 +103,30 @@ std::string pp_list() {
   for (const data::PpOpInfo& op : data::pp_ops()) text += fmt::format("  {}\n      {}\n", op.usage, op.help);
   return text + fmt::format("METHOD is {}.", data::kPpMethod);
 }
+
+// "b1 = 0.9, b2 = 0.999": what an optimizer has beside the keys of all.
+std::string own_keys(const std::string& optimizer) {
+  config::Section recipe = config::parse_recipe(fmt::format("optimizer = {{ name = \"{}\", lr = 1 }}", optimizer));
+  config::Section section = recipe.section("optimizer");
+  const optim::Optimizer bound(section, {});
+  std::vector<std::string> shared = {"name"}, own;
+  for (const KeyDoc& doc : config::describe<optim::OptimizerOptions>()) shared.push_back(doc.key);
+  for (const std::string& line : split(section.dump(), '\n')) {
+    const std::string key(trim(line.substr(0, line.find('='))));
+    if (!key.empty() && std::find(shared.begin(), shared.end(), key) == shared.end()) own.push_back(line);
+  }
+  return join(own, ", ");
+}
+
+std::string optimizer_list() {
+  std::string text = "Optimizers (optimizer.name), with the keys that are their own:\n";
+#define TESSERA_OPTIMIZER(name, factory, help) text += fmt::format("  {}\n      {}\n      {}\n", name, help, own_keys(name));
+#include "optim/optimizers.def"
+#undef TESSERA_OPTIMIZER
+  return text + "Keys of all optimizers: tessera help optimizer. Schedules of the learning rate: tessera help schedules.";
+}
+
+std::string schedule_list() { return "Schedules (optimizer.lr, optimizer.schedules):\n" + optim::schedule_help(); }
 
 std::string source_list() {
   std::string text = "Sources (data.source):\n";
@@ -126,10 +154,12 @@ std::string key_help(const std::string& key) {
   const std::vector<SectionDoc> all = sections();
   if (key.empty()) return section_list(all);
   if (key == "pp" || key == "data.pp") return pp_list();
+  if (key == "optimizers" || key == "optimizer.name") return optimizer_list();
+  if (key == "schedules" || key == "optimizer.lr") return schedule_list();
   if (key == "sources" || key == "data.source") return source_list();
   const std::string wanted = with_placeholder(key);
   std::string text;
-  std::vector<std::string> known;
+  std::vector<std::string> known = {"pp", "sources", "optimizers", "schedules"};
   for (const SectionDoc& section : all) {
     if (!section.name.empty()) known.push_back(section.name);
     for (const KeyDoc& doc : section.keys) {
@@ -142,8 +172,7 @@ std::string key_help(const std::string& key) {
     throw usage_error(fmt::format("no key `{}` in a recipe", key), {},
                       near ? fmt::format("did you mean `{}`?", *near) : "tessera help lists the sections");
   }
-  if (wanted == "optimizer")
-    text += "  Each optimizer's own keys, as b1, stand in the resolved recipe of a run (recipe.toml).\n";
+  if (wanted == "optimizer") text += "  Each optimizer's own keys, as b1: tessera help optimizers.\n";
   if (wanted == "sharding") {
     text +=
         "  Rules: replicate, fsdp(axis=fsdp, min_size=512), tensor(dim), spec(_, fsdp, replica+tensor); names are those of "

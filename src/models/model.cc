@@ -1,6 +1,9 @@
 #include "models/model.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/pattern.h"
 #include "base/text.h"
 #include "ir/ops.h"
 #include "models/cappa.h"
@@ -50,6 +53,21 @@ std::vector<nn::ParamSpec> parameters(const Model& model) {
   nn::ParamStore store(graph);
   model.trace(nn::Scope(store, {}));
   return store.specs();
+}
+
+std::vector<int64_t> parameter_layers(const Model& model, const std::vector<nn::ParamSpec>& specs) {
+  PatternRules<int64_t> rules;
+  for (const LayerRule& rule : model.layers()) rules.rules.push_back({Pattern(rule.pattern), rule.first});
+  if (rules.rules.empty()) return {};
+  int64_t last = 0;
+  std::vector<int64_t> layers;
+  for (const nn::ParamSpec& spec : specs) {
+    const int64_t* first = rules.find(spec.name);
+    layers.push_back(first ? *first : -1);
+    if (first) last = std::max(last, *first + (spec.stacked ? spec.type.dims[0] - 1 : 0));
+  }
+  std::replace(layers.begin(), layers.end(), int64_t{-1}, last + 1);
+  return layers;
 }
 
 }  // namespace tessera::models

@@ -23,6 +23,13 @@ struct InputShape {
   bool operator==(const InputShape&) const = default;
 };
 
+// Parameters whose whole name matches `pattern` belong to layer `first` of the network; block b of a stacked one to `first` +
+// b.
+struct LayerRule {
+  std::string pattern;
+  int64_t first = 0;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -34,6 +41,9 @@ class Model {
 
   // All fields known that it has a use for.
   virtual const InputShape& input() const = 0;
+  // Layers from the input (0), as timm's group_matcher has them: first match wins, and what matches none (the head) is a layer
+  // of its own after the last. Empty where the model has no such order.
+  virtual std::vector<LayerRule> layers() const { return {}; }
   // One line for logs: "ViT 384 x 12, 6 heads, patch 16, 224 x 224, 1000 classes".
   virtual std::string describe() const = 0;
 };
@@ -59,5 +69,8 @@ std::vector<std::string> model_names();
 
 // The parameters of a model in the order of tracing; traces it once, in a graph of its own.
 std::vector<nn::ParamSpec> parameters(const Model& model);
+
+// The layer of each parameter by the model's layers(); empty where it has none.
+std::vector<int64_t> parameter_layers(const Model& model, const std::vector<nn::ParamSpec>& specs);
 
 }  // namespace tessera::models

@@ -169,6 +169,11 @@ TimmMap ViT::timm_map() const {
   return map;
 }
 
+// timm's group_matcher: the embedding, each block (the final norm with the last one), the head.
+std::vector<LayerRule> ViT::layers() const {
+  return {{"(cls_token|reg_token|pos_embed|(patch_embed|norm_pre)/.*)", 0}, {"blocks/.*", 1}, {"norm/.*", config_.depth}};
+}
+
 std::string ViT::describe() const {
   const InputShape& in = config_.input;
   return fmt::format("ViT {} x {}, {} heads, patch {}, {} x {} images, {} classes", config_.width, config_.depth, config_.heads,

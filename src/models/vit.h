@@ -26,6 +26,7 @@ class ViT : public Classifier {
   ir::Value logits(const nn::Scope& scope, ir::Value images) const override;
   const InputShape& input() const override { return config_.input; }
   TimmMap timm_map() const override;
+  std::vector<LayerRule> layers() const override;
   std::string describe() const override;
 
   const ViTConfig& config() const { return config_; }

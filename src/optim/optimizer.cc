@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/pattern.h"
 #include "base/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
@@ -71,7 +72,21 @@ Optimizer::Optimizer(config::Section section, const RunLength& length)
       options_(read_options(section_)),
       schedule_(Schedule::parse(options_.lr, length, section_.place("lr"))),
       clip_(parse_clip(options_.clip, section_.place("clip"))),
-      update_(make_rule(name_, section_, options_)) {}
+      update_(make_rule(name_, section_, options_)) {
+  read_schedules(length);
+}
+
+void Optimizer::read_schedules(const RunLength& length) {
+  for (const std::string& line : options_.schedules) {
+    const auto rule = split_rule(line);
+    more_schedules_.push_back(!rule || freezes(line) ? schedule_
+                                                     : Schedule::parse(rule->second, length, section_.place("schedules")));
+    if (more_schedules_.back().plateau() && rule && !freezes(line)) {
+      section_.fail("schedules", "can't hold a plateau",
+                    "let `lr` be the plateau, and give other parameters a factor by lr_mult");
+    }
+  }
+}
 
 void Optimizer::bind(Params params) {
   TESSERA_CHECK(params_.empty(), "an optimizer is bound once");
@@ -106,26 +121,38 @@ void Optimizer::place_slots() {
   }
 }
 
-Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& grads, const ir::Values& slots,
-                                   ir::Value step) const {
+ir::Value Optimizer::rate_of(const ParamRule& rule, ir::Value rate, const Param& param) const {
+  if (rule.lr_mult != 1) rate = rate * rule.lr_mult;
+  if (rule.block_mult.empty()) return rate;
+  Dims dims(param.type.dims.size(), 1);
+  dims[0] = param.type.dims[0];
+  return rate * ir::constant_f32(dims, std::vector<float>(rule.block_mult.begin(), rule.block_mult.end()));
+}
+
+Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& grads, const ir::Values& slots, ir::Value step,
+                                   ir::Value lr_scale) const {
   TESSERA_CHECK(values.size() == params_.size() && grads.size() == trained_.size() && slots.size() == slots_.size());
   const ir::NameScope scope("optimizer");
   ir::Values trained;
   for (size_t i = 0; i < values.size(); ++i) {
     if (trainable(i)) trained.push_back(values[i]);
   }
+  TESSERA_CHECK(static_cast<bool>(lr_scale) == schedule_.plateau().has_value());
   Result result{values, slots, schedule_.at(step), ir::global_norm(grads)};
+  if (lr_scale) result.lr = result.lr * lr_scale;
+  ir::Values rates = {result.lr};
+  for (const Schedule& schedule : more_schedules_) rates.push_back(schedule.at(step));
   const ir::Values ready = update_->prepare(clip_->apply(trained_, trained, grads, result.grad_norm));
 
   UpdateContext context;
   context.step = ir::convert(step, DType::kF32) + 1.0;
-  context.base = schedule_.base();
-  context.schedule = result.lr / context.base;
   size_t t = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!trainable(i)) continue;
     const ParamRule& rule = rules_.rules[i];
-    context.lr = rule.lr_mult == 1 ? result.lr : result.lr * rule.lr_mult;
+    context.base = (rule.schedule == 0 ? schedule_ : more_schedules_[rule.schedule - 1]).base();
+    context.schedule = rates[rule.schedule] / context.base;
+    context.lr = rate_of(rule, rates[rule.schedule], params_[i]);
     context.weight_decay = options_.weight_decay * rule.decay;
     ir::Values own;
     for (const size_t at : slots_of_[t]) own.push_back(ir::convert(slots[at], DType::kF32));

@@ -34,13 +34,17 @@ struct OptimizerOptions : RuleOptions {
   double lookahead_alpha = 0.5;
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("lr", lr, "learning-rate schedule: cosine(1e-3, warmup=50 steps); see optim/schedule.h for all");
+    field("lr", lr, "learning-rate schedule: cosine(1e-3, warmup=50 steps); tessera help schedules lists all");
     field("weight_decay", weight_decay, "weight decay, where the mask lets it act");
     field("decay_mask", decay_mask, "which parameters decay: timm, big_vision, all, none");
     field("decay_rules", decay_rules, "rules \"PATTERN = FACTOR\" that come before decay_mask");
     field("clip", clip, "gradient clipping: none, norm(1.0), value(0.5), adaptive(0.01)");
     field("moments", moments, "f32, or bf16 for what is not harmed by it: Adam's first moment, SGD's momentum");
     field("lr_mult", lr_mult, "rules \"PATTERN = FACTOR\" for the learning rate; 0 freezes");
+    field("schedules", schedules,
+          "rules \"PATTERN = SCHEDULE\" for parameters that follow another schedule than lr; none freezes");
+    field("layer_decay", layer_decay, "factor of the learning rate from each layer to the one before it, as 0.75");
+    field("layer_decay_min", layer_decay_min, "what that factor comes to at least");
     field("freeze", freeze, "patterns of parameters that are not trained");
     field("lookahead", lookahead, "slow weights that follow once in so many updates (Lookahead); 0 for none");
     field("lookahead_alpha", lookahead_alpha, "how far they follow, in (0, 1]");
@@ -71,16 +75,20 @@ class Optimizer {
     ir::Value grad_norm;  // global norm of the gradients before clipping, f32
   };
   // values: all parameters; grads: those of the trainable ones, f32; slots: as slots(); step: integer scalar, 0 at the first
-  // update.
-  Result apply(const ir::Values& values, const ir::Values& grads, const ir::Values& slots, ir::Value step) const;
+  // update; lr_scale: f32 scalar that the plateau schedule `lr` is multiplied by, none for other schedules.
+  Result apply(const ir::Values& values, const ir::Values& grads, const ir::Values& slots, ir::Value step,
+               ir::Value lr_scale = {}) const;
 
  private:
   void place_slots();
+  void read_schedules(const RunLength& length);
+  ir::Value rate_of(const ParamRule& rule, ir::Value rate, const Param& param) const;
 
   config::Section section_;
   std::string name_;
   OptimizerOptions options_;
   Schedule schedule_;
+  std::vector<Schedule> more_schedules_;  // of the rules `schedules`, a frozen one's not used
   std::unique_ptr<Clip> clip_;
   std::unique_ptr<UpdateRule> update_;
   Params params_, trained_, slots_;

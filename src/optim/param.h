@@ -2,6 +2,7 @@
 // What the optimizer needs to know of a parameter: its name, which rules match, and its shape.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ struct Param {
   std::string name;  // "blocks/attn/qkv/kernel"
   TensorType type;
   bool stacked = false;  // the leading axis counts the blocks of a scan: it is no dimension of the parameter itself
+  // Which layer of the model it belongs to, from the input; of a stacked one its first block, the next block one more. For
+  // layer decay; nothing where the model does not say.
+  std::optional<int64_t> layer = {};
 
   // Of one block's array.
   Dims block_dims() const { return Dims(type.dims.begin() + (stacked ? 1 : 0), type.dims.end()); }

@@ -8,7 +8,7 @@
 
 namespace tessera::optim {
 
-// Rules as text, "PATTERN = NUMBER", first match wins; a pattern must match a parameter's whole name (base/pattern.h).
+// Rules as text, "PATTERN = VALUE", first match wins; a pattern must match a parameter's whole name (base/pattern.h).
 struct RuleOptions {
   // What decays where no rule of `decay_rules` speaks:
   //   "timm"        timm's param_groups_weight_decay with ViT's no_weight_decay: not the parameters of rank 0 and 1 (stacked
@@ -19,15 +19,25 @@ struct RuleOptions {
   std::string decay_mask = "timm";
   std::vector<std::string> decay_rules;
   std::vector<std::string> lr_mult;
+  // "PATTERN = SCHEDULE": parameters whose rate follows another schedule than `lr`; `none` freezes.
+  std::vector<std::string> schedules;
+  // Rates are multiplied by max(layer_decay^(layers from the output), layer_decay_min): timm's param_groups_layer_decay.
+  double layer_decay = 1;
+  double layer_decay_min = 0;
   std::vector<std::string> freeze;  // patterns alone
 };
 
 // How one parameter is updated.
 struct ParamRule {
-  double decay = 1;     // times the optimizer's weight_decay
-  double lr_mult = 1;   // times the schedule
-  bool frozen = false;  // no gradient, no moments, no update; also where lr_mult is 0
+  double decay = 1;                // times the optimizer's weight_decay
+  double lr_mult = 1;              // times the schedule
+  std::vector<double> block_mult;  // times that, of each block, where layer decay makes them differ
+  size_t schedule = 0;             // 0: `lr`; else the place in `schedules`, from 1
+  bool frozen = false;             // no gradient, no moments, no update; also where lr_mult is 0 or the schedule `none`
 };
+
+// True for a rule of `schedules` that freezes: "PATTERN = none".
+bool freezes(const std::string& schedule_rule);
 
 struct ResolvedRules {
   std::vector<ParamRule> rules;       // one for each parameter

@@ -1,15 +1,11 @@
 #include "optim/schedule.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/text.h"
-#include "config/duration.h"
+#include "ir/functions.h"
 #include "ir/ops.h"
 
 namespace tessera::optim {
@@ -25,6 +21,8 @@ double at_most(double x, double high) { return std::min(x, high); }
 Value at_most(Value x, double high) { return ir::minimum(x, number(high)); }
 double cosine(double x) { return std::cos(x); }
 Value cosine(Value x) { return ir::cos(x); }
+double hyperbolic_tangent(double x) { return std::tanh(x); }
+Value hyperbolic_tangent(Value x) { return ir::tanh(x); }
 double reciprocal_sqrt(double x) { return 1 / std::sqrt(x); }
 Value reciprocal_sqrt(Value x) { return ir::rsqrt(x); }
 double round_down(double x) { return std::floor(x); }
@@ -39,84 +37,71 @@ double power_of(double x, double exponent) { return std::pow(x, exponent); }
 Value power_of(double x, Value exponent) { return ir::exp(std::log(x) * exponent); }
 double fill(double, double value) { return value; }
 Value fill(Value, double value) { return number(value); }
+double entry(const std::vector<float>& table, double index) {
+  return static_cast<double>(table[std::min(static_cast<size_t>(index), table.size() - 1)]);
+}
+Value entry(const std::vector<float>& table, Value index) {
+  return ir::take(ir::constant_f32({static_cast<int64_t>(table.size())}, table), ir::convert(index, DType::kI32));
+}
 
-// Reads the durations of a call as steps.
-struct DurationReader {
-  CallReader& call;
-  const RunLength& length;
-  const std::string& where;
-
-  double steps(const std::string& text) const {
-    const config::Duration duration = config::parse_duration(text, where);
-    return static_cast<double>(config::to_steps(duration, length.batch, length.examples_per_epoch, length.total_steps, where));
-  }
-  double read(std::string_view name, const std::string& fallback) const { return steps(call.text(name, fallback)); }
-};
-
-std::vector<double> read_milestones(const DurationReader& durations, const std::string& text) {
-  std::string_view list = trim(text);
-  if (list.size() < 2 || list.front() != '[' || list.back() != ']') {
-    durations.call.fail("`milestones` must be a list of durations", "write milestones=[30 epochs, 60 epochs]");
-  }
-  std::vector<double> milestones;
-  for (const std::string& part : split(list.substr(1, list.size() - 2), ',')) {
-    milestones.push_back(durations.steps(std::string(trim(part))));
-  }
-  if (!std::is_sorted(milestones.begin(), milestones.end())) durations.call.fail("`milestones` must not fall");
-  return milestones;
+// 0 up to the end of a half wave, 1 after it.
+template <class T>
+T half_wave(const T& progress) {
+  return 0.5 * (1.0 - cosine(std::numbers::pi * at_most(at_least(progress, 0), 1)));
 }
 
 }  // namespace
 
-Schedule Schedule::parse(const std::string& text, const RunLength& length, const std::string& where) {
-  const bool bare = parse_number(text).has_value();
-  const Call call = parse_call(bare ? "constant(" + text + ")" : text, where);
-  static constexpr std::pair<const char*, Kind> kKinds[] = {{"constant", Kind::kConstant}, {"linear", Kind::kPolynomial},
-                                                            {"cosine", Kind::kCosine},     {"polynomial", Kind::kPolynomial},
-                                                            {"rsqrt", Kind::kRsqrt},       {"step", Kind::kStep}};
-  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& k) { return call.name == k.first; });
-  if (kind == std::end(kKinds)) {
-    std::vector<std::string> names;
-    for (const auto& [name, unused] : kKinds) names.push_back(name);
-    throw usage_error(fmt::format("there is no schedule `{}`", call.name), where, suggest_name(call.name, names));
+template <class T>
+T Schedule::cyclic(const T& step) const {
+  const T t = at_least(step - begin(), 0);
+  // What changes with the cycle is a sum of its jumps.
+  T start = fill(step, 0), length = fill(step, cycles_[0].length), lr = fill(step, cycles_[0].lr);
+  for (size_t i = 1; i < cycles_.size(); ++i) {
+    const T begun = reached(t, cycles_[i].start);
+    start = start + begun * (cycles_[i].start - cycles_[i - 1].start);
+    length = length + begun * (cycles_[i].length - cycles_[i - 1].length);
+    lr = lr + begun * (cycles_[i].lr - cycles_[i - 1].lr);
   }
+  const T p = at_most((t - start) / length, 1);
+  T left = fill(step, 0);
+  if (kind_ == Kind::kCosine) left = 0.5 * (1.0 + cosine(std::numbers::pi * raise(p, k_)));
+  if (kind_ == Kind::kPolynomial) left = raise(1.0 - raise(p, k_), power_);
+  if (kind_ == Kind::kTanh) left = 0.5 * (1.0 - hyperbolic_tangent(lower_ + (upper_ - lower_) * p));
+  const T over = reached(t, cycles_.back().start + cycles_.back().length);
+  return min_ + (lr - min_) * left * (1.0 - over);
+}
 
-  CallReader reader(call, where);
-  const DurationReader durations{reader, length, where};
-  Schedule s;
-  s.kind_ = kind->second;
-  s.total_ = static_cast<double>(length.total_steps);
-  s.base_ = reader.number("lr");
-  if (!(s.base_ > 0) || !std::isfinite(s.base_)) reader.fail(fmt::format("`lr` must be above 0, and is {}", s.base_));
-  if (call.name == "polynomial") s.power_ = reader.number("power", 2);
-  if (s.kind_ == Kind::kPolynomial || s.kind_ == Kind::kCosine) s.min_ = reader.number("min", 0);
-  if (s.kind_ == Kind::kRsqrt) {
-    s.timescale_ = durations.read("timescale", "10000 steps");
-    s.shift_ = durations.read("shift", "0 steps");
-    if (s.timescale_ <= 0) reader.fail("`timescale` must be above 0");
+template <class T>
+T Schedule::stable(const T& step) const {
+  const T t = at_least(step - warmup_, 0);
+  T rate = fill(step, base_);
+  if (timescale_ > 0) rate = at_least(base_ * reciprocal_sqrt(1.0 + t / timescale_), min_);
+  const T q = at_most(at_least((t - (total_ - warmup_ - decay_steps_)) / decay_steps_, 0), 1);
+  T left = 1.0 - q;
+  if (shape_ == Shape::kCosine) left = 0.5 * (1.0 + cosine(std::numbers::pi * q));
+  if (shape_ == Shape::kOneMinusSqrt) left = 1.0 - raise(q, 0.5);
+  return min_ + (rate - min_) * left;
+}
+
+template <class T>
+T Schedule::one_cycle(const T& step) const {
+  const T up = half_wave(step / at_least(rise_, 1e-9)), down = half_wave((step - rise_) / (total_ - rise_));
+  return first_ + (base_ - first_) * up + (last_ - base_) * down;
+}
+
+template <class T>
+T Schedule::stepped(const T& step) const {
+  const T t = warmup_mode_ == Warmup::kPrefix ? at_least(step - warmup_, 0) : step;
+  // Half a step keeps the quotient of a multiple of `every` from rounding to just below it.
+  if (every_ > 0) return base_ * power_of(gamma_, round_down((t + 0.5) / every_));
+  T drops = fill(step, 0), factor = fill(step, 1);
+  for (size_t i = 0; i < milestones_.size(); ++i) {
+    const T passed = reached(t, milestones_[i]);
+    drops = drops + passed;
+    if (!factors_.empty()) factor = factor + passed * (factors_[i] - (i == 0 ? 1.0 : factors_[i - 1]));
   }
-  if (s.kind_ == Kind::kStep) {
-    s.gamma_ = reader.number("gamma", 0.1);
-    if (!(s.gamma_ > 0)) reader.fail("`gamma` must be above 0");
-    s.every_ = durations.read("every", "0 steps");
-    if (reader.has("milestones")) s.milestones_ = read_milestones(durations, reader.text("milestones"));
-    if ((s.every_ > 0) == !s.milestones_.empty()) {
-      reader.fail("give either `every` or `milestones`", "for example every=30 epochs, or milestones=[30 epochs, 60 epochs]");
-    }
-  }
-  s.warmup_ = durations.read("warmup", "0 steps");
-  s.warmup_start_ = reader.number("warmup_start", 0);
-  s.cooldown_ = durations.read("cooldown", "0 steps");
-  reader.finish();
-  if (s.min_ < 0 || s.min_ > s.base_) reader.fail(fmt::format("`min` must lie in [0, lr], and is {}", s.min_));
-  if (s.power_ <= 0) reader.fail("`power` must be above 0");
-  if (s.warmup_start_ < 0) reader.fail("`warmup_start` must not be negative");
-  if (s.warmup_ + s.cooldown_ > s.total_) {
-    reader.fail(fmt::format("warm-up ({:.0f} steps) and cool-down ({:.0f}) are longer than the run ({:.0f} steps)", s.warmup_,
-                            s.cooldown_, s.total_),
-                "shorten them, or lengthen `total`; a share such as warmup=5 % fits any length");
-  }
-  return s;
+  return factors_.empty() ? base_ * power_of(gamma_, drops) : base_ * factor;
 }
 
 template <class T>
@@ -124,20 +109,12 @@ T Schedule::decay(const T& step) const {
   switch (kind_) {
     case Kind::kConstant: return fill(step, base_);
     case Kind::kPolynomial:
-    case Kind::kCosine: {
-      const double span = std::max(total_ - warmup_, 1.0);
-      const T progress = at_most(at_least((step - warmup_) / span, 0), 1);
-      const T left = kind_ == Kind::kCosine ? 0.5 * (1.0 + cosine(std::numbers::pi * progress)) : raise(1.0 - progress, power_);
-      return min_ + (base_ - min_) * left;
-    }
+    case Kind::kCosine:
+    case Kind::kTanh: return cyclic(step);
     case Kind::kRsqrt: return base_ * reciprocal_sqrt(1.0 + (at_least(step - warmup_, 0) + shift_) / timescale_);
-    case Kind::kStep: {
-      // Half a step keeps the quotient of a multiple of `every` from rounding to just below it.
-      if (every_ > 0) return base_ * power_of(gamma_, round_down((step + 0.5) / every_));
-      T drops = fill(step, 0);
-      for (const double milestone : milestones_) drops = drops + reached(step, milestone);
-      return base_ * power_of(gamma_, drops);
-    }
+    case Kind::kStep: return stepped(step);
+    case Kind::kStable: return stable(step);
+    case Kind::kOneCycle: return one_cycle(step);
   }
   TESSERA_CHECK(false, "schedule kind");
   return step;
@@ -145,12 +122,20 @@ T Schedule::decay(const T& step) const {
 
 template <class T>
 T Schedule::rate(const T& step) const {
-  T rate = decay(step);
-  if (warmup_ > 0) {
+  const T part = hold_ > 1 ? round_down((step + 0.5) / hold_) : step;
+  const T t = hold_ > 1 ? part * hold_ : step;
+  T rate = decay(t);
+  if (warmup_ > 0 && (warmup_mode_ == Warmup::kScale || warmup_mode_ == Warmup::kScaleFrom0)) {
     const double start = warmup_start_ / base_;
-    rate = rate * (start + (1 - start) * at_most((step + 1.0) / warmup_, 1));
+    rate = rate * (start + (1 - start) * at_most((t + (warmup_mode_ == Warmup::kScale ? 1.0 : 0.0)) / warmup_, 1));
+  } else if (warmup_ > 0) {
+    // timm's tanh, far below lr at step W already, is what its warm-up leads to.
+    const double top = kind_ == Kind::kTanh && warmup_mode_ == Warmup::kOverlap ? decay(warmup_) : base_;
+    const T done = reached(t, warmup_);
+    rate = rate * done + (warmup_start_ + t * ((top - warmup_start_) / warmup_)) * (1.0 - done);
   }
-  if (cooldown_ > 0) rate = rate * at_most((total_ - step) / cooldown_, 1);
+  if (!noise_.empty()) rate = rate * (1.0 + entry(noise_, part));
+  if (cooldown_ > 0) rate = rate * at_most((total_ - t) / cooldown_, 1);
   return rate;
 }
 

@@ -1,34 +1,38 @@
 #pragma once
-// Learning-rate schedules: recipe text -> a pure function of the step.
+// Learning-rate schedules: recipe text -> a pure function of the step. schedule_help() lists the calls and their arguments.
 //
-//   1e-3                                      the same as constant(1e-3)
-//   constant(lr)
-//   linear(lr, min=0)                         = polynomial(lr, 1)
-//   cosine(lr, min=0)
-//   polynomial(lr, power=2, min=0)
-//   rsqrt(lr, timescale=10000 steps, shift=0 steps)
-//   step(lr, gamma=0.1, every=30 epochs)      or milestones=[30 epochs, 60 epochs]
-//
-// each also with warmup=DURATION, warmup_start=RATE, cooldown=DURATION (config/duration.h; a percentage is of the whole run).
-//
-// Steps count from 0; T is their total, W the warm-up, C the cool-down. rate(s) = decay(s) * up(s) * down(s):
-//   p(s)     = clip((s - W) / (T - W), 0, 1)                           progress of the decay, which begins after the warm-up
-//   linear, polynomial   min + (lr - min) (1 - p)^power
-//   cosine               min + (lr - min) (1 + cos(pi p)) / 2
+// Steps count from 0; T is their total, W the warm-up, C the cool-down. rate(s) = decay(s) with its warm-up * down(s) *
+// noise(s):
+//   constant             lr
+//   linear, polynomial   min + (l - min) (1 - p^k)^power              p = progress in the cycle, l = lr cycle_decay^cycle
+//   cosine               min + (l - min) (1 + cos(pi p^k)) / 2
+//   tanh                 min + (l - min) (1 - tanh(lower (1 - p) + upper p)) / 2
 //   rsqrt                lr / sqrt(1 + (max(s - W, 0) + shift) / timescale)
-//   step                 lr gamma^floor(s / every)                     or gamma^(milestones <= s)
-//   up(s)    = w0 + (1 - w0) min(1, (s + 1) / W)                       w0 = warmup_start / lr
-//   down(s)  = min(1, (T - s) / C)
-// These are big_vision's formulas (big_vision/utils.py create_learning_rate_schedule: decay over what the warm-up leaves,
-// factors multiplied, rsqrt's scale and shift) with one deliberate change: the warm-up counts s + 1 where big_vision, vit_10b
-// and timm count s, so that the first step is not spent at rate 0; step W - 1 has the whole rate. `step` counts from the start
-// of the run, as timm's StepLRScheduler and MultiStepLRScheduler without warmup_prefix.
+//   step                 lr gamma^floor(s / every), lr gamma^(milestones <= s), or lr times the last milestone's own factor
+//   wsd                  r = lr, or lr / sqrt(1 + (s - W) / timescale); in the last D steps min + (r - min) shape(q), q from 0
+//   to 1 flat_cosine          lr, after the flat part falling as a cosine to lr / div_final one_cycle            from lr / div
+//   to lr and down to lr / div_final, both as cosines plateau              lr, times what plateau.h decides down(s) min(1, (T -
+//   s) / C) noise(s)             1 + n, from timm's generator, for every `hold` (torch_noise.h)
+// The warm-up, by warmup_mode, with w0 = warmup_start:
+//   scale         decay(s) * (w0 + (lr - w0) min(1, (s + 1) / W)) / lr; cycles begin after it
+//   scale_from_0  the same with s in place of s + 1
+//   overlap       s < W: w0 + (lr - w0) s / W; cycles begin at step 0, under it
+//   prefix        the same, but cycles (and step's counting) begin at W
+// A cycle's length is L mul^i; where no `length` is given the cycles fill the run. After the last one the rate is min. With
+// hold = H the rate is that of step floor(s / H) H.
+//
+// scale_from_0 is big_vision's convention (big_vision/utils.py create_learning_rate_schedule), overlap and prefix are timm's
+// (timm/scheduler; it has w0 = 1e-5 and hold = 1 epoch unless told otherwise). `scale` is big_vision's but for the first step,
+// which is not spent at rate 0. timm's milestones count one earlier: its 30 is 29 epochs here. wsd is timm's, flat_cosine and
+// one_cycle are fastai's.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
+#include "optim/plateau.h"
 
 namespace tessera::optim {
 
@@ -47,18 +51,49 @@ class Schedule {
   double at(int64_t step) const;         // on the host
   ir::Value at(ir::Value step) const;    // in a graph: integer or float scalar -> f32 scalar
   double base() const { return base_; }  // the rate that the recipe names, > 0
+  // Where scores decide too: what at() gives is to be multiplied by their scale.
+  const std::optional<PlateauOptions>& plateau() const { return plateau_; }
 
  private:
-  enum class Kind { kConstant, kPolynomial, kCosine, kRsqrt, kStep };
+  friend class ScheduleParser;
+  enum class Kind { kConstant, kPolynomial, kCosine, kTanh, kRsqrt, kStep, kStable, kOneCycle };
+  enum class Warmup { kScale, kScaleFrom0, kOverlap, kPrefix };
+  enum class Shape { kLinear, kCosine, kOneMinusSqrt };
+  struct Cycle {
+    double start, length, lr;  // steps from the first cycle's begin
+  };
+
   template <class T>
   T rate(const T& step) const;
   template <class T>
   T decay(const T& step) const;
+  template <class T>
+  T cyclic(const T& step) const;
+  template <class T>
+  T stable(const T& step) const;
+  template <class T>
+  T one_cycle(const T& step) const;
+  template <class T>
+  T stepped(const T& step) const;
+  double begin() const { return warmup_mode_ == Warmup::kOverlap ? 0 : warmup_; }
 
   Kind kind_ = Kind::kConstant;
-  double base_ = 0, min_ = 0, power_ = 1, gamma_ = 1, timescale_ = 1, shift_ = 0;
-  double total_ = 1, warmup_ = 0, warmup_start_ = 0, cooldown_ = 0, every_ = 0;
-  std::vector<double> milestones_;
+  double base_ = 0, min_ = 0, total_ = 1;
+  double warmup_ = 0, warmup_start_ = 0, cooldown_ = 0, hold_ = 1;
+  Warmup warmup_mode_ = Warmup::kScale;
+  std::vector<Cycle> cycles_;
+  double k_ = 1, power_ = 1, lower_ = -7, upper_ = 3;  // of cycles
+  double gamma_ = 1, every_ = 0;                       // of step
+  std::vector<double> milestones_, factors_;           // of step
+  double timescale_ = 0, shift_ = 0;                   // of rsqrt, and of wsd where above 0
+  double decay_steps_ = 0;                             // of wsd
+  Shape shape_ = Shape::kOneMinusSqrt;                 // of wsd
+  double rise_ = 0, first_ = 0, last_ = 0;             // of one_cycle and flat_cosine: steps, rates at both ends
+  std::vector<float> noise_;                           // for each `hold`
+  std::optional<PlateauOptions> plateau_;
 };
+
+// All calls with their arguments, a line each.
+std::string schedule_help();
 
 }  // namespace tessera::optim

@@ -26,6 +26,7 @@ train::ProgramOptions program_options(const train::Recipe& recipe) {
   options.objective = recipe.objective;
   options.augmentation = train::augmentation_of(recipe.data.pp(), recipe.data.mixup);
   options.accumulate = recipe.run.accumulate;
+  options.average = recipe.average;
   return options;
 }
 

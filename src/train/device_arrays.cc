@@ -130,10 +130,10 @@ std::vector<checkpoint::SnapshotGroup> state_groups(const StateLayout& layout, c
   return groups;
 }
 
-ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* more) {
+ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* more, size_t first) {
   ArgumentLists lists(arrays.size());
   for (size_t d = 0; d < arrays.size(); ++d) {
-    for (size_t i = 0; i < count; ++i) lists[d].push_back(&arrays[d][i]);
+    for (size_t i = first; i < first + count; ++i) lists[d].push_back(&arrays[d][i]);
     if (!more) continue;
     for (pjrt::Buffer& buffer : (*more)[d]) lists[d].push_back(&buffer);
   }

@@ -45,8 +45,8 @@ void name_entries(const StateLayout& layout, DeviceArrays& arrays);
 // groups.
 std::vector<checkpoint::SnapshotGroup> state_groups(const StateLayout& layout, const DeviceArrays& arrays);
 
-// Lists of arguments for Executable::execute: the first `count` entries of each device, then what `more` has for it.
+// Lists of arguments for Executable::execute: `count` entries of each device from `first` on, then what `more` has for it.
 using ArgumentLists = std::vector<std::vector<pjrt::Buffer*>>;
-ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* more = nullptr);
+ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* more = nullptr, size_t first = 0);
 
 }  // namespace tessera::train

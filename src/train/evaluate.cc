@@ -20,7 +20,7 @@ double Scores::at(std::string_view name) const {
   return *value;
 }
 
-std::optional<Scores> Evaluator::run(DeviceArrays& state, const std::function<bool()>& stop) const {
+std::optional<Scores> Evaluator::run(DeviceArrays& state, const std::function<bool()>& stop, size_t first) const {
   const std::vector<objectives::ScoreKind> kinds = plan_->scorer->scores();
   std::vector<double> sums(kinds.size() + 1, 0);  // of each score, and of the mask
   double masked = 0;
@@ -38,7 +38,7 @@ std::optional<Scores> Evaluator::run(DeviceArrays& state, const std::function<bo
     if (stop && stop()) return std::nullopt;
     DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), data.pp(), plan_->scorer->inputs(), /*with_mask=*/true);
     masked += batch.mask_sum();
-    DeviceArrays results = program_->execute(argument_lists(state, layout_->params, &batch.arguments()));
+    DeviceArrays results = program_->execute(argument_lists(state, layout_->params, &batch.arguments(), first));
     settle();
     pending = std::move(results[0][0]);
   }

@@ -38,8 +38,9 @@ class Evaluator {
             const StateLayout& layout, const EvalPlan& plan)
       : client_(std::move(client)), program_(std::move(program)), layout_(&layout), plan_(&plan) {}
 
-  // The parameters at the head of `state` are read, not consumed. Nothing when stop() became true before the last batch.
-  std::optional<Scores> run(DeviceArrays& state, const std::function<bool()>& stop = {}) const;
+  // The parameters at the head of `state`, or their averages at entry `first`, are read, not consumed. Nothing when stop()
+  // became true before the last batch.
+  std::optional<Scores> run(DeviceArrays& state, const std::function<bool()>& stop = {}, size_t first = 0) const;
 
  private:
   std::shared_ptr<const pjrt::Client> client_;

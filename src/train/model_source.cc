@@ -41,12 +41,18 @@ checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind
   return std::move(*latest.checkpoint);
 }
 
+<<<<<<< HEAD
+// The weights of a checkpoint under the parameters' own names.
+checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, Weights weights) {
+  return checkpoint::whole_arrays(loaded.arrays, prefix_of(weights, loaded));
+=======
 // The parameters of a checkpoint below `scope`, under their names there.
 checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, const std::string& scope = {}) {
   checkpoint::WholeArrays weights =
       checkpoint::whole_arrays(loaded.arrays, std::string(kParams) + (scope.empty() ? "" : scope + "/"));
   if (weights.views.empty()) throw data_error(fmt::format("has no parameters below `{}`", scope), loaded.path);
   return weights;
+>>>>>>> e26547fb003802f841b964cea2fa4ae6cf05b175
 }
 
 models::Imported import_weights(WeightPath from, const models::Model& model, const std::vector<std::string>& dont_load) {
@@ -84,7 +90,7 @@ LoadedModel load_timm(const std::string& from) {
   return loaded;
 }
 
-LoadedModel load_own(const std::string& from, SourceKind kind) {
+LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) {
   const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from, kind);
   RunDescription run = parse_description(checkpoint.state_json, checkpoint.path);
   config::Section recipe = config::parse_recipe(run.recipe, checkpoint.path);
@@ -94,7 +100,7 @@ LoadedModel load_own(const std::string& from, SourceKind kind) {
   loaded.model = models::make_model(recipe.section("model"), run.input);
   loaded.layout = param_layout(models::parameters(*loaded.model));
   loaded.params = empty_params(loaded.layout);
-  load_weights(loaded.layout, weights_of(checkpoint).views, {}, checkpoint.path, loaded.params);
+  load_weights(loaded.layout, weights_of(checkpoint, weights).views, {}, checkpoint.path, loaded.params);
   loaded.class_names = std::move(run.class_names);
   loaded.pp = std::move(run.eval_pp);
   loaded.compute = parse_dtype(options.dtype);
@@ -103,6 +109,22 @@ LoadedModel load_own(const std::string& from, SourceKind kind) {
 }
 
 }  // namespace
+
+Weights parse_weights(const std::string& text, const std::string& where) {
+  if (text == "raw") return Weights::kRaw;
+  if (text == "average") return Weights::kAverage;
+  throw usage_error(fmt::format("there are no weights `{}`", text), where, suggest_name(text, {"raw", "average"}));
+}
+
+std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& loaded) {
+  if (weights == Weights::kRaw) return kParams;
+  const auto first = loaded.arrays.lower_bound(std::string(kAverages));
+  if (first == loaded.arrays.end() || !first->first.starts_with(kAverages)) {
+    throw usage_error("the run kept no average of its weights", loaded.path,
+                      "use --weights raw, or train with average = { decay = 0.9998 }");
+  }
+  return kAverages;
+}
 
 checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from) {
   const SourceKind kind = kind_of(from, "--from");
@@ -118,14 +140,17 @@ HostArrays empty_params(const StateLayout& layout) {
   return params;
 }
 
-LoadedModel load_model(const std::string& from) {
+LoadedModel load_model(const std::string& from, Weights weights) {
   const SourceKind kind = kind_of(from, "--from");
   if (kind == SourceKind::kFile) {
     throw usage_error(
         fmt::format("`{}` does not say what model it is for", from), "--from",
         "put timm's config.json beside it and name the directory, or: tessera import --from FILE RECIPE --to DIR");
   }
-  return kind == SourceKind::kTimm ? load_timm(from) : load_own(from, kind);
+  if (kind != SourceKind::kTimm) return load_own(from, kind, weights);
+  if (weights == Weights::kAverage)
+    throw usage_error(fmt::format("`{}` holds one set of weights", from), "--weights", "leave it out");
+  return load_timm(from);
 }
 
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
@@ -138,8 +163,14 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
     take_imported(layout, std::move(imported), params);
     return notes;
   }
+<<<<<<< HEAD
+  const Weights weights = parse_weights(init.weights, "model_init.weights");
+  const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(init.from, kind);
+  load_weights(layout, weights_of(checkpoint, weights).views, init.dont_load, checkpoint.path, params);
+=======
   const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from.path, kind);
   load_weights(layout, weights_of(checkpoint, from.scope).views, init.dont_load, checkpoint.path, params);
+>>>>>>> e26547fb003802f841b964cea2fa4ae6cf05b175
   return {};
 }
 

@@ -14,8 +14,12 @@
 
 namespace tessera::train {
 
-// What parameters' names begin with in a checkpoint.
-inline constexpr std::string_view kParams = "params/";
+// Which weights of a run.
+enum class Weights { kRaw, kAverage };
+// "raw" or "average"; anything else is a usage Error at `where`.
+Weights parse_weights(const std::string& text, const std::string& where);
+// What the names of these arrays begin with in a checkpoint; a usage Error where it has none of them.
+std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& loaded);
 
 // The checkpoint at `from`, or the newest whole one of a workdir. A directory or file of timm's is a usage Error.
 checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from);
@@ -32,8 +36,9 @@ struct LoadedModel {
 };
 
 // `from` is a checkpoint directory (…/checkpoints/step_000001000), a workdir (its newest whole checkpoint is taken), or a
-// directory with timm's config.json and model.safetensors. Anything else is a usage Error that says what was looked for.
-LoadedModel load_model(const std::string& from);
+// directory with timm's config.json and model.safetensors. Anything else is a usage Error that says what was looked for; so is
+// an average that the source has not.
+LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw);
 
 // The weights that model_init names into `params` (parameters' initial values in the layout's order). Gives notes for the user:
 // what was resampled or skipped. What does not fit is listed in one data error.

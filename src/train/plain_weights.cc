@@ -3,22 +3,22 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "train/model_source.h"
 
 namespace tessera::train {
 
-std::string write_plain_weights(const std::string& from, const std::string& path) {
+std::string write_plain_weights(const std::string& from, const std::string& path, Weights weights) {
   store::FileSystem& files = store::local_files();
   const auto there = files.info(path);
   if (!path.ends_with(".safetensors") || (there && there->directory)) {
     throw usage_error(fmt::format("`{}` does not name a .safetensors file", path), "--to", "name one, as weights.safetensors");
   }
   const checkpoint::LoadedCheckpoint loaded = open_checkpoint(from);
+  const std::string_view prefix = prefix_of(weights, loaded);
   std::vector<NamedType> types;
   std::vector<const checkpoint::StoredArray*> arrays;
   for (const auto& [name, array] : loaded.arrays) {
-    if (!name.starts_with(kParams)) continue;
-    types.push_back({name.substr(kParams.size()), array.type});
+    if (!name.starts_with(prefix)) continue;
+    types.push_back({name.substr(prefix.size()), array.type});
     arrays.push_back(&array);
   }
   const auto data_of = [&](size_t i) { return checkpoint::whole_bytes(*arrays[i]); };

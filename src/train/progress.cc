@@ -33,6 +33,11 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
   }
   json["seconds"] = progress.seconds;
   json["best"] = progress.best;
+  if (progress.plateau != optim::PlateauState{}) {
+    const optim::PlateauState& p = progress.plateau;
+    json["plateau"] = {{"scale", p.scale}, {"bad", p.bad}, {"cooldown", p.cooldown}};
+    if (p.best) json["plateau"]["best"] = *p.best;
+  }
   json["input"] = {{"height", run.input.height},   {"width", run.input.width},   {"channels", run.input.channels},
                    {"classes", run.input.classes}, {"tokens", run.input.tokens}, {"vocabulary", run.input.vocabulary}};
   json["class_names"] = run.class_names;
@@ -53,6 +58,11 @@ Progress parse_progress(const std::string& text, const std::string& where) {
     }
     progress.seconds = json.at("seconds");
     progress.best = json.at("best").get<std::map<std::string, double>>();
+    if (json.contains("plateau")) {
+      const Json& plateau = json.at("plateau");
+      progress.plateau = {plateau.at("scale"), {}, plateau.at("bad"), plateau.at("cooldown")};
+      if (plateau.contains("best")) progress.plateau.best = plateau.at("best").get<double>();
+    }
     return progress;
   });
 }

@@ -28,6 +28,7 @@ struct Progress {
   std::optional<StepMetrics> metrics;  // of `step`; nothing at step 0
   double seconds = 0;                  // trained so far, by the clock
   std::map<std::string, double> best;  // evaluator -> best of its first score
+  optim::PlateauState plateau;         // of a plateau schedule
 };
 
 // The same in every checkpoint of a run.

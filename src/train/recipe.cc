@@ -110,7 +110,11 @@ void read_objective(Section section, const Section& data, Recipe& out) {
 void read_optimizer(Section section, Recipe& out, const optim::RunLength& length) {
   out.optimizer = std::make_unique<optim::Optimizer>(section, length);
   optim::Params params;
-  for (const nn::ParamSpec& spec : out.specs) params.push_back({spec.name, spec.type, spec.stacked});
+  const std::vector<int64_t> layers = models::parameter_layers(*out.model, out.specs);
+  for (const nn::ParamSpec& spec : out.specs) {
+    params.push_back({spec.name, spec.type, spec.stacked});
+    if (!layers.empty()) params.back().layer = layers[params.size() - 1];
+  }
   out.optimizer->bind(std::move(params));
 }
 
@@ -218,7 +222,7 @@ void warn_about_whole_arrays(const StateLayout& layout) {
 }  // namespace
 
 StateLayout recipe_layout(const Recipe& recipe) {
-  StateLayout layout = state_layout(recipe.specs, *recipe.optimizer);
+  StateLayout layout = state_layout(recipe.specs, *recipe.optimizer, recipe.average.has_value());
   if (recipe.mesh.devices() == 1) return layout;
   const mesh::ShardingRules rules(recipe.sharding, "sharding");
   lay_out(layout, recipe.mesh, recipe.sharding);
@@ -228,6 +232,36 @@ StateLayout recipe_layout(const Recipe& recipe) {
   if (recipe.sharding.preset != "replicated") warn_about_whole_arrays(layout);
   return layout;
 }
+
+std::string averaged_name(const std::string& evaluator) { return evaluator + "_ema"; }
+
+namespace {
+
+// That averages' scores have names of their own, and that a plateau's metric is one that evaluators give.
+void check_evals(const Section& recipe, const Recipe& out) {
+  std::vector<std::string> metrics;
+  const auto offer = [&](const std::string& name, const EvalPlan& plan) {
+    for (const objectives::ScoreKind& score : plan.scorer->scores()) metrics.push_back(name + "/" + score.name);
+  };
+  for (const EvalPlan& plan : out.evals) {
+    offer(plan.name, plan);
+    if (!out.average) continue;
+    offer(averaged_name(plan.name), plan);
+    for (const EvalPlan& other : out.evals) {
+      if (other.name != averaged_name(plan.name)) continue;
+      recipe.fail("eval",
+                  fmt::format("has `{}`, which is what scores of `{}` with averaged weights are called", other.name, plan.name),
+                  "give it another name");
+    }
+  }
+  const auto& plateau = out.optimizer->schedule().plateau();
+  if (!plateau || std::find(metrics.begin(), metrics.end(), plateau->metric) != metrics.end()) return;
+  throw usage_error(fmt::format("the plateau's metric `{}` is none that an evaluator of this recipe gives", plateau->metric),
+                    recipe.place("optimizer.lr"),
+                    metrics.empty() ? "add one: [eval.val]" : suggest_name(plateau->metric, metrics));
+}
+
+}  // namespace
 
 Recipe read_recipe(Section recipe, int64_t devices) {
   Recipe out;
@@ -246,6 +280,7 @@ Recipe read_recipe(Section recipe, int64_t devices) {
   read_optimizer(recipe.section("optimizer"), out, length);
   read_checkpoint(checkpoint, out, length);
   out.log_every = steps_of(recipe, "log", out.run.log, length);
+  if (recipe.has("average")) out.average.emplace(recipe.section("average"), length);
   if (recipe.has("model_init")) {
     Section section = recipe.section("model_init");
     section.bind(out.model_init.emplace());
@@ -257,6 +292,7 @@ Recipe read_recipe(Section recipe, int64_t devices) {
   for (const std::string& name : evals.keys()) {
     out.evals.push_back(read_eval(name, evals.section(name), setting));
   }
+  check_evals(recipe, out);
   recipe.finish();
   out.text = recipe.dump();
   return out;

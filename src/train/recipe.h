@@ -15,6 +15,7 @@
 #include "models/model.h"
 #include "objectives/objective.h"
 #include "objectives/scorer.h"
+#include "optim/average.h"
 #include "optim/optimizer.h"
 #include "train/data_options.h"
 #include "train/state.h"
@@ -77,12 +78,18 @@ struct EvalPlan {
 
 struct ModelInit {
   std::string from;
+  std::string weights = "raw";
   std::vector<std::string> dont_load;
   template <class Visitor>
   void visit(Visitor&& field) {
+<<<<<<< HEAD
+    field("from", from, "a workdir, a checkpoint directory, or a timm directory (config.json and model.safetensors)");
+    field("weights", weights, "of a run: raw, or average where it kept one");
+=======
     field("from", from,
           "a workdir, a checkpoint directory, a timm or Hugging Face directory, a .safetensors file of theirs or a .npz of "
           "big_vision's; PATH:SCOPE takes what is below a scope, as siglip.npz:params/img");
+>>>>>>> e26547fb003802f841b964cea2fa4ae6cf05b175
     field("dont_load", dont_load, "patterns of parameters that keep their initial value, as head/.*");
   }
 };
@@ -98,6 +105,7 @@ struct Recipe {
   std::vector<nn::ParamSpec> specs;
   std::shared_ptr<const objectives::Objective> objective;
   std::unique_ptr<optim::Optimizer> optimizer;  // bound to specs
+  std::optional<optim::Average> average;        // of the weights
   std::optional<ModelInit> model_init;
   std::vector<EvalPlan> evals;
 
@@ -138,6 +146,9 @@ struct EvalSetting {
 void set_captions(const objectives::Objective& objective, const data::Pp& pp, EvalSetting& setting);
 // One evaluator's plan from its section.
 EvalPlan read_eval(const std::string& name, config::Section section, const EvalSetting& setting);
+
+// What scores of averaged weights are called: "val" -> "val_ema".
+std::string averaged_name(const std::string& evaluator);
 
 // True at multiples of `every` (none when it is 0) unless within a quarter of it from the end, and always at the end:
 // big_vision's itstime().

@@ -102,7 +102,7 @@ StateLayout param_layout(const std::vector<nn::ParamSpec>& specs) {
   return layout;
 }
 
-StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer) {
+StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer, bool averaged) {
   StateLayout layout = param_layout(specs);
   std::map<std::string, const nn::ParamSpec*> by_name;
   for (const nn::ParamSpec& spec : specs) by_name[spec.name] = &spec;
@@ -116,6 +116,14 @@ StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::O
   layout.slots = optimizer.slots().size();
   layout.entries.push_back(make_entry("", "step", {DType::kI32, {}}, false));
   layout.entries.push_back(make_entry("", "rng", {DType::kU32, {2}}, false));
+  if (averaged) {
+    for (const nn::ParamSpec& spec : specs) {
+      layout.entries.push_back(make_entry(std::string(kAverages), spec.name, spec.type, spec.stacked));
+    }
+    layout.averages = specs.size();
+  }
+  layout.lr_scale = optimizer.schedule().plateau().has_value();
+  if (layout.lr_scale) layout.entries.push_back(make_entry("", "lr_scale", {DType::kF32, {}}, false));
   return layout;
 }
 
@@ -148,6 +156,8 @@ void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingOp
       if (entry.type.dims[i] != dims[i]) entry.spec.dims[i] = {};
     }
   }
+  // Evaluated by the programs that evaluate parameters.
+  for (size_t i = 0; i < layout.averages; ++i) layout.entries[layout.average_index() + i].spec = layout.entries[i].spec;
 }
 
 nn::Sharding sharding_of(const StateLayout& layout) {

@@ -6,6 +6,8 @@
 //   opt/<slot>/<parameter>  f32 or bf16, the optimizer's slots
 //   step                    i32, steps done
 //   rng                     u32[2], the run's random key; what a step draws is a function of it and `step`
+//   average/<parameter>     f32, the moving average of the weights, where the recipe asks for one
+//   lr_scale                f32, what a plateau schedule is multiplied by, where `optimizer.lr` is one
 //
 // On the device a scanned block's parameter is one stacked array [depth, …]; in files it is one array per block, its index
 // after the scope of the blocks: params/blocks/attn/qkv/kernel [6, …] <-> params/blocks/0/attn/qkv/kernel, …,
@@ -14,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/box.h"
@@ -27,6 +30,9 @@
 #include "optim/optimizer.h"
 
 namespace tessera::train {
+
+// What the names of parameters and of their averages begin with.
+inline constexpr std::string_view kParams = "params/", kAverages = "average/";
 
 struct StateEntry {
   std::string name;
@@ -48,11 +54,15 @@ struct StateLayout {
   std::vector<StateEntry> entries;
   size_t params = 0;                        // the first ones are the parameters
   size_t slots = 0;                         // then the slots, then `step` and `rng`
+  size_t averages = 0;                      // then the average of each parameter, or none
+  bool lr_scale = false;                    // then `lr_scale`, or not
   mesh::Mesh mesh;                          // no axes: one device
   bool reshard = true, reduce_f32 = false;  // as mesh/sharding_rules.h says
 
   size_t step_index() const { return params + slots; }
   size_t rng_index() const { return params + slots + 1; }
+  size_t average_index() const { return rng_index() + 1; }  // the first of them
+  size_t lr_scale_index() const { return average_index() + averages; }
   int64_t param_count() const;  // elements of all parameters
   int64_t bytes() const;        // of everything
   int64_t shard_bytes() const;  // of each device's part of everything
@@ -64,7 +74,7 @@ struct StateLayout {
 
 // The parameters alone: what evaluation and prediction need.
 StateLayout param_layout(const std::vector<nn::ParamSpec>& specs);
-StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer);
+StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer, bool averaged = false);
 
 // Spreads the layout over a mesh, by the rules.
 void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingOptions& options);

@@ -206,15 +206,28 @@ std::vector<std::string> metric_names(const objectives::Objective& objective) {
 
 std::array<uint32_t, 2> seed_key(uint64_t seed) { return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}; }
 
+namespace {
+
+// `before`: the entries before it.
+Value initial_entry(const std::vector<nn::ParamSpec>& specs, const StateLayout& layout, size_t i, Value rng, Value key,
+                    const Values& before) {
+  if (i < layout.params) return nn::initial_value(specs[i], key);
+  if (i == layout.rng_index()) return rng;
+  const TensorType& type = layout.entries[i].type;
+  if (layout.averages > 0 && i >= layout.average_index() && i < layout.lr_scale_index())
+    return before[i - layout.average_index()];
+  return layout.lr_scale && i == layout.lr_scale_index() ? ir::constant(1, type.dtype) : ir::zeros(type);
+}
+
+}  // namespace
+
 Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout& layout) {
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const Value rng = graph.add_parameter({DType::kU32, {2}}, "rng");
   const Value key = ir::fold_in(rng, "init");
   for (size_t i = 0; i < layout.entries.size(); ++i) {
-    graph.results.push_back(i < layout.params         ? nn::initial_value(specs[i], key)
-                            : i == layout.rng_index() ? rng
-                                                      : ir::zeros(layout.entries[i].type));
+    graph.results.push_back(initial_entry(specs, layout, i, rng, key, graph.results));
   }
   Values moments;
   for (size_t i = 0; i < layout.params; ++i) {
@@ -253,7 +266,8 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
 
   const TrainRows rows = mix_rows(options.augmentation, arrays, augment);
   const BatchGradient batch = TrainStep(model, layout, optimizer, options, params).gradient(rows, key);
-  const optim::Optimizer::Result update = optimizer.apply(params, batch.grads, slots, step);
+  const optim::Optimizer::Result update =
+      optimizer.apply(params, batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
   Values differences;
   for (size_t i = 0; i < params.size(); ++i) {
     if (optimizer.trainable(i)) differences.push_back(update.values[i] - params[i]);
@@ -263,6 +277,13 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   graph.results.insert(graph.results.end(), update.slots.begin(), update.slots.end());
   graph.results.push_back(ir::add(step, ir::constant(1, DType::kI32)));
   graph.results.push_back(rng);
+  if (layout.averages > 0) {
+    const Value decay = options.average->decay(step);
+    for (size_t i = 0; i < layout.averages; ++i) {
+      graph.results.push_back(optim::Average::update(state[layout.average_index() + i], update.values[i], decay));
+    }
+  }
+  if (layout.lr_scale) graph.results.push_back(state[layout.lr_scale_index()]);
   Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(update.values), ir::global_norm(differences),
                      update.lr};
   measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "models/model.h"
 #include "objectives/objective.h"
 #include "objectives/scorer.h"
+#include "optim/average.h"
 #include "optim/optimizer.h"
 #include "train/augment.h"
 #include "train/state.h"
@@ -27,7 +29,8 @@ struct ProgramOptions {
   // Training only.
   std::shared_ptr<const objectives::Objective> objective;
   Augmentation augmentation;
-  HostKernels kernels;  // that the program may call, on one device
+  HostKernels kernels;                    // that the program may call, on one device
+  std::optional<optim::Average> average;  // where the layout has averages
   // Micro-batches inside the training step; divides batch, and each is divisible over the mesh. Micro-batch i of n holds the
   // rows i, i + n, i + 2 n, …
   int64_t accumulate = 1;
@@ -48,7 +51,8 @@ std::vector<std::string> metric_names(const objectives::Objective& objective);
 // Programs run on the layout's mesh: entries lie as the layout says, rows of a batch are split over the mesh's batch axes, and
 // all other arguments and results are replicated.
 
-// (rng u32[2]) -> every entry of the layout: drawn parameters, zero slots, step 0 and the key itself; then f32 [2 * params],
+// (rng u32[2]) -> every entry of the layout: drawn parameters, zero slots, step 0, the key itself, averages
+// as the parameters, lr_scale 1; then f32 [2 * params],
 // each parameter's mean and standard deviation.
 Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout& layout);
 

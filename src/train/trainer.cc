@@ -72,6 +72,7 @@ class Trainer {
   void finish_step();
   bool evaluation_due() const;
   bool evaluate(NamedScores& scores);
+  void follow_plateau(const NamedScores& scores);
 
   void save(bool owed);
   void report_failures();
@@ -227,6 +228,7 @@ void Trainer::start_programs() {
   options.objective = recipe_.objective;
   options.augmentation = augmentation_of(recipe_.data.pp(), recipe_.data.mixup);
   options.accumulate = recipe_.run.accumulate;
+  options.average = recipe_.average;
   train_future_ =
       start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(), recipe_.batch);
   if (!restored_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
@@ -273,6 +275,7 @@ void Trainer::initialise() {
   for (size_t i = 0; i < initial_weights_.size(); ++i) {
     if (initial_weights_[i].size() == 0) continue;
     put_entry(layout_, i, initial_weights_[i], *client_, state_);
+    if (layout_.averages > 0) put_entry(layout_, layout_.average_index() + i, initial_weights_[i], *client_, state_);
     moments[i] = moments_of(initial_weights_[i]);
     initial_weights_[i] = {};
   }
@@ -380,6 +383,7 @@ void Trainer::finish_step() {
       return;
     }
     reporter_.write(progress_.step, progress_.metrics, scores);
+    follow_plateau(scores);
     last_scores_ = std::move(scores);
   } else if (progress_.owed && progress_.metrics && due(progress_.step, recipe_.log_every, recipe_.total)) {
     reporter_.write(progress_.step, progress_.metrics, {});  // `every` of the evaluators was changed since the signal
@@ -387,6 +391,23 @@ void Trainer::finish_step() {
   progress_.owed = false;
   stopped_ = stop_.requested();
   if (stopped_ || (progress_.step > 0 && due(progress_.step, recipe_.checkpoint_every, recipe_.total))) save(/*owed=*/false);
+}
+
+// The rate of the steps to come, where scores decide it.
+void Trainer::follow_plateau(const NamedScores& scores) {
+  if (!layout_.lr_scale) return;
+  const optim::PlateauOptions& plateau = *recipe_.optimizer->schedule().plateau();
+  const double before = progress_.plateau.scale;
+  for (const auto& [name, s] : scores) {
+    if (!plateau.metric.starts_with(name + "/")) continue;
+    const std::optional<double> score = s.find(plateau.metric.substr(name.size() + 1));
+    if (score) progress_.plateau = optim::after_score(plateau, progress_.plateau, progress_.step, *score);
+  }
+  if (progress_.plateau.scale == before) return;
+  const auto scale = static_cast<float>(progress_.plateau.scale);
+  put_entry(layout_, layout_.lr_scale_index(), store::copy_bytes(std::as_bytes(std::span(&scale, 1))), *client_, state_);
+  log_note(fmt::format("{} stopped getting better: the learning rate is now {:.3g} of the schedule's", plateau.metric,
+                       progress_.plateau.scale));
 }
 
 // False when a signal came in between.
@@ -403,9 +424,15 @@ bool Trainer::evaluate(NamedScores& scores) {
     }
     reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));
     const std::shared_ptr<const pjrt::Executable> program(&compiled.executable, [](const pjrt::Executable*) {});
-    const auto result = Evaluator(client_, program, layout_, plan).run(state_, [this] { return stop_.requested(); });
+    const Evaluator evaluator(client_, program, layout_, plan);
+    const auto stop = [this] { return stop_.requested(); };
+    const auto result = evaluator.run(state_, stop);
     if (!result) return false;
     scores.emplace_back(plan.name, *result);
+    if (layout_.averages == 0) continue;
+    const auto averaged = evaluator.run(state_, stop, layout_.average_index());
+    if (!averaged) return false;
+    scores.emplace_back(averaged_name(plan.name), *averaged);
   }
   for (const auto& [name, s] : scores) {
     const auto best = progress_.best.find(name);

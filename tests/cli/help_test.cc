@@ -57,6 +57,12 @@ TEST(Help, ExplainsTheKeysOfARecipe) {
   EXPECT_THAT(run_program({"help", "sharding"}).out, HasSubstr("sharding.preset = \"fully_sharded\""));
   EXPECT_THAT(run_program({"help", "nonsense"}).err, HasSubstr("tessera help lists the sections"));
   EXPECT_THAT(run_program({"help", "pp"}).out, HasSubstr("resize_small(size"));
+  const std::string optimizers = run_program({"help", "optimizers"}).out;
+  EXPECT_THAT(optimizers, HasSubstr("as big_vision"));
+  EXPECT_THAT(optimizers, HasSubstr("momentum_decay = 0.004"));
+  EXPECT_THAT(run_program({"help", "schedules"}).out, HasSubstr("one_cycle(LR, rise=25 %"));
+  EXPECT_THAT(run_program({"help", "average"}).out, HasSubstr("average.warmup_power"));
+  EXPECT_THAT(run_program({"help", "optimisers"}).err, HasSubstr("did you mean `optimizers`"));
   EXPECT_THAT(run_program({"help", "sources"}).out, HasSubstr("tfds(name[/config][:version]"));
   EXPECT_THAT(run_program({"help"}).out, HasSubstr("optimizer"));
   const Outcome unknown = run_program({"help", "optimizer.weight_dekay"});

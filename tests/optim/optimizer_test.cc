@@ -111,6 +111,9 @@ TEST(Optimizer, MistakesTeach) {
   EXPECT_NE(failure("lr = 1, clip = \"norm(0)\"").find("above 0"), std::string::npos);
   EXPECT_NE(failure("lr = 1, decoupled = \"both\"").find("decoupled"), std::string::npos);
   EXPECT_NE(failure("lr = 1, decoupled = \"shedule\"").find("did you mean `schedule`"), std::string::npos);
+  EXPECT_NE(failure("lr = 1, schedules = [\"a = cosin(1)\"]").find("did you mean `cosine`"), std::string::npos);
+  EXPECT_NE(failure("lr = 1, schedules = [\"a = plateau(1, metric=val/loss)\"]").find("can't hold a plateau"),
+            std::string::npos);
   EXPECT_NE(failure("lr = 1, lookahead = -1").find("optimizer.lookahead"), std::string::npos);
   EXPECT_NE(failure("lr = 1, lookahead = 6, lookahead_alpha = 0").find("(0, 1]"), std::string::npos);
   EXPECT_NE(failure("name = \"nadam\", lr = 1, eps = 0").find("above 0"), std::string::npos);

@@ -63,6 +63,33 @@ TEST(Rules, RatesAndFreezing) {
   EXPECT_EQ(rules.rules[7].lr_mult, 10);
 }
 
+TEST(Rules, LayerDecayOfEachBlock) {
+  Params params = kViT;
+  EXPECT_THROW(resolve_rules({.layer_decay = 0.5}, params), Error);  // no layers are known
+  const std::vector<int64_t> layers = {0, 0, 0, 0, 1, 1, 1, 4, 4};
+  for (size_t i = 0; i < params.size(); ++i) params[i].layer = layers[i];
+  const auto rules = resolve_rules({.lr_mult = {"head/bias = 3"}, .layer_decay = 0.5}, params).rules;
+  EXPECT_EQ(rules[0].lr_mult, 1.0 / 16);
+  EXPECT_EQ(rules[5].lr_mult, 1);
+  EXPECT_EQ(rules[5].block_mult, (std::vector<double>{1.0 / 8, 1.0 / 4, 1.0 / 2}));
+  EXPECT_EQ(rules[7].lr_mult, 1);
+  EXPECT_EQ(rules[8].lr_mult, 3);
+  EXPECT_EQ(resolve_rules({.layer_decay = 0.5, .layer_decay_min = 0.2}, params).rules[0].lr_mult, 0.2);
+  EXPECT_THROW(resolve_rules({.layer_decay = 0}, params), Error);
+  EXPECT_THROW(resolve_rules({.layer_decay = 1.5}, params), Error);
+}
+
+TEST(Rules, SchedulesOfTheirOwn) {
+  const ResolvedRules rules = resolve_rules({.schedules = {"head/.* = constant(1)", "pos_embed = none"}}, kViT);
+  EXPECT_EQ(rules.rules[7].schedule, 1u);
+  EXPECT_FALSE(rules.rules[7].frozen);
+  EXPECT_TRUE(rules.rules[0].frozen);
+  EXPECT_EQ(rules.rules[5].schedule, 0u);
+  EXPECT_EQ(resolve_rules({.schedules = {"heads/.* = 1"}}, kViT).warnings.size(), 1u);
+  EXPECT_THROW(resolve_rules({.schedules = {"head/.*"}}, kViT), Error);
+  EXPECT_THROW(resolve_rules({.schedules = {".* = none"}}, kViT), Error);
+}
+
 TEST(Rules, WarnsOfPatternsThatMatchNothing) {
   const ResolvedRules rules = resolve_rules({.lr_mult = {"block/.* = 0.1"}, .freeze = {"pos_emb"}}, kViT);
   ASSERT_EQ(rules.warnings.size(), 2u);

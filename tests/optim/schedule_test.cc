@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "base/error.h"
+#include "ir/ops.h"
+#include "support/run_graph.h"
+#include "support/safetensors_reader.h"
 
 namespace tessera::optim {
 namespace {
@@ -69,6 +73,82 @@ TEST(Schedule, CooldownFallsToTheEnd) {
   EXPECT_DOUBLE_EQ(rate("constant(1, cooldown=100 steps)", 999), 0.01);
 }
 
+std::vector<float> reference(const testing::ReferenceFile& file, const std::string& key) {
+  const testing::ReferenceTensor& tensor = file.tensors.at(key);
+  std::vector<float> values(tensor.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+// timm's schedules (tools/references/schedules.py) and big_vision's (big_vision_optimizers.py), on the host and in a graph.
+TEST(Schedule, TwoHundredPointsFollowTheOriginals) {
+  for (const char* name : {"schedules", "big_vision_schedules"}) {
+    const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/" + std::string(name) + ".safetensors");
+    const int64_t total = file.config["total"];
+    std::vector<std::string> keys;
+    std::vector<Schedule> schedules;
+    for (const auto& [key, text] : file.config["runs"].items()) {
+      keys.push_back(key);
+      schedules.push_back(Schedule::parse(text, {total, 1, 1}));
+    }
+    std::vector<int32_t> steps(static_cast<size_t>(total));
+    for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int32_t>(s);
+    const auto rates = testing::run({testing::i32_array({total}, steps)}, [&](const ir::Values& in) {
+      ir::Values out;
+      for (const Schedule& schedule : schedules) out.push_back(ir::broadcast_to(schedule.at(in[0]), {total}));
+      return out;
+    });
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const std::vector<float> want = reference(file, keys[i]), got = rates[i].floats();
+      for (size_t s = 0; s < want.size(); ++s) {
+        ASSERT_NEAR(schedules[i].at(static_cast<int64_t>(s)), want[s], 1e-7) << keys[i] << " at " << s;
+        ASSERT_NEAR(got[s], want[s], 1e-6) << keys[i] << " at " << s;
+      }
+    }
+  }
+}
+
+TEST(Schedule, PlateauFollowsTimm) {
+  const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/schedules.safetensors");
+  const std::vector<float> scores = reference(file, "scores");
+  for (const auto& [key, text] : file.config["plateaus"].items()) {
+    const Schedule schedule = Schedule::parse(text, {file.config["total"], 1, 1});
+    ASSERT_TRUE(schedule.plateau());
+    PlateauState state;
+    const std::vector<float> want = reference(file, key);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const auto t = static_cast<int64_t>(i) + 1;
+      state = after_score(*schedule.plateau(), state, t, static_cast<double>(scores[i]));
+      ASSERT_NEAR(schedule.at(t) * state.scale, want[i], 1e-7) << key << " at " << t;
+    }
+    EXPECT_LT(state.scale, 0.1) << key;
+  }
+}
+
+TEST(Schedule, FastaisCurves) {
+  EXPECT_DOUBLE_EQ(rate("flat_cosine(1)", 749), 1);
+  EXPECT_NEAR(rate("flat_cosine(1)", 875), 0.5 * (1 + 1e-5), 1e-12);
+  EXPECT_NEAR(rate("flat_cosine(1, flat=50 %, div_final=4)", 1000), 0.25, 1e-12);
+  EXPECT_NEAR(rate("one_cycle(1)", 0), 1.0 / 25, 1e-15);
+  EXPECT_NEAR(rate("one_cycle(1)", 125), 0.5 * (1 + 1.0 / 25), 1e-15);
+  EXPECT_NEAR(rate("one_cycle(1)", 250), 1, 1e-15);
+  EXPECT_NEAR(rate("one_cycle(1)", 625), 0.5 * (1 + 1e-5), 1e-12);
+  EXPECT_NEAR(rate("one_cycle(1, rise=500 steps, div=2, div_final=10)", 1000), 0.1, 1e-12);
+}
+
+TEST(Schedule, HeldRatesChangeOnceAnEpoch) {
+  for (const int64_t s : {0, 9, 10, 19, 555}) {
+    EXPECT_DOUBLE_EQ(rate("cosine(1, hold=1 epoch, warmup=2 epochs, warmup_mode=overlap)", s),
+                     rate("cosine(1, warmup=2 epochs, warmup_mode=overlap)", s / 10 * 10));
+  }
+  // Noise is drawn for each epoch.
+  EXPECT_NE(rate("constant(1, noise=0 steps, hold=1 epoch)", 30), rate("constant(1, noise=0 steps, hold=1 epoch)", 40));
+  EXPECT_EQ(rate("constant(1, noise=0 steps, hold=1 epoch)", 30), rate("constant(1, noise=0 steps, hold=1 epoch)", 39));
+  EXPECT_EQ(rate("constant(1, noise=[10 %, 20 %], hold=1 epoch)", 99), 1);
+  EXPECT_NE(rate("constant(1, noise=[10 %, 20 %], hold=1 epoch)", 100), 1);
+  EXPECT_EQ(rate("constant(1, noise=[10 %, 20 %], hold=1 epoch)", 200), 1);
+}
+
 TEST(Schedule, MistakesTeach) {
   const auto message = [](const std::string& text) {
     try {
@@ -87,6 +167,22 @@ TEST(Schedule, MistakesTeach) {
   EXPECT_NE(message("step(1)").find("either `every` or `milestones`"), std::string::npos);
   EXPECT_NE(message("step(1, milestones=[20 steps, 10 steps])").find("must not fall"), std::string::npos);
   EXPECT_NE(message("cosine(1, warmup=9)").find("optimizer.lr"), std::string::npos);
+  EXPECT_NE(message("cosine(1, cycles=0)").find("`cycles`"), std::string::npos);
+  EXPECT_NE(message("cosine(1, length=0 steps)").find("`length`"), std::string::npos);
+  EXPECT_NE(message("cosine(1, k=0)").find("`k` must be above 0"), std::string::npos);
+  EXPECT_NE(message("cosine(1, warmup_mode=overlp)").find("did you mean `overlap`"), std::string::npos);
+  EXPECT_NE(message("cosine(1, cycle_mu=2)").find("cycle_mul"), std::string::npos);
+  EXPECT_NE(message("step(1, milestones=[9 steps], factors=[1, 2])").find("one number for each"), std::string::npos);
+  EXPECT_NE(message("wsd(1, decay=2000 steps)").find("fit after the warm-up"), std::string::npos);
+  EXPECT_NE(message("wsd(1, shape=cosin)").find("did you mean `cosine`"), std::string::npos);
+  EXPECT_NE(message("flat_cosine(1, flat=100 %)").find("shorter than the run"), std::string::npos);
+  EXPECT_NE(message("constant(1, noise=[1 steps, 2 steps, 3 steps])").find("[FROM, TO]"), std::string::npos);
+  EXPECT_NE(message("plateau(1)").find("metric"), std::string::npos);
+  EXPECT_NE(message("plateau(1, metric=val/loss, factor=2)").find("below 1"), std::string::npos);
+  EXPECT_NE(message("plateau(1, metric=val/loss, mode=least)").find("max or min"), std::string::npos);
+  const RunLength endless{.total_steps = 1000000, .batch = 1, .examples_per_epoch = 1000};
+  EXPECT_THROW(Schedule::parse("cosine(1, noise=50 %)", endless), Error);
+  EXPECT_NO_THROW(Schedule::parse("cosine(1, noise=50 %, hold=1 epoch)", endless));
 }
 
 }  // namespace

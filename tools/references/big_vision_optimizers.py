@@ -1,5 +1,6 @@
 """Twenty updates by big_vision's own optimizer chain (big_vision/optax.py, commit 0127fb6), in float64 but for what it computes in
-float32 itself: tests/references/big_vision_optimizers.safetensors. Problem, keys and config: optimizer_problem.py.
+float32 itself: tests/references/big_vision_optimizers.safetensors. Problem, keys and config: optimizer_problem.py. And its schedules at steps
+0 … 199 of runs so long: tests/references/big_vision_schedules.safetensors; keys and config as schedules.py's.
 
 Run: BIG_VISION=<its checkout> tools/references/run.sh big_vision_optimizers. Of big_vision/utils.py only the functions needed are
 taken, since the whole asks for TensorFlow and more.
@@ -60,16 +61,32 @@ RUNS = {
     "lion": (f'name = "lion", decoupled = "schedule", {BIG_VISION}', dict(optax_name="scale_by_lion")),
     "momentum": (f'name = "sgd", nesterov = false, decoupled = "schedule", {BIG_VISION}',
                  dict(optax_name="big_vision.momentum_hp", optax=dict(dtype=jnp.float32))),
+    "schedules": ('name = "adamw", decoupled = "schedule", freeze = ["conv/.*"], schedules = ["blocks/.* = cosine(0.01)", '
+                  f'"norm/.* = constant(0.01)"], {BIG_VISION}',
+                  dict(optax_name="scale_by_adam", schedule=[("conv/.*", None), ("blocks/.*", dict(decay_type="cosine")),
+                                                             ("norm/.*", dict(decay_type="stair")), (".*", LINEAR)])),
     "multipliers": (f'name = "adamw", decoupled = "schedule", lr_mult = ["blocks/.* = 0.5", "conv/.* = 2"], {BIG_VISION}',
                     dict(optax_name="scale_by_adam", lr_mults=[("blocks/.*", 0.5), ("conv/.*", 2.0)])),
 }
+SCHEDULE_STEPS = 200
+FROM_0 = "warmup=20 steps, warmup_mode=scale_from_0"
+SCHEDULES = {
+    "linear": (f"linear(0.1, min=0.02, {FROM_0})", dict(decay_type="linear", linear_end=0.02, warmup_steps=20)),
+    "polynomial": ("polynomial(0.1, 2)", dict(decay_type="polynomial", power=2)),
+    "cosine": (f"cosine(0.1, cooldown=50 steps, {FROM_0})", dict(decay_type="cosine", warmup_steps=20, cooldown_steps=50)),
+    "rsqrt": (f"rsqrt(0.1, timescale=30 steps, shift=12 steps, cooldown=20 %, {FROM_0})",
+              dict(decay_type="rsqrt", timescale=30, shift=12, cooldown_percent=0.2, warmup_steps=20)),
+    "stair": (f"step(0.1, milestones=[60 steps, 61 steps, 150 steps], factors=[0.5, 0.7, 0.01], {FROM_0})",
+              dict(decay_type="stair", steps=[60, 61, 150], mults=[0.5, 0.7, 0.01], warmup_steps=20)),
+}
+
 # optax multiplies a bfloat16 mean by its decay in bfloat16; we do it in float32 and round once.
 TOLERANCE = {"adafactor_bv_bf16": 5e-4}
 
 
 def run(chain, config):
     arrays = {}
-    for name, dims, stacked in problem.PARAMETERS:
+    for name, dims, stacked, _ in problem.PARAMETERS:
         for part, array in problem.blocks(name, stacked, problem.initial(name, dims)):
             arrays[key(part)] = jnp.asarray(np.array(array, np.float64))
     config = Config({"lr": 0.01, "wd": 0.1, "schedule": LINEAR, "optax": {}} | config)
@@ -77,13 +94,13 @@ def run(chain, config):
     state = transform.init(arrays)
     for step in range(problem.STEPS):
         grads = {}
-        for name, dims, stacked in problem.PARAMETERS:
+        for name, dims, stacked, _ in problem.PARAMETERS:
             for part, array in problem.blocks(name, stacked, problem.gradient(name, dims, step)):
                 grads[key(part)] = jnp.asarray(np.array(array, np.float64))
         updates, state = transform.update(grads, state, arrays)
         arrays = {part: arrays[part] + updates[part] for part in arrays}
     return {name: np.stack([arrays[key(f"{name}#{b}")] for b in range(dims[0])]) if stacked else np.asarray(arrays[key(name)])
-            for name, dims, stacked in problem.PARAMETERS}
+            for name, dims, stacked, _ in problem.PARAMETERS}
 
 
 def key(part):
@@ -103,6 +120,12 @@ def main():
     save("big_vision_optimizers.safetensors", tensors,
          dict(parameters=problem.PARAMETERS, steps=problem.STEPS, total=problem.TOTAL,
               runs={name: ours for name, (ours, _) in RUNS.items()}, tolerance=TOLERANCE))
+    rates = {}
+    for name, (_, config) in SCHEDULES.items():
+        rate = utils.create_learning_rate_schedule(SCHEDULE_STEPS, batch_size=1, data_size=1, base=0.1, **config)
+        rates[name] = np.array([rate(step) for step in range(SCHEDULE_STEPS)])
+    save("big_vision_schedules.safetensors", rates,
+         dict(total=SCHEDULE_STEPS, runs={name: ours for name, (ours, _) in SCHEDULES.items()}))
 
 
 if __name__ == "__main__":

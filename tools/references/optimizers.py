@@ -66,6 +66,9 @@ RUNS = {
                       dict(momentum=0.95, ns_coefficients="original", adjust_lr_fn="original", fallback_lr_scale=0.5)),
     "muon_polar": ('iterate = "f32", coefficients = "polar_express", scale = "rms_to_rms", steps = 7, momentum = 0.9', "muon", 1e-2,
                    0.1, dict(momentum=0.9, ns_coefficients="polar_express", adjust_lr_fn="rms_to_rms", ns_steps=7)),
+    "adamw_layers": ("layer_decay = 0.7", "adamw", 1e-2, 0.1, dict(layer_decay=0.7)),
+    "larc_layers": ("layer_decay = 0.7, trust = 0.1", "larc", 0.05, 0.1, dict(trust_coeff=0.1, layer_decay=0.7)),
+    "madgrad_layers": ("layer_decay = 0.7", "madgrad", 1e-2, 0.1, dict(layer_decay=0.7)),
     "lookahead_adamw": ("lookahead = 6", "lookahead_adamw", 1e-2, 0.1, {}),
     "lookahead_sgd": ("lookahead = 6", "lookahead_sgd", 1e-2, 0.1, {}),
 }
@@ -84,24 +87,24 @@ def from_torch(name, array):
     return np.moveaxis(array, (0, 1), (-1, -2)) if name.partition("#")[0].endswith("kernel") else array
 
 
-def run(timm_name, lr, weight_decay, options):
+def run(timm_name, lr, weight_decay, layer_decay=1.0, **options):
     """{our name: values after the last update}"""
-    arrays = {}
-    for name, dims, stacked in problem.PARAMETERS:
+    arrays, groups = {}, []
+    for name, dims, stacked, layer in problem.PARAMETERS:
         for part, array in problem.blocks(name, stacked, problem.initial(name, dims)):
             arrays[part] = nn.Parameter(tensor(part, array))
-    groups = [dict(params=[p for p in arrays.values() if problem.decays(p)], weight_decay=weight_decay),
-              dict(params=[p for p in arrays.values() if not problem.decays(p)], weight_decay=0.0)]
+            scale = layer_decay ** (problem.LAST_LAYER - problem.layers(part, layer))
+            groups.append(dict(params=[arrays[part]], weight_decay=weight_decay if problem.decays(array) else 0.0, lr_scale=scale))
     optimizer = timm.optim.create_optimizer_v2(groups, timm_name, lr=lr, weight_decay=0.0, **options)
     for step in range(problem.STEPS):
         for group in optimizer.param_groups:
-            group["lr"] = lr * (1 - step / problem.TOTAL)
-        for name, dims, stacked in problem.PARAMETERS:
+            group["lr"] = lr * (1 - step / problem.TOTAL) * group["lr_scale"]
+        for name, dims, stacked, _ in problem.PARAMETERS:
             for part, array in problem.blocks(name, stacked, problem.gradient(name, dims, step)):
                 arrays[part].grad = tensor(part, array)
         optimizer.step()
     after = {}
-    for name, _, stacked in problem.PARAMETERS:
+    for name, _, stacked, _ in problem.PARAMETERS:
         parts = [from_torch(part, p.detach().numpy()) for part, p in arrays.items() if part.partition("#")[0] == name]
         after[name] = np.stack(parts) if stacked else parts[0]
     return after
@@ -113,7 +116,7 @@ def main():
     for key, (ours, timm_name, lr, weight_decay, options) in RUNS.items():
         name = ours_name(key)
         runs[key] = f'name = "{name}", lr = "linear({lr})", weight_decay = {weight_decay}' + (", " + ours if ours else "")
-        for parameter, value in run(timm_name, lr, weight_decay, options).items():
+        for parameter, value in run(timm_name, lr, weight_decay, **options).items():
             tensors[f"{key}/{parameter}"] = value
     save("optimizers.safetensors", tensors,
          dict(parameters=problem.PARAMETERS, steps=problem.STEPS, total=problem.TOTAL, runs=runs))
