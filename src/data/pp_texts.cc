@@ -98,10 +98,10 @@ void PpTexts::set(std::string_view name, std::vector<std::string> values) {
   }
 }
 
-void PpTexts::write(std::string_view name, const TextEncoder& encoder, std::string_view text) {
+void PpTexts::write(std::string_view name, const TextEncoder& encoder, std::string_view text, int64_t row) {
   const auto field = std::ranges::find(fields_, name, &TokenField::name);
   if (field == fields_.end()) return;
-  if (!encoder.encode(text, tokens_[field - fields_.begin()])) ++cut_;
+  if (!encoder.encode(text, tokens_[field - fields_.begin()] + row * encoder.options().length)) ++cut_;
 }
 
 std::vector<size_t> find_texts(const Pp& pp, const Source& source, std::string_view where) {

@@ -44,8 +44,8 @@ class PpTexts {
           int32_t* const* tokens);
   const std::vector<std::string>& get(std::string_view name) const;
   void set(std::string_view name, std::vector<std::string> values);
-  // Nothing where the chain drops the array further on.
-  void write(std::string_view name, const TextEncoder& encoder, std::string_view text);
+  // As row `row` of the array `name`. Nothing where the chain drops the array further on.
+  void write(std::string_view name, const TextEncoder& encoder, std::string_view text, int64_t row = 0);
   int64_t cut() const { return cut_; }
 
  private:

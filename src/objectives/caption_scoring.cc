@@ -20,10 +20,9 @@ namespace {
 
 class CaptionScoring final : public Scorer {
  public:
-  CaptionScoring(const TokenInput& captions, std::vector<int32_t> prompts, int64_t at_once)
-      : captions_(captions), prompts_(std::move(prompts)), at_once_(at_once) {
-    inputs_.labels = true;
-  }
+  // `prompts`: [classes, captions.length], of every image; empty where candidates are among the inputs.
+  CaptionScoring(Inputs inputs, const TokenInput& captions, std::vector<int32_t> prompts, int64_t at_once)
+      : inputs_(std::move(inputs)), captions_(captions), prompts_(std::move(prompts)), at_once_(at_once) {}
   const Inputs& inputs() const override { return inputs_; }
   void check(const models::Model& model, const config::Section& section) const override {
     check_captioner(model, {false, {captions_}}, section);
@@ -33,7 +32,7 @@ class CaptionScoring final : public Scorer {
   Values outputs(const models::Model& model, const nn::Scope& scope, const Batch& batch) const override {
     const models::Captioner& captioner = as_captioner(model);
     const Value encoded = captioner.encode(scope, batch.images);
-    return {score_prompts(captioner, scope, encoded, prompts_, captions_.pad, at_once_)};
+    return {score_captions(captioner, scope, encoded, candidates(batch), captions_.pad, at_once_)};
   }
   Value score(size_t, const Values& outputs, const Batch& batch) const override {
     const Value right = ir::compare(ir::Compare::kEq, ir::argmax(outputs[0], 1), batch.labels);
@@ -41,10 +40,19 @@ class CaptionScoring final : public Scorer {
   }
 
  private:
-  TokenInput captions_;
-  std::vector<int32_t> prompts_;  // [classes, captions_.length]
-  int64_t at_once_;
+  // [B, count, length].
+  Value candidates(const Batch& batch) const {
+    const int64_t rows = batch.images.dim(0), length = captions_.length;
+    if (prompts_.empty()) return ir::reshape(batch.tokens[0], {rows, -1, length});
+    const auto count = static_cast<int64_t>(prompts_.size()) / length;
+    const auto bytes = std::as_bytes(std::span<const int32_t>(prompts_));
+    return ir::broadcast_to(ir::constant_array({DType::kI32, {count, length}}, bytes), {rows, count, length});
+  }
+
   Inputs inputs_;
+  TokenInput captions_;
+  std::vector<int32_t> prompts_;
+  int64_t at_once_;
 };
 
 std::vector<std::string> read_prompts(const config::Section& section, const CaptionScoringOptions& options,
@@ -68,6 +76,20 @@ std::vector<std::string> read_prompts(const config::Section& section, const Capt
   return prompts;
 }
 
+TokenInput read_candidates(const config::Section& section, const CaptionScoringOptions& options, const ScorerData& data) {
+  const TokenInput& candidates = find_tokens(data.inputs, options.candidates, section, "candidates");
+  const TokenInput& captions = *data.captions;
+  if (candidates.length % captions.length == 0 && candidates.length > captions.length &&
+      candidates.vocabulary == captions.vocabulary && candidates.pad == captions.pad) {
+    return candidates;
+  }
+  section.fail(
+      "candidates",
+      fmt::format("are {} tokens of {} filled up with {}, and training's captions {} of {} filled up with {}",
+                  candidates.length, candidates.vocabulary, candidates.pad, captions.length, captions.vocabulary, captions.pad),
+      "tokenize them as training does, with texts=N");
+}
+
 }  // namespace
 
 std::shared_ptr<const Scorer> make_caption_scoring(config::Section section, const ScorerData& data) {
@@ -77,28 +99,30 @@ std::shared_ptr<const Scorer> make_caption_scoring(config::Section section, cons
   if (!data.captions) {
     section.fail("type", "is caption_scoring, and training reads no captions", "end data.pp with tokenize(…)");
   }
+  Inputs inputs{true, {}};
   std::vector<int32_t> ids;
+  if (!options.candidates.empty()) {
+    inputs.tokens.push_back(read_candidates(section, options, data));
+    return std::make_shared<CaptionScoring>(std::move(inputs), *data.captions, std::move(ids), options.at_once);
+  }
   for (const std::string& prompt : read_prompts(section, options, data)) {
     const std::vector<int32_t> row = data.encode(prompt);
     ids.insert(ids.end(), row.begin(), row.end());
   }
-  return std::make_shared<CaptionScoring>(*data.captions, std::move(ids), options.at_once);
+  return std::make_shared<CaptionScoring>(std::move(inputs), *data.captions, std::move(ids), options.at_once);
 }
 
-Value score_prompts(const models::Captioner& model, const nn::Scope& scope, Value encoded, const std::vector<int32_t>& prompts,
-                    int32_t pad, int64_t at_once) {
-  const int64_t batch = encoded.dim(0), length = model.input().tokens;
-  const auto count = static_cast<int64_t>(prompts.size()) / length;
+Value score_captions(const models::Captioner& model, const nn::Scope& scope, Value encoded, Value captions, int32_t pad,
+                     int64_t at_once) {
+  const int64_t batch = captions.dim(0), count = captions.dim(1), length = captions.dim(2);
   int64_t part = std::min(at_once, count);
   while (count % part != 0) --part;
-  const Value parts =
-      ir::constant_array({DType::kI32, {count / part, part, length}}, std::as_bytes(std::span<const int32_t>(prompts)));
+  const Value parts = ir::transpose(ir::reshape(captions, {batch, count / part, part, length}), {1, 0, 2, 3});
   const auto body = [&](const Values&, const Values& x) -> ir::ScanResult {
-    // Captions of one image are neighbours.
-    const Value captions = ir::reshape(ir::broadcast_in_dim(x[0], {batch, part, length}, {1, 2}), {batch * part, length});
+    const Value rows = ir::reshape(x[0], {batch * part, length});  // those of one image are neighbours
     const Inputs inputs{false, {{"", length, 0, pad}}};
-    const Value logits = model.decode(scope, encoded, captions);
-    const Value nll = token_cross_entropy(logits, captions, token_weights(inputs, {captions}), 0, false);
+    const Value logits = model.decode(scope, encoded, rows);
+    const Value nll = token_cross_entropy(logits, rows, token_weights(inputs, {rows}), 0, false);
     return {{}, {ir::reshape(-nll, {batch, part})}};
   };
   const Value scores = ir::scan(count / part, {}, {parts}, body).ys[0];

@@ -6,24 +6,28 @@
 namespace tessera::objectives {
 
 struct CaptionScoringOptions {
-  std::string prompts, prefix;
+  std::string prompts, prefix, candidates;
   int64_t at_once = 16;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("prompts", prompts, "a file with the caption of each class, a line each; the names of the classes when not given");
     field("prefix", prefix, "text that stands before each of them");
+    field(
+        "candidates", candidates,
+        "instead of prompts, captions of each image's own: an array that tokenize(…, texts=N) makes; the label is the place of "
+        "the right one");
     field("at_once", at_once, "captions scored together for each image: more take more memory");
   }
 };
 
-// The factory of scorers.def: `prec@1`, whether the label's prompt is the likeliest caption of the image, by the sum of its
-// tokens' log-likelihoods, token after token. Images are encoded once. big_vision's evaluators/proj/cappa/
+// The factory of scorers.def: `prec@1`, whether the label's prompt (or candidate) is the likeliest caption of the image, by the
+// sum of its tokens' log-likelihoods, token after token. Images are encoded once. big_vision's evaluators/proj/cappa/
 // scoring_classifier.py.
 std::shared_ptr<const Scorer> make_caption_scoring(config::Section section, const ScorerData& data);
 
-// Sum over tokens, but for padding, of log p(token | image, tokens before): encoded [B, image tokens, width], prompts row-major
-// [count, input().tokens] -> f32 [B, count]. `at_once` prompts are decoded together.
-ir::Value score_prompts(const models::Captioner& model, const nn::Scope& scope, ir::Value encoded,
-                        const std::vector<int32_t>& prompts, int32_t pad, int64_t at_once);
+// Sum over tokens, but for padding, of log p(token | image, tokens before): encoded [B, image tokens, width], captions i32 [B,
+// count, input().tokens] -> f32 [B, count]. `at_once` captions of each image are decoded together.
+ir::Value score_captions(const models::Captioner& model, const nn::Scope& scope, ir::Value encoded, ir::Value captions,
+                         int32_t pad, int64_t at_once);
 
 }  // namespace tessera::objectives

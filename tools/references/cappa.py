@@ -12,6 +12,8 @@ parallel and which tokens are hidden. Keys, all float32:
   ar_loss [1]  ar_grad/decoder/embed/embedding                        training, every row token after token
   eval_logits [B, L, V]                                               evaluation
   perplexity [B]  scores [B, prompts]                                 evaluators/proj/cappa's
+  adafactor/losses [10]  adafactor/norms [10]                         ten updates by big_vision's optimizer chain, drawn alike in
+                                                                      each: the loss before, the parameters' norm after
 config: case, model (big_vision's arguments), image, labels [B, L], label_masks [B, L] or null, label_smoothing, parallel [B],
 hidden [B, L], prompts [P, L], parameters ([[name, shape]]).
 """
@@ -23,6 +25,7 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import flax.io  # looks for tensorflow: before there is an empty one
+import ml_collections
 import numpy as np
 
 import formula
@@ -36,6 +39,7 @@ for module in ("tensorflow", "tensorflow.io", "tensorflow.io.gfile", "big_vision
     sys.modules[module] = types.ModuleType(module)
 
 import big_vision.utils as u
+from big_vision import optax as bv_optax
 from big_vision.models.proj.cappa import cappa
 from big_vision.trainers.proj.cappa import predict_fns
 
@@ -161,6 +165,22 @@ def text_of(length, vocabulary, rows, salt):
     return ids
 
 
+def trajectory(params, loss_of):
+    config = ml_collections.ConfigDict(dict(
+        optax_name="big_vision.scale_by_adafactor", optax=dict(beta2_cap=0.999, dtype_momentum="float32"), grad_clip_norm=1.0,
+        lr=0.01, wd=0.01, schedule=dict(decay_type="linear")))
+    transform, _ = bv_optax.make(config, params, sched_kw=dict(total_steps=20))
+    state, losses, norms = transform.init(params), [], []
+    step = jax.jit(jax.value_and_grad(loss_of))
+    for _ in range(10):
+        loss, grads = step(params)
+        updates, state = transform.update(grads, state, params)
+        params = jax.tree.map(lambda p, d: p + d, params, updates)
+        losses.append(loss)
+        norms.append(jnp.sqrt(sum(jnp.sum(p * p) for p in jax.tree.leaves(params))))
+    return {"adafactor/losses": np.array(losses), "adafactor/norms": np.array(norms)}
+
+
 def reference(case):
     spec = CASES[case]
     m, size = spec["model"], spec["image"]
@@ -207,6 +227,7 @@ def reference(case):
                    loss_rows=loss_of(params, jnp.asarray(parallel), False), ar_loss=ar_loss, perplexity=perplexity,
                    scores=scores)
     tensors["ar_grad/decoder/embed/embedding"] = to_ours(ar_grads, m)["decoder/embed/embedding"]
+    tensors |= trajectory(params, lambda p: loss_of(p, jnp.asarray(parallel)))
     tensors |= {f"grad/{name}": grad for name, grad in to_ours(grads, m).items()}
     save(f"cappa_{case}.safetensors", tensors, dict(
         case=case, model=m, image=size, labels=labels.tolist(), label_masks=masks.tolist() if spec["masks"] else None,

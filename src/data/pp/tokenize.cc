@@ -15,6 +15,8 @@ class Tokenize final : public PpTextOp {
   }
   DecodeResult change(PpTexts& texts, Rng& rng) const override {
     const std::vector<std::string>& values = texts.get(key_);
+    const int64_t rows = field_.length / field_.encoder->options().length;
+    if (rows > 1) return write_all(texts, values, rows);
     const std::string_view text =
         values.empty() ? std::string_view() : values[values.size() == 1 ? 0 : rng.below(values.size())];
     texts.write(field_.name, *field_.encoder, text);
@@ -22,6 +24,16 @@ class Tokenize final : public PpTextOp {
   }
 
  private:
+  DecodeResult write_all(PpTexts& texts, const std::vector<std::string>& values, int64_t rows) const {
+    if (static_cast<int64_t>(values.size()) != rows) {
+      return DecodeError{fmt::format("it has {} texts `{}`, and {} are tokenized", values.size(), key_, rows)};
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      texts.write(field_.name, *field_.encoder, values[static_cast<size_t>(row)], row);
+    }
+    return std::nullopt;
+  }
+
   std::string key_;
   TokenField field_;
 };
@@ -76,8 +88,10 @@ std::unique_ptr<PpOp> make_tokenize(CallReader& call) {
   options.eos = read_eos(call, *tokenizer);
   options.pad = read_pad(call, *tokenizer);
   options.lower = call.boolean("lower", true);
+  const int64_t texts = call.integer("texts", 1);
+  if (texts < 1 || texts > kMostIds / options.length) call.fail(fmt::format("`texts` is {}, and must be at least 1", texts));
   auto encoder = std::make_shared<const TextEncoder>(tokenizer, options);
-  TokenField field{to, options.length, tokenizer->vocabulary(), options.pad, std::move(encoder)};
+  TokenField field{to, texts * options.length, tokenizer->vocabulary(), options.pad, std::move(encoder)};
   return std::make_unique<Tokenize>(key, std::move(field));
 }
 

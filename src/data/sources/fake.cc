@@ -1,4 +1,4 @@
-// fake(images, classes, fill): samples that cost nothing, to measure everything but the input.
+// fake(images, classes, fill, words): samples that cost nothing, to measure everything but the input.
 
 #include <algorithm>
 #include <cstring>
@@ -12,15 +12,21 @@ namespace {
 
 class Fake final : public Source {
  public:
-  Fake(std::string name, int64_t images, int64_t classes, bool noise) : name_(std::move(name)), images_(images), noise_(noise) {
+  Fake(std::string name, int64_t images, int64_t classes, bool noise, int64_t words)
+      : name_(std::move(name)), images_(images), words_(words), noise_(noise) {
     for (int64_t c = 0; c < classes; ++c) classes_.push_back(std::to_string(c));
   }
   int64_t size() const override { return images_; }
   const std::vector<std::string>& class_names() const override { return classes_; }
+  std::vector<std::string> text_fields() const override {
+    return words_ > 0 ? std::vector<std::string>{"text"} : std::vector<std::string>{};
+  }
   std::string id(int64_t index) const override { return std::to_string(index); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override {
     sample.image = {};
     sample.label = static_cast<int32_t>(index % static_cast<int64_t>(classes_.size()));
+    sample.texts.clear();
+    if (words_ > 0) write_text(index, sample);
     return std::nullopt;
   }
   const std::string& name() const override { return name_; }
@@ -39,9 +45,20 @@ class Fake final : public Source {
   }
 
  private:
+  // Words of numbers, as many as there are at most or fewer.
+  void write_text(int64_t index, Sample& sample) const {
+    constexpr uint32_t kWords = 1 << 16;
+    Rng rng(static_cast<uint64_t>(index), 1);
+    sample.text_memory.clear();
+    for (auto left = rng.below(static_cast<uint64_t>(words_)) + 1; left > 0; --left) {
+      fmt::format_to(std::back_inserter(sample.text_memory), "{} ", rng.below(kWords));
+    }
+    sample.texts.push_back({sample.text_memory});
+  }
+
   std::string name_;
   std::vector<std::string> classes_;
-  int64_t images_;
+  int64_t images_, words_;
   bool noise_;
 };
 
@@ -50,12 +67,14 @@ class Fake final : public Source {
 std::shared_ptr<const Source> make_fake(CallReader& call, std::string_view) {
   const int64_t images = call.integer("images", 1'281'167), classes = call.integer("classes", 1000);
   const std::string fill = call.text("fill", "zeros");
+  const int64_t words = call.integer("words", 0);
   call.finish();
   if (images < 1 || classes < 1 || classes > images) {
     call.fail(fmt::format("{} images of {} classes", images, classes), "there must be at least one image for each class");
   }
+  if (words < 0) call.fail(fmt::format("texts of {} words", words), "0: without texts");
   if (fill != "zeros" && fill != "noise") call.fail(fmt::format("can't fill with `{}`", fill), "zeros or noise");
-  return std::make_shared<Fake>(fmt::format("fake {}", fill), images, classes, fill == "noise");
+  return std::make_shared<Fake>(fmt::format("fake {}", fill), images, classes, fill == "noise", words);
 }
 
 }  // namespace tessera::data

@@ -3,12 +3,14 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/text/byte_bpe.h"
+#include "data/text/fake_tokenizer.h"
 #include "data/text/sentencepiece.h"
 #include "store/file.h"
 
 namespace tessera::data {
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path, std::string_view where) {
+  if (path.starts_with("fake(")) return make_fake_tokenizer(path, where);
   std::string bytes;
   try {
     bytes = store::read_text(store::local_files(), path);

@@ -43,8 +43,8 @@ class Tokenizer {
   Hash128 fingerprint_;
 };
 
-// A SentencePiece model, or a tokenizer.json of byte-level BPE. Throws a data Error at `where` (the recipe key) when the file
-// is missing or of another kind.
+// A SentencePiece model, a tokenizer.json of byte-level BPE, or fake(N) (fake_tokenizer.h). Throws a data Error at `where` (the
+// recipe key) when the file is missing or of another kind.
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path, std::string_view where = {});
 
 }  // namespace tessera::data

@@ -1,0 +1,142 @@
+// Training and scoring of captions: the same on a mesh as on one device, resumable, and what a recipe can get wrong.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "train/small_run.h"
+#include "train/use_model.h"
+
+namespace tessera::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+const testing::TempDir& folder() {
+  static const testing::TempDir dir;
+  return dir;
+}
+
+config::Section recipe(const std::vector<std::string>& overrides = {}) {
+  const std::string prompts = folder() / "prompts.txt";
+  testing::spill(prompts, "1 2 3\n4 5\n6 7 8 9\n10\n");
+  const std::string text = fmt::format(R"toml(
+total      = "4 steps"
+log        = "1 steps"
+checkpoint = {{ every = "2 steps" }}
+data       = {{ source = "fake(images=32, classes=4, fill=noise, words=7)", batch = 16, pp = "decode | resize(8) | value_range(-1, 1) | tokenize(6, model=fake(30))" }}
+model      = {{ name = "cappa", width = 16, depth = 2, heads = 2, patch = 4, decoder_depth = 2, decoder_width = 8, decoder_heads = 2, decoder_mlp_dim = 16, masking_ratio = 0.5 }}
+objective  = {{ name = "captioning", label_smoothing = 0.1 }}
+optimizer  = {{ name = "adamw", lr = "constant(1e-2)" }}
+[eval.nll]
+type  = "perplexity"
+data  = {{ source = "fake(images=9, classes=4, fill=noise, words=7)", pp = "decode | resize(8) | value_range(-1, 1) | tokenize(6, model=fake(30))" }}
+every = "4 steps"
+batch = 8
+[eval.choice]
+type    = "caption_scoring"
+prompts = "{}"
+data    = {{ source = "fake(images=9, classes=4, fill=noise)", pp = "decode | resize(8) | value_range(-1, 1)" }}
+every   = "4 steps"
+batch   = 8
+)toml",
+                                       prompts);
+  return config::parse_recipe(text, "captions.toml", overrides);
+}
+
+TrainResult run(const std::string& workdir, int64_t devices = 1, const std::vector<std::string>& overrides = {}) {
+  TrainOptions options = testing::small_run().options(workdir);
+  options.workdir = folder() / workdir;
+  options.device.devices = devices;
+  return train(recipe(overrides), options);
+}
+
+std::vector<nlohmann::json> lines_of(const std::string& workdir) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(testing::slurp((folder() / workdir) + "/metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+void expect_same(const std::string& workdir, const std::string& reference) {
+  const auto lines = lines_of(workdir), wanted = lines_of(reference);
+  ASSERT_EQ(lines.size(), wanted.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    for (const char* key : {"training_loss", "l2_grads", "l2_params", "nll/perplexity", "choice/prec@1"}) {
+      if (!wanted[i].contains(key)) continue;
+      const double want = wanted[i][key], got = lines[i][key];
+      EXPECT_NEAR(got, want, 1e-5 * std::abs(want)) << workdir << ", " << key << " of step " << i + 1;
+    }
+  }
+}
+
+TEST(Captioning, OnAMeshAsOnOneDevice) {
+  const TrainResult one = run("one");
+  EXPECT_EQ(one.scores[0].second.count, 9);
+  EXPECT_FALSE(lines_of("one")[0].contains("training_prec@1"));
+  EXPECT_LT(lines_of("one")[3]["training_loss"], lines_of("one")[0]["training_loss"]);
+  run("mesh", 4, {"mesh=replica=2, fsdp=2"});
+  expect_same("mesh", "one");
+  run("tensor", 4, {"mesh=fsdp=2, tensor=2"});
+  expect_same("tensor", "one");
+}
+
+TEST(Captioning, MicroBatchesOnAMesh) {
+  run("parts", 1, {"accumulate=2", "eval={}"});
+  run("mesh-parts", 4, {"accumulate=2", "mesh=replica=2, fsdp=2", "eval={}"});
+  expect_same("mesh-parts", "parts");
+}
+
+TEST(Captioning, ResumesBitForBitAndIsScoredAgain) {
+  run("whole");
+  run("resumed");
+  std::filesystem::remove_all((folder() / "resumed") + "/checkpoints/step_000000004");
+  const TrainResult result = run("resumed");
+  const std::string weights = "/checkpoints/step_000000004/state.safetensors";
+  EXPECT_EQ(testing::slurp((folder() / "resumed") + weights), testing::slurp((folder() / "whole") + weights));
+  const auto again = evaluate(recipe(), load_model(folder() / "whole"), testing::small_run().options("").device);
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_EQ(again[0].scores.at("perplexity"), result.scores[0].second.at("perplexity"));
+  EXPECT_EQ(again[1].scores.at("prec@1"), result.scores[1].second.at("prec@1"));
+}
+
+std::string failure(const std::vector<std::string>& overrides) {
+  try {
+    read_recipe(recipe(overrides));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Captioning, MistakesNameTheirKey) {
+  const std::string chain = "decode | resize(8) | value_range(-1, 1)";
+  EXPECT_THAT(failure({"data.pp=" + chain}), HasSubstr("`objective.tokens` names tokens, and the data has none"));
+  EXPECT_THAT(failure({"objective.tokens=captions"}), HasSubstr("`objective.tokens` is \"captions\""));
+  EXPECT_THAT(failure({"objective.label_smoothing=1"}), HasSubstr("objective.label_smoothing"));
+  const std::string both = chain + " | tokenize(6, model=fake(30)) | tokenize(5, model=fake(30), to=masks)";
+  EXPECT_THAT(failure({"data.pp=" + both, "objective.tokens=labels", "objective.label_masks=masks"}), HasSubstr("are 5 long"));
+  EXPECT_THAT(failure({"data.pp=" + both}), HasSubstr("the data has labels, masks"));
+  EXPECT_THAT(failure({"objective.name=softmax", "objective.label_smoothing=0.1"}), HasSubstr("model.tokens"));
+  EXPECT_THAT(failure({"model.vocabulary=31"}), HasSubstr("`model.vocabulary` is 31, and the data has 30"));
+  EXPECT_THAT(failure({"model.decoder_heads=3"}), HasSubstr("`model.decoder_heads`"));
+  EXPECT_THAT(failure({"model.masking_ratio=1.5"}), HasSubstr("`model.masking_ratio`"));
+  EXPECT_THAT(failure({"model={name=\"vit\", width=16, depth=1, heads=2, patch=4}"}), HasSubstr("writes no captions"));
+  EXPECT_THAT(failure({"data.mixup={mixup=0.5}"}), HasSubstr("mixes labels"));
+  EXPECT_THAT(failure({"eval.nll.type=classification"}), HasSubstr("`eval.nll.type`"));
+  EXPECT_THAT(failure({"eval.nll.data.pp=" + chain}), HasSubstr("`eval.nll.tokens`"));
+  EXPECT_THAT(failure({"eval.choice.at_once=0"}), HasSubstr("`eval.choice.at_once`"));
+  EXPECT_THAT(failure({"eval.choice.data.source=fake(images=9, classes=3)"}), HasSubstr("gives 4 captions"));
+  EXPECT_THAT(failure({"eval.choice.candidates=choices"}), HasSubstr("`eval.choice.candidates`"));
+}
+
+TEST(Captioning, SoftmaxTrainsNoCaptioner) {
+  const std::string model = "model={name=\"cappa\", width=16, depth=1, heads=2, patch=4, tokens=6, vocabulary=30}";
+  EXPECT_THAT(failure({model, "objective={name=\"softmax\"}"}), HasSubstr("`model.name` is no classifier"));
+}
+
+}  // namespace
+}  // namespace tessera::train
