@@ -86,6 +86,7 @@ struct LoaderStats {
   double wait_seconds = 0;           // that next() spent waiting
   StageSeconds stages;               // of all threads together
   double busy_seconds = 0;           // that the threads worked: the stages, and putting batches together
+  RepairCounts repairs;              // of the rows delivered
   int64_t skips = 0;                 // rows for which a file was skipped
   std::vector<SkippedFile> skipped;  // each file once
 };

@@ -47,6 +47,7 @@ class PpScratch {
   PpScratch& operator=(PpScratch&&) noexcept;
   size_t bytes() const;
   StageSeconds seconds;  // added up by Pp::run
+  Repairs repairs;       // of the sample that ran last
 
   struct State;
   State& state() { return *state_; }

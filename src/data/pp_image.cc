@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "data/exif.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {
@@ -9,9 +10,10 @@ Box mirrored(const Box& box, int width) { return {width - box.x - box.width, box
 
 }  // namespace
 
-PpImage::PpImage(Bytes file, PpScratch& scratch) : file_(file), scratch_(scratch) {}
+PpImage::PpImage(Bytes file, PpScratch& scratch) : file_(file), scratch_(scratch) { scratch.repairs = {}; }
 
-DecodeResult PpImage::open() {
+DecodeResult PpImage::open(const DecodePolicy& policy) {
+  policy_ = policy;
   const Stopwatch watch(scratch_.seconds.decode);
   ImageInfo info;
   if (DecodeResult failed = scratch_.state().decoder.probe(file_, info)) return failed;
@@ -19,6 +21,16 @@ DecodeResult PpImage::open() {
   height_ = info.height;
   box_ = {0, 0, width_, height_};
   return std::nullopt;
+}
+
+DecodeResult PpImage::turn_upright() {
+  const int orientation = exif_orientation(file_);
+  if (orientation == 1) return std::nullopt;
+  scratch_.repairs.add(Repair::kTurned);
+  return edit([&](Canvas& canvas) {
+    data::turn_upright(canvas.image(), orientation, canvas.next());
+    canvas.swap();
+  });
 }
 
 void PpImage::start_decoding() {
@@ -31,7 +43,7 @@ void PpImage::start_decoding() {
   }
   const Stopwatch watch(scratch_.seconds.decode);
   started_ = true;
-  scratch_.state().decoder.start_region(file_, box_, scratch_.state().decoded);
+  scratch_.state().decoder.start_region(file_, box_, scratch_.state().decoded, policy_);
 }
 
 void PpImage::decode_on(PpImage& first, PpImage* second) {
@@ -45,7 +57,10 @@ DecodeResult PpImage::load() {
   if (decoding()) decode_on(*this, nullptr);
   const Stopwatch watch(scratch_.seconds.decode);
   loaded_ = true;
-  return scratch_.state().decoder.finish_region(source_);
+  Decoder& decoder = scratch_.state().decoder;
+  const DecodeResult failed = decoder.finish_region(source_);
+  scratch_.repairs |= decoder.repairs();
+  return failed;
 }
 
 // A flip before a resize is not the same to the last bit as one after it, so it is done on the source.

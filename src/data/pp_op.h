@@ -21,7 +21,9 @@ class PpImage {
  public:
   PpImage(Bytes file, PpScratch& scratch);
   // Reads the header; width() and height() hold from then on.
-  [[nodiscard]] DecodeResult open();
+  [[nodiscard]] DecodeResult open(const DecodePolicy& policy = {});
+  // Turns the picture upright, where its EXIF orientation says that it isn't.
+  [[nodiscard]] DecodeResult turn_upright();
   int width() const { return width_; }
   int height() const { return height_; }
   [[nodiscard]] DecodeResult crop(const Box& box);
@@ -59,6 +61,7 @@ class PpImage {
   Image& free_image(int width, int height);
 
   Bytes file_;
+  DecodePolicy policy_;
   PpScratch& scratch_;
   int width_ = 0, height_ = 0;  // of what the ops so far amount to
   bool started_ = false, loaded_ = false;
