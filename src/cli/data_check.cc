@@ -48,6 +48,12 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
   text += report.unreadable.empty() ? "   ok" : fmt::format("   {} unreadable", count(report.unreadable.size()));
   for (const data::UnreadableFile& file : report.unreadable)
     text += fmt::format("\n  {}/{}: {}", source.name(), file.id, file.reason);
+  if (report.repairs != data::RepairCounts()) text += fmt::format("\n  decoded: {}", report.repairs.text());
+  if (report.misnamed > 0) text += fmt::format("\n  {} named for another image format", human_count(report.misnamed));
+  if (report.with_orientation > 0) {
+    text +=
+        fmt::format("\n  {} with an EXIF orientation, which decode(exif=apply) follows", human_count(report.with_orientation));
+  }
   for (const data::DuplicateFiles& same : report.duplicates) {
     if (same.labels_differ) text += fmt::format("\n  the same picture in several classes: {}", join(same.ids, ", "));
   }
@@ -76,6 +82,13 @@ Json as_json(const NamedSource& input, const data::CheckReport& report) {
   }
   json["formats"] = Json::object();
   for (const data::ImageFormat format : formats_in(report)) json["formats"][data::format_name(format)] = report.count(format);
+  json["repairs"] = Json::object();
+  for (size_t i = 0; i < data::kRepairs; ++i) {
+    const auto repair = static_cast<data::Repair>(i);
+    if (report.repairs.of(repair) > 0) json["repairs"][data::repair_name(repair)] = report.repairs.of(repair);
+  }
+  json["misnamed"] = report.misnamed;
+  json["with_orientation"] = report.with_orientation;
   json["width"] = {report.min_width, report.max_width};
   json["height"] = {report.min_height, report.max_height};
   json["unreadable"] = Json::array();

@@ -7,11 +7,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <thread>
 
 #include "base/hash.h"
+#include "data/exif.h"
 #include "data/token_rows.h"
 
 namespace tessera::data {
@@ -24,6 +26,8 @@ struct FileResult {
   int32_t label = 0;
   std::string reason;  // empty when the file was decoded
   ImageInfo info;
+  Repairs repairs;
+  bool turned = false;
   uint64_t bytes = 0;
   Hash128 hash;
 };
@@ -77,6 +81,8 @@ struct CheckWorker {
       result.reason = std::move(failed->reason);
     } else {
       result.info = {sniff_format(read.image), image.width(), image.height()};
+      result.repairs = decoder.repairs();
+      result.turned = exif_orientation(read.image) != 1;
     }
   }
 
@@ -142,6 +148,14 @@ class Checker {
   int running_ = 0;
   std::exception_ptr failed_;
 };
+
+// Whether the file's name ends as those of another image format do.
+bool named_otherwise(const std::string& id, ImageFormat format) {
+  std::string ending = std::filesystem::path(id).extension();
+  std::ranges::transform(ending, ending.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  const bool jpeg = ending == ".jpg" || ending == ".jpeg", png = ending == ".png", webp = ending == ".webp";
+  return (jpeg || png || webp) && !(format == ImageFormat::kJpeg ? jpeg : format == ImageFormat::kPng ? png : webp);
+}
 
 void add_size(CheckReport& report, const Source& source, int64_t sample, const ImageInfo& info, int64_t& fewest,
               int64_t& most) {
@@ -242,6 +256,9 @@ CheckReport check_source(const Source& source, const CheckProgress& progress, in
       continue;
     }
     ++report.formats[static_cast<size_t>(result.info.format)];
+    report.repairs.add(result.repairs);
+    report.with_orientation += result.turned;
+    report.misnamed += named_otherwise(source.id(sample), result.info.format);
     add_size(report, source, sample, result.info, fewest, most);
   }
   find_duplicates(report, source, results);

@@ -1,5 +1,6 @@
 #pragma once
-// The three codecs behind Decoder. Only decode.cc, the decode_*.cc files and tests include this.
+// The three codecs behind Decoder. What was unusual is added to `repairs`. Only decode.cc, the decode_*.cc files and tests
+// include this.
 
 #include <memory>
 
@@ -17,11 +18,12 @@ class JpegDecoder {
   DecodeResult decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region);
 
   // The same in steps (Decoder's).
-  void start(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage);
+  void start(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, const DecodePolicy& policy = {});
   void abandon();  // whatever was started
   bool decoding() const;
   static void decode_on(JpegDecoder& first, JpegDecoder* second);
   DecodeResult finish(ImageView& region);
+  Repairs repairs() const;  // of the last image
   void share_tables(JpegDecoder& other);
 
  private:
@@ -30,9 +32,9 @@ class JpegDecoder {
 };
 
 DecodeResult probe_png(Bytes bytes, ImageInfo& info);
-DecodeResult decode_png(Bytes bytes, int64_t max_pixels, Image& image);
+DecodeResult decode_png(Bytes bytes, int64_t max_pixels, Image& image, Repairs& repairs);
 DecodeResult probe_webp(Bytes bytes, ImageInfo& info);
-DecodeResult decode_webp(Bytes bytes, int64_t max_pixels, Image& image);
+DecodeResult decode_webp(Bytes bytes, int64_t max_pixels, Image& image, Repairs& repairs);
 
 // An error when width x height is not positive or over the limit.
 DecodeResult check_size(int64_t width, int64_t height, int64_t max_pixels);

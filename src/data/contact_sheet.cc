@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/draw.h"
+#include "data/exif.h"
 #include "data/order.h"
 #include "data/resize.h"
 
@@ -112,6 +113,10 @@ class SheetPainter {
   // The whole picture, as large as the space for the image allows, with a frame round what the image shows of it.
   void paint_before(const PpTrace& trace, int left, int top) {
     if (decoder_.decode(sample_.image, picture_)) return;
+    if (trace.orientation != 1) {
+      turn_upright(picture_, trace.orientation, turned_);
+      std::swap(picture_, turned_);
+    }
     const double ratio =
         std::min(static_cast<double>(width_ - kGap) / picture_.width(), static_cast<double>(height_) / picture_.height());
     const auto scaled = [ratio](double x) { return static_cast<int>(std::lround(x * ratio)); };
@@ -130,7 +135,7 @@ class SheetPainter {
   Decoder decoder_;
   Resizer resizer_;
   Sample sample_;
-  Image sheet_, image_, picture_;
+  Image sheet_, image_, picture_, turned_;
   int scale_ = 1, width_ = 0, height_ = 0, cell_width_ = 0, columns_ = 0;
   size_t lines_ = 1;  // of text below an image
 };

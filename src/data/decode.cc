@@ -52,6 +52,10 @@ struct Decoder::State {
   Bytes bytes = {};
   Box box = {};
   Image* storage = nullptr;
+
+  // Of the last image.
+  ImageFormat format = ImageFormat::kUnknown;
+  Repairs repairs = {};  // unless it was a JPEG
 };
 
 Decoder::Decoder(int64_t max_pixels) : state_(new State{.max_pixels = max_pixels, .jpeg = JpegDecoder()}) {}
@@ -72,23 +76,27 @@ DecodeResult Decoder::probe(Bytes bytes, ImageInfo& info) {
 }
 
 DecodeResult Decoder::decode(Bytes bytes, Image& image) {
+  State& s = *state_;
   ImageView region;
-  switch (sniff_format(bytes)) {
-    case ImageFormat::kJpeg: return state_->jpeg.decode(bytes, state_->max_pixels, nullptr, image, region);
-    case ImageFormat::kPng: return decode_png(bytes, state_->max_pixels, image);
-    case ImageFormat::kWebp: return decode_webp(bytes, state_->max_pixels, image);
+  s.format = sniff_format(bytes);
+  s.repairs = {};
+  switch (s.format) {
+    case ImageFormat::kJpeg: return s.jpeg.decode(bytes, s.max_pixels, nullptr, image, region);
+    case ImageFormat::kPng: return decode_png(bytes, s.max_pixels, image, s.repairs);
+    case ImageFormat::kWebp: return decode_webp(bytes, s.max_pixels, image, s.repairs);
     case ImageFormat::kUnknown: break;
   }
   return unknown_format(bytes);
 }
 
-void Decoder::start_region(Bytes bytes, const Box& box, Image& storage) {
+void Decoder::start_region(Bytes bytes, const Box& box, Image& storage, const DecodePolicy& policy) {
   State& s = *state_;
   s.bytes = bytes;
   s.box = box;
   s.storage = &storage;
-  if (sniff_format(bytes) == ImageFormat::kJpeg) {
-    s.jpeg.start(bytes, s.max_pixels, &box, storage);
+  s.format = sniff_format(bytes);
+  if (s.format == ImageFormat::kJpeg) {
+    s.jpeg.start(bytes, s.max_pixels, &box, storage, policy);
   } else {
     s.jpeg.abandon();
   }
@@ -102,11 +110,13 @@ void Decoder::decode_on(Decoder& first, Decoder* second) {
 
 DecodeResult Decoder::finish_region(ImageView& region) {
   State& s = *state_;
-  if (sniff_format(s.bytes) == ImageFormat::kJpeg) return s.jpeg.finish(region);
+  if (s.format == ImageFormat::kJpeg) return s.jpeg.finish(region);
   DecodeResult failed = decode(s.bytes, *s.storage);
   if (!failed) region = s.storage->view().crop(s.box);
   return failed;
 }
+
+Repairs Decoder::repairs() const { return state_->format == ImageFormat::kJpeg ? state_->jpeg.repairs() : state_->repairs; }
 
 void Decoder::share_tables(Decoder& other) { state_->jpeg.share_tables(other.state_->jpeg); }
 

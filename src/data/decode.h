@@ -8,13 +8,14 @@
 //   255,
 //         which is what Pillow's mode I;16 does. Wrong checksums are errors, which Pillow overlooks.
 //   WebP  lossy and lossless, alpha dropped; animations are refused.
-// EXIF orientation is ignored, as Pillow and TensorFlow do.
+// EXIF orientation is ignored, as Pillow and TensorFlow do; exif.h reads it.
 
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "data/image.h"
+#include "data/repairs.h"
 
 namespace tessera::data {
 
@@ -33,6 +34,14 @@ struct DecodeError {
   std::string reason;
 };
 using DecodeResult = std::optional<DecodeError>;  // nothing when it went well
+
+struct DecodePolicy {
+  // A JPEG that ends early is what libjpeg makes of it with an end marker behind it, as Pillow's is under
+  // LOAD_TRUNCATED_IMAGES: what is missing of a sequential one is grey, of a progressive one detail, smoothed over (which
+  // differs by a level between versions of libjpeg-turbo). Otherwise it is an error,
+  // as a PNG or WebP that ends early always is.
+  bool fill_truncated = false;
+};
 
 // Images of more pixels are refused before memory is taken (Pillow's limit for an error).
 inline constexpr int64_t kMaxPixels = 178'956'970;
@@ -59,11 +68,13 @@ class Decoder {
   // decode_region() in steps, so that two decoders of one thread can go on together, which takes less time than one after the
   // other: start; decode_on until decoding() is over, with any partner that is decoding, or none; finish. What start() is given
   // is borrowed until then.
-  void start_region(Bytes bytes, const Box& box, Image& storage);
+  void start_region(Bytes bytes, const Box& box, Image& storage, const DecodePolicy& policy = {});
   bool decoding() const;
   // Until one of them is no longer decoding.
   static void decode_on(Decoder& first, Decoder* second);
   [[nodiscard]] DecodeResult finish_region(ImageView& region);
+  // Of the last image that was decoded: of the part that was wanted of it.
+  Repairs repairs() const;
   // For decoders that go on together: they then keep one set of tables. Not while decoding.
   void share_tables(Decoder& other);
 

@@ -30,10 +30,11 @@ struct ErrorManager {
   char message[JMSG_LENGTH_MAX];
 };
 
-// The bytes in memory, and whether libjpeg asked for more.
+// The bytes in memory, whether libjpeg asked for more, and what it complained of.
 struct Input {
   jpeg_source_mgr base;  // first, as above
-  bool ended;
+  bool fill;             // DecodePolicy::fill_truncated
+  bool ended, filled, damaged;
 };
 Input* input(j_decompress_ptr info) { return reinterpret_cast<Input*>(info->src); }
 
@@ -46,7 +47,10 @@ Input* input(j_decompress_ptr info) { return reinterpret_cast<Input*>(info->src)
 // Warnings are of damage that libjpeg papers over, as Pillow lets it. But once the data has ended, they mean that pixels are
 // missing.
 void on_message(j_common_ptr info, int level) {
-  if (level < 0 && input(reinterpret_cast<j_decompress_ptr>(info))->ended) leave(info);
+  if (level >= 0) return;
+  Input* in = input(reinterpret_cast<j_decompress_ptr>(info));
+  if (in->ended && !in->fill) leave(info);
+  (in->ended ? in->filled : in->damaged) = true;
 }
 
 void ignore_output(j_common_ptr) {}
@@ -57,7 +61,10 @@ void ignore_source(j_decompress_ptr) {}
 boolean end_input(j_decompress_ptr info) {
   Input* in = input(info);
   in->ended = true;
-  if (jpeg_has_multiple_scans(info)) leave(reinterpret_cast<j_common_ptr>(info));
+  if (jpeg_has_multiple_scans(info)) {
+    if (!in->fill) leave(reinterpret_cast<j_common_ptr>(info));
+    in->filled = true;
+  }
   in->base.next_input_byte = kEndOfImage;
   in->base.bytes_in_buffer = sizeof kEndOfImage;
   return TRUE;
@@ -90,9 +97,11 @@ struct JpegDecoder::State {
     int64_t max_pixels = 0;
     std::optional<Box> box;
     Image* storage = nullptr;
+    DecodePolicy policy = {};
   };
   Request request;  // what start() was asked for
   JpegHeader header;
+  Repairs repairs;
 
   DecodeResult decode_by_library(ImageView& region);
 
@@ -113,7 +122,8 @@ struct JpegDecoder::State {
     jpeg_destroy_decompress(&info);
     jpeg_create_decompress(&info);
     info.src = &in.base;
-    in.ended = false;
+    in.fill = request.policy.fill_truncated;
+    in.ended = in.filled = in.damaged = false;
     in.base.next_input_byte = bytes.data();
     in.base.bytes_in_buffer = bytes.size();
     jpeg_read_header(&info, TRUE);
@@ -187,9 +197,10 @@ DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info
   return check_size(info.width, info.height, max_pixels);
 }
 
-void JpegDecoder::start(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage) {
+void JpegDecoder::start(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, const DecodePolicy& policy) {
   State& s = *state_;
-  s.request = {bytes, max_pixels, box ? std::optional(*box) : std::nullopt, &storage};
+  s.request = {bytes, max_pixels, box ? std::optional(*box) : std::nullopt, &storage, policy};
+  s.repairs = {};
   abandon();
   if (s.library_only || !read_usual_header(bytes, s.header)) return;
   if (check_size(s.header.width, s.header.height, max_pixels)) return;
@@ -209,6 +220,8 @@ DecodeResult JpegDecoder::finish(ImageView& region) {
   region = state_->request.storage->view();
   return std::nullopt;
 }
+
+Repairs JpegDecoder::repairs() const { return state_->repairs; }
 
 void JpegDecoder::share_tables(JpegDecoder& other) { state_->usual.share_tables(other.state_->usual); }
 
@@ -254,6 +267,9 @@ DecodeResult JpegDecoder::State::decode_by_library(ImageView& region) {
     }
   });
   if (!read) return jpeg_error(errors, in);
+  if (ink) repairs.add(Repair::kInk);
+  if (in.damaged) repairs.add(Repair::kDamaged);
+  if (in.filled) repairs.add(Repair::kFilled);
   region = request.storage->view().crop({want.x - static_cast<int>(left), want.y - top, want.width, want.height});
   return std::nullopt;
 }

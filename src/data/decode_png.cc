@@ -53,7 +53,7 @@ DecodeResult probe_png(Bytes bytes, ImageInfo& info) {
   return std::nullopt;
 }
 
-DecodeResult decode_png(Bytes bytes, int64_t max_pixels, Image& image) {
+DecodeResult decode_png(Bytes bytes, int64_t max_pixels, Image& image, Repairs& repairs) {
   const Context context(spng_ctx_new(0));
   TESSERA_CHECK(context != nullptr);
   spng_set_chunk_limits(context.get(), kMaxChunkBytes, kMaxChunkBytes);
@@ -61,6 +61,10 @@ DecodeResult decode_png(Bytes bytes, int64_t max_pixels, Image& image) {
   spng_ihdr header;
   if (const int code = spng_get_ihdr(context.get(), &header)) return png_error(code);
   if (DecodeResult failed = check_size(header.width, header.height, max_pixels)) return failed;
+  if (header.bit_depth == 16) repairs.add(Repair::kSixteenBits);
+  if (header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA || header.color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA) {
+    repairs.add(Repair::kAlpha);
+  }
   image.reset(static_cast<int>(header.width), static_cast<int>(header.height));
   if (header.color_type == SPNG_COLOR_TYPE_GRAYSCALE && header.bit_depth == 16) {
     if (DecodeResult failed = decode_grey16(context.get(), image)) return failed;

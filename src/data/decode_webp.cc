@@ -32,11 +32,12 @@ DecodeResult probe_webp(Bytes bytes, ImageInfo& info) {
   return std::nullopt;
 }
 
-DecodeResult decode_webp(Bytes bytes, int64_t max_pixels, Image& image) {
+DecodeResult decode_webp(Bytes bytes, int64_t max_pixels, Image& image, Repairs& repairs) {
   WebPDecoderConfig config;
   TESSERA_CHECK(WebPInitDecoderConfig(&config));
   if (DecodeResult failed = read_features(bytes, config.input)) return failed;
   if (DecodeResult failed = check_size(config.input.width, config.input.height, max_pixels)) return failed;
+  if (config.input.has_alpha) repairs.add(Repair::kAlpha);
   image.reset(config.input.width, config.input.height);
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;

@@ -35,6 +35,7 @@ struct Rows {
     slot.samples[r] = pick.sample;
     slot.sets[r] = pick.set;
     slot.mask[r] = 1;
+    slot.repairs[r] = {};
     const auto start = std::chrono::steady_clock::now();
     std::optional<std::string> failed = set.source->read(pick.sample, lane.sample);
     lane.run.scratch().seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -154,6 +155,7 @@ class RowFiller {
   void end_row(LoaderWorker::Lane& lane) {
     const DecodeResult failed = lane.run.finish();
     if (failed && replace(lane, *failed)) return begin_sample(lane);
+    if (!failed) slot_.repairs[static_cast<size_t>(lane.row)] = lane.run.scratch().repairs;
     lane.row = -1;
   }
 
@@ -211,13 +213,13 @@ void prefetch_row(const Rows& rows, int64_t batch, int64_t row) {
   if (pick.sample < source.size()) source.prefetch(pick.sample);
 }
 
-std::unique_ptr<LoaderCore> make_core(Rows made, int64_t end_batch) {
+std::unique_ptr<LoaderCore> make_core(Rows made, int64_t end_batch, int64_t epoch) {
   for (const DataSet& set : made.sets) made.texts.push_back(find_texts(*set.pp, *set.source, made.options.where));
   const auto rows = std::make_shared<const Rows>(std::move(made));
   RowMaker maker;
   maker.fill = [rows](RowsToFill& to_fill, LoaderWorker& worker) { RowFiller(*rows, to_fill, worker).run(); };
   maker.prefetch = [rows](int64_t batch, int64_t row) { prefetch_row(*rows, batch, row); };
-  return std::make_unique<LoaderCore>(rows->sets, rows->options, end_batch, std::move(maker));
+  return std::make_unique<LoaderCore>(rows->sets, rows->options, end_batch, epoch, std::move(maker));
 }
 
 void check_batch(const Source& source, const LoaderOptions& options) {
@@ -252,7 +254,8 @@ TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) : bat
                      options.where, fmt::format("set the batch to at most {}", samples));
   }
   order_ = std::make_shared<const SampleOrder>(make_sample_order(sources, options.shuffle, options.batch, options.seed));
-  core_ = make_core({std::move(sets), std::move(options), order_, samples}, std::numeric_limits<int64_t>::max());
+  core_ = make_core({std::move(sets), std::move(options), order_, samples}, std::numeric_limits<int64_t>::max(),
+                    std::max<int64_t>(1, samples / batch_));
 }
 
 TrainLoader::~TrainLoader() = default;
@@ -267,7 +270,7 @@ EvalLoader::EvalLoader(DataSet set, LoaderOptions options) : source_(set.source)
   const int64_t n = source_->size();
   batches_ = (n + options.batch - 1) / options.batch;
   expected_rows_ = count_rows(n, options);
-  core_ = make_core({{std::move(set)}, std::move(options), nullptr, n}, batches_);
+  core_ = make_core({{std::move(set)}, std::move(options), nullptr, n}, batches_, batches_);
 }
 
 EvalLoader::~EvalLoader() = default;

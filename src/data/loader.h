@@ -91,6 +91,7 @@ struct LoaderStats {
   StageSeconds stages;               // of all threads together
   double busy_seconds = 0;           // that the threads worked: the stages, and putting batches together
   int64_t cut_texts = 0;             // texts longer than their array of ids, of delivered batches
+  RepairCounts repairs;              // of the rows delivered
   int64_t skips = 0;                 // rows for which a file was skipped
   std::vector<SkippedFile> skipped;  // each file once
 };

@@ -53,7 +53,8 @@ LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_cou
       augment_values(augment_count),
       augment(static_cast<size_t>(row_count) * augment_count),
       token_fields(std::move(fields)),
-      cut_texts(static_cast<size_t>(row_count)) {
+      cut_texts(static_cast<size_t>(row_count)),
+      repairs(static_cast<size_t>(row_count)) {
   for (const TokenField& field : token_fields) tokens.emplace_back(static_cast<size_t>(row_count * field.length));
 }
 
@@ -75,7 +76,7 @@ struct LoaderCore::Shared {
   bool stop = false;
 };
 
-LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, RowMaker rows)
+LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, int64_t epoch, RowMaker rows)
     : sets_(std::move(sets)),
       maker_(std::move(rows)),
       max_bad_(options.max_bad),
@@ -84,6 +85,7 @@ LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, 
       next_batch_(options.start_batch),
       delivered_(options.start_batch),
       end_batch_(end_batch),
+      epoch_(epoch),
       shared_(std::make_shared<Shared>()),
       skipped_(sets_.size()) {
   TESSERA_CHECK(options.start_batch >= 0 && options.prefetch >= 1);
@@ -218,6 +220,20 @@ void LoaderCore::account(LoaderSlot& slot) {
   note_cut_texts(slot);
   std::stable_sort(slot.skips.begin(), slot.skips.end(), [](const auto& a, const auto& b) { return a.row < b.row; });
   for (const LoaderSlot::Skip& skip : slot.skips) note_skip(skip);
+  count_repairs(slot);
+}
+
+void LoaderCore::count_repairs(const LoaderSlot& slot) {
+  for (const Repairs repairs : slot.repairs) {
+    stats_.repairs.add(repairs);
+    epoch_repairs_.add(repairs);
+  }
+  if ((slot.batch + 1) % epoch_ != 0) return;
+  if (epoch_repairs_ != RepairCounts() && epoch_repairs_ != told_repairs_) {
+    log_note(fmt::format("{}: of an epoch's images {}", sets_.front().source->name(), epoch_repairs_.text()));
+    told_repairs_ = epoch_repairs_;
+  }
+  epoch_repairs_ = {};
 }
 
 void LoaderCore::note_cut_texts(const LoaderSlot& slot) {

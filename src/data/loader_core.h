@@ -45,6 +45,7 @@ struct LoaderSlot {
     std::string reason;
   };
   std::vector<Skip> skips;
+  std::vector<Repairs> repairs;  // [rows]
 };
 
 // What a thread works with: two samples at once (PpRun).
@@ -81,8 +82,9 @@ struct RowMaker {
 
 class LoaderCore {
  public:
-  // Batches options.start_batch <= b < end_batch.
-  LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, RowMaker rows);
+  // Batches options.start_batch <= b < end_batch; after each `epoch` of them the log tells what had to be repaired, if that
+  // isn't what it told last.
+  LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, int64_t epoch, RowMaker rows);
   ~LoaderCore();
   std::optional<Batch> next();
   LoaderStats stats() const;
@@ -96,6 +98,7 @@ class LoaderCore {
   bool take_slot();
   void fill_rows(RowsToFill rows, LoaderWorker& worker, std::unique_lock<std::mutex>& lock);
   void account(LoaderSlot& slot);
+  void count_repairs(const LoaderSlot& slot);
 
   void note_cut_texts(const LoaderSlot& slot);
   void note_skip(const LoaderSlot::Skip& skip);
@@ -104,13 +107,14 @@ class LoaderCore {
   RowMaker maker_;
   double max_bad_;
   std::string where_;
-  int64_t rows_, grain_, next_batch_, delivered_, end_batch_;
+  int64_t rows_, grain_, next_batch_, delivered_, end_batch_, epoch_;
   int64_t ahead_batch_ = 0, ahead_row_ = 0;  // the next row to be read ahead
   std::shared_ptr<Shared> shared_;
   LoaderSlot* filling_ = nullptr;
   std::exception_ptr failed_;
   LoaderStats stats_;
   std::vector<std::unordered_set<int64_t>> skipped_;  // of each set
+  RepairCounts epoch_repairs_, told_repairs_;
   std::vector<std::thread> threads_;
 };
 

@@ -181,6 +181,7 @@ void PpRun::start(const Pp& pp, Bytes file, const SampleKey& key, uint8_t* out) 
 void PpRun::reset() {
   state_->image.reset();
   state_->failed.reset();
+  state_->scratch.repairs = {};
 }
 
 bool PpRun::decoding() const { return state_->image && state_->image->decoding(); }

@@ -53,6 +53,7 @@ class PpScratch {
   PpScratch& operator=(PpScratch&&) noexcept;
   size_t bytes() const;
   StageSeconds seconds;  // added up by Pp::run
+  Repairs repairs;       // of the sample that ran last
 
   struct State;
   State& state() { return *state_; }
@@ -63,7 +64,8 @@ class PpScratch {
 
 // How one sample came to be, for people to read.
 struct PpTrace {
-  int file_width = 0, file_height = 0;
+  int file_width = 0, file_height = 0;  // once it is turned
+  int orientation = 1;                  // by EXIF, which was followed
   // The part of the file's picture that the result shows, in the picture's pixels; padding reaches past it. What a policy turns
   // or shears inside is not in it.
   double x = 0, y = 0, width = 0, height = 0;

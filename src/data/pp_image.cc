@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "data/exif.h"
 #include "data/pp_op.h"
 
 namespace tessera::data {
@@ -11,16 +12,19 @@ Box mirrored(const Box& box, int width) { return {width - box.x - box.width, box
 
 }  // namespace
 
-PpImage::PpImage(Bytes file, PpScratch& scratch, PpTrace* trace) : file_(file), scratch_(scratch), trace_(trace) {}
+PpImage::PpImage(Bytes file, PpScratch& scratch, PpTrace* trace) : file_(file), scratch_(scratch), trace_(trace) {
+  scratch.repairs = {};
+}
 
-DecodeResult PpImage::open() {
+DecodeResult PpImage::open(const DecodePolicy& policy) {
+  policy_ = policy;
   const Stopwatch watch(scratch_.seconds.decode);
   ImageInfo info;
   if (DecodeResult failed = scratch_.state().decoder.probe(file_, info)) return failed;
   width_ = info.width;
   height_ = info.height;
   box_ = {0, 0, width_, height_};
-  if (trace_) *trace_ = {width_, height_, 0, 0, static_cast<double>(width_), static_cast<double>(height_), false, {}};
+  if (trace_) *trace_ = {width_, height_, 1, 0, 0, static_cast<double>(width_), static_cast<double>(height_), false, {}};
   return std::nullopt;
 }
 
@@ -35,6 +39,21 @@ void PpImage::trace_window(const Box& box) {
   trace_->height = part.height * down;
 }
 
+DecodeResult PpImage::turn_upright() {
+  const int orientation = exif_orientation(file_);
+  if (orientation == 1) return std::nullopt;
+  scratch_.repairs.add(Repair::kTurned);
+  const DecodeResult failed = edit([&](Canvas& canvas) {
+    data::turn_upright(canvas.image(), orientation, canvas.next());
+    canvas.swap();
+  });
+  if (trace_) {
+    *trace_ = {width_, height_, orientation, 0, 0, static_cast<double>(width_), static_cast<double>(height_), false, {}};
+    trace_->steps.push_back("turned upright");
+  }
+  return failed;
+}
+
 void PpImage::start_decoding() {
   if (started_) return;
   if (resize_) {
@@ -45,7 +64,7 @@ void PpImage::start_decoding() {
   }
   const Stopwatch watch(scratch_.seconds.decode);
   started_ = true;
-  scratch_.state().decoder.start_region(file_, box_, scratch_.state().decoded);
+  scratch_.state().decoder.start_region(file_, box_, scratch_.state().decoded, policy_);
 }
 
 void PpImage::decode_on(PpImage& first, PpImage* second) {
@@ -59,7 +78,10 @@ DecodeResult PpImage::load() {
   if (decoding()) decode_on(*this, nullptr);
   const Stopwatch watch(scratch_.seconds.decode);
   loaded_ = true;
-  return scratch_.state().decoder.finish_region(source_);
+  Decoder& decoder = scratch_.state().decoder;
+  const DecodeResult failed = decoder.finish_region(source_);
+  scratch_.repairs |= decoder.repairs();
+  return failed;
 }
 
 // A flip before a resize is not the same to the last bit as one after it, so it is done on the source.

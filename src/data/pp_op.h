@@ -24,7 +24,9 @@ class PpImage {
   // `trace`, where there is one, is told what is done.
   PpImage(Bytes file, PpScratch& scratch, PpTrace* trace = nullptr);
   // Reads the header; width() and height() hold from then on.
-  [[nodiscard]] DecodeResult open();
+  [[nodiscard]] DecodeResult open(const DecodePolicy& policy = {});
+  // Turns the picture upright, where its EXIF orientation says that it isn't.
+  [[nodiscard]] DecodeResult turn_upright();
   int width() const { return width_; }
   int height() const { return height_; }
   [[nodiscard]] DecodeResult crop(const Box& box);
@@ -71,6 +73,7 @@ class PpImage {
   Image& free_image(int width, int height);
 
   Bytes file_;
+  DecodePolicy policy_;
   PpScratch& scratch_;
   PpTrace* trace_;
   int width_ = 0, height_ = 0;  // of what the ops so far amount to

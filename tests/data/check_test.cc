@@ -48,6 +48,9 @@ TEST(CheckSource, ReportsWhatIsThere) {
     EXPECT_EQ(report.count(ImageFormat::kJpeg), 2);
     EXPECT_EQ(report.count(ImageFormat::kPng), 1);
     EXPECT_EQ(report.count(ImageFormat::kWebp), 1);
+    EXPECT_EQ(report.misnamed, 1);
+    EXPECT_EQ(report.with_orientation, 0);
+    EXPECT_EQ(report.repairs, RepairCounts());
     ASSERT_EQ(report.classes.size(), 2u);
     EXPECT_EQ(report.classes[0].samples, 3);
     EXPECT_EQ(report.classes[0].unreadable, 1);

@@ -1,13 +1,18 @@
 #include "data/decode.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 
+#include "base/error.h"
+#include "data/exif.h"
 #include "data/image_testing.h"
+#include "data/pp.h"
 
 namespace tessera::data {
 namespace {
@@ -86,6 +91,98 @@ TEST(Decode, TablesOfOneJpegAreNotAnothers) {
   for (auto at = file.begin(); (at = std::search(at, file.end(), tables, tables + 2)) != file.end();) at[1] = 0xFE;  // comments
   EXPECT_THAT(reason(decoder.decode(file, image)), HasSubstr("damaged JPEG: "));
   EXPECT_EQ(reason(decoder.decode(file, image)), reason(fresh.decode(file, image)));
+}
+
+// Runs a chain of one sample, whose pictures the references have in their own size.
+DecodeResult run_chain(const std::string& decode, const std::string& name, const Image& like, Image& image, Repairs& repairs) {
+  const Pp pp(fmt::format("{} | resize({}, {}, interpolation=nearest)", decode, like.width(), like.height()), PpUse::kEval);
+  PpScratch scratch;
+  image.reset(like.width(), like.height());
+  const DecodeResult failed = pp.run(read_file(kImages / name), {}, scratch, image.row(0));
+  repairs = scratch.repairs;
+  return failed;
+}
+
+// Every image under expected/<folder> is what the chain makes of the file of its name, and has that repair.
+void expect_references(const std::string& folder, const std::string& decode, Repair repair,
+                       const std::set<std::string>& without) {
+  Image image, expected;
+  Repairs repairs;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kImages / "expected" / folder)) {
+    const std::string name = entry.path().stem();
+    SCOPED_TRACE(name);
+    ASSERT_FALSE(Decoder().decode(read_file(entry.path()), expected));
+    const DecodeResult failed = run_chain(decode, name, expected, image, repairs);
+    ASSERT_FALSE(failed) << reason(failed);
+    // The smoothing of detail that a progressive file lacks was changed after libjpeg-turbo 2.1, which Debian has.
+    const int most = name == "truncated_progressive.jpg" ? 1 : 0;
+    const std::vector<uint8_t> got = pixels(image.view()), want = pixels(expected.view());
+    EXPECT_TRUE(std::ranges::equal(got, want, [most](int a, int b) { return std::abs(a - b) <= most; }));
+    EXPECT_EQ(repairs.has(repair), !without.contains(name));
+  }
+}
+
+TEST(Decode, TurnsPicturesUprightAsPillowDoes) {
+  expect_references("upright", "decode(exif=apply)", Repair::kTurned, {"exif_1.jpg", "exif_9.jpg", "no_exif.jpg"});
+  for (const char* name : {"exif_5.jpg", "exif_5.png", "exif_5.webp"}) {
+    const std::vector<uint8_t> file = read_file(kImages / name);
+    EXPECT_EQ(exif_orientation(file), 5) << name;
+    // Whatever is cut off or changed, it is a number from 1 to 8.
+    for (size_t i = 0; i < file.size(); ++i) {
+      std::vector<uint8_t> cut(file.begin(), file.begin() + static_cast<ptrdiff_t>(i)), changed = file;
+      changed[i] ^= 0xFF;
+      for (const auto& bytes : {cut, changed}) {
+        EXPECT_GE(exif_orientation(bytes), 1);
+        EXPECT_LE(exif_orientation(bytes), 8);
+      }
+    }
+  }
+}
+
+TEST(Decode, FillsTruncatedJpegsAsPillowDoes) {
+  expect_references("filled", "decode(truncated=fill)", Repair::kFilled, {});
+  Image like(60, 40), image;
+  Repairs repairs;
+  for (const char* name : {"truncated.png", "truncated.webp", "empty.jpg"}) {
+    EXPECT_TRUE(run_chain("decode(truncated=fill)", name, like, image, repairs)) << name;
+  }
+  std::vector<uint8_t> file = read_file(kImages / "420.jpg");
+  for (const size_t size : {size_t{3}, size_t{100}, size_t{300}}) {  // the header is not whole
+    const Pp pp("decode(truncated=fill) | resize(8)", PpUse::kEval);
+    PpScratch scratch;
+    std::vector<uint8_t> out(pp.image_bytes());
+    EXPECT_THAT(reason(pp.run(Bytes(file).first(size), {}, scratch, out.data())), HasSubstr("truncated: "));
+  }
+}
+
+TEST(Decode, RepairsAreTold) {
+  Decoder decoder;
+  Image image;
+  RepairCounts counts;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kImages)) {
+    if (entry.is_directory() || decoder.decode(read_file(entry.path()), image)) continue;
+    counts.add(decoder.repairs());
+  }
+  EXPECT_EQ(counts.of(Repair::kInk), 2);
+  EXPECT_EQ(counts.of(Repair::kAlpha), 6);
+  EXPECT_EQ(counts.of(Repair::kSixteenBits), 4);
+  EXPECT_EQ(counts.of(Repair::kFilled) + counts.of(Repair::kTurned), 0);
+  EXPECT_EQ(counts.text(), "2 in CMYK or YCCK, made RGB; 6 with transparency, dropped; 4 of 16 bits a channel, made 8");
+  // A restart marker too many is damage that libjpeg decodes past.
+  std::vector<uint8_t> file = encode_jpeg(photo(60, 50));
+  file.insert(file.end() - 60, {0xFF, 0xD3});
+  ASSERT_FALSE(decoder.decode(file, image));
+  EXPECT_TRUE(decoder.repairs().has(Repair::kDamaged));
+}
+
+TEST(Decode, ChoicesAreChecked) {
+  try {
+    const Pp pp("decode(exif=yes) | resize(8)", PpUse::kEval, "data.pp");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("exif is ignore or apply, not `yes`"));
+    EXPECT_THAT(error.what(), HasSubstr("data.pp"));
+  }
 }
 
 TEST(Decode, FormatIsFoundByContent) {

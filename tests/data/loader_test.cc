@@ -434,6 +434,26 @@ TEST(EvalLoader, UnreadableRowsAreMasked) {
               HasSubstr("b/104.png"));
 }
 
+TEST(EvalLoader, CountsWhatWasRepaired) {
+  TempDir dir;
+  for (const char* name :
+       {"rgba.png", "rgba_16bit.png", "grey_alpha.png", "ycck_adobe.jpg", "exif_5.jpg", "420.jpg", "truncated.jpg"}) {
+    write_file(dir / (std::string("a/") + name),
+               testing::read_file(TESSERA_SOURCE_DIR "/tests/data/images/" + std::string(name)));
+  }
+  const auto pp = std::make_shared<const Pp>("decode(exif=apply, truncated=fill) | resize(12)", PpUse::kEval);
+  for (const int threads : {1, 2}) {
+    EvalLoader loader({open_folder(dir.path()), pp, {}}, {.batch = 4, .threads = threads});
+    while (loader.next()) {
+    }
+    EXPECT_EQ(
+        loader.stats().repairs.text(),
+        "1 truncated JPEGs, filled; 1 turned as their EXIF says; 1 in CMYK or YCCK, made RGB; 3 with transparency, dropped; "
+        "1 of 16 bits a channel, made 8");
+    EXPECT_EQ(loader.stats().skips, 0);
+  }
+}
+
 TEST(EvalLoader, HostsTogetherSeeEverySampleOnce) {
   const Images data({4});
   std::map<int64_t, int> seen;

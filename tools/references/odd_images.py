@@ -3,6 +3,7 @@
 Run: tools/references/run.sh odd_images, or `python odd_images.py` in its environment.
 
 For each <name> here, expected/<name>.png is Image.convert("RGB") as an 8-bit RGB PNG. A file without one has to be refused.
+expected/upright/<name>.png is the same after ImageOps.exif_transpose, expected/filled/<name>.png under LOAD_TRUNCATED_IMAGES.
 """
 import io
 import pathlib
@@ -10,7 +11,7 @@ import struct
 import zlib
 
 import numpy as np
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, ImageOps
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/data/images"
 W, H = 67, 45
@@ -38,6 +39,34 @@ def write(name, data, decode=None):
 
 def refuse(name, data):
     (FOLDER / name).write_bytes(data)
+
+
+def write_upright(name, data):
+    write(name, data)
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+    image.save(FOLDER / "expected/upright" / (name + ".png"), optimize=True)
+
+
+def refuse_or_fill(name, data):
+    refuse(name, data)
+    ImageFile.LOAD_TRUNCATED_IMAGES = True
+    image = Image.open(io.BytesIO(data)).convert("RGB")
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    image.save(FOLDER / "expected/filled" / (name + ".png"), optimize=True)
+
+
+def turned():
+    small = Image.fromarray(picture(23, 14))
+    for orientation in range(1, 10):
+        exif = Image.Exif()
+        exif.endian = "<>"[orientation % 2]
+        exif[0x0112] = orientation
+        write_upright(f"exif_{orientation}.jpg", encode(small, "JPEG", quality=90, subsampling=0, exif=exif))
+    exif = Image.Exif()
+    exif[0x0112] = 5
+    write_upright("exif_5.png", encode(small, "PNG", exif=exif))
+    write_upright("exif_5.webp", encode(small, "WEBP", lossless=True, exif=exif))
+    write_upright("no_exif.jpg", encode(small, "JPEG", quality=90))
 
 
 def png_chunk(kind, data):
@@ -76,9 +105,9 @@ def jpegs():
     write("ycck_adobe.jpg", cmyk[:at + 11] + b"\x02" + cmyk[at + 12:])
     plain = encode(rgb, "JPEG", quality=88)
     write("no_end_marker.jpg", plain[:-2], decode=plain)  # Pillow reads such a file or not, depending on its last bits
-    refuse("truncated.jpg", plain[:len(plain) // 2])
+    refuse_or_fill("truncated.jpg", plain[:len(plain) // 2])
     progressive = encode(rgb, "JPEG", quality=88, progressive=True)
-    refuse("truncated_progressive.jpg", progressive[:len(progressive) // 2])
+    refuse_or_fill("truncated_progressive.jpg", progressive[:len(progressive) // 2])
     write("jpeg_named_png.png", plain)
 
 
@@ -122,7 +151,9 @@ def webps():
 
 def main():
     ImageFile.LOAD_TRUNCATED_IMAGES = False
-    (FOLDER / "expected").mkdir(parents=True, exist_ok=True)
+    for folder in "expected", "expected/upright", "expected/filled":
+        (FOLDER / folder).mkdir(parents=True, exist_ok=True)
+    turned()
     jpegs()
     pngs()
     webps()
