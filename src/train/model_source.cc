@@ -41,18 +41,12 @@ checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind
   return std::move(*latest.checkpoint);
 }
 
-<<<<<<< HEAD
-// The weights of a checkpoint under the parameters' own names.
-checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, Weights weights) {
-  return checkpoint::whole_arrays(loaded.arrays, prefix_of(weights, loaded));
-=======
-// The parameters of a checkpoint below `scope`, under their names there.
-checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, const std::string& scope = {}) {
-  checkpoint::WholeArrays weights =
-      checkpoint::whole_arrays(loaded.arrays, std::string(kParams) + (scope.empty() ? "" : scope + "/"));
+// The weights of a checkpoint below `scope`, under their parameters' names there.
+checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, Weights which, const std::string& scope = {}) {
+  const std::string prefix(prefix_of(which, loaded));
+  checkpoint::WholeArrays weights = checkpoint::whole_arrays(loaded.arrays, prefix + (scope.empty() ? "" : scope + "/"));
   if (weights.views.empty()) throw data_error(fmt::format("has no parameters below `{}`", scope), loaded.path);
   return weights;
->>>>>>> e26547fb003802f841b964cea2fa4ae6cf05b175
 }
 
 models::Imported import_weights(WeightPath from, const models::Model& model, const std::vector<std::string>& dont_load) {
@@ -118,7 +112,7 @@ Weights parse_weights(const std::string& text, const std::string& where) {
 
 std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& loaded) {
   if (weights == Weights::kRaw) return kParams;
-  const auto first = loaded.arrays.lower_bound(std::string(kAverages));
+  const auto first = loaded.arrays.lower_bound(kAverages);
   if (first == loaded.arrays.end() || !first->first.starts_with(kAverages)) {
     throw usage_error("the run kept no average of its weights", loaded.path,
                       "use --weights raw, or train with average = { decay = 0.9998 }");
@@ -148,8 +142,9 @@ LoadedModel load_model(const std::string& from, Weights weights) {
         "put timm's config.json beside it and name the directory, or: tessera import --from FILE RECIPE --to DIR");
   }
   if (kind != SourceKind::kTimm) return load_own(from, kind, weights);
-  if (weights == Weights::kAverage)
+  if (weights == Weights::kAverage) {
     throw usage_error(fmt::format("`{}` holds one set of weights", from), "--weights", "leave it out");
+  }
   return load_timm(from);
 }
 
@@ -163,14 +158,9 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
     take_imported(layout, std::move(imported), params);
     return notes;
   }
-<<<<<<< HEAD
-  const Weights weights = parse_weights(init.weights, "model_init.weights");
-  const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(init.from, kind);
-  load_weights(layout, weights_of(checkpoint, weights).views, init.dont_load, checkpoint.path, params);
-=======
   const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from.path, kind);
-  load_weights(layout, weights_of(checkpoint, from.scope).views, init.dont_load, checkpoint.path, params);
->>>>>>> e26547fb003802f841b964cea2fa4ae6cf05b175
+  load_weights(layout, weights_of(checkpoint, parse_weights(init.weights, "model_init.weights"), from.scope).views,
+               init.dont_load, checkpoint.path, params);
   return {};
 }
 

@@ -82,14 +82,10 @@ struct ModelInit {
   std::vector<std::string> dont_load;
   template <class Visitor>
   void visit(Visitor&& field) {
-<<<<<<< HEAD
-    field("from", from, "a workdir, a checkpoint directory, or a timm directory (config.json and model.safetensors)");
-    field("weights", weights, "of a run: raw, or average where it kept one");
-=======
     field("from", from,
           "a workdir, a checkpoint directory, a timm or Hugging Face directory, a .safetensors file of theirs or a .npz of "
           "big_vision's; PATH:SCOPE takes what is below a scope, as siglip.npz:params/img");
->>>>>>> e26547fb003802f841b964cea2fa4ae6cf05b175
+    field("weights", weights, "of a run: raw, or average where it kept one");
     field("dont_load", dont_load, "patterns of parameters that keep their initial value, as head/.*");
   }
 };
