@@ -94,6 +94,7 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "tfds_split") return {"train[10%:90%]+validation[:-3]", "test"};
   if (target == "braces") return {"a{00..12}b{x,y}", "{1..3}"};
   if (target == "lines") return {"{\"a\": 1}\r\n\n{\"b\": 2}\n  \nlast"};
+  if (target == "tokenizer_json") return {read("../text/gpt2.json"), read("../text/clip.json")};
   return {encode_extents({{0, 10}, {300, 70000}, {70300, 0}})};
 }
 

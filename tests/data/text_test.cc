@@ -93,11 +93,11 @@ TEST(Tokenizer, ByteLevelBpeTakesEveryByte) {
   std::string text(256, ' ');
   for (size_t i = 0; i < 128; ++i) text[i] = static_cast<char>(i);
   EXPECT_EQ(tokenizer->decode(ids_of(*tokenizer, text)), text);
-  EXPECT_EQ(tokenizer->decode(ids_of(*tokenizer,
-                                     "a\xff"
-                                     "b")),
-            "a\xef\xbf\xbd"
-            "b");
+  EXPECT_EQ(tokenizer->decode(ids_of(*tokenizer, "a\xff.")), "a\xef\xbf\xbd.");
+  for (const char letter : {'a', ' ', '!'}) {
+    const std::string run(100'000, letter);
+    EXPECT_EQ(tokenizer->decode(ids_of(*tokenizer, run)), run);
+  }
 }
 
 TEST(Tokenizer, SentencePieceKnowsItsMarks) {

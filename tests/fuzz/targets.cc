@@ -16,6 +16,7 @@
 #include "data/formats/webdataset.h"
 #include "data/index/listing.h"
 #include "data/index/shards.h"
+#include "data/text/byte_bpe.h"
 
 namespace tessera::data::fuzz {
 namespace {
@@ -180,6 +181,17 @@ bool extents(std::string_view bytes) {
   return false;
 }
 
+bool tokenizer_json(std::string_view bytes) {
+  return parses([&] {
+    const auto tokenizer = make_byte_bpe("fuzz", bytes, {});
+    std::vector<int32_t> ids;
+    for (const char* text : {"A small RED circle, isn't it?\n", "\xc3\xa4<|endoftext|> \xff 12"}) tokenizer->encode(text, ids);
+    for (const int32_t id : ids) TESSERA_CHECK(id >= 0 && id < tokenizer->vocabulary());
+    tokenizer->decode(ids);
+    return true;
+  });
+}
+
 void put(std::string& bytes, size_t at, std::string_view value) { bytes.replace(at, value.size(), value); }
 
 template <class T>
@@ -204,7 +216,8 @@ const std::vector<NamedTarget>& targets() {
                                                {"tfds_split", tfds_split},
                                                {"braces", braces},
                                                {"lines", lines},
-                                               {"extents", extents}};
+                                               {"extents", extents},
+                                               {"tokenizer_json", tokenizer_json}};
   return all;
 }
 

@@ -146,7 +146,7 @@ class ByteBpe final : public Tokenizer {
     for (size_t b = 0; b < 256; ++b) bytes[letters()[b]] = static_cast<char>(b);
     for (size_t i = 0; i < pieces_.size(); ++i) texts_[i] = spell(pieces_[i], bytes);
     const std::string unknown = text_of("unk_token");
-    const int32_t fallback = find(unknown).value_or(kNoId);
+    const int32_t fallback = unknown.empty() ? kNoId : find(unknown).value_or(kNoId);
     for (size_t b = 0; b < 256; ++b) {
       byte_ids_[b] = find(letters()[b]).value_or(fallback);
       last_byte_ids_[b] = find(letters()[b] + suffix_).value_or(fallback);
@@ -203,7 +203,7 @@ class ByteBpe final : public Tokenizer {
     return std::nullopt;
   }
 
-  static constexpr int32_t kMostPieces = 10'000'000;
+  static constexpr int32_t kMostPieces = 2'000'000;
   NormalizeText normalize_;
   SplitText split_;
   Vocabulary ids_;

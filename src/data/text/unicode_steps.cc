@@ -64,7 +64,7 @@ class Pattern {
       visit(begin, end, true);
       done = end;
     }
-    TESSERA_CHECK(U_SUCCESS(status), "{}", u_errorName(status));
+    if (U_FAILURE(status)) throw data_error(fmt::format("a tokenizer's regular expression fails: {}", u_errorName(status)));
     if (done < text.length()) visit(done, text.length(), false);
   }
 
