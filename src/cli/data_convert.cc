@@ -4,35 +4,17 @@
 #include <atomic>
 #include <chrono>
 
-#include "base/call.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/data_sections.h"
+#include "config/byte_size.h"
 #include "data/convert/convert.h"
 
 namespace tessera::cli {
 namespace {
 
 constexpr int64_t kMostSide = 65535;  // JPEG's
-
-// "256MiB", "1GB", "65536".
-int64_t parse_bytes(const std::string& text) {
-  static constexpr std::pair<const char*, double> kUnits[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9},
-                                                              {"MB", 1e6},      {"KB", 1e3},      {"B", 1}};
-  std::string_view number = text;
-  double unit = 1;
-  for (const auto& [name, bytes] : kUnits) {
-    if (!number.ends_with(name)) continue;
-    number.remove_suffix(std::string_view(name).size());
-    unit = bytes;
-    break;
-  }
-  const auto value = parse_number(number);
-  if (!value || *value * unit < 1 || *value * unit > 1e15)
-    throw usage_error(fmt::format("`--shard-size` is \"{}\"", text), {}, "a size as 256MiB or 1GB");
-  return static_cast<int64_t>(*value * unit);
-}
 
 void tell(const data::ConvertedSplit& split) {
   for (const std::string& one : split.unreadable) log_warning(fmt::format("left out: {}", one));
@@ -54,13 +36,17 @@ class DataConvert final : public Command {
          {"tessera data convert recipe.toml --to tar --out data/small --resize 256 --quality 90",
           "shorter sides of 256 pixels; then source = \"wds(data/small/small-train-*.tar)\""}},
         "The data of a recipe become splits: `data` train, eval.NAME.data NAME. What is written depends on the data and the\n"
-        "flags alone; the same command goes on after an interruption. Exit code 3 when an image had to be left out."};
+        "flags alone; the same command goes on after an interruption. Exit code 3 when an image had to be left out.\n"
+        "--resize costs detail: photographs of 500 x 375 made 256 at quality 90 keep 27 % of their bytes; the pixels of an\n"
+        "evaluation at 256 are then 37 dB from the originals', those of random crops to 224 32 dB. Compare accuracies before\n"
+        "you rely on it; `data.cache` loses nothing."};
   }
   void declare(Flags& flags) override {
     flags.add("--to", "FORMAT", &to_, "tfrecord or array_record (as TFDS lays them out), or tar (as webdataset does)");
     flags.add("--out", "DIR", &out_, "where; its last part is the data set's name");
     flags.add(
-        "--shard-size", "SIZE", [this](const std::string& text) { shard_bytes_ = parse_bytes(text); },
+        "--shard-size", "SIZE",
+        [this](const std::string& text) { shard_bytes_ = config::parse_byte_size(text, "--shard-size"); },
         "bytes of a shard, about: 256MiB when not given");
     flags.add("--resize", "N", &resize_, 1, "make shorter sides that are longer than this so long");
     flags.add("--quality", "Q", &quality_, 1, "of JPEG files that are encoded, to 100; 95 when not given. Alone: encode all");

@@ -55,7 +55,7 @@ struct CheckReport {
   // Longer than kMostAspect times their other side, or with kMostArea times fewer pixels than the median.
   static constexpr int kMostAspect = 10, kMostArea = 256;
   std::vector<OddSize> odd_sizes;
-  std::array<int64_t, 4> formats{};  // decoded files by ImageFormat
+  std::array<int64_t, 5> formats{};  // decoded files by ImageFormat
   RepairCounts repairs;              // of the decoded files
   int64_t with_orientation = 0;      // whose EXIF says that they aren't upright
   int64_t misnamed = 0;              // named for another image format than they are in

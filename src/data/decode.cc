@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/codecs.h"
+#include "data/pixels_file.h"
 
 namespace tessera::data {
 
@@ -13,6 +14,7 @@ const char* format_name(ImageFormat format) {
     case ImageFormat::kJpeg: return "JPEG";
     case ImageFormat::kPng: return "PNG";
     case ImageFormat::kWebp: return "WebP";
+    case ImageFormat::kPixels: return "pixels";
     case ImageFormat::kUnknown: break;
   }
   return "unknown";
@@ -24,7 +26,7 @@ ImageFormat sniff_format(Bytes bytes) {
   if (text.starts_with("\xff\xd8\xff"sv)) return ImageFormat::kJpeg;
   if (text.starts_with("\x89PNG\r\n\x1a\n"sv)) return ImageFormat::kPng;
   if (text.starts_with("RIFF"sv) && text.size() >= 12 && text.substr(8, 4) == "WEBP"sv) return ImageFormat::kWebp;
-  return ImageFormat::kUnknown;
+  return is_pixels_file(bytes) ? ImageFormat::kPixels : ImageFormat::kUnknown;
 }
 
 DecodeResult check_size(int64_t width, int64_t height, int64_t max_pixels) {
@@ -70,6 +72,12 @@ DecodeResult Decoder::probe(Bytes bytes, ImageInfo& info) {
     case ImageFormat::kJpeg: return state_->jpeg.probe(bytes, state_->max_pixels, info);
     case ImageFormat::kPng: failed = probe_png(bytes, info); break;
     case ImageFormat::kWebp: failed = probe_webp(bytes, info); break;
+    case ImageFormat::kPixels: {
+      const ImageView image = read_pixels_file(bytes).image;
+      info.width = image.width;
+      info.height = image.height;
+      break;
+    }
     case ImageFormat::kUnknown: return unknown_format(bytes);
   }
   return failed ? failed : check_size(info.width, info.height, state_->max_pixels);
@@ -84,6 +92,13 @@ DecodeResult Decoder::decode(Bytes bytes, Image& image) {
     case ImageFormat::kJpeg: return s.jpeg.decode(bytes, s.max_pixels, nullptr, image, region);
     case ImageFormat::kPng: return decode_png(bytes, s.max_pixels, image, s.repairs);
     case ImageFormat::kWebp: return decode_webp(bytes, s.max_pixels, image, s.repairs);
+    case ImageFormat::kPixels: {
+      const PixelsFile file = read_pixels_file(bytes);
+      s.repairs = file.repairs;
+      image.reset(file.image.width, file.image.height);
+      copy_image(file.image, false, image.row(0), image.stride());
+      return std::nullopt;
+    }
     case ImageFormat::kUnknown: break;
   }
   return unknown_format(bytes);
@@ -111,6 +126,12 @@ void Decoder::decode_on(Decoder& first, Decoder* second) {
 DecodeResult Decoder::finish_region(ImageView& region) {
   State& s = *state_;
   if (s.format == ImageFormat::kJpeg) return s.jpeg.finish(region);
+  if (s.format == ImageFormat::kPixels) {
+    const PixelsFile file = read_pixels_file(s.bytes);
+    s.repairs = file.repairs;
+    region = file.image.crop(s.box);
+    return std::nullopt;
+  }
   DecodeResult failed = decode(s.bytes, *s.storage);
   if (!failed) region = s.storage->view().crop(s.box);
   return failed;

@@ -19,8 +19,8 @@
 
 namespace tessera::data {
 
-enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp };
-const char* format_name(ImageFormat format);  // "JPEG", "PNG", "WebP", "unknown"
+enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kPixels };  // kPixels: pixels_file.h
+const char* format_name(ImageFormat format);                       // "JPEG", "PNG", "WebP", "pixels", "unknown"
 ImageFormat sniff_format(Bytes bytes);
 
 struct ImageInfo {
@@ -62,7 +62,8 @@ class Decoder {
   [[nodiscard]] DecodeResult decode(Bytes bytes, Image& image);
 
   // The same pixels as decode() inside `box`, which must lie in the image. Of a JPEG only the rows and columns needed are
-  // reconstructed, and reading stops after the last row: what is damaged below the box goes unseen. `region` borrows `storage`.
+  // reconstructed, and reading stops after the last row: what is damaged below the box goes unseen. `region` borrows `storage`,
+  // or `bytes` where those are pixels already.
   [[nodiscard]] DecodeResult decode_region(Bytes bytes, const Box& box, Image& storage, ImageView& region);
 
   // decode_region() in steps, so that two decoders of one thread can go on together, which takes less time than one after the

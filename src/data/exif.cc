@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/decode.h"
+#include "data/pixels_file.h"
 
 namespace tessera::data {
 namespace {
@@ -66,6 +67,7 @@ Bytes find_exif(Bytes file) {
     case ImageFormat::kJpeg: return jpeg_exif(file);
     case ImageFormat::kPng: return png_exif(file);
     case ImageFormat::kWebp: return webp_exif(file);
+    case ImageFormat::kPixels:
     case ImageFormat::kUnknown: break;
   }
   return {};
@@ -74,6 +76,7 @@ Bytes find_exif(Bytes file) {
 }  // namespace
 
 int exif_orientation(Bytes file) {
+  if (is_pixels_file(file)) return read_pixels_file(file).orientation;
   const Bytes tiff = find_exif(file);
   const bool big_endian = starts_with(tiff, "MM");
   if (!big_endian && !starts_with(tiff, "II")) return 1;

@@ -15,6 +15,10 @@
 
 namespace tessera::data {
 
+// That the consumer may hold: one in use, one on its way to the device.
+inline constexpr int64_t kHeldBatches = 2;
+inline constexpr int64_t kMostPrefetch = 1024;
+
 class LoaderCore;
 struct LoaderSlot;
 
@@ -48,6 +52,9 @@ struct LoaderOptions {
   int64_t row_begin = 0, row_count = -1;
   std::string where;  // the recipe key, for messages
 };
+
+// Memory of one batch of a loader, of which there are options.prefetch + kHeldBatches.
+size_t batch_bytes(const std::vector<DataSet>& sets, const LoaderOptions& options);
 
 // One batch, borrowed from its loader: its memory is used again once the Batch is destroyed, so keep it until the device has
 // read it. May outlive the loader.

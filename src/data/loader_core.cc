@@ -14,7 +14,6 @@ namespace tessera::data {
 namespace {
 
 constexpr size_t kAlignment = 4096;
-constexpr int64_t kHeldBatches = 2;  // that the consumer may hold: one in use, one on its way to the device
 constexpr int64_t kMaxGrain = 16;
 constexpr size_t kLoggedSkips = 50;
 constexpr int kReaders = 8;               // threads that wait for slow disks
@@ -58,10 +57,21 @@ LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_cou
   for (const TokenField& field : token_fields) tokens.emplace_back(static_cast<size_t>(row_count * field.length));
 }
 
-size_t LoaderSlot::bytes() const {
-  size_t row = row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t) + augment_values * sizeof(float);
-  for (const TokenField& field : token_fields) row += static_cast<size_t>(field.length) * sizeof(int32_t);
+namespace {
+
+size_t slot_bytes(int64_t rows, size_t row_bytes, size_t augment_count, const std::vector<TokenField>& fields) {
+  size_t row = row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t) + augment_count * sizeof(float);
+  for (const TokenField& field : fields) row += static_cast<size_t>(field.length) * sizeof(int32_t);
   return static_cast<size_t>(rows) * row;
+}
+
+}  // namespace
+
+size_t LoaderSlot::bytes() const { return slot_bytes(rows, row_bytes, augment_values, token_fields); }
+
+size_t batch_bytes(const std::vector<DataSet>& sets, const LoaderOptions& options) {
+  const Pp& pp = *sets.front().pp;
+  return slot_bytes(host_rows(options), pp.image_bytes(), augment_values(sets, options), pp.token_fields());
 }
 
 // Lives as long as the loader or any batch of it.

@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/byte_size.h"
 #include "config/duration.h"
+#include "data/cache.h"
 
 namespace tessera::train {
 namespace {
@@ -30,6 +32,28 @@ void read_options(Section& section, Data& data) {
   }
   data.max_bad = read_max_bad(section, options.max_bad);
   data.where = section.place("source");
+  data.memory_place = section.place("memory");
+  if (!options.memory.empty()) data.memory = config::parse_byte_size(options.memory, data.memory_place);
+}
+
+// All sets of the section together have one limit.
+void cache_sets(const Section& section, Data& data) {
+  const io::CacheOptions options = io::parse_cache(data.options.cache, section.place("cache"));
+  const auto budget = std::make_shared<io::ByteBudget>(options.limit);
+  for (io::DataSet& set : data.sets) set.source = io::cached(std::move(set.source), options, budget);
+}
+
+// How many batches a loader may make ahead within `memory` bytes.
+int prefetch_within(const Data& data, const io::LoaderOptions& loader) {
+  const auto bytes = static_cast<int64_t>(io::batch_bytes(data.sets, loader));
+  const int64_t batches = data.memory / bytes - io::kHeldBatches;
+  if (batches < 1) {
+    throw usage_error(fmt::format("{} are too little for {} batches of {}, which a loader needs",
+                                  human_bytes(static_cast<double>(data.memory)), io::kHeldBatches + 1,
+                                  human_bytes(static_cast<double>(bytes))),
+                      data.memory_place, "allow more, or take smaller batches");
+  }
+  return static_cast<int>(std::min(batches, io::kMostPrefetch));
 }
 
 io::DataSet open_set(const Section& section, const std::string& source, const std::string& pp, const std::string& pp_place,
@@ -121,6 +145,7 @@ io::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
   loader.shuffle = shuffle;
   loader.mixup = mixup;
   loader.where = where;
+  if (memory > 0) loader.prefetch = prefetch_within(*this, loader);
   return loader;
 }
 
@@ -128,6 +153,7 @@ Data open_data(Section section, io::PpUse use) {
   Data data;
   read_options(section, data);
   data.sets.push_back(open_set(section, data.options.source, data.options.pp, section.place("pp"), use));
+  cache_sets(section, data);
   return data;
 }
 
@@ -140,6 +166,7 @@ Data open_training_data(Section section, TrainDataOptions& options) {
       section.fail("source", "stands beside data.mix, which names the sources", "remove one of the two");
     }
     read_mixture(section, data);
+    cache_sets(section, data);
   } else {
     data = open_data(section, io::PpUse::kTrain);
   }
@@ -149,6 +176,7 @@ Data open_training_data(Section section, TrainDataOptions& options) {
   mixing.bind(mixup);
   const io::Mixup mixes(mixup, data.pp().height(), data.pp().width(), section.place("mixup"));
   if (mixes.mixes()) data.mixup = mixes;
+  if (options.batch > 0) data.loader(options.batch, 0);  // so that what doesn't fit data.memory is known at once
   return data;
 }
 

@@ -19,6 +19,8 @@ struct DataOptions {
   int64_t prefetch = 2;
   std::string on_error = "skip";
   std::string max_bad = "1 %";
+  std::string cache = "none";
+  std::string memory;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("source", source, "where the images are: folder(path), tfds(name), wds(pattern), …; tessera help sources lists all");
@@ -26,6 +28,8 @@ struct DataOptions {
     field("threads", threads, "that decode; 0: one for each core");
     field("prefetch", prefetch, "batches made ahead, 1 or more");
     field("on_error", on_error, "an unreadable file: skip (count and name it) or error");
+    field("cache", cache, "none; ram(8 GiB): decoded pictures, as far as they fit; disk(path, 100 GiB): the files' bytes");
+    field("memory", memory, "\"2 GiB\": of all batches, in place of prefetch, which then is what fits");
     field("max_bad", max_bad, "more unreadable files than this share of the data stop the run; one may always be skipped");
   }
 };
@@ -62,6 +66,8 @@ struct Data {
   std::vector<data::DataSet> sets;  // one, unless it is a mixture
   std::string where;                // the recipe key, for messages
   double max_bad = 1;
+  int64_t memory = 0;        // bytes of all batches of a loader; 0: as options.prefetch says
+  std::string memory_place;  // its key
   // Training's only.
   data::Shuffle shuffle;
   std::optional<data::Mixup> mixup;

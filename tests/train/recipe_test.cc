@@ -107,6 +107,20 @@ TEST(Recipe, MixturesMustAgree) {
   EXPECT_FAILURE("max_bad", {"data.max_bad=\"3 steps\""});
 }
 
+TEST(Recipe, MemoryOfBatchesIsBounded) {
+  const auto prefetch = [](const std::string& memory) {
+    return read_recipe(testing::small_run().section({"data.memory=\"" + memory + "\""})).data.loader(100, 0).prefetch;
+  };
+  // Rows of 8 x 8 x 3 bytes and 20 more; the step holds two batches.
+  EXPECT_EQ(prefetch("63600"), 1);
+  EXPECT_EQ(prefetch("100 KB"), 2);
+  EXPECT_THROW(prefetch("63599"), Error);
+  EXPECT_FAILURE("no size in bytes", {"data.memory=\"some\""});
+  EXPECT_FAILURE("`data.memory`", {"data.memory=\"100\""});
+  EXPECT_FAILURE("unknown cache `rom`", mixture({"data.cache=\"rom(1 GiB)\""}));
+  EXPECT_FAILURE("`data.cache`", {"data.cache=\"ram(much)\""});
+}
+
 TEST(Recipe, TextsOfAChainMustBeThere) {
   const std::string model = std::string(TESSERA_SOURCE_DIR) + "/tests/references/text/unigram.model";
   const auto pp = [&](const std::string& set, int length) {

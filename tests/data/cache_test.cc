@@ -1,0 +1,215 @@
+#include "data/cache.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "config/byte_size.h"
+#include "data/cached_source.h"
+#include "data/image_testing.h"
+#include "data/loader.h"
+
+namespace tessera::data {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::TempDir;
+using testing::write_file;
+
+// Pictures of every kind, some of them damaged, and one that is none.
+struct Pictures {
+  Pictures() {
+    const fs::path images = TESSERA_SOURCE_DIR "/tests/data/images";
+    for (const fs::directory_entry& entry : fs::directory_iterator(images)) {
+      if (!entry.is_directory()) write_file(dir / ("a/" + entry.path().filename().string()), testing::read_file(entry.path()));
+    }
+    for (int i = 0; i < 12; ++i) {
+      std::vector<uint8_t> file = testing::encode_jpeg(testing::photo(50 + i, 61 - i, static_cast<uint32_t>(i)));
+      if (i % 4 == 3) file[file.size() / 2] ^= 0x55;
+      write_file(dir / fmt::format("b/{}.jpg", i), file);
+    }
+    source = open_folder(dir.path());
+  }
+  TempDir dir;
+  std::shared_ptr<const Source> source;
+};
+
+// Counts what is read of a source, which has captions.
+class Counted final : public CachedSource {
+ public:
+  using CachedSource::CachedSource;
+  std::vector<std::string> text_fields() const override { return {"caption", "note", "none"}; }
+  std::optional<std::string> read(int64_t index, Sample& sample) const override {
+    ++reads;
+    std::optional<std::string> failed = source_->read(index, sample);
+    sample.text_memory = fmt::format("picture {}", index);
+    const std::string_view text = sample.text_memory;
+    sample.texts = {{text, text.substr(0, static_cast<size_t>(index) % 4)}, {text.substr(1)}, {}};
+    return failed;
+  }
+  mutable std::atomic<int64_t> reads = 0;
+};
+
+std::vector<uint8_t> batches(const std::shared_ptr<const Source>& source, int threads, std::string& repairs) {
+  const char* chain = "decode(exif=apply, truncated=fill) | random_resized_crop(14) | color_jitter(0.4) | flip_lr";
+  const auto pp = std::make_shared<const Pp>(chain, PpUse::kTrain);
+  TrainLoader loader({{source, pp, {}}}, {.batch = 16, .seed = 4, .threads = threads});
+  std::vector<uint8_t> all;
+  for (int64_t i = 0; i < 3 * source->size() / 16; ++i) {
+    const Batch batch = loader.next();
+    all.insert(all.end(), batch.images(), batch.images() + batch.image_bytes());
+    const auto* labels = reinterpret_cast<const uint8_t*>(batch.labels());
+    all.insert(all.end(), labels, labels + batch.rows() * static_cast<int64_t>(sizeof(int32_t)));
+  }
+  repairs = loader.stats().repairs.text();
+  return all;
+}
+
+int64_t bytes_under(const fs::path& path) {
+  int64_t bytes = 0;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path)) {
+    if (entry.is_regular_file()) bytes += static_cast<int64_t>(entry.file_size());
+  }
+  return bytes;
+}
+
+TEST(Cache, BatchesAreTheSameWithAndWithout) {
+  const Pictures pictures;
+  std::string repairs, plain_repairs;
+  const std::vector<uint8_t> plain = batches(pictures.source, 2, plain_repairs);
+  EXPECT_THAT(plain_repairs, HasSubstr("damaged"));
+  EXPECT_THAT(plain_repairs, HasSubstr("truncated"));
+  for (const int threads : {1, 3}) {
+    for (const int64_t limit : {25, 20'000, 100'000, 10'000'000}) {
+      SCOPED_TRACE(fmt::format("{} threads, {} bytes", threads, limit));
+      const auto ram = std::make_shared<ByteBudget>(limit), disk = std::make_shared<ByteBudget>(limit);
+      EXPECT_TRUE(batches(cache_in_ram(pictures.source, ram), threads, repairs) == plain);
+      EXPECT_EQ(repairs, plain_repairs);
+      EXPECT_LE(ram->used(), limit);
+      EXPECT_EQ(ram->used() > 0, limit > 25);
+      const TempDir folder;
+      for (int run = 0; run < 2; ++run) {  // empty, and as the first run left it
+        const auto budget = std::make_shared<ByteBudget>(limit);
+        EXPECT_TRUE(batches(cache_on_disk(pictures.source, folder.path(), budget), threads, repairs) == plain);
+        EXPECT_EQ(repairs, plain_repairs);
+        EXPECT_EQ(bytes_under(folder.path()), budget->used());
+        EXPECT_LE(budget->used(), limit);
+        EXPECT_EQ(budget->used() > 0, limit > 25);
+      }
+    }
+  }
+}
+
+// Reads all, and says what samples show besides pictures.
+std::vector<std::string> read_all(const Source& source) {
+  std::vector<std::string> shown;
+  Sample sample;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    if (const auto failed = source.read(i, sample)) {
+      shown.push_back(*failed);
+    } else {
+      shown.push_back(fmt::format("{} {}", sample.label, fmt::join(sample.texts[0], ",")));
+      EXPECT_EQ(sample.texts.size(), 3u);
+      EXPECT_EQ(sample.texts[1], std::vector<std::string_view>{sample.texts[0][0].substr(1)});
+      EXPECT_TRUE(sample.texts[2].empty());
+    }
+  }
+  return shown;
+}
+
+TEST(Cache, WhatIsKeptIsNotReadAgain) {
+  const Pictures pictures;
+  const auto counted = std::make_shared<Counted>(pictures.source);
+  const std::vector<std::string> shown = read_all(*counted);
+  const TempDir folder;
+  const auto ram = cache_in_ram(counted, std::make_shared<ByteBudget>(10'000'000));
+  const auto disk = cache_on_disk(counted, folder.path(), std::make_shared<ByteBudget>(10'000'000));
+  for (const auto& cache : {ram, disk}) {
+    EXPECT_EQ(read_all(*cache), shown);
+    counted->reads = 0;
+    EXPECT_EQ(read_all(*cache), shown);
+    // In memory all that can't be decoded, or is damaged, is read as ever.
+    if (cache == ram) {
+      EXPECT_GT(counted->reads, 3);
+      EXPECT_LT(counted->reads, 15);
+    } else {
+      EXPECT_EQ(counted->reads, 0);
+    }
+  }
+  // A later run.
+  counted->reads = 0;
+  EXPECT_EQ(read_all(*cache_on_disk(counted, folder.path(), std::make_shared<ByteBudget>(10'000'000))), shown);
+  EXPECT_EQ(counted->reads, 0);
+  // With less room, the files that are too many go.
+  const auto less = std::make_shared<ByteBudget>(30'000);
+  cache_on_disk(counted, folder.path(), less);
+  EXPECT_LE(bytes_under(folder.path()), 30'000);
+  EXPECT_EQ(bytes_under(folder.path()), less->used());
+}
+
+TEST(Cache, DamagedFilesOfADiskCacheAreReadFromTheSource) {
+  const Pictures pictures;
+  const auto counted = std::make_shared<Counted>(pictures.source);
+  const std::vector<std::string> shown = read_all(*counted);
+  const TempDir folder;
+  read_all(*cache_on_disk(counted, folder.path(), std::make_shared<ByteBudget>(10'000'000)));
+  int64_t damaged = 0;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder.path())) {
+    if (!entry.is_regular_file()) continue;
+    std::vector<uint8_t> file = testing::read_file(entry.path());
+    switch (damaged++ % 4) {
+      case 0: file[file.size() / 2] ^= 1; break;
+      case 1: file.resize(file.size() - 1); break;
+      case 2: file.resize(7); break;
+      default: file.clear();
+    }
+    write_file(entry.path(), file);
+  }
+  EXPECT_EQ(damaged, pictures.source->size());
+  counted->reads = 0;
+  EXPECT_EQ(read_all(*cache_on_disk(counted, folder.path(), std::make_shared<ByteBudget>(10'000'000))), shown);
+  EXPECT_EQ(counted->reads, pictures.source->size());
+}
+
+TEST(Cache, ADiskThatCantBeWrittenIsNoError) {
+  const Pictures pictures;
+  const TempDir folder;
+  write_file(folder / "file", {1});
+  const auto budget = std::make_shared<ByteBudget>(10'000'000);
+  const auto cache = cache_on_disk(pictures.source, folder / "file", budget);
+  Sample sample;
+  for (int64_t i = 0; i < cache->size(); ++i) EXPECT_FALSE(cache->read(i, sample));
+  EXPECT_EQ(budget->used(), 0);
+}
+
+TEST(Cache, IsWrittenAsACall) {
+  EXPECT_EQ(parse_cache("none").kind, CacheOptions::Kind::kNone);
+  const CacheOptions ram = parse_cache("ram(8 GiB)"), disk = parse_cache("disk(/mnt/fast, 1.5TB)");
+  EXPECT_EQ(ram.kind, CacheOptions::Kind::kRam);
+  EXPECT_EQ(ram.limit, int64_t{8} << 30);
+  EXPECT_EQ(disk.kind, CacheOptions::Kind::kDisk);
+  EXPECT_EQ(disk.path, "/mnt/fast");
+  EXPECT_EQ(disk.limit, 1'500'000'000'000);
+  const auto why = [](const char* text) -> std::string {
+    try {
+      parse_cache(text, "data.cache");
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("data.cache"));
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(why("memory(8 GiB)"), HasSubstr("unknown cache `memory`"));
+  EXPECT_THAT(why("ram(lots)"), HasSubstr("\"lots\" is no size in bytes"));
+  EXPECT_THAT(why("ram(0 GiB)"), HasSubstr("no size"));
+  EXPECT_THAT(why("ram"), HasSubstr("limit"));
+  EXPECT_THAT(why("disk(8 GiB)"), HasSubstr("limit"));
+}
+
+}  // namespace
+}  // namespace tessera::data
