@@ -60,8 +60,11 @@ std::vector<SectionDoc> sections() {
   out.push_back({"model", "the network", {text_key("model.name", "", join(models::model_names(), " or "))}});
   append_of<models::ViTOptions>(out.back().keys, "model", "vit");
   append_of<models::CapPaOptions>(out.back().keys, "model", "cappa");
-  const std::string objectives = join(objectives::objective_names(), ", ");
-  out.push_back({"objective", "what is minimised", {text_key("objective.name", "\"softmax\"", objectives)}});
+  std::vector<std::string> names;
+#define OBJECTIVE(name, Options, factory, help) names.push_back(fmt::format("{} ({})", name, help));
+#include "objectives/objectives.def"
+#undef OBJECTIVE
+  out.push_back({"objective", "what is minimised", {text_key("objective.name", "\"softmax\"", join(names, ", "))}});
 #define OBJECTIVE(name, Options, factory, help) append_of<objectives::Options>(out.back().keys, "objective", name);
 #include "objectives/objectives.def"
 #undef OBJECTIVE
@@ -76,6 +79,11 @@ std::vector<SectionDoc> sections() {
                  config::describe<optim::AverageOptions>({}, "average")});
   out.push_back({"model_init", "weights to begin with", config::describe<train::ModelInit>({}, "model_init")});
   out.push_back({"eval", "evaluators, each of a NAME: [eval.val]", config::describe<train::EvalOptions>({}, "eval.NAME")});
+  names.clear();
+#define SCORER(name, Options, factory, help) names.push_back(fmt::format("{} ({})", name, help));
+#include "objectives/scorers.def"
+#undef SCORER
+  out.back().keys.front().help = join(names, ", ");
 #define SCORER(name, Options, factory, help) append_of<objectives::Options>(out.back().keys, "eval.NAME", name);
 #include "objectives/scorers.def"
 #undef SCORER

@@ -163,7 +163,9 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
   plan.scorer->check(*setting.model, section);
   if (plan.scorer->inputs().labels) {
     if (classes.empty()) data.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
-    if (!setting.classes.empty()) check_classes(data, setting.classes, classes);
+    // A classifier's labels are training's.
+    const bool classifies = dynamic_cast<const models::Classifier*>(setting.model) != nullptr;
+    if (classifies && !setting.classes.empty()) check_classes(data, setting.classes, classes);
   }
   // Rows without an image are padded, so that any batch will do: rounded up to what the mesh can cut.
   const mesh::Mesh& mesh = setting.mesh;

@@ -61,7 +61,7 @@ struct EvalOptions {
   std::optional<int64_t> batch;
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("type", type, "what is measured: classification, caption_scoring or perplexity");
+    field("type", type, "what is measured of every image");
     field("every", every, "how often; at the end always");
     field("batch", batch, "images at once; data.batch when not given");
   }
