@@ -18,6 +18,8 @@ struct Param {
   // layer decay; nothing where the model does not say.
   std::optional<int64_t> layer = {};
 
+  bool trained = true;  // false: a buffer, which the optimizer leaves alone
+
   // Of one block's array.
   Dims block_dims() const { return Dims(type.dims.begin() + (stacked ? 1 : 0), type.dims.end()); }
   int64_t rank() const { return type.rank() - (stacked ? 1 : 0); }
