@@ -61,7 +61,8 @@ class DataTokenizer final : public Command {
             "SOURCE",
             "make a SentencePiece model from the texts of a source",
             {{"tessera data tokenizer \"jsonl(data/shapes/train.jsonl, text=caption)\" --kind bpe --size 200",
-              "writes tokenizer.model"}},
+              "writes tokenizer.model"},
+             {"tessera data tokenizer \"wds(coco-*.tar, text=json.captions)\" --size 8000 --out coco.model", "a larger one"}},
             "A chain uses it as tokenize(LENGTH, model=FILE, key=TEXT). The same texts give the same file."};
   }
   void declare(Flags& flags) override {

@@ -8,8 +8,7 @@
 #include "data/pp.h"
 #include "data/source.h"
 #include "mesh/sharding_rules.h"
-#include "models/cappa.h"
-#include "models/vit_options.h"
+#include "models/model.h"
 #include "objectives/caption_scoring.h"
 #include "objectives/captioning.h"
 #include "objectives/classification.h"
@@ -39,12 +38,15 @@ void append(std::vector<KeyDoc>& keys, const std::string& prefix) {
 }
 
 // Keys of one component, which their help names.
-template <class T>
-void append_of(std::vector<KeyDoc>& keys, const std::string& prefix, const std::string& component) {
-  for (KeyDoc& doc : config::describe<T>({}, prefix)) {
+void append_docs(std::vector<KeyDoc>& keys, std::vector<KeyDoc> docs, const std::string& component) {
+  for (KeyDoc& doc : docs) {
     doc.help = fmt::format("({}) {}", component, doc.help);
     keys.push_back(std::move(doc));
   }
+}
+template <class T>
+void append_of(std::vector<KeyDoc>& keys, const std::string& prefix, const std::string& component) {
+  append_docs(keys, config::describe<T>({}, prefix), component);
 }
 
 std::vector<SectionDoc> sections() {
@@ -57,9 +59,10 @@ std::vector<SectionDoc> sections() {
   append<train::DataOptions>(out.back().keys, "data");
   append<train::MixOptions>(out.back().keys, "data.mix.NAME");
   append<data::MixupOptions>(out.back().keys, "data.mixup");
-  out.push_back({"model", "the network", {text_key("model.name", "", join(models::model_names(), " or "))}});
-  append_of<models::ViTOptions>(out.back().keys, "model", "vit");
-  append_of<models::CapPaOptions>(out.back().keys, "model", "cappa");
+  out.push_back({"model", "the network", {text_key("model.name", "", join(models::model_names(), ", "))}});
+  for (const models::Family* family : models::families()) {
+    append_docs(out.back().keys, family->keys("model"), family->name);
+  }
   std::vector<std::string> names;
 #define OBJECTIVE(name, Options, factory, help) names.push_back(fmt::format("{} ({})", name, help));
 #include "objectives/objectives.def"

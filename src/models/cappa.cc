@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ir/ops.h"
 #include "ir/random.h"
+#include "nn/blocks.h"
 #include "nn/dense.h"
 #include "nn/embedding.h"
 #include "nn/layer_norm.h"
@@ -84,14 +85,10 @@ nn::DecoderBlockOptions CapPa::block_options() const {
 Value CapPa::blocks(const nn::Scope& scope, Value x, int64_t rows, Value encoded, Value mask) const {
   const int64_t batch = encoded.dim(0);
   const Value memory = nn::shard(scope, ir::reshape(encoded, {-1, encoded.dim(2)}), {nn::Along::kBatch});
-  ir::Values xs;
-  if (scope.random()) xs.push_back(ir::iota({DType::kI32, {config_.depth}}, 0));
-  const ir::NameScope named(scope.name());
-  const auto body = [&](const ir::Values& carry, const ir::Values& slices) -> ir::ScanResult {
-    const nn::Scope inner = scope.in_scan(slices.empty() ? Value{} : slices[0]);
-    return {{nn::decoder_block(inner, carry[0], rows, memory, batch, mask, block_options())}, {}};
-  };
-  return ir::scan(config_.depth, {x}, xs, body, {.remat = config_.encoder.remat}).carry[0];
+  return nn::scan_blocks(scope, x, {config_.depth, {}, config_.encoder.remat, false},
+                         [&](const nn::Scope& inner, Value carry, Value) {
+                           return nn::decoder_block(inner, carry, rows, memory, batch, mask, block_options());
+                         });
 }
 
 Value CapPa::decode(const nn::Scope& scope, Value encoded, Value captions,
@@ -213,13 +210,16 @@ CapPaConfig resolve(const CapPaOptions& options, const InputShape& data, const F
   return Resolver(options, data, fail).run();
 }
 
-std::unique_ptr<Model> make_cappa(config::Section section, const InputShape& data) {
-  CapPaOptions options;
-  section.bind(options);
-  const FailOption fail = [&section](const char* key, const std::string& message, const std::string& help) {
-    section.fail(key, message, help);
-  };
-  return std::make_unique<CapPa>(resolve(options, data, fail));
-}
+extern const Family kCapPa;
+const Family kCapPa = {
+    .name = "cappa",
+    .title = "CapPa and Cap: captioners",
+    .make = [](config::Section section, const InputShape& data) -> std::unique_ptr<Model> {
+      CapPaOptions options;
+      section.bind(options);
+      return std::make_unique<CapPa>(resolve(options, data, fail_in(section)));
+    },
+    .keys = [](const std::string& prefix) { return config::describe<CapPaOptions>({}, prefix); },
+};
 
 }  // namespace tessera::models

@@ -103,7 +103,4 @@ class CapPa : public Captioner {
   ViT encoder_;
 };
 
-// The factory of models.def: binds CapPaOptions to the section.
-std::unique_ptr<Model> make_cappa(config::Section section, const InputShape& data);
-
 }  // namespace tessera::models

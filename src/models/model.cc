@@ -5,47 +5,92 @@
 #include "base/error.h"
 #include "base/pattern.h"
 #include "base/text.h"
+#include "ir/flops.h"
 #include "ir/ops.h"
-#include "models/cappa.h"
-#include "models/vit.h"
 
 namespace tessera::models {
-namespace {
 
-using Factory = std::unique_ptr<Model> (*)(config::Section, const InputShape&);
-
-struct Entry {
-  const char* name;
-  Factory make;
-};
-
-constexpr Entry kModels[] = {
-#define MODEL(name, factory) {name, &factory},
+#define MODEL(object) extern const Family object;
 #include "models/models.def"
 #undef MODEL
-};
 
-}  // namespace
+const std::vector<const Family*>& families() {
+  static const std::vector<const Family*> kFamilies = {
+#define MODEL(object) &object,
+#include "models/models.def"
+#undef MODEL
+  };
+  return kFamilies;
+}
+
+NamedModel find_named(std::string_view name) {
+  for (const Family* family : families()) {
+    for (const TimmArchitecture& architecture : family->architectures) {
+      if (architecture.name == name) return {family, &architecture};
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> named_models() {
+  std::vector<std::string> names;
+  for (const Family* family : families()) {
+    for (const TimmArchitecture& architecture : family->architectures) names.push_back(architecture.name);
+  }
+  return names;
+}
+
+std::vector<NamedVariant> named_variants(const Family& family) {
+  std::vector<NamedVariant> variants;
+  for (const TimmArchitecture& architecture : family.architectures) {
+    const InputShape input{architecture.image_size, architecture.image_size, 3, 1000};
+    variants.push_back({architecture.name, architecture.image_size, [&family, &architecture, input] {
+                          return family.from_timm(architecture.args, input, architecture.name);
+                        }});
+  }
+  for (const auto& [name, options] : family.others) {
+    const std::string recipe = fmt::format("model = {{ name = \"{}\", {} }}", family.name, options);
+    variants.push_back({name, 224, [recipe, place = std::string(name)] {
+                          config::Section section = config::parse_recipe(recipe, place);
+                          return make_model(section.section("model"), {224, 224, 3, 1000});
+                        }});
+  }
+  return variants;
+}
+
+std::string variant_args(config::Section& section, const Family& family) {
+  if (!section.has("variant")) return "{}";
+  const std::string name = section.text("variant", "");
+  std::vector<std::string> names;
+  for (const TimmArchitecture& architecture : family.architectures) {
+    if (architecture.name == name) return architecture.args;
+    names.push_back(architecture.name);
+  }
+  const auto near = nearest_name(name, names);
+  section.fail(
+      "variant", fmt::format("can't be `{}`", name),
+      fmt::format("{}`tessera models {}` lists them", near ? fmt::format("did you mean `{}`? ", *near) : "", family.name));
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const Family* family : families()) names.push_back(family->name);
+  return names;
+}
+
+std::unique_ptr<Model> make_model(config::Section section, const InputShape& data) {
+  const std::string name = section.name();
+  for (const Family* family : families()) {
+    if (family->name == name) return family->make(std::move(section), data);
+  }
+  throw usage_error(fmt::format("there is no model `{}`", name), section.place("name"), suggest_name(name, model_names()));
+}
 
 ir::Value blank_images(const InputShape& input, int64_t batch) {
   return ir::zeros({DType::kF32, {batch, input.height, input.width, input.channels}});
 }
 
 ir::Value Classifier::trace(const nn::Scope& scope) const { return logits(scope, blank_images(input())); }
-
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const Entry& entry : kModels) names.push_back(entry.name);
-  return names;
-}
-
-std::unique_ptr<Model> make_model(config::Section section, const InputShape& data) {
-  const std::string name = section.name();
-  for (const Entry& entry : kModels) {
-    if (entry.name == name) return entry.make(std::move(section), data);
-  }
-  throw usage_error(fmt::format("there is no model `{}`", name), section.place("name"), suggest_name(name, model_names()));
-}
 
 std::vector<nn::ParamSpec> parameters(const Model& model) {
   ir::Graph graph;
@@ -68,6 +113,16 @@ std::vector<int64_t> parameter_layers(const Model& model, const std::vector<nn::
   }
   std::replace(layers.begin(), layers.end(), int64_t{-1}, last + 1);
   return layers;
+}
+
+ModelCost cost(const Model& model) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  nn::ParamStore store(graph);
+  graph.results = {model.trace(nn::Scope(store, {}))};
+  ModelCost cost{0, ir::product_flops(graph)};
+  for (const nn::ParamSpec& spec : store.specs()) cost.parameters += spec.trained ? element_count(spec.type.dims) : 0;
+  return cost;
 }
 
 }  // namespace tessera::models

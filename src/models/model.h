@@ -9,6 +9,7 @@
 
 #include "config/section.h"
 #include "ir/graph.h"
+#include "models/family.h"
 #include "models/timm_names.h"
 #include "nn/scope.h"
 
@@ -54,6 +55,10 @@ class Classifier : public Model {
   // [batch, classes], f32, of images as above.
   virtual ir::Value logits(const nn::Scope& scope, ir::Value images) const = 0;
   ir::Value trace(const nn::Scope& scope) const override;
+  virtual const Family& family() const = 0;
+  // Arguments of timm's class that give this model, as JSON: all that models of its family differ in, and no others (image
+  // size, channels, classes and dropout are none of them). A usage Error when timm's class can't be this model.
+  virtual std::string timm_args() const = 0;
   // How its parameters stand in timm's files.
   virtual TimmMap timm_map() const = 0;
 };
@@ -72,5 +77,13 @@ std::vector<nn::ParamSpec> parameters(const Model& model);
 
 // The layer of each parameter by the model's layers(); empty where it has none.
 std::vector<int64_t> parameter_layers(const Model& model, const std::vector<nn::ParamSpec>& specs);
+
+// What a model costs: elements of its parameters, buffers left out, and the operations of its products and convolutions on one
+// example, forward (ir/flops.h). Traces it.
+struct ModelCost {
+  int64_t parameters = 0;
+  double flops = 0;
+};
+ModelCost cost(const Model& model);
 
 }  // namespace tessera::models

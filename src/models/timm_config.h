@@ -2,11 +2,12 @@
 // timm's model directory: `config.json` beside `model.safetensors`, as timm's save_for_hf writes and `local-dir:` reads it.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "models/vit_options.h"
+#include "models/model.h"
 
 namespace tessera::models {
 
@@ -22,20 +23,18 @@ struct TimmPreprocessing {
 
 struct TimmConfig {
   std::string architecture;
-  ViTOptions model;  // every option that the file decides is set: image size and classes too
-  InputShape input;
+  std::unique_ptr<Classifier> model;
   TimmPreprocessing preprocessing;
   std::vector<std::string> label_names;  // by index; empty when the file has none
 };
 
-// Reads config.json. A data error (malformed, not a ViT, an argument that has no counterpart here) names `where` and the entry.
+// Reads config.json. A data error (malformed, a model that this program does not have, an argument that has no counterpart
+// here) names `where` and the entry.
 TimmConfig parse_timm_config(std::string_view json, const std::string& where);
-// The options that `args`, arguments of timm's VisionTransformer as JSON, mean; everything unnamed has timm's default.
-ViTOptions vit_options_of_timm(std::string_view args, const std::string& where);
 
-// config.json for a model: the registered architecture that it is, else a plain one with the arguments that differ. A usage
-// error when timm has no such model (rep_size, another norm epsilon than 1e-6 and 1e-5).
-std::string write_timm_config(const ViTConfig& config, const TimmPreprocessing& preprocessing,
+// config.json for a model: the registered architecture that it is, else a plain one of its family with arguments. A usage error
+// when timm has no such model.
+std::string write_timm_config(const Classifier& model, const TimmPreprocessing& preprocessing,
                               const std::vector<std::string>& label_names = {});
 
 }  // namespace tessera::models

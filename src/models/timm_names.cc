@@ -16,19 +16,17 @@ namespace {
 
 constexpr char kPositions[] = "pos_embed";
 
-// Moves float elements from one layout to the other: `to_timm` gives [out, in] or [D, C, P, P] from ours, else the way back.
-// `dims` are timm's.
+// Moves float elements from one layout to the other. `dims` are timm's.
 std::vector<float> move_layout(const std::vector<float>& in, TimmLayout layout, const Dims& dims, bool to_timm) {
-  if (layout == TimmLayout::kSame) return in;
-  const int64_t out_features = dims[0];
-  const int64_t channels = layout == TimmLayout::kPatches ? dims[1] : 1;
-  const int64_t window = element_count(dims) / (out_features * channels);  // pixels of a patch; all inputs of a dense layer
+  if (layout != TimmLayout::kMoved) return in;
+  const int64_t out_features = dims[0], in_features = dims[1];
+  const int64_t window = element_count(dims) / (out_features * in_features);
   std::vector<float> out(in.size());
   for (int64_t o = 0; o < out_features; ++o) {
-    for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t i = 0; i < in_features; ++i) {
       for (int64_t w = 0; w < window; ++w) {
-        const auto timms = static_cast<size_t>((o * channels + c) * window + w);
-        const auto ours = static_cast<size_t>((w * channels + c) * out_features + o);
+        const auto timms = static_cast<size_t>((o * in_features + i) * window + w);
+        const auto ours = static_cast<size_t>((w * in_features + i) * out_features + o);
         to_timm ? out[timms] = in[ours] : out[ours] = in[timms];
       }
     }
@@ -40,22 +38,20 @@ std::string replace_suffix(const std::string& name, std::string_view from, std::
   return name.ends_with(from) ? name.substr(0, name.size() - from.size()) + std::string(to) : name;
 }
 
-TimmEntry make_entry(const nn::ParamSpec& spec, int64_t patch, int64_t channels) {
+TimmEntry make_entry(const nn::ParamSpec& spec) {
   TimmEntry entry{spec, spec.name, TimmLayout::kSame, spec.layer_dims(), spec.stacked ? spec.type.dims[0] : 0};
   std::string& name = entry.name;
   if (spec.stacked) name.insert(nn::block_at(name), "/{}");
   std::replace(name.begin(), name.end(), '/', '.');
   if (spec.name.ends_with("/kernel")) {
-    entry.layout = TimmLayout::kTransposed;
-    entry.dims = {entry.dims[1], entry.dims[0]};
+    const Dims ours = entry.dims;
+    entry.layout = TimmLayout::kMoved;
+    entry.dims = {ours[ours.size() - 1], ours[ours.size() - 2]};
+    entry.dims.insert(entry.dims.end(), ours.begin(), ours.end() - 2);
     name = replace_suffix(name, ".kernel", ".weight");
   }
   name = replace_suffix(name, ".scale", ".weight");
-  if (spec.name.starts_with("patch_embed/")) name.insert(name.rfind('.'), ".proj");
-  if (spec.name == "patch_embed/kernel") {
-    entry.layout = TimmLayout::kPatches;
-    entry.dims = {entry.dims[0], channels, patch, patch};
-  }
+  if (name.ends_with("num_batches_tracked")) entry.layout = TimmLayout::kCount;
   return entry;
 }
 
@@ -113,7 +109,8 @@ class Importer {
     }
     used_.insert(name);
     const TensorType& type = found->second.type;
-    if (is_float(type.dtype)) {
+    const bool counts = entry.layout == TimmLayout::kCount && type.dtype == DType::kI64;
+    if (is_float(type.dtype) || counts) {
       if (type.dims == entry.dims) return move_layout(to_floats(found->second), entry.layout, entry.dims, false);
       if (name == kPositions) {
         if (auto moved = resampled(found->second)) return moved;
@@ -188,13 +185,31 @@ class Importer {
 
 std::string TimmEntry::timm_name(int64_t block) const {
   const size_t at = name.find("{}");
-  return at == std::string::npos ? name : name.substr(0, at) + std::to_string(block) + name.substr(at + 2);
+  return at == std::string::npos ? name : name.substr(0, at) + std::to_string(first_block + block) + name.substr(at + 2);
 }
 
-std::vector<TimmEntry> timm_entries(const std::vector<nn::ParamSpec>& specs, int64_t patch, int64_t channels) {
+std::vector<TimmEntry> timm_entries(const std::vector<nn::ParamSpec>& specs) {
   std::vector<TimmEntry> entries;
-  for (const nn::ParamSpec& spec : specs) entries.push_back(make_entry(spec, patch, channels));
+  for (const nn::ParamSpec& spec : specs) entries.push_back(make_entry(spec));
   return entries;
+}
+
+void flat_patches(TimmEntry& entry, const std::string& layer, int64_t patch, int64_t channels) {
+  const bool kernel = entry.name == layer + ".weight";
+  if (!kernel && entry.name != layer + ".bias") return;
+  entry.name.insert(layer.size(), ".proj");
+  if (kernel) entry.dims = {entry.dims[0], channels, patch, patch};
+}
+
+void first_of_stage(TimmEntry& entry, const std::string& parent) {
+  for (const std::string& ours : {std::string(".first."), std::string(".blocks.{}.")}) {
+    const size_t at = entry.name.find(ours);
+    if (at == std::string::npos) continue;
+    const bool first = ours == ".first.";
+    entry.name.replace(at, ours.size(), fmt::format(".{}{}.", parent, first ? "0" : "{}"));
+    if (!first) entry.first_block = 1;
+    return;
+  }
 }
 
 Arrays export_timm(const TimmMap& map, const ArrayViews& parameters) {
@@ -208,7 +223,9 @@ Arrays export_timm(const TimmMap& map, const ArrayViews& parameters) {
     const size_t bytes = found->second.data.size() / static_cast<size_t>(blocks);
     for (int64_t b = 0; b < blocks; ++b) {
       const ArrayView one{{DType::kF32, entry.dims}, found->second.data.subspan(static_cast<size_t>(b) * bytes, bytes)};
-      out[entry.timm_name(b)] = array_f32(entry.dims, move_layout(to_floats(one), entry.layout, entry.dims, true));
+      const std::vector<float> values = move_layout(to_floats(one), entry.layout, entry.dims, true);
+      const bool counts = entry.layout == TimmLayout::kCount;
+      out[entry.timm_name(b)] = counts ? array_i64(entry.dims, {values.begin(), values.end()}) : array_f32(entry.dims, values);
     }
   }
   if (!map.fixed_positions.empty()) {

@@ -2,12 +2,13 @@
 // Our parameters <-> the arrays of timm's files, in both directions, by one table.
 //
 //   ours                      timm's                        layout
-//   patch_embed/kernel        patch_embed.proj.weight       [P P C, D] <-> [D, C, P, P]
-//   patch_embed/bias          patch_embed.proj.bias
-//   blocks/<rest>             blocks.<i>.<rest>             one array a block
-//   <any>/kernel              <any>.weight                  [in, out] <-> [out, in]
+//   <any>/blocks/<rest>       <any>.blocks.<i>.<rest>       one array a block
+//   <any>/kernel              <any>.weight                  [in, out] <-> [out, in], [h, w, in, out] <-> [out, in, h, w]
 //   <any>/scale               <any>.weight
+//   <any>/num_batches_tracked the same                      a number here, i64 there
 //   everything else           the same with '.' for '/'
+//
+// A model changes entries in which its names or shapes differ from that.
 
 #include <cstdint>
 #include <string>
@@ -19,15 +20,17 @@
 
 namespace tessera::models {
 
-enum class TimmLayout { kSame, kTransposed, kPatches };
+// kMoved: [window…, in, out] here, [out, in, window…] there. Dimensions of size 1 and how a window is cut don't matter.
+enum class TimmLayout { kSame, kMoved, kCount };
 
 // One of our parameters.
 struct TimmEntry {
   nn::ParamSpec spec;
   std::string name;  // timm's; "{}" stands for the number of the block
   TimmLayout layout = TimmLayout::kSame;
-  Dims dims;           // timm's, of one block
-  int64_t blocks = 0;  // 0: not stacked
+  Dims dims;                // timm's, of one block
+  int64_t blocks = 0;       // 0: not stacked
+  int64_t first_block = 0;  // the number that timm gives the first one
 
   std::string timm_name(int64_t block = 0) const;
 };
@@ -40,8 +43,14 @@ struct TimmMap {
   std::vector<float> fixed_positions;
 };
 
-// `patch` and `channels` tell how patch_embed/kernel is cut.
-std::vector<TimmEntry> timm_entries(const std::vector<nn::ParamSpec>& specs, int64_t patch, int64_t channels);
+// By the table above.
+std::vector<TimmEntry> timm_entries(const std::vector<nn::ParamSpec>& specs);
+// Where the entry is of the patch embedding `layer` (nn/patch_embed.h), timm's: <layer>.proj, a convolution.
+void flat_patches(TimmEntry& entry, const std::string& layer, int64_t patch, int64_t channels);
+
+// Where the entry is of a stage of nn::stage, timm's: `first` is its block 0, and the others follow. Blocks stand in `parent`
+// ("blocks.", or "" where timm has them in the stage itself).
+void first_of_stage(TimmEntry& entry, const std::string& parent);
 
 // timm's arrays (f32) from ours; every entry's parameter must be there, f32 and of its shape.
 Arrays export_timm(const TimmMap& map, const ArrayViews& parameters);

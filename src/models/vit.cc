@@ -7,6 +7,7 @@
 #include "models/vit_init.h"
 #include "nn/attention.h"
 #include "nn/attention_pool.h"
+#include "nn/blocks.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
 #include "nn/layer_norm.h"
@@ -93,26 +94,13 @@ ir::Value ViT::block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Val
 }
 
 ir::Value ViT::blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const {
-  const int64_t depth = config_.depth;
-  const bool drop = scope.random() && config_.drop_path > 0;
-  ir::Values xs;
-  if (scope.random()) xs.push_back(ir::iota({DType::kI32, {depth}}, 0));
-  if (drop) {
-    std::vector<float> rates(static_cast<size_t>(depth));
-    for (size_t i = 1; i < rates.size(); ++i) {
-      rates[i] = static_cast<float>(config_.drop_path * static_cast<double>(i) / static_cast<double>(depth - 1));
-    }
-    xs.push_back(ir::constant_f32({depth}, rates));
-  }
-  const ir::NameScope named(scope.name());
-  const auto body = [&](const ir::Values& carry, const ir::Values& slices) -> ir::ScanResult {
-    const nn::Scope inner = scope.in_scan(slices.empty() ? ir::Value{} : slices[0]);
-    return {{block(inner, carry[0], batch, drop ? slices[1] : ir::Value{})}, {}};
-  };
   // A block of calls is compiled in no time, and most of its time would go into stacks. Where something is to be computed
   // again, only the loop's end keeps the compiler from keeping it.
   const bool unroll = host_blocks(scope) && keeps_products(config_.remat);
-  return ir::scan(depth, {x}, xs, body, {.remat = config_.remat, .unroll = unroll}).carry[0];
+  const nn::BlockOptions options{config_.depth, nn::linear_rates(config_.drop_path, config_.depth), config_.remat, unroll};
+  return nn::scan_blocks(scope, x, options, [&](const nn::Scope& inner, ir::Value carry, ir::Value drop_rate) {
+    return block(inner, carry, batch, drop_rate);
+  });
 }
 
 ir::Value ViT::pool(const nn::Scope& scope, ir::Value x, int64_t batch) const {
@@ -161,7 +149,8 @@ ir::Value ViT::logits(const nn::Scope& scope, ir::Value images) const {
 
 TimmMap ViT::timm_map() const {
   TimmMap map;
-  map.entries = timm_entries(parameters(*this), config_.patch, config_.input.channels);
+  map.entries = timm_entries(parameters(*this));
+  for (TimmEntry& entry : map.entries) flat_patches(entry, "patch_embed", config_.patch, config_.input.channels);
   map.rows = config_.rows();
   map.columns = config_.columns();
   map.position_prefix = config_.posemb_prefix ? config_.prefix_tokens() : 0;
@@ -178,15 +167,6 @@ std::string ViT::describe() const {
   const InputShape& in = config_.input;
   return fmt::format("ViT {} x {}, {} heads, patch {}, {} x {} images, {} classes", config_.width, config_.depth, config_.heads,
                      config_.patch, in.height, in.width, in.classes);
-}
-
-std::unique_ptr<Model> make_vit(config::Section section, const InputShape& data) {
-  ViTOptions options;
-  section.bind(options);
-  const FailOption fail = [&section](const char* key, const std::string& message, const std::string& help) {
-    section.fail(key, message, help);
-  };
-  return std::make_unique<ViT>(resolve(options, data, fail));
 }
 
 // ---- fixed positions

@@ -25,8 +25,10 @@ class ViT : public Classifier {
   ir::Value features(const nn::Scope& scope, ir::Value images) const override;
   ir::Value logits(const nn::Scope& scope, ir::Value images) const override;
   const InputShape& input() const override { return config_.input; }
+  const Family& family() const override;
   TimmMap timm_map() const override;
   std::vector<LayerRule> layers() const override;
+  std::string timm_args() const override;
   std::string describe() const override;
 
   const ViTConfig& config() const { return config_; }
@@ -44,8 +46,9 @@ class ViT : public Classifier {
   ViTConfig config_;
 };
 
-// The factory of models.def: binds ViTOptions to the section.
-std::unique_ptr<Model> make_vit(config::Section section, const InputShape& data);
+// What `args`, arguments of timm's VisionTransformer as JSON, mean as options; everything unnamed has timm's default. A data
+// error names `where` and the entry.
+ViTOptions vit_options_of_timm(std::string_view args, const std::string& where);
 
 // Fixed positions of big_vision's posemb_sincos_2d, temperature 1e4: [1, rows * columns, width], by quarters sin x, cos x, sin
 // y, cos y of x w_i and y w_i, w_i = 1e4^(-i / (width / 4 - 1)). In the current graph, f32, and on the host.

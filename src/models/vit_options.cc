@@ -25,24 +25,10 @@ constexpr Variant kVariants[] = {
 // The names of a block's products for remat policies.
 const std::vector<std::string> kProducts = {"qkv", "attention", "proj", "fc1", "fc2"};
 
-std::string list_numbers(const std::vector<int64_t>& numbers) {
-  std::vector<std::string> texts;
-  for (const int64_t n : numbers) texts.push_back(std::to_string(n));
-  return join(texts, ", ");
-}
-
-std::vector<int64_t> divisors(int64_t n) {
-  std::vector<int64_t> found;
-  for (int64_t d = 1; d <= n; ++d) {
-    if (n % d == 0) found.push_back(d);
-  }
-  return found;
-}
-
 // Turns the options into a config, one group at a time.
-class Resolver {
+class Resolver : private OptionChecks {
  public:
-  Resolver(const ViTOptions& options, const InputShape& data, const FailOption& fail) : o_(options), fail_(fail) {
+  Resolver(const ViTOptions& options, const InputShape& data, const FailOption& fail) : OptionChecks(fail), o_(options) {
     c_.input = data;
   }
 
@@ -53,26 +39,11 @@ class Resolver {
     input();
     layout();
     values();
-    remat();
+    c_.remat = remat(o_.remat, kProducts);
     return c_;
   }
 
  private:
-  [[noreturn]] void fail(const char* key, const std::string& message, const std::string& help = {}) const {
-    if (fail_) fail_(key, message, help);
-    throw usage_error(fmt::format("`{}` {}", key, message), {}, help);
-  }
-
-  size_t choose(const char* key, const std::string& value, const std::vector<std::string>& known) const {
-    const auto at = std::find(known.begin(), known.end(), value);
-    if (at == known.end()) fail(key, fmt::format("can't be `{}`", value), suggest_name(value, known));
-    return static_cast<size_t>(at - known.begin());
-  }
-
-  void positive(const char* key, int64_t value) const {
-    if (value < 1) fail(key, fmt::format("must be at least 1, and is {}", value));
-  }
-
   void variant() {
     const std::string& text = *o_.variant;
     const size_t slash = text.find('/');
@@ -83,7 +54,9 @@ class Resolver {
       if (name != v.name) continue;
       c_.width = v.width, c_.depth = v.depth, c_.mlp_dim = v.mlp_dim, c_.heads = v.heads;
     }
-    if (c_.width == 0) fail("variant", fmt::format("`{}` is of no known size", text), suggest_name(name, names));
+    if (c_.width == 0) {
+      fail("variant", fmt::format("`{}` is of no known size", text), suggest_name(name, names));
+    }
     if (slash == std::string::npos) return;
     const std::optional<double> patch = parse_number(text.substr(slash + 1));
     if (!patch || *patch < 1 || *patch != static_cast<double>(static_cast<int64_t>(*patch))) {
@@ -116,24 +89,8 @@ class Resolver {
   }
 
   void input() {
-    if (o_.image_size) {
-      positive("image_size", *o_.image_size);
-      c_.input.height = c_.input.width = *o_.image_size;
-    }
-    if (o_.classes) c_.input.classes = *o_.classes;
-    if (c_.input.height < 1 || c_.input.width < 1) fail("image_size", "is not given, and the data does not tell it");
-    if (c_.input.classes < 1) fail("classes", "must be at least 1", "the data does not tell the number of classes: give it");
-    check_patch(c_.input.height);
-    check_patch(c_.input.width);
-  }
-
-  void check_patch(int64_t size) const {
-    if (size % c_.patch == 0) return;
-    const int64_t below = size / c_.patch * c_.patch;
-    const std::string sizes = below == 0 ? list_numbers({c_.patch}) : list_numbers({below, below + c_.patch});
-    fail("patch", fmt::format("must divide the image size {}, and is {}", size, c_.patch),
-         fmt::format("patches that do: {}; image sizes that patch {} divides: {}, …", list_numbers(divisors(size)), c_.patch,
-                     sizes));
+    c_.input = OptionChecks::input(c_.input, o_.image_size, o_.classes);
+    check_patch(c_.input, c_.patch);
   }
 
   void layout() {
@@ -182,27 +139,7 @@ class Resolver {
     c_.drop_path = rate("drop_path", o_.drop_path);
   }
 
-  double rate(const char* key, double value) const {
-    if (!(value >= 0 && value < 1)) fail(key, fmt::format("must be in [0, 1), and is {}", value));
-    return value;
-  }
-
-  void remat() {
-    using Kind = ir::RematPolicy::Kind;
-    const Call call = parse_call(o_.remat, "remat");
-    const size_t kind = choose("remat", call.name, {"full", "none", "dots", "save"});
-    if (kind != 3 && !call.args.empty()) fail("remat", fmt::format("`{}` takes no arguments", call.name));
-    if (kind < 2) {
-      c_.remat.kind = kind == 0 ? Kind::kSaveNothing : Kind::kSaveAll;
-      return;
-    }
-    c_.remat.kind = Kind::kSaveNamed;
-    if (kind == 2) c_.remat.names = kProducts;
-    for (const CallArg& arg : call.args) c_.remat.names.push_back(kProducts[choose("remat", arg.value, kProducts)]);
-  }
-
   const ViTOptions& o_;
-  const FailOption& fail_;
   bool big_vision_ = false;
   ViTConfig c_;
 };

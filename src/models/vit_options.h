@@ -13,12 +13,12 @@
 //   | init         | timm                                     | big_vision        |
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "ir/ops.h"
 #include "models/model.h"
+#include "models/option_checks.h"
 #include "nn/mlp.h"
 
 namespace tessera::models {
@@ -42,7 +42,8 @@ struct ViTOptions {
   void visit(Visitor&& field) {
     field("style", style, "whose defaults hold: timm or big_vision");
     field("variant", variant,
-          "size and patch, as S/16: mu, Ti, S, M, B, L, So400m, H, g, g-opt, G or e; the five below override it");
+          "size and patch, as S/16: mu, Ti, S, M, B, L, So400m, H, g, g-opt, G or e; or a name of timm's, as "
+          "deit3_small_patch16_224. Other options override it");
     field("width", width, "size of a token");
     field("depth", depth, "number of blocks");
     field("heads", heads, "attention heads; divides width");
@@ -115,9 +116,6 @@ struct ViTConfig {
 
 // Whether the policy keeps every product of a block: nothing large is computed again.
 bool keeps_products(const ir::RematPolicy& policy);
-
-// Throws a usage Error about option `key`: "`model.patch` <message>".
-using FailOption = std::function<void(const char* key, const std::string& message, const std::string& help)>;
 
 // Fills in defaults and checks. Without `fail`, errors name the option alone.
 ViTConfig resolve(const ViTOptions& options, const InputShape& data = {}, const FailOption& fail = {});

@@ -49,11 +49,19 @@ Array array_f32(const Dims& dims, const std::vector<float>& values) {
   return array;
 }
 
+Array array_i64(const Dims& dims, const std::vector<int64_t>& values) {
+  TESSERA_CHECK(element_count(dims) == static_cast<int64_t>(values.size()), "{} values for {}", values.size(), to_string(dims));
+  Array array{{DType::kI64, dims}, std::vector<std::byte>(values.size() * sizeof(int64_t))};
+  if (!values.empty()) std::memcpy(array.data.data(), values.data(), array.data.size());
+  return array;
+}
+
 std::vector<float> to_floats(const ArrayView& array) {
   switch (array.type.dtype) {
     case DType::kF32: return read<float>(array.data, [](float x) { return x; });
     case DType::kF64: return read<double>(array.data, [](double x) { return static_cast<float>(x); });
     case DType::kBF16: return read<uint16_t>(array.data, [](uint16_t x) { return bf16_to_float(x); });
+    case DType::kI64: return read<int64_t>(array.data, [](int64_t x) { return static_cast<float>(x); });
     case DType::kF16: return read<uint16_t>(array.data, half_to_float);
     default: TESSERA_CHECK(false, "{} read as floats", to_string(array.type));
   }

@@ -2,6 +2,7 @@
 // Arrays in host memory, by name: what weight files hold and what import and export work on.
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -29,7 +30,8 @@ using ArrayViews = std::map<std::string, ArrayView>;
 ArrayViews views(const Arrays& arrays);
 
 Array array_f32(const Dims& dims, const std::vector<float>& values);
-// The elements as floats; the array is of a float type (f16, bf16, f32, f64).
+Array array_i64(const Dims& dims, const std::vector<int64_t>& values);
+// The elements as floats; the array is of a float type (f16, bf16, f32, f64) or i64.
 std::vector<float> to_floats(const ArrayView& array);
 
 }  // namespace tessera::models

@@ -1,11 +1,30 @@
 #include "nn/conv.h"
 
+#include <cmath>
+
+#include "ir/functions.h"
+
 namespace tessera::nn {
+namespace {
+
+ir::Value kernel_of(const Scope& scope, const Dims& dims, const ConvOptions& options) {
+  if (!options.standardize) return scope.compute_param("kernel", dims, options.kernel_init);
+  const ir::Value kernel = scope.param("kernel", dims, options.kernel_init);
+  const ir::Value centred = kernel - ir::mean(kernel, {0, 1, 2}, true);
+  const ir::Value variance = ir::mean(ir::square(centred), {0, 1, 2}, true);
+  return ir::convert(centred * ir::rsqrt(variance + *options.standardize), scope.compute());
+}
+
+}  // namespace
+
+Init kaiming_fan_out(int64_t features, int64_t window) {
+  return init::normal(std::sqrt(2.0 / static_cast<double>(features * window * window)));
+}
 
 ir::Value conv(const Scope& scope, ir::Value x, int64_t features, int64_t window, const ConvOptions& options) {
   const ir::NameScope named(scope.name());
   const Dims kernel_dims = {window, window, x.dim(-1) / options.groups, features};
-  const ir::Value kernel = scope.compute_param("kernel", kernel_dims, options.kernel_init);
+  const ir::Value kernel = kernel_of(scope, kernel_dims, options);
   ir::ConvOptions geometry;
   geometry.strides = {options.stride, options.stride};
   geometry.padding = {{options.padding, options.padding}, {options.padding, options.padding}};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "ir/ops.h"
 #include "nn/scope.h"
 
@@ -12,7 +14,13 @@ struct ConvOptions {
   bool bias = true;
   Init kernel_init = init::lecun_normal();
   Init bias_init = init::zeros();
+  // Weight standardisation (Qiao et al. 2019): the kernel of each feature minus its mean, divided by sqrt(variance + this), the
+  // biased variance; in f32.
+  std::optional<double> standardize;
 };
+
+// torch's kaiming_normal_(mode="fan_out", nonlinearity="relu") of a kernel of one group: N(0, 2 / (features window^2)).
+Init kaiming_fan_out(int64_t features, int64_t window);
 
 // Two-dimensional convolution with a square window: [batch, h, w, in] -> [batch, h', w', features] in the compute dtype.
 // Parameters `kernel` [window, window, in / groups, features], `bias` [features].

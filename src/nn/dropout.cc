@@ -19,7 +19,9 @@ ir::Value drop_path(const Scope& scope, ir::Value x, int64_t batch, ir::Value ra
   const ir::Value keep = ir::compare(ir::Compare::kGe, ir::random_uniform(scope.key(), {batch}), rate);
   const ir::Value factor = ir::select(keep, 1.0 / (1.0 - rate), ir::constant(0, DType::kF32));
   const int64_t rows = x.dim(0) / batch;
-  const ir::Value by_row = ir::reshape(ir::broadcast_in_dim(factor, {batch, rows}, {0}), {batch * rows, 1});
+  Dims dims(x.dims().size(), 1);
+  dims[0] = batch * rows;
+  const ir::Value by_row = ir::reshape(ir::broadcast_in_dim(factor, {batch, rows}, {0}), dims);
   return x * ir::convert(by_row, x.dtype());
 }
 

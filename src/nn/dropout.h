@@ -9,7 +9,7 @@ namespace tessera::nn {
 ir::Value dropout(const Scope& scope, ir::Value x, double rate);
 
 // Stochastic depth (Huang et al. 2016): zeroes all rows of a sample with probability `rate` and divides the others by 1 - rate.
-// x [batch * rows a sample, features]; `rate` is an f32 scalar in [0, 1), which may differ by block. Call only when
+// x [batch * rows a sample, …]; `rate` is an f32 scalar in [0, 1), which may differ by block. Call only when
 // scope.random().
 ir::Value drop_path(const Scope& scope, ir::Value x, int64_t batch, ir::Value rate);
 

@@ -47,12 +47,13 @@ std::string Scope::name() const { return path_.substr(path_.rfind('/') + 1); }
 
 // Converted before it is gathered, so that half the bytes travel in bf16, and a stacked one before the scan, so that its
 // gradient is stacked in bf16 too.
-ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype) const {
+ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype, bool trained) const {
   ParamSpec spec;
   spec.name = (*this / name).path_;
   spec.type.dims = dims;
   spec.init = init;
   spec.stacked = depth_ > 0;
+  spec.trained = trained;
   if (spec.stacked) spec.type.dims.insert(spec.type.dims.begin(), depth_);
   ir::Value value = store_->get(spec, share_);
   const mesh::PartitionSpec* at_rest = context_.sharding ? &context_.sharding->params.at(spec.name) : nullptr;
@@ -73,6 +74,14 @@ ir::Value Scope::param(std::string_view name, const Dims& dims, const Init& init
 
 ir::Value Scope::compute_param(std::string_view name, const Dims& dims, const Init& init) const {
   return param_as(name, dims, init, context_.compute);
+}
+
+ir::Value Scope::buffer(std::string_view name, const Dims& dims, const Init& init) const {
+  return ir::stop_gradient(param_as(name, dims, init, DType::kF32, /*trained=*/false));
+}
+
+void Scope::update(std::string_view name, ir::Value value) const {
+  store_->updates().push_back({(*this / name).path_, ir::stop_gradient(value)});
 }
 
 ir::Value Scope::key() const {

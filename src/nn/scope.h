@@ -24,6 +24,7 @@ struct ParamSpec {
   TensorType type;   // always f32 here; the leading axis of a stacked one counts the blocks
   Init init;
   bool stacked = false;  // belongs to a scanned block
+  bool trained = true;   // false: a buffer, which has no gradient; the forward pass of training gives its next value
 
   // Of one block's array.
   Dims layer_dims() const { return Dims(type.dims.begin() + (stacked ? 1 : 0), type.dims.end()); }
@@ -32,7 +33,13 @@ struct ParamSpec {
 // Where "/<block>" goes into the name of a stacked parameter: behind its scan's scope, which is called `blocks`.
 size_t block_at(const std::string& name);
 
-// The parameters of a traced model: each becomes an argument of the root graph when it is first asked for.
+// The next value of a buffer, as a whole array of the graph that the trace began in.
+struct BufferUpdate {
+  std::string name;
+  ir::Value value;
+};
+
+// The parameters and buffers of a traced model: each becomes an argument of the root graph when it is first asked for.
 class ParamStore {
  public:
   // `root` has no parent and outlives the store.
@@ -51,9 +58,12 @@ class ParamStore {
   // Both in order of creation.
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const ir::Values& values() const { return values_; }
+  // What buffers become, in the order of tracing. Who opens a scan turns those of its body into stacked ones (nn/blocks.h).
+  std::vector<BufferUpdate>& updates() { return updates_; }
 
  private:
   ir::Graph& root_;
+  std::vector<BufferUpdate> updates_;
   std::vector<ParamSpec> specs_;
   ir::Values values_;
   std::map<std::string, size_t> index_;
@@ -82,6 +92,10 @@ class Scope {
   // The same in the compute dtype.
   ir::Value compute_param(std::string_view name, const Dims& dims, const Init& init) const;
 
+  // The same of a buffer, f32, and its next value, in training. Each is set once.
+  ir::Value buffer(std::string_view name, const Dims& dims, const Init& init) const;
+  void update(std::string_view name, ir::Value value) const;
+
   // This scope's random key: the context's with the path folded in, so that layers differ. Needs random().
   ir::Value key() const;
   // True when layers draw at random: training, and a key was given.
@@ -103,7 +117,7 @@ class Scope {
   ParamStore& store() const { return *store_; }
 
  private:
-  ir::Value param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype) const;
+  ir::Value param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype, bool trained = true) const;
 
   ParamStore* store_;
   Context context_;

@@ -14,6 +14,7 @@ struct Param {
   std::string name;  // "blocks/attn/qkv/kernel"
   TensorType type;
   bool stacked = false;  // the leading axis counts the blocks of a scan: it is no dimension of the parameter itself
+  bool trained = true;   // false: a buffer, which the optimizer leaves alone
   // Which layer of the model it belongs to, from the input; of a stacked one its first block, the next block one more. For
   // layer decay; nothing where the model does not say.
   std::optional<int64_t> layer = {};

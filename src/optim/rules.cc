@@ -127,7 +127,7 @@ ResolvedRules resolve_rules(const RuleOptions& options, const Params& params, co
     rule.lr_mult = rate ? *rate : 1;
     if (const size_t* schedule = schedules.find(param.name)) rule.schedule = *schedule;
     const bool none = rule.schedule > 0 && freezes(options.schedules[rule.schedule - 1]);
-    rule.frozen = rule.lr_mult == 0 || none || freeze.find(param.name);
+    rule.frozen = !param.trained || rule.lr_mult == 0 || none || freeze.find(param.name);
     resolved.rules.push_back(rule);
   }
   if (std::all_of(resolved.rules.begin(), resolved.rules.end(), [](const ParamRule& r) { return r.frozen; })) {

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "models/vit.h"
 #include "train/progress.h"
 #include "train/weight_file.h"
 
@@ -72,9 +71,9 @@ void take_imported(const StateLayout& layout, models::Imported imported, HostArr
 
 LoadedModel load_timm(const std::string& from) {
   const std::string path = store::join_path(from, kTimmConfig);
-  const models::TimmConfig config = models::parse_timm_config(store::read_text(store::local_files(), path), path);
+  models::TimmConfig config = models::parse_timm_config(store::read_text(store::local_files(), path), path);
   LoadedModel loaded;
-  loaded.model = std::make_unique<models::ViT>(models::resolve(config.model, config.input));
+  loaded.model = std::move(config.model);
   loaded.layout = param_layout(models::parameters(*loaded.model));
   loaded.params = empty_params(loaded.layout);
   take_imported(loaded.layout, import_weights({from, ""}, *loaded.model, {}), loaded.params);

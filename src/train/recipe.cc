@@ -112,7 +112,7 @@ void read_optimizer(Section section, Recipe& out, const optim::RunLength& length
   optim::Params params;
   const std::vector<int64_t> layers = models::parameter_layers(*out.model, out.specs);
   for (const nn::ParamSpec& spec : out.specs) {
-    params.push_back({spec.name, spec.type, spec.stacked});
+    params.push_back({spec.name, spec.type, spec.stacked, spec.trained});
     if (!layers.empty()) params.back().layer = layers[params.size() - 1];
   }
   out.optimizer->bind(std::move(params));

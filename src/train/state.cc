@@ -85,7 +85,7 @@ TensorType StateEntry::part_type() const {
 
 int64_t StateLayout::param_count() const {
   int64_t count = 0;
-  for (size_t i = 0; i < params; ++i) count += element_count(entries[i].type.dims);
+  for (size_t i = 0; i < params; ++i) count += entries[i].trained ? element_count(entries[i].type.dims) : 0;
   return count;
 }
 
@@ -97,7 +97,10 @@ int64_t StateLayout::bytes() const {
 
 StateLayout param_layout(const std::vector<nn::ParamSpec>& specs) {
   StateLayout layout;
-  for (const nn::ParamSpec& spec : specs) layout.entries.push_back(make_entry("params/", spec.name, spec.type, spec.stacked));
+  for (const nn::ParamSpec& spec : specs) {
+    layout.entries.push_back(make_entry("params/", spec.name, spec.type, spec.stacked));
+    layout.entries.back().trained = spec.trained;
+  }
   layout.params = specs.size();
   return layout;
 }

@@ -2,7 +2,7 @@
 // The state of a run as a flat, ordered map name -> array: everything that the next step depends on. Checkpoint, resume,
 // counting and printing are one loop each over it.
 //
-//   params/<parameter>      f32, in the model's order
+//   params/<parameter>      f32, in the model's order; buffers (running statistics) are among them
 //   opt/<slot>/<parameter>  f32 or bf16, the optimizer's slots
 //   step                    i32, steps done
 //   rng                     u32[2], the run's random key; what a step draws is a function of it and `step`
@@ -37,6 +37,7 @@ inline constexpr std::string_view kParams = "params/", kAverages = "average/";
 struct StateEntry {
   std::string name;
   TensorType type;
+  bool trained = true;       // false: a buffer of the model, which no optimizer moves
   size_t block_at = 0;       // of a stacked array: where "/<block>" goes into the name; 0: not stacked
   mesh::PartitionSpec spec;  // how it lies on the layout's mesh
   // Of a slot with 1 in place of dimensions of its parameter: the parameter's dimensions. It lies on a mesh as an array of
@@ -63,7 +64,7 @@ struct StateLayout {
   size_t rng_index() const { return params + slots + 1; }
   size_t average_index() const { return rng_index() + 1; }  // the first of them
   size_t lr_scale_index() const { return average_index() + averages; }
-  int64_t param_count() const;  // elements of all parameters
+  int64_t param_count() const;  // elements of all parameters, buffers left out
   int64_t bytes() const;        // of everything
   int64_t shard_bytes() const;  // of each device's part of everything
   int64_t devices() const { return mesh.devices(); }

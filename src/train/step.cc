@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
@@ -53,9 +54,33 @@ objectives::Batch add_batch(const models::Model& model, const objectives::Inputs
 // How many arguments it adds.
 size_t batch_inputs(const objectives::Inputs& inputs) { return 1 + (inputs.labels ? 1 : 0) + inputs.tokens.size(); }
 
-// What `apply` makes of the model in the current graph, whose parameters are `params` (all of the layout's).
+// The buffers of the layout after a trace that may have set them.
+Values updated_buffers(const StateLayout& layout, const Values& params, nn::ParamStore& store) {
+  std::map<std::string, Value> updates;
+  for (const nn::BufferUpdate& update : store.updates()) updates["params/" + update.name] = update.value;
+  Values buffers;
+  for (size_t i = 0; i < layout.params; ++i) {
+    const StateEntry& entry = layout.entries[i];
+    if (entry.trained) continue;
+    const auto found = updates.find(entry.name);
+    buffers.push_back(found == updates.end() ? ir::current_graph().adopt(params[i]) : found->second);
+    if (layout.sharded()) buffers.back() = ir::reshard(buffers.back(), entry.spec, entry.spec);
+  }
+  return buffers;
+}
+
+// `params` with `buffers` in the places of the layout's buffers.
+Values with_buffers(const StateLayout& layout, Values params, const Values& buffers) {
+  for (size_t i = 0, b = 0; i < layout.params; ++i) {
+    if (!layout.entries[i].trained) params[i] = buffers[b++];
+  }
+  return params;
+}
+
+// What `apply` makes of the model in the current graph, whose parameters are `params` (all of the layout's). In training,
+// `buffers` gets what the layout's buffers become, in its order.
 Values trace(const StateLayout& layout, const Values& params, nn::Context context, const ProgramOptions& options,
-             const std::function<Values(const nn::Scope&)>& apply) {
+             const std::function<Values(const nn::Scope&)>& apply, Values* buffers = nullptr) {
   ir::Graph& graph = ir::current_graph();
   nn::ParamStore store(graph);
   const size_t prefix = std::string_view("params/").size();
@@ -71,12 +96,14 @@ Values trace(const StateLayout& layout, const Values& params, nn::Context contex
   for (const nn::ParamSpec& spec : store.specs()) {
     TESSERA_CHECK(store.provides(spec.name), "the layout has no parameter {}", spec.name);
   }
+  if (buffers) *buffers = updated_buffers(layout, params, store);
   return out;
 }
 
 struct BatchGradient {
   Values grads;     // of the trainable parameters
   Values measured;  // means of the loss and of the objective's metrics, already divided by the whole batch
+  Values buffers;   // what the layout's buffers become
 };
 
 class TrainStep {
@@ -86,7 +113,7 @@ class TrainStep {
       : model_(model), layout_(layout), optimizer_(optimizer), options_(options), params_(std::move(params)) {}
 
   BatchGradient gradient(const TrainRows& rows, Value key) const {
-    return options_.accumulate == 1 ? part(rows, key) : accumulated(rows, key);
+    return options_.accumulate == 1 ? part(rows, key, params_) : accumulated(rows, key);
   }
 
  private:
@@ -96,7 +123,7 @@ class TrainStep {
     return layout_.sharded() ? ir::reshard(x, spec, spec) : x;
   }
 
-  BatchGradient part(const TrainRows& rows, Value key) const {
+  BatchGradient part(const TrainRows& rows, Value key, const Values& params) const {
     ir::Graph& graph = ir::current_graph();
     const objectives::Objective& objective = *options_.objective;
     objectives::Batch batch = rows.batch;
@@ -104,10 +131,10 @@ class TrainStep {
     if (rows.boxes) {
       batch.images = erase_boxes(*options_.augmentation.erasing, batch.images, rows.boxes, ir::fold_in(key, "erasing"));
     }
-    const Values outputs = trace(layout_, params_, {.training = true, .key = key}, options_,
-                                 [&](const nn::Scope& scope) { return objective.outputs(model_, scope, batch); });
-    const double share = 1.0 / static_cast<double>(options_.batch);
     BatchGradient out;
+    const auto apply = [&](const nn::Scope& scope) { return objective.outputs(model_, scope, batch); };
+    const Values outputs = trace(layout_, params, {.training = true, .key = key}, options_, apply, &out.buffers);
+    const double share = 1.0 / static_cast<double>(options_.batch);
     const Value loss = ir::sum_all(objective.loss(outputs, batch)) * share;
     out.measured.push_back(loss);
     for (size_t i = 0; i < objective.metrics().size(); ++i) {
@@ -139,7 +166,8 @@ class TrainStep {
     return ir::reshard(x, spec, spec);
   }
 
-  // The same, micro-batch by micro-batch: less memory for activations.
+  // The same, micro-batch by micro-batch: less memory for activations. As in torch, each micro-batch is normalised by its own
+  // statistics, and buffers move with each.
   BatchGradient accumulated(const TrainRows& rows, Value key) const {
     const int64_t parts = options_.accumulate;
     Values sums;
@@ -148,6 +176,10 @@ class TrainStep {
     }
     const size_t trained = sums.size(), measured = 1 + options_.objective->metrics().size();
     for (size_t i = 0; i < measured; ++i) sums.push_back(ir::constant(0));
+    const size_t added = sums.size();
+    for (size_t i = 0; i < layout_.params; ++i) {
+      if (!layout_.entries[i].trained) sums.push_back(ir::current_graph().adopt(params_[i]));
+    }
     TrainRows whole = rows;
     Values xs = {ir::iota({DType::kI32, {parts}}, 0)};
     whole.each([&](Value x) { xs.push_back(micro_batches(x)); });
@@ -155,15 +187,17 @@ class TrainStep {
       TrainRows micro = whole;
       size_t next_x = 1;
       micro.each([&](Value& rows_of) { rows_of = x[next_x++]; });
-      BatchGradient one = part(micro, ir::fold_in(key, x[0]));
+      const Values buffers(carry.begin() + static_cast<ptrdiff_t>(added), carry.end());
+      BatchGradient one = part(micro, ir::fold_in(key, x[0]), with_buffers(layout_, params_, buffers));
       Values next = std::move(one.grads);
       next.insert(next.end(), one.measured.begin(), one.measured.end());
       for (size_t i = 0; i < next.size(); ++i) next[i] = carry[i] + next[i];
+      next.insert(next.end(), one.buffers.begin(), one.buffers.end());
       return ir::ScanResult{next, {}};
     };
     const Values total = ir::scan(parts, sums, xs, body).carry;
-    const auto split = total.begin() + static_cast<ptrdiff_t>(trained);
-    return {{total.begin(), split}, {split, total.end()}};
+    const auto split = total.begin() + static_cast<ptrdiff_t>(trained), end = total.begin() + static_cast<ptrdiff_t>(added);
+    return {{total.begin(), split}, {split, end}, {end, total.end()}};
   }
 
   const models::Model& model_;
@@ -268,24 +302,24 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   const BatchGradient batch = TrainStep(model, layout, optimizer, options, params).gradient(rows, key);
   const optim::Optimizer::Result update =
       optimizer.apply(params, batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
-  Values differences;
+  Values differences, weights;
   for (size_t i = 0; i < params.size(); ++i) {
     if (optimizer.trainable(i)) differences.push_back(update.values[i] - params[i]);
+    if (layout.entries[i].trained) weights.push_back(update.values[i]);
   }
 
-  graph.results = update.values;
+  graph.results = with_buffers(layout, update.values, batch.buffers);
   graph.results.insert(graph.results.end(), update.slots.begin(), update.slots.end());
   graph.results.push_back(ir::add(step, ir::constant(1, DType::kI32)));
   graph.results.push_back(rng);
   if (layout.averages > 0) {
     const Value decay = options.average->decay(step);
     for (size_t i = 0; i < layout.averages; ++i) {
-      graph.results.push_back(optim::Average::update(state[layout.average_index() + i], update.values[i], decay));
+      graph.results.push_back(optim::Average::update(state[layout.average_index() + i], graph.results[i], decay));
     }
   }
   if (layout.lr_scale) graph.results.push_back(state[layout.lr_scale_index()]);
-  Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(update.values), ir::global_norm(differences),
-                     update.lr};
+  Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(weights), ir::global_norm(differences), update.lr};
   measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());
   graph.results.push_back(pack(measured));
   ir::EmitOptions emit{.name = "train_step", .aliases = {}, .kernels = options.kernels};

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "checkpoint/manager.h"
 #include "data/pp.h"
-#include "models/vit.h"
 #include "train/progress.h"
 
 namespace tessera::train {
@@ -98,18 +97,18 @@ models::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const mod
 }
 
 std::vector<std::string> write_timm_directory(const LoadedModel& model, const std::string& directory) {
-  const auto* vit = dynamic_cast<const models::ViT*>(model.model.get());
-  if (vit == nullptr) throw usage_error("only ViT models have a counterpart in timm", model.path);
+  const auto* classifier = dynamic_cast<const models::Classifier*>(model.model.get());
+  if (classifier == nullptr) throw usage_error("the model has no counterpart in timm", model.path);
   std::vector<std::string> notes;
-  const models::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, vit->input(), notes);
-  const std::string config = models::write_timm_config(vit->config(), preprocessing, model.class_names);
+  const models::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, classifier->input(), notes);
+  const std::string config = models::write_timm_config(*classifier, preprocessing, model.class_names);
   models::ArrayViews parameters;
   constexpr size_t kPrefix = std::string_view("params/").size();
   for (size_t i = 0; i < model.layout.params; ++i) {
     const StateEntry& entry = model.layout.entries[i];
     parameters[entry.name.substr(kPrefix)] = {entry.type, model.params[i].data};
   }
-  const models::Arrays arrays = models::export_timm(vit->timm_map(), parameters);
+  const models::Arrays arrays = models::export_timm(classifier->timm_map(), parameters);
   std::vector<checkpoint::TensorView> tensors;
   for (const auto& [name, array] : arrays) tensors.push_back({name, array.type, array.data});
 

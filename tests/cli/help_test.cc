@@ -14,6 +14,18 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+TEST(Models, ListsNamedModelsWithTheirCost) {
+  const std::string out = run_program({"models", "resnet(18|50)"}).out;
+  EXPECT_THAT(out, HasSubstr("resnet: ResNet v1.5"));
+  EXPECT_THAT(out, HasSubstr("resnet18   224 px     11,689,512 parameters      3.63 GFLOP"));
+  EXPECT_THAT(out, HasSubstr("resnet50   224 px     25,557,032 parameters      8.18 GFLOP"));
+  EXPECT_THAT(run_program({"models", "resmlp"}).out, HasSubstr("resmlp_big_24_224"));
+  EXPECT_THAT(run_program({"models", "vit"}).out, HasSubstr("So400m/14"));
+  const auto wrong = run_program({"models", "resnet51"});
+  EXPECT_EQ(wrong.exit, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("did you mean `resnet50`?"));
+}
+
 TEST(Help, NoArgumentsGiveTheShortHelp) {
   const Outcome outcome = run_program({});
   EXPECT_EQ(outcome.exit, 0);
@@ -52,7 +64,7 @@ TEST(Help, ExplainsTheKeysOfARecipe) {
   const Outcome one = run_program({"help", "optimizer.weight_decay"});
   EXPECT_EQ(one.exit, 0);
   EXPECT_EQ(one.out, "  optimizer.weight_decay = 0.0\n      a number: weight decay, where the mask lets it act\n");
-  EXPECT_THAT(run_program({"help", "model"}).out, HasSubstr("model.patch\n      a whole number: side of a patch"));
+  EXPECT_THAT(run_program({"help", "model"}).out, HasSubstr("model.patch\n      a whole number: (vit) side of a patch"));
   EXPECT_THAT(run_program({"help", "eval.val.every"}).out, HasSubstr("eval.NAME.every = \"1 epoch\""));
   EXPECT_THAT(run_program({"help", "sharding"}).out, HasSubstr("sharding.preset = \"fully_sharded\""));
   EXPECT_THAT(run_program({"help", "nonsense"}).err, HasSubstr("tessera help lists the sections"));

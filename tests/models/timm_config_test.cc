@@ -28,6 +28,8 @@ std::string read_text(const std::string& path) {
   return (std::ostringstream() << in.rdbuf()).str();
 }
 
+const ViTConfig& config_of(const TimmConfig& config) { return dynamic_cast<const ViT&>(*config.model).config(); }
+
 std::string refusal(const std::string& text) {
   try {
     parse_timm_config(text, "dir/config.json");
@@ -41,24 +43,23 @@ std::string refusal(const std::string& text) {
 TEST(TimmConfig, ReadsTimmsOwnDirectory) {
   const TimmConfig config = parse_timm_config(read_text(std::string(kDirectory) + "config.json"), "config.json");
   EXPECT_EQ(config.architecture, "vit_tiny_patch16_224");
-  EXPECT_EQ(config.input, (InputShape{16, 16, 3, 10}));
+  EXPECT_EQ(config.model->input(), (InputShape{16, 16, 3, 10}));
   EXPECT_EQ(config.preprocessing.interpolation, "bilinear");
   EXPECT_EQ(config.preprocessing.crop_pct, 0.8889);
   EXPECT_EQ(config.preprocessing.mean, (std::vector<double>{0.5, 0.5, 0.5}));
   EXPECT_EQ(config.label_names.size(), 10u);
   EXPECT_EQ(config.label_names[3], "three");
-  const ViT model(resolve(config.model, config.input));
-  EXPECT_EQ(model.config().width, 24);
-  EXPECT_EQ(model.config().final_norm, FinalNorm::kAfterPool);
+  EXPECT_EQ(config_of(config).width, 24);
+  EXPECT_EQ(config_of(config).final_norm, FinalNorm::kAfterPool);
 
   const auto file = testing::read_references(std::string(kDirectory) + "model.safetensors");
   ArrayViews tensors;
   for (const auto& [name, tensor] : file.tensors) {
     tensors[name] = {{DType::kF32, tensor.shape}, std::as_bytes(std::span(tensor.bytes))};
   }
-  const Imported imported = import_timm(model.timm_map(), tensors);
+  const Imported imported = import_timm(config.model->timm_map(), tensors);
   EXPECT_TRUE(imported.notes.empty());
-  for (const auto& [name, array] : export_timm(model.timm_map(), views(imported.parameters))) {
+  for (const auto& [name, array] : export_timm(config.model->timm_map(), views(imported.parameters))) {
     EXPECT_EQ(to_floats({array.type, array.data}), testing::formula_parameter(name, array.type.dims)) << name;
   }
 }
@@ -77,9 +78,9 @@ TEST(TimmConfig, WhatIsWrittenReadsBackAsTheSameModel) {
     const ViTConfig c = resolve(options, {224, 224, 3, 10});
     TimmPreprocessing p;
     p.crop_pct = 0.9, p.mean = {0.5, 0.5, 0.5}, p.interpolation = "bilinear";
-    const std::string text = write_timm_config(c, p, std::vector<std::string>(10, "a"));
+    const std::string text = write_timm_config(ViT(c), p, std::vector<std::string>(10, "a"));
     const TimmConfig back = parse_timm_config(text, "config.json");
-    const ViTConfig r = resolve(back.model, back.input);
+    const ViTConfig& r = config_of(back);
     EXPECT_EQ(std::tie(r.input, r.width, r.depth, r.heads, r.mlp_dim, r.patch, r.pool, r.class_token, r.reg_tokens),
               std::tie(c.input, c.width, c.depth, c.heads, c.mlp_dim, c.patch, c.pool, c.class_token, c.reg_tokens))
         << text;
@@ -99,7 +100,7 @@ TEST(TimmConfig, PlainModelsKeepTheirNames) {
     ViTOptions options;
     options.variant = variant;
     options.pool = pool;
-    return json::parse(write_timm_config(resolve(options, {224, 224, 3, 1000}), {}))["architecture"].get<std::string>();
+    return json::parse(write_timm_config(ViT(resolve(options, {224, 224, 3, 1000})), {}))["architecture"].get<std::string>();
   };
   EXPECT_EQ(architecture("Ti/16", "tok"), "vit_tiny_patch16_224");
   EXPECT_EQ(architecture("S/32", "tok"), "vit_small_patch32_224");
@@ -109,22 +110,21 @@ TEST(TimmConfig, PlainModelsKeepTheirNames) {
 
 TEST(TimmConfig, MissingEntriesHaveTimmsDefaults) {
   const TimmConfig config = parse_timm_config(R"({"architecture": "vit_small_patch14_dinov2", "pretrained_cfg": {}})", "c");
-  EXPECT_EQ(config.input, (InputShape{224, 224, 3, 1000}));
-  EXPECT_EQ(*config.model.layer_scale, 1e-5);
+  EXPECT_EQ(config.model->input(), (InputShape{224, 224, 3, 1000}));
+  EXPECT_EQ(*config_of(config).layer_scale, 1e-5);
   // An old file: the pretrained_cfg itself.
   const TimmConfig old = parse_timm_config(
       R"({"architecture": "vit_base_patch16_224", "num_classes": 3, "input_size": [3, 32, 48], "crop_pct": 1.0,
           "label_names": {"0": "a", "1": "b", "2": "c"}})",
       "c");
-  EXPECT_EQ(old.input, (InputShape{32, 48, 3, 3}));
+  EXPECT_EQ(old.model->input(), (InputShape{32, 48, 3, 3}));
   EXPECT_EQ(old.preprocessing.crop_pct, 1.0);
   EXPECT_EQ(old.label_names, (std::vector<std::string>{"a", "b", "c"}));
-  EXPECT_FALSE(old.model.image_size.has_value());
 }
 
 TEST(TimmConfig, WrongFilesAreRefusedWithTheEntry) {
   EXPECT_THAT(refusal("[1"), HasSubstr("this is not a JSON object\n  --> dir/config.json"));
-  EXPECT_THAT(refusal(R"({"architecture": "resnet50"})"), HasSubstr("is not a ViT that this program has"));
+  EXPECT_THAT(refusal(R"({"architecture": "resnext50"})"), HasSubstr("which this program does not have"));
   EXPECT_THAT(refusal(R"({"architecture": "vit_small_patch16_225"})"), HasSubstr("did you mean `vit_small_patch16_224`?"));
   const auto with = [](const std::string& args) {
     return R"({"architecture": "vit_small_patch16_224", "pretrained_cfg": {}, "model_args": {)" + args + "}}";
@@ -145,10 +145,10 @@ TEST(TimmConfig, ModelsThatTimmLacksAreNotWritten) {
   ViTOptions options;
   options.variant = "S/16";
   options.rep_size = 8;
-  EXPECT_THROW(write_timm_config(resolve(options, {224, 224, 3, 10}), {}), Error);
+  EXPECT_THROW(write_timm_config(ViT(resolve(options, {224, 224, 3, 10})), {}), Error);
   options.rep_size = 0;
   options.norm_epsilon = 1e-3;
-  EXPECT_THROW(write_timm_config(resolve(options, {224, 224, 3, 10}), {}), Error);
+  EXPECT_THROW(write_timm_config(ViT(resolve(options, {224, 224, 3, 10})), {}), Error);
 }
 
 }  // namespace

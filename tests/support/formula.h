@@ -37,13 +37,12 @@ inline std::vector<float> formula_array(std::string_view name, int64_t count, do
 inline std::vector<float> formula_parameter(const std::string& name, const Dims& dims) {
   const size_t dot = name.rfind('.');
   const std::string rest = name.substr(dot == std::string::npos ? 0 : dot + 1);
-  const std::string before = dot == std::string::npos ? "" : name.substr(0, dot);
   const int64_t count = element_count(dims);
   for (const char* token : {"pos_embed", "cls_token", "reg_token", "latent"}) {
     if (rest == token) return formula_array(name, count, 0.5);
   }
   if (dims.size() >= 2) return formula_array(name, count, std::sqrt(3 / static_cast<double>(count / dims[0])));
-  if (rest == "weight" && before.find("norm") != std::string::npos) return formula_array(name, count, 0.2, 1);
+  if (rest == "weight" || rest == "running_var") return formula_array(name, count, 0.2, 1);
   return formula_array(name, count, 0.05);
 }
 

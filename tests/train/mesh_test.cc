@@ -122,6 +122,24 @@ TEST(Mesh, FactoredMomentsFollowThoseOfOneDevice) {
   expect_same_trajectory("mesh-factored", "mesh-factored-one");
 }
 
+// A model whose norms look at the whole batch: their statistics, and what they keep of them, are those of all devices.
+TEST(Mesh, BatchNormSeesTheWholeBatch) {
+  const std::vector<std::string> resnet = {
+      "model={ name = \"resnet\", block = \"basic\", dims = [8, 8, 8, 8], depths = [1, 2, 1, 1] }", "total=4 steps",
+      "checkpoint.every=4 steps", "eval.val.every=4 steps"};
+  run_on("mesh-norm-one", 1, "", resnet);
+  run_on("mesh-norm", 2, "replica=2", resnet);
+  const auto lines = lines_of("mesh-norm"), wanted = lines_of("mesh-norm-one");
+  ASSERT_EQ(lines.size(), 4u);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    for (const auto& [key, want] : wanted[i].items()) {
+      if (key != "training_loss" && key != "val/loss" && key != "l2_grads") continue;
+      EXPECT_NEAR(lines[i][key].get<double>(), want.get<double>(), 1e-4 * want.get<double>()) << key << " of step " << i + 1;
+    }
+  }
+  EXPECT_TRUE(wanted[3].contains("val/loss"));
+}
+
 std::string weights_of(const std::string& workdir) {
   return testing::slurp(small_run().path(workdir) + "/checkpoints/step_000000020/state.safetensors");
 }

@@ -47,7 +47,7 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   const config::Section recipe = config::parse_recipe(recipe_of(run));
   optim::Optimizer optimizer(config::Section(recipe).section("optimizer"), {steps, batch, batch});
   optim::Params params;
-  for (const nn::ParamSpec& spec : specs) params.push_back({spec.name, spec.type, spec.stacked});
+  for (const nn::ParamSpec& spec : specs) params.push_back({spec.name, spec.type, spec.stacked, spec.trained});
   optimizer.bind(params);
   // The mask is timm's: the same parameters decay.
   std::map<std::string, bool> decays;

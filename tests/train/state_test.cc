@@ -61,7 +61,7 @@ TEST(State, SlotsOfOtherShapesFollowTheirParameterOnAMesh) {
     const config::Section recipe = config::parse_recipe("optimizer = { lr = 1, " + options + " }");
     optim::Optimizer optimizer(config::Section(recipe).section("optimizer"), {10, 1, 1});
     optim::Params params;
-    for (const nn::ParamSpec& spec : specs) params.push_back({spec.name, spec.type, spec.stacked});
+    for (const nn::ParamSpec& spec : specs) params.push_back({spec.name, spec.type, spec.stacked, spec.trained});
     optimizer.bind(params);
     StateLayout layout = state_layout(specs, optimizer);
     mesh::ShardingOptions sharding;
@@ -89,7 +89,7 @@ TEST(State, LayoutNamesEverything) {
   const config::Section recipe = config::parse_recipe("optimizer = { lr = 1 }");
   optim::Optimizer optimizer(config::Section(recipe).section("optimizer"), {10, 1, 1});
   optim::Params params;
-  for (const nn::ParamSpec& spec : kSpecs) params.push_back({spec.name, spec.type, spec.stacked});
+  for (const nn::ParamSpec& spec : kSpecs) params.push_back({spec.name, spec.type, spec.stacked, spec.trained});
   optimizer.bind(params);
   const StateLayout layout = state_layout(kSpecs, optimizer);
   std::vector<std::string> names;

@@ -23,16 +23,17 @@ using testing::HostArray;
 
 // A ViT of 2,000 weights over images of 8 x 8, its optimizer and its state.
 struct SmallModel {
-  explicit SmallModel(const std::string& model_options = "", const std::string& optimizer_options = "") {
+  explicit SmallModel(const std::string& model_options = "", const std::string& optimizer_options = "",
+                      const std::string& vit = "name = \"vit\", width = 8, depth = 2, heads = 2, patch = 4, pool = \"gap\"") {
     config::Section recipe = config::parse_recipe(
-        fmt::format("model = {{ name = \"vit\", width = 8, depth = 2, heads = 2, patch = 4, pool = \"gap\"{} }}\n"
+        fmt::format("model = {{ {}{} }}\n"
                     "optimizer = {{ name = \"adamw\", lr = 0.003, weight_decay = 0.1, clip = \"norm(1)\"{} }}",
-                    model_options, optimizer_options));
+                    vit, model_options, optimizer_options));
     model = models::make_model(recipe.section("model"), {8, 8, 3, 5});
     specs = models::parameters(*model);
     optimizer = std::make_unique<optim::Optimizer>(recipe.section("optimizer"), optim::RunLength{100, 16, 160});
     optim::Params params;
-    for (const nn::ParamSpec& spec : specs) params.push_back({spec.name, spec.type, spec.stacked});
+    for (const nn::ParamSpec& spec : specs) params.push_back({spec.name, spec.type, spec.stacked, spec.trained});
     optimizer->bind(std::move(params));
     layout = state_layout(specs, *optimizer);
     options.batch = 16;
@@ -81,15 +82,17 @@ HostArrays host_copies(const StateLayout& layout, std::vector<pjrt::Buffer> stat
   return to_host(layout, arrays);
 }
 
-std::vector<pjrt::Buffer> batch_of(int64_t rows, uint64_t salt) {
+// Rows first, first + every, … of the salt's.
+std::vector<pjrt::Buffer> batch_of(int64_t rows, uint64_t salt, int64_t first = 0, int64_t every = 1) {
   std::vector<uint8_t> images(static_cast<size_t>(rows * 8 * 8 * 3));
   std::vector<int32_t> labels;
   for (int64_t r = 0; r < rows; ++r) {
-    Rng rng(salt, static_cast<uint64_t>(r));
-    labels.push_back(static_cast<int32_t>(r % 5));
+    const int64_t row = first + r * every;
+    Rng rng(salt, static_cast<uint64_t>(row));
+    labels.push_back(static_cast<int32_t>(row % 5));
     for (size_t p = 0; p < 192; ++p) {
       images[static_cast<size_t>(r) * 192 + p] =
-          static_cast<uint8_t>(rng.below(120) + (p / 3 % 5 == static_cast<size_t>(r % 5) ? 130 : 0));
+          static_cast<uint8_t>(rng.below(120) + (p / 3 % 5 == static_cast<size_t>(row % 5) ? 130 : 0));
     }
   }
   std::vector<pjrt::Buffer> batch;
@@ -150,6 +153,35 @@ TEST(Step, LearnsAndCounts) {
   int32_t count = 0;
   std::memcpy(&count, steps.state[setup.layout.step_index()].data.data(), sizeof count);
   EXPECT_EQ(count, 40);
+}
+
+// A buffer after one step on the batch.
+std::vector<float> buffer_after(const SmallModel& setup, const std::string& name, std::vector<pjrt::Buffer> batch) {
+  std::vector<pjrt::Buffer> state = initial_state(setup, 0);
+  std::vector<pjrt::Buffer> results =
+      run(*compile(train_program(*setup.model, setup.layout, *setup.optimizer, setup.options)), state, std::move(batch));
+  for (size_t i = 0; i < setup.layout.params; ++i) {
+    if (setup.layout.entries[i].name != name) continue;
+    EXPECT_FALSE(setup.layout.entries[i].trained);
+    return results[i].to_host<float>();
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+TEST(Step, EachMicroBatchMovesTheRunningStatistics) {
+  const std::string resnet = "name = \"resnet\", block = \"basic\", dims = [8, 8, 8, 8], depths = [1, 1, 1, 1]";
+  SmallModel whole("", "", resnet), half("", "", resnet);
+  whole.options.accumulate = 2;
+  half.options.batch = 8;
+  for (const char* name : {"params/bn1/running_mean", "params/bn1/num_batches_tracked"}) {
+    const std::vector<float> both = buffer_after(whole, name, batch_of(16, 1));
+    const std::vector<float> even = buffer_after(half, name, batch_of(8, 1, 0, 2)),
+                             odd = buffer_after(half, name, batch_of(8, 1, 1, 2));
+    const float kept = std::string(name).ends_with("mean") ? 0.9f : 1.0f;
+    for (size_t i = 0; i < both.size(); ++i) EXPECT_NEAR(both[i], kept * even[i] + odd[i], 1e-6) << name;
+  }
+  EXPECT_LT(whole.optimizer->slots().size(), 2 * whole.layout.params) << "buffers have no slots";
 }
 
 TEST(Step, SameSeedSameBytesOtherSeedOther) {

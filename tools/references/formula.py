@@ -15,7 +15,7 @@ that fits gives the value, and `rest` is the name after its last dot:
   1. pos_embed, cls_token, reg_token, latent (by `rest`)   scale 0.5
   2. ndim >= 2                                            scale sqrt(3 / fan_in),
                                                           fan_in = product of all dims but the first
-  3. ndim 1, `rest` is "weight", the dotted part before it contains "norm" (all LayerNorms)
+  3. ndim 1, `rest` is "weight" (all norms) or "running_var"
                                                           1 + (2u - 1) * 0.2, rounded once
   4. everything else (biases, LayerScale gamma)            scale 0.05
 
@@ -52,12 +52,12 @@ def image(name, height, width):
 
 def parameter(name, shape):
     """Value of the parameter `name`."""
-    *before, rest = name.split(".")
+    rest = name.split(".")[-1]
     if rest in ("pos_embed", "cls_token", "reg_token", "latent"):
         return array(name, shape, 0.5)
     if len(shape) >= 2:
         return array(name, shape, math.sqrt(3 / math.prod(shape[1:])))
-    if rest == "weight" and "norm" in ".".join(before):
+    if rest in ("weight", "running_var"):
         return array(name, shape, 0.2, 1.0)
     return array(name, shape, 0.05)
 

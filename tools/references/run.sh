@@ -25,8 +25,8 @@ need() {
 }
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
-[ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions timm_vit_table mixup augment \
-  crop_draws tensorflow_ops tensorflow_crop_draws data_formats text hugging_face_weights \
+[ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions timm_vit_table image_models \
+  timm_variants mixup augment crop_draws tensorflow_ops tensorflow_crop_draws data_formats text hugging_face_weights \
   ${BIG_VISION:+cappa metrics big_vision_optimizers big_vision_weights}
 for script; do
   case $script in

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import timm
 from timm.layers import LayerNorm
+from timm.models import deit
 from timm.models import vision_transformer as vt
 
 OUT = Path(__file__).resolve().parents[2] / "src" / "models" / "timm_vits.def"
@@ -33,11 +34,13 @@ def arguments(name):
     def catch(variant, pretrained=False, **kwargs):
         caught.update(kwargs)
 
-    original, vt._create_vision_transformer = vt._create_vision_transformer, catch
+    module, maker = (vt, "_create_vision_transformer") if hasattr(vt, name) else (deit, "_create_deit")
+    original = getattr(module, maker)
+    setattr(module, maker, catch)
     try:
-        getattr(vt, name)()
+        getattr(module, name)()
     finally:
-        vt._create_vision_transformer = original
+        setattr(module, maker, original)
     return caught
 
 
@@ -64,6 +67,7 @@ def row(name):
 
 def main():
     names = [n for n in timm.list_models(module="vision_transformer") if hasattr(vt, n)]
+    names += timm.list_models("deit*", module="deit")
     rows = [r for r in map(row, names) if r]
     head = "// timm's ViTs: name, image size, VisionTransformer's arguments. Made by tools/references/timm_vit_table.py, timm "
     OUT.write_text(head + timm.__version__ + ".\n" + "\n".join(rows) + "\n")

@@ -1,0 +1,76 @@
+// tessera models: the named models, with their parameters and arithmetic.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/pattern.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "models/model.h"
+
+namespace tessera::cli {
+namespace {
+
+struct Row {
+  std::string name;
+  int64_t image_size = 0;
+  models::ModelCost cost;
+};
+
+std::string table(const std::string& title, const std::vector<Row>& rows) {
+  size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  std::string text = title + "\n";
+  for (const Row& row : rows) {
+    text += fmt::format("  {:<{}}  {:>4} px  {:>13} parameters  {:>8.2f} GFLOP\n", row.name, width, row.image_size,
+                        human_count(row.cost.parameters), row.cost.flops / 1e9);
+  }
+  return text;
+}
+
+class Models final : public Command {
+ public:
+  Page page() const override {
+    return {
+        "models",
+        "[PATTERN]",
+        "named models with their parameters and arithmetic",
+        {{"tessera models", "all of them"},
+         {"tessera models convnext", "one family"},
+         {"tessera models 'resnet50.*'", "those whose name the pattern matches"}},
+        "In a recipe: model = { name = \"convnext\", variant = \"convnext_tiny\" }; tessera help model lists what else can be "
+        "set.\nGFLOP: 10^9 operations of products and convolutions, two for each multiply-add, forward, for one image of that "
+        "size;\nwith 1000 classes."};
+  }
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
+    reject_extra(words, 1, "models");
+    const Pattern pattern(words.empty() ? ".*" : words[0], "tessera models");
+    std::string text;
+    std::vector<std::string> known;
+    for (const models::Family* family : models::families()) {
+      const bool whole = pattern.matches(family->name);
+      std::vector<Row> rows;
+      for (const models::NamedVariant& variant : models::named_variants(*family)) {
+        known.push_back(variant.name);
+        if (!whole && !pattern.matches(variant.name)) continue;
+        rows.push_back({variant.name, variant.image_size, models::cost(*variant.make())});
+      }
+      known.push_back(family->name);
+      if (rows.empty()) continue;
+      if (!text.empty()) text += '\n';
+      text += table(fmt::format("{}: {}", family->name, family->title), rows);
+    }
+    if (text.empty()) {
+      throw usage_error(fmt::format("no model's name matches `{}`", words[0]), {}, suggest_name(words[0], known));
+    }
+    text.pop_back();
+    print(text);
+    return Exit::kDone;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_models() { return std::make_unique<Models>(); }
+
+}  // namespace tessera::cli

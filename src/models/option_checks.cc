@@ -1,0 +1,93 @@
+#include "models/option_checks.h"
+
+#include <algorithm>
+
+#include "base/call.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera::models {
+
+FailOption fail_in(const config::Section& section) {
+  return [section](const char* key, const std::string& message, const std::string& help) { section.fail(key, message, help); };
+}
+
+std::string list_numbers(const std::vector<int64_t>& numbers) {
+  std::vector<std::string> texts;
+  for (const int64_t n : numbers) texts.push_back(std::to_string(n));
+  return join(texts, ", ");
+}
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> found;
+  for (int64_t d = 1; d <= n; ++d) {
+    if (n % d == 0) found.push_back(d);
+  }
+  return found;
+}
+
+void OptionChecks::fail(const char* key, const std::string& message, const std::string& help) const {
+  if (fail_) fail_(key, message, help);
+  throw usage_error(fmt::format("`{}` {}", key, message), {}, help);
+}
+
+size_t OptionChecks::choose(const char* key, const std::string& value, const std::vector<std::string>& known) const {
+  const auto at = std::find(known.begin(), known.end(), value);
+  if (at == known.end()) fail(key, fmt::format("can't be `{}`", value), suggest_name(value, known));
+  return static_cast<size_t>(at - known.begin());
+}
+
+int64_t OptionChecks::positive(const char* key, int64_t value) const {
+  if (value < 1) fail(key, fmt::format("must be at least 1, and is {}", value));
+  return value;
+}
+
+int64_t OptionChecks::required(const char* key, const std::optional<int64_t>& value, const std::string& help) const {
+  if (!value) fail(key, "is not given", help);
+  return positive(key, *value);
+}
+
+double OptionChecks::positive(const char* key, double value) const {
+  if (!(value > 0)) fail(key, fmt::format("must be above 0, and is {}", value));
+  return value;
+}
+
+double OptionChecks::rate(const char* key, double value) const {
+  if (!(value >= 0 && value < 1)) fail(key, fmt::format("must be in [0, 1), and is {}", value));
+  return value;
+}
+
+InputShape OptionChecks::input(const InputShape& data, const std::optional<int64_t>& image_size,
+                               const std::optional<int64_t>& classes) const {
+  InputShape input = data;
+  if (image_size) input.height = input.width = positive("image_size", *image_size);
+  if (classes) input.classes = *classes;
+  if (input.height < 1 || input.width < 1) fail("image_size", "is not given, and the data does not tell it");
+  if (input.classes < 1) fail("classes", "must be at least 1", "the data does not tell the number of classes: give it");
+  return input;
+}
+
+void OptionChecks::check_patch(const InputShape& input, int64_t patch) const {
+  for (const int64_t size : {input.height, input.width}) {
+    if (size % patch == 0) continue;
+    const int64_t below = size / patch * patch;
+    const std::string sizes = below == 0 ? list_numbers({patch}) : list_numbers({below, below + patch});
+    fail("patch", fmt::format("must divide the image size {}, and is {}", size, patch),
+         fmt::format("patches that do: {}; image sizes that patch {} divides: {}, …", list_numbers(divisors(size)), patch,
+                     sizes));
+  }
+}
+
+ir::RematPolicy OptionChecks::remat(const std::string& text, const std::vector<std::string>& products) const {
+  using Kind = ir::RematPolicy::Kind;
+  const Call call = parse_call(text, "remat");
+  const size_t kind = choose("remat", call.name, {"full", "none", "dots", "save"});
+  if (kind != 3 && !call.args.empty()) fail("remat", fmt::format("`{}` takes no arguments", call.name));
+  if (kind < 2) return {kind == 0 ? Kind::kSaveNothing : Kind::kSaveAll, {}};
+  ir::RematPolicy policy{Kind::kSaveNamed, {}};
+  if (kind == 2) policy.names = products;
+  for (const CallArg& arg : call.args) policy.names.push_back(products[choose("remat", arg.value, products)]);
+  return policy;
+}
+
+}  // namespace tessera::models

@@ -1,0 +1,49 @@
+#pragma once
+// What the options of models have in common: checks, with errors that name the recipe's key.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/ops.h"
+#include "models/model.h"
+
+namespace tessera::models {
+
+// Throws a usage Error about option `key`: "`model.patch` <message>".
+using FailOption = std::function<void(const char* key, const std::string& message, const std::string& help)>;
+// Of a recipe's section, which the result keeps.
+FailOption fail_in(const config::Section& section);
+
+class OptionChecks {
+ public:
+  // Without `fail`, errors name the option alone.
+  explicit OptionChecks(FailOption fail = {}) : fail_(std::move(fail)) {}
+
+  [[noreturn]] void fail(const char* key, const std::string& message, const std::string& help = {}) const;
+  // The place of `value` among `known`.
+  size_t choose(const char* key, const std::string& value, const std::vector<std::string>& known) const;
+  int64_t positive(const char* key, int64_t value) const;
+  // A required number of at least 1.
+  int64_t required(const char* key, const std::optional<int64_t>& value, const std::string& help) const;
+  double positive(const char* key, double value) const;
+  double rate(const char* key, double value) const;  // in [0, 1)
+
+  // `data` with what the options `image_size` and `classes` say; both must then be known.
+  InputShape input(const InputShape& data, const std::optional<int64_t>& image_size,
+                   const std::optional<int64_t>& classes) const;
+  // `patch` divides height and width.
+  void check_patch(const InputShape& input, int64_t patch) const;
+  // "full", "none", "dots" or "save(names…)" of `products`, a block's names for remat policies.
+  ir::RematPolicy remat(const std::string& text, const std::vector<std::string>& products) const;
+
+ private:
+  FailOption fail_;
+};
+
+// "1, 2, 4".
+std::string list_numbers(const std::vector<int64_t>& numbers);
+std::vector<int64_t> divisors(int64_t n);
+
+}  // namespace tessera::models

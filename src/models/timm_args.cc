@@ -1,0 +1,63 @@
+#include "models/timm_args.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::models {
+namespace {
+
+// Arguments that don't change what a trained model of a fixed image size computes.
+constexpr std::array kFree = {
+    "img_size",        "num_classes",     "in_chans",        "weight_init",   "fix_init",        "dynamic_img_size",
+    "dynamic_img_pad", "strict_img_size", "drop_rate",       "pos_drop_rate", "patch_drop_rate", "proj_drop_rate",
+    "attn_drop_rate",  "drop_path_rate",  "drop_block_rate", "nlhb",          "head_init_scale", "zero_init_last"};
+
+}  // namespace
+
+Json parse_object(std::string_view text, const std::string& where) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) throw data_error("this is not a JSON object", where);
+  return json;
+}
+
+void bad_entry(const std::string& key, const Json& value, const std::string& wanted, const std::string& where) {
+  throw data_error(fmt::format("`{}` is {}, wanted {}", key, value.dump(), wanted), where);
+}
+
+double timm_ratio(int64_t width, int64_t hidden) {
+  double ratio = static_cast<double>(hidden) / static_cast<double>(width);
+  while (static_cast<int64_t>(static_cast<double>(width) * ratio) < hidden) ratio = std::nextafter(ratio, ratio + 1);
+  return ratio;
+}
+
+int64_t timm_divisible(int64_t channels) {
+  const int64_t nearest = std::max<int64_t>(8, (channels + 4) / 8 * 8);
+  return 10 * nearest < 9 * channels ? nearest + 8 : nearest;
+}
+
+std::string TimmArgs::word(const char* key, const char* fallback, const std::vector<TimmWord>& words) {
+  const std::string value = text(key, fallback);
+  std::vector<std::string> known;
+  for (const TimmWord& word : words) {
+    if (value == word.timm) return word.ours;
+    known.push_back(fmt::format("\"{}\"", word.timm));
+  }
+  throw data_error(fmt::format("`{}` is \"{}\", which this program does not have", key, value), where_,
+                   "known: " + join(known, ", "));
+}
+
+Json TimmArgs::raw(const char* key) {
+  known_.push_back(key);
+  return args_.value(key, Json());
+}
+
+void TimmArgs::finish() const {
+  for (const auto& [key, value] : args_.items()) {
+    if (std::ranges::count(kFree, key) > 0 || std::ranges::count(known_, key) > 0) continue;
+    if (value.is_null() || value == false) continue;  // an extra that is switched off
+    if (key == "norm_layer" && (value == "layernorm" || value == "batchnorm2d")) continue;
+    throw data_error(fmt::format("the model argument `{} = {}` has no counterpart in this program", key, value.dump()), where_);
+  }
+}
+
+}  // namespace tessera::models

@@ -1,0 +1,47 @@
+#include "nn/batch_norm.h"
+
+#include "base/error.h"
+#include "ir/functions.h"
+
+namespace tessera::nn {
+namespace {
+
+using ir::Value;
+
+struct Statistics {
+  Value mean, variance;
+};
+
+Statistics of_batch(Value x) {
+  const Value mean = ir::mean(x, {0, 1, 2});
+  return {mean, ir::mean(ir::square(x - mean), {0, 1, 2})};
+}
+
+// One value more of each channel than there is to learn from has no unbiased variance: torch refuses that batch, here it is 0.
+double unbiased(Value x) {
+  const auto count = static_cast<double>(x.dim(0) * x.dim(1) * x.dim(2));
+  return count > 1 ? count / (count - 1) : 0;
+}
+
+}  // namespace
+
+Value batch_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
+  const ir::NameScope named(scope.name());
+  TESSERA_CHECK(x.rank() == 4, "batch norm of {}", to_string(x.dims()));
+  const Dims features = {x.dim(-1)};
+  const Value wide = ir::convert(x, DType::kF32);
+  Statistics used{scope.buffer("running_mean", features, init::zeros()), scope.buffer("running_var", features, init::ones())};
+  const Value batches = scope.buffer("num_batches_tracked", {}, init::zeros());
+  if (scope.training()) {
+    const Statistics own = of_batch(wide);
+    const auto moved = [&](Value running, Value now) { return running * (1 - options.momentum) + now * options.momentum; };
+    scope.update("running_mean", moved(used.mean, own.mean));
+    scope.update("running_var", moved(used.variance, own.variance * unbiased(x)));
+    scope.update("num_batches_tracked", batches + 1.0);
+    used = own;
+  }
+  const Value scale = scope.param("scale", features, options.scale_init) * ir::rsqrt(used.variance + options.epsilon);
+  return ir::convert((wide - used.mean) * scale + scope.param("bias", features, init::zeros()), x.dtype());
+}
+
+}  // namespace tessera::nn

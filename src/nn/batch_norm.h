@@ -1,0 +1,18 @@
+#pragma once
+
+#include "nn/scope.h"
+
+namespace tessera::nn {
+
+struct BatchNormOptions {
+  double momentum = 0.1, epsilon = 1e-5;
+  Init scale_init = init::ones();
+};
+
+// torch's BatchNorm2d: (x - mean) / sqrt(variance + epsilon) * scale + bias, in f32, given back in x's dtype. x [batch, h, w,
+// features]. In training mean and biased variance are those of all rows and pixels, of every device; the buffers `running_mean`
+// and `running_var` [features] move towards the mean and the unbiased variance by `momentum`, and `num_batches_tracked` []
+// counts. Else they are the buffers. Parameters `scale` and `bias` [features].
+ir::Value batch_norm(const Scope& scope, ir::Value x, const BatchNormOptions& options = {});
+
+}  // namespace tessera::nn

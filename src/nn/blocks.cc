@@ -1,0 +1,50 @@
+#include "nn/blocks.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera::nn {
+
+std::vector<double> linear_rates(double last, int64_t count) {
+  std::vector<double> rates(static_cast<size_t>(count));
+  for (size_t i = 1; i < rates.size(); ++i) rates[i] = last * static_cast<double>(i) / static_cast<double>(count - 1);
+  return rates;
+}
+
+ir::Value scan_blocks(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& block) {
+  const bool drop = scope.random() && std::ranges::any_of(options.drop_path, [](double rate) { return rate > 0; });
+  ir::Values xs;
+  if (scope.random()) xs.push_back(ir::iota({DType::kI32, {options.count}}, 0));
+  if (drop) {
+    TESSERA_CHECK(static_cast<int64_t>(options.drop_path.size()) == options.count, "{} rates for {} blocks",
+                  options.drop_path.size(), options.count);
+    xs.push_back(ir::constant_f32({options.count}, {options.drop_path.begin(), options.drop_path.end()}));
+  }
+  const ir::NameScope named(scope.name());
+  std::vector<BufferUpdate>& updates = scope.store().updates();
+  const size_t first = updates.size();
+  const auto body = [&](const ir::Values& carry, const ir::Values& slices) -> ir::ScanResult {
+    const Scope inner = scope.in_scan(slices.empty() ? ir::Value{} : slices[0]);
+    const ir::Value next = block(inner, carry[0], drop ? slices[1] : ir::Value{});
+    ir::Values buffers;
+    for (size_t i = first; i < updates.size(); ++i) buffers.push_back(updates[i].value);
+    return {{next}, buffers};
+  };
+  const ir::ScanResult result = ir::scan(options.count, {x}, xs, body, {.remat = options.remat, .unroll = options.unroll});
+  for (size_t i = 0; i < result.ys.size(); ++i) updates[first + i].value = result.ys[i];
+  return result.carry[0];
+}
+
+ir::Value stage(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& first, const Block& rest) {
+  const double rate = options.drop_path.empty() ? 0 : options.drop_path[0];
+  const bool drop = scope.random() && rate > 0;
+  x = first(scope / "first", x, drop ? ir::constant(rate) : ir::Value{});
+  if (options.count == 1) return x;
+  BlockOptions others = options;
+  --others.count;
+  if (!others.drop_path.empty()) others.drop_path.erase(others.drop_path.begin());
+  return scan_blocks(scope / "blocks", x, others, rest);
+}
+
+}  // namespace tessera::nn

@@ -1,0 +1,36 @@
+#pragma once
+// Depth: equal blocks as one scan over their stacked parameters.
+
+#include <functional>
+#include <vector>
+
+#include "ir/ops.h"
+#include "nn/scope.h"
+
+namespace tessera::nn {
+
+struct BlockOptions {
+  int64_t count = 1;
+  // Stochastic depth of each block, in [0, 1); empty: none.
+  std::vector<double> drop_path;
+  ir::RematPolicy remat;
+  bool unroll = false;
+};
+
+// One block: the scope of its parameters, what enters it and its rate of stochastic depth, which is none where nothing is
+// dropped (no rates, or the scope draws nothing at random). Gives a value of x's type.
+using Block = std::function<ir::Value(const Scope& scope, ir::Value x, ir::Value drop_path)>;
+
+// Runs the blocks one after the other; `scope` is called `blocks`.
+ir::Value scan_blocks(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& block);
+
+// A stage whose first block differs in shape from the rest: `first` in the scope `<scope>/first`, the other count - 1 scanned
+// in
+// `<scope>/blocks`.
+ir::Value stage(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& first, const Block& rest);
+
+// 0, …, last, growing linearly over `count` blocks: the usual rule of stochastic depth (Huang et al. 2016). All 0 for one
+// block.
+std::vector<double> linear_rates(double last, int64_t count);
+
+}  // namespace tessera::nn
