@@ -30,7 +30,7 @@ checkpoint = {{ every = "2 steps" }}
 data       = {{ source = "fake(images=32, classes=4, fill=noise, words=7)", batch = 16, pp = "decode | resize(8) | value_range(-1, 1) | tokenize(6, model=fake(30))" }}
 model      = {{ name = "cappa", width = 16, depth = 2, heads = 2, patch = 4, decoder_depth = 2, decoder_width = 8, decoder_heads = 2, decoder_mlp_dim = 16, masking_ratio = 0.5 }}
 objective  = {{ name = "captioning", label_smoothing = 0.1 }}
-optimizer  = {{ name = "adamw", lr = "constant(1e-2)" }}
+optimizer  = {{ name = "sgd", lr = "constant(0.1)" }}
 [eval.nll]
 type  = "perplexity"
 data  = {{ source = "fake(images=9, classes=4, fill=noise, words=7)", pp = "decode | resize(8) | value_range(-1, 1) | tokenize(6, model=fake(30))" }}
