@@ -4,15 +4,15 @@
 
 #include <map>
 
-#include "models/vit.h"
+#include "models/model.h"
 
 namespace tessera::models {
 namespace {
 
 TEST(Layers, OfAViTAreTimms) {
-  const config::Section recipe =
-      config::parse_recipe("model = {width = 32, depth = 3, heads = 2, patch = 4, pre_norm = true, pool = \"tok\"}");
-  const auto model = make_vit(config::Section(recipe).section("model"), {16, 16, 3, 10});
+  const config::Section recipe = config::parse_recipe(
+      "model = {name = \"vit\", width = 32, depth = 3, heads = 2, patch = 4, pre_norm = true, pool = \"tok\"}");
+  const auto model = make_model(config::Section(recipe).section("model"), {16, 16, 3, 10});
   const std::vector<nn::ParamSpec> specs = parameters(*model);
   const std::vector<int64_t> layers = parameter_layers(*model, specs);
   std::map<std::string, int64_t> of;
