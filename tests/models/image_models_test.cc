@@ -109,7 +109,7 @@ TEST_P(ImageModels, FiveStepsFollowTorch) {
     if (std::ranges::count(zeros, name) > 0) continue;
     const std::vector<float> first = to_floats(views(training.first).at(name));
     const double moved = distance(to_floats(views(training.parameters).at(name)), first);
-    EXPECT_NEAR(moved, want, 1e-3 * want + 3e-7 * norm(first)) << name;  // the second: what f32 rounds off
+    EXPECT_NEAR(moved, want, 2e-3 * want + 3e-7 * norm(first)) << name;  // the second: what f32 rounds off
   }
   for (const auto& entry : reference_.config["buffers"]) {
     const auto name = entry[0].get<std::string>();

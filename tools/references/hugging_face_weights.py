@@ -6,9 +6,12 @@ A ViT of width 16, 2 blocks, 2 heads, MLP 24, images 12 x 12, patches 4 x 4, 5 c
 Parameters are formula.array(f"hf/{name}", shape, 0.3), norms' weights about 1. With them:
   logits [3, 5]   of images formula.array("hf/images", [3, 3, 12, 12])
 """
+import tempfile
+from pathlib import Path
+
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import ViTConfig, ViTForImageClassification
 
 import formula
@@ -27,9 +30,12 @@ def main():
     with torch.no_grad():
         logits = model(torch.tensor(formula.array("hf/images", (3, 3, 12, 12)))).logits
     path = TESTS / "weights" / "hugging_face.safetensors"
-    save_file({**state, "logits": logits}, path, metadata={"format": "pt", "transformers": transformers.__version__})
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        saved = load_file(Path(folder) / "model.safetensors")
+    save_file({**saved, "logits": logits}, path, metadata={"format": "pt", "transformers": transformers.__version__})
     path.chmod(0o644)
-    print(path.name, len(state))
+    print(path.name, len(saved))
 
 
 if __name__ == "__main__":
