@@ -80,7 +80,7 @@ batch = 10
     train::TrainOptions options;
     options.workdir = dir_ / workdir;
     options.device.plugin = TESSERA_CPU_PLUGIN;
-    options.device.cache = pjrt::ExecutableCache(dir_ / "cache");
+    options.device.cache = pjrt::ExecutableCache(std::filesystem::read_symlink("/proc/self/exe").string() + ".cache");
     return options;
   }
   train::TrainResult train(const std::string& workdir, const std::vector<std::string>& overrides = {}) const {
@@ -91,7 +91,7 @@ batch = 10
   TempDir dir_;
 };
 
-// The data set and its cache of programs are made once for all tests of the program.
+// The data set is made once for all tests of a process; compiled programs stay beside the test's program, for every process.
 inline SmallRun& small_run() {
   static SmallRun run;
   return run;
