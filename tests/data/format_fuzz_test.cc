@@ -95,6 +95,11 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "braces") return {"a{00..12}b{x,y}", "{1..3}"};
   if (target == "lines") return {"{\"a\": 1}\r\n\n{\"b\": 2}\n  \nlast"};
   if (target == "tokenizer_json") return {read("../text/gpt2.json"), read("../text/clip.json")};
+  if (target == "image") {
+    const std::string images = TESSERA_SOURCE_DIR "/tests/data/images/";
+    return {as_string(testing::read_file(images + "exif_5.jpg")), as_string(testing::read_file(images + "rgb.png")),
+            as_string(testing::read_file(images + "lossless.webp"))};
+  }
   return {encode_extents({{0, 10}, {300, 70000}, {70300, 0}})};
 }
 

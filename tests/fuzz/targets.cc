@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/codecs.h"
+#include "data/exif.h"
 #include "data/formats/array_record.h"
 #include "data/formats/bytes_file.h"
 #include "data/formats/example.h"
@@ -20,6 +22,8 @@
 
 namespace tessera::data::fuzz {
 namespace {
+
+constexpr int64_t kFuzzPixels = 1 << 18;
 
 // A parser may throw an Error with a message and nothing else.
 template <class Body>
@@ -192,6 +196,49 @@ bool tokenizer_json(std::string_view bytes) {
   });
 }
 
+bool same_pixels(const ImageView& a, const ImageView& b) {
+  if (a.width != b.width || a.height != b.height) return false;
+  const size_t row = static_cast<size_t>(a.width) * 3;
+  for (int y = 0; y < a.height; ++y) {
+    if (std::memcmp(a.row(y), b.row(y), row) != 0) return false;
+  }
+  return true;
+}
+
+// The decoder of our own changes neither pixels nor reasons.
+void check_against_libjpeg(Bytes bytes, const Box* box) {
+  JpegDecoder library(true), both;
+  Image wanted_memory, memory;
+  ImageView wanted, view;
+  const DecodeResult failed = library.decode(bytes, kFuzzPixels, box, wanted_memory, wanted);
+  const DecodeResult result = both.decode(bytes, kFuzzPixels, box, memory, view);
+  TESSERA_CHECK(result.has_value() == failed.has_value());
+  TESSERA_CHECK(failed ? result->reason == failed->reason : same_pixels(view, wanted));
+}
+
+// A picture file: its pixels whole and in a box, and turned as its EXIF data says.
+bool image(std::string_view text) {
+  const Bytes bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  Decoder decoder(kFuzzPixels);
+  ImageInfo info;
+  if (decoder.probe(bytes, info)) return false;
+  const Box box{info.width / 3, info.height / 4, (info.width + 1) / 2, (info.height + 1) / 2};
+  if (info.format == ImageFormat::kJpeg && int64_t{info.width} * info.height <= kFuzzPixels) {
+    check_against_libjpeg(bytes, nullptr);
+    check_against_libjpeg(bytes, &box);
+  }
+  Image image, part, turned;
+  const DecodeResult failed = decoder.decode(bytes, image);
+  TESSERA_CHECK(!failed || !failed->reason.empty());
+  if (failed) return false;
+  ImageView region;
+  TESSERA_CHECK(!decoder.decode_region(bytes, box, part, region) && region.width == box.width && region.height == box.height);
+  const int orientation = exif_orientation(bytes);
+  TESSERA_CHECK(1 <= orientation && orientation <= 8);
+  turn_upright(image, orientation, turned);
+  return true;
+}
+
 void put(std::string& bytes, size_t at, std::string_view value) { bytes.replace(at, value.size(), value); }
 
 template <class T>
@@ -217,7 +264,8 @@ const std::vector<NamedTarget>& targets() {
                                                {"braces", braces},
                                                {"lines", lines},
                                                {"extents", extents},
-                                               {"tokenizer_json", tokenizer_json}};
+                                               {"tokenizer_json", tokenizer_json},
+                                               {"image", image}};
   return all;
 }
 
