@@ -37,10 +37,12 @@ void open_training(config::Section section, std::vector<DataSection>& out) {
   }
 }
 
-// "data" -> "train"; of data.mix.NAME and eval.NAME.data NAME.
+// "data" -> "train"; of data.mix.NAME and eval.NAME.data NAME; of eval.NAME.train NAME_train.
 std::string split_name(const std::string& key) {
   const std::vector<std::string> parts = split(key, '.');
-  return parts.size() < 3 ? "train" : parts[0] == "eval" ? parts[1] : parts[2];
+  if (parts.size() < 3) return "train";
+  if (parts[0] != "eval") return parts[2];
+  return parts[2] == "data" ? parts[1] : parts[1] + "_" + parts[2];
 }
 
 }  // namespace
@@ -51,8 +53,9 @@ std::vector<DataSection> open_data_sections(config::Section recipe) {
   config::Section evals = recipe.section("eval");
   for (const std::string& name : evals.keys()) {
     config::Section section = evals.section(name);
-    if (section.has("data")) {
-      sections.push_back(open_section("eval." + name + ".data", section.section("data"), data::PpUse::kEval));
+    for (const char* key : {"data", "train"}) {
+      if (!section.has(key)) continue;
+      sections.push_back(open_section(fmt::format("eval.{}.{}", name, key), section.section(key), data::PpUse::kEval));
     }
   }
   if (sections.empty()) throw usage_error("the recipe has no `data`", recipe.where(), "data = { source = \"folder(…)\", … }");

@@ -20,12 +20,12 @@ struct DataSection {
   std::shared_ptr<const data::Pp> pp;  // null where the recipe has none
 };
 
-// `data` and every eval.NAME.data that have a source. None at all is a usage Error.
+// `data` and every eval.NAME.data and eval.NAME.train that have a source. None at all is a usage Error.
 std::vector<DataSection> open_data_sections(config::Section recipe);
 
 // What `tessera data check|index|convert` work on: RECIPE, all its data; FOLDER, as folder(FOLDER); or a source's call.
 struct NamedSource {
-  std::string split;  // "train" of `data` and of a single source, NAME of data.mix.NAME and eval.NAME.data
+  std::string split;  // "train" of `data` and of a single source, NAME of data.mix.NAME and eval.NAME.data, NAME_train
   std::string call;
   std::shared_ptr<const data::Source> source;
   std::shared_ptr<const data::Pp> pp;  // of a recipe's; null where it has none

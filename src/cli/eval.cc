@@ -19,19 +19,23 @@ class Eval final : public Command {
         "score trained weights on every evaluator of a recipe, exactly",
         {{"tessera eval recipes/digits.toml --from runs/digits", "the newest checkpoint of a run"},
          {"tessera eval recipes/digits.toml --from vit_small --json eval.val.batch=64",
-          "a timm directory (model.safetensors and config.json); one JSON object"}},
+          "a timm directory (model.safetensors and config.json); one JSON object"},
+         {"tessera eval recipes/digits.toml --from runs/digits --predictions out",
+          "what the model says of every image goes to out/val.jsonl"}},
         "Every image counts once, whatever the batch. A file that cannot be read is named, left out and counted as skipped."};
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory in timm's layout");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
+    flags.add("--predictions", "DIR", &predictions_,
+              "write DIR/NAME.jsonl for each evaluator: a line for each image, in the order of the data");
     flags.add("--json", &json_, "one JSON object, with the names of metrics.jsonl");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     config::Section recipe = load_recipe(recipe_words(words, "eval"));
     require_flag(from_, "--from", "tessera eval recipes/digits.toml --from runs/digits");
     const train::LoadedModel model = train::load_model(from_, train::parse_weights(weights_, "--weights"));
-    const std::vector<train::NamedScore> all = train::evaluate(std::move(recipe), model, device);
+    const std::vector<train::NamedScore> all = train::evaluate(std::move(recipe), model, device, predictions_);
     print(json_ ? as_json(model, all) : as_text(model, all));
     return Exit::kDone;
   }
@@ -66,7 +70,7 @@ class Eval final : public Command {
     return text;
   }
 
-  std::string from_, weights_ = "raw";
+  std::string from_, weights_ = "raw", predictions_;
   bool json_ = false;
 };
 

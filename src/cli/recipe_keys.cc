@@ -12,6 +12,9 @@
 #include "objectives/caption_scoring.h"
 #include "objectives/captioning.h"
 #include "objectives/classification.h"
+#include "objectives/few_shot.h"
+#include "objectives/knn.h"
+#include "objectives/linear_probe.h"
 #include "objectives/perplexity.h"
 #include "objectives/softmax.h"
 #include "optim/average.h"
@@ -91,6 +94,9 @@ std::vector<SectionDoc> sections() {
 #include "objectives/scorers.def"
 #undef SCORER
   append<train::DataOptions>(out.back().keys, "eval.NAME.data");
+  out.back().keys.push_back(
+      {"eval.NAME.train", "a table", "",
+       "(few_shot, knn, linear_probe) what they learn from, with the keys of eval.NAME.data; any classes"});
   return out;
 }
 

@@ -14,16 +14,16 @@ double share(int64_t part, int64_t whole) {
 
 }  // namespace
 
-Confusion::Confusion(int64_t classes) : classes_(classes), counts_(static_cast<size_t>(classes * classes)) {}
+Confusion::Confusion(int64_t classes) : classes_(classes), counts_(static_cast<size_t>(classes * (classes + 1))) {}
 
 void Confusion::add(int32_t label, int32_t predicted) {
-  TESSERA_CHECK(label >= 0 && label < classes_ && predicted >= 0 && predicted < classes_, "{} as {}", label, predicted);
-  ++counts_[static_cast<size_t>(label * classes_ + predicted)];
+  TESSERA_CHECK(label >= 0 && label < classes_ && predicted >= 0 && predicted <= classes_, "{} as {}", label, predicted);
+  ++counts_[place(label, predicted)];
 }
 
 int64_t Confusion::of_class(int64_t label) const {
   int64_t sum = 0;
-  for (int64_t c = 0; c < classes_; ++c) sum += at(label, c);
+  for (int64_t c = 0; c <= classes_; ++c) sum += at(label, c);
   return sum;
 }
 

@@ -11,10 +11,11 @@ class Confusion {
  public:
   explicit Confusion(int64_t classes);
 
+  // `predicted` may be classes(), which is no class: an example without an answer.
   void add(int32_t label, int32_t predicted);
 
   int64_t classes() const { return classes_; }
-  int64_t at(int64_t label, int64_t predicted) const { return counts_[static_cast<size_t>(label * classes_ + predicted)]; }
+  int64_t at(int64_t label, int64_t predicted) const { return counts_[place(label, predicted)]; }
   int64_t of_class(int64_t label) const;  // examples
   // Examples of the class that were given it, as a share; NaN for a class without examples.
   double recall(int64_t label) const;
@@ -24,8 +25,9 @@ class Confusion {
   double balanced_accuracy() const;
 
  private:
+  size_t place(int64_t label, int64_t predicted) const { return static_cast<size_t>(label * (classes_ + 1) + predicted); }
   int64_t classes_;
-  std::vector<int64_t> counts_;
+  std::vector<int64_t> counts_;  // [label, predicted]
 };
 
 // Share of the examples that have labels whose prediction is among them, as in "Are we done with ImageNet?" (ReaL labels);

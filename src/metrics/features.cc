@@ -18,6 +18,12 @@ Features take_rows(const Features& features, std::span<const int64_t> rows) {
   return taken;
 }
 
+LabelledFeatures take_rows(const LabelledFeatures& examples, std::span<const int64_t> rows) {
+  LabelledFeatures taken{take_rows(examples.features, rows), {}};
+  for (const int64_t row : rows) taken.labels.push_back(examples.labels[static_cast<size_t>(row)]);
+  return taken;
+}
+
 double share_equal(std::span<const int32_t> a, std::span<const int32_t> b) {
   TESSERA_CHECK(a.size() == b.size() && !a.empty(), "{} and {}", a.size(), b.size());
   const auto equal = std::inner_product(a.begin(), a.end(), b.begin(), int64_t{0}, std::plus<>(), std::equal_to<>());

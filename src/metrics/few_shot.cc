@@ -33,15 +33,15 @@ RowMatrix ridge(const RowMatrix& x, const RowMatrix& y, double l2) {
 }  // namespace
 
 std::vector<int64_t> draw_shots(const std::vector<int32_t>& labels, const std::vector<std::string>& classes, int64_t shots,
-                                uint64_t seed) {
+                                uint64_t seed, const std::string& where) {
   std::vector<std::vector<int64_t>> of_class(classes.size());
   for (size_t i = 0; i < labels.size(); ++i) of_class.at(static_cast<size_t>(labels[i])).push_back(static_cast<int64_t>(i));
   std::vector<int64_t> drawn;
   for (size_t c = 0; c < classes.size(); ++c) {
     const std::vector<int64_t>& rows = of_class[c];
     if (static_cast<int64_t>(rows.size()) < shots) {
-      throw data_error(fmt::format("the class `{}` has {} examples, too few for {} shots", classes[c], rows.size(), shots), {},
-                       "ask for fewer shots, or give a larger training set");
+      throw data_error(fmt::format("the class `{}` has {} examples, too few for {} shots", classes[c], rows.size(), shots),
+                       where, "ask for fewer shots, or give a larger training set");
     }
     const uint64_t key = Rng(seed, c).next() | uint64_t{Rng(seed, c, 1).next()} << 32;
     for (int64_t i = 0; i < shots; ++i) drawn.push_back(rows[permute(static_cast<uint64_t>(i), rows.size(), key)]);

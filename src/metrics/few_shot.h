@@ -10,10 +10,10 @@
 namespace tessera::metrics {
 
 // Rows of `shots` examples of each class, drawn without replacement: classes in order, and of each class the first ones of an
-// order that depends on the seed alone, so that more shots contain fewer. Throws a data Error, which names the class at
-// `classes[c]`, when a class has too few.
+// order that depends on the seed alone, so that more shots contain fewer. Throws a data Error at `where`, which names the class
+// at `classes[c]`, when a class has too few.
 std::vector<int64_t> draw_shots(const std::vector<int32_t>& labels, const std::vector<std::string>& classes, int64_t shots,
-                                uint64_t seed);
+                                uint64_t seed, const std::string& where = {});
 
 // The classes that the least-squares classifier of `train` gives `test`, of equal ones the lowest. Features are standardised
 // with train's mean and standard deviation + 1e-5 and get one more feature, 100, that stands for a bias which is hardly

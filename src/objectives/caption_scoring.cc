@@ -23,20 +23,19 @@ class CaptionScoring final : public Scorer {
   // `prompts`: [classes, captions.length], of every image; empty where candidates are among the inputs.
   CaptionScoring(Inputs inputs, const TokenInput& captions, std::vector<int32_t> prompts, int64_t at_once)
       : inputs_(std::move(inputs)), captions_(captions), prompts_(std::move(prompts)), at_once_(at_once) {}
-  const Inputs& inputs() const override { return inputs_; }
+  const Inputs& inputs(size_t) const override { return inputs_; }
   void check(const models::Model& model, const config::Section& section) const override {
     check_captioner(model, {false, {captions_}}, section);
   }
   std::vector<ScoreKind> scores() const override { return {{"prec@1", true}}; }
 
-  Values outputs(const models::Model& model, const nn::Scope& scope, const Batch& batch) const override {
+  std::vector<Column> columns(size_t) const override { return {{"prec@1"}, {"predicted", 1, !prompts_.empty()}}; }
+  Values rows(size_t, const models::Model& model, const nn::Scope& scope, const Batch& batch) const override {
     const models::Captioner& captioner = as_captioner(model);
     const Value encoded = captioner.encode(scope, batch.images);
-    return {score_captions(captioner, scope, encoded, candidates(batch), captions_.pad, at_once_)};
-  }
-  Value score(size_t, const Values& outputs, const Batch& batch) const override {
-    const Value right = ir::compare(ir::Compare::kEq, ir::argmax(outputs[0], 1), batch.labels);
-    return ir::convert(right, DType::kF32);
+    const Value predicted =
+        ir::argmax(score_captions(captioner, scope, encoded, candidates(batch), captions_.pad, at_once_), 1);
+    return {ir::compare(ir::Compare::kEq, predicted, batch.labels), predicted};
   }
 
  private:

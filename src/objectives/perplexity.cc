@@ -8,18 +8,17 @@ namespace {
 class Perplexity final : public Scorer {
  public:
   Perplexity(Inputs inputs, bool normalize) : inputs_(std::move(inputs)), normalize_(normalize) {}
-  const Inputs& inputs() const override { return inputs_; }
+  const Inputs& inputs(size_t) const override { return inputs_; }
   void check(const models::Model& model, const config::Section& section) const override {
     check_captioner(model, inputs_, section);
   }
   std::vector<ScoreKind> scores() const override { return {{"perplexity"}}; }
 
-  ir::Values outputs(const models::Model& model, const nn::Scope& scope, const Batch& batch) const override {
+  std::vector<Column> columns(size_t) const override { return {{"perplexity"}}; }
+  ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const Batch& batch) const override {
     const models::Captioner& captioner = as_captioner(model);
-    return {captioner.decode(scope, captioner.encode(scope, batch.images), batch.tokens[0])};
-  }
-  ir::Value score(size_t, const ir::Values& outputs, const Batch& batch) const override {
-    return token_cross_entropy(outputs[0], batch.tokens[0], token_weights(inputs_, batch.tokens), 0, normalize_);
+    const ir::Value logits = captioner.decode(scope, captioner.encode(scope, batch.images), batch.tokens[0]);
+    return {token_cross_entropy(logits, batch.tokens[0], token_weights(inputs_, batch.tokens), 0, normalize_)};
   }
 
  private:

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
 
@@ -47,7 +46,7 @@ size_t token_field(const data::Batch& batch, const objectives::TokenInput& token
 }  // namespace
 
 DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, const data::Pp& pp,
-                         const objectives::Inputs& inputs, bool with_mask)
+                         const objectives::Inputs& inputs)
     : arguments_(static_cast<size_t>(mesh.devices())), batch_(std::make_unique<data::Batch>(std::move(batch))) {
   const auto send = [&](const char* name, const void* data, const TensorType& type) {
     std::vector<pjrt::Upload> uploads = send_rows(client, mesh, data, type);
@@ -63,9 +62,7 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
   for (const objectives::TokenInput& tokens : inputs.tokens) {
     send(tokens.name.c_str(), batch_->tokens(token_field(*batch_, tokens)), {DType::kI32, {rows, tokens.length}});
   }
-  if (with_mask) send("mask", batch_->mask(), {DType::kF32, {rows}});
   if (batch_->augment_values() > 0) send("augment", batch_->augment(), {DType::kF32, {rows, batch_->augment_values()}});
-  mask_sum_ = std::accumulate(batch_->mask(), batch_->mask() + rows, 0.0);
 }
 
 DeviceBatch::~DeviceBatch() { release(); }

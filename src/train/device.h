@@ -33,25 +33,21 @@ int64_t devices_of(const DeviceOptions& options, const pjrt::Client& client);
 // the device has read them: at the latest when this is destroyed, which waits for that.
 class DeviceBatch {
  public:
-  // The images that `pp` made, and of the rest what `inputs` names. `with_mask`: for evaluation.
+  // The images that `pp` made, and of the rest what `inputs` names.
   DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, const data::Pp& pp,
-              const objectives::Inputs& inputs, bool with_mask);
+              const objectives::Inputs& inputs);
   ~DeviceBatch();
   DeviceBatch(DeviceBatch&&) noexcept;
   DeviceBatch& operator=(DeviceBatch&&) = delete;
 
-  // For each device its images, the inputs and, for evaluation, mask, or what training augments with: a program's last
-  // arguments.
+  // For each device its images, the inputs and what training augments with: a program's last arguments.
   DeviceArrays& arguments() { return arguments_; }
-  // Sum of the host's mask.
-  double mask_sum() const { return mask_sum_; }
 
  private:
   void release() noexcept;
   DeviceArrays arguments_;
   std::vector<pjrt::Event> uploads_;
   std::unique_ptr<data::Batch> batch_;
-  double mask_sum_ = 0;
 };
 
 }  // namespace tessera::train

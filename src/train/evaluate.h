@@ -1,5 +1,5 @@
 #pragma once
-// Exact evaluation: every image once, sums and counts, whatever the number of images and the batch.
+// Exact evaluation: every image once, in the source's order, whatever the number of images, the batch and the mesh.
 
 #include <cstdint>
 #include <functional>
@@ -31,22 +31,43 @@ struct Scores {
   std::optional<double> find(std::string_view name) const;
 };
 
+struct Evaluation {
+  Scores scores;
+  // Of each example that counts, in the source's order: its place there, its label (where there are any), and what is said.
+  std::vector<int64_t> samples;
+  std::vector<int32_t> labels;
+  std::vector<objectives::Column> columns;
+  metrics::Features said;
+  std::string details;  // JSON; may be empty
+};
+
+using Executables = std::vector<std::shared_ptr<const pjrt::Executable>>;
+
 class Evaluator {
  public:
-  // `program`: of eval_program for this layout and this plan's batch and pp chain.
-  Evaluator(std::shared_ptr<const pjrt::Client> client, std::shared_ptr<const pjrt::Executable> program,
-            const StateLayout& layout, const EvalPlan& plan)
-      : client_(std::move(client)), program_(std::move(program)), layout_(&layout), plan_(&plan) {}
+  // `programs`: for each set of the plan, of eval_program for this layout and the set's batch and pp chain.
+  Evaluator(std::shared_ptr<const pjrt::Client> client, Executables programs, const StateLayout& layout, const EvalPlan& plan)
+      : client_(std::move(client)), programs_(std::move(programs)), layout_(&layout), plan_(&plan) {}
 
   // The parameters at the head of `state`, or their averages at entry `first`, are read, not consumed. Nothing when stop()
   // became true before the last batch.
-  std::optional<Scores> run(DeviceArrays& state, const std::function<bool()>& stop = {}, size_t first = 0) const;
+  std::optional<Evaluation> run(DeviceArrays& state, const std::function<bool()>& stop = {}, size_t first = 0) const;
 
  private:
+  struct SetRows {
+    objectives::Rows rows;
+    int64_t skipped = 0;
+  };
+  std::optional<SetRows> rows_of(size_t set, DeviceArrays& state, const std::function<bool()>& stop, size_t first) const;
+
   std::shared_ptr<const pjrt::Client> client_;
-  std::shared_ptr<const pjrt::Executable> program_;
+  Executables programs_;
   const StateLayout* layout_;
   const EvalPlan* plan_;
 };
+
+// What the plan wants in files: PATH.jsonl, a line for each example (`id`, `label`, and the columns; classes by name), where
+// `predictions` is set; PATH.json, the evaluator's details, where it has some. Makes the directory. Throws store::IoError.
+void write_files(const EvalPlan& plan, const Evaluation& evaluation, const std::string& path);
 
 }  // namespace tessera::train

@@ -24,7 +24,8 @@ void check_input(const Section& section, const models::Model& model, const Data&
 }
 
 // Labels are places in the list of classes, so that the lists must be the same.
-void check_classes(const Section& section, const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
+void check_classes(const Section& section, const std::vector<std::string>& wanted, const std::vector<std::string>& found,
+                   const std::string& whose) {
   if (wanted == found) return;
   const auto listed = [](const std::vector<std::string>& names) {
     std::vector<std::string> first(names.begin(), names.begin() + static_cast<ptrdiff_t>(std::min<size_t>(names.size(), 5)));
@@ -33,15 +34,15 @@ void check_classes(const Section& section, const std::vector<std::string>& wante
   for (const std::string& name : wanted) {
     if (std::find(found.begin(), found.end(), name) == found.end()) {
       section.fail("source",
-                   fmt::format("has no class `{}`: {} classes ({}), and training has {} ({})", name, found.size(),
-                               listed(found), wanted.size(), listed(wanted)),
-                   "every class of training needs its folder here, even an empty class would shift the labels");
+                   fmt::format("has no class `{}`: {} classes ({}), and {} has {} ({})", name, found.size(), listed(found),
+                               whose, wanted.size(), listed(wanted)),
+                   fmt::format("every class of {} needs its folder here, even an empty class would shift the labels", whose));
     }
   }
   section.fail(
       "source",
-      fmt::format("has {} classes ({}), and training has {} ({})", found.size(), listed(found), wanted.size(), listed(wanted)),
-      "take out the folders that training does not know");
+      fmt::format("has {} classes ({}), and {} has {} ({})", found.size(), listed(found), whose, wanted.size(), listed(wanted)),
+      fmt::format("take out the folders that {} does not know", whose));
 }
 
 int64_t steps_of(const Section& section, const char* key, const std::string& text, const optim::RunLength& length) {
@@ -151,28 +152,49 @@ void set_captions(const objectives::Objective& objective, const tessera::data::P
   }
 }
 
+namespace {
+
+// Rows without an image are padded, so that any batch will do: rounded up to what the mesh can cut.
+int64_t eval_batch(const Section& section, const EvalPlan& plan, const EvalSetting& setting) {
+  int64_t largest = 0;
+  for (const EvalSet& set : plan.sets) largest = std::max(largest, set.data.source().size());
+  const int64_t parts = mesh::batch_parts(setting.mesh), most = std::min(setting.batch, largest);
+  const int64_t batch = plan.options.batch.value_or((most + parts - 1) / parts * parts);
+  if (batch < 1) section.fail("batch", fmt::format("must be at least 1, and is {}", batch));
+  check_batch(batch, 1, setting.mesh, section.place("batch"));
+  return batch;
+}
+
+}  // namespace
+
 EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& setting) {
   EvalPlan plan;
   plan.name = name;
   section.bind_part(plan.options);
+  if (setting.predictions) plan.options.predictions = true;
   Section data = section.section("data");
-  plan.data = open_data(data, tessera::data::PpUse::kEval);
-  check_input(data, *setting.model, plan.data);
-  const std::vector<std::string>& classes = plan.data.source().class_names();
-  plan.scorer = objectives::make_scorer(section, {plan.data.inputs(), classes, setting.captions, setting.encode});
+  plan.sets.push_back({open_data(data, tessera::data::PpUse::kEval)});
+  const Data& own = plan.sets[0].data;
+  check_input(data, *setting.model, own);
+  const std::vector<std::string> classes = own.source().class_names();
+  const auto id = [source = own.sets.front().source](int64_t sample) { return source->id(sample); };
+  plan.scorer = objectives::make_scorer(
+      section, {own.inputs(), classes, setting.captions, setting.encode, own.source().size(), id, plan.options.predictions});
   plan.scorer->check(*setting.model, section);
-  if (plan.scorer->inputs().labels) {
+  if (plan.scorer->inputs(0).labels) {
     if (classes.empty()) data.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
     // A classifier's labels are training's.
     const bool classifies = dynamic_cast<const models::Classifier*>(setting.model) != nullptr;
-    if (classifies && !setting.classes.empty()) check_classes(data, setting.classes, classes);
+    if (classifies && !setting.classes.empty()) check_classes(data, setting.classes, classes, "training");
   }
-  // Rows without an image are padded, so that any batch will do: rounded up to what the mesh can cut.
-  const mesh::Mesh& mesh = setting.mesh;
-  const int64_t parts = mesh::batch_parts(mesh), most = std::min(setting.batch, plan.data.source().size());
-  plan.batch = plan.options.batch.value_or((most + parts - 1) / parts * parts);
-  if (plan.batch < 1) section.fail("batch", fmt::format("must be at least 1, and is {}", plan.batch));
-  check_batch(plan.batch, 1, mesh, section.place("batch"));
+  for (const std::string& key : plan.scorer->further_sets()) {
+    Section further = section.section(key);
+    plan.sets.push_back({open_data(further, tessera::data::PpUse::kEval)});
+    check_input(further, *setting.model, plan.sets.back().data);
+    check_classes(further, classes, plan.sets.back().data.source().class_names(), data.path());
+  }
+  const int64_t batch = eval_batch(section, plan, setting);
+  for (EvalSet& set : plan.sets) set.batch = batch;
   plan.every = steps_of(section, "every", plan.options.every, setting.length);
   return plan;
 }
@@ -288,7 +310,7 @@ Recipe read_recipe(Section recipe, int64_t devices) {
     section.bind(out.model_init.emplace());
     if (out.model_init->from.empty()) section.fail_missing("from");
   }
-  EvalSetting setting{out.model.get(), out.class_names, out.batch, length, out.mesh, {}, {}};
+  EvalSetting setting{out.model.get(), out.class_names, out.batch, length, out.mesh, {}, {}, false};
   set_captions(*out.objective, out.data.pp(), setting);
   Section evals = recipe.section("eval");
   for (const std::string& name : evals.keys()) {
@@ -304,6 +326,12 @@ bool due(int64_t step, int64_t every, int64_t total) {
   if (step == total) return true;
   if (every < 1 || step % every != 0) return false;
   return static_cast<double>(total - step) >= 0.25 * static_cast<double>(every);
+}
+
+bool due(const EvalPlan& plan, int64_t step, const RunOptions& run, int64_t total) {
+  if (step == 0) return run.eval_at_start && !plan.options.skip_first;
+  // Without an evaluation at the end there is none that those just before it would be too near to.
+  return plan.options.at_end ? due(step, plan.every, total) : step % plan.every == 0;
 }
 
 }  // namespace tessera::train

@@ -58,22 +58,32 @@ struct CheckpointOptions {
 struct EvalOptions {
   std::string type = "classification";
   std::string every = "1 epoch";
+  bool skip_first = false, at_end = true;
   std::optional<int64_t> batch;
+  bool predictions = false;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("type", type, "what is measured of every image");
-    field("every", every, "how often; at the end always");
+    field("every", every, "how often; \"100 %\": at the end only");
+    field("skip_first", skip_first, "not before the first step, whatever eval_at_start says");
+    field("at_end", at_end, "at the end too, whatever `every` says");
     field("batch", batch, "images at once; data.batch when not given");
+    field("predictions", predictions, "write what is said of every image to <workdir>/evals/NAME_<step>.jsonl");
   }
+};
+
+// A data set of an evaluator.
+struct EvalSet {
+  Data data;
+  int64_t batch = 0;
 };
 
 struct EvalPlan {
   std::string name;  // of [eval.NAME]
   EvalOptions options;
   std::shared_ptr<const objectives::Scorer> scorer;
-  Data data;
-  int64_t batch = 0;
-  int64_t every = 0;  // steps; 0: at the end only
+  std::vector<EvalSet> sets;  // `data`, then the scorer's further sets
+  int64_t every = 0;          // steps
 };
 
 struct ModelInit {
@@ -137,6 +147,7 @@ struct EvalSetting {
   // How training makes captions (objectives/scorer.h).
   std::optional<objectives::TokenInput> captions;
   std::function<std::vector<int32_t>(const std::string&)> encode;
+  bool predictions = false;  // of every evaluator, whatever its section says
 };
 // Takes captions and encode from the training chain.
 void set_captions(const objectives::Objective& objective, const data::Pp& pp, EvalSetting& setting);
@@ -149,5 +160,7 @@ std::string averaged_name(const std::string& evaluator);
 // True at multiples of `every` (none when it is 0) unless within a quarter of it from the end, and always at the end:
 // big_vision's itstime().
 bool due(int64_t step, int64_t every, int64_t total);
+// The same for an evaluator after `step` steps of a run.
+bool due(const EvalPlan& plan, int64_t step, const RunOptions& run, int64_t total);
 
 }  // namespace tessera::train

@@ -39,7 +39,7 @@ Value normalize(Value images, const data::Affine& pixels) {
   return ir::convert(images, DType::kF32) * row(pixels.scale) + row(pixels.offset);
 }
 
-// What comes before the augmentation's or the mask among a program's arguments.
+// What comes before the augmentation's among a program's arguments.
 objectives::Batch add_batch(const models::Model& model, const objectives::Inputs& inputs, int64_t rows) {
   ir::Graph& graph = ir::current_graph();
   objectives::Batch batch;
@@ -336,28 +336,20 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   return program;
 }
 
-Program eval_program(const models::Model& model, const objectives::Scorer& scorer, const StateLayout& layout,
+Program eval_program(const models::Model& model, const objectives::Scorer& scorer, size_t set, const StateLayout& layout,
                      const ProgramOptions& options) {
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const Values params = add_arguments(graph, layout, layout.params);
-  objectives::Batch batch = add_batch(model, scorer.inputs(), options.batch);
-  const Value mask = graph.add_parameter({DType::kF32, {options.batch}}, "mask");
+  const objectives::Inputs& inputs = scorer.inputs(set);
+  objectives::Batch batch = add_batch(model, inputs, options.batch);
   batch.images = normalize(batch.images, options.pixels);
-  const Values outputs =
-      trace(layout, params, {}, options, [&](const nn::Scope& root) { return scorer.outputs(model, root, batch); });
-  // A padded row may hold anything: a mean over it is dropped, not multiplied by 0, which would keep a NaN.
-  const Value real = ir::compare(ir::Compare::kNe, mask, ir::zeros_like(mask));
-  const std::vector<objectives::ScoreKind> scores = scorer.scores();
-  Values sums;
-  for (size_t i = 0; i < scores.size(); ++i) {
-    const Value score = scorer.score(i, outputs, batch);
-    sums.push_back(ir::sum_all(scores[i].share ? score * mask : ir::select(real, score * mask, ir::zeros_like(score))));
-  }
-  sums.push_back(ir::sum_all(mask));
-  graph.results = {pack(sums)};
+  Values columns =
+      trace(layout, params, {}, options, [&](const nn::Scope& root) { return scorer.rows(set, model, root, batch); });
+  for (Value& column : columns) column = ir::reshape(ir::convert(column, DType::kF32), {options.batch, -1});
+  graph.results = {ir::concatenate(columns, 1)};
   ir::EmitOptions emit{.name = "evaluate", .aliases = {}, .kernels = options.kernels};
-  spread(emit, layout, with_batch(layout, layout.params, batch_inputs(scorer.inputs()) + 1), {{}});
+  spread(emit, layout, with_batch(layout, layout.params, batch_inputs(inputs)), {{}});
   return {"evaluate", ir::emit(graph, emit), {}, false, layout.devices()};
 }
 

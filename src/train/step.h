@@ -63,9 +63,8 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout&
 Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
 
-// (params…, images, the scorer's inputs, mask f32 [B]) -> f32 [scores + 1]: sums over rows of mask times each score, and of the
-// mask.
-Program eval_program(const models::Model& model, const objectives::Scorer& scorer, const StateLayout& layout,
+// (params…, images, the scorer's inputs of the set) -> f32 [B, columns]: its rows.
+Program eval_program(const models::Model& model, const objectives::Scorer& scorer, size_t set, const StateLayout& layout,
                      const ProgramOptions& options);
 
 // (params…, images) -> logits f32 [B, classes], of a Classifier.

@@ -127,7 +127,7 @@ std::string write_imported(const Recipe& recipe, const std::string& from, const 
   const StateLayout layout = param_layout(recipe.specs);
   HostArrays params = empty_params(layout);
   for (std::string& note : init_from({from, {}}, *recipe.model, layout, params)) notes.push_back(std::move(note));
-  const std::string eval_pp = recipe.evals.empty() ? std::string() : recipe.evals.front().data.pp().text();
+  const std::string eval_pp = recipe.evals.empty() ? std::string() : recipe.evals.front().sets[0].data.pp().text();
   checkpoint::Snapshot snapshot;
   snapshot.add(split_blocks(layout, params));
   snapshot.state_json = to_json(Progress{}, {recipe.text, recipe.model->input(), recipe.class_names, eval_pp});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <future>
 #include <map>
@@ -36,7 +37,7 @@ class Trainer {
         workdir_(options.workdir, recipe_.text),
         reporter_(recipe_, workdir_.path(), recipe_.mesh.devices()) {
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
-                    recipe_.evals.empty() ? std::string() : recipe_.evals[0].data.options.pp};
+                    recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp};
   }
 
   TrainResult run();
@@ -71,7 +72,10 @@ class Trainer {
   void settle();
   void finish_step();
   bool evaluation_due() const;
+  std::optional<Executables> eval_programs(size_t e);
   bool evaluate(NamedScores& scores);
+  bool evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, const std::string& name, size_t first,
+                     NamedScores& scores);
   void follow_plateau(const NamedScores& scores);
 
   void save(bool owed);
@@ -92,7 +96,7 @@ class Trainer {
   Reporter reporter_;
 
   std::future<Compiled> init_future_, train_future_;
-  std::vector<std::shared_future<Compiled>> eval_futures_;  // one for each evaluator; equal programs share one
+  std::vector<std::vector<std::shared_future<Compiled>>> eval_futures_;  // of each evaluator's sets; equal programs share one
   std::shared_ptr<const pjrt::Executable> train_program_;
   std::vector<bool> eval_announced_;
   std::unique_ptr<data::TrainLoader> loader_;
@@ -176,7 +180,7 @@ bool Trainer::restore() {
     log_warning(fmt::format("passed over {}: {}", bad.path, bad.reason));
   }
   if (!latest.checkpoint) {
-    progress_.owed = recipe_.run.eval_at_start && !recipe_.evals.empty();
+    progress_.owed = evaluation_due();
     return false;
   }
   const checkpoint::LoadedCheckpoint& from = *latest.checkpoint;
@@ -238,10 +242,14 @@ void Trainer::start_programs() {
 void Trainer::start_evaluation_programs() {
   std::map<std::string, std::shared_future<Compiled>> by_text;
   for (const EvalPlan& plan : recipe_.evals) {
-    Program program = eval_program(*recipe_.model, *plan.scorer, layout_, program_options(plan.batch, plan.data.pp()));
-    const std::string text = program.text;
-    if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, plan.batch).share();
-    eval_futures_.push_back(by_text[text]);
+    eval_futures_.emplace_back();
+    for (size_t set = 0; set < plan.sets.size(); ++set) {
+      const EvalSet& of = plan.sets[set];
+      Program program = eval_program(*recipe_.model, *plan.scorer, set, layout_, program_options(of.batch, of.data.pp()));
+      const std::string text = program.text;
+      if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, of.batch).share();
+      eval_futures_.back().push_back(by_text[text]);
+    }
   }
   eval_announced_.assign(recipe_.evals.size(), false);
 }
@@ -333,8 +341,7 @@ DeviceBatch Trainer::next_batch() {
   // While the device still works on the last step nothing is lost by waiting.
   const bool idle = !pending_ || pending_->metrics.ready();
   if (idle) reporter_.waited(std::chrono::duration<double>(Clock::now() - start).count());
-  return DeviceBatch(*client_, layout_.mesh, std::move(rows), recipe_.data.pp(), recipe_.objective->inputs(),
-                     /*with_mask=*/false);
+  return DeviceBatch(*client_, layout_.mesh, std::move(rows), recipe_.data.pp(), recipe_.objective->inputs());
 }
 
 // Reads the pending step's metrics, stops the run if they are not finite, and tells them.
@@ -365,10 +372,8 @@ void Trainer::settle() {
 }
 
 bool Trainer::evaluation_due() const {
-  for (const EvalPlan& plan : recipe_.evals) {
-    if (progress_.step == 0 ? recipe_.run.eval_at_start : due(progress_.step, plan.every, recipe_.total)) return true;
-  }
-  return false;
+  return std::ranges::any_of(recipe_.evals,
+                             [&](const EvalPlan& plan) { return due(plan, progress_.step, recipe_.run, recipe_.total); });
 }
 
 // Evaluations, the metrics line and the checkpoint of the step at hand, whose metrics are known. Sets stopped_ when it saved
@@ -410,35 +415,55 @@ void Trainer::follow_plateau(const NamedScores& scores) {
                        progress_.plateau.scale));
 }
 
+// Of the evaluator's sets; nothing when a signal came first.
+std::optional<Executables> Trainer::eval_programs(size_t e) {
+  Executables programs;
+  for (const std::shared_future<Compiled>& future : eval_futures_[e]) {
+    const std::string name = "evaluate " + recipe_.evals[e].name;
+    if (!wait_unless_stopped(future, name)) return std::nullopt;
+    const Compiled& compiled = future.get();
+    if (!eval_announced_[e]) {
+      reporter_.console().phase("compile", name, compiled.report.seconds, cause_of(compiled.report));
+      eval_announced_[e] = true;
+    }
+    programs.emplace_back(&compiled.executable, [](const pjrt::Executable*) {});
+  }
+  return programs;
+}
+
 // False when a signal came in between.
 bool Trainer::evaluate(NamedScores& scores) {
   for (size_t e = 0; e < recipe_.evals.size(); ++e) {
     const EvalPlan& plan = recipe_.evals[e];
-    const bool wanted = progress_.step == 0 ? recipe_.run.eval_at_start : due(progress_.step, plan.every, recipe_.total);
-    if (!wanted) continue;
-    if (!wait_unless_stopped(eval_futures_[e], "evaluate " + plan.name)) return false;
-    const Compiled& compiled = eval_futures_[e].get();
-    if (!eval_announced_[e]) {
-      reporter_.console().phase("compile", "evaluate " + plan.name, compiled.report.seconds, cause_of(compiled.report));
-      eval_announced_[e] = true;
-    }
+    if (!due(plan, progress_.step, recipe_.run, recipe_.total)) continue;
+    const std::optional<Executables> programs = eval_programs(e);
+    if (!programs) return false;
     reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));
-    const std::shared_ptr<const pjrt::Executable> program(&compiled.executable, [](const pjrt::Executable*) {});
-    const Evaluator evaluator(client_, program, layout_, plan);
-    const auto stop = [this] { return stop_.requested(); };
-    const auto result = evaluator.run(state_, stop);
-    if (!result) return false;
-    scores.emplace_back(plan.name, *result);
+    const Evaluator evaluator(client_, *programs, layout_, plan);
+    if (!evaluate_with(evaluator, plan, plan.name, 0, scores)) return false;
     if (layout_.averages == 0) continue;
-    const auto averaged = evaluator.run(state_, stop, layout_.average_index());
-    if (!averaged) return false;
-    scores.emplace_back(averaged_name(plan.name), *averaged);
+    if (!evaluate_with(evaluator, plan, averaged_name(plan.name), layout_.average_index(), scores)) return false;
   }
   for (const auto& [name, s] : scores) {
     const auto best = progress_.best.find(name);
     reporter_.evaluated(name, s, best == progress_.best.end() ? std::nullopt : std::optional(best->second));
     const Score& first = s.values.front();
     if (best == progress_.best.end() || first.better_than(best->second)) progress_.best[name] = first.value;
+  }
+  return true;
+}
+
+// With the weights at entry `first` of the state.
+bool Trainer::evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, const std::string& name, size_t first,
+                            NamedScores& scores) {
+  const auto result = evaluator.run(
+      state_, [this] { return stop_.requested(); }, first);
+  if (!result) return false;
+  scores.emplace_back(name, result->scores);
+  try {
+    write_files(plan, *result, workdir_.evaluation(name, progress_.step));
+  } catch (const store::IoError& error) {
+    log_warning(error.message());
   }
   return true;
 }

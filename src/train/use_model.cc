@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
+#include <map>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -95,11 +95,11 @@ void check_size(const data::Pp& pp, const models::InputShape& in) {
 // Labels are places in the list of classes. timm's files name classes in words of their own, so that there only their number
 // must fit.
 void check_classes(const EvalPlan& plan, const LoadedModel& model) {
-  const auto& names = plan.data.source().class_names();
+  const auto& names = plan.sets[0].data.source().class_names();
   if (static_cast<int64_t>(names.size()) != model.model->input().classes) {
-    throw usage_error(fmt::format("`{}` has {} classes, and the model has {}", plan.data.source().name(), names.size(),
+    throw usage_error(fmt::format("`{}` has {} classes, and the model has {}", plan.sets[0].data.source().name(), names.size(),
                                   model.model->input().classes),
-                      plan.data.where, "evaluate on data of the same classes");
+                      plan.sets[0].data.where, "evaluate on data of the same classes");
   }
   for (size_t i = 0; i < std::min(names.size(), model.class_names.size()); ++i) {
     if (names[i] == model.class_names[i]) continue;
@@ -125,18 +125,47 @@ void read_captions(config::Section& recipe, const std::string& pp_text, EvalSett
   set_captions(*objectives::make_objective(recipe.section("objective"), {0, token_inputs(pp)}), pp, setting);
 }
 
-Scores evaluate_one(const std::shared_ptr<pjrt::Client>& client, const EvalPlan& plan, const LoadedModel& model,
-                    const StateLayout& layout, DeviceArrays& params, const DeviceOptions& device) {
-  const Program program = eval_program(*model.model, *plan.scorer, layout,
-                                       {.batch = plan.batch,
-                                        .pixels = plan.data.pp().affine(),
-                                        .compute = model.compute,
-                                        .kernels = kernels::register_kernels(*client)});
-  const TensorType images = images_type(model.model->input(), plan.batch);
-  Compiled compiled = compile(*client, program, device.cache, arguments_of(layout, layout.params, images));
-  const auto executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
-  return *Evaluator(client, executable, layout, plan).run(params);
-}
+// Evaluators whose programs are the same share one.
+class EvalRunner {
+ public:
+  EvalRunner(std::shared_ptr<pjrt::Client> client, const LoadedModel& model, const StateLayout& layout,
+             const DeviceOptions& device)
+      : client_(std::move(client)),
+        model_(model),
+        layout_(layout),
+        device_(device),
+        params_(to_device(layout, model.params, *client_)) {}
+
+  Evaluation run(const EvalPlan& plan) {
+    Executables programs;
+    for (size_t set = 0; set < plan.sets.size(); ++set) {
+      const EvalSet& of = plan.sets[set];
+      programs.push_back(compiled(eval_program(*model_.model, *plan.scorer, set, layout_,
+                                               {.batch = of.batch,
+                                                .pixels = of.data.pp().affine(),
+                                                .compute = model_.compute,
+                                                .kernels = kernels::register_kernels(*client_)}),
+                                  of.batch));
+    }
+    return *Evaluator(client_, programs, layout_, plan).run(params_);
+  }
+
+ private:
+  std::shared_ptr<const pjrt::Executable> compiled(const Program& program, int64_t batch) {
+    std::shared_ptr<const pjrt::Executable>& executable = by_text_[program.text];
+    if (executable) return executable;
+    const TensorType images = images_type(model_.model->input(), batch);
+    Compiled compiled = compile(*client_, program, device_.cache, arguments_of(layout_, layout_.params, images));
+    return executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
+  }
+
+  std::shared_ptr<pjrt::Client> client_;
+  const LoadedModel& model_;
+  const StateLayout& layout_;
+  const DeviceOptions& device_;
+  DeviceArrays params_;
+  std::map<std::string, std::shared_ptr<const pjrt::Executable>> by_text_;
+};
 
 }  // namespace
 
@@ -175,27 +204,33 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
   deliver(before, in.classes, take);
 }
 
-std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& model, const DeviceOptions& device) {
+std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& model, const DeviceOptions& device,
+                                 const std::string& predictions) {
   TrainingData data;
   recipe.section("data").bind_part(data);
   const auto client = open_client(device);
   const StateLayout layout = spread(model.layout, recipe, devices_of(device, *client));
   // How often it runs in training does not matter here, so that any length of a run will do.
-  EvalSetting setting{model.model.get(), {}, std::max<int64_t>(1, data.batch), {}, layout.mesh, {}, {}};
+  EvalSetting setting{model.model.get(), {}, std::max<int64_t>(1, data.batch), {}, layout.mesh, {}, {}, !predictions.empty()};
   if (dynamic_cast<const models::Captioner*>(model.model.get()) != nullptr) read_captions(recipe, data.pp, setting);
   config::Section evals = recipe.section("eval");
   std::vector<EvalPlan> plans;
   for (const std::string& name : evals.keys()) {
     plans.push_back(read_eval(name, evals.section(name), setting));
-    if (dynamic_cast<const models::Classifier*>(model.model.get()) != nullptr) check_classes(plans.back(), model);
+    const bool classifies = dynamic_cast<const models::Classifier*>(model.model.get()) != nullptr;
+    if (classifies && plans.back().scorer->inputs(0).labels) check_classes(plans.back(), model);
   }
   if (plans.empty()) {
     throw usage_error("the recipe has no evaluator", recipe.where("eval"),
                       "add one:\n  [eval.val]\n  data = { source = \"folder(data/val)\", pp = \"decode | …\" }");
   }
-  DeviceArrays params = to_device(layout, model.params, *client);
+  EvalRunner runner(client, model, layout, device);
   std::vector<NamedScore> scores;
-  for (const EvalPlan& plan : plans) scores.push_back({plan.name, evaluate_one(client, plan, model, layout, params, device)});
+  for (const EvalPlan& plan : plans) {
+    const Evaluation result = runner.run(plan);
+    if (!predictions.empty()) write_files(plan, result, store::join_path(predictions, plan.name));
+    scores.push_back({plan.name, result.scores});
+  }
   return scores;
 }
 

@@ -31,7 +31,9 @@ struct NamedScore {
 };
 
 // The recipe's evaluators, in its order, over every image. Sources of training data are not opened. A recipe without
-// evaluators, and one whose classes are not the model's, are usage Errors.
-std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& model, const DeviceOptions& device);
+// evaluators, and one whose classes are not the model's, are usage Errors. `predictions`: a directory for the files of every
+// evaluator (write_files), its predictions among them; empty: none.
+std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& model, const DeviceOptions& device,
+                                 const std::string& predictions = {});
 
 }  // namespace tessera::train

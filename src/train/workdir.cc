@@ -14,7 +14,7 @@ constexpr const char* kRecipe = "recipe.toml";
 // The keys that may differ between a run and its continuation: a state continues on any mesh.
 bool may_change(const std::string& key) {
   static const Pattern harmless(
-      R"(total|log|eval_at_start|mesh|sharding(\..*)?|accumulate|model\.remat|checkpoint(\..*)?|data\.(threads|prefetch|on_error)|eval\.[^.]+\.(every|batch|data\.(threads|prefetch|on_error)))");
+      R"(total|log|eval_at_start|mesh|sharding(\..*)?|accumulate|model\.remat|checkpoint(\..*)?|data\.(threads|prefetch|on_error)|eval\.[^.]+\.(every|skip_first|at_end|batch|predictions|[^.]+\.(threads|prefetch|on_error)))");
   return harmless.matches(key);
 }
 
@@ -65,6 +65,10 @@ void Workdir::compare() {
     text += fmt::format("\n  {} = {}   there: {}", change.key, value_of(change.right), value_of(change.left));
   }
   throw usage_error(text, store::join_path(path_, kRecipe), "name another --workdir, or go back to the values that are there");
+}
+
+std::string Workdir::evaluation(const std::string& name, int64_t step) const {
+  return fmt::format("{}/evals/{}_{:09}", path_, name, step);
 }
 
 void Workdir::write_recipe() {

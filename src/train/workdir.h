@@ -16,9 +16,10 @@ namespace tessera::train {
 // A directory that is new, empty or interrupted before its first recipe was written starts afresh. One that holds a
 // `recipe.toml` is continued if the recipe is the same but for keys that don't change the numbers of a run, or whose change is
 // meant:
-//   log, checkpoint.*, eval_at_start, data.threads, data.prefetch, data.on_error, eval.NAME.every, eval.NAME.batch, and those
-//   of eval data   how often something is reported or saved, and how fast the input is made; total  a run may be made longer or
-//   shorter; its schedule is from then on that of the new length.
+//   log, checkpoint.*, eval_at_start, data.threads, data.prefetch, data.on_error, eval.NAME.every, eval.NAME.skip_first,
+//   eval.NAME.at_end, eval.NAME.batch, eval.NAME.predictions, and those of eval data   how often something is reported or
+//   saved, and how fast the input is made; total  a run may be made longer or shorter; its schedule is from then on that of the
+//   new length.
 // Any other difference, and any other non-empty directory, is a usage Error that lists the keys (or the files) and says what to
 // do.
 class Workdir {
@@ -27,6 +28,8 @@ class Workdir {
 
   const std::string& path() const { return path_; }
   std::string checkpoints() const { return store::join_path(path_, "checkpoints"); }
+  // Of files that an evaluator writes, without their endings: …/evals/val_000001000.
+  std::string evaluation(const std::string& name, int64_t step) const;
   // Differences that are allowed, from what is in the directory to what is asked for now.
   const std::vector<config::Difference>& changes() const { return changes_; }
   // Makes the recipe the directory's own. Call when everything that can fail early has passed.

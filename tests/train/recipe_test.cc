@@ -35,7 +35,7 @@ TEST(Recipe, ResolvesDurationsAndDefaults) {
   EXPECT_EQ(recipe.checkpoint_every, 5);
   EXPECT_EQ(recipe.log_every, 2);
   EXPECT_EQ(recipe.evals[0].every, 3);
-  EXPECT_EQ(recipe.evals[0].batch, 10);
+  EXPECT_EQ(recipe.evals[0].sets[0].batch, 10);
   EXPECT_EQ(recipe.class_names, (std::vector<std::string>{"blue", "green", "red"}));
   EXPECT_EQ(recipe.model->input().classes, 3);
   EXPECT_DOUBLE_EQ(recipe.epochs(5), 1);

@@ -274,6 +274,13 @@ DeviceArrays initial_params(const Recipe& recipe) {
   return compile(init_program(recipe.specs, param_layout(recipe.specs)))->execute(argument_lists(key, 1));
 }
 
+Evaluator evaluator_of(const Recipe& recipe, const StateLayout& layout, const EvalPlan& plan) {
+  ProgramOptions options;
+  options.batch = plan.sets[0].batch;
+  options.pixels = plan.sets[0].data.pp().affine();
+  return {testing::cpu_client(), {compile(eval_program(*recipe.model, *plan.scorer, 0, layout, options))}, layout, plan};
+}
+
 TEST(Evaluate, ExactWhateverTheBatch) {
   config::Section recipe = testing::small_run().section();
   const Recipe base = read_recipe(recipe);
@@ -283,17 +290,14 @@ TEST(Evaluate, ExactWhateverTheBatch) {
   std::vector<Scores> all;
   for (const int64_t batch : {1, 22, 40}) {
     EvalPlan plan = base.evals[0];
-    plan.batch = batch;
-    ProgramOptions options;
-    options.batch = batch;
-    options.pixels = plan.data.pp().affine();
-    const auto program = compile(eval_program(*base.model, *base.evals[0].scorer, layout, options));
-    all.push_back(*Evaluator(testing::cpu_client(), program, layout, plan).run(params));
+    plan.sets[0].batch = batch;
+    const Evaluator evaluator = evaluator_of(base, layout, plan);
+    all.push_back(evaluator.run(params)->scores);
     EXPECT_EQ(all.back().count, 23) << batch;
     EXPECT_NEAR(all.back().at("loss"), all.front().at("loss"), 1e-6) << batch;
     EXPECT_EQ(all.back().at("prec@1"), all.front().at("prec@1")) << batch;
     EXPECT_EQ(all.back().at("prec@5"), 1) << batch;
-    EXPECT_FALSE(Evaluator(testing::cpu_client(), program, layout, plan).run(params, [] { return true; })) << batch;
+    EXPECT_FALSE(evaluator.run(params, [] { return true; })) << batch;
   }
 }
 
@@ -305,11 +309,7 @@ TEST(Evaluate, UnreadableFilesAreLeftOutAndCounted) {
   const Recipe base = read_recipe(recipe);
   const StateLayout layout = param_layout(base.specs);
   DeviceArrays params = initial_params(base);
-  ProgramOptions options;
-  options.batch = base.evals[0].batch;
-  options.pixels = base.evals[0].data.pp().affine();
-  const auto program = compile(eval_program(*base.model, *base.evals[0].scorer, layout, options));
-  const Scores scores = *Evaluator(testing::cpu_client(), program, layout, base.evals[0]).run(params);
+  const Scores scores = evaluator_of(base, layout, base.evals[0]).run(params)->scores;
   EXPECT_EQ(scores.count, 9);
   EXPECT_EQ(scores.skipped, 1);
 }

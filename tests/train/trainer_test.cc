@@ -191,26 +191,32 @@ TEST(Trainer, SignalDuringTheStart) {
   expect_same_end("early");
 }
 
-// An evaluation that a signal cut off is owed: state.json says so, and the next start does it.
+// An evaluation that a signal cut off is owed: state.json says so, and the next start does it. The last one too.
 TEST(Trainer, OwedEvaluationIsDoneAgain) {
   whole();
-  fs::copy(small_run().path("whole"), small_run().path("owed"), fs::copy_options::recursive);
-  const std::string checkpoints = small_run().path("owed") + "/checkpoints";
-  for (int64_t later = 7; later <= 12; ++later) fs::remove_all(fmt::format("{}/step_{:09}", checkpoints, later));
-  const checkpoint::LoadedCheckpoint six = checkpoint::load(checkpoints + "/step_000000006");
-  checkpoint::Snapshot snapshot;
-  snapshot.step = 6;
-  std::vector<checkpoint::HostTensor> tensors;
-  for (const checkpoint::TensorView& tensor : checkpoint::whole_arrays(six.arrays).views) {
-    tensors.push_back({tensor.name, tensor.type, store::copy_bytes(tensor.data)});
+  for (const int64_t step : {6, 12}) {
+    const std::string name = fmt::format("owed{}", step);
+    fs::copy(small_run().path("whole"), small_run().path(name), fs::copy_options::recursive);
+    const std::string checkpoints = small_run().path(name) + "/checkpoints";
+    for (int64_t later = step + 1; later <= 12; ++later) fs::remove_all(fmt::format("{}/step_{:09}", checkpoints, later));
+    const checkpoint::LoadedCheckpoint loaded = checkpoint::load(fmt::format("{}/step_{:09}", checkpoints, step));
+    checkpoint::Snapshot snapshot;
+    snapshot.step = step;
+    std::vector<checkpoint::HostTensor> tensors;
+    for (const checkpoint::TensorView& tensor : checkpoint::whole_arrays(loaded.arrays).views) {
+      tensors.push_back({tensor.name, tensor.type, store::copy_bytes(tensor.data)});
+    }
+    snapshot.add(std::move(tensors));
+    nlohmann::ordered_json state = nlohmann::ordered_json::parse(loaded.state_json);
+    state["owed"] = true;
+    snapshot.state_json = state.dump();
+    checkpoint::write_checkpoint(store::local_files(), checkpoints, snapshot);
+    const TrainResult result = small_run().train(name);
+    EXPECT_EQ(result.exit, Exit::kDone);
+    EXPECT_FALSE(result.finished_before);
+    EXPECT_EQ(result.scores.size(), 1u);
+    expect_same_end(name);
   }
-  snapshot.add(std::move(tensors));
-  nlohmann::ordered_json state = nlohmann::ordered_json::parse(six.state_json);
-  state["owed"] = true;
-  snapshot.state_json = state.dump();
-  checkpoint::write_checkpoint(store::local_files(), checkpoints, snapshot);
-  EXPECT_EQ(small_run().train("owed").exit, Exit::kDone);
-  expect_same_end("owed");
 }
 
 // A checkpoint as three hosts would have written it: its weights are those of the plain one, and it continues bit for bit.
