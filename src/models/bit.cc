@@ -140,6 +140,19 @@ class BiT final : public Classifier {
   const InputShape& input() const override { return config_.input; }
   const Family& family() const override { return kBiT; }
 
+  // timm's group_matcher: the stem, each block, the head; the last norm with the last block.
+  std::vector<LayerRule> layers() const override {
+    std::vector<LayerRule> rules = {{"stem/.*", 0}};
+    int64_t next = 1;
+    for (size_t i = 0; i < kStages; ++i) {
+      rules.push_back({fmt::format("stages/{}/first/.*", i), next});
+      rules.push_back({fmt::format("stages/{}/blocks/.*", i), next + 1});
+      next += config_.depths[i];
+    }
+    rules.push_back({"norm/.*", next - 1});
+    return rules;
+  }
+
   std::string timm_args() const override {
     const BiTOptions& o = config_.options;
     return Json{{"layers", o.depths},

@@ -177,6 +177,18 @@ class ConvNeXt final : public Classifier {
   const InputShape& input() const override { return config_.input; }
   const Family& family() const override { return kConvNeXt; }
 
+  // timm's group_matcher: the stem, each block, the head; the last norm with the last block.
+  std::vector<LayerRule> layers() const override {
+    std::vector<LayerRule> rules = {{"stem/.*", 0}};
+    int64_t next = 1;
+    for (size_t i = 0; i < kStages; ++i) {
+      rules.push_back({fmt::format("stages/{}/(downsample|blocks)/.*", i), next});
+      next += config_.depths[i];
+    }
+    rules.push_back({"norm_pre/.*", next - 1});
+    return rules;
+  }
+
   std::string timm_args() const override {
     const ConvNeXtConfig& c = config_;
     Json args;

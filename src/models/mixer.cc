@@ -138,6 +138,9 @@ class Mixer final : public Classifier {
   const InputShape& input() const override { return config_.input; }
   const Family& family() const override { return config_.resmlp ? kResMLP : kMixer; }
 
+  // timm's group_matcher: the stem, each block (the final norm with the last one), the head.
+  std::vector<LayerRule> layers() const override { return {{"stem/.*", 0}, {"blocks/.*", 1}, {"norm/.*", config_.depth}}; }
+
   std::string timm_args() const override {
     Json args;
     args["block_layer"] = config_.resmlp ? "resmlp" : "mixer";

@@ -170,6 +170,18 @@ class ResNet final : public Classifier {
   const InputShape& input() const override { return config_.input; }
   const Family& family() const override { return kResNet; }
 
+  // timm's group_matcher: the stem, each block, the head.
+  std::vector<LayerRule> layers() const override {
+    std::vector<LayerRule> rules = {{"(conv1|bn1)/.*", 0}};
+    int64_t next = 1;
+    for (size_t i = 0; i < kStages; ++i) {
+      rules.push_back({fmt::format("layer{}/first/.*", i + 1), next});
+      rules.push_back({fmt::format("layer{}/blocks/.*", i + 1), next + 1});
+      next += config_.options.depths[i];
+    }
+    return rules;
+  }
+
   std::string timm_args() const override {
     const ResNetOptions& o = config_.options;
     const auto timm = [](const std::vector<TimmWord>& words, const std::string& ours) {

@@ -149,7 +149,7 @@ Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& g
   size_t t = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!trainable(i)) continue;
-    const ParamRule& rule = rules_.rules[i];
+    const ParamRule& rule = rules_[i];
     context.base = (rule.schedule == 0 ? schedule_ : more_schedules_[rule.schedule - 1]).base();
     context.schedule = rates[rule.schedule] / context.base;
     context.lr = rate_of(rule, rates[rule.schedule], params_[i]);

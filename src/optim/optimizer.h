@@ -62,9 +62,8 @@ class Optimizer {
   const std::string& name() const { return name_; }
   const OptimizerOptions& options() const { return options_; }
   const Schedule& schedule() const { return schedule_; }
-  const ParamRule& rule(size_t param) const { return rules_.rules[param]; }
-  bool trainable(size_t param) const { return !rules_.rules[param].frozen; }
-  const std::vector<std::string>& warnings() const { return rules_.warnings; }
+  const ParamRule& rule(size_t param) const { return rules_[param]; }
+  bool trainable(size_t param) const { return !rules_[param].frozen; }
   // The slots of the trainable parameters, in the order of apply's `slots`.
   const Params& slots() const { return slots_; }
 
@@ -93,7 +92,7 @@ class Optimizer {
   std::unique_ptr<UpdateRule> update_;
   Params params_, trained_, slots_;
   std::vector<std::vector<size_t>> slots_of_;  // of each trained parameter: places in slots_
-  ResolvedRules rules_;
+  std::vector<ParamRule> rules_;
 };
 
 }  // namespace tessera::optim

@@ -54,7 +54,8 @@ std::vector<double> layer_scales(const RuleOptions& options, const Param& param,
   return scales;
 }
 
-void apply_layer_decay(const RuleOptions& options, const Params& params, const std::string& where, ResolvedRules& resolved) {
+void apply_layer_decay(const RuleOptions& options, const Params& params, const std::string& where,
+                       std::vector<ParamRule>& resolved) {
   if (!(options.layer_decay > 0) || options.layer_decay > 1 || !(options.layer_decay_min >= 0)) {
     throw usage_error(fmt::format("`layer_decay` must lie in (0, 1], and is {}", options.layer_decay), where);
   }
@@ -70,19 +71,19 @@ void apply_layer_decay(const RuleOptions& options, const Params& params, const s
   for (size_t i = 0; i < params.size(); ++i) {
     const std::vector<double> scales = layer_scales(options, params[i], last);
     const bool same = std::all_of(scales.begin(), scales.end(), [&](double s) { return s == scales[0]; });
-    if (same) resolved.rules[i].lr_mult *= scales[0];
-    if (!same) resolved.rules[i].block_mult = scales;
+    if (same) resolved[i].lr_mult *= scales[0];
+    if (!same) resolved[i].block_mult = scales;
   }
 }
 
 template <class T>
-void warn_unmatched(const PatternRules<T>& rules, const std::string& key, const Params& params,
-                    std::vector<std::string>& warnings) {
+void check_matched(const PatternRules<T>& rules, const std::string& key, const Params& params, const std::string& where) {
   std::vector<std::string> names;
   for (const Param& param : params) names.push_back(param.name);
   for (const auto& rule : rules.rules) {
-    if (const auto message = unmatched(rule.pattern, names, "parameter"))
-      warnings.push_back(fmt::format("`{}`: {}", key, *message));
+    if (const auto message = unmatched(rule.pattern, names, "parameter")) {
+      throw usage_error(fmt::format("`{}`: {}", key, *message), where, "the log of a run lists the names of all parameters");
+    }
   }
 }
 
@@ -102,7 +103,7 @@ bool freezes(const std::string& schedule_rule) {
   return parts && parts->second == "none";
 }
 
-ResolvedRules resolve_rules(const RuleOptions& options, const Params& params, const std::string& where) {
+std::vector<ParamRule> resolve_rules(const RuleOptions& options, const Params& params, const std::string& where) {
   const std::vector<std::string> presets = {"timm", "big_vision", "all", "none"};
   if (std::find(presets.begin(), presets.end(), options.decay_mask) == presets.end()) {
     throw usage_error(fmt::format("`decay_mask` is \"{}\"", options.decay_mask), where,
@@ -114,11 +115,11 @@ ResolvedRules resolve_rules(const RuleOptions& options, const Params& params, co
   Rules freeze;
   for (const std::string& pattern : options.freeze) freeze.rules.push_back({Pattern(pattern, where), 0});
 
-  ResolvedRules resolved;
-  warn_unmatched(decay, "decay_rules", params, resolved.warnings);
-  warn_unmatched(lr_mult, "lr_mult", params, resolved.warnings);
-  warn_unmatched(schedules, "schedules", params, resolved.warnings);
-  warn_unmatched(freeze, "freeze", params, resolved.warnings);
+  std::vector<ParamRule> resolved;
+  check_matched(decay, "decay_rules", params, where);
+  check_matched(lr_mult, "lr_mult", params, where);
+  check_matched(schedules, "schedules", params, where);
+  check_matched(freeze, "freeze", params, where);
   for (const Param& param : params) {
     ParamRule rule;
     const double* rate = lr_mult.find(param.name);
@@ -128,9 +129,9 @@ ResolvedRules resolve_rules(const RuleOptions& options, const Params& params, co
     if (const size_t* schedule = schedules.find(param.name)) rule.schedule = *schedule;
     const bool none = rule.schedule > 0 && freezes(options.schedules[rule.schedule - 1]);
     rule.frozen = !param.trained || rule.lr_mult == 0 || none || freeze.find(param.name);
-    resolved.rules.push_back(rule);
+    resolved.push_back(rule);
   }
-  if (std::all_of(resolved.rules.begin(), resolved.rules.end(), [](const ParamRule& r) { return r.frozen; })) {
+  if (std::all_of(resolved.begin(), resolved.end(), [](const ParamRule& r) { return r.frozen; })) {
     throw usage_error("every parameter is frozen, so there is nothing to train", where,
                       "narrow `freeze`, `lr_mult` or `schedules`");
   }

@@ -39,12 +39,8 @@ struct ParamRule {
 // True for a rule of `schedules` that freezes: "PATTERN = none".
 bool freezes(const std::string& schedule_rule);
 
-struct ResolvedRules {
-  std::vector<ParamRule> rules;       // one for each parameter
-  std::vector<std::string> warnings;  // a pattern that matches no parameter, with the nearest name
-};
-
-// Usage Errors name `where` (the optimizer's section) and the key. Every parameter frozen is an error too.
-ResolvedRules resolve_rules(const RuleOptions& options, const Params& params, const std::string& where = {});
+// One for each parameter. Usage Errors name `where` (the optimizer's section) and the key. A pattern that matches no parameter
+// is an error too, with the nearest name, and so is every parameter frozen.
+std::vector<ParamRule> resolve_rules(const RuleOptions& options, const Params& params, const std::string& where = {});
 
 }  // namespace tessera::optim

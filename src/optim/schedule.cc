@@ -139,7 +139,12 @@ T Schedule::rate(const T& step) const {
   return rate;
 }
 
-double Schedule::at(int64_t step) const { return rate(static_cast<double>(step)); }
-ir::Value Schedule::at(ir::Value step) const { return rate(ir::convert(step, DType::kF32)); }
+template <class T>
+T Schedule::started(const T& step) const {
+  return start_ > 0 ? rate(at_least(step - start_, 0)) * reached(step, start_) : rate(step);
+}
+
+double Schedule::at(int64_t step) const { return started(static_cast<double>(step)); }
+ir::Value Schedule::at(ir::Value step) const { return started(ir::convert(step, DType::kF32)); }
 
 }  // namespace tessera::optim

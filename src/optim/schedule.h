@@ -21,6 +21,9 @@
 // A cycle's length is L mul^i; where no `length` is given the cycles fill the run. After the last one the rate is min. With
 // hold = H the rate is that of step floor(s / H) H.
 //
+// With start = S the rate is 0 in the first S steps, and the schedule is that of a run of the T - S steps after them (its
+// shares of the run too). What has it is frozen until then, but for moments, which gather from the first step on.
+//
 // scale_from_0 is big_vision's convention (big_vision/utils.py create_learning_rate_schedule), overlap and prefix are timm's
 // (timm/scheduler; it has w0 = 1e-5 and hold = 1 epoch unless told otherwise). `scale` is big_vision's but for the first step,
 // which is not spent at rate 0. timm's milestones count one earlier: its 30 is 29 epochs here. wsd is timm's, flat_cosine and
@@ -66,6 +69,8 @@ class Schedule {
   template <class T>
   T rate(const T& step) const;
   template <class T>
+  T started(const T& step) const;
+  template <class T>
   T decay(const T& step) const;
   template <class T>
   T cyclic(const T& step) const;
@@ -78,7 +83,7 @@ class Schedule {
   double begin() const { return warmup_mode_ == Warmup::kOverlap ? 0 : warmup_; }
 
   Kind kind_ = Kind::kConstant;
-  double base_ = 0, min_ = 0, total_ = 1;
+  double base_ = 0, min_ = 0, start_ = 0, total_ = 1;  // total: from start on
   double warmup_ = 0, warmup_start_ = 0, cooldown_ = 0, hold_ = 1;
   Warmup warmup_mode_ = Warmup::kScale;
   std::vector<Cycle> cycles_;

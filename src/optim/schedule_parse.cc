@@ -37,7 +37,8 @@ constexpr Entry kSchedules[] = {
 constexpr const char* kCommon =
     "CYCLES: cycles=1, cycle_mul=1 (length of the next), cycle_decay=1 (rate of the next), length=DURATION (of the first; the\n"
     "  cycles fill the run when not given; after the last the rate is min).\n"
-    "Every schedule also takes: warmup=DURATION, warmup_start=0, warmup_mode=scale (scale_from_0 is big_vision's; overlap and\n"
+    "Every schedule also takes: start=DURATION (the rate is 0 before, and the rest counts from there: parameters thaw),\n"
+    "  warmup=DURATION, warmup_start=0, warmup_mode=scale (scale_from_0 is big_vision's; overlap and\n"
     "  prefix are timm's), cooldown=DURATION (down to 0 at the end), hold=DURATION (the rate changes once in so long, as "
     "timm's\n"
     "  once an epoch), noise=FROM or noise=[FROM, TO] (durations), noise_pct=0.67, noise_std=1, noise_seed=42 (timm's).\n"
@@ -53,6 +54,19 @@ std::vector<std::string> list_of(const CallReader& call, const char* name, const
   return parts;
 }
 
+// Steps before the schedule begins, by its argument `start`, which is taken out: the others are those of what remains.
+int64_t take_start(Call& call, const RunLength& length, const std::string& where) {
+  const auto found = std::ranges::find_if(call.args, [](const CallArg& arg) { return arg.key == "start"; });
+  if (found == call.args.end()) return 0;
+  const config::Duration duration = config::parse_duration(found->value, where);
+  const int64_t start = config::to_steps(duration, length.batch, length.examples_per_epoch, length.total_steps, where);
+  call.args.erase(found);
+  if (start < length.total_steps) return start;
+  throw usage_error(fmt::format("`{}`: `start` ({} steps) must lie before the end of the run ({} steps)", call.text, start,
+                                length.total_steps),
+                    where, "to freeze parameters for good, name them in `freeze`");
+}
+
 }  // namespace
 
 // Reads one call into a schedule.
@@ -61,7 +75,9 @@ class ScheduleParser {
   ScheduleParser(const Call& call, const RunLength& length, const std::string& where)
       : call_(call, where), name_(call.name), length_(length), where_(where) {}
 
-  Schedule parse() {
+  // `start`: steps before those of the length.
+  Schedule parse(int64_t start) {
+    s_.start_ = static_cast<double>(start);
     s_.total_ = static_cast<double>(length_.total_steps);
     s_.base_ = positive("lr");
     if (!std::isfinite(s_.base_)) call_.fail(fmt::format("`lr` must be finite, and is {}", s_.base_));
@@ -73,7 +89,7 @@ class ScheduleParser {
     read_noise();
     call_.finish();
     if (s_.min_ < 0 || s_.min_ > s_.base_) call_.fail(fmt::format("`min` must lie in [0, lr], and is {}", s_.min_));
-    if (s_.plateau_) s_.plateau_->begins = static_cast<int64_t>(s_.warmup_);
+    if (s_.plateau_) s_.plateau_->begins = static_cast<int64_t>(s_.start_ + s_.warmup_);
     return s_;
   }
 
@@ -245,13 +261,16 @@ class ScheduleParser {
 
 Schedule Schedule::parse(const std::string& text, const RunLength& length, const std::string& where) {
   const bool bare = parse_number(text).has_value();
-  const Call call = parse_call(bare ? "constant(" + text + ")" : text, where);
+  Call call = parse_call(bare ? "constant(" + text + ")" : text, where);
   std::vector<std::string> names;
   for (const Entry& schedule : kSchedules) names.push_back(schedule.name);
   if (std::find(names.begin(), names.end(), call.name) == names.end()) {
     throw usage_error(fmt::format("there is no schedule `{}`", call.name), where, suggest_name(call.name, names));
   }
-  return ScheduleParser(call, length, where).parse();
+  const int64_t start = take_start(call, length, where);
+  RunLength rest = length;
+  rest.total_steps -= start;
+  return ScheduleParser(call, rest, where).parse(start);
 }
 
 std::string schedule_help() {

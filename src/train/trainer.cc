@@ -156,7 +156,6 @@ void Trainer::announce() const {
   for (const config::Difference& change : workdir_.changes()) {
     log_note(fmt::format("`{}` is now {} (was {})", change.key, change.right, change.left));
   }
-  for (const std::string& warning : recipe_.optimizer->warnings()) log_warning(warning);
   log_line(fmt::format("{}   {} parameters", recipe_.model->describe(), human_count(layout_.param_count())));
   if (layout_.sharded()) {
     log_line(fmt::format("{} devices   mesh {}   {}", layout_.devices(), layout_.mesh.text(), recipe_.sharding.preset));
@@ -202,7 +201,6 @@ void Trainer::put_restored() {
 void Trainer::load_initial_weights() {
   initial_weights_.resize(layout_.params);
   for (const std::string& note : init_from(*recipe_.model_init, *recipe_.model, layout_, initial_weights_)) log_note(note);
-  log_line(fmt::format("weights from {}", recipe_.model_init->from));
 }
 
 void Trainer::start_input() {

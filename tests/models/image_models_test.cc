@@ -15,21 +15,6 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-const Family& family_of(const std::string& name) {
-  for (const Family* family : families()) {
-    if (family->name == name) return *family;
-  }
-  throw std::runtime_error(name);
-}
-
-std::unique_ptr<Classifier> make_case(const Reference& reference) {
-  const json& config = reference.config;
-  InputShape input;
-  input.height = config["input"][2], input.width = config["input"][3];
-  input.classes = reference.dims.at("logits").back();
-  return family_of(config["family"]).from_timm(config["args"].dump(), input, "reference");
-}
-
 // Training as the references have it: SGD with momentum 0.9.
 struct Training {
   std::vector<double> losses;
@@ -89,7 +74,7 @@ Training train(const Classifier& model, const Reference& reference) {
 class ImageModels : public ::testing::TestWithParam<std::string> {
  protected:
   Reference reference_ = load_reference("model_" + GetParam() + ".safetensors");
-  std::unique_ptr<Classifier> model_ = make_case(reference_);
+  std::unique_ptr<Classifier> model_ = reference_model(reference_);
 };
 
 TEST_P(ImageModels, LogitsLossAndGradientsAreTimms) { expect_run(*model_, reference_, {}); }

@@ -1,27 +1,38 @@
-// Layers for layer decay, as timm's group_matcher orders them.
+// Layers for layer decay, as timm's group_matcher orders them (tools/references/layers.py).
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <fstream>
 
-#include "models/model.h"
+#include "models/reference.h"
 
 namespace tessera::models {
 namespace {
 
-TEST(Layers, OfAViTAreTimms) {
-  const config::Section recipe = config::parse_recipe(
-      "model = {name = \"vit\", width = 32, depth = 3, heads = 2, patch = 4, pre_norm = true, pool = \"tok\"}");
-  const auto model = make_model(config::Section(recipe).section("model"), {16, 16, 3, 10});
-  const std::vector<nn::ParamSpec> specs = parameters(*model);
-  const std::vector<int64_t> layers = parameter_layers(*model, specs);
-  std::map<std::string, int64_t> of;
-  for (size_t i = 0; i < specs.size(); ++i) of[specs[i].name] = layers[i];
-  // timm.models.group_parameters(vit, vit.group_matcher(), reverse=True): stem 0, blocks 1 … 3, norm 3, head 4.
-  for (const char* name : {"cls_token", "pos_embed", "patch_embed/kernel", "norm_pre/scale"}) EXPECT_EQ(of.at(name), 0) << name;
-  EXPECT_EQ(of.at("blocks/attn/qkv/kernel"), 1);
-  EXPECT_EQ(of.at("norm/scale"), 3);
-  EXPECT_EQ(of.at("head/kernel"), 4);
+std::unique_ptr<Classifier> model_of(const std::string& name) {
+  if (name != "vit") return reference_model(load_reference("model_" + name + ".safetensors"));
+  const NamedModel vit = find_named("test_vit");
+  return vit.family->from_timm(vit.architecture->args, {160, 160, 3, 1000}, name);
+}
+
+TEST(Layers, AreTimms) {
+  std::ifstream file(TESSERA_SOURCE_DIR "/tests/references/layers.json");
+  const nlohmann::json known = nlohmann::json::parse(file);
+  ASSERT_EQ(known.size(), 15u);
+  for (const auto& [name, layers] : known.items()) {
+    SCOPED_TRACE(name);
+    const auto model = model_of(name);
+    const TimmMap map = model->timm_map();
+    const std::vector<int64_t> ours = parameter_layers(*model, parameters(*model));
+    size_t compared = 0;
+    for (size_t i = 0; i < map.entries.size(); ++i) {
+      const TimmEntry& entry = map.entries[i];
+      for (int64_t b = 0; b < std::max<int64_t>(entry.blocks, 1) && entry.spec.trained; ++b, ++compared) {
+        EXPECT_EQ(ours[i] + b, layers.at(entry.timm_name(b)).at(0)) << entry.timm_name(b);
+      }
+    }
+    EXPECT_EQ(compared, layers.size());
+  }
 }
 
 }  // namespace

@@ -33,6 +33,22 @@ inline Reference load_reference(const std::string& name) {
   return reference;
 }
 
+inline const Family& family_of(const std::string& name) {
+  for (const Family* family : families()) {
+    if (family->name == name) return *family;
+  }
+  throw std::runtime_error(name);
+}
+
+// The model of a file of image_models.py.
+inline std::unique_ptr<Classifier> reference_model(const Reference& reference) {
+  const nlohmann::json& config = reference.config;
+  InputShape input;
+  input.height = config["input"][2], input.width = config["input"][3];
+  input.classes = reference.dims.at("logits").back();
+  return family_of(config["family"]).from_timm(config["args"].dump(), input, "reference");
+}
+
 inline Arrays formula_weights(const nlohmann::json& parameters) {
   Arrays file;
   for (const auto& entry : parameters) {

@@ -21,7 +21,7 @@ const Params kViT = {
 
 std::vector<double> decays(const RuleOptions& options) {
   std::vector<double> values;
-  for (const ParamRule& rule : resolve_rules(options, kViT).rules) values.push_back(rule.decay);
+  for (const ParamRule& rule : resolve_rules(options, kViT)) values.push_back(rule.decay);
   return values;
 }
 
@@ -35,15 +35,15 @@ TEST(Rules, DecayPresetsByName) {
 TEST(Rules, StackedAxisIsNoDimension) {
   // timm decays what has two dimensions or more: a stacked scale has one.
   const Params params = {{"blocks/gamma", {DType::kF32, {3, 48}}, true}, {"gamma", {DType::kF32, {3, 48}}, false}};
-  const ResolvedRules rules = resolve_rules({}, params);
-  EXPECT_EQ(rules.rules[0].decay, 0);
-  EXPECT_EQ(rules.rules[1].decay, 1);
+  const std::vector<ParamRule> rules = resolve_rules({}, params);
+  EXPECT_EQ(rules[0].decay, 0);
+  EXPECT_EQ(rules[1].decay, 1);
 }
 
 TEST(Rules, PresetsDifferOnTokens) {
   const Params params = {{"attn_pool/latent", {DType::kF32, {1, 1, 48}}}, {"head/kernel", {DType::kF32, {48, 10}}}};
-  EXPECT_EQ(resolve_rules({.decay_mask = "timm"}, params).rules[0].decay, 1);
-  EXPECT_EQ(resolve_rules({.decay_mask = "big_vision"}, params).rules[0].decay, 0);
+  EXPECT_EQ(resolve_rules({.decay_mask = "timm"}, params)[0].decay, 1);
+  EXPECT_EQ(resolve_rules({.decay_mask = "big_vision"}, params)[0].decay, 0);
 }
 
 TEST(Rules, FirstMatchWinsBeforeThePreset) {
@@ -52,15 +52,14 @@ TEST(Rules, FirstMatchWinsBeforeThePreset) {
 }
 
 TEST(Rules, RatesAndFreezing) {
-  const ResolvedRules rules =
+  const std::vector<ParamRule> rules =
       resolve_rules({.lr_mult = {"head/.* = 10", "blocks/.* = 1/2", "patch_embed/.* = 0"}, .freeze = {"pos_embed"}}, kViT);
-  EXPECT_TRUE(rules.warnings.empty());
-  EXPECT_TRUE(rules.rules[0].frozen);
-  EXPECT_FALSE(rules.rules[1].frozen);
-  EXPECT_EQ(rules.rules[1].lr_mult, 1);
-  EXPECT_TRUE(rules.rules[2].frozen);
-  EXPECT_EQ(rules.rules[5].lr_mult, 0.5);
-  EXPECT_EQ(rules.rules[7].lr_mult, 10);
+  EXPECT_TRUE(rules[0].frozen);
+  EXPECT_FALSE(rules[1].frozen);
+  EXPECT_EQ(rules[1].lr_mult, 1);
+  EXPECT_TRUE(rules[2].frozen);
+  EXPECT_EQ(rules[5].lr_mult, 0.5);
+  EXPECT_EQ(rules[7].lr_mult, 10);
 }
 
 TEST(Rules, LayerDecayOfEachBlock) {
@@ -68,33 +67,43 @@ TEST(Rules, LayerDecayOfEachBlock) {
   EXPECT_THROW(resolve_rules({.layer_decay = 0.5}, params), Error);  // no layers are known
   const std::vector<int64_t> layers = {0, 0, 0, 0, 1, 1, 1, 4, 4};
   for (size_t i = 0; i < params.size(); ++i) params[i].layer = layers[i];
-  const auto rules = resolve_rules({.lr_mult = {"head/bias = 3"}, .layer_decay = 0.5}, params).rules;
+  const auto rules = resolve_rules({.lr_mult = {"head/bias = 3"}, .layer_decay = 0.5}, params);
   EXPECT_EQ(rules[0].lr_mult, 1.0 / 16);
   EXPECT_EQ(rules[5].lr_mult, 1);
   EXPECT_EQ(rules[5].block_mult, (std::vector<double>{1.0 / 8, 1.0 / 4, 1.0 / 2}));
   EXPECT_EQ(rules[7].lr_mult, 1);
   EXPECT_EQ(rules[8].lr_mult, 3);
-  EXPECT_EQ(resolve_rules({.layer_decay = 0.5, .layer_decay_min = 0.2}, params).rules[0].lr_mult, 0.2);
+  EXPECT_EQ(resolve_rules({.layer_decay = 0.5, .layer_decay_min = 0.2}, params)[0].lr_mult, 0.2);
   EXPECT_THROW(resolve_rules({.layer_decay = 0}, params), Error);
   EXPECT_THROW(resolve_rules({.layer_decay = 1.5}, params), Error);
 }
 
 TEST(Rules, SchedulesOfTheirOwn) {
-  const ResolvedRules rules = resolve_rules({.schedules = {"head/.* = constant(1)", "pos_embed = none"}}, kViT);
-  EXPECT_EQ(rules.rules[7].schedule, 1u);
-  EXPECT_FALSE(rules.rules[7].frozen);
-  EXPECT_TRUE(rules.rules[0].frozen);
-  EXPECT_EQ(rules.rules[5].schedule, 0u);
-  EXPECT_EQ(resolve_rules({.schedules = {"heads/.* = 1"}}, kViT).warnings.size(), 1u);
+  const std::vector<ParamRule> rules = resolve_rules({.schedules = {"head/.* = constant(1)", "pos_embed = none"}}, kViT);
+  EXPECT_EQ(rules[7].schedule, 1u);
+  EXPECT_FALSE(rules[7].frozen);
+  EXPECT_TRUE(rules[0].frozen);
+  EXPECT_EQ(rules[5].schedule, 0u);
   EXPECT_THROW(resolve_rules({.schedules = {"head/.*"}}, kViT), Error);
   EXPECT_THROW(resolve_rules({.schedules = {".* = none"}}, kViT), Error);
 }
 
-TEST(Rules, WarnsOfPatternsThatMatchNothing) {
-  const ResolvedRules rules = resolve_rules({.lr_mult = {"block/.* = 0.1"}, .freeze = {"pos_emb"}}, kViT);
-  ASSERT_EQ(rules.warnings.size(), 2u);
-  EXPECT_NE(rules.warnings[0].find("did you mean `blocks`"), std::string::npos) << rules.warnings[0];
-  EXPECT_NE(rules.warnings[1].find("did you mean `pos_embed`"), std::string::npos) << rules.warnings[1];
+TEST(Rules, PatternsThatMatchNothingAreErrors) {
+  const std::pair<RuleOptions, const char*> cases[] = {
+      {{.decay_rules = {"block/.* = 0"}}, "`decay_rules`: no parameter matches \"block/.*\"; did you mean `blocks`"},
+      {{.lr_mult = {"block/.* = 0.1"}}, "`lr_mult`: no parameter matches"},
+      {{.schedules = {"heads/.* = 1"}}, "`schedules`: no parameter matches"},
+      {{.freeze = {"pos_emb"}}, "did you mean `pos_embed`"}};
+  for (const auto& [options, text] : cases) {
+    try {
+      resolve_rules(options, kViT, "small.toml:9");
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kUsage);
+      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+      EXPECT_EQ(error.where(), "small.toml:9");
+    }
+  }
 }
 
 TEST(Rules, MistakesTeach) {

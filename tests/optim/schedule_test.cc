@@ -24,6 +24,27 @@ TEST(Schedule, PlainNumberIsConstant) {
   EXPECT_DOUBLE_EQ(rate("constant(2)", 10), 2);
 }
 
+TEST(Schedule, StartsLater) {
+  // 400 steps are frozen; what follows is a run of 600.
+  const RunLength rest{.total_steps = 600, .batch = 50, .examples_per_epoch = 500};
+  const char* calls[] = {"constant(0.1",
+                         "cosine(0.1, warmup=10 %",
+                         "wsd(0.1, decay=20 %, cooldown=50 steps",
+                         "rsqrt(0.1",
+                         "step(0.1, every=10 epochs, warmup=2 epochs, warmup_mode=prefix",
+                         "one_cycle(0.1"};
+  for (const std::string call : calls) {
+    for (const char* start : {"400 steps", "40 epochs", "40 %"}) {
+      const Schedule late = Schedule::parse(call + ", start=" + start + ")", kRun);
+      const Schedule whole = Schedule::parse(call + ")", rest);
+      for (const int64_t s : {0, 399}) EXPECT_EQ(late.at(s), 0) << call;
+      for (const int64_t s : {0, 1, 60, 300, 599}) EXPECT_DOUBLE_EQ(late.at(400 + s), whole.at(s)) << call << " step " << s;
+    }
+  }
+  EXPECT_THROW(rate("constant(0.1, start=1000 steps)", 0), Error);
+  EXPECT_THROW(rate("cosine(0.1, start=40 %, warmup=700 steps)", 0), Error);
+}
+
 TEST(Schedule, CosineAgainstClosedForm) {
   for (const int64_t s : {0, 1, 500, 999}) {
     EXPECT_NEAR(rate("cosine(0.1)", s), 0.1 * 0.5 * (1 + std::cos(std::numbers::pi * static_cast<double>(s) / 1000)), 1e-15)
