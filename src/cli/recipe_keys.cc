@@ -9,6 +9,7 @@
 #include "data/source.h"
 #include "mesh/sharding_rules.h"
 #include "models/model.h"
+#include "objectives/binary.h"
 #include "objectives/caption_scoring.h"
 #include "objectives/captioning.h"
 #include "objectives/classification.h"

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "objectives/binary.h"
 #include "objectives/captioning.h"
 #include "objectives/softmax.h"
 
