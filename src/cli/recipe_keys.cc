@@ -13,6 +13,7 @@
 #include "objectives/caption_scoring.h"
 #include "objectives/captioning.h"
 #include "objectives/classification.h"
+#include "objectives/contrastive.h"
 #include "objectives/perplexity.h"
 #include "objectives/softmax.h"
 #include "optim/average.h"

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "objectives/binary.h"
 #include "objectives/captioning.h"
+#include "objectives/contrastive.h"
 #include "objectives/softmax.h"
 
 namespace tessera::objectives {
