@@ -46,6 +46,8 @@ Value gelu_tanh(Value x) {
 }
 
 Value silu(Value x) { return x * logistic(x); }
+// max(x, 0) is written so that the slope at 0 is that of the function, 1/2, and not what a comparison makes of it.
+Value softplus(Value x) { return 0.5 * (x + abs(x)) + log1p(exp(-abs(x))); }
 Value square(Value x) { return x * x; }
 
 Value one_hot(Value indices, int64_t classes, DType dtype) {

@@ -17,6 +17,7 @@ Value relu(Value x);
 Value gelu_exact(Value x);  // x/2 (1 + erf(x/sqrt 2))
 Value gelu_tanh(Value x);   // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 Value silu(Value x);
+Value softplus(Value x);  // log(1 + exp(x)), without overflow: minus the logarithm of the sigmoid of -x
 
 Value square(Value x);
 Value one_hot(Value indices, int64_t classes, DType dtype);  // [.., ] -> [.., classes]; an index outside gives zeros

@@ -116,10 +116,10 @@ std::string CapPa::describe() const {
 namespace {
 
 // Turns the options into a config.
-class Resolver {
+class Resolver : private OptionChecks {
  public:
   Resolver(const CapPaOptions& options, const InputShape& data, const FailOption& fail)
-      : o_(options), data_(data), fail_(fail) {}
+      : OptionChecks(fail), o_(options), data_(data), fail_(fail) {}
 
   CapPaConfig run() {
     encoder();
@@ -130,11 +130,6 @@ class Resolver {
   }
 
  private:
-  [[noreturn]] void fail(const char* key, const std::string& message, const std::string& help = {}) const {
-    if (fail_) fail_(key, message, help);
-    throw usage_error(fmt::format("`{}` {}", key, message), {}, help);
-  }
-
   void encoder() {
     if (o_.posemb == "none") fail("posemb", "can't be `none`", "learned or sincos2d");
     ViTOptions vit;
@@ -148,14 +143,6 @@ class Resolver {
     vit.dropout = vit.embed_dropout = o_.dropout;
     vit.remat = o_.remat;
     c_.encoder = resolve(vit, data_, fail_);
-  }
-
-  // What the recipe gives must be what the data says, where it says anything.
-  int64_t size_of_text(const char* key, const std::optional<int64_t>& given, int64_t of_data) const {
-    const int64_t size = given.value_or(of_data);
-    if (size < 1) fail(key, "is not given, and the data does not tell it", "end data.pp with tokenize(…), or give it");
-    if (of_data > 0 && size != of_data) fail(key, fmt::format("is {}, and the data has {}", size, of_data), "leave it out");
-    return size;
   }
 
   void text() {
@@ -183,10 +170,7 @@ class Resolver {
       fail("posemb", fmt::format("\"sincos2d\" needs a decoder width of 4 x n, n > 1, and it is {}", c_.width));
     }
     c_.bias = o_.decoder_bias;
-    if (!(o_.decoder_dropout >= 0 && o_.decoder_dropout < 1)) {
-      fail("decoder_dropout", fmt::format("must be in [0, 1), and is {}", o_.decoder_dropout));
-    }
-    c_.dropout = o_.decoder_dropout;
+    c_.dropout = rate("decoder_dropout", o_.decoder_dropout);
   }
 
   void prediction() {

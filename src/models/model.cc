@@ -50,10 +50,11 @@ std::vector<NamedVariant> named_variants(const Family& family) {
   }
   for (const auto& [name, options] : family.others) {
     const std::string recipe = fmt::format("model = {{ name = \"{}\", {} }}", family.name, options);
-    variants.push_back({name, 224, [recipe, place = std::string(name)] {
-                          config::Section section = config::parse_recipe(recipe, place);
-                          return make_model(section.section("model"), {224, 224, 3, 1000});
-                        }});
+    const auto make = [recipe, place = std::string(name)] {
+      config::Section section = config::parse_recipe(recipe, place);
+      return make_model(section.section("model"), {224, 224, 3, 1000});
+    };
+    variants.push_back({name, make()->input().height, make});
   }
   return variants;
 }

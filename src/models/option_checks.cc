@@ -67,6 +67,13 @@ InputShape OptionChecks::input(const InputShape& data, const std::optional<int64
   return input;
 }
 
+int64_t OptionChecks::size_of_text(const char* key, const std::optional<int64_t>& given, int64_t of_data) const {
+  const int64_t size = given.value_or(of_data);
+  if (size < 1) fail(key, "is not given, and the data does not tell it", "end data.pp with tokenize(…), or give it");
+  if (of_data > 0 && size != of_data) fail(key, fmt::format("is {}, and the data has {}", size, of_data), "leave it out");
+  return size;
+}
+
 void OptionChecks::check_patch(const InputShape& input, int64_t patch) const {
   for (const int64_t size : {input.height, input.width}) {
     if (size % patch == 0) continue;

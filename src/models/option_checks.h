@@ -33,6 +33,9 @@ class OptionChecks {
   // `data` with what the options `image_size` and `classes` say; both must then be known.
   InputShape input(const InputShape& data, const std::optional<int64_t>& image_size,
                    const std::optional<int64_t>& classes) const;
+  // A size of the texts that a model reads: `given` in the recipe, or else the data's (0: not known), which it may not
+  // contradict.
+  int64_t size_of_text(const char* key, const std::optional<int64_t>& given, int64_t of_data) const;
   // `patch` divides height and width.
   void check_patch(const InputShape& input, int64_t patch) const;
   // "full", "none", "dots" or "save(names…)" of `products`, a block's names for remat policies.

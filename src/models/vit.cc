@@ -5,13 +5,11 @@
 #include "base/error.h"
 #include "ir/functions.h"
 #include "models/vit_init.h"
-#include "nn/attention.h"
 #include "nn/attention_pool.h"
-#include "nn/blocks.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
+#include "nn/encoder_blocks.h"
 #include "nn/layer_norm.h"
-#include "nn/layer_scale.h"
 #include "nn/patch_embed.h"
 
 namespace tessera::models {
@@ -50,9 +48,13 @@ ir::Value ViT::embed(const nn::Scope& scope, ir::Value images) const {
   return config_.pre_norm ? nn::layer_norm(scope / "norm_pre", x, config_.norm_epsilon) : x;
 }
 
-nn::AttentionOptions ViT::attention_options() const {
+ir::Value ViT::blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const {
   const ViTInit init = vit_init(config_);
-  nn::AttentionOptions attention;
+  nn::EncoderBlockOptions block;
+  block.epsilon = config_.norm_epsilon;
+  block.layer_scale = config_.layer_scale;
+  block.mlp = {config_.mlp_dim, config_.gelu, config_.proj_bias, config_.dropout, init.dense, init.mlp_bias};
+  nn::AttentionOptions& attention = block.attention;
   attention.heads = config_.heads;
   attention.qkv_bias = config_.qkv_bias;
   attention.proj_bias = config_.proj_bias;
@@ -62,45 +64,8 @@ nn::AttentionOptions ViT::attention_options() const {
   attention.dropout = config_.dropout;
   attention.qkv_init = init.qkv;
   attention.proj_init = init.dense;
-  return attention;
-}
-
-nn::MlpOptions ViT::mlp_options() const {
-  const ViTInit init = vit_init(config_);
-  return {config_.mlp_dim, config_.gelu, config_.proj_bias, config_.dropout, init.dense, init.mlp_bias};
-}
-
-bool ViT::host_blocks(const nn::Scope& scope) const {
-  const bool drop = scope.random() && config_.drop_path > 0;
-  return !config_.layer_scale && !drop && nn::host_block_fits(scope, config_.width, attention_options(), mlp_options());
-}
-
-ir::Value ViT::block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Value drop_rate) const {
-  const nn::AttentionOptions attention = attention_options();
-  const nn::MlpOptions mlp = mlp_options();
-  if (host_blocks(scope)) {
-    x = nn::host_attention_branch(scope / "norm1", scope / "attn", x, batch, config_.norm_epsilon, attention);
-    return nn::host_mlp_branch(scope / "norm2", scope / "mlp", x, config_.norm_epsilon, mlp);
-  }
-  const auto branch = [&](ir::Value y, const char* ls, const char* drop) {
-    if (config_.layer_scale) y = nn::layer_scale(scope / ls, y, *config_.layer_scale);
-    return drop_rate ? nn::drop_path(scope / drop, y, batch, drop_rate) : y;
-  };
-  const ir::Value normed = nn::layer_norm(scope / "norm1", x, config_.norm_epsilon);
-  x = x + branch(nn::attention(scope / "attn", normed, batch, attention), "ls1", "drop_path1");
-
-  const ir::Value hidden = nn::layer_norm(scope / "norm2", x, config_.norm_epsilon);
-  return x + branch(nn::mlp(scope / "mlp", hidden, mlp), "ls2", "drop_path2");
-}
-
-ir::Value ViT::blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const {
-  // A block of calls is compiled in no time, and most of its time would go into stacks. Where something is to be computed
-  // again, only the loop's end keeps the compiler from keeping it.
-  const bool unroll = host_blocks(scope) && keeps_products(config_.remat);
-  const nn::BlockOptions options{config_.depth, nn::linear_rates(config_.drop_path, config_.depth), config_.remat, unroll};
-  return nn::scan_blocks(scope, x, options, [&](const nn::Scope& inner, ir::Value carry, ir::Value drop_rate) {
-    return block(inner, carry, batch, drop_rate);
-  });
+  const nn::BlockOptions depth{config_.depth, nn::linear_rates(config_.drop_path, config_.depth), config_.remat};
+  return nn::encoder_blocks(scope, x, batch, depth, block);
 }
 
 ir::Value ViT::pool(const nn::Scope& scope, ir::Value x, int64_t batch) const {

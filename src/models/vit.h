@@ -13,7 +13,6 @@
 
 #include "models/model.h"
 #include "models/vit_options.h"
-#include "nn/host_block.h"
 
 namespace tessera::models {
 
@@ -37,10 +36,6 @@ class ViT : public Classifier {
   ir::Value embed(const nn::Scope& scope, ir::Value images) const;     // -> [batch * tokens, width]
   ir::Value add_positions(const nn::Scope& scope, ir::Value x) const;  // [batch, positions, width] -> the same
   ir::Value blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const;
-  ir::Value block(const nn::Scope& scope, ir::Value x, int64_t batch, ir::Value drop_rate) const;
-  nn::AttentionOptions attention_options() const;
-  nn::MlpOptions mlp_options() const;
-  bool host_blocks(const nn::Scope& scope) const;                            // blocks are calls of the host's kernels
   ir::Value pool(const nn::Scope& scope, ir::Value x, int64_t batch) const;  // -> [batch, width], or all rows for pool none
 
   ViTConfig config_;

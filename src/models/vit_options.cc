@@ -1,29 +1,21 @@
 #include "models/vit_options.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/call.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "nn/encoder_blocks.h"
 
 namespace tessera::models {
 namespace {
 
-// big_vision's sizes (models/vit.py, decode_variant).
-struct Variant {
-  const char* name;
-  int64_t width, depth, mlp_dim, heads;
-};
-constexpr Variant kVariants[] = {
+constexpr ViTSize kSizes[] = {
     {"mu", 32, 1, 128, 2},     {"Ti", 192, 12, 768, 3},       {"S", 384, 12, 1536, 6},        {"M", 512, 12, 2048, 8},
     {"B", 768, 12, 3072, 12},  {"L", 1024, 24, 4096, 16},     {"So400m", 1152, 27, 4304, 16}, {"H", 1280, 32, 5120, 16},
     {"g", 1408, 40, 6144, 16}, {"g-opt", 1536, 40, 6144, 16}, {"G", 1664, 48, 8192, 16},      {"e", 1792, 56, 15360, 16},
 };
-
-// The names of a block's products for remat policies.
-const std::vector<std::string> kProducts = {"qkv", "attention", "proj", "fc1", "fc2"};
 
 // Turns the options into a config, one group at a time.
 class Resolver : private OptionChecks {
@@ -39,7 +31,7 @@ class Resolver : private OptionChecks {
     input();
     layout();
     values();
-    c_.remat = remat(o_.remat, kProducts);
+    c_.remat = remat(o_.remat, nn::block_products());
     return c_;
   }
 
@@ -49,7 +41,7 @@ class Resolver : private OptionChecks {
     const size_t slash = text.find('/');
     const std::string name = text.substr(0, slash);
     std::vector<std::string> names;
-    for (const Variant& v : kVariants) {
+    for (const ViTSize& v : kSizes) {
       names.push_back(v.name);
       if (name != v.name) continue;
       c_.width = v.width, c_.depth = v.depth, c_.mlp_dim = v.mlp_dim, c_.heads = v.heads;
@@ -146,10 +138,7 @@ class Resolver : private OptionChecks {
 
 }  // namespace
 
-bool keeps_products(const ir::RematPolicy& policy) {
-  const auto kept = [&](const std::string& name) { return std::ranges::count(policy.names, name) > 0; };
-  return policy.kind == ir::RematPolicy::Kind::kSaveAll || std::ranges::all_of(kProducts, kept);
-}
+std::span<const ViTSize> vit_sizes() { return kSizes; }
 
 ViTConfig resolve(const ViTOptions& options, const InputShape& data, const FailOption& fail) {
   return Resolver(options, data, fail).run();

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "ir/ops.h"
@@ -114,8 +115,12 @@ struct ViTConfig {
   int64_t positions() const { return rows() * columns() + (posemb_prefix ? prefix_tokens() : 0); }
 };
 
-// Whether the policy keeps every product of a block: nothing large is computed again.
-bool keeps_products(const ir::RematPolicy& policy);
+// big_vision's sizes of transformers (models/vit.py, decode_variant).
+struct ViTSize {
+  const char* name;
+  int64_t width, depth, mlp_dim, heads;
+};
+std::span<const ViTSize> vit_sizes();
 
 // Fills in defaults and checks. Without `fail`, errors name the option alone.
 ViTConfig resolve(const ViTOptions& options, const InputShape& data = {}, const FailOption& fail = {});

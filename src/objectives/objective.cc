@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "objectives/binary.h"
 #include "objectives/captioning.h"
+#include "objectives/contrastive.h"
 #include "objectives/softmax.h"
 
 namespace tessera::objectives {

@@ -18,6 +18,8 @@ class Objective {
   virtual ~Objective() = default;
 
   virtual const Inputs& inputs() const = 0;
+  // Whether an example's loss depends on no other example, so that a batch can be worked off in micro-batches.
+  virtual bool divisible() const { return true; }
   // Throws a usage Error at a key of `section` (the recipe's `model`) when it is no model for this objective.
   virtual void check(const models::Model& model, const config::Section& section) const = 0;
 

@@ -423,6 +423,7 @@ TEST(FunctionGradient, AgreesWithFiniteDifferences) {
       {"gelu_exact", unary(gelu_exact)},
       {"gelu_tanh", unary(gelu_tanh)},
       {"silu", unary(silu)},
+      {"softplus", unary(softplus)},
       {"max_pool2d", {{{1, 6, 6, 2}}, [](const Values& x) { return one(max_pool2d(x[0], 3, 2, 1)); }}},
       {"avg_pool2d", {{{1, 6, 6, 2}}, [](const Values& x) { return one(avg_pool2d(x[0], 2, 2)); }}},
       {"a value used many times",

@@ -66,7 +66,8 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   nn::ParamStore store(graph);
   for (size_t i = 0; i < params.size(); ++i) store.provide(params[i].name, values[i]);
   const ir::Value logits = model.logits(nn::Scope(store, {.training = true, .kernels = kernels}), images);
-  const ir::Value loss = ir::mean(objectives::softmax_cross_entropy(logits, labels, run.value("label_smoothing", 0.0)), {0});
+  const auto smoothing = objectives::spread_over_all(run.value("label_smoothing", 0.0), in.classes);
+  const ir::Value loss = ir::mean(objectives::softmax_cross_entropy(logits, labels, smoothing), {0});
   const optim::Optimizer::Result update = optimizer.apply(values, ir::gradient(loss, values), slots, step);
   graph.results = update.values;
   graph.results.insert(graph.results.end(), update.slots.begin(), update.slots.end());

@@ -242,7 +242,8 @@ TEST(Objective, SmoothedCrossEntropy) {
   const std::vector<int32_t> labels = {0, 2, 2};
   const auto results =
       testing::run({testing::f32_array({3, 3}, logits), testing::i32_array({3}, labels)}, [](const ir::Values& x) {
-        return ir::Values{softmax_cross_entropy(x[0], x[1]), softmax_cross_entropy(x[0], x[1], 0.3)};
+        return ir::Values{softmax_cross_entropy(x[0], x[1]),
+                          softmax_cross_entropy(x[0], x[1], objectives::spread_over_all(0.3, 3))};
       });
   for (size_t r = 0; r < 3; ++r) {
     double total = 0, mean = 0;

@@ -6,8 +6,8 @@
 # Python 3.11, 3.12 or 3.13 on x86-64 Linux (PYTHON=... chooses one; TensorFlow's and data_formats' wheels are for 3.11). The first
 # run downloads about 2.5 GB into .deps/references of the checkout (4.1 GB installed), 0.3 GB into .deps/references-tensorflow,
 # 0.5 GB into .deps/references-formats (2 GB installed) and 5 MB into .deps/references-text; the scripts then take half a minute.
-# Those that run big_vision's own code (cappa, metrics, big_vision_*) are made when BIG_VISION names a checkout of it, at commit
-# 0127fb6; 0.2 GB in .deps/references-jax.
+# Those that run big_vision's own code (cappa, two_tower, metrics, big_vision_*) are made when BIG_VISION names a checkout of it, at
+# commit 0127fb6; 0.2 GB in .deps/references-jax.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 deps=$(cd "$here/../.." && pwd)/.deps
@@ -26,14 +26,14 @@ need() {
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
 [ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions timm_vit_table image_models \
-  timm_variants mixup augment crop_draws tensorflow_ops tensorflow_crop_draws data_formats text hugging_face_weights \
-  ${BIG_VISION:+cappa metrics big_vision_optimizers big_vision_weights}
+  timm_variants losses mixup augment crop_draws tensorflow_ops tensorflow_crop_draws data_formats text hugging_face_weights \
+  ${BIG_VISION:+cappa two_tower metrics big_vision_optimizers big_vision_weights big_vision_losses}
 for script; do
   case $script in
     data_formats) need requirements-formats.txt references-formats --no-binary promise ;;
     text) need requirements-text.txt references-text ;;
     tensorflow_*) need requirements-tensorflow.txt references-tensorflow ;;
-    cappa | metrics | big_vision_*) need requirements-jax.txt references-jax ;;
+    cappa | two_tower | metrics | big_vision_*) need requirements-jax.txt references-jax ;;
     hugging_face_weights)
       need requirements.txt references
       need requirements-transformers.txt references-transformers

@@ -1,0 +1,29 @@
+#pragma once
+// Pre-norm transformer blocks (Dosovitskiy et al. 2021) one after the other.
+
+#include <optional>
+
+#include "nn/attention.h"
+#include "nn/blocks.h"
+#include "nn/mlp.h"
+
+namespace tessera::nn {
+
+struct EncoderBlockOptions {
+  AttentionOptions attention;
+  MlpOptions mlp;
+  double epsilon = 1e-6;              // of the norms
+  std::optional<double> layer_scale;  // first value of the factor on each branch
+};
+
+// Each block: x + attention(norm1(x)), then + mlp(norm2(x)); a branch is multiplied by its layer scale and dropped at the
+// block's rate, where there are any. x [batch * tokens, features]; `mask` as in nn/attention.h. Layers `norm1`, `attn`, `ls1`,
+// `norm2`, `mlp`, `ls2` of `scope`, which is called `blocks`. Where blocks are plain and small they are calls of the host's
+// kernels (nn/host_block.h), and then written out, whatever depth.unroll says, unless the policy computes products again.
+ir::Value encoder_blocks(const Scope& scope, ir::Value x, int64_t batch, BlockOptions depth, const EncoderBlockOptions& options,
+                         ir::Value mask = {});
+
+// The names of a block's products, for remat policies.
+const std::vector<std::string>& block_products();
+
+}  // namespace tessera::nn

@@ -1,0 +1,136 @@
+// Losses of classifiers against timm's and big_vision's own code (tools/references/losses.py, big_vision_losses.py): the value
+// and the gradient of the logits. And what their sections can get wrong.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ir/grad.h"
+#include "ir/ops.h"
+#include "models/weights.h"
+#include "objectives/binary.h"
+#include "objectives/softmax.h"
+#include "support/formula.h"
+#include "support/run_graph.h"
+#include "support/safetensors_reader.h"
+
+namespace tessera::objectives {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kRows = 6, kClasses = 5;
+constexpr double kScale = 3;
+
+std::shared_ptr<const Objective> make(const std::string& objective) {
+  config::Section recipe = config::parse_recipe("objective = " + objective);
+  return make_objective(recipe.section("objective"), {kClasses, {}});
+}
+
+class Losses : public ::testing::Test {
+ protected:
+  Losses() : scope_(graph_) {
+    logits_ = add(testing::f32_array({kRows, kClasses}, testing::formula_array("losses/logits", kRows * kClasses, kScale)));
+    plain_.labels = add(testing::i32_array({kRows}, {3, 0, 4, 4, 1, 2}));
+    mixed_ = plain_;
+    mixed_.partner_labels = add(testing::i32_array({kRows}, {2, 1, 4, 4, 0, 3}));
+    std::vector<float> shares;
+    for (int64_t i = 0; i < kRows; ++i) shares.push_back(static_cast<float>(i + 1) / static_cast<float>(kRows + 1));
+    mixed_.own_share = add(testing::f32_array({kRows}, shares));
+  }
+
+  void measure(const std::string& key, ir::Value loss_of_rows) {
+    const ir::Value loss = ir::mean(loss_of_rows, {0});
+    keys_.push_back(key);
+    graph_.results.push_back(loss);
+    graph_.results.push_back(ir::gradient(loss, {logits_})[0]);
+  }
+  void measure(const std::string& key, const std::string& objective, const Batch& batch) {
+    measure(key, make(objective)->loss({logits_}, batch));
+  }
+
+  // To 1e-5 of the largest value.
+  void expect(const std::string& file) {
+    const auto references = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/" + file);
+    const auto got = testing::run_graph(graph_, arguments_, testing::quick_compile());
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      for (const bool grad : {false, true}) {
+        const testing::ReferenceTensor& tensor = references.tensors.at(grad ? "grad/" + keys_[i] : keys_[i]);
+        const auto want = models::to_floats({{DType::kF32, tensor.shape}, std::as_bytes(std::span(tensor.bytes))});
+        const std::vector<float> x = got[2 * i + (grad ? 1 : 0)].floats();
+        ASSERT_EQ(x.size(), want.size());
+        float largest = 0;
+        for (const float w : want) largest = std::max(largest, std::abs(w));
+        for (size_t e = 0; e < x.size(); ++e) EXPECT_NEAR(x[e], want[e], 1e-5f * largest) << keys_[i] << ", element " << e;
+      }
+    }
+  }
+
+  ir::Value add(testing::HostArray array) {
+    const ir::Value value = graph_.add_parameter(array.type);
+    arguments_.push_back(std::move(array));
+    return value;
+  }
+
+  ir::Graph graph_;
+  ir::GraphScope scope_;
+  std::vector<testing::HostArray> arguments_;
+  std::vector<std::string> keys_;
+  ir::Value logits_;
+  Batch plain_, mixed_;
+};
+
+TEST_F(Losses, AreTimms) {
+  measure("smoothed", R"({ name = "softmax", label_smoothing = 0.1 })", plain_);
+  measure("soft", R"({ name = "softmax", label_smoothing = 0.1 })", mixed_);
+  measure("bce", R"({ name = "bce" })", plain_);
+  measure("bce_threshold", R"({ name = "bce", target_threshold = 0.2 })", plain_);
+  measure("bce_sum", R"({ name = "bce", sum_classes = true })", plain_);
+  measure("bce_pos", R"({ name = "bce", pos_weight = 2.0 })", plain_);
+  measure("bce_mixed", R"({ name = "bce" })", mixed_);
+  measure("bce_mixed_threshold", R"({ name = "bce", target_threshold = 0.2 })", mixed_);
+  expect("losses.safetensors");
+}
+
+TEST_F(Losses, AreBigVisions) {
+  measure("smoothed", R"({ name = "softmax", label_smoothing = 0.1, style = "big_vision" })", plain_);
+  measure("sigmoid", R"({ name = "sigmoid" })", plain_);
+  measure("sigmoid_smoothed", R"({ name = "sigmoid", on = 0.9, off = 0.025 })", plain_);
+  expect("big_vision_losses.safetensors");
+}
+
+// Softplus neither overflows nor loses what is small.
+TEST(BinaryCrossEntropy, OfLargeLogits) {
+  const auto results = testing::run(
+      {testing::f32_array({1, 4}, {200, -200, 200, -200}), testing::f32_array({1, 4}, {1, 0, 0, 1})}, [](const ir::Values& x) {
+        const ir::Value loss = binary_cross_entropy(x[0], x[1]);
+        return ir::Values{loss, ir::gradient(ir::sum_all(loss), {x[0]})[0]};
+      });
+  EXPECT_EQ(results[0].floats(), std::vector<float>({0, 0, 200, 200}));
+  EXPECT_EQ(results[1].floats(), std::vector<float>({0, 0, 1, -1}));
+}
+
+std::string failure(const std::string& objective) {
+  try {
+    make(objective);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ObjectiveMistakes, NameTheirKey) {
+  EXPECT_THAT(failure(R"({ name = "softmax", label_smoothing = 1.0 })"),
+              HasSubstr("`objective.label_smoothing` must lie in [0, 1)"));
+  EXPECT_THAT(failure(R"({ name = "softmax", style = "torch" })"), HasSubstr("`objective.style` is \"torch\""));
+  EXPECT_THAT(failure(R"({ name = "bce", label_smoothing = -0.1 })"), HasSubstr("`objective.label_smoothing`"));
+  EXPECT_THAT(failure(R"({ name = "bce", target_threshold = 2.0 })"), HasSubstr("`objective.target_threshold`"));
+  EXPECT_THAT(failure(R"({ name = "bce", pos_weight = 0 })"), HasSubstr("`objective.pos_weight` must be above 0"));
+  EXPECT_THAT(failure(R"({ name = "sigmoid", on = 1.5 })"), HasSubstr("`objective.on` must lie in [0, 1]"));
+  EXPECT_THAT(failure(R"({ name = "sigmoid", off = -1 })"), HasSubstr("`objective.off`"));
+  EXPECT_THAT(failure(R"({ name = "sigmoid", of = 0 })"), HasSubstr("`objective.of`"));
+}
+
+}  // namespace
+}  // namespace tessera::objectives
