@@ -23,10 +23,11 @@ struct DataInputs {
   std::vector<TokenInput> tokens;
 };
 
-// What of it is wanted: these are a program's inputs after the images, in this order.
+// What of it is wanted: these are a program's inputs, images first, in this order.
 struct Inputs {
   bool labels = false;
   std::vector<TokenInput> tokens;
+  bool images = true;
 };
 
 // A batch in the graph, whole or a micro-batch of it: one row for each example.

@@ -5,11 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
 #include "objectives/captioning.h"
-#include "store/file.h"
 
 namespace tessera::objectives {
 
@@ -56,13 +54,7 @@ class CaptionScoring final : public Scorer {
 
 std::vector<std::string> read_prompts(const config::Section& section, const CaptionScoringOptions& options,
                                       const ScorerData& data) {
-  std::vector<std::string> prompts = data.class_names;
-  if (!options.prompts.empty()) {
-    prompts.clear();
-    for (const std::string& line : split(store::read_text(store::local_files(), options.prompts), '\n')) {
-      if (!line.empty()) prompts.push_back(line);
-    }
-  }
+  std::vector<std::string> prompts = options.prompts.empty() ? data.class_names : read_lines(options.prompts);
   if (prompts.size() < 2) {
     section.fail("prompts", fmt::format("gives {} captions to choose from", prompts.size()), "a file of one for each class");
   }
@@ -73,20 +65,6 @@ std::vector<std::string> read_prompts(const config::Section& section, const Capt
   }
   for (std::string& prompt : prompts) prompt = options.prefix + prompt;
   return prompts;
-}
-
-TokenInput read_candidates(const config::Section& section, const CaptionScoringOptions& options, const ScorerData& data) {
-  const TokenInput& candidates = find_tokens(data.inputs, options.candidates, section, "candidates");
-  const TokenInput& captions = *data.captions;
-  if (candidates.length % captions.length == 0 && candidates.length > captions.length &&
-      candidates.vocabulary == captions.vocabulary && candidates.pad == captions.pad) {
-    return candidates;
-  }
-  section.fail(
-      "candidates",
-      fmt::format("are {} tokens of {} filled up with {}, and training's captions {} of {} filled up with {}",
-                  candidates.length, candidates.vocabulary, candidates.pad, captions.length, captions.vocabulary, captions.pad),
-      "tokenize them as training does, with texts=N");
 }
 
 }  // namespace
@@ -101,7 +79,8 @@ std::shared_ptr<const Scorer> make_caption_scoring(config::Section section, cons
   Inputs inputs{true, {}};
   std::vector<int32_t> ids;
   if (!options.candidates.empty()) {
-    inputs.tokens.push_back(read_candidates(section, options, data));
+    inputs.tokens.push_back(find_several(data.inputs, options.candidates, *data.captions, section, "candidates"));
+    if (inputs.tokens[0].length == data.captions->length) section.fail("candidates", "are one for each image", "texts=N");
     return std::make_shared<CaptionScoring>(std::move(inputs), *data.captions, std::move(ids), options.at_once);
   }
   for (const std::string& prompt : read_prompts(section, options, data)) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
+#include "store/file.h"
 
 namespace tessera::objectives {
 
@@ -71,6 +73,24 @@ void check_captioner(const models::Model& model, const Inputs& inputs, const con
                fmt::format("is not the data's: the model takes {} tokens of {}, and `{}` has {} of {}", in.tokens,
                            in.vocabulary, captions.name, captions.length, captions.vocabulary),
                "leave both out: the data says them");
+}
+
+TokenInput find_several(const DataInputs& data, const std::string& name, const TokenInput& captions,
+                        const config::Section& section, const char* key) {
+  const TokenInput& found = find_tokens(data, name, section, key);
+  if (found.length % captions.length == 0 && found.vocabulary == captions.vocabulary && found.pad == captions.pad) return found;
+  section.fail(key,
+               fmt::format("are {} tokens of {} filled up with {}, and training's captions {} of {} filled up with {}",
+                           found.length, found.vocabulary, found.pad, captions.length, captions.vocabulary, captions.pad),
+               "tokenize them as training does, with texts=N");
+}
+
+std::vector<std::string> read_lines(const std::string& path) {
+  std::vector<std::string> lines;
+  for (const std::string& line : split(store::read_text(store::local_files(), path), '\n')) {
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
 }
 
 const models::Captioner& as_captioner(const models::Model& model) {

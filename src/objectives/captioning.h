@@ -36,6 +36,12 @@ std::shared_ptr<const Objective> make_captioning(config::Section section, const 
 Inputs caption_inputs(const CaptionOptions& options, const DataInputs& data, const config::Section& section);
 // Throws a usage Error at a key of `section` unless the model writes captions such as these.
 void check_captioner(const models::Model& model, const Inputs& inputs, const config::Section& section);
+// Tokens that hold captions such as `captions`, one or several of each image after another: what tokenize(…, texts=N) makes. A
+// usage Error at `key` where `name` are none.
+TokenInput find_several(const DataInputs& data, const std::string& name, const TokenInput& captions,
+                        const config::Section& section, const char* key);
+// Those of a file's lines that are not empty.
+std::vector<std::string> read_lines(const std::string& path);
 // The model, known to be one.
 const models::Captioner& as_captioner(const models::Model& model);
 

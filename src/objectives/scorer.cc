@@ -9,6 +9,8 @@
 #include "objectives/knn.h"
 #include "objectives/linear_probe.h"
 #include "objectives/perplexity.h"
+#include "objectives/retrieval.h"
+#include "objectives/zero_shot.h"
 
 namespace tessera::objectives {
 namespace {

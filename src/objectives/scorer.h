@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,9 @@ class Scorer {
   // The tables of [eval.NAME] that hold further data sets, like `data`, whose classes are the same. Set 0 is `data`, and these
   // come after it.
   virtual std::vector<std::string> further_sets() const { return {}; }
+  // Texts that make one more set after those: training's captions, rows of ids one after the other. inputs() of it are such a
+  // row alone.
+  virtual std::span<const int32_t> texts() const { return {}; }
 
   // Of examples of a set. Labels among the inputs are places in the model's list of classes.
   virtual const Inputs& inputs(size_t set) const = 0;

@@ -57,7 +57,7 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
     }
   };
   const int64_t rows = batch_->rows();
-  send("images", batch_->images(), {DType::kU8, {rows, pp.height(), pp.width(), 3}});
+  if (inputs.images) send("images", batch_->images(), {DType::kU8, {rows, pp.height(), pp.width(), 3}});
   if (inputs.labels) send("labels", batch_->labels(), {DType::kI32, {rows}});
   for (const objectives::TokenInput& tokens : inputs.tokens) {
     send(tokens.name.c_str(), batch_->tokens(token_field(*batch_, tokens)), {DType::kI32, {rows, tokens.length}});

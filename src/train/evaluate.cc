@@ -12,37 +12,64 @@ namespace {
 // A set whose rows take more is worth a word.
 constexpr double kManyBytes = double{1 << 30};
 
-// The rows of one batch on their way to the host.
-class Part {
- public:
-  Part() = default;
-  explicit Part(const data::Batch& batch) {
-    for (int64_t row = 0; row < batch.rows(); ++row) {
-      if (batch.mask()[row] == 0) continue;
-      places_.push_back(row);
-      samples_.push_back(batch.samples()[row]);
-      labels_.push_back(batch.labels()[row]);
-    }
-  }
-  void expect(pjrt::Buffer rows) { rows_ = std::move(rows); }
+// What has an example of the rows of one batch.
+struct Part {
+  std::vector<int64_t> places, samples;
+  std::vector<int32_t> labels;
+  pjrt::Buffer rows;
+};
 
-  // Appends what has an example.
-  void settle(objectives::Rows& out, bool labelled) {
-    if (rows_.empty()) return;
-    const std::vector<float> values = rows_.to_host<float>();
-    out.features.width = rows_.type().dims[1];
-    for (const int64_t place : places_) {
-      const auto begin = values.begin() + place * out.features.width;
-      out.features.values.insert(out.features.values.end(), begin, begin + out.features.width);
-    }
-    out.samples.insert(out.samples.end(), samples_.begin(), samples_.end());
-    if (labelled) out.labels.insert(out.labels.end(), labels_.begin(), labels_.end());
+Part part_of(const data::Batch& batch) {
+  Part part;
+  for (int64_t row = 0; row < batch.rows(); ++row) {
+    if (batch.mask()[row] == 0) continue;
+    part.places.push_back(row);
+    part.samples.push_back(batch.samples()[row]);
+    part.labels.push_back(batch.labels()[row]);
+  }
+  return part;
+}
+
+// Gathers the rows of a set, a batch behind the device.
+class Gathering {
+ public:
+  Gathering(const std::string& name, int64_t size, bool labelled) : name_(name), size_(size), labelled_(labelled) {}
+
+  void add(Part part) {
+    settle();
+    pending_ = std::move(part);
+  }
+  objectives::Rows take() {
+    settle();
+    return std::move(rows_);
   }
 
  private:
-  std::vector<int64_t> places_, samples_;
-  std::vector<int32_t> labels_;
-  pjrt::Buffer rows_;
+  void settle() {
+    if (pending_.rows.empty()) return;
+    const std::vector<float> values = pending_.rows.to_host<float>();
+    if (rows_.features.width == 0) begin(pending_.rows.type().dims[1]);
+    const int64_t width = rows_.features.width;
+    for (const int64_t place : pending_.places) {
+      const auto row = values.begin() + place * width;
+      rows_.features.values.insert(rows_.features.values.end(), row, row + width);
+    }
+    rows_.samples.insert(rows_.samples.end(), pending_.samples.begin(), pending_.samples.end());
+    if (labelled_) rows_.labels.insert(rows_.labels.end(), pending_.labels.begin(), pending_.labels.end());
+    pending_ = {};
+  }
+  void begin(int64_t width) {
+    rows_.features.width = width;
+    rows_.features.values.reserve(static_cast<size_t>(size_ * width));
+    const double bytes = static_cast<double>(size_ * width) * sizeof(float);
+    if (bytes > kManyBytes) log_note(fmt::format("`{}` keeps {} of {} images in memory", name_, human_bytes(bytes), size_));
+  }
+
+  const std::string& name_;
+  int64_t size_;
+  bool labelled_;
+  objectives::Rows rows_;
+  Part pending_;
 };
 
 }  // namespace
@@ -60,43 +87,58 @@ double Scores::at(std::string_view name) const {
   return *value;
 }
 
-std::optional<Evaluator::SetRows> Evaluator::rows_of(size_t set, DeviceArrays& state, const std::function<bool()>& stop,
-                                                     size_t first) const {
+pjrt::Buffer Evaluator::execute(size_t set, DeviceArrays& state, DeviceArrays& arguments, size_t first) const {
+  return std::move(programs_[set]->execute(argument_lists(state, layout_->params, &arguments, first))[0][0]);
+}
+
+std::optional<Evaluator::SetRows> Evaluator::rows_of(size_t set, DeviceArrays& state, const Stop& stop, size_t first) const {
   const EvalSet& of = plan_->sets[set];
-  const data::Source& source = of.data.source();
   data::EvalLoader loader(of.data.sets.front(), of.data.loader(of.batch, 0));
-  SetRows out;
-  const auto settle = [&](Part& part) {
-    part.settle(out.rows, !source.class_names().empty());
-    const auto size = static_cast<size_t>(source.size() * out.rows.features.width);
-    if (out.rows.features.values.capacity() >= size) return;
-    const double bytes = static_cast<double>(size * sizeof(float));
-    if (bytes > kManyBytes)
-      log_note(fmt::format("`{}` keeps {} of {} in memory", plan_->name, human_bytes(bytes), source.name()));
-    out.rows.features.values.reserve(size);
-  };
-  Part pending;  // of the batch before, read while the device works on this one
+  Gathering gathering(plan_->name, of.size(), !of.data.source().class_names().empty());
   while (std::optional<data::Batch> rows = loader.next()) {
     if (stop && stop()) return std::nullopt;
-    Part part(*rows);
+    Part part = part_of(*rows);
     DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), of.data.pp(), plan_->scorer->inputs(set));
-    DeviceArrays results = programs_[set]->execute(argument_lists(state, layout_->params, &batch.arguments(), first));
-    settle(pending);
-    part.expect(std::move(results[0][0]));
-    pending = std::move(part);
+    part.rows = execute(set, state, batch.arguments(), first);
+    gathering.add(std::move(part));
   }
-  settle(pending);
-  out.skipped = loader.stats().skips;
-  TESSERA_CHECK(out.rows.size() == source.size() - out.skipped, "evaluated {} of {} images, {} of them skipped",
-                out.rows.size(), source.size(), out.skipped);
+  SetRows out{gathering.take(), loader.stats().skips};
+  TESSERA_CHECK(out.rows.size() == of.size() - out.skipped, "evaluated {} of {} images, {} of them skipped", out.rows.size(),
+                of.size(), out.skipped);
   return out;
+}
+
+std::optional<Evaluator::SetRows> Evaluator::rows_of_texts(size_t set, DeviceArrays& state, const Stop& stop,
+                                                           size_t first) const {
+  const EvalSet& of = plan_->sets[set];
+  const objectives::TokenInput& input = plan_->scorer->inputs(set).tokens[0];
+  const std::span<const int32_t> ids = plan_->scorer->texts();
+  Gathering gathering(plan_->name, of.texts, false);
+  for (int64_t begin = 0; begin < of.texts; begin += of.batch) {
+    if (stop && stop()) return std::nullopt;
+    const int64_t count = std::min(of.batch, of.texts - begin);
+    std::vector<int32_t> rows(static_cast<size_t>(of.batch * input.length), input.pad);
+    std::ranges::copy(ids.subspan(static_cast<size_t>(begin * input.length), static_cast<size_t>(count * input.length)),
+                      rows.begin());
+    Part part;
+    for (int64_t row = 0; row < count; ++row) part.places.push_back(row), part.samples.push_back(begin + row);
+    DeviceArrays arguments(static_cast<size_t>(layout_->devices()));
+    std::vector<pjrt::Upload> uploads =
+        send_rows(*client_, layout_->mesh, rows.data(), {DType::kI32, {of.batch, input.length}});
+    for (size_t d = 0; d < uploads.size(); ++d) arguments[d].push_back(std::move(uploads[d].buffer));
+    part.rows = execute(set, state, arguments, first);
+    for (const pjrt::Upload& upload : uploads) upload.done_with_host.await();
+    gathering.add(std::move(part));
+  }
+  return SetRows{gathering.take(), 0};
 }
 
 std::optional<Evaluation> Evaluator::run(DeviceArrays& state, const std::function<bool()>& stop, size_t first) const {
   std::vector<objectives::Rows> sets;
   Evaluation out;
   for (size_t set = 0; set < plan_->sets.size(); ++set) {
-    std::optional<SetRows> rows = rows_of(set, state, stop, first);
+    const bool texts = plan_->sets[set].texts > 0;
+    std::optional<SetRows> rows = texts ? rows_of_texts(set, state, stop, first) : rows_of(set, state, stop, first);
     if (!rows) return std::nullopt;
     if (set == 0) out.scores.count = rows->rows.size(), out.scores.skipped = rows->skipped;
     sets.push_back(std::move(rows->rows));

@@ -58,7 +58,10 @@ class Evaluator {
     objectives::Rows rows;
     int64_t skipped = 0;
   };
-  std::optional<SetRows> rows_of(size_t set, DeviceArrays& state, const std::function<bool()>& stop, size_t first) const;
+  using Stop = std::function<bool()>;
+  std::optional<SetRows> rows_of(size_t set, DeviceArrays& state, const Stop& stop, size_t first) const;
+  std::optional<SetRows> rows_of_texts(size_t set, DeviceArrays& state, const Stop& stop, size_t first) const;
+  pjrt::Buffer execute(size_t set, DeviceArrays& state, DeviceArrays& arguments, size_t first) const;
 
   std::shared_ptr<const pjrt::Client> client_;
   Executables programs_;

@@ -157,7 +157,7 @@ namespace {
 // Rows without an image are padded, so that any batch will do: rounded up to what the mesh can cut.
 int64_t eval_batch(const Section& section, const EvalPlan& plan, const EvalSetting& setting) {
   int64_t largest = 0;
-  for (const EvalSet& set : plan.sets) largest = std::max(largest, set.data.source().size());
+  for (const EvalSet& set : plan.sets) largest = std::max(largest, set.size());
   const int64_t parts = mesh::batch_parts(setting.mesh), most = std::min(setting.batch, largest);
   const int64_t batch = plan.options.batch.value_or((most + parts - 1) / parts * parts);
   if (batch < 1) section.fail("batch", fmt::format("must be at least 1, and is {}", batch));
@@ -192,6 +192,10 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
     plan.sets.push_back({open_data(further, tessera::data::PpUse::kEval)});
     check_input(further, *setting.model, plan.sets.back().data);
     check_classes(further, classes, plan.sets.back().data.source().class_names(), data.path());
+  }
+  if (const auto texts = static_cast<int64_t>(plan.scorer->texts().size()); texts > 0) {
+    const int64_t length = plan.scorer->inputs(plan.sets.size()).tokens.at(0).length;
+    plan.sets.emplace_back().texts = texts / length;
   }
   const int64_t batch = eval_batch(section, plan, setting);
   for (EvalSet& set : plan.sets) set.batch = batch;

@@ -75,14 +75,18 @@ struct EvalOptions {
 // A data set of an evaluator.
 struct EvalSet {
   Data data;
+  int64_t texts = 0;  // of the scorer's, in place of data
   int64_t batch = 0;
+
+  int64_t size() const { return texts > 0 ? texts : data.source().size(); }
+  data::Affine pixels() const { return texts > 0 ? data::Affine{} : data.pp().affine(); }
 };
 
 struct EvalPlan {
   std::string name;  // of [eval.NAME]
   EvalOptions options;
   std::shared_ptr<const objectives::Scorer> scorer;
-  std::vector<EvalSet> sets;  // `data`, then the scorer's further sets
+  std::vector<EvalSet> sets;  // `data`, then the scorer's further sets and texts
   int64_t every = 0;          // steps
 };
 

@@ -43,7 +43,7 @@ Value normalize(Value images, const data::Affine& pixels) {
 objectives::Batch add_batch(const models::Model& model, const objectives::Inputs& inputs, int64_t rows) {
   ir::Graph& graph = ir::current_graph();
   objectives::Batch batch;
-  batch.images = graph.add_parameter(image_type(model, rows), "images");
+  if (inputs.images) batch.images = graph.add_parameter(image_type(model, rows), "images");
   if (inputs.labels) batch.labels = graph.add_parameter({DType::kI32, {rows}}, "labels");
   for (const objectives::TokenInput& tokens : inputs.tokens) {
     batch.tokens.push_back(graph.add_parameter({DType::kI32, {rows, tokens.length}}, tokens.name));
@@ -52,7 +52,9 @@ objectives::Batch add_batch(const models::Model& model, const objectives::Inputs
 }
 
 // How many arguments it adds.
-size_t batch_inputs(const objectives::Inputs& inputs) { return 1 + (inputs.labels ? 1 : 0) + inputs.tokens.size(); }
+size_t batch_inputs(const objectives::Inputs& inputs) {
+  return (inputs.images ? 1 : 0) + (inputs.labels ? 1 : 0) + inputs.tokens.size();
+}
 
 // The buffers of the layout after a trace that may have set them.
 Values updated_buffers(const StateLayout& layout, const Values& params, nn::ParamStore& store) {
@@ -343,7 +345,7 @@ Program eval_program(const models::Model& model, const objectives::Scorer& score
   const Values params = add_arguments(graph, layout, layout.params);
   const objectives::Inputs& inputs = scorer.inputs(set);
   objectives::Batch batch = add_batch(model, inputs, options.batch);
-  batch.images = normalize(batch.images, options.pixels);
+  if (inputs.images) batch.images = normalize(batch.images, options.pixels);
   Values columns =
       trace(layout, params, {}, options, [&](const nn::Scope& root) { return scorer.rows(set, model, root, batch); });
   for (Value& column : columns) column = ir::reshape(ir::convert(column, DType::kF32), {options.batch, -1});

@@ -63,7 +63,7 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout&
 Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
 
-// (params…, images, the scorer's inputs of the set) -> f32 [B, columns]: its rows.
+// (params…, the scorer's inputs of the set) -> f32 [B, columns]: its rows.
 Program eval_program(const models::Model& model, const objectives::Scorer& scorer, size_t set, const StateLayout& layout,
                      const ProgramOptions& options);
 

@@ -55,7 +55,7 @@ class Trainer {
   bool restore();
   void put_restored();
   void load_initial_weights();
-  ProgramOptions program_options(int64_t batch, const data::Pp& pp) const;
+  ProgramOptions program_options(int64_t batch, const data::Affine& pixels) const;
   void start_programs();
   void start_evaluation_programs();
   std::future<Compiled> start_compile(Program program, size_t state_arguments, int64_t batch);
@@ -215,18 +215,17 @@ std::future<Compiled> Trainer::start_compile(Program program, size_t state_argum
   return compile_async(client_, std::move(program), cache_, arguments_of(layout_, state_arguments, images));
 }
 
-// The program's options for batches of `batch` images that `pp` made.
-ProgramOptions Trainer::program_options(int64_t batch, const data::Pp& pp) const {
+ProgramOptions Trainer::program_options(int64_t batch, const data::Affine& pixels) const {
   ProgramOptions options;
   options.batch = batch;
-  options.pixels = pp.affine();
+  options.pixels = pixels;
   options.compute = recipe_.compute;
   if (!layout_.sharded()) options.kernels = kernels::register_kernels(*client_);
   return options;
 }
 
 void Trainer::start_programs() {
-  ProgramOptions options = program_options(recipe_.batch, recipe_.data.pp());
+  ProgramOptions options = program_options(recipe_.batch, recipe_.data.pp().affine());
   options.objective = recipe_.objective;
   options.augmentation = augmentation_of(recipe_.data.pp(), recipe_.data.mixup);
   options.accumulate = recipe_.run.accumulate;
@@ -243,7 +242,7 @@ void Trainer::start_evaluation_programs() {
     eval_futures_.emplace_back();
     for (size_t set = 0; set < plan.sets.size(); ++set) {
       const EvalSet& of = plan.sets[set];
-      Program program = eval_program(*recipe_.model, *plan.scorer, set, layout_, program_options(of.batch, of.data.pp()));
+      Program program = eval_program(*recipe_.model, *plan.scorer, set, layout_, program_options(of.batch, of.pixels()));
       const std::string text = program.text;
       if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, of.batch).share();
       eval_futures_.back().push_back(by_text[text]);

@@ -11,7 +11,6 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "kernels/register.h"
-#include "models/captioner.h"
 #include "train/compile.h"
 #include "train/step.h"
 
@@ -142,7 +141,7 @@ class EvalRunner {
       const EvalSet& of = plan.sets[set];
       programs.push_back(compiled(eval_program(*model_.model, *plan.scorer, set, layout_,
                                                {.batch = of.batch,
-                                                .pixels = of.data.pp().affine(),
+                                                .pixels = of.pixels(),
                                                 .compute = model_.compute,
                                                 .kernels = kernels::register_kernels(*client_)}),
                                   of.batch));
@@ -212,7 +211,7 @@ std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& mode
   const StateLayout layout = spread(model.layout, recipe, devices_of(device, *client));
   // How often it runs in training does not matter here, so that any length of a run will do.
   EvalSetting setting{model.model.get(), {}, std::max<int64_t>(1, data.batch), {}, layout.mesh, {}, {}, !predictions.empty()};
-  if (dynamic_cast<const models::Captioner*>(model.model.get()) != nullptr) read_captions(recipe, data.pp, setting);
+  if (model.model->input().tokens > 0) read_captions(recipe, data.pp, setting);
   config::Section evals = recipe.section("eval");
   std::vector<EvalPlan> plans;
   for (const std::string& name : evals.keys()) {

@@ -129,6 +129,31 @@ TEST(PpText, ChoiceIsDrawnFromTheKey) {
   EXPECT_EQ(failed->reason, "it has no text `captions` to choose");
 }
 
+TEST(PpText, SeveralTextsBecomeRows) {
+  const Pp one = chain(tokenize("8, key=captions, pad=3")), all = chain(tokenize("8, key=captions, pad=3, texts=3")),
+           fewer = chain(tokenize("8, key=captions, pad=3, texts=3, fewer=true"));
+  EXPECT_EQ(all.token_fields()[0].length, 24);
+  std::vector<int32_t> three, two;
+  for (const char* text : {"a red circle", "a blue square", "a green triangle"}) {
+    const std::vector<int32_t> ids = run(one, {{text}});
+    three.insert(three.end(), ids.begin(), ids.end());
+  }
+  two.assign(three.begin(), three.begin() + 16);
+  two.resize(24, 3);
+  EXPECT_EQ(run(all, {{"a red circle", "a blue square", "a green triangle"}}), three);
+  EXPECT_EQ(run(fewer, {{"a red circle", "a blue square", "a green triangle"}}), three);
+  EXPECT_EQ(run(fewer, {{"a red circle", "a blue square"}}), two);
+  EXPECT_EQ(run(fewer, {{}}), std::vector<int32_t>(24, 3));
+
+  int64_t cut = 0;
+  std::vector<int32_t> ids(24);
+  int32_t* row = ids.data();
+  const DecodeResult few = all.run_texts({{"a red circle", "a blue square"}}, {}, &row, cut);
+  ASSERT_TRUE(few);
+  EXPECT_EQ(few->reason, "it has 2 texts `captions`, and 3 are tokenized");
+  EXPECT_TRUE(fewer.run_texts({{"a", "b", "c", "d"}}, {}, &row, cut));
+}
+
 // Seven pictures with captions; the third is no picture, the fifth has a long text.
 struct Captions {
   Captions() {

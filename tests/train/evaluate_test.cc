@@ -16,7 +16,7 @@
 #include "metrics/linear_probe.h"
 #include "metrics/neighbours.h"
 #include "support/formula.h"
-#include "train/small_run.h"
+#include "train/split_images.h"
 #include "train/use_model.h"
 
 namespace tessera::train {
@@ -24,74 +24,26 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using testing::devices;
 using ::testing::HasSubstr;
 using testing::HostArray;
+using testing::json_lines;
+using testing::kSplitClasses;
+using testing::kSplitSize;
+using testing::Picture;
+using testing::pictures;
 using testing::small_run;
+using testing::split_folder;
+using testing::split_source;
 
 constexpr int64_t kSplits[] = {1, 7, 1000, 1003};
-constexpr int64_t kClasses = 7, kSize = 8;
-constexpr size_t kPixels = kSize * kSize * 3;
-
-// ---- images
-
-struct Picture {
-  int32_t label = 0;
-  std::string id;
-  std::vector<uint8_t> rgb;
-};
-
-// Image i is of class i mod 7, which tints it a little; as a folder's source lists them: class after class.
-std::vector<Picture> pictures(int64_t count, uint64_t seed) {
-  std::vector<Picture> all;
-  for (int64_t label = 0; label < kClasses; ++label) {
-    for (int64_t i = label; i < count; i += kClasses) {
-      Picture& one = all.emplace_back(static_cast<int32_t>(label), fmt::format("c{}/{:04}.png", label, i));
-      Rng rng(seed, static_cast<uint64_t>(i));
-      for (size_t p = 0; p < kPixels; ++p) {
-        const bool tinted = static_cast<int64_t>(p % 3) == label % 3;
-        one.rgb.push_back(static_cast<uint8_t>(rng.below(150) + (tinted ? 20 + 10 * static_cast<uint64_t>(label) : 0)));
-      }
-    }
-  }
-  return all;
-}
-
-// Writes a folder of `count` of them.
-void write_pictures(const std::string& path, int64_t count, uint64_t seed) {
-  for (int64_t label = 0; label < kClasses; ++label) fs::create_directories(fmt::format("{}/c{}", path, label));
-  for (const Picture& one : pictures(count, seed)) testing::write_png(path + "/" + one.id, kSize, kSize, one.rgb);
-}
-
-// The folders `train` and `val`, and a list of the images of each split: the smaller ones have not every class.
-const testing::TempDir& folder() {
-  static const testing::TempDir dir;
-  static const bool made = [] {
-    write_pictures(dir / "train", 140, 1);
-    write_pictures(dir / "val", 1003, 2);
-    std::string names;
-    for (int64_t label = 0; label < kClasses; ++label) names += fmt::format("c{}\n", label);
-    testing::spill(dir / "classes.txt", names);
-    for (const int64_t n : kSplits) {
-      std::string lines;
-      for (const Picture& one : pictures(n, 2)) lines += json({{"image", one.id}, {"label", one.label}}).dump() + "\n";
-      testing::spill(dir / fmt::format("{}.jsonl", n), lines);
-    }
-    return true;
-  }();
-  EXPECT_TRUE(made);
-  return dir;
-}
-
-std::string source_of(int64_t split) {
-  return fmt::format("jsonl({0}/{1}.jsonl, root={0}/val, classes={0}/classes.txt)", folder().path(), split);
-}
 
 // ---- a model, and what it makes of all images of a split at once
 
 LoadedModel make_model() {
   LoadedModel loaded;
   config::Section recipe = config::parse_recipe(R"(model = { name = "vit", width = 12, depth = 1, heads = 2, patch = 4 })");
-  loaded.model = models::make_model(recipe.section("model"), {kSize, kSize, 3, kClasses});
+  loaded.model = models::make_model(recipe.section("model"), {kSplitSize, kSplitSize, 3, kSplitClasses});
   const std::vector<nn::ParamSpec> specs = models::parameters(*loaded.model);
   loaded.layout = param_layout(specs);
   for (const nn::ParamSpec& spec : specs) {
@@ -127,7 +79,7 @@ Outputs outputs(const std::vector<Picture>& images) {
   for (const Picture& one : images) {
     for (const uint8_t value : one.rgb) pixels.push_back(static_cast<float>(value) / 127.5f - 1);
   }
-  arguments.push_back(testing::f32_array({rows, kSize, kSize, 3}, pixels));
+  arguments.push_back(testing::f32_array({rows, kSplitSize, kSplitSize, 3}, pixels));
   const ir::Value input = graph.add_parameter(arguments.back().type, "images");
   const auto& classifier = dynamic_cast<const models::Classifier&>(*model().model);
   graph.results = {classifier.logits(nn::Scope(store, {}), input)};
@@ -137,7 +89,7 @@ Outputs outputs(const std::vector<Picture>& images) {
   }
   graph.results.push_back(classifier.features(nn::Scope(again, {}), input));
   const auto results = testing::run_graph(graph, arguments);
-  return {{kClasses, results[0].floats()}, {results[1].type.dims[1], results[1].floats()}};
+  return {{kSplitClasses, results[0].floats()}, {results[1].type.dims[1], results[1].floats()}};
 }
 
 struct Split {
@@ -162,17 +114,11 @@ std::string section_of(const std::string& name, const std::string& type, const s
   std::string text = fmt::format("[eval.{}]\ntype = \"{}\"\nbatch = 64\ndata = {{ source = \"{}\", pp = \"{}\" }}\n{}\n", name,
                                  type, source, kChain, options);
   if (type == "classification") return text;
-  return text + fmt::format("train = {{ source = \"folder({})\", pp = \"{}\" }}\n", folder() / "train", kChain);
+  return text + fmt::format("train = {{ source = \"folder({})\", pp = \"{}\" }}\n", split_folder() / "train", kChain);
 }
 
 std::string section(const std::string& name, const std::string& type, int64_t split, const std::string& options = {}) {
-  return section_of(fmt::format("{}{}", name, split), type, source_of(split), options);
-}
-
-DeviceOptions devices(int64_t count) {
-  DeviceOptions options = small_run().options("unused").device;
-  options.devices = count;
-  return options;
+  return section_of(fmt::format("{}{}", name, split), type, split_source(split), options);
 }
 
 std::map<std::string, Scores> evaluate_text(const std::string& recipe, int64_t device_count = 1,
@@ -232,30 +178,23 @@ void expect_learned(const std::map<std::string, Scores>& scores, const Split& tr
   const metrics::Features& test = split.outputs.features;
   const auto share = [&](const std::vector<int32_t>& predicted) { return metrics::share_equal(predicted, split.labels); };
   std::vector<std::string> names;
-  for (int64_t c = 0; c < kClasses; ++c) names.push_back(fmt::format("c{}", c));
+  for (int64_t c = 0; c < kSplitClasses; ++c) names.push_back(fmt::format("c{}", c));
   for (const int64_t shots : {1, 5}) {
     double sum = 0;
     for (const uint64_t seed : {0u, 1u, 2u}) {
       const auto rows = metrics::draw_shots(known.labels, names, shots, seed);
-      sum += share(metrics::least_squares_classes(metrics::take_rows(known, rows), test, kClasses));
+      sum += share(metrics::least_squares_classes(metrics::take_rows(known, rows), test, kSplitClasses));
     }
     EXPECT_DOUBLE_EQ(scores.at(fmt::format("shots{}", n)).at(fmt::format("{}shot", shots)), sum / 3) << shots;
   }
-  EXPECT_EQ(scores.at(fmt::format("knn{}", n)).at("prec@1"), share(metrics::neighbour_classes(known, test, kClasses, {})));
-  const metrics::LinearProbe probe = metrics::fit_linear_probe(known, kClasses, {.c = 0.5});
+  EXPECT_EQ(scores.at(fmt::format("knn{}", n)).at("prec@1"), share(metrics::neighbour_classes(known, test, kSplitClasses, {})));
+  const metrics::LinearProbe probe = metrics::fit_linear_probe(known, kSplitClasses, {.c = 0.5});
   EXPECT_EQ(scores.at(fmt::format("probe{}", n)).at("prec@1"), share(metrics::probe_classes(probe, test)));
-}
-
-std::vector<json> lines_of(const std::string& path) {
-  std::vector<json> lines;
-  std::istringstream text(testing::slurp(path));
-  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
-  return lines;
 }
 
 // What is said of every image, in the order of the source.
 void expect_predictions(const std::string& path, const Split& split) {
-  const std::vector<json> lines = lines_of(path);
+  const std::vector<json> lines = json_lines(path);
   ASSERT_EQ(lines.size(), split.images.size());
   for (size_t i = 0; i < lines.size(); ++i) {
     const Answer want = answer(split.outputs.logits.row(static_cast<int64_t>(i)), split.labels[i]);
@@ -271,18 +210,18 @@ void expect_predictions(const std::string& path, const Split& split) {
 }
 
 void expect_class_table(const std::string& path, const Split& split) {
-  metrics::Confusion confusion(kClasses);
+  metrics::Confusion confusion(kSplitClasses);
   for (size_t i = 0; i < split.labels.size(); ++i) {
     confusion.add(split.labels[i], answer(split.outputs.logits.row(static_cast<int64_t>(i)), split.labels[i]).predicted);
   }
   const json table = json::parse(testing::slurp(path));
   EXPECT_EQ(table["balanced_accuracy"], confusion.balanced_accuracy());
-  for (int64_t c = 0; c < kClasses; ++c) {
+  for (int64_t c = 0; c < kSplitClasses; ++c) {
     const json& of_class = table["classes"][static_cast<size_t>(c)];
     EXPECT_EQ(of_class["class"], fmt::format("c{}", c));
     EXPECT_EQ(of_class["examples"], confusion.of_class(c));
     EXPECT_EQ(of_class["recall"], confusion.recall(c));
-    for (int64_t p = 0; p < kClasses; ++p) {
+    for (int64_t p = 0; p < kSplitClasses; ++p) {
       EXPECT_EQ(table["confusion"][static_cast<size_t>(c)][static_cast<size_t>(p)], confusion.at(c, p));
     }
   }
@@ -291,7 +230,7 @@ void expect_class_table(const std::string& path, const Split& split) {
 TEST(Evaluators, GiveTheFiguresOfAllImagesAtOnce) {
   const Split train = make_split(pictures(140, 1));
   const std::string recipe = all_evaluators();
-  const auto one = evaluate_text(recipe, 1, folder() / "one"), eight = evaluate_text(recipe, 8, folder() / "eight");
+  const auto one = evaluate_text(recipe, 1, split_folder() / "one"), eight = evaluate_text(recipe, 8, split_folder() / "eight");
   for (const int64_t n : kSplits) {
     const Split split = make_split(pictures(n, 2));
     for (const auto& scores : {one, eight}) {
@@ -300,39 +239,39 @@ TEST(Evaluators, GiveTheFiguresOfAllImagesAtOnce) {
       expect_learned(scores, train, split, n);
     }
     for (const char* run : {"/one", "/eight"}) {
-      expect_predictions(fmt::format("{}{}/top{}.jsonl", folder().path(), run, n), split);
-      if (n >= kClasses) expect_class_table(fmt::format("{}{}/top{}.json", folder().path(), run, n), split);
+      expect_predictions(fmt::format("{}{}/top{}.jsonl", split_folder().path(), run, n), split);
+      if (n >= kSplitClasses) expect_class_table(fmt::format("{}{}/top{}.json", split_folder().path(), run, n), split);
     }
   }
-  const std::vector<json> shots = lines_of(folder() / "one/shots1003.jsonl");
+  const std::vector<json> shots = json_lines(split_folder() / "one/shots1003.jsonl");
   EXPECT_EQ(shots[0]["5shot"].size(), 3u);  // one for each draw
-  EXPECT_TRUE(lines_of(folder() / "one/knn7.jsonl")[6]["predicted"].is_string());
+  EXPECT_TRUE(json_lines(split_folder() / "one/knn7.jsonl")[6]["predicted"].is_string());
 }
 
 TEST(Evaluators, PredictionsLeaveOutWhatCannotBeRead) {
-  write_pictures(folder() / "val9", 9, 3);
-  testing::spill(folder() / "val9/c3/broken.png", "no image");
-  const Scores scores =
-      evaluate_text(section_of("top", "classification", fmt::format("folder({})", folder() / "val9")), 1, folder() / "broken")
-          .at("top");
+  testing::write_pictures(split_folder() / "val9", 9, 3);
+  testing::spill(split_folder() / "val9/c3/broken.png", "no image");
+  const Scores scores = evaluate_text(section_of("top", "classification", fmt::format("folder({})", split_folder() / "val9")),
+                                      1, split_folder() / "broken")
+                            .at("top");
   EXPECT_EQ(scores.count, 9);
   EXPECT_EQ(scores.skipped, 1);
   const std::vector<Picture> images = pictures(9, 3);
-  const std::vector<json> lines = lines_of(folder() / "broken/top.jsonl");
+  const std::vector<json> lines = json_lines(split_folder() / "broken/top.jsonl");
   ASSERT_EQ(lines.size(), 9u);
   for (size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i]["id"], images[i].id);
 }
 
 // Of seven images, one of each class, the labels that `real` gives: right is what the model predicts.
 TEST(Evaluators, SeveralRightClassesAnImage) {
-  evaluate_text(section("top", "classification", 7), 1, folder() / "plain");
+  evaluate_text(section("top", "classification", 7), 1, split_folder() / "plain");
   std::vector<int> predicted;
-  for (const json& line : lines_of(folder() / "plain/top7.jsonl")) {
+  for (const json& line : json_lines(split_folder() / "plain/top7.jsonl")) {
     predicted.push_back(std::stoi(line["predicted"].get<std::string>().substr(1)));
   }
   const auto score = [&](const json& real) {
-    testing::spill(folder() / "real.json", real.dump());
-    const std::string options = fmt::format("real = \"{}\"", folder() / "real.json");
+    testing::spill(split_folder() / "real.json", real.dump());
+    const std::string options = fmt::format("real = \"{}\"", split_folder() / "real.json");
     return evaluate_text(section("top", "classification", 7, options)).at("top7").at("real@1");
   };
   const int p0 = predicted[0], p1 = predicted[1];
@@ -345,15 +284,15 @@ TEST(Evaluators, SeveralRightClassesAnImage) {
   // By number, whatever the order of the data.
   const std::vector<Picture> images = pictures(7, 2);
   for (size_t i = 0; i < images.size(); ++i) {
-    const std::string path = fmt::format("{}/c{}", folder() / "val70", i);
+    const std::string path = fmt::format("{}/c{}", split_folder() / "val70", i);
     fs::create_directories(path);
-    testing::write_png(fmt::format("{}/ILSVRC2012_val_{:08}.png", path, 9 - i), kSize, kSize, images[i].rgb);
+    testing::write_png(fmt::format("{}/ILSVRC2012_val_{:08}.png", path, 9 - i), kSplitSize, kSplitSize, images[i].rgb);
   }
   std::vector<std::vector<int>> by_number(50'000);
   by_number[8] = {p0}, by_number[7] = {(p1 + 1) % 7};
-  testing::spill(folder() / "imagenet.json", json(by_number).dump());
-  const std::string options = fmt::format("real = \"{}\"", folder() / "imagenet.json");
-  const std::string source = fmt::format("folder({})", folder() / "val70");
+  testing::spill(split_folder() / "imagenet.json", json(by_number).dump());
+  const std::string options = fmt::format("real = \"{}\"", split_folder() / "imagenet.json");
+  const std::string source = fmt::format("folder({})", split_folder() / "val70");
   EXPECT_EQ(evaluate_text(section_of("top", "classification", source, options)).at("top").at("real@1"), 0.5);
 }
 
@@ -390,8 +329,8 @@ TEST(Evaluators, MistakesNameTheirKey) {
   EXPECT_THAT(failure(with_train("fake(images=20, classes=7)")), HasSubstr("eval.knn7.data has 7"));
 
   const auto with_real = [&](const std::string& text) {
-    testing::spill(folder() / "wrong.json", text);
-    return section("top", "classification", 7, fmt::format("real = \"{}\"", folder() / "wrong.json"));
+    testing::spill(split_folder() / "wrong.json", text);
+    return section("top", "classification", 7, fmt::format("real = \"{}\"", split_folder() / "wrong.json"));
   };
   EXPECT_THAT(failure(with_real("nonsense")), HasSubstr("which is no JSON list or table"));
   EXPECT_THAT(failure(with_real("[[0], [1]]")), HasSubstr("of 2 images, and the data has 7"));
@@ -404,7 +343,7 @@ TEST(Evaluators, MistakesNameTheirKey) {
 
 std::vector<int64_t> steps_with(const std::string& workdir, const std::string& key) {
   std::vector<int64_t> steps;
-  for (const json& line : lines_of(small_run().path(workdir) + "/metrics.jsonl")) {
+  for (const json& line : json_lines(small_run().path(workdir) + "/metrics.jsonl")) {
     if (line.contains(key)) steps.push_back(line["step"]);
   }
   return steps;
@@ -426,7 +365,7 @@ TEST(Evaluators, EachHasItsSchedule) {
   EXPECT_EQ(steps_with("schedules", "last/loss"), (std::vector<int64_t>{12}));
 
   const std::string files = small_run().path("schedules") + "/evals";
-  EXPECT_EQ(lines_of(files + "/val_000000012.jsonl").size(), 23u);
+  EXPECT_EQ(json_lines(files + "/val_000000012.jsonl").size(), 23u);
   EXPECT_TRUE(fs::exists(files + "/val_000000000.jsonl"));
   EXPECT_EQ(std::distance(fs::directory_iterator(files), {}), 5);
 }

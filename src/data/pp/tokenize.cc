@@ -8,7 +8,9 @@ namespace {
 
 class Tokenize final : public PpTextOp {
  public:
-  Tokenize(std::string key, TokenField field) : key_(std::move(key)), field_(std::move(field)) {}
+  // `padding` makes a row of nothing else; where it is null, there must be as many texts as rows.
+  Tokenize(std::string key, TokenField field, std::shared_ptr<const TextEncoder> padding)
+      : key_(std::move(key)), field_(std::move(field)), padding_(std::move(padding)) {}
   void infer(PpShape& shape, const CallReader& call) const override {
     shape.texts.read(key_, call);
     shape.texts.make_tokens(field_, call);
@@ -25,17 +27,20 @@ class Tokenize final : public PpTextOp {
 
  private:
   DecodeResult write_all(PpTexts& texts, const std::vector<std::string>& values, int64_t rows) const {
-    if (static_cast<int64_t>(values.size()) != rows) {
-      return DecodeError{fmt::format("it has {} texts `{}`, and {} are tokenized", values.size(), key_, rows)};
+    const auto count = static_cast<int64_t>(values.size());
+    if (count > rows || (count < rows && !padding_)) {
+      return DecodeError{fmt::format("it has {} texts `{}`, and {} are tokenized", count, key_, rows)};
     }
     for (int64_t row = 0; row < rows; ++row) {
-      texts.write(field_.name, *field_.encoder, values[static_cast<size_t>(row)], row);
+      const bool there = row < count;
+      texts.write(field_.name, there ? *field_.encoder : *padding_, there ? values[static_cast<size_t>(row)] : "", row);
     }
     return std::nullopt;
   }
 
   std::string key_;
   TokenField field_;
+  std::shared_ptr<const TextEncoder> padding_;
 };
 
 std::shared_ptr<const Tokenizer> open_model(const CallReader& call, const std::string& path) {
@@ -90,9 +95,15 @@ std::unique_ptr<PpOp> make_tokenize(CallReader& call) {
   options.lower = call.boolean("lower", true);
   const int64_t texts = call.integer("texts", 1);
   if (texts < 1 || texts > kMostIds / options.length) call.fail(fmt::format("`texts` is {}, and must be at least 1", texts));
+  const bool fewer = call.boolean("fewer", false);
+  std::shared_ptr<const TextEncoder> padding;
+  if (fewer) {
+    padding = std::make_shared<const TextEncoder>(
+        tokenizer, TextEncoderOptions{.length = options.length, .eos = Eos::kNo, .pad = options.pad});
+  }
   auto encoder = std::make_shared<const TextEncoder>(tokenizer, options);
   TokenField field{to, texts * options.length, tokenizer->vocabulary(), options.pad, std::move(encoder)};
-  return std::make_unique<Tokenize>(key, std::move(field));
+  return std::make_unique<Tokenize>(key, std::move(field), std::move(padding));
 }
 
 }  // namespace tessera::data
