@@ -25,6 +25,8 @@ class Importer {
   Importer(const TimmMap& map, const ArrayViews& file, const ImportOptions& options)
       : map_(map), file_(file), options_(options) {
     for (const std::string& text : options.dont_load) patterns_.emplace_back(text, "dont_load");
+    const auto first = std::ranges::find_if(map.entries, [](const TimmEntry& entry) { return !entry.window.empty(); });
+    if (first != map.entries.end()) first_kernel_ = &*first;
     new_classifier_ = !options.new_classifier.empty() && classifier_differs();
   }
 
@@ -129,7 +131,7 @@ class Importer {
 
   std::optional<std::vector<float>> adapted_to_shape(const TimmEntry& entry, const ArrayView& array) {
     if (entry.name == map_.positions) return resampled_positions(entry, array);
-    if (&entry == &map_.entries.front()) return adapted_kernel(entry, array);
+    if (&entry == first_kernel_) return adapted_kernel(entry, array);
     return {};
   }
 
@@ -225,6 +227,7 @@ class Importer {
   std::set<std::string> used_;
   std::vector<std::string> missing_, unexpected_, misfit_;
   size_t wanted_ = 0, fitting_ = 0;  // arrays of the model
+  const TimmEntry* first_kernel_ = nullptr;
   bool new_classifier_ = false;
   std::string classifier_reason_;
   Imported result_;

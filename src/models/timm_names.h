@@ -41,7 +41,7 @@ struct TimmEntry {
 };
 
 struct TimmMap {
-  std::vector<TimmEntry> entries;  // the first is the kernel that reads the image
+  std::vector<TimmEntry> entries;  // the first that has a window is the kernel that reads the image
   // timm's name of the learned positions [1, position_prefix + rows * columns, width].
   std::string positions = "pos_embed";
   int64_t rows = 0, columns = 0, position_prefix = 0;
