@@ -4,6 +4,7 @@
 #include <zip.h>
 
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "store/file.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -27,15 +29,24 @@ constexpr uint64_t kMaxRatio = 1100;
   throw data_error(fmt::format("the array `{}` {}", name, what), where);
 }
 
+// Of several for one type the first is written.
+constexpr std::pair<std::string_view, DType> kDescrs[] = {
+    {"<f4", DType::kF32}, {"<f8", DType::kF64}, {"<f2", DType::kF16}, {"|V2", DType::kBF16}, {"<V2", DType::kBF16},
+    {"<i4", DType::kI32}, {"<i8", DType::kI64}, {"<u4", DType::kU32}, {"<u8", DType::kU64},  {"<i2", DType::kI16},
+    {"<u2", DType::kU16}, {"|i1", DType::kI8},  {"|u1", DType::kU8},  {"|b1", DType::kBool}};
+
 std::optional<DType> to_dtype(std::string_view descr) {
-  constexpr std::pair<std::string_view, DType> kKnown[] = {
-      {"<f4", DType::kF32}, {"<f8", DType::kF64}, {"<f2", DType::kF16}, {"|V2", DType::kBF16}, {"<V2", DType::kBF16},
-      {"<i4", DType::kI32}, {"<i8", DType::kI64}, {"<u4", DType::kU32}, {"<u8", DType::kU64},  {"<i2", DType::kI16},
-      {"<u2", DType::kU16}, {"|i1", DType::kI8},  {"|u1", DType::kU8},  {"|b1", DType::kBool}};
-  for (const auto& [text, dtype] : kKnown) {
+  for (const auto& [text, dtype] : kDescrs) {
     if (text == descr) return dtype;
   }
   return {};
+}
+
+std::string_view to_descr(DType dtype) {
+  for (const auto& [text, known] : kDescrs) {
+    if (known == dtype) return text;
+  }
+  TESSERA_CHECK(false, "{} in an .npz file", dtype_name(dtype));
 }
 
 struct Header {
@@ -196,7 +207,7 @@ class Archive {
   std::unique_ptr<zip_t, ZipCloser> archive_;
 };
 
-[[noreturn]] void none_begins_with(std::string_view prefix, const Archive& archive, const std::string& path) {
+[[noreturn]] void none_begins_with(const std::string& prefix, const Archive& archive, const std::string& path) {
   std::set<std::string> roots;
   for (uint64_t i = 0; i < archive.size(); ++i) {
     const std::string name = archive.name(i);
@@ -205,6 +216,64 @@ class Archive {
   throw data_error(roots.empty() ? "holds no arrays" : fmt::format("holds no array whose name begins with `{}`", prefix), path,
                    roots.empty() ? "" : fmt::format("its names begin with {}", fmt::join(roots, ", ")));
 }
+
+bool any_begins_with(const Archive& archive, const std::string& prefix) {
+  for (uint64_t i = 0; i < archive.size(); ++i) {
+    const std::string name = archive.name(i);
+    if (!name.empty() && name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+// What stands before an array's elements, padded so that they begin at a multiple of 64 bytes, as numpy has it.
+std::string npy_header(const TensorType& type) {
+  const std::string_view comma = type.dims.size() == 1 ? "," : "";
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", to_descr(type.dtype),
+                                 fmt::join(type.dims, ", "), comma);
+  constexpr size_t kBefore = 10;  // magic, version, length
+  text.append(63 - (kBefore + text.size()) % 64, ' ');
+  text += '\n';
+  const auto length = static_cast<uint16_t>(text.size());
+  std::string header(kMagic);
+  header += {'\x01', '\x00', static_cast<char>(length & 0xff), static_cast<char>(length >> 8)};
+  return header + text;
+}
+
+// An archive being written. What was added stays in memory of the caller until finish().
+class ArchiveWriter {
+ public:
+  explicit ArchiveWriter(const std::string& path) : path_(path) {
+    int code = 0;
+    archive_.reset(zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
+    if (!archive_) throw store::IoError(errno, "write", path);
+  }
+
+  void add(const std::string& name, std::span<const std::byte> file) {
+    zip_source_t* source = zip_source_buffer(archive_.get(), file.data(), file.size(), 0);
+    const zip_int64_t added = zip_file_add(archive_.get(), name.c_str(), source, ZIP_FL_ENC_UTF_8);
+    if (added < 0) {
+      zip_source_free(source);
+      fail();
+    }
+    const auto index = static_cast<zip_uint64_t>(added);
+    // 1980: the earliest time that a zip archive can say.
+    constexpr zip_uint16_t kTime = 0, kDate = 1 << 5 | 1;
+    if (zip_set_file_compression(archive_.get(), index, ZIP_CM_STORE, 0) != 0) fail();
+    if (zip_file_set_dostime(archive_.get(), index, kTime, kDate, 0) != 0) fail();
+  }
+
+  void finish() {
+    if (zip_close(archive_.get()) != 0) fail();
+    archive_.release();  // zip_close freed it
+    store::local_files().append(path_)->sync();
+  }
+
+ private:
+  [[noreturn]] void fail() { throw store::IoError(zip_error_code_system(zip_get_error(archive_.get())), "write", path_); }
+
+  std::string path_;
+  std::unique_ptr<zip_t, ZipCloser> archive_;
+};
 
 }  // namespace
 
@@ -235,17 +304,35 @@ NpzArray parse_npy(std::string name, std::vector<std::byte> file, const std::str
   return array;
 }
 
-std::vector<NpzArray> read_npz(const std::string& path, std::string_view prefix) {
+std::vector<NpzArray> read_npz(const std::string& path, const std::vector<std::string>& prefixes) {
   const Archive archive(path);
   std::vector<NpzArray> arrays;
-  for (uint64_t i = 0; i < archive.size(); ++i) {
-    const std::string name = archive.name(i);
-    if (name.empty() || !name.starts_with(prefix)) continue;
-    arrays.push_back(parse_npy(name, archive.bytes(i, name), path));
-    arrays.back().name.erase(0, prefix.size());
+  for (const std::string& prefix : prefixes) {
+    if (!any_begins_with(archive, prefix)) continue;
+    for (uint64_t i = 0; i < archive.size(); ++i) {
+      const std::string name = archive.name(i);
+      if (name.empty() || !name.starts_with(prefix)) continue;
+      arrays.push_back(parse_npy(name, archive.bytes(i, name), path));
+      arrays.back().name.erase(0, prefix.size());
+    }
+    return arrays;
   }
-  if (arrays.empty()) none_begins_with(prefix, archive, path);
-  return arrays;
+  none_begins_with(prefixes.back(), archive, path);
+}
+
+void write_npz(const std::string& path, const std::vector<NpzArray>& arrays) {
+  std::vector<std::vector<std::byte>> files;
+  for (const NpzArray& array : arrays) {
+    const std::string header = npy_header(array.type);
+    const auto* begin = reinterpret_cast<const std::byte*>(header.data());
+    files.emplace_back(begin, begin + header.size());
+    files.back().insert(files.back().end(), array.data.begin(), array.data.end());
+  }
+  store::write_atomic(store::local_files(), path, [&](const std::string& temporary) {
+    ArchiveWriter archive(temporary);
+    for (size_t i = 0; i < arrays.size(); ++i) archive.add(arrays[i].name + std::string(kSuffix), files[i]);
+    archive.finish();
+  });
 }
 
 }  // namespace tessera::checkpoint

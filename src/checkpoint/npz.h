@@ -20,10 +20,14 @@ struct NpzArray {
   std::vector<std::byte> data;
 };
 
-// The arrays whose names begin with `prefix`, under what follows it, in the order of the file. Arrays in Fortran's order are
-// put into C's; elements of two opaque bytes (|V2) are bf16, which is how NumPy stores ml_dtypes' type. When no name begins so,
-// the error lists what names begin with.
-std::vector<NpzArray> read_npz(const std::string& path, std::string_view prefix = {});
+// The arrays whose names begin with the first of `prefixes` with which any does, under what follows it, in the order of the
+// file. Arrays in Fortran's order are put into C's; elements of two opaque bytes (|V2) are bf16, which is how NumPy stores
+// ml_dtypes' type. When no name begins so, the error lists what names begin with.
+std::vector<NpzArray> read_npz(const std::string& path, const std::vector<std::string>& prefixes = {""});
+
+// Writes the arrays as numpy.savez does, stored, one .npy each; the same bytes for the same arrays. The file is there whole or
+// not at all. Arrays of bf16 are |V2, as above. Throws store::IoError.
+void write_npz(const std::string& path, const std::vector<NpzArray>& arrays);
 
 // One .npy file in memory; `where` is for messages.
 NpzArray parse_npy(std::string name, std::vector<std::byte> file, const std::string& where);

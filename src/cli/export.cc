@@ -1,7 +1,10 @@
-// tessera export: a run's weights for timm, or as one plain file.
+// tessera export: a run's weights for timm, Hugging Face or big_vision, or as one plain file.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "train/plain_weights.h"
 #include "train/timm_directory.h"
@@ -13,38 +16,63 @@ class Export final : public Command {
  public:
   Page page() const override {
     return {"export",
-            "--from CKPT|WORKDIR --to DIR | --plain --to FILE.safetensors",
-            "write trained weights as a directory that timm loads, or as one file",
+            "--from CKPT|WORKDIR --to DIR|FILE [--format NAME | --plain]",
+            "write trained weights for timm, Hugging Face or big_vision, or as one plain file",
             {{"tessera export --from runs/digits --to digits_vit", "the newest checkpoint of a run"},
              {"tessera export --from runs/digits/checkpoints/step_000000720 --to digits_vit", "one checkpoint"},
+             {"tessera export --format hugging_face --from runs/digits --to digits_hf",
+              "ViTForImageClassification.from_pretrained"},
+             {"tessera export --format big_vision --from runs/cappa --to cappa.npz", "a ViT or CapPa, for model_init there"},
              {"tessera export --plain --from runs/digits --to digits.safetensors", "whole arrays under Tessera's own names"}},
             "Python: timm.create_model(\"local-dir:digits_vit\", pretrained=True) gives the same logits."};
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
-    flags.add("--to", "DIR", &to_, "where model.safetensors and config.json are written; with --plain the file");
+    flags.add("--to", "DIR", &to_,
+              "where model.safetensors and config.json are written; for big_vision (.npz) and with --plain the file");
+    flags.add("--format", "NAME", &format_, "timm, hugging_face or big_vision; timm when not given");
     flags.add("--plain", &plain_, "one .safetensors file of whole arrays under Tessera's own names, from any checkpoint");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     reject_extra(words, 0, "export");
     require_flag(from_, "--from", "tessera export --from runs/digits --to digits_vit");
     require_flag(to_, "--to", "tessera export --from runs/digits --to digits_vit");
+    const train::Weights weights = train::parse_weights(weights_, "--weights");
     if (plain_) {
-      log_line(fmt::format("parameters of {}, whole",
-                           train::write_plain_weights(from_, to_, train::parse_weights(weights_, "--weights"))));
-      print(to_);
-      return Exit::kDone;
+      if (!format_.empty()) throw usage_error("`--plain` is a format of its own", "--format", "give one of the two");
+      log_line(fmt::format("parameters of {}, whole", train::write_plain_weights(from_, to_, weights)));
+    } else {
+      write_for_others(weights);
     }
-    const train::LoadedModel model = train::load_model(from_, train::parse_weights(weights_, "--weights"));
-    for (const std::string& note : train::write_timm_directory(model, to_)) log_note(note);
-    log_line(fmt::format("weights of {}, for timm.create_model(\"local-dir:{}\", pretrained=True)", model.path, to_));
     print(to_);
     return Exit::kDone;
   }
 
  private:
-  std::string from_, to_, weights_ = "raw";
+  void write_for_others(train::Weights weights) const {
+    const std::vector<std::string> formats = {"timm", "hugging_face", "big_vision"};
+    const std::string format = format_.empty() ? formats[0] : format_;
+    if (std::ranges::find(formats, format) == formats.end()) {
+      throw usage_error(fmt::format("there is no format `{}`", format), "--format", suggest_name(format, formats));
+    }
+    const train::LoadedModel model = train::load_model(from_, weights);
+    std::vector<std::string> notes;
+    std::string use = fmt::format("timm.create_model(\"local-dir:{}\", pretrained=True)", to_);
+    if (format == "timm") notes = train::write_timm_directory(model, to_);
+    if (format == "hugging_face") {
+      notes = train::write_hugging_face_directory(model, to_);
+      use = fmt::format("transformers.ViTForImageClassification.from_pretrained(\"{}\")", to_);
+    }
+    if (format == "big_vision") {
+      train::write_big_vision_file(model, to_);
+      use = fmt::format("big_vision's config.model_init = \"{}\"", to_);
+    }
+    for (const std::string& note : notes) log_note(note);
+    log_line(fmt::format("weights of {}, for {}", model.path, use));
+  }
+
+  std::string from_, to_, format_, weights_ = "raw";
   bool plain_ = false;
 };
 

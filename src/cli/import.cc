@@ -1,4 +1,4 @@
-// tessera import: timm's weights as a checkpoint.
+// tessera import: other libraries' weights as a checkpoint.
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -12,15 +12,17 @@ class Import final : public Command {
  public:
   Page page() const override {
     return {"import",
-            "RECIPE [key=value …] --from DIR|FILE.safetensors --to DIR",
-            "turn timm's weights into a checkpoint of a recipe's model",
+            "RECIPE [key=value …] --from DIR|FILE --to DIR",
+            "turn weights of timm, Hugging Face or big_vision into a checkpoint of a recipe's model",
             {{"tessera import recipes/digits.toml --from digits_vit --to imported/digits", "a directory in timm's layout"},
-             {"tessera import flowers.toml --from vit_small.safetensors --to imported/vit_small", "weights alone"}},
+             {"tessera import flowers.toml --from vit_small.safetensors --to imported/vit_small", "weights alone"},
+             {"tessera import recipes/cappa_b16.toml --from cappa_b16.npz --to imported/cappa", "big_vision's"}},
             "predict, eval and model_init take timm's directories as they are; import is for weights without their\n"
             "config.json, and for those that a recipe is to describe. Names or shapes that don't fit are listed."};
   }
   void declare(Flags& flags) override {
-    flags.add("--from", "PATH", &from_, "a directory with model.safetensors and config.json, or a .safetensors file");
+    flags.add("--from", "PATH", &from_,
+              "a directory with model.safetensors and config.json, a .safetensors or .npz file; :SCOPE below it");
     flags.add("--to", "DIR", &to_, "a new directory, for --from of other commands and for model_init.from");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {

@@ -11,6 +11,9 @@
 #include "nn/layer_norm.h"
 
 namespace tessera::models {
+
+extern const Family kCapPa;
+
 namespace {
 
 using ir::Value;
@@ -190,11 +193,22 @@ class Resolver : private OptionChecks {
 
 }  // namespace
 
+TimmMap CapPa::timm_map() const {
+  const TimmMap encoder = encoder_.timm_map();
+  TimmMap map;
+  map.entries = timm_entries(parameters(*this));
+  for (TimmEntry& entry : map.entries) {
+    flat_patches(entry, "encoder.patch_embed", config_.encoder.patch, config_.input.channels);
+  }
+  map.positions = "encoder." + encoder.positions;
+  map.rows = encoder.rows, map.columns = encoder.columns, map.position_prefix = encoder.position_prefix;
+  return map;
+}
+
 CapPaConfig resolve(const CapPaOptions& options, const InputShape& data, const FailOption& fail) {
   return Resolver(options, data, fail).run();
 }
 
-extern const Family kCapPa;
 const Family kCapPa = {
     .name = "cappa",
     .title = "CapPa and Cap: captioners",
@@ -204,6 +218,9 @@ const Family kCapPa = {
       return std::make_unique<CapPa>(resolve(options, data, fail_in(section)));
     },
     .keys = [](const std::string& prefix) { return config::describe<CapPaOptions>({}, prefix); },
+    .first_conv = "encoder.patch_embed.proj",
 };
+
+const Family& CapPa::family() const { return kCapPa; }
 
 }  // namespace tessera::models

@@ -91,7 +91,10 @@ class CapPa : public Captioner {
                    const std::optional<ParallelPrediction>& parallel = {}) const override;
   std::optional<ParallelPrediction> draw_parallel(const nn::Scope& scope, int64_t rows) const override;
   const InputShape& input() const override { return config_.input; }
+  const Family& family() const override;
+  TimmMap timm_map() const override;
   std::string describe() const override;
+  const CapPaConfig& config() const { return config_; }
 
  private:
   // captions -> what the decoder reads [rows * tokens, width], and the mask of its self-attention.

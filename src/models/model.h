@@ -45,6 +45,9 @@ class Model {
   // Layers from the input (0), as timm's group_matcher has them: first match wins, and what matches none (the head) is a layer
   // of its own after the last. Empty where the model has no such order.
   virtual std::vector<LayerRule> layers() const { return {}; }
+  virtual const Family& family() const = 0;
+  // How its parameters stand in files of timm's layout: timm's own where it has the model.
+  virtual TimmMap timm_map() const = 0;
   // One line for logs: "ViT 384 x 12, 6 heads, patch 16, 224 x 224, 1000 classes".
   virtual std::string describe() const = 0;
 };
@@ -55,12 +58,9 @@ class Classifier : public Model {
   // [batch, classes], f32, of images as above.
   virtual ir::Value logits(const nn::Scope& scope, ir::Value images) const = 0;
   ir::Value trace(const nn::Scope& scope) const override;
-  virtual const Family& family() const = 0;
   // Arguments of timm's class that give this model, as JSON: all that models of its family differ in, and no others (image
   // size, channels, classes and dropout are none of them). A usage Error when timm's class can't be this model.
   virtual std::string timm_args() const = 0;
-  // How its parameters stand in timm's files.
-  virtual TimmMap timm_map() const = 0;
 };
 
 // Images of zeros, f32, as `input` says.

@@ -23,6 +23,9 @@ namespace tessera::models {
 // kMoved: [window…, in, out] here, [out, in, window…] there. Dimensions of size 1 and how a window is cut don't matter.
 enum class TimmLayout { kSame, kMoved, kCount };
 
+// Moves float elements from one layout to the other. `dims` are timm's.
+std::vector<float> move_layout(const std::vector<float>& in, TimmLayout layout, const Dims& dims, bool to_timm);
+
 // One of our parameters.
 struct TimmEntry {
   nn::ParamSpec spec;
@@ -31,15 +34,18 @@ struct TimmEntry {
   Dims dims;                // timm's, of one block
   int64_t blocks = 0;       // 0: not stacked
   int64_t first_block = 0;  // the number that timm gives the first one
+  Dims window;              // of a convolution's kernel, ours: [height, width, in, out]. Empty elsewhere
+  bool patches = false;     // the window is a patch, and can be resampled
 
   std::string timm_name(int64_t block = 0) const;
 };
 
 struct TimmMap {
-  std::vector<TimmEntry> entries;
-  // Of pos_embed [1, position_prefix + rows * columns, width].
+  std::vector<TimmEntry> entries;  // the first that has a window is the kernel that reads the image
+  // timm's name of the learned positions [1, position_prefix + rows * columns, width].
+  std::string positions = "pos_embed";
   int64_t rows = 0, columns = 0, position_prefix = 0;
-  // Where positions are no parameter: what timm's pos_embed must hold. Empty otherwise.
+  // Where positions are no parameter: what timm's array must hold. Empty otherwise.
   std::vector<float> fixed_positions;
 };
 
@@ -52,25 +58,33 @@ void flat_patches(TimmEntry& entry, const std::string& layer, int64_t patch, int
 // ("blocks.", or "" where timm has them in the stage itself).
 void first_of_stage(TimmEntry& entry, const std::string& parent);
 
+// The same for files of our own names and layout, one array a block.
+TimmMap own_map(const TimmMap& map);
+
 // timm's arrays (f32) from ours; every entry's parameter must be there, f32 and of its shape.
 Arrays export_timm(const TimmMap& map, const ArrayViews& parameters);
 
 struct ImportOptions {
   // Patterns (base/pattern.h) over our parameters' names: these keep their initial value, whatever the file holds. A pattern
-  // that matches a name in the file lets it be ignored when we have no such parameter.
+  // that matches a name in the file lets it be ignored when we have no such parameter. One that matches neither is a usage
+  // Error.
   std::vector<std::string> dont_load;
   Resample resample = Resample::kBicubic;
-  Grid old_grid;      // of the file's positions; unknown (0): taken as square
+  Grid old_grid;  // of the file's positions; unknown (0): taken as square
+  // Our name of the classifier, as head, when it may keep its initial value: the file has none, or one of other classes.
+  std::string new_classifier;
   std::string where;  // for messages: the file
 };
 
 struct Imported {
-  Arrays parameters;               // ours, f32; without those that dont_load keeps
+  Arrays parameters;               // ours, f32; without those that keep their initial value
   std::vector<std::string> notes;  // what was resampled or skipped, a line each
+  std::vector<std::string> kept;   // our names of those that keep it
 };
 
-// Ours from timm's arrays (f32, f16, bf16 or f64). Positions of another grid are resampled. When names or shapes don't fit,
-// throws one data error that lists them all: missing, unexpected, of another shape.
+// Ours from timm's arrays (f32, f16, bf16 or f64). Positions of another grid and patches of another size (patches.h) are
+// resampled, a first kernel for RGB is adapted to other channels. When names or shapes don't fit, throws one data error: how
+// many do, what is missing, unexpected or of another shape, and the named model that the file is (nearest_model.h).
 Imported import_timm(const TimmMap& map, const ArrayViews& file, const ImportOptions& options = {});
 
 }  // namespace tessera::models

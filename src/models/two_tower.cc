@@ -7,6 +7,9 @@
 #include "nn/dense.h"
 
 namespace tessera::models {
+
+extern const Family kTwoTower;
+
 namespace {
 
 using ir::Value;
@@ -103,6 +106,18 @@ class Resolver : private OptionChecks {
 
 }  // namespace
 
+TimmMap TwoTower::timm_map() const {
+  const TimmMap image = image_.timm_map();
+  TimmMap map;
+  map.entries = timm_entries(parameters(*this));
+  for (TimmEntry& entry : map.entries) {
+    flat_patches(entry, "img.patch_embed", config_.image.patch, config_.input.channels);
+  }
+  map.positions = "img." + image.positions;
+  map.rows = image.rows, map.columns = image.columns, map.position_prefix = image.position_prefix;
+  return map;
+}
+
 TwoTowerConfig resolve(const TwoTowerOptions& options, const InputShape& data, const FailOption& fail) {
   return Resolver(options, data, fail).run();
 }
@@ -111,7 +126,6 @@ TwoTowerConfig resolve(const TwoTowerOptions& options, const InputShape& data, c
   "image = { variant = \"" image "\", image_size = " pixels ", pool = \"map\" }, text = { variant = \"" text \
   "\", tokens = " tokens ", vocabulary = " vocabulary " }, bias_init = -10"
 
-extern const Family kTwoTower;
 const Family kTwoTower = {
     .name = "two_tower",
     .title = "two towers, images and texts in one space: SigLIP, CLIP",
@@ -136,6 +150,9 @@ const Family kTwoTower = {
             {"siglip_so400m14_378", TESSERA_SIGLIP("So400m/14", "378", "So400m", "64", "32000")},
             {"siglip_b16_i18n_256", TESSERA_SIGLIP("B/16", "256", "B", "64", "250000")},
         },
+    .first_conv = "img.patch_embed.proj",
 };
+
+const Family& TwoTower::family() const { return kTwoTower; }
 
 }  // namespace tessera::models

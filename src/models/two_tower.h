@@ -74,6 +74,8 @@ class TwoTower : public ImageText {
   ir::Value temperature(const nn::Scope& scope) const override;
   ir::Value bias(const nn::Scope& scope) const override;
   const InputShape& input() const override { return config_.input; }
+  const Family& family() const override;
+  TimmMap timm_map() const override;
   std::string describe() const override;
 
  private:

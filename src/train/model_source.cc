@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -48,16 +49,12 @@ checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, W
   return weights;
 }
 
-models::Imported import_weights(WeightPath from, const models::Model& model, const std::vector<std::string>& dont_load) {
+models::Imported import_weights(WeightPath from, const models::Model& model, models::ImportOptions options) {
   if (!is_weight_file(from.path)) from.path = store::join_path(from.path, kTimmWeights);
   const WeightFile file = read_weight_file(from);
-  models::ImportOptions options;
-  options.dont_load = dont_load;
   options.where = file.path;
   if (file.naming == models::Naming::kBigVision) options.resample = models::Resample::kBilinear;
-  const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
-  if (classifier == nullptr) throw usage_error("the model has no counterpart in timm", file.path, "take weights of a run");
-  return models::import_timm(classifier->timm_map(), file.arrays, options);
+  return models::import_timm(model.timm_map(), file.arrays, options);
 }
 
 void take_imported(const StateLayout& layout, models::Imported imported, HostArrays& params) {
@@ -67,6 +64,23 @@ void take_imported(const StateLayout& layout, models::Imported imported, HostArr
     TESSERA_CHECK(found->second.type == layout.entries[i].type, "{}", layout.entries[i].name);
     params[i] = store::own_bytes(std::move(found->second.data));
   }
+}
+
+// A checkpoint's weights below `scope`, which have our names and one array a block.
+models::Imported own_weights(const checkpoint::LoadedCheckpoint& checkpoint, Weights which, const std::string& scope,
+                             const models::Model& model, models::ImportOptions options) {
+  options.where = checkpoint.path;
+  const checkpoint::WholeArrays weights = weights_of(checkpoint, which, scope);
+  models::ArrayViews views;
+  for (const checkpoint::TensorView& tensor : weights.views) views[tensor.name] = {tensor.type, tensor.data};
+  return models::import_timm(models::own_map(model.timm_map()), views, options);
+}
+
+// Ours is timm's with other separators, in every family.
+std::string classifier_scope(const models::Model& model) {
+  std::string scope = model.family().classifier;
+  std::replace(scope.begin(), scope.end(), '.', '/');
+  return scope;
 }
 
 LoadedModel load_timm(const std::string& from) {
@@ -93,7 +107,7 @@ LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) 
   loaded.model = models::make_model(recipe.section("model"), run.input);
   loaded.layout = param_layout(models::parameters(*loaded.model));
   loaded.params = empty_params(loaded.layout);
-  load_weights(loaded.layout, weights_of(checkpoint, weights).views, {}, checkpoint.path, loaded.params);
+  take_imported(loaded.layout, own_weights(checkpoint, weights, {}, *loaded.model, {}), loaded.params);
   loaded.class_names = std::move(run.class_names);
   loaded.pp = std::move(run.eval_pp);
   loaded.compute = parse_dtype(options.dtype);
@@ -125,6 +139,14 @@ checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from) {
   throw usage_error(fmt::format("`{}` is not a checkpoint of ours", from), "--from", "name a run's directory or a checkpoint");
 }
 
+models::ArrayViews LoadedModel::arrays() const {
+  models::ArrayViews arrays;
+  for (size_t i = 0; i < layout.params; ++i) {
+    arrays[layout.entries[i].name.substr(kParams.size())] = {layout.entries[i].type, params[i].data};
+  }
+  return arrays;
+}
+
 HostArrays empty_params(const StateLayout& layout) {
   HostArrays params;
   for (size_t i = 0; i < layout.params; ++i) {
@@ -148,19 +170,24 @@ LoadedModel load_model(const std::string& from, Weights weights) {
 }
 
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
-                                   HostArrays& params) {
+                                   HostArrays& params, bool new_classifier) {
   const WeightPath from = parse_weight_path(init.from);
   const SourceKind kind = kind_of(from.path, "model_init.from");
+  models::ImportOptions options;
+  options.dont_load = init.dont_load;
+  if (new_classifier) options.new_classifier = classifier_scope(model);
+  models::Imported imported;
   if (kind == SourceKind::kTimm || kind == SourceKind::kFile) {
-    models::Imported imported = import_weights(from, model, init.dont_load);
-    std::vector<std::string> notes = imported.notes;
-    take_imported(layout, std::move(imported), params);
-    return notes;
+    imported = import_weights(from, model, options);
+  } else {
+    const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from.path, kind);
+    imported = own_weights(checkpoint, parse_weights(init.weights, "model_init.weights"), from.scope, model, options);
   }
-  const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from.path, kind);
-  load_weights(layout, weights_of(checkpoint, parse_weights(init.weights, "model_init.weights"), from.scope).views,
-               init.dont_load, checkpoint.path, params);
-  return {};
+  std::vector<std::string> notes = imported.notes;
+  notes.push_back(
+      fmt::format("{} of {} parameters are those of {}", layout.params - imported.kept.size(), layout.params, init.from));
+  take_imported(layout, std::move(imported), params);
+  return notes;
 }
 
 std::string timm_pp(const models::TimmPreprocessing& p) {

@@ -33,6 +33,9 @@ struct LoadedModel {
   std::string pp;                        // preprocessing for evaluation; empty when it is not known
   DType compute = DType::kF32;
   std::string path;  // the directory that the weights were read from
+
+  // The parameters by the model's names; they borrow `params`.
+  models::ArrayViews arrays() const;
 };
 
 // `from` is a checkpoint directory (…/checkpoints/step_000001000), a workdir (its newest whole checkpoint is taken), or a
@@ -40,10 +43,12 @@ struct LoadedModel {
 // an average that the source has not.
 LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw);
 
-// The weights that model_init names into `params` (parameters' initial values in the layout's order). Gives notes for the user:
-// what was resampled or skipped. What does not fit is listed in one data error.
+// The weights that model_init names into `params` (parameters' initial values in the layout's order). Positions, patches and
+// input channels are adapted; a classifier that the source lacks or has of other classes keeps its initial value where
+// `new_classifier` allows it. Gives notes for the user: what was adapted or kept, and how many parameters were taken. What does
+// not fit is listed in one data error.
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
-                                   HostArrays& params);
+                                   HostArrays& params, bool new_classifier = true);
 
 // Zeros for every parameter of the layout.
 HostArrays empty_params(const StateLayout& layout);

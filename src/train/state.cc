@@ -23,13 +23,6 @@ StateEntry make_entry(const std::string& prefix, const std::string& param, const
   return entry;
 }
 
-// `count` owned bytes that may still be written to.
-std::pair<store::Bytes, std::byte*> writable(size_t count) {
-  auto memory = std::make_shared<std::vector<std::byte>>(count);
-  std::byte* data = memory->data();
-  return {store::Bytes{memory, std::span<const std::byte>(data, count)}, data};
-}
-
 // What does not fit between a layout and the arrays of a file.
 class Misfits {
  public:
@@ -58,18 +51,6 @@ class Misfits {
   size_t count_ = 0;
   std::vector<std::string> lines_;
 };
-
-std::map<std::string, const checkpoint::TensorView*> by_name(const std::vector<checkpoint::TensorView>& tensors) {
-  std::map<std::string, const checkpoint::TensorView*> index;
-  for (const checkpoint::TensorView& tensor : tensors) index[tensor.name] = &tensor;
-  return index;
-}
-
-std::vector<std::string> names_of(const std::vector<checkpoint::TensorView>& tensors) {
-  std::vector<std::string> names;
-  for (const checkpoint::TensorView& tensor : tensors) names.push_back(tensor.name);
-  return names;
-}
 
 std::string param_name(const StateEntry& entry) { return entry.name.substr(std::string_view("params/").size()); }
 
@@ -214,41 +195,6 @@ void read_entry(const StateEntry& entry, const checkpoint::StoredArrays& stored,
   const int64_t bytes = byte_count({entry.type.dtype, block.dims});
   for (int64_t i = 0; i < box.dims[0]; ++i) {
     stored.find(entry.part_name(box.offset[0] + i))->second.read(block, out + i * bytes);
-  }
-}
-
-void load_weights(const StateLayout& layout, const std::vector<checkpoint::TensorView>& weights,
-                  const std::vector<std::string>& dont_load, const std::string& where, HostArrays& arrays) {
-  PatternRules<bool> skip;
-  for (const std::string& pattern : dont_load) skip.rules.push_back({Pattern(pattern, where), true});
-  const size_t prefix = std::string_view("params/").size();
-  auto index = by_name(weights);
-  Misfits misfits;
-  for (size_t i = 0; i < layout.params; ++i) {
-    const StateEntry& entry = layout.entries[i];
-    const bool kept = skip.find(entry.name.substr(prefix)) != nullptr;
-    const TensorType type = entry.part_type();
-    auto [bytes, data] = writable(static_cast<size_t>(byte_count(entry.type)));
-    for (int64_t part = 0; part < entry.parts(); ++part) {
-      const std::string name = entry.part_name(part).substr(prefix);
-      const auto found = index.find(name);
-      if (!kept && found == index.end()) {
-        misfits.missing(name, names_of(weights));
-      } else if (!kept && found->second->type != type) {
-        misfits.shape(name, type, found->second->type);
-      } else if (!kept) {
-        std::memcpy(data + part * byte_count(type), found->second->data.data(), found->second->data.size());
-      }
-      if (found != index.end()) index.erase(found);
-    }
-    if (!kept) arrays[i] = std::move(bytes);
-  }
-  for (const auto& [name, unused] : index) {
-    if (!skip.find(name)) misfits.unknown(name);
-  }
-  if (misfits.any()) {
-    misfits.fail("the weights do not fit this model", where,
-                 "change the model, or name what is to keep its initial value: model_init.dont_load = [\"head/.*\"]");
   }
 }
 

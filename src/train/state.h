@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "base/box.h"
-#include "base/pattern.h"
 #include "base/shape.h"
 #include "checkpoint/manager.h"
 #include "checkpoint/safetensors.h"
@@ -92,12 +91,6 @@ std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, cons
 void check_arrays(const StateLayout& layout, const checkpoint::StoredArrays& stored, const std::string& where);
 // Copies a box of an entry, row-major and dense, to `out`; block by block from a checkpoint whose arrays were checked.
 void read_entry(const StateEntry& entry, const checkpoint::StoredArrays& stored, const Placed& box, std::byte* out);
-
-// Weights of another model into `arrays` (parameters alone, their initial values before). Names are parameters' without
-// "params/". Parameters that match a pattern of `dont_load` keep their value. Any other parameter without an array of its
-// shape, and any array without a parameter (unless its name matches `dont_load`), is listed in one data error.
-void load_weights(const StateLayout& layout, const std::vector<checkpoint::TensorView>& weights,
-                  const std::vector<std::string>& dont_load, const std::string& where, HostArrays& arrays);
 
 // Mean and standard deviation of one parameter.
 struct Moments {

@@ -7,7 +7,9 @@
 #include "base/call.h"
 #include "base/error.h"
 #include "checkpoint/manager.h"
+#include "checkpoint/npz.h"
 #include "data/pp.h"
+#include "models/foreign_models.h"
 #include "train/progress.h"
 
 namespace tessera::train {
@@ -73,6 +75,19 @@ void set_size(const Resizing& resize, models::TimmPreprocessing& out, std::vecto
   }
 }
 
+// model.safetensors, and what describes it.
+void write_safetensors_directory(const std::string& directory, const models::Arrays& arrays,
+                                 const std::vector<std::pair<std::string, std::string>>& descriptions) {
+  std::vector<checkpoint::TensorView> tensors;
+  for (const auto& [name, array] : arrays) tensors.push_back({name, array.type, array.data});
+  store::FileSystem& files = store::local_files();
+  files.make_directories(directory);
+  store::write_atomic(files, store::join_path(directory, "model.safetensors"), [&](const std::string& temporary) {
+    checkpoint::write_safetensors(files, temporary, tensors, {{"format", "pt"}});
+  });
+  for (const auto& [name, text] : descriptions) store::write_atomic(files, store::join_path(directory, name), text);
+}
+
 void refuse_full(const std::string& directory) {
   store::FileSystem& files = store::local_files();
   const auto info = files.info(directory);
@@ -98,27 +113,39 @@ models::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const mod
 
 std::vector<std::string> write_timm_directory(const LoadedModel& model, const std::string& directory) {
   const auto* classifier = dynamic_cast<const models::Classifier*>(model.model.get());
-  if (classifier == nullptr) throw usage_error("the model has no counterpart in timm", model.path);
+  if (classifier == nullptr) {
+    throw usage_error(fmt::format("timm has no such model: {}", model.model->describe()), model.path,
+                      "export with --format big_vision or --plain");
+  }
   std::vector<std::string> notes;
   const models::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, classifier->input(), notes);
   const std::string config = models::write_timm_config(*classifier, preprocessing, model.class_names);
-  models::ArrayViews parameters;
-  constexpr size_t kPrefix = std::string_view("params/").size();
-  for (size_t i = 0; i < model.layout.params; ++i) {
-    const StateEntry& entry = model.layout.entries[i];
-    parameters[entry.name.substr(kPrefix)] = {entry.type, model.params[i].data};
-  }
-  const models::Arrays arrays = models::export_timm(classifier->timm_map(), parameters);
-  std::vector<checkpoint::TensorView> tensors;
-  for (const auto& [name, array] : arrays) tensors.push_back({name, array.type, array.data});
-
-  store::FileSystem& files = store::local_files();
-  files.make_directories(directory);
-  store::write_atomic(files, store::join_path(directory, "model.safetensors"), [&](const std::string& temporary) {
-    checkpoint::write_safetensors(files, temporary, tensors, {{"format", "pt"}});
-  });
-  store::write_atomic(files, store::join_path(directory, "config.json"), config);
+  const models::Arrays arrays = models::export_timm(classifier->timm_map(), model.arrays());
+  write_safetensors_directory(directory, arrays, {{"config.json", config}});
   return notes;
+}
+
+std::vector<std::string> write_hugging_face_directory(const LoadedModel& model, const std::string& directory) {
+  const models::Arrays arrays = models::export_foreign(*model.model, models::Naming::kHuggingFace, model.arrays());
+  std::vector<std::string> notes;
+  const models::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, model.model->input(), notes);
+  const std::string processor = models::hugging_face_preprocessor(preprocessing, notes);
+  write_safetensors_directory(
+      directory, arrays,
+      {{"config.json", models::hugging_face_config(*model.model, model.class_names)}, {"preprocessor_config.json", processor}});
+  return notes;
+}
+
+void write_big_vision_file(const LoadedModel& model, const std::string& path) {
+  if (!path.ends_with(".npz")) {
+    throw usage_error(fmt::format("`{}` does not name an .npz file", path), "--to", "name one, as weights.npz");
+  }
+  std::vector<checkpoint::NpzArray> arrays;
+  for (auto& [name, array] : models::export_foreign(*model.model, models::Naming::kBigVision, model.arrays())) {
+    arrays.push_back({"params/" + name, array.type, array.data});
+  }
+  store::local_files().make_directories(store::parent_path(path));
+  checkpoint::write_npz(path, arrays);
 }
 
 std::string write_imported(const Recipe& recipe, const std::string& from, const std::string& directory,
@@ -126,7 +153,9 @@ std::string write_imported(const Recipe& recipe, const std::string& from, const 
   refuse_full(directory);
   const StateLayout layout = param_layout(recipe.specs);
   HostArrays params = empty_params(layout);
-  for (std::string& note : init_from({from, {}}, *recipe.model, layout, params)) notes.push_back(std::move(note));
+  for (std::string& note : init_from({from, {}}, *recipe.model, layout, params, /*new_classifier=*/false)) {
+    notes.push_back(std::move(note));
+  }
   const std::string eval_pp = recipe.evals.empty() ? std::string() : recipe.evals.front().sets[0].data.pp().text();
   checkpoint::Snapshot snapshot;
   snapshot.add(split_blocks(layout, params));

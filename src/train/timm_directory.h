@@ -1,5 +1,6 @@
 #pragma once
-// From our weights to timm's directory (model.safetensors and config.json), and from timm's weights to a checkpoint of ours.
+// From our weights to other libraries' files: timm's directory (model.safetensors and config.json), Hugging Face's and
+// big_vision's; and from their weights to a checkpoint of ours.
 
 #include <string>
 #include <vector>
@@ -19,7 +20,15 @@ models::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const mod
 // for the user.
 std::vector<std::string> write_timm_directory(const LoadedModel& model, const std::string& directory);
 
-// Writes the weights of `from` (a timm directory or a .safetensors file of timm's names, of the recipe's model) as the
+// The same for transformers' ViTForImageClassification.from_pretrained: model.safetensors, config.json and
+// preprocessor_config.json. A usage Error for a model that it can't be.
+std::vector<std::string> write_hugging_face_directory(const LoadedModel& model, const std::string& directory);
+
+// Writes `path`, an .npz file as big_vision's utils.save_checkpoint wrote them: arrays params/… of its ViT or CapPa. A usage
+// Error for a model that they can't be, and for another ending.
+void write_big_vision_file(const LoadedModel& model, const std::string& path);
+
+// Writes the weights of `from` (what model_init.from may name, of the recipe's model) as the
 // checkpoint of step 0 in <directory>/checkpoints, which must be new or empty. Gives its path; `notes` gets what was resampled
 // or skipped.
 std::string write_imported(const Recipe& recipe, const std::string& from, const std::string& directory,

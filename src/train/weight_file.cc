@@ -13,14 +13,10 @@ namespace {
 constexpr std::string_view kSafetensors = ".safetensors", kNpz = ".npz";
 
 void read_npz_arrays(const WeightPath& from, WeightFile& out) {
-  std::string prefix = from.scope.empty() ? "" : from.scope + "/";
-  std::vector<checkpoint::NpzArray> arrays = checkpoint::read_npz(from.path, prefix);
-  const auto in_params = [](const checkpoint::NpzArray& array) { return array.name.starts_with("params/"); };
-  if (from.scope.empty() && std::any_of(arrays.begin(), arrays.end(), in_params)) {
-    std::erase_if(arrays, [&](const checkpoint::NpzArray& array) { return !in_params(array); });
-    for (checkpoint::NpzArray& array : arrays) array.name.erase(0, std::string_view("params/").size());
+  const std::string below = from.scope.empty() ? "" : from.scope + "/";
+  for (checkpoint::NpzArray& array : checkpoint::read_npz(from.path, {"params/" + below, "opt/target/" + below, below})) {
+    out.owned[array.name] = {array.type, std::move(array.data)};
   }
-  for (checkpoint::NpzArray& array : arrays) out.owned[array.name] = {array.type, std::move(array.data)};
   out.arrays = models::views(out.owned);
 }
 

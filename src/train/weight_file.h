@@ -30,8 +30,8 @@ struct WeightFile {
   models::Arrays owned;  // or these
 };
 
-// A .safetensors file of timm's or Hugging Face's, or a .npz file of big_vision's, whose parameters are below `scope` (below
-// "params" where none is named and there are some). Throws data errors.
+// A .safetensors file of timm's or Hugging Face's, or a .npz file of big_vision's: the arrays below `scope`, which a .npz file
+// may have below "params" or "opt/target". Throws data errors.
 WeightFile read_weight_file(const WeightPath& from);
 
 }  // namespace tessera::train

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "store/temp_dir.h"
 #include "support/formula.h"
 
 namespace tessera::checkpoint {
@@ -57,7 +58,7 @@ std::vector<float> floats(const NpzArray& array) {
 }
 
 TEST(Npz, ReadsWhatNumpyWrote) {
-  const std::vector<NpzArray> arrays = read_npz(kFolder + "bv_scan.npz", "params/");
+  const std::vector<NpzArray> arrays = read_npz(kFolder + "bv_scan.npz", {"params/"});
   std::map<std::string, const NpzArray*> by_name;
   for (const NpzArray& array : arrays) by_name[array.name] = &array;
   const auto formula = [](const std::string& name, int64_t count) { return testing::formula_array("bv/" + name, count, 0.3); };
@@ -69,9 +70,37 @@ TEST(Npz, ReadsWhatNumpyWrote) {
   EXPECT_EQ(by_name["head/kernel"]->type, (TensorType{DType::kBF16, {16, 5}}));
   const std::vector<float> head = formula("head/kernel", 80), rounded = floats(*by_name["head/kernel"]);
   for (size_t i = 0; i < head.size(); ++i) EXPECT_EQ(rounded[i], bf16_to_float(float_to_bf16(head[i])));
-  const std::vector<NpzArray> step = read_npz(kFolder + "bv_map.npz", "step");
+  const std::vector<NpzArray> step = read_npz(kFolder + "bv_map.npz", {"step"});
   ASSERT_EQ(step.size(), 1u);
   EXPECT_EQ(step[0].type, (TensorType{DType::kI32, {}}));
+}
+
+TEST(Npz, WritesWhatItReads) {
+  const testing::TempDir dir;
+  std::vector<NpzArray> arrays = read_npz(kFolder + "bv_map.npz");
+  for (NpzArray& array : read_npz(kFolder + "bv_scan.npz", {"params/"})) arrays.push_back(std::move(array));
+  arrays.push_back({"none", {DType::kI64, {3, 0}}, {}});
+  write_npz(dir / "a.npz", arrays);
+  const std::vector<NpzArray> back = read_npz(dir / "a.npz");
+  ASSERT_EQ(back.size(), arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    EXPECT_EQ(back[i].name, arrays[i].name);
+    EXPECT_EQ(back[i].type, arrays[i].type);
+    EXPECT_EQ(back[i].data, arrays[i].data);
+  }
+  write_npz(dir / "b.npz", arrays);
+  EXPECT_EQ(testing::slurp(dir / "a.npz"), testing::slurp(dir / "b.npz"));
+  // numpy.savez stores as well: its files hold this .npy, header and all.
+  const std::string first = "{'descr': '<f4', 'fortran_order': False, 'shape': (16,), }";
+  for (const std::string& file : {dir / "a.npz", kFolder + "bv_map.npz"}) {
+    EXPECT_THAT(testing::slurp(file), HasSubstr("\x93NUMPY\x01" + std::string(1, '\0') + "v" + std::string(1, '\0') + first));
+  }
+  EXPECT_THROW(write_npz(dir / "missing/a.npz", arrays), Error);
+}
+
+TEST(Npz, FirstPrefixOfWhichThereIsAnything) {
+  EXPECT_EQ(read_npz(kFolder + "bv_map.npz", {"params/head/", ""}).size(), 2u);
+  EXPECT_EQ(read_npz(kFolder + "bv_map.npz", {"opt/", "params/head/"})[0].name, "bias");
 }
 
 TEST(Npz, FortransOrderOfThreeDimensions) {
@@ -88,7 +117,7 @@ TEST(Npz, FortransOrderOfThreeDimensions) {
 
 TEST(Npz, SaysWhatIsWrong) {
   EXPECT_THAT(failure([] { read_npz(kFolder + "none.npz"); }), HasSubstr("cannot be read as an .npz file"));
-  EXPECT_EQ(failure([] { read_npz(kFolder + "bv_map.npz", "opt/"); }),
+  EXPECT_EQ(failure([] { read_npz(kFolder + "bv_map.npz", {"opt/"}); }),
             "holds no array whose name begins with `opt/`\n  --> " + kFolder +
                 "bv_map.npz\nhelp: its names begin with logits, params, step");
   const auto parse = [](const std::string& header, const std::string& data) {

@@ -158,6 +158,20 @@ TEST_F(Run, ExportPlainIsOneFileOfOurOwnNames) {
   EXPECT_THAT(misnamed.err, HasSubstr("`out` does not name a .safetensors file"));
 }
 
+TEST_F(Run, ExportForOthersSaysWhatStandsInTheWay) {
+  const auto refusal = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"export", "--from", "run", "--to", "other.npz"});
+    const Outcome outcome = tessera(words);
+    EXPECT_EQ(outcome.exit, 2);
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal({"--format", "hugging_face"}), HasSubstr("Hugging Face's ViT has no such model: it would need "));
+  EXPECT_THAT(refusal({"--format", "big_vision"}), HasSubstr("big_vision's ViT has no such model: it would need "));
+  EXPECT_THAT(refusal({"--format", "huging_face"}), HasSubstr("did you mean `hugging_face`?"));
+  EXPECT_THAT(refusal({"--format", "timm", "--plain"}), HasSubstr("`--plain` is a format of its own"));
+  EXPECT_FALSE(fs::exists(*folder_ / "other.npz"));
+}
+
 TEST_F(Run, ImportListsWhatDoesNotFit) {
   ASSERT_EQ(tessera({"export", "--from", "run", "--to", "for_misfit"}).exit, 0);
   const Outcome outcome = tessera({"import", "tiny.toml", "model.depth=3", "--from", "for_misfit", "--to", "misfit"});

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
+#include "models/patches.h"
 #include "models/vit.h"
 #include "support/formula.h"
 
@@ -15,6 +17,7 @@ namespace tessera::models {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 ViTOptions small_options() {
   ViTOptions o;
@@ -114,6 +117,91 @@ TEST(TimmNames, DontLoadKeepsInitialValues) {
   EXPECT_EQ(imported.parameters.size(), map.entries.size() - 3);
   EXPECT_EQ(imported.notes.size(), 4u);
   EXPECT_THAT(imported.notes[0], HasSubstr("blocks/norm1/bias keeps its initial value"));
+  options.dont_load = {"haed/.*"};
+  try {
+    import_timm(map, views(file), options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("`dont_load`: no parameter matches \"haed/.*\"; did you mean `head`"));
+  }
+}
+
+TEST(TimmNames, AClassifierOfOtherClassesMayBeginAnew) {
+  const ViT other = small(small_options(), 16, 12), model = small(small_options());
+  const TimmMap map = model.timm_map();
+  Arrays file = export_timm(other.timm_map(), views(formula_parameters(other)));
+  ImportOptions options;
+  options.new_classifier = "head";
+  const Imported imported = import_timm(map, views(file), options);
+  EXPECT_THAT(imported.kept, ::testing::ElementsAre("head/kernel", "head/bias"));
+  EXPECT_EQ(imported.parameters.size(), map.entries.size() - 2);
+  EXPECT_THAT(imported.notes[0],
+              HasSubstr("head/kernel keeps its initial value, for the file has 12 classes and the model 10"));
+  file.erase("head.weight");
+  file.erase("head.bias");
+  EXPECT_THAT(import_timm(map, views(file), options).notes[0], HasSubstr("for the file has no classifier"));
+  // The same classes are a classifier to take, whatever else it is.
+  Arrays same = export_timm(map, views(formula_parameters(model)));
+  EXPECT_TRUE(import_timm(map, views(same), options).kept.empty());
+  same["head.weight"] = array_f32({10, 9}, std::vector<float>(90));
+  EXPECT_THAT(refusal(map, same, options), HasSubstr("head.weight is f32[10, 9], wanted [10, 8]"));
+}
+
+TEST(TimmNames, PatchesAndChannelsAreAdapted) {
+  ViTOptions large = small_options(), grey = small_options();
+  large.patch = 8, grey.image_size = 16;
+  const ViT other = small(small_options()), model = small(large, 32);
+  const ViT one_channel(resolve(grey, {16, 16, 1, 10}));
+  const Arrays parameters = formula_parameters(other);
+  const auto adapted = [&](const ViT& to, bool own) {
+    const Arrays file = own ? Arrays() : export_timm(other.timm_map(), views(parameters));
+    Arrays blocks = parameters;  // our own files have one array a block
+    for (const TimmEntry& entry : other.timm_map().entries) {
+      if (entry.blocks == 0) continue;
+      const Array whole = blocks.extract(entry.spec.name).mapped();
+      const auto bytes = static_cast<ptrdiff_t>(whole.data.size()) / entry.blocks;
+      for (int64_t b = 0; b < entry.blocks; ++b) {
+        std::string name = entry.spec.name;
+        name.insert(nn::block_at(name), fmt::format("/{}", b));
+        const auto begin = whole.data.begin() + b * bytes;
+        blocks[name] = {{DType::kF32, entry.spec.layer_dims()}, {begin, begin + bytes}};
+      }
+    }
+    return import_timm(own ? own_map(to.timm_map()) : to.timm_map(), own ? views(blocks) : views(file));
+  };
+  const std::vector<float> kernel = to_floats(views(parameters).at("patch_embed/kernel"));
+  for (const bool own : {false, true}) {
+    const Imported larger = adapted(model, own);
+    EXPECT_THAT(larger.notes, ::testing::ElementsAre(HasSubstr("is resampled from patches of 4 to 8")));
+    EXPECT_EQ(to_floats(views(larger.parameters).at("patch_embed/kernel")),
+              resample_patches(kernel, 4, 8, 3 * 8, Resample::kBicubic));
+    EXPECT_EQ(larger.parameters.at("blocks/attn/qkv/kernel"), parameters.at("blocks/attn/qkv/kernel"));
+    const Imported single = adapted(one_channel, own);
+    EXPECT_THAT(single.notes, ::testing::ElementsAre(HasSubstr("is adapted from 3 channels to 1")));
+    EXPECT_EQ(to_floats(views(single.parameters).at("patch_embed/kernel")), adapt_channels(kernel, 16, 1, 8));
+    EXPECT_EQ(adapted(other, own).parameters, parameters);
+  }
+}
+
+TEST(TimmNames, AnotherArchitectureIsNamed) {
+  const NamedModel named = find_named("test_vit");
+  ASSERT_NE(named.architecture, nullptr);
+  const auto theirs = named.family->from_timm(named.architecture->args, {160, 160, 3, 21}, "");
+  Arrays zeros;
+  for (const TimmEntry& entry : theirs->timm_map().entries) {
+    for (int64_t b = 0; b < std::max<int64_t>(entry.blocks, 1); ++b) {
+      zeros[entry.timm_name(b)] = array_f32(entry.dims, std::vector<float>(static_cast<size_t>(element_count(entry.dims))));
+    }
+  }
+  zeros.erase("blocks.4.norm1.bias");
+  const std::string text = refusal(small(small_options()).timm_map(), zeros);
+  EXPECT_THAT(text, HasSubstr("the weights don't fit the model: 0 of its 32 arrays do"));
+  EXPECT_THAT(text, HasSubstr("in the file, not in the model (47):"));
+  EXPECT_THAT(text, HasSubstr("and 35 more"));
+  EXPECT_THAT(text, HasSubstr("the file has 79 of the 80 arrays of model = { name = \"vit\", variant = \"test_vit\" }"));
+  // A model that the file fits as well is not talked out of.
+  EXPECT_THAT(refusal(theirs->timm_map(), zeros), Not(HasSubstr("variant =")));
 }
 
 TEST(TimmNames, PositionsMoveToTheModelsGrid) {

@@ -28,12 +28,6 @@ HostArrays counting(const StateLayout& layout) {
   return arrays;
 }
 
-std::vector<checkpoint::TensorView> views(const std::vector<checkpoint::HostTensor>& tensors) {
-  std::vector<checkpoint::TensorView> out;
-  for (const checkpoint::HostTensor& tensor : tensors) out.push_back({tensor.name, tensor.type, tensor.data.data});
-  return out;
-}
-
 checkpoint::StoredArrays stored_arrays(const std::vector<checkpoint::HostTensor>& tensors) {
   checkpoint::StoredArrays stored;
   for (const checkpoint::HostTensor& t : tensors) {
@@ -139,29 +133,6 @@ TEST(State, MisfitsAreListedTogether) {
   EXPECT_NE(message.find("missing      params/embed/kernel  (there is `params/embd/kernel`)"), std::string::npos) << message;
   EXPECT_NE(message.find("wrong shape  params/head/bias: f32[4] is needed, f32[2, 2] is there"), std::string::npos) << message;
   EXPECT_NE(message.find("unknown      params/embd/kernel"), std::string::npos) << message;
-}
-
-TEST(State, WeightsOfAnotherModel) {
-  const StateLayout layout = param_layout(kSpecs);
-  const HostArrays theirs = counting(layout);
-  std::vector<checkpoint::TensorView> weights;
-  const std::vector<checkpoint::HostTensor> parts = split_blocks(layout, theirs);
-  for (checkpoint::TensorView view : views(parts)) {
-    view.name = view.name.substr(7);
-    weights.push_back(view);
-  }
-  HostArrays ours;
-  for (const StateEntry& entry : layout.entries) {
-    ours.push_back(store::own_bytes(std::vector<std::byte>(static_cast<size_t>(byte_count(entry.type)))));
-  }
-  weights[4].type.dims = {2, 2};
-  EXPECT_NE(failure([&] { load_weights(layout, weights, {}, "w", ours); }).find("head/bias"), std::string::npos);
-  load_weights(layout, weights, {"head/.*"}, "w", ours);
-  EXPECT_TRUE(std::equal(ours[1].data.begin(), ours[1].data.end(), theirs[1].data.begin()));
-  EXPECT_EQ(ours[2].data[1], std::byte{0});  // kept
-  weights.erase(weights.begin() + 4);
-  load_weights(layout, weights, {"head/.*"}, "w", ours);
-  EXPECT_NE(failure([&] { load_weights(layout, weights, {}, "w", ours); }).find("missing      head/bias"), std::string::npos);
 }
 
 TEST(State, TableTellsInitialStatistics) {

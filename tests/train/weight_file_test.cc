@@ -1,5 +1,5 @@
 // Weights of big_vision's and Hugging Face's files: the same logits as their own libraries give (tools/references/
-// big_vision_weights.py and hugging_face_weights.py), and back under their names unchanged.
+// big_vision_weights.py and hugging_face_weights.py), and back into such files unchanged.
 #include "train/weight_file.h"
 
 #include <gmock/gmock.h>
@@ -8,30 +8,45 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "checkpoint/npz.h"
 #include "checkpoint/safetensors.h"
-#include "models/timm_names.h"
-#include "models/vit.h"
+#include "ir/ops.h"
+#include "models/cappa.h"
+#include "store/temp_dir.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
+#include "train/timm_directory.h"
 
 namespace tessera::train {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
 const std::string kFolder = TESSERA_SOURCE_DIR "/tests/references/weights/";
 
-models::ViT small_vit(const std::string& kind) {
+std::unique_ptr<models::ViT> small_vit(const std::string& kind) {
   models::ViTOptions vit;
   vit.width = 16, vit.depth = 2, vit.heads = 2, vit.mlp_dim = 24, vit.patch = 4, vit.image_size = 12, vit.classes = 5;
   if (kind == "map") vit.style = "big_vision", vit.pool = "map";
   if (kind == "scan") vit.style = "big_vision";
-  return models::ViT(models::resolve(vit, {}));
+  return std::make_unique<models::ViT>(models::resolve(vit, {}));
 }
 
-// Logits of images [3, 12, 12, 3].
-std::vector<float> logits_of(const models::ViT& model, const models::ArrayViews& timm, const std::vector<float>& images) {
+std::unique_ptr<models::CapPa> small_cappa(const std::string& kind) {
+  models::CapPaOptions o;
+  o.width = 16, o.depth = 2, o.heads = 2, o.mlp_dim = 24, o.patch = 4, o.image_size = 12, o.tokens = 5, o.vocabulary = 11;
+  o.decoder_width = 8, o.decoder_depth = 3, o.decoder_heads = 4, o.decoder_mlp_dim = 12, o.decoder_bias = kind == "cappa";
+  return std::make_unique<models::CapPa>(models::resolve(o, {}));
+}
+
+// What `answer` gives for three images, with the file's weights.
+std::vector<float> run(const models::Model& model, const models::ArrayViews& timm, const std::vector<float>& images,
+                       const std::function<ir::Value(const nn::Scope&, ir::Value)>& answer) {
   const models::Imported imported = models::import_timm(model.timm_map(), timm);
   ir::Graph graph;
   const ir::GraphScope scope(graph);
@@ -43,8 +58,51 @@ std::vector<float> logits_of(const models::ViT& model, const models::ArrayViews&
   }
   const ir::Value in = graph.add_parameter({DType::kF32, {3, 12, 12, 3}}, "images");
   arguments.push_back(testing::f32_array({3, 12, 12, 3}, images));
-  graph.results = {model.logits(nn::Scope(store, {}), in)};
+  graph.results = {answer(nn::Scope(store, {}), in)};
   return testing::CompiledGraph(graph, testing::quick_compile()).run(arguments)[0].floats();
+}
+
+// Logits of images [3, 12, 12, 3].
+std::vector<float> logits_of(const models::ViT& model, const models::ArrayViews& timm, const std::vector<float>& images) {
+  return run(model, timm, images, [&](const nn::Scope& scope, ir::Value in) { return model.logits(scope, in); });
+}
+
+// A model with the file's weights, as load_model gives it.
+LoadedModel loaded(std::unique_ptr<models::Model> model, const models::ArrayViews& timm) {
+  LoadedModel out;
+  models::Imported imported = models::import_timm(model->timm_map(), timm);
+  out.layout = param_layout(models::parameters(*model));
+  for (const nn::ParamSpec& spec : models::parameters(*model)) {
+    out.params.push_back(store::own_bytes(std::move(imported.parameters.at(spec.name).data)));
+  }
+  out.model = std::move(model);
+  return out;
+}
+
+models::Arrays npz_arrays(const std::string& path) {
+  models::Arrays arrays;
+  for (checkpoint::NpzArray& array : checkpoint::read_npz(path, {"params/"})) {
+    arrays[array.name] = {array.type, std::move(array.data)};
+  }
+  return arrays;
+}
+
+models::Arrays safetensors_arrays(const std::string& path) {
+  const checkpoint::SafetensorsFile file = checkpoint::SafetensorsFile::open(path);
+  models::Arrays arrays;
+  for (const checkpoint::TensorView& tensor : file.tensors()) {
+    if (tensor.name != "logits") arrays[tensor.name] = {tensor.type, {tensor.data.begin(), tensor.data.end()}};
+  }
+  return arrays;
+}
+
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
 }
 
 void expect_near(const std::vector<float>& ours, const std::vector<float>& theirs) {
@@ -66,7 +124,7 @@ TEST(WeightFile, BigVisionsCheckpointsGiveItsLogits) {
     const std::string path = kFolder + "bv_" + name + ".npz";
     const WeightFile file = read_weight_file({path, ""});
     EXPECT_EQ(file.naming, models::Naming::kBigVision);
-    expect_near(logits_of(small_vit(name), file.arrays, images), floats(checkpoint::read_npz(path, "logits")[0].data));
+    expect_near(logits_of(*small_vit(name), file.arrays, images), floats(checkpoint::read_npz(path, {"logits"})[0].data));
     EXPECT_EQ(read_weight_file({path, "params"}).owned, file.owned);
   }
 }
@@ -77,7 +135,6 @@ TEST(WeightFile, HuggingFacesFilesGiveItsLogits) {
   EXPECT_EQ(file.naming, models::Naming::kHuggingFace);
   models::ArrayViews timm = file.arrays;
   ASSERT_EQ(timm.erase("logits"), 1u);
-  const models::ViT model = small_vit("timm");
   // [batch, channels, height, width] there.
   const std::vector<float> planes = testing::formula_array("hf/images", 3 * 3 * 144);
   std::vector<float> images(planes.size());
@@ -88,26 +145,89 @@ TEST(WeightFile, HuggingFacesFilesGiveItsLogits) {
   }
   const checkpoint::SafetensorsFile original = checkpoint::SafetensorsFile::open(path);
   const checkpoint::TensorView& logits = original.at("logits");
-  expect_near(logits_of(model, timm, images), floats({logits.data.begin(), logits.data.end()}));
+  expect_near(logits_of(*small_vit("timm"), timm, images), floats({logits.data.begin(), logits.data.end()}));
 }
 
-TEST(WeightFile, NamesThereAndBackAreTheIdentity) {
-  models::Arrays big_vision;
-  for (checkpoint::NpzArray& array : checkpoint::read_npz(kFolder + "bv_map.npz", "params/")) {
-    big_vision[array.name] = {array.type, std::move(array.data)};
+TEST(WeightFile, BigVisionsCapPaGivesItsLogits) {
+  const std::vector<float> images = testing::formula_array("bv/images", 3 * 12 * 12 * 3);
+  std::vector<float> captions;
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 5; ++column) captions.push_back(static_cast<float>((7 * row + 3 * column) % 11));
   }
-  const models::Arrays timm = models::to_timm_naming(models::views(big_vision), models::Naming::kBigVision, "");
-  EXPECT_EQ(models::from_timm_naming(timm, models::Naming::kBigVision, 2), big_vision);
+  for (const std::string name : {"cappa", "cappa_scan"}) {
+    const std::string path = kFolder + "bv_" + name + ".npz";
+    const std::unique_ptr<models::CapPa> model = small_cappa(name);
+    const std::vector<float> logits =
+        run(*model, read_weight_file({path, ""}).arrays, images, [&](const nn::Scope& scope, ir::Value in) {
+          return model->decode(scope, model->encode(scope, in), ir::convert(ir::constant_f32({3, 5}, captions), DType::kI32));
+        });
+    expect_near(logits, floats(checkpoint::read_npz(path, {"logits"})[0].data));
+  }
+}
 
-  const checkpoint::SafetensorsFile file = checkpoint::SafetensorsFile::open(kFolder + "hugging_face.safetensors");
-  models::Arrays hugging_face;
-  for (const checkpoint::TensorView& tensor : file.tensors()) {
-    if (tensor.name != "logits") hugging_face[tensor.name] = {tensor.type, {tensor.data.begin(), tensor.data.end()}};
+TEST(WeightFile, AnEncoderOfCapPaIsAViT) {
+  const std::string path = kFolder + "bv_cappa.npz";
+  const models::Arrays whole =
+      models::import_timm(small_cappa("cappa")->timm_map(), read_weight_file({path, ""}).arrays).parameters;
+  models::ImportOptions options;
+  options.dont_load = {"head/.*"};
+  for (const char* scope : {"encoder", "params/encoder"}) {
+    const WeightFile file = read_weight_file({path, scope});
+    const models::Arrays encoder = models::import_timm(small_vit("scan")->timm_map(), file.arrays, options).parameters;
+    EXPECT_EQ(encoder.size(), 17u);
+    for (const auto& [name, array] : encoder) EXPECT_EQ(array, whole.at("encoder/" + name)) << name;
   }
-  const models::Arrays also_timm = models::to_timm_naming(models::views(hugging_face), models::Naming::kHuggingFace, "");
-  EXPECT_EQ(models::from_timm_naming(also_timm, models::Naming::kHuggingFace, 2), hugging_face);
-  // What another library's model does not have is said.
-  EXPECT_THROW(models::from_timm_naming(timm, models::Naming::kHuggingFace, 2), Error);
+}
+
+TEST(WeightFile, BigVisionsFilesAreWrittenAsTheyWereRead) {
+  const testing::TempDir dir;
+  for (const std::string name : {"map", "cappa"}) {
+    std::unique_ptr<models::Model> model;
+    name == "map" ? model = small_vit(name) : model = small_cappa(name);
+    const WeightFile file = read_weight_file({kFolder + "bv_" + name + ".npz", ""});
+    write_big_vision_file(loaded(std::move(model), file.arrays), dir / "out.npz");
+    EXPECT_EQ(npz_arrays(dir / "out.npz"), npz_arrays(kFolder + "bv_" + name + ".npz"));
+    EXPECT_EQ(read_weight_file({dir / "out.npz", ""}).owned, file.owned);
+  }
+}
+
+TEST(WeightFile, HuggingFacesDirectoriesAreWrittenAsTheyWereRead) {
+  const testing::TempDir dir;
+  WeightFile file = read_weight_file({kFolder + "hugging_face.safetensors", ""});
+  file.arrays.erase("logits");
+  LoadedModel model = loaded(small_vit("timm"), file.arrays);
+  model.pp = "decode | resize(12, interpolation=bicubic) | value_range(-1, 1)";
+  model.class_names = {"a", "b", "c", "d", "e"};
+  EXPECT_TRUE(write_hugging_face_directory(model, dir / "out").empty());
+  EXPECT_EQ(safetensors_arrays(dir / "out/model.safetensors"), safetensors_arrays(kFolder + "hugging_face.safetensors"));
+
+  const auto parse = [&](const char* name) {
+    return nlohmann::json::parse(store::read_text(store::local_files(), dir / (std::string("out/") + name)));
+  };
+  const nlohmann::json config = parse("config.json"), processor = parse("preprocessor_config.json");
+  EXPECT_EQ(config["architectures"][0], "ViTForImageClassification");
+  EXPECT_EQ(config["intermediate_size"], 24);
+  EXPECT_EQ(config["hidden_act"], "gelu");
+  EXPECT_EQ(config["id2label"]["3"], "d");
+  EXPECT_EQ(config["label2id"]["d"], 3);
+  EXPECT_EQ(processor["size"], (nlohmann::json{{"height", 12}, {"width", 12}}));
+  EXPECT_EQ(processor["resample"], 3);
+  EXPECT_EQ(processor["image_std"], (nlohmann::json{0.5, 0.5, 0.5}));
+  model.pp = "decode | resize_small(14) | central_crop(12) | value_range(-1, 1)";
+  EXPECT_THAT(write_hugging_face_directory(model, dir / "cropped"), ElementsAre(HasSubstr("crops nothing")));
+}
+
+TEST(WeightFile, ModelsThatTheOthersHaveNotAreRefused) {
+  const LoadedModel map = loaded(small_vit("map"), read_weight_file({kFolder + "bv_map.npz", ""}).arrays);
+  EXPECT_THAT(refusal([&] { write_hugging_face_directory(map, "out"); }), HasSubstr("it would need pool = \"tok\""));
+  EXPECT_THAT(refusal([&] { write_big_vision_file(map, "out.safetensors"); }), HasSubstr("does not name an .npz file"));
+  WeightFile file = read_weight_file({kFolder + "hugging_face.safetensors", ""});
+  file.arrays.erase("logits");
+  const LoadedModel timm = loaded(small_vit("timm"), file.arrays);
+  EXPECT_THAT(refusal([&] { write_big_vision_file(timm, "out.npz"); }), HasSubstr("it would need gelu = \"tanh\""));
+  const LoadedModel cappa = loaded(small_cappa("cappa"), read_weight_file({kFolder + "bv_cappa.npz", ""}).arrays);
+  EXPECT_THAT(refusal([&] { write_timm_directory(cappa, "out"); }), HasSubstr("timm has no such model"));
+  EXPECT_THAT(refusal([&] { write_hugging_face_directory(cappa, "out"); }), HasSubstr("only ViT is written"));
 }
 
 TEST(WeightFile, PathsMayNameAScope) {
@@ -118,7 +238,7 @@ TEST(WeightFile, PathsMayNameAScope) {
     read_weight_file({kFolder + "bv_map.npz", "params/img"});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("no array whose name begins with `params/img/`"));
+    EXPECT_THAT(error.what(), HasSubstr("no array whose name begins with `params/img/`"));
   }
 }
 

@@ -1,13 +1,17 @@
-"""Checkpoints of big_vision's ViT, as its utils.save_checkpoint writes them: tests/references/weights/bv_<case>.npz.
+"""Checkpoints of big_vision's ViT and CapPa, as its utils.save_checkpoint writes them: tests/references/weights/bv_<case>.npz.
 
 Run: BIG_VISION=<checkout of google-research/big_vision at 0127fb6> tools/references/run.sh big_vision_weights
 
-Of the checkout models/vit.py and utils.tree_flatten_with_names run as they are. Cases are ViTs of width 16, 2 blocks, 2 heads,
-MLP 24, images 12 x 12, patches 4 x 4, 5 classes:
+Of the checkout models/vit.py, models/proj/cappa/cappa.py and utils.tree_flatten_with_names run as they are. Cases are ViTs of
+width 16, 2 blocks, 2 heads, MLP 24, images 12 x 12, patches 4 x 4, 5 classes:
   map   pooled by attention; blocks by themselves
   scan  mean of the tokens; blocks stacked; the file has f16 and bf16 arrays (of which the values are taken), one in Fortran's
         order, and is packed
-Names are "params/<path>". Beside them "logits" [3, 5] of images formula.array("bv/images", [3, 12, 12, 3]), and "step" (i32).
+and CapPas with such encoders and decoders of width 8, 3 blocks, 4 heads, MLP 12, captions of 5 tokens, 11 ids:
+  cappa       biases in the decoder; blocks by themselves
+  cappa_scan  no biases there; blocks of both stacked (the decoder's along axis 1)
+Names are "params/<path>". Beside them "logits" [3, 5] of images formula.array("bv/images", [3, 12, 12, 3]), of CapPa
+[3, 5, 11] token after token of captions (7 row + 3 column) % 11, and "step" (i32).
 """
 import os
 import sys
@@ -25,24 +29,36 @@ from tensors import TESTS
 if "BIG_VISION" not in os.environ:
     sys.exit("set BIG_VISION to a checkout of google-research/big_vision at 0127fb6")
 sys.path.insert(0, os.environ["BIG_VISION"])
-for module in ("tensorflow", "tensorflow.io", "tensorflow.io.gfile"):  # imported and not called
+for module in ("tensorflow", "tensorflow.io", "tensorflow.io.gfile", "big_vision.pp.ops_text"):  # imported and not called
     sys.modules[module] = types.ModuleType(module)
 
 import big_vision.utils as u
 from big_vision.models import vit
+from big_vision.models.proj.cappa import cappa
 
-CASES = {"map": dict(pool_type="map"), "scan": dict(pool_type="gap", scan=True)}
+CASES = {"map": dict(pool_type="map"), "scan": dict(pool_type="gap", scan=True),
+         "cappa": dict(decoder_bias=True), "cappa_scan": dict(decoder_bias=False, scan=True)}
 
 
 def value(name, shape):
     return formula.array(f"bv/{name}", shape, 0.3, 1.0 if name.endswith("scale") else 0.0)
 
 
+def make(case, options, images):
+    encoder = dict(mlp_dim=24, num_heads=2)
+    if not case.startswith("cappa"):
+        return vit.Model(num_classes=5, patch_size=(4, 4), width=16, depth=2, **encoder, **options), [images]
+    model = cappa.Model(num_layers=2, emb_dim=16, patches=(4, 4), vocab_size=11, seq_len=5, decoder_num_layers=3,
+                        decoder_num_heads=4, decoder_mlp_dim=12, decoder_emb_dim=8, masked_pred_prob=0.75, **encoder, **options)
+    captions = np.add.outer(7 * np.arange(3), 3 * np.arange(5)) % 11
+    return model, [images, captions.astype(np.int32)]
+
+
 def main():
     images = formula.array("bv/images", (3, 12, 12, 3))
     for case, options in CASES.items():
-        model = vit.Model(num_classes=5, patch_size=(4, 4), width=16, depth=2, mlp_dim=24, num_heads=2, **options)
-        shapes = jax.eval_shape(model.init, jax.random.PRNGKey(0), images)["params"]
+        model, inputs = make(case, options, images)
+        shapes = jax.eval_shape(model.init, jax.random.PRNGKey(0), *inputs)["params"]
         names, tree = u.tree_flatten_with_names(shapes)
         values = {name: value(name, leaf.shape) for name, leaf in names}
         if case == "scan":
@@ -50,7 +66,8 @@ def main():
             values["head/kernel"] = values["head/kernel"].astype(ml_dtypes.bfloat16)
             values["pos_embedding"] = np.asfortranarray(values["pos_embedding"])
         params = jax.tree_util.tree_unflatten(tree, [jnp.asarray(np.asarray(values[n]), jnp.float32) for n, _ in names])
-        logits = np.asarray(jax.jit(model.apply)({"params": params}, images)[0])
+        logits = jax.jit(model.apply)({"params": params}, *inputs)
+        logits = np.asarray(logits[0] if isinstance(logits, tuple) else logits)
         write = np.savez_compressed if case == "scan" else np.savez
         path = TESTS / "weights" / f"bv_{case}.npz"
         write(path, logits=logits, step=np.int32(7), **{f"params/{n}": v for n, v in values.items()})

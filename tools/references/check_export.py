@@ -1,10 +1,13 @@
-"""Prints timm's predictions for a local model directory, a JSON object a line, or checks Tessera's.
+"""Prints timm's or transformers' predictions for a model directory, a JSON object a line, or checks Tessera's.
 
 Run (run.sh makes the environment):
-  .deps/references/bin/python tools/references/check_export.py DIR IMAGE... [--expect FILE] [--tolerance 1e-3]
+  .deps/references/bin/python tools/references/check_export.py DIR IMAGE... [--library transformers] [--expect FILE]
+    [--tolerance 1e-3]
 
 DIR holds config.json and model.safetensors (`tessera export`, or timm's save_for_hf). Each image goes
-through timm's own eval transform for the model's pretrained_cfg, then the model in float64. A line:
+through timm's own eval transform for the model's pretrained_cfg, then the model in float64. With
+--library transformers (PYTHONPATH: the packages of .deps/references-transformers) DIR is `tessera export
+--format hugging_face`'s, and its own processor prepares the images. A line:
   {"path": ..., "top": [{"class", "index", "prob"} of the five best], "logits": [...]}
 With --expect FILE (the output of `tessera predict --from DIR IMAGE... --json --logits`, "-" is
 stdin), compares line by line, in order: file name, logits and probabilities within the tolerance,
@@ -15,20 +18,37 @@ import json
 import sys
 from pathlib import Path
 
-import timm
 import torch
 from PIL import Image
-from timm.data import create_transform, resolve_model_data_config
 
 
-def predict(directory, paths):
-    """One dict an image, as described above."""
+def timm_model(directory):
+    """Logits of an image, and the classes' names."""
+    import timm
+    from timm.data import create_transform, resolve_model_data_config
+
     model = timm.create_model(f"local-dir:{directory}", pretrained=True).eval().double()
     transform = create_transform(**resolve_model_data_config(model))
     names = json.loads((Path(directory) / "config.json").read_text()).get("label_names")
+    return lambda image: model(transform(image)[None].double())[0], names
+
+
+def transformers_model(directory):
+    """The same."""
+    from transformers import AutoImageProcessor, AutoModelForImageClassification
+
+    model = AutoModelForImageClassification.from_pretrained(directory).eval().double()
+    processor = AutoImageProcessor.from_pretrained(directory, use_fast=False)
+    names = [model.config.id2label[i] for i in range(model.config.num_labels)]
+    return lambda image: model(processor(image, return_tensors="pt")["pixel_values"].double()).logits[0], names
+
+
+def predict(directory, paths, library="timm"):
+    """One dict an image, as described above."""
+    model, names = (timm_model if library == "timm" else transformers_model)(directory)
     for path in paths:
         with Image.open(path) as image, torch.no_grad():
-            logits = model(transform(image.convert("RGB"))[None].double())[0]
+            logits = model(image.convert("RGB"))
         probs, order = logits.softmax(0).topk(min(5, len(logits)))
         top = [{"class": names[i] if names else str(i), "index": i, "prob": p}
                for p, i in zip(probs.tolist(), order.tolist())]
@@ -40,19 +60,19 @@ def differences(got, want, tolerance):
     if Path(got["path"]).name != Path(want["path"]).name:
         return [f"path {got['path']}"]
     if len(got["logits"]) != len(want["logits"]):
-        return [f"{len(got['logits'])} logits, timm has {len(want['logits'])}"]
+        return [f"{len(got['logits'])} logits, wanted {len(want['logits'])}"]
     if not got["top"]:
         return ["no top classes"]
-    out = [f"logit {i}: {a}, timm has {b}" for i, (a, b) in enumerate(zip(got["logits"], want["logits"]))
+    out = [f"logit {i}: {a}, wanted {b}" for i, (a, b) in enumerate(zip(got["logits"], want["logits"]))
            if not abs(a - b) <= tolerance]
     probs = torch.tensor(want["logits"], dtype=torch.float64).softmax(0).tolist()
     names = {t["index"]: t["class"] for t in want["top"]}
     for mine, timms in zip(got["top"], want["top"]):
         i = mine["index"]
         if not abs(mine["prob"] - probs[i]) <= tolerance or not abs(mine["prob"] - timms["prob"]) <= tolerance:
-            out.append(f"top {mine}, timm has {timms}")
+            out.append(f"top {mine}, wanted {timms}")
         elif i in names and mine["class"] != names[i]:
-            out.append(f"class {mine['class']!r} of index {i}, timm has {names[i]!r}")
+            out.append(f"class {mine['class']!r} of index {i}, wanted {names[i]!r}")
     return out
 
 
@@ -60,10 +80,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir")
     parser.add_argument("images", nargs="+", metavar="IMAGE")
+    parser.add_argument("--library", choices=["timm", "transformers"], default="timm")
     parser.add_argument("--expect", metavar="FILE", type=argparse.FileType())
     parser.add_argument("--tolerance", type=float, default=1e-3)
     args = parser.parse_args()
-    results = list(predict(args.dir, args.images))
+    results = list(predict(args.dir, args.images, args.library))
     if not args.expect:
         for result in results:
             print(json.dumps(result))
@@ -72,7 +93,7 @@ def main():
     errors = [] if len(lines) == len(results) else [f"{len(lines)} lines for {len(results)} images"]
     for got, want in zip(lines, results):
         errors += [f"{want['path']}: {d}" for d in differences(got, want, args.tolerance)]
-    print("\n".join(errors) or f"{len(results)} images agree with timm", file=sys.stderr)
+    print("\n".join(errors) or f"{len(results)} images agree with {args.library}", file=sys.stderr)
     return 1 if errors else 0
 
 

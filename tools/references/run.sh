@@ -25,9 +25,9 @@ need() {
 }
 
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
-[ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions timm_vit_table image_models \
-  timm_variants losses mixup augment crop_draws tensorflow_ops tensorflow_crop_draws data_formats text hugging_face_weights \
-  ${BIG_VISION:+cappa two_tower metrics big_vision_optimizers big_vision_weights big_vision_losses}
+[ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions patches timm_vit_table \
+  image_models layers timm_variants losses mixup augment crop_draws tensorflow_ops tensorflow_crop_draws data_formats text \
+  hugging_face_weights ${BIG_VISION:+cappa two_tower metrics big_vision_optimizers big_vision_weights big_vision_losses}
 for script; do
   case $script in
     data_formats) need requirements-formats.txt references-formats --no-binary promise ;;

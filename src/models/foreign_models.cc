@@ -1,0 +1,139 @@
+#include "models/foreign_models.h"
+
+#include "models/cappa.h"
+#include "models/timm_args.h"
+
+namespace tessera::models {
+namespace {
+
+struct Demand {
+  bool holds;
+  const char *option, *value;  // the only one that the library has
+};
+
+void check(const std::string& library, const std::vector<Demand>& demands) {
+  for (const Demand& demand : demands) {
+    if (demand.holds) continue;
+    throw usage_error(fmt::format("{} has no such model: it would need {} = {}", library, demand.option, demand.value),
+                      std::string("model.") + demand.option, "export with --format timm");
+  }
+}
+
+std::vector<Demand> plain_blocks(const ViTConfig& c) {
+  return {{c.reg_tokens == 0, "reg_tokens", "0"},
+          {!c.pre_norm, "pre_norm", "false"},
+          {!c.qk_norm, "qk_norm", "false"},
+          {!c.layer_scale, "layer_scale", "none"},
+          {c.proj_bias, "proj_bias", "true"},
+          {c.final_norm == FinalNorm::kBeforePool, "final_norm", "\"before_pool\""},
+          {c.final_norm_epsilon == c.norm_epsilon, "final_norm_epsilon", "norm_epsilon"}};
+}
+
+void check_hugging_face(const ViTConfig& c) {
+  std::vector<Demand> demands = plain_blocks(c);
+  demands.insert(demands.end(), {{c.pool == Pool::kTok, "pool", "\"tok\""},
+                                 {c.posemb == PosEmb::kLearned, "posemb", "\"learned\""},
+                                 {c.posemb_prefix, "posemb_prefix", "true"},
+                                 {c.rep_size == 0, "rep_size", "0"}});
+  check("Hugging Face's ViT", demands);
+}
+
+void check_big_vision(const ViTConfig& c) {
+  const bool token = c.pool == Pool::kTok;
+  std::vector<Demand> demands = plain_blocks(c);
+  demands.insert(demands.end(), {{c.gelu == nn::Activation::kGeluTanh, "gelu", "\"tanh\""},
+                                 {c.norm_epsilon == 1e-6, "norm_epsilon", "1e-6"},
+                                 {c.qkv_bias, "qkv_bias", "true"},
+                                 {c.class_token == token, "class_token", token ? "true" : "false"},
+                                 {!c.class_token || !c.posemb_prefix, "posemb_prefix", "false"},
+                                 {c.posemb != PosEmb::kNone, "posemb", "\"learned\""}});
+  check("big_vision's ViT", demands);
+}
+
+const ViT& vit_for_hugging_face(const Model& model) {
+  const auto* vit = dynamic_cast<const ViT*>(&model);
+  if (vit == nullptr) {
+    throw usage_error(fmt::format("of Hugging Face's models only ViT is written, and this is {}", model.describe()), "--format",
+                      "export with --format timm");
+  }
+  check_hugging_face(vit->config());
+  return *vit;
+}
+
+Heads heads_for_big_vision(const Model& model) {
+  if (const auto* captioner = dynamic_cast<const CapPa*>(&model)) {
+    return {captioner->config().encoder.heads, captioner->config().heads};
+  }
+  const auto* vit = dynamic_cast<const ViT*>(&model);
+  if (vit == nullptr) {
+    throw usage_error(fmt::format("of big_vision's models ViT and CapPa are written, and this is {}", model.describe()),
+                      "--format", "export with --format timm");
+  }
+  check_big_vision(vit->config());
+  return {vit->config().heads, 0};
+}
+
+}  // namespace
+
+Arrays export_foreign(const Model& model, Naming naming, const ArrayViews& parameters) {
+  TESSERA_CHECK(naming != Naming::kTimm);
+  Heads heads;
+  if (naming == Naming::kBigVision) heads = heads_for_big_vision(model);
+  if (naming == Naming::kHuggingFace) vit_for_hugging_face(model);
+  TimmMap map = model.timm_map();
+  map.fixed_positions.clear();  // big_vision computes them
+  return from_timm_naming(export_timm(map, parameters), naming, heads);
+}
+
+std::string hugging_face_config(const Model& model, const std::vector<std::string>& label_names) {
+  const ViTConfig& c = vit_for_hugging_face(model).config();
+  Json root;
+  root["architectures"] = {"ViTForImageClassification"};
+  root["model_type"] = "vit";
+  root["hidden_size"] = c.width;
+  root["num_hidden_layers"] = c.depth;
+  root["num_attention_heads"] = c.heads;
+  root["intermediate_size"] = c.mlp_dim;
+  root["hidden_act"] = c.gelu == nn::Activation::kGelu ? "gelu" : "gelu_pytorch_tanh";
+  root["hidden_dropout_prob"] = 0.0;
+  root["attention_probs_dropout_prob"] = 0.0;
+  root["layer_norm_eps"] = c.norm_epsilon;
+  root["qkv_bias"] = c.qkv_bias;
+  root["image_size"] = c.input.height == c.input.width ? Json(c.input.height) : Json{c.input.height, c.input.width};
+  root["patch_size"] = c.patch;
+  root["num_channels"] = c.input.channels;
+  root["id2label"] = Json::object();
+  root["label2id"] = Json::object();
+  for (int64_t i = 0; i < c.input.classes; ++i) {
+    const std::string label = label_names.empty() ? fmt::format("LABEL_{}", i) : label_names[static_cast<size_t>(i)];
+    root["id2label"][std::to_string(i)] = label;
+    root["label2id"][label] = i;
+  }
+  return root.dump(2) + "\n";
+}
+
+std::string hugging_face_preprocessor(const TimmPreprocessing& p, std::vector<std::string>& notes) {
+  if (p.crop_pct != 1 || p.crop_mode != "squash") {
+    notes.push_back(
+        fmt::format("Hugging Face's ViT processor resizes to {} x {}, whatever an image's shape, and crops nothing: "
+                    "preprocessor_config.json does so, and the run's evaluators resize and crop otherwise",
+                    p.height, p.width));
+  }
+  const std::pair<const char*, int> kPillowFilters[] = {{"nearest", 0}, {"lanczos", 1}, {"bilinear", 2},
+                                                        {"bicubic", 3}, {"box", 4},     {"hamming", 5}};
+  Json root;
+  root["image_processor_type"] = "ViTImageProcessor";
+  root["do_resize"] = true;
+  root["size"] = {{"height", p.height}, {"width", p.width}};
+  for (const auto& [name, number] : kPillowFilters) {
+    if (p.interpolation == name) root["resample"] = number;
+  }
+  root["do_rescale"] = true;
+  root["rescale_factor"] = 1.0 / 255;
+  root["do_normalize"] = true;
+  root["image_mean"] = p.mean;
+  root["image_std"] = p.std;
+  return root.dump(2) + "\n";
+}
+
+}  // namespace tessera::models

@@ -1,0 +1,24 @@
+#pragma once
+// Our models in other libraries' terms: Hugging Face's ViTForImageClassification, big_vision's ViT and CapPa.
+
+#include <string>
+#include <vector>
+
+#include "models/foreign_names.h"
+#include "models/model.h"
+#include "models/timm_config.h"
+
+namespace tessera::models {
+
+// The model's parameters (ours, f32) under the names of another library than timm, in its layout. A usage Error when the
+// library has no such model: it names the option that stands in the way.
+Arrays export_foreign(const Model& model, Naming naming, const ArrayViews& parameters);
+
+// config.json of a ViT that export_foreign takes. Without names, classes are LABEL_0, … as Hugging Face has it.
+std::string hugging_face_config(const Model& model, const std::vector<std::string>& label_names);
+
+// preprocessor_config.json: Hugging Face's ViTImageProcessor, which resizes to the model's size and crops nothing. `notes` gets
+// a line where the run's preprocessing is another.
+std::string hugging_face_preprocessor(const TimmPreprocessing& preprocessing, std::vector<std::string>& notes);
+
+}  // namespace tessera::models

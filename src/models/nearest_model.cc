@@ -1,0 +1,47 @@
+#include "models/nearest_model.h"
+
+#include <algorithm>
+
+#include "models/model.h"
+
+namespace tessera::models {
+namespace {
+
+bool may_hold(const ArrayViews& file, const Family& family) {
+  const std::string first = family.first_conv;
+  return !first.empty() && (file.contains(first + ".weight") || file.contains(first + ".0.weight"));
+}
+
+NearestModel compare(const ArrayViews& file, const Family& family, const NamedVariant& variant) {
+  NearestModel result{family.name, variant.name};
+  const std::string classifier = std::string(family.classifier) + ".";
+  for (const TimmEntry& entry : variant.make()->timm_map().entries) {
+    for (int64_t b = 0; b < std::max<int64_t>(entry.blocks, 1); ++b) {
+      const auto found = file.find(entry.timm_name(b));
+      ++result.arrays;
+      if (found == file.end()) continue;
+      result.same += found->second.type.dims == entry.dims || entry.name.starts_with(classifier) ? 1 : 0;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<NearestModel> nearest_model(const ArrayViews& file) {
+  std::optional<NearestModel> best;
+  double best_share = 0.5;
+  for (const Family* family : families()) {
+    if (!may_hold(file, *family)) continue;
+    for (const NamedVariant& variant : named_variants(*family)) {
+      const NearestModel one = compare(file, *family, variant);
+      const double share = static_cast<double>(one.same) / static_cast<double>(file.size() + one.arrays - one.same);
+      if (share <= best_share) continue;
+      best_share = share;
+      best = one;
+    }
+  }
+  return best;
+}
+
+}  // namespace tessera::models
