@@ -38,7 +38,7 @@ struct LoadedModel {
 // `from` is a checkpoint directory (…/checkpoints/step_000001000), a workdir (its newest whole checkpoint is taken), or a
 // directory with timm's config.json and model.safetensors. Anything else is a usage Error that says what was looked for; so is
 // an average that the source has not.
-LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw);
+LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
 
 // The weights that model_init names into `params` (parameters' initial values in the layout's order). Gives notes for the user:
 // what was resampled or skipped. What does not fit is listed in one data error.

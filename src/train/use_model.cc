@@ -11,7 +11,6 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "kernels/register.h"
-#include "models/captioner.h"
 #include "train/compile.h"
 #include "train/step.h"
 
@@ -119,7 +118,7 @@ StateLayout spread(StateLayout layout, config::Section& recipe, int64_t devices)
   return layout;
 }
 
-// How training makes captions, without its sources.
+// How training makes texts, without its sources.
 void read_captions(config::Section& recipe, const std::string& pp_text, EvalSetting& setting) {
   const data::Pp pp(pp_text, data::PpUse::kTrain, recipe.section("data").place("pp"));
   set_captions(*objectives::make_objective(recipe.section("objective"), {0, token_inputs(pp)}), pp, setting);
@@ -212,7 +211,7 @@ std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& mode
   const StateLayout layout = spread(model.layout, recipe, devices_of(device, *client));
   // How often it runs in training does not matter here, so that any length of a run will do.
   EvalSetting setting{model.model.get(), {}, std::max<int64_t>(1, data.batch), {}, layout.mesh, {}, {}, !predictions.empty()};
-  if (dynamic_cast<const models::Captioner*>(model.model.get()) != nullptr) read_captions(recipe, data.pp, setting);
+  if (model.model->input().tokens > 0) read_captions(recipe, data.pp, setting);
   config::Section evals = recipe.section("eval");
   std::vector<EvalPlan> plans;
   for (const std::string& name : evals.keys()) {
