@@ -14,6 +14,7 @@
 #include "objectives/captioning.h"
 #include "objectives/classification.h"
 #include "objectives/contrastive.h"
+#include "objectives/distillation.h"
 #include "objectives/few_shot.h"
 #include "objectives/knn.h"
 #include "objectives/linear_probe.h"

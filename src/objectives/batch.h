@@ -37,6 +37,8 @@ struct Batch {
   ir::Values tokens;  // i32 [B, length] each, those wanted
   // Where training mixes images: the partner's label, and the share of the own one, f32 [B].
   ir::Value partner_labels, own_share;
+  // Where the objective has a teacher: its logits for these images, f32 [B, classes], which nothing is differentiated through.
+  ir::Value teacher;
 };
 
 }  // namespace tessera::objectives

@@ -7,6 +7,7 @@
 #include "objectives/binary.h"
 #include "objectives/captioning.h"
 #include "objectives/contrastive.h"
+#include "objectives/distillation.h"
 #include "objectives/softmax.h"
 
 namespace tessera::objectives {

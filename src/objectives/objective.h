@@ -3,6 +3,7 @@
 // step, its micro-batches and its specs on a mesh work over whatever inputs it names.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,11 @@
 
 namespace tessera::objectives {
 
+// A second model, a classifier that training learns from: where it lies, and which of its weights (raw or average).
+struct TeacherSource {
+  std::string from, weights;
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -20,6 +26,8 @@ class Objective {
   virtual const Inputs& inputs() const = 0;
   // Whether an example's loss depends on no other example, so that a batch can be worked off in micro-batches.
   virtual bool divisible() const { return true; }
+  // The model whose logits it reads in Batch::teacher; most have none.
+  virtual std::optional<TeacherSource> teacher() const { return std::nullopt; }
   // Throws a usage Error at a key of `section` (the recipe's `model`) when it is no model for this objective.
   virtual void check(const models::Model& model, const config::Section& section) const = 0;
 

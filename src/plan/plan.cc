@@ -27,6 +27,7 @@ train::ProgramOptions program_options(const train::Recipe& recipe) {
   options.augmentation = train::augmentation_of(recipe.data.pp(), recipe.data.mixup);
   options.accumulate = recipe.run.accumulate;
   options.average = recipe.average;
+  options.teacher = recipe.teacher;
   return options;
 }
 
@@ -45,6 +46,7 @@ train::Program counted_program(const train::Recipe& recipe, train::StateLayout l
     if (widest->name != "tensor") options.batch /= factor;
   }
   train::lay_out(layout, mesh, recipe.sharding);
+  options.teacher = train::lay_out(recipe.teacher, mesh, recipe.sharding);
   return train::train_program(*recipe.model, layout, *recipe.optimizer, options);
 }
 

@@ -134,10 +134,15 @@ ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* m
   ArgumentLists lists(arrays.size());
   for (size_t d = 0; d < arrays.size(); ++d) {
     for (size_t i = first; i < first + count; ++i) lists[d].push_back(&arrays[d][i]);
-    if (!more) continue;
-    for (pjrt::Buffer& buffer : (*more)[d]) lists[d].push_back(&buffer);
   }
+  if (more) append_arguments(lists, *more);
   return lists;
+}
+
+void append_arguments(ArgumentLists& lists, DeviceArrays& more) {
+  for (size_t d = 0; d < lists.size(); ++d) {
+    for (pjrt::Buffer& buffer : more[d]) lists[d].push_back(&buffer);
+  }
 }
 
 }  // namespace tessera::train

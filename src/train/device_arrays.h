@@ -48,5 +48,7 @@ std::vector<checkpoint::SnapshotGroup> state_groups(const StateLayout& layout, c
 // Lists of arguments for Executable::execute: `count` entries of each device from `first` on, then what `more` has for it.
 using ArgumentLists = std::vector<std::vector<pjrt::Buffer*>>;
 ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* more = nullptr, size_t first = 0);
+// Each list goes on with what `more` has for its device.
+void append_arguments(ArgumentLists& lists, DeviceArrays& more);
 
 }  // namespace tessera::train

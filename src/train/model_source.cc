@@ -155,11 +155,11 @@ HostArrays empty_params(const StateLayout& layout) {
   return params;
 }
 
-LoadedModel load_model(const std::string& from, Weights weights) {
-  const SourceKind kind = kind_of(from, "--from");
+LoadedModel load_model(const std::string& from, Weights weights, const std::string& where) {
+  const SourceKind kind = kind_of(from, where);
   if (kind == SourceKind::kFile) {
     throw usage_error(
-        fmt::format("`{}` does not say what model it is for", from), "--from",
+        fmt::format("`{}` does not say what model it is for", from), where,
         "put timm's config.json beside it and name the directory, or: tessera import --from FILE RECIPE --to DIR");
   }
   if (kind != SourceKind::kTimm) return load_own(from, kind, weights);

@@ -41,7 +41,7 @@ struct LoadedModel {
 // `from` is a checkpoint directory (…/checkpoints/step_000001000), a workdir (its newest whole checkpoint is taken), or a
 // directory with timm's config.json and model.safetensors. Anything else is a usage Error that says what was looked for; so is
 // an average that the source has not.
-LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw);
+LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
 
 // The weights that model_init names into `params` (parameters' initial values in the layout's order). Positions, patches and
 // input channels are adapted; a classifier that the source lacks or has of other classes keeps its initial value where

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "mesh/mesh.h"
+#include "train/teacher.h"
 
 namespace tessera::train {
 namespace {
@@ -106,6 +107,12 @@ void read_objective(Section section, const Section& data, Recipe& out) {
   if (out.data.mixup && !out.objective->inputs().labels) {
     data.fail("mixup", "mixes labels, and the objective reads none", "leave it out");
   }
+}
+
+void read_teacher(const Section& section, Recipe& out) {
+  const std::optional<objectives::TeacherSource> source = out.objective->teacher();
+  if (!source) return;
+  out.teacher = lay_out(load_teacher(*source, section, out.model->input(), out.data.pp().affine()), out.mesh, out.sharding);
 }
 
 void read_optimizer(Section section, Recipe& out, const optim::RunLength& length) {
@@ -298,8 +305,10 @@ Recipe read_recipe(Section recipe, int64_t devices) {
   Section checkpoint = recipe.section("checkpoint"), data = recipe.section("data");
   read_training_data(data, out);
   Section model = recipe.section("model");
-  read_objective(recipe.section("objective"), data, out);
+  const Section objective = recipe.section("objective");
+  read_objective(objective, data, out);
   read_model(model, data, out);
+  read_teacher(objective, out);
   const optim::RunLength length = read_length(recipe, out);
   if (out.run.accumulate < 1 || out.batch % out.run.accumulate != 0) {
     recipe.fail("accumulate", fmt::format("must divide data.batch, which is {}, and is {}", out.batch, out.run.accumulate));

@@ -104,6 +104,8 @@ struct ModelInit {
   }
 };
 
+struct Teacher;  // train/teacher.h
+
 struct Recipe {
   RunOptions run;
   mesh::Mesh mesh;
@@ -114,6 +116,7 @@ struct Recipe {
   std::unique_ptr<models::Model> model;
   std::vector<nn::ParamSpec> specs;
   std::shared_ptr<const objectives::Objective> objective;
+  std::shared_ptr<const Teacher> teacher;       // of the objective, on the mesh; null where it has none
   std::unique_ptr<optim::Optimizer> optimizer;  // bound to specs
   std::optional<optim::Average> average;        // of the weights
   std::optional<ModelInit> model_init;

@@ -20,9 +20,11 @@ namespace {
 using ir::Value;
 using ir::Values;
 
-Values add_arguments(ir::Graph& graph, const StateLayout& layout, size_t count) {
+Values add_arguments(ir::Graph& graph, const StateLayout& layout, size_t count, const std::string& prefix = {}) {
   Values values;
-  for (size_t i = 0; i < count; ++i) values.push_back(graph.add_parameter(layout.entries[i].type, layout.entries[i].name));
+  for (size_t i = 0; i < count; ++i) {
+    values.push_back(graph.add_parameter(layout.entries[i].type, prefix + layout.entries[i].name));
+  }
   return values;
 }
 
@@ -37,6 +39,17 @@ Value normalize(Value images, const data::Affine& pixels) {
     return ir::constant_f32({3}, std::vector<float>(values.begin(), values.end()));
   };
   return ir::convert(images, DType::kF32) * row(pixels.scale) + row(pixels.offset);
+}
+
+// Images normalised as `from` says -> as `to` says.
+Value renormalize(Value images, const data::Affine& from, const data::Affine& to) {
+  if (from == to) return images;
+  data::Affine change;
+  for (size_t c = 0; c < 3; ++c) {
+    change.scale[c] = to.scale[c] / from.scale[c];
+    change.offset[c] = to.offset[c] - from.offset[c] * change.scale[c];
+  }
+  return normalize(images, change);
 }
 
 // What comes before the augmentation's among a program's arguments.
@@ -111,8 +124,13 @@ struct BatchGradient {
 class TrainStep {
  public:
   TrainStep(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
-            const ProgramOptions& options, Values params)
-      : model_(model), layout_(layout), optimizer_(optimizer), options_(options), params_(std::move(params)) {}
+            const ProgramOptions& options, Values params, Values teacher)
+      : model_(model),
+        layout_(layout),
+        optimizer_(optimizer),
+        options_(options),
+        params_(std::move(params)),
+        teacher_(std::move(teacher)) {}
 
   BatchGradient gradient(const TrainRows& rows, Value key) const {
     return options_.accumulate == 1 ? part(rows, key, params_) : accumulated(rows, key);
@@ -133,6 +151,7 @@ class TrainStep {
     if (rows.boxes) {
       batch.images = erase_boxes(*options_.augmentation.erasing, batch.images, rows.boxes, ir::fold_in(key, "erasing"));
     }
+    if (options_.teacher) batch.teacher = teacher_logits(batch.images);
     BatchGradient out;
     const auto apply = [&](const nn::Scope& scope) { return objective.outputs(model_, scope, batch); };
     const Values outputs = trace(layout_, params, {.training = true, .key = key}, options_, apply, &out.buffers);
@@ -151,6 +170,14 @@ class TrainStep {
       if (optimizer_.trainable(i)) out.grads[g] = at_rest(out.grads[g], i), ++g;
     }
     return out;
+  }
+
+  // The teacher's answers to images as the student sees them, in evaluation.
+  Value teacher_logits(Value images) const {
+    const Teacher& teacher = *options_.teacher;
+    const Value seen = renormalize(images, options_.pixels, teacher.pixels);
+    const auto apply = [&](const nn::Scope& scope) { return Values{objectives::classify(*teacher.model, scope, seen)}; };
+    return ir::stop_gradient(trace(teacher.layout, teacher_, {}, options_, apply)[0]);
   }
 
   // [batch, …] -> [micro-batches, rows, …]. A micro-batch takes every n-th row, so that each device's rows stay its own.
@@ -206,7 +233,7 @@ class TrainStep {
   const StateLayout& layout_;
   const optim::Optimizer& optimizer_;
   const ProgramOptions& options_;
-  Values params_;
+  Values params_, teacher_;
 };
 
 Value pack(const Values& scalars) {
@@ -287,6 +314,8 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const Values state = add_arguments(graph, layout, layout.entries.size());
+  Values teacher;
+  if (options.teacher) teacher = add_arguments(graph, options.teacher->layout, options.teacher->layout.params, "teacher/");
   const objectives::Inputs& inputs = options.objective->inputs();
   const objectives::Batch arrays = add_batch(model, inputs, options.batch);
   Value augment;
@@ -301,7 +330,7 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   const Value key = ir::fold_in(ir::fold_in(rng, "step"), step);
 
   const TrainRows rows = mix_rows(options.augmentation, arrays, augment);
-  const BatchGradient batch = TrainStep(model, layout, optimizer, options, params).gradient(rows, key);
+  const BatchGradient batch = TrainStep(model, layout, optimizer, options, params, teacher).gradient(rows, key);
   const optim::Optimizer::Result update =
       optimizer.apply(params, batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
   Values differences, weights;
@@ -327,7 +356,12 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   ir::EmitOptions emit{.name = "train_step", .aliases = {}, .kernels = options.kernels};
   std::vector<mesh::PartitionSpec> results = layout.specs(state.size());
   results.push_back({});
-  spread(emit, layout, with_batch(layout, state.size(), batch_inputs(inputs) + (augment ? 1 : 0)), std::move(results));
+  std::vector<mesh::PartitionSpec> arguments = with_batch(layout, state.size(), batch_inputs(inputs) + (augment ? 1 : 0));
+  if (options.teacher) {
+    const std::vector<mesh::PartitionSpec> specs = options.teacher->layout.specs(teacher.size());
+    arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(state.size()), specs.begin(), specs.end());
+  }
+  spread(emit, layout, std::move(arguments), std::move(results));
   Program program{"train_step", {}, {}, false, layout.devices()};
   for (size_t i = 0; i < state.size(); ++i) {
     const auto index = static_cast<int64_t>(i);

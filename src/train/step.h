@@ -19,6 +19,7 @@
 #include "optim/optimizer.h"
 #include "train/augment.h"
 #include "train/state.h"
+#include "train/teacher.h"
 
 namespace tessera::train {
 
@@ -34,6 +35,7 @@ struct ProgramOptions {
   // Micro-batches inside the training step; divides batch, and each is divisible over the mesh. Micro-batch i of n holds the
   // rows i, i + n, i + 2 n, …
   int64_t accumulate = 1;
+  std::shared_ptr<const Teacher> teacher;  // where the objective has one
 };
 
 struct Program {
@@ -56,10 +58,10 @@ std::vector<std::string> metric_names(const objectives::Objective& objective);
 // each parameter's mean and standard deviation.
 Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout& layout);
 
-// (state…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the augmentation has values) ->
-// (state…, metrics f32 [metric_names]). Each state argument is donated to the result of its place. training_loss is the mean
-// over the batch before the update (label smoothing included), l2_grads the global norm before clipping, l2_params after the
-// update, l2_updates of the difference.
+// (state…, the teacher's params…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the
+// augmentation has values) -> (state…, metrics f32 [metric_names]). Each state argument is donated to the result of its place.
+// training_loss is the mean over the batch before the update (label smoothing included), l2_grads the global norm before
+// clipping, l2_params after the update, l2_updates of the difference.
 Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
 

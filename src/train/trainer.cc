@@ -55,6 +55,7 @@ class Trainer {
   bool restore();
   void put_restored();
   void load_initial_weights();
+  void place_teacher();
   ProgramOptions program_options(int64_t batch, const data::Affine& pixels) const;
   void start_programs();
   void start_evaluation_programs();
@@ -103,6 +104,7 @@ class Trainer {
 
   std::optional<checkpoint::LoadedCheckpoint> restored_;  // until it is on the devices
   HostArrays initial_weights_;                            // of model_init, likewise; empty bytes where the drawn value stays
+  DeviceArrays teacher_;                                  // its weights, where there is one
   DeviceArrays state_;                                    // after `progress_.step` steps, once the device is through
   Progress progress_;                                     // `metrics` are those of `progress_.step`, once settled
   struct Pending {
@@ -130,6 +132,7 @@ TrainResult Trainer::run() {
     announce();
     if (!resumed && recipe_.model_init) load_initial_weights();
     start_programs();
+    place_teacher();
     start_input();
     resumed ? put_restored() : initialise();
     if (wait_unless_stopped(train_future_, "train_step")) {
@@ -157,6 +160,7 @@ void Trainer::announce() const {
     log_note(fmt::format("`{}` is now {} (was {})", change.key, change.right, change.left));
   }
   log_line(fmt::format("{}   {} parameters", recipe_.model->describe(), human_count(layout_.param_count())));
+  if (recipe_.teacher) log_line(fmt::format("teacher {}", recipe_.teacher->model->describe()));
   if (layout_.sharded()) {
     log_line(fmt::format("{} devices   mesh {}   {}", layout_.devices(), layout_.mesh.text(), recipe_.sharding.preset));
   }
@@ -203,6 +207,12 @@ void Trainer::load_initial_weights() {
   for (const std::string& note : init_from(*recipe_.model_init, *recipe_.model, layout_, initial_weights_)) log_note(note);
 }
 
+void Trainer::place_teacher() {
+  if (!recipe_.teacher) return;
+  teacher_ = to_device(recipe_.teacher->layout, recipe_.teacher->params, *client_);
+  recipe_.teacher.reset();  // the host's copy has served
+}
+
 void Trainer::start_input() {
   data::LoaderOptions options = recipe_.data.loader(recipe_.batch, static_cast<uint64_t>(recipe_.run.seed));
   options.start_batch = progress_.step;
@@ -230,6 +240,7 @@ void Trainer::start_programs() {
   options.augmentation = augmentation_of(recipe_.data.pp(), recipe_.data.mixup);
   options.accumulate = recipe_.run.accumulate;
   options.average = recipe_.average;
+  options.teacher = recipe_.teacher;
   train_future_ =
       start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(), recipe_.batch);
   if (!restored_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
@@ -322,7 +333,9 @@ void Trainer::train_to_the_end(bool resumed) {
 }
 
 void Trainer::dispatch(DeviceBatch& batch) {
-  DeviceArrays results = train_program_->execute(argument_lists(state_, layout_.entries.size(), &batch.arguments()));
+  ArgumentLists arguments = argument_lists(state_, layout_.entries.size(), teacher_.empty() ? nullptr : &teacher_);
+  append_arguments(arguments, batch.arguments());
+  DeviceArrays results = train_program_->execute(arguments);
   ++progress_.step;
   progress_.examples_seen += recipe_.batch;
   pending_ = Pending{progress_.step, std::move(results[0].back()), {}};

@@ -118,7 +118,7 @@ StateLayout spread(StateLayout layout, config::Section& recipe, int64_t devices)
   return layout;
 }
 
-// How training makes captions, without its sources.
+// How training makes texts, without its sources.
 void read_captions(config::Section& recipe, const std::string& pp_text, EvalSetting& setting) {
   const data::Pp pp(pp_text, data::PpUse::kTrain, recipe.section("data").place("pp"));
   set_captions(*objectives::make_objective(recipe.section("objective"), {0, token_inputs(pp)}), pp, setting);

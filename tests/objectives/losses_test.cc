@@ -9,6 +9,7 @@
 #include "ir/ops.h"
 #include "models/weights.h"
 #include "objectives/binary.h"
+#include "objectives/distillation.h"
 #include "objectives/softmax.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
@@ -37,6 +38,7 @@ class Losses : public ::testing::Test {
     std::vector<float> shares;
     for (int64_t i = 0; i < kRows; ++i) shares.push_back(static_cast<float>(i + 1) / static_cast<float>(kRows + 1));
     mixed_.own_share = add(testing::f32_array({kRows}, shares));
+    teacher_ = add(testing::f32_array({kRows, kClasses}, testing::formula_array("losses/teacher", kRows * kClasses, kScale)));
   }
 
   void measure(const std::string& key, ir::Value loss_of_rows) {
@@ -76,7 +78,7 @@ class Losses : public ::testing::Test {
   ir::GraphScope scope_;
   std::vector<testing::HostArray> arguments_;
   std::vector<std::string> keys_;
-  ir::Value logits_;
+  ir::Value logits_, teacher_;
   Batch plain_, mixed_;
 };
 
@@ -89,6 +91,8 @@ TEST_F(Losses, AreTimms) {
   measure("bce_pos", R"({ name = "bce", pos_weight = 2.0 })", plain_);
   measure("bce_mixed", R"({ name = "bce" })", mixed_);
   measure("bce_mixed_threshold", R"({ name = "bce", target_threshold = 0.2 })", mixed_);
+  measure("soft_teacher", soft_distillation(logits_, teacher_, 3));
+  measure("hard_teacher", hard_distillation(logits_, teacher_));
   expect("losses.safetensors");
 }
 
@@ -96,6 +100,8 @@ TEST_F(Losses, AreBigVisions) {
   measure("smoothed", R"({ name = "softmax", label_smoothing = 0.1, style = "big_vision" })", plain_);
   measure("sigmoid", R"({ name = "sigmoid" })", plain_);
   measure("sigmoid_smoothed", R"({ name = "sigmoid", on = 0.9, off = 0.025 })", plain_);
+  measure("kl", soft_distillation(logits_, teacher_, 3));
+  measure("hard", hard_distillation(logits_, teacher_));
   expect("big_vision_losses.safetensors");
 }
 
