@@ -18,6 +18,7 @@
 #include "objectives/few_shot.h"
 #include "objectives/knn.h"
 #include "objectives/linear_probe.h"
+#include "objectives/mean.h"
 #include "objectives/perplexity.h"
 #include "objectives/retrieval.h"
 #include "objectives/softmax.h"

@@ -76,6 +76,8 @@ class Scorer {
 // The mean of each score's column, where there is one; all columns of set 0 are said.
 Outcome column_means(const Scorer& scorer, metrics::Features rows);
 
+class Objective;
+
 // What a scorer is made for.
 struct ScorerData {
   DataInputs inputs;
@@ -83,9 +85,10 @@ struct ScorerData {
   // How training makes its captions: the row of ids of a text, longer ones cut. Nothing where it reads none.
   std::optional<TokenInput> captions = {};
   std::function<std::vector<int32_t>(const std::string&)> encode = {};
-  int64_t examples = 0;                         // of the source
-  std::function<std::string(int64_t)> id = {};  // of each
-  bool predictions = false;                     // what is said of each example is wanted
+  int64_t examples = 0;                                              // of the source
+  std::function<std::string(int64_t)> id = {};                       // of each
+  std::function<std::shared_ptr<const Objective>()> objective = {};  // training's
+  bool predictions = false;                                          // what is said of each example is wanted
 };
 
 // The scorer that `section` ([eval.NAME]) names as its `type`, with its options. Usage Errors for unknown names and for data

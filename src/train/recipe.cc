@@ -185,8 +185,8 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
   check_input(data, *setting.model, own);
   const std::vector<std::string> classes = own.source().class_names();
   const auto id = [source = own.sets.front().source](int64_t sample) { return source->id(sample); };
-  plan.scorer = objectives::make_scorer(
-      section, {own.inputs(), classes, setting.captions, setting.encode, own.source().size(), id, plan.options.predictions});
+  plan.scorer = objectives::make_scorer(section, {own.inputs(), classes, setting.captions, setting.encode, own.source().size(),
+                                                  id, setting.objective, plan.options.predictions});
   plan.scorer->check(*setting.model, section);
   if (plan.scorer->inputs(0).labels) {
     if (classes.empty()) data.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
@@ -331,7 +331,8 @@ Recipe read_recipe(Section recipe, int64_t devices) {
     section.bind(out.model_init.emplace());
     if (out.model_init->from.empty()) section.fail_missing("from");
   }
-  EvalSetting setting{out.model.get(), out.class_names, out.batch, length, out.mesh, {}, {}, false};
+  EvalSetting setting{
+      out.model.get(), out.class_names, out.batch, length, out.mesh, {}, {}, false, [&] { return out.objective; }};
   set_captions(*out.objective, out.data.pp(), setting);
   Section evals = recipe.section("eval");
   for (const std::string& name : evals.keys()) {

@@ -154,7 +154,8 @@ struct EvalSetting {
   // How training makes captions (objectives/scorer.h).
   std::optional<objectives::TokenInput> captions;
   std::function<std::vector<int32_t>(const std::string&)> encode;
-  bool predictions = false;  // of every evaluator, whatever its section says
+  bool predictions = false;                                                 // of every evaluator, whatever its section says
+  std::function<std::shared_ptr<const objectives::Objective>()> objective;  // training's
 };
 // Takes captions and encode from the training chain.
 void set_captions(const objectives::Objective& objective, const data::Pp& pp, EvalSetting& setting);

@@ -118,10 +118,16 @@ StateLayout spread(StateLayout layout, config::Section& recipe, int64_t devices)
   return layout;
 }
 
-// How training makes texts, without its sources.
-void read_captions(config::Section& recipe, const std::string& pp_text, EvalSetting& setting) {
-  const data::Pp pp(pp_text, data::PpUse::kTrain, recipe.section("data").place("pp"));
-  set_captions(*objectives::make_objective(recipe.section("objective"), {0, token_inputs(pp)}), pp, setting);
+// The objective of training and how it makes captions, without its sources.
+void read_objective(config::Section& recipe, const std::string& pp_text, EvalSetting& setting) {
+  objectives::DataInputs inputs{setting.model->input().classes, {}};
+  std::optional<data::Pp> pp;
+  if (setting.model->input().tokens > 0) {
+    pp.emplace(pp_text, data::PpUse::kTrain, recipe.section("data").place("pp"));
+    inputs.tokens = token_inputs(*pp);
+  }
+  setting.objective = [section = recipe.section("objective"), inputs] { return objectives::make_objective(section, inputs); };
+  if (pp) set_captions(*setting.objective(), *pp, setting);
 }
 
 // Evaluators whose programs are the same share one.
@@ -210,8 +216,9 @@ std::vector<NamedScore> evaluate(config::Section recipe, const LoadedModel& mode
   const auto client = open_client(device);
   const StateLayout layout = spread(model.layout, recipe, devices_of(device, *client));
   // How often it runs in training does not matter here, so that any length of a run will do.
-  EvalSetting setting{model.model.get(), {}, std::max<int64_t>(1, data.batch), {}, layout.mesh, {}, {}, !predictions.empty()};
-  if (model.model->input().tokens > 0) read_captions(recipe, data.pp, setting);
+  EvalSetting setting{model.model.get(),    {}, std::max<int64_t>(1, data.batch), {}, layout.mesh, {}, {},
+                      !predictions.empty(), {}};
+  read_objective(recipe, data.pp, setting);
   config::Section evals = recipe.section("eval");
   std::vector<EvalPlan> plans;
   for (const std::string& name : evals.keys()) {

@@ -36,6 +36,11 @@ type  = "perplexity"
 data  = {{ source = "fake(images=9, classes=4, fill=noise, words=7)", pp = "decode | resize(8) | value_range(-1, 1) | tokenize(6, model=fake(30))" }}
 every = "4 steps"
 batch = 8
+[eval.mean]
+type  = "mean"
+data  = {{ source = "fake(images=9, classes=4, fill=noise, words=7)", pp = "decode | resize(8) | value_range(-1, 1) | tokenize(6, model=fake(30))" }}
+every = "4 steps"
+batch = 8
 [eval.choice]
 type    = "caption_scoring"
 prompts = "{}"
@@ -65,7 +70,7 @@ void expect_same(const std::string& workdir, const std::string& reference) {
   const auto lines = lines_of(workdir), wanted = lines_of(reference);
   ASSERT_EQ(lines.size(), wanted.size());
   for (size_t i = 0; i < lines.size(); ++i) {
-    for (const char* key : {"training_loss", "l2_grads", "l2_params", "nll/perplexity", "choice/prec@1"}) {
+    for (const char* key : {"training_loss", "l2_grads", "l2_params", "nll/perplexity", "mean/loss", "choice/prec@1"}) {
       const bool score = std::string_view(key).find('/') != std::string_view::npos;
       if (!wanted[i].contains(key) || (score && !lines[i].contains(key))) continue;
       ASSERT_TRUE(lines[i].contains(key)) << key;
@@ -104,9 +109,10 @@ TEST(Captioning, ResumesBitForBitAndIsScoredAgain) {
   const std::string weights = "/checkpoints/step_000000004/state.safetensors";
   EXPECT_EQ(testing::slurp((folder() / "resumed") + weights), testing::slurp((folder() / "one") + weights));
   const auto again = evaluate(recipe(), load_model(folder() / "one"), testing::small_run().options("").device);
-  ASSERT_EQ(again.size(), 2u);
+  ASSERT_EQ(again.size(), 3u);
   EXPECT_EQ(again[0].scores.at("perplexity"), whole.scores[0].second.at("perplexity"));
-  EXPECT_EQ(again[1].scores.at("prec@1"), whole.scores[1].second.at("prec@1"));
+  EXPECT_EQ(again[1].scores.at("loss"), whole.scores[1].second.at("loss"));
+  EXPECT_EQ(again[2].scores.at("prec@1"), whole.scores[2].second.at("prec@1"));
 }
 
 std::string failure(const std::vector<std::string>& overrides) {
@@ -135,6 +141,8 @@ TEST(Captioning, MistakesNameTheirKey) {
   EXPECT_THAT(failure({"data.mixup={mixup=0.5}"}), HasSubstr("mixes labels"));
   EXPECT_THAT(failure({"eval.nll.type=classification"}), HasSubstr("`eval.nll.type`"));
   EXPECT_THAT(failure({"eval.nll.data.pp=" + chain}), HasSubstr("`eval.nll.tokens`"));
+  EXPECT_THAT(failure({"eval.mean.data.pp=" + chain}), HasSubstr("`eval.mean.data` names tokens, and the data has none"));
+  EXPECT_THAT(failure({"eval.mean.data.pp=" + chain + " | tokenize(5, model=fake(30))"}), HasSubstr("has 5 tokens `labels`"));
   EXPECT_THAT(failure({"eval.choice.at_once=0"}), HasSubstr("`eval.choice.at_once`"));
   EXPECT_THAT(failure({"eval.choice.data.source=fake(images=9, classes=3)"}), HasSubstr("gives 4 captions"));
   EXPECT_THAT(failure({"eval.choice.candidates=choices"}), HasSubstr("`eval.choice.candidates`"));

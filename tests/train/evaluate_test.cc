@@ -113,7 +113,7 @@ std::string section_of(const std::string& name, const std::string& type, const s
                        const std::string& options = {}) {
   std::string text = fmt::format("[eval.{}]\ntype = \"{}\"\nbatch = 64\ndata = {{ source = \"{}\", pp = \"{}\" }}\n{}\n", name,
                                  type, source, kChain, options);
-  if (type == "classification") return text;
+  if (type == "classification" || type == "mean") return text;
   return text + fmt::format("train = {{ source = \"folder({})\", pp = \"{}\" }}\n", split_folder() / "train", kChain);
 }
 
@@ -260,6 +260,23 @@ TEST(Evaluators, PredictionsLeaveOutWhatCannotBeRead) {
   const std::vector<json> lines = json_lines(split_folder() / "broken/top.jsonl");
   ASSERT_EQ(lines.size(), 9u);
   for (size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i]["id"], images[i].id);
+}
+
+// The training objective's loss: with label smoothing, and without the very figures of classification.
+TEST(Evaluators, MeanOfTheObjective) {
+  const auto plain = evaluate_text(section("top", "classification", 7) + section("mean", "mean", 7));
+  EXPECT_NEAR(plain.at("mean7").at("loss"), plain.at("top7").at("loss"), 1e-6);
+  EXPECT_EQ(plain.at("mean7").at("prec@1"), plain.at("top7").at("prec@1"));
+  const std::string smooth = "objective = { name = \"softmax\", label_smoothing = 0.1 }\n";
+  const Split split = make_split(pictures(7, 2));
+  double expected = 0;
+  for (size_t i = 0; i < 7; ++i) {
+    expected += 0.9 / 7 * answer(split.outputs.logits.row(static_cast<int64_t>(i)), split.labels[i]).loss;
+    for (int32_t c = 0; c < kSplitClasses; ++c) {
+      expected += 0.1 / 49 * answer(split.outputs.logits.row(static_cast<int64_t>(i)), c).loss;
+    }
+  }
+  EXPECT_NEAR(evaluate_text(smooth + section("mean", "mean", 7)).at("mean7").at("loss"), expected, 1e-6);
 }
 
 // Of seven images, one of each class, the labels that `real` gives: right is what the model predicts.

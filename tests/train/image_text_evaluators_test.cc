@@ -208,6 +208,10 @@ TEST(ImageTextEvaluators, MistakesNameTheirKey) {
   std::string untold = retrieval(7);
   untold.replace(untold.find(" | tokenize"), untold.rfind(')') + 1 - untold.find(" | tokenize"), "");
   EXPECT_THAT(failure(untold), HasSubstr("`eval.find7.texts` names tokens, and the data has none"));
+  std::string mean = retrieval(7);
+  mean.replace(mean.find("retrieval"), 9, "mean");
+  EXPECT_THAT(failure(mean),
+              HasSubstr("`eval.find7.type` is mean, and the objective's loss of an example depends on the others"));
   try {
     read_recipe(testing::small_run().section({"eval.val.type=zero_shot"}));
     FAIL();
