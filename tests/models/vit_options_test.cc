@@ -148,7 +148,6 @@ TEST(ViTOptions, WithoutARecipeErrorsNameTheOption) {
 }
 
 TEST(Models, UnknownNamesAreSuggested) {
-  EXPECT_EQ(model_names(), (std::vector<std::string>{"cappa", "vit", "mixer", "resmlp", "convnext", "bit", "resnet"}));
   config::Section recipe = config::parse_recipe("model = \"vitt\"", "x.toml");
   try {
     make_model(recipe.section("model"), k224);
