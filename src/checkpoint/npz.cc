@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -163,7 +164,10 @@ class Archive {
   explicit Archive(const std::string& path) : path_(path) {
     int code = 0;
     archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
-    if (archive_) return;
+    if (archive_) {
+      file_size_ = std::filesystem::file_size(path);
+      return;
+    }
     zip_error_t error;
     zip_error_init_with_code(&error, code);
     const std::string reason = zip_error_strerror(&error);
@@ -186,7 +190,10 @@ class Archive {
     if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || (stat.valid & kSizes) != kSizes) {
       fail(name, "has no size", path_);
     }
-    if (stat.size / kMaxRatio > stat.comp_size) fail(name, "claims more bytes than its packed ones can hold", path_);
+    // Both sizes are the file's own claims.
+    if (stat.comp_size > file_size_ || stat.size / kMaxRatio > stat.comp_size) {
+      fail(name, "claims more bytes than its packed ones can hold", path_);
+    }
     const std::unique_ptr<zip_file_t, ZipCloser> file(zip_fopen_index(archive_.get(), index, 0));
     if (!file) fail(name, fmt::format("cannot be read: {}", zip_strerror(archive_.get())), path_);
     std::vector<std::byte> bytes(stat.size);
@@ -205,6 +212,7 @@ class Archive {
  private:
   std::string path_;
   std::unique_ptr<zip_t, ZipCloser> archive_;
+  uint64_t file_size_ = 0;
 };
 
 [[noreturn]] void none_begins_with(const std::string& prefix, const Archive& archive, const std::string& path) {

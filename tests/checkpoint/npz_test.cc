@@ -120,6 +120,9 @@ TEST(Npz, SaysWhatIsWrong) {
   EXPECT_EQ(failure([] { read_npz(kFolder + "bv_map.npz", {"opt/"}); }),
             "holds no array whose name begins with `opt/`\n  --> " + kFolder +
                 "bv_map.npz\nhelp: its names begin with logits, params, step");
+  // Packed and unpacked sizes of gigabytes in a file of 576 bytes.
+  EXPECT_THAT(failure([] { read_npz(TESSERA_SOURCE_DIR "/tests/fuzz/corpus/npz/sizes_too_large.npz"); }),
+              HasSubstr("claims more bytes than its packed ones can hold"));
   const auto parse = [](const std::string& header, const std::string& data) {
     return failure([&] { parse_npy("a", npy(header, data), "f.npz"); });
   };

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <functional>
 
 #include "base/error.h"
@@ -34,8 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   parse([] {
     for (const NpzArray& array : tessera::checkpoint::read_npz(fmt::format("/proc/self/fd/{}", file))) check(array);
   });
-  std::vector<std::byte> copy(size);
-  std::memcpy(copy.data(), data, size);
+  const auto* bytes = reinterpret_cast<const std::byte*>(data);
+  std::vector<std::byte> copy(bytes, bytes + size);
   parse([&] { check(tessera::checkpoint::parse_npy("a", std::move(copy), "fuzz")); });
   return 0;
 }
