@@ -1,17 +1,17 @@
 """Writes pictures of two coloured shapes with captions: DIR/{train,seen,val}.jsonl and the JPEG files they name.
 
-"a small red circle left of a large blue square": each shape has one of 2 sizes, 8 colours and 6 kinds, and stands left of, right of,
-above or below the other. Background, exact places, sizes and colours vary, and there are specks and noise. A line of JSONL:
+"a large blue square right of a small red circle": each shape has one of 2 sizes, 8 colours and 6 kinds, and stands left of, right of,
+above or below the other. The larger one is named first; of equal ones the one that is left or above. Background, exact places, sizes
+and colours vary, and there are specks and noise. A line of JSONL:
 
   image      DIR/images/<split>/<thousands>/<number>.jpg, from DIR on
   caption    the sentence
-  captions   it and the same seen from the other shape ("a large blue square right of a small red circle")
 
 Eight pairs of colour and kind are in no picture of train; every picture of val has one at least. seen holds new pictures of train's
 pairs. Lines of seen and val have besides, for choosing a caption among 64:
 
-  candidates 64 sentences, of which one is true: the caption. Thirty or so differ from it in one word or in the order of the shapes,
-             the others in two words
+  candidates 64 sentences, of which one is true: the caption. Nearly half differ from it in one attribute, or have the shapes
+             change places; the others differ in two attributes
   label      the place of the true one, 0 to 63
 
 The same files every time, for the same seed and sizes. DIR appears only when it is complete.
@@ -51,8 +51,12 @@ def sentence(scene):
   return f"{name(*scene[:3])} {RELATIONS[scene[6]]} {name(*scene[3:6])}"
 
 
-def other_side(scene):
-  return (*scene[3:6], *scene[:3], scene[6] ^ 1)
+def as_named(scene):
+  """The same picture with the larger shape first; of equal ones the one that is left or above."""
+  first, second, relation = tuple(scene[:3]), tuple(scene[3:6]), scene[6]
+  if second[0] > first[0] or (second[0] == first[0] and relation & 1):
+    return (*second, *first, relation ^ 1)
+  return (*first, *second, relation)
 
 
 def draw_scenes(count, new_pairs, rng):
@@ -63,26 +67,24 @@ def draw_scenes(count, new_pairs, rng):
     new = held_out(scenes[:, 1], scenes[:, 2]).astype(int) + held_out(scenes[:, 4], scenes[:, 5])
     differ = (scenes[:, 1:3] != scenes[:, 4:6]).any(axis=1)
     kept = np.concatenate([kept, scenes[differ & ((new > 0) == new_pairs)]])
-  return kept[:count]
+  return np.array([as_named(scene) for scene in kept[:count].tolist()])
 
 
 def changed(scene, places, rng):
   scene = list(scene)
   for place in places:
     scene[place] = (scene[place] + int(rng.integers(1, ATTRIBUTES[place]))) % ATTRIBUTES[place]
-  return tuple(scene)
+  return as_named(scene)
 
 
 def candidates(scene, rng):
   """The scene and 63 that are false of it."""
-  true = {scene, other_side(scene)}
-  false = {tuple(scene[:place]) + (value,) + tuple(scene[place + 1:]) for place in range(7) for value in range(ATTRIBUTES[place])}
-  false.add((*scene[3:6], *scene[:3], scene[6]))
-  false -= true
+  false = {as_named(scene[:place] + (value,) + scene[place + 1:]) for place in range(7) for value in range(ATTRIBUTES[place])}
+  false.add(as_named((*scene[3:6], *scene[:3], scene[6])))
+  false.discard(scene)
   while len(false) < CANDIDATES - 1:
-    other = changed(scene, rng.choice(7, 2, replace=False), rng)
-    if other not in true and other_side(other) not in false:
-      false.add(other)
+    false.add(changed(scene, rng.choice(7, 2, replace=False), rng))
+    false.discard(scene)
   scenes = sorted(false)
   rng.shuffle(scenes)
   label = int(rng.integers(CANDIDATES))
@@ -137,7 +139,7 @@ def draw(scenes, side, rng):
     away = np.hypot(x - centre[0], y - centre[1]) - uniform(0.006, 0.014, (count, 1, 1))
     paint(images, np.clip(0.5 - away * side, 0, 1), colour)
   large = scenes[:, [0, 3]] == 1
-  radius = np.where(large, uniform(0.165, 0.195, (count, 2)), uniform(0.085, 0.105, (count, 2)))
+  radius = np.where(large, uniform(0.18, 0.205, (count, 2)), uniform(0.115, 0.135, (count, 2)))
   centres = places(scenes, radius, rng).astype(np.float32)
   colours = np.array(list(COLOURS.values()), np.float32)[scenes[:, [1, 4]]] + uniform(-18, 18, (count, 2, 3))
   for which in range(2):
@@ -148,7 +150,7 @@ def draw(scenes, side, rng):
       part = images[these]
       paint(part, np.clip(0.5 - away * side, 0, 1), colours[these, which, None, None])
       images[these] = part
-  images += 9 * rng.standard_normal(images.shape, np.float32)
+  images += 6 * rng.standard_normal(images.shape, np.float32)
   return np.clip(np.rint(images), 0, 255).astype(np.uint8)
 
 
@@ -163,7 +165,7 @@ def write_split(folder, split, count, side, rng):
         path = f"{sub}/{begin + i:06}.jpg"
         Image.fromarray(pixels).save(f"{folder}/{path}", quality=92)
         scene = tuple(scene)
-        line = {"image": path, "caption": sentence(scene), "captions": [sentence(scene), sentence(other_side(scene))]}
+        line = {"image": path, "caption": sentence(scene)}
         if split != "train":
           line["candidates"], line["label"] = candidates(scene, rng)
         lines.write(json.dumps(line) + "\n")
@@ -172,7 +174,7 @@ def write_split(folder, split, count, side, rng):
 def main():
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("dir", nargs="?", default="data/shapes")
-  parser.add_argument("--train", type=int, default=20_000, help="pictures of train")
+  parser.add_argument("--train", type=int, default=40_000, help="pictures of train")
   parser.add_argument("--val", type=int, default=2_000, help="pictures of val, and of seen")
   parser.add_argument("--size", type=int, default=64, help="pixels of a side")
   parser.add_argument("--seed", type=int, default=0)
