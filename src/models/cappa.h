@@ -90,6 +90,7 @@ class CapPa : public Captioner {
   ir::Value decode(const nn::Scope& scope, ir::Value encoded, ir::Value captions,
                    const std::optional<ParallelPrediction>& parallel = {}) const override;
   std::optional<ParallelPrediction> draw_parallel(const nn::Scope& scope, int64_t rows) const override;
+  bool has_parallel() const override { return config_.masked_pred_prob > 0; }
   const InputShape& input() const override { return config_.input; }
   const Family& family() const override;
   TimmMap timm_map() const override;

@@ -25,6 +25,8 @@ class Captioner : public Model {
                            const std::optional<ParallelPrediction>& parallel = {}) const = 0;
   // What training draws for so many captions (scope.random()); nothing where every caption goes token after token.
   virtual std::optional<ParallelPrediction> draw_parallel(const nn::Scope& scope, int64_t rows) const = 0;
+  // Whether it may be asked to predict in parallel.
+  virtual bool has_parallel() const = 0;
 
   ir::Value trace(const nn::Scope& scope) const override;
 };

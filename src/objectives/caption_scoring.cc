@@ -19,20 +19,28 @@ namespace {
 class CaptionScoring final : public Scorer {
  public:
   // `prompts`: [classes, captions.length], of every image; empty where candidates are among the inputs.
-  CaptionScoring(Inputs inputs, const TokenInput& captions, std::vector<int32_t> prompts, int64_t at_once)
-      : inputs_(std::move(inputs)), captions_(captions), prompts_(std::move(prompts)), at_once_(at_once) {}
+  CaptionScoring(Inputs inputs, const TokenInput& captions, std::vector<int32_t> prompts, const CaptionScoringOptions& options)
+      : inputs_(std::move(inputs)),
+        captions_(captions),
+        prompts_(std::move(prompts)),
+        parallel_(options.parallel),
+        at_once_(options.at_once) {}
   const Inputs& inputs(size_t) const override { return inputs_; }
   void check(const models::Model& model, const config::Section& section) const override {
     check_captioner(model, {false, {captions_}}, section);
+    if (parallel_ && !as_captioner(model).has_parallel()) {
+      section.fail("parallel", "is true, and the model predicts token after token only", "model.masked_pred_prob above 0");
+    }
   }
   std::vector<ScoreKind> scores() const override { return {{"prec@1", true}}; }
 
   std::vector<Column> columns(size_t) const override { return {{"prec@1"}, {"predicted", 1, !prompts_.empty()}}; }
   Values rows(size_t, const models::Model& model, const nn::Scope& scope, const Batch& batch) const override {
     const models::Captioner& captioner = as_captioner(model);
-    const Value encoded = captioner.encode(scope, batch.images);
-    const Value predicted =
-        ir::argmax(score_captions(captioner, scope, encoded, candidates(batch), captions_.pad, at_once_), 1);
+    const Value encoded = captioner.encode(scope, batch.images), captions = candidates(batch);
+    const Value scores = parallel_ ? score_captions_in_parallel(captioner, scope, encoded, captions, captions_.pad)
+                                   : score_captions(captioner, scope, encoded, captions, captions_.pad, at_once_);
+    const Value predicted = ir::argmax(scores, 1);
     return {ir::compare(ir::Compare::kEq, predicted, batch.labels), predicted};
   }
 
@@ -49,6 +57,7 @@ class CaptionScoring final : public Scorer {
   Inputs inputs_;
   TokenInput captions_;
   std::vector<int32_t> prompts_;
+  bool parallel_;
   int64_t at_once_;
 };
 
@@ -81,13 +90,13 @@ std::shared_ptr<const Scorer> make_caption_scoring(config::Section section, cons
   if (!options.candidates.empty()) {
     inputs.tokens.push_back(find_several(data.inputs, options.candidates, *data.captions, section, "candidates"));
     if (inputs.tokens[0].length == data.captions->length) section.fail("candidates", "are one for each image", "texts=N");
-    return std::make_shared<CaptionScoring>(std::move(inputs), *data.captions, std::move(ids), options.at_once);
+    return std::make_shared<CaptionScoring>(std::move(inputs), *data.captions, std::move(ids), options);
   }
   for (const std::string& prompt : read_prompts(section, options, data)) {
     const std::vector<int32_t> row = data.encode(prompt);
     ids.insert(ids.end(), row.begin(), row.end());
   }
-  return std::make_shared<CaptionScoring>(std::move(inputs), *data.captions, std::move(ids), options.at_once);
+  return std::make_shared<CaptionScoring>(std::move(inputs), *data.captions, std::move(ids), options);
 }
 
 Value score_captions(const models::Captioner& model, const nn::Scope& scope, Value encoded, Value captions, int32_t pad,
@@ -105,6 +114,18 @@ Value score_captions(const models::Captioner& model, const nn::Scope& scope, Val
   };
   const Value scores = ir::scan(count / part, {}, {parts}, body).ys[0];
   return ir::reshape(ir::transpose(scores, {1, 0, 2}), {batch, count});
+}
+
+Value score_captions_in_parallel(const models::Captioner& model, const nn::Scope& scope, Value encoded, Value captions,
+                                 int32_t pad) {
+  const int64_t batch = captions.dim(0), length = captions.dim(2);
+  const Value hidden = ir::constant(1, DType::kBool, {batch, length});
+  const models::ParallelPrediction parallel{ir::constant(1, DType::kBool, {batch}), hidden};
+  const Value ids = ir::zeros({DType::kI32, {batch, length}});
+  const Value log_p = ir::log_softmax(ir::convert(model.decode(scope, encoded, ids, parallel), DType::kF32));
+  const Value chosen = ir::one_hot(captions, log_p.dim(2), DType::kF32);  // [batch, count, length, vocabulary]
+  const Value of_tokens = ir::sum(ir::expand_dims(log_p, 1) * chosen, {3});
+  return ir::sum(of_tokens * token_weights({false, {{"", length, 0, pad}}}, {captions}), {2});
 }
 
 }  // namespace tessera::objectives

@@ -120,6 +120,26 @@ TEST_P(CapPaReference, ScoresOfPromptsAreBigVisions) {
   }
 }
 
+TEST(CapPa, ScoresInParallelAreThoseOfLogitsWithAllHidden) {
+  Case c("cappa");
+  const int64_t images = c.captions().dim(0), length = c.model().input().tokens;
+  const ir::Value encoded = c.encode(), own = ir::reshape(c.captions(), {images, 1, length});
+  const ir::Value others = ir::broadcast_to(ir::reshape(ir::slice_axis(c.captions(), 0, 0, 1), {1, 1, length}), own.dims());
+  const auto all = [](const Dims& dims) { return ir::constant(1, DType::kBool, dims); };
+  const ir::Value logits =
+      c.model().decode(c.scope(), encoded, c.captions(), models::ParallelPrediction{all({images}), all({images, length})});
+  const Inputs inputs{false, {{"", length, 0, 0}}};
+  const ir::Value nll = token_cross_entropy(logits, c.captions(), token_weights(inputs, {c.captions()}), 0, false);
+  const auto got =
+      c.run({score_captions_in_parallel(c.model(), c.scope(), encoded, ir::concatenate({own, others}, 1), 0), nll});
+  for (int64_t image = 0; image < images; ++image) {
+    EXPECT_NEAR(got[0][2 * image], -got[1][image], 1e-4);
+    if (image > 0) {
+      EXPECT_NE(got[0][2 * image + 1], got[0][2 * image]);
+    }
+  }
+}
+
 TEST(CapPa, WhatIsRecomputedChangesNothing) {
   Case c("cappa", "full");
   const ir::Value logits = c.model().decode(c.scope(), c.encode(), c.captions(), c.parallel());

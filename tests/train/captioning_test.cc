@@ -144,6 +144,7 @@ TEST(Captioning, MistakesNameTheirKey) {
   EXPECT_THAT(failure({"eval.mean.data.pp=" + chain}), HasSubstr("`eval.mean.data` names tokens, and the data has none"));
   EXPECT_THAT(failure({"eval.mean.data.pp=" + chain + " | tokenize(5, model=fake(30))"}), HasSubstr("has 5 tokens `labels`"));
   EXPECT_THAT(failure({"eval.choice.at_once=0"}), HasSubstr("`eval.choice.at_once`"));
+  EXPECT_THAT(failure({"eval.choice.parallel=true", "model.masked_pred_prob=0"}), HasSubstr("predicts token after token only"));
   EXPECT_THAT(failure({"eval.choice.data.source=fake(images=9, classes=3)"}), HasSubstr("gives 4 captions"));
   EXPECT_THAT(failure({"eval.choice.candidates=choices"}), HasSubstr("`eval.choice.candidates`"));
 }
