@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/pattern.h"
 #include "base/text.h"
@@ -28,6 +29,18 @@ std::string table(const std::string& title, const std::vector<Row>& rows) {
   return text;
 }
 
+// One object a model, a line each.
+std::string json_lines(const models::Family& family, const std::vector<Row>& rows) {
+  std::string text;
+  for (const Row& row : rows) {
+    nlohmann::ordered_json json{{"name", family.name}, {"variant", row.name}, {"image_size", row.image_size}};
+    json["parameters"] = row.cost.parameters;
+    json["flops"] = row.cost.flops;
+    text += json.dump() + "\n";
+  }
+  return text;
+}
+
 class Models final : public Command {
  public:
   Page page() const override {
@@ -37,11 +50,13 @@ class Models final : public Command {
         "named models with their parameters and arithmetic",
         {{"tessera models", "all of them"},
          {"tessera models convnext", "one family"},
-         {"tessera models 'resnet50.*'", "those whose name the pattern matches"}},
+         {"tessera models 'resnet50.*'", "those whose name the pattern matches"},
+         {"tessera models --json", "one JSON object a line"}},
         "In a recipe: model = { name = \"convnext\", variant = \"convnext_tiny\" }; tessera help model lists what else can be "
         "set.\nGFLOP: 10^9 operations of products and convolutions, two for each multiply-add, forward, for one image of that "
         "size;\nwith 1000 classes."};
   }
+  void declare(Flags& flags) override { flags.add("--json", &json_, "one JSON object a model"); }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     reject_extra(words, 1, "models");
     const Pattern pattern(words.empty() ? ".*" : words[0], "tessera models");
@@ -57,8 +72,8 @@ class Models final : public Command {
       }
       known.push_back(family->name);
       if (rows.empty()) continue;
-      if (!text.empty()) text += '\n';
-      text += table(fmt::format("{}: {}", family->name, family->title), rows);
+      if (!text.empty() && !json_) text += '\n';
+      text += json_ ? json_lines(*family, rows) : table(fmt::format("{}: {}", family->name, family->title), rows);
     }
     if (text.empty()) {
       throw usage_error(fmt::format("no model's name matches `{}`", words[0]), {}, suggest_name(words[0], known));
@@ -67,6 +82,9 @@ class Models final : public Command {
     print(text);
     return Exit::kDone;
   }
+
+ private:
+  bool json_ = false;
 };
 
 }  // namespace

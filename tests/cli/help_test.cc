@@ -21,6 +21,7 @@ TEST(Models, ListsNamedModelsWithTheirCost) {
   EXPECT_THAT(out, HasSubstr("resnet50   224 px     25,557,032 parameters      8.18 GFLOP"));
   EXPECT_THAT(run_program({"models", "resmlp"}).out, HasSubstr("resmlp_big_24_224"));
   EXPECT_THAT(run_program({"models", "vit"}).out, HasSubstr("So400m/14"));
+  EXPECT_EQ(run_program({"models", "resnet18", "--json"}).json().at(0)["parameters"], 11'689'512);
   const auto wrong = run_program({"models", "resnet51"});
   EXPECT_EQ(wrong.exit, 2);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean `resnet50`?"));
