@@ -32,7 +32,12 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
   pjrt::CompileOptions options;
   options.donated = program.donated;
   options.num_partitions = program.devices;
-  if (program.once && client.platform_name() == "cpu") options.flags["xla_backend_optimization_level"] = int64_t{0};
+  if (program.once && client.platform_name() == "cpu") {
+    // What runs once need not be quick: compiled without optimization, and by XLA's older code generator, which is itself
+    // quicker.
+    options.flags["xla_backend_optimization_level"] = int64_t{0};
+    options.flags["xla_cpu_use_fusion_emitters"] = false;
+  }
   pjrt::CompileReport report;
   try {
     pjrt::Executable executable = pjrt::compile_cached(client, program.text, options, cache, &report);

@@ -66,6 +66,7 @@ inline const std::shared_ptr<pjrt::Client>& cpu_client() {
 inline pjrt::CompileOptions quick_compile() {
   pjrt::CompileOptions options;
   options.flags["xla_backend_optimization_level"] = int64_t{0};
+  options.flags["xla_cpu_use_fusion_emitters"] = false;
   return options;
 }
 
