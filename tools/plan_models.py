@@ -1,0 +1,79 @@
+"""Plans the training step of every named model for a TPU slice of 256 chips: docs/plans.md.
+
+Run: ./dev plan-models [PATTERN]
+
+Each model of `tessera models PATTERN` goes into recipes/imagenet.toml (two towers into recipes/siglip_b16.toml) at its own size
+of image. Models of over 60 GFLOP an image train with a quarter of the batch, those of over 400 with a sixteenth; models of over
+500 million parameters are split over all chips. What was planned before, in build/plans.jsonl, is not planned again; the table
+is written from all of it. Compiling takes most of a minute for each model, on one core.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOPOLOGY = "v5e:16x16"
+RESULTS, TABLE = ROOT / "build/plans.jsonl", ROOT / "docs/plans.md"
+HEAD = f"""# Every named model on 256 chips
+
+What `tessera plan` says of one training step for {TOPOLOGY}, made by `./dev plan-models` on a machine without a TPU: the real
+step, compiled by libtpu. Images are classified as [recipes/imagenet.toml](../recipes/imagenet.toml) does it (AdamW, bf16; the state
+is split over all chips where the model has over 500 million parameters), pairs trained as
+[recipes/siglip_b16.toml](../recipes/siglip_b16.toml). Images/s are the roofline's
+upper bound, not a measurement; memory is the compiler's own figure for one chip of 16 GiB. Seconds are of compiling, with
+libtpu on one core.
+"""
+
+
+def tessera(*words):
+    return subprocess.run([ROOT / "bin/tessera", *words], cwd=ROOT, text=True, capture_output=True, check=False)
+
+
+def recipe_words(model):
+    size, gflop = model["image_size"], model["flops"] / 1e9
+    share = 1 if gflop <= 60 else 4 if gflop <= 400 else 16
+    if model["name"] == "two_tower":
+        chain = f"decode | resize({size}) | flip_lr | value_range(-1, 1) | tokenize(64, model=fake(32000))"
+        return ["recipes/siglip_b16.toml", f"model={{name=\"two_tower\", variant=\"{model['variant']}\"}}",
+                f"data.pp={chain}", f"data.batch={4096 // share}"]
+    chain = f"decode | resize({size}) | flip_lr | normalise()"
+    mesh = "fsdp=-1" if model["parameters"] > 500e6 else "replica=-1"
+    return ["recipes/imagenet.toml", f"mesh={mesh}", f"model.name={model['name']}", f"model.variant={model['variant']}", f"data.pp={chain}",
+            f"eval.val.data.pp=decode | resize({size}) | normalise()", f"data.batch={4096 // share}"]
+
+
+def plan(model):
+    done = tessera("plan", *recipe_words(model), "--sweep", TOPOLOGY, "--json")
+    lines = done.stdout.strip().splitlines()
+    if not lines:
+        sys.exit(f"{model['variant']}: exit {done.returncode}\n{done.stderr}")
+    return json.loads(lines[-1])
+
+
+def row(entry):
+    model, p = entry["model"], entry["plan"]
+    memory = f"{p['per_device']['peak_bytes'] / 2**30:.2f}" + ("" if p["fits"] else " (too much)")
+    return (f"| {model['name']} | {model['variant']} | {model['image_size']} | {p['parameters'] / 1e6:,.1f} | {p['batch']:,} | {memory} | "
+            f"{p['images_per_second']:,.0f} | {100 * p['mfu']:.0f} | {p['bound']} | {p['compile_seconds']:.0f} |")
+
+
+def main():
+    entries = {}
+    if RESULTS.exists():
+        entries = {(e["model"]["name"], e["model"]["variant"]): e for e in map(json.loads, RESULTS.read_text().splitlines())}
+    models = [json.loads(line) for line in tessera("models", *sys.argv[1:], "--json").stdout.splitlines()]
+    for number, model in enumerate(models, 1):
+        key = (model["name"], model["variant"])
+        if key in entries:
+            continue
+        entries[key] = dict(model=model, plan=plan(model))
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(entries[key]) + "\n")
+        print(f"{number:>4} of {len(models)}  {model['variant']:<44}{entries[key]['plan']['compile_seconds']:7.1f} s", flush=True)
+    columns = ["family", "variant", "px", "million parameters", "batch", "GiB a chip", "images/s", "MFU %", "bound", "seconds"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *(row(e) for _, e in sorted(entries.items()))]
+    TABLE.write_text(HEAD + "\n" + "\n".join(lines) + "\n")
+
+
+main()
