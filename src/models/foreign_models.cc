@@ -21,6 +21,7 @@ void check(const std::string& library, const std::vector<Demand>& demands) {
 
 std::vector<Demand> plain_blocks(const ViTConfig& c) {
   return {{c.reg_tokens == 0, "reg_tokens", "0"},
+          {!c.distilled, "distilled", "false"},
           {!c.pre_norm, "pre_norm", "false"},
           {!c.qk_norm, "qk_norm", "false"},
           {!c.layer_scale, "layer_scale", "none"},

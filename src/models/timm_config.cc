@@ -93,10 +93,11 @@ void read_image_size(const Json& args, InputShape& input, const std::string& whe
 
 // What the classifier sees.
 int64_t feature_count(const Classifier& model) {
+  const std::string head = model.heads().front();
   for (const TimmEntry& entry : model.timm_map().entries) {
-    if (entry.name == std::string(model.family().classifier) + ".weight") return entry.dims[1];
+    if (entry.name == head + ".weight") return entry.dims[1];
   }
-  TESSERA_CHECK(false, "{} has no classifier {}", model.family().name, model.family().classifier);
+  TESSERA_CHECK(false, "{} has no classifier {}", model.family().name, head);
 }
 
 }  // namespace
@@ -138,6 +139,7 @@ std::string write_timm_config(const Classifier& model, const TimmPreprocessing& 
   if (family.takes_image_size) args["img_size"] = {input.height, input.width};
   args["num_classes"] = input.classes;
   args["in_chans"] = input.channels;
+  const std::vector<std::string> heads = model.heads();
 
   Json root;
   root["architecture"] = architecture->name;
@@ -155,7 +157,7 @@ std::string write_timm_config(const Classifier& model, const TimmPreprocessing& 
                             {"num_classes", input.classes},
                             {"pool_size", nullptr},
                             {"first_conv", family.first_conv},
-                            {"classifier", family.classifier}};
+                            {"classifier", heads.size() == 1 ? Json(heads[0]) : Json(heads)}};
   return root.dump(2) + "\n";
 }
 

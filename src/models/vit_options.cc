@@ -31,6 +31,7 @@ class Resolver : private OptionChecks {
     input();
     layout();
     values();
+    distillation();
     c_.remat = remat(o_.remat, nn::block_products());
     return c_;
   }
@@ -119,6 +120,19 @@ class Resolver : private OptionChecks {
     c_.attn_dropout = rate("attn_dropout", o_.attn_dropout);
     c_.head_dropout = rate("head_dropout", o_.head_dropout);
     c_.drop_path = rate("drop_path", o_.drop_path);
+  }
+
+  // timm's VisionTransformerDistilled.
+  void distillation() {
+    c_.distilled = o_.distilled;
+    if (!o_.distilled) return;
+    const auto need = [&](bool holds, const char* what) {
+      if (!holds) fail("distilled", fmt::format("is true, which needs {}", what), "leave out the one or the other");
+    };
+    need(c_.pool == Pool::kTok, "pool \"tok\"");
+    need(c_.final_norm != FinalNorm::kAfterPool, "final_norm \"before_pool\"");
+    need(c_.reg_tokens == 0, "reg_tokens = 0");
+    need(c_.rep_size == 0, "rep_size = 0");
   }
 
   const ViTOptions& o_;

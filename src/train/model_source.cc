@@ -76,11 +76,13 @@ models::Imported own_weights(const checkpoint::LoadedCheckpoint& checkpoint, Wei
   return models::import_timm(models::own_map(model.timm_map()), views, options);
 }
 
-// Ours is timm's with other separators, in every family.
-std::string classifier_scope(const models::Model& model) {
-  std::string scope = model.family().classifier;
-  std::replace(scope.begin(), scope.end(), '.', '/');
-  return scope;
+// Ours are timm's with other separators, in every family.
+std::vector<std::string> classifier_scopes(const models::Model& model) {
+  const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
+  if (classifier == nullptr) return {};
+  std::vector<std::string> scopes = classifier->heads();
+  for (std::string& scope : scopes) std::replace(scope.begin(), scope.end(), '.', '/');
+  return scopes;
 }
 
 LoadedModel load_timm(const std::string& from) {
@@ -175,7 +177,7 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
   const SourceKind kind = kind_of(from.path, "model_init.from");
   models::ImportOptions options;
   options.dont_load = init.dont_load;
-  if (new_classifier) options.new_classifier = classifier_scope(model);
+  if (new_classifier) options.new_classifier = classifier_scopes(model);
   models::Imported imported;
   if (kind == SourceKind::kTimm || kind == SourceKind::kFile) {
     imported = import_weights(from, model, options);

@@ -65,7 +65,7 @@ TEST(TimmConfig, ReadsTimmsOwnDirectory) {
 }
 
 TEST(TimmConfig, WhatIsWrittenReadsBackAsTheSameModel) {
-  std::vector<ViTOptions> cases(7);
+  std::vector<ViTOptions> cases(9);
   cases[0].variant = "S/16";
   cases[1].variant = "So400m/14", cases[1].style = "big_vision", cases[1].pool = "map";
   cases[2].variant = "B/32", cases[2].pre_norm = true, cases[2].norm_epsilon = 1e-5;
@@ -74,6 +74,8 @@ TEST(TimmConfig, WhatIsWrittenReadsBackAsTheSameModel) {
   cases[5].variant = "Ti/16", cases[5].qkv_bias = false, cases[5].qk_norm = true, cases[5].proj_bias = false;
   cases[5].final_norm = "none", cases[5].mlp_dim = 555, cases[5].posemb = "none", cases[5].norm_epsilon = 1e-5;
   cases[6].variant = "mu/16", cases[6].style = "big_vision";
+  cases[7].variant = "S/16", cases[7].distilled = true;
+  cases[8].width = 96, cases[8].depth = 6, cases[8].heads = 3, cases[8].patch = 4, cases[8].distilled = true;
   for (const ViTOptions& options : cases) {
     const ViTConfig c = resolve(options, {224, 224, 3, 10});
     TimmPreprocessing p;
