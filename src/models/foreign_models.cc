@@ -2,6 +2,7 @@
 
 #include "models/cappa.h"
 #include "models/timm_args.h"
+#include "models/two_tower.h"
 
 namespace tessera::models {
 namespace {
@@ -11,11 +12,13 @@ struct Demand {
   const char *option, *value;  // the only one that the library has
 };
 
-void check(const std::string& library, const std::vector<Demand>& demands) {
+// `part`: what stands before the options in a recipe, as "image.".
+void check(const std::string& library, const std::vector<Demand>& demands, const std::string& part = {}) {
   for (const Demand& demand : demands) {
     if (demand.holds) continue;
-    throw usage_error(fmt::format("{} has no such model: it would need {} = {}", library, demand.option, demand.value),
-                      std::string("model.") + demand.option, "export with --format timm");
+    const std::string option = part + demand.option;
+    throw usage_error(fmt::format("{} has no such model: it would need {} = {}", library, option, demand.value),
+                      "model." + option, part.empty() ? "export with --format timm" : "export with --plain");
   }
 }
 
@@ -39,7 +42,7 @@ void check_hugging_face(const ViTConfig& c) {
   check("Hugging Face's ViT", demands);
 }
 
-void check_big_vision(const ViTConfig& c) {
+void check_big_vision(const ViTConfig& c, const std::string& part = {}) {
   const bool token = c.pool == Pool::kTok;
   std::vector<Demand> demands = plain_blocks(c);
   demands.insert(demands.end(), {{c.gelu == nn::Activation::kGeluTanh, "gelu", "\"tanh\""},
@@ -48,7 +51,7 @@ void check_big_vision(const ViTConfig& c) {
                                  {c.class_token == token, "class_token", token ? "true" : "false"},
                                  {!c.class_token || !c.posemb_prefix, "posemb_prefix", "false"},
                                  {c.posemb != PosEmb::kNone, "posemb", "\"learned\""}});
-  check("big_vision's ViT", demands);
+  check("big_vision's ViT", demands, part);
 }
 
 const ViT& vit_for_hugging_face(const Model& model) {
@@ -65,10 +68,16 @@ Heads heads_for_big_vision(const Model& model) {
   if (const auto* captioner = dynamic_cast<const CapPa*>(&model)) {
     return {captioner->config().encoder.heads, captioner->config().heads};
   }
+  if (const auto* towers = dynamic_cast<const TwoTower*>(&model)) {
+    check_big_vision(towers->config().image, "image.");
+    check("big_vision's text tower", {{!towers->config().text.causal, "causal", "false"}}, "text.");
+    return {towers->config().image.heads, towers->config().text.heads};
+  }
   const auto* vit = dynamic_cast<const ViT*>(&model);
   if (vit == nullptr) {
-    throw usage_error(fmt::format("of big_vision's models ViT and CapPa are written, and this is {}", model.describe()),
-                      "--format", "export with --format timm");
+    throw usage_error(
+        fmt::format("of big_vision's models ViT, CapPa and two towers are written, and this is {}", model.describe()),
+        "--format", "export with --format timm");
   }
   check_big_vision(vit->config());
   return {vit->config().heads, 0};

@@ -1,5 +1,5 @@
 #pragma once
-// Our models in other libraries' terms: Hugging Face's ViTForImageClassification, big_vision's ViT and CapPa.
+// Our models in other libraries' terms: Hugging Face's ViTForImageClassification, big_vision's ViT, CapPa and two towers.
 
 #include <string>
 #include <vector>
