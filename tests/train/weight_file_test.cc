@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -259,6 +260,26 @@ TEST(WeightFile, HuggingFacesDirectoriesAreWrittenAsTheyWereRead) {
   EXPECT_EQ(processor["image_std"], (nlohmann::json{0.5, 0.5, 0.5}));
   model.pp = "decode | resize_small(14) | central_crop(12) | value_range(-1, 1)";
   EXPECT_THAT(write_hugging_face_directory(model, dir / "cropped"), ElementsAre(HasSubstr("crops nothing")));
+}
+
+// What write_hugging_face_directory wrote is a model with its preprocessing.
+TEST(WeightFile, HuggingFacesDirectoriesAreModels) {
+  const testing::TempDir dir;
+  WeightFile file = read_weight_file({kFolder + "hugging_face.safetensors", ""});
+  file.arrays.erase("logits");
+  LoadedModel model = loaded(small_vit("timm"), file.arrays);
+  model.pp = "decode | resize(12, interpolation=bicubic) | value_range(-1, 1)";
+  model.class_names = {"a", "b", "c", "d", "e"};
+  write_hugging_face_directory(model, dir / "out");
+  const LoadedModel back = load_model(dir / "out");
+  EXPECT_EQ(back.model->describe(), model.model->describe());
+  EXPECT_EQ(back.class_names, model.class_names);
+  EXPECT_THAT(back.pp, HasSubstr("resize(12, 12, interpolation=bicubic) | central_crop(12, 12)"));
+  for (size_t i = 0; i < model.params.size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal(back.params[i].data, model.params[i].data)) << i;
+  }
+  std::filesystem::remove(dir / "out/preprocessor_config.json");
+  EXPECT_EQ(load_model(dir / "out").pp, "");
 }
 
 TEST(WeightFile, ModelsThatTheOthersHaveNotAreRefused) {
