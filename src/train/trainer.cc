@@ -511,6 +511,8 @@ TrainResult Trainer::result(Exit exit) const {
   result.exit = exit;
   result.step = progress_.step;
   result.total = recipe_.total;
+  result.classifier = dynamic_cast<const models::Classifier*>(recipe_.model.get()) != nullptr;
+  result.evaluators = !recipe_.evals.empty();
   result.workdir = workdir_.path();
   const std::string path = store::join_path(workdir_.checkpoints(), checkpoint::step_directory(progress_.step));
   if (store::local_files().info(store::join_path(path, checkpoint::kCommitFile))) result.checkpoint = path;
