@@ -25,7 +25,7 @@ class Eval final : public Command {
         "Every image counts once, whatever the batch. A file that cannot be read is named, left out and counted as skipped."};
   }
   void declare(Flags& flags) override {
-    flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory in timm's layout");
+    flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory of timm's or of Hugging Face's ViT");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--predictions", "DIR", &predictions_,
               "write DIR/NAME.jsonl for each evaluator: a line for each image, in the order of the data");

@@ -22,7 +22,7 @@ class Export final : public Command {
              {"tessera export --from runs/digits/checkpoints/step_000000720 --to digits_vit", "one checkpoint"},
              {"tessera export --format hugging_face --from runs/digits --to digits_hf",
               "ViTForImageClassification.from_pretrained"},
-             {"tessera export --format big_vision --from runs/cappa --to cappa.npz", "a ViT or CapPa, for model_init there"},
+             {"tessera export --format big_vision --from runs/cappa --to cappa.npz", "a ViT, CapPa or two towers"},
              {"tessera export --plain --from runs/digits --to digits.safetensors", "whole arrays under Tessera's own names"}},
             "Python: timm.create_model(\"local-dir:digits_vit\", pretrained=True) gives the same logits."};
   }

@@ -11,14 +11,15 @@ namespace {
 class Import final : public Command {
  public:
   Page page() const override {
-    return {"import",
-            "RECIPE [key=value …] --from DIR|FILE --to DIR",
-            "turn weights of timm, Hugging Face or big_vision into a checkpoint of a recipe's model",
-            {{"tessera import recipes/digits.toml --from digits_vit --to imported/digits", "a directory in timm's layout"},
-             {"tessera import flowers.toml --from vit_small.safetensors --to imported/vit_small", "weights alone"},
-             {"tessera import recipes/cappa_b16.toml --from cappa_b16.npz --to imported/cappa", "big_vision's"}},
-            "predict, eval and model_init take timm's directories as they are; import is for weights without their\n"
-            "config.json, and for those that a recipe is to describe. Names or shapes that don't fit are listed."};
+    return {
+        "import",
+        "RECIPE [key=value …] --from DIR|FILE --to DIR",
+        "turn weights of timm, Hugging Face or big_vision into a checkpoint of a recipe's model",
+        {{"tessera import recipes/digits.toml --from digits_vit --to imported/digits", "a directory in timm's layout"},
+         {"tessera import flowers.toml --from vit_small.safetensors --to imported/vit_small", "weights alone"},
+         {"tessera import recipes/cappa_b16.toml --from cappa_b16.npz --to imported/cappa", "big_vision's"}},
+        "predict, eval and model_init take timm's and Hugging Face's directories as they are; import is for weights\n"
+        "without their config.json, and for those that a recipe is to describe. Names or shapes that don't fit are listed."};
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_,

@@ -81,11 +81,12 @@ class Predict final : public Command {
             {{"tessera predict --from runs/digits data/digits/val/7", "every image of a folder, one line each"},
              {"tessera predict --from vit_small --json --logits cat.jpg dog.webp",
               "a timm directory (model.safetensors and config.json); one JSON object an image"}},
-            "Images are prepared as the run's first evaluator does, or as timm's config.json says. One that cannot be\n"
-            "read is named, the others go on, and the exit code is 3."};
+            "Images are prepared as the run's first evaluator does, or as the directory says (timm's\n"
+            "config.json, Hugging Face's preprocessor_config.json). One that cannot be read is named, the others go\n"
+            "on, and the exit code is 3."};
   }
   void declare(Flags& flags) override {
-    flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory in timm's layout");
+    flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory of timm's or of Hugging Face's ViT");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--json", &json_, "one JSON object an image: path, top: [{class, index, prob}], logits, or path, error");
     flags.add("--logits", &logits_, "all logits too");
@@ -99,7 +100,7 @@ class Predict final : public Command {
     const train::LoadedModel model = train::load_model(from_, train::parse_weights(weights_, "--weights"));
     const std::string& pp = pp_.empty() ? model.pp : pp_;
     if (pp.empty()) {
-      throw usage_error("the run has no evaluator, so that its preprocessing is not known", model.path,
+      throw usage_error("neither the run's evaluators nor its directory say how images are prepared", model.path,
                         "give it: --pp \"decode | resize(16) | value_range(-1, 1)\"");
     }
     int64_t done = 0, unreadable = 0;

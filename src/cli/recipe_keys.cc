@@ -16,6 +16,7 @@
 #include "objectives/contrastive.h"
 #include "objectives/distillation.h"
 #include "objectives/few_shot.h"
+#include "objectives/jsd.h"
 #include "objectives/knn.h"
 #include "objectives/linear_probe.h"
 #include "objectives/mean.h"

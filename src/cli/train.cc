@@ -58,7 +58,15 @@ class Train final : public Command {
                            result.exit == Exit::kPreempted ? "SIGTERM" : "Ctrl-C", human_count(result.step),
                            human_count(result.total), again(recipe, result.workdir)));
     }
-    if (result.exit == Exit::kDone) line("next", fmt::format("tessera predict --from {} IMAGE…", result.workdir));
+    if (result.exit == Exit::kDone) line("next", next(result));
+  }
+
+  // What a model of this kind is for.
+  static std::string next(const train::TrainResult& result) {
+    const std::string workdir = quoted(result.workdir);
+    if (result.classifier) return fmt::format("tessera predict --from {} IMAGE…", workdir);
+    if (!result.evaluators) return fmt::format("tessera export --plain --from {} --to FILE.safetensors", workdir);
+    return fmt::format("tessera eval {} --from {}", quoted(store::join_path(result.workdir, "recipe.toml")), workdir);
   }
 
   // The command that goes on with the run, as a shell takes it.

@@ -23,9 +23,12 @@ struct Rows {
   int64_t samples = 0;                       // of all sets: an epoch
   std::vector<std::vector<size_t>> texts{};  // of each set, find_texts()
 
+  // Of a batch, without their further views.
+  int64_t images() const { return options.batch / sets.front().pp->views(); }
   uint64_t position(int64_t batch, int64_t row) const {
-    return static_cast<uint64_t>(batch * options.batch + options.row_begin + row);
+    return static_cast<uint64_t>(batch * images() + (options.row_begin + row) % images());
   }
+  uint64_t view(int64_t row) const { return static_cast<uint64_t>((options.row_begin + row) / images()); }
 
   // Starts to make the lane's row of the sample it picked; or a reason.
   DecodeResult start(LoaderSlot& slot, LoaderWorker::Lane& lane, uint64_t seed) const {
@@ -41,7 +44,8 @@ struct Rows {
     lane.run.scratch().seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (failed) return DecodeError{std::move(*failed)};
     slot.labels[r] = lane.sample.label;
-    const SampleKey key{seed_of_set(seed, static_cast<size_t>(pick.set)), pick.epoch, static_cast<uint64_t>(pick.sample)};
+    const SampleKey key{seed_of_set(seed, static_cast<size_t>(pick.set)), pick.epoch, static_cast<uint64_t>(pick.sample),
+                        view(lane.row)};
     if (DecodeResult bad = make_tokens(slot, r, pick.set, key, lane)) return bad;
     uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
     if (set.pp->erasing()) {
@@ -237,23 +241,26 @@ int64_t count_rows(int64_t n, const LoaderOptions& options) {
 
 }  // namespace
 
-TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) : batch_(options.batch) {
+TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) {
   TESSERA_CHECK(!sets.empty());
+  const int64_t views = sets.front().pp->views();
+  TESSERA_CHECK(options.batch % views == 0 && (views == 1 || !options.mixup), "{} rows of {} views", options.batch, views);
+  batch_ = options.batch / views;
   std::vector<WeightedSource> sources;
   int64_t samples = 0;
   for (const DataSet& set : sets) {
     check_batch(*set.source, options);
-    TESSERA_CHECK(set.pp->image_bytes() == sets.front().pp->image_bytes());
+    TESSERA_CHECK(set.pp->image_bytes() == sets.front().pp->image_bytes() && set.pp->views() == views);
     TESSERA_CHECK(set.pp->token_fields() == sets.front().pp->token_fields());
     sources.push_back({set.source, set.weight});
     samples += set.source->size();
   }
-  if (options.batch > samples) {
-    throw data_error(fmt::format("the batch of {} is larger than the data set: `{}` has {} images", human_count(options.batch),
+  if (batch_ > samples) {
+    throw data_error(fmt::format("the batch of {} is larger than the data set: `{}` has {} images", human_count(batch_),
                                  sets.front().source->name(), human_count(samples)),
                      options.where, fmt::format("set the batch to at most {}", samples));
   }
-  order_ = std::make_shared<const SampleOrder>(make_sample_order(sources, options.shuffle, options.batch, options.seed));
+  order_ = std::make_shared<const SampleOrder>(make_sample_order(sources, options.shuffle, batch_, options.seed));
   core_ = make_core({std::move(sets), std::move(options), order_, samples}, std::numeric_limits<int64_t>::max(),
                     std::max<int64_t>(1, samples / batch_));
 }

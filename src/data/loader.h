@@ -28,7 +28,8 @@ enum class Unreadable {
   kError,  // next() throws a data Error that names it
 };
 
-// A data set and what is done to its samples. Chains of one loader make images of one size and the same arrays of ids.
+// A data set and what is done to its samples. Chains of one loader make images of one size, the same arrays of ids and as many
+// views.
 struct DataSet {
   std::shared_ptr<const Source> source;
   std::shared_ptr<const Pp> pp;
@@ -37,7 +38,9 @@ struct DataSet {
 };
 
 struct LoaderOptions {
-  int64_t batch = 0;  // rows of the global batch
+  // Rows of the global batch. Where chains make views of images, it is so many times as long as it has images: first view 0 of
+  // all of them, then view 1 of all in the same order, ….
+  int64_t batch = 0;
   uint64_t seed = 0;
   int threads = 0;   // 0: one for each core
   int prefetch = 2;  // batches prepared beyond the ones the consumer holds
@@ -119,7 +122,7 @@ class TrainLoader {
 
  private:
   std::shared_ptr<const SampleOrder> order_;
-  int64_t batch_ = 0;
+  int64_t batch_ = 0;  // images
   std::unique_ptr<LoaderCore> core_;
 };
 

@@ -10,7 +10,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr uint64_t kOpSalt = 0x9E3779B97F4A7C15u;
+constexpr uint64_t kOpSalt = 0x9E3779B97F4A7C15u, kViewSalt = 0xD1B54A32D192ED03u;
 
 struct Entry {
   const char* name;
@@ -91,13 +91,19 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
     throw usage_error("the preprocessing chain is empty", std::string(where), "the shortest one is \"decode | resize(224)\"");
   }
   PpShape shape;
+  std::pair<int, int> split_size;
   for (const Call& call : parse_chain(text_, where)) {
     const Entry& entry = find_op(call, where);
     CallReader reader(call, where);
     std::unique_ptr<PpOp> op = entry.make(reader);
     reader.finish();
     check_place(*op, ops_.empty(), shape.scales_values, shape.erasing.has_value(), use, reader);
+    const bool whole = shape.views == 1;
     op->infer(shape, reader);
+    if (whole && shape.views > 1) {
+      split_ = ops_.size();
+      split_size = {*shape.width, *shape.height};
+    }
     if (op->kind() == PpOp::Kind::kText) {
       text_ops_.emplace_back(static_cast<PpTextOp*>(op.release()));
     } else {
@@ -109,6 +115,12 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
                       std::string(where),
                       "add resize(size), central_crop(size), random_crop(size) or random_resized_crop(size)");
   }
+  if (shape.views > 1 && split_size != std::pair(*shape.width, *shape.height)) {
+    throw usage_error(
+        fmt::format("what follows split in `{}` changes the size of images, and the first view does without it", text_),
+        std::string(where), "move crops and resizes before split");
+  }
+  views_ = shape.views;
   const auto edit = std::find_if(ops_.begin(), ops_.end(), [](const auto& op) { return op->edits(); });
   first_edit_ = static_cast<size_t>(edit - ops_.begin());
   width_ = *shape.width;
@@ -124,9 +136,16 @@ Pp::~Pp() = default;
 Pp::Pp(Pp&&) noexcept = default;
 Pp& Pp::operator=(Pp&&) noexcept = default;
 
+SampleKey Pp::key_at(SampleKey key, size_t i) const {
+  if (views_ > 1 && i > split_) key.seed ^= kViewSalt * key.view;
+  return key;
+}
+
 DecodeResult Pp::apply(PpImage& image, const SampleKey& key, size_t begin, size_t end) const {
   for (size_t i = begin; i < end; ++i) {
-    Rng rng = rng_of(key, i);
+    const bool left_out = views_ > 1 && i > split_ && key.view == 0 && ops_[i]->kind() == PpOp::Kind::kPixels;
+    if (left_out) continue;
+    Rng rng = rng_of(key_at(key, i), i);
     if (DecodeResult failed = ops_[i]->apply(image, rng)) return failed;
   }
   return std::nullopt;
@@ -198,8 +217,12 @@ DecodeResult PpRun::finish() {
 }
 
 void Pp::draw_erasing(const SampleKey& key, float* out) const {
+  if (views_ > 1 && key.view == 0) {
+    std::fill_n(out, erasing_->boxes * kEraseValues, 0.0f);
+    return;
+  }
   // It is the last op.
-  Rng rng = rng_of(key, ops_.size() - 1);
+  Rng rng = rng_of(key_at(key, ops_.size() - 1), ops_.size() - 1);
   ops_.back()->draw(height_, width_, rng, out);
 }
 

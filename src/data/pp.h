@@ -31,8 +31,9 @@ struct Affine {
 };
 
 // Names one sample in one epoch. All random choices of a chain are functions of this and of the op's place in the chain.
+// `view`: of those that the chain makes of an image; what stands before its split is the same for all.
 struct SampleKey {
-  uint64_t seed = 0, epoch = 0, sample = 0;
+  uint64_t seed = 0, epoch = 0, sample = 0, view = 0;
 };
 
 // Time spent in the stages of the pipeline, in seconds; decode contains the crops fused with it, augment what else changes
@@ -113,6 +114,9 @@ class Pp {
   int height() const { return height_; }
   size_t image_bytes() const { return static_cast<size_t>(width_) * static_cast<size_t>(height_) * 3; }
   const Affine& affine() const { return affine_; }
+  // How many rows of a batch stand for an image: 1, or what split says. Of these, view 0 is left as it is by the ops on pixels
+  // behind split, and nothing of it is erased.
+  int64_t views() const { return views_; }
   // Whether the chain has a value_range or normalise; without one the model sees 0..255.
   bool scales_values() const { return scales_values_; }
   const std::string& text() const { return text_; }
@@ -138,6 +142,8 @@ class Pp {
  private:
   friend class PpRun;
   [[nodiscard]] DecodeResult apply(PpImage& image, const SampleKey& key, size_t begin, size_t end) const;
+  // The key of the op at place i: of this view, or of all.
+  SampleKey key_at(SampleKey key, size_t i) const;
 
   std::string text_;
   std::vector<std::unique_ptr<PpOp>> ops_;  // on the image
@@ -148,6 +154,8 @@ class Pp {
   Affine affine_;
   bool scales_values_ = false;
   std::optional<Erasing> erasing_;
+  int64_t views_ = 1;
+  size_t split_ = 0;       // where there are views: the place of the split
   size_t first_edit_ = 0;  // the op from which on pixels are needed
 };
 

@@ -95,6 +95,7 @@ class PpImage {
 struct PpShape {
   std::optional<int> width, height;  // when every image has the same
   std::optional<int> short_side;     // when every image's shorter side has the same
+  int views = 1;                     // of each image
   Affine affine;
   bool scales_values = false;
   std::optional<Erasing> erasing;

@@ -122,7 +122,7 @@ namespace {
 class Resolver : private OptionChecks {
  public:
   Resolver(const CapPaOptions& options, const InputShape& data, const FailOption& fail)
-      : OptionChecks(fail), o_(options), data_(data), fail_(fail) {}
+      : OptionChecks(fail), o_(options), data_(data) {}
 
   CapPaConfig run() {
     encoder();
@@ -145,7 +145,7 @@ class Resolver : private OptionChecks {
     vit.classes = 1;  // there is no head
     vit.dropout = vit.embed_dropout = o_.dropout;
     vit.remat = o_.remat;
-    c_.encoder = resolve(vit, data_, fail_);
+    c_.encoder = resolve(vit, data_, within(""));
   }
 
   void text() {
@@ -156,8 +156,7 @@ class Resolver : private OptionChecks {
   }
 
   int64_t size_or(const char* key, int64_t value, int64_t of_encoder) const {
-    if (value < 0) fail(key, fmt::format("must be at least 0, and is {}", value));
-    return value == 0 ? of_encoder : value;
+    return not_negative(key, value) == 0 ? of_encoder : value;
   }
 
   void decoder() {
@@ -165,29 +164,19 @@ class Resolver : private OptionChecks {
     c_.width = size_or("decoder_width", o_.decoder_width, c_.encoder.width);
     c_.heads = size_or("decoder_heads", o_.decoder_heads, c_.encoder.heads);
     c_.mlp_dim = size_or("decoder_mlp_dim", o_.decoder_mlp_dim, c_.encoder.mlp_dim);
-    if (c_.width % c_.heads != 0) {
-      fail("decoder_heads", fmt::format("must divide the decoder's width {}, and is {}", c_.width, c_.heads));
-    }
-    const bool fixed = c_.encoder.posemb == PosEmb::kSincos2d;
-    if (fixed && (c_.width % 4 != 0 || c_.width < 8)) {
-      fail("posemb", fmt::format("\"sincos2d\" needs a decoder width of 4 x n, n > 1, and it is {}", c_.width));
-    }
+    check_heads("decoder_heads", c_.heads, c_.width);
+    if (c_.encoder.posemb == PosEmb::kSincos2d) check_sincos2d("posemb", c_.width);
     c_.bias = o_.decoder_bias;
     c_.dropout = rate("decoder_dropout", o_.decoder_dropout);
   }
 
   void prediction() {
-    const std::pair<const char*, double> shares[] = {{"masked_pred_prob", o_.masked_pred_prob},
-                                                     {"masking_ratio", o_.masking_ratio}};
-    for (const auto& [key, value] : shares) {
-      if (!(value >= 0 && value <= 1)) fail(key, fmt::format("must lie in [0, 1], and is {}", value));
-    }
-    c_.masked_pred_prob = o_.masked_pred_prob, c_.masking_ratio = o_.masking_ratio;
+    c_.masked_pred_prob = share("masked_pred_prob", o_.masked_pred_prob);
+    c_.masking_ratio = share("masking_ratio", o_.masking_ratio);
   }
 
   const CapPaOptions& o_;
   const InputShape& data_;
-  const FailOption& fail_;
   CapPaConfig c_;
 };
 

@@ -132,7 +132,7 @@ ConvNeXtConfig resolve(const ConvNeXtOptions& o, const InputShape& data, const F
   c.gelu = static_cast<nn::Activation>(check.choose("gelu", o.gelu, {"exact", "tanh"}));
   c.norm_epsilon = check.positive("norm_epsilon", o.norm_epsilon);
   c.layer_scale = o.layer_scale.value_or(0);
-  if (o.head_hidden < 0) check.fail("head_hidden", fmt::format("must be at least 0, and is {}", o.head_hidden));
+  check.not_negative("head_hidden", o.head_hidden);
   if (o.head_hidden > 0 && o.norm_first)
     check.fail("head_hidden", "needs the last norm behind the pooling", "use norm_first = false");
   c.head_hidden = o.head_hidden;

@@ -1,26 +1,37 @@
 #include "models/foreign_models.h"
 
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
 #include "models/cappa.h"
 #include "models/timm_args.h"
+#include "models/two_tower.h"
 
 namespace tessera::models {
 namespace {
+
+// By Pillow's numbers.
+constexpr std::string_view kPillowFilters[] = {"nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"};
 
 struct Demand {
   bool holds;
   const char *option, *value;  // the only one that the library has
 };
 
-void check(const std::string& library, const std::vector<Demand>& demands) {
+// `part`: what stands before the options in a recipe, as "image.".
+void check(const std::string& library, const std::vector<Demand>& demands, const std::string& part = {}) {
   for (const Demand& demand : demands) {
     if (demand.holds) continue;
-    throw usage_error(fmt::format("{} has no such model: it would need {} = {}", library, demand.option, demand.value),
-                      std::string("model.") + demand.option, "export with --format timm");
+    const std::string option = part + demand.option;
+    throw usage_error(fmt::format("{} has no such model: it would need {} = {}", library, option, demand.value),
+                      "model." + option, part.empty() ? "export with --format timm" : "export with --plain");
   }
 }
 
 std::vector<Demand> plain_blocks(const ViTConfig& c) {
   return {{c.reg_tokens == 0, "reg_tokens", "0"},
+          {!c.distilled, "distilled", "false"},
           {!c.pre_norm, "pre_norm", "false"},
           {!c.qk_norm, "qk_norm", "false"},
           {!c.layer_scale, "layer_scale", "none"},
@@ -38,7 +49,7 @@ void check_hugging_face(const ViTConfig& c) {
   check("Hugging Face's ViT", demands);
 }
 
-void check_big_vision(const ViTConfig& c) {
+void check_big_vision(const ViTConfig& c, const std::string& part = {}) {
   const bool token = c.pool == Pool::kTok;
   std::vector<Demand> demands = plain_blocks(c);
   demands.insert(demands.end(), {{c.gelu == nn::Activation::kGeluTanh, "gelu", "\"tanh\""},
@@ -47,7 +58,7 @@ void check_big_vision(const ViTConfig& c) {
                                  {c.class_token == token, "class_token", token ? "true" : "false"},
                                  {!c.class_token || !c.posemb_prefix, "posemb_prefix", "false"},
                                  {c.posemb != PosEmb::kNone, "posemb", "\"learned\""}});
-  check("big_vision's ViT", demands);
+  check("big_vision's ViT", demands, part);
 }
 
 const ViT& vit_for_hugging_face(const Model& model) {
@@ -64,16 +75,93 @@ Heads heads_for_big_vision(const Model& model) {
   if (const auto* captioner = dynamic_cast<const CapPa*>(&model)) {
     return {captioner->config().encoder.heads, captioner->config().heads};
   }
+  if (const auto* towers = dynamic_cast<const TwoTower*>(&model)) {
+    check_big_vision(towers->config().image, "image.");
+    check("big_vision's text tower", {{!towers->config().text.causal, "causal", "false"}}, "text.");
+    return {towers->config().image.heads, towers->config().text.heads};
+  }
   const auto* vit = dynamic_cast<const ViT*>(&model);
   if (vit == nullptr) {
-    throw usage_error(fmt::format("of big_vision's models ViT and CapPa are written, and this is {}", model.describe()),
-                      "--format", "export with --format timm");
+    throw usage_error(
+        fmt::format("of big_vision's models ViT, CapPa and two towers are written, and this is {}", model.describe()),
+        "--format", "export with --format timm");
   }
   check_big_vision(vit->config());
   return {vit->config().heads, 0};
 }
 
+// Hugging Face's ViTConfig, with its defaults.
+ViTOptions vit_options_of(const Json& root, const std::string& where) {
+  ViTOptions o;
+  o.width = get<int64_t>(root, "hidden_size", 768, where);
+  o.depth = get<int64_t>(root, "num_hidden_layers", 12, where);
+  o.heads = get<int64_t>(root, "num_attention_heads", 12, where);
+  o.mlp_dim = get<int64_t>(root, "intermediate_size", 3072, where);
+  o.patch = get<int64_t>(root, "patch_size", 16, where);
+  o.norm_epsilon = get(root, "layer_norm_eps", 1e-12, where);
+  o.qkv_bias = get(root, "qkv_bias", true, where);
+  const auto activation = get<std::string>(root, "hidden_act", "gelu", where);
+  o.gelu = activation == "gelu" ? "exact" : "tanh";
+  const std::string_view kTanh[] = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"};
+  if (activation != "gelu" && std::ranges::find(kTanh, activation) == std::end(kTanh)) {
+    bad_entry("hidden_act", activation, "gelu or gelu_pytorch_tanh", where);
+  }
+  return o;
+}
+
+// Hugging Face's ViTImageProcessor, with its defaults.
+TimmPreprocessing preprocessing_of(std::string_view json, const std::string& where) {
+  const Json root = parse_object(json, where);
+  const auto must_be = [&](const char* key, bool wanted, bool fallback) {
+    if (get(root, key, fallback, where) != wanted) bad_entry(key, root.at(key), wanted ? "true" : "false", where);
+  };
+  must_be("do_resize", true, true);
+  must_be("do_rescale", true, true);
+  must_be("do_center_crop", false, false);
+  TimmPreprocessing p;
+  p.crop_pct = 1, p.crop_mode = "squash";
+  const Json size = root.value("size", Json(224));
+  p.height = size.is_object() ? get<int64_t>(size, "height", 0, where) : get_image_size(root, "size", {224, 224}, where).first;
+  p.width = size.is_object() ? get<int64_t>(size, "width", 0, where) : get_image_size(root, "size", {224, 224}, where).second;
+  if (p.height < 1 || p.width < 1) bad_entry("size", size, "height and width", where);
+  const auto filter = get<int64_t>(root, "resample", 2, where);
+  if (filter < 0 || filter >= std::ssize(kPillowFilters)) bad_entry("resample", root["resample"], "0 to 5", where);
+  p.interpolation = kPillowFilters[filter];
+  if (std::abs(get(root, "rescale_factor", 1.0 / 255, where) * 255 - 1) > 1e-6) {
+    bad_entry("rescale_factor", root["rescale_factor"], "1 / 255", where);
+  }
+  const bool normalize = get(root, "do_normalize", true, where);
+  const std::vector<double> half(3, 0.5);
+  p.mean = normalize ? get(root, "image_mean", half, where) : std::vector<double>(3, 0);
+  p.std = normalize ? get(root, "image_std", half, where) : std::vector<double>(3, 1);
+  return p;
+}
+
+ModelConfig parse_hugging_face(const Json& root, std::string_view preprocessor, const std::string& where) {
+  const auto type = get<std::string>(root, "model_type", "", where);
+  if (type != "vit") {
+    throw data_error(fmt::format("`model_type` is \"{}\", and of Hugging Face's models only ViT (\"vit\") is read", type),
+                     where, "timm's directory of the model may be read: `tessera models` lists what there is");
+  }
+  InputShape input;
+  std::tie(input.height, input.width) = get_image_size(root, "image_size", {224, 224}, where);
+  input.channels = get<int64_t>(root, "num_channels", 3, where);
+  const Json labels = root.value("id2label", Json());
+  input.classes = labels.is_object() ? std::ssize(labels) : get<int64_t>(root, "num_labels", 2, where);
+  ModelConfig config;
+  config.architecture = "ViTForImageClassification";
+  config.model = std::make_unique<ViT>(resolve(vit_options_of(root, where), input));
+  config.label_names = class_names(labels, "id2label", input.classes, where);
+  if (!preprocessor.empty()) config.preprocessing = preprocessing_of(preprocessor, "preprocessor_config.json of " + where);
+  return config;
+}
+
 }  // namespace
+
+ModelConfig parse_model_config(std::string_view json, std::string_view preprocessor, const std::string& where) {
+  const Json root = parse_object(json, where);
+  return root.contains("model_type") ? parse_hugging_face(root, preprocessor, where) : parse_timm_config(json, where);
+}
 
 Arrays export_foreign(const Model& model, Naming naming, const ArrayViews& parameters) {
   TESSERA_CHECK(naming != Naming::kTimm);
@@ -119,15 +207,12 @@ std::string hugging_face_preprocessor(const TimmPreprocessing& p, std::vector<st
                     "preprocessor_config.json does so, and the run's evaluators resize and crop otherwise",
                     p.height, p.width));
   }
-  const std::pair<const char*, int> kPillowFilters[] = {{"nearest", 0}, {"lanczos", 1}, {"bilinear", 2},
-                                                        {"bicubic", 3}, {"box", 4},     {"hamming", 5}};
   Json root;
   root["image_processor_type"] = "ViTImageProcessor";
   root["do_resize"] = true;
   root["size"] = {{"height", p.height}, {"width", p.width}};
-  for (const auto& [name, number] : kPillowFilters) {
-    if (p.interpolation == name) root["resample"] = number;
-  }
+  const auto filter = std::ranges::find(kPillowFilters, p.interpolation);
+  if (filter != std::end(kPillowFilters)) root["resample"] = filter - std::begin(kPillowFilters);
   root["do_rescale"] = true;
   root["rescale_factor"] = 1.0 / 255;
   root["do_normalize"] = true;

@@ -1,5 +1,5 @@
 #pragma once
-// Our models in other libraries' terms: Hugging Face's ViTForImageClassification, big_vision's ViT and CapPa.
+// Our models in other libraries' terms: Hugging Face's ViTForImageClassification, big_vision's ViT, CapPa and two towers.
 
 #include <string>
 #include <vector>
@@ -16,6 +16,11 @@ Arrays export_foreign(const Model& model, Naming naming, const ArrayViews& param
 
 // config.json of a ViT that export_foreign takes. Without names, classes are LABEL_0, … as Hugging Face has it.
 std::string hugging_face_config(const Model& model, const std::vector<std::string>& label_names);
+
+// A directory's config.json, timm's or that of a ViT of Hugging Face's; of the latter `preprocessor` is its
+// preprocessor_config.json, empty where there is none. Data errors, also for other models of Hugging Face's and for what its
+// ViT processor doesn't do, name `where` and the entry.
+ModelConfig parse_model_config(std::string_view json, std::string_view preprocessor, const std::string& where);
 
 // preprocessor_config.json: Hugging Face's ViTImageProcessor, which resizes to the model's size and crops nothing. `notes` gets
 // a line where the run's preprocessing is another.

@@ -20,12 +20,10 @@ struct Row {
   Form form;
 };
 
-#define BV_BLOCK "Transformer/encoderblock_{}/"
+// The blocks of a ViT, below Transformer/, and of a text tower, below Encoder_0/.
 #define BV_ATTENTION "MultiHeadDotProductAttention_0/"
-const std::vector<Row> kBigVisionViT = {
-    {"patch_embed.proj", {"embedding"}, Form::kPatches},
-    {"pos_embed", {"pos_embedding"}, Form::kArray},
-    {"cls_token", {"cls"}, Form::kArray},
+#define BV_BLOCK "encoderblock_{}/"
+const std::vector<Row> kBigVisionBlocks = {
     {"blocks.{}.norm1", {BV_BLOCK "LayerNorm_0"}, Form::kNorm},
     {"blocks.{}.norm2", {BV_BLOCK "LayerNorm_1"}, Form::kNorm},
     {"blocks.{}.attn.qkv",
@@ -34,7 +32,16 @@ const std::vector<Row> kBigVisionViT = {
     {"blocks.{}.attn.proj", {BV_BLOCK BV_ATTENTION "out"}, Form::kOut},
     {"blocks.{}.mlp.fc1", {BV_BLOCK "MlpBlock_0/Dense_0"}, Form::kDense},
     {"blocks.{}.mlp.fc2", {BV_BLOCK "MlpBlock_0/Dense_1"}, Form::kDense},
-    {"norm", {"Transformer/encoder_norm"}, Form::kNorm},
+    {"norm", {"encoder_norm"}, Form::kNorm},
+};
+#undef BV_BLOCK
+
+// What stands before and behind them.
+const std::vector<Row> kBigVisionEnds = {
+    {"patch_embed.proj", {"embedding"}, Form::kPatches},
+    {"embed.embedding", {"Embed_0/embedding"}, Form::kArray},
+    {"pos_embed", {"pos_embedding"}, Form::kArray},
+    {"cls_token", {"cls"}, Form::kArray},
     {"attn_pool.latent", {"MAPHead_0/probe"}, Form::kArray},
     {"attn_pool.q", {"MAPHead_0/" BV_ATTENTION "query"}, Form::kHeads},
     {"attn_pool.kv", {"MAPHead_0/" BV_ATTENTION "key", "MAPHead_0/" BV_ATTENTION "value"}, Form::kHeads},
@@ -46,7 +53,9 @@ const std::vector<Row> kBigVisionViT = {
     {"head", {"head"}, Form::kDense},
 };
 #undef BV_ATTENTION
-#undef BV_BLOCK
+
+// Of two towers: the logarithm of the temperature, and the bias.
+const std::vector<Row> kBigVisionSimilarity = {{"t", {"t"}, Form::kArray}, {"b", {"b"}, Form::kArray}};
 
 #define BV_BLOCK "decoder/EncDecBlock{}/"
 const std::vector<Row> kBigVisionDecoder = {
@@ -94,15 +103,42 @@ struct Table {
   int64_t heads;
 };
 
-std::vector<Table> tables_of(Naming naming, bool captioner, const Heads& heads) {
-  if (naming == Naming::kHuggingFace) return {{&kHuggingFaceViT, "", "", 0}};
-  if (!captioner) return {{&kBigVisionViT, "", "", heads.encoder}};
-  return {{&kBigVisionViT, "encoder.", "encoder/", heads.encoder}, {&kBigVisionDecoder, "", "", heads.decoder}};
-}
-
 bool any_below(const Arrays& arrays, const std::string& scope) {
   const auto found = arrays.lower_bound(scope);
   return found != arrays.end() && found->first.starts_with(scope);
+}
+
+void add_tower(std::vector<Table>& tables, const std::string& timm_scope, const std::string& their_scope,
+               const std::string& their_blocks, int64_t heads) {
+  tables.push_back({&kBigVisionBlocks, timm_scope, their_scope + their_blocks, heads});
+  tables.push_back({&kBigVisionEnds, timm_scope, their_scope, heads});
+}
+
+// What models of big_vision's are told apart by.
+enum class Kind { kViT, kCaptioner, kTwoTower };
+
+// `separator`: between scopes of the arrays' names.
+Kind kind_of(const Arrays& arrays, const char* separator) {
+  if (any_below(arrays, std::string("decoder") + separator)) return Kind::kCaptioner;
+  return any_below(arrays, std::string("txt") + separator) ? Kind::kTwoTower : Kind::kViT;
+}
+
+std::vector<Table> tables_of(Naming naming, Kind kind, const Heads& heads) {
+  if (naming == Naming::kHuggingFace) return {{&kHuggingFaceViT, "", "", 0}};
+  std::vector<Table> tables;
+  const char* const kBlocks = "Transformer/";
+  switch (kind) {
+    case Kind::kViT: add_tower(tables, "", "", kBlocks, heads.image); break;
+    case Kind::kCaptioner:
+      add_tower(tables, "encoder.", "encoder/", kBlocks, heads.image);
+      tables.push_back({&kBigVisionDecoder, "", "", heads.text});
+      break;
+    case Kind::kTwoTower:
+      add_tower(tables, "img.", "img/", kBlocks, heads.image);
+      add_tower(tables, "txt.", "txt/", "Encoder_0/", heads.text);
+      tables.push_back({&kBigVisionSimilarity, "", "", 0});
+  }
+  return tables;
 }
 
 // Calls fn(name with its block's number) for each block of which `arrays` has anything; once where the name has no {}.
@@ -196,7 +232,7 @@ struct Stack {
   size_t axis;
   const char* number;
 };
-constexpr Stack kStacks[] = {{"Transformer/encoderblock/", 0, "_{}"}, {"decoder/EncDecBlock/", 1, "{}"}};
+constexpr Stack kStacks[] = {{"/encoderblock/", 0, "_{}"}, {"decoder/EncDecBlock/", 1, "{}"}};
 
 // Block `index` of an array whose dimension `axis` counts them.
 Array one_block(const Array& stack, size_t axis, int64_t index) {
@@ -233,7 +269,7 @@ Arrays unstacked(Arrays arrays) {
 }  // namespace
 
 Naming naming_of(const ArrayViews& arrays) {
-  for (const char* scope : {"encoder/", ""}) {
+  for (const char* scope : {"encoder/", "img/", ""}) {
     if (arrays.contains(std::string(scope) + "embedding/kernel")) return Naming::kBigVision;
   }
   for (const char* scope : {"vit.", ""}) {
@@ -249,7 +285,7 @@ Arrays to_timm_naming(const ArrayViews& arrays, Naming naming, const std::string
   if (naming == Naming::kHuggingFace && !any_below(in, "vit.")) {  // the bare ViTModel
     in = renamed(std::move(in), [](const std::string& name) { return "vit." + name; });
   }
-  for (const Table& table : tables_of(naming, any_below(in, "decoder/"), {})) {
+  for (const Table& table : tables_of(naming, kind_of(in, "/"), {})) {
     for (const Row& row : *table.rows) row_to_timm(row, table, where, in, out);
   }
   out.merge(in);
@@ -259,7 +295,7 @@ Arrays to_timm_naming(const ArrayViews& arrays, Naming naming, const std::string
 Arrays from_timm_naming(const Arrays& arrays, Naming naming, const Heads& heads) {
   if (naming == Naming::kTimm) return arrays;
   Arrays in = arrays, out;
-  for (const Table& table : tables_of(naming, any_below(in, "decoder."), heads)) {
+  for (const Table& table : tables_of(naming, kind_of(in, "."), heads)) {
     for (const Row& row : *table.rows) row_from_timm(row, table, in, out);
   }
   if (!in.empty()) {

@@ -15,9 +15,10 @@
 //   attn_pool.latent, q, kv, …      MAPHead_0/probe, …                               -
 //   pre_logits, head                pre_logits, head                                 -, classifier
 //
-// big_vision's CapPa is its ViT below encoder/, and a decoder whose names stand in cappa.h.
+// big_vision's CapPa is its ViT below encoder/, and a decoder whose names stand in cappa.h; its two towers are its ViT below
+// img/ and a text tower below txt/ (text_transformer.h), with t and b.
 //
-// big_vision's blocks may be stacked (Transformer/encoderblock/…, [depth, …]; decoder/EncDecBlock/…, [d, depth, …]). Its
+// big_vision's blocks may be stacked (…/encoderblock/…, [depth, …]; decoder/EncDecBlock/…, [d, depth, …]). Its
 // checkpoints of before 2022 (AugReg) are read too: LayerNorm_2, MultiHeadDotProductAttention_1, MlpBlock_3,
 // Transformer/posembed_input/pos_embedding.
 
@@ -27,9 +28,10 @@ namespace tessera::models {
 
 enum class Naming { kTimm, kBigVision, kHuggingFace };
 
-// Attention heads, for which big_vision's arrays have a dimension: of a ViT or of CapPa's encoder, and of CapPa's decoder.
+// Attention heads, for which big_vision's arrays have a dimension: of what reads images (a ViT, CapPa's encoder, a tower), and
+// of what reads texts.
 struct Heads {
-  int64_t encoder = 0, decoder = 0;
+  int64_t image = 0, text = 0;
 };
 
 // By the names alone; kTimm when they are neither of the others'.

@@ -57,6 +57,11 @@ class Classifier : public Model {
  public:
   // [batch, classes], f32, of images as above.
   virtual ir::Value logits(const nn::Scope& scope, ir::Value images) const = 0;
+  // The same of each head, where it has several (DeiT's: the class token's and the distillation token's): logits() is their
+  // mean.
+  virtual ir::Values head_logits(const nn::Scope& scope, ir::Value images) const { return {logits(scope, images)}; }
+  // timm's names of these layers, in the same order.
+  virtual std::vector<std::string> heads() const { return {family().classifier}; }
   ir::Value trace(const nn::Scope& scope) const override;
   // Arguments of timm's class that give this model, as JSON: all that models of its family differ in, and no others (image
   // size, channels, classes and dropout are none of them). A usage Error when timm's class can't be this model.

@@ -52,8 +52,18 @@ double OptionChecks::positive(const char* key, double value) const {
   return value;
 }
 
+int64_t OptionChecks::not_negative(const char* key, int64_t value) const {
+  if (value < 0) fail(key, fmt::format("must be at least 0, and is {}", value));
+  return value;
+}
+
 double OptionChecks::rate(const char* key, double value) const {
   if (!(value >= 0 && value < 1)) fail(key, fmt::format("must be in [0, 1), and is {}", value));
+  return value;
+}
+
+double OptionChecks::share(const char* key, double value) const {
+  if (!(value >= 0 && value <= 1)) fail(key, fmt::format("must lie in [0, 1], and is {}", value));
   return value;
 }
 
@@ -83,6 +93,22 @@ void OptionChecks::check_patch(const InputShape& input, int64_t patch) const {
          fmt::format("patches that do: {}; image sizes that patch {} divides: {}, …", list_numbers(divisors(size)), patch,
                      sizes));
   }
+}
+
+void OptionChecks::check_heads(const char* key, int64_t heads, int64_t width) const {
+  if (width % heads == 0) return;
+  fail(key, fmt::format("must divide the width {}, and is {}", width, heads), "use one of " + list_numbers(divisors(width)));
+}
+
+void OptionChecks::check_sincos2d(const char* key, int64_t width) const {
+  if (width % 4 == 0 && width >= 8) return;
+  fail(key, fmt::format("\"sincos2d\" needs a width of 4 x n, n > 1, and it is {}", width));
+}
+
+FailOption OptionChecks::within(std::string prefix) const {
+  return [this, prefix = std::move(prefix)](const char* key, const std::string& message, const std::string& help) {
+    fail((prefix + key).c_str(), message, help);
+  };
 }
 
 ir::RematPolicy OptionChecks::remat(const std::string& text, const std::vector<std::string>& products) const {

@@ -28,7 +28,9 @@ class OptionChecks {
   // A required number of at least 1.
   int64_t required(const char* key, const std::optional<int64_t>& value, const std::string& help) const;
   double positive(const char* key, double value) const;
-  double rate(const char* key, double value) const;  // in [0, 1)
+  int64_t not_negative(const char* key, int64_t value) const;
+  double rate(const char* key, double value) const;   // in [0, 1)
+  double share(const char* key, double value) const;  // in [0, 1]
 
   // `data` with what the options `image_size` and `classes` say; both must then be known.
   InputShape input(const InputShape& data, const std::optional<int64_t>& image_size,
@@ -38,6 +40,12 @@ class OptionChecks {
   int64_t size_of_text(const char* key, const std::optional<int64_t>& given, int64_t of_data) const;
   // `patch` divides height and width.
   void check_patch(const InputShape& input, int64_t patch) const;
+  // `heads` divide the width.
+  void check_heads(const char* key, int64_t heads, int64_t width) const;
+  // Fixed positions of two dimensions need a width of four or more quarters.
+  void check_sincos2d(const char* key, int64_t width) const;
+  // The option of which errors of a part's options tell: its own after `prefix`, as "text.". Refers to this object.
+  FailOption within(std::string prefix) const;
   // "full", "none", "dots" or "save(names…)" of `products`, a block's names for remat policies.
   ir::RematPolicy remat(const std::string& text, const std::vector<std::string>& products) const;
 

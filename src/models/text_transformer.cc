@@ -98,9 +98,7 @@ class Resolver : private OptionChecks {
     c_.heads = positive("heads", o_.heads.value_or(c_.heads));
     if (o_.width) c_.mlp_dim = 4 * c_.width;
     c_.mlp_dim = positive("mlp_dim", o_.mlp_dim.value_or(c_.mlp_dim));
-    if (c_.width % c_.heads == 0) return;
-    fail("heads", fmt::format("must divide the width {}, and is {}", c_.width, c_.heads),
-         "use one of " + list_numbers(divisors(c_.width)));
+    check_heads("heads", c_.heads, c_.width);
   }
 
   const TextOptions& o_;

@@ -24,6 +24,30 @@ void bad_entry(const std::string& key, const Json& value, const std::string& wan
   throw data_error(fmt::format("`{}` is {}, wanted {}", key, value.dump(), wanted), where);
 }
 
+std::pair<int64_t, int64_t> get_image_size(const Json& object, const std::string& key, std::pair<int64_t, int64_t> fallback,
+                                           const std::string& where) {
+  if (!object.contains(key) || object.at(key).is_null()) return fallback;
+  const Json& size = object.at(key);
+  if (size.is_number_integer()) return {size.get<int64_t>(), size.get<int64_t>()};
+  if (!size.is_array() || size.size() != 2 || !size[0].is_number_integer() || !size[1].is_number_integer()) {
+    bad_entry(key, size, "a number or [height, width]", where);
+  }
+  return {size[0].get<int64_t>(), size[1].get<int64_t>()};
+}
+
+std::vector<std::string> class_names(const Json& given, const std::string& key, int64_t classes, const std::string& where) {
+  std::vector<std::string> names;
+  if (given.is_array()) {
+    for (const Json& name : given) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
+  } else if (given.is_object()) {
+    for (int64_t i = 0; i < classes; ++i) names.push_back(given.value(std::to_string(i), std::to_string(i)));
+  }
+  if (!names.empty() && static_cast<int64_t>(names.size()) != classes) {
+    throw data_error(fmt::format("`{}` has {} names for {} classes", key, names.size(), classes), where);
+  }
+  return names;
+}
+
 double timm_ratio(int64_t width, int64_t hidden) {
   double ratio = static_cast<double>(hidden) / static_cast<double>(width);
   while (static_cast<int64_t>(static_cast<double>(width) * ratio) < hidden) ratio = std::nextafter(ratio, ratio + 1);

@@ -46,6 +46,14 @@ T get(const Json& object, const std::string& key, T fallback, const std::string&
   return value.get<T>();
 }
 
+// {height, width} of an entry that is one number or [height, width]; the fallback where there is none or it is null.
+std::pair<int64_t, int64_t> get_image_size(const Json& object, const std::string& key, std::pair<int64_t, int64_t> fallback,
+                                           const std::string& where);
+
+// Names of classes by index, of a list or of an object from index to name; none of anything else. A data error where there are
+// others than `classes`.
+std::vector<std::string> class_names(const Json& names, const std::string& key, int64_t classes, const std::string& where);
+
 // timm's word for an option's value, and ours.
 struct TimmWord {
   const char *timm, *ours;

@@ -1,6 +1,7 @@
 #include "models/timm_config.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "models/timm_args.h"
 
@@ -63,47 +64,20 @@ TimmPreprocessing preprocessing_of(const Json& cfg, const std::string& where) {
   return p;
 }
 
-// A list, or an object from index to name.
-std::vector<std::string> labels_of(const Json& labels, int64_t classes, const std::string& where) {
-  std::vector<std::string> names;
-  if (labels.is_array()) {
-    for (const Json& name : labels) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
-  } else if (labels.is_object()) {
-    for (int64_t i = 0; i < classes; ++i) names.push_back(labels.value(std::to_string(i), std::to_string(i)));
-  }
-  if (!names.empty() && static_cast<int64_t>(names.size()) != classes) {
-    throw data_error(fmt::format("`label_names` has {} names for {} classes", names.size(), classes), where);
-  }
-  return names;
-}
-
-// [height, width] or one number.
-void read_image_size(const Json& args, InputShape& input, const std::string& where) {
-  if (!args.contains("img_size") || args["img_size"].is_null()) return;
-  const Json& size = args["img_size"];
-  if (size.is_number_integer()) {
-    input.height = input.width = size.get<int64_t>();
-  } else if (size.is_array() && size.size() == 2 && size[0].is_number_integer() && size[1].is_number_integer()) {
-    input.height = size[0].get<int64_t>();
-    input.width = size[1].get<int64_t>();
-  } else {
-    bad_entry("img_size", size, "a number or [height, width]", where);
-  }
-}
-
 // What the classifier sees.
 int64_t feature_count(const Classifier& model) {
+  const std::string head = model.heads().front();
   for (const TimmEntry& entry : model.timm_map().entries) {
-    if (entry.name == std::string(model.family().classifier) + ".weight") return entry.dims[1];
+    if (entry.name == head + ".weight") return entry.dims[1];
   }
-  TESSERA_CHECK(false, "{} has no classifier {}", model.family().name, model.family().classifier);
+  TESSERA_CHECK(false, "{} has no classifier {}", model.family().name, head);
 }
 
 }  // namespace
 
-TimmConfig parse_timm_config(std::string_view json, const std::string& where) {
+ModelConfig parse_timm_config(std::string_view json, const std::string& where) {
   const Json root = parse_object(json, where);
-  TimmConfig config;
+  ModelConfig config;
   config.architecture = get<std::string>(root, "architecture", "", where);
   const auto [family, architecture] = find_named(config.architecture);
   if (family == nullptr) {
@@ -118,14 +92,14 @@ TimmConfig parse_timm_config(std::string_view json, const std::string& where) {
   config.preprocessing = preprocessing_of(cfg, where);
 
   InputShape input;
-  input.height = config.preprocessing.height, input.width = config.preprocessing.width;
-  read_image_size(args, input, where);
-  input.channels = get<int64_t>(args, "in_chans", config.preprocessing.channels, where);
+  input.height = config.preprocessing->height, input.width = config.preprocessing->width;
+  std::tie(input.height, input.width) = get_image_size(args, "img_size", {input.height, input.width}, where);
+  input.channels = get<int64_t>(args, "in_chans", config.preprocessing->channels, where);
   const int64_t classes = get<int64_t>(root, "num_classes", get<int64_t>(cfg, "num_classes", 1000, where), where);
   input.classes = get<int64_t>(args, "num_classes", classes, where);
   config.model = family->from_timm(args.dump(), input, where);
   const Json& labels = root.contains("label_names") ? root["label_names"] : cfg.value("label_names", Json());
-  config.label_names = labels_of(labels, input.classes, where);
+  config.label_names = class_names(labels, "label_names", input.classes, where);
   return config;
 }
 
@@ -138,6 +112,7 @@ std::string write_timm_config(const Classifier& model, const TimmPreprocessing& 
   if (family.takes_image_size) args["img_size"] = {input.height, input.width};
   args["num_classes"] = input.classes;
   args["in_chans"] = input.channels;
+  const std::vector<std::string> heads = model.heads();
 
   Json root;
   root["architecture"] = architecture->name;
@@ -155,7 +130,7 @@ std::string write_timm_config(const Classifier& model, const TimmPreprocessing& 
                             {"num_classes", input.classes},
                             {"pool_size", nullptr},
                             {"first_conv", family.first_conv},
-                            {"classifier", family.classifier}};
+                            {"classifier", heads.size() == 1 ? Json(heads[0]) : Json(heads)}};
   return root.dump(2) + "\n";
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,16 +22,17 @@ struct TimmPreprocessing {
   std::string interpolation = "bicubic";
 };
 
-struct TimmConfig {
+// What a directory says of the weights in it.
+struct ModelConfig {
   std::string architecture;
   std::unique_ptr<Classifier> model;
-  TimmPreprocessing preprocessing;
-  std::vector<std::string> label_names;  // by index; empty when the file has none
+  std::optional<TimmPreprocessing> preprocessing;  // where it is known
+  std::vector<std::string> label_names;            // by index; empty when the file has none
 };
 
 // Reads config.json. A data error (malformed, a model that this program does not have, an argument that has no counterpart
 // here) names `where` and the entry.
-TimmConfig parse_timm_config(std::string_view json, const std::string& where);
+ModelConfig parse_timm_config(std::string_view json, const std::string& where);
 
 // config.json for a model: the registered architecture that it is, else a plain one of its family with arguments. A usage error
 // when timm has no such model.

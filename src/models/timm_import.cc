@@ -70,7 +70,10 @@ class Importer {
     }
   }
 
-  bool of_classifier(const TimmEntry& entry) const { return entry.spec.name.starts_with(options_.new_classifier + "/"); }
+  bool of_classifier(const TimmEntry& entry) const {
+    return std::ranges::any_of(options_.new_classifier,
+                               [&](const std::string& head) { return entry.spec.name.starts_with(head + "/"); });
+  }
 
   // Whether the file has no classifier, or one that differs from the model's in its classes alone.
   bool classifier_differs() {

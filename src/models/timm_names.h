@@ -71,8 +71,9 @@ struct ImportOptions {
   std::vector<std::string> dont_load;
   Resample resample = Resample::kBicubic;
   Grid old_grid;  // of the file's positions; unknown (0): taken as square
-  // Our name of the classifier, as head, when it may keep its initial value: the file has none, or one of other classes.
-  std::string new_classifier;
+  // Our names of the classifier's layers, as head, when they may keep their initial values: the file has none, or one of other
+  // classes.
+  std::vector<std::string> new_classifier;
   std::string where;  // for messages: the file
 };
 

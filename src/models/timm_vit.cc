@@ -43,6 +43,7 @@ ViTOptions vit_options_of_timm(std::string_view json, const std::string& where) 
   o.class_token = args.get("class_token", true);
   o.posemb_prefix = !args.get("no_embed_class", false);
   o.reg_tokens = args.get<int64_t>("reg_tokens", 0);
+  o.distilled = args.get("distilled", false);  // a class there
   o.qkv_bias = args.get("qkv_bias", true);
   o.proj_bias = args.get("proj_bias", true);
   o.qk_norm = args.get("qk_norm", false);
@@ -65,6 +66,9 @@ std::string ViT::timm_args() const {
   if (c.final_norm_epsilon != c.norm_epsilon) {
     throw usage_error("timm has no ViT whose final layer norm has an epsilon of its own", "model.final_norm_epsilon");
   }
+  if (c.distilled && !c.posemb_prefix) {
+    throw usage_error("timm's distilled ViTs have positions for their tokens too", "model.posemb_prefix");
+  }
   static const char* const kPoolWords[] = {"avg", "map", "token", ""};
   Json args;
   args["patch_size"] = c.patch;
@@ -77,6 +81,7 @@ std::string ViT::timm_args() const {
   args["pos_embed"] = c.posemb == PosEmb::kNone ? "none" : "learn";
   args["no_embed_class"] = !c.posemb_prefix;
   args["reg_tokens"] = c.reg_tokens;
+  args["distilled"] = c.distilled;
   args["qkv_bias"] = c.qkv_bias;
   args["proj_bias"] = c.proj_bias;
   args["qk_norm"] = c.qk_norm;
@@ -135,9 +140,9 @@ const Family kViT = {
             {"G/14", R"(style = "big_vision", variant = "G/14")"},
             {"e/14", R"(style = "big_vision", variant = "e/14")"},
         },
-    // No argument says the epsilon of the norms: CLIP's architectures have 1e-5.
-    .plain = {"vit_base_patch16_224", "vit_base_patch16_clip_224"},
-    .fixed = {"norm_eps"},
+    // No argument says the epsilon of the norms (CLIP's architectures have 1e-5), nor the class.
+    .plain = {"vit_base_patch16_224", "vit_base_patch16_clip_224", "deit_base_distilled_patch16_224"},
+    .fixed = {"norm_eps", "distilled"},
     .takes_image_size = true,
     .first_conv = "patch_embed.proj",
     .classifier = "head",

@@ -68,21 +68,11 @@ class Resolver : private OptionChecks {
     const InputShape& in = c_.image.input;
     c_.input = {in.height, in.width, in.channels, data_.classes, c_.text.tokens, c_.text.vocabulary};
     common_space();
-    if (!(o_.temperature_init > 0)) {
-      fail("temperature_init", fmt::format("must be above 0, and is {}", o_.temperature_init));
-    }
-    c_.temperature_init = o_.temperature_init, c_.bias_init = o_.bias_init;
+    c_.temperature_init = positive("temperature_init", o_.temperature_init), c_.bias_init = o_.bias_init;
     return c_;
   }
 
  private:
-  // Errors of a tower's options.
-  FailOption within(const std::string& prefix) const {
-    return [this, prefix](const char* key, const std::string& message, const std::string& help) {
-      fail((prefix + key).c_str(), message, help);
-    };
-  }
-
   void image() {
     ViTOptions vit = o_.image.vit;
     vit.classes = 1;  // there is no head

@@ -22,7 +22,7 @@ namespace tessera::models {
 // The options of a ViT, but for those of a classifier's head.
 struct ImageTowerOptions {
   ViTOptions vit = {.style = "big_vision"};
-  static bool is_of_head(std::string_view key) { return key == "classes" || key.starts_with("head_"); }
+  static bool is_of_head(std::string_view key) { return key == "classes" || key == "distilled" || key.starts_with("head_"); }
   template <class Visitor>
   void visit(Visitor&& field) {
     vit.visit([&](const char* key, auto& value, const char* help) {
@@ -77,6 +77,7 @@ class TwoTower : public ImageText {
   const Family& family() const override;
   TimmMap timm_map() const override;
   std::string describe() const override;
+  const TwoTowerConfig& config() const { return config_; }
 
  private:
   TwoTowerConfig config_;

@@ -33,6 +33,9 @@ ir::Value ViT::embed(const nn::Scope& scope, ir::Value images) const {
   if (config_.class_token) {
     parts.push_back(ir::broadcast_to(scope.compute_param("cls_token", {1, 1, width}, init.cls_token), {batch, 1, width}));
   }
+  if (config_.distilled) {
+    parts.push_back(ir::broadcast_to(scope.compute_param("dist_token", {1, 1, width}, init.dist_token), {batch, 1, width}));
+  }
   if (const int64_t count = config_.reg_tokens; count > 0) {
     parts.push_back(
         ir::broadcast_to(scope.compute_param("reg_token", {1, count, width}, init.reg_token), {batch, count, width}));
@@ -68,11 +71,21 @@ ir::Value ViT::blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const 
   return nn::encoder_blocks(scope, x, batch, depth, block);
 }
 
+namespace {
+
+// Of [batch, tokens, width].
+ir::Value token(ir::Value x, int64_t at) { return ir::squeeze(ir::slice_axis(x, 1, at, at + 1), 1); }
+
+// Of one or two.
+ir::Value mean_of(const ir::Values& x) { return x.size() == 1 ? x[0] : (x[0] + x[1]) * 0.5; }
+
+}  // namespace
+
 ir::Value ViT::pool(const nn::Scope& scope, ir::Value x, int64_t batch) const {
   const int64_t width = config_.width, tokens = config_.tokens();
   if (config_.pool == Pool::kNone) return x;
   x = ir::reshape(x, {batch, tokens, width});
-  if (config_.pool == Pool::kTok) return ir::squeeze(ir::slice_axis(x, 1, 0, 1), 1);
+  if (config_.pool == Pool::kTok) return token(x, 0);
   const int64_t prefix = config_.pool_prefix ? 0 : config_.prefix_tokens();
   if (prefix > 0) x = ir::slice_axis(x, 1, prefix, tokens);
   if (config_.pool == Pool::kGap) return ir::convert(ir::mean(ir::convert(x, DType::kF32), {1}), x.dtype());
@@ -88,28 +101,50 @@ ir::Value ViT::pool(const nn::Scope& scope, ir::Value x, int64_t batch) const {
   return nn::attention_pool(scope / "attn_pool", ir::reshape(x, {batch * (tokens - prefix), width}), batch, options);
 }
 
-ir::Value ViT::features(const nn::Scope& scope, ir::Value images) const {
+ir::Value ViT::encode(const nn::Scope& scope, ir::Value images) const {
   const InputShape& in = config_.input;
   TESSERA_CHECK(images.rank() == 4 && images.dim(1) == in.height && images.dim(2) == in.width && images.dim(3) == in.channels,
                 "images of {} for a model of [batch, {}, {}, {}]", to_string(images.dims()), in.height, in.width, in.channels);
-  const int64_t batch = images.dim(0);
-  ir::Value x = blocks(scope / "blocks", embed(scope, images), batch);
-  if (config_.final_norm == FinalNorm::kBeforePool) x = nn::layer_norm(scope / "norm", x, config_.final_norm_epsilon);
+  const ir::Value x = blocks(scope / "blocks", embed(scope, images), images.dim(0));
+  if (config_.final_norm != FinalNorm::kBeforePool) return x;
+  return nn::layer_norm(scope / "norm", x, config_.final_norm_epsilon);
+}
+
+ir::Values ViT::head_inputs(const nn::Scope& scope, ir::Value x, int64_t batch) const {
+  if (config_.distilled) {
+    x = ir::reshape(x, {batch, config_.tokens(), config_.width});
+    return {token(x, 0), token(x, 1)};
+  }
   x = pool(scope, x, batch);
   if (config_.final_norm == FinalNorm::kAfterPool) x = nn::layer_norm(scope / "fc_norm", x, config_.final_norm_epsilon);
   if (config_.rep_size > 0) {
     x = ir::tanh(nn::dense(scope / "pre_logits", x, config_.rep_size, {true, vit_init(config_).rep_kernel}));
   }
-  return config_.pool == Pool::kNone ? ir::reshape(x, {batch, config_.tokens(), x.dim(-1)}) : x;
+  return {config_.pool == Pool::kNone ? ir::reshape(x, {batch, config_.tokens(), x.dim(-1)}) : x};
 }
 
-ir::Value ViT::logits(const nn::Scope& scope, ir::Value images) const {
-  ir::Value x = nn::dropout(scope / "head_drop", features(scope, images), config_.head_dropout);
-  const nn::DenseOptions head{true, vit_init(config_).head, nn::init::constant(config_.head_bias)};
-  Dims dims = x.dims();
-  dims.back() = config_.input.classes;
-  x = nn::dense(scope / "head", ir::reshape(x, {-1, x.dim(-1)}), config_.input.classes, head);
-  return ir::convert(ir::reshape(x, dims), DType::kF32);
+ir::Value ViT::features(const nn::Scope& scope, ir::Value images) const {
+  return mean_of(head_inputs(scope, encode(scope, images), images.dim(0)));
+}
+
+ir::Value ViT::logits(const nn::Scope& scope, ir::Value images) const { return mean_of(head_logits(scope, images)); }
+
+std::vector<std::string> ViT::heads() const {
+  return config_.distilled ? std::vector<std::string>{"head", "head_dist"} : std::vector<std::string>{"head"};
+}
+
+ir::Values ViT::head_logits(const nn::Scope& scope, ir::Value images) const {
+  const nn::DenseOptions options{true, vit_init(config_).head, nn::init::constant(config_.head_bias)};
+  ir::Values logits;
+  for (const ir::Value seen : head_inputs(scope, encode(scope, images), images.dim(0))) {
+    const std::string head = heads()[logits.size()];
+    const ir::Value x = nn::dropout(scope / (head + "_drop"), seen, config_.head_dropout);
+    Dims dims = x.dims();
+    dims.back() = config_.input.classes;
+    const ir::Value rows = nn::dense(scope / head, ir::reshape(x, {-1, x.dim(-1)}), config_.input.classes, options);
+    logits.push_back(ir::convert(ir::reshape(rows, dims), DType::kF32));
+  }
+  return logits;
 }
 
 TimmMap ViT::timm_map() const {
@@ -125,7 +160,9 @@ TimmMap ViT::timm_map() const {
 
 // timm's group_matcher: the embedding, each block (the final norm with the last one), the head.
 std::vector<LayerRule> ViT::layers() const {
-  return {{"(cls_token|reg_token|pos_embed|(patch_embed|norm_pre)/.*)", 0}, {"blocks/.*", 1}, {"norm/.*", config_.depth}};
+  return {{"(cls_token|dist_token|reg_token|pos_embed|(patch_embed|norm_pre)/.*)", 0},
+          {"blocks/.*", 1},
+          {"norm/.*", config_.depth}};
 }
 
 std::string ViT::describe() const {

@@ -2,10 +2,10 @@
 // The Vision Transformer (Dosovitskiy et al. 2021) of timm and of big_vision; options in vit_options.h.
 //
 // Parameters, stacked ones first axis = depth:
-//   patch_embed/{kernel,bias} cls_token reg_token pos_embed norm_pre/{scale,bias}
+//   patch_embed/{kernel,bias} cls_token dist_token reg_token pos_embed norm_pre/{scale,bias}
 //   blocks/{norm1,norm2}/{scale,bias} blocks/attn/{qkv,proj}/{kernel,bias} blocks/attn/{q_norm,k_norm}/{scale,bias}
 //   blocks/mlp/{fc1,fc2}/{kernel,bias} blocks/{ls1,ls2}/gamma
-//   norm/{scale,bias} attn_pool/… fc_norm/{scale,bias} pre_logits/{kernel,bias} head/{kernel,bias}
+//   norm/{scale,bias} attn_pool/… fc_norm/{scale,bias} pre_logits/{kernel,bias} {head,head_dist}/{kernel,bias}
 //
 // The form of the program is fixed, being the fastest measured: one scan over stacked blocks (written out where a block is a
 // few calls of the host's kernels), tokens flattened to [batch * tokens, width] for every dense layer, heads as [batch, heads,
@@ -20,9 +20,12 @@ class ViT : public Classifier {
  public:
   explicit ViT(ViTConfig config) : config_(std::move(config)) {}
 
-  // Pool "none" keeps every token: [batch, tokens, features], and logits [batch, tokens, classes].
+  // Pool "none" keeps every token: [batch, tokens, features], and logits [batch, tokens, classes]. Features of a distilled
+  // model are the mean of its two tokens.
   ir::Value features(const nn::Scope& scope, ir::Value images) const override;
   ir::Value logits(const nn::Scope& scope, ir::Value images) const override;
+  ir::Values head_logits(const nn::Scope& scope, ir::Value images) const override;
+  std::vector<std::string> heads() const override;
   const InputShape& input() const override { return config_.input; }
   const Family& family() const override;
   TimmMap timm_map() const override;
@@ -36,7 +39,11 @@ class ViT : public Classifier {
   ir::Value embed(const nn::Scope& scope, ir::Value images) const;     // -> [batch * tokens, width]
   ir::Value add_positions(const nn::Scope& scope, ir::Value x) const;  // [batch, positions, width] -> the same
   ir::Value blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const;
-  ir::Value pool(const nn::Scope& scope, ir::Value x, int64_t batch) const;  // -> [batch, width], or all rows for pool none
+  ir::Value encode(const nn::Scope& scope, ir::Value images) const;  // -> [batch * tokens, width], after norm
+  // -> [batch, features], or all rows for pool none
+  ir::Value pool(const nn::Scope& scope, ir::Value x, int64_t batch) const;
+  // What the heads see of encoded tokens: [batch, features] each.
+  ir::Values head_inputs(const nn::Scope& scope, ir::Value encoded, int64_t batch) const;
 
   ViTConfig config_;
 };

@@ -10,7 +10,7 @@ ViTInit vit_init(const ViTConfig& config) {
   const double patch = static_cast<double>(config.patch * config.patch * config.input.channels);
   ViTInit v;
   // timm's trunc_normal_(std=.02) cuts at +-2, a hundred standard deviations: a plain normal.
-  v.positions = init::normal(0.02);
+  v.positions = v.dist_token = init::normal(0.02);
   v.cls_token = v.reg_token = init::normal(1e-6);
   v.latent = init::truncated_normal(1 / std::sqrt(width));
   v.rep_kernel = init::lecun_normal();

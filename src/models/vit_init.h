@@ -7,7 +7,7 @@
 namespace tessera::models {
 
 struct ViTInit {
-  nn::Init patch_kernel, patch_bias, positions, cls_token, reg_token;
+  nn::Init patch_kernel, patch_bias, positions, cls_token, dist_token, reg_token;
   nn::Init qkv, kv, dense, mlp_bias, latent, rep_kernel, head;
 };
 

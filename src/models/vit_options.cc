@@ -31,6 +31,7 @@ class Resolver : private OptionChecks {
     input();
     layout();
     values();
+    distillation();
     c_.remat = remat(o_.remat, nn::block_products());
     return c_;
   }
@@ -74,10 +75,7 @@ class Resolver : private OptionChecks {
       positive(key, *field.second);
     }
     positive("mlp_dim", c_.mlp_dim);
-    if (c_.width % c_.heads != 0) {
-      fail("heads", fmt::format("must divide the width {}, and is {}", c_.width, c_.heads),
-           "use one of " + list_numbers(divisors(c_.width)));
-    }
+    check_heads("heads", c_.heads, c_.width);
   }
 
   void input() {
@@ -92,13 +90,11 @@ class Resolver : private OptionChecks {
     c_.class_token = o_.class_token.value_or(c_.pool == Pool::kTok);
     if (c_.pool == Pool::kTok && !c_.class_token)
       fail("class_token", "is false, and pool \"tok\" reads that token", "use pool \"gap\"");
-    if (o_.reg_tokens < 0) fail("reg_tokens", fmt::format("must be at least 0, and is {}", o_.reg_tokens));
-    c_.reg_tokens = o_.reg_tokens;
+    c_.reg_tokens = not_negative("reg_tokens", o_.reg_tokens);
     const bool fixed = c_.posemb != PosEmb::kLearned;
     c_.posemb_prefix = o_.posemb_prefix.value_or(!big_vision_ && !fixed);
     if (c_.posemb == PosEmb::kSincos2d) {
-      if (c_.width % 4 != 0 || c_.width < 8)
-        fail("posemb", fmt::format("\"sincos2d\" needs a width of 4 x n, n > 1, and it is {}", c_.width));
+      check_sincos2d("posemb", c_.width);
       if (o_.posemb_prefix.value_or(false)) fail("posemb_prefix", "is true, and sincos2d positions are those of patches only");
     }
     const bool after = !big_vision_ && c_.pool == Pool::kGap;
@@ -109,16 +105,11 @@ class Resolver : private OptionChecks {
   }
 
   void values() {
-    if (!(o_.norm_epsilon > 0)) fail("norm_epsilon", fmt::format("must be above 0, and is {}", o_.norm_epsilon));
-    c_.norm_epsilon = o_.norm_epsilon;
-    c_.final_norm_epsilon = o_.final_norm_epsilon.value_or(o_.norm_epsilon);
-    if (!(c_.final_norm_epsilon > 0)) {
-      fail("final_norm_epsilon", fmt::format("must be above 0, and is {}", c_.final_norm_epsilon));
-    }
+    c_.norm_epsilon = positive("norm_epsilon", o_.norm_epsilon);
+    c_.final_norm_epsilon = positive("final_norm_epsilon", o_.final_norm_epsilon.value_or(o_.norm_epsilon));
     c_.layer_scale = o_.layer_scale;
     c_.gelu = static_cast<nn::Activation>(choose("gelu", o_.gelu.value_or(big_vision_ ? "tanh" : "exact"), {"exact", "tanh"}));
-    if (o_.rep_size < 0) fail("rep_size", fmt::format("must be at least 0, and is {}", o_.rep_size));
-    c_.rep_size = o_.rep_size;
+    c_.rep_size = not_negative("rep_size", o_.rep_size);
     c_.init = static_cast<InitScheme>(
         choose("init", o_.init.value_or(big_vision_ ? "big_vision" : "timm"), {"timm", "jax", "big_vision"}));
     const bool timm = c_.init == InitScheme::kTimm;
@@ -129,6 +120,19 @@ class Resolver : private OptionChecks {
     c_.attn_dropout = rate("attn_dropout", o_.attn_dropout);
     c_.head_dropout = rate("head_dropout", o_.head_dropout);
     c_.drop_path = rate("drop_path", o_.drop_path);
+  }
+
+  // timm's VisionTransformerDistilled.
+  void distillation() {
+    c_.distilled = o_.distilled;
+    if (!o_.distilled) return;
+    const auto need = [&](bool holds, const char* what) {
+      if (!holds) fail("distilled", fmt::format("is true, which needs {}", what), "leave out the one or the other");
+    };
+    need(c_.pool == Pool::kTok, "pool \"tok\"");
+    need(c_.final_norm != FinalNorm::kAfterPool, "final_norm \"before_pool\"");
+    need(c_.reg_tokens == 0, "reg_tokens = 0");
+    need(c_.rep_size == 0, "rep_size = 0");
   }
 
   const ViTOptions& o_;

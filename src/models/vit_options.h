@@ -31,6 +31,7 @@ struct ViTOptions {
   std::optional<std::string> pool, posemb, final_norm, gelu, init, head_init;
   std::optional<bool> class_token, posemb_prefix;
   int64_t reg_tokens = 0;
+  bool distilled = false;
   bool qkv_bias = true, proj_bias = true, qk_norm = false, pre_norm = false, pool_prefix = false;
   double norm_epsilon = 1e-6;
   std::optional<double> final_norm_epsilon, layer_scale;
@@ -57,6 +58,10 @@ struct ViTOptions {
     field("class_token", class_token, "prepend a learned token; true for pool tok when not given");
     field("posemb_prefix", posemb_prefix, "class and register tokens have learned positions too; style");
     field("reg_tokens", reg_tokens, "number of register tokens");
+    field(
+        "distilled", distilled,
+        "a second token with a head of its own, which learns from a teacher (DeiT; objective distillation); the model's answer "
+        "is the mean of both heads'");
     field("qkv_bias", qkv_bias, "bias of queries, keys and values");
     field("proj_bias", proj_bias, "bias of the attention's output and of the MLP");
     field("qk_norm", qk_norm, "layer norm of each head's queries and keys");
@@ -95,6 +100,7 @@ struct ViTConfig {
   PosEmb posemb = PosEmb::kLearned;
   bool class_token = true, posemb_prefix = true;
   int64_t reg_tokens = 0;
+  bool distilled = false;
   bool qkv_bias = true, proj_bias = true, qk_norm = false, pre_norm = false, pool_prefix = false;
   FinalNorm final_norm = FinalNorm::kBeforePool;
   double norm_epsilon = 1e-6, final_norm_epsilon = 1e-6;
@@ -109,7 +115,7 @@ struct ViTConfig {
 
   int64_t rows() const { return input.height / patch; }  // of the grid of patches
   int64_t columns() const { return input.width / patch; }
-  int64_t prefix_tokens() const { return (class_token ? 1 : 0) + reg_tokens; }
+  int64_t prefix_tokens() const { return (class_token ? 1 : 0) + (distilled ? 1 : 0) + reg_tokens; }
   int64_t tokens() const { return rows() * columns() + prefix_tokens(); }
   // Tokens that have a position.
   int64_t positions() const { return rows() * columns() + (posemb_prefix ? prefix_tokens() : 0); }

@@ -21,6 +21,8 @@ struct TokenInput {
 struct DataInputs {
   int64_t classes = 0;  // 0: samples have no labels
   std::vector<TokenInput> tokens;
+  // Rows of a batch that stand for one image: the first part of a batch has view 0 of all its images, the next one view 1, ….
+  int64_t views = 1;
 };
 
 // What of it is wanted: these are a program's inputs, images first, in this order.

@@ -72,10 +72,14 @@ Value class_targets(const Batch& batch, int64_t classes, const Smoothing& smooth
   return own * share + of(batch.partner_labels) * (1.0 - share);
 }
 
-Value classify(const models::Model& model, const nn::Scope& scope, Value images) {
+const models::Classifier& as_classifier(const models::Model& model) {
   const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
   TESSERA_CHECK(classifier != nullptr, "{} is no classifier", model.describe());
-  return classifier->logits(scope, images);
+  return *classifier;
+}
+
+Value classify(const models::Model& model, const nn::Scope& scope, Value images) {
+  return as_classifier(model).logits(scope, images);
 }
 
 Value top_k_correct(Value logits, Value labels, int64_t k) {

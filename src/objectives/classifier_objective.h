@@ -40,7 +40,9 @@ Smoothing read_smoothing(const config::Section& section, double label_smoothing,
 // The targets of a batch, f32 [B, classes]; where rows are mixed, of both labels, each by its share.
 ir::Value class_targets(const Batch& batch, int64_t classes, const Smoothing& smoothing);
 
-// The logits of a model that is known to be a Classifier.
+// A model that is known to be one.
+const models::Classifier& as_classifier(const models::Model& model);
+// Its logits.
 ir::Value classify(const models::Model& model, const nn::Scope& scope, ir::Value images);
 
 // 1 where the label is among the `k` largest logits, else 0: f32 [B]. Of equal logits the lower class counts first. k is cut at

@@ -22,6 +22,10 @@ class Distillation final : public ClassifierObjective {
 
   std::optional<TeacherSource> teacher() const override { return TeacherSource{options_.teacher, options_.weights}; }
 
+  // Of each head: the first learns from the labels, the last from the teacher.
+  Values outputs(const models::Model& model, const nn::Scope& scope, const Batch& batch) const override {
+    return as_classifier(model).head_logits(scope, batch.images);
+  }
   Value loss(const Values& outputs, const Batch& batch) const override {
     const Value task = softmax_cross_entropy(outputs[0], batch, smoothing_);
     return task * (1 - options_.alpha) + distillation(outputs, batch) * options_.alpha;
@@ -35,8 +39,8 @@ class Distillation final : public ClassifierObjective {
  private:
   Value distillation(const Values& outputs, const Batch& batch) const {
     TESSERA_CHECK(batch.teacher, "a batch without the teacher's logits");
-    if (options_.kind == "hard") return hard_distillation(outputs[0], batch.teacher);
-    return soft_distillation(outputs[0], batch.teacher, options_.temperature);
+    if (options_.kind == "hard") return hard_distillation(outputs.back(), batch.teacher);
+    return soft_distillation(outputs.back(), batch.teacher, options_.temperature);
   }
 
   DistillationOptions options_;

@@ -12,7 +12,8 @@ struct DistillationOptions {
   std::string style = "timm";
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("teacher", teacher, "a workdir, a checkpoint or a timm directory; a classifier of the same images and classes");
+    field("teacher", teacher,
+          "a workdir, a checkpoint, or a directory of timm's or Hugging Face's; a classifier of the same images and classes");
     field("weights", weights, "of a run: raw, or average where it kept one");
     field("kind", kind, "soft: the teacher's probabilities; or hard: the class it finds likeliest");
     field("temperature", temperature, "that both models' logits are divided by, for soft");
@@ -23,8 +24,9 @@ struct DistillationOptions {
 };
 
 // The factory of objectives.def: (1 - alpha) cross-entropy + alpha distillation, timm's LogitDistillationTask with
-// task_loss_weight = 1 - alpha. A model has one head, which learns from both: no distillation token. Metrics: prec@1 of the own
-// label, and distillation, that part of the loss.
+// task_loss_weight = 1 - alpha, where a model has one head, which learns from both. Of a model with a distillation token
+// (vit's `distilled`) the class head learns from the labels and that token's from the teacher: timm's TokenDistillationTask.
+// Metrics: prec@1 of the own label (the class head's), and distillation, that part of the loss.
 std::shared_ptr<const Objective> make_distillation(config::Section section, const DataInputs& data);
 
 // t^2 KL(softmax(teacher / t) || softmax(logits / t)) for each example: timm's kl_div with batchmean, big_vision's

@@ -45,6 +45,10 @@ std::shared_ptr<const Scorer> make_mean(config::Section section, const ScorerDat
     section.fail("type", "is mean, and the objective's loss of an example depends on the others of its batch",
                  "take another type of evaluator, such as retrieval");
   }
+  if (objective->views() > 1) {
+    section.fail("type", "is mean, and the objective compares views of an image, which evaluators don't make",
+                 "take another type of evaluator, such as classification");
+  }
   if (objective->teacher()) {
     section.fail("type", "is mean, and the objective compares with a second model's answers, which evaluators don't have",
                  "take another type of evaluator, such as classification");

@@ -8,6 +8,7 @@
 #include "objectives/captioning.h"
 #include "objectives/contrastive.h"
 #include "objectives/distillation.h"
+#include "objectives/jsd.h"
 #include "objectives/softmax.h"
 
 namespace tessera::objectives {

@@ -26,6 +26,8 @@ class Objective {
   virtual const Inputs& inputs() const = 0;
   // Whether an example's loss depends on no other example, so that a batch can be worked off in micro-batches.
   virtual bool divisible() const { return true; }
+  // How many rows of a batch it takes to stand for one image, as DataInputs has them.
+  virtual int64_t views() const { return 1; }
   // The model whose logits it reads in Batch::teacher; most have none.
   virtual std::optional<TeacherSource> teacher() const { return std::nullopt; }
   // Throws a usage Error at a key of `section` (the recipe's `model`) when it is no model for this objective.

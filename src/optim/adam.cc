@@ -2,7 +2,8 @@
 //   mu <- b1 mu + (1 - b1) g      nu <- b2 nu + (1 - b2) g^2
 //   value <- value - lr / (1 - b1^t) * mu / (sqrt(nu / (1 - b2^t)) + eps)
 // Adam adds weight_decay * value to g first (L2); AdamW shrinks the value first. With `nesterov`, b1 mu + (1 - b1) g of the new
-// mu stands in its place (timm's NAdamW).
+// mu stands in its place (timm's NAdamW). With `amsgrad`, the largest nu so far stands in the place of nu. A schedule that
+// cycles momentum moves b1, of which b1^t is then taken as it is at t.
 
 #include "optim/adam.h"
 
@@ -31,18 +32,28 @@ void AdamOptions::check(const config::Section& section) const {
 }
 
 std::vector<Slot> Adam::slots(const Param& param) const {
-  return {{"mu", param.block_dims(), true}, {"nu", param.block_dims()}};
+  std::vector<Slot> slots = {{"mu", param.block_dims(), true}, {"nu", param.block_dims()}};
+  if (options_.amsgrad) slots.push_back({"nu_max", param.block_dims()});
+  return slots;
+}
+
+template <class Share>
+Update Adam::updated(const Param& param, Value value, Value grad, const ir::Values& slots, const UpdateContext& c,
+                     const Share& b1) const {
+  grad = penalize(grad, value, c);
+  const Value mu = moving_mean(slots[0], grad, b1);
+  const Value nu = moving_mean(slots[1], ir::square(grad), options_.b2);
+  ir::Values kept = {mu, nu};
+  if (options_.amsgrad) kept.push_back(ir::maximum(slots[2], nu));
+  const Value rate = c.lr / bias_correction(b1, c.step);
+  const Value scale = ir::rsqrt(bias_correction(options_.b2, c.step));
+  Value ahead = options_.nesterov ? moving_mean(mu, grad, b1) : mu;
+  if (options_.caution) ahead = cautious(param, ahead, grad);
+  return {shrink(value, c) - rate * (ahead / (ir::sqrt(kept.back()) * scale + options_.eps)), kept};
 }
 
 Update Adam::update(const Param& param, Value value, Value grad, const ir::Values& slots, const UpdateContext& c) const {
-  grad = penalize(grad, value, c);
-  const Value mu = moving_mean(slots[0], grad, options_.b1);
-  const Value nu = moving_mean(slots[1], ir::square(grad), options_.b2);
-  const Value rate = c.lr / bias_correction(options_.b1, c.step);
-  const Value scale = ir::rsqrt(bias_correction(options_.b2, c.step));
-  Value ahead = options_.nesterov ? moving_mean(mu, grad, options_.b1) : mu;
-  if (options_.caution) ahead = cautious(param, ahead, grad);
-  return {shrink(value, c) - rate * (ahead / (ir::sqrt(nu) * scale + options_.eps)), {mu, nu}};
+  return c.momentum ? updated(param, value, grad, slots, c, c.momentum) : updated(param, value, grad, slots, c, options_.b1);
 }
 
 std::unique_ptr<UpdateRule> make_adam(config::Section section) { return make(std::move(section), {.decoupled = "none"}); }

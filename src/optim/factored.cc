@@ -19,13 +19,12 @@ std::vector<Slot> factored_slots(const Param& param, const FactoredAxes& axes) {
 Preconditioned precondition(const Param& param, const FactoredAxes& axes, Value grad, const ir::Values& slots, Value b2,
                             double eps) {
   const Value square = ir::square(grad) + eps;
-  const auto mean = [&](Value before, Value now) { return before * b2 + now * (1.0 - b2); };
   if (!axes) {
-    const Value nu = mean(slots[0], square);
+    const Value nu = moving_mean(slots[0], square, b2);
     return {grad * ir::rsqrt(nu), {nu}};
   }
-  const Value row = mean(slots[0], mean_along(param, square, axes->second));
-  const Value col = mean(slots[1], mean_along(param, square, axes->first));
+  const Value row = moving_mean(slots[0], mean_along(param, square, axes->second), b2);
+  const Value col = moving_mean(slots[1], mean_along(param, square, axes->first), b2);
   const Value relative = row / mean_along(param, row, axes->first);
   return {grad * ir::rsqrt(relative) * ir::rsqrt(col), {row, col}};
 }

@@ -14,6 +14,7 @@ class Lookahead final : public UpdateRule {
   Lookahead(std::unique_ptr<UpdateRule> inner, int64_t k, double alpha);
   std::vector<Slot> slots(const Param& param) const override;  // the inner one's, then "slow"
   ir::Values prepare(const ir::Values& grads) const override { return inner_->prepare(grads); }
+  bool cycles_momentum() const override { return inner_->cycles_momentum(); }
   Update update(const Param& param, ir::Value value, ir::Value grad, const ir::Values& slots,
                 const UpdateContext& context) const override;
 

@@ -76,11 +76,19 @@ Optimizer::Optimizer(config::Section section, const RunLength& length)
   read_schedules(length);
 }
 
+void Optimizer::check_momentum(const Schedule& schedule, const char* key) const {
+  if (!schedule.cycles_momentum() || update_->cycles_momentum()) return;
+  section_.fail(key, fmt::format("cycles momentum, and {} has none that follows a schedule", name_),
+                "leave `momentum` out of one_cycle, or take adamw, adam, nadamw, or sgd with momentum");
+}
+
 void Optimizer::read_schedules(const RunLength& length) {
+  check_momentum(schedule_, "lr");
   for (const std::string& line : options_.schedules) {
     const auto rule = split_rule(line);
     more_schedules_.push_back(!rule || freezes(line) ? schedule_
                                                      : Schedule::parse(rule->second, length, section_.place("schedules")));
+    check_momentum(more_schedules_.back(), "schedules");
     if (more_schedules_.back().plateau() && rule && !freezes(line)) {
       section_.fail("schedules", "can't hold a plateau",
                     "let `lr` be the plateau, and give other parameters a factor by lr_mult");
@@ -150,7 +158,9 @@ Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& g
   for (size_t i = 0; i < values.size(); ++i) {
     if (!trainable(i)) continue;
     const ParamRule& rule = rules_[i];
-    context.base = (rule.schedule == 0 ? schedule_ : more_schedules_[rule.schedule - 1]).base();
+    const Schedule& schedule = rule.schedule == 0 ? schedule_ : more_schedules_[rule.schedule - 1];
+    context.base = schedule.base();
+    context.momentum = schedule.cycles_momentum() ? schedule.momentum_at(step) : ir::Value();
     context.schedule = rates[rule.schedule] / context.base;
     context.lr = rate_of(rule, rates[rule.schedule], params_[i]);
     context.weight_decay = options_.weight_decay * rule.decay;

@@ -81,6 +81,7 @@ class Optimizer {
  private:
   void place_slots();
   void read_schedules(const RunLength& length);
+  void check_momentum(const Schedule& schedule, const char* key) const;
   ir::Value rate_of(const ParamRule& rule, ir::Value rate, const Param& param) const;
 
   config::Section section_;

@@ -85,9 +85,9 @@ T Schedule::stable(const T& step) const {
 }
 
 template <class T>
-T Schedule::one_cycle(const T& step) const {
+T Schedule::one_cycle(const T& step, double first, double top, double last) const {
   const T up = half_wave(step / at_least(rise_, 1e-9)), down = half_wave((step - rise_) / (total_ - rise_));
-  return first_ + (base_ - first_) * up + (last_ - base_) * down;
+  return first + (top - first) * up + (last - top) * down;
 }
 
 template <class T>
@@ -114,15 +114,21 @@ T Schedule::decay(const T& step) const {
     case Kind::kRsqrt: return base_ * reciprocal_sqrt(1.0 + (at_least(step - warmup_, 0) + shift_) / timescale_);
     case Kind::kStep: return stepped(step);
     case Kind::kStable: return stable(step);
-    case Kind::kOneCycle: return one_cycle(step);
+    case Kind::kOneCycle: return one_cycle(step, first_, base_, last_);
   }
   TESSERA_CHECK(false, "schedule kind");
   return step;
 }
 
+// How many `hold`s are over.
+template <class T>
+T Schedule::held(const T& step) const {
+  return hold_ > 1 ? round_down((step + 0.5) / hold_) : step;
+}
+
 template <class T>
 T Schedule::rate(const T& step) const {
-  const T part = hold_ > 1 ? round_down((step + 0.5) / hold_) : step;
+  const T part = held(step);
   const T t = hold_ > 1 ? part * hold_ : step;
   T rate = decay(t);
   if (warmup_ > 0 && (warmup_mode_ == Warmup::kScale || warmup_mode_ == Warmup::kScaleFrom0)) {
@@ -143,6 +149,16 @@ template <class T>
 T Schedule::started(const T& step) const {
   return start_ > 0 ? rate(at_least(step - start_, 0)) * reached(step, start_) : rate(step);
 }
+
+template <class T>
+T Schedule::momentum(const T& step) const {
+  TESSERA_CHECK(cycles_momentum(), "a schedule of the rate alone");
+  const T part = held(at_least(step - start_, 0));
+  return one_cycle(hold_ > 1 ? part * hold_ : part, end_momentum_, top_momentum_, end_momentum_);
+}
+
+double Schedule::momentum_at(int64_t step) const { return momentum(static_cast<double>(step)); }
+ir::Value Schedule::momentum_at(ir::Value step) const { return momentum(ir::convert(step, DType::kF32)); }
 
 double Schedule::at(int64_t step) const { return started(static_cast<double>(step)); }
 ir::Value Schedule::at(ir::Value step) const { return started(ir::convert(step, DType::kF32)); }

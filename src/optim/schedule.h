@@ -9,10 +9,12 @@
 //   tanh                 min + (l - min) (1 - tanh(lower (1 - p) + upper p)) / 2
 //   rsqrt                lr / sqrt(1 + (max(s - W, 0) + shift) / timescale)
 //   step                 lr gamma^floor(s / every), lr gamma^(milestones <= s), or lr times the last milestone's own factor
-//   wsd                  r = lr, or lr / sqrt(1 + (s - W) / timescale); in the last D steps min + (r - min) shape(q), q from 0
-//   to 1 flat_cosine          lr, after the flat part falling as a cosine to lr / div_final one_cycle            from lr / div
-//   to lr and down to lr / div_final, both as cosines plateau              lr, times what plateau.h decides down(s) min(1, (T -
-//   s) / C) noise(s)             1 + n, from timm's generator, for every `hold` (torch_noise.h)
+//   wsd                  r = lr, or lr / sqrt(1 + (s - W) / timescale); in the last D steps min + (r - min) shape(q), q = 0 … 1
+//   flat_cosine          lr, after the flat part falling as a cosine to lr / div_final
+//   one_cycle            from lr / div to lr and down to lr / div_final, both as cosines; the optimizer's momentum, where it
+//                        cycles, from m0 to m1 and back in the same steps
+//   plateau              lr, times what plateau.h decides
+// down(s) is min(1, (T - s) / C), noise(s) 1 + n, from timm's generator, for every `hold` (torch_noise.h).
 // The warm-up, by warmup_mode, with w0 = warmup_start:
 //   scale         decay(s) * (w0 + (lr - w0) min(1, (s + 1) / W)) / lr; cycles begin after it
 //   scale_from_0  the same with s in place of s + 1
@@ -27,7 +29,7 @@
 // scale_from_0 is big_vision's convention (big_vision/utils.py create_learning_rate_schedule), overlap and prefix are timm's
 // (timm/scheduler; it has w0 = 1e-5 and hold = 1 epoch unless told otherwise). `scale` is big_vision's but for the first step,
 // which is not spent at rate 0. timm's milestones count one earlier: its 30 is 29 epochs here. wsd is timm's, flat_cosine and
-// one_cycle are fastai's.
+// one_cycle are fastai's; torch's OneCycleLR of N steps is one_cycle in a run of N - 1, whose rise is one step shorter.
 
 #include <cstdint>
 #include <optional>
@@ -54,6 +56,10 @@ class Schedule {
   double at(int64_t step) const;         // on the host
   ir::Value at(ir::Value step) const;    // in a graph: integer or float scalar -> f32 scalar
   double base() const { return base_; }  // the rate that the recipe names, > 0
+  // Whether it says the optimizer's momentum too; what momentum_at() gives, on the host and in a graph as at().
+  bool cycles_momentum() const { return top_momentum_ > 0; }
+  double momentum_at(int64_t step) const;
+  ir::Value momentum_at(ir::Value step) const;
   // Where scores decide too: what at() gives is to be multiplied by their scale.
   const std::optional<PlateauOptions>& plateau() const { return plateau_; }
 
@@ -77,7 +83,11 @@ class Schedule {
   template <class T>
   T stable(const T& step) const;
   template <class T>
-  T one_cycle(const T& step) const;
+  T one_cycle(const T& step, double first, double top, double last) const;
+  template <class T>
+  T momentum(const T& step) const;
+  template <class T>
+  T held(const T& step) const;
   template <class T>
   T stepped(const T& step) const;
   double begin() const { return warmup_mode_ == Warmup::kOverlap ? 0 : warmup_; }
@@ -94,6 +104,7 @@ class Schedule {
   double decay_steps_ = 0;                             // of wsd
   Shape shape_ = Shape::kOneMinusSqrt;                 // of wsd
   double rise_ = 0, first_ = 0, last_ = 0;             // of one_cycle and flat_cosine: steps, rates at both ends
+  double end_momentum_ = 0, top_momentum_ = 0;         // of one_cycle: at both ends and at its top; 0: the optimizer's own
   std::vector<float> noise_;                           // for each `hold`
   std::optional<PlateauOptions> plateau_;
 };

@@ -30,7 +30,9 @@ constexpr Entry kSchedules[] = {
     {"wsd", "wsd(LR, decay=20 %, shape=1-sqrt, min=0, timescale=DURATION)",
      "stays, then falls at the end (1-sqrt, linear, cosine); with timescale falls as 1 / sqrt(step) before"},
     {"flat_cosine", "flat_cosine(LR, flat=75 %, div_final=1e5)", "stays, then falls as half a wave to LR / div_final (fastai)"},
-    {"one_cycle", "one_cycle(LR, rise=25 %, div=25, div_final=1e5)", "rises from LR / div, falls to LR / div_final (fastai)"},
+    {"one_cycle", "one_cycle(LR, rise=25 %, div=25, div_final=1e5, momentum=[0.95, 0.85])",
+     "rises from LR / div, falls to LR / div_final (fastai); with momentum, that of sgd or b1 of adam, adamw and nadamw goes "
+     "from the first to the second and back"},
     {"plateau", "plateau(LR, metric=val/prec@1, mode=max, factor=0.1, patience=10, threshold=1e-4, cooldown=0, min=0)",
      "falls when an evaluator's metric stops getting better; patience and cooldown are evaluations"},
 };
@@ -167,6 +169,12 @@ class ScheduleParser {
     s_.first_ = flat ? s_.base_ : s_.base_ / positive("div", 25);
     s_.last_ = s_.base_ / positive("div_final", 1e5);
     if (s_.rise_ >= s_.total_) call_.fail(fmt::format("`{}` must be shorter than the run", flat ? "flat" : "rise"));
+    const std::vector<double> momentum = flat ? std::vector<double>() : call_.numbers("momentum", std::vector<double>{});
+    if (momentum.empty()) return;
+    if (momentum.size() != 2 || std::ranges::any_of(momentum, [](double m) { return !(m > 0 && m < 1); })) {
+      call_.fail("`momentum` must hold two numbers above 0 and below 1", "at both ends and at the top: momentum=[0.95, 0.85]");
+    }
+    s_.end_momentum_ = momentum[0], s_.top_momentum_ = momentum[1];
   }
 
   void read_plateau() {

@@ -34,12 +34,14 @@ class Sgd final : public UpdateRule {
   std::vector<Slot> slots(const Param& param) const override {
     return options_.momentum > 0 ? std::vector<Slot>{{"trace", param.block_dims(), true}} : std::vector<Slot>{};
   }
+  bool cycles_momentum() const override { return options_.momentum > 0; }
   Update update(const Param& param, Value value, Value grad, const ir::Values& slots, const UpdateContext& c) const override {
     grad = penalize(grad, value, c);
     value = shrink(value, c);
     if (slots.empty()) return {value - c.lr * grad, {}};
-    const Value trace = slots[0] * options_.momentum + grad;
-    Value step = options_.nesterov ? grad + trace * options_.momentum : trace;
+    const auto damped = [&](Value x) { return c.momentum ? x * c.momentum : x * options_.momentum; };
+    const Value trace = damped(slots[0]) + grad;
+    Value step = options_.nesterov ? grad + damped(trace) : trace;
     if (options_.caution) step = cautious(param, step, grad);
     return {value - c.lr * step, {trace}};
   }

@@ -32,7 +32,10 @@ Value UpdateRule::penalize(Value grad, Value value, const UpdateContext& c) cons
 // By expm1, since b^t in f32 leaves few digits when b is near 1.
 Value bias_correction(double b, Value step) { return b == 0 ? ir::constant(1) : -ir::expm1(step * std::log(b)); }
 
+Value bias_correction(Value b, Value step) { return -ir::expm1(step * ir::log(b)); }
+
 Value moving_mean(Value mean, Value x, double b) { return mean * b + x * (1 - b); }
+Value moving_mean(Value mean, Value x, Value b) { return mean * b + x * (1.0 - b); }
 
 Value first_update(const UpdateContext& c) { return ir::compare(ir::Compare::kLt, c.step, ir::constant(1.5)); }
 

@@ -16,6 +16,7 @@ struct UpdateContext {
   ir::Value lr;             // f32: schedule times the parameter's multiplier; a scalar, or [depth, 1, …] where blocks differ
   ir::Value schedule;       // f32 scalar: the schedule relative to its base rate, without multiplier
   double base = 1;          // that base rate
+  ir::Value momentum;       // f32 scalar: what stands for the rule's own, where the schedule cycles it; else none
   double weight_decay = 0;  // 0 where the mask says so
 };
 
@@ -52,6 +53,8 @@ class UpdateRule {
   explicit UpdateRule(Decay decay) : decay_(decay) {}
   virtual ~UpdateRule() = default;
   virtual std::vector<Slot> slots(const Param& param) const = 0;
+  // Whether it follows UpdateContext::momentum: with SGD's momentum or Adam's b1, as torch's OneCycleLR.
+  virtual bool cycles_momentum() const { return false; }
   // What is done with the gradients of all trained parameters together, after clipping.
   virtual ir::Values prepare(const ir::Values& grads) const { return grads; }
   // All f32; `value` and `grad` in the parameter's shape, slots as slots() says. Blocks of a stacked parameter are updated as
@@ -69,10 +72,12 @@ class UpdateRule {
   Decay decay_;
 };
 
-// 1 - b^t, exact for b near 1.
+// 1 - b^t, exact for b near 1; the f32 scalar b is above 0.
 ir::Value bias_correction(double b, ir::Value step);
+ir::Value bias_correction(ir::Value b, ir::Value step);
 // mean * b + x * (1 - b).
 ir::Value moving_mean(ir::Value mean, ir::Value x, double b);
+ir::Value moving_mean(ir::Value mean, ir::Value x, ir::Value b);
 // True at the first update.
 ir::Value first_update(const UpdateContext& context);
 

@@ -20,7 +20,7 @@ constexpr int64_t kCountedDevices = 256;
 
 train::ProgramOptions program_options(const train::Recipe& recipe) {
   train::ProgramOptions options;
-  options.batch = recipe.batch;
+  options.batch = recipe.rows();
   options.pixels = recipe.data.pp().affine();
   options.compute = recipe.compute;
   options.objective = recipe.objective;
@@ -99,7 +99,7 @@ double model_flops(const train::Recipe& recipe) {
   const ir::GraphScope scope(graph);
   nn::ParamStore store(graph);
   graph.results = {recipe.model->trace(nn::Scope(store, {}))};
-  return 3 * ir::product_flops(graph) * static_cast<double>(recipe.batch);
+  return 3 * ir::product_flops(graph) * static_cast<double>(recipe.rows());
 }
 
 void estimate(const Case& c, const Target& target, Plan& plan) {

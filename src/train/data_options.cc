@@ -77,6 +77,10 @@ void check_alike(const Section& section, const io::DataSet& first, const io::Dat
     section.fail("pp", fmt::format("scales values or erases in another way than that of `{}`", first.name),
                  "end both chains with the same value_range or normalise, and the same random_erasing");
   }
+  if (set.pp->views() != first.pp->views()) {
+    section.fail("pp", fmt::format("makes {} views of an image, and that of `{}` makes {}", set.pp->views(), first.name,
+                                   first.pp->views()));
+  }
   if (set.pp->token_fields() != first.pp->token_fields()) {
     section.fail("pp", fmt::format("makes other arrays of ids than that of `{}`", first.name),
                  "tokenize with the same model, length and names in both chains");
@@ -117,7 +121,7 @@ int64_t Data::size() const {
 }
 
 objectives::DataInputs Data::inputs() const {
-  return {static_cast<int64_t>(source().class_names().size()), token_inputs(pp())};
+  return {static_cast<int64_t>(source().class_names().size()), token_inputs(pp()), pp().views()};
 }
 
 std::vector<objectives::TokenInput> token_inputs(const io::Pp& pp) {
@@ -136,7 +140,7 @@ std::string Data::name() const {
 
 io::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
   io::LoaderOptions loader;
-  loader.batch = batch;
+  loader.batch = batch * pp().views();
   loader.seed = seed;
   loader.threads = static_cast<int>(options.threads);
   loader.prefetch = static_cast<int>(options.prefetch);
@@ -176,6 +180,9 @@ Data open_training_data(Section section, TrainDataOptions& options) {
   mixing.bind(mixup);
   const io::Mixup mixes(mixup, data.pp().height(), data.pp().width(), section.place("mixup"));
   if (mixes.mixes()) data.mixup = mixes;
+  if (data.mixup && data.pp().views() > 1) {
+    section.fail("mixup", "would mix views of different images, which data.pp's split makes", "leave out one of the two");
+  }
   if (options.batch > 0) data.loader(options.batch, 0);  // so that what doesn't fit data.memory is known at once
   return data;
 }

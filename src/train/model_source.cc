@@ -8,21 +8,22 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "models/foreign_models.h"
 #include "train/progress.h"
 #include "train/weight_file.h"
 
 namespace tessera::train {
 namespace {
 
-constexpr std::string_view kTimmConfig = "config.json", kTimmWeights = "model.safetensors";
+constexpr std::string_view kConfig = "config.json", kWeights = "model.safetensors", kProcessor = "preprocessor_config.json";
 
-enum class SourceKind { kCheckpoint, kWorkdir, kTimm, kFile };
+enum class SourceKind { kCheckpoint, kWorkdir, kDirectory, kFile };
 
 SourceKind kind_of(const std::string& from, const std::string& where) {
   store::FileSystem& files = store::local_files();
   const auto has = [&](std::string_view name) { return files.info(store::join_path(from, name)).has_value(); };
   if (has(checkpoint::kCommitFile)) return SourceKind::kCheckpoint;
-  if (has(kTimmConfig) && has(kTimmWeights)) return SourceKind::kTimm;
+  if (has(kConfig) && has(kWeights)) return SourceKind::kDirectory;
   if (has("checkpoints")) return SourceKind::kWorkdir;
   if (is_weight_file(from) && files.info(from)) return SourceKind::kFile;
   const char* what = files.info(from) ? "holds no weights" : "does not exist";
@@ -50,7 +51,7 @@ checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, W
 }
 
 models::Imported import_weights(WeightPath from, const models::Model& model, models::ImportOptions options) {
-  if (!is_weight_file(from.path)) from.path = store::join_path(from.path, kTimmWeights);
+  if (!is_weight_file(from.path)) from.path = store::join_path(from.path, kWeights);
   const WeightFile file = read_weight_file(from);
   options.where = file.path;
   if (file.naming == models::Naming::kBigVision) options.resample = models::Resample::kBilinear;
@@ -76,23 +77,30 @@ models::Imported own_weights(const checkpoint::LoadedCheckpoint& checkpoint, Wei
   return models::import_timm(models::own_map(model.timm_map()), views, options);
 }
 
-// Ours is timm's with other separators, in every family.
-std::string classifier_scope(const models::Model& model) {
-  std::string scope = model.family().classifier;
-  std::replace(scope.begin(), scope.end(), '.', '/');
-  return scope;
+// Ours are timm's with other separators, in every family.
+std::vector<std::string> classifier_scopes(const models::Model& model) {
+  const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
+  if (classifier == nullptr) return {};
+  std::vector<std::string> scopes = classifier->heads();
+  for (std::string& scope : scopes) std::replace(scope.begin(), scope.end(), '.', '/');
+  return scopes;
 }
 
-LoadedModel load_timm(const std::string& from) {
-  const std::string path = store::join_path(from, kTimmConfig);
-  models::TimmConfig config = models::parse_timm_config(store::read_text(store::local_files(), path), path);
+// Of timm's or Hugging Face's.
+LoadedModel load_directory(const std::string& from) {
+  const auto text_of = [&](std::string_view name) {
+    const std::string path = store::join_path(from, name);
+    return store::local_files().info(path) ? store::read_text(store::local_files(), path) : std::string();
+  };
+  models::ModelConfig config =
+      models::parse_model_config(text_of(kConfig), text_of(kProcessor), store::join_path(from, kConfig));
   LoadedModel loaded;
   loaded.model = std::move(config.model);
   loaded.layout = param_layout(models::parameters(*loaded.model));
   loaded.params = empty_params(loaded.layout);
   take_imported(loaded.layout, import_weights({from, ""}, *loaded.model, {}), loaded.params);
   loaded.class_names = config.label_names;
-  loaded.pp = timm_pp(config.preprocessing);
+  if (config.preprocessing) loaded.pp = timm_pp(*config.preprocessing);
   loaded.path = from;
   return loaded;
 }
@@ -158,15 +166,15 @@ HostArrays empty_params(const StateLayout& layout) {
 LoadedModel load_model(const std::string& from, Weights weights, const std::string& where) {
   const SourceKind kind = kind_of(from, where);
   if (kind == SourceKind::kFile) {
-    throw usage_error(
-        fmt::format("`{}` does not say what model it is for", from), where,
-        "put timm's config.json beside it and name the directory, or: tessera import --from FILE RECIPE --to DIR");
+    throw usage_error(fmt::format("`{}` does not say what model it is for", from), where,
+                      "put timm's or Hugging Face's config.json beside it and name the directory, or: tessera import --from "
+                      "FILE RECIPE --to DIR");
   }
-  if (kind != SourceKind::kTimm) return load_own(from, kind, weights);
+  if (kind != SourceKind::kDirectory) return load_own(from, kind, weights);
   if (weights == Weights::kAverage) {
     throw usage_error(fmt::format("`{}` holds one set of weights", from), "--weights", "leave it out");
   }
-  return load_timm(from);
+  return load_directory(from);
 }
 
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
@@ -175,9 +183,9 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
   const SourceKind kind = kind_of(from.path, "model_init.from");
   models::ImportOptions options;
   options.dont_load = init.dont_load;
-  if (new_classifier) options.new_classifier = classifier_scope(model);
+  if (new_classifier) options.new_classifier = classifier_scopes(model);
   models::Imported imported;
-  if (kind == SourceKind::kTimm || kind == SourceKind::kFile) {
+  if (kind == SourceKind::kDirectory || kind == SourceKind::kFile) {
     imported = import_weights(from, model, options);
   } else {
     const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from.path, kind);
@@ -193,7 +201,7 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
 std::string timm_pp(const models::TimmPreprocessing& p) {
   const bool squash = p.crop_mode == "squash";
   if (!squash && p.crop_mode != "center") {
-    throw data_error(fmt::format("crop_mode \"{}\" is not supported", p.crop_mode), std::string(kTimmConfig),
+    throw data_error(fmt::format("crop_mode \"{}\" is not supported", p.crop_mode), std::string(kConfig),
                      "use \"center\" or \"squash\"");
   }
   const auto list = [](const std::vector<double>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); };

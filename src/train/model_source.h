@@ -1,5 +1,5 @@
 #pragma once
-// Weights from wherever they lie: a run, a checkpoint of one, or a directory in timm's layout.
+// Weights from wherever they lie: a run, a checkpoint of one, or a directory of timm's or Hugging Face's.
 
 #include <memory>
 #include <string>
@@ -39,8 +39,8 @@ struct LoadedModel {
 };
 
 // `from` is a checkpoint directory (…/checkpoints/step_000001000), a workdir (its newest whole checkpoint is taken), or a
-// directory with timm's config.json and model.safetensors. Anything else is a usage Error that says what was looked for; so is
-// an average that the source has not.
+// directory with config.json and model.safetensors of timm's or of a ViT of Hugging Face's. Anything else is a usage Error that
+// says what was looked for; so is an average that the source has not.
 LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
 
 // The weights that model_init names into `params` (parameters' initial values in the layout's order). Positions, patches and

@@ -129,6 +129,8 @@ struct Recipe {
   std::string text;                                             // the resolved recipe
   std::vector<std::string> class_names;
 
+  // Of a batch on the device: more than images where data.pp makes views of them.
+  int64_t rows() const { return batch * data.pp().views(); }
   double epochs(int64_t step) const {
     return static_cast<double>(step) * static_cast<double>(batch) / static_cast<double>(examples_per_epoch);
   }

@@ -24,8 +24,8 @@ std::vector<std::string> write_timm_directory(const LoadedModel& model, const st
 // preprocessor_config.json. A usage Error for a model that it can't be.
 std::vector<std::string> write_hugging_face_directory(const LoadedModel& model, const std::string& directory);
 
-// Writes `path`, an .npz file as big_vision's utils.save_checkpoint wrote them: arrays params/… of its ViT or CapPa. A usage
-// Error for a model that they can't be, and for another ending.
+// Writes `path`, an .npz file as big_vision's utils.save_checkpoint wrote them: arrays params/… of its ViT, CapPa or two
+// towers. A usage Error for a model that they can't be, and for another ending.
 void write_big_vision_file(const LoadedModel& model, const std::string& path);
 
 // Writes the weights of `from` (what model_init.from may name, of the recipe's model) as the

@@ -235,14 +235,14 @@ ProgramOptions Trainer::program_options(int64_t batch, const data::Affine& pixel
 }
 
 void Trainer::start_programs() {
-  ProgramOptions options = program_options(recipe_.batch, recipe_.data.pp().affine());
+  ProgramOptions options = program_options(recipe_.rows(), recipe_.data.pp().affine());
   options.objective = recipe_.objective;
   options.augmentation = augmentation_of(recipe_.data.pp(), recipe_.data.mixup);
   options.accumulate = recipe_.run.accumulate;
   options.average = recipe_.average;
   options.teacher = recipe_.teacher;
-  train_future_ =
-      start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(), recipe_.batch);
+  train_future_ = start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(),
+                                recipe_.rows());
   if (!restored_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
 }
 
@@ -511,6 +511,8 @@ TrainResult Trainer::result(Exit exit) const {
   result.exit = exit;
   result.step = progress_.step;
   result.total = recipe_.total;
+  result.classifier = dynamic_cast<const models::Classifier*>(recipe_.model.get()) != nullptr;
+  result.evaluators = !recipe_.evals.empty();
   result.workdir = workdir_.path();
   const std::string path = store::join_path(workdir_.checkpoints(), checkpoint::step_directory(progress_.step));
   if (store::local_files().info(store::join_path(path, checkpoint::kCommitFile))) result.checkpoint = path;
@@ -524,7 +526,7 @@ void Trainer::rethrow_explained(std::exception_ptr error) const {
     std::rethrow_exception(error);
   } catch (const Error& known) {
     if (!pjrt::is_out_of_memory(known)) throw;
-    const TensorType images{DType::kU8, {recipe_.batch, recipe_.model->input().height, recipe_.model->input().width, 3}};
+    const TensorType images{DType::kU8, {recipe_.rows(), recipe_.model->input().height, recipe_.model->input().width, 3}};
     throw out_of_memory("running the training step", known.message(), arguments_of(layout_, layout_.entries.size(), images));
   }
 }

@@ -31,6 +31,7 @@ struct TrainResult {
   Exit exit = Exit::kDone;
   bool finished_before = false;  // there was nothing left to do
   int64_t step = 0, total = 0;
+  bool classifier = true, evaluators = false;  // of the recipe
   std::string workdir;
   std::string checkpoint;  // of `step`; empty when it could not be saved
   double seconds = 0;      // uptime of the whole run

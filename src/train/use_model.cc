@@ -120,14 +120,19 @@ StateLayout spread(StateLayout layout, config::Section& recipe, int64_t devices)
 
 // The objective of training and how it makes captions, without its sources.
 void read_objective(config::Section& recipe, const std::string& pp_text, EvalSetting& setting) {
-  objectives::DataInputs inputs{setting.model->input().classes, {}};
-  std::optional<data::Pp> pp;
-  if (setting.model->input().tokens > 0) {
-    pp.emplace(pp_text, data::PpUse::kTrain, recipe.section("data").place("pp"));
-    inputs.tokens = token_inputs(*pp);
-  }
-  setting.objective = [section = recipe.section("objective"), inputs] { return objectives::make_objective(section, inputs); };
-  if (pp) set_captions(*setting.objective(), *pp, setting);
+  const auto chain = [pp_text, where = recipe.section("data").place("pp")] {
+    return data::Pp(pp_text, data::PpUse::kTrain, where);
+  };
+  setting.objective = [section = recipe.section("objective"), classes = setting.model->input().classes, pp_text, chain] {
+    objectives::DataInputs inputs{classes, {}};
+    if (!pp_text.empty()) {
+      const data::Pp pp = chain();
+      inputs.tokens = token_inputs(pp);
+      inputs.views = pp.views();
+    }
+    return objectives::make_objective(section, inputs);
+  };
+  if (setting.model->input().tokens > 0) set_captions(*setting.objective(), chain(), setting);
 }
 
 // Evaluators whose programs are the same share one.

@@ -30,6 +30,17 @@ TEST(Predict, EqualsTimm) {
   }
 }
 
+// The logits are transformers' own, of its own preprocessing (tools/references/hugging_face_weights.py).
+TEST(Predict, EqualsHuggingFace) {
+  const std::string directory = TESSERA_SOURCE_DIR "/tests/references/hugging_face_dir";
+  const Outcome outcome = run_program({"predict", "--from", directory, kReference + "/image.png", "--json", "--logits"});
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  const Json got = outcome.json().at(0), want = Json::parse(read_file(directory + "/expected.json"));
+  ASSERT_EQ(got["logits"].size(), want["logits"].size());
+  for (size_t i = 0; i < want["logits"].size(); ++i) EXPECT_NEAR(got["logits"][i], want["logits"][i], 1e-5) << i;
+  EXPECT_EQ(got["top"][0]["class"], want["class"]);
+}
+
 TEST(Predict, TextIsOneLineAnImage) {
   const Outcome outcome = run_program({"predict", kReference + "/image.png", "--top=2", "--from", kReference});
   EXPECT_EQ(outcome.exit, 0) << outcome.err;

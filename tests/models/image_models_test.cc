@@ -148,7 +148,7 @@ TEST(NamedModels, AreWrittenUnderTheirNames) {
   for (const Family* family : families()) {
     for (const TimmArchitecture& architecture : family->architectures) {
       const auto model = make_named(*family, architecture);
-      const TimmConfig back = parse_timm_config(write_timm_config(*model, {}), "config.json");
+      const ModelConfig back = parse_timm_config(write_timm_config(*model, {}), "config.json");
       EXPECT_EQ(back.model->timm_args(), model->timm_args()) << architecture.name;
       EXPECT_EQ(back.model->input().classes, 1000);
       // Another name may mean the same model of the same image size.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "ir/functions.h"
 #include "ir/grad.h"
@@ -75,7 +76,29 @@ struct CaseRun {
   std::map<std::string, std::vector<float>> grads;  // by timm's name, in its layout
 };
 
-inline CaseRun run_case(const Classifier& model, const Reference& reference, const HostKernels& kernels) {
+struct Answer {
+  ir::Value logits, loss;
+};
+// Of the graph's images.
+using AnswerOf = std::function<Answer(const nn::Scope& scope, ir::Value images)>;
+
+// Mean softmax cross-entropy; of logits of every token their sum with the array "ct".
+inline Answer softmax_answer(const Classifier& model, const nlohmann::json& config, const nn::Scope& scope, ir::Value images) {
+  const int64_t batch = config["batch"], classes = model.input().classes;
+  const ir::Value logits = model.logits(scope, images);
+  if (logits.rank() == 3) {
+    const std::vector<float> weights = testing::formula_array("ct", element_count(logits.dims()));
+    return {logits, ir::sum_all(logits * ir::constant_f32(logits.dims(), weights))};
+  }
+  std::vector<float> targets(static_cast<size_t>(batch * classes), 0);
+  const auto labels = config["labels"].get<std::vector<int64_t>>();
+  for (size_t i = 0; i < labels.size(); ++i) targets[i * static_cast<size_t>(classes) + static_cast<size_t>(labels[i])] = 1;
+  const ir::Value target = ir::constant_f32({batch, classes}, targets);
+  return {logits, -ir::sum_all(target * ir::log_softmax(logits)) / static_cast<double>(batch)};
+}
+
+inline CaseRun run_case(const Classifier& model, const Reference& reference, const HostKernels& kernels,
+                        const AnswerOf& answer_of) {
   const nlohmann::json& config = reference.config;
   const InputShape& in = model.input();
   const int64_t batch = config["batch"];
@@ -83,18 +106,7 @@ inline CaseRun run_case(const Classifier& model, const Reference& reference, con
   const ir::GraphScope graph_scope(graph);
   const ir::Value images = graph.add_parameter({DType::kF32, {batch, in.height, in.width, in.channels}}, "images");
   nn::ParamStore store(graph);
-  const ir::Value logits = model.logits(nn::Scope(store, {.kernels = kernels}), images);
-  ir::Value loss;
-  if (logits.rank() == 3) {
-    loss = ir::sum_all(logits * ir::constant_f32(logits.dims(), testing::formula_array("ct", element_count(logits.dims()))));
-  } else {
-    std::vector<float> targets(static_cast<size_t>(batch * in.classes), 0);
-    const auto labels = config["labels"].get<std::vector<int64_t>>();
-    for (size_t i = 0; i < labels.size(); ++i)
-      targets[i * static_cast<size_t>(in.classes) + static_cast<size_t>(labels[i])] = 1;
-    const ir::Value target = ir::constant_f32({batch, in.classes}, targets);
-    loss = -ir::sum_all(target * ir::log_softmax(logits)) / static_cast<double>(batch);
-  }
+  const auto [logits, loss] = answer_of(nn::Scope(store, {.kernels = kernels}), images);
   std::vector<size_t> trained;
   ir::Values wanted;
   for (size_t i = 0; i < store.specs().size(); ++i) {
@@ -163,8 +175,9 @@ inline void expect_gradient(const Reference& reference, const std::string& name,
 }
 
 // Logits to 1e-4, the loss, and every parameter's gradient to 1e-3.
-inline void expect_run(const Classifier& model, const Reference& reference, const HostKernels& kernels) {
-  const CaseRun run = run_case(model, reference, kernels);
+inline void expect_run(const Classifier& model, const Reference& reference, const HostKernels& kernels,
+                       const AnswerOf& answer_of) {
+  const CaseRun run = run_case(model, reference, kernels, answer_of);
   const std::vector<float>& logits = reference.at("logits");
   EXPECT_LT(distance(run.logits, logits), 1e-4 * norm(logits));
   EXPECT_NEAR(run.loss[0], reference.at("loss")[0], 1e-4 * std::abs(reference.at("loss")[0]));
@@ -178,6 +191,11 @@ inline void expect_run(const Classifier& model, const Reference& reference, cons
     expect_gradient(reference, parameter, run.grads.at(parameter),
                     std::find(zeros.begin(), zeros.end(), parameter) != zeros.end());
   }
+}
+
+inline void expect_run(const Classifier& model, const Reference& reference, const HostKernels& kernels) {
+  expect_run(model, reference, kernels,
+             [&](const nn::Scope& scope, ir::Value images) { return softmax_answer(model, reference.config, scope, images); });
 }
 
 }  // namespace tessera::models

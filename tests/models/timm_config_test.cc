@@ -1,4 +1,5 @@
-// timm's config.json, read and written; the whole directory that timm made (tools/references/timm_local_dir.py).
+// timm's config.json, read and written; the whole directory that timm made (tools/references/timm_local_dir.py). Hugging Face's
+// beside it.
 
 #include "models/timm_config.h"
 
@@ -10,6 +11,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "models/foreign_models.h"
 #include "models/timm_names.h"
 #include "models/vit.h"
 #include "support/formula.h"
@@ -28,7 +30,7 @@ std::string read_text(const std::string& path) {
   return (std::ostringstream() << in.rdbuf()).str();
 }
 
-const ViTConfig& config_of(const TimmConfig& config) { return dynamic_cast<const ViT&>(*config.model).config(); }
+const ViTConfig& config_of(const ModelConfig& config) { return dynamic_cast<const ViT&>(*config.model).config(); }
 
 std::string refusal(const std::string& text) {
   try {
@@ -41,12 +43,12 @@ std::string refusal(const std::string& text) {
 }
 
 TEST(TimmConfig, ReadsTimmsOwnDirectory) {
-  const TimmConfig config = parse_timm_config(read_text(std::string(kDirectory) + "config.json"), "config.json");
+  const ModelConfig config = parse_timm_config(read_text(std::string(kDirectory) + "config.json"), "config.json");
   EXPECT_EQ(config.architecture, "vit_tiny_patch16_224");
   EXPECT_EQ(config.model->input(), (InputShape{16, 16, 3, 10}));
-  EXPECT_EQ(config.preprocessing.interpolation, "bilinear");
-  EXPECT_EQ(config.preprocessing.crop_pct, 0.8889);
-  EXPECT_EQ(config.preprocessing.mean, (std::vector<double>{0.5, 0.5, 0.5}));
+  EXPECT_EQ(config.preprocessing->interpolation, "bilinear");
+  EXPECT_EQ(config.preprocessing->crop_pct, 0.8889);
+  EXPECT_EQ(config.preprocessing->mean, (std::vector<double>{0.5, 0.5, 0.5}));
   EXPECT_EQ(config.label_names.size(), 10u);
   EXPECT_EQ(config.label_names[3], "three");
   EXPECT_EQ(config_of(config).width, 24);
@@ -65,7 +67,7 @@ TEST(TimmConfig, ReadsTimmsOwnDirectory) {
 }
 
 TEST(TimmConfig, WhatIsWrittenReadsBackAsTheSameModel) {
-  std::vector<ViTOptions> cases(7);
+  std::vector<ViTOptions> cases(9);
   cases[0].variant = "S/16";
   cases[1].variant = "So400m/14", cases[1].style = "big_vision", cases[1].pool = "map";
   cases[2].variant = "B/32", cases[2].pre_norm = true, cases[2].norm_epsilon = 1e-5;
@@ -74,12 +76,14 @@ TEST(TimmConfig, WhatIsWrittenReadsBackAsTheSameModel) {
   cases[5].variant = "Ti/16", cases[5].qkv_bias = false, cases[5].qk_norm = true, cases[5].proj_bias = false;
   cases[5].final_norm = "none", cases[5].mlp_dim = 555, cases[5].posemb = "none", cases[5].norm_epsilon = 1e-5;
   cases[6].variant = "mu/16", cases[6].style = "big_vision";
+  cases[7].variant = "S/16", cases[7].distilled = true;
+  cases[8].width = 96, cases[8].depth = 6, cases[8].heads = 3, cases[8].patch = 4, cases[8].distilled = true;
   for (const ViTOptions& options : cases) {
     const ViTConfig c = resolve(options, {224, 224, 3, 10});
     TimmPreprocessing p;
     p.crop_pct = 0.9, p.mean = {0.5, 0.5, 0.5}, p.interpolation = "bilinear";
     const std::string text = write_timm_config(ViT(c), p, std::vector<std::string>(10, "a"));
-    const TimmConfig back = parse_timm_config(text, "config.json");
+    const ModelConfig back = parse_timm_config(text, "config.json");
     const ViTConfig& r = config_of(back);
     EXPECT_EQ(std::tie(r.input, r.width, r.depth, r.heads, r.mlp_dim, r.patch, r.pool, r.class_token, r.reg_tokens),
               std::tie(c.input, c.width, c.depth, c.heads, c.mlp_dim, c.patch, c.pool, c.class_token, c.reg_tokens))
@@ -88,8 +92,8 @@ TEST(TimmConfig, WhatIsWrittenReadsBackAsTheSameModel) {
         std::tie(r.posemb, r.qkv_bias, r.proj_bias, r.qk_norm, r.pre_norm, r.final_norm, r.norm_epsilon, r.layer_scale, r.gelu),
         std::tie(c.posemb, c.qkv_bias, c.proj_bias, c.qk_norm, c.pre_norm, c.final_norm, c.norm_epsilon, c.layer_scale, c.gelu))
         << text;
-    EXPECT_EQ(back.preprocessing.crop_pct, 0.9);
-    EXPECT_EQ(back.preprocessing.interpolation, "bilinear");
+    EXPECT_EQ(back.preprocessing->crop_pct, 0.9);
+    EXPECT_EQ(back.preprocessing->interpolation, "bilinear");
     EXPECT_EQ(back.label_names, std::vector<std::string>(10, "a"));
     EXPECT_TRUE(json::parse(text)["pretrained_cfg"].contains("first_conv"));
   }
@@ -109,16 +113,16 @@ TEST(TimmConfig, PlainModelsKeepTheirNames) {
 }
 
 TEST(TimmConfig, MissingEntriesHaveTimmsDefaults) {
-  const TimmConfig config = parse_timm_config(R"({"architecture": "vit_small_patch14_dinov2", "pretrained_cfg": {}})", "c");
+  const ModelConfig config = parse_timm_config(R"({"architecture": "vit_small_patch14_dinov2", "pretrained_cfg": {}})", "c");
   EXPECT_EQ(config.model->input(), (InputShape{224, 224, 3, 1000}));
   EXPECT_EQ(*config_of(config).layer_scale, 1e-5);
   // An old file: the pretrained_cfg itself.
-  const TimmConfig old = parse_timm_config(
+  const ModelConfig old = parse_timm_config(
       R"({"architecture": "vit_base_patch16_224", "num_classes": 3, "input_size": [3, 32, 48], "crop_pct": 1.0,
           "label_names": {"0": "a", "1": "b", "2": "c"}})",
       "c");
   EXPECT_EQ(old.model->input(), (InputShape{32, 48, 3, 3}));
-  EXPECT_EQ(old.preprocessing.crop_pct, 1.0);
+  EXPECT_EQ(old.preprocessing->crop_pct, 1.0);
   EXPECT_EQ(old.label_names, (std::vector<std::string>{"a", "b", "c"}));
 }
 
@@ -149,6 +153,57 @@ TEST(TimmConfig, ModelsThatTimmLacksAreNotWritten) {
   options.rep_size = 0;
   options.norm_epsilon = 1e-3;
   EXPECT_THROW(write_timm_config(ViT(resolve(options, {224, 224, 3, 10})), {}), Error);
+}
+
+// ---- Hugging Face's
+
+const std::string kViT = R"({"model_type": "vit", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+  "intermediate_size": 24, "image_size": 12, "patch_size": 4, "id2label": {"0": "ant", "1": "bee", "2": "cat"})";
+
+std::string hugging_face_refusal(const std::string& more, const std::string& processor = "") {
+  try {
+    parse_model_config(kViT + more + "}", processor, "dir/config.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kData);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(HuggingFaceConfig, IsAViTWithItsDefaults) {
+  const ModelConfig config = parse_model_config(kViT + "}", "{}", "config.json");
+  const ViTConfig& vit = config_of(config);
+  EXPECT_EQ(vit.input, (InputShape{12, 12, 3, 3}));
+  EXPECT_EQ(vit.mlp_dim, 24);
+  EXPECT_EQ(vit.norm_epsilon, 1e-12);
+  EXPECT_EQ(vit.gelu, nn::Activation::kGelu);
+  EXPECT_EQ(vit.pool, Pool::kTok);
+  EXPECT_EQ(config.label_names, (std::vector<std::string>{"ant", "bee", "cat"}));
+  EXPECT_EQ(config.preprocessing->height, 224);
+  EXPECT_EQ(config.preprocessing->interpolation, "bilinear");
+  EXPECT_EQ(config.preprocessing->mean, (std::vector<double>{0.5, 0.5, 0.5}));
+  EXPECT_FALSE(parse_model_config(kViT + "}", "", "config.json").preprocessing);
+  const ModelConfig other =
+      parse_model_config(kViT + R"(, "hidden_act": "gelu_pytorch_tanh", "image_size": [8, 12], "qkv_bias": false})",
+                         R"({"size": {"height": 8, "width": 12}, "resample": 3, "do_normalize": false})", "config.json");
+  EXPECT_EQ(config_of(other).gelu, nn::Activation::kGeluTanh);
+  EXPECT_FALSE(config_of(other).qkv_bias);
+  EXPECT_EQ(config_of(other).input.height, 8);
+  EXPECT_EQ(other.preprocessing->width, 12);
+  EXPECT_EQ(other.preprocessing->interpolation, "bicubic");
+  EXPECT_EQ(other.preprocessing->std, (std::vector<double>{1, 1, 1}));
+}
+
+TEST(HuggingFaceConfig, WhatIsNotReadIsNamed) {
+  EXPECT_EQ(hugging_face_refusal(""), "");
+  EXPECT_THAT(hugging_face_refusal(R"(, "model_type": "swin")"), HasSubstr("`model_type` is \"swin\""));
+  EXPECT_THAT(hugging_face_refusal(R"(, "hidden_act": "relu")"), HasSubstr("`hidden_act` is \"relu\", wanted gelu"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"do_resize": false})"), HasSubstr("`do_resize` is false, wanted true"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"do_center_crop": true})"), HasSubstr("`do_center_crop` is true, wanted false"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"size": {"shortest_edge": 12}})"), HasSubstr("wanted height and width"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"resample": 9})"), HasSubstr("`resample` is 9"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"rescale_factor": 1})"), HasSubstr("`rescale_factor` is 1, wanted 1 / 255"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"do_resize": false})"), HasSubstr("preprocessor_config.json"));
 }
 
 }  // namespace

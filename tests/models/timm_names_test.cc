@@ -132,7 +132,7 @@ TEST(TimmNames, AClassifierOfOtherClassesMayBeginAnew) {
   const TimmMap map = model.timm_map();
   Arrays file = export_timm(other.timm_map(), views(formula_parameters(other)));
   ImportOptions options;
-  options.new_classifier = "head";
+  options.new_classifier = {"head"};
   const Imported imported = import_timm(map, views(file), options);
   EXPECT_THAT(imported.kept, ::testing::ElementsAre("head/kernel", "head/bias"));
   EXPECT_EQ(imported.parameters.size(), map.entries.size() - 2);

@@ -118,6 +118,12 @@ TEST(ViTOptions, WrongOnesAreToldWhatToDo) {
   EXPECT_THAT(refusal("width = 6\nheads = 1\ndepth = 1\npatch = 16\nposemb = \"sincos2d\""),
               HasSubstr("needs a width of 4 x n"));
   EXPECT_THAT(refusal(s16 + "class_token = false"), HasSubstr("pool \"tok\" reads that token"));
+  EXPECT_EQ(refusal(s16 + "distilled = true"), "");
+  EXPECT_THAT(refusal(s16 + "distilled = true\npool = \"gap\""),
+              HasSubstr("`model.distilled` is true, which needs pool \"tok\""));
+  EXPECT_THAT(refusal(s16 + "distilled = true\nreg_tokens = 4"), HasSubstr("which needs reg_tokens = 0"));
+  EXPECT_THAT(refusal(s16 + "distilled = true\nfinal_norm = \"after_pool\""), HasSubstr("which needs final_norm"));
+  EXPECT_THAT(refusal(s16 + "distilled = true\nrep_size = 3"), HasSubstr("which needs rep_size = 0"));
   EXPECT_THAT(refusal(s16 + "reg_tokens = -1"), HasSubstr("must be at least 0"));
   EXPECT_THAT(refusal(s16 + "final_norm = \"last\""), HasSubstr("can't be `last`"));
   EXPECT_THAT(refusal(s16 + "gelu = \"fast\""), HasSubstr("can't be `fast`"));

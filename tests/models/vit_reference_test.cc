@@ -64,8 +64,8 @@ TEST_P(ViTReference, AreTheirsWithTheHostsKernels) {
 INSTANTIATE_TEST_SUITE_P(Cases, ViTReference,
                          ::testing::Values("token", "avg", "avg_cls", "map", "none", "no_embed_class", "no_qkv_bias",
                                            "layer_scale", "qk_norm", "pre_norm", "avg_no_fc_norm", "gelu_tanh", "reg2",
-                                           "reg2_no_embed_class", "sincos2d", "bv_gap", "bv_map", "bv_tok", "bv_rep",
-                                           "small_patch16_224"),
+                                           "reg2_no_embed_class", "sincos2d", "distilled", "bv_gap", "bv_map", "bv_tok",
+                                           "bv_rep", "small_patch16_224"),
                          [](const auto& test) { return test.param; });
 
 TEST(Positions, Sincos2dIsBigVisions) {

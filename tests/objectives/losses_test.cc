@@ -10,6 +10,7 @@
 #include "models/weights.h"
 #include "objectives/binary.h"
 #include "objectives/distillation.h"
+#include "objectives/jsd.h"
 #include "objectives/softmax.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
@@ -93,6 +94,8 @@ TEST_F(Losses, AreTimms) {
   measure("bce_mixed_threshold", R"({ name = "bce", target_threshold = 0.2 })", mixed_);
   measure("soft_teacher", soft_distillation(logits_, teacher_, 3));
   measure("hard_teacher", hard_distillation(logits_, teacher_));
+  const ir::Value clean = ir::slice_axis(plain_.labels, 0, 0, 2);
+  measure("jsd", jsd_cross_entropy(logits_, clean, 3, 12, spread_over_all(0.1, kClasses)));
   expect("losses.safetensors");
 }
 
@@ -133,6 +136,7 @@ TEST(ObjectiveMistakes, NameTheirKey) {
   EXPECT_THAT(failure(R"({ name = "bce", label_smoothing = -0.1 })"), HasSubstr("`objective.label_smoothing`"));
   EXPECT_THAT(failure(R"({ name = "bce", target_threshold = 2.0 })"), HasSubstr("`objective.target_threshold`"));
   EXPECT_THAT(failure(R"({ name = "bce", pos_weight = 0 })"), HasSubstr("`objective.pos_weight` must be above 0"));
+  EXPECT_THAT(failure(R"({ name = "jsd" })"), HasSubstr("`objective.name` is jsd, which compares views"));
   EXPECT_THAT(failure(R"({ name = "sigmoid", on = 1.5 })"), HasSubstr("`objective.on` must lie in [0, 1]"));
   EXPECT_THAT(failure(R"({ name = "sigmoid", off = -1 })"), HasSubstr("`objective.off`"));
   EXPECT_THAT(failure(R"({ name = "sigmoid", of = 0 })"), HasSubstr("`objective.of`"));

@@ -129,6 +129,29 @@ TEST(Schedule, TwoHundredPointsFollowTheOriginals) {
   }
 }
 
+TEST(Schedule, OneCycleMovesMomentumAsTorch) {
+  const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/schedules.safetensors");
+  const int64_t total = file.config["total"];
+  std::vector<int32_t> steps(static_cast<size_t>(total));
+  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int32_t>(s);
+  for (const auto& [key, text] : file.config["cycles"].items()) {
+    const Schedule schedule = Schedule::parse(text, {total, 1, 1});
+    ASSERT_TRUE(schedule.cycles_momentum());
+    const std::vector<float> rates = reference(file, key), momenta = reference(file, key + "/momentum");
+    const auto got = testing::run({testing::i32_array({total}, steps)},
+                                  [&](const ir::Values& in) { return ir::Values{schedule.momentum_at(in[0])}; });
+    for (size_t s = 0; s < steps.size(); ++s) {
+      EXPECT_NEAR(schedule.at(steps[s]), rates[s], 1e-7) << key << " at " << s;
+      EXPECT_NEAR(schedule.momentum_at(steps[s]), momenta[s], 1e-7) << key << " at " << s;
+      EXPECT_NEAR(got[0].floats()[s], momenta[s], 1e-6) << key << " at " << s;
+    }
+  }
+  const Schedule late = Schedule::parse("one_cycle(1, start=400 steps, momentum=[0.9, 0.5])", kRun);
+  EXPECT_DOUBLE_EQ(late.momentum_at(100), 0.9);
+  EXPECT_DOUBLE_EQ(late.momentum_at(400 + 150), 0.5);
+  EXPECT_FALSE(Schedule::parse("one_cycle(1)", kRun).cycles_momentum());
+}
+
 TEST(Schedule, PlateauFollowsTimm) {
   const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/schedules.safetensors");
   const std::vector<float> scores = reference(file, "scores");

@@ -88,6 +88,7 @@ const TrainResult& on_one_device() {
 
 TEST(Captioning, OnAMeshAsOnOneDevice) {
   EXPECT_EQ(on_one_device().scores[0].second.count, 9);
+  EXPECT_TRUE(!on_one_device().classifier && on_one_device().evaluators);
   const auto lines = lines_of("one");
   EXPECT_FALSE(lines[0].contains("training_prec@1"));
   EXPECT_LT(lines[3]["training_loss"], lines[0]["training_loss"]);

@@ -122,6 +122,17 @@ TEST(Mesh, FactoredMomentsFollowThoseOfOneDevice) {
   expect_same_trajectory("mesh-factored", "mesh-factored-one");
 }
 
+// Trust ratios, norms of layers and products of whole matrices, of arrays that are split over every device.
+TEST(Mesh, OptimizersThatSeeWholeArraysFollowThoseOfOneDevice) {
+  for (const std::string name : {"lamb", "novograd", "muon"}) {
+    std::vector<std::string> optimizer = {"optimizer.name=" + name};
+    if (name == "muon") optimizer.push_back("optimizer.iterate=f32");
+    run_on("mesh-" + name + "-one", 1, "", optimizer);
+    run_on("mesh-" + name, 8, "fsdp=8", optimizer);
+    expect_same_trajectory("mesh-" + name, "mesh-" + name + "-one");
+  }
+}
+
 // A model whose norms look at the whole batch: their statistics, and what they keep of them, are those of all devices.
 TEST(Mesh, BatchNormSeesTheWholeBatch) {
   const std::vector<std::string> resnet = {

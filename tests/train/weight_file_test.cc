@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,7 @@
 #include "checkpoint/safetensors.h"
 #include "ir/ops.h"
 #include "models/cappa.h"
+#include "models/two_tower.h"
 #include "store/temp_dir.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
@@ -42,6 +44,25 @@ std::unique_ptr<models::CapPa> small_cappa(const std::string& kind) {
   o.width = 16, o.depth = 2, o.heads = 2, o.mlp_dim = 24, o.patch = 4, o.image_size = 12, o.tokens = 5, o.vocabulary = 11;
   o.decoder_width = 8, o.decoder_depth = 3, o.decoder_heads = 4, o.decoder_mlp_dim = 12, o.decoder_bias = kind == "cappa";
   return std::make_unique<models::CapPa>(models::resolve(o, {}));
+}
+
+std::unique_ptr<models::TwoTower> small_towers(const std::string& kind) {
+  models::TwoTowerOptions o;
+  models::ViTOptions& vit = o.image.vit;
+  vit.width = 16, vit.depth = 2, vit.heads = 2, vit.mlp_dim = 24, vit.patch = 4, vit.image_size = 12, vit.pool = "map";
+  o.text.width = 8, o.text.depth = 3, o.text.heads = 4, o.text.mlp_dim = 12, o.text.tokens = 5, o.text.vocabulary = 11;
+  o.bias_init = -10;
+  if (kind == "siglip_scan") o.text.pool = "map", o.out_dim = 6;
+  return std::make_unique<models::TwoTower>(models::resolve(o, {}));
+}
+
+// (7 row + 3 column) % 11.
+ir::Value small_captions() {
+  std::vector<float> captions;
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 5; ++column) captions.push_back(static_cast<float>((7 * row + 3 * column) % 11));
+  }
+  return ir::convert(ir::constant_f32({3, 5}, captions), DType::kI32);
 }
 
 // What `answer` gives for three images, with the file's weights.
@@ -150,19 +171,41 @@ TEST(WeightFile, HuggingFacesFilesGiveItsLogits) {
 
 TEST(WeightFile, BigVisionsCapPaGivesItsLogits) {
   const std::vector<float> images = testing::formula_array("bv/images", 3 * 12 * 12 * 3);
-  std::vector<float> captions;
-  for (int row = 0; row < 3; ++row) {
-    for (int column = 0; column < 5; ++column) captions.push_back(static_cast<float>((7 * row + 3 * column) % 11));
-  }
   for (const std::string name : {"cappa", "cappa_scan"}) {
     const std::string path = kFolder + "bv_" + name + ".npz";
     const std::unique_ptr<models::CapPa> model = small_cappa(name);
-    const std::vector<float> logits =
-        run(*model, read_weight_file({path, ""}).arrays, images, [&](const nn::Scope& scope, ir::Value in) {
-          return model->decode(scope, model->encode(scope, in), ir::convert(ir::constant_f32({3, 5}, captions), DType::kI32));
-        });
+    const std::vector<float> logits = run(
+        *model, read_weight_file({path, ""}).arrays, images,
+        [&](const nn::Scope& scope, ir::Value in) { return model->decode(scope, model->encode(scope, in), small_captions()); });
     expect_near(logits, floats(checkpoint::read_npz(path, {"logits"})[0].data));
   }
+}
+
+TEST(WeightFile, BigVisionsTwoTowersGiveItsSimilarities) {
+  const std::vector<float> images = testing::formula_array("bv/images", 3 * 12 * 12 * 3);
+  for (const std::string name : {"siglip", "siglip_scan"}) {
+    const std::string path = kFolder + "bv_" + name + ".npz";
+    const WeightFile file = read_weight_file({path, ""});
+    EXPECT_EQ(file.naming, models::Naming::kBigVision);
+    const std::unique_ptr<models::TwoTower> model = small_towers(name);
+    const std::vector<float> logits = run(*model, file.arrays, images, [&](const nn::Scope& scope, ir::Value in) {
+      const ir::Value image_vectors = model->embed_images(scope, in),
+                      text_vectors = model->embed_texts(scope, small_captions());
+      return models::similarities(*model, scope, image_vectors, text_vectors);
+    });
+    expect_near(logits, floats(checkpoint::read_npz(path, {"logits"})[0].data));
+  }
+}
+
+TEST(WeightFile, ATowerForImagesIsAViT) {
+  const WeightFile file = read_weight_file({kFolder + "bv_siglip.npz", "img"});
+  models::ImportOptions options;
+  options.dont_load = {"head/.*"};
+  const models::Arrays tower = models::import_timm(small_vit("map")->timm_map(), file.arrays, options).parameters;
+  const models::Arrays whole =
+      models::import_timm(small_towers("siglip")->timm_map(), read_weight_file({kFolder + "bv_siglip.npz", ""}).arrays)
+          .parameters;
+  for (const auto& [name, array] : tower) EXPECT_EQ(array, whole.at("img/" + name)) << name;
 }
 
 TEST(WeightFile, AnEncoderOfCapPaIsAViT) {
@@ -181,9 +224,11 @@ TEST(WeightFile, AnEncoderOfCapPaIsAViT) {
 
 TEST(WeightFile, BigVisionsFilesAreWrittenAsTheyWereRead) {
   const testing::TempDir dir;
-  for (const std::string name : {"map", "cappa"}) {
+  for (const std::string name : {"map", "cappa", "siglip"}) {
     std::unique_ptr<models::Model> model;
-    name == "map" ? model = small_vit(name) : model = small_cappa(name);
+    if (name == "map") model = small_vit(name);
+    if (name == "cappa") model = small_cappa(name);
+    if (name == "siglip") model = small_towers(name);
     const WeightFile file = read_weight_file({kFolder + "bv_" + name + ".npz", ""});
     write_big_vision_file(loaded(std::move(model), file.arrays), dir / "out.npz");
     EXPECT_EQ(npz_arrays(dir / "out.npz"), npz_arrays(kFolder + "bv_" + name + ".npz"));
@@ -217,6 +262,26 @@ TEST(WeightFile, HuggingFacesDirectoriesAreWrittenAsTheyWereRead) {
   EXPECT_THAT(write_hugging_face_directory(model, dir / "cropped"), ElementsAre(HasSubstr("crops nothing")));
 }
 
+// What write_hugging_face_directory wrote is a model with its preprocessing.
+TEST(WeightFile, HuggingFacesDirectoriesAreModels) {
+  const testing::TempDir dir;
+  WeightFile file = read_weight_file({kFolder + "hugging_face.safetensors", ""});
+  file.arrays.erase("logits");
+  LoadedModel model = loaded(small_vit("timm"), file.arrays);
+  model.pp = "decode | resize(12, interpolation=bicubic) | value_range(-1, 1)";
+  model.class_names = {"a", "b", "c", "d", "e"};
+  write_hugging_face_directory(model, dir / "out");
+  const LoadedModel back = load_model(dir / "out");
+  EXPECT_EQ(back.model->describe(), model.model->describe());
+  EXPECT_EQ(back.class_names, model.class_names);
+  EXPECT_THAT(back.pp, HasSubstr("resize(12, 12, interpolation=bicubic) | central_crop(12, 12)"));
+  for (size_t i = 0; i < model.params.size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal(back.params[i].data, model.params[i].data)) << i;
+  }
+  std::filesystem::remove(dir / "out/preprocessor_config.json");
+  EXPECT_EQ(load_model(dir / "out").pp, "");
+}
+
 TEST(WeightFile, ModelsThatTheOthersHaveNotAreRefused) {
   const LoadedModel map = loaded(small_vit("map"), read_weight_file({kFolder + "bv_map.npz", ""}).arrays);
   EXPECT_THAT(refusal([&] { write_hugging_face_directory(map, "out"); }), HasSubstr("it would need pool = \"tok\""));
@@ -228,6 +293,19 @@ TEST(WeightFile, ModelsThatTheOthersHaveNotAreRefused) {
   const LoadedModel cappa = loaded(small_cappa("cappa"), read_weight_file({kFolder + "bv_cappa.npz", ""}).arrays);
   EXPECT_THAT(refusal([&] { write_timm_directory(cappa, "out"); }), HasSubstr("timm has no such model"));
   EXPECT_THAT(refusal([&] { write_hugging_face_directory(cappa, "out"); }), HasSubstr("only ViT is written"));
+  models::TwoTowerOptions towers;
+  towers.image.vit.variant = "mu/16", towers.image.vit.gelu = "exact";
+  towers.text.variant = "mu";
+  const auto refusal_of = [&] {
+    LoadedModel model;
+    model.model =
+        std::make_unique<models::TwoTower>(models::resolve(towers, {.height = 16, .width = 16, .tokens = 4, .vocabulary = 9}));
+    return refusal([&] { write_big_vision_file(model, "out.npz"); });
+  };
+  EXPECT_THAT(refusal_of(), HasSubstr("it would need image.gelu = \"tanh\""));
+  towers.image.vit.gelu.reset();
+  towers.text.causal = true;
+  EXPECT_THAT(refusal_of(), HasSubstr("it would need text.causal = false"));
 }
 
 TEST(WeightFile, PathsMayNameAScope) {

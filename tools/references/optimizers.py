@@ -4,7 +4,9 @@ tests/references/optimizers.safetensors. Problem, keys and config: optimizer_pro
 Run: tools/references/run.sh optimizers, or `python optimizers.py` in its environment.
 
 Kernels are handed over in torch's layout, [out, in, h, w] and [out, in]. Parameters of one dimension don't decay. Muon's
-Newton-Schulz steps run in float64 instead of bfloat16.
+Newton-Schulz steps run in float64 instead of bfloat16. A rate of None is Adafactor's own. "adafactor_scaled" is timm's class with
+the rate that Fairseq's and Hugging Face's have with scale_parameter and without relative_step. "…_one_cycle" follow torch's
+OneCycleLR, which cycles momentum, in place of the linear schedule.
 """
 import functools
 
@@ -18,6 +20,14 @@ import optimizer_problem as problem
 from tensors import save
 
 muon.zeropower_via_newtonschulz = functools.partial(muon.zeropower_via_newtonschulz, dtype=torch.float64)
+
+
+class ScaledAdafactor(timm.optim.Adafactor):
+    @staticmethod
+    def _get_lr(group, state):
+        return group["lr"] * max(group["eps_scale"], state["RMS"])
+
+
 # Moments of the big_vision variant are bfloat16 by default.
 WIDE = dict(momentum_dtype=torch.float32)
 
@@ -27,6 +37,11 @@ RUNS = {
     "adamw_square": ('decoupled = "square"', "adamc", 1e-2, 0.1, {}),
     "adamw_cautious": ("caution = true", "cadamw", 1e-2, 0.1, {}),
     "adam": ("", "adam", 1e-2, 0.1, {}),
+    "adamw_amsgrad": ("amsgrad = true", "adamw", 1e-2, 0.1, dict(amsgrad=True)),
+    "adam_amsgrad": ("amsgrad = true, b2 = 0.9", "adam", 1e-2, 0.1, dict(amsgrad=True, betas=(0.9, 0.9))),
+    "adamw_one_cycle": ("", "adamw", 1e-2, 0.1, {}),
+    "adam_one_cycle": ("", "adam", 1e-2, 0.1, {}),
+    "sgd_one_cycle": ("nesterov = true", "sgd", 1e-2, 0.1, {}),
     "nadamw": ("", "nadamw", 1e-2, 0.1, {}),
     "nadam": ("", "nadam", 1e-2, 0.1, {}),
     "nadam_decoupled": ('decoupled = "lr", b1 = 0.8', "nadam", 1e-2, 0.1, dict(decoupled_weight_decay=True, betas=(0.8, 0.999))),
@@ -50,6 +65,12 @@ RUNS = {
     "adafactor": ("min_factored = 5", "adafactor", 1e-2, 0.1, dict(min_dim_size_to_factor=5)),
     "adafactor_momentum": ("min_factored = 4, b1 = 0.9, clip_threshold = 0.5, caution = true", "cadafactor", 1e-2, 0.1,
                            dict(min_dim_size_to_factor=4, clip_threshold=0.5)),
+    "adafactor_relative": ("min_factored = 5, relative_step = true", "adafactor", None, 0.1, dict(min_dim_size_to_factor=5)),
+    "adafactor_warmup": ("min_factored = 5, relative_step = true, warmup_init = true, scale_parameter = false, b1 = 0.9",
+                         "adafactor", None, 0.1,
+                         dict(min_dim_size_to_factor=5, warmup_init=True, scale_parameter=False, betas=(0.9, 0.999))),
+    "adafactor_scaled": ("min_factored = 5, scale_parameter = true, eps_scale = 0.2", ScaledAdafactor, 1e-2, 0.1,
+                         dict(min_dim_size_to_factor=5, eps_scale=0.2)),
     "adafactor_bv": ('min_factored = 5, decoupled = "lr"', "adafactorbv", 1e-2, 0.1, dict(min_dim_size_to_factor=5, **WIDE)),
     "rmsprop_tf": ("eps = 1e-3", "rmsproptf", 1e-2, 0.1, dict(eps=1e-3)),
     "rmsprop_tf_centered": ('centered = true, lr_in_momentum = false, decoupled = "lr", eps = 1e-2', "rmsproptfw", 1e-2, 0.1,
@@ -87,7 +108,22 @@ def from_torch(name, array):
     return np.moveaxis(array, (0, 1), (-1, -2)) if name.partition("#")[0].endswith("kernel") else array
 
 
-def run(timm_name, lr, weight_decay, layer_decay=1.0, **options):
+RISE, DIV = 11, 10.0
+CYCLE = f"rise={RISE} steps, div={DIV}, div_final=1000, momentum=[0.95, 0.85]"
+
+
+def one_cycle(optimizer, lr):
+    """Ours has the top of N steps at `rise`, torch's of N + 1 too."""
+    steps = problem.TOTAL + 1
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps, pct_start=(RISE + 1) / steps, div_factor=DIV,
+                                               final_div_factor=1000 / DIV, base_momentum=0.85, max_momentum=0.95)
+
+
+def schedule(key, lr):
+    return "1" if lr is None else f"one_cycle({lr}, {CYCLE})" if key.endswith("one_cycle") else f"linear({lr})"
+
+
+def run(key, timm_name, lr, weight_decay, layer_decay=1.0, **options):
     """{our name: values after the last update}"""
     arrays, groups = {}, []
     for name, dims, stacked, layer in problem.PARAMETERS:
@@ -95,14 +131,21 @@ def run(timm_name, lr, weight_decay, layer_decay=1.0, **options):
             arrays[part] = nn.Parameter(tensor(part, array))
             scale = layer_decay ** (problem.LAST_LAYER - problem.layers(part, layer))
             groups.append(dict(params=[arrays[part]], weight_decay=weight_decay if problem.decays(array) else 0.0, lr_scale=scale))
-    optimizer = timm.optim.create_optimizer_v2(groups, timm_name, lr=lr, weight_decay=0.0, **options)
+    if isinstance(timm_name, str):
+        optimizer = timm.optim.create_optimizer_v2(groups, timm_name, lr=lr, weight_decay=0.0, **options)
+    else:
+        optimizer = timm_name(groups, lr=lr, **options)
+    cycle = one_cycle(optimizer, lr) if key.endswith("one_cycle") else None
     for step in range(problem.STEPS):
         for group in optimizer.param_groups:
-            group["lr"] = lr * (1 - step / problem.TOTAL) * group["lr_scale"]
+            if lr is not None and cycle is None:
+                group["lr"] = lr * (1 - step / problem.TOTAL) * group["lr_scale"]
         for name, dims, stacked, _ in problem.PARAMETERS:
             for part, array in problem.blocks(name, stacked, problem.gradient(name, dims, step)):
                 arrays[part].grad = tensor(part, array)
         optimizer.step()
+        if cycle is not None:
+            cycle.step()
     after = {}
     for name, _, stacked, _ in problem.PARAMETERS:
         parts = [from_torch(part, p.detach().numpy()) for part, p in arrays.items() if part.partition("#")[0] == name]
@@ -115,8 +158,8 @@ def main():
     tensors, runs = {}, {}
     for key, (ours, timm_name, lr, weight_decay, options) in RUNS.items():
         name = ours_name(key)
-        runs[key] = f'name = "{name}", lr = "linear({lr})", weight_decay = {weight_decay}' + (", " + ours if ours else "")
-        for parameter, value in run(timm_name, lr, weight_decay, **options).items():
+        runs[key] = f'name = "{name}", lr = "{schedule(key, lr)}", weight_decay = {weight_decay}' + (", " + ours if ours else "")
+        for parameter, value in run(key, timm_name, lr, weight_decay, **options).items():
             tensors[f"{key}/{parameter}"] = value
     save("optimizers.safetensors", tensors,
          dict(parameters=problem.PARAMETERS, steps=problem.STEPS, total=problem.TOTAL, runs=runs))

@@ -3,8 +3,8 @@
 Run: tools/references/run.sh schedules, or `python schedules.py` in its environment.
 
 One array a run, rates at t = 0 … 199 (for a plateau those after each of the scores "scores", of
-t = 1 … 200). config: total, runs {key:
-our schedule}, plateaus {key: our schedule}, averages {key: our section}: "<key>/decays" of updates 1 … 200, and "<key>/values",
+t = 1 … 200), and torch's OneCycleLR of 201 steps, with "<key>/momentum". config: total, runs {key:
+our schedule}, cycles {key: our schedule}, plateaus {key: our schedule}, averages {key: our section}: "<key>/decays" of updates 1 … 200, and "<key>/values",
 the average after each of a weight that walks along formula.array("schedules/walk"). A time of timm's is a step of ours, and batch = examples per epoch = 1.
 """
 import warnings
@@ -57,6 +57,12 @@ RUNS = {
                   dict(t_initial=180, decay_t=60, lr_min=1e-2, stable_fn="rsqrt", stable_timescale=15, decay_fn="linear", **WARM)),
     "constant": (f"constant(0.1, {OVERLAP})", StepLRScheduler, dict(decay_t=1, decay_rate=1.0, warmup_prefix=False, **WARM)),
 }
+# Ours has its top at `rise` and its end at the run's, torch's of one step more too.
+CYCLES = {
+    "one_cycle": ("one_cycle(0.1, rise=50 steps, div=20, div_final=500, momentum=[0.95, 0.85])",
+                  dict(max_lr=0.1, total_steps=TOTAL + 1, pct_start=51 / (TOTAL + 1), div_factor=20.0, final_div_factor=25.0,
+                       base_momentum=0.85, max_momentum=0.95)),
+}
 PLATEAUS = {
     "plateau": ("plateau(0.1, metric=val/prec@1, factor=0.5, patience=3, cooldown=2, min=1e-3)",
                 dict(decay_rate=0.5, patience_t=3, cooldown_t=2, lr_min=1e-3)),
@@ -105,6 +111,18 @@ def rates(scheduler, options):
     return np.array(out)
 
 
+def one_cycle(options):
+    """(rates, momenta)"""
+    sgd = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1, momentum=0.9)
+    schedule, rates, momenta = torch.optim.lr_scheduler.OneCycleLR(sgd, **options), [], []
+    for _ in range(TOTAL):
+        rates.append(sgd.param_groups[0]["lr"])
+        momenta.append(sgd.param_groups[0]["momentum"])
+        sgd.step()
+        schedule.step()
+    return np.array(rates), np.array(momenta)
+
+
 def plateau(options, scores):
     sgd = optimizer()
     with warnings.catch_warnings():
@@ -122,12 +140,15 @@ def main():
     tensors = {"scores": scores}
     for key, (_, scheduler, options) in RUNS.items():
         tensors[key] = rates(scheduler, options)
+    for key, (_, options) in CYCLES.items():
+        tensors[key], tensors[key + "/momentum"] = one_cycle(options)
     for key, (_, options) in PLATEAUS.items():
         tensors[key] = plateau(options, scores)
     for key, (_, options) in AVERAGES.items():
         tensors[key + "/decays"], tensors[key + "/values"] = averages(options)
     save("schedules.safetensors", tensors,
-         dict(total=TOTAL, runs={k: v[0] for k, v in RUNS.items()}, plateaus={k: v[0] for k, v in PLATEAUS.items()},
+         dict(total=TOTAL, runs={k: v[0] for k, v in RUNS.items()}, cycles={k: v[0] for k, v in CYCLES.items()},
+              plateaus={k: v[0] for k, v in PLATEAUS.items()},
               averages={k: v[0] for k, v in AVERAGES.items()}))
 
 

@@ -3,7 +3,8 @@
 Run: tools/references/run.sh timm_vit_table, or `python timm_vit_table.py` in its environment.
 
 One row a model: TIMM_VIT(name, default image size, arguments of VisionTransformer as JSON). Left out are models with arguments that
-have no counterpart (other blocks, norms, MLPs or embeddings) and other classes than VisionTransformer. `norm_layer` is written as
+have no counterpart (other blocks, norms, MLPs or embeddings) and other classes than VisionTransformer and, with the word
+"distilled", VisionTransformerDistilled. `norm_layer` is written as
 its epsilon, "norm_eps", where it is a LayerNorm of another one than 1e-6. An image size that the patch does not divide (timm cuts
 the remainder off) leaves a model out too.
 """
@@ -21,7 +22,7 @@ OUT = Path(__file__).resolve().parents[2] / "src" / "models" / "timm_vits.def"
 KNOWN = {
     "patch_size", "embed_dim", "depth", "num_heads", "mlp_ratio", "qkv_bias", "qk_norm", "proj_bias", "init_values", "class_token",
     "pos_embed", "no_embed_class", "reg_tokens", "pre_norm", "final_norm", "fc_norm", "global_pool", "pool_include_prefix",
-    "act_layer", "norm_layer", "img_size",
+    "act_layer", "norm_layer", "img_size", "distilled",
 }
 FREE = {"dynamic_img_size", "weight_init", "fix_init"}  # no difference to the function of a fixed image size
 DEFAULTS = {k: p.default for k, p in inspect.signature(vt.VisionTransformer).parameters.items()}
