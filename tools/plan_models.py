@@ -35,8 +35,8 @@ def recipe_words(model):
     share = 1 if gflop <= 60 else 4 if gflop <= 400 else 16
     if model["name"] == "two_tower":
         chain = f"decode | resize({size}) | flip_lr | value_range(-1, 1) | tokenize(64, model=fake(32000))"
-        return ["recipes/siglip_b16.toml", f"model={{name=\"two_tower\", variant=\"{model['variant']}\"}}",
-                f"data.pp={chain}", f"data.batch={4096 // share}"]
+        return ["recipes/siglip_b16.toml", f"model={{name=\"two_tower\", variant=\"{model['variant']}\"}}", f"data.pp={chain}",
+                f"data.batch={4096 // share}"]
     chain = f"decode | resize({size}) | flip_lr | normalise()"
     mesh = "fsdp=-1" if model["parameters"] > 500e6 else "replica=-1"
     return ["recipes/imagenet.toml", f"mesh={mesh}", f"model.name={model['name']}", f"model.variant={model['variant']}", f"data.pp={chain}",

@@ -67,5 +67,7 @@ std::vector<NamedVariant> named_variants(const Family& family);
 // The arguments of the architecture that a section's `variant` names, JSON; "{}" where there is no variant. A name that the
 // family doesn't have is a usage Error with the nearest one.
 std::string variant_args(config::Section& section, const Family& family);
+// The same for the family's others: the options of a recipe, empty where there is no variant.
+std::string variant_options(config::Section& section, const Family& family);
 
 }  // namespace tessera::models

@@ -59,6 +59,18 @@ std::vector<NamedVariant> named_variants(const Family& family) {
   return variants;
 }
 
+namespace {
+
+[[noreturn]] void fail_variant(const config::Section& section, const Family& family, const std::string& name,
+                               const std::vector<std::string>& names) {
+  const auto near = nearest_name(name, names);
+  section.fail(
+      "variant", fmt::format("can't be `{}`", name),
+      fmt::format("{}`tessera models {}` lists them", near ? fmt::format("did you mean `{}`? ", *near) : "", family.name));
+}
+
+}  // namespace
+
 std::string variant_args(config::Section& section, const Family& family) {
   if (!section.has("variant")) return "{}";
   const std::string name = section.text("variant", "");
@@ -67,10 +79,18 @@ std::string variant_args(config::Section& section, const Family& family) {
     if (architecture.name == name) return architecture.args;
     names.push_back(architecture.name);
   }
-  const auto near = nearest_name(name, names);
-  section.fail(
-      "variant", fmt::format("can't be `{}`", name),
-      fmt::format("{}`tessera models {}` lists them", near ? fmt::format("did you mean `{}`? ", *near) : "", family.name));
+  fail_variant(section, family, name, names);
+}
+
+std::string variant_options(config::Section& section, const Family& family) {
+  if (!section.has("variant")) return {};
+  const std::string name = section.text("variant", "");
+  std::vector<std::string> names;
+  for (const auto& [known, options] : family.others) {
+    if (known == name) return options;
+    names.push_back(known);
+  }
+  fail_variant(section, family, name, names);
 }
 
 std::vector<std::string> model_names() {

@@ -112,6 +112,20 @@ TwoTowerConfig resolve(const TwoTowerOptions& options, const InputShape& data, c
   return Resolver(options, data, fail).run();
 }
 
+namespace {
+
+// The named model's options where there is a name, and the recipe's own over them.
+TwoTowerOptions read_options(config::Section section) {
+  TwoTowerOptions options;
+  if (const std::string named = variant_options(section, kTwoTower); !named.empty()) {
+    config::parse_recipe("model = { " + named + " }", kTwoTower.name).section("model").bind(options);
+  }
+  section.bind(options);
+  return options;
+}
+
+}  // namespace
+
 #define TESSERA_SIGLIP(image, pixels, text, tokens, vocabulary)                                              \
   "image = { variant = \"" image "\", image_size = " pixels ", pool = \"map\" }, text = { variant = \"" text \
   "\", tokens = " tokens ", vocabulary = " vocabulary " }, bias_init = -10"
@@ -120,9 +134,7 @@ const Family kTwoTower = {
     .name = "two_tower",
     .title = "two towers, images and texts in one space: SigLIP, CLIP",
     .make = [](config::Section section, const InputShape& data) -> std::unique_ptr<Model> {
-      TwoTowerOptions options;
-      section.bind(options);
-      return std::make_unique<TwoTower>(resolve(options, data, fail_in(section)));
+      return std::make_unique<TwoTower>(resolve(read_options(section), data, fail_in(section)));
     },
     .keys = [](const std::string& prefix) { return config::describe<TwoTowerOptions>({}, prefix); },
     .architectures = {},

@@ -32,6 +32,7 @@ struct ImageTowerOptions {
 };
 
 struct TwoTowerOptions {
+  std::string variant;
   ImageTowerOptions image;
   TextOptions text;
   std::optional<int64_t> out_dim;
@@ -41,6 +42,7 @@ struct TwoTowerOptions {
 
   template <class Visitor>
   void visit(Visitor&& field) {
+    field("variant", variant, "a model of `tessera models two_tower`, as siglip_b16_224; the keys below change it");
     field("image", image, "the image tower");
     field("text", text, "the text tower");
     field("out_dim", out_dim, "size of the common space; what the image tower gives when not given");

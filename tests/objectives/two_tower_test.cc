@@ -92,6 +92,17 @@ TEST(TwoTower, PoolsOfTheTextTowerAreBigVisions) {
   }
 }
 
+TEST(TwoTower, TakesANameAndChangesToIt) {
+  const auto make = [](const std::string& more) {
+    config::Section recipe = config::parse_recipe("model = { name = \"two_tower\", variant = \"siglip_l16_256\"" + more + " }");
+    return models::make_model(recipe.section("model"), {})->describe();
+  };
+  EXPECT_EQ(make(""),
+            "two towers: ViT 1024 x 24, patch 16, 256 x 256 images; text 1024 x 24, 64 tokens of 32000; 1024 dimensions");
+  EXPECT_EQ(make(", image = { depth = 2 }, text = { tokens = 16 }"),
+            "two towers: ViT 1024 x 2, patch 16, 256 x 256 images; text 1024 x 24, 16 tokens of 32000; 1024 dimensions");
+}
+
 // With a causal mask the first token knows nothing of the others; without one it does.
 TEST(TwoTower, ACausalMaskHidesWhatComesAfter) {
   for (const bool causal : {false, true}) {

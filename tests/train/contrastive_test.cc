@@ -87,6 +87,7 @@ TEST(Contrastive, MistakesOfTheModelNameTheirKey) {
   const std::string model = "model={name=\"two_tower\", image={width=16, depth=2, heads=2, patch=4}, text={variant=\"mu\"}}";
   EXPECT_THAT(failure({model}), HasSubstr("`model.bias_init` is not given, and the loss siglip needs a bias"));
   EXPECT_EQ(failure({model, "objective.loss=softmax"}), "no error");
+  EXPECT_THAT(failure({"model.variant=siglip_b17_224"}), HasSubstr("did you mean `siglip_b16_224`?"));
   EXPECT_THAT(failure({"model.image.patch=3"}), HasSubstr("`model.image.patch` must divide the image size 8"));
   EXPECT_THAT(failure({"model.image.pool=none"}), HasSubstr("`model.image.pool` keeps every token"));
   EXPECT_THAT(failure({"model.image.classes=3"}), HasSubstr("`model.image.classes`"));
