@@ -88,7 +88,7 @@ std::optional<std::string> ExampleSource::take(const std::vector<Feature>& featu
   sample.texts.resize(fields_.texts.size());
   for (size_t i = 0; i < fields_.texts.size(); ++i) {
     const Feature& text = features[i + 2];
-    if (text.kind != FeatureKind::kBytes || text.count < 1) return fmt::format("it has no text `{}`", fields_.texts[i]);
+    if (text.kind != FeatureKind::kBytes) return fmt::format("it has no text `{}`", fields_.texts[i]);
     sample.texts[i] = text.values;
   }
   return std::nullopt;

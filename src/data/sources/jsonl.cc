@@ -103,12 +103,7 @@ std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const 
   }
   const JsonField& image = (*fields)[0];
   if (image.kind != JsonField::Kind::kText) return fmt::format("it has no image `{}`", columns_.image);
-  std::vector<TextValues> texts;
-  for (size_t i = 2; i < fields->size(); ++i) {
-    if ((*fields)[i].kind == JsonField::Kind::kAbsent) return fmt::format("it has no text `{}`", names_[i]);
-    texts.push_back(texts_of((*fields)[i]));
-  }
-  keep_texts(texts, sample);
+  if (auto reason = set_json_texts(columns_.texts, std::span(*fields).subspan(2), sample)) return reason;
   if (auto reason = read_whole_file(path_of(index, image), sample.memory)) return reason;
   sample.image = sample.memory.view();
   return std::nullopt;
