@@ -50,6 +50,9 @@ class Source {
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample) const = 0;
   // Samples soon to be read: starts fetching them from a slow disk, and may wait for it. Thread-safe.
   virtual void prefetch(int64_t) const {}
+  // A number that changes when the file does which holds the sample, as that is now or, of a shard, was when the source was
+  // opened; nothing where it can't be told, or the file changed this second. Thread-safe.
+  virtual std::optional<uint64_t> stamp(int64_t) const { return std::nullopt; }
   // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
   virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }
   // The first sample of each stretch that is quicker to read in a row than here and there: a compressed group of records, say.

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "data/index/folder_index.h"
+#include "data/index/listing.h"
 #include "data/read_file.h"
 #include "data/source_call.h"
 
@@ -16,6 +17,7 @@ class Folder final : public Source {
   std::string id(int64_t index) const override { return std::string(index_.path(index)); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   const std::string& name() const override { return root_; }
+  std::optional<uint64_t> stamp(int64_t index) const override { return stamp_number(path_of(index)); }
   void prefetch(int64_t index) const override { fetch_file(path_of(index)); }
   SourceFacts facts() const override {
     return {.shards = 0, .bytes = 0, .index = index_.from_sidecar() ? IndexOrigin::kSidecar : IndexOrigin::kBuilt};

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "data/formats/lines.h"
 #include "data/read_file.h"
@@ -49,6 +50,7 @@ class JsonLines final : public Source {
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
+  std::optional<uint64_t> stamp(int64_t index) const override;
 
   std::string id(int64_t index) const override {
     try {
@@ -107,6 +109,19 @@ std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const 
   if (auto reason = read_whole_file(path_of(index, image), sample.memory)) return reason;
   sample.image = sample.memory.view();
   return std::nullopt;
+}
+
+// Of the lines and of the image that the sample's names.
+std::optional<uint64_t> JsonLines::stamp(int64_t index) const {
+  try {
+    const auto fields = fields_of(index);
+    const std::optional<uint64_t> lines = index_.stamp(index);
+    if (!lines || !fields || fields->front().kind != JsonField::Kind::kText) return std::nullopt;
+    const std::optional<uint64_t> image = stamp_number(path_of(index, fields->front()));
+    return image ? std::optional(hash128(fmt::format("{} {}", *lines, *image)).low) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 Columns choose_columns(const FieldArguments& arguments, const std::string& path, const std::string& where) {

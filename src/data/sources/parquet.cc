@@ -65,6 +65,7 @@ class Parquet final : public Source {
   std::vector<std::string> text_fields() const override { return columns_.texts; }
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
   std::string id(int64_t index) const override {
     const ShardIndex::Place place = index_.locate(index);
     return fmt::format("{}#{}", std::filesystem::path(index_.path(place.shard)).filename().string(), place.sample);

@@ -70,6 +70,7 @@ class Wds final : public Source {
   std::vector<std::string> text_fields() const override { return text_fields_; }
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
   std::string id(int64_t index) const override;
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
 
