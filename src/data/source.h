@@ -42,6 +42,8 @@ class Source {
   virtual int64_t size() const = 0;
   // Label l means class_names()[l]. Empty where samples have no classes.
   virtual const std::vector<std::string>& class_names() const = 0;
+  // How many samples each class has, where that is known without reading images: of folders, lines, columns of labels.
+  virtual std::optional<std::vector<int64_t>> class_sizes() const { return std::nullopt; }
   // The names of the texts that come with every image: captions, say.
   virtual std::vector<std::string> text_fields() const { return {}; }
   // A name for messages and reports, unique in the source: of a file, its path relative to the source's folder.

@@ -87,6 +87,7 @@ TEST(JsonlSource, ArraysHoldTextsAlone) {
   EXPECT_EQ(reason(*source, 1), "its array `t` holds something else than texts");
   EXPECT_EQ(reason(*source, 2), "it has no text `t`");
   EXPECT_EQ(reason(*source, 3), "read");
+  EXPECT_THAT(source->class_sizes(), ::testing::Optional(ElementsAre(1, 3)));
 }
 
 TEST(JsonlSource, TextsMayBeSeveral) {

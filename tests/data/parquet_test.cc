@@ -60,6 +60,11 @@ TEST_F(ParquetSource, ListsAreTexts) {
   }
 }
 
+TEST_F(ParquetSource, CountsClasses) {
+  EXPECT_THAT(make_source("parquet(" + kFiles + ")")->class_sizes(), ::testing::Optional(ElementsAre(4, 4, 4)));
+  EXPECT_EQ(make_source("parquet(" + kFiles + ", label=none)")->class_sizes(), std::nullopt);
+}
+
 TEST_F(ParquetSource, WrittenFilesReadBack) {
   const TempDir dir;
   const std::vector<std::string> names = {"a", "bé", "", "d", "e", "f"};

@@ -51,6 +51,7 @@ class JsonLines final : public Source {
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::optional<uint64_t> stamp(int64_t index) const override;
+  std::optional<std::vector<int64_t>> class_sizes() const override;
 
   std::string id(int64_t index) const override {
     try {
@@ -109,6 +110,17 @@ std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const 
   if (auto reason = read_whole_file(path_of(index, image), sample.memory)) return reason;
   sample.image = sample.memory.view();
   return std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> JsonLines::class_sizes() const {
+  if (columns_.label.empty()) return std::nullopt;
+  std::vector<int64_t> sizes(labels_.names().size());
+  Sample sample;
+  for (int64_t i = 0; i < size(); ++i) {
+    const auto fields = fields_of(i);
+    if (fields && !set_json_label(labels_, columns_.label, (*fields)[1], sample)) ++sizes[static_cast<size_t>(sample.label)];
+  }
+  return sizes;
 }
 
 // Of the lines and of the image that the sample's names.

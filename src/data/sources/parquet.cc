@@ -72,6 +72,7 @@ class Parquet final : public Source {
   }
   std::vector<int64_t> stretches() const override;
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
+  std::optional<std::vector<int64_t>> class_sizes() const override;
 
  private:
   using Files = LruCache<size_t, ParquetFile>;
@@ -138,6 +139,18 @@ std::optional<std::string> Parquet::take(const ParquetGroup& group, int64_t row,
 std::optional<std::string> Parquet::take_label(const TesseraParquetValue& label, Sample& sample) const {
   if (label.is_null) return fmt::format("it has no label `{}`", columns_.label);
   return label.data ? labels_.set(text_of(label), sample) : labels_.set(label.integer, sample);
+}
+
+std::optional<std::vector<int64_t>> Parquet::class_sizes() const {
+  if (columns_.label.empty()) return std::nullopt;
+  std::vector<int64_t> sizes(labels_.names().size());
+  Sample sample;
+  for (size_t shard = 0; shard < index_.shards(); ++shard) {
+    visit_column(*file(shard), columns_.label, [&](const TesseraParquetValue& label) {
+      if (!take_label(label, sample)) ++sizes[static_cast<size_t>(sample.label)];
+    });
+  }
+  return sizes;
 }
 
 std::optional<std::string> Parquet::take_texts(const ParquetGroup& group, int64_t row, Sample& sample) const {
