@@ -1,14 +1,20 @@
-// tessera_parquet.so: Parquet files through Arrow's C++ library, behind the C interface of data/formats/parquet_module.h.
+// tessera_parquet.so: Parquet files, read and written through Arrow's C++ library, behind the C interface of
+// data/formats/parquet_module.h.
 
 #include "data/formats/parquet_module.h"
 
 #include <arrow/array.h>
+#include <arrow/builder.h>
 #include <arrow/chunked_array.h>
 #include <arrow/io/file.h>
+#include <arrow/memory_pool.h>
 #include <arrow/table.h>
 #include <arrow/type.h>
+#include <arrow/type_traits.h>
 #include <arrow/util/key_value_metadata.h>
 #include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+#include <parquet/arrow/writer.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
 #include <parquet/schema.h>
@@ -38,20 +44,27 @@ T take(arrow::Result<T> result) {
   return std::move(result).ValueUnsafe();
 }
 
+// A leaf of a file's schema.
+struct Leaf {
+  std::string name;               // "image.bytes"
+  std::vector<std::string> path;  // the parts of the name
+  int index = -1;                 // in the file
+  int lists = 0;                  // that it lies in
+  std::shared_ptr<arrow::DataType> type;
+};
+
 struct File {
   std::string path;
   std::shared_ptr<parquet::FileMetaData> metadata;
-  std::vector<std::string> columns;  // names of leaves
+  std::vector<Leaf> leaves;
 };
 
-// A leaf: an array for each chunk, and its struct where it lies in one.
-struct Column {
-  std::vector<std::shared_ptr<arrow::Array>> chunks, parents;
-};
+// One chunk of a leaf: the arrays from the column down to the leaf, through structs and lists.
+using Steps = std::vector<std::shared_ptr<arrow::Array>>;
 
 struct Group {
   std::shared_ptr<arrow::Table> table;
-  std::vector<Column> columns;
+  std::vector<std::vector<Steps>> columns;  // chunks of each
   int64_t bytes = 0;
 };
 
@@ -59,46 +72,95 @@ std::unique_ptr<parquet::ParquetFileReader> open_reader(const std::string& path,
   return parquet::ParquetFileReader::OpenFile(path, false, parquet::default_reader_properties(), std::move(known));
 }
 
-int leaf_index(const File& file, const std::string& name) {
-  for (size_t i = 0; i < file.columns.size(); ++i) {
-    if (file.columns[i] == name) return static_cast<int>(i);
+const Leaf* find_leaf(const File& file, const std::string& name) {
+  for (const Leaf& leaf : file.leaves) {
+    if (leaf.name == name) return &leaf;
   }
-  return -1;
+  return nullptr;
 }
 
-int kind_of(const parquet::ColumnDescriptor& column) {
-  if (column.max_repetition_level() > 0) return TESSERA_PARQUET_OTHER;
-  switch (column.physical_type()) {
-    case parquet::Type::BYTE_ARRAY: return TESSERA_PARQUET_BYTES;
-    case parquet::Type::INT32:
-    case parquet::Type::INT64: {
-      const auto& logical = column.logical_type();
-      const bool plain = !logical || logical->is_none() || logical->is_int();
-      return plain ? TESSERA_PARQUET_INTEGER : TESSERA_PARQUET_OTHER;
-    }
-    default: return TESSERA_PARQUET_OTHER;
+bool is_list(const arrow::DataType& type) {
+  return type.id() == arrow::Type::LIST || type.id() == arrow::Type::LARGE_LIST || type.id() == arrow::Type::FIXED_SIZE_LIST;
+}
+
+void add_leaves(const parquet::arrow::SchemaField& field, Leaf leaf, std::vector<Leaf>& out) {
+  const arrow::DataType& type = *field.field->type();
+  // A map is a list of pairs, which is no list of values.
+  leaf.lists += is_list(type) ? 1 : type.id() == arrow::Type::MAP ? 2 : 0;
+  leaf.index = field.column_index;
+  leaf.type = field.field->type();
+  if (field.children.empty()) return out.push_back(std::move(leaf));
+  for (const parquet::arrow::SchemaField& child : field.children) {
+    Leaf below = leaf;
+    if (!is_list(type) && type.id() != arrow::Type::MAP)
+      below.name += "." + child.field->name(), below.path.push_back(child.field->name());
+    add_leaves(child, std::move(below), out);
   }
 }
 
-Column find_column(const arrow::Table& table, const std::string& name) {
-  const size_t dot = name.find('.');
-  auto whole = table.GetColumnByName(name);
-  const bool nested = !whole && dot != std::string::npos;
-  if (nested) whole = table.GetColumnByName(name.substr(0, dot));
-  if (!whole) throw std::runtime_error("no column " + name);
-  Column column;
-  for (const auto& chunk : whole->chunks()) {
-    if (!nested) {
-      column.chunks.push_back(chunk);
-      continue;
-    }
-    const auto* parent = dynamic_cast<const arrow::StructArray*>(chunk.get());
-    auto leaf = parent ? parent->GetFieldByName(name.substr(dot + 1)) : nullptr;
-    if (!leaf) throw std::runtime_error("no column " + name);
-    column.parents.push_back(chunk);
-    column.chunks.push_back(std::move(leaf));
+std::vector<Leaf> leaves_of(const parquet::FileMetaData& metadata) {
+  parquet::arrow::SchemaManifest manifest;
+  check(parquet::arrow::SchemaManifest::Make(metadata.schema(), metadata.key_value_metadata(),
+                                             parquet::default_arrow_reader_properties(), &manifest));
+  std::vector<Leaf> leaves;
+  for (const parquet::arrow::SchemaField& field : manifest.schema_fields) {
+    add_leaves(field, {field.field->name(), {field.field->name()}, -1, 0, nullptr}, leaves);
   }
-  return column;
+  return leaves;
+}
+
+int kind_of(const Leaf& leaf) {
+  if (leaf.lists > 1) return TESSERA_PARQUET_OTHER;
+  if (arrow::is_base_binary_like(leaf.type->id())) return leaf.lists ? TESSERA_PARQUET_BYTES_LIST : TESSERA_PARQUET_BYTES;
+  return arrow::is_integer(leaf.type->id()) && leaf.lists == 0 ? TESSERA_PARQUET_INTEGER : TESSERA_PARQUET_OTHER;
+}
+
+std::shared_ptr<arrow::Array> values_of(const arrow::Array& list) {
+  switch (list.type_id()) {
+    case arrow::Type::LIST: return static_cast<const arrow::ListArray&>(list).values();
+    case arrow::Type::LARGE_LIST: return static_cast<const arrow::LargeListArray&>(list).values();
+    case arrow::Type::FIXED_SIZE_LIST: return static_cast<const arrow::FixedSizeListArray&>(list).values();
+    default: return nullptr;
+  }
+}
+
+// Where the values of a row begin in values_of(list), and how many they are.
+struct Range {
+  int64_t begin, count;
+};
+template <class List>
+Range range_in(const arrow::Array& array, int64_t row) {
+  const auto& list = static_cast<const List&>(array);
+  return {static_cast<int64_t>(list.value_offset(row)), static_cast<int64_t>(list.value_length(row))};
+}
+Range range_of(const arrow::Array& list, int64_t row) {
+  switch (list.type_id()) {
+    case arrow::Type::LIST: return range_in<arrow::ListArray>(list, row);
+    case arrow::Type::LARGE_LIST: return range_in<arrow::LargeListArray>(list, row);
+    default: return range_in<arrow::FixedSizeListArray>(list, row);
+  }
+}
+
+Steps steps_to(const Leaf& leaf, std::shared_ptr<arrow::Array> column) {
+  Steps steps = {std::move(column)};
+  for (size_t next = 1;;) {
+    const arrow::Array& last = *steps.back();
+    auto below = values_of(last);
+    if (const auto* parent = dynamic_cast<const arrow::StructArray*>(&last); parent && next < leaf.path.size()) {
+      below = parent->GetFieldByName(leaf.path[next++]);
+      if (!below) throw std::runtime_error("no column " + leaf.name);
+    }
+    if (!below) return steps;
+    steps.push_back(std::move(below));
+  }
+}
+
+std::vector<Steps> find_column(const arrow::Table& table, const Leaf& leaf) {
+  const auto whole = table.GetColumnByName(leaf.path[0]);
+  if (!whole) throw std::runtime_error("no column " + leaf.name);
+  std::vector<Steps> chunks;
+  for (const auto& chunk : whole->chunks()) chunks.push_back(steps_to(leaf, chunk));
+  return chunks;
 }
 
 template <class Array>
@@ -135,8 +197,7 @@ void* open_file(const char* path, char** error) try {
   auto file = std::make_unique<File>();
   file->path = path;
   file->metadata = open_reader(path, nullptr)->metadata();
-  const parquet::SchemaDescriptor* schema = file->metadata->schema();
-  for (int i = 0; i < schema->num_columns(); ++i) file->columns.push_back(schema->Column(i)->path()->ToDotString());
+  file->leaves = leaves_of(*file->metadata);
   return file.release();
 } catch (const std::exception& e) {
   *error = copy_text(e.what());
@@ -156,20 +217,24 @@ const char* metadata(const void* file, const char* key) {
 }
 
 const char* column(const void* file, int64_t index) {
-  const auto& columns = static_cast<const File*>(file)->columns;
-  return index < static_cast<int64_t>(columns.size()) ? columns[static_cast<size_t>(index)].c_str() : nullptr;
+  const auto& leaves = static_cast<const File*>(file)->leaves;
+  return index < static_cast<int64_t>(leaves.size()) ? leaves[static_cast<size_t>(index)].name.c_str() : nullptr;
 }
 
 int kind(const void* handle, const char* name) {
-  const auto& file = *static_cast<const File*>(handle);
-  const int index = leaf_index(file, name);
-  return index < 0 ? TESSERA_PARQUET_NONE : kind_of(*file.metadata->schema()->Column(index));
+  const Leaf* leaf = find_leaf(*static_cast<const File*>(handle), name);
+  return leaf ? kind_of(*leaf) : TESSERA_PARQUET_NONE;
 }
 
 void* read_group(const void* handle, int64_t number, const char* const* names, int64_t count, char** error) try {
   const auto& file = *static_cast<const File*>(handle);
-  std::vector<int> leaves;
-  for (int64_t i = 0; i < count; ++i) leaves.push_back(leaf_index(file, names[i]));
+  std::vector<const Leaf*> leaves;
+  std::vector<int> indices;
+  for (int64_t i = 0; i < count; ++i) {
+    leaves.push_back(find_leaf(file, names[i]));
+    if (!leaves.back()) throw std::runtime_error(std::string("no column ") + names[i]);
+    indices.push_back(leaves.back()->index);
+  }
   // A reader of its own: readers are not thread-safe.
   std::unique_ptr<parquet::arrow::FileReader> reader;
   parquet::arrow::FileReaderBuilder builder;
@@ -177,9 +242,9 @@ void* read_group(const void* handle, int64_t number, const char* const* names, i
   check(builder.Build(&reader));
   reader->set_use_threads(false);
   auto group = std::make_unique<Group>();
-  group->table = take(reader->ReadRowGroup(static_cast<int>(number), leaves));
+  group->table = take(reader->ReadRowGroup(static_cast<int>(number), indices));
   check(group->table->ValidateFull());
-  for (int64_t i = 0; i < count; ++i) group->columns.push_back(find_column(*group->table, names[i]));
+  for (const Leaf* leaf : leaves) group->columns.push_back(find_column(*group->table, *leaf));
   group->bytes = file.metadata->RowGroup(static_cast<int>(number))->total_byte_size();
   return group.release();
 } catch (const std::exception& e) {
@@ -187,19 +252,76 @@ void* read_group(const void* handle, int64_t number, const char* const* names, i
   return nullptr;
 }
 
-void value(const void* handle, int64_t index, int64_t row, TesseraParquetValue* out) {
-  *out = {1, nullptr, 0, 0};
-  const Column& found = static_cast<const Group*>(handle)->columns[static_cast<size_t>(index)];
-  for (size_t i = 0; i < found.chunks.size(); ++i) {
-    const arrow::Array& chunk = *found.chunks[i];
-    if (row >= chunk.length()) {
-      row -= chunk.length();
-      continue;
-    }
-    if (chunk.IsNull(row) || (!found.parents.empty() && found.parents[i]->IsNull(row))) return;
-    out->is_null = 0;
-    return set_value(chunk, row, out);
+// The chunk that holds a row, and the row's place in it; null where there is none.
+const Steps* find_chunk(const void* group, int64_t column, int64_t& row) {
+  for (const Steps& steps : static_cast<const Group*>(group)->columns[static_cast<size_t>(column)]) {
+    if (row < steps[0]->length()) return &steps;
+    row -= steps[0]->length();
   }
+  return nullptr;
+}
+
+int64_t count(const void* group, int64_t column, int64_t row) {
+  const Steps* steps = find_chunk(group, column, row);
+  if (!steps) return -1;
+  for (const auto& step : *steps) {
+    if (step->IsNull(row)) return -1;
+    if (is_list(*step->type())) return range_of(*step, row).count;
+  }
+  return 1;
+}
+
+void value(const void* group, int64_t column, int64_t row, int64_t item, TesseraParquetValue* out) {
+  *out = {1, nullptr, 0, 0};
+  const Steps* steps = find_chunk(group, column, row);
+  if (!steps) return;
+  for (const auto& step : *steps) {
+    if (step->IsNull(row)) return;
+    if (is_list(*step->type())) row = range_of(*step, row).begin + item;
+  }
+  out->is_null = 0;
+  set_value(*steps->back(), row, out);
+}
+
+// The values of a column to write, or lists of them.
+std::shared_ptr<arrow::Array> build_column(const TesseraParquetColumn& column, int64_t rows) {
+  arrow::MemoryPool* pool = arrow::default_memory_pool();
+  const auto texts = std::make_shared<arrow::StringBuilder>(pool);
+  const auto numbers = std::make_shared<arrow::FloatBuilder>(pool);
+  const std::shared_ptr<arrow::ArrayBuilder> values = column.numbers ? std::static_pointer_cast<arrow::ArrayBuilder>(numbers)
+                                                                     : std::static_pointer_cast<arrow::ArrayBuilder>(texts);
+  arrow::ListBuilder lists(pool, values);
+  for (int64_t row = 0; row < rows; ++row) {
+    if (column.width != 1) check(lists.Append());
+    for (int64_t item = 0; item < column.width; ++item) {
+      if (column.numbers) {
+        check(numbers->Append(column.numbers[row * column.stride + item]));
+        continue;
+      }
+      const TesseraParquetText& text = column.texts[row * column.width + item];
+      check(text.data ? texts->Append(std::string_view(text.data, static_cast<size_t>(text.size))) : texts->AppendNull());
+    }
+  }
+  return take(column.width == 1 ? values->Finish() : lists.Finish());
+}
+
+int write(const char* path, const TesseraParquetColumn* columns, int64_t count, int64_t rows, char** error) try {
+  constexpr int64_t kRowGroup = 1 << 16;
+  std::vector<std::shared_ptr<arrow::Field>> fields;
+  std::vector<std::shared_ptr<arrow::Array>> arrays;
+  for (int64_t i = 0; i < count; ++i) {
+    arrays.push_back(build_column(columns[i], rows));
+    fields.push_back(arrow::field(columns[i].name, arrays.back()->type()));
+  }
+  const auto table = arrow::Table::Make(arrow::schema(fields), arrays, rows);
+  const auto file = take(arrow::io::FileOutputStream::Open(path));
+  const auto properties = parquet::WriterProperties::Builder().compression(parquet::Compression::SNAPPY)->build();
+  check(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), file, kRowGroup, properties));
+  check(file->Close());
+  return 1;
+} catch (const std::exception& e) {
+  *error = copy_text(e.what());
+  return 0;
 }
 
 int64_t group_bytes(const void* group) { return static_cast<const Group*>(group)->bytes; }
@@ -218,9 +340,11 @@ extern "C" __attribute__((visibility("default"))) const TesseraParquetApi* tesse
                                         column,
                                         kind,
                                         read_group,
+                                        count,
                                         value,
                                         group_bytes,
                                         free_group,
+                                        write,
                                         free_text};
   return &api;
 }

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t kMagic = 0x31435354;  // "TSC1"
+constexpr uint32_t kMagic = 0x32435354;  // "TSC2"
 constexpr int64_t kFilesInFolder = 1000;
 
 // A kept sample: this, then numbers (of each field how many texts it has, and their lengths), the id, the texts, the image
@@ -27,18 +27,24 @@ struct Header {
   uint32_t magic, checksum;  // the checksum is of all that follows it
   int32_t label;
   uint32_t id_size, numbers;
+  uint32_t stamp[2];  // of the source's file, the low half first
 };
 constexpr size_t kUnchecked = 2 * sizeof(uint32_t);
 
 uint32_t checksum(std::string_view kept) { return store::crc32c(store::as_bytes(kept.substr(kUnchecked))); }
 
-std::string pack(const Sample& sample, const std::string& id) {
+std::string pack(const Sample& sample, const std::string& id, uint64_t stamp) {
   std::vector<uint32_t> numbers;
   for (const auto& field : sample.texts) {
     numbers.push_back(static_cast<uint32_t>(field.size()));
     for (const std::string_view text : field) numbers.push_back(static_cast<uint32_t>(text.size()));
   }
-  const Header header{kMagic, 0, sample.label, static_cast<uint32_t>(id.size()), static_cast<uint32_t>(numbers.size())};
+  const Header header{kMagic,
+                      0,
+                      sample.label,
+                      static_cast<uint32_t>(id.size()),
+                      static_cast<uint32_t>(numbers.size()),
+                      {static_cast<uint32_t>(stamp), static_cast<uint32_t>(stamp >> 32)}};
   std::string kept(reinterpret_cast<const char*>(&header), sizeof header);
   kept.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(uint32_t));
   kept += id;
@@ -51,15 +57,16 @@ std::string pack(const Sample& sample, const std::string& id) {
   return kept;
 }
 
-// Points `sample` into its memory, which is a kept sample; false when it is another's or damaged.
-bool unpack(Sample& sample, const std::string& id) {
+// Points `sample` into its memory, which is a kept sample, and gives the stamp it was kept with; nothing when it is another's
+// or damaged.
+std::optional<uint64_t> unpack(Sample& sample, const std::string& id) {
   const std::string_view kept(reinterpret_cast<const char*>(sample.memory.data()), sample.memory.size());
   Header header;
-  if (kept.size() < sizeof header) return false;
+  if (kept.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, kept.data(), sizeof header);
-  if (header.magic != kMagic || header.checksum != checksum(kept)) return false;
+  if (header.magic != kMagic || header.checksum != checksum(kept)) return std::nullopt;
   size_t at = sizeof header + header.numbers * sizeof(uint32_t);
-  if (at > kept.size() || kept.substr(at, header.id_size) != id) return false;
+  if (at > kept.size() || kept.substr(at, header.id_size) != id) return std::nullopt;
   at += header.id_size;
   size_t next = 0;
   const auto number = [&] {
@@ -76,7 +83,7 @@ bool unpack(Sample& sample, const std::string& id) {
   }
   sample.label = header.label;
   sample.image = sample.memory.view().subspan(at);
-  return true;
+  return header.stamp[0] | uint64_t{header.stamp[1]} << 32;
 }
 
 class DiskCache final : public CachedSource {
@@ -90,18 +97,17 @@ class DiskCache final : public CachedSource {
 
   std::optional<std::string> read(int64_t index, Sample& sample) const override {
     std::atomic<State>& state = states_[static_cast<size_t>(index)];
-    if (state == State::kKept) {
-      if (!read_whole_file(file_of(index), sample.memory) && unpack(sample, id(index))) return std::nullopt;
-      state = State::kLeft;
-    }
-    if (std::optional<std::string> failed = source_->read(index, sample)) return failed;
+    if (const State now = state; has_file(now) && take(index, sample, now)) return std::nullopt;
     State expected = State::kUnknown;
-    if (state.compare_exchange_strong(expected, State::kLeft) && keep(index, sample)) state = State::kKept;
+    const bool first = state.compare_exchange_strong(expected, State::kLeft);
+    const std::optional<uint64_t> stamp = first ? source_->stamp(index) : std::nullopt;  // before the file may change again
+    if (std::optional<std::string> failed = source_->read(index, sample)) return failed;
+    if (stamp && keep(index, sample, *stamp)) state = State::kKept;
     return std::nullopt;
   }
 
   void prefetch(int64_t index) const override {
-    if (states_[static_cast<size_t>(index)] == State::kKept) {
+    if (has_file(states_[static_cast<size_t>(index)])) {
       fetch_file(file_of(index));
     } else {
       source_->prefetch(index);
@@ -109,7 +115,9 @@ class DiskCache final : public CachedSource {
   }
 
  private:
-  enum class State : uint8_t { kUnknown, kKept, kLeft };
+  // kFound: an earlier run kept it, and nobody has compared stamps. kLeft: not kept, or a thread is about to.
+  enum class State : uint8_t { kUnknown, kFound, kKept, kLeft };
+  static bool has_file(State state) { return state == State::kFound || state == State::kKept; }
 
   std::string file_of(int64_t index) const {
     return (folder_ / std::to_string(index / kFilesInFolder) / std::to_string(index)).string();
@@ -124,15 +132,33 @@ class DiskCache final : public CachedSource {
       const bool number = file.size() < 19 && file.find_first_not_of("0123456789") == std::string::npos;
       const int64_t index = number ? std::stoll(file) : -1;
       if (index >= 0 && index < size() && budget_->take(static_cast<int64_t>(at->file_size(none)))) {
-        states_[static_cast<size_t>(index)] = State::kKept;
+        states_[static_cast<size_t>(index)] = State::kFound;
       } else {
         fs::remove(at->path(), none);
       }
     }
   }
 
-  bool keep(int64_t index, const Sample& sample) const {
-    const std::string kept = pack(sample, id(index));
+  // Reads the kept sample of a sample in state `now`, if it is as the source would give it. One that isn't is removed, and may
+  // be kept anew.
+  bool take(int64_t index, Sample& sample, State now) const {
+    std::atomic<State>& state = states_[static_cast<size_t>(index)];
+    const std::string file = file_of(index);
+    const std::optional<uint64_t> kept = read_whole_file(file, sample.memory) ? std::nullopt : unpack(sample, id(index));
+    if (kept && (now == State::kKept || source_->stamp(index) == kept)) {
+      state.compare_exchange_strong(now, State::kKept);
+      return true;
+    }
+    // Another thread may have been here.
+    if (!state.compare_exchange_strong(now, State::kLeft) || !kept) return false;
+    std::error_code none;
+    if (fs::remove(file, none)) budget_->give_back(static_cast<int64_t>(sample.memory.size()));
+    state = State::kUnknown;
+    return false;
+  }
+
+  bool keep(int64_t index, const Sample& sample, uint64_t stamp) const {
+    const std::string kept = pack(sample, id(index), stamp);
     const auto bytes = static_cast<int64_t>(kept.size());
     if (!budget_->take(bytes)) return false;
     const std::string file = file_of(index), partial = fmt::format("{}.{}", file, ::getpid());

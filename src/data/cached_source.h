@@ -11,8 +11,10 @@ class CachedSource : public Source {
   explicit CachedSource(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
   int64_t size() const override { return source_->size(); }
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
+  std::optional<std::vector<int64_t>> class_sizes() const override { return source_->class_sizes(); }
   std::vector<std::string> text_fields() const override { return source_->text_fields(); }
   std::string id(int64_t index) const override { return source_->id(index); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return source_->stamp(index); }
   bool fill_pixels(int64_t index, std::span<uint8_t> pixels) const override { return source_->fill_pixels(index, pixels); }
   std::vector<int64_t> stretches() const override { return source_->stretches(); }
   SourceFacts facts() const override { return source_->facts(); }

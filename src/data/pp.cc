@@ -54,12 +54,20 @@ void check_place(const PpOp& op, bool first, bool after_values, bool erases, PpU
   }
 }
 
-// The stream of the chain's op `i` for a sample.
-Rng rng_of(const SampleKey& key, size_t i) { return Rng(key.seed ^ (kOpSalt * (i + 1)), key.epoch, key.sample); }
+// With the seed of the chain's op `i`.
+SampleKey key_of(SampleKey key, size_t i) {
+  key.seed ^= kOpSalt * (i + 1);
+  return key;
+}
 // Text ops are numbered apart, so that they change nothing about the image.
-Rng text_rng_of(SampleKey key, size_t i) {
+SampleKey text_key_of(SampleKey key, size_t i) {
   key.seed ^= hash_name("text");
-  return rng_of(key, i);
+  return key_of(key, i);
+}
+// The stream of the chain's op `i` for a sample.
+Rng rng_of(const SampleKey& key, size_t i) {
+  const SampleKey own = key_of(key, i);
+  return Rng(own.seed, own.epoch, own.sample);
 }
 
 }  // namespace
@@ -163,8 +171,7 @@ DecodeResult Pp::run_texts(const std::vector<TextValues>& texts, const SampleKey
                            int64_t& cut) const {
   PpTexts values(text_inputs_, texts, token_fields_, tokens);
   for (size_t i = 0; i < text_ops_.size(); ++i) {
-    Rng rng = text_rng_of(key, i);
-    if (DecodeResult failed = text_ops_[i]->change(values, rng)) return failed;
+    if (DecodeResult failed = text_ops_[i]->change(values, text_key_of(key, i))) return failed;
   }
   cut = values.cut();
   return std::nullopt;

@@ -123,7 +123,8 @@ class PpTextOp : public PpOp {
  public:
   Kind kind() const final { return Kind::kText; }
   DecodeResult apply(PpImage&, Rng&) const final { return std::nullopt; }
-  [[nodiscard]] virtual DecodeResult change(PpTexts& texts, Rng& rng) const = 0;
+  // The seed of `key` is the op's own: Rng(key.seed, key.epoch, key.sample) is its stream for the sample.
+  [[nodiscard]] virtual DecodeResult change(PpTexts& texts, const SampleKey& key) const = 0;
 };
 
 #define PP_OP(name, factory, usage, help) std::unique_ptr<PpOp> factory(CallReader& call);

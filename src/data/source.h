@@ -42,6 +42,8 @@ class Source {
   virtual int64_t size() const = 0;
   // Label l means class_names()[l]. Empty where samples have no classes.
   virtual const std::vector<std::string>& class_names() const = 0;
+  // How many samples each class has, where that is known without reading images: of folders, lines, columns of labels.
+  virtual std::optional<std::vector<int64_t>> class_sizes() const { return std::nullopt; }
   // The names of the texts that come with every image: captions, say.
   virtual std::vector<std::string> text_fields() const { return {}; }
   // A name for messages and reports, unique in the source: of a file, its path relative to the source's folder.
@@ -50,6 +52,9 @@ class Source {
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample) const = 0;
   // Samples soon to be read: starts fetching them from a slow disk, and may wait for it. Thread-safe.
   virtual void prefetch(int64_t) const {}
+  // A number that changes when the file does which holds the sample, as that is now or, of a shard, was when the source was
+  // opened; nothing where it can't be told, or the file changed this second. Thread-safe.
+  virtual std::optional<uint64_t> stamp(int64_t) const { return std::nullopt; }
   // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
   virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }
   // The first sample of each stretch that is quicker to read in a row than here and there: a compressed group of records, say.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "metrics/few_shot.h"
 #include "objectives/feature_scorer.h"
 
@@ -17,6 +19,7 @@ class FewShot final : public FeatureScorer {
     for (const int64_t shots : options_.shots) kinds.push_back({fmt::format("{}shot", shots), true});
     return kinds;
   }
+  int64_t least_of_a_class(size_t set) const override { return set == 1 ? *std::ranges::max_element(options_.shots) : 0; }
 
  private:
   std::vector<Predictions> predictions(const metrics::LabelledFeatures& train, const metrics::Features& test) const override {

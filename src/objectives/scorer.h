@@ -58,6 +58,8 @@ class Scorer {
   // The tables of [eval.NAME] that hold further data sets, like `data`, whose classes are the same. Set 0 is `data`, and these
   // come after it.
   virtual std::vector<std::string> further_sets() const { return {}; }
+  // How many examples each class of a set must have.
+  virtual int64_t least_of_a_class(size_t) const { return 0; }
   // Texts that make one more set after those: training's captions, rows of ids one after the other. inputs() of it are such a
   // row alone.
   virtual std::span<const int32_t> texts() const { return {}; }

@@ -161,6 +161,17 @@ void set_captions(const objectives::Objective& objective, const tessera::data::P
 
 namespace {
 
+// Here where the source knows, else when the examples have been read.
+void check_class_sizes(const tessera::data::Source& source, int64_t least, const std::string& where) {
+  const auto sizes = least > 0 ? source.class_sizes() : std::nullopt;
+  if (!sizes) return;
+  const auto fewest = std::ranges::min_element(*sizes);
+  if (fewest == sizes->end() || *fewest >= least) return;
+  const std::string& name = source.class_names()[static_cast<size_t>(fewest - sizes->begin())];
+  throw data_error(fmt::format("the class `{}` has {} examples, too few for {} shots", name, *fewest, least), where,
+                   "ask for fewer shots, or give a larger training set");
+}
+
 // Rows without an image are padded, so that any batch will do: rounded up to what the mesh can cut.
 int64_t eval_batch(const Section& section, const EvalPlan& plan, const EvalSetting& setting) {
   int64_t largest = 0;
@@ -198,7 +209,9 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
     Section further = section.section(key);
     plan.sets.push_back({open_data(further, tessera::data::PpUse::kEval)});
     check_input(further, *setting.model, plan.sets.back().data);
-    check_classes(further, classes, plan.sets.back().data.source().class_names(), data.path());
+    const auto& source = plan.sets.back().data.source();
+    check_classes(further, classes, source.class_names(), data.path());
+    check_class_sizes(source, plan.scorer->least_of_a_class(plan.sets.size() - 1), section.place(key));
   }
   if (const auto texts = static_cast<int64_t>(plan.scorer->texts().size()); texts > 0) {
     const int64_t length = plan.scorer->inputs(plan.sets.size()).tokens.at(0).length;

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "config/byte_size.h"
 #include "data/cached_source.h"
+#include "data/convert/shard_writer.h"
+#include "data/format_testing.h"
 #include "data/image_testing.h"
 #include "data/loader.h"
 
@@ -32,6 +34,9 @@ struct Pictures {
       std::vector<uint8_t> file = testing::encode_jpeg(testing::photo(50 + i, 61 - i, static_cast<uint32_t>(i)));
       if (i % 4 == 3) file[file.size() / 2] ^= 0x55;
       write_file(dir / fmt::format("b/{}.jpg", i), file);
+    }
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(dir.path())) {
+      if (entry.is_regular_file()) testing::make_old(entry.path());
     }
     source = open_folder(dir.path());
   }
@@ -174,6 +179,96 @@ TEST(Cache, DamagedFilesOfADiskCacheAreReadFromTheSource) {
   counted->reads = 0;
   EXPECT_EQ(read_all(*cache_on_disk(counted, folder.path(), std::make_shared<ByteBudget>(10'000'000))), shown);
   EXPECT_EQ(counted->reads, pictures.source->size());
+}
+
+TEST(Cache, FilesThatChangedAreReadAnew) {
+  const Pictures pictures;
+  const auto counted = std::make_shared<Counted>(pictures.source);
+  const TempDir folder;
+  const auto open = [&] { return cache_on_disk(counted, folder.path(), std::make_shared<ByteBudget>(10'000'000)); };
+  read_all(*open());
+  // The same size, and another hour; the same hour, and another size; neither changed.
+  const std::string first = pictures.dir / "b/0.jpg", second = pictures.dir / "b/1.jpg";
+  std::vector<uint8_t> edited = testing::read_file(first), longer = testing::read_file(second);
+  edited.back() ^= 1;
+  write_file(first, edited);
+  fs::last_write_time(first, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  const auto before = fs::last_write_time(second);
+  longer.push_back(0);
+  write_file(second, longer);
+  fs::last_write_time(second, before);
+  const auto image_of = [&](const Source& source, const std::string& id) {
+    Sample sample;
+    for (int64_t i = 0; i < source.size(); ++i) {
+      if (source.id(i) != id) continue;
+      EXPECT_FALSE(source.read(i, sample));
+      return std::vector<uint8_t>(sample.image.begin(), sample.image.end());
+    }
+    return std::vector<uint8_t>();
+  };
+  for (int run = 0; run < 2; ++run) {  // kept anew by the first
+    const auto budget = std::make_shared<ByteBudget>(10'000'000);
+    const auto cache = cache_on_disk(counted, folder.path(), budget);
+    counted->reads = 0;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      EXPECT_TRUE(image_of(*cache, "b/0.jpg") == edited);
+      EXPECT_TRUE(image_of(*cache, "b/1.jpg") == longer);
+      EXPECT_FALSE(image_of(*cache, "b/2.jpg").empty());
+    }
+    EXPECT_EQ(counted->reads, run == 0 ? 2 : 0);
+    EXPECT_EQ(bytes_under(folder.path()), budget->used());
+  }
+  // What changed this second is not kept: it may change again without a trace.
+  write_file(first, edited);
+  for (int run = 0; run < 2; ++run) {
+    counted->reads = 0;
+    EXPECT_TRUE(image_of(*open(), "b/0.jpg") == edited);
+    EXPECT_EQ(counted->reads, 1);
+  }
+}
+
+// One sample with the text `t`, as a source of this kind reads it.
+void write_shard(const std::string& kind, const std::string& path, const std::string& text) {
+  fs::create_directories(fs::path(path).parent_path());
+  if (kind == "jsonl") {
+    const std::string image = fs::path(path).parent_path() / "x", line = R"({"image": "x", "t": ")" + text + "\"}\n";
+    write_file(image, {'x'});
+    testing::make_old(image);
+    return write_file(path, {line.begin(), line.end()});
+  }
+  const auto file = store::local_files().create(path);
+  const ConvertFields fields{false, {"t"}};
+  const auto writer = make_shard_writer(*parse_convert_format(kind == "wds" ? "tar" : kind), fields, *file);
+  const uint8_t image = 'x';
+  Sample sample;
+  sample.image = {&image, 1};
+  sample.texts = {{text}};
+  writer->add(0, "id", sample);
+  writer->finish();
+  file->close();
+}
+
+TEST(Cache, ShardsThatChangedAreReadAnew) {
+  const TempDir dir, folder;
+  for (const std::string kind : {"tfrecord", "array_record", "wds", "jsonl"}) {
+    SCOPED_TRACE(kind);
+    const std::string path = dir / (kind + "/a.tar");
+    const auto open = [&] {
+      return cache_on_disk(make_source(fmt::format("{}({}, text={})", kind, path, kind == "wds" ? "json.t" : "t")),
+                           folder.path(), std::make_shared<ByteBudget>(1'000'000));
+    };
+    const auto text_of = [&](const Source& of) {
+      Sample sample;
+      EXPECT_FALSE(of.read(0, sample));
+      return std::string(sample.texts.at(0).at(0));
+    };
+    write_shard(kind, path, "before");
+    testing::make_old(path);
+    EXPECT_EQ(text_of(*open()), "before");
+    write_shard(kind, path, "after!");
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(3));
+    EXPECT_EQ(text_of(*open()), "after!");
+  }
 }
 
 TEST(Cache, ADiskThatCantBeWrittenIsNoError) {

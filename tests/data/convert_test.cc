@@ -3,6 +3,7 @@
 #include "data/convert/convert.h"
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "data/decode.h"
 #include "data/encode_jpeg.h"
@@ -83,6 +84,63 @@ TEST(Convert, WritesWhatReadsBackTheSame) {
                      range(0, 9));
     }
   }
+}
+
+// The reference samples with two texts each: a caption and a list of captions.
+std::string lines_with_lists(const TempDir& dir) {
+  std::string lines;
+  for (size_t i = 0; i < testing::reference_samples().size(); ++i) {
+    const auto& sample = testing::reference_samples()[i];
+    const std::string name = std::to_string(i) + ".image";
+    write_file(dir / name, sample.image);
+    const nlohmann::json line = {{"image", name}, {"caption", sample.caption}, {"captions", sample.captions}};
+    lines += line.dump() + "\n";
+  }
+  write_file(dir / "lines.jsonl", {lines.begin(), lines.end()});
+  return "jsonl(" + (dir / "lines.jsonl") + ", text=[caption, captions])";
+}
+
+TEST(Convert, KeepsEveryText) {
+  const TempDir dir;
+  const std::string lines = lines_with_lists(dir), in_dir = ", data_dir=" + dir.path().string() + ")";
+  const auto expect_whole = [](const std::string& call) {
+    SCOPED_TRACE(call);
+    const auto source = make_source(call);
+    expect_samples(*source, range(0, 12));
+    testing::expect_captions(*source, 1);
+  };
+  expect_whole(lines);
+  for (const ConvertFormat format : kAll) {
+    const std::string name = convert_format_name(format), out = dir / name;
+    const ConvertOptions options{.format = format, .out = out, .shard_bytes = 2000};
+    const auto splits = convert({split(lines)}, options);
+    ASSERT_GT(splits[0].files.size(), 2u);
+    const std::string archive = "wds(" + out + "/*.tar, text=[json.caption, json.captions])",
+                      set = "tfds(" + name + ", text=[caption, captions]" + in_dir,
+                      records = name + "(" + out + "/1.0.0/*-of-*, text=[caption, captions])";
+    expect_whole(format == ConvertFormat::kTar ? archive : set);
+    if (format != ConvertFormat::kTar) expect_whole(records);
+    // Names stay on the way to every other format.
+    for (const ConvertFormat other : kAll) {
+      const std::string second = name + "_to_" + convert_format_name(other);
+      convert({split(format == ConvertFormat::kTar ? archive : set)}, {.format = other, .out = dir / second});
+      expect_whole(other == ConvertFormat::kTar ? "wds(" + (dir / second) + "/*.tar, text=[json.caption, json.captions])"
+                                                : "tfds(" + second + ", text=[caption, captions]" + in_dir);
+    }
+    // What is found in shards that an interrupted conversion left is what was found when they were written.
+    if (format == ConvertFormat::kTar) continue;
+    const auto wanted = content(out);
+    fs::remove(out + "/1.0.0/features.json");
+    EXPECT_EQ(convert({split(lines)}, options)[0].kept, static_cast<int64_t>(splits[0].files.size()));
+    EXPECT_EQ(content(out), wanted);
+    EXPECT_THAT(testing::as_string(wanted.at("1.0.0/features.json")), HasSubstr("sequence_feature.Sequence"));
+  }
+  const std::string twice = "jsonl(" + (dir / "lines.jsonl") + ", text=[caption, caption])";
+  EXPECT_THROW(convert({split(twice)}, {.out = dir / "twice"}), Error);
+  // One text of each sample is no list.
+  convert({split("jsonl(" + (dir / "lines.jsonl") + ", text=caption)")}, {.out = dir / "single"});
+  EXPECT_THAT(testing::as_string(testing::read_file(dir / "single/1.0.0/features.json")),
+              ::testing::Not(HasSubstr("sequence_feature")));
 }
 
 TEST(Convert, GoesOnWhereItStopped) {

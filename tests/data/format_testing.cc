@@ -15,7 +15,7 @@ const std::vector<ReferenceSample>& reference_samples() {
     std::vector<ReferenceSample> out;
     for (const auto& row : nlohmann::json::parse(as_string(read_file(kFormats + "/samples.json")))) {
       out.push_back({read_file(kFormats + "/images/" + row["image"].get<std::string>()), row["label"].get<int32_t>(),
-                     row["caption"].get<std::string>()});
+                     row["caption"].get<std::string>(), row["captions"].get<std::vector<std::string>>()});
     }
     return out;
   }();
@@ -39,6 +39,16 @@ void expect_samples(const Source& source, const std::vector<size_t>& which) {
     uint64_t sum = 0;
     for (size_t p = 0; p < Buffer::kPadding; ++p) sum += sample.image.data()[sample.image.size() + p];
     EXPECT_LE(sum, Buffer::kPadding * 255);
+  }
+}
+
+void expect_captions(const Source& source, size_t field) {
+  ASSERT_EQ(source.size(), static_cast<int64_t>(reference_samples().size()));
+  Sample sample;
+  for (size_t i = 0; i < reference_samples().size(); ++i) {
+    const auto failed = source.read(static_cast<int64_t>(i), sample);
+    ASSERT_FALSE(failed) << i << ": " << *failed;
+    EXPECT_THAT(sample.texts[field], ::testing::ElementsAreArray(reference_samples()[i].captions)) << i;
   }
 }
 

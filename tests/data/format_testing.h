@@ -20,6 +20,7 @@ struct ReferenceSample {
   std::vector<uint8_t> image;
   int32_t label = 0;
   std::string caption;
+  std::vector<std::string> captions;  // none to three
 };
 // The twelve samples, in order.
 const std::vector<ReferenceSample>& reference_samples();
@@ -28,6 +29,8 @@ const std::vector<ReferenceSample>& reference_samples();
 // has texts, the first as caption.
 void expect_samples(const Source& source, const std::vector<size_t>& which);
 std::vector<size_t> range(size_t begin, size_t end);
+// Compares the texts of a field of every sample with the reference samples' captions.
+void expect_captions(const Source& source, size_t field);
 
 // The message with which opening fails, after checking its exit code.
 std::string open_error(const std::string& call, Exit code = Exit::kData);

@@ -74,14 +74,30 @@ TEST(JsonlSource, MistakesAreExplained) {
   EXPECT_THAT(open_error("jsonl(" + (dir / "a") + ", image=imag, label=l)"), HasSubstr("has no `l`"));
 }
 
+TEST(JsonlSource, ArraysHoldTextsAlone) {
+  const TempDir dir;
+  write_text(dir / "x.png", "x");
+  write_text(dir / "a.jsonl", R"({"image": "x.png", "label": "b", "t": ["a", null]}
+{"image": "x.png", "label": "a", "t": [["a"]]}
+{"image": "x.png", "label": "b", "t": null}
+{"image": "x.png", "label": "b", "t": []}
+)");
+  const auto source = make_source("jsonl(" + (dir / "a.jsonl") + ", text=t)");
+  EXPECT_EQ(reason(*source, 0), "its array `t` holds something else than texts");
+  EXPECT_EQ(reason(*source, 1), "its array `t` holds something else than texts");
+  EXPECT_EQ(reason(*source, 2), "it has no text `t`");
+  EXPECT_EQ(reason(*source, 3), "read");
+  EXPECT_THAT(source->class_sizes(), ::testing::Optional(ElementsAre(1, 3)));
+}
+
 TEST(JsonlSource, TextsMayBeSeveral) {
   const TempDir dir;
   write_text(dir / "x.png", "x");
   write_text(dir / "a.jsonl",
              "{\"image\": \"x.png\", \"c\": [\"one\", \"\", \"two\"]}\n{\"image\": \"x.png\", \"c\": []}\n"
-             "{\"image\": \"x.png\", \"c\": [1]}\n{\"image\": \"x.png\", \"c\": \"three\"}\n");
+             "{\"image\": \"x.png\", \"c\": {\"a\": 1}}\n{\"image\": \"x.png\", \"c\": \"three\"}\n");
   const auto source = make_source("jsonl(" + (dir / "a.jsonl") + ", text=c)");
-  const std::vector<TextValues> wanted = {{"one", "", "two"}, {}, {"[1]"}, {"three"}};
+  const std::vector<TextValues> wanted = {{"one", "", "two"}, {}, {"{\"a\":1}"}, {"three"}};
   Sample sample;
   for (int64_t i = 0; i < 4; ++i) {
     ASSERT_FALSE(source->read(i, sample));

@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::expect_captions;
 using testing::expect_samples;
 using ::testing::HasSubstr;
 using testing::kFormats;
@@ -39,6 +40,59 @@ TEST_F(ParquetSource, ReadsTheLibrarysFiles) {
   expect_samples(*make_source("parquet(" + kFiles + ", label=none, image=image)"), range(0, 12));
   // A text column as labels: the twelve captions.
   EXPECT_EQ(make_source("parquet(" + kFiles + ", label=caption)")->class_names().size(), 12u);
+}
+
+TEST_F(ParquetSource, ListsAreTexts) {
+  const std::string lists = kFormats + "/parquet/lists.parquet", arrow = kFormats + "/parquet/arrow_lists.parquet";
+  const auto source = make_source("parquet(" + lists + ", text=[captions, sentences.raw, answers.text])");
+  EXPECT_THAT(source->text_fields(), ElementsAre("captions", "sentences.raw", "answers.text"));
+  for (size_t field = 0; field < 3; ++field) expect_captions(*source, field);
+  expect_captions(*make_source("parquet(" + arrow + ", text=large)"), 0);
+  Sample sample;
+  const auto odd = make_source("parquet(" + arrow + ", text=[pair, odd])");
+  ASSERT_FALSE(odd->read(7, sample));
+  EXPECT_THAT(sample.texts[0], ElementsAre("picture 7, näher", "07.jpg"));
+  EXPECT_THAT(sample.texts[1], ElementsAre("one 7", "zwei 7", "três 7"));
+  EXPECT_EQ(odd->read(10, sample), "it has no text `odd`");
+  EXPECT_EQ(odd->read(11, sample), "one of its texts `odd` is null");
+  for (const char* column : {"nested", "map.key", "numbers", "image, label=large"}) {
+    EXPECT_THAT(open_error("parquet(" + arrow + ", text=" + column + ")"), HasSubstr("is of a type that cannot be used so"));
+  }
+}
+
+TEST_F(ParquetSource, CountsClasses) {
+  EXPECT_THAT(make_source("parquet(" + kFiles + ")")->class_sizes(), ::testing::Optional(ElementsAre(4, 4, 4)));
+  EXPECT_EQ(make_source("parquet(" + kFiles + ", label=none)")->class_sizes(), std::nullopt);
+}
+
+TEST_F(ParquetSource, WrittenFilesReadBack) {
+  const TempDir dir;
+  const std::vector<std::string> names = {"a", "bé", "", "d", "e", "f"};
+  std::vector<TesseraParquetText> texts;
+  for (const std::string& name : names) texts.push_back({name.data(), static_cast<int64_t>(name.size())});
+  texts[3] = {};
+  const std::vector<float> numbers = {1, 2, 3, 4, 5, 6};
+  write_parquet(dir / "x.parquet", {{"one", 1, {texts.begin(), texts.begin() + 3}}, {"two", 2, texts}}, 3);
+  const ParquetFile file(dir / "x.parquet");
+  EXPECT_THAT(file.columns(), ElementsAre("one", "two"));
+  EXPECT_EQ(file.kind("two"), TESSERA_PARQUET_BYTES_LIST);
+  const auto group = file.read_group(0, {"one", "two"});
+  const auto text = [&](size_t column, int64_t row, int64_t item) {
+    const TesseraParquetValue value = group->value(column, row, item);
+    return value.is_null ? "null" : std::string(value.data, static_cast<size_t>(value.size));
+  };
+  for (int64_t row = 0; row < 3; ++row) {
+    EXPECT_EQ(text(0, row, 0), names[static_cast<size_t>(row)]);
+    EXPECT_EQ(group->count(1, row), 2);
+    for (int64_t item = 0; item < 2; ++item) {
+      const auto at = static_cast<size_t>(2 * row + item);
+      EXPECT_EQ(text(1, row, item), at == 3 ? "null" : names[at]);
+    }
+  }
+  write_parquet(dir / "y.parquet", {{"x", 2, {}, numbers.data() + 1, 3}}, 2);
+  EXPECT_EQ(ParquetFile(dir / "y.parquet").kind("x"),
+            TESSERA_PARQUET_OTHER);  // floats; what they are, pyarrow reads in tests/cli
+  EXPECT_THROW(write_parquet(dir / "none/x.parquet", {{"x", 2, {}, numbers.data(), 2}}, 3), Error);
 }
 
 TEST_F(ParquetSource, MistakesAreExplained) {

@@ -5,10 +5,12 @@
 
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "data/image_testing.h"
 #include "data/loader.h"
+#include "data/pp_op.h"
 
 namespace tessera::data {
 namespace {
@@ -18,7 +20,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const std::string kModel = std::string(TESSERA_SOURCE_DIR) + "/tests/references/text/unigram.model";
+using Json = nlohmann::json;
+
+const std::string kReferences = TESSERA_SOURCE_DIR "/tests/references/text/";
+const std::string kModel = kReferences + "unigram.model";
 const std::string kImageOps = "decode | resize(8)";
 
 std::string tokenize(const std::string& more) { return fmt::format("tokenize({}, model={})", more, kModel); }
@@ -127,6 +132,141 @@ TEST(PpText, ChoiceIsDrawnFromTheKey) {
   const DecodeResult failed = chosen.run_texts({{}}, {}, &row, cut);
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->reason, "it has no text `captions` to choose");
+}
+
+using Texts = std::map<std::string, std::vector<std::string>>;
+
+// The texts `to` after the op `text` alone, or why there are none.
+std::vector<std::string> change(const std::string& text, const Texts& from, const std::string& to, const SampleKey& key = {}) {
+  static const std::map<std::string, std::unique_ptr<PpOp> (*)(CallReader&)> factories = {
+#define PP_OP(name, factory, usage, help) {#name, factory},
+#include "data/pp.def"
+#undef PP_OP
+  };
+  const Call call = parse_call(text, "data.pp");
+  CallReader reader(call, "data.pp");
+  const std::unique_ptr<PpOp> op = factories.at(call.name)(reader);
+  reader.finish();
+  PpShape shape;
+  op->infer(shape, reader);
+  std::vector<std::string> names;
+  std::vector<TextValues> values;
+  for (const auto& [name, texts] : from) {
+    names.push_back(name);
+    values.emplace_back(texts.begin(), texts.end());
+  }
+  const std::vector<TokenField> none;
+  PpTexts texts(names, values, none, nullptr);
+  if (const DecodeResult failed = dynamic_cast<PpTextOp&>(*op).change(texts, key)) return {"failed", failed->reason};
+  return texts.get(to);
+}
+
+TEST(PpText, OpsAreBigVisions) {
+  const auto reference = Json::parse(std::ifstream(kReferences + "big_vision_ops.json"));
+  ASSERT_EQ(reference["cases"].size(), 16u);
+  for (const Json& one : reference["cases"]) {
+    EXPECT_EQ(change(one["call"], one["texts"].get<Texts>(), one["to"]), one["result"].get<std::vector<std::string>>())
+        << one["call"];
+  }
+}
+
+TEST(PpText, LookupIsBigVisions) {
+  const auto reference = Json::parse(std::ifstream(kReferences + "big_vision_ops.json"));
+  const testing::TempDir dir;
+  for (const Json& one : reference["lookup"]) {
+    const auto content = one["file"].get<std::string>(), separator = one["sep"].get<std::string>();
+    testing::write_file(dir / "table.txt", {content.begin(), content.end()});
+    const std::string more = separator.empty() ? "" : fmt::format(", sep='{}'", separator);
+    const Pp pp = chain(fmt::format("lookup({}, key=name, to=number{})", dir / "table.txt", more), PpUse::kEval);
+    const TokenField& field = pp.token_fields().at(0);
+    EXPECT_EQ(field.name, "number");
+    EXPECT_EQ(field.length, 1);
+    EXPECT_EQ(field.pad, field.vocabulary - 1);
+    for (const auto& [text, number] : one["texts"].items()) {
+      int64_t cut = 0;
+      int32_t id = -1;
+      int32_t* row = &id;
+      const DecodeResult failed = pp.run_texts({{text}}, {}, &row, cut);
+      EXPECT_EQ(failed.has_value(), number == -1) << text;  // there is no such id here: the sample is left out
+      EXPECT_EQ(id, number.get<int32_t>()) << text;
+      if (failed) continue;
+      const Tokenizer& table = field.encoder->tokenizer();
+      EXPECT_EQ(table.find(field.encoder->decode({&id, 1})), id);  // several texts may have one number
+    }
+  }
+  EXPECT_THAT(chain_error("lookup(none.txt)"), HasSubstr("none.txt"));
+  testing::write_file(dir / "table.txt", {'a', '\n', 'a', '\n'});
+  EXPECT_THAT(chain_error("lookup(" + (dir / "table.txt") + ")"), HasSubstr("its text `a` stands twice"));
+  EXPECT_THAT(chain_error("lookup(" + (dir / "table.txt") + ", sep=' ')"), HasSubstr("its line 1 is no text"));
+  testing::write_file(dir / "table.txt", {});
+  EXPECT_THAT(chain_error("lookup(" + (dir / "table.txt") + ")"), HasSubstr("its file is empty"));
+}
+
+// Each subset of a size as likely as the others, in the order of the texts.
+TEST(PpText, ChoiceTakesSeveral) {
+  const Texts four = {{"a", {"0", "1", "2", "3"}}, {"b", {"w", "x", "y", "z"}}, {"c", {"0"}}};
+  std::map<std::vector<std::string>, int> counts;
+  for (uint64_t sample = 0; sample < 4000; ++sample) {
+    const SampleKey key{3, 1, sample};
+    const auto taken = change("choice(a, n=[1, 3], to=t)", four, "t", key);
+    EXPECT_TRUE(std::ranges::is_sorted(taken));
+    ++counts[taken];
+    EXPECT_EQ(change("choice(a, n=2)", four, "a", key).size(), 2u);
+  }
+  ASSERT_EQ(counts.size(), 4u + 6u + 4u);
+  double chi_square = 0;
+  for (const auto& [taken, count] : counts) {
+    const double wanted = 4000.0 / 3 / (taken.size() == 2 ? 6 : 4);
+    chi_square += (count - wanted) * (count - wanted) / wanted;
+  }
+  EXPECT_LT(chi_square, 34.5);  // 13 degrees of freedom, one in a thousand
+  for (uint64_t sample = 0; sample < 50; ++sample) {
+    const SampleKey key{3, 1, sample};
+    const std::string both = "choice([a, b], n=2, to=[p, q])";
+    const auto p = change(both, four, "p", key), q = change(both, four, "q", key);
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(q[i], four.at("b")[static_cast<size_t>(std::stoi(p[i]))]);
+  }
+  EXPECT_THAT(change("choice(a, n=9, fewer=true)", four, "a"), ElementsAre("0", "1", "2", "3"));
+  EXPECT_THAT(change("choice(a, n=9)", four, "a"), ElementsAre("failed", "it has 4 texts `a`, and 9 are chosen"));
+  EXPECT_THAT(change("choice([a, c])", four, "a"), ElementsAre("failed", "it has 4 texts `a` and 1 `c`"));
+  EXPECT_THAT(change("choice(d, fewer=true)", {{"d", {}}}, "d"), IsEmpty());
+  EXPECT_THAT(chain_error("choice(a, n=0)"), HasSubstr("`n` is how many texts to choose, and is `0`"));
+  EXPECT_THAT(chain_error("choice(a, n=[3, 1])"), HasSubstr("[least, most]"));
+  EXPECT_THAT(chain_error("choice([a, b], to=c)"), HasSubstr("2 texts become 1"));
+}
+
+TEST(PpText, ChoiceNoReplacementShowsAllBeforeOneAgain) {
+  const Texts texts = {{"a", {"0", "1", "2"}}, {"b", {"x", "y", "z"}}, {"none", {}}};
+  std::map<std::string, int> orders;
+  for (uint64_t sample = 0; sample < 600; ++sample) {
+    for (uint64_t round = 0; round < 2; ++round) {
+      std::string order;
+      for (uint64_t epoch = 3 * round; epoch < 3 * round + 3; ++epoch)
+        order += change("choice_no_replacement(a, to=t)", texts, "t", {5, epoch, sample}).at(0);
+      ++orders[order];
+    }
+  }
+  ASSERT_EQ(orders.size(), 6u);  // the permutations: none shows one twice
+  for (const auto& [order, count] : orders) EXPECT_NEAR(count, 200, 4 * 12.9) << order;  // 4 standard deviations
+  const std::string both = "choice_no_replacement([a, b])";
+  for (uint64_t epoch = 0; epoch < 6; ++epoch) {
+    const SampleKey key{5, epoch, 1};
+    EXPECT_EQ(change(both, texts, "b", key).at(0)[0] - 'x', change(both, texts, "a", key).at(0)[0] - '0');
+  }
+  EXPECT_THAT(change("choice_no_replacement(none)", texts, "none"), ElementsAre("failed", "it has no text `none` to choose"));
+}
+
+TEST(PpText, TemplatesAreChecked) {
+  EXPECT_THAT(chain_error("strfmt(\"a {b\")"), HasSubstr("a lone `{`"));
+  EXPECT_THAT(chain_error("strfmt(\"a } b\")"), HasSubstr("a lone `}`"));
+  EXPECT_THAT(chain_error("strfmt(\"a {} b\")"), HasSubstr("`{}` names no text"));
+  EXPECT_THAT(chain_error("strfmt(\"a {b:3} b\")"), HasSubstr("without a format"));
+  EXPECT_THAT(chain_error("concat([])"), HasSubstr("it names nothing"));
+  const Pp pp = chain("strfmt(\"{a} of {b}\") | " + tokenize("32"));
+  EXPECT_THAT(pp.text_inputs(), ElementsAre("a", "b"));
+  EXPECT_EQ(text_of(pp, run(pp, {{"a red circle"}, {"a blue square"}})), "a red circle of a blue square");
+  EXPECT_THAT(change("strfmt(\"{a}{b}\")", {{"a", {"1", "2"}}, {"b", {"1", "2", "3"}}}, "text"),
+              ElementsAre("failed", "it has 2 texts `a` and 3 `b`"));
 }
 
 TEST(PpText, SeveralTextsBecomeRows) {

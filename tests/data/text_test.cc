@@ -172,8 +172,18 @@ TEST(Tokenizer, MistakesAreExplained) {
   EXPECT_THAT(changed("/model/type", "WordPiece"), HasSubstr("its model is no byte-level BPE"));
   EXPECT_THAT(changed("/model/merges/0", {"zz", "e"}), HasSubstr("the merge [\"zz\",\"e\"] names pieces that are not there"));
   EXPECT_THAT(changed("/model/vocab/a", -3), HasSubstr("has the id -3"));
+  EXPECT_THAT(changed("/model/vocab/a", 1e70), HasSubstr("the piece `a` has the id 1e+70"));
+  EXPECT_THAT(changed("/added_tokens/0/id", 1.5), HasSubstr("has the id 1.5"));
   EXPECT_THAT(changed("/added_tokens/0/lstrip", true), HasSubstr("has `lstrip`, which is not known"));
   EXPECT_THAT(changed("/model", 3), HasSubstr("is no tokenizer.json"));
+  // A token that the normalizer takes away would be found everywhere, for ever.
+  Json empty = good;
+  empty["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "gone"}}}, {"content", ""}};
+  empty["added_tokens"][0]["content"] = "gone";
+  empty["added_tokens"][0]["normalized"] = true;
+  const std::string text = empty.dump();
+  testing::write_file(dir / "empty.json", {text.begin(), text.end()});
+  EXPECT_THAT(message(dir / "empty.json"), HasSubstr("is empty once normalized"));
 }
 
 }  // namespace

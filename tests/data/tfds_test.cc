@@ -1,5 +1,7 @@
 // tfds(…): data sets as TFDS prepares them.
 
+#include <nlohmann/json.hpp>
+
 #include "data/format_testing.h"
 #include "data/formats/tfds_info.h"
 
@@ -42,15 +44,68 @@ TEST(TfdsSource, ReadsWhatTfdsPrepared) {
 
 TEST(TfdsSource, SlicesAsTfdsDoes) {
   const std::vector<std::pair<std::string, std::vector<size_t>>> cases = {
-      {"train[:4]", range(0, 4)},      {"train[4:]", range(4, 9)},           {"train[-3:]", range(6, 9)},
-      {"train[:-3]", range(0, 6)},     {"train[:50%]", range(0, 4)},         {"train[50%:]", range(4, 9)},
-      {"train[10%:90%]", range(1, 8)}, {"train[:10%]+train[-10%:]", {0, 8}}, {"train[5:5]+test[:1]", {9}},
+      {"train[:4]", range(0, 4)},
+      {"train[4:]", range(4, 9)},
+      {"train[-3:]", range(6, 9)},
+      {"train[:-3]", range(0, 6)},
+      {"train[:50%]", range(0, 4)},
+      {"train[50%:]", range(4, 9)},
+      {"train[10%:90%]", range(1, 8)},
+      {"train[:10%]+train[-10%:]", {0, 8}},
+      {"train[5:5]+test[:1]", {9}},
       {"train[ : 1_0%]", {0}},
+      {"train[:1shard]", range(0, 4)},
+      {"train[1shard]", range(4, 9)},
+      {"train[-1shard:]", range(4, 9)},
+      {"train[12.5%:25]", range(1, 2)},
+      {"all", both(range(0, 9), range(9, 12))},
+      {"train, even_splits=4, index=0", range(0, 3)},
+      {"train[1:]+test, even_splits=3, index=2", {7, 8, 11}},
+      {"train, even_splits=4, index=3, drop_remainder=true", range(6, 8)},
   };
   for (const auto& [split, which] : cases) {
     SCOPED_TRACE(split);
     expect_samples(*make_source(call("toy, split=" + split)), which);
     expect_samples(*make_source(call("toy/array, split=" + split)), which);
+  }
+}
+
+TEST(TfdsSource, ListsAreTexts) {
+  const auto source = make_source(call("listed, text=[texts, captions/text]"));
+  testing::expect_captions(*source, 0);
+  testing::expect_captions(*source, 1);
+  EXPECT_TRUE(source->class_names().empty());  // a list of labels is no label
+  EXPECT_THAT(open_error(call("listed, text=captions")), HasSubstr("no feature `captions`"));
+}
+
+// What TFDS says of a set with shards of 100, 0, 30 and 7 samples.
+TEST(TfdsSplits, AreTfdsOwn) {
+  using Ranges = std::vector<std::tuple<std::string, int64_t, int64_t>>;
+  const auto reference = nlohmann::json::parse(testing::as_string(testing::read_file(kFormats + "/tfds_splits.json")));
+  const std::vector<int64_t> train = {100, 0, 30, 7}, test = {9};
+  const auto ranges = [&](const std::string& text, TfdsRounding rounding, int64_t index, int64_t count, bool drop) {
+    Ranges out;
+    for (const TfdsSlice& slice : parse_tfds_split(text, "split")) {
+      const auto range = resolve_tfds_slice(slice, slice.split == "train" ? train : test, rounding);
+      if (!range) return Ranges{{"beyond", 0, 0}};
+      const TfdsRange part = even_tfds_part(*range, index, count, drop);
+      out.emplace_back(slice.split, part.from, part.to);
+    }
+    return out;
+  };
+  for (const auto& [split, wanted] : reference["splits"].items()) {
+    SCOPED_TRACE(split);
+    const std::string text = split == "all" ? "train+test" : split;  // the set's own order: see TfdsSource.SlicesAsTfdsDoes
+    EXPECT_EQ(ranges(text, TfdsRounding::kClosest, 0, 1, false), wanted.get<Ranges>());
+  }
+  for (const auto& [split, wanted] : reference["pct1"].items()) {
+    EXPECT_EQ(ranges(split, TfdsRounding::kPct1DropRemainder, 0, 1, false), wanted.get<Ranges>()) << split;
+  }
+  ASSERT_EQ(reference["even"].size(), 48u);
+  for (const auto& part : reference["even"]) {
+    EXPECT_EQ(ranges(part["split"], TfdsRounding::kClosest, part["index"], part["n"], part["drop_remainder"]),
+              part["ranges"].get<Ranges>())
+        << part;
   }
 }
 
@@ -64,6 +119,14 @@ TEST(TfdsSource, MistakesAreExplained) {
   EXPECT_THAT(open_error(call("toy, split=train[:x]"), Exit::kUsage), HasSubstr("cannot read the bound `x`"));
   EXPECT_THAT(open_error(call("toy, split=train[3]"), Exit::kUsage), HasSubstr("train[:1000]"));
   EXPECT_THAT(open_error(call("toy, split=train+"), Exit::kUsage), HasSubstr("has no name"));
+  EXPECT_THAT(open_error(call("toy, split=train[1.5:]"), Exit::kUsage), HasSubstr("cannot read the bound `1.5`"));
+  EXPECT_THAT(open_error(call("toy, split=train[1shard:50%]"), Exit::kUsage), HasSubstr("have two units"));
+  EXPECT_THAT(open_error(call("toy, split=all[:3]"), Exit::kUsage), HasSubstr("cut each split"));
+  EXPECT_THAT(open_error(call("toy, split=train[:5%], rounding=pct1_dropremainder"), Exit::kUsage), HasSubstr("a hundred"));
+  EXPECT_THAT(open_error(call("toy, rounding=closets"), Exit::kUsage), HasSubstr("did you mean `closest`?"));
+  EXPECT_THAT(open_error(call("toy, even_splits=0"), Exit::kUsage), HasSubstr("must be at least 1"));
+  EXPECT_THAT(open_error(call("toy, even_splits=3"), Exit::kUsage), HasSubstr("`index` is missing"));
+  EXPECT_THAT(open_error(call("toy, even_splits=3, index=3"), Exit::kUsage), HasSubstr("the parts are 0 to 2"));
   EXPECT_THAT(open_error(call("toy, split=train[3:3]")), HasSubstr("holds no samples"));
   EXPECT_THAT(open_error(call("toy, image=imago")), AllOf(HasSubstr("no feature `imago`"), HasSubstr("`image`")));
   EXPECT_THAT(open_error(call("toy, text=captio")), HasSubstr("`caption`"));

@@ -1,6 +1,7 @@
 #include "fuzz/targets.h"
 
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "data/codecs.h"
@@ -149,9 +150,12 @@ bool tfds_features(std::string_view bytes) {
 bool tfds_split(std::string_view bytes) {
   return parses([&] {
     for (const TfdsSlice& slice : parse_tfds_split(bytes, "fuzz")) {
-      for (const int64_t samples : {int64_t{0}, int64_t{7}, int64_t{1'281'167}}) {
-        const auto range = resolve_tfds_slice(slice, samples);
-        TESSERA_CHECK(!range || (0 <= range->from && range->from <= range->to && range->to <= samples));
+      for (const auto& shards : std::vector<std::vector<int64_t>>{{}, {7}, {1'000'000, 0, 281'167}}) {
+        for (const TfdsRounding rounding : {TfdsRounding::kClosest, TfdsRounding::kPct1DropRemainder}) {
+          const auto range = resolve_tfds_slice(slice, shards, rounding);
+          const int64_t samples = std::accumulate(shards.begin(), shards.end(), int64_t{0});
+          TESSERA_CHECK(!range || (0 <= range->from && range->from <= range->to && range->to <= samples));
+        }
       }
     }
     return true;

@@ -75,6 +75,19 @@ TEST(Recipe, EvaluatorsMustHaveTheClassesOfTraining) {
   EXPECT_FAILURE("has no class `red`", {fmt::format("eval.val.data.source=\"folder({}/other)\"", dir.path())});
 }
 
+TEST(Recipe, TooFewShotsAreFoundAtOnce) {
+  const Recipe recipe = read_recipe(testing::small_run().section({}));
+  const std::string data =
+      fmt::format("{{source = \"{}\", pp = \"{}\"}}", recipe.data.options.source, recipe.evals[0].sets[0].data.pp().text());
+  const auto with_shots = [&](int shots) {
+    return std::vector<std::string>{
+        fmt::format("eval.few={{type = \"few_shot\", shots = [1, {}], data = {}, train = {}}}", shots, data, data)};
+  };
+  EXPECT_FAILURE("no error", with_shots(20));
+  EXPECT_FAILURE("has 20 examples, too few for 21 shots", with_shots(21), Exit::kData);
+  EXPECT_FAILURE("`eval.few.train`", with_shots(21), Exit::kData);
+}
+
 // The small run's data as two sets of a mixture.
 std::vector<std::string> mixture(const std::vector<std::string>& more = {}) {
   const std::string source = read_recipe(testing::small_run().section({})).data.options.source;

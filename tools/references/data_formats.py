@@ -2,13 +2,15 @@
 
 Run: tools/references/run.sh data_formats, or `python data_formats.py` in its environment (requirements-formats.txt).
 
-samples.json  the samples, in order: image (a file in images/), label, class (its name), caption
+samples.json  the samples, in order: image (a file in images/), label, class (its name), caption, captions (a list, of none to three)
 images/       twelve small pictures, JPEG and PNG
 tfrecord/     TensorFlow: two shards of classic ImageNet Examples (labels from 1), one each of GZIP and ZLIB
-tfds/         TFDS: toy/1.0.0 (TFRecord, splits train of two shards and test), toy/array/1.0.0 (ArrayRecord)
+tfds/         TFDS: toy/1.0.0 (TFRecord, splits train of two shards and test), toy/array/1.0.0 (ArrayRecord), listed/1.0.0 (lists of texts)
+tfds_splits.json  what TFDS makes of splits and even splits of a set with shards of 100, 0, 30 and 7 samples: [begin, end) ranges
 array_record/ the array_record module: <compression>-<group size>.array_record
 wds/          webdataset: two shards; tarfile: names beyond ustar's in pax and GNU form
-parquet/      datasets: an image data set with a ClassLabel, row groups of five, in two files
+parquet/      datasets: an image data set with a ClassLabel, row groups of five, in two files; lists.parquet with lists of texts and
+              of structs; pyarrow: arrow_lists.parquet with every kind of list
 """
 import io
 import json
@@ -22,6 +24,8 @@ os.environ["HF_DATASETS_OFFLINE"] = "1"
 
 import datasets
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import tensorflow as tf
 import tensorflow_datasets as tfds
 import webdataset
@@ -45,7 +49,8 @@ def samples():
     rows = []
     for i in range(COUNT):
         data, kind = picture(i)
-        rows.append({"image": f"{i:02d}.{kind}", "bytes": data, "label": i * 2 % 3, "caption": f"picture {i}, näher"})
+        rows.append({"image": f"{i:02d}.{kind}", "bytes": data, "label": i * 2 % 3, "caption": f"picture {i}, näher",
+                     "captions": [f"{word} {i}" for word in ("one", "zwei", "três")[:i % 4]]})
     return rows
 
 
@@ -106,15 +111,71 @@ def toy(rows, config=None):
     return Toy
 
 
+class Listed(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    VERSION = tfds.core.Version("1.0.0")
+    rows = []
+
+    def _info(self):
+        return tfds.core.DatasetInfo(builder=self, disable_shuffling=True, features=tfds.features.FeaturesDict({
+            "image": tfds.features.Image(encoding_format="jpeg"),
+            "texts": tfds.features.Sequence(tfds.features.Text()),
+            "captions": tfds.features.Sequence({"text": tfds.features.Text(), "id": np.int64}),
+            "labels": tfds.features.Sequence(tfds.features.ClassLabel(names=CLASSES)),
+        }))
+
+    def _split_generators(self, manager):
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self):
+        for i, row in enumerate(self.rows):
+            yield i, {"image": io.BytesIO(row["bytes"]), "texts": row["captions"], "labels": [row["label"]],
+                      "captions": [{"text": text, "id": k} for k, text in enumerate(row["captions"])]}
+
+
+def write_tfds_lists(rows):
+    Listed.rows = rows
+    Listed(data_dir=str(OUT / "tfds")).download_and_prepare()
+
+
 def write_tfds(rows):
     for config, file_format in ((None, "tfrecord"), ("array", "array_record")):
         with tfds.core.registered.skip_registration():
             builder_class = toy(rows, config)
         builder = builder_class(data_dir=str(OUT / "tfds"), file_format=file_format)
         builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=2))
+    write_tfds_lists(rows)
     for path in (OUT / "tfds").rglob("*"):
         if path.name in ("downloads", "extracted", "incomplete") and path.is_dir():
             shutil.rmtree(path)
+
+
+def write_tfds_splits():
+    lengths = [100, 0, 30, 7]
+    infos = {name: tfds.core.SplitInfo(name=name, shard_lengths=sizes, num_bytes=0, filename_template=tfds.core.ShardedFileTemplate(
+        dataset_name="x", data_dir="/x", split=name, filetype_suffix="tfrecord")) for name, sizes in (("train", lengths), ("test", [9]))}
+    infos = tfds.core.splits.SplitDict(infos.values())
+    def ranges(split):
+        out = []
+        for one in split.to_absolute(infos):
+            count = infos[one.splitname].num_examples
+            begin, end = one.from_ or 0, count if one.to is None else one.to
+            out.append([one.splitname, begin, max(begin, end)])
+        return out
+    from_spec = tfds.core.splits.AbstractSplit.from_spec
+    specs = ["train", "train[:10]", "train[-10:]", "train[:-10]", "train[:1_0]", "train[10%:]", "train[:12.5%]", "train[-12.5%:]",
+             "train[33%:66%]", "train[10:90%]", "train[10%:90]", "train[:1shard]", "train[1shard:]", "train[-1shard:]", "train[0shard]",
+             "train[2shard]", "train[-1shard]", "train[-2shard]", "train[:-1shard]", "train[1:3shard]", "train[:50shard]",
+             "train[9shard]", "train[90:20]", "all", "test+train[:1shard]", "train[0.5%:0.6%]", "train[-1%:]", "test[:-1%]"]
+    found = {"splits": {spec: ranges(from_spec(spec)) for spec in specs}, "pct1": {}, "even": []}
+    for begin, end in ((None, 10), (10, None), (-10, None), (0, 100)):
+        spec = f"train[{'' if begin is None else begin}%:{'' if end is None else end}%]".replace("[%", "[").replace(":%", ":")
+        found["pct1"][spec] = ranges(tfds.core.ReadInstruction("train", from_=begin, to=end, unit="%", rounding="pct1_dropremainder"))
+    for spec in ("train", "train[:11]", "train[:-1shard]+test"):
+        for n in (1, 3, 4):
+            for drop in (False, True):
+                for i, part in enumerate(tfds.even_splits(spec, n, drop_remainder=drop)):
+                    found["even"].append({"split": spec, "n": n, "index": i, "drop_remainder": drop, "ranges": ranges(part)})
+    (OUT / "tfds_splits.json").write_text(json.dumps(found) + "\n")
 
 
 def write_array_records(rows):
@@ -177,6 +238,32 @@ def write_parquet(rows):
         table.to_parquet(str(folder / f"train-{shard:05d}-of-00002.parquet"), batch_size=5)
 
 
+def write_parquet_lists(rows):
+    table = datasets.Dataset.from_dict({
+        "image": [{"bytes": row["bytes"], "path": row["image"]} for row in rows],
+        "captions": [row["captions"] for row in rows],
+        "sentences": [[{"raw": text, "number": k} for k, text in enumerate(row["captions"])] for row in rows],
+        "answers": [{"text": row["captions"], "start": [0] * len(row["captions"])} for row in rows],
+    }, features=datasets.Features({
+        "image": datasets.Image(), "captions": datasets.List(datasets.Value("string")),
+        "sentences": datasets.List({"raw": datasets.Value("string"), "number": datasets.Value("int32")}),
+        "answers": {"text": datasets.List(datasets.Value("string")), "start": datasets.List(datasets.Value("int32"))},
+    }))
+    table.to_parquet(str(OUT / "parquet" / "lists.parquet"), batch_size=5)
+    captions = [row["captions"] for row in rows]
+    odd = captions[:-2] + [None, ["there", None]]
+    columns = {
+        "image": pa.array([row["bytes"] for row in rows]),
+        "large": pa.array(captions, pa.large_list(pa.large_string())),
+        "pair": pa.array([[row["caption"], row["image"]] for row in rows], pa.list_(pa.string(), 2)),
+        "odd": pa.array(odd, pa.list_(pa.string())),
+        "nested": pa.array([[texts] for texts in captions], pa.list_(pa.list_(pa.string()))),
+        "map": pa.array([[(text, text) for text in texts] for texts in captions], pa.map_(pa.string(), pa.string())),
+        "numbers": pa.array([[row["label"]] for row in rows], pa.list_(pa.int64())),
+    }
+    pyarrow.parquet.write_table(pa.table(columns), OUT / "parquet" / "arrow_lists.parquet", row_group_size=7)
+
+
 def main():
     if OUT.exists():
         shutil.rmtree(OUT)
@@ -185,13 +272,16 @@ def main():
     for row in rows:
         (OUT / "images" / row["image"]).write_bytes(row["bytes"])
     (OUT / "samples.json").write_text(json.dumps(
-        [{"image": r["image"], "label": r["label"], "class": CLASSES[r["label"]], "caption": r["caption"]} for r in rows],
+        [{"image": r["image"], "label": r["label"], "class": CLASSES[r["label"]], "caption": r["caption"],
+          "captions": r["captions"]} for r in rows],
         indent=1, ensure_ascii=False) + "\n")
     write_tfrecords(rows)
     write_tfds(rows)
+    write_tfds_splits()
     write_array_records(rows)
     write_tars(rows)
     write_parquet(rows)
+    write_parquet_lists(rows)
 
 
 if __name__ == "__main__":

@@ -119,6 +119,15 @@ void claim(const std::string& out, const Json& plan) {
   store::write_atomic(files, path, text);
 }
 
+// A field of an archive's .json keeps the name that it has there.
+std::vector<std::string> written_names(std::vector<std::string> texts) {
+  constexpr std::string_view kJson = "json.";
+  for (std::string& text : texts) {
+    if (text.starts_with(kJson)) text.erase(0, kJson.size());
+  }
+  return texts;
+}
+
 void check_fields(const std::vector<ConvertSplit>& splits) {
   const Source& first = *splits.front().source;
   for (const ConvertSplit& split : splits) {
@@ -129,9 +138,11 @@ void check_fields(const std::vector<ConvertSplit>& splits) {
                         "convert them one by one");
     }
   }
-  for (const std::string& text : first.text_fields()) {
-    if (std::ranges::find(kReserved, text) != kReserved.end())
+  std::vector<std::string> taken = kReserved;
+  for (const std::string& text : written_names(first.text_fields())) {
+    if (std::ranges::find(taken, text) != taken.end())
       throw usage_error(fmt::format("a text is named `{}`, as another field is", text), {}, "rename it in the source");
+    taken.push_back(text);
   }
 }
 
@@ -141,7 +152,8 @@ class Conversion {
   Conversion(const std::vector<ConvertSplit>& splits, const ConvertOptions& options, const ConvertProgress& progress)
       : options_(options), progress_(progress) {
     const Source& first = *splits.front().source;
-    fields_ = {!first.class_names().empty(), first.text_fields()};
+    fields_ = {!first.class_names().empty(), written_names(first.text_fields())};
+    lists_.resize(fields_.texts.size());
     for (const ConvertSplit& split : splits) {
       const double bytes = mean_bytes(*split.source, options) * static_cast<double>(split.source->size());
       const auto shards = static_cast<int64_t>(std::ceil(bytes / static_cast<double>(options.shard_bytes)));
@@ -163,16 +175,18 @@ class Conversion {
     sweep();
     for (const SplitPlan& plan : plans_) results_.push_back(convert_split(plan));
     const std::vector<std::string>& classes = plans_.front().split->source->class_names();
-    options_.format == ConvertFormat::kTar ? write_tar_metadata(folder_, classes, results_)
-                                           : write_tfds_metadata(folder_, name_, options_.format, fields_, classes, results_);
+    options_.format == ConvertFormat::kTar
+        ? write_tar_metadata(folder_, classes, results_)
+        : write_tfds_metadata(folder_, name_, options_.format, fields_, lists_, classes, results_);
     return std::move(results_);
   }
 
  private:
   struct Shard {
+    TextLists lists;
     int64_t samples = 0;
     bool kept = false;
-    std::vector<std::string> unreadable;
+    std::vector<std::string> unreadable = {};
   };
 
   ConvertedSplit convert_split(const SplitPlan& plan) {
@@ -188,18 +202,18 @@ class Conversion {
       result.kept += shard.kept;
       result.bytes += store::local_files().info(store::join_path(folder_, result.files.back()))->size;
       result.unreadable.insert(result.unreadable.end(), shard.unreadable.begin(), shard.unreadable.end());
+      for (size_t field = 0; field < lists_.size(); ++field) lists_[field] = lists_[field] || shard.lists[field];
     }
     return result;
   }
 
   Shard convert_shard(const SplitPlan& plan, int64_t number) {
     const std::string path = store::join_path(folder_, file_name(name_, options_.format, plan, number));
-    Shard shard;
     if (store::local_files().info(path)) {
-      shard = {count_samples(options_.format, path), true, {}};
       tell(plan.first(number + 1) - plan.first(number));
-      return shard;
+      return {find_lists(options_.format, fields_, path), count_samples(options_.format, path), true};
     }
+    Shard shard{TextLists(fields_.texts.size())};
     store::write_atomic(store::local_files(), path, [&](const std::string& temporary) {
       const auto file = store::local_files().create(temporary);
       const auto writer = make_shard_writer(options_.format, fields_, *file);
@@ -214,6 +228,8 @@ class Conversion {
         } else {
           writer->add(i, source.id(i), sample);
           ++shard.samples;
+          for (size_t field = 0; field < fields_.texts.size(); ++field)
+            shard.lists[field] = shard.lists[field] || sample.texts[field].size() != 1;
         }
         tell(1);
       }
@@ -240,6 +256,7 @@ class Conversion {
   const ConvertOptions& options_;
   const ConvertProgress& progress_;
   ConvertFields fields_;
+  TextLists lists_;  // of all splits
   std::vector<SplitPlan> plans_;
   std::vector<ConvertedSplit> results_;
   std::string name_, folder_;

@@ -16,7 +16,12 @@ constexpr const char* kFeatures = "tensorflow_datasets.core.features.";
 
 Json text_feature() { return {{"pythonClassName", std::string(kFeatures) + "text_feature.Text"}, {"text", Json::object()}}; }
 
-Json features_json(const ConvertFields& fields, size_t classes) {
+Json list_feature(Json feature) {
+  return {{"pythonClassName", std::string(kFeatures) + "sequence_feature.Sequence"},
+          {"sequence", {{"feature", std::move(feature)}, {"length", "-1"}}}};
+}
+
+Json features_json(const ConvertFields& fields, const TextLists& lists, size_t classes) {
   Json features = Json::object();
   features["image"] = {
       {"pythonClassName", std::string(kFeatures) + "image_feature.Image"},
@@ -26,7 +31,8 @@ Json features_json(const ConvertFields& fields, size_t classes) {
     features["label"] = {{"pythonClassName", std::string(kFeatures) + "class_label_feature.ClassLabel"},
                          {"classLabel", {{"numClasses", std::to_string(classes)}}}};
   }
-  for (const std::string& text : fields.texts) features[text] = text_feature();
+  for (size_t i = 0; i < fields.texts.size(); ++i)
+    features[fields.texts[i]] = lists[i] ? list_feature(text_feature()) : text_feature();
   return {{"pythonClassName", std::string(kFeatures) + "features_dict.FeaturesDict"},
           {"featuresDict", {{"features", features}}}};
 }
@@ -56,9 +62,10 @@ Json info_json(const std::string& name, ConvertFormat format, const ConvertField
 }  // namespace
 
 void write_tfds_metadata(const std::string& folder, const std::string& name, ConvertFormat format, const ConvertFields& fields,
-                         const std::vector<std::string>& classes, const std::vector<ConvertedSplit>& splits) {
+                         const TextLists& lists, const std::vector<std::string>& classes,
+                         const std::vector<ConvertedSplit>& splits) {
   if (fields.labelled) write(folder + "/label.labels.txt", join(classes, "\n"));
-  write(folder + "/features.json", features_json(fields, classes.size()).dump(2));
+  write(folder + "/features.json", features_json(fields, lists, classes.size()).dump(2));
   write(folder + "/dataset_info.json", info_json(name, format, fields, splits).dump(2));
 }
 

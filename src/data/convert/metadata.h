@@ -9,9 +9,11 @@
 
 namespace tessera::data {
 
-// dataset_info.json, features.json and label.labels.txt of a TFDS data set `name`, in `folder`.
+// dataset_info.json, features.json and label.labels.txt of a TFDS data set `name`, in `folder`. A text field is a Text or, as
+// `lists` has it, a Sequence of them.
 void write_tfds_metadata(const std::string& folder, const std::string& name, ConvertFormat format, const ConvertFields& fields,
-                         const std::vector<std::string>& classes, const std::vector<ConvertedSplit>& splits);
+                         const TextLists& lists, const std::vector<std::string>& classes,
+                         const std::vector<ConvertedSplit>& splits);
 
 // _info.json, which timm reads, and classes.txt.
 void write_tar_metadata(const std::string& folder, const std::vector<std::string>& classes,

@@ -1,5 +1,6 @@
 #include "data/convert/shard_writer.h"
 
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -17,13 +18,6 @@ using Json = nlohmann::ordered_json;
 
 std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// The features that are written beside the records say that each text is one.
-std::string_view only_text(const std::string& field, const std::string& id, const TextValues& values) {
-  if (values.size() == 1) return values[0];
-  throw data_error(fmt::format("`{}` has {} texts `{}`, and a record's feature holds one", id, values.size(), field), {},
-                   "--to tar keeps any number");
-}
-
 Json json_of(const TextValues& values) {
   if (values.size() == 1) return std::string(values[0]);
   Json list = Json::array();
@@ -36,8 +30,7 @@ std::string example_of(const ConvertFields& fields, const std::string& id, const
   example.bytes("image", text_of(sample.image));
   example.bytes("file_name", id);
   if (fields.labelled) example.integer("label", sample.label);
-  for (size_t i = 0; i < fields.texts.size(); ++i)
-    example.bytes(fields.texts[i], only_text(fields.texts[i], id, sample.texts[i]));
+  for (size_t i = 0; i < fields.texts.size(); ++i) example.bytes_list(fields.texts[i], sample.texts[i]);
   return example.finish();
 }
 
@@ -110,6 +103,41 @@ std::unique_ptr<ShardWriter> make_shard_writer(ConvertFormat format, const Conve
     case ConvertFormat::kTar: break;
   }
   return std::make_unique<TarShard>(fields, file);
+}
+
+namespace {
+
+void visit_records(ConvertFormat format, const std::string& path, const std::function<void(std::string_view)>& visit) {
+  const auto file = store::local_files().open(path);
+  if (format == ConvertFormat::kTfrecord) {
+    std::string record;
+    for (const Extent& extent : scan_tfrecords(path, *file)) {
+      record.resize(static_cast<size_t>(extent.length));
+      file->read(extent.offset, std::as_writable_bytes(std::span(record)));
+      visit(record);
+    }
+    return;
+  }
+  const ArrayRecordIndex index = read_array_record_index(path, *file);
+  RecordGroup group;
+  for (size_t chunk = 0; chunk + 1 < index.offsets.size(); ++chunk) {
+    const int64_t records = index.first[chunk + 1] - index.first[chunk];
+    read_record_group(path, *file, index.offsets[chunk], index.offsets[chunk + 1], records, group);
+    for (size_t i = 0; i < group.ends.size(); ++i) visit(group[i]);
+  }
+}
+
+}  // namespace
+
+TextLists find_lists(ConvertFormat format, const ConvertFields& fields, const std::string& path) {
+  TextLists lists(fields.texts.size(), false);
+  if (lists.empty() || format == ConvertFormat::kTar) return lists;  // an archive's JSON says it of each sample
+  visit_records(format, path, [&](std::string_view record) {
+    const auto features = parse_example(record, fields.texts);
+    if (!features) throw data_error(fmt::format("`{}` holds a record that is no Example", path), {}, "remove it");
+    for (size_t i = 0; i < lists.size(); ++i) lists[i] = lists[i] || (*features)[i].count != 1;
+  });
+  return lists;
 }
 
 int64_t count_samples(ConvertFormat format, const std::string& path) {

@@ -14,8 +14,11 @@ namespace tessera::data {
 
 struct ConvertFields {
   bool labelled = false;
-  std::vector<std::string> texts;
+  std::vector<std::string> texts;  // what the source's text fields are called in what is written
 };
+
+// Of each text field, whether it is a list: some sample has none of it, or several.
+using TextLists = std::vector<bool>;
 
 class ShardWriter {
  public:
@@ -27,7 +30,8 @@ class ShardWriter {
 
 std::unique_ptr<ShardWriter> make_shard_writer(ConvertFormat format, const ConvertFields& fields, store::WritableFile& file);
 
-// How many samples a finished shard holds. Throws where it is damaged.
+// Of a finished shard. Throws where it is damaged.
 int64_t count_samples(ConvertFormat format, const std::string& path);
+TextLists find_lists(ConvertFormat format, const ConvertFields& fields, const std::string& path);
 
 }  // namespace tessera::data

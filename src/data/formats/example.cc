@@ -128,9 +128,9 @@ std::vector<std::string> example_keys(std::string_view bytes) {
   return keys;
 }
 
-void ExampleWriter::bytes(std::string_view key, std::string_view value) {
+void ExampleWriter::bytes_list(std::string_view key, std::span<const std::string_view> values) {
   ProtoWriter list, feature;
-  list.bytes(1, value);
+  for (const std::string_view value : values) list.bytes(1, value);
   feature.bytes(1, list.data());
   entries_.push_back({std::string(key), feature.data()});
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,8 @@ std::vector<std::string> example_keys(std::string_view bytes);
 // An Example with features in the order of their keys as bytes, which is how protobuf writes a map deterministically.
 class ExampleWriter {
  public:
-  void bytes(std::string_view key, std::string_view value);
+  void bytes(std::string_view key, std::string_view value) { bytes_list(key, {&value, 1}); }
+  void bytes_list(std::string_view key, std::span<const std::string_view> values);
   void integer(std::string_view key, int64_t value);
   std::string finish();
 

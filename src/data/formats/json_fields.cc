@@ -25,7 +25,7 @@ JsonField to_field(const Json& value) {
   if (fits) return {JsonField::Kind::kInteger, text, value.get<int64_t>()};
   const bool texts = value.is_array() && std::ranges::all_of(value, [](const Json& item) { return item.is_string(); });
   if (texts) return {JsonField::Kind::kTexts, text, 0, value.get<std::vector<std::string>>()};
-  return {JsonField::Kind::kOther, text, 0};
+  return {value.is_array() ? JsonField::Kind::kArray : JsonField::Kind::kOther, text, 0};
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace tessera::data {
 
 struct JsonField {
-  enum class Kind { kAbsent, kText, kTexts, kInteger, kOther };  // kTexts: an array of nothing but texts
+  enum class Kind { kAbsent, kText, kTexts, kArray, kInteger, kOther };  // kTexts: an array of texts alone; kArray: another
   Kind kind = Kind::kAbsent;
   std::string text;  // of a text; of any other value as JSON
   int64_t integer = 0;

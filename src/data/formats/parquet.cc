@@ -24,7 +24,7 @@ fs::path find_library() {
   for (const fs::path& path : {folder / kLibrary, folder.parent_path() / "bin" / kLibrary}) {
     if (fs::exists(path, error)) return path;
   }
-  throw data_error(fmt::format("parquet sources need {}, which is not beside the program", kLibrary), {}, kHelp);
+  throw data_error(fmt::format("Parquet files need {}, which is not beside the program", kLibrary), {}, kHelp);
 }
 
 const TesseraParquetApi* load() {
@@ -39,11 +39,11 @@ const TesseraParquetApi* load() {
   return api;
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& what, char* reason) {
+[[noreturn]] void fail(const std::string& path, const std::string& what, char* reason,
+                       const std::string& help = "the file is damaged, was not copied whole or is of another format") {
   const std::string text = reason ? reason : "out of memory";
   parquet_api().free_text(reason);
-  throw data_error(fmt::format("`{}`: {}: {}", path, what, text.substr(0, text.find('\n'))), {},
-                   "the file is damaged, was not copied whole or is of another format");
+  throw data_error(fmt::format("`{}`: {}: {}", path, what, text.substr(0, text.find('\n'))), {}, help);
 }
 
 }  // namespace
@@ -53,9 +53,9 @@ const TesseraParquetApi& parquet_api() {
   return *api;
 }
 
-TesseraParquetValue ParquetGroup::value(size_t column, int64_t row) const {
+TesseraParquetValue ParquetGroup::value(size_t column, int64_t row, int64_t item) const {
   TesseraParquetValue value{};
-  parquet_api().value(group_, static_cast<int64_t>(column), row, &value);
+  parquet_api().value(group_, static_cast<int64_t>(column), row, item, &value);
   return value;
 }
 
@@ -90,6 +90,18 @@ std::unique_ptr<ParquetGroup> ParquetFile::read_group(size_t group, const std::v
       parquet_api().read_group(file_, static_cast<int64_t>(group), names.data(), static_cast<int64_t>(names.size()), &reason);
   if (!found) fail(path_, fmt::format("row group {} cannot be read", group), reason);
   return std::make_unique<ParquetGroup>(found);
+}
+
+void write_parquet(const std::string& path, const std::vector<ParquetColumn>& columns, int64_t rows) {
+  std::vector<TesseraParquetColumn> borrowed;
+  for (const ParquetColumn& column : columns) {
+    TESSERA_CHECK(column.numbers || static_cast<int64_t>(column.texts.size()) == rows * column.width);
+    const TesseraParquetText* texts = column.numbers ? nullptr : column.texts.data();
+    borrowed.push_back({column.name.c_str(), column.width, texts, column.numbers, column.stride});
+  }
+  char* reason = nullptr;
+  if (!parquet_api().write(path.c_str(), borrowed.data(), static_cast<int64_t>(borrowed.size()), rows, &reason))
+    fail(path, "cannot be written", reason, "");
 }
 
 std::vector<std::string> huggingface_classes(std::string_view metadata, const std::string& column) {

@@ -22,7 +22,9 @@ class ParquetGroup {
   ~ParquetGroup() { parquet_api().free_group(group_); }
   ParquetGroup(const ParquetGroup&) = delete;
   ParquetGroup& operator=(const ParquetGroup&) = delete;
-  TesseraParquetValue value(size_t column, int64_t row) const;
+  // As the module's interface has them.
+  int64_t count(size_t column, int64_t row) const { return parquet_api().count(group_, static_cast<int64_t>(column), row); }
+  TesseraParquetValue value(size_t column, int64_t row, int64_t item = 0) const;
   int64_t bytes() const { return parquet_api().group_bytes(group_); }
 
  private:
@@ -38,7 +40,7 @@ class ParquetFile {
   ParquetFile& operator=(const ParquetFile&) = delete;
 
   const std::vector<int64_t>& first() const { return first_; }  // row of each group, and the number of all
-  std::vector<std::string> columns() const;                     // leaves: "image.bytes", "label"
+  std::vector<std::string> columns() const;                     // leaves: "image.bytes", "label", a list "captions"
   TesseraParquetKind kind(const std::string& column) const;
   std::optional<std::string> metadata(const std::string& key) const;
   // Throws where the group cannot be read.
@@ -49,6 +51,17 @@ class ParquetFile {
   void* file_ = nullptr;
   std::vector<int64_t> first_ = {0};
 };
+
+// A column to write: of each row one value or, where `width` is not 1, a list of so many.
+struct ParquetColumn {
+  std::string name;
+  int64_t width = 1;
+  std::vector<TesseraParquetText> texts = {};  // borrowed, the rows' one after the other; empty: a column of numbers
+  const float* numbers = nullptr;              // of the first row
+  int64_t stride = 0;                          // from one row's to the next row's
+};
+// A new file. Throws a data Error that names `path`.
+void write_parquet(const std::string& path, const std::vector<ParquetColumn>& columns, int64_t rows);
 
 // Names of the classes of a column, from the metadata that the library datasets writes ("huggingface"); empty when it says
 // nothing of it.

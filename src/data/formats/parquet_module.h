@@ -1,13 +1,19 @@
 #pragma once
-// The C interface of tessera_parquet.so (modules/parquet), which holds all that needs Arrow's libraries. Loaded when a parquet
-// source is opened, so that the program runs without them.
+// The C interface of tessera_parquet.so (modules/parquet), which holds all that needs Arrow's libraries. Loaded when a Parquet
+// file is read or written, so that the program runs without them.
 
 #include <cstdint>
 
 extern "C" {
 
-// What a column holds.
-enum TesseraParquetKind { TESSERA_PARQUET_NONE, TESSERA_PARQUET_BYTES, TESSERA_PARQUET_INTEGER, TESSERA_PARQUET_OTHER };
+// What a column holds at a row: bytes or a text, a list of them, a whole number.
+enum TesseraParquetKind {
+  TESSERA_PARQUET_NONE,
+  TESSERA_PARQUET_BYTES,
+  TESSERA_PARQUET_BYTES_LIST,
+  TESSERA_PARQUET_INTEGER,
+  TESSERA_PARQUET_OTHER
+};
 
 // One value, borrowed from its group.
 struct TesseraParquetValue {
@@ -17,7 +23,23 @@ struct TesseraParquetValue {
   int64_t integer;
 };
 
-// Functions that can fail return null and set `*error`, to be freed with free_text. All are thread-safe but close and free_*.
+// A text to write; null where data is.
+struct TesseraParquetText {
+  const char* data;
+  int64_t size;
+};
+
+// A column to write: a value a row or, where `width` is not 1, a list of so many.
+struct TesseraParquetColumn {
+  const char* name;
+  int64_t width;
+  const struct TesseraParquetText* texts;  // the rows' one after the other; null: a column of numbers
+  const float* numbers;                    // those of the first row
+  int64_t stride;                          // from one row's numbers to the next row's
+};
+
+// Functions that can fail return null or 0 and set `*error`, to be freed with free_text. All are thread-safe but close and
+// free_*.
 struct TesseraParquetApi {
   int32_t version;  // kTesseraParquetVersion
   void* (*open)(const char* path, char** error);
@@ -26,18 +48,24 @@ struct TesseraParquetApi {
   int64_t (*rows)(const void* file, int64_t group);
   // The value of a key of the file's metadata, or null; lives as long as the file.
   const char* (*metadata)(const void* file, const char* key);
-  // Names of leaf columns, as "image.bytes"; null past the last; live as long as the file.
+  // Names of leaf columns, as "image.bytes"; lists on the way add nothing to a name. Null past the last; live as long as the
+  // file.
   const char* (*column)(const void* file, int64_t index);
   int (*kind)(const void* file, const char* column);
   // These leaf columns of a row group, read whole.
   void* (*read_group)(const void* file, int64_t group, const char* const* columns, int64_t count, char** error);
-  void (*value)(const void* group, int64_t column, int64_t row, struct TesseraParquetValue* value);
+  // How many values a row of a column has: of a list its length, else 1; -1 where it is null.
+  int64_t (*count)(const void* group, int64_t column, int64_t row);
+  // `item`: which of them.
+  void (*value)(const void* group, int64_t column, int64_t row, int64_t item, struct TesseraParquetValue* value);
   int64_t (*group_bytes)(const void* group);
   void (*free_group)(void* group);
+  // Writes a file of so many rows whole. 0 when it could not.
+  int (*write)(const char* path, const struct TesseraParquetColumn* columns, int64_t count, int64_t rows, char** error);
   void (*free_text)(char* text);
 };
 
-enum { kTesseraParquetVersion = 1 };
+enum { kTesseraParquetVersion = 2 };
 
 // The only function that is exported: "tessera_parquet_api".
 const struct TesseraParquetApi* tessera_parquet_api(void);

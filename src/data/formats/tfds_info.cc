@@ -1,8 +1,10 @@
 #include "data/formats/tfds_info.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -65,21 +67,29 @@ std::vector<std::string> parse_supervised(const Json& info) {
   return keys;
 }
 
-void add_features(const Json& feature, const std::string& key, std::vector<TfdsFeature>& out, int depth) {
+// `listed`: inside a Sequence. In Examples its texts are a list, and those of a Sequence of Sequences have keys of their own.
+void add_features(const Json& feature, const std::string& key, std::vector<TfdsFeature>& out, int depth, bool listed = false) {
   constexpr int kMostDepth = 32;
   if (!feature.is_object() || depth > kMostDepth) return;
+  if (const auto sequence = feature.find("sequence"); !listed && sequence != feature.end() && sequence->is_object()) {
+    if (const auto inner = sequence->find("feature"); inner != sequence->end()) add_features(*inner, key, out, depth + 1, true);
+    return;
+  }
   if (const auto dict = feature.find("featuresDict"); dict != feature.end() && dict->is_object()) {
     const auto inner = dict->find("features");
     if (inner == dict->end() || !inner->is_object()) return;
-    for (const auto& [name, one] : inner->items()) add_features(one, key.empty() ? name : key + "/" + name, out, depth + 1);
+    for (const auto& [name, one] : inner->items()) {
+      add_features(one, key.empty() ? name : key + "/" + name, out, depth + 1, listed);
+    }
     return;
   }
   if (key.empty()) return;
   TfdsFeature found{key, TfdsKind::kOther, text_of(feature, "pythonClassName"), 0};
   found.type = found.type.substr(found.type.rfind('.') + 1);
-  if (found.type == "Image" || feature.contains("image")) found.kind = TfdsKind::kImage;
+  if (!listed && (found.type == "Image" || feature.contains("image"))) found.kind = TfdsKind::kImage;
   if (found.type == "Text" || feature.contains("text")) found.kind = TfdsKind::kText;
-  if (const auto label = feature.find("classLabel"); label != feature.end()) {
+  if (listed) found.type = fmt::format("Sequence of {}", found.type);
+  if (const auto label = feature.find("classLabel"); label != feature.end() && !listed) {
     found.kind = TfdsKind::kClassLabel;
     if (label->is_object() && label->contains("numClasses")) found.num_classes = integer_of((*label)["numClasses"]).value_or(0);
   }
@@ -90,21 +100,33 @@ void replace_all(std::string& text, std::string_view from, const std::string& to
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
 }
 
-std::optional<TfdsSlice::Bound> parse_bound(std::string_view text, std::string_view whole, const std::string& where) {
+struct Bound {
+  double value = 0;
+  std::optional<TfdsSlice::Unit> unit;
+};
+
+std::optional<Bound> parse_bound(std::string_view text, std::string_view whole, const std::string& where) {
   text = trim(text);
   if (text.empty()) return std::nullopt;
-  TfdsSlice::Bound bound;
-  std::string_view digits = text;
-  bound.percent = text.back() == '%';
-  if (bound.percent) digits.remove_suffix(1);
-  std::string plain;
-  for (const char c : digits) {
-    if (c != '_') plain += c;
-  }
-  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), bound.value);
-  if (plain.empty() || error != std::errc{} || end != plain.data() + plain.size()) {
+  Bound bound;
+  std::string digits(text);
+  const auto take_unit = [&](std::string_view suffix, TfdsSlice::Unit unit) {
+    if (!digits.ends_with(suffix)) return;
+    digits.resize(digits.size() - suffix.size());
+    bound.unit = unit;
+  };
+  take_unit("%", TfdsSlice::Unit::kPercent);
+  take_unit("shard", TfdsSlice::Unit::kShards);
+  std::erase(digits, '_');
+  constexpr double kMost = int64_t{1} << 50;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), bound.value, std::chars_format::fixed);
+  const bool whole_number = bound.value == std::floor(bound.value) && digits.find('.') == std::string::npos;
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() || !(std::abs(bound.value) <= kMost) ||
+      (bound.unit != TfdsSlice::Unit::kPercent && !whole_number)) {
     throw usage_error(fmt::format("cannot read the bound `{}` of the split `{}`", text, whole), where,
-                      "bounds are numbers of samples or whole percentages: train[:1000], train[10%:90%]");
+                      "bounds are whole numbers of samples or shards, or percentages: train[:1000], train[10%:90%], "
+                      "train[:2shard]");
   }
   return bound;
 }
@@ -113,23 +135,35 @@ TfdsSlice parse_slice(std::string_view text, const std::string& where) {
   const size_t open = text.find('[');
   if (open == std::string_view::npos) return {std::string(text), {}, {}};
   const std::string_view inside = text.substr(open + 1);
-  const size_t colon = inside.find(':');
-  if (inside.empty() || inside.back() != ']' || colon == std::string_view::npos)
-    throw usage_error(fmt::format("cannot read the split `{}`", text), where, "write it as train[10%:90%] or train[:1000]");
-  return {std::string(trim(text.substr(0, open))), parse_bound(inside.substr(0, colon), text, where),
-          parse_bound(inside.substr(colon + 1, inside.size() - colon - 2), text, where)};
+  constexpr const char* kHelp = "write it as train[10%:90%], train[:1000] or train[3shard]";
+  if (inside.empty() || inside.back() != ']') throw usage_error(fmt::format("cannot read the split `{}`", text), where, kHelp);
+  const std::string_view bounds = inside.substr(0, inside.size() - 1);
+  const size_t colon = bounds.find(':');
+  const auto from = parse_bound(bounds.substr(0, colon), text, where);
+  const bool one = colon == std::string_view::npos;
+  if (one && (!from || from->unit != TfdsSlice::Unit::kShards))
+    throw usage_error(fmt::format("cannot read the split `{}`", text), where, kHelp);
+  const auto to = one ? Bound{from->value + 1, from->unit} : parse_bound(bounds.substr(colon + 1), text, where);
+  if (from && to && from->unit && to->unit && from->unit != to->unit)
+    throw usage_error(fmt::format("the bounds of the split `{}` have two units", text), where, kHelp);
+  TfdsSlice slice{std::string(trim(text.substr(0, open))), {}, {}};
+  if (from) slice.from = from->value, slice.unit = from->unit.value_or(slice.unit);
+  if (to) slice.to = to->value, slice.unit = to->unit.value_or(slice.unit);
+  return slice;
 }
 
-// Of n samples; nothing where it lies outside.
-std::optional<int64_t> resolve(const TfdsSlice::Bound& bound, int64_t n) {
-  if (bound.percent) {
-    if (std::abs(bound.value) > 100) return std::nullopt;
-    const double position = static_cast<double>(bound.value) * static_cast<double>(n) / 100.0;
-    const auto at = static_cast<int64_t>(std::nearbyint(position));
-    return at < 0 ? n + at : at;
-  }
-  if (std::abs(bound.value) > n) return std::nullopt;
-  return bound.value < 0 ? n + bound.value : bound.value;
+// A percentage of n samples.
+std::optional<int64_t> resolve_percent(double percent, int64_t n, TfdsRounding rounding) {
+  if (std::abs(percent) > 100 || (rounding == TfdsRounding::kPct1DropRemainder && n < 100)) return std::nullopt;
+  if (rounding == TfdsRounding::kClosest) return static_cast<int64_t>(std::nearbyint(percent * static_cast<double>(n) / 100.0));
+  return static_cast<int64_t>(std::nearbyint(percent * static_cast<double>(n / 100)));
+}
+
+// The samples before a shard; shards before the first and after the last hold nothing.
+int64_t samples_before(double shard, const std::vector<int64_t>& lengths) {
+  const auto count = static_cast<double>(lengths.size());
+  const double end = std::clamp(shard < 0 ? count + shard : shard, 0.0, count);
+  return std::accumulate(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(end), int64_t{0});
 }
 
 }  // namespace
@@ -181,11 +215,30 @@ std::vector<TfdsSlice> parse_tfds_split(std::string_view text, const std::string
   return slices;
 }
 
-std::optional<TfdsRange> resolve_tfds_slice(const TfdsSlice& slice, int64_t samples) {
-  const auto from = slice.from ? resolve(*slice.from, samples) : std::optional<int64_t>(0);
-  const auto to = slice.to ? resolve(*slice.to, samples) : std::optional<int64_t>(samples);
-  if (!from || !to) return std::nullopt;
+std::optional<TfdsRange> resolve_tfds_slice(const TfdsSlice& slice, const std::vector<int64_t>& shard_lengths,
+                                            TfdsRounding rounding) {
+  const int64_t samples = std::accumulate(shard_lengths.begin(), shard_lengths.end(), int64_t{0});
+  const auto resolve = [&](double bound) -> std::optional<int64_t> {
+    switch (slice.unit) {
+      case TfdsSlice::Unit::kSamples: return static_cast<int64_t>(bound);
+      case TfdsSlice::Unit::kPercent: return resolve_percent(bound, samples, rounding);
+      case TfdsSlice::Unit::kShards: break;
+    }
+    return samples_before(bound, shard_lengths);
+  };
+  std::optional<int64_t> from = slice.from ? resolve(*slice.from) : 0, to = slice.to ? resolve(*slice.to) : samples;
+  // The shard before the first: "train[-1shard]" is the last.
+  if (slice.unit == TfdsSlice::Unit::kShards && slice.to == 0.0) to = samples;
+  if (!from || !to || std::abs(*from) > samples || std::abs(*to) > samples) return std::nullopt;
+  if (*from < 0) *from += samples;
+  if (*to < 0) *to += samples;
   return TfdsRange{*from, std::max(*from, *to)};
+}
+
+TfdsRange even_tfds_part(const TfdsRange& range, int64_t index, int64_t count, bool drop_remainder) {
+  const int64_t samples = range.to - range.from, each = samples / count, rest = drop_remainder ? 0 : samples % count;
+  const auto begin = [&](int64_t part) { return range.from + each * part + std::min(part, rest); };
+  return {begin(index), begin(index + 1)};
 }
 
 }  // namespace tessera::data

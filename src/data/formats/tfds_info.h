@@ -37,22 +37,28 @@ std::vector<TfdsFeature> parse_tfds_features(const std::string& path, std::strin
 // The file names of a split's shards, from its template.
 std::string tfds_shard_name(const TfdsInfo& info, const TfdsSplit& split, size_t shard);
 
-// One term of "train[10%:90%]+validation".
+// One term of "train[10%:90%]+validation": from `from` to `to`, in one unit. A unit at one bound goes for both, and
+// "train[3shard]" is "train[3shard:4shard]".
 struct TfdsSlice {
+  enum class Unit { kSamples, kPercent, kShards };
   std::string split;
-  struct Bound {
-    int64_t value = 0;
-    bool percent = false;
-  };
-  std::optional<Bound> from, to;
+  std::optional<double> from, to;
+  Unit unit = Unit::kSamples;
 };
 // Throws a usage Error at `where` for what cannot be read.
 std::vector<TfdsSlice> parse_tfds_split(std::string_view text, const std::string& where);
-// [from, to) of n samples, as TFDS rounds: percentages to the nearest sample (half to even), negative bounds from the end.
-// Nothing when a bound lies outside.
+
+// kClosest: percentages to the nearest sample (half to even). kPct1DropRemainder: 1 % is the hundredth part rounded down, and
+// p % so many times that.
+enum class TfdsRounding { kClosest, kPct1DropRemainder };
 struct TfdsRange {
   int64_t from = 0, to = 0;
 };
-std::optional<TfdsRange> resolve_tfds_slice(const TfdsSlice& slice, int64_t samples);
+// Of a split with these shards, as TFDS has it: negative bounds count from the end. Nothing when a bound lies outside, or where
+// kPct1DropRemainder would leave nothing of 1 %.
+std::optional<TfdsRange> resolve_tfds_slice(const TfdsSlice& slice, const std::vector<int64_t>& shard_lengths,
+                                            TfdsRounding rounding = TfdsRounding::kClosest);
+// Part `index` of `count` parts as even as they can be, the first ones longer by one, or all of the same length.
+TfdsRange even_tfds_part(const TfdsRange& range, int64_t index, int64_t count, bool drop_remainder);
 
 }  // namespace tessera::data

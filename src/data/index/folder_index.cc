@@ -204,4 +204,10 @@ int32_t FolderIndex::label(int64_t index) const {
   return static_cast<int32_t>(std::ranges::upper_bound(first_, index) - first_.begin() - 1);
 }
 
+std::vector<int64_t> FolderIndex::class_sizes() const {
+  std::vector<int64_t> sizes;
+  for (size_t c = 0; c + 1 < first_.size(); ++c) sizes.push_back(first_[c + 1] - first_[c]);
+  return sizes;
+}
+
 }  // namespace tessera::data

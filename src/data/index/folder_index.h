@@ -22,6 +22,7 @@ class FolderIndex {
   std::string_view path(int64_t index) const { return files_[static_cast<size_t>(index)]; }  // relative to the root
   int32_t label(int64_t index) const;
   const std::vector<std::string>& classes() const { return classes_; }
+  std::vector<int64_t> class_sizes() const;
   bool from_sidecar() const { return sidecar_.has_value(); }
 
  private:

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "store/file.h"
 
@@ -160,6 +161,19 @@ bool too_fresh(int64_t mtime, int64_t began) {
 
 int64_t now_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::optional<uint64_t> stamp_number(const FileStamp& stamp) {
+  if (too_fresh(stamp.mtime, now_nanoseconds())) return std::nullopt;
+  return hash128({reinterpret_cast<const char*>(&stamp), sizeof stamp}).low;
+}
+
+std::optional<uint64_t> stamp_number(const std::string& path) {
+  try {
+    return stamp_number(stamp_of(path));
+  } catch (const store::IoError&) {
+    return std::nullopt;
+  }
 }
 
 std::vector<std::string> expand_braces(const std::string& pattern) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,10 @@ FileStamp stamp_of(const std::string& path);
 // coarsely, so that a change right after the listing leaves the same mtime.
 bool too_fresh(int64_t mtime, int64_t began);
 int64_t now_nanoseconds();
+// A number for Source::stamp: nothing when `stamp` is too fresh to tell a change by.
+std::optional<uint64_t> stamp_number(const FileStamp& stamp);
+// The same of what is at `path` now; nothing when that is nothing.
+std::optional<uint64_t> stamp_number(const std::string& path);
 
 // "train-{000..127}.tar" -> each of them; "{a,b}" -> both. Text without braces is itself. At most 10 million.
 std::vector<std::string> expand_braces(const std::string& pattern);

@@ -123,6 +123,11 @@ Hash128 ShardIndex::fingerprint() const {
   return hasher.finish();
 }
 
+std::optional<uint64_t> ShardIndex::stamp(int64_t sample) const {
+  const size_t shard = locate(sample).shard;
+  return stamps_.empty() ? stamp_number(paths_[shard]) : stamp_number(stamps_[shard]);
+}
+
 bool ShardIndex::load() {
   auto sidecar = Sidecar::open(sidecar_path_, SidecarKind::kShards, fingerprint(), kSections);
   if (!sidecar) return false;

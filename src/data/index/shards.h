@@ -87,6 +87,8 @@ class ShardIndex {
   Place locate(int64_t sample) const;
   // Throws where the shard had to be scanned and could not be.
   Extent extent(const Place& place) const;
+  // The number of a sample's shard (stamp_number), as it was when the index was opened.
+  std::optional<uint64_t> stamp(int64_t sample) const;
   // Asks the system for the sample's bytes, where the index tells where they are; what fails, fails again in reading.
   void prefetch(int64_t sample) const;
   std::shared_ptr<const store::ReadableFile> file(size_t shard) const { return files_.open(shard, paths_[shard]); }

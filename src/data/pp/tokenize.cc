@@ -15,10 +15,11 @@ class Tokenize final : public PpTextOp {
     shape.texts.read(key_, call);
     shape.texts.make_tokens(field_, call);
   }
-  DecodeResult change(PpTexts& texts, Rng& rng) const override {
+  DecodeResult change(PpTexts& texts, const SampleKey& key) const override {
     const std::vector<std::string>& values = texts.get(key_);
     const int64_t rows = field_.length / field_.encoder->options().length;
     if (rows > 1) return write_all(texts, values, rows);
+    Rng rng(key.seed, key.epoch, key.sample);
     const std::string_view text =
         values.empty() ? std::string_view() : values[values.size() == 1 ? 0 : rng.below(values.size())];
     texts.write(field_.name, *field_.encoder, text);

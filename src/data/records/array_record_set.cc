@@ -34,6 +34,7 @@ class ArrayRecordSet final : public RecordSet {
 
   int64_t size() const override { return index_.size(); }
   SourceFacts facts() const override { return index_.facts(); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
   const LabelsFound& labels() const override { return index_.labels(); }
   std::vector<int64_t> stretches() const override;
   void prefetch(int64_t index) const override;

@@ -31,6 +31,7 @@ class ExampleSource final : public Source {
   std::string id(int64_t index) const override { return records_->id(record_of(index)); }
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return records_->facts(); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return records_->stamp(record_of(index)); }
   void prefetch(int64_t index) const override { records_->prefetch(record_of(index)); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::vector<int64_t> stretches() const override;
@@ -88,7 +89,7 @@ std::optional<std::string> ExampleSource::take(const std::vector<Feature>& featu
   sample.texts.resize(fields_.texts.size());
   for (size_t i = 0; i < fields_.texts.size(); ++i) {
     const Feature& text = features[i + 2];
-    if (text.kind != FeatureKind::kBytes || text.count < 1) return fmt::format("it has no text `{}`", fields_.texts[i]);
+    if (text.kind != FeatureKind::kBytes) return fmt::format("it has no text `{}`", fields_.texts[i]);
     sample.texts[i] = text.values;
   }
   return std::nullopt;

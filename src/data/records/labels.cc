@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/names.h"
 #include "store/file.h"
 
 namespace tessera::data {
@@ -13,15 +14,6 @@ std::vector<std::string> numbers(int64_t count) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
   return names;
-}
-
-std::vector<std::string> read_list(std::string_view text) {
-  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
-  std::vector<std::string> items;
-  for (const std::string& part : split(text, ',')) {
-    if (const std::string_view item = trim(part); !item.empty()) items.emplace_back(item);
-  }
-  return items;
 }
 
 std::vector<std::string> names_found(const LabelsFound& found, int64_t offset, const std::string& where) {
@@ -49,7 +41,7 @@ FieldArguments read_field_arguments(CallReader& call) {
   out.no_label = out.label == "none";
   if (out.no_label) out.label.reset();
   out.label_offset = call.integer("label_offset", 0);
-  out.texts = read_list(call.text("text", ""));
+  out.texts = parse_names(call.text("text", ""));
   out.classes = call.text("classes", "");
   return out;
 }

@@ -21,8 +21,9 @@ class RecordSet {
   // The record's bytes, in sample.memory; Buffer::kPadding readable bytes after them. A reason when it cannot be read, which
   // names the file. Thread-safe.
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample, std::string_view& record) const = 0;
-  virtual void prefetch(int64_t) const {}           // as Source's
-  virtual std::string id(int64_t index) const = 0;  // "train.tfrecord-00003-of-01024#17"
+  virtual void prefetch(int64_t) const {}                    // as Source's
+  virtual std::optional<uint64_t> stamp(int64_t) const = 0;  // as Source's
+  virtual std::string id(int64_t index) const = 0;           // "train.tfrecord-00003-of-01024#17"
   virtual std::vector<int64_t> stretches() const { return {}; }
   virtual SourceFacts facts() const = 0;
   virtual const LabelsFound& labels() const = 0;

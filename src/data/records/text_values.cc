@@ -22,6 +22,7 @@ std::optional<std::string> set_json_label(const Labels& labels, const std::strin
     case JsonField::Kind::kText: return labels.set(field.text, sample);
     case JsonField::Kind::kAbsent: return fmt::format("it has no label `{}`", name);
     case JsonField::Kind::kTexts:
+    case JsonField::Kind::kArray:
     case JsonField::Kind::kOther: break;
   }
   return fmt::format("its label `{}` is neither a whole number nor a text", name);
@@ -48,9 +49,19 @@ void keep_texts(const std::vector<TextValues>& texts, Sample& sample) {
   }
 }
 
-TextValues texts_of(const JsonField& field) {
-  if (field.kind == JsonField::Kind::kTexts) return {field.texts.begin(), field.texts.end()};
-  return {field.text};
+std::optional<std::string> set_json_texts(const std::vector<std::string>& names, std::span<const JsonField> fields,
+                                          Sample& sample) {
+  std::vector<TextValues> texts(fields.size());
+  for (size_t i = 0; i < fields.size(); ++i) {
+    switch (fields[i].kind) {
+      case JsonField::Kind::kAbsent: return fmt::format("it has no text `{}`", names[i]);
+      case JsonField::Kind::kArray: return fmt::format("its array `{}` holds something else than texts", names[i]);
+      case JsonField::Kind::kTexts: texts[i].assign(fields[i].texts.begin(), fields[i].texts.end()); break;
+      default: texts[i] = {fields[i].text};
+    }
+  }
+  keep_texts(texts, sample);
+  return std::nullopt;
 }
 
 }  // namespace tessera::data

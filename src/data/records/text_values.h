@@ -2,6 +2,7 @@
 // Labels and texts that come as text: in JSON, in members of an archive.
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,8 @@ void find_json_label(const JsonField& field, LabelsFound& found);
 // Shows `texts`, those of each field, as the sample's, from its text_memory.
 void keep_texts(const std::vector<TextValues>& texts, Sample& sample);
 
-// The texts of a JSON field: of an array of texts each, of anything else one. It must not be absent.
-TextValues texts_of(const JsonField& field);
+// The sample's texts from JSON fields with these names, or why it has none: an array of texts is as many, any other value one.
+[[nodiscard]] std::optional<std::string> set_json_texts(const std::vector<std::string>& names,
+                                                        std::span<const JsonField> fields, Sample& sample);
 
 }  // namespace tessera::data

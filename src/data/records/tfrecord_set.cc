@@ -28,6 +28,7 @@ class TfrecordSet final : public RecordSet {
   int64_t size() const override { return index_.size(); }
   void prefetch(int64_t index) const override { index_.prefetch(index); }
   SourceFacts facts() const override { return index_.facts(); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
   const LabelsFound& labels() const override { return index_.labels(); }
 
   std::string id(int64_t index) const override {

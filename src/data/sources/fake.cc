@@ -18,6 +18,12 @@ class Fake final : public Source {
   }
   int64_t size() const override { return images_; }
   const std::vector<std::string>& class_names() const override { return classes_; }
+  std::optional<std::vector<int64_t>> class_sizes() const override {
+    const auto classes = static_cast<int64_t>(classes_.size());
+    std::vector<int64_t> sizes;
+    for (int64_t c = 0; c < classes; ++c) sizes.push_back((images_ - c + classes - 1) / classes);
+    return sizes;
+  }
   std::vector<std::string> text_fields() const override {
     return words_ > 0 ? std::vector<std::string>{"text"} : std::vector<std::string>{};
   }

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "data/index/folder_index.h"
+#include "data/index/listing.h"
 #include "data/read_file.h"
 #include "data/source_call.h"
 
@@ -13,9 +14,11 @@ class Folder final : public Source {
   Folder(const std::string& root, std::string_view where) : root_(root), index_(root_, std::string(where)) {}
   int64_t size() const override { return index_.size(); }
   const std::vector<std::string>& class_names() const override { return index_.classes(); }
+  std::optional<std::vector<int64_t>> class_sizes() const override { return index_.class_sizes(); }
   std::string id(int64_t index) const override { return std::string(index_.path(index)); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   const std::string& name() const override { return root_; }
+  std::optional<uint64_t> stamp(int64_t index) const override { return stamp_number(path_of(index)); }
   void prefetch(int64_t index) const override { fetch_file(path_of(index)); }
   SourceFacts facts() const override {
     return {.shards = 0, .bytes = 0, .index = index_.from_sidecar() ? IndexOrigin::kSidecar : IndexOrigin::kBuilt};

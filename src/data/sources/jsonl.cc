@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "data/formats/lines.h"
 #include "data/read_file.h"
@@ -49,6 +50,8 @@ class JsonLines final : public Source {
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
+  std::optional<uint64_t> stamp(int64_t index) const override;
+  std::optional<std::vector<int64_t>> class_sizes() const override;
 
   std::string id(int64_t index) const override {
     try {
@@ -103,15 +106,34 @@ std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const 
   }
   const JsonField& image = (*fields)[0];
   if (image.kind != JsonField::Kind::kText) return fmt::format("it has no image `{}`", columns_.image);
-  std::vector<TextValues> texts;
-  for (size_t i = 2; i < fields->size(); ++i) {
-    if ((*fields)[i].kind == JsonField::Kind::kAbsent) return fmt::format("it has no text `{}`", names_[i]);
-    texts.push_back(texts_of((*fields)[i]));
-  }
-  keep_texts(texts, sample);
+  if (auto reason = set_json_texts(columns_.texts, std::span(*fields).subspan(2), sample)) return reason;
   if (auto reason = read_whole_file(path_of(index, image), sample.memory)) return reason;
   sample.image = sample.memory.view();
   return std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> JsonLines::class_sizes() const {
+  if (columns_.label.empty()) return std::nullopt;
+  std::vector<int64_t> sizes(labels_.names().size());
+  Sample sample;
+  for (int64_t i = 0; i < size(); ++i) {
+    const auto fields = fields_of(i);
+    if (fields && !set_json_label(labels_, columns_.label, (*fields)[1], sample)) ++sizes[static_cast<size_t>(sample.label)];
+  }
+  return sizes;
+}
+
+// Of the lines and of the image that the sample's names.
+std::optional<uint64_t> JsonLines::stamp(int64_t index) const {
+  try {
+    const auto fields = fields_of(index);
+    const std::optional<uint64_t> lines = index_.stamp(index);
+    if (!lines || !fields || fields->front().kind != JsonField::Kind::kText) return std::nullopt;
+    const std::optional<uint64_t> image = stamp_number(path_of(index, fields->front()));
+    return image ? std::optional(hash128(fmt::format("{} {}", *lines, *image)).low) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 Columns choose_columns(const FieldArguments& arguments, const std::string& path, const std::string& where) {

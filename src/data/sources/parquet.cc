@@ -35,6 +35,15 @@ struct Columns {
 
 std::string_view text_of(const TesseraParquetValue& value) { return {value.data, static_cast<size_t>(value.size)}; }
 
+// Calls visit(value) for each row of a column that is no list.
+template <class Visit>
+void visit_column(const ParquetFile& file, const std::string& name, const Visit& visit) {
+  for (size_t group = 0; group + 1 < file.first().size(); ++group) {
+    const auto column = file.read_group(group, {name});
+    for (int64_t row = 0; row < file.first()[group + 1] - file.first()[group]; ++row) visit(column->value(0, row));
+  }
+}
+
 class Parquet final : public Source {
  public:
   Parquet(std::vector<std::string> paths, ShardIndexOptions options, const Columns& columns)
@@ -56,12 +65,14 @@ class Parquet final : public Source {
   std::vector<std::string> text_fields() const override { return columns_.texts; }
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
   std::string id(int64_t index) const override {
     const ShardIndex::Place place = index_.locate(index);
     return fmt::format("{}#{}", std::filesystem::path(index_.path(place.shard)).filename().string(), place.sample);
   }
   std::vector<int64_t> stretches() const override;
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
+  std::optional<std::vector<int64_t>> class_sizes() const override;
 
  private:
   using Files = LruCache<size_t, ParquetFile>;
@@ -71,6 +82,8 @@ class Parquet final : public Source {
     return files_.get(shard, [&] { return Files::Made{std::make_shared<const ParquetFile>(index_.path(shard)), 1}; });
   }
   std::optional<std::string> take(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const;
+  std::optional<std::string> take_label(const TesseraParquetValue& label, Sample& sample) const;
+  std::optional<std::string> take_texts(const ParquetGroup& group, int64_t row, Sample& sample) const;
   std::optional<std::string> take_image(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const;
 
   std::string name_;
@@ -117,18 +130,42 @@ std::optional<std::string> Parquet::read(int64_t index, Sample& sample) const {
 
 std::optional<std::string> Parquet::take(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const {
   if (!columns_.label.empty()) {
-    const TesseraParquetValue label = group.value(label_, row);
-    if (label.is_null) return fmt::format("it has no label `{}`", columns_.label);
-    if (auto reason = label.data ? labels_.set(text_of(label), sample) : labels_.set(label.integer, sample)) return reason;
+    if (auto reason = take_label(group.value(label_, row), sample)) return reason;
   }
-  std::vector<TextValues> texts;
+  if (auto reason = take_texts(group, row, sample)) return reason;
+  return take_image(group, row, shard, sample);
+}
+
+std::optional<std::string> Parquet::take_label(const TesseraParquetValue& label, Sample& sample) const {
+  if (label.is_null) return fmt::format("it has no label `{}`", columns_.label);
+  return label.data ? labels_.set(text_of(label), sample) : labels_.set(label.integer, sample);
+}
+
+std::optional<std::vector<int64_t>> Parquet::class_sizes() const {
+  if (columns_.label.empty()) return std::nullopt;
+  std::vector<int64_t> sizes(labels_.names().size());
+  Sample sample;
+  for (size_t shard = 0; shard < index_.shards(); ++shard) {
+    visit_column(*file(shard), columns_.label, [&](const TesseraParquetValue& label) {
+      if (!take_label(label, sample)) ++sizes[static_cast<size_t>(sample.label)];
+    });
+  }
+  return sizes;
+}
+
+std::optional<std::string> Parquet::take_texts(const ParquetGroup& group, int64_t row, Sample& sample) const {
+  std::vector<TextValues> texts(texts_.size());
   for (size_t i = 0; i < texts_.size(); ++i) {
-    const TesseraParquetValue text = group.value(texts_[i], row);
-    if (text.is_null) return fmt::format("it has no text `{}`", columns_.texts[i]);
-    texts.push_back({text_of(text)});
+    const int64_t count = group.count(texts_[i], row);
+    if (count < 0) return fmt::format("it has no text `{}`", columns_.texts[i]);
+    for (int64_t item = 0; item < count; ++item) {
+      const TesseraParquetValue text = group.value(texts_[i], row, item);
+      if (text.is_null) return fmt::format("one of its texts `{}` is null", columns_.texts[i]);
+      texts[i].push_back(text_of(text));
+    }
   }
   keep_texts(texts, sample);
-  return take_image(group, row, shard, sample);
+  return std::nullopt;
 }
 
 std::optional<std::string> Parquet::take_image(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const {
@@ -171,7 +208,7 @@ Columns choose_columns(const FieldArguments& arguments, const ParquetFile& file,
     if (!columns.label.empty()) need(columns.label, {TESSERA_PARQUET_INTEGER, TESSERA_PARQUET_BYTES});
   }
   columns.texts = arguments.texts;
-  for (const std::string& text : columns.texts) need(text, {TESSERA_PARQUET_BYTES});
+  for (const std::string& text : columns.texts) need(text, {TESSERA_PARQUET_BYTES, TESSERA_PARQUET_BYTES_LIST});
   return columns;
 }
 
@@ -179,14 +216,10 @@ ShardScan scan(const std::string& path, const std::string& label) {
   const ParquetFile file(path);
   ShardScan found{{}, file.first().back(), {}};
   if (label.empty()) return found;
-  for (size_t group = 0; group + 1 < file.first().size(); ++group) {
-    const auto column = file.read_group(group, {label});
-    for (int64_t row = 0; row < file.first()[group + 1] - file.first()[group]; ++row) {
-      const TesseraParquetValue value = column->value(0, row);
-      if (value.is_null) continue;
-      value.data ? found.labels.add(text_of(value)) : found.labels.add(value.integer);
-    }
-  }
+  visit_column(file, label, [&](const TesseraParquetValue& value) {
+    if (value.is_null) return;
+    value.data ? found.labels.add(text_of(value)) : found.labels.add(value.integer);
+  });
   return found;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -159,34 +160,79 @@ void add_split(Selection& selection, const TfdsInfo& info, const TfdsSplit& spli
   }
 }
 
-Selection select(const TfdsInfo& info, const std::string& text, const std::string& folder, const std::string& where) {
+// What the call says of splits.
+struct SplitArguments {
+  std::string text;
+  TfdsRounding rounding = TfdsRounding::kClosest;
+  int64_t even_splits = 1, index = 0;
+  bool drop_remainder = false;
+};
+
+SplitArguments read_split(CallReader& call, std::string text) {
+  SplitArguments out{std::move(text)};
+  const std::string rounding = call.text("rounding", "closest");
+  if (rounding == "pct1_dropremainder") {
+    out.rounding = TfdsRounding::kPct1DropRemainder;
+  } else if (rounding != "closest") {
+    call.fail(fmt::format("unknown rounding `{}`", rounding), suggest_name(rounding, {"closest", "pct1_dropremainder"}));
+  }
+  out.even_splits = call.integer("even_splits", 1);
+  if (out.even_splits < 1) call.fail(fmt::format("`even_splits` is {}, and must be at least 1", out.even_splits));
+  out.index = call.integer("index", out.even_splits == 1 ? std::optional<int64_t>(0) : std::nullopt);
+  if (out.index < 0 || out.index >= out.even_splits)
+    call.fail(fmt::format("`index` is {}, and the parts are 0 to {}", out.index, out.even_splits - 1));
+  out.drop_remainder = call.boolean("drop_remainder", false);
+  return out;
+}
+
+// The terms of the split; "all" is each of the set's.
+std::vector<TfdsSlice> terms_of(const TfdsInfo& info, const std::string& text, const std::string& where) {
+  std::vector<TfdsSlice> terms;
+  for (TfdsSlice& slice : parse_tfds_split(text, where)) {
+    if (slice.split != "all" || info.find("all")) {
+      terms.push_back(std::move(slice));
+      continue;
+    }
+    if (slice.from || slice.to)
+      throw usage_error(fmt::format("`all` of `{}` cannot be cut", text), where, "cut each split: train[:50%]+test[:50%]");
+    for (const TfdsSplit& split : info.splits) terms.push_back({split.name, {}, {}});
+  }
+  return terms;
+}
+
+const TfdsSplit& find_split(const TfdsInfo& info, const std::string& name, const std::string& where) {
+  if (const TfdsSplit* split = info.find(name)) return *split;
+  std::vector<std::string> names;
+  for (const TfdsSplit& one : info.splits) names.push_back(one.name);
+  throw data_error(fmt::format("the data set has no split `{}`", name), where, suggest_name(name, names));
+}
+
+Selection select(const TfdsInfo& info, const SplitArguments& wanted, const std::string& folder, const std::string& where) {
   Selection selection;
   std::map<std::string, int64_t> begins;
   int64_t total = 0;
-  for (const TfdsSlice& slice : parse_tfds_split(text, where)) {
-    const TfdsSplit* split = info.find(slice.split);
-    std::vector<std::string> names;
-    for (const TfdsSplit& one : info.splits) names.push_back(one.name);
-    if (!split)
-      throw data_error(fmt::format("the data set has no split `{}`", slice.split), where, suggest_name(slice.split, names));
-    int64_t samples = 0;
-    for (const int64_t length : split->shard_lengths) samples += length;
-    const auto range = resolve_tfds_slice(slice, samples);
+  for (const TfdsSlice& slice : terms_of(info, wanted.text, where)) {
+    const TfdsSplit& split = find_split(info, slice.split, where);
+    const int64_t samples = std::accumulate(split.shard_lengths.begin(), split.shard_lengths.end(), int64_t{0});
+    const auto range = resolve_tfds_slice(slice, split.shard_lengths, wanted.rounding);
     if (!range) {
       throw usage_error(
-          fmt::format("`{}` asks for samples beyond the {} of the split `{}`", text, human_count(samples), slice.split), where);
+          fmt::format("`{}` asks for samples beyond the {} of the split `{}`", wanted.text, human_count(samples), slice.split),
+          where,
+          wanted.rounding == TfdsRounding::kClosest ? "" : "rounding=pct1_dropremainder needs a hundred samples at least");
     }
     if (!begins.contains(slice.split)) {
       begins[slice.split] = total;
       total += samples;
-      add_split(selection, info, *split, folder);
+      add_split(selection, info, split, folder);
     }
+    const TfdsRange part = even_tfds_part(*range, wanted.index, wanted.even_splits, wanted.drop_remainder);
     const int64_t begin = begins[slice.split];
-    selection.ranges.push_back({begin + range->from, begin + range->to});
+    selection.ranges.push_back({begin + part.from, begin + part.to});
   }
   const auto is_empty = [](const SampleRange& range) { return range.begin == range.end; };
   if (std::ranges::all_of(selection.ranges, is_empty))
-    throw data_error(fmt::format("the split `{}` holds no samples", text), where);
+    throw data_error(fmt::format("the split `{}` holds no samples", wanted.text), where);
   return selection;
 }
 
@@ -220,6 +266,7 @@ std::shared_ptr<const Source> make_tfds(CallReader& call, std::string_view where
   const std::string where(where_view), dataset = call.text("name"), split_text = call.text("split", "train"),
                                        data_dir = call.text("data_dir", default_data_dir());
   FieldArguments arguments = read_field_arguments(call);
+  const SplitArguments split = read_split(call, split_text);
   call.finish();
   try {
     const std::string folder = find_folder(data_dir, dataset, where);
@@ -230,10 +277,10 @@ std::shared_ptr<const Source> make_tfds(CallReader& call, std::string_view where
     ExampleFields fields = choose_fields(arguments, info, features, where);
     const TfdsFeature* label = find_feature(features, fields.label);
     if (label && arguments.classes.empty()) arguments.classes = classes_of(folder, *label);
-    Selection selection = select(info, split_text, folder, where);
+    Selection selection = select(info, split, folder, where);
     check_present(selection, folder, where);
     RecordSetOptions options{
-        dataset, fmt::format("tfds({}, {})", absolute_path(folder), split_text), where, {}, selection.counts};
+        dataset, fmt::format("tfds({}, {})", absolute_path(folder), split.text), where, {}, selection.counts};
     if (label && arguments.classes.empty()) options.find_label = example_label_finder(fields.label);
     std::unique_ptr<RecordSet> records = open_set(info, selection, std::move(options));
     Labels labels = label ? Labels(arguments, records->labels(), where) : Labels();

@@ -70,12 +70,12 @@ class Wds final : public Source {
   std::vector<std::string> text_fields() const override { return text_fields_; }
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
   std::string id(int64_t index) const override;
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
 
  private:
   std::string_view load(const ShardIndex::Place& place, Buffer& memory) const;
-  std::optional<std::string> take_texts(const WdsSample& found, Sample& sample) const;
 
   std::string name_;
   Parts parts_;
@@ -114,23 +114,12 @@ std::optional<std::string> Wds::read(int64_t index, Sample& sample) const {
     const WdsMember* image = parts_.image(found);
     if (!image) return fmt::format("it has no image, only {}", extensions(found));
     sample.image = {reinterpret_cast<const uint8_t*>(image->data.data()), image->data.size()};
-    return take_texts(found, sample);
+    std::vector<JsonField> texts;
+    for (const Part& part : parts_.texts) texts.push_back(value_of(found, part));
+    return set_json_texts(text_fields_, texts, sample);
   } catch (const Error& error) {
     return error.message();
   }
-}
-
-std::optional<std::string> Wds::take_texts(const WdsSample& found, Sample& sample) const {
-  std::vector<JsonField> fields;
-  for (const Part& part : parts_.texts) {
-    JsonField field = value_of(found, part);
-    if (field.kind == JsonField::Kind::kAbsent) return fmt::format("it has no text `{}`", part.name);
-    fields.push_back(std::move(field));
-  }
-  std::vector<TextValues> texts;
-  for (const JsonField& field : fields) texts.push_back(texts_of(field));
-  keep_texts(texts, sample);
-  return std::nullopt;
 }
 
 // The first sample of the set.

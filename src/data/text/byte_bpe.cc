@@ -120,8 +120,9 @@ class ByteBpe final : public Tokenizer {
     ids.insert(ids.end(), parts.begin(), parts.end());
   }
 
-  void set_piece(int32_t id, const std::string& piece) {
-    if (id < 0 || id >= kMostPieces) throw data_error(fmt::format("the piece `{}` has the id {}", piece, id));
+  int32_t set_piece(const Json& number, const std::string& piece) {
+    const int64_t id = number.is_number_integer() ? number.get<int64_t>() : -1;
+    if (id < 0 || id >= kMostPieces) throw data_error(fmt::format("the piece `{}` has the id {}", piece, number.dump()));
     const auto place = static_cast<size_t>(id);
     if (place >= pieces_.size()) {
       pieces_.resize(place + 1);
@@ -129,7 +130,7 @@ class ByteBpe final : public Tokenizer {
       special_.resize(place + 1);
     }
     pieces_[place] = piece;
-    ids_[piece] = id;
+    return ids_[piece] = static_cast<int32_t>(id);
   }
 
   void read_model(const Json& model) {
@@ -141,7 +142,7 @@ class ByteBpe final : public Tokenizer {
     if (!plain) throw data_error("its model is no byte-level BPE");
     suffix_ = text_of("end_of_word_suffix");
     whole_words_ = model.value("ignore_merges", false);
-    for (const auto& [piece, id] : model.at("vocab").items()) set_piece(id.get<int32_t>(), piece);
+    for (const auto& [piece, id] : model.at("vocab").items()) set_piece(id, piece);
     std::unordered_map<std::string, char> bytes;
     for (size_t b = 0; b < 256; ++b) bytes[letters()[b]] = static_cast<char>(b);
     for (size_t i = 0; i < pieces_.size(); ++i) texts_[i] = spell(pieces_[i], bytes);
@@ -184,13 +185,14 @@ class ByteBpe final : public Tokenizer {
         throw data_error(fmt::format("its added token {} has `{}`, which is not known", token.dump(), flag));
     }
     const auto content = token.at("content").get<std::string>();
-    const AddedToken added{content, token.at("id").get<int32_t>(), token.value("special", false)};
     if (content.empty()) throw data_error("it has an empty added token");
-    set_piece(added.id, content);
+    const AddedToken added{content, set_piece(token.at("id"), content), token.value("special", false)};
     texts_[static_cast<size_t>(added.id)] = content;
     special_[static_cast<size_t>(added.id)] = added.special;
     if (token.value("normalized", !added.special)) {
       normalized_tokens_.push_back({normalize_(content), added.id, added.special});
+      if (normalized_tokens_.back().content.empty())
+        throw data_error(fmt::format("its added token {} is empty once normalized", token.dump()));
     } else {
       raw_tokens_.push_back(added);
     }
