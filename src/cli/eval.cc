@@ -21,14 +21,18 @@ class Eval final : public Command {
          {"tessera eval recipes/digits.toml --from vit_small --json eval.val.batch=64",
           "a timm directory (model.safetensors and config.json); one JSON object"},
          {"tessera eval recipes/digits.toml --from runs/digits --predictions out",
-          "what the model says of every image goes to out/val.jsonl"}},
+          "what the model says of every image goes to out/val.jsonl"},
+         {"tessera eval recipes/digits.toml --from runs/digits --predictions out eval.val.predictions_format=parquet",
+          "to out/val.parquet"}},
         "Every image counts once, whatever the batch. A file that cannot be read is named, left out and counted as skipped."};
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory of timm's or of Hugging Face's ViT");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--predictions", "DIR", &predictions_,
-              "write DIR/NAME.jsonl for each evaluator: a line for each image, in the order of the data");
+              "write DIR/NAME.jsonl or .parquet (eval.NAME.predictions_format) for each evaluator: a line or row for each "
+              "image, in the "
+              "order of the data");
     flags.add("--json", &json_, "one JSON object, with the names of metrics.jsonl");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/formats/parquet.h"
 #include "store/file.h"
 #include "train/evaluate.h"
 
@@ -15,6 +16,7 @@ ordered_json number(float value) {
   return std::isfinite(value) ? ordered_json(std::stod(fmt::format("{}", value))) : ordered_json();
 }
 
+// The lines of a JSON file.
 class Lines {
  public:
   Lines(const EvalPlan& plan, const Evaluation& evaluation)
@@ -46,6 +48,63 @@ class Lines {
   const Evaluation& evaluation_;
 };
 
+// The columns of a Parquet file.
+class Table {
+ public:
+  Table(const EvalPlan& plan, const Evaluation& evaluation)
+      : source_(plan.sets[0].data.source()), classes_(source_.class_names()), evaluation_(evaluation) {
+    for (const int64_t sample : evaluation_.samples) ids_.push_back(source_.id(sample));
+  }
+
+  void write(const std::string& path) const {
+    std::vector<data::ParquetColumn> columns(1, {"id"});
+    for (const std::string& id : ids_) columns[0].texts.push_back(text(id));
+    if (!evaluation_.labels.empty()) {
+      columns.push_back({"label"});
+      for (const int32_t label : evaluation_.labels) columns.back().texts.push_back(class_of(static_cast<float>(label)));
+    }
+    int64_t first = 0;
+    for (const objectives::Column& column : evaluation_.columns) {
+      columns.push_back(column.classes ? classes(column, first) : numbers(column, first));
+      first += column.width;
+    }
+    data::write_parquet(path, columns, static_cast<int64_t>(ids_.size()));
+  }
+
+ private:
+  static TesseraParquetText text(const std::string& of) { return {of.data(), static_cast<int64_t>(of.size())}; }
+  TesseraParquetText class_of(float value) const {
+    const auto at = static_cast<size_t>(value);
+    return at < classes_.size() ? text(classes_[at]) : TesseraParquetText{};
+  }
+  data::ParquetColumn numbers(const objectives::Column& column, int64_t first) const {
+    return {column.name, column.width, {}, evaluation_.said.values.data() + first, evaluation_.said.width};
+  }
+  data::ParquetColumn classes(const objectives::Column& column, int64_t first) const {
+    data::ParquetColumn out{column.name, column.width};
+    for (int64_t row = 0; row < evaluation_.said.rows(); ++row) {
+      for (const float value : evaluation_.said.row(row).subspan(static_cast<size_t>(first), static_cast<size_t>(column.width)))
+        out.texts.push_back(class_of(value));
+    }
+    return out;
+  }
+
+  const data::Source& source_;
+  const std::vector<std::string>& classes_;
+  const Evaluation& evaluation_;
+  std::vector<std::string> ids_;
+};
+
+void write_lines(const EvalPlan& plan, const Evaluation& evaluation, const std::string& path) {
+  const Lines lines(plan, evaluation);
+  const auto file = store::local_files().create(path);
+  for (size_t i = 0; i < evaluation.samples.size(); ++i) {
+    const std::string line = lines.line(i);
+    file->write(std::as_bytes(std::span(line)));
+  }
+  file->sync();
+}
+
 }  // namespace
 
 void write_files(const EvalPlan& plan, const Evaluation& evaluation, const std::string& path) {
@@ -54,14 +113,10 @@ void write_files(const EvalPlan& plan, const Evaluation& evaluation, const std::
   files.make_directories(store::parent_path(path));
   if (!evaluation.details.empty()) store::write_atomic(files, path + ".json", evaluation.details + "\n");
   if (!plan.options.predictions) return;
-  const Lines lines(plan, evaluation);
-  store::write_atomic(files, path + ".jsonl", [&](const std::string& temporary) {
-    const auto file = files.create(temporary);
-    for (size_t i = 0; i < evaluation.samples.size(); ++i) {
-      const std::string line = lines.line(i);
-      file->write(std::as_bytes(std::span(line)));
-    }
-    file->sync();
+  store::write_atomic(files, path + "." + plan.options.predictions_format, [&](const std::string& temporary) {
+    if (plan.options.predictions_format == "jsonl") return write_lines(plan, evaluation, temporary);
+    Table(plan, evaluation).write(temporary);
+    files.append(temporary)->sync();
   });
 }
 

@@ -69,8 +69,9 @@ class Evaluator {
   const EvalPlan* plan_;
 };
 
-// What the plan wants in files: PATH.jsonl, a line for each example (`id`, `label`, and the columns; classes by name), where
-// `predictions` is set; PATH.json, the evaluator's details, where it has some. Makes the directory. Throws store::IoError.
+// What the plan wants in files: PATH.jsonl or PATH.parquet, a line or row for each example (`id`, `label`, and the columns;
+// classes by name, null for no answer), where `predictions` is set; PATH.json, the evaluator's details, where it has some.
+// Makes the directory. Throws a data Error, a store::IoError but for what Arrow could not write.
 void write_files(const EvalPlan& plan, const Evaluation& evaluation, const std::string& path);
 
 }  // namespace tessera::train

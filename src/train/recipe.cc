@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/formats/parquet.h"
 #include "mesh/mesh.h"
 #include "train/teacher.h"
 
@@ -161,6 +162,20 @@ void set_captions(const objectives::Objective& objective, const tessera::data::P
 
 namespace {
 
+void check_predictions(const Section& section, const EvalOptions& options) {
+  const char* key = "predictions_format";
+  if (options.predictions_format == "jsonl") return;
+  if (options.predictions_format != "parquet") {
+    section.fail(key, fmt::format("is \"{}\"", options.predictions_format), "jsonl or parquet");
+  }
+  if (!options.predictions) return;
+  try {
+    tessera::data::parquet_api();
+  } catch (const Error& error) {
+    throw data_error(error.message(), section.place(key), error.help());
+  }
+}
+
 // Here where the source knows, else when the examples have been read.
 void check_class_sizes(const tessera::data::Source& source, int64_t least, const std::string& where) {
   const auto sizes = least > 0 ? source.class_sizes() : std::nullopt;
@@ -190,6 +205,7 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
   plan.name = name;
   section.bind_part(plan.options);
   if (setting.predictions) plan.options.predictions = true;
+  check_predictions(section, plan.options);
   Section data = section.section("data");
   plan.sets.push_back({open_data(data, tessera::data::PpUse::kEval)});
   const Data& own = plan.sets[0].data;

@@ -61,6 +61,7 @@ struct EvalOptions {
   bool skip_first = false, at_end = true;
   std::optional<int64_t> batch;
   bool predictions = false;
+  std::string predictions_format = "jsonl";
   template <class Visitor>
   void visit(Visitor&& field) {
     field("type", type, "what is measured of every image");
@@ -69,6 +70,7 @@ struct EvalOptions {
     field("at_end", at_end, "at the end too, whatever `every` says");
     field("batch", batch, "images at once; data.batch when not given");
     field("predictions", predictions, "write what is said of every image to <workdir>/evals/NAME_<step>.jsonl");
+    field("predictions_format", predictions_format, "of that file: jsonl, or parquet, which needs ./dev parquet-deps once");
   }
 };
 

@@ -472,7 +472,7 @@ bool Trainer::evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, co
   scores.emplace_back(name, result->scores);
   try {
     write_files(plan, *result, workdir_.evaluation(name, progress_.step));
-  } catch (const store::IoError& error) {
+  } catch (const Error& error) {
     log_warning(error.message());
   }
   return true;

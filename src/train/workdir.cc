@@ -14,7 +14,7 @@ constexpr const char* kRecipe = "recipe.toml";
 // The keys that may differ between a run and its continuation: a state continues on any mesh.
 bool may_change(const std::string& key) {
   static const Pattern harmless(
-      R"(total|log|eval_at_start|mesh|sharding(\..*)?|accumulate|model\.remat|checkpoint(\..*)?|data\.(threads|prefetch|on_error)|eval\.[^.]+\.(every|skip_first|at_end|batch|predictions|[^.]+\.(threads|prefetch|on_error)))");
+      R"(total|log|eval_at_start|mesh|sharding(\..*)?|accumulate|model\.remat|checkpoint(\..*)?|data\.(threads|prefetch|on_error)|eval\.[^.]+\.(every|skip_first|at_end|batch|predictions(_format)?|[^.]+\.(threads|prefetch|on_error)))");
   return harmless.matches(key);
 }
 

@@ -17,9 +17,9 @@ namespace tessera::train {
 // `recipe.toml` is continued if the recipe is the same but for keys that don't change the numbers of a run, or whose change is
 // meant:
 //   log, checkpoint.*, eval_at_start, data.threads, data.prefetch, data.on_error, eval.NAME.every, eval.NAME.skip_first,
-//   eval.NAME.at_end, eval.NAME.batch, eval.NAME.predictions, and those of eval data   how often something is reported or
-//   saved, and how fast the input is made; total  a run may be made longer or shorter; its schedule is from then on that of the
-//   new length.
+//   eval.NAME.at_end, eval.NAME.batch, eval.NAME.predictions, eval.NAME.predictions_format, and those of eval data   how often
+//   something is reported or saved, and how fast the input is made; total  a run may be made longer or shorter; its schedule is
+//   from then on that of the new length.
 // Any other difference, and any other non-empty directory, is a usage Error that lists the keys (or the files) and says what to
 // do.
 class Workdir {

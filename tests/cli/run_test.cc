@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+
 #include "cli/run_program.h"
 
 namespace tessera::cli {
@@ -116,6 +118,40 @@ TEST_F(Run, EvalGivesTheScoresOfTheRun) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 10);
   EXPECT_THAT(said, HasSubstr("\"predicted\":\""));
 }
+
+#ifdef TESSERA_PYTHON
+// The same numbers as floats, whatever they were printed as.
+bool same(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) return a.get<float>() == b.get<float>();
+  if (!a.is_array() || !b.is_array()) return a == b;
+  return std::ranges::equal(a, b, same);
+}
+
+TEST_F(Run, PyarrowReadsPredictions) {
+  const std::vector<std::string> words = {"eval", "tiny.toml", "--from", "run", "--predictions", "table"};
+  ASSERT_EQ(tessera(words).exit, 0);
+  std::vector<std::string> as_parquet = words;
+  as_parquet.push_back("eval.val.predictions_format=parquet");
+  const Outcome outcome = tessera(as_parquet);
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  const fs::path rows = *folder_ / "table/rows.jsonl";
+  const std::string command = "'" TESSERA_PYTHON
+                              "' -c 'import json, sys, pyarrow.parquet as p\n"
+                              "for row in p.read_table(sys.argv[1]).to_pylist(): print(json.dumps(row))' '" +
+                              (*folder_ / "table/val.parquet").string() + "' > '" + rows.string() + "'";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  std::istringstream wanted(read_file(*folder_ / "table/val.jsonl")), found(read_file(rows));
+  int64_t count = 0;
+  for (std::string want, got; std::getline(wanted, want); ++count) {
+    ASSERT_TRUE(std::getline(found, got)) << count;
+    const Json line = Json::parse(want), row = Json::parse(got);
+    EXPECT_GT(line.size(), 5u);
+    ASSERT_EQ(row.size(), line.size()) << got;
+    for (const auto& [key, value] : line.items()) EXPECT_TRUE(same(row.at(key), value)) << want << "\n" << got;
+  }
+  EXPECT_EQ(count, 10);
+}
+#endif
 
 TEST_F(Run, EvalRefusesDataOfOtherClasses) {
   fs::create_directories(*folder_ / "other");

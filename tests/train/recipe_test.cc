@@ -88,6 +88,18 @@ TEST(Recipe, TooFewShotsAreFoundAtOnce) {
   EXPECT_FAILURE("`eval.few.train`", with_shots(21), Exit::kData);
 }
 
+TEST(Recipe, FormatsOfPredictionsAreChecked) {
+  EXPECT_FAILURE("`eval.val.predictions_format` is \"csv\"", {"eval.val.predictions_format=csv"});
+  setenv("TESSERA_PARQUET", "/nowhere/tessera_parquet.so", 1);
+  const std::string asked = failure({"eval.val.predictions=true", "eval.val.predictions_format=parquet"}, Exit::kData);
+  EXPECT_FAILURE("no error", {"eval.val.predictions_format=parquet"});  // not asked for
+  unsetenv("TESSERA_PARQUET");
+  // In a process that loaded it before, it stays.
+  EXPECT_TRUE(asked == "no error" || (asked.find("./dev parquet-deps") != std::string::npos &&
+                                      asked.find("`eval.val.predictions_format`") != std::string::npos))
+      << asked;
+}
+
 // The small run's data as two sets of a mixture.
 std::vector<std::string> mixture(const std::vector<std::string>& more = {}) {
   const std::string source = read_recipe(testing::small_run().section({})).data.options.source;
