@@ -39,8 +39,8 @@ def recipe_words(model):
                 f"data.batch={4096 // share}"]
     chain = f"decode | resize({size}) | flip_lr | normalise()"
     mesh = "fsdp=-1" if model["parameters"] > 500e6 else "replica=-1"
-    return ["recipes/imagenet.toml", f"mesh={mesh}", f"model.name={model['name']}", f"model.variant={model['variant']}", f"data.pp={chain}",
-            f"eval.val.data.pp=decode | resize({size}) | normalise()", f"data.batch={4096 // share}"]
+    return ["recipes/imagenet.toml", f"mesh={mesh}", f"model.name={model['name']}", f"model.variant={model['variant']}",
+            f"data.pp={chain}", f"eval.val.data.pp=decode | resize({size}) | normalise()", f"data.batch={4096 // share}"]
 
 
 def plan(model):
@@ -54,8 +54,8 @@ def plan(model):
 def row(entry):
     model, p = entry["model"], entry["plan"]
     memory = f"{p['per_device']['peak_bytes'] / 2**30:.2f}" + ("" if p["fits"] else " (too much)")
-    return (f"| {model['name']} | {model['variant']} | {model['image_size']} | {p['parameters'] / 1e6:,.1f} | {p['batch']:,} | {memory} | "
-            f"{p['images_per_second']:,.0f} | {100 * p['mfu']:.0f} | {p['bound']} | {p['compile_seconds']:.0f} |")
+    return (f"| {model['name']} | {model['variant']} | {model['image_size']} | {p['parameters'] / 1e6:,.1f} | {p['batch']:,} | "
+            f"{memory} | {p['images_per_second']:,.0f} | {100 * p['mfu']:.0f} | {p['bound']} | {p['compile_seconds']:.0f} |")
 
 
 def main():
