@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "train/json_lines.h"
 #include "train/small_run.h"
 #include "train/use_model.h"
 
@@ -60,10 +61,7 @@ TrainResult run(const std::string& workdir, int64_t devices = 1, const std::vect
 }
 
 std::vector<nlohmann::json> lines_of(const std::string& workdir) {
-  std::vector<nlohmann::json> lines;
-  std::istringstream text(testing::slurp((folder() / workdir) + "/metrics.jsonl"));
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
+  return testing::json_lines((folder() / workdir) + "/metrics.jsonl");
 }
 
 void expect_same(const std::string& workdir, const std::string& reference) {

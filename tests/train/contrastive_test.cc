@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "train/json_lines.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -38,10 +39,7 @@ std::vector<nlohmann::json> run(const std::string& workdir, int64_t devices, con
   options.workdir = folder() / workdir;
   options.device.devices = devices;
   train(recipe(overrides), options);
-  std::vector<nlohmann::json> lines;
-  std::istringstream text(testing::slurp(options.workdir + "/metrics.jsonl"));
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
+  return testing::json_lines(options.workdir + "/metrics.jsonl");
 }
 
 // Every image is compared with the texts of all devices.

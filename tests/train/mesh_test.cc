@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "train/compile.h"
+#include "train/json_lines.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -37,10 +38,7 @@ TrainResult run_on(const std::string& workdir, int64_t devices, const std::strin
 }
 
 std::vector<nlohmann::json> lines_of(const std::string& workdir) {
-  std::vector<nlohmann::json> lines;
-  std::istringstream text(testing::slurp(small_run().path(workdir) + "/metrics.jsonl"));
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
+  return testing::json_lines(small_run().path(workdir) + "/metrics.jsonl");
 }
 
 void expect_same_trajectory(const std::string& workdir, const std::string& reference) {

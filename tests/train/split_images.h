@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "store/temp_dir.h"
 #include "train/device.h"
+#include "train/json_lines.h"
 #include "train/small_run.h"
 
 namespace tessera::testing {
@@ -75,13 +76,6 @@ inline std::string split_source(int64_t count) {
   const std::string path = fmt::format("{}/{}.jsonl", root, count);
   if (!std::filesystem::exists(path)) spill(path, lines);
   return fmt::format("jsonl({0}, root={1}/val, classes={1}/classes.txt, text=captions)", path, root);
-}
-
-inline std::vector<nlohmann::json> json_lines(const std::string& path) {
-  std::vector<nlohmann::json> lines;
-  std::istringstream text(slurp(path));
-  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
 }
 
 inline train::DeviceOptions devices(int64_t count) {

@@ -236,13 +236,18 @@ TEST(WeightFile, BigVisionsFilesAreWrittenAsTheyWereRead) {
   }
 }
 
-TEST(WeightFile, HuggingFacesDirectoriesAreWrittenAsTheyWereRead) {
-  const testing::TempDir dir;
+LoadedModel hugging_faces_vit() {
   WeightFile file = read_weight_file({kFolder + "hugging_face.safetensors", ""});
   file.arrays.erase("logits");
   LoadedModel model = loaded(small_vit("timm"), file.arrays);
   model.pp = "decode | resize(12, interpolation=bicubic) | value_range(-1, 1)";
   model.class_names = {"a", "b", "c", "d", "e"};
+  return model;
+}
+
+TEST(WeightFile, HuggingFacesDirectoriesAreWrittenAsTheyWereRead) {
+  const testing::TempDir dir;
+  LoadedModel model = hugging_faces_vit();
   EXPECT_TRUE(write_hugging_face_directory(model, dir / "out").empty());
   EXPECT_EQ(safetensors_arrays(dir / "out/model.safetensors"), safetensors_arrays(kFolder + "hugging_face.safetensors"));
 
@@ -265,11 +270,7 @@ TEST(WeightFile, HuggingFacesDirectoriesAreWrittenAsTheyWereRead) {
 // What write_hugging_face_directory wrote is a model with its preprocessing.
 TEST(WeightFile, HuggingFacesDirectoriesAreModels) {
   const testing::TempDir dir;
-  WeightFile file = read_weight_file({kFolder + "hugging_face.safetensors", ""});
-  file.arrays.erase("logits");
-  LoadedModel model = loaded(small_vit("timm"), file.arrays);
-  model.pp = "decode | resize(12, interpolation=bicubic) | value_range(-1, 1)";
-  model.class_names = {"a", "b", "c", "d", "e"};
+  LoadedModel model = hugging_faces_vit();
   write_hugging_face_directory(model, dir / "out");
   const LoadedModel back = load_model(dir / "out");
   EXPECT_EQ(back.model->describe(), model.model->describe());
