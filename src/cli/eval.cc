@@ -31,8 +31,7 @@ class Eval final : public Command {
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--predictions", "DIR", &predictions_,
               "write DIR/NAME.jsonl or .parquet (eval.NAME.predictions_format) for each evaluator: a line or row for each "
-              "image, in the "
-              "order of the data");
+              "image, in the order of the data");
     flags.add("--json", &json_, "one JSON object, with the names of metrics.jsonl");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {

@@ -29,7 +29,8 @@ class CaptionScoring final : public Scorer {
   void check(const models::Model& model, const config::Section& section) const override {
     check_captioner(model, {false, {captions_}}, section);
     if (parallel_ && !as_captioner(model).has_parallel()) {
-      section.fail("parallel", "is true, and the model predicts token after token only", "model.masked_pred_prob above 0");
+      section.fail("parallel", "is true, and the model predicts token after token only",
+                   "parallel = false, or model.masked_pred_prob above 0");
     }
   }
   std::vector<ScoreKind> scores() const override { return {{"prec@1", true}}; }
