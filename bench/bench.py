@@ -81,15 +81,15 @@ class Report:
         if self.results["load"][0] > 0.3:
             print(f"disturbed: load {self.results['load'][0]:.1f} before the start; ratios are paired, figures are not to be quoted")
 
-    def title(self, part, text):
-        print(f"\n{part}  {text}\n  {'side':<30}{'figure':>16}{'tessera is':>14}{'':4}target")
+    def title(self, part, text, ratio="tessera is"):
+        print(f"\n{part}  {text}\n  {'side':<32}{'figure':>16}{ratio:>14}{'':4}target")
 
     def row(self, side, figure, ratio=None, target=None):
         factor = f"{ratio:.2f} x" if ratio else ""
         verdict = ""
         if target:
             verdict = f">= {target} x   {'reached' if ratio and ratio >= target else 'missed'}"
-        print(f"  {side:<30}{figure:>16}{factor:>14}{'':4}{verdict}", flush=True)
+        print(f"  {side:<32}{figure:>16}{factor:>14}{'':4}{verdict}", flush=True)
 
     def keep(self, part, value):
         self.results["parts"][part] = value
@@ -173,25 +173,32 @@ def part_digits(report, options):
 def part_scale(report, options):
     """Eight virtual devices share the cores that one device has to itself. What is more than one device's time is sharding's cost
     and, at batch 16, that of products of two images each, which XLA runs less well than those of sixteen."""
-    half = [program("bench_step"), "vit_small", "16", str(options.steps), "model.depth=6"]
-    wide = [program("bench_step"), "vit_small", "64", str(options.steps), "model.depth=3"]
-    commands = {
-        "tessera": half + ["kernels=false"],
-        "8 devices, fsdp=8": half + ["devices=8", "mesh=fsdp=8"],
-        "8 devices, replica=2, fsdp=4": half + ["devices=8", "mesh=replica=2, fsdp=4"],
-        "1 device, own kernels": half,
-        "batch 64, 3 blocks: 1 device": wide + ["kernels=false"],
-        "batch 64, 3 blocks: 8 devices": wide + ["devices=8", "mesh=fsdp=8"],
+    def own(batch, depth, *words):
+        return [program("bench_step"), "vit_small", str(batch), str(options.steps), f"model.depth={depth}", *words], {}
+    def jax(batch, depth, devices):
+        words = ["vit_small", str(batch), str(options.steps), "tuned", f"depth={depth}", f"fsdp={devices}"]
+        flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+        return [python("bench-jax"), str(ROOT / "bench/peers/jax_step.py"), *words], JAX_PLUGIN | flags
+    sides = {  # name -> (the side it is compared with, command, environment changes)
+        "tessera": (None, *own(16, 6, "kernels=false")),
+        "8 devices, fsdp=8": ("tessera", *own(16, 6, "devices=8", "mesh=fsdp=8")),
+        "8 devices, replica=2, fsdp=4": ("tessera", *own(16, 6, "devices=8", "mesh=replica=2, fsdp=4")),
+        "1 device, own kernels": ("tessera", *own(16, 6)),
+        "jax, tuned": (None, *jax(16, 6, 1)),
+        "jax, tuned, fsdp=8": ("jax, tuned", *jax(16, 6, 8)),
+        "batch 64, 3 blocks": (None, *own(64, 3, "kernels=false")),
+        "batch 64, 3 blocks, fsdp=8": ("batch 64, 3 blocks", *own(64, 3, "devices=8", "mesh=fsdp=8")),
+        "batch 64, 3 blocks, jax": (None, *jax(64, 3, 1)),
+        "batch 64, 3 blocks, jax, fsdp=8": ("batch 64, 3 blocks, jax", *jax(64, 3, 8)),
     }
-    results, notes = rounds_of({n: (lambda c=c: run_json(c)) for n, c in commands.items()}, options.rounds, "scale")
-    report.title("scale", "half a ViT-S/16, batch 16, f32: virtual devices against one, in XLA's code alone")
+    results, notes = rounds_of({n: (lambda s=s: run_json(*s[1:])) for n, s in sides.items()}, options.rounds, "scale")
+    report.title("scale", "half a ViT-S/16, batch 16, f32: virtual devices against one, in XLA's code alone", "of one device")
     rows = {}
-    for name in commands:
+    for name, (base, *_) in sides.items():
         if not results[name]:
             report.row(name, notes.get(name, "no result"))
             continue
-        base = "batch 64, 3 blocks: 1 device" if name.startswith("batch 64") else "tessera"
-        ratio = paired(results, name, base) if name != base else None
+        ratio = paired(results, name, base) if base else None
         rows[name] = {"seconds": best(results, name), "ratio": ratio, "rounds": results[name]}
         report.row(name, f"{best(results, name) * 1e3:.0f} ms", ratio)
     report.keep("scale", {"rows": rows, "notes": notes})

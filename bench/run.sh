@@ -42,7 +42,7 @@ wants() {
   [[ ! $parts =~ \ (step|digits|scale|data|start|memory)\  ]]
 }
 
-wants step digits start && environment bench-jax tools/setup/bench-jax.txt '150 MB'
+wants step digits scale start && environment bench-jax tools/setup/bench-jax.txt '150 MB'
 wants step digits && environment references tools/references/requirements.txt 'PyTorch, 2.5 GB'
 wants step digits && environment references tools/setup/bench-torch.txt 'for torch.compile'
 wants step && environment bench-torch-xla tools/setup/bench-torch-xla.txt 'PyTorch/XLA, 3 GB'

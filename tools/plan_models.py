@@ -34,7 +34,7 @@ def recipe_words(model):
     size, gflop = model["image_size"], model["flops"] / 1e9
     share = 1 if gflop <= 60 else 4 if gflop <= 400 else 16
     if model["name"] == "two_tower":
-        chain = f"decode | resize({size}) | flip_lr | value_range(-1, 1) | tokenize(64, model=fake(32000))"
+        chain = f"decode | resize({size}) | flip_lr | value_range(-1, 1) | tokenize({model['tokens']}, model=fake({model['vocabulary']}))"
         return ["recipes/siglip_b16.toml", f"model={{name=\"two_tower\", variant=\"{model['variant']}\"}}", f"data.pp={chain}",
                 f"data.batch={4096 // share}"]
     chain = f"decode | resize({size}) | flip_lr | normalise()"

@@ -1,8 +1,11 @@
-"""A training step in JAX.   jax_step.py TASK BATCH STEPS FORM
+"""A training step in JAX.   jax_step.py TASK BATCH STEPS FORM [depth=N] [fsdp=N]
 
 FORM `plain`: a scan over blocks, layers on [batch, tokens, width], attention by einsum, nothing recomputed.
 FORM `tuned`: what this compiler runs fastest: tokens flattened to [batch * tokens, width] for every dense layer, heads moved by one
 transpose and multiplied with two batch dimensions, and of a block everything but its dense products recomputed backward.
+
+With fsdp=N the batch is split over N devices, and of each array of the state the largest dimension that N divides, but never that
+of the blocks.
 """
 import sys
 import time
@@ -10,6 +13,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tasks import LEARNING_RATE, TASKS, measure
 
@@ -105,11 +109,30 @@ def example(task, batch, seed=0):
     return p, zeros(), zeros(), jnp.float32(0), images, labels
 
 
+def shardings(task, arguments, devices):
+    """Of example()'s arguments, on the first `devices` devices."""
+    mesh = Mesh(np.array(jax.devices()[:devices]).reshape(devices), ("fsdp",))
+
+    def spec(path, x):
+        free = [i for i, n in enumerate(x.shape) if n % devices == 0 and not (i == 0 and any("blocks" in str(k) for k in path))]
+        widest = max(free, key=lambda i: x.shape[i], default=None)
+        return NamedSharding(mesh, PartitionSpec(*["fsdp" if i == widest else None for i in range(x.ndim)]))
+
+    *state, images, labels = arguments
+    rows = NamedSharding(mesh, PartitionSpec("fsdp"))
+    return *jax.tree_util.tree_map_with_path(spec, tuple(state)), rows, rows
+
+
 def main():
     task, batch, steps, form = TASKS[sys.argv[1]], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    *state, images, labels = example(task, batch)
+    options = dict(word.split("=") for word in sys.argv[5:])
+    task.depth = int(options.get("depth", task.depth))
+    arguments = example(task, batch)
+    placed = shardings(task, arguments, int(options.get("fsdp", 1)))
+    *state, images, labels = jax.tree.map(jax.device_put, arguments, placed)
+    step = jax.jit(make_step(task, form), donate_argnums=(0, 1, 2), out_shardings=(*placed[:4], None))
     start = time.perf_counter()
-    compiled = jax.jit(make_step(task, form), donate_argnums=(0, 1, 2)).lower(*state, images, labels).compile()
+    compiled = step.lower(*state, images, labels).compile()
     compile_seconds = time.perf_counter() - start
 
     def run():

@@ -23,6 +23,7 @@
 #include "config/section.h"
 #include "kernels/register.h"
 #include "models/model.h"
+#include "objectives/objective.h"
 #include "pjrt/stderr_filter.h"
 #include "train/compile.h"
 #include "train/device.h"
@@ -80,6 +81,7 @@ class StepBench {
     layout_ = train::state_layout(specs_, *optimizer_);
     train::ProgramOptions options;
     options.batch = batch;
+    options.objective = objectives::make_objective(recipe.section("objective"), {task.input.classes, {}});
     recipe.bind_field("accumulate", &options.accumulate, "");
     bool kernels = true;
     recipe.bind_field("kernels", &kernels, "");

@@ -14,7 +14,7 @@ namespace {
 
 struct Row {
   std::string name;
-  int64_t image_size = 0;
+  models::InputShape input;
   models::ModelCost cost;
 };
 
@@ -23,7 +23,7 @@ std::string table(const std::string& title, const std::vector<Row>& rows) {
   for (const Row& row : rows) width = std::max(width, row.name.size());
   std::string text = title + "\n";
   for (const Row& row : rows) {
-    text += fmt::format("  {:<{}}  {:>4} px  {:>13} parameters  {:>8.2f} GFLOP\n", row.name, width, row.image_size,
+    text += fmt::format("  {:<{}}  {:>4} px  {:>13} parameters  {:>8.2f} GFLOP\n", row.name, width, row.input.width,
                         human_count(row.cost.parameters), row.cost.flops / 1e9);
   }
   return text;
@@ -33,7 +33,8 @@ std::string table(const std::string& title, const std::vector<Row>& rows) {
 std::string json_lines(const models::Family& family, const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) {
-    nlohmann::ordered_json json{{"name", family.name}, {"variant", row.name}, {"image_size", row.image_size}};
+    nlohmann::ordered_json json{{"name", family.name}, {"variant", row.name}, {"image_size", row.input.width}};
+    if (row.input.tokens > 0) json["tokens"] = row.input.tokens, json["vocabulary"] = row.input.vocabulary;
     json["parameters"] = row.cost.parameters;
     json["flops"] = row.cost.flops;
     text += json.dump() + "\n";
@@ -68,7 +69,8 @@ class Models final : public Command {
       for (const models::NamedVariant& variant : models::named_variants(*family)) {
         known.push_back(variant.name);
         if (!whole && !pattern.matches(variant.name)) continue;
-        rows.push_back({variant.name, variant.image_size, models::cost(*variant.make())});
+        const auto model = variant.make();
+        rows.push_back({variant.name, model->input(), models::cost(*model)});
       }
       known.push_back(family->name);
       if (rows.empty()) continue;

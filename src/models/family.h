@@ -58,7 +58,6 @@ std::vector<std::string> named_models();
 // A model by name, to be made with 1000 classes.
 struct NamedVariant {
   std::string name;
-  int64_t image_size = 0;
   std::function<std::unique_ptr<Model>()> make;
 };
 // The family's architectures and others.

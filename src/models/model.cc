@@ -44,7 +44,7 @@ std::vector<NamedVariant> named_variants(const Family& family) {
   std::vector<NamedVariant> variants;
   for (const TimmArchitecture& architecture : family.architectures) {
     const InputShape input{architecture.image_size, architecture.image_size, 3, 1000};
-    variants.push_back({architecture.name, architecture.image_size, [&family, &architecture, input] {
+    variants.push_back({architecture.name, [&family, &architecture, input] {
                           return family.from_timm(architecture.args, input, architecture.name);
                         }});
   }
@@ -54,7 +54,7 @@ std::vector<NamedVariant> named_variants(const Family& family) {
       config::Section section = config::parse_recipe(recipe, place);
       return make_model(section.section("model"), {224, 224, 3, 1000});
     };
-    variants.push_back({name, make()->input().height, make});
+    variants.push_back({name, make});
   }
   return variants;
 }

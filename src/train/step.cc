@@ -310,7 +310,7 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout&
 
 Program train_program(const models::Model& model, const StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options) {
-  TESSERA_CHECK(options.accumulate >= 1 && options.batch % options.accumulate == 0);
+  TESSERA_CHECK(options.objective && options.accumulate >= 1 && options.batch % options.accumulate == 0);
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const Values state = add_arguments(graph, layout, layout.entries.size());

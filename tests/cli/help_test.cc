@@ -22,6 +22,10 @@ TEST(Models, ListsNamedModelsWithTheirCost) {
   EXPECT_THAT(run_program({"models", "resmlp"}).out, HasSubstr("resmlp_big_24_224"));
   EXPECT_THAT(run_program({"models", "vit"}).out, HasSubstr("So400m/14"));
   EXPECT_EQ(run_program({"models", "resnet18", "--json"}).json().at(0)["parameters"], 11'689'512);
+  const auto towers = run_program({"models", "siglip_so400m14_224", "--json"}).json().at(0);
+  EXPECT_EQ(towers["image_size"], 224);
+  EXPECT_EQ(towers["tokens"], 16);
+  EXPECT_EQ(towers["vocabulary"], 32'000);
   const auto wrong = run_program({"models", "resnet51"});
   EXPECT_EQ(wrong.exit, 2);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean `resnet50`?"));
