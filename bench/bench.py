@@ -38,7 +38,14 @@ def clean_environment(**changes):
     return keep | {"OMP_NUM_THREADS": "2", "TORCHINDUCTOR_CACHE_DIR": str(WORK / "inductor"), "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"} | changes
 
 
-JAX_PLUGIN = {"PJRT_NAMES_AND_LIBRARY_PATHS": f"xcpu:{plugin()}", "JAX_PLATFORMS": "xcpu"}
+def jax_plugin(devices=1):
+    """JAX on the plugin that Tessera has, with that many virtual devices (without being asked, the plugin makes several)."""
+    path = WORK / f"xcpu_{devices}.json"
+    WORK.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"library_path": plugin(), "create_options": {"cpu_device_count": devices}}))
+    return {"PJRT_NAMES_AND_LIBRARY_PATHS": f"xcpu:{path}", "JAX_PLATFORMS": "xcpu"}
+
+
 JAX_OWN = {"JAX_PLATFORMS": "cpu"}
 
 
@@ -48,8 +55,8 @@ def step_sides(task):
         return [python(environment), str(ROOT / f"bench/peers/{script}.py"), task, "BATCH", "STEPS", *words]
     sides = {
         "tessera": ([program("bench_step"), task, "BATCH", "STEPS"], {}),
-        "jax, plain": (peer("bench-jax", "jax_step", "plain"), JAX_PLUGIN),
-        "jax, tuned": (peer("bench-jax", "jax_step", "tuned"), JAX_PLUGIN),
+        "jax, plain": (peer("bench-jax", "jax_step", "plain"), jax_plugin()),
+        "jax, tuned": (peer("bench-jax", "jax_step", "tuned"), jax_plugin()),
         "jax, tuned, own backend": (peer("bench-jax", "jax_step", "tuned"), JAX_OWN),
         "torch eager": (peer("references", "torch_step", "eager"), {}),
     }
@@ -177,8 +184,7 @@ def part_scale(report, options):
         return [program("bench_step"), "vit_small", str(batch), str(options.steps), f"model.depth={depth}", *words], {}
     def jax(batch, depth, devices):
         words = ["vit_small", str(batch), str(options.steps), "tuned", f"depth={depth}", f"fsdp={devices}"]
-        flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-        return [python("bench-jax"), str(ROOT / "bench/peers/jax_step.py"), *words], JAX_PLUGIN | flags
+        return [python("bench-jax"), str(ROOT / "bench/peers/jax_step.py"), *words], jax_plugin(devices)
     sides = {  # name -> (the side it is compared with, command, environment changes)
         "tessera": (None, *own(16, 6, "kernels=false")),
         "8 devices, fsdp=8": ("tessera", *own(16, 6, "devices=8", "mesh=fsdp=8")),
