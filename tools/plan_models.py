@@ -4,8 +4,8 @@ Run: ./dev plan-models [PATTERN]
 
 Each model of `tessera models PATTERN` goes into recipes/imagenet.toml (two towers into recipes/siglip_b16.toml) at its own size
 of image. Models of over 60 GFLOP an image train with a quarter of the batch, those of over 400 with a sixteenth; models of over
-500 million parameters are split over all chips. What was planned before, in build/plans.jsonl, is not planned again; the table
-is written from all of it. Compiling takes most of a minute for each model, on one core.
+500 million parameters are split over all chips. Without PATTERN, rows that the table has are left as they are. Compiling takes
+most of a minute for each model.
 """
 import json
 import pathlib
@@ -14,16 +14,17 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOPOLOGY = "v5e:16x16"
-RESULTS, TABLE = ROOT / "build/plans.jsonl", ROOT / "docs/plans.md"
+TABLE = ROOT / "docs/plans.md"
 HEAD = f"""# Every named model on 256 chips
 
 What `tessera plan` says of one training step for {TOPOLOGY}, made by `./dev plan-models` on a machine without a TPU: the real
 step, compiled by libtpu. Images are classified as [recipes/imagenet.toml](../recipes/imagenet.toml) does it (AdamW, bf16; the state
 is split over all chips where the model has over 500 million parameters), pairs trained as
 [recipes/siglip_b16.toml](../recipes/siglip_b16.toml). Images/s are the roofline's
-upper bound, not a measurement; memory is the compiler's own figure for one chip of 16 GiB. Seconds are of compiling, with
-libtpu on one core.
+upper bound, not a measurement; memory is the compiler's own figure for one chip of 16 GiB. Seconds are of compiling, on two
+cores.
 """
+COLUMNS = ["family", "variant", "px", "million parameters", "batch", "GiB a chip", "images/s", "MFU %", "bound", "seconds"]
 
 
 def tessera(*words):
@@ -51,29 +52,35 @@ def plan(model):
     return json.loads(lines[-1])
 
 
-def row(entry):
-    model, p = entry["model"], entry["plan"]
+def row(model, p):
     memory = f"{p['per_device']['peak_bytes'] / 2**30:.2f}" + ("" if p["fits"] else " (too much)")
-    return (f"| {model['name']} | {model['variant']} | {model['image_size']} | {p['parameters'] / 1e6:,.1f} | {p['batch']:,} | "
-            f"{memory} | {p['images_per_second']:,.0f} | {100 * p['mfu']:.0f} | {p['bound']} | {p['compile_seconds']:.0f} |")
+    cells = [model["name"], model["variant"], model["image_size"], f"{p['parameters'] / 1e6:,.1f}", f"{p['batch']:,}", memory,
+             f"{p['images_per_second']:,.0f}", f"{100 * p['mfu']:.0f}", p["bound"], f"{p['compile_seconds']:.0f}"]
+    return [str(cell) for cell in cells]
+
+
+def read_table():
+    """(family, variant) -> cells."""
+    lines = TABLE.read_text().splitlines() if TABLE.exists() else []
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    return {(cells[0], cells[1]): cells for cells in rows[1:]}
+
+
+def write_table(rows):
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    lines += ["| " + " | ".join(cells) + " |" for _, cells in sorted(rows.items())]
+    TABLE.write_text(HEAD + "\n" + "\n".join(lines) + "\n")
 
 
 def main():
-    entries = {}
-    if RESULTS.exists():
-        entries = {(e["model"]["name"], e["model"]["variant"]): e for e in map(json.loads, RESULTS.read_text().splitlines())}
+    rows = read_table()
     models = [json.loads(line) for line in tessera("models", *sys.argv[1:], "--json").stdout.splitlines()]
+    if len(sys.argv) == 1:
+        models = [model for model in models if (model["name"], model["variant"]) not in rows]
     for number, model in enumerate(models, 1):
-        key = (model["name"], model["variant"])
-        if key in entries:
-            continue
-        entries[key] = dict(model=model, plan=plan(model))
-        with RESULTS.open("a") as file:
-            file.write(json.dumps(entries[key]) + "\n")
-        print(f"{number:>4} of {len(models)}  {model['variant']:<44}{entries[key]['plan']['compile_seconds']:7.1f} s", flush=True)
-    columns = ["family", "variant", "px", "million parameters", "batch", "GiB a chip", "images/s", "MFU %", "bound", "seconds"]
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *(row(e) for _, e in sorted(entries.items()))]
-    TABLE.write_text(HEAD + "\n" + "\n".join(lines) + "\n")
+        rows[model["name"], model["variant"]] = cells = row(model, plan(model))
+        write_table(rows)
+        print(f"{number:>4} of {len(models)}  {model['variant']:<44}{cells[-1]:>5} s", flush=True)
 
 
 main()
