@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ir/host_calls.h"
+#include "ir/manual.h"
 #include "ir/op_entries.h"
 #include "ir/sharding.h"
 
@@ -246,7 +247,8 @@ class Printer {
         append("):\n");
       }
       body(region, inner);
-      append("{}\"stablehlo.return\"({}) : ({}) -> ()\n{}}}", inner, names(region.results), types(region.results), indent);
+      append("{}\"{}\"({}) : ({}) -> ()\n{}}}", inner, n.op == &kOpManualComputation ? "sdy.return" : "stablehlo.return",
+             names(region.results), types(region.results), indent);
     }
     append(")");
   }
@@ -284,6 +286,7 @@ void check_aliases(const Graph& graph, const EmitOptions& options) {
 std::string emit(const Graph& graph, const EmitOptions& options) {
   check_aliases(graph, options);
   const std::unique_ptr<Graph> lowered = lower(graph);
+  if (options.mesh) split_grouped_convolutions(*lowered, *options.mesh);
   if (!options.kernels.product.empty()) call_host_product(*lowered, std::string(options.kernels.product));
   if (!options.kernels.unwritten.empty()) call_host_stacks(*lowered, std::string(options.kernels.unwritten));
   verify(*lowered);

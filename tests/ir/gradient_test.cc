@@ -47,6 +47,16 @@ Entry rule(std::vector<Case> cases) { return {Entry::kRule, std::move(cases)}; }
 Entry zero(LoopFn f, double low = -2, double high = 2) { return {Entry::kZero, {{{{3, 4}}, std::move(f), low, high}}}; }
 Value ints(Value x) { return convert(x * 3.0, DType::kI32); }
 Value back(Value x) { return convert(x, kF64); }
+// 2 x, each device its half.
+Value on_two_devices(Value x) {
+  std::vector<std::unique_ptr<Graph>> body;
+  body.push_back(std::make_unique<Graph>(&current_graph()));
+  {
+    const GraphScope scope(*body[0]);
+    body[0]->results = {body[0]->add_parameter({x.dtype(), {x.dim(0) / 2}}) * 2.0};
+  }
+  return make_node(kOpManualComputation, {x}, {{"_split", int64_t{0}}, {"_parts", int64_t{2}}}, std::move(body))->result();
+}
 Value const_i32(const Dims& dims, const std::vector<int32_t>& values) {
   return constant_array({DType::kI32, dims}, std::as_bytes(std::span(values)));
 }
@@ -300,6 +310,7 @@ std::map<const OpDef*, Entry> entries_control() {
                       scan_case({Kind::kSaveAll, {}}, true, true)});
   e[&kOpStopGradient] = {Entry::kStopped, {{{{3}}, [](const Values& x) { return one(stop_gradient(x[0])); }}}};
   e[&kOpShardingConstraint] = rule({{{{3}}, [](const Values& x) { return one(reshard(x[0] * x[0], {}, {})); }}});
+  e[&kOpManualComputation] = {Entry::kRefused, {{{{4}}, [](const Values& x) { return one(on_two_devices(x[0])); }}}};
   e[&kOpCheckpointName] = rule({{{{3}}, [](const Values& x) { return one(checkpoint_name(x[0] * x[0], "square")); }}});
   e[&kOpCustomGradient] = rule(
       {{{{3}}, [](const Values& x) {

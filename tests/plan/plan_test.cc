@@ -96,6 +96,18 @@ TEST(Count, ReplicasReduceEveryGradientOnce) {
   EXPECT_FALSE(counts.collectives.contains("all-gather"));
 }
 
+// Left to XLA's partitioner, a grouped convolution gathers the batch and every device computes all of it.
+TEST(Count, GroupedConvolutionsStayOnTheirDevice) {
+  const auto counts = [](int64_t devices) {
+    const std::string model = R"(model={name="resnet", variant="resnext50_32x4d", depths=[1, 1, 1, 1], dims=[32, 32, 32, 32]})";
+    return compile_on_cpu(Case(recipe("imagenet"), {model, "data.batch=8", "eval.val.batch=8"}, devices), options("").device)
+        .counts;
+  };
+  const Counts one = counts(1), four = counts(4);
+  EXPECT_FALSE(four.collectives.contains("all-gather"));
+  EXPECT_NEAR(four.flops, one.flops / 4, 0.01 * one.flops);
+}
+
 TEST(Count, Bf16HalvesWhatTravels) {
   const Counts f32 = counts_of(8, {}), bf16 = counts_of(8, {"dtype=bf16"});
   EXPECT_EQ(bf16.collectives.at("all-gather").bytes * 2, f32.collectives.at("all-gather").bytes);

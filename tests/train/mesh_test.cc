@@ -131,10 +131,11 @@ TEST(Mesh, OptimizersThatSeeWholeArraysFollowThoseOfOneDevice) {
   }
 }
 
-// A model whose norms look at the whole batch: their statistics, and what they keep of them, are those of all devices.
+// A model whose norms look at the whole batch: their statistics, and what they keep of them, are those of all devices. Its
+// convolutions are in groups, which each device computes for its own rows.
 TEST(Mesh, BatchNormSeesTheWholeBatch) {
   const std::vector<std::string> resnet = {
-      "model={ name = \"resnet\", block = \"basic\", dims = [8, 8, 8, 8], depths = [1, 2, 1, 1] }", "total=4 steps",
+      "model={ name = \"resnet\", dims = [4, 4, 4, 4], groups = 2, depths = [1, 2, 1, 1] }", "total=4 steps",
       "checkpoint.every=4 steps", "eval.val.every=4 steps"};
   run_on("mesh-norm-one", 1, "", resnet);
   run_on("mesh-norm", 2, "replica=2", resnet);

@@ -136,6 +136,13 @@ Values vjp_sharding_constraint(const VjpArgs& a) {
   return {constrain(a.ct[0], a.node.attr<TextAttr>("_gradient").text, a.node.attr<TextAttr>("sharding").text)};
 }
 
+// The body's results, of which each device makes its part.
+Types manual_types(const Node& n) {
+  Types out = types_of(n.regions.at(0)->results);
+  for (TensorType& type : out) type.dims.at(idx(n.attr<int64_t>("_split"))) *= n.attr<int64_t>("_parts");
+  return out;
+}
+
 // ---- custom gradient
 
 Types custom_gradient_types(const Node& n) {
@@ -169,6 +176,7 @@ constinit const OpDef kOpRngBitGenerator("stablehlo.rng_bit_generator", rng_type
 constinit const OpDef kOpCustomCall("stablehlo.custom_call", declared_types, refuse_gradient);
 constinit const OpDef kOpStopGradient("tessera.stop_gradient", operand_types, no_gradient, lower_identity);
 constinit const OpDef kOpShardingConstraint("sdy.sharding_constraint", operand_types, vjp_sharding_constraint);
+constinit const OpDef kOpManualComputation("sdy.manual_computation", manual_types, refuse_gradient);
 constinit const OpDef kOpCheckpointName("tessera.checkpoint_name", operand_types, pass_through, lower_identity);
 constinit const OpDef kOpCustomGradient("tessera.custom_gradient", custom_gradient_types, vjp_custom, lower_custom);
 
