@@ -12,15 +12,22 @@ bool may_hold(const ArrayViews& file, const Family& family) {
   return !first.empty() && (file.contains(first + ".weight") || file.contains(first + ".0.weight"));
 }
 
+// Whether the array is of a layer that any number of classes may have.
+bool is_of_head(const Model& model, const std::string& array) {
+  const auto* classifier = dynamic_cast<const Classifier*>(&model);
+  if (classifier == nullptr) return false;
+  return std::ranges::any_of(classifier->heads(), [&](const std::string& head) { return array.starts_with(head + "."); });
+}
+
 NearestModel compare(const ArrayViews& file, const Family& family, const NamedVariant& variant) {
   NearestModel result{family.name, variant.name};
-  const std::string classifier = std::string(family.classifier) + ".";
-  for (const TimmEntry& entry : variant.make()->timm_map().entries) {
+  const std::unique_ptr<Model> model = variant.make();
+  for (const TimmEntry& entry : model->timm_map().entries) {
     for (int64_t b = 0; b < std::max<int64_t>(entry.blocks, 1); ++b) {
       const auto found = file.find(entry.timm_name(b));
       ++result.arrays;
       if (found == file.end()) continue;
-      result.same += found->second.type.dims == entry.dims || entry.name.starts_with(classifier) ? 1 : 0;
+      result.same += found->second.type.dims == entry.dims || is_of_head(*model, entry.name) ? 1 : 0;
     }
   }
   return result;

@@ -73,6 +73,14 @@ int64_t feature_count(const Classifier& model) {
   TESSERA_CHECK(false, "{} has no classifier {}", model.family().name, head);
 }
 
+// The layer that reads the image.
+std::string first_conv(const Classifier& model) {
+  for (const TimmEntry& entry : model.timm_map().entries) {
+    if (!entry.window.empty()) return entry.name.substr(0, entry.name.rfind('.'));
+  }
+  TESSERA_CHECK(false, "{} has no kernel that reads the image", model.family().name);
+}
+
 }  // namespace
 
 ModelConfig parse_timm_config(std::string_view json, const std::string& where) {
@@ -129,7 +137,7 @@ std::string write_timm_config(const Classifier& model, const TimmPreprocessing& 
                             {"std", p.std},
                             {"num_classes", input.classes},
                             {"pool_size", nullptr},
-                            {"first_conv", family.first_conv},
+                            {"first_conv", first_conv(model)},
                             {"classifier", heads.size() == 1 ? Json(heads[0]) : Json(heads)}};
   return root.dump(2) + "\n";
 }

@@ -15,7 +15,7 @@
 namespace tessera::train {
 namespace {
 
-constexpr std::string_view kConfig = "config.json", kWeights = "model.safetensors", kProcessor = "preprocessor_config.json";
+constexpr std::string_view kConfig = "config.json", kProcessor = "preprocessor_config.json";
 
 enum class SourceKind { kCheckpoint, kWorkdir, kDirectory, kFile };
 
@@ -23,13 +23,13 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   store::FileSystem& files = store::local_files();
   const auto has = [&](std::string_view name) { return files.info(store::join_path(from, name)).has_value(); };
   if (has(checkpoint::kCommitFile)) return SourceKind::kCheckpoint;
-  if (has(kConfig) && has(kWeights)) return SourceKind::kDirectory;
+  if (has(kConfig) && !weight_file_in(from).empty()) return SourceKind::kDirectory;
   if (has("checkpoints")) return SourceKind::kWorkdir;
   if (is_weight_file(from) && files.info(from)) return SourceKind::kFile;
   const char* what = files.info(from) ? "holds no weights" : "does not exist";
   throw usage_error(fmt::format("`{}` {}", from, what), where,
                     "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
-                    "with config.json and model.safetensors, or a .safetensors or .npz file");
+                    "with config.json and model.safetensors (or its index and files), or a .safetensors or .npz file");
 }
 
 checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind kind) {
@@ -51,7 +51,7 @@ checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, W
 }
 
 models::Imported import_weights(WeightPath from, const models::Model& model, models::ImportOptions options) {
-  if (!is_weight_file(from.path)) from.path = store::join_path(from.path, kWeights);
+  if (!is_weight_file(from.path)) from.path = weight_file_in(from.path);
   const WeightFile file = read_weight_file(from);
   options.where = file.path;
   if (file.naming == models::Naming::kBigVision) options.resample = models::Resample::kBilinear;

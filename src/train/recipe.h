@@ -69,7 +69,7 @@ struct EvalOptions {
     field("skip_first", skip_first, "not before the first step, whatever eval_at_start says");
     field("at_end", at_end, "at the end too, whatever `every` says");
     field("batch", batch, "images at once; data.batch when not given");
-    field("predictions", predictions, "write what is said of every image to <workdir>/evals/NAME_<step>.jsonl");
+    field("predictions", predictions, "write what is said of every image to <workdir>/evals/NAME_<step>.jsonl or .parquet");
     field("predictions_format", predictions_format, "of that file: jsonl, or parquet, which needs ./dev parquet-deps once");
   }
 };

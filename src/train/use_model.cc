@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -118,21 +119,42 @@ StateLayout spread(StateLayout layout, config::Section& recipe, int64_t devices)
   return layout;
 }
 
-// The objective of training and how it makes captions, without its sources.
-void read_objective(config::Section& recipe, const std::string& pp_text, EvalSetting& setting) {
-  const auto chain = [pp_text, where = recipe.section("data").place("pp")] {
-    return data::Pp(pp_text, data::PpUse::kTrain, where);
-  };
-  setting.objective = [section = recipe.section("objective"), classes = setting.model->input().classes, pp_text, chain] {
-    objectives::DataInputs inputs{classes, {}};
-    if (!pp_text.empty()) {
-      const data::Pp pp = chain();
-      inputs.tokens = token_inputs(pp);
-      inputs.views = pp.views();
+// What training minimises and the chain that it reads, without its sources. Made once, when first asked for: most evaluators
+// do without, and a chain may load a tokenizer.
+class TrainingPart {
+ public:
+  TrainingPart(config::Section& recipe, std::string pp, int64_t classes)
+      : section_(recipe.section("objective")),
+        pp_(std::move(pp)),
+        where_(recipe.section("data").place("pp")),
+        classes_(classes) {}
+
+  const data::Pp& chain() {
+    if (!chain_) chain_.emplace(pp_, data::PpUse::kTrain, where_);
+    return *chain_;
+  }
+  std::shared_ptr<const objectives::Objective> objective() {
+    if (objective_) return objective_;
+    objectives::DataInputs inputs{classes_, {}};
+    if (!pp_.empty()) {
+      inputs.tokens = token_inputs(chain());
+      inputs.views = chain().views();
     }
-    return objectives::make_objective(section, inputs);
-  };
-  if (setting.model->input().tokens > 0) set_captions(*setting.objective(), chain(), setting);
+    return objective_ = objectives::make_objective(section_, inputs);
+  }
+
+ private:
+  config::Section section_;
+  std::string pp_, where_;
+  int64_t classes_;
+  std::optional<data::Pp> chain_;
+  std::shared_ptr<const objectives::Objective> objective_;
+};
+
+void read_objective(config::Section& recipe, const std::string& pp, EvalSetting& setting) {
+  const auto training = std::make_shared<TrainingPart>(recipe, pp, setting.model->input().classes);
+  setting.objective = [training] { return training->objective(); };
+  if (setting.model->input().tokens > 0) set_captions(*training->objective(), training->chain(), setting);
 }
 
 // Evaluators whose programs are the same share one.

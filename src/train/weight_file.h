@@ -17,8 +17,12 @@ struct WeightPath {
 // What stands behind the last colon is a scope unless something of the whole name is there.
 WeightPath parse_weight_path(const std::string& text);
 
-// Whether the name is of a weight file: *.safetensors or *.npz.
+// Whether the name is of a weight file: *.safetensors, *.npz, or what lists the safetensors files that hold a large model
+// together, *.safetensors.index.json.
 bool is_weight_file(const std::string& path);
+
+// The weight file of a directory, model.safetensors or model.safetensors.index.json; empty where it has neither.
+std::string weight_file_in(const std::string& directory);
 
 // Arrays under timm's names, wherever they come from.
 struct WeightFile {
@@ -26,12 +30,12 @@ struct WeightFile {
   models::Naming naming = models::Naming::kTimm;  // of the file
   std::string path;
 
-  store::Bytes file;     // what the views borrow
-  models::Arrays owned;  // or these
+  std::vector<store::Bytes> files;  // what the views borrow
+  models::Arrays owned;             // or these
 };
 
-// A .safetensors file of timm's or Hugging Face's, or a .npz file of big_vision's: the arrays below `scope`, which a .npz file
-// may have below "params" or "opt/target". Throws data errors.
+// A .safetensors file of timm's or Hugging Face's or an index of several, or a .npz file of big_vision's: the arrays below
+// `scope`, which a .npz file may have below "params" or "opt/target". Throws data errors.
 WeightFile read_weight_file(const WeightPath& from);
 
 }  // namespace tessera::train

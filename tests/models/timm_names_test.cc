@@ -184,16 +184,26 @@ TEST(TimmNames, PatchesAndChannelsAreAdapted) {
   }
 }
 
-TEST(TimmNames, AnotherArchitectureIsNamed) {
-  const NamedModel named = find_named("test_vit");
-  ASSERT_NE(named.architecture, nullptr);
-  const auto theirs = named.family->from_timm(named.architecture->args, {160, 160, 3, 21}, "");
+// Timm's model of that name, for 21 classes.
+std::unique_ptr<Classifier> named_model(const std::string& name) {
+  const NamedModel named = find_named(name);
+  const int64_t side = named.architecture->image_size;
+  return named.family->from_timm(named.architecture->args, {side, side, 3, 21}, name);
+}
+
+Arrays zeros_of(const Model& model) {
   Arrays zeros;
-  for (const TimmEntry& entry : theirs->timm_map().entries) {
+  for (const TimmEntry& entry : model.timm_map().entries) {
     for (int64_t b = 0; b < std::max<int64_t>(entry.blocks, 1); ++b) {
       zeros[entry.timm_name(b)] = array_f32(entry.dims, std::vector<float>(static_cast<size_t>(element_count(entry.dims))));
     }
   }
+  return zeros;
+}
+
+TEST(TimmNames, AnotherArchitectureIsNamed) {
+  const auto theirs = named_model("test_vit");
+  Arrays zeros = zeros_of(*theirs);
   zeros.erase("blocks.4.norm1.bias");
   const std::string text = refusal(small(small_options()).timm_map(), zeros);
   EXPECT_THAT(text, HasSubstr("the weights don't fit the model: 0 of its 32 arrays do"));
@@ -202,6 +212,13 @@ TEST(TimmNames, AnotherArchitectureIsNamed) {
   EXPECT_THAT(text, HasSubstr("the file has 79 of the 80 arrays of model = { name = \"vit\", variant = \"test_vit\" }"));
   // A model that the file fits as well is not talked out of.
   EXPECT_THAT(refusal(theirs->timm_map(), zeros), Not(HasSubstr("variant =")));
+}
+
+TEST(TimmNames, AnotherArchitectureMayHaveTwoHeadsOfOtherClasses) {
+  const Arrays zeros = zeros_of(*named_model("deit_tiny_distilled_patch16_224"));
+  EXPECT_THAT(refusal(small(small_options()).timm_map(), zeros),
+              HasSubstr("the file has 155 of the 155 arrays of model = { name = \"vit\", variant = "
+                        "\"deit_tiny_distilled_patch16_224\" }"));
 }
 
 TEST(TimmNames, PositionsMoveToTheModelsGrid) {

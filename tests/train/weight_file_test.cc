@@ -283,6 +283,44 @@ TEST(WeightFile, HuggingFacesDirectoriesAreModels) {
   EXPECT_EQ(load_model(dir / "out").pp, "");
 }
 
+// As save_pretrained(max_shard_size=…) writes them.
+TEST(WeightFile, HuggingFacesDirectoriesMayHaveSeveralFiles) {
+  const testing::TempDir dir;
+  const std::string whole = TESSERA_SOURCE_DIR "/tests/references/hugging_face_dir";
+  const auto file = checkpoint::SafetensorsFile::open(whole + "/model.safetensors");
+  const std::string names[] = {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
+  std::vector<checkpoint::TensorView> parts[2];
+  nlohmann::json index = {{"metadata", {{"total_size", 1}}}, {"weight_map", nlohmann::json::object()}};
+  for (const checkpoint::TensorView& tensor : file.tensors()) {
+    const size_t part = parts[0].size() > parts[1].size() ? 1 : 0;
+    parts[part].push_back(tensor);
+    index["weight_map"][tensor.name] = names[part];
+  }
+  for (size_t part = 0; part < 2; ++part) {
+    checkpoint::write_safetensors(store::local_files(), dir / names[part], parts[part], {{"format", "pt"}});
+  }
+  for (const char* name : {"config.json", "preprocessor_config.json"}) {
+    std::filesystem::copy(whole + "/" + name, dir / name);
+  }
+  const std::string path = dir / "model.safetensors.index.json";
+  testing::spill(path, index.dump());
+  const LoadedModel one = load_model(whole), several = load_model(dir.path());
+  for (size_t i = 0; i < one.params.size(); ++i) EXPECT_TRUE(std::ranges::equal(several.params[i].data, one.params[i].data));
+  EXPECT_EQ(read_weight_file({path, ""}).owned, read_weight_file({whole + "/model.safetensors", ""}).owned);
+
+  const auto with = [&](const char* array, const char* where) {
+    nlohmann::json other = index;
+    other["weight_map"][array] = where;
+    testing::spill(path, other.dump());
+    return refusal([&] { read_weight_file({path, ""}); });
+  };
+  EXPECT_THAT(with("gone", names[0].c_str()), HasSubstr("arrays that the index says are in it"));
+  EXPECT_THAT(with("gone", "../other.safetensors"), HasSubstr("names no .safetensors file beside it"));
+  EXPECT_THAT(with("gone", "model-00003-of-00002.safetensors"), HasSubstr("No such file"));
+  testing::spill(path, "{}");
+  EXPECT_THAT(refusal([&] { read_weight_file({path, ""}); }), HasSubstr("it has no `weight_map`"));
+}
+
 TEST(WeightFile, ModelsThatTheOthersHaveNotAreRefused) {
   const LoadedModel map = loaded(small_vit("map"), read_weight_file({kFolder + "bv_map.npz", ""}).arrays);
   EXPECT_THAT(refusal([&] { write_hugging_face_directory(map, "out"); }), HasSubstr("it would need pool = \"tok\""));
