@@ -4,6 +4,7 @@
 #include "data/formats/parquet_module.h"
 
 #include <arrow/array.h>
+#include <arrow/array/array_dict.h>
 #include <arrow/builder.h>
 #include <arrow/chunked_array.h>
 #include <arrow/io/file.h>
@@ -109,10 +110,16 @@ std::vector<Leaf> leaves_of(const parquet::FileMetaData& metadata) {
   return leaves;
 }
 
+// Of the values: pandas' categories are indices into them.
+arrow::Type::type value_type(const arrow::DataType& type) {
+  return type.id() == arrow::Type::DICTIONARY ? static_cast<const arrow::DictionaryType&>(type).value_type()->id() : type.id();
+}
+
 int kind_of(const Leaf& leaf) {
   if (leaf.lists > 1) return TESSERA_PARQUET_OTHER;
-  if (arrow::is_base_binary_like(leaf.type->id())) return leaf.lists ? TESSERA_PARQUET_BYTES_LIST : TESSERA_PARQUET_BYTES;
-  return arrow::is_integer(leaf.type->id()) && leaf.lists == 0 ? TESSERA_PARQUET_INTEGER : TESSERA_PARQUET_OTHER;
+  const arrow::Type::type type = value_type(*leaf.type);
+  if (arrow::is_base_binary_like(type)) return leaf.lists ? TESSERA_PARQUET_BYTES_LIST : TESSERA_PARQUET_BYTES;
+  return arrow::is_integer(type) && leaf.lists == 0 ? TESSERA_PARQUET_INTEGER : TESSERA_PARQUET_OTHER;
 }
 
 std::shared_ptr<arrow::Array> values_of(const arrow::Array& list) {
@@ -176,7 +183,15 @@ void set_integer(const arrow::Array& array, int64_t row, TesseraParquetValue* va
 }
 
 void set_value(const arrow::Array& array, int64_t row, TesseraParquetValue* value) {
+  if (array.IsNull(row)) {
+    value->is_null = 1;
+    return;
+  }
   switch (array.type_id()) {
+    case arrow::Type::DICTIONARY: {
+      const auto& indices = static_cast<const arrow::DictionaryArray&>(array);
+      return set_value(*indices.dictionary(), indices.GetValueIndex(row), value);
+    }
     case arrow::Type::BINARY:
     case arrow::Type::STRING: return set_bytes<arrow::BinaryArray>(array, row, value);
     case arrow::Type::LARGE_BINARY:

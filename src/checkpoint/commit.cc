@@ -47,6 +47,14 @@ Error damaged_commit(const std::string& path, std::string_view why) {
   return data_error(fmt::format("`{}` is damaged: {}", path, why));
 }
 
+// Of JSON. Throws where it is none, or does not fit.
+int64_t count_at(const nlohmann::json& json, const char* key, const std::string& path) {
+  const nlohmann::json& value = json.at(key);
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
+    throw damaged_commit(path, fmt::format("its `{}` is no whole number from 0 on", key));
+  return value.get<int64_t>();
+}
+
 void check_version(int64_t version, const std::string& path) {
   if (version >= kPlainVersion && version <= kPiecesVersion) return;
   throw data_error(
@@ -120,11 +128,11 @@ Commit parse_commit(std::string_view text, const std::string& path) {
   try {
     const auto json = nlohmann::json::parse(text);
     if (json.at("format") != kFormatName) throw damaged_commit(path, "it is not a checkpoint's");
-    const int64_t version = json.at("version").get<int64_t>();
+    const int64_t version = count_at(json, "version", path);
     check_version(version, path);
-    Commit commit{json.at("step").get<int64_t>(), {}, version};
+    Commit commit{count_at(json, "step", path), {}, version};
     for (const auto& item : json.at("files")) {
-      commit.files.push_back({item.at("name").get<std::string>(), item.at("size").get<int64_t>(),
+      commit.files.push_back({item.at("name").get<std::string>(), count_at(item, "size", path),
                               parse_checksum(item.at("crc32c").get<std::string>())});
       if (!is_plain_name(commit.files.back().name)) throw damaged_commit(path, "it lists a file outside the checkpoint");
     }

@@ -63,11 +63,10 @@ struct Rows {
   // The ids of lane.sample's texts.
   DecodeResult make_tokens(LoaderSlot& slot, size_t row, int32_t set, const SampleKey& key, LoaderWorker::Lane& lane) const {
     if (slot.token_fields.empty()) return std::nullopt;
-    lane.texts.clear();
     lane.tokens.clear();
-    for (const size_t place : texts[static_cast<size_t>(set)]) lane.texts.push_back(lane.sample.texts[place]);
     for (size_t field = 0; field < slot.token_fields.size(); ++field) lane.tokens.push_back(slot.row_tokens(field, row));
-    return sets[static_cast<size_t>(set)].pp->run_texts(lane.texts, key, lane.tokens.data(), slot.cut_texts[row]);
+    const std::vector<TextValues>& read = lane.texts.take(texts[static_cast<size_t>(set)], lane.sample);
+    return sets[static_cast<size_t>(set)].pp->run_texts(read, key, lane.tokens.data(), slot.cut_texts[row]);
   }
 
   void mix(LoaderSlot& slot, int64_t row) const {

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "data/loader.h"
+#include "data/token_rows.h"
 
 namespace tessera::data {
 
@@ -56,8 +57,8 @@ struct LoaderWorker {
     int64_t row = -1;  // being filled, or -1
     uint64_t attempt = 0;
     SamplePick pick;
-    std::vector<TextValues> texts;  // that the chain reads
-    std::vector<int32_t*> tokens;   // where it writes
+    TakenTexts texts;              // that the chain reads
+    std::vector<int32_t*> tokens;  // where it writes
   };
   LoaderWorker() { lanes[0].run.share_tables(lanes[1].run); }
   std::array<Lane, 2> lanes;

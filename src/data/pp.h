@@ -183,8 +183,9 @@ class PpRun {
   std::unique_ptr<State> state_;
 };
 
-// For each of the chain's text_inputs(), its place among the source's text fields. Throws a usage Error at `where` (the chain's
-// recipe key) when the source has no such text.
+// For each of the chain's text_inputs(), its place among the source's text fields; one past them for `label`, which is the
+// class's number where no text is named so. Throws a usage Error at `where` (the chain's recipe key) when the source has no
+// such text.
 std::vector<size_t> find_texts(const Pp& pp, const Source& source, std::string_view where = {});
 
 // Names of all ops with how to write them and what they do, for help and documentation. METHOD in a usage stands for kPpMethod.

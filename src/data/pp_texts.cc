@@ -109,7 +109,8 @@ std::vector<size_t> find_texts(const Pp& pp, const Source& source, std::string_v
   std::vector<size_t> places;
   for (const std::string& name : pp.text_inputs()) {
     const auto found = std::ranges::find(fields, name);
-    if (found == fields.end()) {
+    const bool is_class = name == "label" && !source.class_names().empty();
+    if (found == fields.end() && !is_class) {
       const std::string message = fmt::format("the chain reads the text `{}`, which `{}` does not have", name, source.name());
       throw usage_error(
           message, std::string(where),

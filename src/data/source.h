@@ -42,7 +42,8 @@ class Source {
   virtual int64_t size() const = 0;
   // Label l means class_names()[l]. Empty where samples have no classes.
   virtual const std::vector<std::string>& class_names() const = 0;
-  // How many samples each class has, where that is known without reading images: of folders, lines, columns of labels.
+  // How many samples each class has, where that is known without reading images: of folders, and of labels in an index, for
+  // which a source may read through its shards once.
   virtual std::optional<std::vector<int64_t>> class_sizes() const { return std::nullopt; }
   // The names of the texts that come with every image: captions, say.
   virtual std::vector<std::string> text_fields() const { return {}; }

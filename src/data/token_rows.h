@@ -2,11 +2,24 @@
 // The rows of ids that a chain makes of one sample after another, outside of a loader.
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/pp.h"
+#include "data/source.h"
 
 namespace tessera::data {
+
+// What a chain reads of one sample after another.
+class TakenTexts {
+ public:
+  // Texts of the sample at places that find_texts() gave, borrowed from it and from this.
+  const std::vector<TextValues>& take(const std::vector<size_t>& places, const Sample& sample);
+
+ private:
+  std::vector<TextValues> values_;
+  std::string label_;
+};
 
 class TokenRows {
  public:
@@ -21,7 +34,7 @@ class TokenRows {
  private:
   const Pp& pp_;
   std::vector<size_t> places_;
-  std::vector<TextValues> texts_;
+  TakenTexts texts_;
   std::vector<std::vector<int32_t>> rows_;
   std::vector<int32_t*> starts_;
   int64_t cut_ = 0;

@@ -73,7 +73,8 @@ TEST(Commit, HostileListsAreRefused) {
   for (const std::string bad :
        {R"(,{"name":"../x","size":1,"crc32c":"00000000"})", R"(,{"name":"","size":1,"crc32c":"00000000"})",
         R"(,{"name":"a/b","size":1,"crc32c":"00000000"})", R"(,{"name":"x","size":1,"crc32c":"zz000000"})",
-        R"(,{"name":"x","size":1,"crc32c":"0"})", R"(,{"name":"x"})", R"(,1)",
+        R"(,{"name":"x","size":1,"crc32c":"0"})", R"(,{"name":"x"})", R"(,1)", R"(,{"name":"x","size":-1,"crc32c":"00000000"})",
+        R"(,{"name":"x","size":1.5,"crc32c":"00000000"})", R"(,{"name":"x","size":9223372036854775808,"crc32c":"00000000"})",
         R"(,{"name":"state.json","size":1,"crc32c":"00000000"})"}) {
     EXPECT_THROW(parse_commit(files(both + bad), "C"), Error) << bad;
   }

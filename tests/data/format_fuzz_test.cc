@@ -1,63 +1,17 @@
-// Damaged data sets: mutants of good files through every target of tests/fuzz/targets.h. Meant to run under the sanitizers.
-// TESSERA_FUZZ_ROUNDS sets how many mutants are made of each file.
+// Damaged data sets: mutants of good files through every target of tests/fuzz/targets.h that concerns data.
 
-#include <cstdlib>
 #include <cstring>
 
-#include "base/rng.h"
 #include "data/format_testing.h"
 #include "data/formats/tar.h"
 #include "data/formats/tfrecord.h"
-#include "fuzz/targets.h"
+#include "fuzz/mutants.h"
 
 namespace tessera::data {
 namespace {
 
 using testing::as_string;
 using testing::kFormats;
-
-int rounds() {
-  const char* text = std::getenv("TESSERA_FUZZ_ROUNDS");
-  return text ? std::atoi(text) : 60;
-}
-
-// What formats care about: ends, zeros, large numbers, and what text formats are made of.
-constexpr std::string_view kWords[] = {"\xff\xff\xff\xff\xff\xff\xff\xff",
-                                       "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
-                                       "\x7f",
-                                       "{",
-                                       "}",
-                                       "\"",
-                                       ":",
-                                       "[",
-                                       "]",
-                                       ",",
-                                       "\n",
-                                       "..",
-                                       "-1",
-                                       "9223372036854775807",
-                                       "%",
-                                       "/",
-                                       "."};
-
-std::string mutate(std::string bytes, Rng& rng) {
-  if (rng.below(4) == 0) bytes.resize(rng.below(bytes.size() + 1));
-  for (uint64_t i = rng.below(6) + 1; i > 0 && !bytes.empty(); --i) {
-    const uint64_t at = rng.below(rng.below(2) ? std::min<uint64_t>(bytes.size(), 700) : bytes.size());
-    switch (rng.below(5)) {
-      case 0: bytes[at] = static_cast<char>(rng.next()); break;
-      case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1u << rng.below(8))); break;
-      case 2: {
-        const std::string_view word = kWords[rng.below(std::size(kWords))];
-        bytes.replace(at, rng.below(word.size() + 1), word);
-        break;
-      }
-      case 3: bytes.erase(at, rng.below(20) + 1); break;
-      default: bytes.insert(at, bytes.substr(rng.below(bytes.size()), rng.below(40)));
-    }
-  }
-  return bytes;
-}
 
 std::string read(const std::string& name) { return as_string(testing::read_file(kFormats + "/" + name)); }
 
@@ -92,31 +46,22 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "tfds_info") return {read("tfds/toy/1.0.0/dataset_info.json"), read("tfds/toy/array/1.0.0/dataset_info.json")};
   if (target == "tfds_features") return {read("tfds/toy/1.0.0/features.json")};
   if (target == "tfds_split") return {"train[10%:90%]+validation[:-3]", "test"};
-  if (target == "braces") return {"a{00..12}b{x,y}", "{1..3}"};
   if (target == "lines") return {"{\"a\": 1}\r\n\n{\"b\": 2}\n  \nlast"};
   if (target == "tokenizer_json") return {read("../text/gpt2.json"), read("../text/clip.json")};
-  if (target == "image") {
-    const std::string images = TESSERA_SOURCE_DIR "/tests/data/images/";
-    return {as_string(testing::read_file(images + "exif_5.jpg")), as_string(testing::read_file(images + "rgb.png")),
-            as_string(testing::read_file(images + "lossless.webp"))};
-  }
-  return {encode_extents({{0, 10}, {300, 70000}, {70300, 0}})};
+  const std::string images = TESSERA_SOURCE_DIR "/tests/data/images/";
+  return {as_string(testing::read_file(images + "exif_5.jpg")), as_string(testing::read_file(images + "rgb.png")),
+          as_string(testing::read_file(images + "lossless.webp"))};
 }
 
 TEST(FormatFuzz, DamagedFilesGiveAResultOrAnError) {
-  for (const auto& [name, target] : fuzz::targets()) {
-    SCOPED_TRACE(name);
-    Rng rng(4, hash_name(name));
-    int64_t taken = 0, refused = 0;
-    for (const std::string& seed : seeds(name)) {
-      ASSERT_TRUE(target(seed)) << "the good file is not taken";
-      const int count = seed.size() > 100'000 ? rounds() / 4 + 1 : rounds() * 4;
-      for (int i = 0; i < count; ++i) (target(mutate(seed, rng)) ? taken : refused) += 1;
-    }
-    EXPECT_GT(refused, 0);
+  for (const fuzz::NamedTarget& target : fuzz::data_targets()) {
     // Behind checksums little is taken that was damaged; with them put right, or without any, some must be.
-    const std::string text(name);
-    EXPECT_TRUE(taken > 0 || text == "tfrecord" || text == "array_record" || text == "wds");
+    const std::string name(target.name);
+    for (const std::string& seed : seeds(name)) EXPECT_TRUE(target.target(seed)) << name << ": the good file is not taken";
+    fuzz::expect_result_or_error(target, seeds(name), name != "tfrecord" && name != "array_record" && name != "wds");
+  }
+  for (const auto& targets : {fuzz::index_targets(), fuzz::pp_targets()}) {
+    for (const fuzz::NamedTarget& target : targets) fuzz::expect_result_or_error(target, fuzz::corpus(target.name), true);
   }
 }
 

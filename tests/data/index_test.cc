@@ -128,7 +128,7 @@ std::unique_ptr<RecordSet> open_set(const TempDir& dir, std::optional<std::vecto
 }
 
 void expect_records(const RecordSet& set, int count) {
-  ASSERT_EQ(set.size(), count);
+  ASSERT_EQ(set.index().size(), count);
   Sample sample;
   for (int i = count - 1; i >= 0; --i) {
     std::string_view record;
@@ -143,19 +143,19 @@ TEST(ShardIndex, SidecarIsUsedUntilAShardChanges) {
   write_shard(dir / "a", 0, 20);
   write_shard(dir / "b", 20, 20);
   write_shard(dir / "c", 20, 50);
-  EXPECT_EQ(open_set(dir)->facts().index, IndexOrigin::kBuilt);
+  EXPECT_EQ(open_set(dir)->index().facts().index, IndexOrigin::kBuilt);
   const auto set = open_set(dir);
-  EXPECT_EQ(set->facts().index, IndexOrigin::kSidecar);
-  EXPECT_EQ(set->facts().sidecar, cache.indexes().at(0));
+  EXPECT_EQ(set->index().facts().index, IndexOrigin::kSidecar);
+  EXPECT_EQ(set->index().facts().sidecar, cache.indexes().at(0));
   expect_records(*set, 50);
   write_shard(dir / "c", 20, 60);
   const auto longer = open_set(dir);
-  EXPECT_EQ(longer->facts().index, IndexOrigin::kBuilt);
+  EXPECT_EQ(longer->index().facts().index, IndexOrigin::kBuilt);
   expect_records(*longer, 60);
-  EXPECT_EQ(open_set(dir)->facts().index, IndexOrigin::kSidecar);
+  EXPECT_EQ(open_set(dir)->index().facts().index, IndexOrigin::kSidecar);
   // Of the same size, but written later.
   fs::last_write_time(dir / "a", fs::last_write_time(dir / "a") + std::chrono::minutes(1));
-  EXPECT_EQ(open_set(dir)->facts().index, IndexOrigin::kBuilt);
+  EXPECT_EQ(open_set(dir)->index().facts().index, IndexOrigin::kBuilt);
 }
 
 TEST(ShardIndex, DamagedSidecarsAreMadeAgain) {
@@ -198,28 +198,129 @@ TEST(ShardIndex, HugeSetsOpenWithoutReading) {
   write_shard(dir / "a", 0, 20);
   write_shard(dir / "b", 20, 31);
   const auto set = open_set(dir, {{20, 11, int64_t{10'000'000'000}}});
-  EXPECT_EQ(set->size(), int64_t{10'000'000'031});
+  EXPECT_EQ(set->index().size(), int64_t{10'000'000'031});
   EXPECT_THAT(set->stretches(), ElementsAre(0, 20, 31));
   Sample sample;
   std::string_view record;
   ASSERT_FALSE(set->read(25, sample, record));
   EXPECT_EQ(record.size(), 25 * 997 % 5000u);
-  EXPECT_EQ(set->id(25), "b#5");
+  EXPECT_EQ(set->index().id(25), "b#5");
   EXPECT_THAT(*set->read(100, sample, record), HasSubstr("No such file"));
   write_shard(dir / "c", 31, 50);
   EXPECT_THAT(*set->read(101, sample, record), HasSubstr("has 19 samples, but 10,000,000,000 are expected"));
+}
+
+// What stands before the end of `count` extents, and whether they were there.
+std::optional<std::vector<Extent>> decode_extents(std::string_view bytes, int64_t count, std::string_view rest = {}) {
+  auto extents = take_extents(bytes, count);
+  return bytes == rest ? extents : std::nullopt;
 }
 
 TEST(Extents, RoundTrip) {
   const std::vector<Extent> extents = {{0, 0}, {0, 5}, {12, 130}, {142, 1}, {int64_t{1} << 40, int64_t{1} << 33}};
   const std::string bytes = encode_extents(extents);
   EXPECT_EQ(decode_extents(bytes, 5), extents);
+  EXPECT_EQ(decode_extents(bytes + "rest", 5, "rest"), extents);
   EXPECT_FALSE(decode_extents(bytes, 4));
   EXPECT_FALSE(decode_extents(bytes, 6));
   EXPECT_FALSE(decode_extents(bytes.substr(1), 5));
   EXPECT_FALSE(decode_extents(std::string(22, '\xff'), 1));
   EXPECT_FALSE(decode_extents("", -1));
   EXPECT_EQ(decode_extents("", 0)->size(), 0u);
+}
+
+TEST(LabelColumn, RoundTrip) {
+  using Kind = CodedLabel::Kind;
+  LabelColumn column;
+  column.add(3);
+  column.add("owl");
+  column.add_none();
+  column.add("cat");
+  column.add(-70'000);
+  column.add("owl");
+  column.add(INT64_MIN);  // no class
+  EXPECT_EQ(column.size(), 7);
+  EXPECT_EQ(column.least(), INT64_MIN);
+  EXPECT_EQ(column.most(), 3);
+  const std::string bytes = column.encode({"cat", "dog", "owl"});
+  const std::vector<CodedLabel> labels = {{Kind::kNumber, 3},       {Kind::kName, 2}, {}, {Kind::kName, 0},
+                                          {Kind::kNumber, -70'000}, {Kind::kName, 2}, {}};
+  EXPECT_EQ(decode_labels(bytes, 7, 3), labels);
+  EXPECT_FALSE(decode_labels(bytes, 7, 2));
+  EXPECT_FALSE(decode_labels(bytes, 6, 3));
+  EXPECT_FALSE(decode_labels(bytes, 8, 3));
+  EXPECT_FALSE(decode_labels(bytes, -1, 3));
+  EXPECT_EQ(decode_labels(column.encode({"cat"}), 7, 1)->at(1), CodedLabel{});  // a text that is not among them
+}
+
+// Class sizes of sources whose labels an index holds, with ranges of a split and with classes that are given.
+struct Counted {
+  std::string call;
+  std::vector<int64_t> sizes;
+  size_t indexes;  // kept once labels were counted
+};
+
+TEST(ClassSizes, ComeFromLabelsInTheIndex) {
+  const std::string& formats = testing::kFormats;
+  const std::string records = formats + "/tfrecord/train-*", arrays = formats + "/array_record/zstd-5.array_record",
+                    archives = formats + "/wds/train-{000..001}.tar", sets = ", data_dir=" + formats + "/tfds)";
+  const std::vector<Counted> cases = {
+      {"tfrecord(" + records + ", label_offset=-1)", {4, 4, 4}, 1},
+      {"tfrecord(" + records + ", label=image/class/text)", {4, 4, 4}, 1},
+      {"tfrecord(" + records + ", label_offset=-1, classes=4)", {4, 4, 4, 0}, 2},
+      {"tfrecord(" + records + ", classes=3)", {0, 4, 4}, 2},  // from 1 on: the last class is out of range
+      {"array_record(" + arrays + ", label_offset=-1)", {4, 4, 4}, 1},
+      {"array_record(" + arrays + ", label_offset=-1, classes=3)", {4, 4, 4}, 2},
+      {"wds(" + archives + ")", {4, 4, 4}, 1},
+      {"wds(" + archives + ", label=json.name)", {4, 4, 4}, 1},
+      {"wds(" + archives + ", classes=3)", {4, 4, 4}, 2},
+      {"tfds(toy, split=all" + sets, {4, 4, 4}, 2},
+      {"tfds(toy, split=train[:4]+test[1:]" + sets, {2, 2, 2}, 2},
+      {"tfds(toy/array, split=train[1:2]+train[:1]" + sets, {1, 0, 1}, 2},
+  };
+  for (const Counted& wanted : cases) {
+    SCOPED_TRACE(wanted.call);
+    const TempCache cache;
+    for (const bool again : {false, true}) {
+      const auto source = make_source(wanted.call);
+      EXPECT_EQ(source->facts().index, again ? IndexOrigin::kSidecar : IndexOrigin::kBuilt);
+      EXPECT_EQ(source->class_sizes(), wanted.sizes);
+      EXPECT_EQ(cache.indexes().size(), wanted.indexes);
+    }
+  }
+  EXPECT_EQ(make_source("tfrecord(" + records + ", label=none)")->class_sizes(), std::nullopt);
+  EXPECT_EQ(make_source("wds(" + archives + ", label=none)")->class_sizes(), std::nullopt);
+  EXPECT_EQ(make_source("tfds(toy, label=none" + sets)->class_sizes(), std::nullopt);
+}
+
+TEST(ClassSizes, AreThoseOfWhatIsRead) {
+  for (const char* call :
+       {"tfrecord(%/tfrecord/train-*, label_offset=-1)", "wds(%/wds/train-{000..001}.tar)",
+        "tfds(toy, split=train[2:7], data_dir=%/tfds)", "array_record(%/array_record/brotli-1.array_record)"}) {
+    std::string text = call;
+    const auto source = make_source(text.replace(text.find('%'), 1, testing::kFormats));
+    std::vector<int64_t> sizes(source->class_names().size());
+    Sample sample;
+    for (int64_t i = 0; i < source->size(); ++i) {
+      ASSERT_FALSE(source->read(i, sample));
+      ++sizes[static_cast<size_t>(sample.label)];
+    }
+    EXPECT_EQ(source->class_sizes(), sizes) << call;
+  }
+}
+
+TEST(ClassSizes, OfADamagedIndexAreScannedAgain) {
+  const TempCache cache;
+  const std::string call = "wds(" + testing::kFormats + "/wds/train-{000..001}.tar)";
+  const auto wanted = make_source(call)->class_sizes();
+  const std::string path = cache.indexes().at(0);
+  const std::vector<uint8_t> good = testing::read_file(path);
+  for (size_t at = good.size() - 40; at < good.size(); ++at) {  // the blocks come last
+    std::vector<uint8_t> bad = good;
+    bad[at] ^= 1;
+    write_file(path, bad);
+    EXPECT_EQ(make_source(call)->class_sizes(), wanted) << at;
+  }
 }
 
 TEST(LruCache, KeepsTheLatestAndMakesOnce) {

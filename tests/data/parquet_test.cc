@@ -60,6 +60,24 @@ TEST_F(ParquetSource, ListsAreTexts) {
   }
 }
 
+// pandas' categories, and texts that Arrow keeps as dictionaries.
+TEST_F(ParquetSource, DictionariesAreTheirValues) {
+  const std::string file = kFormats + "/parquet/dictionaries.parquet";
+  const auto source = make_source("parquet(" + file + ", text=[caption, captions])");
+  EXPECT_EQ(source->class_names(), testing::kClasses);  // those that occur, by name
+  expect_samples(*source, range(0, 12));
+  expect_captions(*source, 1);
+  EXPECT_THAT(source->class_sizes(), ::testing::Optional(ElementsAre(4, 4, 4)));
+  const auto numbered = make_source("parquet(" + file + ", label=number)");
+  EXPECT_THAT(numbered->class_names(), ElementsAre("0", "1", "2"));
+  expect_samples(*numbered, range(0, 12));
+  const auto gap = make_source("parquet(" + file + ", label=gap)");
+  Sample sample;
+  EXPECT_EQ(gap->read(5, sample), "it has no label `gap`");
+  EXPECT_FALSE(gap->read(6, sample));
+  EXPECT_THAT(gap->class_sizes(), ::testing::Optional(ElementsAre(4, 3, 4)));
+}
+
 TEST_F(ParquetSource, CountsClasses) {
   EXPECT_THAT(make_source("parquet(" + kFiles + ")")->class_sizes(), ::testing::Optional(ElementsAre(4, 4, 4)));
   EXPECT_EQ(make_source("parquet(" + kFiles + ", label=none)")->class_sizes(), std::nullopt);

@@ -11,6 +11,7 @@
 #include "data/image_testing.h"
 #include "data/loader.h"
 #include "data/pp_op.h"
+#include "data/token_rows.h"
 
 namespace tessera::data {
 namespace {
@@ -163,11 +164,39 @@ std::vector<std::string> change(const std::string& text, const Texts& from, cons
 
 TEST(PpText, OpsAreBigVisions) {
   const auto reference = Json::parse(std::ifstream(kReferences + "big_vision_ops.json"));
-  ASSERT_EQ(reference["cases"].size(), 16u);
+  ASSERT_EQ(reference["cases"].size(), 18u);
   for (const Json& one : reference["cases"]) {
     EXPECT_EQ(change(one["call"], one["texts"].get<Texts>(), one["to"]), one["result"].get<std::vector<std::string>>())
         << one["call"];
   }
+}
+
+// The number of a sample's class is a text where the source has none of that name.
+TEST(PpText, LabelsAreTexts) {
+  const testing::TempDir dir;
+  const std::string lines = R"({"image": "x", "label": "cat", "caption": "red"})"
+                            "\n"
+                            R"({"image": "x", "label": "owl", "caption": "red"})"
+                            "\n",
+                    table = "1 red\n0 red\nowl red\n";
+  testing::write_file(dir / "lines.jsonl", {lines.begin(), lines.end()});
+  testing::write_file(dir / "table.txt", {table.begin(), table.end()});
+  testing::write_file(dir / "x", {'x'});
+  const Pp pp = chain("strfmt(\"{label} {caption}\", to=both) | lookup(" + (dir / "table.txt") + ", key=both, to=number)");
+  const auto numbers = [&](const std::string& arguments) {
+    const auto source = make_source("jsonl(" + (dir / "lines.jsonl") + arguments + ")");
+    TokenRows rows(pp, *source);
+    std::vector<int32_t> out;
+    Sample sample;
+    for (int64_t i = 0; i < source->size(); ++i) {
+      EXPECT_FALSE(source->read(i, sample));
+      out.push_back(rows.make(sample, {}) ? -1 : rows.row(0)[0]);
+    }
+    return out;
+  };
+  EXPECT_THAT(numbers(", text=caption"), ElementsAre(1, 0));
+  EXPECT_THAT(numbers(", text=[caption, label]"), ElementsAre(-1, 2));
+  EXPECT_THROW(numbers(", text=caption, label=none"), Error);
 }
 
 TEST(PpText, LookupIsBigVisions) {

@@ -2,6 +2,7 @@
 
 #include "data/format_testing.h"
 #include "data/formats/array_record.h"
+#include "data/formats/bytes_file.h"
 #include "data/formats/example.h"
 #include "data/formats/highway_hash.h"
 #include "data/formats/tfrecord.h"
@@ -177,6 +178,24 @@ TEST(Example, ReadsListsPackedAndNot) {
   EXPECT_EQ((*back)[0].bytes, std::string_view("\0x", 2));
   EXPECT_EQ((*back)[1].integer, -3);
   EXPECT_THAT(example_keys(bytes), ElementsAre("a (bytes)", "b (integers)"));
+}
+
+TEST(Example, LabelsAreReadWithoutTheRest) {
+  ExampleWriter writer;
+  writer.bytes("image", std::string(1 << 20, 'x'));
+  writer.integer("label", 7);
+  writer.bytes("labels", "no");
+  const std::string bytes = "before" + writer.finish() + "after";
+  const int64_t size = static_cast<int64_t>(bytes.size()) - 11;
+  const BytesFile file(bytes);
+  Window window(file);
+  const std::string found = read_example_entries(window, {6, size}, "label");
+  EXPECT_THAT(example_keys(found), ElementsAre("label (integers)"));
+  EXPECT_EQ((*parse_example(found, {"label"}))[0].integer, 7);
+  EXPECT_TRUE(example_keys(read_example_entries(window, {6, size}, "none")).empty());
+  EXPECT_EQ(read_example_entries(window, {6, size - 1}, "label"), "");  // cut short
+  EXPECT_EQ(read_example_entries(window, {0, size}, "label"), "");      // something else
+  EXPECT_TRUE(example_keys(read_example_entries(window, {6, 0}, "label")).empty());
 }
 
 TEST(ArrayRecordSource, ReadsTheLibrarysFiles) {

@@ -1,4 +1,4 @@
-// One program a target: TESSERA_FUZZ_TARGET names it.
+// One program a target: TESSERA_FUZZ_TARGET names it, and TESSERA_FUZZ_TARGETS the list that has it.
 
 #include <cstddef>
 #include <cstdlib>
@@ -7,8 +7,8 @@
 #include "fuzz/targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const tessera::data::fuzz::Target target = [] {
-    for (const auto& [name, one] : tessera::data::fuzz::targets()) {
+  static const tessera::fuzz::Target target = [] {
+    for (const auto& [name, one] : tessera::fuzz::TESSERA_FUZZ_TARGETS()) {
       if (std::strcmp(name, TESSERA_FUZZ_TARGET) == 0) return one;
     }
     std::abort();

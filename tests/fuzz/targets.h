@@ -1,26 +1,45 @@
 #pragma once
-// What every parser of data formats promises whatever the bytes: a result or an Error, and results that hold together. Each
-// target is called by tests/data/format_fuzz_test.cc with mutants of good files and by libFuzzer (preset fuzz).
+// What every parser promises whatever the bytes: a result or an Error, and results that hold together. Each target is called by
+// the tests of its folder with mutants of good files (mutants.h) and by libFuzzer (preset fuzz).
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace tessera::data::fuzz {
+#include "base/error.h"
+
+namespace tessera::fuzz {
 
 // True when the bytes were taken for what the target reads.
 using Target = bool (*)(std::string_view bytes);
 
 struct NamedTarget {
-  const char* name;
+  const char* name;  // of its folder in corpus/ too
   Target target;
 };
-const std::vector<NamedTarget>& targets();
+const std::vector<NamedTarget>& data_targets();        // formats of data sets, images, tokenizers
+const std::vector<NamedTarget>& index_targets();       // what is kept of a data set
+const std::vector<NamedTarget>& pp_targets();          // preprocessing chains
+const std::vector<NamedTarget>& checkpoint_targets();  // files of weights and what stands beside them
+const std::vector<NamedTarget>& config_targets();      // recipes and what is written in them
+
+// A parser may throw an Error with a message and nothing else.
+template <class Body>
+bool parses(Body body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    TESSERA_CHECK(!error.message().empty());
+    return false;
+  }
+}
 
 // Puts right the checksums that stand before a parser, so that what lies behind them is reached too.
 std::string reseal_tfrecords(std::string_view bytes);
 std::string reseal_array_record(std::string_view bytes);
 std::string reseal_tar(std::string_view bytes);
+std::string reseal_sidecar(std::string_view bytes);
+std::string reseal_commit(std::string_view bytes);
 
-}  // namespace tessera::data::fuzz
+}  // namespace tessera::fuzz

@@ -33,13 +33,14 @@ MANY = {"captions": ["One", "Two TWO", "ÄÖ"], "titles": ["x", "y", "z"], "none
 
 def tensors():
     data = {key: tf.constant(text) for key, text in ONE.items()}
+    data["label"] = tf.constant(3, tf.int64)
     data.update({key: tf.constant(texts, tf.string) for key, texts in MANY.items()})
     data["captions"], nested = data["captions"], {"text": data["captions"]}
     return data, nested
 
 
 def texts_of(value):
-    return [text.decode() for text in tf.reshape(value, [-1]).numpy()]
+    return [text.decode() if isinstance(text, bytes) else str(text) for text in tf.reshape(value, [-1]).numpy()]
 
 
 def case(call, op, to, nested=False):
@@ -66,6 +67,7 @@ def lookup(content, sep=None):
 
 cases = [
     strfmt("answer en {question}"), strfmt("{question}{answer}"), strfmt("{{{empty}}} {question} }}"), strfmt("plain"), strfmt(""),
+    strfmt("class {label}"), strfmt("{label}: {captions}"),
     strfmt("{titles}: {captions}, {question}", "captions"), strfmt("{none}!", "question"),
     case("lower(captions)", ops_text.get_lower(key="captions"), "captions"),
     case("lower(answer, to=low)", ops_text.get_lower(inkey="answer", outkey="low"), "low"),

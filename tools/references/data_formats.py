@@ -10,7 +10,7 @@ tfds_splits.json  what TFDS makes of splits and even splits of a set with shards
 array_record/ the array_record module: <compression>-<group size>.array_record
 wds/          webdataset: two shards; tarfile: names beyond ustar's in pax and GNU form
 parquet/      datasets: an image data set with a ClassLabel, row groups of five, in two files; lists.parquet with lists of texts and
-              of structs; pyarrow: arrow_lists.parquet with every kind of list
+              of structs; pyarrow: arrow_lists.parquet with every kind of list, dictionaries.parquet with pandas' categories
 """
 import io
 import json
@@ -24,6 +24,7 @@ os.environ["HF_DATASETS_OFFLINE"] = "1"
 
 import datasets
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet
 import tensorflow as tf
@@ -264,6 +265,19 @@ def write_parquet_lists(rows):
     pyarrow.parquet.write_table(pa.table(columns), OUT / "parquet" / "arrow_lists.parquet", row_group_size=7)
 
 
+def write_parquet_dictionaries(rows):
+    names = [CLASSES[row["label"]] for row in rows]
+    columns = {
+        "image": pa.array([row["bytes"] for row in rows]),
+        "label": pa.array(pandas.Categorical(names, categories=["owl", "dog", "cat", "none of these"])),
+        "number": pa.array(pandas.Categorical([row["label"] for row in rows])),
+        "caption": pa.array([row["caption"] for row in rows]).dictionary_encode(),
+        "captions": pa.array([row["captions"] for row in rows], pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+        "gap": pa.array(names[:5] + [None] + names[6:]).dictionary_encode(),
+    }
+    pyarrow.parquet.write_table(pa.table(columns), OUT / "parquet" / "dictionaries.parquet", row_group_size=7)
+
+
 def main():
     if OUT.exists():
         shutil.rmtree(OUT)
@@ -282,6 +296,7 @@ def main():
     write_tars(rows)
     write_parquet(rows)
     write_parquet_lists(rows)
+    write_parquet_dictionaries(rows)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
   hugging_face_weights ${BIG_VISION:+cappa two_tower metrics big_vision_text_ops big_vision_optimizers big_vision_weights big_vision_losses}
 for script; do
   case $script in
-    data_formats) need requirements-formats.txt references-formats --no-binary promise ;;
+    data_formats | check_convert) need requirements-formats.txt references-formats --no-binary promise ;;
     text) need requirements-text.txt references-text ;;
     tensorflow_* | big_vision_text_ops) need requirements-tensorflow.txt references-tensorflow ;;
     cappa | two_tower | metrics | big_vision_*) need requirements-jax.txt references-jax ;;

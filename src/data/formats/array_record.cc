@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/formats/riegeli.h"
+#include "data/varint.h"
 
 namespace tessera::data {
 namespace {
@@ -22,17 +23,6 @@ constexpr uint64_t kMostDecoded = uint64_t{1} << 30;
 [[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help = {}) {
   throw data_error(fmt::format("`{}`: {} at offset {}", path, what, offset), {},
                    help.empty() ? "the file is damaged or was not copied whole: copy it again" : help);
-}
-
-bool take_varint(std::string_view& in, uint64_t& value) {
-  value = 0;
-  for (unsigned shift = 0; shift < 64 && !in.empty(); shift += 7) {
-    const auto byte = static_cast<uint8_t>(in.front());
-    in.remove_prefix(1);
-    value |= uint64_t{byte & 127u} << shift;
-    if (byte < 128) return true;
-  }
-  return false;
 }
 
 bool decompress(char compression, std::string_view in, uint8_t* out, size_t size) {

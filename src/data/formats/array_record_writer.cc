@@ -1,16 +1,12 @@
 #include "base/protobuf_wire.h"
 #include "data/formats/array_record.h"
 #include "data/formats/riegeli.h"
+#include "data/varint.h"
 
 namespace tessera::data {
 namespace {
 
 constexpr const char* kOptions = "group_size:1,transpose:false,pad_to_block_boundary:false,uncompressed,max_parallelism:1";
-
-void put_varint(std::string& out, uint64_t value) {
-  for (; value > 127; value >>= 7) out += static_cast<char>((value & 127) | 128);
-  out += static_cast<char>(value);
-}
 
 // The data of a chunk of type 'r' without compression.
 std::string simple_chunk(const std::vector<std::string_view>& records) {

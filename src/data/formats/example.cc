@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <protozero/pbf_reader.hpp>
+#include <utility>
 
 #include "base/protobuf_wire.h"
+#include "data/varint.h"
 
 namespace tessera::data {
 namespace {
@@ -88,7 +90,85 @@ void for_each_feature(std::string_view bytes, Visit visit) {
   }
 }
 
+// The fields of a protobuf message in a file.
+class FileMessage {
+ public:
+  FileMessage(Window& file, const Extent& bytes) : file_(file), at_(bytes.offset), end_(bytes.offset + bytes.length) {}
+
+  // The next field that is length-delimited; nothing at the end, or where the bytes are damaged.
+  struct Field {
+    uint64_t number = 0;
+    Extent value;
+  };
+  std::optional<Field> next() {
+    while (at_ < end_) {
+      uint64_t tag = 0, length = 0;
+      if (!varint(tag)) return fail();
+      const auto type = static_cast<pbf_wire_type>(tag & 7);
+      if (type == pbf_wire_type::varint || type == pbf_wire_type::length_delimited) {
+        if (!varint(length)) return fail();
+        if (type == pbf_wire_type::varint) continue;
+      } else if (type == pbf_wire_type::fixed64 || type == pbf_wire_type::fixed32) {
+        length = type == pbf_wire_type::fixed64 ? 8 : 4;
+      } else {
+        return fail();
+      }
+      if (length > static_cast<uint64_t>(end_ - at_)) return fail();
+      const Extent value{std::exchange(at_, at_ + static_cast<int64_t>(length)), static_cast<int64_t>(length)};
+      if (type == pbf_wire_type::length_delimited) return Field{tag >> 3, value};
+    }
+    return std::nullopt;
+  }
+  bool damaged() const { return damaged_; }
+
+ private:
+  std::optional<Field> fail() {
+    damaged_ = true;
+    return std::nullopt;
+  }
+  bool varint(uint64_t& value) {
+    constexpr int64_t kLongest = 10;
+    const std::string_view before = file_.get(at_, std::min(kLongest, end_ - at_));
+    std::string_view rest = before;
+    const bool found = take_varint(rest, value);
+    at_ += static_cast<int64_t>(before.size() - rest.size());
+    return found;
+  }
+
+  Window& file_;
+  int64_t at_, end_;
+  bool damaged_ = false;
+};
+
+bool has_key(Window& file, const Extent& entry, std::string_view key) {
+  FileMessage message(file, entry);
+  while (const auto field = message.next()) {
+    if (field->number == 1 && field->value.length == static_cast<int64_t>(key.size()) &&
+        file.get(field->value.offset, field->value.length) == key)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::string read_example_entries(Window& file, const Extent& example, std::string_view key) {
+  ProtoWriter found;
+  FileMessage outer(file, example);
+  while (const auto features = outer.next()) {
+    if (features->number != 1) continue;
+    FileMessage inner(file, features->value);
+    while (const auto entry = inner.next()) {
+      if (entry->number == 1 && has_key(file, entry->value, key))
+        found.bytes(1, file.get(entry->value.offset, entry->value.length));
+    }
+    if (inner.damaged()) return {};
+  }
+  if (outer.damaged()) return {};
+  ProtoWriter out;
+  out.bytes(1, found.data());
+  return out.data();
+}
 
 const char* feature_kind_name(FeatureKind kind) {
   switch (kind) {

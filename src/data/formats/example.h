@@ -10,6 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "data/formats/window.h"
+#include "data/index/shards.h"
+
 namespace tessera::data {
 
 enum class FeatureKind { kAbsent, kEmpty, kBytes, kFloats, kIntegers };
@@ -27,6 +30,10 @@ struct Feature {
 // The features named `keys`, in that order; what the example lacks is kAbsent. Nothing when the bytes are no Example. Of a key
 // that stands twice the last counts, as in protobuf.
 std::optional<std::vector<Feature>> parse_example(std::string_view bytes, const std::vector<std::string>& keys);
+
+// An Example in a file without its features but the one named `key`. Of the others only names and sizes are read, so that
+// labels are found without reading images. Empty when the bytes are no Example.
+std::string read_example_entries(Window& file, const Extent& example, std::string_view key);
 
 // The keys of all features with their kinds: "image/encoded (bytes)". Empty when the bytes are no Example.
 std::vector<std::string> example_keys(std::string_view bytes);

@@ -57,11 +57,10 @@ class SampleWalk {
   int64_t offset_ = 0;
 };
 
-void show(const std::string& path, const store::ReadableFile& file, const Extent& extent,
-          const std::function<void(const WdsSample&)>& visit) {
+std::string read(const store::ReadableFile& file, const Extent& extent) {
   std::string bytes(static_cast<size_t>(extent.length), '\0');
   file.read(extent.offset, std::as_writable_bytes(std::span(bytes)));
-  visit(parse_wds_sample(path, bytes));
+  return bytes;
 }
 
 }  // namespace
@@ -83,7 +82,7 @@ const WdsMember* WdsSample::find(std::string_view extension) const {
   return it == members.end() ? nullptr : &*it;
 }
 
-std::vector<Extent> scan_wds(const std::string& path, const store::ReadableFile& file,
+std::vector<Extent> scan_wds(const std::string& path, const store::ReadableFile& file, std::string_view extension,
                              const std::function<void(const WdsSample&)>& visit) {
   SampleWalk walk(path, file);
   std::unordered_set<std::string> keys;
@@ -94,7 +93,11 @@ std::vector<Extent> scan_wds(const std::string& path, const store::ReadableFile&
            "members of one sample must stand together: sort the archive by name when it is made");
     }
     samples.push_back(found->extent);
-    if (visit) show(path, file, found->extent, visit);
+    if (!visit) continue;
+    const auto member = std::ranges::find(found->members, extension, [](const auto& one) { return one.first; });
+    const std::string bytes = member == found->members.end() ? "" : read(file, member->second);
+    visit(
+        {found->key, member == found->members.end() ? std::vector<WdsMember>() : std::vector{WdsMember{member->first, bytes}}});
   }
   return samples;
 }
@@ -102,7 +105,7 @@ std::vector<Extent> scan_wds(const std::string& path, const store::ReadableFile&
 bool visit_first_wds(const std::string& path, const store::ReadableFile& file,
                      const std::function<void(const WdsSample&)>& visit) {
   const auto found = SampleWalk(path, file).next();
-  if (found) show(path, file, found->extent, visit);
+  if (found) visit(parse_wds_sample(path, read(file, found->extent)));
   return found.has_value();
 }
 

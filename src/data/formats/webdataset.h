@@ -30,9 +30,9 @@ struct WdsSample {
 };
 
 // From the headers of the first member to the end of the last one's data, for each sample. `visit`, where given, sees each
-// sample's members, read: for looking at labels. Throws a data Error that names `path`, the key and the offset for damage, for
-// a sample with two members of one extension and for a key that comes again.
-std::vector<Extent> scan_wds(const std::string& path, const store::ReadableFile& file,
+// sample with its member of this `extension` alone, read: for looking at labels. Throws a data Error that names `path`, the key
+// and the offset for damage, for a sample with two members of one extension and for a key that comes again.
+std::vector<Extent> scan_wds(const std::string& path, const store::ReadableFile& file, std::string_view extension = {},
                              const std::function<void(const WdsSample&)>& visit = {});
 
 // The first sample alone. False when there is none.

@@ -1,12 +1,14 @@
 #include "data/index/shards.h"
 
 #include <algorithm>
-#include <cstring>
+#include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "data/index/progress.h"
+#include "data/varint.h"
 #include "store/crc32c.h"
 
 namespace tessera::data {
@@ -17,31 +19,9 @@ enum : size_t { kCounts, kBlockEnds, kBlockCrcs, kLabelRange, kLabelNames, kLabe
 
 constexpr int kThreads = 16;  // waiting for disks, not for cores
 
-void put_varint(std::string& out, uint64_t value) {
-  for (; value > 127; value >>= 7) out += static_cast<char>((value & 127) | 128);
-  out += static_cast<char>(value);
-}
-
-bool take_varint(std::string_view& in, uint64_t& value) {
-  value = 0;
-  for (unsigned shift = 0; shift < 63 && !in.empty(); shift += 7) {
-    const auto byte = static_cast<uint8_t>(in.front());
-    in.remove_prefix(1);
-    value |= uint64_t{byte & 127u} << shift;
-    if (byte < 128) return true;
-  }
-  return false;
-}
-
 uint32_t checksum(std::string_view bytes) { return store::crc32c(store::as_bytes(bytes)); }
 
 }  // namespace
-
-void LabelsFound::add(const LabelsFound& other) {
-  least = std::min(least, other.least);
-  most = std::max(most, other.most);
-  names.insert(other.names.begin(), other.names.end());
-}
 
 std::shared_ptr<const store::ReadableFile> ShardFiles::open(size_t shard, const std::string& path) const {
   using Made = LruCache<size_t, store::ReadableFile>::Made;
@@ -60,7 +40,7 @@ std::string encode_extents(const std::vector<Extent>& extents) {
   return out;
 }
 
-std::optional<std::vector<Extent>> decode_extents(std::string_view bytes, int64_t count) {
+std::optional<std::vector<Extent>> take_extents(std::string_view& bytes, int64_t count) {
   constexpr uint64_t kMost = uint64_t{1} << 60;
   if (count < 0 || static_cast<uint64_t>(count) > bytes.size() / 2) return std::nullopt;
   std::vector<Extent> extents(static_cast<size_t>(count));
@@ -73,15 +53,15 @@ std::optional<std::vector<Extent>> decode_extents(std::string_view bytes, int64_
     if (end > kMost) return std::nullopt;
     extent = {static_cast<int64_t>(offset), static_cast<int64_t>(length)};
   }
-  if (!bytes.empty()) return std::nullopt;
   return extents;
 }
 
 // What scanning gives, shard by shard.
 struct ShardIndex::Built {
   std::vector<int64_t> counts;
-  std::vector<std::string> blocks;
-  std::vector<LabelsFound> labels;
+  std::vector<std::string> extents;
+  std::vector<LabelColumn> labels;
+  std::vector<LabelsFound> found;
   std::atomic<int64_t> total = 0;
   std::atomic<bool> own_extents = false;
 };
@@ -94,8 +74,7 @@ ShardIndex::ShardIndex(std::vector<std::string> paths, ShardIndexOptions options
     if (size() > kMostStored) return;
     first_.clear();
   }
-  if (options_.needs_labels) options_.call += " with labels";
-  sidecar_path_ = sidecar_path(options_.call, absolute_path(paths_.empty() ? "" : paths_.front()));
+  sidecar_path_ = sidecar_path(identity(), absolute_path(paths_.empty() ? "" : paths_.front()));
   stat_all();
   if (!load()) build();
 }
@@ -115,9 +94,11 @@ void ShardIndex::stat_all() {
   for (const FileStamp& stamp : stamps_) bytes_ += static_cast<uint64_t>(stamp.size);
 }
 
+std::string ShardIndex::identity() const { return options_.call + (options_.needs_labels ? " with labels" : ""); }
+
 Hash128 ShardIndex::fingerprint() const {
   Hasher hasher;
-  hasher.add(options_.call);
+  hasher.add(identity());
   for (const std::string& path : paths_) hasher.add(path);
   hasher.add({reinterpret_cast<const char*>(stamps_.data()), stamps_.size() * sizeof(FileStamp)});
   return hasher.finish();
@@ -126,6 +107,11 @@ Hash128 ShardIndex::fingerprint() const {
 std::optional<uint64_t> ShardIndex::stamp(int64_t sample) const {
   const size_t shard = locate(sample).shard;
   return stamps_.empty() ? stamp_number(paths_[shard]) : stamp_number(stamps_[shard]);
+}
+
+std::string ShardIndex::id(int64_t sample) const {
+  const Place place = locate(sample);
+  return fmt::format("{}#{}", std::filesystem::path(paths_[place.shard]).filename().string(), place.sample);
 }
 
 bool ShardIndex::load() {
@@ -159,17 +145,21 @@ void ShardIndex::build() {
   const auto count = static_cast<int64_t>(paths_.size());
   Built built;
   built.counts.resize(paths_.size());
-  built.blocks.resize(paths_.size());
+  built.extents.resize(paths_.size());
   built.labels.resize(paths_.size());
+  built.found.resize(paths_.size());
   IndexProgress progress(options_.name, "shards scanned", count);
   parallel_for(count, thread_count(kThreads, count), [&](int64_t index, int) {
     const auto i = static_cast<size_t>(index);
     try {
-      ShardScan scan = options_.scan(paths_[i], *store::local_files().open(paths_[i]));
-      built.counts[i] = scan.count.value_or(static_cast<int64_t>(scan.extents.size()));
+      ShardScan scan = scan_shard(i, *store::local_files().open(paths_[i]));
+      built.counts[i] = scan.samples();
       if (scan.count) built.own_extents = true;
-      if ((built.total += built.counts[i]) <= kMostStored) built.blocks[i] = encode_extents(scan.extents);
-      built.labels[i] = std::move(scan.labels);
+      built.found[i].add(scan.labels);
+      if ((built.total += built.counts[i]) <= kMostStored) {
+        built.extents[i] = encode_extents(scan.extents);
+        built.labels[i] = std::move(scan.labels);
+      }
     } catch (const Error& error) {
       throw data_error(error.message(), options_.where, error.help());
     }
@@ -184,17 +174,26 @@ void ShardIndex::build() {
   first_ = {0};
   for (size_t i = 0; i < paths_.size(); ++i) {
     first_.push_back(first_.back() + built.counts[i]);
-    labels_.add(built.labels[i]);
+    labels_.merge(built.found[i]);
   }
   stored_ = own_extents_ || size() <= kMostStored;
-  if (!own_extents_ && stored_) {
-    for (std::string& one : built.blocks) {
-      built_blocks_ += one;
-      block_ends_.push_back(built_blocks_.size());
-      block_crcs_.push_back(checksum(one));
-      one = {};
-    }
+  if (size() <= kMostStored) join_blocks(built);
+  keep(began);
+}
+
+// Blocks of extents, then of labels; there is one of the two at least.
+void ShardIndex::join_blocks(Built& built) {
+  if (own_extents_ && !options_.needs_labels) return;
+  const std::vector<std::string> names(labels_.names.begin(), labels_.names.end());
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    const std::string block = std::exchange(built.extents[i], {}) + std::exchange(built.labels[i], {}).encode(names);
+    built_blocks_ += block;
+    block_ends_.push_back(built_blocks_.size());
+    block_crcs_.push_back(checksum(block));
   }
+}
+
+void ShardIndex::keep(int64_t began) const {
   int64_t newest = 0;
   for (const FileStamp& stamp : stamps_) newest = std::max(newest, stamp.mtime);
   if (too_fresh(newest, began)) return;
@@ -217,32 +216,70 @@ ShardIndex::Place ShardIndex::locate(int64_t sample) const {
 }
 
 std::string_view ShardIndex::block(size_t shard) const {
+  if (block_ends_.empty()) return {};
   const std::string_view all = sidecar_ ? sidecar_->section(kBlocks) : std::string_view(built_blocks_);
   const uint64_t begin = shard == 0 ? 0 : block_ends_[shard - 1];
-  return all.substr(begin, block_ends_[shard] - begin);
+  const std::string_view bytes = all.substr(begin, block_ends_[shard] - begin);
+  return checksum(bytes) == block_crcs_[shard] ? bytes : std::string_view();
 }
 
-std::vector<Extent> ShardIndex::decode(size_t shard) const {
-  const std::string_view bytes = block(shard);
-  if (checksum(bytes) == block_crcs_[shard]) {
-    if (auto extents = decode_extents(bytes, first_[shard + 1] - first_[shard])) return *std::move(extents);
-  }
-  return scan_again(shard);
+ShardScan ShardIndex::scan_shard(size_t shard, const store::ReadableFile& file) const {
+  ShardScan scan = options_.scan(paths_[shard], file, options_.needs_labels);
+  TESSERA_CHECK(scan.labels.size() == (options_.needs_labels ? scan.samples() : 0));
+  return scan;
 }
 
-std::vector<Extent> ShardIndex::scan_again(size_t shard) const {
-  ShardScan scan = options_.scan(paths_[shard], *file(shard));
-  const int64_t wanted = first_[shard + 1] - first_[shard];
-  if (static_cast<int64_t>(scan.extents.size()) != wanted) {
+ShardScan ShardIndex::scan_again(size_t shard) const {
+  ShardScan scan = scan_shard(shard, *file(shard));
+  if (scan.samples() != samples_of(shard)) {
     throw data_error(fmt::format("`{}` has {} samples, but {} are expected: the file is cut short or of another version",
-                                 paths_[shard], human_count(static_cast<int64_t>(scan.extents.size())), human_count(wanted)));
+                                 paths_[shard], human_count(scan.samples()), human_count(samples_of(shard))));
   }
-  return std::move(scan.extents);
+  return scan;
+}
+
+std::vector<Extent> ShardIndex::extents_of(size_t shard) const {
+  std::string_view bytes = block(shard);
+  if (auto extents = take_extents(bytes, samples_of(shard))) return *std::move(extents);
+  return scan_again(shard).extents;
+}
+
+std::vector<CodedLabel> ShardIndex::labels_of(size_t shard, const std::vector<std::string>& names) const {
+  const auto most = static_cast<int64_t>(names.size());
+  std::string_view bytes = block(shard);
+  if (own_extents_ || take_extents(bytes, samples_of(shard))) {
+    if (auto labels = decode_labels(bytes, samples_of(shard), most)) return *std::move(labels);
+  }
+  return decode_labels(scan_again(shard).labels.encode(names), samples_of(shard), most).value();
+}
+
+std::optional<LabelCounts> ShardIndex::count_labels(const std::vector<SampleRange>& ranges) const {
+  if (size() > kMostStored) return std::nullopt;
+  if (!options_.needs_labels) {
+    ShardIndexOptions options = options_;
+    options.needs_labels = true;
+    return ShardIndex(paths_, std::move(options)).count_labels(ranges);
+  }
+  const std::vector<std::string> names(labels_.names.begin(), labels_.names.end());
+  std::vector<int64_t> of_names(names.size());
+  LabelCounts counts;
+  for (size_t shard = 0; shard < shards(); ++shard) {
+    const std::vector<CodedLabel> labels = labels_of(shard, names);
+    for (const SampleRange& range : ranges) {
+      for (int64_t i = std::max(range.begin, first_[shard]); i < std::min(range.end, first_[shard + 1]); ++i) {
+        const CodedLabel& label = labels[static_cast<size_t>(i - first_[shard])];
+        if (label.kind == CodedLabel::Kind::kNumber) ++counts.numbers[label.value];
+        if (label.kind == CodedLabel::Kind::kName) ++of_names[static_cast<size_t>(label.value)];
+      }
+    }
+  }
+  for (size_t i = 0; i < names.size(); ++i) counts.names[names[i]] = of_names[i];
+  return counts;
 }
 
 Extent ShardIndex::extent(const Place& place) const {
   const auto extents = extents_.get(place.shard, [&] {
-    auto made = std::make_shared<const std::vector<Extent>>(stored_ ? decode(place.shard) : scan_again(place.shard));
+    auto made = std::make_shared<const std::vector<Extent>>(extents_of(place.shard));
     const auto cost = static_cast<int64_t>(made->size() * sizeof(Extent));
     return LruCache<size_t, std::vector<Extent>>::Made{std::move(made), cost};
   });

@@ -5,10 +5,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "data/index/label_column.h"
 #include "data/index/listing.h"
 #include "data/index/sidecar.h"
 #include "data/lru_cache.h"
@@ -23,26 +23,21 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// The labels that a scan met: numbers, or texts.
-struct LabelsFound {
-  int64_t least = INT64_MAX, most = INT64_MIN;
-  std::set<std::string, std::less<>> names;
-  void add(int64_t value) { least = std::min(least, value), most = std::max(most, value); }
-  void add(std::string_view name) {
-    if (!names.contains(name)) names.emplace(name);
-  }
-  void add(const LabelsFound& other);
+// Samples [begin, end).
+struct SampleRange {
+  int64_t begin = 0, end = 0;
 };
 
 // What is in one shard.
 struct ShardScan {
   std::vector<Extent> extents;   // in the order of the file, not overlapping; empty in formats that find samples by themselves
   std::optional<int64_t> count;  // of samples; that of extents when not given
-  LabelsFound labels;
+  LabelColumn labels;            // of each sample, where they were asked for
+  int64_t samples() const { return count.value_or(static_cast<int64_t>(extents.size())); }
 };
 
-// Reads a shard through. Throws a data Error that names it. Called on several threads.
-using ScanShard = std::function<ShardScan(const std::string& path, const store::ReadableFile& file)>;
+// Reads a shard through, `with_labels` or not. Throws a data Error that names it. Called on several threads.
+using ScanShard = std::function<ShardScan(const std::string& path, const store::ReadableFile& file, bool with_labels)>;
 
 struct ShardIndexOptions {
   std::string name;   // of the source, for progress
@@ -52,7 +47,7 @@ struct ShardIndexOptions {
   // Samples of each shard as the set's own description tells; then a set of more than kMostStored samples is not scanned before
   // its samples are read.
   std::optional<std::vector<int64_t>> counts;
-  bool needs_labels = false;  // even such a set is scanned whole
+  bool needs_labels = false;  // which ones there are must be known; then even such a set is scanned whole
 };
 
 // Open shards, the most recently used few.
@@ -87,25 +82,36 @@ class ShardIndex {
   Place locate(int64_t sample) const;
   // Throws where the shard had to be scanned and could not be.
   Extent extent(const Place& place) const;
+  // A sample's shard and its place there: "train.tfrecord-00003-of-01024#17".
+  std::string id(int64_t sample) const;
   // The number of a sample's shard (stamp_number), as it was when the index was opened.
   std::optional<uint64_t> stamp(int64_t sample) const;
   // Asks the system for the sample's bytes, where the index tells where they are; what fails, fails again in reading.
   void prefetch(int64_t sample) const;
   std::shared_ptr<const store::ReadableFile> file(size_t shard) const { return files_.open(shard, paths_[shard]); }
-  const LabelsFound& labels() const { return labels_; }
+  const LabelsFound& labels() const { return labels_; }  // empty where they were not needed
+  // How many samples of `ranges` have each label; nothing for sets of more than kMostStored. Where labels were not needed so
+  // far, scans the shards with them, which is kept too.
+  std::optional<LabelCounts> count_labels(const std::vector<SampleRange>& ranges) const;
   // Whether extents are at hand; if not, samples of one shard are best read together.
   bool stored() const { return stored_; }
   SourceFacts facts() const;
 
  private:
   struct Built;
+  int64_t samples_of(size_t shard) const { return first_[shard + 1] - first_[shard]; }
+  std::string identity() const;  // of what the index holds
   void stat_all();
   Hash128 fingerprint() const;
   bool load();
   void build();
-  std::vector<Extent> decode(size_t shard) const;
-  std::vector<Extent> scan_again(size_t shard) const;
-  std::string_view block(size_t shard) const;
+  void join_blocks(Built& built);
+  void keep(int64_t began) const;
+  ShardScan scan_shard(size_t shard, const store::ReadableFile& file) const;
+  ShardScan scan_again(size_t shard) const;
+  std::vector<Extent> extents_of(size_t shard) const;
+  std::vector<CodedLabel> labels_of(size_t shard, const std::vector<std::string>& names) const;
+  std::string_view block(size_t shard) const;  // empty where it is not kept, or damaged
 
   std::vector<std::string> paths_;
   ShardIndexOptions options_;
@@ -123,9 +129,9 @@ class ShardIndex {
   mutable LruCache<size_t, std::vector<Extent>> extents_{kExtentMemory};
 };
 
-// The coded form of extents: for each, varints of the gap since the end of the one before and of its length. Decoding gives
-// nothing when the bytes are not `count` extents.
+// The coded form of extents: for each, varints of the gap since the end of the one before and of its length.
 std::string encode_extents(const std::vector<Extent>& extents);
-std::optional<std::vector<Extent>> decode_extents(std::string_view bytes, int64_t count);
+// Takes `count` of them off the front; nothing when the bytes do not begin so.
+std::optional<std::vector<Extent>> take_extents(std::string_view& bytes, int64_t count);
 
 }  // namespace tessera::data

@@ -15,7 +15,7 @@ namespace tessera::data {
 namespace {
 
 constexpr char kMagic[8] = {'T', 'S', 'R', 'I', 'N', 'D', 'E', 'X'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kAlignment = 64;
 
 struct Header {

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
 #include "data/formats/array_record.h"
+#include "data/formats/bytes_file.h"
 #include "data/lru_cache.h"
 #include "data/records/record_set.h"
 
@@ -20,7 +20,12 @@ ShardScan scan(const std::string& path, const store::ReadableFile& file, const F
   for (size_t chunk = 0; chunk + 1 < index.offsets.size(); ++chunk) {
     const int64_t records = index.first[chunk + 1] - index.first[chunk];
     read_record_group(path, file, index.offsets[chunk], index.offsets[chunk + 1], records, group);
-    for (size_t i = 0; i < group.ends.size(); ++i) find_label(group[i], found.labels);
+    const BytesFile values({reinterpret_cast<const char*>(group.values.data()), group.values.size()});
+    Window window(values);
+    for (size_t i = 0; i < group.ends.size(); ++i) {
+      const auto size = static_cast<int64_t>(group[i].size());
+      find_label(window, {static_cast<int64_t>(group.ends[i]) - size, size}, found.labels);
+    }
   }
   return found;
 }
@@ -32,18 +37,10 @@ class ArrayRecordSet final : public RecordSet {
     if (index_.size() > 0) grouped_ = chunks(first_shard())->first[1] > 1;
   }
 
-  int64_t size() const override { return index_.size(); }
-  SourceFacts facts() const override { return index_.facts(); }
-  std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
-  const LabelsFound& labels() const override { return index_.labels(); }
+  const ShardIndex& index() const override { return index_; }
   std::vector<int64_t> stretches() const override;
   void prefetch(int64_t index) const override;
   std::optional<std::string> read(int64_t index, Sample& sample, std::string_view& record) const override;
-
-  std::string id(int64_t index) const override {
-    const ShardIndex::Place place = index_.locate(index);
-    return fmt::format("{}#{}", std::filesystem::path(index_.path(place.shard)).filename().string(), place.sample);
-  }
 
  private:
   using Indexes = LruCache<size_t, ArrayRecordIndex>;

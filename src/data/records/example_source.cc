@@ -18,7 +18,7 @@ class ExampleSource final : public Source {
         fields_(std::move(fields)),
         labels_(std::move(labels)),
         ranges_(std::move(ranges)) {
-    if (ranges_.empty()) ranges_.push_back({0, records_->size()});
+    if (ranges_.empty()) ranges_.push_back({0, records_->index().size()});
     first_ = {0};
     for (const SampleRange& range : ranges_) first_.push_back(first_.back() + range.end - range.begin);
     keys_ = {fields_.image, fields_.label};
@@ -28,10 +28,11 @@ class ExampleSource final : public Source {
   int64_t size() const override { return first_.back(); }
   const std::vector<std::string>& class_names() const override { return labels_.names(); }
   std::vector<std::string> text_fields() const override { return fields_.texts; }
-  std::string id(int64_t index) const override { return records_->id(record_of(index)); }
+  std::string id(int64_t index) const override { return records_->index().id(record_of(index)); }
   const std::string& name() const override { return name_; }
-  SourceFacts facts() const override { return records_->facts(); }
-  std::optional<uint64_t> stamp(int64_t index) const override { return records_->stamp(record_of(index)); }
+  SourceFacts facts() const override { return records_->index().facts(); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return records_->index().stamp(record_of(index)); }
+  std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(records_->index(), ranges_); }
   void prefetch(int64_t index) const override { records_->prefetch(record_of(index)); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::vector<int64_t> stretches() const override;
@@ -138,12 +139,17 @@ ExampleFields choose_fields(const FieldArguments& arguments, std::string_view fi
 }
 
 FindLabel example_label_finder(const std::string& key) {
-  return [keys = std::vector<std::string>{key}](std::string_view record, LabelsFound& found) {
-    const auto features = parse_example(record, keys);
-    if (!features || (*features)[0].count != 1) return;
-    const Feature& label = (*features)[0];
-    if (label.kind == FeatureKind::kIntegers) found.add(label.integer);
-    if (label.kind == FeatureKind::kBytes) found.add(label.bytes);
+  return [key](Window& file, const Extent& record, LabelColumn& column) {
+    const std::string entries = read_example_entries(file, record, key);
+    const auto features = parse_example(entries, {key});
+    const Feature label = features ? (*features)[0] : Feature();
+    if (label.kind == FeatureKind::kIntegers && label.count == 1) {
+      column.add(label.integer);
+    } else if (label.kind == FeatureKind::kBytes && label.count == 1) {
+      column.add(label.bytes);
+    } else {
+      column.add_none();
+    }
   };
 }
 

@@ -103,4 +103,18 @@ std::optional<std::string> Labels::set(std::string_view name, Sample& sample) co
   return std::nullopt;
 }
 
+std::optional<std::vector<int64_t>> Labels::class_sizes(const ShardIndex& index, const std::vector<SampleRange>& ranges) const {
+  if (names_.empty()) return std::nullopt;
+  const auto counts = index.count_labels(ranges);
+  if (!counts) return std::nullopt;
+  std::vector<int64_t> sizes(names_.size());
+  Sample sample;
+  const auto add = [&](const auto& label, int64_t count) {
+    if (!set(label, sample)) sizes[static_cast<size_t>(sample.label)] += count;
+  };
+  for (const auto& [number, count] : counts->numbers) add(number, count);
+  for (const auto& [name, count] : counts->names) add(std::string_view(name), count);
+  return sizes;
+}
+
 }  // namespace tessera::data

@@ -38,6 +38,9 @@ class Labels {
   // The class of a label, or why it is none.
   [[nodiscard]] std::optional<std::string> set(int64_t value, Sample& sample) const;
   [[nodiscard]] std::optional<std::string> set(std::string_view name, Sample& sample) const;
+  // How many samples of `ranges` each class has, by the labels in the index; nothing where there are no classes, or the index
+  // cannot tell.
+  std::optional<std::vector<int64_t>> class_sizes(const ShardIndex& index, const std::vector<SampleRange>& ranges) const;
 
  private:
   std::vector<std::string> names_;

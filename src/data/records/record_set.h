@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/formats/window.h"
 #include "data/index/shards.h"
 #include "data/source.h"
 
@@ -17,28 +18,25 @@ namespace tessera::data {
 class RecordSet {
  public:
   virtual ~RecordSet() = default;
-  virtual int64_t size() const = 0;
+  virtual const ShardIndex& index() const = 0;
   // The record's bytes, in sample.memory; Buffer::kPadding readable bytes after them. A reason when it cannot be read, which
   // names the file. Thread-safe.
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample, std::string_view& record) const = 0;
-  virtual void prefetch(int64_t) const {}                    // as Source's
-  virtual std::optional<uint64_t> stamp(int64_t) const = 0;  // as Source's
-  virtual std::string id(int64_t index) const = 0;           // "train.tfrecord-00003-of-01024#17"
+  virtual void prefetch(int64_t) const {}  // as Source's
   virtual std::vector<int64_t> stretches() const { return {}; }
-  virtual SourceFacts facts() const = 0;
-  virtual const LabelsFound& labels() const = 0;
 };
 
-// Adds the label of one record to those found.
-using FindLabel = std::function<void(std::string_view record, LabelsFound& found)>;
+// Adds the label of the record that lies there in a file, or that it has none, to a column.
+using FindLabel = std::function<void(Window& file, const Extent& record, LabelColumn& column)>;
 
 struct RecordSetOptions {
   std::string name, call, where;               // as in ShardIndexOptions
-  FindLabel find_label;                        // empty: labels need not be found
+  FindLabel find_label;                        // empty: records have no labels
   std::optional<std::vector<int64_t>> counts;  // of each shard, where they are known
+  bool needs_labels = false;                   // as in ShardIndexOptions
 };
 
-// Reads a shard of records through.
+// Reads a shard of records through, and labels where there is a `find_label`.
 using ScanRecords = ShardScan (*)(const std::string& path, const store::ReadableFile& file, const FindLabel& find_label);
 // What the index of a set has to know, whose shards `scan` reads.
 ShardIndexOptions index_options(RecordSetOptions options, ScanRecords scan);

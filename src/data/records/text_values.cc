@@ -28,9 +28,12 @@ std::optional<std::string> set_json_label(const Labels& labels, const std::strin
   return fmt::format("its label `{}` is neither a whole number nor a text", name);
 }
 
-void find_json_label(const JsonField& field, LabelsFound& found) {
-  if (field.kind == JsonField::Kind::kInteger) found.add(field.integer);
-  if (field.kind == JsonField::Kind::kText) found.add(field.text);
+void add_json_label(const JsonField& field, LabelColumn& column) {
+  switch (field.kind) {
+    case JsonField::Kind::kInteger: column.add(field.integer); break;
+    case JsonField::Kind::kText: column.add(field.text); break;
+    default: column.add_none();
+  }
 }
 
 void keep_texts(const std::vector<TextValues>& texts, Sample& sample) {

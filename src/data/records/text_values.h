@@ -18,7 +18,7 @@ std::optional<int64_t> parse_index(std::string_view text);
 // The label of a sample from a JSON field, or why it is none. `name` is the field's.
 [[nodiscard]] std::optional<std::string> set_json_label(const Labels& labels, const std::string& name, const JsonField& field,
                                                         Sample& sample);
-void find_json_label(const JsonField& field, LabelsFound& found);
+void add_json_label(const JsonField& field, LabelColumn& column);
 
 // Shows `texts`, those of each field, as the sample's, from its text_memory.
 void keep_texts(const std::vector<TextValues>& texts, Sample& sample);

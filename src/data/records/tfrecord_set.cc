@@ -1,5 +1,3 @@
-#include <filesystem>
-
 #include "base/error.h"
 #include "data/formats/tfrecord.h"
 #include "data/records/record_set.h"
@@ -11,12 +9,8 @@ ShardScan scan(const std::string& path, const store::ReadableFile& file, const F
   ShardScan found;
   found.extents = scan_tfrecords(path, file);
   if (!find_label) return found;
-  std::string record;
-  for (const Extent& extent : found.extents) {
-    record.resize(static_cast<size_t>(extent.length));
-    file.read(extent.offset, std::as_writable_bytes(std::span(record)));
-    find_label(record, found.labels);
-  }
+  Window window(file);
+  for (const Extent& extent : found.extents) find_label(window, extent, found.labels);
   return found;
 }
 
@@ -25,16 +19,8 @@ class TfrecordSet final : public RecordSet {
   TfrecordSet(std::vector<std::string> paths, RecordSetOptions options)
       : index_(std::move(paths), index_options(std::move(options), scan)) {}
 
-  int64_t size() const override { return index_.size(); }
+  const ShardIndex& index() const override { return index_; }
   void prefetch(int64_t index) const override { index_.prefetch(index); }
-  SourceFacts facts() const override { return index_.facts(); }
-  std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
-  const LabelsFound& labels() const override { return index_.labels(); }
-
-  std::string id(int64_t index) const override {
-    const ShardIndex::Place place = index_.locate(index);
-    return fmt::format("{}#{}", std::filesystem::path(index_.path(place.shard)).filename().string(), place.sample);
-  }
 
   std::vector<int64_t> stretches() const override {
     if (index_.stored()) return {};

@@ -1,7 +1,5 @@
 // jsonl(pattern): files of JSON objects, one a line, that name image files.
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -51,7 +49,7 @@ class JsonLines final : public Source {
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::optional<uint64_t> stamp(int64_t index) const override;
-  std::optional<std::vector<int64_t>> class_sizes() const override;
+  std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
 
   std::string id(int64_t index) const override {
     try {
@@ -60,8 +58,7 @@ class JsonLines final : public Source {
     } catch (const Error&) {
       // Then the line is named by its number among the samples.
     }
-    const ShardIndex::Place place = index_.locate(index);
-    return fmt::format("{}#{}", std::filesystem::path(index_.path(place.shard)).filename().string(), place.sample);
+    return index_.id(index);
   }
 
   void prefetch(int64_t index) const override {
@@ -110,17 +107,6 @@ std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const 
   if (auto reason = read_whole_file(path_of(index, image), sample.memory)) return reason;
   sample.image = sample.memory.view();
   return std::nullopt;
-}
-
-std::optional<std::vector<int64_t>> JsonLines::class_sizes() const {
-  if (columns_.label.empty()) return std::nullopt;
-  std::vector<int64_t> sizes(labels_.names().size());
-  Sample sample;
-  for (int64_t i = 0; i < size(); ++i) {
-    const auto fields = fields_of(i);
-    if (fields && !set_json_label(labels_, columns_.label, (*fields)[1], sample)) ++sizes[static_cast<size_t>(sample.label)];
-  }
-  return sizes;
 }
 
 // Of the lines and of the image that the sample's names.
@@ -174,12 +160,13 @@ std::shared_ptr<const Source> make_jsonl(CallReader& call, std::string_view wher
   const Columns columns = choose_columns(arguments, paths[0], where);
   ShardIndexOptions options{path, fmt::format("jsonl({}, label={})", absolute_path(path), columns.label), where, {}, {}};
   options.needs_labels = !columns.label.empty() && arguments.classes.empty();
-  options.scan = [label = options.needs_labels ? columns.label : ""](const std::string&, const store::ReadableFile& file) {
+  options.scan = [label = columns.label](const std::string&, const store::ReadableFile& file, bool with_labels) {
     ShardScan scan;
     scan.extents = scan_lines(file);
-    if (label.empty()) return scan;
+    if (!with_labels) return scan;
     for (const Extent& extent : scan.extents) {
-      if (const auto fields = parse_json_fields(read_line(file, extent), {label})) find_json_label((*fields)[0], scan.labels);
+      const auto fields = parse_json_fields(read_line(file, extent), {label});
+      add_json_label(fields ? (*fields)[0] : JsonField(), scan.labels);
     }
     return scan;
   };

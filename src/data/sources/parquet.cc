@@ -3,7 +3,6 @@
 #include "data/formats/parquet.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -35,15 +34,6 @@ struct Columns {
 
 std::string_view text_of(const TesseraParquetValue& value) { return {value.data, static_cast<size_t>(value.size)}; }
 
-// Calls visit(value) for each row of a column that is no list.
-template <class Visit>
-void visit_column(const ParquetFile& file, const std::string& name, const Visit& visit) {
-  for (size_t group = 0; group + 1 < file.first().size(); ++group) {
-    const auto column = file.read_group(group, {name});
-    for (int64_t row = 0; row < file.first()[group + 1] - file.first()[group]; ++row) visit(column->value(0, row));
-  }
-}
-
 class Parquet final : public Source {
  public:
   Parquet(std::vector<std::string> paths, ShardIndexOptions options, const Columns& columns)
@@ -66,13 +56,10 @@ class Parquet final : public Source {
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
-  std::string id(int64_t index) const override {
-    const ShardIndex::Place place = index_.locate(index);
-    return fmt::format("{}#{}", std::filesystem::path(index_.path(place.shard)).filename().string(), place.sample);
-  }
+  std::string id(int64_t index) const override { return index_.id(index); }
   std::vector<int64_t> stretches() const override;
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
-  std::optional<std::vector<int64_t>> class_sizes() const override;
+  std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
 
  private:
   using Files = LruCache<size_t, ParquetFile>;
@@ -141,18 +128,6 @@ std::optional<std::string> Parquet::take_label(const TesseraParquetValue& label,
   return label.data ? labels_.set(text_of(label), sample) : labels_.set(label.integer, sample);
 }
 
-std::optional<std::vector<int64_t>> Parquet::class_sizes() const {
-  if (columns_.label.empty()) return std::nullopt;
-  std::vector<int64_t> sizes(labels_.names().size());
-  Sample sample;
-  for (size_t shard = 0; shard < index_.shards(); ++shard) {
-    visit_column(*file(shard), columns_.label, [&](const TesseraParquetValue& label) {
-      if (!take_label(label, sample)) ++sizes[static_cast<size_t>(sample.label)];
-    });
-  }
-  return sizes;
-}
-
 std::optional<std::string> Parquet::take_texts(const ParquetGroup& group, int64_t row, Sample& sample) const {
   std::vector<TextValues> texts(texts_.size());
   for (size_t i = 0; i < texts_.size(); ++i) {
@@ -216,10 +191,17 @@ ShardScan scan(const std::string& path, const std::string& label) {
   const ParquetFile file(path);
   ShardScan found{{}, file.first().back(), {}};
   if (label.empty()) return found;
-  visit_column(file, label, [&](const TesseraParquetValue& value) {
-    if (value.is_null) return;
-    value.data ? found.labels.add(text_of(value)) : found.labels.add(value.integer);
-  });
+  for (size_t group = 0; group + 1 < file.first().size(); ++group) {
+    const auto column = file.read_group(group, {label});
+    for (int64_t row = 0; row < file.first()[group + 1] - file.first()[group]; ++row) {
+      const TesseraParquetValue value = column->value(0, row);
+      if (value.is_null) {
+        found.labels.add_none();
+      } else {
+        value.data ? found.labels.add(text_of(value)) : found.labels.add(value.integer);
+      }
+    }
+  }
   return found;
 }
 
@@ -237,8 +219,8 @@ std::shared_ptr<const Source> make_parquet(CallReader& call, std::string_view wh
     ShardIndexOptions options{
         pattern, fmt::format("parquet({}, label={})", absolute_path(pattern), columns.label), where, {}, {}};
     options.needs_labels = !columns.label.empty() && classes.empty() && arguments.classes.empty();
-    options.scan = [label = options.needs_labels ? columns.label : ""](const std::string& path, const store::ReadableFile&) {
-      return scan(path, label);
+    options.scan = [label = columns.label](const std::string& path, const store::ReadableFile&, bool with_labels) {
+      return scan(path, with_labels ? label : "");
     };
     const auto source = std::make_shared<Parquet>(std::move(paths), std::move(options), columns);
     if (source->size() == 0) throw data_error(fmt::format("`{}` holds no rows", pattern), where);

@@ -281,9 +281,10 @@ std::shared_ptr<const Source> make_tfds(CallReader& call, std::string_view where
     check_present(selection, folder, where);
     RecordSetOptions options{
         dataset, fmt::format("tfds({}, {})", absolute_path(folder), split.text), where, {}, selection.counts};
-    if (label && arguments.classes.empty()) options.find_label = example_label_finder(fields.label);
+    if (label) options.find_label = example_label_finder(fields.label);
+    options.needs_labels = label && arguments.classes.empty();
     std::unique_ptr<RecordSet> records = open_set(info, selection, std::move(options));
-    Labels labels = label ? Labels(arguments, records->labels(), where) : Labels();
+    Labels labels = label ? Labels(arguments, records->index().labels(), where) : Labels();
     return open_examples(folder, std::move(records), std::move(fields), std::move(labels), std::move(selection.ranges));
   } catch (const Error& error) {
     if (!error.where().empty()) throw;

@@ -20,10 +20,11 @@ std::shared_ptr<const Source> open(const char* kind, CallReader& call, const std
   std::vector<std::string> paths = find_shards(pattern, where);
   ExampleFields fields = choose_fields(arguments, first_record(paths, where), where);
   RecordSetOptions options{pattern, fmt::format("{}({}, label={})", kind, absolute_path(pattern), fields.label), where, {}, {}};
-  if (!fields.label.empty() && arguments.classes.empty()) options.find_label = example_label_finder(fields.label);
+  if (!fields.label.empty()) options.find_label = example_label_finder(fields.label);
+  options.needs_labels = !fields.label.empty() && arguments.classes.empty();
   const std::string name = store::parent_path(paths.front());
   std::unique_ptr<RecordSet> records = open_set(std::move(paths), std::move(options));
-  Labels labels = fields.label.empty() ? Labels() : Labels(arguments, records->labels(), where);
+  Labels labels = fields.label.empty() ? Labels() : Labels(arguments, records->index().labels(), where);
   return open_examples(name, std::move(records), std::move(fields), std::move(labels));
 }
 

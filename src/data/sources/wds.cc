@@ -17,7 +17,8 @@ constexpr const char* kImages = "jpg;jpeg;png;webp";
 // A member by its extension, or a field of the member .json.
 struct Part {
   std::string name;   // as written
-  std::string field;  // empty: a member
+  std::string field;  // of the member .json; empty: a member
+  std::string_view extension() const { return field.empty() ? std::string_view(name) : "json"; }
   explicit Part(std::string text) : name(std::move(text)) {
     if (name.starts_with("json.")) field = name.substr(5);
   }
@@ -45,7 +46,7 @@ std::string extensions(const WdsSample& sample) {
 
 // A part as a field, whatever it is: members that hold whole numbers are integers.
 JsonField value_of(const WdsSample& sample, const Part& part) {
-  const WdsMember* member = sample.find(part.field.empty() ? part.name : "json");
+  const WdsMember* member = sample.find(part.extension());
   if (!member) return {};
   if (!part.field.empty()) {
     auto fields = parse_json_fields(member->data, {part.field});
@@ -72,6 +73,7 @@ class Wds final : public Source {
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
   std::string id(int64_t index) const override;
+  std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
 
  private:
@@ -95,12 +97,12 @@ std::string_view Wds::load(const ShardIndex::Place& place, Buffer& memory) const
 std::string Wds::id(int64_t index) const {
   const ShardIndex::Place place = index_.locate(index);
   const std::string& path = index_.path(place.shard);
-  const std::string file = std::filesystem::path(path).filename().string();
   try {
     Buffer memory;
-    return fmt::format("{}:{}", file, parse_wds_sample(path, load(place, memory)).key);
+    return fmt::format("{}:{}", std::filesystem::path(path).filename().string(),
+                       parse_wds_sample(path, load(place, memory)).key);
   } catch (const Error&) {
-    return fmt::format("{}#{}", file, place.sample);
+    return index_.id(index);
   }
 }
 
@@ -171,12 +173,14 @@ std::shared_ptr<const Source> make_wds(CallReader& call, std::string_view where_
   ShardIndexOptions options{
       pattern, fmt::format("wds({}, label={})", absolute_path(pattern), parts.label ? parts.label->name : ""), where, {}, {}};
   options.needs_labels = parts.label && arguments.classes.empty();
-  options.scan = [label = options.needs_labels ? parts.label : std::nullopt](const std::string& path,
-                                                                             const store::ReadableFile& file) {
+  options.scan = [label = parts.label](const std::string& path, const store::ReadableFile& file, bool with_labels) {
     ShardScan scan;
-    std::function<void(const WdsSample&)> visit;
-    if (label) visit = [&](const WdsSample& sample) { find_json_label(value_of(sample, *label), scan.labels); };
-    scan.extents = scan_wds(path, file, visit);
+    if (!with_labels) {
+      scan.extents = scan_wds(path, file);
+    } else {
+      scan.extents = scan_wds(path, file, label->extension(),
+                              [&](const WdsSample& sample) { add_json_label(value_of(sample, *label), scan.labels); });
+    }
     return scan;
   };
   const bool labelled = parts.label.has_value();

@@ -1,9 +1,6 @@
-#include "fuzz/targets.h"
-
 #include <cstring>
 #include <numeric>
 
-#include "base/error.h"
 #include "data/codecs.h"
 #include "data/exif.h"
 #include "data/formats/array_record.h"
@@ -17,25 +14,16 @@
 #include "data/formats/tfds_info.h"
 #include "data/formats/tfrecord.h"
 #include "data/formats/webdataset.h"
-#include "data/index/listing.h"
 #include "data/index/shards.h"
 #include "data/text/byte_bpe.h"
+#include "fuzz/targets.h"
 
-namespace tessera::data::fuzz {
+namespace tessera::fuzz {
 namespace {
 
-constexpr int64_t kFuzzPixels = 1 << 18;
+using namespace data;
 
-// A parser may throw an Error with a message and nothing else.
-template <class Body>
-bool parses(Body body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    TESSERA_CHECK(!error.message().empty());
-    return false;
-  }
-}
+constexpr int64_t kFuzzPixels = 1 << 18;
 
 // Extents rise, do not overlap and lie in the file.
 void check_extents(const std::vector<Extent>& extents, std::string_view bytes) {
@@ -45,7 +33,9 @@ void check_extents(const std::vector<Extent>& extents, std::string_view bytes) {
     end = extent.offset + extent.length;
     TESSERA_CHECK(end <= static_cast<int64_t>(bytes.size()));
   }
-  TESSERA_CHECK(decode_extents(encode_extents(extents), static_cast<int64_t>(extents.size())) == extents);
+  const std::string coded = encode_extents(extents);
+  std::string_view rest = coded;
+  TESSERA_CHECK(take_extents(rest, static_cast<int64_t>(extents.size())) == extents && rest.empty());
 }
 
 void check_inside(std::string_view part, std::string_view bytes) {
@@ -65,9 +55,21 @@ bool tfrecords(std::string_view bytes) {
 
 bool resealed_tfrecords(std::string_view bytes) { return tfrecords(reseal_tfrecords(bytes)); }
 
+// What is read of one feature alone is what it is among the others.
+void check_entries(std::string_view bytes, const std::string& key, const Feature* wanted) {
+  const BytesFile file(bytes);
+  Window window(file);
+  const std::string entries = read_example_entries(window, {0, file.size()}, key);
+  const auto found = parse_example(entries, {key});
+  if (!wanted) return;
+  TESSERA_CHECK(found && found->front().kind == wanted->kind && found->front().count == wanted->count);
+  TESSERA_CHECK(found->front().bytes == wanted->bytes && found->front().integer == wanted->integer);
+}
+
 bool example(std::string_view bytes) {
   const std::vector<std::string> keys = {"image", "image/encoded", "image/class/label", "label"};
   const auto features = parse_example(bytes, keys);
+  for (size_t i = 0; i < keys.size(); ++i) check_entries(bytes, keys[i], features ? &(*features)[i] : nullptr);
   if (!features) return false;
   TESSERA_CHECK(features->size() == keys.size());
   for (const Feature& feature : *features) {
@@ -162,11 +164,6 @@ bool tfds_split(std::string_view bytes) {
   });
 }
 
-bool braces(std::string_view bytes) {
-  if (bytes.size() > 24) return false;
-  return parses([&] { return expand_braces(std::string(bytes)).size() > 1; });
-}
-
 bool lines(std::string_view bytes) {
   const BytesFile file(bytes);
   const std::vector<Extent> found = scan_lines(file);
@@ -177,16 +174,6 @@ bool lines(std::string_view bytes) {
   }
   TESSERA_CHECK(first_line(file).empty() == found.empty());
   return !found.empty();
-}
-
-bool extents(std::string_view bytes) {
-  for (int64_t count = 1; count <= std::min<int64_t>(64, static_cast<int64_t>(bytes.size() / 2)); ++count) {
-    if (const auto found = decode_extents(bytes, count)) {
-      TESSERA_CHECK(static_cast<int64_t>(found->size()) == count);
-      return true;
-    }
-  }
-  return false;
 }
 
 bool tokenizer_json(std::string_view bytes) {
@@ -252,7 +239,7 @@ std::string raw(T value) {
 
 }  // namespace
 
-const std::vector<NamedTarget>& targets() {
+const std::vector<NamedTarget>& data_targets() {
   static const std::vector<NamedTarget> all = {{"tfrecord", tfrecords},
                                                {"tfrecord_resealed", resealed_tfrecords},
                                                {"example", example},
@@ -265,9 +252,7 @@ const std::vector<NamedTarget>& targets() {
                                                {"tfds_info", tfds_info},
                                                {"tfds_features", tfds_features},
                                                {"tfds_split", tfds_split},
-                                               {"braces", braces},
                                                {"lines", lines},
-                                               {"extents", extents},
                                                {"tokenizer_json", tokenizer_json},
                                                {"image", image}};
   return all;
@@ -321,4 +306,4 @@ std::string reseal_tar(std::string_view in) {
   return bytes;
 }
 
-}  // namespace tessera::data::fuzz
+}  // namespace tessera::fuzz

@@ -1,0 +1,27 @@
+#pragma once
+// Whole numbers in seven bits a byte, the least first, as protobuf and Riegeli have them.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tessera::data {
+
+inline void put_varint(std::string& out, uint64_t value) {
+  for (; value > 127; value >>= 7) out += static_cast<char>((value & 127) | 128);
+  out += static_cast<char>(value);
+}
+
+// Takes one off the front; false where there is none, and then some of `in` may be gone.
+inline bool take_varint(std::string_view& in, uint64_t& value) {
+  value = 0;
+  for (unsigned shift = 0; shift < 64 && !in.empty(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(in.front());
+    in.remove_prefix(1);
+    value |= uint64_t{byte & 127u} << shift;
+    if (byte < 128) return true;
+  }
+  return false;
+}
+
+}  // namespace tessera::data
