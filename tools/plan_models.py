@@ -22,7 +22,7 @@ step, compiled by libtpu. Images are classified as [recipes/imagenet.toml](../re
 is split over all chips where the model has over 500 million parameters), pairs trained as
 [recipes/siglip_b16.toml](../recipes/siglip_b16.toml). Images/s are the roofline's
 upper bound, not a measurement; memory is the compiler's own figure for one chip of 16 GiB. Seconds are of compiling, on two
-cores.
+cores. "libtpu aborts": a failed check of this libtpu's compiler, which another batch avoids.
 """
 COLUMNS = ["family", "variant", "px", "million parameters", "batch", "GiB a chip", "images/s", "MFU %", "bound", "seconds"]
 
@@ -47,12 +47,17 @@ def recipe_words(model):
 def plan(model):
     done = tessera("plan", *recipe_words(model), "--sweep", TOPOLOGY, "--json")
     lines = done.stdout.strip().splitlines()
+    if done.returncode < 0:  # libtpu's way of reporting a bug of its own is to end the process
+        return None
     if not lines:
         sys.exit(f"{model['variant']}: exit {done.returncode}\n{done.stderr}")
     return json.loads(lines[-1])
 
 
 def row(model, p):
+    if p is None:
+        return [model["name"], model["variant"], str(model["image_size"]), f"{model['parameters'] / 1e6:,.1f}",
+                *["–" for _ in COLUMNS[4:-2]], "libtpu aborts", "–"]
     memory = f"{p['per_device']['peak_bytes'] / 2**30:.2f}" + ("" if p["fits"] else " (too much)")
     cells = [model["name"], model["variant"], model["image_size"], f"{p['parameters'] / 1e6:,.1f}", f"{p['batch']:,}", memory,
              f"{p['images_per_second']:,.0f}", f"{100 * p['mfu']:.0f}", p["bound"], f"{p['compile_seconds']:.0f}"]
