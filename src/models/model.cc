@@ -83,8 +83,8 @@ std::string variant_args(config::Section& section, const Family& family) {
 }
 
 std::string variant_options(config::Section& section, const Family& family) {
-  if (!section.has("variant")) return {};
   const std::string name = section.text("variant", "");
+  if (name.empty()) return {};  // as in a resolved recipe
   std::vector<std::string> names;
   for (const auto& [known, options] : family.others) {
     if (known == name) return options;

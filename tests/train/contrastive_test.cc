@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "train/json_lines.h"
+#include "train/model_source.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -57,6 +58,14 @@ TEST(Contrastive, OnAMeshAsOnOneDevice) {
       }
     }
   }
+}
+
+// A model without a name of its own is read back from the recipe that its checkpoint keeps.
+TEST(Contrastive, ItsCheckpointIsAModel) {
+  run("kept", 1);
+  const LoadedModel model = load_model(folder() / "kept");
+  EXPECT_EQ(model.model->describe(), read_recipe(recipe()).model->describe());
+  EXPECT_EQ(model.arrays().size(), model.params.size());
 }
 
 std::string failure(const std::vector<std::string>& overrides) {
