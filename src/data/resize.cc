@@ -264,9 +264,11 @@ struct Resizer::State {
     ResizeTaps taps;
   };
   std::array<Cached, kCachedTaps> cache;
-  Buffer middle;  // the image after the pass across
+  Buffer middle;  // the image after the first pass
+  Buffer wide;    // and, where that is the one down, after the second, its rows with room for what across_rows writes past them
   std::vector<const uint8_t*> rows;
 
+  // Until the next call, which may take its place.
   const ResizeTaps& taps(const ResizeAxis& axis, Filter filter) {
     auto key = static_cast<uint64_t>(filter);
     for (const int part : {axis.in, axis.out, axis.inputs.begin, axis.outputs.begin, axis.outputs.count}) {
@@ -276,6 +278,32 @@ struct Resizer::State {
     if (slot.axis != axis || slot.filter != filter) slot = {axis, filter, make_taps(axis, filter)};
     return slot.taps;
   }
+
+  // All rows of `from` into `to`, which is made large enough.
+  static ImageView across(const ImageView& from, const ResizeTaps& taps, bool mirror, Buffer& to) {
+    const ptrdiff_t stride = padded_row(taps.out);
+    to.reset(static_cast<size_t>(stride) * static_cast<size_t>(from.height));
+    // The last rows are done again with those before them; an image with fewer rows has each done kAcrossRows times.
+    const bool few = from.height < kAcrossRows;
+    for (int y = 0; y < from.height; y += few ? 1 : kAcrossRows) {
+      const int row = few ? y : std::min(y, from.height - kAcrossRows);
+      HWY_DYNAMIC_DISPATCH(across_rows)
+      (from.row(row), few ? 0 : from.stride, taps, mirror, to.data() + row * stride, few ? 0 : stride);
+    }
+    return {to.data(), taps.out, from.height, stride};
+  }
+
+  void down(const ImageView& from, const ResizeTaps& taps, uint8_t* to, ptrdiff_t stride) {
+    rows.resize(static_cast<size_t>(taps.fours()) * 4);
+    for (int y = 0; y < taps.out; ++y) {
+      for (size_t t = 0; t < rows.size(); ++t) {
+        rows[t] = from.row(std::min(taps.first[static_cast<size_t>(y)] + static_cast<int>(t), from.height - 1));
+      }
+      HWY_DYNAMIC_DISPATCH(down_row)(rows.data(), taps, y, static_cast<size_t>(from.width) * 3, to + y * stride);
+    }
+  }
+
+  static ptrdiff_t padded_row(int width) { return (ptrdiff_t{width} * 3 + 1 + 63) / 64 * 64; }
 };
 
 Resizer::Resizer() : state_(new State) {}
@@ -284,7 +312,7 @@ Resizer::Resizer(Resizer&&) noexcept = default;
 Resizer& Resizer::operator=(Resizer&&) noexcept = default;
 
 size_t Resizer::scratch_bytes() const {
-  size_t bytes = state_->middle.capacity();
+  size_t bytes = state_->middle.capacity() + state_->wide.capacity();
   for (const State::Cached& slot : state_->cache) {
     bytes += (slot.taps.high.capacity() * 2 + slot.taps.digits.capacity()) * sizeof(uint32_t);
   }
@@ -303,29 +331,17 @@ void Resizer::resize_window(const ImageView& from, const Box& input, const Resiz
     return copy_image(from.crop({box.x - input.x, box.y - input.y, box.width, box.height}), mirror, to, stride);
   }
   State& s = *state_;
-  // Until the call for `down`, which may take its place.
-  const ResizeTaps& across = s.taps({window.in_width, window.width, {input.x, input.width}, {box.x, box.width}}, filter);
-  const size_t row_bytes = static_cast<size_t>(box.width) * 3;
-  const size_t middle_stride = (row_bytes + 1 + 63) / 64 * 64;
-  s.middle.reset(middle_stride * static_cast<size_t>(from.height));
-  // The last rows are done again with those before them; an image with fewer rows has each done kAcrossRows times.
-  const bool few = from.height < kAcrossRows;
-  for (int y = 0; y < from.height; y += few ? 1 : kAcrossRows) {
-    const int row = few ? y : std::min(y, from.height - kAcrossRows);
-    HWY_DYNAMIC_DISPATCH(across_rows)
-    (from.row(row), few ? 0 : from.stride, across, mirror, s.middle.data() + static_cast<size_t>(row) * middle_stride,
-     few ? 0 : static_cast<ptrdiff_t>(middle_stride));
+  const ResizeAxis across{window.in_width, window.width, {input.x, input.width}, {box.x, box.width}};
+  const ResizeAxis down{window.in_height, window.height, {input.y, input.height}, {box.y, box.height}};
+  if (!down_first(window)) {
+    const ImageView middle = s.across(from, s.taps(across, filter), mirror, s.middle);
+    return s.down(middle, s.taps(down, filter), to, stride);
   }
-  const ResizeTaps& down = s.taps({window.in_height, window.height, {input.y, input.height}, {box.y, box.height}}, filter);
-  s.rows.resize(static_cast<size_t>(down.fours()) * 4);
-  for (int y = 0; y < box.height; ++y) {
-    const auto index = static_cast<size_t>(y);
-    for (size_t t = 0; t < s.rows.size(); ++t) {
-      const int row = std::min(down.first[index] + static_cast<int>(t), from.height - 1);
-      s.rows[t] = s.middle.data() + static_cast<size_t>(row) * middle_stride;
-    }
-    HWY_DYNAMIC_DISPATCH(down_row)(s.rows.data(), down, y, row_bytes, to + y * stride);
-  }
+  const ptrdiff_t middle_stride = State::padded_row(from.width);
+  s.middle.reset(static_cast<size_t>(middle_stride) * static_cast<size_t>(box.height));
+  s.down(from, s.taps(down, filter), s.middle.data(), middle_stride);
+  const ImageView middle{s.middle.data(), from.width, box.height, middle_stride};
+  copy_image(s.across(middle, s.taps(across, filter), mirror, s.wide), false, to, stride);
 }
 
 }  // namespace tessera::data

@@ -3,8 +3,9 @@
 //
 // With s = in/out, f = max(s, 1) and S = support f, output x is centred at c = (x + 1/2) s and takes inputs k from
 // int(c - S + 1/2) up to int(c + S + 1/2), clamped to the image, with weight filter((k - c + 1/2) / f), normalised to sum 1 and
-// rounded to 22-bit fixed point. Rows first, then columns; each pass rounds to uint8: (sum + 2^21) >> 22, clamped.
-// Cropping comes before: a resized view knows nothing of the pixels around it (Pillow's crop().resize(), not its
+// rounded to 22-bit fixed point. Along rows first, then along columns; as in Pillow since 13.0 the other way round where the
+// height shrinks, and by more than twice the pixels that the width does. Each pass rounds to uint8: (sum + 2^21) >> 22,
+// clamped. Cropping comes before: a resized view knows nothing of the pixels around it (Pillow's crop().resize(), not its
 // resize(box=…)).
 
 #include <memory>
@@ -59,6 +60,8 @@ struct ResizeWindow {
   int in_width = 0, in_height = 0, width = 0, height = 0;
   Box box;
 };
+// Whether columns come first.
+bool down_first(const ResizeWindow& window);
 // The part of the input that the box depends on.
 Box needed_input(const ResizeWindow& window, Filter filter);
 

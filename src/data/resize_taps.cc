@@ -203,31 +203,52 @@ ResizeTaps make_taps(const ResizeAxis& axis, Filter filter) {
   return taps;
 }
 
+bool down_first(const ResizeWindow& window) {
+  const int lost = window.in_height - window.height;
+  return lost > 0 && lost > 2 * (window.in_width - window.width);
+}
+
+namespace {
+
+int taps_inside(const ResizeTaps& taps, int x) {
+  return std::min(taps.pairs * 2, taps.in - taps.first[static_cast<size_t>(x)]);
+}
+
+Image across_plain(const ImageView& from, const ResizeTaps& taps, bool mirror) {
+  Image out(taps.out, from.height);
+  for (int y = 0; y < from.height; ++y) {
+    for (int i = 0; i < taps.out * 3; ++i) {
+      const int x = i / 3, first = taps.first[static_cast<size_t>(x)];
+      int32_t sum = 1 << (kPrecision - 1);
+      for (int t = 0; t < taps_inside(taps, x); ++t) sum += taps.weight(x, t) * from.row(y)[(first + t) * 3 + i % 3];
+      out.row(y)[(mirror ? taps.out - 1 - x : x) * 3 + i % 3] = clamp_sum(sum);
+    }
+  }
+  return out;
+}
+
+Image down_plain(const ImageView& from, const ResizeTaps& taps) {
+  Image out(from.width, taps.out);
+  for (int y = 0; y < taps.out; ++y) {
+    const int first = taps.first[static_cast<size_t>(y)];
+    for (int i = 0; i < from.width * 3; ++i) {
+      int32_t sum = 1 << (kPrecision - 1);
+      for (int t = 0; t < taps_inside(taps, y); ++t) sum += taps.weight(y, t) * from.row(first + t)[i];
+      out.row(y)[i] = clamp_sum(sum);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 void resize_plain(const ImageView& from, Filter filter, bool mirror, int width, int height, uint8_t* to, ptrdiff_t stride) {
   const ResizeTaps across = make_taps(whole_axis(from.width, width), filter);
   const ResizeTaps down = make_taps(whole_axis(from.height, height), filter);
-  Image middle(width, from.height);
-  const auto last_tap = [](const ResizeTaps& taps, int x) {
-    return std::min(taps.pairs * 2, taps.in - taps.first[static_cast<size_t>(x)]);
-  };
-  for (int y = 0; y < from.height; ++y) {
-    for (int x = 0; x < width; ++x) {
-      const int first = across.first[static_cast<size_t>(x)];
-      for (int c = 0; c < 3; ++c) {
-        int32_t sum = 1 << (kPrecision - 1);
-        for (int t = 0; t < last_tap(across, x); ++t) sum += across.weight(x, t) * from.row(y)[(first + t) * 3 + c];
-        middle.row(y)[(mirror ? width - 1 - x : x) * 3 + c] = clamp_sum(sum);
-      }
-    }
-  }
-  for (int y = 0; y < height; ++y) {
-    const int first = down.first[static_cast<size_t>(y)];
-    for (int i = 0; i < width * 3; ++i) {
-      int32_t sum = 1 << (kPrecision - 1);
-      for (int t = 0; t < last_tap(down, y); ++t) sum += down.weight(y, t) * middle.row(first + t)[i];
-      to[y * stride + i] = clamp_sum(sum);
-    }
-  }
+  const Image out = down_first({from.width, from.height, width, height, {}})
+                        ? across_plain(down_plain(from, down).view(), across, mirror)
+                        : down_plain(across_plain(from, across, mirror).view(), down);
+  copy_image(out.view(), false, to, stride);
 }
 
 }  // namespace tessera::data

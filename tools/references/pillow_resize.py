@@ -29,6 +29,10 @@ CASES = {  # in, out, box
     "height_only": ((17, 24), (17, 9), None),
     "column": ((1, 17), (8, 9), None),
     "row": ((17, 1), (9, 8), None),
+    "down_first": ((31, 44), (24, 29), None),  # Pillow 13 shrinks heights first where they lose twice what widths do
+    "down_first_up": ((12, 40), (23, 21), None),
+    "down_first_far": ((40, 160), (39, 13), None),
+    "down_not_first": ((31, 44), (24, 30), None),
     "to_pixel": ((20, 19), (1, 1), None),
     "from_pixel": ((1, 1), (5, 4), None),
     "to_column": ((11, 13), (1, 13), None),
@@ -44,6 +48,7 @@ EVAL = {  # in, img_size, interpolation
     "wide": ((101, 75), 64, "bicubic"),
     "tall": ((77, 131), 64, "bilinear"),
     "small": ((51, 47), 64, "bicubic"),
+    "narrow": ((70, 190), 61, "bicubic"),
     "odd_target": ((333, 211), 61, "bilinear"),
 }
 
