@@ -21,8 +21,8 @@ What `tessera plan` says of one training step for {TOPOLOGY}, made by `./dev pla
 step, compiled by libtpu. Images are classified as [recipes/imagenet.toml](../recipes/imagenet.toml) does it (AdamW, bf16; the state
 is split over all chips where the model has over 500 million parameters), pairs trained as
 [recipes/siglip_b16.toml](../recipes/siglip_b16.toml). Images/s are the roofline's
-upper bound, not a measurement; memory is the compiler's own figure for one chip of 16 GiB. Seconds are of compiling, on two
-cores. "libtpu aborts": a failed check of this libtpu's compiler, which another batch avoids.
+upper bound, not a measurement; memory is the compiler's own figure for one chip of 16 GiB. Seconds are of compiling, on one or
+two cores with other work beside. "libtpu aborts": a failed check of this libtpu's compiler, which another batch avoids.
 """
 COLUMNS = ["family", "variant", "px", "million parameters", "batch", "GiB a chip", "images/s", "MFU %", "bound", "seconds"]
 

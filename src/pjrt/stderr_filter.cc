@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "base/log.h"
 
@@ -36,6 +37,11 @@ off_t file_size(int descriptor) {
   return fstat(descriptor, &status) == 0 ? status.st_size : 0;
 }
 
+// Our own mistakes are exceptions, so that only a library aborts.
+constexpr std::string_view kAborted =
+    "error: a library ended the program; its last words stand above\n"
+    "help: where that is a failed check of the device's compiler, another batch, size of images or dtype may avoid it\n";
+
 // Async-signal-safe: only pread, write and raise.
 void show_captured_and_die(int signal_number) {
   const int captured = g_captured;
@@ -45,6 +51,7 @@ void show_captured_and_die(int signal_number) {
   for (ssize_t size; (size = pread(captured, block, sizeof block, position)) > 0; position += size) {
     if (write(terminal, block, static_cast<size_t>(size)) < 0) break;
   }
+  if (signal_number == SIGABRT && write(terminal, kAborted.data(), kAborted.size()) < 0) _exit(1);
   raise(signal_number);  // SA_RESETHAND has put the default action back
 }
 

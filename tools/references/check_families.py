@@ -103,12 +103,11 @@ def write_png(path, pixels):
 
 
 def write_pictures(folder, side, square):
-    """COUNT pictures and captions.jsonl; gives the pixels of square ones. The others lose no more than two rows for each column when
-    resized: else Pillow 13 goes down the columns first, which rounds some pixels otherwise than Tessera does."""
+    """COUNT pictures, square or upright and lying in turns, and captions.jsonl; gives the pixels of square ones."""
     pixels = []
     with open(folder / "captions.jsonl", "w") as lines:
         for i in range(COUNT):
-            height, width = (side, side) if square else (side + 2 * i, 2 * side - i)
+            height, width = (side, side) if square else (side + 2 * i, 2 * side - i)[:: 1 - i % 2 * 2]
             pixels.append(formula.image(f"check_families/{i}", height, width))
             write_png(folder / f"{i}.png", pixels[-1])
             words = " ".join(f"w{(5 * i + 3 * k) % 23}" for k in range(1 + i % TOKENS))
