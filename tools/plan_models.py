@@ -15,10 +15,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOPOLOGY = "v5e:16x16"
 TABLE = ROOT / "docs/plans.md"
-HEAD = f"""# Every named model on 256 chips
+HEAD = f"""# Named models on 256 chips
 
 What `tessera plan` says of one training step for {TOPOLOGY}, made by `./dev plan-models` on a machine without a TPU: the real
-step, compiled by libtpu. Images are classified as [recipes/imagenet.toml](../recipes/imagenet.toml) does it (AdamW, bf16; the state
+step, compiled by libtpu. Models that are not listed have not been planned yet. Images are classified as [recipes/imagenet.toml](../recipes/imagenet.toml) does it (AdamW, bf16; the state
 is split over all chips where the model has over 500 million parameters), pairs trained as
 [recipes/siglip_b16.toml](../recipes/siglip_b16.toml). Images/s are the roofline's
 upper bound, not a measurement; memory is the compiler's own figure for one chip of 16 GiB. Seconds are of compiling, on one or
