@@ -77,6 +77,7 @@ Values on_own_rows(const mesh::Mesh& mesh, const Values& operands, const std::ve
       in.push_back(sharding_text(spec, type.rank()));
     }
     region->results = body(local);
+    for (Value& result : region->results) result = region->adopt(result);
   }
   TESSERA_CHECK(region->captures.empty() && region->slices.empty(), "what a device does alone uses a value from outside");
   for (const Value v : region->results) out.push_back(sharding_text(split_at(0, mesh), v.rank()));
