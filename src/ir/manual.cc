@@ -37,7 +37,8 @@ TextAttr all_axes(const mesh::Mesh& mesh) {
 }
 
 // `in` and `out`: where the operands and results of the region lie; results are split along `dim`.
-Attrs manual_attrs(const mesh::Mesh& mesh, const std::vector<std::string>& in, const std::vector<std::string>& out, int64_t dim) {
+Attrs manual_attrs(const mesh::Mesh& mesh, const std::vector<std::string>& in, const std::vector<std::string>& out,
+                   int64_t dim) {
   return {{"in_shardings", shardings(in)},
           {"out_shardings", shardings(out)},
           {"manual_axes", all_axes(mesh)},

@@ -56,7 +56,8 @@ class Loop {
 };
 
 // How many threads a call takes. The plugin gives virtual devices a pool of one thread each, however few cores there are, and
-// each device has a thread of its own that calls: where calls run side by side already, helpers would only take turns with them.
+// each device has a thread of its own that calls: where calls run side by side already, helpers would only take turns with
+// them.
 class Share {
  public:
   explicit Share(int64_t pool) {

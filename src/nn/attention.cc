@@ -101,7 +101,9 @@ ir::Value host_self_attention(const Scope& scope, ir::Value qkv, int64_t batch, 
   const HostKernels kernels = scope.kernels();
   const OwnRows on_own_rows(scope);
   const int64_t tokens = qkv.dim(0) / batch;
-  const auto sizes = [=](ir::Value rows) { return fmt::format("batch = {} : i64, heads = {} : i64", rows.dim(0) / tokens, heads); };
+  const auto sizes = [=](ir::Value rows) {
+    return fmt::format("batch = {} : i64, heads = {} : i64", rows.dim(0) / tokens, heads);
+  };
   const auto forward = [=](const ir::Values& x) {
     const TensorType type{DType::kF32, {x[0].dim(0), x[0].dim(1) / 3}};
     return ir::foreign_call(kernels.self_attention, x, {type}, sizes(x[0]));

@@ -34,7 +34,8 @@ ir::Value dense(const Scope& scope, ir::Value x, int64_t features, const DenseOp
   const ir::NameScope named(scope.name());
   const ir::Value kernel = scope.compute_param("kernel", {x.dim(-1), features}, options.kernel_init);
   x = ir::convert(x, scope.compute());
-  ir::Value y = by_own_rows(scope, x, kernel) ? product_of_own_rows(scope, x, kernel) : sum_gradient(scope, ir::matmul(x, kernel));
+  ir::Value y =
+      by_own_rows(scope, x, kernel) ? product_of_own_rows(scope, x, kernel) : sum_gradient(scope, ir::matmul(x, kernel));
   if (options.bias) y = y + scope.compute_param("bias", {features}, options.bias_init);
   return y;
 }

@@ -132,7 +132,8 @@ std::string step_text(const pjrt::Client& client, int64_t devices, const std::st
 }
 
 TEST(Mesh, StepsCallTheHostsKernelsWhereNoFeaturesAreSplit) {
-  const auto client = pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = 4, .create_options = {}});
+  const auto client =
+      pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = 4, .create_options = {}});
   const HostKernels kernels = kernels::register_kernels(*client);
   const std::string rows = step_text(*client, 4, "replica=2, fsdp=2"), features = step_text(*client, 4, "fsdp=2, tensor=2");
   for (const std::string_view target : {kernels.self_attention, kernels.self_attention_gradient, kernels.product}) {
