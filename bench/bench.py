@@ -179,26 +179,27 @@ def part_digits(report, options):
 
 def part_scale(report, options):
     """Eight virtual devices share the cores that one device has to itself. What is more than one device's time is sharding's cost
-    and, at batch 16, that of products of two images each, which XLA runs less well than those of sixteen."""
+    and, at batch 16, that of products of two images each, for which the same weights are packed eight times."""
     def own(batch, depth, *words):
         return [program("bench_step"), "vit_small", str(batch), str(options.steps), f"model.depth={depth}", *words], {}
     def jax(batch, depth, devices):
         words = ["vit_small", str(batch), str(options.steps), "tuned", f"depth={depth}", f"fsdp={devices}"]
         return [python("bench-jax"), str(ROOT / "bench/peers/jax_step.py"), *words], jax_plugin(devices)
     sides = {  # name -> (the side it is compared with, command, environment changes)
-        "tessera": (None, *own(16, 6, "kernels=false")),
+        "tessera": (None, *own(16, 6)),
         "8 devices, fsdp=8": ("tessera", *own(16, 6, "devices=8", "mesh=fsdp=8")),
         "8 devices, replica=2, fsdp=4": ("tessera", *own(16, 6, "devices=8", "mesh=replica=2, fsdp=4")),
-        "1 device, own kernels": ("tessera", *own(16, 6)),
+        "XLA's code alone": (None, *own(16, 6, "kernels=false")),
+        "XLA's code alone, fsdp=8": ("XLA's code alone", *own(16, 6, "kernels=false", "devices=8", "mesh=fsdp=8")),
         "jax, tuned": (None, *jax(16, 6, 1)),
         "jax, tuned, fsdp=8": ("jax, tuned", *jax(16, 6, 8)),
-        "batch 64, 3 blocks": (None, *own(64, 3, "kernels=false")),
+        "batch 64, 3 blocks": (None, *own(64, 3)),
         "batch 64, 3 blocks, fsdp=8": ("batch 64, 3 blocks", *own(64, 3, "devices=8", "mesh=fsdp=8")),
         "batch 64, 3 blocks, jax": (None, *jax(64, 3, 1)),
         "batch 64, 3 blocks, jax, fsdp=8": ("batch 64, 3 blocks, jax", *jax(64, 3, 8)),
     }
     results, notes = rounds_of({n: (lambda s=s: run_json(*s[1:])) for n, s in sides.items()}, options.rounds, "scale")
-    report.title("scale", "half a ViT-S/16, batch 16, f32: virtual devices against one, in XLA's code alone", "of one device")
+    report.title("scale", "half a ViT-S/16, batch 16, f32: virtual devices against one", "of one device")
     rows = {}
     for name, (base, *_) in sides.items():
         if not results[name]:

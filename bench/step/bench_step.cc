@@ -87,7 +87,7 @@ class StepBench {
     recipe.bind_field("kernels", &kernels, "");
     spread(recipe);
     recipe.finish();
-    if (kernels && !layout_.sharded()) options.kernels = kernels::register_kernels(*client_);
+    if (kernels) options.kernels = kernels::register_kernels(*client_);
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);

@@ -287,8 +287,9 @@ std::string emit(const Graph& graph, const EmitOptions& options) {
   check_aliases(graph, options);
   const std::unique_ptr<Graph> lowered = lower(graph);
   if (options.mesh) split_grouped_convolutions(*lowered, *options.mesh);
-  if (!options.kernels.product.empty()) call_host_product(*lowered, std::string(options.kernels.product));
-  if (!options.kernels.unwritten.empty()) call_host_stacks(*lowered, std::string(options.kernels.unwritten));
+  const bool several = options.mesh.has_value();
+  if (!options.kernels.product.empty()) call_host_product(*lowered, std::string(options.kernels.product), several);
+  if (!options.kernels.unwritten.empty() && !several) call_host_stacks(*lowered, std::string(options.kernels.unwritten));
   verify(*lowered);
   return Printer().module(*lowered, options);
 }

@@ -30,7 +30,9 @@ double product_flops(const Graph& graph) {
   double total = 0;
   for (const Node* node : reachable_nodes(graph)) {
     total += own_flops(*node);
-    const double times = node->op == &kOpScan ? static_cast<double>(node->attr<int64_t>("_length")) : 1;
+    double times = 1;
+    if (node->op == &kOpScan) times = static_cast<double>(node->attr<int64_t>("_length"));
+    if (node->op == &kOpManualComputation) times = static_cast<double>(node->attr<int64_t>("_parts"));
     for (const auto& region : node->regions) total += times * product_flops(*region);
   }
   return total;

@@ -47,7 +47,7 @@ void consider(Node& node, const std::string& target) {
   if (lhs.dtype != DType::kF32 || rhs.dtype != DType::kF32 || node.types[0].dtype != DType::kF32) return;
   const auto& dims = node.attr<DotDims>("dot_dimension_numbers");
   const auto a = sizes_of(lhs, dims.lhs_batch, dims.lhs_contract), b = sizes_of(rhs, dims.rhs_batch, dims.rhs_contract);
-  if (!a || !b || a->batch * a->rows * a->contracted * b->rows < kWorthwhile) return;
+  if (!a || !b || !worth_a_call(a->batch * a->rows * a->contracted * b->rows)) return;
   node.op = &kOpCustomCall;
   // The right side is [k, n] when it is not transposed: the mirror of the left.
   node.attrs = custom_call_attrs(
@@ -73,10 +73,13 @@ void call_host_stacks(Graph& lowered, const std::string& target) {
   leave_stacks(lowered, target, next);
 }
 
-void call_host_product(Graph& lowered, const std::string& target) {
+bool worth_a_call(int64_t multiply_adds) { return multiply_adds >= kWorthwhile; }
+
+void call_host_product(Graph& lowered, const std::string& target, bool several_devices) {
   for (Node* node : reachable_nodes(lowered)) {
-    for (const auto& region : node->regions) call_host_product(*region, target);
-    if (node->op == &kOpDotGeneral) consider(*node, target);
+    const bool partitioned = several_devices && node->op != &kOpManualComputation;
+    for (const auto& region : node->regions) call_host_product(*region, target, partitioned);
+    if (node->op == &kOpDotGeneral && !several_devices) consider(*node, target);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "kernels/attention.h"
@@ -54,13 +55,33 @@ class Loop {
   std::atomic<int64_t> next_{0}, done_{0};
 };
 
+// How many threads a call takes. The plugin gives virtual devices a pool of one thread each, however few cores there are, and
+// each device has a thread of its own that calls: where calls run side by side already, helpers would only take turns with
+// them.
+class Share {
+ public:
+  explicit Share(int64_t pool) {
+    const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency()), calls = ++running;
+    threads_ = pool <= cores ? pool : std::max<int64_t>(1, cores / calls);
+  }
+  ~Share() { --running; }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  int64_t threads() const { return threads_; }
+
+ private:
+  static inline std::atomic<int64_t> running{0};
+  int64_t threads_;
+};
+
 ParallelFor parallel_on(ffi::ThreadPool& pool) {
   return [&pool](const std::vector<Phase>& phases) {
+    const Share share(pool.num_threads());
     int64_t widest = 0;
     for (const Phase& phase : phases) widest = std::max(widest, phase.count);
     if (widest == 0) return;
     const auto loop = std::make_shared<Loop>(phases);
-    for (int64_t i = 1; i < std::min(pool.num_threads(), widest); ++i) pool.Schedule([loop] { loop->help(); });
+    for (int64_t i = 1; i < std::min(share.threads(), widest); ++i) pool.Schedule([loop] { loop->help(); });
     loop->help();
     loop->wait();
   };

@@ -19,21 +19,28 @@ namespace {
 constexpr double kUnseen = std::numeric_limits<float>::lowest();
 
 // The same without dropout by a kernel of the host, which wants the tokens before the heads: [batch, tokens, heads, width].
-ir::Value host_attention(const HostKernels& kernels, ir::Value q, ir::Value k, ir::Value v) {
-  const ir::Values out = ir::foreign_call(kernels.attention, {q, k, v}, {q.type()});
-  return ir::custom_gradient({q, k, v}, out, [kernels](const ir::Values& x, const ir::Values&, const ir::Values& ct) {
-    return ir::foreign_call(kernels.attention_gradient, {x[0], x[1], x[2], ct[0]}, {x[0].type(), x[1].type(), x[2].type()});
+ir::Value host_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v) {
+  const HostKernels kernels = scope.kernels();
+  const OwnRows on_own_rows(scope);
+  const auto forward = [=](const ir::Values& x) { return ir::foreign_call(kernels.attention, x, {x[0].type()}); };
+  const auto backward = [=](const ir::Values& x) {
+    return ir::foreign_call(kernels.attention_gradient, x, {x[0].type(), x[1].type(), x[2].type()});
+  };
+  const ir::Values out = on_own_rows({q, k, v}, {true, true, true}, forward);
+  return ir::custom_gradient({q, k, v}, out, [=](const ir::Values& x, const ir::Values&, const ir::Values& ct) {
+    return on_own_rows({x[0], x[1], x[2], ct[0]}, {true, true, true, true}, backward);
   })[0];
 }
 
 bool host_attention_fits(const Scope& scope, ir::Value v, double rate, ir::Value mask) {
-  return !mask && !scope.kernels().attention.empty() && v.dtype() == DType::kF32 && (rate == 0 || !scope.random());
+  return !mask && !scope.kernels().attention.empty() && v.dtype() == DType::kF32 && (rate == 0 || !scope.random()) &&
+         OwnRows(scope).rows_of(v) > 0;
 }
 
 }  // namespace
 
 ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double rate, ir::Value mask) {
-  if (host_attention_fits(scope, v, rate, mask)) return host_attention(scope.kernels(), q, k, v);
+  if (host_attention_fits(scope, v, rate, mask)) return host_attention(scope, q, k, v);
   const auto heads_first = [](ir::Value x) { return ir::transpose(x, {0, 2, 1, 3}); };
   const double scale = 1 / std::sqrt(static_cast<double>(q.dim(-1)));
   ir::Value scores = ir::dot_general(heads_first(q) * scale, heads_first(k), {{0, 1}, {0, 1}, {3}, {3}});
@@ -90,12 +97,23 @@ ir::Value merge_heads(ir::Value x) {
 namespace {
 
 // Attention of one array of queries, keys and values by a kernel of the host, which saves taking it apart.
-ir::Value host_self_attention(const HostKernels& kernels, ir::Value qkv, int64_t batch, int64_t heads) {
-  const TensorType type{DType::kF32, {qkv.dim(0), qkv.dim(1) / 3}};
-  const std::string sizes = fmt::format("batch = {} : i64, heads = {} : i64", batch, heads);
-  const ir::Values out = ir::foreign_call(kernels.self_attention, {qkv}, {type}, sizes);
+ir::Value host_self_attention(const Scope& scope, ir::Value qkv, int64_t batch, int64_t heads) {
+  const HostKernels kernels = scope.kernels();
+  const OwnRows on_own_rows(scope);
+  const int64_t tokens = qkv.dim(0) / batch;
+  const auto sizes = [=](ir::Value rows) {
+    return fmt::format("batch = {} : i64, heads = {} : i64", rows.dim(0) / tokens, heads);
+  };
+  const auto forward = [=](const ir::Values& x) {
+    const TensorType type{DType::kF32, {x[0].dim(0), x[0].dim(1) / 3}};
+    return ir::foreign_call(kernels.self_attention, x, {type}, sizes(x[0]));
+  };
+  const auto backward = [=](const ir::Values& x) {
+    return ir::foreign_call(kernels.self_attention_gradient, x, {x[0].type()}, sizes(x[0]));
+  };
+  const ir::Values out = on_own_rows({qkv}, {true}, forward);
   return ir::custom_gradient({qkv}, out, [=](const ir::Values& x, const ir::Values&, const ir::Values& ct) {
-    return ir::foreign_call(kernels.self_attention_gradient, {x[0], ct[0]}, {x[0].type()}, sizes);
+    return on_own_rows({x[0], ct[0]}, {true, true}, backward);
   })[0];
 }
 
@@ -128,9 +146,9 @@ ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const Attent
   const ir::NameScope named(scope.name());
   const int64_t features = x.dim(-1);
   ir::Value mixed;
-  if (host_attention_fits(scope, x, options.attn_dropout, mask) && !options.qk_norm && !scope.sharding()) {
+  if (host_attention_fits(scope, x, options.attn_dropout, mask) && !options.qk_norm) {
     const ir::Value qkv = dense(scope / "qkv", x, 3 * features, {options.qkv_bias, options.qkv_init});
-    mixed = host_self_attention(scope.kernels(), ir::checkpoint_name(qkv, "qkv"), batch, options.heads);
+    mixed = host_self_attention(scope, ir::checkpoint_name(qkv, "qkv"), batch, options.heads);
   } else {
     mixed = heads_apart(scope, x, batch, options, mask);
   }

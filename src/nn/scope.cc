@@ -61,11 +61,16 @@ ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& i
   {
     const ir::GraphScope before_the_scan(*value.node->graph);
     value = ir::convert(value, dtype);
-    if (gather_stack) value = gather_param(value, *at_rest);
+    if (gather_stack) value = gathered(value, *at_rest);
   }
   if (spec.stacked) value = ir::current_graph().slice_of(value);
   if (!at_rest || gather_stack) return value;
-  return gather_param(value, spec.stacked ? mesh::without_first_dim(*at_rest) : *at_rest);
+  return gathered(value, spec.stacked ? mesh::without_first_dim(*at_rest) : *at_rest);
+}
+
+ir::Value Scope::gathered(ir::Value value, const mesh::PartitionSpec& at_rest) const {
+  if (context_.kernels.unwritten.empty()) return gather_param(value, at_rest);
+  return gather_param_on_host(value, at_rest, context_.sharding->mesh);
 }
 
 ir::Value Scope::param(std::string_view name, const Dims& dims, const Init& init) const {

@@ -118,6 +118,7 @@ class Scope {
 
  private:
   ir::Value param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype, bool trained = true) const;
+  ir::Value gathered(ir::Value value, const mesh::PartitionSpec& at_rest) const;
 
   ParamStore* store_;
   Context context_;

@@ -1,5 +1,8 @@
 #include "nn/sharding.h"
 
+#include <algorithm>
+
+#include "ir/manual.h"
 #include "ir/ops.h"
 #include "nn/scope.h"
 
@@ -28,6 +31,54 @@ ir::Value sum_gradient(const Scope& scope, ir::Value product) {
 ir::Value gather_param(ir::Value value, const mesh::PartitionSpec& spec) {
   const mesh::PartitionSpec whole = mesh::without_axes(spec, {"replica", "fsdp"});
   return ir::reshard(value, whole, spec);
+}
+
+namespace {
+
+// [a, parts * b, c] -> [parts, a, b, c], and back.
+ir::Value parts_first(ir::Value x, size_t dim, int64_t parts) {
+  Dims apart = x.dims(), order{static_cast<int64_t>(dim)};
+  apart[dim] /= parts;
+  apart.insert(apart.begin() + static_cast<ptrdiff_t>(dim), parts);
+  for (size_t i = 0; i < apart.size(); ++i) {
+    if (i != dim) order.push_back(static_cast<int64_t>(i));
+  }
+  return ir::transpose(ir::reshape(x, apart), order);
+}
+
+ir::Value side_by_side(ir::Value x, size_t dim, const Dims& whole) {
+  Dims order;
+  for (int64_t i = 1; i < x.rank(); ++i) order.push_back(i);
+  order.insert(order.begin() + static_cast<ptrdiff_t>(dim), 0);
+  return ir::reshape(ir::transpose(x, order), whole);
+}
+
+}  // namespace
+
+ir::Value gather_param_on_host(ir::Value value, const mesh::PartitionSpec& spec, const mesh::Mesh& mesh) {
+  const auto is_split = [](const mesh::AxisNames& axes) { return !axes.empty(); };
+  const auto split = std::ranges::find_if(spec.dims, is_split);
+  const bool one = std::ranges::count_if(spec.dims, is_split) == 1 && !spec.uses("tensor");
+  if (!one || split == spec.dims.begin()) {
+    // Said twice, so that the partitioner gathers this array and not the stack's slice of one more dimension.
+    return gather_param(ir::reshard(value, spec, spec), spec);
+  }
+  const auto dim = static_cast<size_t>(split - spec.dims.begin());
+  const ir::Value parts = parts_first(value, dim, mesh::parts(mesh, *split));
+  return side_by_side(ir::reshard(parts, {}, {{*split}}), dim, value.dims());
+}
+
+OwnRows::OwnRows(const Scope& scope) {
+  if (scope.sharding()) mesh_ = scope.sharding()->mesh;
+}
+
+ir::Values OwnRows::operator()(const ir::Values& operands, const std::vector<bool>& rows, const ir::LoopFn& body) const {
+  return mesh_ ? ir::on_own_rows(*mesh_, operands, rows, body) : body(operands);
+}
+
+int64_t OwnRows::rows_of(ir::Value x) const {
+  const int64_t devices = mesh_ ? mesh::batch_parts(*mesh_) : 1;
+  return x.dim(0) % devices == 0 ? x.dim(0) / devices : 0;
 }
 
 }  // namespace tessera::nn

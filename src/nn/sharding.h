@@ -3,9 +3,12 @@
 // where a parameter lies at rest is a rule's choice, and it is gathered for use, block by block.
 
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "ir/graph.h"
+#include "ir/ops.h"
 #include "mesh/partition.h"
 
 namespace tessera::nn {
@@ -32,5 +35,22 @@ ir::Value sum_gradient(const Scope& scope, ir::Value product);
 // A parameter at rest as `spec` (of its slice, in a scan) gathered over every axis but `tensor`; its gradient goes back to
 // `spec`.
 ir::Value gather_param(ir::Value value, const mesh::PartitionSpec& spec);
+// The same for virtual devices of this host, where XLA gathers along the first dimension of an array by copying its parts, and
+// along another one number by number: the parts are gathered one after the other, and then put side by side in rows.
+ir::Value gather_param_on_host(ir::Value value, const mesh::PartitionSpec& spec, const mesh::Mesh& mesh);
+
+// Calls a function of what each device has itself (ir::on_own_rows), or without a mesh of the arrays as they are. Outlives the
+// scope, so that gradients may use it.
+class OwnRows {
+ public:
+  explicit OwnRows(const Scope& scope);
+
+  ir::Values operator()(const ir::Values& operands, const std::vector<bool>& rows, const ir::LoopFn& body) const;
+  // How many rows of `x` a device has; 0 where they do not divide.
+  int64_t rows_of(ir::Value x) const;
+
+ private:
+  std::optional<mesh::Mesh> mesh_;
+};
 
 }  // namespace tessera::nn

@@ -92,6 +92,11 @@ Values with_buffers(const StateLayout& layout, Values params, const Values& buff
   return params;
 }
 
+// A call takes whole rows: where features are split, the partitioner is to see the products themselves.
+HostKernels callable(const HostKernels& kernels, const StateLayout& layout) {
+  return layout.sharded() && layout.mesh.size("tensor") > 1 ? HostKernels{} : kernels;
+}
+
 // What `apply` makes of the model in the current graph, whose parameters are `params` (all of the layout's). In training,
 // `buffers` gets what the layout's buffers become, in its order.
 Values trace(const StateLayout& layout, const Values& params, nn::Context context, const ProgramOptions& options,
@@ -102,11 +107,8 @@ Values trace(const StateLayout& layout, const Values& params, nn::Context contex
   for (size_t i = 0; i < layout.params; ++i) store.provide(layout.entries[i].name.substr(prefix), graph.adopt(params[i]));
   const nn::Sharding sharding = sharding_of(layout);
   context.compute = options.compute;
-  if (layout.sharded()) {
-    context.sharding = &sharding;
-  } else {
-    context.kernels = options.kernels;  // opaque to the partitioner
-  }
+  if (layout.sharded()) context.sharding = &sharding;
+  context.kernels = callable(options.kernels, layout);
   Values out = apply(nn::Scope(store, context));
   for (const nn::ParamSpec& spec : store.specs()) {
     TESSERA_CHECK(store.provides(spec.name), "the layout has no parameter {}", spec.name);
@@ -249,7 +251,7 @@ void spread(ir::EmitOptions& emit, const StateLayout& layout, std::vector<mesh::
   emit.mesh = layout.mesh;
   emit.argument_specs = std::move(arguments);
   emit.result_specs = std::move(results);
-  emit.kernels = {};
+  emit.kernels = callable(emit.kernels, layout);
 }
 
 // The specs of `count` entries, then of `inputs` arrays whose rows are those of the batch.

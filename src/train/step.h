@@ -30,7 +30,7 @@ struct ProgramOptions {
   // Training only.
   std::shared_ptr<const objectives::Objective> objective;
   Augmentation augmentation;
-  HostKernels kernels;                    // that the program may call, on one device
+  HostKernels kernels;                    // of this host, that the program may call
   std::optional<optim::Average> average;  // where the layout has averages
   // Micro-batches inside the training step; divides batch, and each is divisible over the mesh. Micro-batch i of n holds the
   // rows i, i + n, i + 2 n, …

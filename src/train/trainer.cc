@@ -230,7 +230,7 @@ ProgramOptions Trainer::program_options(int64_t batch, const data::Affine& pixel
   options.batch = batch;
   options.pixels = pixels;
   options.compute = recipe_.compute;
-  if (!layout_.sharded()) options.kernels = kernels::register_kernels(*client_);
+  options.kernels = kernels::register_kernels(*client_);
   return options;
 }
 

@@ -7,8 +7,10 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ir/flops.h"
 #include "ir/functions.h"
 #include "ir/grad.h"
+#include "ir/manual.h"
 #include "ir/op_entries.h"
 #include "ir/random.h"
 #include "support/formula.h"
@@ -226,6 +228,30 @@ TEST(Remat, KeepsWhatThePolicyNames) {
   EXPECT_EQ(saved_arrays({Kind::kSaveNamed, {"hidden"}}), 2);
   EXPECT_EQ(saved_arrays({Kind::kSaveNamed, {"other"}}), 1);
   EXPECT_GT(saved_arrays({Kind::kSaveAll, {}}), 2);
+}
+
+// What each device computes of its rows: whole shapes outside, parts inside, and the arithmetic of all of them.
+TEST(OwnRows, AreAPartOfEveryDevice) {
+  Graph graph;
+  const GraphScope scope(graph);
+  const mesh::Mesh mesh = mesh::parse_mesh("replica=2, fsdp=2", 4);
+  const Value x = graph.add_parameter({DType::kF32, {8, 3}}), w = graph.add_parameter({DType::kF32, {3, 5}});
+  const auto product = [](const Values& local) -> Values {
+    EXPECT_EQ(local[0].dims(), (Dims{2, 3}));
+    EXPECT_EQ(local[1].dims(), (Dims{3, 5}));
+    return {matmul(local[0], local[1])};
+  };
+  graph.results = on_own_rows(mesh, {x, w}, {true, false}, product);
+  EXPECT_EQ(graph.results[0].dims(), (Dims{8, 5}));
+  EXPECT_EQ(product_flops(graph), 2.0 * 8 * 3 * 5);
+
+  EmitOptions options;
+  options.mesh = mesh;
+  const std::string text = emit(graph, options);
+  EXPECT_THAT(text, HasSubstr("in_shardings = #sdy.sharding_per_value<[<@mesh, [{\"replica\", \"fsdp\"}, {}]>, "
+                              "<@mesh, [{}, {}]>]>"));
+  EXPECT_THAT(text, HasSubstr("(tensor<2x3xf32>, tensor<3x5xf32>) -> (tensor<2x5xf32>)"));
+  EXPECT_THROW(on_own_rows(mesh, {x, w}, {true, false}, [&](const Values&) -> Values { return {x}; }), InternalError);
 }
 
 TEST(CustomCall, PrintsItsTargetAndAttributes) {

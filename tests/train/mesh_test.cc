@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "kernels/register.h"
 #include "train/compile.h"
 #include "train/json_lines.h"
 #include "train/small_run.h"
@@ -14,6 +15,7 @@ namespace tessera::train {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::small_run;
 
 // Sizes that 8 divides, and every array of them split.
@@ -95,6 +97,52 @@ INSTANTIATE_TEST_SUITE_P(
                       MeshCase{"RematNone", 8, "replica=2, fsdp=4", {"model.remat=none"}},
                       MeshCase{"RematNamed", 8, "replica=2, fsdp=4", {"model.remat=save(qkv, fc1)"}}),
     [](const auto& info) { return info.param.name; });
+
+// Wide enough for the host's kernels to multiply each device's rows (attention is theirs in every run here), some products by
+// them and some not, in each way of keeping values and adding up.
+TEST(Mesh, ProductsOfEachDevicesRowsAreThoseOfOneDevice) {
+  const auto wide = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"model.width=128", "model.heads=4", "optimizer.lr=cosine(1e-3, warmup=4 steps)"});
+    return more;
+  };
+  run_on("mesh-wide-one", 1, "", wide({}));
+  struct Case {
+    int64_t devices;
+    const char *mesh, *name;
+    std::vector<std::string> overrides;
+  };
+  for (const Case& c : {Case{2, "fsdp=2", "mesh-wide-fsdp", {}}, Case{4, "replica=2, fsdp=2", "mesh-wide-hybrid", {}},
+                        Case{2, "fsdp=2", "mesh-wide-parts", {"accumulate=2", "model.remat=full"}},
+                        Case{2, "replica=2", "mesh-wide-replicas", {"model.remat=none"}},
+                        Case{2, "fsdp=2", "mesh-wide-gathered", {"sharding.reshard=false"}}}) {
+    run_on(c.name, c.devices, c.mesh, wide(c.overrides));
+    expect_same_trajectory(c.name, "mesh-wide-one");
+  }
+}
+
+// The training step of a small model over virtual devices, with the calls of this host.
+std::string step_text(const pjrt::Client& client, int64_t devices, const std::string& mesh) {
+  const Recipe recipe = read_recipe(
+      small_run().section({"model.width=128", "model.heads=4", "data.batch=32", "eval.val.batch=16", "mesh=" + mesh}), devices);
+  ProgramOptions options;
+  options.batch = recipe.batch;
+  options.objective = recipe.objective;
+  options.kernels = kernels::register_kernels(client);
+  return train_program(*recipe.model, recipe_layout(recipe), *recipe.optimizer, options).text;
+}
+
+TEST(Mesh, StepsCallTheHostsKernelsWhereNoFeaturesAreSplit) {
+  const auto client =
+      pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = 4, .create_options = {}});
+  const HostKernels kernels = kernels::register_kernels(*client);
+  const std::string rows = step_text(*client, 4, "replica=2, fsdp=2"), features = step_text(*client, 4, "fsdp=2, tensor=2");
+  for (const std::string_view target : {kernels.self_attention, kernels.self_attention_gradient, kernels.product}) {
+    if (target.empty()) continue;  // no matrix unit
+    EXPECT_THAT(rows, HasSubstr("\"" + std::string(target) + "\""));
+    EXPECT_THAT(features, Not(HasSubstr("\"" + std::string(target) + "\"")));
+  }
+  EXPECT_FALSE(kernels.self_attention.empty());
+}
 
 // Rows are mixed over the devices' borders, and noise does not depend on who draws it.
 TEST(Mesh, AugmentsAsOneDeviceDoes) {

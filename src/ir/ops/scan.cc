@@ -95,7 +95,8 @@ Value save(Node& scan, Value value) {
 // saved stack would be a second copy of the model on every device.
 bool is_cheap(const Node& n) {
   if (n.op == &kOpParameter || n.op == &kOpConstant || n.op == &kOpIota) return true;
-  const bool moves = n.op == &kOpBroadcastInDim || n.op == &kOpReshape || n.op == &kOpConvert || n.op == &kOpShardingConstraint;
+  const bool moves = n.op == &kOpBroadcastInDim || n.op == &kOpReshape || n.op == &kOpTranspose || n.op == &kOpConvert ||
+                     n.op == &kOpShardingConstraint;
   return moves && is_cheap(*n.operands[0].node);
 }
 
