@@ -199,7 +199,15 @@ TEST(HuggingFaceConfig, WhatIsNotReadIsNamed) {
   EXPECT_THAT(hugging_face_refusal(R"(, "model_type": "swin")"), HasSubstr("`model_type` is \"swin\""));
   EXPECT_THAT(hugging_face_refusal(R"(, "hidden_act": "relu")"), HasSubstr("`hidden_act` is \"relu\", wanted gelu"));
   EXPECT_THAT(hugging_face_refusal("", R"({"do_resize": false})"), HasSubstr("`do_resize` is false, wanted true"));
-  EXPECT_THAT(hugging_face_refusal("", R"({"do_center_crop": true})"), HasSubstr("`do_center_crop` is true, wanted false"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"do_center_crop": true, "crop_size": 300})"), HasSubstr("no more than size"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"do_center_crop": true, "size": {"height": 256, "width": 240}})"),
+              HasSubstr("`crop_size` is null, wanted the same share of both sides of size"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"size": {"shortest_edge": 12, "longest_edge": 20}})"),
+              HasSubstr("shortest_edge alone"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"image_processor_type": "SamImageProcessor"})"),
+              HasSubstr("wanted ViTImageProcessor"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"image_processor_type": "ConvNextImageProcessor", "crop_pct": 0})"),
+              HasSubstr("`crop_pct` is 0, wanted a share"));
   EXPECT_THAT(hugging_face_refusal("", R"({"size": {"shortest_edge": 12}})"), HasSubstr("wanted height and width"));
   EXPECT_THAT(hugging_face_refusal("", R"({"resample": 9})"), HasSubstr("`resample` is 9"));
   EXPECT_THAT(hugging_face_refusal("", R"({"rescale_factor": 1})"), HasSubstr("`rescale_factor` is 1, wanted 1 / 255"));
