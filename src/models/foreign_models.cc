@@ -129,7 +129,13 @@ ModelConfig parse_hugging_face(const Json& root, std::string_view preprocessor, 
 
 ModelConfig parse_model_config(std::string_view json, std::string_view preprocessor, const std::string& where) {
   const Json root = parse_object(json, where);
-  return root.contains("model_type") ? parse_hugging_face(root, preprocessor, where) : parse_timm_config(json, where);
+  try {
+    return root.contains("model_type") ? parse_hugging_face(root, preprocessor, where) : parse_timm_config(json, where);
+  } catch (const Error& error) {
+    // What the checks of options say names the option alone.
+    if (error.code() != Exit::kUsage) throw;
+    throw data_error(error.message(), where, error.help());
+  }
 }
 
 Arrays export_foreign(const Model& model, Naming naming, const ArrayViews& parameters) {
