@@ -23,7 +23,7 @@ Json parse_object(std::string_view text, const std::string& where) {
   };
   Json json = Json::parse(text, note_depth, false);
   if (!json.is_object()) throw data_error("this is not a JSON object", where);
-  if (deepest > kMostDepth) throw data_error(fmt::format("its JSON nests {} levels deep", deepest), where);
+  if (deepest > kMostDepth) throw data_error(fmt::format("its JSON nests more than {} levels deep", kMostDepth), where);
   return json;
 }
 
