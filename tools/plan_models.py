@@ -38,8 +38,9 @@ def recipe_words(model):
         tokens = f"tokenize({model['tokens']}, model=fake({model['vocabulary']}))"
         images = f"decode | resize({size}) | value_range(-1, 1)"
         return ["recipes/siglip_b16.toml", f"model={{name=\"two_tower\", variant=\"{model['variant']}\"}}",
-                f"data.pp={images} | flip_lr | {tokens}", f"eval.retrieval_coco.data.pp={images} | {tokens}",
-                f"eval.imagenet_zero_shot.data.pp={images}", f"data.batch={4096 // share}"]
+                f"data.pp=decode | resize({size}) | flip_lr | value_range(-1, 1) | {tokens}",
+                f"eval.retrieval_coco.data.pp={images} | {tokens}", f"eval.imagenet_zero_shot.data.pp={images}",
+                f"data.batch={4096 // share}"]
     chain = f"decode | resize({size}) | flip_lr | normalise()"
     mesh = "fsdp=-1" if model["parameters"] > 500e6 else "replica=-1"
     return ["recipes/imagenet.toml", f"mesh={mesh}", f"model.name={model['name']}", f"model.variant={model['variant']}",
