@@ -41,8 +41,11 @@ def batch_of(model):
 def recipe_words(model, batch):
     size = model["image_size"]
     if model["name"] == "two_tower":
-        chain = f"decode | resize({size}) | flip_lr | value_range(-1, 1) | tokenize({model['tokens']}, model=fake({model['vocabulary']}))"
-        return ["recipes/siglip_b16.toml", f"model={{name=\"two_tower\", variant=\"{model['variant']}\"}}", f"data.pp={chain}",
+        tokens = f"tokenize({model['tokens']}, model=fake({model['vocabulary']}))"
+        images = f"decode | resize({size}) | value_range(-1, 1)"
+        return ["recipes/siglip_b16.toml", f"model={{name=\"two_tower\", variant=\"{model['variant']}\"}}",
+                f"data.pp=decode | resize({size}) | flip_lr | value_range(-1, 1) | {tokens}",
+                f"eval.retrieval_coco.data.pp={images} | {tokens}", f"eval.imagenet_zero_shot.data.pp={images}",
                 f"data.batch={batch}"]
     chain = f"decode | resize({size}) | flip_lr | normalise()"
     mesh = "fsdp=-1" if model["parameters"] > 500e6 else "replica=-1"
@@ -95,4 +98,5 @@ def main():
         print(f"{number:>4} of {len(models)}  {model['variant']:<44}{cells[-1]:>5} s", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

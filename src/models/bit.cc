@@ -101,8 +101,7 @@ BiTConfig resolve(const BiTOptions& o, const InputShape& data, const FailOption&
   c.stem = grouped("stem_dim", timm_divisible(check.positive("stem_dim", o.stem_dim) * o.width_factor));
   for (const int64_t dim : o.dims) {
     c.dims.push_back(grouped("dims", timm_divisible(dim * o.width_factor)));
-    c.inner.push_back(
-        grouped("bottleneck", timm_divisible(static_cast<int64_t>(static_cast<double>(c.dims.back()) * o.bottleneck))));
+    c.inner.push_back(grouped("bottleneck", timm_divisible(timm_hidden(c.dims.back(), o.bottleneck))));
   }
   c.head_zeros = o.head_zeros;
   c.head_dropout = check.rate("head_dropout", o.head_dropout);

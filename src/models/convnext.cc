@@ -72,7 +72,8 @@ ConvNeXtOptions options_of(std::string_view json, const std::string& where) {
   o.depths = args.get("depths", o.depths);
   const Json sizes = args.raw("kernel_sizes");
   if (!sizes.is_null()) {
-    o.kernel_sizes = sizes.is_number_integer() ? std::vector<int64_t>{sizes.get<int64_t>()} : args.get("kernel_sizes", o.dims);
+    o.kernel_sizes =
+        sizes.is_array() ? args.get("kernel_sizes", o.dims) : std::vector<int64_t>{args.get<int64_t>("kernel_sizes", 7)};
   }
   o.stem = args.text("stem_type", "patch");
   o.patch = args.get<int64_t>("patch_size", 4);

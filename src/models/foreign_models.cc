@@ -1,18 +1,15 @@
 #include "models/foreign_models.h"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include "models/cappa.h"
+#include "models/foreign_processor.h"
 #include "models/timm_args.h"
 #include "models/two_tower.h"
 
 namespace tessera::models {
 namespace {
-
-// By Pillow's numbers.
-constexpr std::string_view kPillowFilters[] = {"nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"};
 
 struct Demand {
   bool holds;
@@ -109,34 +106,6 @@ ViTOptions vit_options_of(const Json& root, const std::string& where) {
   return o;
 }
 
-// Hugging Face's ViTImageProcessor, with its defaults.
-TimmPreprocessing preprocessing_of(std::string_view json, const std::string& where) {
-  const Json root = parse_object(json, where);
-  const auto must_be = [&](const char* key, bool wanted, bool fallback) {
-    if (get(root, key, fallback, where) != wanted) bad_entry(key, root.at(key), wanted ? "true" : "false", where);
-  };
-  must_be("do_resize", true, true);
-  must_be("do_rescale", true, true);
-  must_be("do_center_crop", false, false);
-  TimmPreprocessing p;
-  p.crop_pct = 1, p.crop_mode = "squash";
-  const Json size = root.value("size", Json(224));
-  p.height = size.is_object() ? get<int64_t>(size, "height", 0, where) : get_image_size(root, "size", {224, 224}, where).first;
-  p.width = size.is_object() ? get<int64_t>(size, "width", 0, where) : get_image_size(root, "size", {224, 224}, where).second;
-  if (p.height < 1 || p.width < 1) bad_entry("size", size, "height and width", where);
-  const auto filter = get<int64_t>(root, "resample", 2, where);
-  if (filter < 0 || filter >= std::ssize(kPillowFilters)) bad_entry("resample", root["resample"], "0 to 5", where);
-  p.interpolation = kPillowFilters[filter];
-  if (std::abs(get(root, "rescale_factor", 1.0 / 255, where) * 255 - 1) > 1e-6) {
-    bad_entry("rescale_factor", root["rescale_factor"], "1 / 255", where);
-  }
-  const bool normalize = get(root, "do_normalize", true, where);
-  const std::vector<double> half(3, 0.5);
-  p.mean = normalize ? get(root, "image_mean", half, where) : std::vector<double>(3, 0);
-  p.std = normalize ? get(root, "image_std", half, where) : std::vector<double>(3, 1);
-  return p;
-}
-
 ModelConfig parse_hugging_face(const Json& root, std::string_view preprocessor, const std::string& where) {
   const auto type = get<std::string>(root, "model_type", "", where);
   if (type != "vit") {
@@ -152,7 +121,7 @@ ModelConfig parse_hugging_face(const Json& root, std::string_view preprocessor, 
   config.architecture = "ViTForImageClassification";
   config.model = std::make_unique<ViT>(resolve(vit_options_of(root, where), input));
   config.label_names = class_names(labels, "id2label", input.classes, where);
-  if (!preprocessor.empty()) config.preprocessing = preprocessing_of(preprocessor, "preprocessor_config.json of " + where);
+  if (!preprocessor.empty()) config.preprocessing = parse_processor(preprocessor, "preprocessor_config.json of " + where);
   return config;
 }
 
@@ -160,7 +129,13 @@ ModelConfig parse_hugging_face(const Json& root, std::string_view preprocessor, 
 
 ModelConfig parse_model_config(std::string_view json, std::string_view preprocessor, const std::string& where) {
   const Json root = parse_object(json, where);
-  return root.contains("model_type") ? parse_hugging_face(root, preprocessor, where) : parse_timm_config(json, where);
+  try {
+    return root.contains("model_type") ? parse_hugging_face(root, preprocessor, where) : parse_timm_config(json, where);
+  } catch (const Error& error) {
+    // What the checks of options say names the option alone.
+    if (error.code() != Exit::kUsage) throw;
+    throw data_error(error.message(), where, error.help());
+  }
 }
 
 Arrays export_foreign(const Model& model, Naming naming, const ArrayViews& parameters) {
@@ -197,27 +172,6 @@ std::string hugging_face_config(const Model& model, const std::vector<std::strin
     root["id2label"][std::to_string(i)] = label;
     root["label2id"][label] = i;
   }
-  return root.dump(2) + "\n";
-}
-
-std::string hugging_face_preprocessor(const TimmPreprocessing& p, std::vector<std::string>& notes) {
-  if (p.crop_pct != 1 || p.crop_mode != "squash") {
-    notes.push_back(
-        fmt::format("Hugging Face's ViT processor resizes to {} x {}, whatever an image's shape, and crops nothing: "
-                    "preprocessor_config.json does so, and the run's evaluators resize and crop otherwise",
-                    p.height, p.width));
-  }
-  Json root;
-  root["image_processor_type"] = "ViTImageProcessor";
-  root["do_resize"] = true;
-  root["size"] = {{"height", p.height}, {"width", p.width}};
-  const auto filter = std::ranges::find(kPillowFilters, p.interpolation);
-  if (filter != std::end(kPillowFilters)) root["resample"] = filter - std::begin(kPillowFilters);
-  root["do_rescale"] = true;
-  root["rescale_factor"] = 1.0 / 255;
-  root["do_normalize"] = true;
-  root["image_mean"] = p.mean;
-  root["image_std"] = p.std;
   return root.dump(2) + "\n";
 }
 

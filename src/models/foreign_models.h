@@ -18,12 +18,8 @@ Arrays export_foreign(const Model& model, Naming naming, const ArrayViews& param
 std::string hugging_face_config(const Model& model, const std::vector<std::string>& label_names);
 
 // A directory's config.json, timm's or that of a ViT of Hugging Face's; of the latter `preprocessor` is its
-// preprocessor_config.json, empty where there is none. Data errors, also for other models of Hugging Face's and for what its
-// ViT processor doesn't do, name `where` and the entry.
+// preprocessor_config.json, empty where there is none: of its processors ViT's, DeiT's and ConvNeXt's are read, with their
+// defaults. Data errors, also for other models of Hugging Face's and other processors, name `where` and the entry.
 ModelConfig parse_model_config(std::string_view json, std::string_view preprocessor, const std::string& where);
-
-// preprocessor_config.json: Hugging Face's ViTImageProcessor, which resizes to the model's size and crops nothing. `notes` gets
-// a line where the run's preprocessing is another.
-std::string hugging_face_preprocessor(const TimmPreprocessing& preprocessing, std::vector<std::string>& notes);
 
 }  // namespace tessera::models

@@ -67,7 +67,7 @@ MixerOptions options_of(std::string_view json, const std::string& where) {
   o.depth = args.get<int64_t>("num_blocks", 8);
   o.layer_scale = args.get("init_values", 1e-4);
   const Json ratio = args.raw("mlp_ratio");
-  const auto hidden = [&](const Json& r) { return static_cast<int64_t>(static_cast<double>(*o.width) * r.get<double>()); };
+  const auto hidden = [&](const Json& r) { return timm_hidden(*o.width, r.get<double>()); };
   if (ratio.is_number()) {
     o.token_dim = o.channel_dim = hidden(ratio);
   } else if (ratio.is_array() && ratio.size() == 2 && ratio[0].is_number() && ratio[1].is_number()) {

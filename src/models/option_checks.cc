@@ -19,11 +19,14 @@ std::string list_numbers(const std::vector<int64_t>& numbers) {
 }
 
 std::vector<int64_t> divisors(int64_t n) {
-  std::vector<int64_t> found;
-  for (int64_t d = 1; d <= n; ++d) {
-    if (n % d == 0) found.push_back(d);
+  std::vector<int64_t> small, large;
+  for (int64_t d = 1; d <= n / d; ++d) {
+    if (n % d != 0) continue;
+    small.push_back(d);
+    if (d != n / d) large.push_back(n / d);
   }
-  return found;
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
 }
 
 void OptionChecks::fail(const char* key, const std::string& message, const std::string& help) const {
@@ -72,6 +75,7 @@ InputShape OptionChecks::input(const InputShape& data, const std::optional<int64
   InputShape input = data;
   if (image_size) input.height = input.width = positive("image_size", *image_size);
   if (classes) input.classes = *classes;
+  if (input.channels < 1) fail("channels", fmt::format("must be at least 1, and is {}", input.channels));
   if (input.height < 1 || input.width < 1) fail("image_size", "is not given, and the data does not tell it");
   if (input.classes < 1) fail("classes", "must be at least 1", "the data does not tell the number of classes: give it");
   return input;

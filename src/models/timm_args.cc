@@ -15,8 +15,15 @@ constexpr std::array kFree = {
 }  // namespace
 
 Json parse_object(std::string_view text, const std::string& where) {
-  const Json json = Json::parse(text, nullptr, false);
+  constexpr int kMostDepth = 64;
+  int deepest = 0;
+  const auto note_depth = [&](int depth, Json::parse_event_t, const Json&) {
+    deepest = std::max(deepest, depth);
+    return true;
+  };
+  Json json = Json::parse(text, note_depth, false);
   if (!json.is_object()) throw data_error("this is not a JSON object", where);
+  if (deepest > kMostDepth) throw data_error(fmt::format("its JSON nests more than {} levels deep", kMostDepth), where);
   return json;
 }
 
@@ -28,24 +35,32 @@ std::pair<int64_t, int64_t> get_image_size(const Json& object, const std::string
                                            const std::string& where) {
   if (!object.contains(key) || object.at(key).is_null()) return fallback;
   const Json& size = object.at(key);
-  if (size.is_number_integer()) return {size.get<int64_t>(), size.get<int64_t>()};
-  if (!size.is_array() || size.size() != 2 || !size[0].is_number_integer() || !size[1].is_number_integer()) {
+  const auto whole = [](const Json& side) { return detail::is_kind(side, int64_t{}); };
+  if (whole(size)) return {size.get<int64_t>(), size.get<int64_t>()};
+  if (!size.is_array() || size.size() != 2 || !whole(size[0]) || !whole(size[1])) {
     bad_entry(key, size, "a number or [height, width]", where);
   }
   return {size[0].get<int64_t>(), size[1].get<int64_t>()};
 }
 
 std::vector<std::string> class_names(const Json& given, const std::string& key, int64_t classes, const std::string& where) {
+  const auto wrong_count = [&](int64_t count) {
+    throw data_error(fmt::format("`{}` has {} names for {} classes", key, count, classes), where);
+  };
   std::vector<std::string> names;
   if (given.is_array()) {
     for (const Json& name : given) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
   } else if (given.is_object()) {
-    for (int64_t i = 0; i < classes; ++i) names.push_back(given.value(std::to_string(i), std::to_string(i)));
+    if (std::ssize(given) > classes) wrong_count(std::ssize(given));
+    for (int64_t i = 0; i < classes; ++i) names.push_back(get<std::string>(given, std::to_string(i), std::to_string(i), where));
   }
-  if (!names.empty() && static_cast<int64_t>(names.size()) != classes) {
-    throw data_error(fmt::format("`{}` has {} names for {} classes", key, names.size(), classes), where);
-  }
+  if (!names.empty() && std::ssize(names) != classes) wrong_count(std::ssize(names));
   return names;
+}
+
+int64_t timm_hidden(int64_t width, double ratio) {
+  const double hidden = static_cast<double>(width) * ratio;
+  return hidden > 0 && hidden < 1e12 ? static_cast<int64_t>(hidden) : 0;
 }
 
 double timm_ratio(int64_t width, int64_t hidden) {

@@ -1,7 +1,9 @@
 #pragma once
 // Arguments of timm's model classes as JSON: what config.json and the tables of named models hold.
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -15,14 +17,20 @@ namespace tessera::models {
 
 using Json = nlohmann::ordered_json;
 
-// A data error at `where` when the text is no JSON object.
+// A data error at `where` when the text is no JSON object, or nests deeper than any that describes a model.
 Json parse_object(std::string_view text, const std::string& where);
 
 [[noreturn]] void bad_entry(const std::string& key, const Json& value, const std::string& wanted, const std::string& where);
 
+// The largest whole number in a description of a model: sizes multiply, and no product of three overflows.
+inline constexpr int64_t kMostWhole = int64_t{1} << 21;
+
 namespace detail {
 inline bool is_kind(const Json& v, bool) { return v.is_boolean(); }
-inline bool is_kind(const Json& v, int64_t) { return v.is_number_integer(); }
+inline bool is_kind(const Json& v, int64_t) {
+  const double number = v.is_number_integer() ? v.get<double>() : NAN;
+  return -kMostWhole <= number && number <= kMostWhole;
+}
 inline bool is_kind(const Json& v, double) { return v.is_number(); }
 inline bool is_kind(const Json& v, const std::string&) { return v.is_string(); }
 template <class T>
@@ -30,7 +38,7 @@ bool is_kind(const Json& v, const std::vector<T>&) {
   return v.is_array() && std::all_of(v.begin(), v.end(), [](const Json& item) { return is_kind(item, T()); });
 }
 inline const char* kind_name(bool) { return "true or false"; }
-inline const char* kind_name(int64_t) { return "a whole number"; }
+inline const char* kind_name(int64_t) { return "a whole number of at most 2097152"; }
 inline const char* kind_name(double) { return "a number"; }
 inline const char* kind_name(const std::string&) { return "text"; }
 inline const char* kind_name(const std::vector<int64_t>&) { return "a list of whole numbers"; }
@@ -59,7 +67,9 @@ struct TimmWord {
   const char *timm, *ours;
 };
 
-// The mlp_ratio that gives `hidden`: timm truncates width * ratio.
+// width * ratio, truncated as timm does; 0 where it is no size.
+int64_t timm_hidden(int64_t width, double ratio);
+// The ratio that gives `hidden`.
 double timm_ratio(int64_t width, int64_t hidden);
 
 // timm's make_divisible(channels, 8): the nearest multiple of 8, one more where that would lose over a tenth.

@@ -1,6 +1,9 @@
 #include "models/timm_config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "models/timm_args.h"
@@ -53,12 +56,13 @@ std::pair<const TimmArchitecture*, Json> nearest_architecture(const Classifier& 
 
 TimmPreprocessing preprocessing_of(const Json& cfg, const std::string& where) {
   TimmPreprocessing p;
-  const std::vector<double> size = get(cfg, "input_size", std::vector<double>{3, 224, 224}, where);
+  const std::vector<int64_t> size = get(cfg, "input_size", std::vector<int64_t>{3, 224, 224}, where);
   if (size.size() != 3) throw data_error("`input_size` must be [channels, height, width]", where);
-  p.channels = static_cast<int64_t>(size[0]), p.height = static_cast<int64_t>(size[1]), p.width = static_cast<int64_t>(size[2]);
+  p.channels = size[0], p.height = size[1], p.width = size[2];
   p.mean = get(cfg, "mean", p.mean, where);
   p.std = get(cfg, "std", p.std, where);
   p.crop_pct = get(cfg, "crop_pct", p.crop_pct, where);
+  if (!is_crop_share(p.crop_pct)) bad_entry("crop_pct", cfg["crop_pct"], "a share of the image, up to 1", where);
   p.crop_mode = get(cfg, "crop_mode", p.crop_mode, where);
   p.interpolation = get(cfg, "interpolation", p.interpolation, where);
   return p;
@@ -83,6 +87,20 @@ std::string first_conv(const Classifier& model) {
 
 }  // namespace
 
+int64_t TimmPreprocessing::resized(int64_t size) const {
+  return static_cast<int64_t>(std::floor(static_cast<double>(size) / crop_pct));
+}
+
+bool is_crop_share(double crop_pct) { return crop_pct >= 0.01 && crop_pct <= 1; }
+
+double crop_share(int64_t size, int64_t resized) {
+  const auto wanted = static_cast<double>(resized);
+  double share = static_cast<double>(size) / wanted;
+  // The nearest number may fall short by rounding.
+  while (std::floor(static_cast<double>(size) / share) < wanted) share = std::nextafter(share, 0.0);
+  return share;
+}
+
 ModelConfig parse_timm_config(std::string_view json, const std::string& where) {
   const Json root = parse_object(json, where);
   ModelConfig config;
@@ -106,7 +124,9 @@ ModelConfig parse_timm_config(std::string_view json, const std::string& where) {
   const int64_t classes = get<int64_t>(root, "num_classes", get<int64_t>(cfg, "num_classes", 1000, where), where);
   input.classes = get<int64_t>(args, "num_classes", classes, where);
   config.model = family->from_timm(args.dump(), input, where);
-  const Json& labels = root.contains("label_names") ? root["label_names"] : cfg.value("label_names", Json());
+  const Json& labels = root.contains("label_names") ? root["label_names"]
+                       : cfg.is_object()            ? cfg.value("label_names", Json())
+                                                    : Json();
   config.label_names = class_names(labels, "label_names", input.classes, where);
   return config;
 }
@@ -140,6 +160,19 @@ std::string write_timm_config(const Classifier& model, const TimmPreprocessing& 
                             {"first_conv", first_conv(model)},
                             {"classifier", heads.size() == 1 ? Json(heads[0]) : Json(heads)}};
   return root.dump(2) + "\n";
+}
+
+std::string timm_pp(const TimmPreprocessing& p) {
+  const bool squash = p.crop_mode == "squash";
+  if (!squash && p.crop_mode != "center") {
+    throw data_error(fmt::format("crop_mode \"{}\" is not supported", p.crop_mode), "config.json",
+                     "use \"center\" or \"squash\"");
+  }
+  const auto list = [](const std::vector<double>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); };
+  const std::string resize = squash ? fmt::format("resize({}, {}", p.resized(p.width), p.resized(p.height))
+                                    : fmt::format("resize_small({}", p.resized(std::min(p.height, p.width)));
+  return fmt::format("decode | {}, interpolation={}) | central_crop({}, {}{}) | normalise(mean={}, std={})", resize,
+                     p.interpolation, p.width, p.height, p.crop_down ? ", library=tensorflow" : "", list(p.mean), list(p.std));
 }
 
 }  // namespace tessera::models

@@ -18,9 +18,18 @@ struct TimmPreprocessing {
   int64_t channels = 3, height = 224, width = 224;
   std::vector<double> mean = {0.485, 0.456, 0.406}, std = {0.229, 0.224, 0.225};  // of values in [0, 1], by channel
   double crop_pct = 0.875;
-  std::string crop_mode = "center";
+  std::string crop_mode = "center";  // or "squash": both sides to floor(size / crop_pct), whatever the image's shape
   std::string interpolation = "bicubic";
+  // Half of an odd number of pixels to spare is rounded down before a centre crop, as Hugging Face does, and not to even.
+  bool crop_down = false;
+
+  // What `size` is cut out of.
+  int64_t resized(int64_t size) const;
 };
+// Whether timm and Tessera can crop so: a part of the image, and no tiny one.
+bool is_crop_share(double crop_pct);
+// The crop_pct with which `size` is cut out of `resized` pixels.
+double crop_share(int64_t size, int64_t resized);
 
 // What a directory says of the weights in it.
 struct ModelConfig {
@@ -38,5 +47,9 @@ ModelConfig parse_timm_config(std::string_view json, const std::string& where);
 // when timm has no such model.
 std::string write_timm_config(const Classifier& model, const TimmPreprocessing& preprocessing,
                               const std::vector<std::string>& label_names = {});
+
+// Preprocessing as a chain: "decode | resize_small(256, interpolation=bicubic) | central_crop(224) | …". A crop_mode other than
+// "center" and "squash" is a data error.
+std::string timm_pp(const TimmPreprocessing& preprocessing);
 
 }  // namespace tessera::models

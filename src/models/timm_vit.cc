@@ -36,7 +36,7 @@ ViTOptions vit_options_of_timm(std::string_view json, const std::string& where) 
   o.depth = args.get<int64_t>("depth", 12);
   o.heads = args.get<int64_t>("num_heads", 12);
   o.patch = args.get<int64_t>("patch_size", 16);
-  o.mlp_dim = static_cast<int64_t>(static_cast<double>(*o.width) * args.get("mlp_ratio", 4.0));
+  o.mlp_dim = timm_hidden(*o.width, args.get("mlp_ratio", 4.0));
   o.pool = args.word("global_pool", "token", kPools);
   o.posemb = args.word("pos_embed", "learn", kPositions);
   o.gelu = args.word("act_layer", "gelu", kActivations);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -100,7 +99,7 @@ LoadedModel load_directory(const std::string& from) {
   loaded.params = empty_params(loaded.layout);
   take_imported(loaded.layout, import_weights({from, ""}, *loaded.model, {}), loaded.params);
   loaded.class_names = config.label_names;
-  if (config.preprocessing) loaded.pp = timm_pp(*config.preprocessing);
+  if (config.preprocessing) loaded.pp = models::timm_pp(*config.preprocessing);
   loaded.path = from;
   return loaded;
 }
@@ -196,20 +195,6 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
       fmt::format("{} of {} parameters are those of {}", layout.params - imported.kept.size(), layout.params, init.from));
   take_imported(layout, std::move(imported), params);
   return notes;
-}
-
-std::string timm_pp(const models::TimmPreprocessing& p) {
-  const bool squash = p.crop_mode == "squash";
-  if (!squash && p.crop_mode != "center") {
-    throw data_error(fmt::format("crop_mode \"{}\" is not supported", p.crop_mode), std::string(kConfig),
-                     "use \"center\" or \"squash\"");
-  }
-  const auto list = [](const std::vector<double>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); };
-  const auto scaled = [&](int64_t size) { return static_cast<int64_t>(std::floor(static_cast<double>(size) / p.crop_pct)); };
-  const std::string resize = squash ? fmt::format("resize({}, {}", scaled(p.width), scaled(p.height))
-                                    : fmt::format("resize_small({}", scaled(std::min(p.height, p.width)));
-  return fmt::format("decode | {}, interpolation={}) | central_crop({}, {}) | normalise(mean={}, std={})", resize,
-                     p.interpolation, p.width, p.height, list(p.mean), list(p.std));
 }
 
 }  // namespace tessera::train

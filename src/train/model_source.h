@@ -53,7 +53,4 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
 // Zeros for every parameter of the layout.
 HostArrays empty_params(const StateLayout& layout);
 
-// timm's preprocessing for evaluation as a chain: "decode | resize_small(256, interpolation=bicubic) | central_crop(224) | …".
-std::string timm_pp(const models::TimmPreprocessing& preprocessing);
-
 }  // namespace tessera::train

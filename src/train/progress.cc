@@ -1,6 +1,10 @@
 #include "train/progress.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -10,15 +14,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+[[noreturn]] void refuse(const std::string& what, const std::string& where) {
+  throw data_error("state.json is not what this program writes: " + what, where,
+                   "another version may have written the checkpoint");
+}
+
 // Runs `read` on the parsed text; anything missing or of another type is a data error.
 template <class T>
 T read_json(const std::string& text, const std::string& where, const std::function<T(const Json&)>& read) {
   try {
     return read(Json::parse(text));
   } catch (const nlohmann::json::exception& error) {
-    throw data_error(std::string("state.json is not what this program writes: ") + error.what(), where,
-                     "another version may have written the checkpoint");
+    refuse(error.what(), where);
   }
+}
+
+// A whole number from 0 on; json's own conversions would cut off what is none.
+int64_t count_at(const Json& object, const char* key, const std::string& where) {
+  const Json& value = object.at(key);
+  const bool whole = value.is_number_unsigned() && value.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
+  if (!whole) refuse(fmt::format("`{}` is {}, wanted a whole number", key, value.dump()), where);
+  return value.get<int64_t>();
 }
 
 }  // namespace
@@ -47,20 +63,23 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
 }
 
 Progress parse_progress(const std::string& text, const std::string& where) {
-  return read_json<Progress>(text, where, [](const Json& json) {
+  return read_json<Progress>(text, where, [&](const Json& json) {
     Progress progress;
-    progress.step = json.at("step");
-    progress.examples_seen = json.at("examples_seen");
+    progress.step = count_at(json, "step", where);
+    progress.examples_seen = count_at(json, "examples_seen", where);
     progress.owed = json.at("owed");
     if (json.contains("metrics")) {
       progress.metrics.emplace();
-      for (const auto& [name, value] : json.at("metrics").items()) progress.metrics->push_back({name, value});
+      for (const auto& [name, value] : json.at("metrics").items()) {
+        progress.metrics->push_back({name, value});
+        if (!std::isfinite(progress.metrics->back().value)) refuse(fmt::format("`{}` is {}", name, value.dump()), where);
+      }
     }
     progress.seconds = json.at("seconds");
     progress.best = json.at("best").get<std::map<std::string, double>>();
     if (json.contains("plateau")) {
       const Json& plateau = json.at("plateau");
-      progress.plateau = {plateau.at("scale"), {}, plateau.at("bad"), plateau.at("cooldown")};
+      progress.plateau = {plateau.at("scale"), {}, count_at(plateau, "bad", where), count_at(plateau, "cooldown", where)};
       if (plateau.contains("best")) progress.plateau.best = plateau.at("best").get<double>();
     }
     return progress;
@@ -68,12 +87,15 @@ Progress parse_progress(const std::string& text, const std::string& where) {
 }
 
 RunDescription parse_description(const std::string& text, const std::string& where) {
-  return read_json<RunDescription>(text, where, [](const Json& json) {
+  return read_json<RunDescription>(text, where, [&](const Json& json) {
     RunDescription run;
     run.recipe = json.at("recipe");
     const Json& input = json.at("input");
-    run.input = {input.at("height"),  input.at("width"),        input.at("channels"),
-                 input.at("classes"), input.value("tokens", 0), input.value("vocabulary", 0)};
+    const auto count = [&](const char* key) { return count_at(input, key, where); };
+    // Runs of models without texts did not always say so.
+    const auto of_texts = [&](const char* key) { return input.contains(key) ? count(key) : 0; };
+    run.input = {count("height"),  count("width"),     count("channels"),
+                 count("classes"), of_texts("tokens"), of_texts("vocabulary")};
     run.class_names = json.at("class_names").get<std::vector<std::string>>();
     run.eval_pp = json.at("eval_pp");
     return run;

@@ -10,14 +10,15 @@
 #include "checkpoint/npz.h"
 #include "data/pp.h"
 #include "models/foreign_models.h"
+#include "models/foreign_processor.h"
 #include "train/progress.h"
 
 namespace tessera::train {
 namespace {
 
-// The resize of a chain: to (width, height), or of the shorter side where `height` is 0.
+// The resize of a chain: to (width, height), or of the shorter side where `height` is 0; and how a crop rounds.
 struct Resizing {
-  bool found = false, squash = false;
+  bool found = false, squash = false, crop_down = false;
   int64_t width = 0, height = 0;
   std::string interpolation = "bilinear";
 };
@@ -25,6 +26,7 @@ struct Resizing {
 Resizing find_resize(const std::vector<Call>& chain) {
   Resizing out;
   for (const Call& call : chain) {
+    if (call.name == "central_crop") out.crop_down = CallReader(call).text("library", "") == "tensorflow";
     if (call.name != "resize" && call.name != "resize_small") continue;
     CallReader reader(call);
     out.found = true;
@@ -34,14 +36,6 @@ Resizing find_resize(const std::vector<Call>& chain) {
     out.interpolation = reader.text("interpolation", "bilinear");
   }
   return out;
-}
-
-// timm resizes to floor(size / crop_pct). The nearest number to size / resized may fall short of that by rounding.
-double crop_share(int64_t size, int64_t resized) {
-  const auto wanted = static_cast<double>(resized);
-  double share = static_cast<double>(size) / wanted;
-  while (std::floor(static_cast<double>(size) / share) < wanted) share = std::nextafter(share, 0.0);
-  return share;
 }
 
 // The pixels' scale is kept as f32; six decimals bring back the number that was written.
@@ -60,6 +54,7 @@ void set_values(const data::Affine& affine, models::TimmPreprocessing& out) {
 
 void set_size(const Resizing& resize, models::TimmPreprocessing& out, std::vector<std::string>& notes) {
   out.crop_mode = resize.squash ? "squash" : "center";
+  out.crop_down = resize.crop_down;
   if (!resize.found) {
     out.crop_pct = 1;
     notes.push_back("the preprocessing does not resize, and timm always does: give it images of the model's size");
@@ -67,12 +62,16 @@ void set_size(const Resizing& resize, models::TimmPreprocessing& out, std::vecto
   }
   out.interpolation = resize.interpolation;
   const bool by_width = out.width < out.height;
-  out.crop_pct = by_width ? crop_share(out.width, resize.width) : crop_share(out.height, resize.height);
-  const auto scaled = [&](int64_t size) { return static_cast<int64_t>(std::floor(static_cast<double>(size) / out.crop_pct)); };
-  if (resize.squash && (scaled(out.width) != resize.width || scaled(out.height) != resize.height)) {
-    notes.push_back(fmt::format("timm resizes both sides by one factor: to {} x {}, where the run has {} x {}",
-                                scaled(out.width), scaled(out.height), resize.width, resize.height));
+  out.crop_pct = by_width ? models::crop_share(out.width, resize.width) : models::crop_share(out.height, resize.height);
+  const int64_t width = out.resized(out.width), height = out.resized(out.height);
+  if (resize.squash && (width != resize.width || height != resize.height)) {
+    notes.push_back(fmt::format("timm resizes both sides by one factor: to {} x {}, where the run has {} x {}", width, height,
+                                resize.width, resize.height));
   }
+  const bool even = resize.squash && (resize.width - out.width) % 2 == 0 && (resize.height - out.height) % 2 == 0;
+  if (resize.crop_down && !even)
+    notes.push_back(
+        "timm's crop lies a pixel further down or right in some images: it rounds half a pixel to even, the run down");
 }
 
 // model.safetensors, and what describes it.

@@ -11,8 +11,8 @@
 
 namespace tessera::train {
 
-// The inverse of timm_pp() (model_source.h): what a chain for evaluation is in timm's terms, for images of the model's size.
-// `notes` gets a line for each thing that timm cannot say.
+// The inverse of timm_pp() (models/timm_config.h): what a chain for evaluation is in timm's terms, for images of the model's
+// size. `notes` gets a line for each thing that timm cannot say.
 models::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const models::InputShape& input,
                                                 std::vector<std::string>& notes);
 

@@ -23,6 +23,8 @@ const std::vector<NamedTarget>& index_targets();       // what is kept of a data
 const std::vector<NamedTarget>& pp_targets();          // preprocessing chains
 const std::vector<NamedTarget>& checkpoint_targets();  // files of weights and what stands beside them
 const std::vector<NamedTarget>& config_targets();      // recipes and what is written in them
+const std::vector<NamedTarget>& models_targets();      // directories of timm's and Hugging Face's
+const std::vector<NamedTarget>& train_targets();       // what a checkpoint knows besides arrays
 
 // A parser may throw an Error with a message and nothing else.
 template <class Body>

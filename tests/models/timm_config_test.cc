@@ -21,6 +21,7 @@ namespace tessera::models {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr char kDirectory[] = TESSERA_SOURCE_DIR "/tests/references/timm_local_dir/";
@@ -34,7 +35,7 @@ const ViTConfig& config_of(const ModelConfig& config) { return dynamic_cast<cons
 
 std::string refusal(const std::string& text) {
   try {
-    parse_timm_config(text, "dir/config.json");
+    parse_model_config(text, "", "dir/config.json");
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kData);
     return error.what();
@@ -155,6 +156,27 @@ TEST(TimmConfig, ModelsThatTimmLacksAreNotWritten) {
   EXPECT_THROW(write_timm_config(ViT(resolve(options, {224, 224, 3, 10})), {}), Error);
 }
 
+// Entries of other kinds than the library writes, and sizes that no model has.
+TEST(TimmConfig, WhatIsNoModelIsNamed) {
+  const auto refused = [](const std::string& entries) {
+    return refusal(R"({"architecture": "vit_small_patch16_224", )" + entries + "}");
+  };
+  EXPECT_EQ(refused(R"("num_classes": 3)"), "");
+  EXPECT_EQ(refused(R"("num_classes": 3, "pretrained_cfg": [1])"), "");
+  EXPECT_THAT(refused(R"("num_classes": 9223372036854775807)"), HasSubstr("wanted a whole number of at most 2097152"));
+  EXPECT_THAT(refused(R"("num_classes": 2, "label_names": {"0": "a", "1": ["b"]})"), HasSubstr("`1` is [\"b\"], wanted text"));
+  EXPECT_THAT(refused(R"("num_classes": 2, "label_names": {"0": "a", "1": "b", "2": "c"})"),
+              HasSubstr("has 3 names for 2 classes"));
+  EXPECT_THAT(refused(R"("pretrained_cfg": {"crop_pct": 0})"), HasSubstr("`crop_pct` is 0, wanted a share of the image"));
+  EXPECT_THAT(refused(R"("model_args": )" + std::string(5000, '[') + std::string(5000, ']')),
+              HasSubstr("nests more than 64 levels deep"));
+  // What the model's own checks find.
+  EXPECT_THAT(refused(R"("pretrained_cfg": {"input_size": [0, 224, 224]})"),
+              AllOf(HasSubstr("`channels` must be at least 1"), HasSubstr("dir/config.json")));
+  EXPECT_THAT(refused(R"("model_args": {"mlp_ratio": 1e300})"), HasSubstr("`mlp_dim` must be at least 1, and is 0"));
+  EXPECT_THAT(refused(R"("model_args": {"embed_dim": 2097143})"), HasSubstr("use one of 1, 2097143"));
+}
+
 // ---- Hugging Face's
 
 const std::string kViT = R"({"model_type": "vit", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -199,7 +221,15 @@ TEST(HuggingFaceConfig, WhatIsNotReadIsNamed) {
   EXPECT_THAT(hugging_face_refusal(R"(, "model_type": "swin")"), HasSubstr("`model_type` is \"swin\""));
   EXPECT_THAT(hugging_face_refusal(R"(, "hidden_act": "relu")"), HasSubstr("`hidden_act` is \"relu\", wanted gelu"));
   EXPECT_THAT(hugging_face_refusal("", R"({"do_resize": false})"), HasSubstr("`do_resize` is false, wanted true"));
-  EXPECT_THAT(hugging_face_refusal("", R"({"do_center_crop": true})"), HasSubstr("`do_center_crop` is true, wanted false"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"do_center_crop": true, "crop_size": 300})"), HasSubstr("no more than size"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"do_center_crop": true, "size": {"height": 256, "width": 240}})"),
+              HasSubstr("`crop_size` is null, wanted the same share of both sides of size"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"size": {"shortest_edge": 12, "longest_edge": 20}})"),
+              HasSubstr("shortest_edge alone"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"image_processor_type": "SamImageProcessor"})"),
+              HasSubstr("wanted ViTImageProcessor"));
+  EXPECT_THAT(hugging_face_refusal("", R"({"image_processor_type": "ConvNextImageProcessor", "crop_pct": 0})"),
+              HasSubstr("`crop_pct` is 0, wanted a share"));
   EXPECT_THAT(hugging_face_refusal("", R"({"size": {"shortest_edge": 12}})"), HasSubstr("wanted height and width"));
   EXPECT_THAT(hugging_face_refusal("", R"({"resample": 9})"), HasSubstr("`resample` is 9"));
   EXPECT_THAT(hugging_face_refusal("", R"({"rescale_factor": 1})"), HasSubstr("`rescale_factor` is 1, wanted 1 / 255"));

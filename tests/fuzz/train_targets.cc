@@ -1,0 +1,29 @@
+#include "fuzz/targets.h"
+#include "train/progress.h"
+
+namespace tessera::fuzz {
+namespace {
+
+// state.json's `state`. What is read is written the same again.
+bool state(std::string_view bytes) {
+  const std::string text(bytes);
+  std::string written;
+  const bool taken = parses([&] {
+    written = train::to_json(train::parse_progress(text, "fuzz"), train::parse_description(text, "fuzz"));
+    return true;
+  });
+  const auto again = [&] {
+    return train::to_json(train::parse_progress(written, "fuzz"), train::parse_description(written, "fuzz"));
+  };
+  TESSERA_CHECK(!taken || again() == written);
+  return taken;
+}
+
+}  // namespace
+
+const std::vector<NamedTarget>& train_targets() {
+  static const std::vector<NamedTarget> all = {{"state", state}};
+  return all;
+}
+
+}  // namespace tessera::fuzz

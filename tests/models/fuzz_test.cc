@@ -1,0 +1,16 @@
+// Damaged config.json and preprocessor_config.json: mutants of good ones through every target of tests/fuzz/targets.h that
+// concerns them.
+
+#include "fuzz/mutants.h"
+
+namespace tessera {
+namespace {
+
+TEST(Fuzz, DamagedModelConfigsGiveAResultOrAnError) {
+  for (const fuzz::NamedTarget& target : fuzz::models_targets()) {
+    fuzz::expect_result_or_error(target, fuzz::corpus(target.name), true);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
