@@ -70,7 +70,8 @@ struct CompileReport {
 // them.
 Hash128 cache_key(const Client& client, std::string_view stablehlo, const CompileOptions& options);
 
-// Client::compile through the cache. An entry that the plugin refuses to load is compiled afresh.
+// Client::compile through the cache. An entry that the plugin refuses to load is compiled afresh; a program with loops over
+// several CPU devices always is (the plugin loses the order of its collectives).
 Executable compile_cached(const Client& client, std::string_view stablehlo, const CompileOptions& options,
                           const ExecutableCache& cache, CompileReport* report = nullptr);
 
