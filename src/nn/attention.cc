@@ -32,15 +32,16 @@ ir::Value host_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value
   })[0];
 }
 
-bool host_attention_fits(const Scope& scope, ir::Value v, double rate, ir::Value mask) {
-  return !mask && !scope.kernels().attention.empty() && v.dtype() == DType::kF32 && (rate == 0 || !scope.random()) &&
-         OwnRows(scope).rows_of(v) > 0;
+// Devices take whole examples.
+bool host_attention_fits(const Scope& scope, DType dtype, int64_t batch, double rate, ir::Value mask) {
+  return !mask && !scope.kernels().attention.empty() && dtype == DType::kF32 && (rate == 0 || !scope.random()) &&
+         OwnRows(scope).share_of(batch) > 0;
 }
 
 }  // namespace
 
 ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double rate, ir::Value mask) {
-  if (host_attention_fits(scope, v, rate, mask)) return host_attention(scope, q, k, v);
+  if (host_attention_fits(scope, v.dtype(), v.dim(0), rate, mask)) return host_attention(scope, q, k, v);
   const auto heads_first = [](ir::Value x) { return ir::transpose(x, {0, 2, 1, 3}); };
   const double scale = 1 / std::sqrt(static_cast<double>(q.dim(-1)));
   ir::Value scores = ir::dot_general(heads_first(q) * scale, heads_first(k), {{0, 1}, {0, 1}, {3}, {3}});
@@ -146,7 +147,7 @@ ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const Attent
   const ir::NameScope named(scope.name());
   const int64_t features = x.dim(-1);
   ir::Value mixed;
-  if (host_attention_fits(scope, x, options.attn_dropout, mask) && !options.qk_norm) {
+  if (host_attention_fits(scope, x.dtype(), batch, options.attn_dropout, mask) && !options.qk_norm) {
     const ir::Value qkv = dense(scope / "qkv", x, 3 * features, {options.qkv_bias, options.qkv_init});
     mixed = host_self_attention(scope, ir::checkpoint_name(qkv, "qkv"), batch, options.heads);
   } else {

@@ -9,7 +9,7 @@ namespace {
 // Whether each of several devices is to multiply its own rows, so that it may call the host's kernel (ir/host_calls.h).
 bool by_own_rows(const Scope& scope, ir::Value x, ir::Value kernel) {
   if (!scope.sharding() || scope.kernels().product.empty() || x.rank() != 2) return false;
-  return kernel.dtype() == DType::kF32 && ir::worth_a_call(OwnRows(scope).rows_of(x) * kernel.dim(0) * kernel.dim(1));
+  return kernel.dtype() == DType::kF32 && ir::worth_a_call(OwnRows(scope).share_of(x.dim(0)) * kernel.dim(0) * kernel.dim(1));
 }
 
 // x kernel, forward and backward. Of the kernel's gradient every device has its rows' share, and the shares are added up.

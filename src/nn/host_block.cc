@@ -64,7 +64,6 @@ Pair dense_params(const Scope& scope, int64_t in, int64_t out, const DenseOption
 
 bool host_block_fits(const Scope& scope, int64_t features, const AttentionOptions& attention, const MlpOptions& mlp) {
   const HostKernels& kernels = scope.kernels();
-  if (scope.sharding()) return false;
   const bool there = !kernels.dense.empty() && !kernels.self_attention.empty() && scope.compute() == DType::kF32;
   const bool drops = scope.random() && (attention.attn_dropout > 0 || attention.dropout > 0 || mlp.dropout > 0);
   return there && !drops && !attention.qk_norm && std::max(3 * features, mlp.hidden) * features <= kMostWeights;

@@ -69,7 +69,8 @@ ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& i
 }
 
 ir::Value Scope::gathered(ir::Value value, const mesh::PartitionSpec& at_rest) const {
-  if (context_.kernels.unwritten.empty()) return gather_param(value, at_rest);
+  // Where there are kernels to call, devices are this host's.
+  if (context_.kernels.attention.empty()) return gather_param(value, at_rest);
   return gather_param_on_host(value, at_rest, context_.sharding->mesh);
 }
 

@@ -76,9 +76,9 @@ ir::Values OwnRows::operator()(const ir::Values& operands, const std::vector<boo
   return mesh_ ? ir::on_own_rows(*mesh_, operands, rows, body) : body(operands);
 }
 
-int64_t OwnRows::rows_of(ir::Value x) const {
+int64_t OwnRows::share_of(int64_t rows) const {
   const int64_t devices = mesh_ ? mesh::batch_parts(*mesh_) : 1;
-  return x.dim(0) % devices == 0 ? x.dim(0) / devices : 0;
+  return rows % devices == 0 ? rows / devices : 0;
 }
 
 }  // namespace tessera::nn

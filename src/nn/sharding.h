@@ -46,8 +46,8 @@ class OwnRows {
   explicit OwnRows(const Scope& scope);
 
   ir::Values operator()(const ir::Values& operands, const std::vector<bool>& rows, const ir::LoopFn& body) const;
-  // How many rows of `x` a device has; 0 where they do not divide.
-  int64_t rows_of(ir::Value x) const;
+  // How many of so many rows a device has; 0 where they do not divide.
+  int64_t share_of(int64_t rows) const;
 
  private:
   std::optional<mesh::Mesh> mesh_;

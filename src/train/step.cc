@@ -92,9 +92,13 @@ Values with_buffers(const StateLayout& layout, Values params, const Values& buff
   return params;
 }
 
-// A call takes whole rows: where features are split, the partitioner is to see the products themselves.
-HostKernels callable(const HostKernels& kernels, const StateLayout& layout) {
-  return layout.sharded() && layout.mesh.size("tensor") > 1 ? HostKernels{} : kernels;
+// Of several devices each calls products and attention for its own rows, and the rest is for the partitioner to see. A call
+// takes whole rows: where features are split, there is none.
+HostKernels callable(HostKernels kernels, const StateLayout& layout) {
+  if (!layout.sharded()) return kernels;
+  if (layout.mesh.size("tensor") > 1) return {};
+  kernels.dense = kernels.dense_gradient = kernels.unwritten = {};
+  return kernels;
 }
 
 // What `apply` makes of the model in the current graph, whose parameters are `params` (all of the layout's). In training,
