@@ -30,12 +30,15 @@ ir::Value product_of_own_rows(const Scope& scope, ir::Value x, ir::Value kernel)
 
 }  // namespace
 
+ir::Value rows_product(const Scope& scope, ir::Value x, ir::Value kernel) {
+  if (by_own_rows(scope, x, kernel)) return product_of_own_rows(scope, x, kernel);
+  return sum_gradient(scope, ir::matmul(x, kernel));
+}
+
 ir::Value dense(const Scope& scope, ir::Value x, int64_t features, const DenseOptions& options) {
   const ir::NameScope named(scope.name());
   const ir::Value kernel = scope.compute_param("kernel", {x.dim(-1), features}, options.kernel_init);
-  x = ir::convert(x, scope.compute());
-  ir::Value y =
-      by_own_rows(scope, x, kernel) ? product_of_own_rows(scope, x, kernel) : sum_gradient(scope, ir::matmul(x, kernel));
+  ir::Value y = rows_product(scope, ir::convert(x, scope.compute()), kernel);
   if (options.bias) y = y + scope.compute_param("bias", {features}, options.bias_init);
   return y;
 }
