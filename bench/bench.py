@@ -15,7 +15,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/bench"
-PARTS = ("step", "digits", "scale", "data", "start", "memory")
+PARTS = ("step", "digits", "resnet", "scale", "data", "start", "memory")
 CORES = sorted(os.sched_getaffinity(0))[:2]  # every side has the same two
 
 
@@ -55,10 +55,14 @@ def step_sides(task):
         return [python(environment), str(ROOT / f"bench/peers/{script}.py"), task, "BATCH", "STEPS", *words]
     sides = {
         "tessera": ([program("bench_step"), task, "BATCH", "STEPS"], {}),
+        "torch eager": (peer("references", "torch_step", "eager"), {}),
+    }
+    if task == "resnet18":
+        return sides
+    sides |= {
         "jax, plain": (peer("bench-jax", "jax_step", "plain"), jax_plugin()),
         "jax, tuned": (peer("bench-jax", "jax_step", "tuned"), jax_plugin()),
         "jax, tuned, own backend": (peer("bench-jax", "jax_step", "tuned"), JAX_OWN),
-        "torch eager": (peer("references", "torch_step", "eager"), {}),
     }
     if task == "vit_small":
         sides |= {
@@ -175,6 +179,11 @@ def part_step(report, options):
 def part_digits(report, options):
     step_part(report, options, "digits", 128, "digits", lambda s, b: f"{s * 1e3:.1f} ms", "torch eager", 1.4,
               "ViT 96 x 6, 16 px, batch 128, f32, AdamW, gradients clipped to norm 1")
+
+
+def part_resnet(report, options):
+    step_part(report, options, "resnet18", 16, "resnet", lambda s, b: f"{b / s:.2f} images/s", "torch eager", 1.0,
+              "ResNet-18, 224 px, batch 16, f32, AdamW")
 
 
 def part_scale(report, options):

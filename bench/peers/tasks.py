@@ -1,7 +1,8 @@
 """The work that every side of the step benchmarks does, and how it is timed.
 
-A ViT with mean pooling, learned positions and exact GELU (timm's VisionTransformer without class token), mean softmax
-cross-entropy, AdamW on every parameter, f32; one batch that is already on the device; the loss is read after every step.
+A ViT with mean pooling, learned positions and exact GELU (timm's VisionTransformer without class token) or timm's ResNet of the
+task's name, mean softmax cross-entropy, AdamW on every parameter, f32; one batch that is already on the device; the loss is read
+after every step.
 """
 import json
 import time
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 TASKS = {
     "vit_small": SimpleNamespace(width=384, depth=12, heads=6, patch=16, size=224, classes=1000, decay=1e-4, clip=None),
     "digits": SimpleNamespace(width=96, depth=6, heads=3, patch=4, size=16, classes=10, decay=0.05, clip=1.0),
+    "resnet18": SimpleNamespace(size=224, classes=1000, decay=1e-4, clip=None),
 }
 LEARNING_RATE = 1e-3
 WARMUP = 2

@@ -1,4 +1,4 @@
-"""A training step of timm's VisionTransformer in PyTorch.   torch_step.py TASK BATCH STEPS (eager | compile | xla)
+"""A training step of timm's VisionTransformer or ResNet in PyTorch.   torch_step.py TASK BATCH STEPS (eager | compile | xla)
 
 xla: PyTorch/XLA's CPU device, one graph a step.
 """
@@ -11,12 +11,18 @@ import torch
 from tasks import LEARNING_RATE, TASKS, measure
 
 
+def model_of(name, task):
+    if name.startswith("resnet"):
+        return timm.create_model(name, num_classes=task.classes)
+    return timm.models.VisionTransformer(
+        img_size=task.size, patch_size=task.patch, embed_dim=task.width, depth=task.depth, num_heads=task.heads,
+        num_classes=task.classes, class_token=False, global_pool="avg")
+
+
 def main():
     task, batch, steps, mode = TASKS[sys.argv[1]], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     torch.manual_seed(0)
-    model = timm.models.VisionTransformer(
-        img_size=task.size, patch_size=task.patch, embed_dim=task.width, depth=task.depth, num_heads=task.heads,
-        num_classes=task.classes, class_token=False, global_pool="avg")
+    model = model_of(sys.argv[1], task)
     version, device, sync = f"torch {torch.__version__.split('+')[0]} {mode}", torch.device("cpu"), lambda: None
     if mode == "xla":
         import torch_xla

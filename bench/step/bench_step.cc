@@ -1,7 +1,7 @@
 // Times one training step of Tessera: the program that `tessera train` compiles for the same recipe, on a batch that is already
 // on the device.
 //
-//   bench_step (vit_small | digits) BATCH STEPS [key=value …]      as in a recipe: model.remat=dots accumulate=4
+//   bench_step (vit_small | digits | resnet18) BATCH STEPS [key=value …]      as in a recipe: model.remat=dots accumulate=4
 //
 // Prints {"name", "batch", "compile_seconds", "seconds": [one for each timed step], "cpu_seconds": [the same], "loss",
 // "state_bytes", "temporary_bytes", "peak_bytes"}. With STEPS 0, the program's text is printed instead and nothing is run.
@@ -50,13 +50,19 @@ constexpr const char* kDigits = R"toml(
 model = { name = "vit", width = 96, depth = 6, heads = 3, patch = 4, pool = "gap", gelu = "exact" }
 optimizer = { name = "adamw", lr = "1e-3", weight_decay = 0.05, decay_mask = "all", clip = "norm(1.0)" }
 )toml";
-const Task kTasks[] = {{"vit_small", {224, 224, 3, 1000}, kViTSmall}, {"digits", {16, 16, 3, 10}, kDigits}};
+constexpr const char* kResNet18 = R"toml(
+model = { name = "resnet", variant = "resnet18" }
+optimizer = { name = "adamw", lr = "1e-3", weight_decay = 1e-4, decay_mask = "all" }
+)toml";
+const Task kTasks[] = {{"vit_small", {224, 224, 3, 1000}, kViTSmall},
+                       {"digits", {16, 16, 3, 10}, kDigits},
+                       {"resnet18", {224, 224, 3, 1000}, kResNet18}};
 
 const Task& find_task(const std::string& name) {
   for (const Task& task : kTasks) {
     if (name == task.name) return task;
   }
-  throw usage_error(fmt::format("no task '{}'", name), "bench_step", "vit_small or digits");
+  throw usage_error(fmt::format("no task '{}'", name), "bench_step", "vit_small, digits or resnet18");
 }
 
 // Of wall time, and of processor time of all threads: the second says more where other programs run too.
@@ -169,7 +175,7 @@ class StepBench {
 };
 
 int run(int argc, char** argv) {
-  if (argc < 4) throw usage_error("bench_step (vit_small | digits) BATCH STEPS [key=value …]");
+  if (argc < 4) throw usage_error("bench_step (vit_small | digits | resnet18) BATCH STEPS [key=value …]");
   StepBench bench(find_task(argv[1]), std::atoll(argv[2]), std::vector<std::string>(argv + 4, argv + argc));
   const int steps = std::atoi(argv[3]);
   if (steps > 0) {
