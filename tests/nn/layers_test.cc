@@ -138,7 +138,7 @@ TEST(Conv, AProductOfPatchesIsTheConvolution) {
   for (const auto& [window, options] : cases) {
     const Layer layer = [&](const Scope& s, ir::Value v) { return conv(s, v, 5, window, options); };
     const auto want = results_and_gradients(layer, {2, 9, 8, 3}, {});
-    const auto got = results_and_gradients(layer, {2, 9, 8, 3}, {.product = "tessera_product"});
+    const auto got = results_and_gradients(layer, {2, 9, 8, 3}, {.attention = "tessera_attention"});
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], want[i], 2e-5);
   }
