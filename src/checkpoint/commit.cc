@@ -121,7 +121,7 @@ std::optional<std::vector<size_t>> state_files(const Commit& commit) {
   return in_order.empty() ? std::nullopt : std::optional(in_order);
 }
 
-Commit parse_commit(std::string_view text, const std::string& path) {
+Commit parse_file_list(std::string_view text, const std::string& path) {
   const auto end = text.rfind("  \"crc32c\": \"");
   if (end == std::string_view::npos) throw damaged_commit(path, "its checksum is missing");
   if (text.substr(end) != checksum_lines(text.substr(0, end))) throw damaged_commit(path, "its checksum does not fit");
@@ -136,11 +136,16 @@ Commit parse_commit(std::string_view text, const std::string& path) {
                               parse_checksum(item.at("crc32c").get<std::string>())});
       if (!is_plain_name(commit.files.back().name)) throw damaged_commit(path, "it lists a file outside the checkpoint");
     }
-    check_list(commit, path);
     return commit;
   } catch (const nlohmann::json::exception& error) {
     throw damaged_commit(path, error.what());
   }
+}
+
+Commit parse_commit(std::string_view text, const std::string& path) {
+  Commit commit = parse_file_list(text, path);
+  check_list(commit, path);
+  return commit;
 }
 
 Commit read_commit(store::FileSystem& files, const std::string& directory) {

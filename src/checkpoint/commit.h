@@ -25,6 +25,7 @@ struct CommittedFile {
   std::string name;  // within the directory; plain letters, digits, '.', '_', '-'
   int64_t size = 0;
   uint32_t crc32c = 0;
+  bool operator==(const CommittedFile&) const = default;
 };
 
 // Version 1: one file of whole arrays. Version 2, written only where it is needed: several files, or slices of arrays.
@@ -45,6 +46,8 @@ std::optional<std::vector<size_t>> state_files(const Commit& commit);
 // JSON whose last field is a checksum of everything before it.
 std::string commit_text(const Commit& commit);
 // Throws a data error that names `path`.
+Commit parse_file_list(std::string_view text, const std::string& path);
+// The same of a list that is to be a whole checkpoint's: `state.json` once, and every file of arrays.
 Commit parse_commit(std::string_view text, const std::string& path);
 
 // Reads COMMIT and compares sizes, not contents. Throws a data error when the directory is half-written or damaged.

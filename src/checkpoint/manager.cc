@@ -30,8 +30,8 @@ int64_t bytes_of(const std::vector<HostTensor>& group) {
 }
 
 void check_snapshot(const Snapshot& snapshot) {
-  TESSERA_CHECK(snapshot.step >= 0 && snapshot.groups.size() <= kMaxGroups && nlohmann::json::accept(snapshot.state_json),
-                "step {}, {} groups", snapshot.step, snapshot.groups.size());
+  TESSERA_CHECK(snapshot.step >= 0 && snapshot.all_groups() <= kMaxGroups && nlohmann::json::accept(snapshot.state_json),
+                "step {}, {} groups", snapshot.step, snapshot.all_groups());
 }
 
 std::vector<HostTensor> read_group(const SnapshotGroup& group) {
@@ -68,7 +68,8 @@ Condition condition_of(store::FileSystem& files, const std::string& path) {
 
 std::string write_checkpoint(store::FileSystem& files, const std::string& directory, const Snapshot& snapshot) {
   check_snapshot(snapshot);
-  CheckpointWriter writer(files, directory, snapshot.step, std::max<size_t>(1, snapshot.groups.size()));
+  const size_t groups = std::max<size_t>(1, snapshot.groups.size());
+  CheckpointWriter writer(files, directory, snapshot.step, {.first = 0, .own = groups, .all = groups});
   if (snapshot.groups.empty()) writer.write_group({});
   for (const SnapshotGroup& group : snapshot.groups) writer.write_group(read_group(group));
   return writer.commit(snapshot.state_json, snapshot.before_commit);
@@ -96,8 +97,9 @@ void sweep_leftovers(store::FileSystem& files, const std::string& directory) {
   ignore_errors([&] {
     for (const store::FileInfo& entry : files.list(directory)) {
       const auto name = parse_directory_name(entry.name);
-      if (!name || !name->writer || !entry.directory || !process_is_dead(*name->writer)) continue;
-      ignore_errors([&] { store::remove_tree(files, store::join_path(directory, entry.name)); });
+      if (!name || !name->writer || !process_is_dead(*name->writer)) continue;
+      const std::string path = store::join_path(directory, entry.name);
+      ignore_errors([&] { entry.directory ? store::remove_tree(files, path) : files.remove_file(path); });
     }
   });
 }
@@ -105,7 +107,7 @@ void sweep_leftovers(store::FileSystem& files, const std::string& directory) {
 // Made and filled by save_async(), taken apart by the writer thread. `mutex_` guards what changes after begin().
 struct CheckpointManager::Save {
   int64_t step = 0;
-  size_t groups = 0;
+  FileNumbers numbers;
   std::string state_json;
   std::function<void()> before_commit;
   std::deque<std::vector<HostTensor>> read;  // and not taken by the writer yet
@@ -116,12 +118,16 @@ struct CheckpointManager::Save {
 };
 
 CheckpointManager::CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files,
-                                     int64_t max_bytes_in_flight)
-    : directory_(std::move(directory)), rules_(rules), files_(files), max_bytes_in_flight_(max_bytes_in_flight) {
+                                     int64_t max_bytes_in_flight, Writers writers)
+    : directory_(std::move(directory)),
+      rules_(rules),
+      files_(files),
+      max_bytes_in_flight_(max_bytes_in_flight),
+      writers_(writers) {
   if (rules.keep_last < 1) throw usage_error("at least one checkpoint must be kept", "checkpoint.keep", "set it to 1 or more");
   if (rules.keep_every_steps < 0) throw usage_error("the interval of kept checkpoints cannot be negative", "checkpoint");
   files_.make_directories(directory_);
-  sweep_leftovers(files_, directory_);
+  if (writers_.leads()) sweep_leftovers(files_, directory_);
   writer_ = std::thread([this] { run(); });
 }
 
@@ -137,7 +143,7 @@ CheckpointManager::~CheckpointManager() {
 
 void CheckpointManager::save_async(Snapshot snapshot) {
   check_snapshot(snapshot);
-  if (snapshot.groups.empty()) snapshot.add({});
+  if (snapshot.all_groups() == 0) snapshot.add({});
   begin(snapshot);
   try {
     for (SnapshotGroup& group : snapshot.groups) {
@@ -160,7 +166,7 @@ void CheckpointManager::begin(Snapshot& snapshot) {
     changed_.wait(lock, [this] { return !save_; });
     save_ = std::make_unique<Save>();
     save_->step = snapshot.step;
-    save_->groups = snapshot.groups.size();
+    save_->numbers = {snapshot.groups_before, snapshot.groups.size(), snapshot.all_groups()};
     save_->state_json = std::move(snapshot.state_json);
     save_->before_commit = std::move(snapshot.before_commit);
   }
@@ -232,21 +238,29 @@ void CheckpointManager::run() {
 // What save_async() does not change after begin() is read without the lock.
 void CheckpointManager::save() {
   const int64_t step = save_->step;
-  bool committed = false;
+  CheckpointWriter writer(files_, directory_, step, save_->numbers, writers_, saves_++);
+  if (!write(writer)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    last_committed_ = step;
+  }
+  if (!writers_.leads()) return;
   try {
-    {
-      CheckpointWriter writer(files_, directory_, step, save_->groups);
-      if (!write_groups(writer)) return;
-      writer.commit(save_->state_json, save_->before_commit);
-    }
-    committed = true;
-    {
-      const std::lock_guard lock(mutex_);
-      last_committed_ = step;
-    }
     apply_keep_rules(files_, directory_, rules_, step);
   } catch (const std::exception& error) {
-    fail(error.what(), committed);
+    fail(error.what(), /*committed=*/true);
+  }
+}
+
+// True when it was committed.
+bool CheckpointManager::write(CheckpointWriter& writer) {
+  try {
+    if (!write_groups(writer)) return false;
+    writer.commit(save_->state_json, save_->before_commit);
+    return true;
+  } catch (const std::exception& error) {
+    fail(writer.give_up(error.what()), /*committed=*/false);
+    return false;
   }
 }
 

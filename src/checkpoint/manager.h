@@ -37,9 +37,10 @@ inline constexpr int64_t kMaxBytesInFlight = int64_t{2} << 30;
 // One writer thread, at most one save under way. Call from one thread.
 class CheckpointManager {
  public:
-  // Creates `directory` (…/checkpoints) and removes what interrupted saves of dead processes left there.
+  // Creates `directory` (…/checkpoints) and removes what interrupted saves of dead processes left there. Of several writers
+  // only the first removes anything; each must be given the same saves in the same order.
   CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files = store::local_files(),
-                    int64_t max_bytes_in_flight = kMaxBytesInFlight);
+                    int64_t max_bytes_in_flight = kMaxBytesInFlight, Writers writers = {});
   // Waits; a failure that nobody polled is logged as a warning.
   ~CheckpointManager();
   CheckpointManager(const CheckpointManager&) = delete;
@@ -70,6 +71,7 @@ class CheckpointManager {
   // On the writer's.
   void run();
   void save();
+  bool write(CheckpointWriter& writer);
   bool write_groups(CheckpointWriter& writer);
   bool next_group(std::vector<HostTensor>& group);
   void fail(const std::string& message, bool committed);
@@ -79,6 +81,8 @@ class CheckpointManager {
   const KeepRules rules_;
   store::FileSystem& files_;
   const int64_t max_bytes_in_flight_;
+  const Writers writers_;
+  int64_t saves_ = 0;  // begun; of the writer thread alone
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -39,9 +39,12 @@ struct SnapshotGroup {
 struct Snapshot {
   int64_t step = 0;                     // 0 <= step
   std::vector<SnapshotGroup> groups;    // one gives `state.safetensors`, N give `state-00001-of-0000N.safetensors`, …
+  size_t groups_before = 0;             // of processes with lower numbers that write the same checkpoint (joint_save.h),
+  size_t groups_after = 0;              // and of those with higher ones
   std::string state_json = "{}";        // any JSON value: data position, seeds, …
   std::function<void()> before_commit;  // called on the writer thread before COMMIT is written: make the metrics durable here
 
+  size_t all_groups() const { return groups_before + groups.size() + groups_after; }
   // Adds a group of arrays that are in memory already (`data.owner` keeps them alive).
   void add(std::vector<HostTensor> tensors);
 };

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
@@ -10,36 +11,55 @@
 #include "store/crc32c.h"
 
 namespace tessera::checkpoint {
+namespace {
 
-CheckpointWriter::CheckpointWriter(store::FileSystem& files, std::string directory, int64_t step, size_t groups)
+std::string temporary_name(const std::string& path, const Writers& writers, int64_t save) {
+  return writers.several() ? fmt::format("{}.tmp-{}.{}", path, writers.first_pid, save)
+                           : fmt::format("{}.tmp-{}", path, getpid());
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(store::FileSystem& files, std::string directory, int64_t step, FileNumbers numbers,
+                                   Writers writers, int64_t save)
     : files_(files),
       directory_(std::move(directory)),
       path_(store::join_path(directory_, step_directory(step))),
-      temporary_(fmt::format("{}.tmp-{}", path_, getpid())),
-      groups_(groups) {
-  TESSERA_CHECK(step >= 0 && groups >= 1 && groups <= kMaxGroups, "step {}, {} groups", step, groups);
+      temporary_(temporary_name(path_, writers, save)),
+      numbers_(numbers),
+      writers_(writers) {
+  TESSERA_CHECK(step >= 0 && numbers.all >= 1 && numbers.all <= kMaxGroups && numbers.first + numbers.own <= numbers.all,
+                "step {}, {} groups from {} on of {}", step, numbers.own, numbers.first, numbers.all);
+  TESSERA_CHECK(writers.several() || numbers.own == numbers.all, "{} of {} groups", numbers.own, numbers.all);
+  if (writers.several()) joint_.emplace(files_, temporary_, writers_);
   commit_.step = step;
-  commit_.version = groups > 1 ? kPiecesVersion : kPlainVersion;
+  commit_.version = numbers.all > 1 || writers.several() ? kPiecesVersion : kPlainVersion;
 }
 
-CheckpointWriter::~CheckpointWriter() {
-  if (committed_) return;
+CheckpointWriter::~CheckpointWriter() { give_up("it ended"); }
+
+std::string CheckpointWriter::give_up(const std::string& why) {
+  if (std::exchange(ended_, true)) return why;
+  const std::string reason = joint_ ? joint_->give_up(why) : why;
   try {
-    if (files_.info(temporary_)) store::remove_tree(files_, temporary_);
+    if (writers_.leads() && files_.info(temporary_)) store::remove_tree(files_, temporary_);
   } catch (...) {
     // What was left over is removed by the next sweep.
   }
+  return reason;
 }
 
 void CheckpointWriter::begin() {
+  if (std::exchange(begun_, true)) return;
+  if (!writers_.leads()) return joint_->await_directory();
   files_.make_directories(directory_);
   if (files_.info(temporary_)) store::remove_tree(files_, temporary_);
   files_.make_directories(temporary_);
 }
 
 void CheckpointWriter::write_group(const std::vector<HostTensor>& tensors) {
-  if (commit_.files.empty()) begin();
-  TESSERA_CHECK(commit_.files.size() < groups_, "more than {} groups", groups_);
+  begin();
+  TESSERA_CHECK(commit_.files.size() < numbers_.own, "more than {} groups", numbers_.own);
   std::vector<TensorView> views;
   views.reserve(tensors.size());
   Shapes shapes;
@@ -57,31 +77,63 @@ void CheckpointWriter::write_group(const std::vector<HostTensor>& tensors) {
     metadata[kShapesKey] = shapes_text(shapes);
     commit_.version = kPiecesVersion;
   }
-  const std::string name = state_file_name(commit_.files.size(), groups_);
+  const std::string name = state_file_name(numbers_.first + commit_.files.size(), numbers_.all);
   const FileSum sum = write_safetensors(files_, store::join_path(temporary_, name), views, metadata);
   commit_.files.push_back({name, sum.size, sum.crc32c});
 }
 
 std::string CheckpointWriter::commit(const std::string& state_json, const std::function<void()>& before_commit) {
-  TESSERA_CHECK(commit_.files.size() == groups_, "{} of {} groups", commit_.files.size(), groups_);
-  const auto error = finish_pieces(arrays_);
-  TESSERA_CHECK(!error, "array `{}`: {}", error->name, error->what);
+  begin();
+  TESSERA_CHECK(commit_.files.size() == numbers_.own, "{} of {} groups", commit_.files.size(), numbers_.own);
+  if (joint_) joint_->hand_in(commit_);
+  if (!writers_.leads()) {
+    joint_->await_commit(path_);
+    ended_ = true;
+    return path_;
+  }
+  joint_ ? gather() : check_whole();
   write_state_json(state_json);
   if (before_commit) before_commit();
   write_commit();
   files_.sync_directory(temporary_);
+  take_name();
+  if (joint_) joint_->remove_parts(path_);
+  return path_;
+}
+
+void CheckpointWriter::check_whole() {
+  const auto error = finish_pieces(arrays_);
+  TESSERA_CHECK(!error, "array `{}`: {}", error->name, error->what);
+}
+
+// The files of all writers. Their headers say what they hold; the contents are as each of them has written and summed them.
+void CheckpointWriter::gather() {
+  commit_ = joint_->await_parts();
+  TESSERA_CHECK(commit_.step == parse_directory_name(path_.substr(path_.rfind('/') + 1))->step, "step {}", commit_.step);
+  std::vector<SafetensorsFile> written;
+  for (size_t i = 0; i < commit_.files.size(); ++i) {
+    const CommittedFile& file = commit_.files[i];
+    TESSERA_CHECK(file.name == state_file_name(i, numbers_.all), "file {} is `{}`", i, file.name);
+    written.push_back(SafetensorsFile::open(store::join_path(temporary_, file.name), files_));
+    TESSERA_CHECK(static_cast<int64_t>(written.back().bytes().size()) == file.size, "`{}`", file.name);
+  }
+  TESSERA_CHECK(written.size() == numbers_.all, "{} of {} files", written.size(), numbers_.all);
+  collect_arrays(written, /*sliced=*/true, temporary_);
+}
+
+// From here on the checkpoint exists.
+void CheckpointWriter::take_name() {
   // A directory of this name is a damaged checkpoint, or one of a run that was set back to an earlier step.
   const bool replaces = files_.info(path_).has_value();
   replaces ? files_.exchange(temporary_, path_) : files_.rename(temporary_, path_);
-  committed_ = true;
+  ended_ = true;
   files_.sync_directory(directory_);
-  if (!replaces) return path_;
+  if (!replaces) return;
   try {
     store::remove_tree(files_, temporary_);
   } catch (const Error&) {
     // The old one, removed by the next sweep.
   }
-  return path_;
 }
 
 void CheckpointWriter::write_state_json(const std::string& state_json) {

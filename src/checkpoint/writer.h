@@ -1,26 +1,34 @@
 #pragma once
-// One checkpoint as it is written: a file for each group of arrays, then the rest and the commit. docs/checkpoint_format.md has
-// the order of the steps.
+// One checkpoint as it is written: a file for each group of arrays, then the rest and the commit; by one process, or by several
+// together (joint_save.h). docs/checkpoint_format.md has the order of the steps.
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/joint_save.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/stored_array.h"
 #include "store/file.h"
 
 namespace tessera::checkpoint {
 
+// Which of a checkpoint's files of arrays one process writes: [first, first + own) of all.
+struct FileNumbers {
+  size_t first = 0, own = 1, all = 1;
+};
+
 // Writes `<directory>/step_N`, which is there whole after commit() or not at all. Every operation throws store::IoError; after
 // that the only thing to do is to destroy the writer. Use from one thread at a time.
 class CheckpointWriter {
  public:
-  // Touches no file yet. 1 <= groups <= kMaxGroups.
-  CheckpointWriter(store::FileSystem& files, std::string directory, int64_t step, size_t groups);
-  // Without a commit, removes what was written; what cannot be removed is left to the next sweep.
+  // Touches no file yet. 1 <= numbers.all <= kMaxGroups. Of several writers, `save` tells their saves apart: all count alike.
+  CheckpointWriter(store::FileSystem& files, std::string directory, int64_t step, FileNumbers numbers, Writers writers = {},
+                   int64_t save = 0);
+  // Without a commit, removes what was written, as give_up().
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -28,20 +36,30 @@ class CheckpointWriter {
   // Writes and syncs the file of the next group; the data are not needed afterwards.
   void write_group(const std::vector<HostTensor>& tensors);
   // After all groups: the state, what `before_commit` makes durable (it may throw), COMMIT, and the final name. Arrays that are
-  // there twice, or of which a part is missing, are our own bug, and nothing is committed. Gives the checkpoint's path.
+  // there twice, or of which a part is missing, are our own bug, and nothing is committed. Gives the checkpoint's path. Of
+  // several writers the first does this once all have written their groups, and the others wait for it.
   std::string commit(const std::string& state_json, const std::function<void()>& before_commit);
+  // Removes what was written, where this is the only writer or the first, and lets other writers know why; what cannot be
+  // removed is left to the next sweep. Nothing after a commit. Gives why nothing was committed: what another writer told before
+  // comes first. Never fails.
+  std::string give_up(const std::string& why);
 
  private:
   void begin();
+  void gather();
+  void check_whole();
+  void take_name();
   void write_state_json(const std::string& state_json);
   void write_commit();
 
   store::FileSystem& files_;
   const std::string directory_, path_, temporary_;
-  const size_t groups_;
+  const FileNumbers numbers_;
+  const Writers writers_;
+  std::optional<JointSave> joint_;  // of several writers
   Commit commit_;
-  StoredArrays arrays_;  // what was written, without data
-  bool committed_ = false;
+  StoredArrays arrays_;  // what was written here, without data
+  bool begun_ = false, ended_ = false;
 };
 
 }  // namespace tessera::checkpoint

@@ -1,15 +1,50 @@
 #include "train/device_arrays.h"
 
 #include "base/error.h"
+#include "train/saved_parts.h"
 
 namespace tessera::train {
 namespace {
 
 Placed whole_box(const Dims& dims) { return {dims, Dims(dims.size(), 0)}; }
 
-Placed shard_box(const StateLayout& layout, size_t entry, size_t device) {
-  const StateEntry& e = layout.entries[entry];
-  return {layout.shard_type(entry).dims, mesh::shard_offset(layout.mesh, e.type.dims, e.spec, static_cast<int64_t>(device))};
+// Waits.
+store::Bytes read_part(const StateLayout& layout, const DeviceArrays& arrays, const SavedPart& part) {
+  const TensorType shard = layout.shard_type(part.entry);
+  const TensorType type{shard.dtype, part.box.dims};
+  auto memory = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(byte_count(type)));
+  const std::span<std::byte> out(*memory);
+  const auto shard_of = [&](int64_t device) -> const pjrt::Buffer& { return arrays[static_cast<size_t>(device)][part.entry]; };
+  if (shard.dims == type.dims) {
+    shard_of(part.devices[0]).to_host(out.data(), out.size()).await();
+    return {memory, out};
+  }
+  std::vector<std::byte> piece(static_cast<size_t>(byte_count(shard)));
+  for (const int64_t device : part.devices) {
+    shard_of(device).to_host(piece.data(), piece.size()).await();
+    copy_common(shard_box(layout, part.entry, device), piece.data(), part.box, out.data(), element_bytes(type.dtype));
+  }
+  return {memory, out};
+}
+
+std::vector<checkpoint::HostTensor> read_parts(const StateLayout& layout, const DeviceArrays& arrays,
+                                               const std::vector<SavedPart>& parts) {
+  std::vector<checkpoint::HostTensor> tensors;
+  for (const SavedPart& part : parts) {
+    const store::Bytes data = read_part(layout, arrays, part);
+    for (checkpoint::HostTensor& tensor : split_blocks(layout.entries[part.entry], part.box, data))
+      tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+std::vector<checkpoint::GroupRange> group_parts(const StateLayout& layout, const std::vector<SavedPart>& parts) {
+  std::vector<NamedType> types;
+  for (const SavedPart& part : parts) {
+    const StateEntry& entry = layout.entries[part.entry];
+    types.push_back({entry.name, {entry.type.dtype, part.box.dims}});
+  }
+  return checkpoint::split_into_groups(types);
 }
 
 ReadBox from_whole(const StateLayout& layout, const std::function<const store::Bytes&(size_t)>& arrays) {
@@ -30,10 +65,11 @@ std::vector<pjrt::Buffer> upload_entry(const StateLayout& layout, size_t entry, 
   std::vector<pjrt::Buffer> shards(devices);
   for (size_t first = 0; first < devices; ++first) {
     if (!shards[first].empty()) continue;
-    const Placed box = shard_box(layout, entry, first);
+    const Placed box = shard_box(layout, entry, static_cast<int64_t>(first));
     read(entry, box, memory.data());
     for (size_t d = first; d < devices; ++d) {
-      if (shard_box(layout, entry, d).offset == box.offset) shards[d] = client.to_device(memory.data(), type, d);
+      if (shard_box(layout, entry, static_cast<int64_t>(d)).offset == box.offset)
+        shards[d] = client.to_device(memory.data(), type, d);
     }
   }
   return shards;
@@ -67,21 +103,7 @@ void put_entry(const StateLayout& layout, size_t entry, const store::Bytes& whol
 }
 
 store::Bytes to_host(const StateLayout& layout, const DeviceArrays& arrays, size_t entry) {
-  const StateEntry& e = layout.entries[entry];
-  auto memory = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(byte_count(e.type)));
-  const std::span<std::byte> out(*memory);
-  if (e.spec.replicated()) {
-    arrays[0][entry].to_host(out.data(), out.size()).await();
-    return {memory, out};
-  }
-  const TensorType shard = layout.shard_type(entry);
-  std::vector<std::byte> part(static_cast<size_t>(byte_count(shard)));
-  for (size_t d = 0; d < arrays.size(); ++d) {
-    if (!mesh::holds_first_copy(layout.mesh, e.spec, static_cast<int64_t>(d))) continue;
-    arrays[d][entry].to_host(part.data(), part.size()).await();
-    copy_common(shard_box(layout, entry, d), part.data(), whole_box(e.type.dims), out.data(), element_bytes(e.type.dtype));
-  }
-  return {memory, out};
+  return read_part(layout, arrays, whole_entry(layout, entry));
 }
 
 HostArrays to_host(const StateLayout& layout, const DeviceArrays& arrays) {
@@ -116,18 +138,22 @@ void name_entries(const StateLayout& layout, DeviceArrays& arrays) {
   }
 }
 
-std::vector<checkpoint::SnapshotGroup> state_groups(const StateLayout& layout, const DeviceArrays& arrays) {
-  std::vector<NamedType> types;
-  for (const StateEntry& entry : layout.entries) types.push_back({entry.name, entry.type});
-  std::vector<checkpoint::SnapshotGroup> groups;
-  for (const checkpoint::GroupRange& range : checkpoint::split_into_groups(types)) {
-    groups.push_back({range.bytes, [&layout, &arrays, range] {
-                        HostArrays host;
-                        for (size_t i = range.begin; i < range.end; ++i) host.push_back(to_host(layout, arrays, i));
-                        return split_blocks(layout, host, range.begin);
-                      }});
+checkpoint::Snapshot state_snapshot(const StateLayout& layout, const DeviceArrays& arrays, const checkpoint::Writers& writers) {
+  const std::vector<std::vector<SavedPart>> shares = share_out(layout, writers.count);
+  checkpoint::Snapshot snapshot;
+  for (size_t p = 0; p < shares.size(); ++p) {
+    const std::vector<checkpoint::GroupRange> ranges = group_parts(layout, shares[p]);
+    const auto process = static_cast<int64_t>(p);
+    if (process < writers.index) snapshot.groups_before += ranges.size();
+    if (process > writers.index) snapshot.groups_after += ranges.size();
+    if (process != writers.index) continue;
+    for (const checkpoint::GroupRange& range : ranges) {
+      const std::vector<SavedPart> parts(shares[p].begin() + static_cast<ptrdiff_t>(range.begin),
+                                         shares[p].begin() + static_cast<ptrdiff_t>(range.end));
+      snapshot.groups.push_back({range.bytes, [&layout, &arrays, parts] { return read_parts(layout, arrays, parts); }});
+    }
   }
-  return groups;
+  return snapshot;
 }
 
 ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* more, size_t first) {

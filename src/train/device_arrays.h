@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/box.h"
+#include "checkpoint/joint_save.h"
 #include "checkpoint/snapshot.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
@@ -13,7 +14,8 @@
 
 namespace tessera::train {
 
-// [device][entry]: each device's shards, as the layout lists entries. On one device the shards are the arrays.
+// [device][entry]: each device's shards, as the layout lists entries. On one device the shards are the arrays. The lists of
+// devices of other processes are empty.
 using DeviceArrays = std::vector<std::vector<pjrt::Buffer>>;
 
 // Copies a box of an entry, row-major and dense, to `out`.
@@ -41,9 +43,10 @@ std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh
 
 void name_entries(const StateLayout& layout, DeviceArrays& arrays);
 
-// The state as groups of a snapshot: each is copied from the devices when its turn comes. Both arguments must outlive the
-// groups.
-std::vector<checkpoint::SnapshotGroup> state_groups(const StateLayout& layout, const DeviceArrays& arrays);
+// The state as a snapshot, whose groups are copied from the devices when their turn comes; of several processes the groups that
+// this one writes (saved_parts.h). Both the layout and the arrays must outlive it.
+checkpoint::Snapshot state_snapshot(const StateLayout& layout, const DeviceArrays& arrays,
+                                    const checkpoint::Writers& writers = {});
 
 // Lists of arguments for Executable::execute: `count` entries of each device from `first` on, then what `more` has for it.
 using ArgumentLists = std::vector<std::vector<pjrt::Buffer*>>;

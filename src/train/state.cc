@@ -150,16 +150,26 @@ nn::Sharding sharding_of(const StateLayout& layout) {
   return sharding;
 }
 
-std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays, size_t first) {
+std::vector<checkpoint::HostTensor> split_blocks(const StateEntry& entry, const Placed& box, const store::Bytes& data) {
+  const auto skip = entry.stacked() ? 1 : 0;
+  const Placed of_part{Dims(box.dims.begin() + skip, box.dims.end()), Dims(box.offset.begin() + skip, box.offset.end())};
+  const std::optional<Placed> slice = of_part.dims == entry.part_type().dims ? std::nullopt : std::optional(of_part);
+  const auto size = static_cast<size_t>(byte_count({entry.type.dtype, of_part.dims}));
+  const int64_t first = entry.stacked() ? box.offset[0] : 0, count = entry.stacked() ? box.dims[0] : 1;
+  std::vector<checkpoint::HostTensor> tensors;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto part = data.data.subspan(static_cast<size_t>(i) * size, size);
+    tensors.push_back({entry.part_name(first + i), entry.part_type(), {data.owner, part}, slice});
+  }
+  return tensors;
+}
+
+std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays) {
   std::vector<checkpoint::HostTensor> tensors;
   for (size_t i = 0; i < arrays.size(); ++i) {
-    const StateEntry& entry = layout.entries[first + i];
-    const TensorType type = entry.part_type();
-    const auto size = static_cast<size_t>(byte_count(type));
-    for (int64_t part = 0; part < entry.parts(); ++part) {
-      const auto data = arrays[i].data.subspan(static_cast<size_t>(part) * size, size);
-      tensors.push_back({entry.part_name(part), type, {arrays[i].owner, data}, {}});
-    }
+    const StateEntry& entry = layout.entries[i];
+    const Placed whole{entry.type.dims, Dims(entry.type.dims.size(), 0)};
+    for (checkpoint::HostTensor& tensor : split_blocks(entry, whole, arrays[i])) tensors.push_back(std::move(tensor));
   }
   return tensors;
 }

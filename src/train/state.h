@@ -84,8 +84,10 @@ nn::Sharding sharding_of(const StateLayout& layout);
 // Host arrays of whole entries, in the layout's order (of its first `size()` entries).
 using HostArrays = std::vector<store::Bytes>;
 
-// Entries `first`, first + 1, … as files hold them: blocks apart, as views that share the memory.
-std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays, size_t first = 0);
+// Entries as files hold them: blocks apart, as views that share the memory.
+std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays);
+// The same of one entry's box, whose data are row-major and dense.
+std::vector<checkpoint::HostTensor> split_blocks(const StateEntry& entry, const Placed& box, const store::Bytes& data);
 
 // Every array of the layout must be there with its type, and no other: what does not fit is listed in one data error.
 void check_arrays(const StateLayout& layout, const checkpoint::StoredArrays& stored, const std::string& where);

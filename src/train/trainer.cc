@@ -484,10 +484,9 @@ bool Trainer::evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, co
 void Trainer::save(bool owed) {
   progress_.owed = owed;
   progress_.seconds = reporter_.uptime();
-  checkpoint::Snapshot snapshot;
-  snapshot.step = progress_.step;
   // The copies are made while save_async runs: the next step takes the memory of these buffers over.
-  snapshot.groups = state_groups(layout_, state_);
+  checkpoint::Snapshot snapshot = state_snapshot(layout_, state_);
+  snapshot.step = progress_.step;
   snapshot.state_json = to_json(progress_, description_);
   snapshot.before_commit = [this] { reporter_.writer().flush(); };
   checkpoints_->save_async(std::move(snapshot));

@@ -1,0 +1,252 @@
+// Several processes that write one checkpoint together.
+
+#include "checkpoint/joint_save.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "checkpoint/snapshots.h"
+#include "store/faulty_files.h"
+#include "store/temp_dir.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::expect_snapshot;
+using testing::FaultyFiles;
+using ::testing::HasSubstr;
+using testing::make_tensor;
+using testing::spill;
+using testing::TempDir;
+
+constexpr int64_t kWriters = 3;
+
+// What all of them save together: slices of two arrays, an array that only the first holds.
+Snapshot everything(int64_t step) {
+  const auto seed = static_cast<uint64_t>(step);
+  Snapshot all =
+      testing::sliced({make_tensor("params/w", {DType::kF32, {6, 4}}, seed),
+                       make_tensor("opt/mu/w", {DType::kBF16, {3, 2, 4}}, seed), make_tensor("step", {DType::kI32, {}}, seed)},
+                      kWriters, seed);
+  all.step = step;
+  all.state_json = fmt::format("{{\"position\":{}}}", step * 128);
+  return all;
+}
+
+Snapshot part_of(const Snapshot& all, int64_t writer) {
+  Snapshot part = all;
+  const auto w = static_cast<size_t>(writer);
+  part.groups = {all.groups[w]};
+  part.groups_before = w;
+  part.groups_after = all.groups.size() - w - 1;
+  return part;
+}
+
+Writers writers_of(int64_t index, milliseconds patience = std::chrono::minutes(10)) {
+  return {.index = index, .count = kWriters, .first_pid = getpid(), .patience = patience};
+}
+
+// One process: its files, which a test can fail, and its manager.
+struct Process {
+  Process(const std::string& directory, int64_t number, const KeepRules& rules = {2, 0},
+          milliseconds patience = std::chrono::minutes(10))
+      : index(number), manager(directory, rules, files, kMaxBytesInFlight, writers_of(number, patience)) {}
+
+  int64_t index;
+  FaultyFiles files{store::local_files()};
+  CheckpointManager manager;
+};
+
+using Processes = std::vector<std::unique_ptr<Process>>;
+
+Processes start(const std::string& directory, const KeepRules& rules = {2, 0},
+                milliseconds patience = std::chrono::minutes(10)) {
+  Processes all;
+  for (int64_t i = 0; i < kWriters; ++i) all.push_back(std::make_unique<Process>(directory, i, rules, patience));
+  return all;
+}
+
+// Begins with the last of them, so that those who wait for the first one do wait.
+void save(Processes& processes, int64_t step) {
+  for (auto p = processes.rbegin(); p != processes.rend(); ++p)
+    (*p)->manager.save_async(part_of(everything(step), (*p)->index));
+  for (const auto& process : processes) process->manager.wait();
+}
+
+std::vector<std::string> names_in(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : store::local_files().list(directory)) names.push_back(entry.name);
+  return names;
+}
+
+TEST(JointSave, AllWriteOneCheckpoint) {
+  const TempDir directory;
+  Processes processes = start(directory.path());
+  for (const int64_t step : {10, 20, 30}) save(processes, step);
+  for (const auto& process : processes) {
+    EXPECT_FALSE(process->manager.poll_failure());
+    EXPECT_EQ(process->manager.last_committed(), 30);
+  }
+  EXPECT_EQ(names_in(directory.path()), (std::vector<std::string>{"step_000000020", "step_000000030"}));
+  EXPECT_EQ(names_in(directory / "step_000000030"),
+            (std::vector<std::string>{"COMMIT", "state-00001-of-00003.safetensors", "state-00002-of-00003.safetensors",
+                                      "state-00003-of-00003.safetensors", "state.json"}));
+  for (const int64_t step : {20, 30}) expect_snapshot(load(directory / step_directory(step)), everything(step));
+}
+
+TEST(JointSave, SomeMayHaveNothingToWrite) {
+  const TempDir directory;
+  Processes processes = start(directory.path());
+  Snapshot all;
+  all.step = 5;
+  all.add({make_tensor("step", {DType::kI32, {}}, 5)});
+  for (const auto& process : processes) {
+    Snapshot part = all;
+    if (process->index != 1) part.groups.clear();
+    part.groups_before = process->index > 1 ? 1 : 0;
+    part.groups_after = process->index < 1 ? 1 : 0;
+    process->manager.save_async(std::move(part));
+  }
+  for (const auto& process : processes) process->manager.wait();
+  expect_snapshot(load(directory / step_directory(5)), all);
+}
+
+TEST(JointSave, ADamagedCheckpointOfTheSameStepIsReplaced) {
+  const TempDir directory;
+  Processes processes = start(directory.path());
+  save(processes, 10);
+  spill(directory / "step_000000010/COMMIT", "damaged");
+  save(processes, 10);
+  for (const auto& process : processes) EXPECT_FALSE(process->manager.poll_failure());
+  expect_snapshot(load(directory / step_directory(10)), everything(10));
+  EXPECT_EQ(names_in(directory.path()).size(), 1u);
+}
+
+// The arrays are not whole: nobody commits.
+TEST(JointSave, WhatIsMissingIsNotCommitted) {
+  const TempDir directory;
+  Processes processes = start(directory.path());
+  for (const auto& process : processes) {
+    Snapshot part = part_of(everything(10), process->index);
+    if (process->index == 2) part.groups[0] = part_of(everything(10), 1).groups[0];
+    process->manager.save_async(std::move(part));
+  }
+  for (const auto& process : processes) {
+    process->manager.wait();
+    ASSERT_TRUE(process->manager.poll_failure()) << process->index;
+  }
+  EXPECT_FALSE(find_latest(directory.path()).checkpoint);
+}
+
+TEST(JointSave, OneThatFailsIsNamedByTheOthers) {
+  for (const int64_t failing : {0, 1}) {
+    const TempDir directory;
+    Processes processes = start(directory.path());
+    for (const auto& process : processes) {
+      Snapshot part = part_of(everything(10), process->index);
+      if (process->index == failing) {
+        part.groups[0].read = []() -> std::vector<HostTensor> { throw data_error("the device is lost"); };
+        EXPECT_THROW(process->manager.save_async(std::move(part)), Error);
+        continue;
+      }
+      process->manager.save_async(std::move(part));
+    }
+    for (const auto& process : processes) {
+      process->manager.wait();
+      const auto failure = process->manager.poll_failure();
+      if (process->index == failing) continue;
+      ASSERT_TRUE(failure) << process->index;
+      EXPECT_THAT(failure->message, HasSubstr(fmt::format("process {} of 3: ", failing + 1)));
+    }
+    save(processes, 10);
+    for (const auto& process : processes) EXPECT_FALSE(process->manager.poll_failure());
+    expect_snapshot(load(directory / step_directory(10)), everything(10));
+    processes = start(directory.path());
+    EXPECT_EQ(names_in(directory.path()).size(), 1u) << "the first one sweeps at its start";
+  }
+}
+
+// The k-th operation of one of them fails, for every k, once or for good: the checkpoint before stays or the new one is whole,
+// who commits says so, and after a new start saving works.
+TEST(JointSave, EveryFailingOperationLeavesAWholeCheckpoint) {
+  for (const bool sticky : {false, true}) {
+    for (const int64_t failing : {0, 1}) {
+      int64_t k = 0;
+      for (bool fired = true; fired; ++k) {
+        ASSERT_LT(k, 200);
+        const TempDir directory;
+        // Who cannot even say that it failed is waited for.
+        Processes processes = start(directory.path(), {1, 0}, sticky ? milliseconds(100) : milliseconds(600'000));
+        save(processes, 10);
+        processes[static_cast<size_t>(failing)]->files.fail_at(k, ENOSPC, sticky);
+        save(processes, 20);
+        fired = processes[static_cast<size_t>(failing)]->files.fired();
+        processes[static_cast<size_t>(failing)]->files.disarm();
+        const auto latest = find_latest(directory.path());
+        ASSERT_TRUE(latest.checkpoint) << "operation " << k;
+        expect_snapshot(*latest.checkpoint, everything(latest.checkpoint->step));
+        for (const auto& process : processes) {
+          const auto failure = process->manager.poll_failure();
+          const bool told = failure && !failure->committed;
+          EXPECT_TRUE(told || latest.checkpoint->step == 20) << "operation " << k;
+        }
+        processes = start(directory.path(), {1, 0});
+        save(processes, 30);
+        for (const auto& process : processes) EXPECT_FALSE(process->manager.poll_failure()) << "operation " << k;
+        EXPECT_EQ(names_in(directory.path()), (std::vector<std::string>{"step_000000030"})) << "operation " << k;
+      }
+      EXPECT_GT(k, failing == 0 ? 15 : 4) << "the loop must reach every operation of a save";
+    }
+  }
+}
+
+// Saves one step and tells whether it was committed.
+bool saves(const std::string& directory, const Writers& writers, Snapshot snapshot, std::string* why = nullptr) {
+  CheckpointManager manager(directory, {2, 0}, store::local_files(), kMaxBytesInFlight, writers);
+  manager.save_async(std::move(snapshot));
+  manager.wait();
+  const auto failure = manager.poll_failure();
+  if (failure && why) *why = failure->message;
+  return !failure;
+}
+
+// Real processes, one of which is killed in the middle of a save: the others notice, and the checkpoint before is the newest.
+TEST(JointSave, AKilledProcessIsMissed) {
+  const TempDir directory;
+  const Writers first = writers_of(0);
+  constexpr int64_t kKilled = 2;
+  std::vector<pid_t> children;
+  for (int64_t i = 1; i < kWriters; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Writers writers = first;
+      writers.index = i;
+      Snapshot second = part_of(everything(20), i);
+      if (i == kKilled) second.groups[0].read = []() -> std::vector<HostTensor> { _exit(9); };
+      const bool expected =
+          saves(directory.path(), writers, part_of(everything(10), i)) && !saves(directory.path(), writers, std::move(second));
+      _exit(expected ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  EXPECT_TRUE(saves(directory.path(), first, part_of(everything(10), 0)));
+  std::string why;
+  EXPECT_FALSE(saves(directory.path(), writers_of(0, milliseconds(2000)), part_of(everything(20), 0), &why));
+  EXPECT_THAT(why, HasSubstr("has not ended writing, and nothing has changed in"));
+  for (int64_t i = 1; i < kWriters; ++i) {
+    int status = 0;
+    waitpid(children[static_cast<size_t>(i - 1)], &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), i == kKilled ? 9 : 0) << "process " << i + 1;
+  }
+  expect_snapshot(*find_latest(directory.path()).checkpoint, everything(10));
+}
+
+}  // namespace
+}  // namespace tessera::checkpoint
