@@ -112,7 +112,7 @@ void estimate(const Case& c, const Target& target, Plan& plan) {
   plan.mfu = model_flops(c.recipe) / seconds / devices / (bf16 ? target.chip()->bf16_flops : target.chip()->f32_flops);
 }
 
-Plan plan_case(const Case& c, const Target& target, const PlanOptions& options) {
+Plan plan_case(const Case& c, const Target& target, const PlanOptions& options, const CpuCase* cpu) {
   Plan plan;
   plan.topology = target.name();
   plan.device_kind = target.device_kind();
@@ -141,7 +141,7 @@ Plan plan_case(const Case& c, const Target& target, const PlanOptions& options) 
     plan.refusal = error.message();
   }
   options.progress("counting");
-  plan.counts = compile_on_cpu(c, options.device).counts;
+  plan.counts = cpu ? cpu->counts : compile_on_cpu(c, options.device).counts;
   estimate(c, target, plan);
   return plan;
 }

@@ -71,7 +71,7 @@ class Search {
     if (found_.size() >= kEnough) return;
     try {
       const Case c(read_, change, target_.devices());
-      if (may_fit(c, target_)) confirm(c, target_, change);
+      if (c.recipe.text != base_.recipe.text) confirm(c, target_, change);  // else nothing has changed
     } catch (const Error&) {
       // A change that the recipe does not allow is no proposal.
     }
@@ -84,7 +84,7 @@ class Search {
       try {
         const auto target = open_target(name, options_.slices, options_.device);
         const Case c(read_, {}, target->devices());
-        if (may_fit(c, *target) && confirm(c, *target, {})) ++confirmed;
+        if (confirm(c, *target, {})) ++confirmed;
       } catch (const Error&) {
         // A batch that this many devices don't divide, for one.
       }
@@ -92,16 +92,17 @@ class Search {
   }
 
   // By the CPU's account, which is an upper estimate but for the code's own needs: what is far from fitting is not compiled.
-  bool may_fit(const Case& c, const Target& target) const {
-    if (target.memory_bytes() == 0 || static_cast<double>(c.layout.shard_bytes()) >= target.memory_bytes()) return false;
-    const pjrt::CompiledMemory cpu = compile_on_cpu(c, options_.device).memory;
+  static bool may_fit(const Case& c, const CpuCase& cpu, const Target& target) {
     const double scale = c.recipe.compute == DType::kBF16 ? 0.5 : 1;
-    return static_cast<double>(c.layout.shard_bytes()) + kOptimism * scale * static_cast<double>(cpu.temporaries) <=
+    return static_cast<double>(c.layout.shard_bytes()) + kOptimism * scale * static_cast<double>(cpu.memory.temporaries) <=
            target.memory_bytes();
   }
 
   bool confirm(const Case& c, const Target& target, const Overrides& change) {
-    const Plan plan = plan_case(c, target, options_);
+    if (static_cast<double>(c.layout.shard_bytes()) >= target.memory_bytes()) return false;
+    const CpuCase cpu = compile_on_cpu(c, options_.device);
+    if (!may_fit(c, cpu, target)) return false;
+    const Plan plan = plan_case(c, target, options_, &cpu);
     if (!plan.fits) return false;
     Proposal proposal{plan.topology, change, plan.peak, std::nullopt};
     if (plan.roofline) proposal.step_seconds = plan.roofline->seconds();

@@ -22,7 +22,8 @@ struct CpuCase {
 CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device);
 
 double peak_bytes(const pjrt::CompiledMemory& memory);
-Plan plan_case(const Case& c, const Target& target, const PlanOptions& options);
+// `cpu`: what compile_on_cpu gave for the case, where that is known already.
+Plan plan_case(const Case& c, const Target& target, const PlanOptions& options, const CpuCase* cpu = nullptr);
 
 // Changes with which the step fits, each compiled for its target to be sure. First those that leave the numbers as they are on
 // the same hardware, the quickest first (rematerialise everything, accumulate, split everything), then other precision, then
