@@ -252,7 +252,8 @@ Array one_block(const Array& stack, size_t axis, int64_t index) {
 Arrays unstacked(Arrays arrays) {
   Arrays out;
   for (auto& [name, array] : arrays) {
-    const auto stack = std::ranges::find_if(kStacks, [&](const Stack& s) { return name.find(s.scope) != std::string::npos; });
+    const auto stack =
+        std::ranges::find_if(kStacks, [&name = name](const Stack& s) { return name.find(s.scope) != std::string::npos; });
     if (stack == std::end(kStacks) || array.type.dims.size() <= stack->axis || array.data.empty()) {
       out[name] = std::move(array);
       continue;

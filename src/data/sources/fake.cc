@@ -57,7 +57,7 @@ class Fake final : public Source {
     Rng rng(static_cast<uint64_t>(index), 1);
     sample.text_memory.clear();
     for (auto left = rng.below(static_cast<uint64_t>(words_)) + 1; left > 0; --left) {
-      fmt::format_to(std::back_inserter(sample.text_memory), "{} ", rng.below(kWords));
+      sample.text_memory += fmt::format("{} ", rng.below(kWords));
     }
     sample.texts.push_back({sample.text_memory});
   }
