@@ -65,34 +65,41 @@ class Interrupted : public ::testing::Test {
     EXPECT_EQ(timeless_metrics(folder_ / workdir), timeless_metrics(folder_ / undisturbed));
   }
 
+  void kill_and_compare(int kills, const std::vector<std::string>& more);
+
   TempFolder folder_;
 };
 
-TEST_F(Interrupted, SigkillAtTenRandomMomentsChangesNothing) {
-  finish("whole");
+// Kills runs at random moments until `kills` have died, letting each that was killed go on; each must end like the undisturbed.
+void Interrupted::kill_and_compare(int kills, const std::vector<std::string>& more) {
+  finish("whole", more);
   const auto start = Clock::now();
-  finish("whole again");  // now that the programs are in the cache: what a start takes
+  finish("whole again", more);  // now that the programs are in the cache: what a start takes
   const std::chrono::duration<double> length = Clock::now() - start;
   expect_equal_to_the_undisturbed("whole again", "whole");
   Rng rng(20260101);
-  int kills = 0, workdirs = 1, starts = 0;
+  int killed = 0, workdirs = 1, starts = 0;
   const auto workdir = [&] { return "killed " + std::to_string(workdirs); };
-  while (kills < 10 && starts < 200) {
+  while (killed < kills && starts < 20 * kills) {
     ++starts;
-    RunningProgram run(command(workdir()), folder_.path());
+    RunningProgram run(command(workdir(), more), folder_.path());
     std::this_thread::sleep_for(length * rng.uniform(0.05, 0.95));
     run.send(SIGKILL);
     const int exit = run.wait().exit;
-    kills += exit == 128 + SIGKILL;
+    killed += exit == 128 + SIGKILL;
     if (exit == 0) {  // it came to its end: compare, and go on with another run
       expect_equal_to_the_undisturbed(workdir(), "whole");
       ++workdirs;
     }
   }
-  EXPECT_EQ(kills, 10);
-  finish(workdir());
+  EXPECT_EQ(killed, kills);
+  finish(workdir(), more);
   expect_equal_to_the_undisturbed(workdir(), "whole");
 }
+
+TEST_F(Interrupted, SigkillAtTenRandomMomentsChangesNothing) { kill_and_compare(10, {}); }
+
+TEST_F(Interrupted, SigkillOnAMeshChangesNothing) { kill_and_compare(5, {"--devices", "4", "mesh=replica=2, fsdp=2"}); }
 
 // Sends SIGTERM as soon as `now` holds; gives how the program ended.
 Outcome terminate_when(RunningProgram& run, const std::function<bool()>& now) {
