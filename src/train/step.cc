@@ -24,16 +24,11 @@ Values add_arguments(ir::Graph& graph, const StateLayout& layout, size_t count, 
   return values;
 }
 
-TensorType image_type(const models::Model& model, int64_t batch) {
-  const models::InputShape& in = model.input();
-  return {DType::kU8, {batch, in.height, in.width, in.channels}};
-}
-
 // What comes before the augmentation's among a program's arguments.
 objectives::Batch add_batch(const models::Model& model, const objectives::Inputs& inputs, int64_t rows) {
   ir::Graph& graph = ir::current_graph();
   objectives::Batch batch;
-  if (inputs.images) batch.images = graph.add_parameter(image_type(model, rows), "images");
+  if (inputs.images) batch.images = graph.add_parameter(image_batch(model, rows), "images");
   if (inputs.labels) batch.labels = graph.add_parameter({DType::kI32, {rows}}, "labels");
   for (const objectives::TokenInput& tokens : inputs.tokens) {
     batch.tokens.push_back(graph.add_parameter({DType::kI32, {rows, tokens.length}}, tokens.name));
@@ -234,7 +229,7 @@ Program predict_program(const models::Model& model, const StateLayout& layout, c
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const Values params = add_arguments(graph, layout, layout.params);
-  const Value images = graph.add_parameter(image_type(model, options.batch), "images");
+  const Value images = graph.add_parameter(image_batch(model, options.batch), "images");
   const Value pixels = normalize(images, options.pixels);
   graph.results = trace(layout, params, {}, options,
                         [&](const nn::Scope& root) { return Values{objectives::classify(model, root, pixels)}; });

@@ -29,6 +29,11 @@ Values updated_buffers(const StateLayout& layout, const Values& params, nn::Para
 
 }  // namespace
 
+TensorType image_batch(const models::Model& model, int64_t rows) {
+  const models::InputShape& in = model.input();
+  return {DType::kU8, {rows, in.height, in.width, in.channels}};
+}
+
 Value normalize(Value images, const data::Affine& pixels) {
   TESSERA_CHECK(images.dim(-1) == 3, "{} channels", images.dim(-1));
   const auto row = [](const std::array<float, 3>& values) {

@@ -6,13 +6,17 @@
 #include "base/host_kernels.h"
 #include "data/pp.h"
 #include "ir/ops.h"
+#include "models/model.h"
 #include "nn/scope.h"
 #include "train/program.h"
 #include "train/state.h"
 
 namespace tessera::train {
 
-// Bytes [B, H, W, 3] -> numbers, f32.
+// A model's images as a program takes them: bytes, [rows, H, W, C].
+TensorType image_batch(const models::Model& model, int64_t rows);
+
+// Such bytes -> numbers, f32.
 ir::Value normalize(ir::Value images, const data::Affine& pixels);
 
 // `params` with `buffers` in the places of the layout's buffers.

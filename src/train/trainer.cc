@@ -18,6 +18,7 @@
 #include "train/device_arrays.h"
 #include "train/model_source.h"
 #include "train/stop_signal.h"
+#include "train/trace.h"
 #include "train/workdir.h"
 
 namespace tessera::train {
@@ -221,8 +222,8 @@ void Trainer::start_input() {
 }
 
 std::future<Compiled> Trainer::start_compile(Program program, size_t state_arguments, int64_t batch) {
-  const TensorType images{DType::kU8, {batch, recipe_.model->input().height, recipe_.model->input().width, 3}};
-  return compile_async(client_, std::move(program), cache_, arguments_of(layout_, state_arguments, images));
+  auto arguments = arguments_of(layout_, state_arguments, image_batch(*recipe_.model, batch));
+  return compile_async(client_, std::move(program), cache_, std::move(arguments));
 }
 
 ProgramOptions Trainer::program_options(int64_t batch, const data::Affine& pixels) const {
@@ -526,8 +527,8 @@ void Trainer::rethrow_explained(std::exception_ptr error) const {
     std::rethrow_exception(error);
   } catch (const Error& known) {
     if (!pjrt::is_out_of_memory(known)) throw;
-    const TensorType images{DType::kU8, {recipe_.rows(), recipe_.model->input().height, recipe_.model->input().width, 3}};
-    throw out_of_memory("running the training step", known.message(), arguments_of(layout_, layout_.entries.size(), images));
+    throw out_of_memory("running the training step", known.message(),
+                        arguments_of(layout_, layout_.entries.size(), image_batch(*recipe_.model, recipe_.rows())));
   }
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/register.h"
 #include "train/compile.h"
 #include "train/step.h"
+#include "train/trace.h"
 
 namespace tessera::train {
 namespace {
@@ -30,10 +31,6 @@ struct TrainingData {
     field("pp", pp, "preprocessing chain, whose tokens captions are made of");
   }
 };
-
-TensorType images_type(const models::InputShape& in, int64_t batch) {
-  return {DType::kU8, {batch, in.height, in.width, in.channels}};
-}
 
 // Files to rows of a batch, in parallel.
 class RowReader {
@@ -186,7 +183,7 @@ class EvalRunner {
   std::shared_ptr<const pjrt::Executable> compiled(const Program& program, int64_t batch) {
     std::shared_ptr<const pjrt::Executable>& executable = by_text_[program.text];
     if (executable) return executable;
-    const TensorType images = images_type(model_.model->input(), batch);
+    const TensorType images = image_batch(*model_.model, batch);
     Compiled compiled = compile(*client_, program, device_.cache, arguments_of(layout_, layout_.params, images));
     return executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
   }
@@ -212,7 +209,7 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
   // Few programs serve every number of images: powers of two.
   const size_t batch = std::min(kPredictBatch, std::bit_ceil(std::max<size_t>(1, paths.size())));
   const auto client = open_client(device);
-  const TensorType images = images_type(in, static_cast<int64_t>(batch));
+  const TensorType images = image_batch(*model.model, static_cast<int64_t>(batch));
   const Program program = predict_program(*model.model, model.layout,
                                           {.batch = static_cast<int64_t>(batch),
                                            .pixels = pp.affine(),
