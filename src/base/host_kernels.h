@@ -16,6 +16,8 @@ struct HostKernels {
   std::string_view dense_gradient;
   std::string_view patches;  // what the window of a convolution sees, in f32
   std::string_view patches_gradient;
+  std::string_view max_pool;  // the largest number that a window sees, in f32
+  std::string_view max_pool_gradient;
   std::string_view unwritten;  // an array with what is in its memory, for one that is written before it is read
 };
 

@@ -14,6 +14,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/dense.h"
+#include "kernels/max_pool.h"
 #include "kernels/patches.h"
 #include "kernels/product.h"
 #include "pjrt/foreign.h"
@@ -284,23 +285,30 @@ XLA_FFI_DEFINE_HANDLER(handle_dense_gradient, dense_gradient, TESSERA_DENSE_BIND
 
 // ---- convolutions
 
-// Of pictures and what becomes of them; nothing when the two do not go together.
-std::optional<Patches> patches_of(ffi::Span<const int64_t> x, ffi::Span<const int64_t> out, int64_t window, int64_t stride,
-                                  int64_t padding) {
+// Of pictures and what becomes of them: of each place of the window `numbers`, or as many as there are channels. Nothing when
+// the two do not go together.
+std::optional<Patches> windows_of(ffi::Span<const int64_t> x, ffi::Span<const int64_t> out, int64_t window, int64_t stride,
+                                  int64_t padding, int64_t (Patches::*numbers)() const = nullptr) {
   if (x.size() != 4 || out.size() != 4 || window < 1 || stride < 1 || padding < 0) return std::nullopt;
   const Patches p{x[0], x[1], x[2], x[3], window, stride, padding};
-  const bool fits = out[0] == p.batch && out[1] == p.rows() && out[2] == p.columns() && out[3] == p.elements();
+  const int64_t last = numbers ? (p.*numbers)() : p.channels;
+  const bool fits = out[0] == p.batch && out[1] == p.rows() && out[2] == p.columns() && out[3] == last;
   return fits ? std::optional(p) : std::nullopt;
 }
 
-ffi::Error bad_patches() {
-  return ffi::Error::InvalidArgument("tessera patches: the arrays' shapes are not those of the attributes");
+std::optional<Patches> patches_of(ffi::Span<const int64_t> x, ffi::Span<const int64_t> out, int64_t window, int64_t stride,
+                                  int64_t padding) {
+  return windows_of(x, out, window, stride, padding, &Patches::elements);
+}
+
+ffi::Error bad_windows() {
+  return ffi::Error::InvalidArgument("tessera windows: the arrays' shapes are not those of the attributes");
 }
 
 ffi::Error patches(ffi::ThreadPool pool, Array x, ffi::ResultBuffer<ffi::F32> out, int64_t window, int64_t stride,
                    int64_t padding) {
   const auto p = patches_of(x.dimensions(), out->dimensions(), window, stride, padding);
-  if (!p) return bad_patches();
+  if (!p) return bad_windows();
   patches_f32(*p, x.typed_data(), out->typed_data(), parallel_on(pool));
   return ffi::Error::Success();
 }
@@ -308,22 +316,37 @@ ffi::Error patches(ffi::ThreadPool pool, Array x, ffi::ResultBuffer<ffi::F32> ou
 ffi::Error patches_gradient(ffi::ThreadPool pool, Array dout, ffi::ResultBuffer<ffi::F32> dx, int64_t window, int64_t stride,
                             int64_t padding) {
   const auto p = patches_of(dx->dimensions(), dout.dimensions(), window, stride, padding);
-  if (!p) return bad_patches();
+  if (!p) return bad_windows();
   patches_gradient_f32(*p, dout.typed_data(), dx->typed_data(), parallel_on(pool));
   return ffi::Error::Success();
 }
 
-#define TESSERA_PATCHES_BINDING \
-  ffi::Ffi::Bind()              \
-      .Ctx<ffi::ThreadPool>()   \
-      .Arg<Array>()             \
-      .Ret<Array>()             \
-      .Attr<int64_t>("window")  \
-      .Attr<int64_t>("stride")  \
-      .Attr<int64_t>("padding")
-XLA_FFI_DEFINE_HANDLER(handle_patches, patches, TESSERA_PATCHES_BINDING);
-XLA_FFI_DEFINE_HANDLER(handle_patches_gradient, patches_gradient, TESSERA_PATCHES_BINDING);
-#undef TESSERA_PATCHES_BINDING
+ffi::Error max_pool(ffi::ThreadPool pool, Array x, ffi::ResultBuffer<ffi::F32> out, int64_t window, int64_t stride,
+                    int64_t padding) {
+  const auto p = windows_of(x.dimensions(), out->dimensions(), window, stride, padding);
+  if (!p) return bad_windows();
+  max_pool_f32(*p, x.typed_data(), out->typed_data(), parallel_on(pool));
+  return ffi::Error::Success();
+}
+
+ffi::Error max_pool_gradient(ffi::ThreadPool pool, Array x, Array dout, ffi::ResultBuffer<ffi::F32> dx, int64_t window,
+                             int64_t stride, int64_t padding) {
+  const auto p = windows_of(x.dimensions(), dout.dimensions(), window, stride, padding);
+  if (!p || dx->element_count() != x.element_count()) return bad_windows();
+  max_pool_gradient_f32(*p, x.typed_data(), dout.typed_data(), dx->typed_data(), parallel_on(pool));
+  return ffi::Error::Success();
+}
+
+#define TESSERA_WINDOW(BINDING) BINDING.Ret<Array>().Attr<int64_t>("window").Attr<int64_t>("stride").Attr<int64_t>("padding")
+#define TESSERA_OF_ONE TESSERA_WINDOW(ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Array>())
+#define TESSERA_OF_TWO TESSERA_WINDOW(ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Array>().Arg<Array>())
+XLA_FFI_DEFINE_HANDLER(handle_patches, patches, TESSERA_OF_ONE);
+XLA_FFI_DEFINE_HANDLER(handle_patches_gradient, patches_gradient, TESSERA_OF_ONE);
+XLA_FFI_DEFINE_HANDLER(handle_max_pool, max_pool, TESSERA_OF_ONE);
+XLA_FFI_DEFINE_HANDLER(handle_max_pool_gradient, max_pool_gradient, TESSERA_OF_TWO);
+#undef TESSERA_OF_ONE
+#undef TESSERA_OF_TWO
+#undef TESSERA_WINDOW
 
 // ---- memory
 
@@ -349,6 +372,8 @@ HostKernels register_kernels(const pjrt::Client& client) {
   kernels.self_attention_gradient = target("tessera.self_attention_gradient_f32", handle_self_attention_gradient);
   kernels.patches = target("tessera.patches_f32", handle_patches);
   kernels.patches_gradient = target("tessera.patches_gradient_f32", handle_patches_gradient);
+  kernels.max_pool = target("tessera.max_pool_f32", handle_max_pool);
+  kernels.max_pool_gradient = target("tessera.max_pool_gradient_f32", handle_max_pool_gradient);
   kernels.unwritten = target("tessera.unwritten", handle_unwritten);
   return kernels;
 }

@@ -16,6 +16,8 @@
 //   patches             (x [batch, height, width, channels]) -> [batch, rows, columns, window^2 channels], with the attributes
 //                       window, stride and padding (i64) of kernels::Patches
 //   patches_gradient    (cotangent of the result) -> (cotangent of x), with the same attributes
+//   max_pool            (x [batch, height, width, channels]) -> [batch, rows, columns, channels], with the same attributes
+//   max_pool_gradient   (x, cotangent of the result) -> (cotangent of x), with the same attributes
 //   unwritten           () -> an array of any type, whose memory is left as it is, with the attribute stack (i64), which tells
 //                       calls apart
 

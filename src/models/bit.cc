@@ -17,6 +17,7 @@
 #include "nn/dense.h"
 #include "nn/dropout.h"
 #include "nn/group_norm.h"
+#include "nn/max_pool.h"
 
 namespace tessera::models {
 
@@ -117,7 +118,7 @@ class BiT final : public Classifier {
   ir::Value features(const nn::Scope& scope, ir::Value images) const override {
     ir::Value x = conv(scope / "stem" / "conv", images, config_.stem, 7, 2);
     // Zeros around, which the maximum sees: BiT's stand-in for TensorFlow's padding.
-    x = ir::max_pool2d(ir::pad(x, ir::constant(0, x.dtype()), {0, 1, 1, 0}, {0, 1, 1, 0}), 3, 2);
+    x = nn::max_pool(scope, ir::pad(x, ir::constant(0, x.dtype()), {0, 1, 1, 0}, {0, 1, 1, 0}), 3, 2);
     const std::vector<int64_t>& depths = config_.depths;
     const std::vector<double> rates =
         nn::linear_rates(config_.drop_path, std::accumulate(depths.begin(), depths.end(), int64_t{0}));

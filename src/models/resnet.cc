@@ -19,6 +19,7 @@
 #include "nn/dense.h"
 #include "nn/dropout.h"
 #include "nn/group_norm.h"
+#include "nn/max_pool.h"
 
 namespace tessera::models {
 
@@ -149,7 +150,7 @@ class ResNet final : public Classifier {
 
   ir::Value features(const nn::Scope& scope, ir::Value images) const override {
     ir::Value x = ir::relu(norm(scope / "bn1", stem(scope / "conv1", images)));
-    x = ir::max_pool2d(x, 3, 2, 1);
+    x = nn::max_pool(scope, x, 3, 2, 1);
     const std::vector<int64_t>& depths = config_.options.depths;
     const std::vector<double> rates =
         nn::linear_rates(config_.options.drop_path, std::accumulate(depths.begin(), depths.end(), int64_t{0}));

@@ -22,8 +22,8 @@ ir::Value normalize(ir::Value images, const data::Affine& pixels);
 // `params` with `buffers` in the places of the layout's buffers.
 ir::Values with_buffers(const StateLayout& layout, ir::Values params, const ir::Values& buffers);
 
-// Of several devices each calls products, attention and patches for its own rows, and the rest is for the partitioner to see. A
-// call takes whole rows: where features are split, there is none.
+// Of several devices each calls products, attention, patches and maxima for its own rows, and the rest is for the partitioner
+// to see. A call takes whole rows: where features are split, there is none.
 HostKernels callable(HostKernels kernels, const StateLayout& layout);
 
 // What `apply` makes of the model in the current graph, whose parameters are `params` (all of the layout's). In training,

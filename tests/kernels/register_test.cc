@@ -16,6 +16,7 @@
 #include "nn/conv.h"
 #include "nn/host_block.h"
 #include "nn/layer_norm.h"
+#include "nn/max_pool.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
 
@@ -139,6 +140,23 @@ TEST(Register, ProductsOfPatchesEqualTheConvolution) {
                         {2, {.stride = 2}}};
   for (const auto& [window, options] : cases) {
     expect_near(trace(registered(), window, options), trace({}, window, options), 2e-6);
+  }
+}
+
+TEST(Register, MaximaOfWindowsEqualTheCompilers) {
+  const auto trace = [](const HostKernels& used, int64_t window, int64_t stride, int64_t padding) {
+    ir::Graph graph;
+    const ir::GraphScope graph_scope(graph);
+    nn::ParamStore store(graph);
+    const ir::Value x = graph.add_parameter({DType::kF32, {2, 9, 8, 20}}, "x");
+    const ir::Value y = nn::max_pool(nn::Scope(store, {.kernels = used}), ir::relu(x), window, stride, padding);
+    graph.results = ir::gradient(ir::sum_all(y * y), {x});
+    graph.results.push_back(y);
+    EXPECT_EQ(used.max_pool.empty(), ir::emit(graph).find("stablehlo.select_and_scatter") != std::string::npos);
+    return run(graph, used, {formula("x", x.dims())});
+  };
+  for (const auto& [window, stride, padding] : {std::tuple{3, 2, 1}, {3, 2, 0}, {2, 2, 0}, {5, 1, 2}}) {
+    expect_near(trace(registered(), window, stride, padding), trace({}, window, stride, padding), 1e-6);
   }
 }
 
