@@ -56,8 +56,8 @@ std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t
     }
     for (size_t p = 0; p < parts.size(); ++p) {
       if (taken[p].size() == holders.size()) {
-        parts[p].push_back(whole_entry(layout, entry));
-        parts[p].back().devices = std::move(taken[p]);
+        const Dims& dims = layout.entries[entry].type.dims;
+        parts[p].push_back({entry, {dims, Dims(dims.size(), 0)}, std::move(taken[p])});
         continue;
       }
       for (const int64_t device : taken[p]) parts[p].push_back({entry, shard_box(layout, entry, device), {device}});
