@@ -1,0 +1,133 @@
+"""What else happens to a process: signals, limits of the system, slow and hanging files, long runs."""
+
+import os
+import resource
+import signal
+import time
+
+from runs import Budget, Result, seeded, SIGNAL_NAMES
+
+# What each signal asks for: the exit code after saving. None: the run goes on.
+ASKED = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGXCPU: 75, signal.SIGINT: 130, signal.SIGPIPE: None, signal.SIGXFSZ: None}
+
+
+def signals(place, seed, seconds, tries=None):
+    """Any signal at any moment: saved, and continued to the undisturbed end."""
+    rng, result, budget = seeded(seed, "signals"), Result(), Budget(seconds, tries)
+    workdir, history = place.workdir(), []
+    while budget.left(result.tried):
+        number = rng.choice(list(ASKED))
+        process = place.start(place.train(workdir))
+        time.sleep(place.seconds * rng.uniform(0.25, 1.0))
+        sent, began = process.running(), time.monotonic()
+        if sent:
+            process.send(number)
+        ended = process.wait()
+        history.append(SIGNAL_NAMES[number])
+        if sent and ASKED[number] is not None and ended.code == ASKED[number]:
+            result.tried += 1
+            result.count(f"saved after {SIGNAL_NAMES[number]}")
+            result.measure("longest until the end, s", time.monotonic() - began)
+            continue
+        # Handlers are not there in the first moment, when nothing is there to be saved either.
+        if sent and ended.code == -number and not (workdir / "metrics.jsonl").exists():
+            continue
+        place.seconds = min(place.seconds, ended.seconds)
+        if ended.code != 0:
+            result.broken.append(f"seed {seed}, {history}: {ended.told()}")
+        elif difference := place.difference(workdir):
+            result.broken.append(f"seed {seed}, {history}: {difference}")
+        result.tried += 1
+        result.count(f"went on after {SIGNAL_NAMES[number]}" if sent else "was through")
+        workdir, history = place.workdir(), []
+    return result
+
+
+def limits(place, seed, seconds, tries=None):
+    """Little memory, few files, small files: said so, with the limit named, and nothing lost."""
+    rng, result, budget = seeded(seed, "limits"), Result(), Budget(seconds, tries)
+    kinds = {"memory": (resource.RLIMIT_AS, lambda: rng.randrange(100, 3000) << 20),
+             "open files": (resource.RLIMIT_NOFILE, lambda: rng.randrange(4, 60)),
+             "file size": (resource.RLIMIT_FSIZE, lambda: rng.randrange(0, 200_000)),
+             "processor time": (resource.RLIMIT_CPU, lambda: rng.randrange(1, 3))}
+    while budget.left(result.tried):
+        kind = rng.choice(list(kinds))
+        limit, draw = kinds[kind]
+        value = draw()
+        workdir = place.workdir()
+        hard = resource.getrlimit(limit)[1]
+        ended = place.run(place.train(workdir), prepare=lambda: resource.setrlimit(limit, (value, hard)))
+        result.tried += 1
+        told = f"seed {seed}, {kind} limited to {value}"
+        result.count(f"{kind}: " + ("enough" if ended.code == 0 else "said so"))
+        if ended.code not in (0, 2, 3, 4, 75):
+            result.broken.append(f"{told}: {ended.told()}")
+            continue
+        again = place.run(place.train(workdir))
+        if again.code != 0 or place.difference(workdir):
+            result.broken.append(f"{told}; then without: {place.difference(workdir) or again.told()}")
+    return result
+
+
+def slow(place, seed, seconds, tries=None):
+    """Files that take their time, or never answer: a signal ends the run all the same."""
+    rng, result, budget = seeded(seed, "slow"), Result(), Budget(seconds, tries)
+    roots = f"{place.directory / 'train'}:{place.directory / 'val'}"
+    calls = place.count(place.train(place.workdir()), ROOTS=roots)
+    while budget.left(result.tried):
+        result.tried += 1
+        workdir = place.workdir()
+        if rng.random() < 0.3:
+            ended = place.run(place.train(workdir), {"ROOTS": place.directory, "DELAY": rng.randrange(100, 2000)})
+            result.count("slow")
+            if ended.code != 0 or place.difference(workdir):
+                result.broken.append(f"seed {seed}, slow: {place.difference(workdir) or ended.told()}")
+            continue
+        at = rng.randrange(calls)
+        process = place.start(place.train(workdir), {"ROOTS": roots, "HANG": at})
+        time.sleep(place.seconds + rng.uniform(0, 0.5))
+        running, began = process.running(), time.monotonic()
+        if running:
+            process.send(signal.SIGTERM)
+        ended = process.wait(30)
+        result.count("hanging" if running else "was through before it hung")
+        if running:
+            result.measure("hanging: longest until the end, s", time.monotonic() - began)
+        # Before the handler is there, while files are listed, the signal ends the process itself: nothing is lost.
+        if ended.code not in ((75, -signal.SIGTERM) if running else (0,)):
+            result.broken.append(f"seed {seed}, call {at} hangs: {ended.told()}")
+            continue
+        again = place.run(place.train(workdir))
+        if again.code != 0 or place.difference(workdir):
+            result.broken.append(f"seed {seed}, call {at} hung; then: {place.difference(workdir) or again.told()}")
+    return result
+
+
+def resident(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def soak(place, seed, seconds, tries=None):
+    """One long run with evaluations and saves: its memory stays level."""
+    result = Result()
+    process = place.start(place.train(place.workdir(), 'total="1000000000 steps"', 'log="1000 steps"', 'eval.val.every="500 steps"',
+                                      'checkpoint={every="500 steps", keep=2}', "eval.val.predictions=false"))
+    samples, end = [], time.monotonic() + seconds
+    while time.monotonic() < end and process.running():
+        time.sleep(min(1.0, seconds / 20))
+        if process.running():
+            samples.append(resident(process.process.pid))
+    process.send(signal.SIGTERM)
+    ended = process.wait()
+    result.tried = len(samples)
+    quarter = max(1, len(samples) // 4)
+    early, late = max(samples[quarter:2 * quarter], default=0), max(samples[-quarter:], default=0)
+    result.measure("memory in the second quarter, MiB", early / (1 << 20))
+    result.measure("in the last, MiB", late / (1 << 20))
+    if ended.code != 75:
+        result.broken.append(f"the long run: {ended.told()}")
+    # A start fills caches and pools; a leak of a step's or a batch's memory would be far more than this in some minutes.
+    if seconds >= 300 and late > 1.05 * early + (8 << 20):
+        result.broken.append(f"memory grew from {early >> 20} to {late >> 20} MiB")
+    return result

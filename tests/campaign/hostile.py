@@ -1,0 +1,91 @@
+"""Damaged and hostile files: refused, with a reason, within limits of time and memory."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from runs import Budget, Result, seeded
+
+SOURCE = Path(__file__).resolve().parents[2]
+MAX_SECONDS, MAX_BYTES = 2.0, 512 << 20
+
+
+def ask_probe(place, what, rng, count, path, result):
+    """The lines that the probe prints; a probe that dies is a broken promise."""
+    seed = rng.randrange(2**31)
+    done = subprocess.run([place.probe, what, str(seed), str(count), str(path)], capture_output=True, text=True)
+    if done.returncode != 0:
+        result.broken.append(f"campaign_probe {what} {seed} {count} {path}: exit {done.returncode}: "
+                             f"{done.stderr[-300:]}{done.stdout[-300:]}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def checkpoints(place, seed, seconds, tries=None):
+    """Copies of a checkpoint with bits turned over, files cut, lengthened, swapped."""
+    rng, result, budget = seeded(seed, "checkpoints"), Result(), Budget(seconds, tries)
+    last = sorted(place.reference.glob("checkpoints/step_*"))[-1]
+    while budget.left(result.tried):
+        for line in ask_probe(place, "damage", rng, 5000 if tries is None else tries, last, result):
+            result.tried += line["tried"]
+            result.count("refused", line["refused"])
+            result.count("damage that changed nothing", line["unharmed"])
+        if result.broken:
+            break
+    return result
+
+
+def images(place, seed, seconds, tries=None):
+    """Damaged images of every kind that the tests have, and bombs."""
+    rng, result, budget = seeded(seed, "images"), Result(), Budget(seconds, tries)
+    while budget.left(result.tried):
+        for line in ask_probe(place, "images", rng, 2000 if tries is None else tries, SOURCE / "tests/data/images", result):
+            result.tried += line["tried"]
+            result.count("refused", line["refused"])
+            result.count("decoded", line["decoded"])
+            result.measure("longest, s", line["longest_seconds"])
+            result.measure("memory, MiB", line["memory_bytes"] / (1 << 20))
+            if line["longest_seconds"] > MAX_SECONDS or line["memory_bytes"] > MAX_BYTES:
+                result.broken.append(f"seed {seed}: {line}")
+        if result.broken:
+            break
+    return result
+
+
+def parsers(place, seed, seconds, tries=None):
+    """Damaged files of the fuzzers' corpus, each to the parser it belongs to."""
+    rng, result, budget = seeded(seed, "parsers"), Result(), Budget(seconds, tries)
+    while budget.left(result.tried):
+        for line in ask_probe(place, "parsers", rng, 20000 if tries is None else tries, SOURCE / "tests/fuzz/corpus", result):
+            result.tried += line["tried"]
+            result.count("refused", line["refused"])
+            result.measure("longest, s", line["longest_seconds"])
+            if line["longest_seconds"] > MAX_SECONDS:
+                result.broken.append(f"seed {seed}: {line}")
+        if result.broken:
+            break
+    return result
+
+
+def folders(place, seed, seconds, tries=None):
+    """A folder in which every other file is damaged, is trained on and checked: files are named, and none stops the run."""
+    rng, result, budget = seeded(seed, "folders"), Result(), Budget(seconds, tries)
+    good = sorted((SOURCE / "tests/data/images").glob("*.*"))
+    while budget.left(result.tried):
+        folder = place.directory / "hostile"
+        subprocess.run(["rm", "-rf", folder], check=True)
+        for i in range(40):
+            data = bytearray(rng.choice(good).read_bytes())
+            for _ in range(rng.randrange(12) if i % 2 else 0):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            path = folder / ("left" if i % 4 < 2 else "right") / f"{i}.img"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data[:rng.randrange(1, len(data) + 1)] if i % 6 == 1 else data)
+        os.mkfifo(folder / "left" / "fifo.png")
+        workdir = place.workdir()
+        ended = place.run(place.train(workdir, f'data.source="folder({folder})"', "data.max_bad=1.0"))
+        result.tried += 40
+        result.measure("longest run, s", ended.seconds)
+        if ended.code != 0:
+            result.broken.append(f"seed {seed}: {ended.told()}")
+    return result
