@@ -11,14 +11,9 @@
 namespace tessera::checkpoint {
 namespace {
 
-std::string last_part(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path.substr(path.rfind('/') + 1);
-}
-
 // The step of a directory that has its own name; a copy under another name says nothing.
 void check_step(const std::string& path, int64_t step) {
-  const auto name = parse_directory_name(last_part(path));
+  const auto name = parse_directory_name(store::last_part(path));
   if (name && name->step != step) {
     throw data_error(fmt::format("`{}` holds step {}: it was renamed or mixed up", path, step));
   }

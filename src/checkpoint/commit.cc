@@ -36,6 +36,18 @@ bool is_plain_name(std::string_view name) {
   return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), plain);
 }
 
+// What may follow the process id in a temporary name: ".3" of a joint save, then ".swap" (LocalFiles::exchange), ".failed" or
+// ".failed.tmp-4711" (JointSave).
+bool ends_as_ours(std::string_view suffix) {
+  if (suffix.starts_with('.') && parse_digits(suffix.substr(1, suffix.find('.', 1) - 1))) {
+    suffix.remove_prefix(std::min(suffix.find('.', 1), suffix.size()));
+  }
+  constexpr std::string_view kFailed = ".failed";
+  if (suffix.empty() || suffix == ".swap" || suffix == kFailed) return true;
+  return suffix.starts_with(kFailed) && suffix.substr(kFailed.size()).starts_with(kTemporary) &&
+         parse_digits(suffix.substr(kFailed.size() + kTemporary.size()));
+}
+
 uint32_t parse_checksum(const std::string& text) {
   uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
@@ -83,9 +95,11 @@ std::optional<DirectoryName> parse_directory_name(std::string_view name) {
   const auto step = parse_digits(rest.substr(0, cut));
   if (!step || !name.starts_with(step_directory(*step))) return std::nullopt;
   if (cut == std::string_view::npos) return DirectoryName{*step, {}};
-  const std::string_view suffix = rest.substr(cut + kTemporary.size());
+  std::string_view suffix = rest.substr(cut + kTemporary.size());
   const auto writer = parse_digits(suffix.substr(0, suffix.find('.')));
   if (!writer) return std::nullopt;
+  suffix.remove_prefix(std::min(suffix.find('.'), suffix.size()));
+  if (!ends_as_ours(suffix)) return std::nullopt;
   return DirectoryName{*step, writer};
 }
 

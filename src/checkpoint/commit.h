@@ -14,6 +14,9 @@ namespace tessera::checkpoint {
 // "step_000001000": at least nine digits, so that names sort as steps do up to a thousand million.
 std::string step_directory(int64_t step);
 
+// What a damaged checkpoint's name gets at its end: "step_000001000.damaged". Such names are not ours any more.
+inline constexpr std::string_view kDamagedSuffix = "damaged";
+
 struct DirectoryName {
   int64_t step = 0;
   std::optional<int64_t> writer;  // process id of a save that has not ended: "step_000001000.tmp-4711"

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/commit.h"
+#include "checkpoint/directories.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -42,28 +43,6 @@ std::vector<HostTensor> read_group(const SnapshotGroup& group) {
 
 bool process_is_dead(int64_t pid) { return pid == getpid() || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH); }
 
-// COMMIT goes first and durably, so that no power cut leaves a directory that looks whole.
-void remove_checkpoint(store::FileSystem& files, const std::string& path) {
-  const std::string commit = store::join_path(path, kCommitFile);
-  if (files.info(commit)) {
-    files.remove_file(commit);
-    files.sync_directory(path);
-  }
-  store::remove_tree(files, path);
-}
-
-enum class Condition { kWhole, kHalfRemoved, kDamaged };
-
-Condition condition_of(store::FileSystem& files, const std::string& path) {
-  if (!files.info(store::join_path(path, kCommitFile))) return Condition::kHalfRemoved;
-  try {
-    read_commit(files, path);
-    return Condition::kWhole;
-  } catch (const Error&) {
-    return Condition::kDamaged;
-  }
-}
-
 }  // namespace
 
 std::string write_checkpoint(store::FileSystem& files, const std::string& directory, const Snapshot& snapshot) {
@@ -80,16 +59,15 @@ void apply_keep_rules(store::FileSystem& files, const std::string& directory, co
   for (const store::FileInfo& entry : files.list(directory)) {
     const auto name = parse_directory_name(entry.name);
     if (!name || name->writer || !entry.directory || name->step >= newest) continue;
-    const std::string path = store::join_path(directory, entry.name);
-    const Condition condition = condition_of(files, path);
+    const Condition condition = condition_of(files, store::join_path(directory, entry.name));
     if (condition == Condition::kWhole) whole.push_back(name->step);
-    if (condition == Condition::kHalfRemoved) remove_checkpoint(files, path);
+    if (condition == Condition::kHalfRemoved) remove_checkpoint(files, directory, entry.name);
   }
   std::sort(whole.begin(), whole.end(), std::greater<>());
   for (size_t i = 0; i < whole.size(); ++i) {
     const bool recent = static_cast<int64_t>(i) + 1 < rules.keep_last;
     const bool kept_for_ever = rules.keep_every_steps > 0 && whole[i] % rules.keep_every_steps == 0;
-    if (!recent && !kept_for_ever) remove_checkpoint(files, store::join_path(directory, step_directory(whole[i])));
+    if (!recent && !kept_for_ever) remove_checkpoint(files, directory, step_directory(whole[i]));
   }
 }
 
@@ -98,8 +76,7 @@ void sweep_leftovers(store::FileSystem& files, const std::string& directory) {
     for (const store::FileInfo& entry : files.list(directory)) {
       const auto name = parse_directory_name(entry.name);
       if (!name || !name->writer || !process_is_dead(*name->writer)) continue;
-      const std::string path = store::join_path(directory, entry.name);
-      ignore_errors([&] { entry.directory ? store::remove_tree(files, path) : files.remove_file(path); });
+      ignore_errors([&] { remove_checkpoint(files, directory, entry.name); });
     }
   });
 }

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/directories.h"
 #include "checkpoint/slices.h"
 #include "store/crc32c.h"
 
@@ -42,7 +44,7 @@ std::string CheckpointWriter::give_up(const std::string& why) {
   if (std::exchange(ended_, true)) return why;
   const std::string reason = joint_ ? joint_->give_up(why) : why;
   try {
-    if (writers_.leads() && files_.info(temporary_)) store::remove_tree(files_, temporary_);
+    if (writers_.leads()) remove_temporary();
   } catch (...) {
     // What was left over is removed by the next sweep.
   }
@@ -53,7 +55,7 @@ void CheckpointWriter::begin() {
   if (std::exchange(begun_, true)) return;
   if (!writers_.leads()) return joint_->await_directory();
   files_.make_directories(directory_);
-  if (files_.info(temporary_)) store::remove_tree(files_, temporary_);
+  remove_temporary();
   files_.make_directories(temporary_);
 }
 
@@ -123,18 +125,25 @@ void CheckpointWriter::gather() {
 
 // From here on the checkpoint exists.
 void CheckpointWriter::take_name() {
-  // A directory of this name is a damaged checkpoint, or one of a run that was set back to an earlier step.
-  const bool replaces = files_.info(path_).has_value();
+  // A checkpoint of this name is one that owed an evaluation, or of a run that was set back to an earlier step.
+  bool replaces = files_.info(path_).has_value();
+  if (replaces && condition_of(files_, path_) != Condition::kWhole) {
+    const std::string aside = put_aside(files_, directory_, store::last_part(path_), kDamagedSuffix);
+    log_warning(fmt::format("`{}` was there already and is damaged; it is now `{}`", path_, aside));
+    replaces = false;
+  }
   replaces ? files_.exchange(temporary_, path_) : files_.rename(temporary_, path_);
   ended_ = true;
   files_.sync_directory(directory_);
   if (!replaces) return;
   try {
-    store::remove_tree(files_, temporary_);
+    remove_temporary();
   } catch (const Error&) {
     // The old one, removed by the next sweep.
   }
 }
+
+void CheckpointWriter::remove_temporary() { remove_checkpoint(files_, directory_, store::last_part(temporary_)); }
 
 void CheckpointWriter::write_state_json(const std::string& state_json) {
   nlohmann::ordered_json json;

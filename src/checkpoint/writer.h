@@ -49,6 +49,7 @@ class CheckpointWriter {
   void gather();
   void check_whole();
   void take_name();
+  void remove_temporary();
   void write_state_json(const std::string& state_json);
   void write_commit();
 

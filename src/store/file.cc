@@ -46,6 +46,11 @@ std::string parent_path(std::string_view path) {
   return std::string(path.substr(0, slash == 0 ? 1 : slash));
 }
 
+std::string last_part(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
 std::string read_text(FileSystem& files, const std::string& path) {
   const auto file = files.open(path);
   std::string text(static_cast<size_t>(file->size()), '\0');
@@ -67,6 +72,8 @@ std::vector<std::byte> read_range(FileSystem& files, const std::string& path, in
 
 void write_atomic(FileSystem& files, const std::string& path, const std::function<void(const std::string& temporary)>& write) {
   const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
+  // Whatever has the name is a leftover, and may be a symbolic link that leads to somebody's file.
+  if (files.info(temporary)) files.remove_file(temporary);
   try {
     write(temporary);
     files.rename(temporary, path);
@@ -94,16 +101,24 @@ void write_atomic(FileSystem& files, const std::string& path, std::string_view c
   write_atomic(files, path, as_bytes(content));
 }
 
-void remove_tree(FileSystem& files, const std::string& path) {
-  for (const FileInfo& entry : files.list(path)) {
-    const std::string child = join_path(path, entry.name);
-    if (entry.directory && !entry.symlink) {
-      remove_tree(files, child);
-    } else {
-      files.remove_file(child);
-    }
+namespace {
+
+void remove_below(Directory& parent, const FileInfo& entry) {
+  if (!entry.directory) return parent.remove_file(entry.name);
+  {
+    const auto directory = parent.open(entry.name);
+    for (const FileInfo& child : directory->list()) remove_below(*directory, child);
   }
-  files.remove_directory(path);
+  parent.remove_directory(entry.name);
+}
+
+}  // namespace
+
+void remove_tree(FileSystem& files, const std::string& path) {
+  const auto parent = files.open_directory(parent_path(path));
+  const auto entry = parent->info(last_part(path));
+  if (!entry) throw IoError(ENOENT, "remove", path);
+  remove_below(*parent, *entry);
 }
 
 }  // namespace tessera::store

@@ -28,11 +28,18 @@ class IoError : public Error {
   int number_;
 };
 
+// Tells files apart whatever their names: equal for the same file only, as long as it is held open.
+struct FileId {
+  uint64_t device = 0, inode = 0;
+  bool operator==(const FileId&) const = default;
+};
+
 struct FileInfo {
   std::string name;        // the last part of the path
   bool directory = false;  // of the target, where the entry is a symbolic link
   bool symlink = false;
   int64_t size = 0;  // bytes, of the target
+  FileId id;         // of the target
 };
 
 // Random access for reading. Safe to use from several threads at once.
@@ -57,6 +64,27 @@ class WritableFile {
   virtual void sync() = 0;
   // flush(), then closes, reporting what the system only reports on closing. No other call may follow.
   virtual void close() = 0;
+  // What the open file is now, whatever became of its path; without what is not flushed yet. `name` is empty.
+  virtual FileInfo info() const = 0;
+};
+
+// A directory held open: what is done through it is done in this very directory, whatever became of its path, and no symbolic
+// link is followed. `name` is always one part of a path.
+class Directory {
+ public:
+  virtual ~Directory() = default;
+  virtual FileId id() const = 0;
+  // Of a symbolic link itself: neither a directory nor of any size.
+  virtual std::optional<FileInfo> info(const std::string& name) = 0;
+  // Sorted by name, without "." and "..", each as info() has it.
+  virtual std::vector<FileInfo> list() = 0;
+  // Fails where `name` is a symbolic link.
+  virtual std::unique_ptr<Directory> open(const std::string& name) = 0;
+  virtual void remove_file(const std::string& name) = 0;
+  // The directory must be empty.
+  virtual void remove_directory(const std::string& name) = 0;
+  // As FileSystem::sync_directory.
+  virtual void sync() = 0;
 };
 
 class FileSystem {
@@ -78,6 +106,8 @@ class FileSystem {
   virtual std::unique_ptr<WritableFile> append(const std::string& path) = 0;
   virtual void truncate(const std::string& path, int64_t size) = 0;
 
+  // `path` itself may lead through symbolic links.
+  virtual std::unique_ptr<Directory> open_directory(const std::string& path) = 0;
   // Creates the directory and those above it, as far as they are missing; what is created survives a power cut.
   virtual void make_directories(const std::string& path) = 0;
   // Atomically gives `from` the name `to`, replacing a file there. Survives a power cut after sync_directory(parent).
@@ -98,6 +128,8 @@ FileSystem& local_files();
 std::string join_path(std::string_view directory, std::string_view name);
 // "a/b" -> "a"; "b" -> "."
 std::string parent_path(std::string_view path);
+// "a/b/" -> "b"
+std::string last_part(std::string_view path);
 
 std::string read_text(FileSystem& files, const std::string& path);
 std::vector<std::byte> read_range(FileSystem& files, const std::string& path, int64_t offset, int64_t length);
@@ -110,7 +142,7 @@ void write_atomic(FileSystem& files, const std::string& path, std::string_view c
 // Whatever it throws leaves here, after the temporary file was removed.
 void write_atomic(FileSystem& files, const std::string& path, const std::function<void(const std::string& temporary)>& write);
 
-// Removes a directory and what is in it. A symbolic link is removed, never followed.
+// Removes a file, or a directory and what is in it. A symbolic link is removed, never followed, at `path` itself too.
 void remove_tree(FileSystem& files, const std::string& path);
 
 }  // namespace tessera::store

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 
 #include "store/file.h"
 
@@ -22,6 +23,14 @@ class Descriptor {
   Descriptor(const std::string& path, int flags, std::string_view action) {
     do {
       fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    } while (fd_ < 0 && errno == EINTR);
+    if (fd_ < 0) throw IoError(errno, action, path);
+  }
+  // Of what `name` is in the directory; `path` is for the message.
+  Descriptor(const Descriptor& directory, const std::string& name, int flags, std::string_view action,
+             const std::string& path) {
+    do {
+      fd_ = ::openat(directory.get(), name.c_str(), flags | O_CLOEXEC);
     } while (fd_ < 0 && errno == EINTR);
     if (fd_ < 0) throw IoError(errno, action, path);
   }
@@ -41,6 +50,15 @@ class Descriptor {
  private:
   int fd_ = -1;
 };
+
+FileInfo describe(std::string name, const struct stat& status) {
+  FileInfo info{std::move(name)};
+  info.directory = S_ISDIR(status.st_mode);
+  info.symlink = S_ISLNK(status.st_mode);
+  info.size = S_ISREG(status.st_mode) ? status.st_size : 0;
+  info.id = {status.st_dev, status.st_ino};
+  return info;
+}
 
 class LocalReadable : public ReadableFile {
  public:
@@ -100,6 +118,12 @@ class LocalWritable : public WritableFile {
     if (fd_.close() != 0) throw IoError(errno, "write", path_);
   }
 
+  FileInfo info() const override {
+    struct stat status;
+    if (fstat(fd_.get(), &status) != 0) throw IoError(errno, "read", path_);
+    return describe({}, status);
+  }
+
  private:
   void write_through(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
@@ -115,6 +139,16 @@ class LocalWritable : public WritableFile {
   std::vector<std::byte> buffer_;
 };
 
+void for_each_name(DIR* directory, const std::string& path, const std::function<void(const std::string&)>& visit) {
+  errno = 0;
+  while (const dirent* item = readdir(directory)) {
+    const std::string name = item->d_name;
+    if (name != "." && name != "..") visit(name);
+    errno = 0;
+  }
+  if (errno != 0) throw IoError(errno, "list", path);
+}
+
 // Nothing when `path` does not exist; a dangling symbolic link is an empty file.
 std::optional<FileInfo> stat_entry(const std::string& path, std::string name) {
   struct stat status;
@@ -122,13 +156,78 @@ std::optional<FileInfo> stat_entry(const std::string& path, std::string name) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
     throw IoError(errno, "read", path);
   }
-  FileInfo entry{std::move(name)};
-  entry.symlink = S_ISLNK(status.st_mode);
-  if (entry.symlink && stat(path.c_str(), &status) != 0) return entry;
-  entry.directory = S_ISDIR(status.st_mode);
-  entry.size = entry.directory ? 0 : status.st_size;
+  FileInfo entry = describe(std::move(name), status);
+  if (!entry.symlink || stat(path.c_str(), &status) != 0) return entry;
+  entry = describe(std::move(entry.name), status);
+  entry.symlink = true;
   return entry;
 }
+
+bool by_name(const FileInfo& a, const FileInfo& b) { return a.name < b.name; }
+
+class LocalDirectory : public Directory {
+ public:
+  explicit LocalDirectory(const std::string& path) : path_(path), fd_(path, kFlags, "open the directory") {}
+
+  FileId id() const override {
+    struct stat status;
+    if (fstat(fd_.get(), &status) != 0) throw IoError(errno, "read the directory", path_);
+    return {status.st_dev, status.st_ino};
+  }
+
+  std::optional<FileInfo> info(const std::string& name) override {
+    check(name);
+    struct stat status;
+    if (fstatat(fd_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return describe(name, status);
+    if (errno == ENOENT) return std::nullopt;
+    throw IoError(errno, "read", join_path(path_, name));
+  }
+
+  std::vector<FileInfo> list() override {
+    // Opened anew, since listing moves the place in it that copies of a descriptor share.
+    const int fd = openat(fd_.get(), ".", kFlags | O_CLOEXEC);
+    DIR* directory = fd < 0 ? nullptr : fdopendir(fd);
+    if (!directory) {
+      const int number = errno;
+      if (fd >= 0) ::close(fd);
+      throw IoError(number, "list", path_);
+    }
+    const std::unique_ptr<DIR, int (*)(DIR*)> closer(directory, closedir);
+    std::vector<FileInfo> entries;
+    for_each_name(directory, path_, [&](const std::string& name) {
+      if (auto entry = info(name)) entries.push_back(*std::move(entry));
+    });
+    std::sort(entries.begin(), entries.end(), by_name);
+    return entries;
+  }
+
+  std::unique_ptr<Directory> open(const std::string& name) override {
+    check(name);
+    return std::unique_ptr<Directory>(new LocalDirectory(*this, name));
+  }
+  void remove_file(const std::string& name) override { remove(name, 0, "remove"); }
+  void remove_directory(const std::string& name) override { remove(name, AT_REMOVEDIR, "remove the directory"); }
+  void sync() override {
+    if (fsync(fd_.get()) != 0) throw IoError(errno, "write the directory", path_);
+  }
+
+ private:
+  static constexpr int kFlags = O_RDONLY | O_DIRECTORY;
+
+  LocalDirectory(const LocalDirectory& parent, const std::string& name)
+      : path_(join_path(parent.path_, name)), fd_(parent.fd_, name, kFlags | O_NOFOLLOW, "open the directory", path_) {}
+
+  static void check(const std::string& name) {
+    TESSERA_CHECK(!name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos, "`{}`", name);
+  }
+  void remove(const std::string& name, int flags, std::string_view action) {
+    check(name);
+    if (unlinkat(fd_.get(), name.c_str(), flags) != 0) throw IoError(errno, action, join_path(path_, name));
+  }
+
+  std::string path_;
+  Descriptor fd_;
+};
 
 class LocalFiles : public FileSystem {
  public:
@@ -142,16 +241,10 @@ class LocalFiles : public FileSystem {
     if (!directory) throw IoError(errno, "list", path);
     const std::unique_ptr<DIR, int (*)(DIR*)> closer(directory, closedir);
     std::vector<FileInfo> entries;
-    errno = 0;
-    while (const dirent* item = readdir(directory)) {
-      const std::string name = item->d_name;
-      if (name != "." && name != "..") {
-        if (auto entry = stat_entry(join_path(path, name), name)) entries.push_back(*std::move(entry));
-      }
-      errno = 0;
-    }
-    if (errno != 0) throw IoError(errno, "list", path);
-    std::sort(entries.begin(), entries.end(), [](const FileInfo& a, const FileInfo& b) { return a.name < b.name; });
+    for_each_name(directory, path, [&](const std::string& name) {
+      if (auto entry = stat_entry(join_path(path, name), name)) entries.push_back(*std::move(entry));
+    });
+    std::sort(entries.begin(), entries.end(), by_name);
     return entries;
   }
 
@@ -180,6 +273,7 @@ class LocalFiles : public FileSystem {
     if (::truncate(path.c_str(), size) != 0) throw IoError(errno, "shorten", path);
   }
 
+  std::unique_ptr<Directory> open_directory(const std::string& path) override { return std::make_unique<LocalDirectory>(path); }
   void make_directories(const std::string& path) override {
     if (const auto entry = info(path)) {
       if (!entry->directory) throw IoError(ENOTDIR, "create the directory", path);

@@ -34,7 +34,11 @@ void write_holder(int fd) {
 
 DirectoryLock::DirectoryLock(const std::string& directory) {
   const std::string path = join_path(directory, ".lock");
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd_ < 0 && errno == ELOOP) {
+    throw usage_error(fmt::format("`{}` is a symbolic link, and what it leads to would be overwritten", path), {},
+                      "remove the link");
+  }
   if (fd_ < 0) throw IoError(errno, "open", path);
   int result;
   do {

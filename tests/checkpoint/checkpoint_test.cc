@@ -34,6 +34,10 @@ TEST(Names, StepsAndLeftovers) {
   EXPECT_FALSE(parse_directory_name("step_000001000")->writer);
   EXPECT_EQ(parse_directory_name("step_000001000.tmp-42")->writer, 42);
   EXPECT_EQ(parse_directory_name("step_000001000.tmp-42.swap")->writer, 42);
+  EXPECT_EQ(parse_directory_name("step_000001000.tmp-42.3")->writer, 42);
+  EXPECT_EQ(parse_directory_name("step_000001000.tmp-42.3.swap")->writer, 42);
+  EXPECT_EQ(parse_directory_name("step_000001000.tmp-42.3.failed")->writer, 42);
+  EXPECT_EQ(parse_directory_name("step_000001000.tmp-42.3.failed.tmp-43")->writer, 42);
   for (const char* other :
        {"step_1000", "step_00000100x", "step_", "step_-00001000", "step_000001000.tmp-", "step_000001000.bak",
         "astep_000001000", "step_000001000.tmp-x", "best", "step_99999999999999999999"}) {

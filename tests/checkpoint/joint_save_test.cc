@@ -117,7 +117,7 @@ TEST(JointSave, SomeMayHaveNothingToWrite) {
   expect_snapshot(load(directory / step_directory(5)), all);
 }
 
-TEST(JointSave, ADamagedCheckpointOfTheSameStepIsReplaced) {
+TEST(JointSave, ADamagedCheckpointOfTheSameStepIsPutAside) {
   const TempDir directory;
   Processes processes = start(directory.path());
   save(processes, 10);
@@ -125,7 +125,7 @@ TEST(JointSave, ADamagedCheckpointOfTheSameStepIsReplaced) {
   save(processes, 10);
   for (const auto& process : processes) EXPECT_FALSE(process->manager.poll_failure());
   expect_snapshot(load(directory / step_directory(10)), everything(10));
-  EXPECT_EQ(names_in(directory.path()).size(), 1u);
+  EXPECT_EQ(names_in(directory.path()), (std::vector<std::string>{"step_000000010", "step_000000010.damaged"}));
 }
 
 // The arrays are not whole: nobody commits.

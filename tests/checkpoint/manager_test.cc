@@ -198,7 +198,7 @@ TEST(Manager, APowerCutWhileReplacingKeepsOneOfTheTwo) {
   }
 }
 
-TEST(Manager, ADamagedCheckpointOfTheSameStepIsReplaced) {
+TEST(Manager, ADamagedCheckpointOfTheSameStepIsPutAside) {
   const TempDir directory;
   CheckpointManager manager(directory.path(), {2, 0});
   manager.save_async(make_snapshot(10));
@@ -208,7 +208,8 @@ TEST(Manager, ADamagedCheckpointOfTheSameStepIsReplaced) {
   manager.wait();
   EXPECT_FALSE(manager.poll_failure());
   EXPECT_EQ(newest_in(directory.path()), 10);
-  EXPECT_EQ(store::local_files().list(directory.path()).size(), 1u);
+  EXPECT_EQ(testing::slurp(directory / "step_000000010.damaged/COMMIT"), "damaged");
+  EXPECT_EQ(store::local_files().list(directory.path()).size(), 2u);
 }
 
 TEST(KeepRules, DamagedOnesNeitherCountNorGo) {

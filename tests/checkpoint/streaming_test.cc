@@ -48,6 +48,7 @@ class HookedFiles : public MemoryFiles {
     void flush() override { inner->flush(); }
     void sync() override { inner->sync(); }
     void close() override { inner->close(); }
+    store::FileInfo info() const override { return inner->info(); }
     const std::function<void()>& before;
     std::unique_ptr<store::WritableFile> inner;
   };

@@ -47,6 +47,10 @@ class FaultyFiles : public store::FileSystem {
   void truncate(const std::string& path, int64_t size) override {
     run("shorten", path, [&] { inner_.truncate(path, size); });
   }
+  std::unique_ptr<store::Directory> open_directory(const std::string& path) override {
+    check("open", path);
+    return std::make_unique<OpenDirectory>(*this, inner_.open_directory(path), path);
+  }
   void make_directories(const std::string& path) override {
     run("create", path, [&] { inner_.make_directories(path); });
   }
@@ -88,10 +92,42 @@ class FaultyFiles : public store::FileSystem {
     void close() override {
       owner_.run("close", path_, [&] { inner_->close(); });
     }
+    store::FileInfo info() const override { return inner_->info(); }
 
    private:
     FaultyFiles& owner_;
     std::unique_ptr<store::WritableFile> inner_;
+    std::string path_;
+  };
+
+  class OpenDirectory : public store::Directory {
+   public:
+    OpenDirectory(FaultyFiles& owner, std::unique_ptr<store::Directory> inner, std::string path)
+        : owner_(owner), inner_(std::move(inner)), path_(std::move(path)) {}
+    store::FileId id() const override { return inner_->id(); }
+    std::optional<store::FileInfo> info(const std::string& name) override { return inner_->info(name); }
+    std::vector<store::FileInfo> list() override {
+      owner_.check("list", path_);
+      return inner_->list();
+    }
+    std::unique_ptr<store::Directory> open(const std::string& name) override {
+      owner_.check("open", path_of(name));
+      return std::make_unique<OpenDirectory>(owner_, inner_->open(name), path_of(name));
+    }
+    void remove_file(const std::string& name) override {
+      owner_.run("remove", path_of(name), [&] { inner_->remove_file(name); });
+    }
+    void remove_directory(const std::string& name) override {
+      owner_.run("remove", path_of(name), [&] { inner_->remove_directory(name); });
+    }
+    void sync() override {
+      owner_.run("sync", path_, [&] { inner_->sync(); });
+    }
+
+   private:
+    std::string path_of(const std::string& name) const { return store::join_path(path_, name); }
+    FaultyFiles& owner_;
+    std::unique_ptr<store::Directory> inner_;
     std::string path_;
   };
 

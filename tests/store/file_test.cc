@@ -214,6 +214,62 @@ TEST(LocalFiles, RemoveTreeDoesNotFollowLinks) {
   EXPECT_EQ(slurp(directory / "outside/precious"), "x");
 }
 
+TEST(LocalFiles, RemoveTreeOfALinkRemovesTheLink) {
+  const TempDir directory;
+  local_files().make_directories(directory / "outside");
+  spill(directory / "outside/precious", "x");
+  ASSERT_EQ(symlink((directory / "outside").c_str(), (directory / "link").c_str()), 0);
+  remove_tree(local_files(), directory / "link");
+  EXPECT_FALSE(local_files().info(directory / "link"));
+  EXPECT_EQ(slurp(directory / "outside/precious"), "x");
+  EXPECT_THROW(remove_tree(local_files(), directory / "nowhere"), IoError);
+}
+
+// What an open directory does happens in it, wherever it is now, and not where a link in its place leads.
+TEST(LocalFiles, AnOpenDirectoryIsHeldWhateverItsPath) {
+  const TempDir directory;
+  for (const char* name : {"tree/inner", "outside/inner"}) {
+    local_files().make_directories(directory / name);
+    spill(directory / name + "/file", "x");
+  }
+  const auto tree = local_files().open_directory(directory / "tree");
+  EXPECT_EQ(tree->id(), local_files().info(directory / "tree")->id);
+  local_files().rename(directory / "tree", directory / "moved");
+  ASSERT_EQ(symlink((directory / "outside").c_str(), (directory / "tree").c_str()), 0);
+  EXPECT_NE(tree->id(), local_files().info(directory / "tree")->id);
+  EXPECT_EQ(tree->id(), local_files().info(directory / "moved")->id);
+  const auto inner = tree->open("inner");
+  EXPECT_EQ(inner->list().at(0).name, "file");
+  inner->remove_file("file");
+  tree->remove_directory("inner");
+  tree->sync();
+  EXPECT_TRUE(tree->list().empty());
+  EXPECT_EQ(slurp(directory / "outside/inner/file"), "x");
+}
+
+TEST(LocalFiles, AnOpenDirectoryFollowsNoLink) {
+  const TempDir directory;
+  local_files().make_directories(directory / "outside");
+  local_files().make_directories(directory / "tree");
+  ASSERT_EQ(symlink((directory / "outside").c_str(), (directory / "tree/link").c_str()), 0);
+  const auto tree = local_files().open_directory(directory / "tree");
+  EXPECT_TRUE(tree->info("link")->symlink);
+  EXPECT_FALSE(tree->info("link")->directory);
+  EXPECT_FALSE(tree->info("nowhere"));
+  EXPECT_THROW(tree->open("link"), IoError);
+  EXPECT_THROW(tree->info("../outside"), InternalError);
+}
+
+TEST(LocalFiles, AnAtomicWriteDoesNotFollowALinkInItsTemporaryPlace) {
+  const TempDir directory;
+  spill(directory / "precious", "x");
+  ASSERT_EQ(symlink((directory / "precious").c_str(), (directory / fmt::format("f.tmp-{}", getpid())).c_str()), 0);
+  write_atomic(local_files(), directory / "f", "new");
+  EXPECT_EQ(slurp(directory / "f"), "new");
+  EXPECT_EQ(slurp(directory / "precious"), "x");
+  EXPECT_FALSE(local_files().info(directory / "f")->symlink);
+}
+
 TEST(Paths, JoinAndParent) {
   EXPECT_EQ(join_path("a", "b"), "a/b");
   EXPECT_EQ(join_path("a/", "b"), "a/b");
@@ -265,6 +321,19 @@ TEST(DirectoryLock, ASecondRunIsRefusedByName) {
   waitpid(child, nullptr, 0);
   const DirectoryLock lock(directory.path());  // the end of a process frees it
   EXPECT_THAT(slurp(directory / ".lock"), HasSubstr(fmt::format("process {} on ", getpid())));
+}
+
+TEST(DirectoryLock, DoesNotFollowALink) {
+  const TempDir directory;
+  spill(directory / "precious", "x");
+  ASSERT_EQ(symlink((directory / "precious").c_str(), (directory / ".lock").c_str()), 0);
+  try {
+    const DirectoryLock lock(directory.path());
+    ADD_FAILURE() << "the link was followed";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is a symbolic link"));
+  }
+  EXPECT_EQ(slurp(directory / "precious"), "x");
 }
 
 TEST(DirectoryLock, MissingDirectoryIsAnError) { EXPECT_THROW(DirectoryLock("/nonexistent/dir"), IoError); }

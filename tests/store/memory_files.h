@@ -42,11 +42,7 @@ class MemoryFiles : public store::FileSystem {
     if (!node) return std::nullopt;
     return describe(path.substr(path.rfind('/') + 1), *node);
   }
-  std::vector<store::FileInfo> list(const std::string& path) override {
-    std::vector<store::FileInfo> entries;
-    for (const auto& [name, node] : directory(path, "list").entries) entries.push_back(describe(name, *node));
-    return entries;
-  }
+  std::vector<store::FileInfo> list(const std::string& path) override { return entries_of(directory(path, "list")); }
   std::unique_ptr<store::ReadableFile> open(const std::string& path) override {
     return std::make_unique<Reader>(file(path, "open")->content);
   }
@@ -66,6 +62,10 @@ class MemoryFiles : public store::FileSystem {
   void truncate(const std::string& path, int64_t size) override {
     step();
     file(path, "shorten")->content.resize(static_cast<size_t>(size));
+  }
+  std::unique_ptr<store::Directory> open_directory(const std::string& path) override {
+    directory(path, "open");
+    return std::make_unique<OpenDirectory>(*this, find(path));
   }
   void make_directories(const std::string& path) override {
     if (find(path)) return;
@@ -139,6 +139,51 @@ class MemoryFiles : public store::FileSystem {
       node->durable_content = node->content;
     }
     void close() override {}
+    store::FileInfo info() const override { return describe({}, *node); }
+    MemoryFiles& files;
+    std::shared_ptr<Node> node;
+  };
+
+  struct OpenDirectory : store::Directory {
+    OpenDirectory(MemoryFiles& system, std::shared_ptr<Node> opened) : files(system), node(std::move(opened)) {}
+    store::FileId id() const override { return describe({}, *node).id; }
+    std::optional<store::FileInfo> info(const std::string& name) override {
+      if (files.off_) throw PowerCut{};
+      const auto found = node->entries.find(name);
+      if (found == node->entries.end()) return std::nullopt;
+      return describe(name, *found->second);
+    }
+    std::vector<store::FileInfo> list() override {
+      if (files.off_) throw PowerCut{};
+      return entries_of(*node);
+    }
+    std::unique_ptr<store::Directory> open(const std::string& name) override {
+      const auto found = at(name, "open");
+      if (!found->directory) throw store::IoError(ENOTDIR, "open", name);
+      return std::make_unique<OpenDirectory>(files, found);
+    }
+    void remove_file(const std::string& name) override {
+      files.step();
+      if (at(name, "remove")->directory) throw store::IoError(EISDIR, "remove", name);
+      node->entries.erase(name);
+    }
+    void remove_directory(const std::string& name) override {
+      files.step();
+      if (!at(name, "remove")->entries.empty()) throw store::IoError(ENOTEMPTY, "remove", name);
+      node->entries.erase(name);
+    }
+    void sync() override {
+      files.step();
+      node->durable_entries = node->entries;
+    }
+
+   private:
+    std::shared_ptr<Node> at(const std::string& name, const char* action) const {
+      if (files.off_) throw PowerCut{};
+      const auto found = node->entries.find(name);
+      if (found == node->entries.end()) throw store::IoError(ENOENT, action, name);
+      return found->second;
+    }
     MemoryFiles& files;
     std::shared_ptr<Node> node;
   };
@@ -172,7 +217,16 @@ class MemoryFiles : public store::FileSystem {
     return node;
   }
   static store::FileInfo describe(std::string name, const Node& node) {
-    return {std::move(name), node.directory, false, static_cast<int64_t>(node.content.size())};
+    return {std::move(name),
+            node.directory,
+            false,
+            static_cast<int64_t>(node.content.size()),
+            {0, reinterpret_cast<uintptr_t>(&node)}};
+  }
+  static std::vector<store::FileInfo> entries_of(const Node& node) {
+    std::vector<store::FileInfo> entries;
+    for (const auto& [name, child] : node.entries) entries.push_back(describe(name, *child));
+    return entries;
   }
   static std::shared_ptr<Node> survivor(const Node& node, Loss loss) {
     auto kept = std::make_shared<Node>(Node{node.directory});

@@ -1,0 +1,31 @@
+#pragma once
+// What becomes of the directories in `…/checkpoints`: removal and setting aside. Only what this program writes is removed, and
+// never what a symbolic link leads to.
+
+#include <string>
+#include <string_view>
+
+#include "store/file.h"
+
+namespace tessera::checkpoint {
+
+// True for the names of files that this program writes into a checkpoint's directory, at its end or on the way there.
+bool is_own_file(std::string_view name);
+
+enum class Condition {
+  kWhole,        // as far as COMMIT and the sizes tell
+  kHalfRemoved,  // no COMMIT
+  kDamaged,
+};
+Condition condition_of(store::FileSystem& files, const std::string& path);
+
+// Removes `name` in `directory`: a checkpoint, or what a save left. COMMIT goes first and durably, so that no power cut leaves
+// a directory that looks whole. Files and directories that this program doesn't write stay, with the directory that holds them,
+// and a warning names them. Of a symbolic link only the link goes. Nothing there: does nothing.
+void remove_checkpoint(store::FileSystem& files, const std::string& directory, const std::string& name);
+
+// Renames `name` in `directory` to `<name>.<why>`, with a number where that exists ("step_000000040.damaged.2"): no reader
+// looks there, and nothing removes it. Durable. Gives the new path.
+std::string put_aside(store::FileSystem& files, const std::string& directory, const std::string& name, std::string_view why);
+
+}  // namespace tessera::checkpoint
