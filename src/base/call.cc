@@ -9,7 +9,13 @@
 namespace tessera {
 namespace {
 
-std::string quoted(std::string_view text) { return fmt::format("`{}`", text); }
+// Calls in calls are read by functions that call themselves.
+constexpr size_t kMostCallDepth = 64;
+
+std::string quoted(std::string_view text) {
+  constexpr size_t kMost = 500;
+  return text.size() <= kMost ? fmt::format("`{}`", text) : fmt::format("`{}…`", text.substr(0, kMost));
+}
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' ||
@@ -29,6 +35,10 @@ std::vector<std::string_view> split_top(std::string_view text, char separator, s
     } else if (c == '"' || c == '\'') {
       quote = c;
     } else if (c == '(' || c == '[' || c == '{') {
+      if (closers.size() == kMostCallDepth) {
+        throw usage_error(fmt::format("more than {} brackets stand in one another in {}", kMostCallDepth, quoted(whole)),
+                          std::string(where));
+      }
       closers += c == '(' ? ')' : c == '[' ? ']' : '}';
     } else if (c == ')' || c == ']' || c == '}') {
       if (closers.empty() || closers.back() != c) {
@@ -100,18 +110,25 @@ std::vector<Call> parse_chain(std::string_view text, std::string_view where) {
   return calls;
 }
 
-std::optional<double> parse_number(std::string_view text) {
+namespace {
+
+std::optional<double> parse_plain_number(std::string_view text) {
   text = trim(text);
-  if (const auto slash = text.find('/'); slash != std::string_view::npos) {
-    const auto a = parse_number(text.substr(0, slash)), b = parse_number(text.substr(slash + 1));
-    if (!a || !b || *b == 0) return std::nullopt;
-    return *a / *b;
-  }
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
   return value;
+}
+
+}  // namespace
+
+std::optional<double> parse_number(std::string_view text) {
+  const size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return parse_plain_number(text);
+  const auto a = parse_plain_number(text.substr(0, slash)), b = parse_plain_number(text.substr(slash + 1));
+  if (!a || !b || *b == 0) return std::nullopt;
+  return *a / *b;
 }
 
 std::optional<bool> parse_bool(std::string_view text) {

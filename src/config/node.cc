@@ -8,9 +8,12 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/toml_nesting.h"
 
 namespace tessera::config {
 namespace {
+
+constexpr size_t kMostRecipeBytes = size_t{4} << 20;
 
 // toml++ keeps keys sorted; the tree keeps them as written.
 std::vector<std::pair<const toml::key*, const toml::node*>> in_file_order(const toml::table& table) {
@@ -62,8 +65,13 @@ void parse_value(std::string_view text, const std::string& where, Node& out) {
   const bool plain = text.find_first_of("#\n") != std::string_view::npos;
   out.value = std::string(text);
   if (text.empty() || (plain && !tries)) return;
+  const std::string line = "value = " + std::string(text);
+  if (find_deep_line(line)) {
+    if (!tries) return;
+    throw usage_error(fmt::format("the value nests more than {} levels deep", kMostTomlDepth), where);
+  }
   try {
-    const toml::table table = toml::parse("value = " + std::string(text));
+    const toml::table table = toml::parse(line);
     const toml::node* value = table.get("value");
     if (value != nullptr && table.size() == 1 && !value->is_date() && !value->is_time() && !value->is_date_time()) {
       convert(*value, where, false, out);
@@ -127,6 +135,15 @@ std::string Node::location() const { return !where.empty() || parent == nullptr 
 
 std::unique_ptr<Node> parse_toml(std::string_view text, std::string_view file) {
   auto root = std::make_unique<Node>();
+  if (text.size() > kMostRecipeBytes) {
+    throw usage_error(fmt::format("the recipe has {}, more than {}", human_bytes(static_cast<double>(text.size())),
+                                  human_bytes(static_cast<double>(kMostRecipeBytes))),
+                      std::string(file));
+  }
+  if (const auto line = find_deep_line(text)) {
+    throw usage_error(fmt::format("the recipe nests more than {} levels deep", kMostTomlDepth),
+                      fmt::format("{}:{}", file, *line));
+  }
   try {
     convert(toml::parse(text, file), std::string(file), true, *root);
   } catch (const toml::parse_error& e) {
@@ -141,12 +158,15 @@ std::unique_ptr<Node> parse_toml(std::string_view text, std::string_view file) {
 }
 
 void apply_override(Node& root, std::string_view text) {
-  const std::string where = fmt::format("override {}", text);
+  const std::string where = fmt::format("override {}{}", text.substr(0, 200), text.size() > 200 ? "…" : "");
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
     throw usage_error(fmt::format("`{}` is not an override", text), {}, "write key=value, for example optimizer.lr=3e-4");
   }
   const std::vector<std::string> keys = split(trim(text.substr(0, equals)), '.');
+  if (keys.size() > kMostTomlDepth) {
+    throw usage_error(fmt::format("the key of the override nests more than {} levels deep", kMostTomlDepth), where);
+  }
   for (const std::string& key : keys) {
     if (!is_bare_key(key)) {
       throw usage_error(fmt::format("`{}` is not a key", trim(text.substr(0, equals))), where,

@@ -53,6 +53,19 @@ TEST(Call, MistakesShowTheText) {
   EXPECT_THAT(error_of([] { parse_chain("decode | ", "data.pp"); }), HasSubstr("data.pp"));
 }
 
+TEST(Call, BracketsNestNoDeeperThanStacksReach) {
+  for (const char open : {'(', '[', '{'}) {
+    const std::string deep(100'000, open);
+    EXPECT_THAT(error_of([&] { parse_call("choice(" + deep + ")"); }), HasSubstr("stand in one another"));
+    EXPECT_THAT(error_of([&] { parse_chain("choice(" + deep, "data.pp"); }), HasSubstr("data.pp"));
+  }
+  EXPECT_LT(error_of([&] { parse_call("choice(" + std::string(100'000, '(')); }).size(), 1000u);
+  EXPECT_EQ(parse_call("a" + std::string(65, '(') + std::string(65, ')')).args[0].value.size(), 128u);
+  std::string slashes;
+  for (int i = 0; i < 100'000; ++i) slashes += "1/";
+  EXPECT_FALSE(parse_number(slashes + "1"));
+}
+
 TEST(CallReader, ReadsEachArgumentOnce) {
   const Call call = parse_call("op(3, scale=[0.08, 1], flag=true, ratio=3/4)");
   CallReader r(call);
