@@ -1,6 +1,7 @@
 #include "base/pattern.h"
 
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <cctype>
@@ -11,15 +12,48 @@
 
 namespace tessera {
 
+namespace {
+
+constexpr size_t kMostPatternBytes = 4096;
+
+re2::RE2::Options options() {
+  re2::RE2::Options options;
+  options.set_log_errors(false);
+  // Bytes: a name that is no UTF-8 has its rules too.
+  options.set_encoding(re2::RE2::Options::EncodingLatin1);
+  options.set_max_mem(int64_t{8} << 20);
+  return options;
+}
+
+// What to write instead of what RE2 leaves out.
+std::string help_for(const re2::RE2& regex) {
+  const std::string& part = regex.error_arg();
+  const bool around = part.starts_with("(?=") || part.starts_with("(?!") || part.starts_with("(?<");
+  const bool back = regex.error_code() == re2::RE2::ErrorBadEscape && part.size() == 2 && part[1] >= '1' && part[1] <= '9';
+  if (around) {
+    return "patterns have no look-ahead and no look-behind; of several rules the first that matches wins, so name the "
+           "exception first: lr_mult = [\"head/.* = 1\", \".* = 0\"] trains the head alone";
+  }
+  return back ? "patterns have no back-references; write the names out: (a/a|b/b)" : "";
+}
+
+}  // namespace
+
 Pattern::Pattern(std::string text, std::string_view where) : text_(std::move(text)) {
-  try {
-    regex_ = std::regex(text_, std::regex::ECMAScript | std::regex::optimize);
-  } catch (const std::regex_error& error) {
-    throw usage_error(fmt::format("`{}` is not a regular expression: {}", text_, error.what()), std::string(where));
+  if (text_.size() > kMostPatternBytes) {
+    throw usage_error(fmt::format("a pattern of {} characters begins with `{}`", text_.size(), text_.substr(0, 60)),
+                      std::string(where), fmt::format("patterns have at most {}", kMostPatternBytes));
+  }
+  regex_ = std::make_shared<const re2::RE2>(text_, options());
+  if (!regex_->ok()) {
+    throw usage_error(fmt::format("`{}` is not a regular expression: {}", text_, regex_->error()), std::string(where),
+                      help_for(*regex_));
   }
 }
 
-bool Pattern::matches(std::string_view name) const { return std::regex_match(name.begin(), name.end(), regex_); }
+bool Pattern::matches(std::string_view name) const {
+  return re2::RE2::FullMatch(re2::StringPiece(name.data(), name.size()), *regex_);
+}
 
 namespace {
 

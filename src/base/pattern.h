@@ -1,13 +1,19 @@
 #pragma once
 // Rules are patterns over names, first match wins: sharding, freezing, learning-rate multipliers, weight decay, loading.
-// A pattern is an ECMAScript regular expression that must match the whole name, as in big_vision.
+// A pattern is a regular expression of RE2 that must match the whole name, as in big_vision. RE2 takes time that grows with the
+// length of the name and memory that is bounded, whatever the pattern; so it has neither look-around nor back-references.
+// Names are compared byte by byte.
 
+#include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace re2 {
+class RE2;
+}
 
 namespace tessera {
 
@@ -20,7 +26,7 @@ class Pattern {
 
  private:
   std::string text_;
-  std::regex regex_;
+  std::shared_ptr<const re2::RE2> regex_;
 };
 
 // An ordered list of (pattern, value); find() gives the value of the first pattern that matches, or nullptr.
@@ -40,8 +46,8 @@ struct PatternRules {
   }
 };
 
-// "PATTERN = VALUE" -> both, trimmed. The last '=' outside brackets divides: patterns (look-aheads) and values (named
-// arguments) may hold others. Nothing when there is none.
+// "PATTERN = VALUE" -> both, trimmed. The last '=' outside brackets divides: patterns and values (named
+// arguments) may hold others in theirs. Nothing when there is none.
 std::optional<std::pair<std::string, std::string>> split_rule(std::string_view line);
 
 // Nothing when `pattern` matches one of `names`; else "no WHAT matches "PATTERN"; did you mean `NAME`?", where NAME is the

@@ -123,6 +123,42 @@ TEST(Pattern, MatchesWholeNamesFirstWins) {
   }
 }
 
+std::string pattern_error(const std::string& text) {
+  try {
+    Pattern pattern(text, "optimizer.freeze");
+    return "";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Exit::kUsage);
+    EXPECT_EQ(e.where(), "optimizer.freeze");
+    return e.what();
+  }
+}
+
+TEST(Pattern, SaysWhatToWriteInsteadOfLookAround) {
+  for (const char* text : {"(?!head/).*", ".*(?=/bias)", "(?<!head)/bias", "(?<=head)/bias"}) {
+    EXPECT_THAT(pattern_error(text), HasSubstr("the first that matches wins")) << text;
+  }
+  EXPECT_THAT(pattern_error("(a|b)/\\1"), HasSubstr("no back-references"));
+  EXPECT_THAT(pattern_error("["), HasSubstr("missing ]"));
+}
+
+// Each took std::regex for ever, or its stack, or all memory.
+TEST(Pattern, HostilePatternsAndNamesEnd) {
+  const std::string name(100'000, 'a');
+  EXPECT_FALSE(Pattern("(a*)*b").matches(name));
+  EXPECT_FALSE(Pattern("(a|a)*b").matches(name));
+  EXPECT_TRUE(Pattern("(.|/)*").matches(name));
+  EXPECT_TRUE(Pattern(std::string(2000, '(') + std::string(2000, ')')).matches(""));
+  EXPECT_THAT(pattern_error("((((((a{100}){100}){100}){100}){100}){100})"), HasSubstr("not a regular expression"));
+  EXPECT_THAT(pattern_error(std::string(100'000, '(')), HasSubstr("100000 characters"));
+}
+
+TEST(Pattern, MatchesNamesByteByByte) {
+  EXPECT_TRUE(Pattern("block.").matches("block\xff"));
+  EXPECT_TRUE(Pattern("blöcke/.*").matches("blöcke/0"));
+  EXPECT_FALSE(Pattern("block").matches(std::string("block\0", 6)));
+}
+
 TEST(Error, SaysWhatWhereAndWhatToDo) {
   EXPECT_STREQ(usage_error("unknown key `a`", "x.toml:3", "did you mean `b`?").what(),
                "unknown key `a`\n  --> x.toml:3\nhelp: did you mean `b`?");
