@@ -26,8 +26,10 @@ std::vector<store::Bytes> map_checked(store::FileSystem& files, const std::strin
   const auto count = static_cast<int64_t>(contents.size());
   parallel_for(count, thread_count(0, count), [&](int64_t i, int) {
     const CommittedFile& file = commit.files[static_cast<size_t>(i)];
-    const std::span<const std::byte> data = contents[static_cast<size_t>(i)].data;
-    if (static_cast<int64_t>(data.size()) == file.size && store::crc32c(data) == file.crc32c) return;
+    const store::Bytes& content = contents[static_cast<size_t>(i)];
+    const bool fits = static_cast<int64_t>(content.size()) == file.size && store::crc32c(content.data) == file.crc32c;
+    content.check();
+    if (fits) return;
     throw data_error(fmt::format("`{}` is damaged: its checksum does not fit", store::join_path(path, file.name)));
   });
   return contents;
@@ -46,6 +48,10 @@ std::string read_state_json(const store::Bytes& bytes, const std::string& path, 
 }
 
 }  // namespace
+
+void LoadedCheckpoint::check() const {
+  for (const SafetensorsFile& file : files) file.bytes().check();
+}
 
 LoadedCheckpoint load(const std::string& path, store::FileSystem& files) {
   if (const auto info = files.info(path); !info || !info->directory) {
@@ -67,6 +73,7 @@ LoadedCheckpoint load(const std::string& path, store::FileSystem& files) {
     loaded.files.push_back(SafetensorsFile::parse(std::move(contents[i]), file_path(i)));
   }
   loaded.arrays = collect_arrays(loaded.files, commit.version >= kPiecesVersion, path);
+  loaded.check();
   return loaded;
 }
 

@@ -27,6 +27,10 @@ struct LoadedCheckpoint {
   std::string state_json;  // the writer's own JSON: same values and order of keys, spacing may differ
   std::vector<SafetensorsFile> files;
   StoredArrays arrays;  // by name; views of `files`
+
+  // To be asked after arrays were read: throws store::IoError where a part of the files could no longer be read, so that zeros
+  // were seen in its place. load() has read every byte, but what does not stay in memory is fetched again.
+  void check() const;
 };
 
 // Loads one checkpoint directory. Reads every byte once, several files on several threads. Throws a data error when it is

@@ -65,6 +65,7 @@ class SafetensorsFile {
   const std::vector<TensorView>& tensors() const { return tensors_; }
   const Metadata& metadata() const { return metadata_; }
   const std::string& path() const { return path_; }
+  // bytes().check() says whether what was read of the arrays is the file's.
   const store::Bytes& bytes() const { return bytes_; }
 
   // nullptr when there is no array of that name.

@@ -10,11 +10,19 @@
 
 namespace tessera::store {
 
+class Mapping;  // store/mapping.cc
+
 struct Bytes {
   std::shared_ptr<const void> owner;  // may be null when the memory outlives every reader anyway
   std::span<const std::byte> data;
+  const Mapping* mapping = nullptr;  // what `owner` is where the memory is a mapped file
 
   size_t size() const { return data.size(); }
+  // To be asked after the bytes were used: throws IoError where a page of the mapped file could not be read, so that zeros were
+  // seen in its place. Asking again gives the same; from any thread.
+  void check() const;
+  // The same as an answer.
+  bool readable() const;
 };
 
 // Takes the vector; no copy.

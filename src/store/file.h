@@ -97,7 +97,8 @@ class FileSystem {
   virtual std::vector<FileInfo> list(const std::string& path) = 0;
 
   virtual std::unique_ptr<ReadableFile> open(const std::string& path) = 0;
-  // A read-only view of the whole file. The file must not be shortened while the view lives (removing it is harmless).
+  // A read-only view of the whole file. Whoever used the bytes asks Bytes::check(): a part that cannot be read, or that was cut
+  // off meanwhile, reads as zeros (removing the file is harmless).
   virtual Bytes map(const std::string& path) = 0;
 
   // A new, empty file in place of any older one.

@@ -1,6 +1,5 @@
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <functional>
 
 #include "store/file.h"
+#include "store/mapping.h"
 
 namespace tessera::store {
 namespace {
@@ -255,12 +255,7 @@ class LocalFiles : public FileSystem {
     struct stat status;
     if (fstat(fd.get(), &status) != 0) throw IoError(errno, "open", path);
     if (!S_ISREG(status.st_mode)) throw IoError(S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "open", path);
-    const size_t size = static_cast<size_t>(status.st_size);
-    if (size == 0) return {};
-    void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (memory == MAP_FAILED) throw IoError(errno, "map", path);
-    std::shared_ptr<const void> owner(memory, [size](const void* p) { munmap(const_cast<void*>(p), size); });
-    return {std::move(owner), {static_cast<const std::byte*>(memory), size}};
+    return map_descriptor(fd.get(), status.st_size, path);
   }
 
   std::unique_ptr<WritableFile> create(const std::string& path) override {

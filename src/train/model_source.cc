@@ -54,7 +54,9 @@ models::Imported import_weights(WeightPath from, const models::Model& model, mod
   const WeightFile file = read_weight_file(from);
   options.where = file.path;
   if (file.naming == models::Naming::kBigVision) options.resample = models::Resample::kBilinear;
-  return models::import_timm(model.timm_map(), file.arrays, options);
+  models::Imported imported = models::import_timm(model.timm_map(), file.arrays, options);
+  file.check();
+  return imported;
 }
 
 void take_imported(const StateLayout& layout, models::Imported imported, HostArrays& params) {
@@ -73,7 +75,9 @@ models::Imported own_weights(const checkpoint::LoadedCheckpoint& checkpoint, Wei
   const checkpoint::WholeArrays weights = weights_of(checkpoint, which, scope);
   models::ArrayViews views;
   for (const checkpoint::TensorView& tensor : weights.views) views[tensor.name] = {tensor.type, tensor.data};
-  return models::import_timm(models::own_map(model.timm_map()), views, options);
+  models::Imported imported = models::import_timm(models::own_map(model.timm_map()), views, options);
+  checkpoint.check();
+  return imported;
 }
 
 // Ours are timm's with other separators, in every family.

@@ -26,6 +26,7 @@ std::string write_plain_weights(const std::string& from, const std::string& path
   files.make_directories(store::parent_path(path));
   store::write_atomic(files, path, [&](const std::string& temporary) {
     checkpoint::write_safetensors(files, temporary, types, data_of, metadata);
+    loaded.check();
   });
   return loaded.path;
 }

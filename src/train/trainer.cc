@@ -199,6 +199,7 @@ void Trainer::put_restored() {
     read_entry(layout_.entries[entry], restored_->arrays, box, out);
   };
   state_ = to_device(layout_, layout_.entries.size(), read, *client_);
+  restored_->check();
   restored_.reset();
 }
 

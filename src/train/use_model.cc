@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "data/read_file.h"
 #include "kernels/register.h"
 #include "train/compile.h"
 #include "train/step.h"
@@ -49,14 +50,10 @@ class RowReader {
 
  private:
   std::string read_row(const std::string& path, data::PpScratch& scratch, uint8_t* row) const {
-    try {
-      const store::Bytes file = store::local_files().map(path);
-      const auto* bytes = reinterpret_cast<const uint8_t*>(file.data.data());
-      const data::DecodeResult failed = pp_.run({bytes, file.data.size()}, {}, scratch, row);
-      return failed ? failed->reason : "";
-    } catch (const store::IoError& error) {
-      return error.message();
-    }
+    data::Buffer file;
+    if (const auto reason = data::read_whole_file(path, file)) return fmt::format("cannot read `{}`: {}", path, *reason);
+    const data::DecodeResult failed = pp_.run(file.view(), {}, scratch, row);
+    return failed ? failed->reason : "";
   }
 
   const data::Pp& pp_;

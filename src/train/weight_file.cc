@@ -76,6 +76,10 @@ void read_safetensors(const WeightPath& from, WeightFile& out) {
 
 }  // namespace
 
+void WeightFile::check() const {
+  for (const store::Bytes& bytes : files) bytes.check();
+}
+
 WeightPath parse_weight_path(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || store::local_files().info(text)) return {text, ""};
@@ -102,6 +106,7 @@ WeightFile read_weight_file(const WeightPath& from) {
   if (out.naming != models::Naming::kTimm) {
     out.owned = models::to_timm_naming(out.arrays, out.naming, from.path);
     out.arrays = models::views(out.owned);
+    out.check();
     out.files.clear();
   }
   return out;

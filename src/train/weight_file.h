@@ -32,6 +32,9 @@ struct WeightFile {
 
   std::vector<store::Bytes> files;  // what the views borrow
   models::Arrays owned;             // or these
+
+  // To be asked after the arrays were used: throws store::IoError where a part of the files could not be read.
+  void check() const;
 };
 
 // A .safetensors file of timm's or Hugging Face's or an index of several, or a .npz file of big_vision's: the arrays below

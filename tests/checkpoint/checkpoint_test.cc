@@ -9,6 +9,7 @@
 #include "checkpoint/manager.h"
 #include "checkpoint/snapshots.h"
 #include "store/crc32c.h"
+#include "store/faulty_files.h"
 #include "store/temp_dir.h"
 
 namespace tessera::checkpoint {
@@ -236,6 +237,51 @@ TEST(Load, ADirectoryThatIsNotThereIsExplained) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("there is no checkpoint `/nonexistent/step_000000001`"));
   }
+}
+
+// Files of which a part can't be read once they are mapped: they are cut short then, which is the same SIGBUS as a bad sector.
+class CutWhenMapped : public testing::FaultyFiles {
+ public:
+  explicit CutWhenMapped(std::string path) : FaultyFiles(store::local_files()), path_(std::move(path)) {}
+  store::Bytes map(const std::string& path) override {
+    store::Bytes bytes = FaultyFiles::map(path);
+    if (path == path_) truncate(path, 4096);
+    return bytes;
+  }
+
+ private:
+  std::string path_;
+};
+
+Snapshot large_snapshot(int64_t step) {
+  Snapshot snapshot;
+  snapshot.step = step;
+  snapshot.add({testing::make_tensor("params/large", {DType::kF32, {100'000}}, static_cast<uint64_t>(step))});
+  return snapshot;
+}
+
+TEST(Load, WhatCannotBeReadIsPassedOverForTheOneBefore) {
+  TempDir directory;
+  const std::string older = write_checkpoint(store::local_files(), directory.path(), large_snapshot(1));
+  const std::string newer = write_checkpoint(store::local_files(), directory.path(), large_snapshot(2));
+  CutWhenMapped files(newer + "/state.safetensors");
+  const LatestCheckpoint latest = find_latest(directory.path(), files);
+  ASSERT_TRUE(latest.checkpoint.has_value());
+  EXPECT_EQ(latest.checkpoint->path, older);
+  ASSERT_EQ(latest.rejected.size(), 1u);
+  EXPECT_THAT(latest.rejected[0].reason, HasSubstr("cannot read `" + newer + "/state.safetensors`: Input/output error"));
+}
+
+// Its checksums were right, and then a part of it had to be fetched again.
+TEST(Load, WhatCannotBeReadLaterIsAnError) {
+  TempDir directory;
+  const std::string path = write_checkpoint(store::local_files(), directory.path(), large_snapshot(1));
+  const LoadedCheckpoint loaded = load(path);
+  EXPECT_NO_THROW(loaded.check());
+  store::local_files().truncate(path + "/state.safetensors", 4096);
+  std::vector<std::byte> out(400'000);
+  loaded.arrays.at("params/large").read({{100'000}, {0}}, out.data());
+  EXPECT_THROW(loaded.check(), store::IoError);
 }
 
 }  // namespace
