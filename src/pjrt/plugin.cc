@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "pjrt/call.h"
+#include "pjrt/plugin_file.h"
 #include "pjrt/stderr_filter.h"
 
 namespace tessera::pjrt {
@@ -93,6 +94,7 @@ std::string file_identity(const std::string& path, const void* inside_library) {
 using GetPjrtApi = const PJRT_Api* (*)();
 
 const PJRT_Api* open_library(const std::string& path) {
+  check_library_file(path);
   // libtpu asks a metadata server for minutes on hosts that have none; a set variable is left alone.
   if (file_name(path).find("libtpu") != std::string::npos) setenv("TPU_SKIP_MDS_QUERY", "1", 0);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -35,7 +35,8 @@ std::string find_plugin(Platform platform, const std::string& flag = {});
 // initialised once however often it is asked for.
 class Plugin {
  public:
-  // Throws a device Error when the file can't be loaded, is no plugin, or speaks another major version of the C API.
+  // Throws a device Error when the file can't be loaded, is cut short, is no plugin, or speaks another major version of the C
+  // API.
   static std::shared_ptr<Plugin> load(const std::string& path);
 
   const PJRT_Api* api() const { return api_; }

@@ -128,6 +128,24 @@ TEST(Plugin, AnotherMajorVersion) {
               AllOf(HasSubstr("the plugin speaks PJRT C API 99.7, this program 0.81"), HasSubstr("fake_plugin_1")));
 }
 
+// The system's loader would map it whatever its length, and die by SIGBUS.
+TEST_F(PluginSearch, AFileThatIsCutShortIsRefused) {
+  const std::string path = (root_ / "cut.so").string();
+  const auto size = static_cast<int64_t>(fs::file_size(TESSERA_FAKE_PLUGIN_4));
+  for (const int64_t left : {int64_t{1}, int64_t{3}, int64_t{4}, int64_t{20}, int64_t{63}, int64_t{64}, int64_t{100},
+                             int64_t{4096}, size / 2, size - 4096, size - 1}) {
+    fs::copy_file(TESSERA_FAKE_PLUGIN_4, path, fs::copy_options::overwrite_existing);
+    fs::resize_file(path, static_cast<uintmax_t>(left));
+    const std::string said = message_of<Error>([&] { Plugin::load(path); });
+    EXPECT_THAT(said, HasSubstr(path)) << left;
+    if (left < 4) {
+      EXPECT_THAT(said, HasSubstr("can't load the plugin"));
+    } else {
+      EXPECT_THAT(said, AllOf(HasSubstr(fmt::format("cut short: it has {} bytes", left)), HasSubstr("install it again")));
+    }
+  }
+}
+
 TEST(Plugin, AFunctionBeyondTheTableOrEmpty) {
   for (const char* path : {TESSERA_FAKE_PLUGIN_2, TESSERA_FAKE_PLUGIN_3}) {
     const std::shared_ptr<Plugin> plugin = Plugin::load(path);
