@@ -7,24 +7,24 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
+#include <tuple>
 #include <vector>
 
 #include "pjrt/client.h"
 #include "pjrt/plugin.h"
 #include "store/bytes.h"
 #include "store/cache_directory.h"
-#include "store/crc32c.h"
+#include "store/digest.h"
 #include "store/file.h"
+#include "store/private_directory.h"
 
 namespace tessera::pjrt {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr char kMagic[8] = {'T', 'S', 'R', 'X', 'E', 'X', 'E', 1};
-constexpr size_t kHeaderBytes = 40;
+constexpr char kMagic[8] = {'T', 'S', 'R', 'X', 'E', 'X', 'E', 2};
+constexpr size_t kSealedBytes = 32;  // of the header, before the seal
+constexpr size_t kHeaderBytes = kSealedBytes + 32;
 constexpr std::string_view kSuffix = ".exe";
 
 template <class T>
@@ -39,26 +39,46 @@ T get(std::string_view bytes, size_t offset) {
   return value;
 }
 
-std::string header_for(const Hash128& key, std::string_view payload) {
+std::string entry_name(const Hash128& key) { return to_string(key) + std::string(kSuffix); }
+
+std::string_view as_text(const store::Digest& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
+
+std::string header_for(const Hash128& key, std::string_view payload, const std::string& user_key) {
   std::string header(kMagic, sizeof kMagic);
   put(header, key.high);
   put(header, key.low);
   put(header, static_cast<uint64_t>(payload.size()));
-  put(header, store::crc32c(store::as_bytes(payload)));
-  put(header, store::crc32c(store::as_bytes(header)));
+  header += as_text(store::hmac_sha256(store::as_bytes(user_key), {header, payload}));
   return header;
 }
 
-// "" when `file` is a whole entry of `key`.
-std::string fault_in(std::string_view file, const Hash128& key) {
+// "" when `file` is a whole entry of `key` that was sealed with `user_key`.
+std::string fault_in(std::string_view file, const Hash128& key, const std::string& user_key) {
   if (file.size() < kHeaderBytes) return "damaged: shorter than its header";
   if (std::memcmp(file.data(), kMagic, sizeof kMagic) != 0) return "of another format version";
-  if (get<uint32_t>(file, 36) != store::crc32c(store::as_bytes(file.substr(0, 36)))) return "damaged: header checksum";
   if (get<uint64_t>(file, 8) != key.high || get<uint64_t>(file, 16) != key.low) return "another program's";
   const std::string_view payload = file.substr(kHeaderBytes);
   if (get<uint64_t>(file, 24) != payload.size()) return "damaged: cut short";
-  if (get<uint32_t>(file, 32) != store::crc32c(store::as_bytes(payload))) return "damaged: payload checksum";
-  return {};
+  const store::Digest seal = store::hmac_sha256(store::as_bytes(user_key), {file.substr(0, kSealedBytes), payload});
+  const std::string_view found = file.substr(kSealedBytes, seal.size());
+  return store::same_digest(seal, store::as_bytes(found)) ? "" : "damaged or not yours: its seal does not fit";
+}
+
+// Removes the entries that were not used for longest until all fit into `max_bytes`; `newest` stays.
+void make_room(const store::PrivateDirectory& directory, const std::string& newest, int64_t max_bytes) {
+  using Entry = store::PrivateDirectory::Entry;
+  std::vector<Entry> entries = directory.list();
+  // Temporary files that a killed process left count as entries.
+  std::erase_if(entries, [](const Entry& entry) { return entry.name.find(kSuffix) == std::string::npos; });
+  int64_t total = 0;
+  for (const Entry& entry : entries) total += entry.size;
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tuple(a.changed.tv_sec, a.changed.tv_nsec, a.name) < std::tuple(b.changed.tv_sec, b.changed.tv_nsec, b.name);
+  });
+  for (const Entry& entry : entries) {
+    if (total <= max_bytes) break;
+    if (entry.name != newest && directory.remove(entry.name)) total -= entry.size;
+  }
 }
 
 std::string environment_variable(const char* name) {
@@ -99,74 +119,50 @@ std::string why_never_kept(const Client& client, std::string_view stablehlo, con
 
 }  // namespace
 
-ExecutableCache::ExecutableCache(std::string directory, int64_t max_bytes, store::FileSystem* files)
-    : directory_(std::move(directory)), max_bytes_(max_bytes), files_(files ? files : &store::local_files()) {}
+ExecutableCache::ExecutableCache(std::string directory, int64_t max_bytes)
+    : directory_(std::move(directory)), max_bytes_(max_bytes) {}
 
 ExecutableCache ExecutableCache::standard() { return ExecutableCache(store::cache_directory()); }
 
-std::string ExecutableCache::path(const Hash128& key) const {
-  return store::join_path(directory_, to_string(key) + std::string(kSuffix));
-}
+std::string ExecutableCache::path(const Hash128& key) const { return store::join_path(directory_, entry_name(key)); }
 
 ExecutableCache::Found ExecutableCache::find(const Hash128& key) const {
   if (!enabled()) return {std::nullopt, "the cache is off"};
-  const std::string file = path(key);
+  const std::string name = entry_name(key);
   try {
-    if (!files_->info(file)) return {std::nullopt, "not in the cache"};
-    const store::Bytes bytes = files_->map(file);
-    const std::string_view text = store::as_text(bytes.data);
-    std::string fault = fault_in(text, key);
+    const auto directory = store::PrivateDirectory::find(directory_);
+    auto entry = directory ? directory->read(name) : std::nullopt;
+    if (!entry) return {std::nullopt, "not in the cache"};
+    std::string fault = fault_in(*entry, key, store::user_key());
     if (!fault.empty()) return {std::nullopt, "the cache entry is " + std::move(fault)};
-    std::error_code unimportant;  // only the order of removal hangs on the time
-    fs::last_write_time(file, fs::file_time_type::clock::now(), unimportant);
-    return {std::string(text.substr(kHeaderBytes)), {}};
-  } catch (const store::IoError& error) {
+    directory->touch(name);  // only the order of removal hangs on the time
+    return {entry->substr(kHeaderBytes), {}};
+  } catch (const Error& error) {
+    store::tell_cache_unused(error);
     return {std::nullopt, error.message()};
   }
 }
 
 std::string ExecutableCache::keep(const Hash128& key, std::string_view payload) const {
   if (!enabled()) return {};
-  const std::string file = path(key);
+  const std::string name = entry_name(key);
   try {
-    files_->make_directories(directory_);
-    store::write_atomic(*files_, file, header_for(key, payload) + std::string(payload));
-    make_room(file);
+    const auto directory = store::PrivateDirectory::make(directory_);
+    directory.write(name, {header_for(key, payload, store::user_key()), payload});
+    make_room(directory, name, max_bytes_);
     return {};
   } catch (const Error& error) {
+    store::tell_cache_unused(error);
     return error.message();
   }
 }
 
 void ExecutableCache::remove(const Hash128& key) const {
-  std::error_code unimportant;
-  if (enabled()) fs::remove(path(key), unimportant);
-}
-
-void ExecutableCache::make_room(const std::string& newest) const {
-  struct Entry {
-    fs::file_time_type used;
-    std::string path;
-    int64_t size;
-  };
-  std::vector<Entry> entries;
-  int64_t total = 0;
-  std::error_code unimportant;  // another process may remove files meanwhile
-  for (const auto& item : fs::directory_iterator(directory_, unimportant)) {
-    // Temporary files that a killed process left count as entries.
-    if (item.path().filename().string().find(kSuffix) == std::string::npos) continue;
-    std::error_code gone;
-    const auto size = static_cast<int64_t>(item.file_size(gone));
-    const fs::file_time_type used = item.last_write_time(gone);
-    if (gone) continue;
-    total += size;
-    if (item.path() != newest) entries.push_back({used, item.path().string(), size});
-  }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.used != b.used ? a.used < b.used : a.path < b.path; });
-  for (const Entry& entry : entries) {
-    if (total <= max_bytes_) break;
-    if (fs::remove(entry.path, unimportant)) total -= entry.size;
+  try {
+    const auto directory = enabled() ? store::PrivateDirectory::find(directory_) : std::nullopt;
+    if (directory) directory->remove(entry_name(key));
+  } catch (const Error&) {
+    // It is found damaged again next time.
   }
 }
 

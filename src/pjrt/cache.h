@@ -5,10 +5,12 @@
 //   bytes  0..7   "TSRXEXE" and the format version (one byte)
 //   bytes  8..23  the key (128 bits)
 //   bytes 24..31  size of the payload
-//   bytes 32..35  CRC-32C of the payload
-//   bytes 36..39  CRC-32C of bytes 0..35
-//   bytes 40..    the payload, as Executable::serialize gave it
-// A file that is anything else (cut short, damaged, another version's or program's) is a miss and is replaced.
+//   bytes 32..63  HMAC-SHA256 of bytes 0..31 and the payload under this user's key (store/private_directory.h)
+//   bytes 64..    the payload, as Executable::serialize gave it
+// A file that is anything else (cut short, damaged, another version's, program's or writer's) is a miss and is replaced. The
+// payload is machine code, so that the cache is used only where it is this user's alone: the directory and the entry belong to
+// this user, nobody else may write to them, and the seal fits. A directory where that is not so is left as it is, a note says
+// why, and every program is compiled.
 
 #include <cstdint>
 #include <optional>
@@ -19,18 +21,14 @@
 #include "pjrt/compile_options.h"
 #include "pjrt/executable.h"
 
-namespace tessera::store {
-class FileSystem;
-}
-
 namespace tessera::pjrt {
 
 class Client;
 
 class ExecutableCache {
  public:
-  // An empty directory is a cache that is off: it finds nothing and keeps nothing. `files` null: the machine's own.
-  explicit ExecutableCache(std::string directory, int64_t max_bytes = int64_t{4} << 30, store::FileSystem* files = nullptr);
+  // An empty directory is a cache that is off: it finds nothing and keeps nothing.
+  explicit ExecutableCache(std::string directory, int64_t max_bytes = int64_t{4} << 30);
   // In store::cache_directory().
   static ExecutableCache standard();
 
@@ -50,11 +48,8 @@ class ExecutableCache {
   void remove(const Hash128& key) const;
 
  private:
-  void make_room(const std::string& newest) const;
-
   std::string directory_;
   int64_t max_bytes_;
-  store::FileSystem* files_;
 };
 
 // What became of a compile_cached call.

@@ -1,7 +1,10 @@
 #include "store/cache_directory.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <optional>
+
+#include "base/log.h"
 
 namespace tessera::store {
 namespace {
@@ -27,5 +30,11 @@ std::string cache_directory() {
 }
 
 void set_cache_directory(std::string directory) { chosen() = std::move(directory); }
+
+void tell_cache_unused(const Error& why) {
+  static std::atomic<bool> told = false;
+  if (told.exchange(true)) return;
+  log_note(fmt::format("the cache is not used: {}{}{}", why.message(), why.help().empty() ? "" : "; ", why.help()));
+}
 
 }  // namespace tessera::store

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "base/error.h"
+
 namespace tessera::store {
 
 // What set_cache_directory said, else $TESSERA_CACHE_DIR (set but empty: off), else $XDG_CACHE_HOME/tessera, else
@@ -11,5 +13,8 @@ std::string cache_directory();
 
 // For the flag --cache-dir; before any thread reads it.
 void set_cache_directory(std::string directory);
+
+// A note, once a process, that the run goes on without the cache or a part of it, and why.
+void tell_cache_unused(const Error& why);
 
 }  // namespace tessera::store

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -48,9 +49,16 @@ class Cache : public ::testing::Test {
   void SetUp() override {
     root_ = fs::path(::testing::TempDir()) /
             (std::string("tessera_cache_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    config_ = root_.string() + "_config";
     fs::remove_all(root_);
+    fs::remove_all(config_);
+    home_.emplace("XDG_CONFIG_HOME", config_.c_str());
   }
-  void TearDown() override { fs::remove_all(root_); }
+  void TearDown() override {
+    home_.reset();
+    fs::remove_all(root_);
+    fs::remove_all(config_);
+  }
 
   CompileReport compile(const ExecutableCache& cache) {
     CompileReport report;
@@ -65,7 +73,8 @@ class Cache : public ::testing::Test {
     return std::string(std::istreambuf_iterator<char>(file), {});
   }
   void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-  fs::path root_;
+  fs::path root_, config_;
+  std::optional<Variable> home_;
 };
 
 TEST_F(Cache, TheSecondCompileIsARead) {
@@ -93,13 +102,21 @@ TEST_F(Cache, EveryDamageIsAMissAndIsMended) {
     bytes[at] = static_cast<char>(bytes[at] ^ 1);
     return bytes;
   };
+  const std::string seal = "damaged or not yours: its seal does not fit";
   const std::pair<std::string, std::string> damaged[] = {
-      {"", "damaged: shorter than its header"},    {whole.substr(0, 39), "damaged: shorter than its header"},
-      {whole.substr(0, 40), "damaged: cut short"}, {whole.substr(0, whole.size() - 1), "damaged: cut short"},
-      {whole + "x", "damaged: cut short"},         {flipped(whole.size() - 1), "damaged: payload checksum"},
-      {flipped(40), "damaged: payload checksum"},  {flipped(0), "of another format version"},
-      {flipped(7), "of another format version"},   {flipped(8), "damaged: header checksum"},
-      {flipped(24), "damaged: header checksum"},   {flipped(36), "damaged: header checksum"},
+      {"", "damaged: shorter than its header"},
+      {whole.substr(0, 63), "damaged: shorter than its header"},
+      {whole.substr(0, 64), "damaged: cut short"},
+      {whole.substr(0, whole.size() - 1), "damaged: cut short"},
+      {whole + "x", "damaged: cut short"},
+      {flipped(whole.size() - 1), seal},
+      {flipped(64), seal},
+      {flipped(0), "of another format version"},
+      {flipped(7), "of another format version"},
+      {flipped(8), "another program's"},
+      {flipped(24), "damaged: cut short"},
+      {flipped(32), seal},
+      {flipped(63), seal},
   };
   for (const auto& [bytes, fault] : damaged) {
     write(path, bytes);
@@ -108,6 +125,83 @@ TEST_F(Cache, EveryDamageIsAMissAndIsMended) {
     EXPECT_EQ(report.reason, "the cache entry is " + fault);
     EXPECT_TRUE(compile(cache).cached) << "the entry was replaced";
   }
+}
+
+mode_t mode_of(const fs::path& path) {
+  struct stat status {};
+  EXPECT_EQ(stat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 07777;
+}
+
+TEST_F(Cache, OnlyThisUserMayReadAndWriteIt) {
+  const mode_t before = umask(0);
+  const ExecutableCache cache((root_ / "deep/er").string());
+  EXPECT_EQ(cache.keep({1, 2}, "payload"), "");
+  umask(before);
+  EXPECT_EQ(mode_of(root_ / "deep/er"), 0700u);
+  EXPECT_EQ(mode_of(cache.path({1, 2})), 0600u);
+  EXPECT_EQ(mode_of(config_ / "tessera/seal.key"), 0600u);
+}
+
+// Whoever may write to the directory may put machine code there: it is neither read nor written, and the run goes on.
+TEST_F(Cache, OneThatOthersMayWriteToIsNotUsed) {
+  const ExecutableCache cache(root_.string());
+  compile(cache);
+  ASSERT_TRUE(compile(cache).cached);
+  for (const mode_t mode : {0777, 01777, 0770}) {
+    ASSERT_EQ(chmod(root_.c_str(), mode), 0);
+    const CompileReport report = compile(cache);
+    EXPECT_FALSE(report.cached);
+    EXPECT_THAT(report.reason, HasSubstr("others may write to `" + root_.string()));
+    EXPECT_THAT(report.not_kept, HasSubstr("others may write to `" + root_.string()));
+  }
+  ASSERT_EQ(chmod(root_.c_str(), 0700), 0);
+  EXPECT_TRUE(compile(cache).cached);
+}
+
+TEST_F(Cache, AnotherUsersIsNotUsed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  const ExecutableCache cache(root_.string());
+  compile(cache);
+  const std::string entry = cache.path(cache_key(*cpu_client(), kTwice, {}));
+  ASSERT_EQ(chown(entry.c_str(), 12345, 12345), 0);
+  EXPECT_THAT(compile(cache).reason, HasSubstr("belongs to user 12345"));
+  EXPECT_TRUE(compile(cache).cached) << "the entry was replaced by one of this user's";
+  ASSERT_EQ(chown(root_.c_str(), 12345, 12345), 0);
+  EXPECT_THAT(compile(cache).reason, HasSubstr("belongs to user 12345"));
+}
+
+// Payload, size and key as the format says, but made without this user's key.
+TEST_F(Cache, AnEntryThatThisUserDidNotSealIsAMiss) {
+  const ExecutableCache cache(root_.string());
+  const Hash128 key{1, 2};
+  cache.keep(key, "machine code of this user");
+  const std::string mine = read(cache.path(key));
+  {
+    const fs::path elsewhere = config_ / "attacker";
+    const Variable other("XDG_CONFIG_HOME", elsewhere.c_str());
+    cache.keep(key, "machine code of an attack");
+    EXPECT_TRUE(cache.find(key).payload);
+  }
+  EXPECT_EQ(read(cache.path(key)).size(), mine.size());
+  EXPECT_THAT(cache.find(key).reason, HasSubstr("not yours: its seal does not fit"));
+  write(cache.path(key), mine);
+  EXPECT_EQ(cache.find(key).payload, "machine code of this user");
+}
+
+TEST_F(Cache, ALinkInAnEntrysPlaceIsNotFollowed) {
+  const ExecutableCache cache(root_.string());
+  cache.keep({1, 2}, "payload");
+  fs::rename(cache.path({1, 2}), root_ / "elsewhere");
+  fs::create_symlink(root_ / "elsewhere", cache.path({1, 2}));
+  EXPECT_THAT(cache.find({1, 2}).reason, HasSubstr("cannot open"));
+}
+
+TEST_F(Cache, WithoutAKeyNothingIsKept) {
+  const ExecutableCache cache(root_.string());
+  write(config_.string(), "a file where the directory should be");
+  const CompileReport report = compile(cache);
+  EXPECT_THAT(report.not_kept, HasSubstr(config_.string()));
 }
 
 TEST_F(Cache, AnEntryOfAnotherProgramIsAMiss) {

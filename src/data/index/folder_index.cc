@@ -136,10 +136,20 @@ bool FolderIndex::load(const std::string& root, const std::string& path) {
   if (!unchanged(root, directories, *mtimes)) return false;
   for (size_t i = 0; i < names.size(); ++i) classes_.emplace_back(names[i]);
   first_.assign(first->begin(), first->end());
+  if (!sidecar->readable()) {
+    classes_.clear(), first_.clear();
+    return false;
+  }
   tell_loose(root, static_cast<uint64_t>(mtimes->back()));
   files_ = files;
   sidecar_ = std::move(sidecar);
   return true;
+}
+
+std::string FolderIndex::path(int64_t index) const {
+  std::string path(files_[static_cast<size_t>(index)]);
+  if (sidecar_) sidecar_->check();
+  return path;
 }
 
 void FolderIndex::list(const std::string& root, const std::string& sidecar, const std::string& where) {

@@ -19,7 +19,8 @@ class FolderIndex {
   FolderIndex(const std::string& root, const std::string& where);
 
   int64_t size() const { return static_cast<int64_t>(files_.size()); }
-  std::string_view path(int64_t index) const { return files_[static_cast<size_t>(index)]; }  // relative to the root
+  // Relative to the root. Throws store::IoError where the sidecar can no longer be read.
+  std::string path(int64_t index) const;
   int32_t label(int64_t index) const;
   const std::vector<std::string>& classes() const { return classes_; }
   std::vector<int64_t> class_sizes() const;

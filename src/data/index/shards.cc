@@ -136,6 +136,10 @@ bool ShardIndex::load() {
   own_extents_ = (*range)[2] != 0;
   for (size_t i = 0; i < names.size(); ++i) labels_.names.emplace(names[i]);
   stored_ = own_extents_ || !block_ends_.empty();
+  if (!sidecar->readable()) {
+    first_.clear(), block_ends_.clear(), block_crcs_.clear(), labels_ = {};
+    return false;
+  }
   sidecar_ = std::move(sidecar);
   return true;
 }
@@ -215,12 +219,13 @@ ShardIndex::Place ShardIndex::locate(int64_t sample) const {
   return {shard, sample - first_[shard]};
 }
 
-std::string_view ShardIndex::block(size_t shard) const {
+// A copy: what was checked is what is used, also where the mapped file can't be read a second time.
+std::string ShardIndex::block(size_t shard) const {
   if (block_ends_.empty()) return {};
   const std::string_view all = sidecar_ ? sidecar_->section(kBlocks) : std::string_view(built_blocks_);
   const uint64_t begin = shard == 0 ? 0 : block_ends_[shard - 1];
-  const std::string_view bytes = all.substr(begin, block_ends_[shard] - begin);
-  return checksum(bytes) == block_crcs_[shard] ? bytes : std::string_view();
+  std::string bytes(all.substr(begin, block_ends_[shard] - begin));
+  return checksum(bytes) == block_crcs_[shard] ? bytes : std::string();
 }
 
 ShardScan ShardIndex::scan_shard(size_t shard, const store::ReadableFile& file) const {
@@ -239,14 +244,16 @@ ShardScan ShardIndex::scan_again(size_t shard) const {
 }
 
 std::vector<Extent> ShardIndex::extents_of(size_t shard) const {
-  std::string_view bytes = block(shard);
+  const std::string kept = block(shard);
+  std::string_view bytes = kept;
   if (auto extents = take_extents(bytes, samples_of(shard))) return *std::move(extents);
   return scan_again(shard).extents;
 }
 
 std::vector<CodedLabel> ShardIndex::labels_of(size_t shard, const std::vector<std::string>& names) const {
   const auto most = static_cast<int64_t>(names.size());
-  std::string_view bytes = block(shard);
+  const std::string kept = block(shard);
+  std::string_view bytes = kept;
   if (own_extents_ || take_extents(bytes, samples_of(shard))) {
     if (auto labels = decode_labels(bytes, samples_of(shard), most)) return *std::move(labels);
   }

@@ -111,7 +111,7 @@ class ShardIndex {
   ShardScan scan_again(size_t shard) const;
   std::vector<Extent> extents_of(size_t shard) const;
   std::vector<CodedLabel> labels_of(size_t shard, const std::vector<std::string>& names) const;
-  std::string_view block(size_t shard) const;  // empty where it is not kept, or damaged
+  std::string block(size_t shard) const;  // empty where it is not kept, or damaged
 
   std::vector<std::string> paths_;
   ShardIndexOptions options_;

@@ -2,14 +2,13 @@
 
 #include <fmt/core.h>
 
-#include <atomic>
 #include <cstring>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "store/cache_directory.h"
 #include "store/crc32c.h"
 #include "store/file.h"
+#include "store/private_directory.h"
 
 namespace tessera::data {
 namespace {
@@ -57,16 +56,7 @@ std::string make_head(SidecarKind kind, const Hash128& fingerprint, const std::v
   return head;
 }
 
-void write_sections(const std::string& path, const std::string& head, const std::vector<SidecarSection>& sections) {
-  const auto file = store::local_files().create(path);
-  file->write(store::as_bytes(head));
-  for (const SidecarSection& section : sections) {
-    file->write(store::as_bytes(section.bytes));
-    file->write(store::as_bytes(std::string(aligned(section.bytes.size()) - section.bytes.size(), '\0')));
-  }
-  file->sync();
-  file->close();
-}
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -79,27 +69,37 @@ std::string sidecar_path(std::string_view call, std::string_view root) {
 bool write_sidecar(const std::string& path, SidecarKind kind, const Hash128& fingerprint,
                    const std::vector<SidecarSection>& sections) {
   if (path.empty()) return false;
+  const std::string head = make_head(kind, fingerprint, sections);
+  const std::string zeros(kAlignment, '\0');
+  std::vector<std::string_view> parts = {head};
+  for (const SidecarSection& section : sections) {
+    parts.push_back(section.bytes);
+    parts.push_back(std::string_view(zeros).substr(0, aligned(section.bytes.size()) - section.bytes.size()));
+  }
   try {
-    store::FileSystem& files = store::local_files();
-    files.make_directories(store::parent_path(path));
-    const std::string head = make_head(kind, fingerprint, sections);
-    store::write_atomic(files, path, [&](const std::string& temporary) { write_sections(temporary, head, sections); });
+    store::PrivateDirectory::make(store::parent_path(path)).write(file_name(path), parts);
     return true;
   } catch (const Error& error) {
-    static std::atomic<bool> told = false;
-    if (!told.exchange(true)) log_note(fmt::format("the index of the data is not kept: {}", error.message()));
+    store::tell_cache_unused(error);
     return false;
   }
 }
 
 std::optional<Sidecar> Sidecar::open(const std::string& path, SidecarKind kind, const Hash128& fingerprint, size_t sections) {
   if (path.empty()) return std::nullopt;
-  Sidecar sidecar;
   try {
-    sidecar.file_ = store::local_files().map(path);
-  } catch (const Error&) {
+    const auto directory = store::PrivateDirectory::find(store::parent_path(path));
+    auto bytes = directory ? directory->map(file_name(path)) : std::nullopt;
+    return bytes ? parse(*std::move(bytes), kind, fingerprint, sections) : std::nullopt;
+  } catch (const Error& error) {
+    store::tell_cache_unused(error);
     return std::nullopt;
   }
+}
+
+std::optional<Sidecar> Sidecar::parse(store::Bytes bytes, SidecarKind kind, const Hash128& fingerprint, size_t sections) {
+  Sidecar sidecar;
+  sidecar.file_ = std::move(bytes);
   const std::string_view file = store::as_text(sidecar.file_.data);
   const size_t head = sizeof(Header) + sections * sizeof(TableEntry);
   if (file.size() < head) return std::nullopt;
@@ -118,6 +118,7 @@ std::optional<Sidecar> Sidecar::open(const std::string& path, SidecarKind kind, 
     if (entry.checked && entry.crc != store::crc32c(store::as_bytes(section))) return std::nullopt;
     sidecar.sections_.push_back(section);
   }
+  if (!sidecar.readable()) return std::nullopt;
   return sidecar;
 }
 

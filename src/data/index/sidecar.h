@@ -30,7 +30,7 @@ SidecarSection section_of(const std::vector<T>& values) {
   return {{reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)}};
 }
 
-// Whole or not at all. False where it cannot be written, which is told as a note once a process.
+// Whole or not at all. False where it cannot be written, which is told as a note, once a process.
 bool write_sidecar(const std::string& path, SidecarKind kind, const Hash128& fingerprint,
                    const std::vector<SidecarSection>& sections);
 
@@ -38,8 +38,13 @@ bool write_sidecar(const std::string& path, SidecarKind kind, const Hash128& fin
 class Sidecar {
  public:
   // Nothing when there is none at `path`, or one that is damaged, of another kind, version or fingerprint, or has not
-  // `sections` sections.
+  // `sections` sections; or one that others could have written (store/private_directory.h), after a note.
   static std::optional<Sidecar> open(const std::string& path, SidecarKind kind, const Hash128& fingerprint, size_t sections);
+  // The same for bytes in hand.
+  static std::optional<Sidecar> parse(store::Bytes bytes, SidecarKind kind, const Hash128& fingerprint, size_t sections);
+  // To be asked after a section was used: false where a part of the file could not be read. check() throws store::IoError then.
+  bool readable() const { return file_.readable(); }
+  void check() const { file_.check(); }
 
   // Sections begin at multiples of 64 bytes.
   std::string_view section(size_t i) const { return sections_[i]; }

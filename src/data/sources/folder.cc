@@ -15,7 +15,7 @@ class Folder final : public Source {
   int64_t size() const override { return index_.size(); }
   const std::vector<std::string>& class_names() const override { return index_.classes(); }
   std::optional<std::vector<int64_t>> class_sizes() const override { return index_.class_sizes(); }
-  std::string id(int64_t index) const override { return std::string(index_.path(index)); }
+  std::string id(int64_t index) const override { return index_.path(index); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   const std::string& name() const override { return root_; }
   std::optional<uint64_t> stamp(int64_t index) const override { return stamp_number(path_of(index)); }

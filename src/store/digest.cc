@@ -1,0 +1,72 @@
+#include "store/digest.h"
+
+#include <fmt/core.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <sys/random.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace tessera::store {
+
+struct Sha256::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  ~State() { EVP_MD_CTX_free(context); }
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  TESSERA_CHECK(state_->context != nullptr && EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1);
+}
+
+Sha256::~Sha256() = default;
+
+Sha256& Sha256::add(std::span<const std::byte> bytes) {
+  TESSERA_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+  return *this;
+}
+
+Digest Sha256::finish() {
+  Digest digest;
+  unsigned size = 0;
+  TESSERA_CHECK(EVP_DigestFinal_ex(state_->context, reinterpret_cast<unsigned char*>(digest.data()), &size) == 1 &&
+                size == digest.size());
+  return digest;
+}
+
+Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::string_view> parts) {
+  EVP_PKEY* secret = EVP_PKEY_new_mac_key(EVP_PKEY_HMAC, nullptr, reinterpret_cast<const unsigned char*>(key.data()),
+                                          static_cast<int>(key.size()));
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  bool done =
+      secret != nullptr && context != nullptr && EVP_DigestSignInit(context, nullptr, EVP_sha256(), nullptr, secret) == 1;
+  for (const std::string_view part : parts) done = done && EVP_DigestSignUpdate(context, part.data(), part.size()) == 1;
+  Digest digest;
+  size_t size = digest.size();
+  done = done && EVP_DigestSignFinal(context, reinterpret_cast<unsigned char*>(digest.data()), &size) == 1;
+  EVP_MD_CTX_free(context);
+  EVP_PKEY_free(secret);
+  TESSERA_CHECK(done && size == digest.size());
+  return digest;
+}
+
+std::string to_hex(const Digest& digest) {
+  std::string text;
+  for (const std::byte byte : digest) text += fmt::format("{:02x}", std::to_integer<int>(byte));
+  return text;
+}
+
+bool same_digest(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+void fill_random(std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t count = getrandom(out.data(), out.size(), 0);
+    TESSERA_CHECK(count > 0 || errno == EINTR, "getrandom: errno {}", errno);
+    if (count > 0) out = out.subspan(static_cast<size_t>(count));
+  }
+}
+
+}  // namespace tessera::store

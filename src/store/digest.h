@@ -1,0 +1,44 @@
+#pragma once
+// SHA-256 of bytes, and a seal (HMAC-SHA256) that only the holder of a key can make. libcrypto does the work.
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tessera::store {
+
+using Digest = std::array<std::byte, 32>;
+
+// Hashes bytes as they come.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+  Sha256& add(std::span<const std::byte> bytes);
+  // Once.
+  Digest finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Of the parts end to end.
+Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::string_view> parts);
+
+// 64 lower-case hexadecimal digits.
+std::string to_hex(const Digest& digest);
+
+// Takes the same time wherever they differ, so that it tells nobody how much of a forged one was right.
+bool same_digest(std::span<const std::byte> a, std::span<const std::byte> b);
+
+// `out` filled with what nobody can foretell.
+void fill_random(std::span<std::byte> out);
+
+}  // namespace tessera::store
