@@ -70,9 +70,9 @@ void on_bus_error(int signal, siginfo_t* information, void* context) {
   if (slot != nullptr) {
     // What is read from here on is useless, so that the rest goes at once: a page each could use up the process's mappings.
     const uintptr_t page = address - address % static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    slot->failed.store(true);  // before any thread can see zeros
     void* zeros = mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    slot->failed.store(true);
     errno = number;
     if (zeros != MAP_FAILED) return;
   }
