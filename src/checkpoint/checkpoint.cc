@@ -63,6 +63,7 @@ LoadedCheckpoint load(const std::string& path, store::FileSystem& files) {
   LoadedCheckpoint loaded;
   loaded.path = path;
   loaded.step = commit.step;
+  loaded.run = commit.run;
   std::vector<store::Bytes> contents = map_checked(files, path, commit);
   const auto file_path = [&](size_t i) { return store::join_path(path, commit.files[i].name); };
   for (size_t i = 0; i < contents.size(); ++i) {
@@ -95,7 +96,7 @@ LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& fi
   bool any_committed = false;
   for (const Candidate& candidate : candidates) {
     if (candidate.name.writer) {
-      latest.rejected.push_back({candidate.path, "half-written: the save did not end"});
+      latest.rejected.push_back({candidate.path, "half-written: the save did not end", /*unfinished=*/true});
       continue;
     }
     any_committed = true;

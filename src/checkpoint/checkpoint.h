@@ -24,6 +24,7 @@ inline constexpr std::string_view kCommitFile = "COMMIT";
 struct LoadedCheckpoint {
   std::string path;
   int64_t step = 0;
+  std::string run;         // whose it is (Snapshot::run); empty where it doesn't say
   std::string state_json;  // the writer's own JSON: same values and order of keys, spacing may differ
   std::vector<SafetensorsFile> files;
   StoredArrays arrays;  // by name; views of `files`
@@ -40,6 +41,7 @@ LoadedCheckpoint load(const std::string& path, store::FileSystem& files = store:
 struct RejectedCheckpoint {
   std::string path;
   std::string reason;
+  bool unfinished = false;  // a save that did not end; else a checkpoint that is damaged
 };
 
 struct LatestCheckpoint {

@@ -104,8 +104,11 @@ std::optional<DirectoryName> parse_directory_name(std::string_view name) {
 }
 
 std::string commit_text(const Commit& commit) {
-  std::string text = fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"files\": [", kFormatName,
-                                 commit.version, commit.step);
+  TESSERA_CHECK(commit.run.empty() || is_plain_name(commit.run), "run `{}`", commit.run);
+  std::string text =
+      fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n", kFormatName, commit.version, commit.step);
+  if (!commit.run.empty()) text += fmt::format("  \"run\": \"{}\",\n", commit.run);
+  text += "  \"files\": [";
   for (size_t i = 0; i < commit.files.size(); ++i) {
     const CommittedFile& file = commit.files[i];
     text += fmt::format("{}\n    {{\"name\": \"{}\", \"size\": {}, \"crc32c\": \"{}\"}}", i ? "," : "", file.name, file.size,
@@ -145,6 +148,10 @@ Commit parse_file_list(std::string_view text, const std::string& path) {
     const int64_t version = count_at(json, "version", path);
     check_version(version, path);
     Commit commit{count_at(json, "step", path), {}, version};
+    if (json.contains("run")) {
+      commit.run = json.at("run").get<std::string>();
+      if (!is_plain_name(commit.run)) throw damaged_commit(path, "its `run` is no name");
+    }
     for (const auto& item : json.at("files")) {
       commit.files.push_back({item.at("name").get<std::string>(), count_at(item, "size", path),
                               parse_checksum(item.at("crc32c").get<std::string>())});

@@ -38,6 +38,7 @@ struct Commit {
   int64_t step = 0;
   std::vector<CommittedFile> files;
   int64_t version = kPlainVersion;
+  std::string run = {};  // whose it is, as the writer names runs: plain letters as a file's name; empty: it didn't say
 };
 
 // "state.safetensors" for one file, "state-00001-of-00005.safetensors" for the first of five.

@@ -45,12 +45,13 @@ bool is_own_file(std::string_view name) {
   return own.matches(name);
 }
 
-Condition condition_of(store::FileSystem& files, const std::string& path) {
+Condition condition_of(store::FileSystem& files, const std::string& path, const std::string& run) {
   if (!files.info(store::join_path(path, kCommitFile))) return Condition::kHalfRemoved;
   const auto name = parse_directory_name(store::last_part(path));
   try {
     const Commit commit = read_commit(files, path);
-    return name && name->step != commit.step ? Condition::kDamaged : Condition::kWhole;
+    if (name && name->step != commit.step) return Condition::kDamaged;
+    return run.empty() || commit.run.empty() || commit.run == run ? Condition::kWhole : Condition::kForeign;
   } catch (const Error&) {
     return Condition::kDamaged;
   }

@@ -16,8 +16,10 @@ enum class Condition {
   kWhole,        // as far as COMMIT and the sizes tell
   kHalfRemoved,  // no COMMIT
   kDamaged,
+  kForeign,  // as kWhole, and says that it is of another run
 };
-Condition condition_of(store::FileSystem& files, const std::string& path);
+// `run`: whose it should be; empty takes any.
+Condition condition_of(store::FileSystem& files, const std::string& path, const std::string& run = {});
 
 // Removes `name` in `directory`: a checkpoint, or what a save left. COMMIT goes first and durably, so that no power cut leaves
 // a directory that looks whole. Files and directories that this program doesn't write stay, with the directory that holds them,

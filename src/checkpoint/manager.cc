@@ -51,15 +51,16 @@ std::string write_checkpoint(store::FileSystem& files, const std::string& direct
   CheckpointWriter writer(files, directory, snapshot.step, {.first = 0, .own = groups, .all = groups});
   if (snapshot.groups.empty()) writer.write_group({});
   for (const SnapshotGroup& group : snapshot.groups) writer.write_group(read_group(group));
-  return writer.commit(snapshot.state_json, snapshot.before_commit);
+  return writer.commit(snapshot.state_json, snapshot.before_commit, snapshot.run);
 }
 
-void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest) {
+void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest,
+                      const std::string& run) {
   std::vector<int64_t> whole;
   for (const store::FileInfo& entry : files.list(directory)) {
     const auto name = parse_directory_name(entry.name);
     if (!name || name->writer || !entry.directory || name->step >= newest) continue;
-    const Condition condition = condition_of(files, store::join_path(directory, entry.name));
+    const Condition condition = condition_of(files, store::join_path(directory, entry.name), run);
     if (condition == Condition::kWhole) whole.push_back(name->step);
     if (condition == Condition::kHalfRemoved) remove_checkpoint(files, directory, entry.name);
   }
@@ -85,7 +86,7 @@ void sweep_leftovers(store::FileSystem& files, const std::string& directory) {
 struct CheckpointManager::Save {
   int64_t step = 0;
   FileNumbers numbers;
-  std::string state_json;
+  std::string state_json, run;
   std::function<void()> before_commit;
   std::deque<std::vector<HostTensor>> read;  // and not taken by the writer yet
   int64_t bytes_in_flight = 0;               // being read, read, or being written
@@ -145,6 +146,7 @@ void CheckpointManager::begin(Snapshot& snapshot) {
     save_->step = snapshot.step;
     save_->numbers = {snapshot.groups_before, snapshot.groups.size(), snapshot.all_groups()};
     save_->state_json = std::move(snapshot.state_json);
+    save_->run = std::move(snapshot.run);
     save_->before_commit = std::move(snapshot.before_commit);
   }
   changed_.notify_all();
@@ -223,7 +225,7 @@ void CheckpointManager::save() {
   }
   if (!writers_.leads()) return;
   try {
-    apply_keep_rules(files_, directory_, rules_, step);
+    apply_keep_rules(files_, directory_, rules_, step, save_->run);
   } catch (const std::exception& error) {
     fail(error.what(), /*committed=*/true);
   }
@@ -233,7 +235,7 @@ void CheckpointManager::save() {
 bool CheckpointManager::write(CheckpointWriter& writer) {
   try {
     if (!write_groups(writer)) return false;
-    writer.commit(save_->state_json, save_->before_commit);
+    writer.commit(save_->state_json, save_->before_commit, save_->run);
     return true;
   } catch (const std::exception& error) {
     fail(writer.give_up(error.what()), /*committed=*/false);

@@ -98,9 +98,10 @@ class CheckpointManager {
 // store::IoError, or what a `read` throws, after removing what it had written.
 std::string write_checkpoint(store::FileSystem& files, const std::string& directory, const Snapshot& snapshot);
 
-// Removes checkpoints that the rules don't keep, where `newest` is known to be whole. Damaged ones are left for a person to
-// look at.
-void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest);
+// Removes checkpoints that the rules don't keep, where `newest` is known to be whole. Damaged ones, and those that say that
+// they are of another run than `run`, are left for a person to look at.
+void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest,
+                      const std::string& run = {});
 
 // Removes `step_*.tmp-<pid>` whose process is dead or this one. Errors are ignored: it is tried again next time.
 void sweep_leftovers(store::FileSystem& files, const std::string& directory);

@@ -84,7 +84,8 @@ void CheckpointWriter::write_group(const std::vector<HostTensor>& tensors) {
   commit_.files.push_back({name, sum.size, sum.crc32c});
 }
 
-std::string CheckpointWriter::commit(const std::string& state_json, const std::function<void()>& before_commit) {
+std::string CheckpointWriter::commit(const std::string& state_json, const std::function<void()>& before_commit,
+                                     const std::string& run) {
   begin();
   TESSERA_CHECK(commit_.files.size() == numbers_.own, "{} of {} groups", commit_.files.size(), numbers_.own);
   if (joint_) joint_->hand_in(commit_);
@@ -94,6 +95,7 @@ std::string CheckpointWriter::commit(const std::string& state_json, const std::f
     return path_;
   }
   joint_ ? gather() : check_whole();
+  commit_.run = run;
   write_state_json(state_json);
   if (before_commit) before_commit();
   write_commit();
@@ -127,9 +129,12 @@ void CheckpointWriter::gather() {
 void CheckpointWriter::take_name() {
   // A checkpoint of this name is one that owed an evaluation, or of a run that was set back to an earlier step.
   bool replaces = files_.info(path_).has_value();
-  if (replaces && condition_of(files_, path_) != Condition::kWhole) {
-    const std::string aside = put_aside(files_, directory_, store::last_part(path_), kDamagedSuffix);
-    log_warning(fmt::format("`{}` was there already and is damaged; it is now `{}`", path_, aside));
+  const Condition condition = replaces ? condition_of(files_, path_, commit_.run) : Condition::kWhole;
+  if (condition != Condition::kWhole) {
+    const bool foreign = condition == Condition::kForeign;
+    const std::string aside = put_aside(files_, directory_, store::last_part(path_), foreign ? "other_run" : kDamagedSuffix);
+    log_warning(
+        fmt::format("`{}` was there already and is {}; it is now `{}`", path_, foreign ? "of another run" : "damaged", aside));
     replaces = false;
   }
   replaces ? files_.exchange(temporary_, path_) : files_.rename(temporary_, path_);

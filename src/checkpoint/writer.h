@@ -38,7 +38,7 @@ class CheckpointWriter {
   // After all groups: the state, what `before_commit` makes durable (it may throw), COMMIT, and the final name. Arrays that are
   // there twice, or of which a part is missing, are our own bug, and nothing is committed. Gives the checkpoint's path. Of
   // several writers the first does this once all have written their groups, and the others wait for it.
-  std::string commit(const std::string& state_json, const std::function<void()>& before_commit);
+  std::string commit(const std::string& state_json, const std::function<void()>& before_commit, const std::string& run = {});
   // Removes what was written, where this is the only writer or the first, and lets other writers know why; what cannot be
   // removed is left to the next sweep. Nothing after a commit. Gives why nothing was committed: what another writer told before
   // comes first. Never fails.

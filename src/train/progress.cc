@@ -58,6 +58,7 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
                    {"classes", run.input.classes}, {"tokens", run.input.tokens}, {"vocabulary", run.input.vocabulary}};
   json["class_names"] = run.class_names;
   json["eval_pp"] = run.eval_pp;
+  if (!run.data.hash.empty()) json["data"] = {{"samples", run.data.samples}, {"hash", run.data.hash}};
   json["recipe"] = run.recipe;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -98,6 +99,7 @@ RunDescription parse_description(const std::string& text, const std::string& whe
                  count("classes"), of_texts("tokens"), of_texts("vocabulary")};
     run.class_names = json.at("class_names").get<std::vector<std::string>>();
     run.eval_pp = json.at("eval_pp");
+    if (json.contains("data")) run.data = {count_at(json.at("data"), "samples", where), json.at("data").at("hash")};
     return run;
   });
 }

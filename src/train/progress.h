@@ -31,12 +31,20 @@ struct Progress {
   optim::PlateauState plateau;         // of a plateau schedule
 };
 
+// What training data can be told apart by, without reading them: how many samples there are, and a hash of that, of the
+// classes, and of the names of up to some thousands of them.
+struct DataIdentity {
+  int64_t samples = 0;
+  std::string hash;  // empty: not known
+};
+
 // The same in every checkpoint of a run.
 struct RunDescription {
   std::string recipe;  // resolved
   models::InputShape input;
   std::vector<std::string> class_names;
-  std::string eval_pp;  // preprocessing for evaluation; empty when the recipe has none
+  std::string eval_pp;     // preprocessing for evaluation; empty when the recipe has none
+  DataIdentity data = {};  // of training; nothing in older checkpoints
 };
 
 std::string to_json(const Progress& progress, const RunDescription& run);

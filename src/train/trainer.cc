@@ -17,6 +17,7 @@
 #include "train/compile.h"
 #include "train/device_arrays.h"
 #include "train/model_source.h"
+#include "train/run_identity.h"
 #include "train/stop_signal.h"
 #include "train/trace.h"
 #include "train/workdir.h"
@@ -38,7 +39,8 @@ class Trainer {
         workdir_(options.workdir, recipe_.text),
         reporter_(recipe_, workdir_.path(), recipe_.mesh.devices()) {
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
-                    recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp};
+                    recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp,
+                    data_identity(recipe_.data)};
   }
 
   TrainResult run();
@@ -180,15 +182,14 @@ void Trainer::announce() const {
 
 bool Trainer::restore() {
   checkpoint::LatestCheckpoint latest = checkpoint::find_latest(workdir_.checkpoints());
-  for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) {
-    log_warning(fmt::format("passed over {}: {}", bad.path, bad.reason));
-  }
+  for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) workdir_.pass_over(bad);
   if (!latest.checkpoint) {
     progress_.owed = evaluation_due();
     return false;
   }
   const checkpoint::LoadedCheckpoint& from = *latest.checkpoint;
   progress_ = parse_progress(from.state_json, from.path);
+  check_run(from, description_);
   check_arrays(layout_, from.arrays, from.path);
   restored_ = std::move(*latest.checkpoint);
   return true;
@@ -490,6 +491,7 @@ void Trainer::save(bool owed) {
   checkpoint::Snapshot snapshot = state_snapshot(layout_, state_);
   snapshot.step = progress_.step;
   snapshot.state_json = to_json(progress_, description_);
+  snapshot.run = run_name(description_);
   snapshot.before_commit = [this] { reporter_.writer().flush(); };
   checkpoints_->save_async(std::move(snapshot));
 }

@@ -3,20 +3,16 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/pattern.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/directories.h"
+#include "train/run_identity.h"
 
 namespace tessera::train {
 namespace {
 
 constexpr const char* kRecipe = "recipe.toml";
-
-// The keys that may differ between a run and its continuation: a state continues on any mesh.
-bool may_change(const std::string& key) {
-  static const Pattern harmless(
-      R"(total|log|eval_at_start|mesh|sharding(\..*)?|accumulate|model\.remat|checkpoint(\..*)?|data\.(threads|prefetch|on_error)|eval\.[^.]+\.(every|skip_first|at_end|batch|predictions(_format)?|[^.]+\.(threads|prefetch|on_error)))");
-  return harmless.matches(key);
-}
 
 std::string value_of(const std::string& text) { return text.empty() ? "(absent)" : text; }
 
@@ -69,6 +65,20 @@ void Workdir::compare() {
 
 std::string Workdir::evaluation(const std::string& name, int64_t step) const {
   return fmt::format("{}/evals/{}_{:09}", path_, name, step);
+}
+
+void Workdir::pass_over(const checkpoint::RejectedCheckpoint& bad) {
+  std::string kept;
+  try {
+    if (!bad.unfinished) {
+      const std::string aside =
+          checkpoint::put_aside(files_, checkpoints(), store::last_part(bad.path), checkpoint::kDamagedSuffix);
+      kept = fmt::format("; it is now `{}`, which nothing reads or removes", aside);
+    }
+  } catch (const store::IoError& error) {
+    kept = "; " + error.message();
+  }
+  log_warning(fmt::format("passed over {}: {}{}", bad.path, bad.reason, kept));
 }
 
 void Workdir::write_recipe() {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint.h"
 #include "config/section.h"
 #include "store/file.h"
 #include "store/lock.h"
@@ -32,6 +33,8 @@ class Workdir {
   std::string evaluation(const std::string& name, int64_t step) const;
   // Differences that are allowed, from what is in the directory to what is asked for now.
   const std::vector<config::Difference>& changes() const { return changes_; }
+  // Tells of a checkpoint that can't be read, and puts a damaged one aside: its step will be saved again.
+  void pass_over(const checkpoint::RejectedCheckpoint& bad);
   // Makes the recipe the directory's own. Call when everything that can fail early has passed.
   void write_recipe();
 

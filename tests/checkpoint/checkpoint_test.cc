@@ -177,6 +177,19 @@ TEST(Checkpoint, FilesOfAnotherStepAreRefused) {
   EXPECT_EQ(load(directory / "my_copy/").step, 1);
 }
 
+TEST(Checkpoint, CommitBindsTheRun) {
+  const TempDir directory;
+  Snapshot snapshot = make_snapshot(7);
+  snapshot.run = "0123456789abcdef";
+  const std::string path = write_checkpoint(store::local_files(), directory.path(), snapshot);
+  EXPECT_EQ(load(path).run, snapshot.run);
+  std::string text = slurp(path + "/COMMIT");
+  text.replace(text.find("0123"), 4, "0124");
+  spill(path + "/COMMIT", text);
+  EXPECT_THROW(load(path), Error);
+  EXPECT_THROW(commit_text({7, {}, kPlainVersion, "../x"}), InternalError);
+}
+
 TEST(FindLatest, NothingYet) {
   const TempDir directory;
   EXPECT_FALSE(find_latest(directory / "checkpoints").checkpoint);

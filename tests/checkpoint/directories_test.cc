@@ -157,6 +157,29 @@ TEST(Directories, WhatIsPutAsideIsNumberedAndNeverReadOrRemoved) {
   EXPECT_EQ(files.list(directory.path()).size(), 4u);
 }
 
+TEST(Directories, CheckpointsOfAnotherRunAreNeitherRemovedNorReplaced) {
+  const TempDir directory;
+  auto& files = store::local_files();
+  const auto save = [&](int64_t step, const std::string& run) {
+    Snapshot snapshot = make_snapshot(step);
+    snapshot.run = run;
+    write_checkpoint(files, directory.path(), snapshot);
+  };
+  save(10, "");
+  save(20, "theirs");
+  save(30, "ours");
+  save(60, "theirs");
+  EXPECT_EQ(load(directory / "step_000000020").run, "theirs");
+  EXPECT_EQ(load(directory / "step_000000010").run, "");
+  save(60, "ours");
+  EXPECT_EQ(load(directory / "step_000000060").run, "ours");
+  EXPECT_EQ(load(directory / "step_000000060.other_run").run, "theirs");
+  apply_keep_rules(files, directory.path(), {1, 0}, 60, "ours");
+  std::vector<std::string> names;
+  for (const auto& entry : files.list(directory.path())) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"step_000000020", "step_000000060", "step_000000060.other_run"}));
+}
+
 TEST(Directories, ACheckpointUnderAnotherStepsNameIsDamaged) {
   const TempDir directory;
   auto& files = store::local_files();

@@ -69,7 +69,8 @@ bool commit(std::string_view bytes) {
       TESSERA_CHECK(file.size >= 0 && file.name.find('/') == std::string::npos && !file.name.starts_with('.'));
     }
     const Commit again = parse_commit(commit_text(found), "fuzz");
-    TESSERA_CHECK(again.step == found.step && again.version == found.version && again.files.size() == found.files.size());
+    TESSERA_CHECK(again.step == found.step && again.version == found.version && again.run == found.run &&
+                  again.files.size() == found.files.size());
     return true;
   });
   return parsed || directory;

@@ -153,7 +153,7 @@ TEST(Progress, RoundTripIsExact) {
   progress.metrics = StepMetrics{{"training_loss", 0.1f}, {"l2_grads", 1.0f / 3}, {"l2_params", 3e-38f}, {"lr", 1e-3f}};
   progress.seconds = 12.5;
   progress.best = {{"val", 0.3}};
-  const RunDescription run{"seed = 0\n", {8, 8, 3, 2, 16, 100}, {"kät\xff", "dog"}, "decode | resize(8)"};
+  const RunDescription run{"seed = 0\n", {8, 8, 3, 2, 16, 100}, {"kät\xff", "dog"}, "decode | resize(8)", {60, "1f"}};
   const std::string json = to_json(progress, run);
   const Progress back = parse_progress(json, "test");
   EXPECT_EQ(back.step, 123);
@@ -165,6 +165,8 @@ TEST(Progress, RoundTripIsExact) {
   EXPECT_EQ(same.recipe, run.recipe);
   EXPECT_EQ(same.input, run.input);
   EXPECT_EQ(same.class_names[1], "dog");
+  EXPECT_EQ(same.data.samples, 60);
+  EXPECT_EQ(same.data.hash, "1f");
   EXPECT_THROW(parse_progress("{}", "test"), Error);
   EXPECT_THROW(parse_progress("no json", "test"), Error);
 }

@@ -1,0 +1,135 @@
+// What a run does with a workdir that somebody has changed behind its back.
+
+#include "train/workdir.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/snapshots.h"
+#include "train/run_identity.h"
+#include "train/small_run.h"
+
+namespace tessera::train {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::small_run;
+
+std::string weights_of(const std::string& workdir, int64_t step) {
+  return testing::slurp(fmt::format("{}/checkpoints/step_{:09}/state.safetensors", small_run().path(workdir), step));
+}
+
+// A finished run with every second checkpoint kept, which each test copies.
+const std::vector<std::string> kEverySecond{"checkpoint.every=2 steps", "checkpoint.keep=99"};
+void copy_whole(const std::string& name) {
+  static const TrainResult whole = small_run().train("whole", kEverySecond);
+  EXPECT_EQ(whole.exit, Exit::kDone);
+  fs::copy(small_run().path("whole"), small_run().path(name), fs::copy_options::recursive);
+}
+
+std::string step_of(const std::string& workdir, int64_t step) {
+  return fmt::format("{}/checkpoints/step_{:09}", small_run().path(workdir), step);
+}
+
+void damage(const std::string& path) {
+  std::string bytes = testing::slurp(path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  testing::spill(path, bytes);
+}
+
+std::string failure(const std::string& workdir, const std::vector<std::string>& overrides, Exit code) {
+  try {
+    small_run().train(workdir, overrides);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Workdir, ADamagedCheckpointIsPutAside) {
+  copy_whole("damaged");
+  for (const int64_t step : {10, 12}) damage(step_of("damaged", step) + "/state.safetensors");
+  const std::string bytes = testing::slurp(step_of("damaged", 12) + "/state.safetensors");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(small_run().train("damaged", kEverySecond).exit, Exit::kDone);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  for (const int64_t step : {10, 12}) {
+    EXPECT_THAT(said, HasSubstr(fmt::format("it is now `{}.damaged`, which nothing reads", step_of("damaged", step))));
+  }
+  EXPECT_EQ(testing::slurp(step_of("damaged", 12) + ".damaged/state.safetensors"), bytes);
+  EXPECT_EQ(weights_of("damaged", 12), weights_of("whole", 12));
+}
+
+TEST(Workdir, AnotherRunsCheckpointIsRefusedByName) {
+  copy_whole("mixed");
+  small_run().train("other", {"seed=1", "checkpoint.every=0 steps"});
+  fs::remove_all(step_of("mixed", 12));
+  fs::copy(step_of("other", 12), step_of("mixed", 12), fs::copy_options::recursive);
+  const std::string message = failure("mixed", kEverySecond, Exit::kData);
+  EXPECT_THAT(message, AllOf(HasSubstr("is another run's"), HasSubstr("seed = 1   here: 0"), HasSubstr("step_000000012"),
+                             HasSubstr("move it away"), Not(HasSubstr("checkpoint."))));
+  fs::rename(step_of("mixed", 12), small_run().path("moved away"));
+  EXPECT_EQ(small_run().train("mixed", kEverySecond).exit, Exit::kDone);
+  EXPECT_EQ(weights_of("mixed", 12), weights_of("whole", 12));
+}
+
+TEST(Workdir, ACheckpointOfOtherDataIsRefused) {
+  testing::make_images(small_run().path("own"), 60, 1);
+  const std::string own = fmt::format("data.source=folder({})", small_run().path("own"));
+  small_run().train("other_data", {own, "total=4 steps"});
+  testing::spill(small_run().path("own") + "/red/more.png", testing::slurp(small_run().path("own") + "/red/002.png"));
+  EXPECT_THAT(failure("other_data", {own}, Exit::kData), HasSubstr("data of 60 samples   here: 61"));
+  fs::remove(small_run().path("own") + "/red/005.png");
+  EXPECT_THAT(failure("other_data", {own}, Exit::kData), HasSubstr("data of 60 samples with other names"));
+  fs::rename(small_run().path("own") + "/red/more.png", small_run().path("own") + "/red/005.png");
+  EXPECT_EQ(small_run().train("other_data", {own}).exit, Exit::kDone);
+}
+
+// Checkpoints of versions before runs had names.
+TEST(Workdir, ACheckpointThatDoesNotSayWhoseItIsIsTaken) {
+  copy_whole("old");
+  for (const int64_t step : {8, 10, 12}) fs::remove_all(step_of("old", step));
+  {
+    const checkpoint::LoadedCheckpoint six = checkpoint::load(step_of("old", 6));
+    EXPECT_EQ(six.run.size(), 32u);
+    std::vector<checkpoint::HostTensor> tensors;
+    for (const checkpoint::TensorView& tensor : checkpoint::whole_arrays(six.arrays).views) {
+      tensors.push_back({tensor.name, tensor.type, store::copy_bytes(tensor.data)});
+    }
+    checkpoint::Snapshot snapshot;
+    snapshot.step = 6;
+    snapshot.add(std::move(tensors));
+    nlohmann::ordered_json state = nlohmann::ordered_json::parse(six.state_json);
+    state.erase("data");
+    snapshot.state_json = state.dump();
+    checkpoint::write_checkpoint(store::local_files(), small_run().path("old") + "/checkpoints", snapshot);
+  }
+  EXPECT_EQ(checkpoint::load(step_of("old", 6)).run, "");
+  EXPECT_EQ(small_run().train("old", kEverySecond).exit, Exit::kDone);
+  EXPECT_EQ(weights_of("old", 12), weights_of("whole", 12));
+}
+
+TEST(RunName, DependsOnWhatFixesTheNumbers) {
+  const RunDescription run{"seed = 0\ntotal = \"4 steps\"\nlog = \"1 steps\"\n", {}, {}, "", {60, "1f"}};
+  const std::string name = run_name(run);
+  EXPECT_EQ(name.size(), 32u);
+  RunDescription other = run;
+  other.recipe = "total = \"9 steps\"\nseed = 0\ncheckpoint = { every = \"1 steps\" }\n";
+  EXPECT_EQ(run_name(other), name) << "keys that may change, and the order of keys, don't matter";
+  other.recipe = "seed = 1\ntotal = \"4 steps\"\n";
+  EXPECT_NE(run_name(other), name);
+  other = run;
+  other.data.hash = "2f";
+  EXPECT_NE(run_name(other), name);
+}
+
+}  // namespace
+}  // namespace tessera::train
