@@ -105,6 +105,7 @@ CheckpointManager::CheckpointManager(std::string directory, KeepRules rules, sto
   if (rules.keep_last < 1) throw usage_error("at least one checkpoint must be kept", "checkpoint.keep", "set it to 1 or more");
   if (rules.keep_every_steps < 0) throw usage_error("the interval of kept checkpoints cannot be negative", "checkpoint");
   files_.make_directories(directory_);
+  held_ = files_.open_directory(directory_);
   if (writers_.leads()) sweep_leftovers(files_, directory_);
   writer_ = std::thread([this] { run(); });
 }
@@ -234,6 +235,7 @@ void CheckpointManager::save() {
 // True when it was committed.
 bool CheckpointManager::write(CheckpointWriter& writer) {
   try {
+    expect_directory();
     if (!write_groups(writer)) return false;
     writer.commit(save_->state_json, save_->before_commit, save_->run);
     return true;
@@ -241,6 +243,14 @@ bool CheckpointManager::write(CheckpointWriter& writer) {
     fail(writer.give_up(error.what()), /*committed=*/false);
     return false;
   }
+}
+
+void CheckpointManager::expect_directory() const {
+  const auto there = files_.info(directory_);
+  if (there && there->id == held_->id()) return;
+  throw data_error(
+      fmt::format("`{}` was {} meanwhile, and nothing is written in its place; once it is back, saves go there again",
+                  directory_, there ? "replaced" : "removed or renamed"));
 }
 
 // False when reading was given up.

@@ -46,6 +46,7 @@ class CheckpointManager {
   CheckpointManager(const CheckpointManager&) = delete;
   CheckpointManager& operator=(const CheckpointManager&) = delete;
 
+  // Where the directory was removed, renamed or replaced since the start, the save fails and nothing is made in its place.
   // Waits for the save before; then reads the groups here, in order, while the writer thread writes those that were read, and
   // returns when all were read. Before each it waits for room: the data that were read and are not yet written never exceed
   // max(max_bytes_in_flight, bytes of the largest group). So what fits is written in the background alone. When the writer
@@ -76,13 +77,15 @@ class CheckpointManager {
   bool next_group(std::vector<HostTensor>& group);
   void fail(const std::string& message, bool committed);
   void finish_save();
+  void expect_directory() const;
 
   const std::string directory_;
   const KeepRules rules_;
   store::FileSystem& files_;
   const int64_t max_bytes_in_flight_;
   const Writers writers_;
-  int64_t saves_ = 0;  // begun; of the writer thread alone
+  std::unique_ptr<store::Directory> held_;  // the directory that saves began in
+  int64_t saves_ = 0;                       // begun; of the writer thread alone
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,5 +1,7 @@
 #include "monitor/line_log.h"
 
+#include <cerrno>
+
 #include "base/log.h"
 
 namespace tessera::monitor {
@@ -12,6 +14,7 @@ void LineLog::add(std::string_view line) {
   pending_.append(line);
   pending_ += '\n';
   try {
+    notice_others();
     write_pending();
   } catch (const store::IoError& error) {
     file_.reset();
@@ -22,6 +25,7 @@ void LineLog::add(std::string_view line) {
 void LineLog::sync() {
   const std::lock_guard lock(mutex_);
   try {
+    notice_others();
     write_pending();
     if (file_) file_->sync();
   } catch (const store::IoError&) {
@@ -53,6 +57,11 @@ bool LineLog::failing() const {
   return !pending_.empty();
 }
 
+bool LineLog::disturbed() const {
+  const std::lock_guard lock(mutex_);
+  return disturbed_;
+}
+
 bool LineLog::empty() const {
   const std::lock_guard lock(mutex_);
   const auto info = files_.info(path_);
@@ -61,6 +70,7 @@ bool LineLog::empty() const {
 
 // A write that failed, or another process's that was cut off, may have left a part of its bytes: they are cut away first.
 void LineLog::open() {
+  expect_directory();
   const auto info = files_.info(path_);
   if (!info) {
     file_ = files_.create(path_);
@@ -75,6 +85,33 @@ void LineLog::open() {
   }
   if (*size_ < info->size) files_.truncate(path_, *size_);
   file_ = files_.append(path_);
+}
+
+// What is not flushed yet counts as not written: nothing waits in the file's own buffer between calls.
+void LineLog::notice_others() {
+  if (!file_) return;
+  const store::FileInfo written = file_->info();
+  const auto there = files_.info(path_);
+  const char* what = !there                    ? "removed"
+                     : there->id != written.id ? "replaced"
+                     : written.size < *size_   ? "cut"
+                     : written.size > *size_   ? "written to by another program"
+                                               : nullptr;
+  if (!what) return;
+  disturbed_ = true;
+  file_.reset();
+  size_.reset();
+  log_warning(fmt::format("`{}` was {} while the run goes on: lines before this may be lost or not of this run", path_, what));
+}
+
+// Nothing is made in a directory that took the place of the one before.
+void LineLog::expect_directory() {
+  const std::string path = store::parent_path(path_);
+  if (!directory_) {
+    directory_ = files_.open_directory(path);
+  } else if (const auto there = files_.info(path); !there || there->id != directory_->id()) {
+    throw store::IoError(ENOENT, "write", path_);
+  }
 }
 
 void LineLog::write_pending() {

@@ -56,6 +56,8 @@ class MetricWriter {
   void flush();
   // Lines are waiting in memory because the disk refuses them (they are tried again with each new line).
   bool failing() const { return metrics_.failing() || summary_.failing(); }
+  // Another program removed or changed a file meanwhile (a warning said so).
+  bool disturbed() const { return metrics_.disturbed() || summary_.disturbed(); }
 
   const std::string& metrics_path() const { return metrics_.path(); }
   const std::string& summary_path() const { return summary_.path(); }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +15,8 @@
 
 namespace tessera::store {
 namespace {
+
+constexpr const char* kLockFile = ".lock";
 
 std::string read_holder(int fd) {
   std::array<char, 256> text{};
@@ -30,32 +33,49 @@ void write_holder(int fd) {
   if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) < 0) return;
 }
 
-}  // namespace
-
-DirectoryLock::DirectoryLock(const std::string& directory) {
-  const std::string path = join_path(directory, ".lock");
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (fd_ < 0 && errno == ELOOP) {
+// The descriptor of the locked file.
+int lock_directory(const std::string& directory) {
+  const std::string path = join_path(directory, kLockFile);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd < 0 && errno == ELOOP) {
     throw usage_error(fmt::format("`{}` is a symbolic link, and what it leads to would be overwritten", path), {},
                       "remove the link");
   }
-  if (fd_ < 0) throw IoError(errno, "open", path);
+  if (fd < 0) throw IoError(errno, "open", path);
   int result;
   do {
-    result = flock(fd_, LOCK_EX | LOCK_NB);
+    result = flock(fd, LOCK_EX | LOCK_NB);
   } while (result != 0 && errno == EINTR);
   if (result == 0) {
-    write_holder(fd_);
-    return;
+    write_holder(fd);
+    return fd;
   }
   const int number = errno;
   if (number == EWOULDBLOCK) {
-    const std::string holder = read_holder(fd_);
-    ::close(fd_);
+    const std::string holder = read_holder(fd);
+    ::close(fd);
     throw usage_error(fmt::format("`{}` is in use by {}", directory, holder), path,
                       "wait for that run or stop it, or give this one another --workdir");
   }
   log_warning(fmt::format("{}; start only one run in this directory", IoError(number, "lock", path).message()));
+  return fd;
+}
+
+}  // namespace
+
+DirectoryLock::DirectoryLock(const std::string& directory) : directory_(directory), fd_(lock_directory(directory)) {}
+
+bool DirectoryLock::renew() {
+  struct stat locked, there;
+  const std::string path = join_path(directory_, kLockFile);
+  if (fstat(fd_, &locked) != 0) throw IoError(errno, "read", path);
+  const bool found = lstat(path.c_str(), &there) == 0;
+  if (!found && errno != ENOENT) throw IoError(errno, "read", path);
+  if (found && locked.st_dev == there.st_dev && locked.st_ino == there.st_ino) return false;
+  const int fd = lock_directory(directory_);
+  ::close(fd_);
+  fd_ = fd;
+  return true;
 }
 
 DirectoryLock::~DirectoryLock() {

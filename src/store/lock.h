@@ -14,7 +14,12 @@ class DirectoryLock {
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
+  // Where `.lock` was removed or replaced meanwhile, so that others could lock it too, locks what is there now, and says true.
+  // Throws as the constructor does.
+  bool renew();
+
  private:
+  std::string directory_;
   int fd_ = -1;
 };
 

@@ -131,6 +131,7 @@ TrainResult Trainer::run() {
     if (client_future_.valid()) client_ = client_future_.get();
     workdir_.write_recipe();
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
+    if (!resumed) workdir_.mark_started();
     resumed ? reporter_.resume(progress_) : reporter_.start();
     announce();
     if (!resumed && recipe_.model_init) load_initial_weights();
@@ -152,7 +153,8 @@ TrainResult Trainer::run() {
   reporter_.console().finish();
   draw_plot();
   TrainResult out = result(progress_.step == recipe_.total && !progress_.owed ? Exit::kDone : stop_.exit_code());
-  if (checkpoints_->failures() > 0 || reporter_.writer().failing() || out.checkpoint.empty()) out.exit = Exit::kData;
+  const bool harmed = reporter_.writer().failing() || reporter_.writer().disturbed();
+  if (checkpoints_->failures() > 0 || harmed || out.checkpoint.empty()) out.exit = Exit::kData;
   return out;
 }
 
@@ -184,6 +186,7 @@ bool Trainer::restore() {
   checkpoint::LatestCheckpoint latest = checkpoint::find_latest(workdir_.checkpoints());
   for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) workdir_.pass_over(bad);
   if (!latest.checkpoint) {
+    workdir_.expect_nothing_lost();
     progress_.owed = evaluation_due();
     return false;
   }
@@ -475,6 +478,7 @@ bool Trainer::evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, co
   if (!result) return false;
   scores.emplace_back(name, result->scores);
   try {
+    workdir_.expect_in_place();
     write_files(plan, *result, workdir_.evaluation(name, progress_.step));
   } catch (const Error& error) {
     log_warning(error.message());
@@ -485,6 +489,7 @@ bool Trainer::evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, co
 // ---- saving and ending ----
 
 void Trainer::save(bool owed) {
+  workdir_.renew_lock();
   progress_.owed = owed;
   progress_.seconds = reporter_.uptime();
   // The copies are made while save_async runs: the next step takes the memory of these buffers over.
@@ -492,20 +497,25 @@ void Trainer::save(bool owed) {
   snapshot.step = progress_.step;
   snapshot.state_json = to_json(progress_, description_);
   snapshot.run = run_name(description_);
-  snapshot.before_commit = [this] { reporter_.writer().flush(); };
+  snapshot.before_commit = [this] {
+    workdir_.expect_in_place();
+    reporter_.writer().flush();
+  };
   checkpoints_->save_async(std::move(snapshot));
 }
 
 void Trainer::report_failures() {
+  if (checkpoints_->last_committed()) workdir_.mark_saved();
   while (const auto failure = checkpoints_->poll_failure()) {
-    log_warning(failure->message + (failure->committed ? "" : "; the run goes on, and earlier checkpoints are intact"));
+    log_warning(failure->message + (failure->committed ? "" : "; the run goes on, and earlier checkpoints are as they were"));
   }
 }
 
 void Trainer::draw_plot() const {
   try {
+    workdir_.expect_in_place();
     monitor::write_plot(workdir_.path());
-  } catch (const store::IoError& error) {
+  } catch (const Error& error) {
     log_warning(fmt::format("no plot was drawn: {}", error.message()));
   }
 }

@@ -2,17 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
+#include "monitor/metrics.h"
 #include "train/run_identity.h"
 
 namespace tessera::train {
 namespace {
 
 constexpr const char* kRecipe = "recipe.toml";
+constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kSaved = ".saved";  // there once a checkpoint was saved
 
 std::string value_of(const std::string& text) { return text.empty() ? "(absent)" : text; }
 
@@ -25,6 +30,7 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
     throw usage_error(fmt::format("the workdir `{}` is a file", path_), "--workdir", "name a directory, or a new one");
   }
   if (!info) files_.make_directories(path_);
+  held_ = files_.open_directory(path_);
   known_ = files_.info(store::join_path(path_, kRecipe)).has_value();
   if (!known_) refuse_foreign();
   lock_ = std::make_unique<store::DirectoryLock>(path_);
@@ -34,7 +40,8 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
 void Workdir::refuse_foreign() const {
   std::vector<std::string> others;
   for (const store::FileInfo& file : files_.list(path_)) {
-    const bool own = file.name == ".lock" || file.name.find(kRecipe) != std::string::npos || file.name.starts_with("crash-");
+    const bool own = file.name == ".lock" || file.name == kSaved || file.name.find(kRecipe) != std::string::npos ||
+                     file.name.starts_with("crash-");
     if (!own) others.push_back(file.name);
   }
   if (others.empty()) return;
@@ -46,7 +53,7 @@ void Workdir::refuse_foreign() const {
 }
 
 bool Workdir::started() const {
-  if (files_.info(store::join_path(path_, "metrics.jsonl"))) return true;
+  if (files_.info(store::join_path(path_, kMetrics))) return true;
   return files_.info(checkpoints()) && !files_.list(checkpoints()).empty();
 }
 
@@ -65,6 +72,62 @@ void Workdir::compare() {
 
 std::string Workdir::evaluation(const std::string& name, int64_t step) const {
   return fmt::format("{}/evals/{}_{:09}", path_, name, step);
+}
+
+void Workdir::expect_nothing_lost() const {
+  const std::string metrics = store::join_path(path_, kMetrics);
+  const bool missing = !files_.info(checkpoints());  // it is made before the first line of metrics
+  if (!missing && !files_.info(store::join_path(path_, kSaved))) return;
+  const std::vector<monitor::MetricRow> rows = monitor::read_metrics(metrics, files_);
+  if (rows.empty()) return;
+  throw data_error(
+      fmt::format("the checkpoints of this run are gone: `{}` {}, and metrics.jsonl goes to step {}", checkpoints(),
+                  missing ? "is missing" : "has none", rows.back().step),
+      path_,
+      fmt::format("put them back to go on; to start afresh, name another --workdir, or move `{}` away, which would "
+                  "be overwritten",
+                  metrics));
+}
+
+void Workdir::mark_saved() noexcept {
+  if (std::exchange(marked_, true)) return;
+  const std::string path = store::join_path(path_, kSaved);
+  try {
+    expect_in_place();
+    if (!files_.info(path)) store::write_atomic(files_, path, std::string_view("checkpoints of this run were saved\n"));
+  } catch (const std::exception&) {
+    // Only a help for expect_nothing_lost().
+  }
+}
+
+void Workdir::mark_started() noexcept {
+  const std::string path = store::join_path(path_, kSaved);
+  try {
+    if (files_.info(path)) files_.remove_file(path);
+  } catch (const std::exception&) {
+    // Likewise.
+  }
+}
+
+void Workdir::expect_in_place() const {
+  const auto there = files_.info(path_);
+  if (there && there->id == held_->id()) return;
+  throw data_error(
+      fmt::format("the workdir `{}` was {} meanwhile, and nothing is written in its place; once it is back, saves go "
+                  "there again",
+                  path_, there ? "replaced" : "removed or renamed"));
+}
+
+void Workdir::renew_lock() {
+  const auto there = files_.info(path_);
+  if (!there || there->id != held_->id()) return;
+  try {
+    if (!lock_->renew()) return;
+  } catch (const Error& error) {
+    throw data_error(fmt::format("`.lock` was removed while the run goes on, and {}", error.message()), path_,
+                     "two runs would write one directory, so this one ends; it lost the steps since its last checkpoint");
+  }
+  log_warning(fmt::format("`{}/.lock` was removed or replaced while the run goes on; the workdir is locked again", path_));
 }
 
 void Workdir::pass_over(const checkpoint::RejectedCheckpoint& bad) {

@@ -33,6 +33,17 @@ class Workdir {
   std::string evaluation(const std::string& name, int64_t step) const;
   // Differences that are allowed, from what is in the directory to what is asked for now.
   const std::vector<config::Difference>& changes() const { return changes_; }
+  // Of a run that starts at step 0: throws a data Error where checkpoints were saved in this directory and are gone, while
+  // metrics.jsonl still has the run's lines, which a new start would overwrite.
+  void expect_nothing_lost() const;
+  // Remembers, with a file, that a checkpoint was saved, or that the run starts afresh. Never fail: the directory may be full.
+  void mark_saved() noexcept;
+  void mark_started() noexcept;
+  // Throws a data Error where the directory was removed, renamed or replaced since the start.
+  void expect_in_place() const;
+  // Where another process may have begun in the directory, because the lock's file was removed: locks it again, with a warning,
+  // or throws a data Error when another process has it. Nothing where the directory is not in its place.
+  void renew_lock();
   // Tells of a checkpoint that can't be read, and puts a damaged one aside: its step will be saved again.
   void pass_over(const checkpoint::RejectedCheckpoint& bad);
   // Makes the recipe the directory's own. Call when everything that can fail early has passed.
@@ -45,8 +56,9 @@ class Workdir {
 
   std::string path_, recipe_;
   store::FileSystem& files_;
+  std::unique_ptr<store::Directory> held_;
   std::unique_ptr<store::DirectoryLock> lock_;
-  bool known_ = false;
+  bool known_ = false, marked_ = false;
   std::vector<config::Difference> changes_;
 };
 

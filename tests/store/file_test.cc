@@ -323,6 +323,23 @@ TEST(DirectoryLock, ASecondRunIsRefusedByName) {
   EXPECT_THAT(slurp(directory / ".lock"), HasSubstr(fmt::format("process {} on ", getpid())));
 }
 
+TEST(DirectoryLock, IsTakenAgainWhereItsFileWasRemovedOrReplaced) {
+  const TempDir directory;
+  DirectoryLock lock(directory.path());
+  EXPECT_FALSE(lock.renew());
+  local_files().remove_file(directory / ".lock");
+  EXPECT_TRUE(lock.renew());
+  EXPECT_FALSE(lock.renew());
+  EXPECT_THROW(DirectoryLock(directory.path()), Error) << "the new file is not locked";
+  spill(directory / "other", "");
+  local_files().rename(directory / "other", directory / ".lock");
+  EXPECT_TRUE(lock.renew());
+  EXPECT_THROW(DirectoryLock(directory.path()), Error) << "the other file is not locked";
+  local_files().remove_file(directory / ".lock");
+  const DirectoryLock second(directory.path());
+  EXPECT_THROW(lock.renew(), Error) << "two hold the directory";
+}
+
 TEST(DirectoryLock, DoesNotFollowALink) {
   const TempDir directory;
   spill(directory / "precious", "x");

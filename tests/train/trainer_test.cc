@@ -121,7 +121,10 @@ TEST(Trainer, GoesOnFromAnyCheckpointAsIfNeverStopped) {
 TEST(Trainer, StartsAfreshWhereNothingWasSavedYet) {
   whole();
   fs::copy(small_run().path("whole"), small_run().path("unsaved"), fs::copy_options::recursive);
+  // A run that was killed in its first save leaves lines of metrics, and no checkpoint.
   fs::remove_all(small_run().path("unsaved") + "/checkpoints");
+  fs::create_directory(small_run().path("unsaved") + "/checkpoints");
+  fs::remove(small_run().path("unsaved") + "/.saved");
   EXPECT_EQ(small_run().train("unsaved").exit, Exit::kDone);
   expect_same_end("unsaved");
 }

@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/snapshots.h"
@@ -115,6 +118,132 @@ TEST(Workdir, ACheckpointThatDoesNotSayWhoseItIsIsTaken) {
   EXPECT_EQ(checkpoint::load(step_of("old", 6)).run, "");
   EXPECT_EQ(small_run().train("old", kEverySecond).exit, Exit::kDone);
   EXPECT_EQ(weights_of("old", 12), weights_of("whole", 12));
+}
+
+TEST(Workdir, ARunWhoseCheckpointsAreGoneIsNotStartedAfresh) {
+  copy_whole("gone");
+  const std::string run = small_run().path("gone"), metrics = testing::slurp(run + "/metrics.jsonl");
+  fs::remove_all(run + "/checkpoints");
+  EXPECT_THAT(failure("gone", kEverySecond, Exit::kData),
+              AllOf(HasSubstr("checkpoints` is missing, and metrics.jsonl goes to step 12"), HasSubstr("to start afresh")));
+  fs::create_directory(run + "/checkpoints");
+  EXPECT_THAT(failure("gone", kEverySecond, Exit::kData),
+              HasSubstr("checkpoints` has none, and metrics.jsonl goes to step 12"));
+  EXPECT_EQ(testing::slurp(run + "/metrics.jsonl"), metrics);
+  fs::rename(run + "/metrics.jsonl", small_run().path("kept.jsonl"));
+  EXPECT_EQ(small_run().train("gone", kEverySecond).exit, Exit::kDone);
+  EXPECT_EQ(weights_of("gone", 12), weights_of("whole", 12));
+}
+
+// Does something to the workdir of a run that has written its line of step 2. Many saves follow.
+struct Meanwhile {
+  Meanwhile(const std::string& workdir, std::function<void(const std::string& path)> action)
+      : thread_([this, path = small_run().path(workdir), action = std::move(action)] {
+          while (!over_ && testing::slurp(path + "/metrics.jsonl").find("{\"step\":2,") == std::string::npos) {
+            std::this_thread::yield();
+          }
+          if (!over_) action(path);
+        }) {}
+  ~Meanwhile() {
+    over_ = true;
+    thread_.join();
+  }
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+struct Disturbed {
+  Exit exit = Exit::kDone;
+  std::string said;
+};
+
+Disturbed train_disturbed(const std::string& workdir, const std::function<void(const std::string& path)>& action) {
+  const Meanwhile meanwhile(workdir, action);
+  ::testing::internal::CaptureStderr();
+  Disturbed outcome;
+  try {
+    outcome.exit =
+        small_run().train(workdir, {"total=400 steps", "checkpoint.every=10 steps", "eval.val.every=400 steps"}).exit;
+  } catch (const Error& error) {
+    outcome.exit = error.code();
+    outcome.said = error.what();
+  }
+  outcome.said += ::testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+TEST(WorkdirMeanwhile, RenamedIsToldAndNotMadeAgain) {
+  const Disturbed run = train_disturbed("renamed", [](const std::string& path) { fs::rename(path, path + ".moved"); });
+  EXPECT_EQ(run.exit, Exit::kData);
+  EXPECT_THAT(run.said, HasSubstr("/checkpoints` was removed or renamed meanwhile"));
+  EXPECT_FALSE(fs::exists(small_run().path("renamed")));
+  EXPECT_TRUE(fs::exists(small_run().path("renamed.moved") + "/metrics.jsonl"));
+}
+
+TEST(WorkdirMeanwhile, ReplacedIsToldAndTheNewOneStaysEmpty) {
+  const Disturbed run = train_disturbed("replaced", [](const std::string& path) {
+    fs::rename(path, path + ".moved");
+    fs::create_directories(path + "/checkpoints");
+  });
+  EXPECT_EQ(run.exit, Exit::kData);
+  EXPECT_THAT(run.said, HasSubstr("meanwhile, and nothing is written in its place"));
+  EXPECT_TRUE(fs::is_empty(small_run().path("replaced") + "/checkpoints"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(small_run().path("replaced")), {}), 1);
+}
+
+// The checkpoints went along, so that only the workdir's own identity tells.
+TEST(WorkdirMeanwhile, ReplacedAroundItsCheckpointsIsToldToo) {
+  const Disturbed run = train_disturbed("around", [](const std::string& path) {
+    fs::rename(path, path + ".moved");
+    fs::create_directory(path);
+    fs::rename(path + ".moved/checkpoints", path + "/checkpoints");
+  });
+  EXPECT_EQ(run.exit, Exit::kData);
+  EXPECT_THAT(run.said, HasSubstr("the workdir `"));
+  EXPECT_FALSE(fs::exists(small_run().path("around") + "/metrics.jsonl"));
+}
+
+TEST(WorkdirMeanwhile, MetricsRemovedOrCutAreTold) {
+  const struct {
+    const char *name, *word;
+    std::function<void(const std::string&)> action;
+  } cases[] = {{"metrics_removed", "removed", [](const std::string& path) { fs::remove(path); }},
+               {"metrics_cut", "cut", [](const std::string& path) { fs::resize_file(path, 5); }},
+               {"metrics_replaced", "replaced", [](const std::string& path) {
+                  testing::spill(path + ".new", testing::slurp(path));
+                  fs::rename(path + ".new", path);
+                }}};
+  for (const auto& c : cases) {
+    const Disturbed run = train_disturbed(c.name, [&](const std::string& path) { c.action(path + "/metrics.jsonl"); });
+    EXPECT_EQ(run.exit, Exit::kData);
+    EXPECT_THAT(run.said, HasSubstr(fmt::format("metrics.jsonl` was {} while the run goes on", c.word)));
+    // Whole lines follow, and the run is saved.
+    std::istringstream lines(testing::slurp(small_run().path(c.name) + "/metrics.jsonl"));
+    int64_t last = 0;
+    for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line)["step"];
+    EXPECT_EQ(last, 400);
+    EXPECT_TRUE(fs::exists(step_of(c.name, 400) + "/COMMIT"));
+  }
+}
+
+TEST(WorkdirMeanwhile, ALockThatWasRemovedIsTakenAgain) {
+  const Disturbed run = train_disturbed("unlocked", [](const std::string& path) { fs::remove(path + "/.lock"); });
+  EXPECT_EQ(run.exit, Exit::kDone);
+  EXPECT_THAT(run.said, HasSubstr(".lock` was removed or replaced while the run goes on; the workdir is locked again"));
+  EXPECT_TRUE(fs::exists(small_run().path("unlocked") + "/.lock"));
+}
+
+TEST(WorkdirMeanwhile, ARunEndsWhereAnotherBeganInItsWorkdir) {
+  std::unique_ptr<store::DirectoryLock> second;
+  const Disturbed run = train_disturbed("stolen", [&](const std::string& path) {
+    // By one rename, so that the run can't take it in between.
+    fs::create_directory(path + ".second");
+    second = std::make_unique<store::DirectoryLock>(path + ".second");
+    fs::rename(path + ".second/.lock", path + "/.lock");
+  });
+  EXPECT_EQ(run.exit, Exit::kData);
+  EXPECT_THAT(run.said, AllOf(HasSubstr("`.lock` was removed while the run goes on"), HasSubstr("is in use by process"),
+                              HasSubstr("this one ends")));
 }
 
 TEST(RunName, DependsOnWhatFixesTheNumbers) {
