@@ -1,11 +1,16 @@
 #include "data/read_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
+
+#include "base/text.h"
+#include "store/file_kind.h"
+#include "store/read_retries.h"
 
 namespace tessera::data {
 namespace {
@@ -23,13 +28,17 @@ struct OpenFile {
 
 std::string system_reason() { return std::generic_category().message(errno); }
 
-}  // namespace
-
-std::optional<std::string> read_whole_file(const std::string& path, Buffer& buffer) {
+// A reason, with errno as the call left it that failed; zero where none did.
+std::optional<std::string> read_once(const std::string& path, Buffer& buffer) {
+  errno = 0;
   const OpenFile file(path);
   struct stat info {};
   if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return system_reason();
-  if (!S_ISREG(info.st_mode)) return "not a regular file";
+  if (!S_ISREG(info.st_mode)) return fmt::format("{}, not a regular file", store::file_kind(info.st_mode));
+  if (info.st_size > kMostFileBytes) {
+    return fmt::format("the file is {}, which is over the limit of {}", human_bytes(static_cast<double>(info.st_size)),
+                       human_bytes(static_cast<double>(kMostFileBytes)));
+  }
   buffer.reset(static_cast<size_t>(info.st_size));
   for (size_t done = 0; done < buffer.size();) {
     const ssize_t got = ::read(file.descriptor, buffer.data() + done, buffer.size() - done);
@@ -39,6 +48,16 @@ std::optional<std::string> read_whole_file(const std::string& path, Buffer& buff
     done += static_cast<size_t>(got);
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> read_whole_file(const std::string& path, Buffer& buffer) {
+  store::ReadRetries retries;
+  for (;;) {
+    std::optional<std::string> failed = read_once(path, buffer);
+    if (!failed || !retries.again(errno)) return failed;
+  }
 }
 
 void fetch_file(const std::string& path) {

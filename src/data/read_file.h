@@ -1,6 +1,7 @@
 #pragma once
 // A file of one image.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -8,7 +9,11 @@
 
 namespace tessera::data {
 
-// The whole file, in `buffer`. A reason when it cannot be read or is no regular file: opening a pipe must not wait.
+// No picture that is decoded is in a larger file: a hole of terabytes is refused before memory is taken.
+inline constexpr int64_t kMostFileBytes = int64_t{1} << 30;
+
+// The whole file, in `buffer`. A reason when it cannot be read, is larger than kMostFileBytes or is no regular file: pipes and
+// devices are not waited for. What a disk may manage at another try is tried again (store::ReadRetries).
 [[nodiscard]] std::optional<std::string> read_whole_file(const std::string& path, Buffer& buffer);
 
 // Asks the system to read the file ahead; may wait for its directories.

@@ -11,6 +11,7 @@
 
 #include "store/file.h"
 #include "store/mapping.h"
+#include "store/read_retries.h"
 
 namespace tessera::store {
 namespace {
@@ -62,7 +63,8 @@ FileInfo describe(std::string name, const struct stat& status) {
 
 class LocalReadable : public ReadableFile {
  public:
-  explicit LocalReadable(const std::string& path) : path_(path), fd_(path, O_RDONLY, "open") {
+  // O_NONBLOCK: opening a pipe must not wait for its writer.
+  explicit LocalReadable(const std::string& path) : path_(path), fd_(path, O_RDONLY | O_NONBLOCK, "open") {
     struct stat status;
     if (fstat(fd_.get(), &status) != 0) throw IoError(errno, "open", path);
     if (S_ISDIR(status.st_mode)) throw IoError(EISDIR, "open", path);
@@ -75,9 +77,10 @@ class LocalReadable : public ReadableFile {
   }
 
   void read(int64_t offset, std::span<std::byte> out) const override {
+    ReadRetries retries;
     while (!out.empty()) {
       const ssize_t n = pread(fd_.get(), out.data(), out.size(), offset);
-      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && (errno == EINTR || retries.again(errno))) continue;
       if (n < 0) throw IoError(errno, "read", path_);
       if (n == 0)
         throw data_error(fmt::format("`{}` ends too early: {} more bytes are wanted at {}", path_, out.size(), offset));

@@ -82,7 +82,17 @@ TEST(FolderSource, UnreadableFilesAreReasons) {
   std::filesystem::remove(dir / "a/gone.jpg");
   Sample sample;
   EXPECT_EQ(source->read(0, sample), "No such file or directory");
-  EXPECT_EQ(source->read(1, sample), "not a regular file");
+  EXPECT_EQ(source->read(1, sample), "a named pipe, not a regular file");
+}
+
+// A hole of a terabyte costs nothing on the disk, and would cost all memory.
+TEST(FolderSource, FilesLargerThanAnyPictureAreRefused) {
+  const TempDir dir;
+  write_file(dir / "a/hole.png", {1});
+  std::filesystem::resize_file(dir / "a/hole.png", uintmax_t{1} << 40);
+  Sample sample;
+  EXPECT_EQ(open_folder(dir.path())->read(0, sample), "the file is 1.00 TiB, which is over the limit of 1.00 GiB");
+  EXPECT_EQ(sample.memory.capacity(), 0u);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "store/file.h"
+#include "store/file_kind.h"
 
 namespace tessera::data {
 namespace {
@@ -88,6 +89,13 @@ std::vector<std::string> alternatives(const std::string& inside) {
 
 bool has_wildcard(const std::string& path) { return path.find_first_of("*?[") != std::string::npos; }
 
+// Opening a pipe would wait for whoever writes to it, and reading a device may never end. A folder among matches is told of
+// when it is read.
+void check_kind(const std::string& path, mode_t mode, const std::string& where) {
+  if (S_ISREG(mode) || S_ISDIR(mode)) return;
+  throw data_error(fmt::format("`{}` is {}, not a file", path, store::file_kind(mode)), where, "leave it out, or remove it");
+}
+
 void add_matches(const std::string& pattern, std::vector<std::string>& paths, const std::string& where) {
   glob_t found{};
   const int result = ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
@@ -98,6 +106,10 @@ void add_matches(const std::string& pattern, std::vector<std::string>& paths, co
   }
   if (result != 0)
     throw data_error(fmt::format("cannot list `{}`: {}", pattern, std::generic_category().message(errno)), where);
+  for (size_t i = 0; i < found.gl_pathc; ++i) {
+    struct stat info {};
+    if (stat(found.gl_pathv[i], &info) == 0) check_kind(found.gl_pathv[i], info.st_mode, where);
+  }
   paths.insert(paths.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
 }
 
@@ -112,6 +124,7 @@ void add_file(const std::string& path, std::vector<std::string>& paths, const st
   if (S_ISDIR(info.st_mode)) {
     throw data_error(fmt::format("`{}` is a folder, not a file", path), where, fmt::format("name the files in it: {}/*", path));
   }
+  check_kind(path, info.st_mode, where);
   paths.push_back(path);
 }
 
