@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "cli/crash.h"
 
 namespace tessera::cli {
@@ -64,15 +66,33 @@ void reject_extra(const std::vector<std::string>& words, size_t count, std::stri
   throw usage_error(fmt::format("`{}` is one word too many", words[count]), {}, fmt::format("tessera {} --help", command));
 }
 
-void print(std::string_view text) {
+namespace {
+
+// False when nobody reads any more.
+bool write_line(std::string_view text) {
   std::string line(text);
   line += '\n';
   for (size_t done = 0; done < line.size();) {
     const ssize_t wrote = ::write(STDOUT_FILENO, line.data() + done, line.size() - done);
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0 && errno == EPIPE) std::_Exit(0);
+    if (wrote < 0 && errno == EPIPE) return false;
     if (wrote < 0) throw data_error("cannot write the result to stdout: " + std::string(strerror(errno)));
     done += static_cast<size_t>(wrote);
+  }
+  return true;
+}
+
+}  // namespace
+
+void print(std::string_view text) {
+  if (!write_line(text)) std::_Exit(0);
+}
+
+void print_if_read(std::string_view text) {
+  try {
+    write_line(text);
+  } catch (const Error& error) {
+    log_warning(error.message());
   }
 }
 

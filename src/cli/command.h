@@ -64,5 +64,7 @@ void reject_extra(const std::vector<std::string>& words, size_t count, std::stri
 
 // Writes a result: the text and a line end, to stdout. A reader that went away ends the process quietly.
 void print(std::string_view text);
+// The same, but a stdout that is gone changes nothing.
+void print_if_read(std::string_view text);
 
 }  // namespace tessera::cli

@@ -120,7 +120,7 @@ data::CheckReport check(const NamedSource& one) {
     log_status(fmt::format("{}: {} of {} files", source.name(), human_count(done), human_count(total)));
     return true;
   };
-  data::CheckReport report = data::check_source(source, progress, static_cast<int>(one.threads), one.pp.get());
+  data::CheckReport report = data::check_source(source, progress, static_cast<int>(one.threads), one.pp.get(), one.limits);
   log_status("");
   return report;
 }

@@ -15,6 +15,7 @@ DataSection open_section(const std::string& key, config::Section section, data::
   out.key = key;
   out.options = defaults;
   section.bind_part(out.options);
+  out.limits = train::read_limits(section.section("limits"), out.options.limits);
   if (out.options.source.empty()) section.fail_missing("source", "for example source = \"folder(data/digits/train)\"");
   out.source = data::make_source(out.options.source, section.place("source"));
   if (out.options.pp.empty()) return out;
@@ -71,7 +72,8 @@ std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std
     return {{"train", fmt::format("folder({})", recipe.path), data::open_folder(recipe.path, recipe.path), nullptr, 0}};
   std::vector<NamedSource> sources;
   for (const DataSection& section : open_data_sections(load_recipe(recipe))) {
-    sources.push_back({split_name(section.key), section.options.source, section.source, section.pp, section.options.threads});
+    sources.push_back(
+        {split_name(section.key), section.options.source, section.source, section.pp, section.options.threads, section.limits});
   }
   return sources;
 }

@@ -18,6 +18,7 @@ struct DataSection {
   train::DataOptions options;
   std::shared_ptr<const data::Source> source;
   std::shared_ptr<const data::Pp> pp;  // null where the recipe has none
+  data::DecodeLimits limits;
 };
 
 // `data` and every eval.NAME.data and eval.NAME.train that have a source. None at all is a usage Error.
@@ -30,6 +31,7 @@ struct NamedSource {
   std::shared_ptr<const data::Source> source;
   std::shared_ptr<const data::Pp> pp;  // of a recipe's; null where it has none
   int64_t threads = 0;
+  data::DecodeLimits limits = {};
 };
 std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std::string_view command);
 

@@ -24,7 +24,7 @@ class Train final : public Command {
               "the same recipe with other settings"}},
             "key=value sets a key of the recipe, and is recorded with the run; its value is TOML, or plain text.\n"
             "All keys: tessera help KEY. Exit codes: 0 done, 2 recipe, 3 data, 4 device, 5 diverged, 75 and 130\n"
-            "stopped by SIGTERM and Ctrl-C after saving: the same command continues."};
+            "stopped by SIGTERM (or SIGHUP, SIGXCPU) and Ctrl-C after saving: the same command continues."};
   }
   void declare(Flags& flags) override {
     flags.add("--workdir", "DIR", &workdir_, "the run's directory; runs/<recipe>-N when not given");
@@ -41,7 +41,8 @@ class Train final : public Command {
 
  private:
   static void tell(const train::TrainResult& result, const RecipeWords& recipe) {
-    const auto line = [](const char* what, const std::string& path) { print(fmt::format("{:<12}{}", what, path)); };
+    // The run has ended well whether or not somebody still reads.
+    const auto line = [](const char* what, const std::string& path) { print_if_read(fmt::format("{:<12}{}", what, path)); };
     if (result.finished_before) {
       log_note(fmt::format("the run is finished: step {} of {}", human_count(result.step), human_count(result.total)));
     }
@@ -54,9 +55,8 @@ class Train final : public Command {
       log_line(fmt::format("{} of host memory at most", human_bytes(static_cast<double>(peak_resident_bytes()))));
     }
     if (result.exit == Exit::kPreempted || result.exit == Exit::kInterrupted) {
-      log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}",
-                           result.exit == Exit::kPreempted ? "SIGTERM" : "Ctrl-C", human_count(result.step),
-                           human_count(result.total), again(recipe, result.workdir)));
+      log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}", result.stopped_by,
+                           human_count(result.step), human_count(result.total), again(recipe, result.workdir)));
     }
     if (result.exit == Exit::kDone) line("next", next(result));
   }

@@ -31,9 +31,9 @@ bool ByteBudget::take(int64_t bytes) {
 }
 
 std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source, const CacheOptions& options,
-                                     const std::shared_ptr<ByteBudget>& budget) {
+                                     const std::shared_ptr<ByteBudget>& budget, const DecodeLimits& limits) {
   switch (options.kind) {
-    case CacheOptions::Kind::kRam: return cache_in_ram(std::move(source), budget);
+    case CacheOptions::Kind::kRam: return cache_in_ram(std::move(source), budget, limits);
     case CacheOptions::Kind::kDisk: return cache_on_disk(std::move(source), options.path, budget);
     case CacheOptions::Kind::kNone: break;
   }

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "data/decode.h"
 #include "data/source.h"
 
 namespace tessera::data {
@@ -44,9 +45,10 @@ class ByteBudget {
 };
 
 // `source` with decoded pictures kept in memory. A picture is decoded whole when it is first read, as far as there is room for
-// it. Those that can't be decoded, or only with damage, are left as they are. The budget counts the pictures and what keeps
-// them.
-std::shared_ptr<const Source> cache_in_ram(std::shared_ptr<const Source> source, std::shared_ptr<ByteBudget> budget);
+// it. Those that can't be decoded within the limits, or only with damage, are left as they are. The budget counts the pictures
+// and what keeps them.
+std::shared_ptr<const Source> cache_in_ram(std::shared_ptr<const Source> source, std::shared_ptr<ByteBudget> budget,
+                                           const DecodeLimits& limits = {});
 
 // `source` with its files' bytes kept in a folder of `path`, one file a sample, from one run to the next. The folder's name
 // follows from the source's name and number of samples. A sample that an earlier run kept is taken when its id is the same and
@@ -59,6 +61,6 @@ std::shared_ptr<const Source> cache_on_disk(std::shared_ptr<const Source> source
 
 // The source itself for kNone. `budget` is of options.limit.
 std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source, const CacheOptions& options,
-                                     const std::shared_ptr<ByteBudget>& budget);
+                                     const std::shared_ptr<ByteBudget>& budget, const DecodeLimits& limits = {});
 
 }  // namespace tessera::data

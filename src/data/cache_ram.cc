@@ -31,8 +31,8 @@ void show(const Picture& picture, Sample& sample) {
 
 class RamCache final : public CachedSource {
  public:
-  RamCache(std::shared_ptr<const Source> source, std::shared_ptr<ByteBudget> budget)
-      : CachedSource(std::move(source)), budget_(std::move(budget)), pictures_(static_cast<size_t>(size())) {}
+  RamCache(std::shared_ptr<const Source> source, std::shared_ptr<ByteBudget> budget, const DecodeLimits& limits)
+      : CachedSource(std::move(source)), budget_(std::move(budget)), limits_(limits), pictures_(static_cast<size_t>(size())) {}
   ~RamCache() override {
     for (const auto& picture : pictures_) delete picture.load();
   }
@@ -58,6 +58,7 @@ class RamCache final : public CachedSource {
 
  private:
   struct Worker {
+    explicit Worker(const DecodeLimits& limits) : decoder(limits) {}
     Decoder decoder;
     Image image;
   };
@@ -95,13 +96,14 @@ class RamCache final : public CachedSource {
 
   std::unique_ptr<Worker> take_worker() const {
     const std::lock_guard lock(mutex_);
-    if (workers_.empty()) return std::make_unique<Worker>();
+    if (workers_.empty()) return std::make_unique<Worker>(limits_);
     std::unique_ptr<Worker> worker = std::move(workers_.back());
     workers_.pop_back();
     return worker;
   }
 
   std::shared_ptr<ByteBudget> budget_;
+  DecodeLimits limits_;
   mutable std::vector<std::atomic<const Picture*>> pictures_;  // by sample
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Worker>> workers_;  // that are free
@@ -109,9 +111,10 @@ class RamCache final : public CachedSource {
 
 }  // namespace
 
-std::shared_ptr<const Source> cache_in_ram(std::shared_ptr<const Source> source, std::shared_ptr<ByteBudget> budget) {
+std::shared_ptr<const Source> cache_in_ram(std::shared_ptr<const Source> source, std::shared_ptr<ByteBudget> budget,
+                                           const DecodeLimits& limits) {
   if (!budget->take(RamCache::table_bytes(*source))) return source;
-  return std::make_shared<RamCache>(std::move(source), std::move(budget));
+  return std::make_shared<RamCache>(std::move(source), std::move(budget), limits);
 }
 
 }  // namespace tessera::data

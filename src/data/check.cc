@@ -6,13 +6,17 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/hash.h"
+#include "base/log.h"
+#include "data/activity.h"
 #include "data/exif.h"
 #include "data/token_rows.h"
 
@@ -20,6 +24,7 @@ namespace tessera::data {
 namespace {
 
 constexpr auto kProgressInterval = std::chrono::milliseconds(100);
+constexpr double kPatience = 60;  // seconds that a file may take before it is told of
 
 struct FileResult {
   bool done = false;
@@ -55,7 +60,8 @@ void add_texts(TextCount& sum, const TextCount& part) {
 }
 
 struct CheckWorker {
-  CheckWorker(const Source& source, const Pp* pp) : texts(source.text_fields().size()) {
+  CheckWorker(const Source& source, const Pp* pp, const DecodeLimits& limits)
+      : decoder(limits), texts(source.text_fields().size()) {
     if (pp) tokens.emplace(*pp, source);
   }
   Decoder decoder;
@@ -65,8 +71,9 @@ struct CheckWorker {
   std::optional<TokenRows> tokens;
   int64_t cut_texts = 0;
 
-  void check(const Source& source, int64_t sample, FileResult& result) {
+  void check(const Source& source, int64_t sample, FileResult& result, Activity& activity) {
     result.done = true;
+    activity.begin(0, sample, "reading");
     std::optional<std::string> unread = source.read(sample, read);
     result.label = read.label;
     if (unread) {
@@ -75,6 +82,7 @@ struct CheckWorker {
     }
     result.bytes = read.image.size();
     result.hash = hash128({reinterpret_cast<const char*>(read.image.data()), read.image.size()});
+    activity.enter("decoding");
     DecodeResult failed = decoder.decode(read.image, image);
     if (!failed) failed = check_texts(sample);
     if (failed) {
@@ -98,20 +106,20 @@ struct CheckWorker {
 // Hands out samples to threads; the calling thread reports progress.
 class Checker {
  public:
-  Checker(const Source& source, const Pp* pp, CheckReport& report)
-      : source_(source), pp_(pp), report_(report), results_(static_cast<size_t>(source.size())) {
+  Checker(const Source& source, const Pp* pp, const DecodeLimits& limits, CheckReport& report)
+      : source_(source), pp_(pp), limits_(limits), report_(report), results_(static_cast<size_t>(source.size())) {
     for (const std::string& field : source.text_fields()) report_.texts.push_back({field});
   }
 
   std::vector<FileResult> run(const CheckProgress& progress, int threads) {
-    std::vector<std::thread> pool;
-    running_ = threads;
-    for (int i = 0; i < threads; ++i) pool.emplace_back([this] { work(); });
+    std::vector<std::thread> pool = start(threads);
+    double tell_at = kPatience;
     {
       std::unique_lock lock(mutex_);
       while (!finished_.wait_for(lock, kProgressInterval, [this] { return running_ == 0; })) {
         lock.unlock();
         if (progress && !progress(done_, source_.size())) next_ = source_.size();
+        tell_at = tell_what_hangs(tell_at);
         lock.lock();
       }
     }
@@ -122,10 +130,43 @@ class Checker {
   }
 
  private:
-  void work() {
+  std::vector<std::thread> start(int threads) {
+    for (int i = 0; i < threads; ++i) activities_.emplace_back();
+    std::vector<std::thread> pool;
+    running_ = threads;
     try {
-      CheckWorker worker(source_, pp_);
-      for (int64_t i; (i = next_++) < source_.size(); ++done_) worker.check(source_, i, results_[static_cast<size_t>(i)]);
+      for (Activity& activity : activities_) pool.emplace_back([this, &activity] { work(activity); });
+    } catch (const std::system_error&) {
+      if (pool.empty()) throw;  // else those that there are do it
+      const std::lock_guard lock(mutex_);
+      running_ -= threads - static_cast<int>(pool.size());
+    }
+    return pool;
+  }
+
+  // Once a file has taken `patience` seconds; gives when to tell again.
+  double tell_what_hangs(double patience) const {
+    double longest = 0;
+    for (const Activity& activity : activities_) {
+      const std::optional<Activity::Seen> seen = activity.see();
+      if (!seen) continue;
+      longest = std::max(longest, seen->seconds);
+      if (seen->seconds < patience) continue;
+      // By its number: some sources read a file to find the name.
+      log_warning(fmt::format("{} sample {} of `{}` has taken {:.0f} s so far", seen->phase, seen->sample, source_.name(),
+                              seen->seconds));
+      return 5 * patience;
+    }
+    return longest < kPatience ? kPatience : patience;
+  }
+
+  void work(Activity& activity) {
+    try {
+      CheckWorker worker(source_, pp_, limits_);
+      for (int64_t i; (i = next_++) < source_.size(); ++done_) {
+        worker.check(source_, i, results_[static_cast<size_t>(i)], activity);
+      }
+      activity.rest();
       const std::lock_guard lock(mutex_);
       for (size_t field = 0; field < worker.texts.size(); ++field) add_texts(report_.texts[field], worker.texts[field]);
       report_.cut_texts += worker.cut_texts;
@@ -140,8 +181,10 @@ class Checker {
 
   const Source& source_;
   const Pp* pp_;
+  DecodeLimits limits_;
   CheckReport& report_;  // of which it fills what the texts are
   std::vector<FileResult> results_;
+  std::deque<Activity> activities_;  // of the threads
   std::atomic<int64_t> next_ = 0, done_ = 0;
   std::mutex mutex_;
   std::condition_variable finished_;
@@ -230,10 +273,11 @@ void find_odd_sizes(CheckReport& report, const Source& source, const std::vector
 
 }  // namespace
 
-CheckReport check_source(const Source& source, const CheckProgress& progress, int threads, const Pp* pp) {
+CheckReport check_source(const Source& source, const CheckProgress& progress, int threads, const Pp* pp,
+                         const DecodeLimits& limits) {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   CheckReport report;
-  const std::vector<FileResult> results = Checker(source, pp, report).run(progress, threads);
+  const std::vector<FileResult> results = Checker(source, pp, limits, report).run(progress, threads);
   for (TextCount& texts : report.texts) {
     if (texts.longest_sample >= 0) texts.longest_id = source.id(texts.longest_sample);
   }

@@ -73,6 +73,8 @@ struct CheckReport {
 using CheckProgress = std::function<bool(int64_t done, int64_t total)>;
 
 // `threads` as in LoaderOptions. The report does not depend on it. With a chain its texts are tokenized, as in an evaluation.
-CheckReport check_source(const Source& source, const CheckProgress& progress = {}, int threads = 0, const Pp* pp = nullptr);
+// An image over the limits is unreadable.
+CheckReport check_source(const Source& source, const CheckProgress& progress = {}, int threads = 0, const Pp* pp = nullptr,
+                         const DecodeLimits& limits = {});
 
 }  // namespace tessera::data

@@ -8,17 +8,41 @@
 
 namespace tessera::data {
 
+// What one image may cost, while it is decoded.
+class DecodeMeter {
+ public:
+  DecodeMeter(const DecodeLimits& limits, const std::atomic<bool>* stop) : limits_(limits), stop_(stop) {}
+
+  // Before an image that may take long.
+  void start();
+  // Called often, whenever some of it is done: why decoding has to end, or null. The words live as long as the meter, and
+  // nothing here has to be destroyed, since libjpeg may leave by longjmp.
+  const char* over();
+  DecodeResult check_size(int64_t width, int64_t height) const;
+  // `bytes` is what the header says of the whole image, and what the library will hold beside it.
+  DecodeResult check_bytes(double bytes) const;
+  const DecodeLimits& limits() const { return limits_; }
+
+ private:
+  static constexpr int kCallsBetweenLooks = 8;  // at the clock, which is a call to the system
+  DecodeLimits limits_;
+  const std::atomic<bool>* stop_;
+  int calls_ = 0;
+  double end_ = 0;  // in the thread's processor time
+  char words_[64] = {};
+};
+
 // Usual files by the decoder of our own (jpeg_usual.h); all others, and damaged ones, by libjpeg. What comes out is the same.
 class JpegDecoder {
  public:
   explicit JpegDecoder(bool library_only = false);
   ~JpegDecoder();
-  DecodeResult probe(Bytes bytes, int64_t max_pixels, ImageInfo& info);
+  DecodeResult probe(Bytes bytes, const DecodeMeter& meter, ImageInfo& info);
   // All of the image when `box` is null.
-  DecodeResult decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region);
+  DecodeResult decode(Bytes bytes, DecodeMeter& meter, const Box* box, Image& storage, ImageView& region);
 
   // The same in steps (Decoder's).
-  void start(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, const DecodePolicy& policy = {});
+  void start(Bytes bytes, DecodeMeter& meter, const Box* box, Image& storage, const DecodePolicy& policy = {});
   void abandon();  // whatever was started
   bool decoding() const;
   static void decode_on(JpegDecoder& first, JpegDecoder* second);
@@ -32,12 +56,9 @@ class JpegDecoder {
 };
 
 DecodeResult probe_png(Bytes bytes, ImageInfo& info);
-DecodeResult decode_png(Bytes bytes, int64_t max_pixels, Image& image, Repairs& repairs);
+DecodeResult decode_png(Bytes bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
 DecodeResult probe_webp(Bytes bytes, ImageInfo& info);
-DecodeResult decode_webp(Bytes bytes, int64_t max_pixels, Image& image, Repairs& repairs);
-
-// An error when width x height is not positive or over the limit.
-DecodeResult check_size(int64_t width, int64_t height, int64_t max_pixels);
+DecodeResult decode_webp(Bytes bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
 
 // round(a b / 255), exact for a and b in 0..255.
 inline uint8_t multiply_255(unsigned a, unsigned b) {

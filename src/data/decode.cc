@@ -1,9 +1,13 @@
 #include "data/decode.h"
 
+#include <time.h>
+
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/codecs.h"
 #include "data/pixels_file.h"
 
@@ -29,12 +33,42 @@ ImageFormat sniff_format(Bytes bytes) {
   return is_pixels_file(bytes) ? ImageFormat::kPixels : ImageFormat::kUnknown;
 }
 
-DecodeResult check_size(int64_t width, int64_t height, int64_t max_pixels) {
+namespace {
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+}  // namespace
+
+void DecodeMeter::start() {
+  calls_ = 0;
+  if (limits_.seconds > 0) end_ = thread_seconds() + limits_.seconds;
+}
+
+const char* DecodeMeter::over() {
+  if (stop_ && stop_->load(std::memory_order_relaxed)) return "decoding was stopped";
+  if (limits_.seconds <= 0 || ++calls_ % kCallsBetweenLooks != 0 || thread_seconds() < end_) return nullptr;
+  const auto end = fmt::format_to_n(words_, sizeof words_ - 1, "decoding is over the limit of {:g} s", limits_.seconds);
+  words_[std::min(end.size, sizeof words_ - 1)] = '\0';
+  return words_;
+}
+
+DecodeResult DecodeMeter::check_size(int64_t width, int64_t height) const {
   if (width <= 0 || height <= 0) return DecodeError{fmt::format("the header says {}x{} pixels", width, height)};
-  if (width > max_pixels / height) {
-    return DecodeError{fmt::format("{}x{} pixels are more than the limit of {}", width, height, max_pixels)};
+  if (width > limits_.pixels / height) {
+    return DecodeError{fmt::format("{}x{} pixels are over the limit of {}", width, height, limits_.pixels)};
   }
   return std::nullopt;
+}
+
+DecodeResult DecodeMeter::check_bytes(double bytes) const {
+  const auto most = static_cast<double>(limits_.bytes);
+  if (bytes <= most) return std::nullopt;
+  return DecodeError{
+      fmt::format("decoding would take {}, which is over the limit of {}", human_bytes(bytes), human_bytes(most))};
 }
 
 namespace {
@@ -47,7 +81,7 @@ DecodeError unknown_format(Bytes bytes) {
 }  // namespace
 
 struct Decoder::State {
-  int64_t max_pixels;
+  DecodeMeter meter;
   JpegDecoder jpeg;
 
   // What start_region() was asked for.
@@ -60,16 +94,21 @@ struct Decoder::State {
   Repairs repairs = {};  // unless it was a JPEG
 };
 
-Decoder::Decoder(int64_t max_pixels) : state_(new State{.max_pixels = max_pixels, .jpeg = JpegDecoder()}) {}
+Decoder::Decoder(const DecodeLimits& limits)
+    : state_(new State{.meter = DecodeMeter(limits, nullptr), .jpeg = JpegDecoder()}) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
+
+void Decoder::set_limits(const DecodeLimits& limits, const std::atomic<bool>* stop) {
+  state_->meter = DecodeMeter(limits, stop);
+}
 
 DecodeResult Decoder::probe(Bytes bytes, ImageInfo& info) {
   info = {sniff_format(bytes), 0, 0};
   DecodeResult failed;
   switch (info.format) {
-    case ImageFormat::kJpeg: return state_->jpeg.probe(bytes, state_->max_pixels, info);
+    case ImageFormat::kJpeg: return state_->jpeg.probe(bytes, state_->meter, info);
     case ImageFormat::kPng: failed = probe_png(bytes, info); break;
     case ImageFormat::kWebp: failed = probe_webp(bytes, info); break;
     case ImageFormat::kPixels: {
@@ -80,7 +119,7 @@ DecodeResult Decoder::probe(Bytes bytes, ImageInfo& info) {
     }
     case ImageFormat::kUnknown: return unknown_format(bytes);
   }
-  return failed ? failed : check_size(info.width, info.height, state_->max_pixels);
+  return failed ? failed : state_->meter.check_size(info.width, info.height);
 }
 
 DecodeResult Decoder::decode(Bytes bytes, Image& image) {
@@ -89,9 +128,9 @@ DecodeResult Decoder::decode(Bytes bytes, Image& image) {
   s.format = sniff_format(bytes);
   s.repairs = {};
   switch (s.format) {
-    case ImageFormat::kJpeg: return s.jpeg.decode(bytes, s.max_pixels, nullptr, image, region);
-    case ImageFormat::kPng: return decode_png(bytes, s.max_pixels, image, s.repairs);
-    case ImageFormat::kWebp: return decode_webp(bytes, s.max_pixels, image, s.repairs);
+    case ImageFormat::kJpeg: return s.jpeg.decode(bytes, s.meter, nullptr, image, region);
+    case ImageFormat::kPng: return decode_png(bytes, s.meter, image, s.repairs);
+    case ImageFormat::kWebp: return decode_webp(bytes, s.meter, image, s.repairs);
     case ImageFormat::kPixels: {
       const PixelsFile file = read_pixels_file(bytes);
       s.repairs = file.repairs;
@@ -111,7 +150,7 @@ void Decoder::start_region(Bytes bytes, const Box& box, Image& storage, const De
   s.storage = &storage;
   s.format = sniff_format(bytes);
   if (s.format == ImageFormat::kJpeg) {
-    s.jpeg.start(bytes, s.max_pixels, &box, storage, policy);
+    s.jpeg.start(bytes, s.meter, &box, storage, policy);
   } else {
     s.jpeg.abandon();
   }

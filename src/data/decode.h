@@ -10,6 +10,7 @@
 //   WebP  lossy and lossless, alpha dropped; animations are refused.
 // EXIF orientation is ignored, as Pillow and TensorFlow do; exif.h reads it.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,16 +44,29 @@ struct DecodePolicy {
   bool fill_truncated = false;
 };
 
-// Images of more pixels are refused before memory is taken (Pillow's limit for an error).
-inline constexpr int64_t kMaxPixels = 178'956'970;
+// What decoding one image may cost; what is over a limit is unreadable. The first three follow from the file alone, so that the
+// same files are refused everywhere, and refused before anything is taken or decoded (scans: when the one too many begins).
+struct DecodeLimits {
+  int64_t pixels = 100'000'000;
+  int64_t bytes = int64_t{512} << 20;  // of the whole image, and of what the library holds beside it
+  int64_t scans = 100;                 // of a progressive JPEG
+  // Of the thread's processor time, so that neither other work on the machine nor a slow disk counts. Whether a file is over it
+  // depends on the processor: this is for hostile files that the limits above let through. It doesn't bind the usual JPEGs
+  // (jpeg_usual.h) and WebP, whose time follows from their pixels, so that no ordinary data depends on a clock. 0: no limit.
+  double seconds = 2;
+};
 
 // Keeps the libraries' state between images: one for each thread.
 class Decoder {
  public:
-  explicit Decoder(int64_t max_pixels = kMaxPixels);
+  explicit Decoder(const DecodeLimits& limits = {});
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
+
+  // From the next image on. Decoding of a long one ends with an error soon after `stop`, which must outlive the decoder's work,
+  // has become true; null: it doesn't.
+  void set_limits(const DecodeLimits& limits, const std::atomic<bool>* stop);
 
   // Format and size, from the header alone.
   [[nodiscard]] DecodeResult probe(Bytes bytes, ImageInfo& info);

@@ -28,6 +28,13 @@ struct ErrorManager {
   jpeg_error_mgr base;  // first, so that libjpeg's pointer to it is a pointer to the whole
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
+  bool over_limit;  // the message is the reason as it is
+};
+
+// Called after every row of blocks of every scan.
+struct Progress {
+  jpeg_progress_mgr base;  // first, as above
+  DecodeMeter* meter;
 };
 
 // The bytes in memory, whether libjpeg asked for more, and what it complained of.
@@ -42,6 +49,23 @@ Input* input(j_decompress_ptr info) { return reinterpret_cast<Input*>(info->src)
   auto* manager = reinterpret_cast<ErrorManager*>(info->err);
   manager->base.format_message(info, manager->message);
   std::longjmp(manager->jump, 1);
+}
+
+[[noreturn]] void leave_over_limit(j_common_ptr info, const char* reason) {
+  auto* manager = reinterpret_cast<ErrorManager*>(info->err);
+  manager->over_limit = true;
+  std::snprintf(manager->message, sizeof manager->message, "%s", reason);
+  std::longjmp(manager->jump, 1);
+}
+
+void on_progress(j_common_ptr info) {
+  DecodeMeter& meter = *reinterpret_cast<Progress*>(info->progress)->meter;
+  if (const char* reason = meter.over()) leave_over_limit(info, reason);
+  const int64_t most = meter.limits().scans;
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= most) return;
+  char reason[64];
+  std::snprintf(reason, sizeof reason, "over the limit of %lld scans", static_cast<long long>(most));
+  leave_over_limit(info, reason);
 }
 
 // Warnings are of damage that libjpeg papers over, as Pillow lets it. But once the data has ended, they mean that pixels are
@@ -78,6 +102,7 @@ void skip_input(j_decompress_ptr info, long count) {
 }
 
 DecodeError jpeg_error(const ErrorManager& errors, const Input& in) {
+  if (errors.over_limit) return {errors.message};
   if (in.ended) return {"truncated: the JPEG data ends before the image does"};
   return {fmt::format("damaged JPEG: {}", errors.message)};
 }
@@ -92,9 +117,11 @@ struct JpegDecoder::State {
   UsualJpeg usual;
   bool library_only = false;
 
+  Progress progress;
+
   struct Request {
     Bytes bytes;
-    int64_t max_pixels = 0;
+    DecodeMeter* meter = nullptr;
     std::optional<Box> box;
     Image* storage = nullptr;
     DecodePolicy policy = {};
@@ -104,6 +131,8 @@ struct JpegDecoder::State {
   Repairs repairs;
 
   DecodeResult decode_by_library(ImageView& region);
+
+  double memory() const;
 
   // Runs body(); false when libjpeg gave up, with the reason in `errors`.
   template <class Body>
@@ -122,6 +151,8 @@ struct JpegDecoder::State {
     jpeg_destroy_decompress(&info);
     jpeg_create_decompress(&info);
     info.src = &in.base;
+    errors.over_limit = false;
+    info.progress = &progress.base;
     in.fill = request.policy.fill_truncated;
     in.ended = in.filled = in.damaged = false;
     in.base.next_input_byte = bytes.data();
@@ -134,6 +165,17 @@ struct JpegDecoder::State {
   void read_ink_rows(Image& storage);
   void convert_ink(uint8_t* to, const uint8_t* from, size_t pixels) const;
 };
+
+// The pixels, and of a file in several scans all coefficients.
+double JpegDecoder::State::memory() const {
+  double bytes = double{Image::kChannels} * info.image_width * info.image_height;
+  if (!jpeg_has_multiple_scans(const_cast<jpeg_decompress_struct*>(&info))) return bytes;
+  for (int c = 0; c < info.num_components; ++c) {
+    const jpeg_component_info& component = info.comp_info[c];
+    bytes += double{DCTSIZE2 * sizeof(JCOEF)} * component.width_in_blocks * component.height_in_blocks;
+  }
+  return bytes;
+}
 
 // Rows from the decoder's current one until `storage` is full.
 void JpegDecoder::State::read_rows(Image& storage) {
@@ -179,31 +221,35 @@ JpegDecoder::JpegDecoder(bool library_only) : state_(new State) {
   source.skip_input_data = skip_input;
   source.resync_to_restart = jpeg_resync_to_restart;
   source.term_source = ignore_source;
+  state_->progress.base.progress_monitor = on_progress;
 }
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
 
-DecodeResult JpegDecoder::probe(Bytes bytes, int64_t max_pixels, ImageInfo& info) {
+DecodeResult JpegDecoder::probe(Bytes bytes, const DecodeMeter& meter, ImageInfo& info) {
   State& s = *state_;
+  DecodeMeter own = meter;
+  s.progress.meter = &own;
   if (JpegHeader header; !s.library_only && read_usual_header(bytes, header)) {
     info.width = header.width;
     info.height = header.height;
-    return check_size(info.width, info.height, max_pixels);
+    return meter.check_size(info.width, info.height);
   }
   if (!s.guarded([&] { s.read_header(bytes); })) return jpeg_error(s.errors, s.in);
   info.width = static_cast<int>(s.info.image_width);
   info.height = static_cast<int>(s.info.image_height);
   jpeg_abort_decompress(&s.info);
-  return check_size(info.width, info.height, max_pixels);
+  return meter.check_size(info.width, info.height);
 }
 
-void JpegDecoder::start(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, const DecodePolicy& policy) {
+void JpegDecoder::start(Bytes bytes, DecodeMeter& meter, const Box* box, Image& storage, const DecodePolicy& policy) {
   State& s = *state_;
-  s.request = {bytes, max_pixels, box ? std::optional(*box) : std::nullopt, &storage, policy};
+  s.request = {bytes, &meter, box ? std::optional(*box) : std::nullopt, &storage, policy};
   s.repairs = {};
   abandon();
   if (s.library_only || !read_usual_header(bytes, s.header)) return;
-  if (check_size(s.header.width, s.header.height, max_pixels)) return;
+  if (meter.check_size(s.header.width, s.header.height)) return;
+  if (meter.check_bytes(double{Image::kChannels} * s.header.width * s.header.height)) return;
   s.usual.start(bytes, s.header, box, storage);
 }
 
@@ -225,16 +271,20 @@ Repairs JpegDecoder::repairs() const { return state_->repairs; }
 
 void JpegDecoder::share_tables(JpegDecoder& other) { state_->usual.share_tables(other.state_->usual); }
 
-DecodeResult JpegDecoder::decode(Bytes bytes, int64_t max_pixels, const Box* box, Image& storage, ImageView& region) {
-  start(bytes, max_pixels, box, storage);
+DecodeResult JpegDecoder::decode(Bytes bytes, DecodeMeter& meter, const Box* box, Image& storage, ImageView& region) {
+  start(bytes, meter, box, storage);
   if (decoding()) decode_on(*this, nullptr);
   return finish(region);
 }
 
 DecodeResult JpegDecoder::State::decode_by_library(ImageView& region) {
+  progress.meter = request.meter;
+  request.meter->start();
   if (!guarded([&] { read_header(request.bytes); })) return jpeg_error(errors, in);
   const int width = static_cast<int>(info.image_width), height = static_cast<int>(info.image_height);
-  if (DecodeResult failed = check_size(width, height, request.max_pixels)) {
+  DecodeResult failed = request.meter->check_size(width, height);
+  if (!failed) failed = request.meter->check_bytes(memory());
+  if (failed) {
     jpeg_abort_decompress(&info);
     return failed;
   }

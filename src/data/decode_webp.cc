@@ -22,6 +22,14 @@ DecodeResult read_features(Bytes bytes, WebPBitstreamFeatures& features) {
   return std::nullopt;
 }
 
+// The pixels, and what libwebp holds of the whole image: one of four channels where it is lossless, which the features may
+// leave open, alpha where there is some.
+double memory(const WebPBitstreamFeatures& features) {
+  const double pixels = double{1} * features.width * features.height;
+  constexpr int kLossy = 1;
+  return pixels * (Image::kChannels + (features.format == kLossy ? 0 : 4) + (features.has_alpha ? 1 : 0));
+}
+
 }  // namespace
 
 DecodeResult probe_webp(Bytes bytes, ImageInfo& info) {
@@ -32,11 +40,12 @@ DecodeResult probe_webp(Bytes bytes, ImageInfo& info) {
   return std::nullopt;
 }
 
-DecodeResult decode_webp(Bytes bytes, int64_t max_pixels, Image& image, Repairs& repairs) {
+DecodeResult decode_webp(Bytes bytes, DecodeMeter& meter, Image& image, Repairs& repairs) {
   WebPDecoderConfig config;
   TESSERA_CHECK(WebPInitDecoderConfig(&config));
   if (DecodeResult failed = read_features(bytes, config.input)) return failed;
-  if (DecodeResult failed = check_size(config.input.width, config.input.height, max_pixels)) return failed;
+  if (DecodeResult failed = meter.check_size(config.input.width, config.input.height)) return failed;
+  if (DecodeResult failed = meter.check_bytes(memory(config.input))) return failed;
   if (config.input.has_alpha) repairs.add(Repair::kAlpha);
   image.reset(config.input.width, config.input.height);
   config.output.colorspace = MODE_RGB;

@@ -39,6 +39,7 @@ struct Rows {
     slot.sets[r] = pick.set;
     slot.mask[r] = 1;
     slot.repairs[r] = {};
+    lane.run.scratch().activity().begin(pick.set, pick.sample, "reading");
     const auto start = std::chrono::steady_clock::now();
     std::optional<std::string> failed = set.source->read(pick.sample, lane.sample);
     lane.run.scratch().seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -115,7 +116,10 @@ class RowFiller {
       : rows_(rows), to_fill_(to_fill), slot_(to_fill.slot), worker_(worker), next_(to_fill.begin), end_(to_fill.end) {}
 
   void run() {
-    for (LoaderWorker::Lane& lane : worker_.lanes) lane.row = -1;
+    for (LoaderWorker::Lane& lane : worker_.lanes) {
+      lane.row = -1;
+      lane.run.scratch().set_limits(rows_.options.limits, &to_fill_.stop);
+    }
     for (;;) {
       std::array<LoaderWorker::Lane*, 2> busy{};
       size_t count = 0;
@@ -123,15 +127,17 @@ class RowFiller {
         go_on(lane);
         if (lane.row >= 0) busy[count++] = &lane;
       }
-      if (count == 0) return;
+      if (count == 0) break;
       PpRun::decode_on(busy[0]->run, busy[1] ? &busy[1]->run : nullptr);
     }
+    for (LoaderWorker::Lane& lane : worker_.lanes) lane.run.scratch().activity().rest();
   }
 
  private:
   // Brings the lane to where its file is being decoded, or where there is no row left for it.
   void go_on(LoaderWorker::Lane& lane) {
-    while (lane.row >= 0 ? !lane.run.decoding() : next_ < end_) {
+    if (to_fill_.stop) end_ = to_fill_.begin;  // nobody wants them any more
+    while (lane.row < end_ && (lane.row >= 0 ? !lane.run.decoding() : next_ < end_)) {
       const int64_t row = lane.row < 0 ? next_ : lane.row;
       try {
         lane.row < 0 ? begin_row(lane) : end_row(lane);
@@ -157,14 +163,14 @@ class RowFiller {
 
   void end_row(LoaderWorker::Lane& lane) {
     const DecodeResult failed = lane.run.finish();
-    if (failed && replace(lane, *failed)) return begin_sample(lane);
+    if (failed && !to_fill_.stop && replace(lane, *failed)) return begin_sample(lane);
     if (!failed) slot_.repairs[static_cast<size_t>(lane.row)] = lane.run.scratch().repairs;
     lane.row = -1;
   }
 
   void begin_sample(LoaderWorker::Lane& lane) {
     while (const DecodeResult failed = pick_sample(lane)) {
-      if (replace(lane, *failed)) continue;
+      if (!to_fill_.stop && replace(lane, *failed)) continue;
       lane.row = -1;
       return;
     }
@@ -192,7 +198,9 @@ class RowFiller {
   // Whether another sample shall take the place of the lane's, which can't be read: not in an evaluation.
   bool replace(LoaderWorker::Lane& lane, const DecodeError& failed) {
     if (rows_.options.unreadable == Unreadable::kError) throw rows_.unreadable(lane.pick, failed.reason);
-    to_fill_.skips.push_back({lane.row, lane.pick.set, lane.pick.sample, failed.reason});
+    // The name is found here, since finding it may read the file: whoever takes batches waits for no disk.
+    const Source& source = *rows_.sets[static_cast<size_t>(lane.pick.set)].source;
+    to_fill_.skips.push_back({lane.row, lane.pick.set, lane.pick.sample, source.id(lane.pick.sample), failed.reason});
     if (!rows_.order) {
       clear_row(slot_, lane.row);
       return false;
@@ -266,6 +274,7 @@ TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) {
 
 TrainLoader::~TrainLoader() = default;
 Batch TrainLoader::next() { return std::move(*core_->next()); }
+bool TrainLoader::wait(const StopWaiting& stop) { return core_->wait(stop); }
 LoaderStats TrainLoader::stats() const { return core_->stats(); }
 StageSeconds TrainLoader::stages() const { return core_->stages(); }
 size_t TrainLoader::bytes() const { return core_->bytes(); }
@@ -290,6 +299,8 @@ std::optional<Batch> EvalLoader::next() {
   for (int64_t row = 0; row < batch->rows(); ++row) mask_sum_ += batch->mask()[row];
   return batch;
 }
+
+bool EvalLoader::wait(const StopWaiting& stop) { return core_->wait(stop); }
 
 void EvalLoader::check_sum() const {
   const LoaderStats now = core_->stats();

@@ -4,6 +4,7 @@
 // not on where a run began, not on how many hosts share a global batch.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@ namespace tessera::data {
 // That the consumer may hold: one in use, one on its way to the device.
 inline constexpr int64_t kHeldBatches = 2;
 inline constexpr int64_t kMostPrefetch = 1024;
+inline constexpr int64_t kMostThreads = 1024;
 
 class LoaderCore;
 struct LoaderSlot;
@@ -53,8 +55,14 @@ struct LoaderOptions {
   std::optional<Mixup> mixup;
   // This host's rows of every global batch: [row_begin, row_begin + row_count). -1 is all from row_begin on.
   int64_t row_begin = 0, row_count = -1;
+  DecodeLimits limits;  // of each image; what is over them is an unreadable file
+  // next() and wait() name what hangs when they have waited so long for a batch, and again after five times as long each.
+  double patience_seconds = 60;
   std::string where;  // the recipe key, for messages
 };
+
+// Asked every 50 ms while a batch is waited for: whether to give up.
+using StopWaiting = std::function<bool()>;
 
 // Memory of one batch of a loader, of which there are options.prefetch + kHeldBatches.
 size_t batch_bytes(const std::vector<DataSet>& sets, const LoaderOptions& options);
@@ -114,6 +122,10 @@ class TrainLoader {
 
   // Waits for the next batch. Throws what a worker threw. At most two batches may be held at a time.
   Batch next();
+  // Waits until next() need not; false when `stop` said true before. However long a file takes to read or decode, and though it
+  // take for ever, the loader can then be destroyed at once: the thread that is at it is left behind with all that it uses, and
+  // a process that ends meanwhile must do so without running destructors of globals (main.cc does).
+  bool wait(const StopWaiting& stop);
   LoaderStats stats() const;
   StageSeconds stages() const;  // those of stats() alone: cheap, however many files were skipped
   size_t bytes() const;         // of all batch slots: fixed
@@ -135,6 +147,7 @@ class EvalLoader {
 
   // Nothing after the last batch. Throws a data Error then when not one sample could be read.
   std::optional<Batch> next();
+  bool wait(const StopWaiting& stop);  // TrainLoader's
   int64_t batches() const { return batches_; }
   LoaderStats stats() const;
   size_t bytes() const;

@@ -2,28 +2,27 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <new>
+#include <future>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/text.h"
 
 namespace tessera::data {
 namespace {
 
-constexpr size_t kAlignment = 4096;
+using Clock = std::chrono::steady_clock;
+
 constexpr int64_t kMaxGrain = 16;
 constexpr size_t kLoggedSkips = 50;
-constexpr int kReaders = 8;               // threads that wait for slow disks
-constexpr int64_t kReadAheadBatches = 2;  // beyond the batches that are being filled
+constexpr int kReaders = 8;  // threads that wait for slow disks
+constexpr auto kLookForStop = std::chrono::milliseconds(50);
+constexpr double kAgain = 5;  // times the patience until what hangs is told again
 
-uint8_t* allocate_images(size_t bytes) {
-  void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  if (!memory) throw std::bad_alloc();
-  return static_cast<uint8_t*>(memory);
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 int64_t host_rows(const LoaderOptions& options) {
   return options.row_count < 0 ? options.batch - options.row_begin : options.row_count;
@@ -39,183 +38,135 @@ size_t augment_values(const std::vector<DataSet>& sets, const LoaderOptions& opt
   return static_cast<size_t>((options.mixup ? kMixedRowValues : 0) + (erasing ? erasing->boxes * kEraseValues : 0));
 }
 
-}  // namespace
-
-LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count, std::vector<TokenField> fields)
-    : rows(row_count),
-      row_bytes(image_bytes),
-      images(allocate_images(static_cast<size_t>(row_count) * image_bytes), std::free),
-      labels(static_cast<size_t>(row_count)),
-      mask(static_cast<size_t>(row_count)),
-      samples(static_cast<size_t>(row_count)),
-      sets(static_cast<size_t>(row_count)),
-      augment_values(augment_count),
-      augment(static_cast<size_t>(row_count) * augment_count),
-      token_fields(std::move(fields)),
-      cut_texts(static_cast<size_t>(row_count)),
-      repairs(static_cast<size_t>(row_count)) {
-  for (const TokenField& field : token_fields) tokens.emplace_back(static_cast<size_t>(row_count * field.length));
+// The sample's name, for which some sources read a file: where that doesn't come at once, its number.
+std::string name_in_time(std::shared_ptr<const Source> source, int64_t sample) {
+  constexpr auto kPatience = std::chrono::milliseconds(200);
+  const auto name = std::make_shared<std::promise<std::string>>();
+  std::future<std::string> known = name->get_future();
+  const std::string fallback = fmt::format("sample {} of `{}`", sample, source->name());
+  try {
+    std::thread([name, source = std::move(source), sample] {
+      try {
+        name->set_value(fmt::format("`{}/{}`", source->name(), source->id(sample)));
+      } catch (const std::exception&) {
+        name->set_value({});
+      }
+    }).detach();
+  } catch (const std::system_error&) {
+    return fallback;
+  }
+  if (known.wait_for(kPatience) != std::future_status::ready) return fallback;
+  const std::string found = known.get();
+  return found.empty() ? fallback : found;
 }
 
-namespace {
-
-size_t slot_bytes(int64_t rows, size_t row_bytes, size_t augment_count, const std::vector<TokenField>& fields) {
-  size_t row = row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t) + augment_count * sizeof(float);
-  for (const TokenField& field : fields) row += static_cast<size_t>(field.length) * sizeof(int32_t);
-  return static_cast<size_t>(rows) * row;
+// Before any of it is taken: a system that promises more than it has would end the process later, without a word.
+void check_memory(const std::vector<DataSet>& sets, const LoaderOptions& options) {
+  const double slots = options.prefetch + kHeldBatches, batch = static_cast<double>(batch_bytes(sets, options));
+  const auto there = static_cast<double>(physical_memory_bytes());
+  if (there <= 0 || slots * batch <= there) return;
+  throw usage_error(fmt::format("{:.0f} batches of {} would take {}, and this machine has {} of memory", slots,
+                                human_bytes(batch), human_bytes(slots * batch), human_bytes(there)),
+                    options.where, "make the batch or data.prefetch smaller");
 }
 
 }  // namespace
-
-size_t LoaderSlot::bytes() const { return slot_bytes(rows, row_bytes, augment_values, token_fields); }
 
 size_t batch_bytes(const std::vector<DataSet>& sets, const LoaderOptions& options) {
   const Pp& pp = *sets.front().pp;
   return slot_bytes(host_rows(options), pp.image_bytes(), augment_values(sets, options), pp.token_fields());
 }
 
-// Lives as long as the loader or any batch of it.
-struct LoaderCore::Shared {
-  std::mutex mutex;
-  std::condition_variable work;   // a slot is free, or stop
-  std::condition_variable ahead;  // there is more to read ahead, or stop
-  std::condition_variable ready;  // a batch is complete
-  std::vector<std::unique_ptr<LoaderSlot>> slots;
-  std::vector<LoaderSlot*> free;
-  std::deque<LoaderSlot*> open;  // being filled or complete, in the order of their batches
-  bool stop = false;
-};
-
 LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, int64_t epoch, RowMaker rows)
     : sets_(std::move(sets)),
-      maker_(std::move(rows)),
       max_bad_(options.max_bad),
+      patience_(options.patience_seconds),
       where_(options.where),
-      rows_(host_rows(options)),
-      next_batch_(options.start_batch),
       delivered_(options.start_batch),
       end_batch_(end_batch),
       epoch_(epoch),
-      shared_(std::make_shared<Shared>()),
-      skipped_(sets_.size()) {
+      skipped_(sets_.size()),
+      work_(std::make_shared<LoaderWork>()) {
   TESSERA_CHECK(options.start_batch >= 0 && options.prefetch >= 1);
-  TESSERA_CHECK(rows_ >= 1 && options.row_begin >= 0 && options.row_begin + rows_ <= options.batch);
+  const int64_t count = host_rows(options);
+  TESSERA_CHECK(count >= 1 && options.row_begin >= 0 && options.row_begin + count <= options.batch);
+  check_memory(sets_, options);
   const int threads = thread_count(options);
-  grain_ = std::clamp<int64_t>(rows_ / (int64_t{threads} * 4), 1, kMaxGrain);
+  work_->maker = std::move(rows);
+  work_->rows = count;
+  work_->grain = std::clamp<int64_t>(count / (int64_t{threads} * 4), 1, kMaxGrain);
+  work_->next_batch = options.start_batch;
+  work_->end_batch = end_batch;
+  make_slots(options);
+  threads_.emplace(work_, threads, kReaders, where_);
+}
+
+void LoaderCore::make_slots(const LoaderOptions& options) {
+  const Pp& pp = *sets_.front().pp;
   for (int64_t i = 0; i < options.prefetch + kHeldBatches; ++i) {
-    const Pp& pp = *sets_.front().pp;
-    shared_->slots.push_back(
-        std::make_unique<LoaderSlot>(rows_, pp.image_bytes(), augment_values(sets_, options), pp.token_fields()));
-    shared_->free.push_back(shared_->slots.back().get());
+    work_->slots.push_back(
+        std::make_unique<LoaderSlot>(work_->rows, pp.image_bytes(), augment_values(sets_, options), pp.token_fields()));
+    work_->free.push_back(work_->slots.back().get());
   }
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-  for (int i = 0; i < kReaders; ++i) threads_.emplace_back([this] { read_ahead(); });
 }
 
-LoaderCore::~LoaderCore() {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->stop = true;
-  }
-  shared_->work.notify_all();
-  shared_->ahead.notify_all();
-  for (std::thread& thread : threads_) thread.join();
-}
-
-// Whether there is a row to fill; opens the next batch when the current one is handed out. Under the lock.
-bool LoaderCore::take_slot() {
-  if (filling_ && filling_->next_row < rows_) return true;
-  filling_ = nullptr;
-  if (shared_->free.empty() || next_batch_ >= end_batch_) return false;
-  filling_ = shared_->free.back();
-  shared_->free.pop_back();
-  filling_->batch = next_batch_++;
-  filling_->next_row = filling_->done_rows = 0;
-  filling_->error = nullptr;
-  filling_->skips.clear();
-  shared_->open.push_back(filling_);
-  shared_->work.notify_all();
-  shared_->ahead.notify_all();
-  return true;
-}
-
-// Reads the files of the batches after those being filled, so that a worker finds them in memory.
-void LoaderCore::read_ahead() {
-  std::unique_lock lock(shared_->mutex);
-  const auto more = [this] {
-    if (ahead_batch_ < next_batch_) {
-      ahead_batch_ = next_batch_;
-      ahead_row_ = 0;
-    }
-    return ahead_batch_ < std::min(end_batch_, next_batch_ + kReadAheadBatches);
-  };
-  for (;;) {
-    shared_->ahead.wait(lock, [&] { return shared_->stop || more(); });
-    if (shared_->stop) return;
-    const int64_t batch = ahead_batch_, row = ahead_row_;
-    if (++ahead_row_ == rows_) {
-      ++ahead_batch_;
-      ahead_row_ = 0;
-    }
+bool LoaderCore::wait(const StopWaiting& stop) {
+  std::unique_lock lock(work_->mutex);
+  if (failed_ || delivered_ >= end_batch_ || work_->complete()) return true;
+  TESSERA_CHECK(!work_->open.empty() || !work_->free.empty(), "the caller holds all {} batches", work_->slots.size());
+  const Clock::time_point start = Clock::now();
+  double tell_at = patience_;
+  bool stopped = false;
+  while (!work_->complete() && !stopped) {
+    work_->ready.wait_for(lock, kLookForStop, [this] { return work_->complete(); });
     lock.unlock();
-    maker_.prefetch(batch, row);
+    stopped = stop && stop();
+    if (const double waited = seconds_since(start); waited >= tell_at) {
+      tell_what_hangs(waited);
+      tell_at += kAgain * patience_;
+    }
     lock.lock();
   }
+  stats_.wait_seconds += seconds_since(start);
+  return work_->complete();
 }
 
-void LoaderCore::work() {
-  LoaderWorker worker;
-  std::unique_lock lock(shared_->mutex);
-  for (;;) {
-    shared_->work.wait(lock, [this] { return shared_->stop || take_slot(); });
-    if (shared_->stop) return;
-    LoaderSlot& slot = *filling_;
-    const int64_t begin = slot.next_row, end = std::min(rows_, begin + grain_);
-    slot.next_row = end;
-    const auto start = std::chrono::steady_clock::now();
-    fill_rows({.slot = slot, .begin = begin, .end = end}, worker, lock);
-    stats_.busy_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    for (LoaderWorker::Lane& lane : worker.lanes) stats_.stages += std::exchange(lane.run.scratch().seconds, {});
-    slot.done_rows += end - begin;
-    if (slot.done_rows == rows_) shared_->ready.notify_all();
+void LoaderCore::tell_what_hangs(double seconds) const {
+  std::optional<Activity::Seen> longest;
+  size_t busy = 0;
+  for (const LoaderWorker& worker : work_->workers) {
+    const std::optional<Activity::Seen> seen = worker.see();
+    busy += seen.has_value();
+    if (seen && (!longest || seen->seconds > longest->seconds)) longest = seen;
   }
-}
-
-void LoaderCore::fill_rows(RowsToFill rows, LoaderWorker& worker, std::unique_lock<std::mutex>& lock) {
-  lock.unlock();
-  maker_.fill(rows, worker);
-  lock.lock();
-  LoaderSlot& slot = rows.slot;
-  for (LoaderSlot::Skip& skip : rows.skips) slot.skips.push_back(std::move(skip));
-  if (rows.error && (!slot.error || rows.error_row < slot.error_row)) {
-    slot.error = rows.error;
-    slot.error_row = rows.error_row;
+  std::string text = fmt::format("no batch for {:.0f} s", seconds);
+  if (longest) {
+    text += fmt::format(": {} of {} has taken {:.0f} s so far; {} of {} threads are busy", longest->phase,
+                        name_in_time(sets_[static_cast<size_t>(longest->set)].source, longest->sample), longest->seconds, busy,
+                        work_->workers.size());
   }
+  log_warning(text + "\nhelp: see whether the disk or the network that holds it answers; a stop signal does not wait for it");
 }
 
 std::optional<Batch> LoaderCore::next() {
-  std::unique_lock lock(shared_->mutex);
+  wait({});
+  std::unique_lock lock(work_->mutex);
   if (failed_) std::rethrow_exception(failed_);
   if (delivered_ >= end_batch_) return std::nullopt;
-  const auto start = std::chrono::steady_clock::now();
-  const auto complete = [this] { return !shared_->open.empty() && shared_->open.front()->done_rows == rows_; };
-  TESSERA_CHECK(!shared_->open.empty() || !shared_->free.empty(), "the caller holds all {} batches", shared_->slots.size());
-  shared_->ready.wait(lock, complete);
-  stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  LoaderSlot* slot = shared_->open.front();
-  shared_->open.pop_front();
+  LoaderSlot* slot = work_->open.front();
+  work_->open.pop_front();
   failed_ = slot->error;
   try {
     account(*slot);
   } catch (...) {
     if (!failed_) failed_ = std::current_exception();
   }
-  std::shared_ptr<LoaderSlot> borrowed(slot, [shared = shared_](LoaderSlot* done) {
+  std::shared_ptr<LoaderSlot> borrowed(slot, [work = work_](LoaderSlot* done) {
     {
-      const std::lock_guard guard(shared->mutex);
-      shared->free.push_back(done);
+      const std::lock_guard guard(work->mutex);
+      work->free.push_back(done);
     }
-    shared->work.notify_one();
+    work->work.notify_one();
   });
   lock.unlock();  // handing a failed batch back takes the lock
   if (failed_) std::rethrow_exception(failed_);
@@ -264,7 +215,7 @@ void LoaderCore::note_skip(const LoaderSlot::Skip& skip) {
   auto& known = skipped_[static_cast<size_t>(skip.set)];
   if (!known.insert(skip.sample).second) return;
   const Source& source = *sets_[static_cast<size_t>(skip.set)].source;
-  stats_.skipped.push_back({skip.set, skip.sample, source.id(skip.sample), skip.reason});
+  stats_.skipped.push_back({skip.set, skip.sample, skip.id, skip.reason});
   const size_t count = stats_.skipped.size();
   if (count <= kLoggedSkips)
     log_warning(fmt::format("skipped {}/{}: {}", source.name(), stats_.skipped.back().id, skip.reason));
@@ -278,16 +229,19 @@ void LoaderCore::note_skip(const LoaderSlot::Skip& skip) {
 }
 
 LoaderStats LoaderCore::stats() const {
-  const std::lock_guard lock(shared_->mutex);
-  return stats_;
+  const std::lock_guard lock(work_->mutex);
+  LoaderStats all = stats_;
+  all.stages = work_->stages;
+  all.busy_seconds = work_->busy_seconds;
+  return all;
 }
 
 StageSeconds LoaderCore::stages() const {
-  const std::lock_guard lock(shared_->mutex);
-  return stats_.stages;
+  const std::lock_guard lock(work_->mutex);
+  return work_->stages;
 }
 
-size_t LoaderCore::bytes() const { return shared_->slots.size() * shared_->slots.front()->bytes(); }
+size_t LoaderCore::bytes() const { return work_->slots.size() * work_->slots.front()->bytes(); }
 
 int64_t Batch::index() const { return slot_->batch; }
 int64_t Batch::rows() const { return slot_->rows; }

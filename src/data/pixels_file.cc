@@ -30,8 +30,8 @@ bool is_pixels_file(Bytes bytes) {
   Header header;
   if (bytes.size() < sizeof header || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
-  return header.width > 0 && header.height > 0 && header.width <= kMaxPixels / header.height && header.orientation >= 1 &&
-         header.orientation <= 8 && bytes.size() == pixels_file_size(header.width, header.height);
+  return header.width > 0 && header.height > 0 && header.orientation >= 1 && header.orientation <= 8 &&
+         bytes.size() == pixels_file_size(header.width, header.height);
 }
 
 PixelsFile read_pixels_file(Bytes bytes) {

@@ -84,10 +84,14 @@ std::vector<std::pair<const char*, double>> StageSeconds::named() const {
   return {{"read", read}, {"decode", decode}, {"resize", resize}, {"augment", augment}};
 }
 
-PpScratch::PpScratch() : state_(new State) {}
+PpScratch::PpScratch() : state_(new State), activity_(new Activity) {}
 PpScratch::~PpScratch() = default;
 PpScratch::PpScratch(PpScratch&&) noexcept = default;
 PpScratch& PpScratch::operator=(PpScratch&&) noexcept = default;
+
+void PpScratch::set_limits(const DecodeLimits& limits, const std::atomic<bool>* stop) {
+  state_->decoder.set_limits(limits, stop);
+}
 
 size_t PpScratch::bytes() const {
   return state_->decoded.capacity() + state_->images[0].capacity() + state_->images[1].capacity() +
@@ -116,6 +120,7 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
       text_ops_.emplace_back(static_cast<PpTextOp*>(op.release()));
     } else {
       ops_.push_back(std::move(op));
+      names_.push_back(entry.name);
     }
   }
   if (!shape.width || !shape.height) {
@@ -153,6 +158,7 @@ DecodeResult Pp::apply(PpImage& image, const SampleKey& key, size_t begin, size_
   for (size_t i = begin; i < end; ++i) {
     const bool left_out = views_ > 1 && i > split_ && key.view == 0 && ops_[i]->kind() == PpOp::Kind::kPixels;
     if (left_out) continue;
+    image.enter(names_[i]);
     Rng rng = rng_of(key_at(key, i), i);
     if (DecodeResult failed = ops_[i]->apply(image, rng)) return failed;
   }
@@ -193,6 +199,7 @@ PpRun::PpRun(PpRun&&) noexcept = default;
 void PpRun::share_tables(PpRun& other) { state_->scratch.state().decoder.share_tables(other.state_->scratch.state().decoder); }
 
 PpScratch& PpRun::scratch() { return state_->scratch; }
+const PpScratch& PpRun::scratch() const { return state_->scratch; }
 
 void PpRun::start(const Pp& pp, Bytes file, const SampleKey& key, uint8_t* out) {
   State& s = *state_;

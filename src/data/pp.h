@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/activity.h"
 #include "data/decode.h"
 #include "data/source.h"
 #include "data/text/text_encoder.h"
@@ -55,12 +56,18 @@ class PpScratch {
   size_t bytes() const;
   StageSeconds seconds;  // added up by Pp::run
   Repairs repairs;       // of the sample that ran last
+  // Of images to come (Decoder::set_limits).
+  void set_limits(const DecodeLimits& limits, const std::atomic<bool>* stop);
+  // What the thread is at; whoever begins a sample says so, and the chain which op it has come to.
+  Activity& activity() { return *activity_; }
+  const Activity& activity() const { return *activity_; }
 
   struct State;
   State& state() { return *state_; }
 
  private:
   std::unique_ptr<State> state_;
+  std::unique_ptr<Activity> activity_;
 };
 
 // How one sample came to be, for people to read.
@@ -147,6 +154,7 @@ class Pp {
 
   std::string text_;
   std::vector<std::unique_ptr<PpOp>> ops_;  // on the image
+  std::vector<const char*> names_;          // of these
   std::vector<std::unique_ptr<PpTextOp>> text_ops_;
   std::vector<std::string> text_inputs_;
   std::vector<TokenField> token_fields_;
@@ -170,6 +178,7 @@ class PpRun {
   // For runs that go on together.
   void share_tables(PpRun& other);
   PpScratch& scratch();
+  const PpScratch& scratch() const;
   // What it is given is borrowed until finish(), or another start().
   void start(const Pp& pp, Bytes file, const SampleKey& key, uint8_t* out);
   void reset();  // nothing to do, whatever was started

@@ -7,6 +7,8 @@
 namespace tessera::data {
 namespace {
 
+constexpr const char* kDecoding = "decoding";
+
 // The columns of `box` seen from the other side of an image `width` wide.
 Box mirrored(const Box& box, int width) { return {width - box.x - box.width, box.y, box.width, box.height}; }
 
@@ -68,12 +70,14 @@ void PpImage::start_decoding() {
 }
 
 void PpImage::decode_on(PpImage& first, PpImage* second) {
+  first.scratch_.activity().enter(kDecoding);
   const Stopwatch watch(first.scratch_.seconds.decode);
   Decoder::decode_on(first.scratch_.state().decoder, second ? &second->scratch_.state().decoder : nullptr);
 }
 
 DecodeResult PpImage::load() {
   if (loaded_) return std::nullopt;
+  const char* op = scratch_.activity().enter(kDecoding);
   start_decoding();
   if (decoding()) decode_on(*this, nullptr);
   const Stopwatch watch(scratch_.seconds.decode);
@@ -81,6 +85,7 @@ DecodeResult PpImage::load() {
   Decoder& decoder = scratch_.state().decoder;
   const DecodeResult failed = decoder.finish_region(source_);
   scratch_.repairs |= decoder.repairs();
+  scratch_.activity().enter(op);
   return failed;
 }
 

@@ -41,6 +41,8 @@ class PpImage {
     if (trace_) trace_->steps.push_back(what());
     return edit(change);
   }
+  // For people who wait: the chain has come to this op.
+  void enter(const char* op) { scratch_.activity().enter(op); }
   // Memory for what an op draws.
   AugmentPlan& plan() { return scratch_.state().plan; }
   // Starts to decode what the ops so far leave of the file, which is then decided. Decoding may go on together with another

@@ -22,11 +22,20 @@ double read_max_bad(const Section& section, const std::string& text) {
   return share.value / 100;
 }
 
+// Far beyond what any machine can use: a slip of the pen is told before anything is taken.
+constexpr int64_t kMostPixels = int64_t{1} << 32, kMostScans = 100'000, kMostImageBytes = int64_t{1} << 40;
+constexpr double kMostSeconds = 3600, kMostLoaderBytes = double{int64_t{1} << 42};
+
+void check_range(const Section& section, std::string_view key, int64_t value, int64_t least, int64_t most) {
+  if (value < least || value > most) section.fail(key, fmt::format("must be {} to {}, and is {}", least, most, value));
+}
+
 void read_options(Section& section, Data& data) {
   section.bind_part(data.options);
   const DataOptions& options = data.options;
-  if (options.threads < 0) section.fail("threads", fmt::format("must not be negative, and is {}", options.threads));
-  if (options.prefetch < 1) section.fail("prefetch", fmt::format("must be at least 1, and is {}", options.prefetch));
+  check_range(section, "threads", options.threads, 0, io::kMostThreads);
+  check_range(section, "prefetch", options.prefetch, 1, io::kMostPrefetch);
+  data.limits = read_limits(section.section("limits"), options.limits);
   if (options.on_error != "skip" && options.on_error != "error") {
     section.fail("on_error", fmt::format("must be \"skip\" or \"error\", and is \"{}\"", options.on_error));
   }
@@ -40,7 +49,7 @@ void read_options(Section& section, Data& data) {
 void cache_sets(const Section& section, Data& data) {
   const io::CacheOptions options = io::parse_cache(data.options.cache, section.place("cache"));
   const auto budget = std::make_shared<io::ByteBudget>(options.limit);
-  for (io::DataSet& set : data.sets) set.source = io::cached(std::move(set.source), options, budget);
+  for (io::DataSet& set : data.sets) set.source = io::cached(std::move(set.source), options, budget, data.limits);
 }
 
 // How many batches a loader may make ahead within `memory` bytes.
@@ -54,6 +63,16 @@ int prefetch_within(const Data& data, const io::LoaderOptions& loader) {
                       data.memory_place, "allow more, or take smaller batches");
   }
   return static_cast<int>(std::min(batches, io::kMostPrefetch));
+}
+
+// `batch` images; in floating point, since it may be any number.
+void check_bytes(const Data& data, int64_t batch) {
+  const double batches = static_cast<double>(data.memory > 0 ? 1 : data.options.prefetch + io::kHeldBatches);
+  const double row = static_cast<double>(io::batch_bytes(data.sets, {.batch = 1}) * static_cast<size_t>(data.pp().views()));
+  const double bytes = batches * row * static_cast<double>(batch);
+  if (bytes <= kMostLoaderBytes) return;
+  throw usage_error(fmt::format("{:.0f} batches of {} images would take {}", batches, batch, human_bytes(bytes)), data.where,
+                    "make the batch or data.prefetch smaller");
 }
 
 io::DataSet open_set(const Section& section, const std::string& source, const std::string& pp, const std::string& pp_place,
@@ -114,6 +133,17 @@ void read_mixture(Section section, Data& data) {
 
 }  // namespace
 
+io::DecodeLimits read_limits(const Section& section, const LimitOptions& options) {
+  check_range(section, "max_pixels", options.max_pixels, 1, kMostPixels);
+  check_range(section, "max_scans", options.max_scans, 1, kMostScans);
+  if (!(options.max_seconds >= 0 && options.max_seconds <= kMostSeconds)) {
+    section.fail("max_seconds", fmt::format("must be 0 to {}, and is {:g}", kMostSeconds, options.max_seconds));
+  }
+  const int64_t bytes = config::parse_byte_size(options.max_memory, section.place("max_memory"));
+  check_range(section, "max_memory", bytes, 1, kMostImageBytes);
+  return {.pixels = options.max_pixels, .bytes = bytes, .scans = options.max_scans, .seconds = options.max_seconds};
+}
+
 int64_t Data::size() const {
   int64_t sum = 0;
   for (const io::DataSet& set : sets) sum += set.source->size();
@@ -139,6 +169,7 @@ std::string Data::name() const {
 }
 
 io::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
+  check_bytes(*this, batch);
   io::LoaderOptions loader;
   loader.batch = batch * pp().views();
   loader.seed = seed;
@@ -149,6 +180,7 @@ io::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
   loader.shuffle = shuffle;
   loader.mixup = mixup;
   loader.where = where;
+  loader.limits = limits;
   if (memory > 0) loader.prefetch = prefetch_within(*this, loader);
   return loader;
 }

@@ -12,6 +12,23 @@
 
 namespace tessera::train {
 
+// What decoding one image may cost (data::DecodeLimits).
+struct LimitOptions {
+  int64_t max_pixels = data::DecodeLimits().pixels;
+  int64_t max_scans = data::DecodeLimits().scans;
+  std::string max_memory = "512 MiB";
+  double max_seconds = data::DecodeLimits().seconds;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("max_pixels", max_pixels, "of an image; one with more is unreadable");
+    field("max_scans", max_scans, "of a progressive JPEG; one with more is unreadable");
+    field("max_memory", max_memory, "that decoding one image may take; one that needs more is unreadable");
+    field("max_seconds", max_seconds,
+          "of processor time for one PNG or unusual JPEG, 0 for no limit; which hostile files are over it depends on the "
+          "processor");
+  }
+};
+
 // What every data section has.
 struct DataOptions {
   std::string source, pp;
@@ -21,6 +38,7 @@ struct DataOptions {
   std::string max_bad = "1 %";
   std::string cache = "none";
   std::string memory;
+  LimitOptions limits;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("source", source, "where the images are: folder(path), tfds(name), wds(pattern), …; tessera help sources lists all");
@@ -30,6 +48,7 @@ struct DataOptions {
     field("on_error", on_error, "an unreadable file: skip (count and name it) or error");
     field("cache", cache, "none; ram(8 GiB): decoded pictures, as far as they fit; disk(path, 100 GiB): the files' bytes");
     field("memory", memory, "\"2 GiB\": of all batches, in place of prefetch, which then is what fits");
+    field("limits", limits, "of each image");
     field("max_bad", max_bad, "more unreadable files than this share of the data stop the run; one may always be skipped");
   }
 };
@@ -66,6 +85,7 @@ struct Data {
   std::vector<data::DataSet> sets;  // one, unless it is a mixture
   std::string where;                // the recipe key, for messages
   double max_bad = 1;
+  data::DecodeLimits limits;
   int64_t memory = 0;        // bytes of all batches of a loader; 0: as options.prefetch says
   std::string memory_place;  // its key
   // Training's only.
@@ -85,6 +105,9 @@ struct Data {
 
 // The arrays of tokens that a chain makes.
 std::vector<objectives::TokenInput> token_inputs(const data::Pp& pp);
+
+// Throws a usage Error where a limit is out of its range; `section` is that of the limits.
+data::DecodeLimits read_limits(const config::Section& section, const LimitOptions& options);
 
 // Throws usage Errors for the section, data Errors for what its sources lack. Other keys of the section are left to others.
 Data open_data(config::Section section, data::PpUse use);

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
+#include "base/text.h"
 #include "data/formats/parquet.h"
 #include "store/file.h"
 #include "train/evaluate.h"
@@ -105,12 +107,25 @@ void write_lines(const EvalPlan& plan, const Evaluation& evaluation, const std::
   file->sync();
 }
 
+void write_skipped(const Evaluation& evaluation, const std::string& path) {
+  std::string lines;
+  for (const auto& [source, file] : evaluation.skipped) {
+    const ordered_json line = {{"source", source}, {"id", file.id}, {"reason", file.reason}};
+    lines += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  }
+  store::write_atomic(store::local_files(), path, lines);
+  const auto count = static_cast<int64_t>(evaluation.skipped.size());
+  log_warning(fmt::format("{} image{} of the evaluation could not be read and {} left out of its scores; see {}",
+                          human_count(count), count == 1 ? "" : "s", count == 1 ? "is" : "are", path));
+}
+
 }  // namespace
 
 void write_files(const EvalPlan& plan, const Evaluation& evaluation, const std::string& path) {
-  if (!plan.options.predictions && evaluation.details.empty()) return;
+  if (!plan.options.predictions && evaluation.details.empty() && evaluation.skipped.empty()) return;
   store::FileSystem& files = store::local_files();
   files.make_directories(store::parent_path(path));
+  if (!evaluation.skipped.empty()) write_skipped(evaluation, path + ".skipped.jsonl");
   if (!evaluation.details.empty()) store::write_atomic(files, path + ".json", evaluation.details + "\n");
   if (!plan.options.predictions) return;
   store::write_atomic(files, path + "." + plan.options.predictions_format, [&](const std::string& temporary) {

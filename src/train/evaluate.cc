@@ -95,14 +95,18 @@ std::optional<Evaluator::SetRows> Evaluator::rows_of(size_t set, DeviceArrays& s
   const EvalSet& of = plan_->sets[set];
   data::EvalLoader loader(of.data.sets.front(), of.data.loader(of.batch, 0));
   Gathering gathering(plan_->name, of.size(), !of.data.source().class_names().empty());
-  while (std::optional<data::Batch> rows = loader.next()) {
+  for (;;) {
+    if (!loader.wait(stop)) return std::nullopt;
+    std::optional<data::Batch> rows = loader.next();
+    if (!rows) break;
     if (stop && stop()) return std::nullopt;
     Part part = part_of(*rows);
     DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), of.data.pp(), plan_->scorer->inputs(set));
     part.rows = execute(set, state, batch.arguments(), first);
     gathering.add(std::move(part));
   }
-  SetRows out{gathering.take(), loader.stats().skips};
+  data::LoaderStats stats = loader.stats();
+  SetRows out{gathering.take(), stats.skips, std::move(stats.skipped)};
   TESSERA_CHECK(out.rows.size() == of.size() - out.skipped, "evaluated {} of {} images, {} of them skipped", out.rows.size(),
                 of.size(), out.skipped);
   return out;
@@ -141,6 +145,9 @@ std::optional<Evaluation> Evaluator::run(DeviceArrays& state, const std::functio
     std::optional<SetRows> rows = texts ? rows_of_texts(set, state, stop, first) : rows_of(set, state, stop, first);
     if (!rows) return std::nullopt;
     if (set == 0) out.scores.count = rows->rows.size(), out.scores.skipped = rows->skipped;
+    for (data::SkippedFile& file : rows->files) {
+      out.skipped.emplace_back(plan_->sets[set].data.source().name(), std::move(file));
+    }
     sets.push_back(std::move(rows->rows));
   }
   out.samples = sets[0].samples;

@@ -39,6 +39,8 @@ struct Evaluation {
   std::vector<objectives::Column> columns;
   metrics::Features said;
   std::string details;  // JSON; may be empty
+  // What could not be read, of any of the plan's sets: the names of the sources, and the files.
+  std::vector<std::pair<std::string, data::SkippedFile>> skipped;
 };
 
 using Executables = std::vector<std::shared_ptr<const pjrt::Executable>>;
@@ -57,6 +59,7 @@ class Evaluator {
   struct SetRows {
     objectives::Rows rows;
     int64_t skipped = 0;
+    std::vector<data::SkippedFile> files = {};
   };
   using Stop = std::function<bool()>;
   std::optional<SetRows> rows_of(size_t set, DeviceArrays& state, const Stop& stop, size_t first) const;
@@ -70,8 +73,9 @@ class Evaluator {
 };
 
 // What the plan wants in files: PATH.jsonl or PATH.parquet, a line or row for each example (`id`, `label`, and the columns;
-// classes by name, null for no answer), where `predictions` is set; PATH.json, the evaluator's details, where it has some.
-// Makes the directory. Throws a data Error, a store::IoError but for what Arrow could not write.
+// classes by name, null for no answer), where `predictions` is set; PATH.json, the evaluator's details, where it has some;
+// PATH.skipped.jsonl, a line for each file that could not be read (`source`, `id`, `reason`), where there are any, and a
+// warning that says where. Makes the directory. Throws a data Error, a store::IoError but for what Arrow could not write.
 void write_files(const EvalPlan& plan, const Evaluation& evaluation, const std::string& path);
 
 }  // namespace tessera::train

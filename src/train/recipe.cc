@@ -236,7 +236,10 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
     plan.sets.emplace_back().texts = texts / length;
   }
   const int64_t batch = eval_batch(section, plan, setting);
-  for (EvalSet& set : plan.sets) set.batch = batch;
+  for (EvalSet& set : plan.sets) {
+    set.batch = batch;
+    if (set.texts == 0) set.data.loader(batch, 0);  // so that what takes too much memory is known at once
+  }
   plan.every = steps_of(section, "every", plan.options.every, setting.length);
   return plan;
 }

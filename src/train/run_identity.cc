@@ -40,7 +40,7 @@ std::string differences(const RunDescription& theirs, const RunDescription& ours
 
 bool may_change(const std::string& key) {
   static const Pattern harmless(
-      R"(total|log|eval_at_start|mesh|sharding(\..*)?|accumulate|model\.remat|checkpoint(\..*)?|data\.(threads|prefetch|on_error)|eval\.[^.]+\.(every|skip_first|at_end|batch|predictions(_format)?|[^.]+\.(threads|prefetch|on_error)))");
+      R"(total|log|eval_at_start|mesh|sharding(\..*)?|accumulate|model\.remat|checkpoint(\..*)?|data\.(threads|prefetch|on_error|limits\..*)|eval\.[^.]+\.(every|skip_first|at_end|batch|predictions(_format)?|[^.]+\.(threads|prefetch|on_error|limits\..*)))");
   return harmless.matches(key);
 }
 

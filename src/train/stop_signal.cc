@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 
 namespace tessera::train {
@@ -10,7 +11,15 @@ namespace {
 
 std::atomic<int> received{0};
 std::atomic<bool> installed{false};
-struct sigaction previous_term, previous_int;
+struct Handled {
+  int number;
+  const char* name;
+};
+// All but Ctrl-C mean that the run is to be started again: SIGHUP says that the terminal is gone, SIGXCPU that the processor
+// time which the system grants is used up.
+constexpr std::array kHandled = {Handled{SIGTERM, "SIGTERM"}, Handled{SIGINT, "Ctrl-C"}, Handled{SIGHUP, "SIGHUP"},
+                                 Handled{SIGXCPU, "SIGXCPU"}};
+std::array<struct sigaction, kHandled.size()> previous;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
 void on_signal(int number) {
@@ -26,13 +35,15 @@ StopSignal::StopSignal() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  sigaction(SIGTERM, &action, &previous_term);
-  sigaction(SIGINT, &action, &previous_int);
+  for (size_t i = 0; i < kHandled.size(); ++i) {
+    sigaction(kHandled[i].number, nullptr, &previous[i]);
+    const bool nohup = kHandled[i].number == SIGHUP && previous[i].sa_handler == SIG_IGN;
+    if (!nohup) sigaction(kHandled[i].number, &action, nullptr);
+  }
 }
 
 StopSignal::~StopSignal() {
-  sigaction(SIGTERM, &previous_term, nullptr);
-  sigaction(SIGINT, &previous_int, nullptr);
+  for (size_t i = 0; i < kHandled.size(); ++i) sigaction(kHandled[i].number, &previous[i], nullptr);
   installed.store(false);
 }
 
@@ -40,12 +51,17 @@ bool StopSignal::requested() const { return received.load() != 0; }
 
 Exit StopSignal::exit_code() const {
   switch (received.load()) {
-    case SIGTERM: return Exit::kPreempted;
+    case 0: return Exit::kDone;
     case SIGINT: return Exit::kInterrupted;
-    default: return Exit::kDone;
+    default: return Exit::kPreempted;
   }
 }
 
-const char* StopSignal::name() const { return received.load() == SIGTERM ? "SIGTERM" : "Ctrl-C"; }
+const char* StopSignal::name() const {
+  for (const Handled& handled : kHandled) {
+    if (handled.number == received.load()) return handled.name;
+  }
+  return "";
+}
 
 }  // namespace tessera::train

@@ -72,7 +72,7 @@ class Trainer {
   // One step and what follows it.
   void train_to_the_end(bool resumed);
   void dispatch(DeviceBatch& batch);
-  DeviceBatch next_batch();
+  void next_batch(std::optional<DeviceBatch>& batch);
   void settle();
   void finish_step();
   bool evaluation_due() const;
@@ -310,20 +310,21 @@ void Trainer::initialise() {
 void Trainer::train_to_the_end(bool resumed) {
   reporter_.begin();
   if (progress_.owed) finish_step();  // the evaluation at the start, or one that a signal cut off
+  std::optional<DeviceBatch> batch;
+  if (progress_.step < recipe_.total && !stopped_ && !stop_.requested()) next_batch(batch);
   if (!stopped_ && stop_.requested()) {
-    // A signal during compilation: what was resumed is on disk already.
+    // A signal during compilation, or before the first batch came: what was resumed is on disk already.
     if (!resumed) save(/*owed=*/false);
     stopped_ = true;
   }
-  if (progress_.step >= recipe_.total || stopped_) return;
+  if (!batch || stopped_) return;
 
-  std::optional<DeviceBatch> batch = next_batch();
   for (;;) {
     if (pending_ && !pending_->ready && pending_->metrics.ready()) pending_->ready = Clock::now();
     std::optional<Pending> before = std::move(pending_);
     dispatch(*batch);
     batch.reset();
-    if (progress_.step < recipe_.total) batch.emplace(next_batch());
+    if (progress_.step < recipe_.total) next_batch(batch);
 
     // The step before is read while the device works on this one.
     std::swap(before, pending_);
@@ -352,13 +353,15 @@ void Trainer::dispatch(DeviceBatch& batch) {
   name_entries(layout_, state_);
 }
 
-DeviceBatch Trainer::next_batch() {
+// Leaves `batch` empty when a signal came first: that waits for no disk and no decoder.
+void Trainer::next_batch(std::optional<DeviceBatch>& batch) {
   const auto start = Clock::now();
+  if (!loader_->wait([this] { return stop_.requested(); })) return;
   data::Batch rows = loader_->next();
   // While the device still works on the last step nothing is lost by waiting.
   const bool idle = !pending_ || pending_->metrics.ready();
   if (idle) reporter_.waited(std::chrono::duration<double>(Clock::now() - start).count());
-  return DeviceBatch(*client_, layout_.mesh, std::move(rows), recipe_.data.pp(), recipe_.objective->inputs());
+  batch.emplace(*client_, layout_.mesh, std::move(rows), recipe_.data.pp(), recipe_.objective->inputs());
 }
 
 // Reads the pending step's metrics, stops the run if they are not finite, and tells them.
@@ -523,6 +526,7 @@ void Trainer::draw_plot() const {
 TrainResult Trainer::result(Exit exit) const {
   TrainResult result;
   result.exit = exit;
+  result.stopped_by = stop_.name();
   result.step = progress_.step;
   result.total = recipe_.total;
   result.classifier = dynamic_cast<const models::Classifier*>(recipe_.model.get()) != nullptr;

@@ -7,9 +7,8 @@
 //     killed at any moment and started again ends with the same bytes in weights and metrics (times aside) as one never killed.
 //   - A measurement that is not finite ends the run (Error with Exit::kDiverged naming the step) before anything of that step
 //   is saved.
-//   - SIGTERM and Ctrl-C end the run after the current step with a checkpoint. An evaluation under way is given up; the
-//   checkpoint
-//     says so, and it is done again when the run goes on.
+//   - SIGTERM, SIGHUP, SIGXCPU and Ctrl-C end the run after the current step with a checkpoint, however long the next batch
+//     takes to come. An evaluation under way is given up; the checkpoint says so, and it is done again when the run goes on.
 //   - A save that fails is a warning; the run goes on, and its exit code is kData.
 
 #include <cstdint>
@@ -29,6 +28,7 @@ struct TrainOptions {
 
 struct TrainResult {
   Exit exit = Exit::kDone;
+  std::string stopped_by;        // the signal; empty where none came
   bool finished_before = false;  // there was nothing left to do
   int64_t step = 0, total = 0;
   bool classifier = true, evaluators = false;  // of the recipe

@@ -260,13 +260,13 @@ TEST(DecodeRegion, StopsAfterItsLastRow) {
 }
 
 TEST(Decode, RefusesHugeImagesBeforeTakingMemory) {
-  Decoder small(100 * 100);
+  Decoder small({.pixels = 100 * 100});
   Image image;
   ImageInfo info;
   for (const std::vector<uint8_t>& file :
        {encode_jpeg(photo(101, 100)), png_bytes(photo(101, 100)), encode_webp(photo(101, 100), true)}) {
-    EXPECT_EQ(reason(small.decode(file, image)), "101x100 pixels are more than the limit of 10000");
-    EXPECT_EQ(reason(small.probe(file, info)), "101x100 pixels are more than the limit of 10000");
+    EXPECT_EQ(reason(small.decode(file, image)), "101x100 pixels are over the limit of 10000");
+    EXPECT_EQ(reason(small.probe(file, info)), "101x100 pixels are over the limit of 10000");
   }
   EXPECT_EQ(image.capacity(), 0u);
   EXPECT_FALSE(small.decode(encode_jpeg(photo(100, 100)), image));

@@ -78,7 +78,7 @@ void fuzz(const std::vector<uint8_t>& file, Decoder& decoder, Rng& rng, FuzzCoun
 }
 
 TEST(Fuzz, DamagedFilesGivePixelsOrAReason) {
-  Decoder decoder(kFuzzPixels);
+  Decoder decoder({.pixels = kFuzzPixels, .seconds = 0});
   FuzzCounts counts;
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(TESSERA_SOURCE_DIR "/tests/data/images")) {
@@ -102,11 +102,12 @@ TEST(Fuzz, DamagedFilesGivePixelsOrAReason) {
 TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
   JpegDecoder library(true), both;
   UsualJpeg usual;
+  DecodeMeter meter({.pixels = kFuzzPixels, .seconds = 0}, nullptr);
   int64_t taken = 0, left = 0;
   const auto compare = [&](const std::vector<uint8_t>& file, const Box* box, Image& want_image, Image& image) {
     ImageView want, got;
-    const DecodeResult failed = library.decode(file, kFuzzPixels, box, want_image, want);
-    const DecodeResult result = both.decode(file, kFuzzPixels, box, image, got);
+    const DecodeResult failed = library.decode(file, meter, box, want_image, want);
+    const DecodeResult result = both.decode(file, meter, box, image, got);
     ASSERT_EQ(result.has_value(), failed.has_value());
     if (failed) {
       ASSERT_EQ(result->reason, failed->reason);
@@ -136,8 +137,8 @@ TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
         const std::vector<uint8_t> mutant = mutate(file, rng);
         compare(mutant, nullptr, image, other);
         ImageInfo info, same;
-        const DecodeResult failed = library.probe(mutant, kFuzzPixels, info);
-        ASSERT_EQ(both.probe(mutant, kFuzzPixels, same).has_value(), failed.has_value());
+        const DecodeResult failed = library.probe(mutant, meter, info);
+        ASSERT_EQ(both.probe(mutant, meter, same).has_value(), failed.has_value());
         if (failed) continue;
         ASSERT_EQ(std::pair(info.width, info.height), std::pair(same.width, same.height));
         const Box box = random_box(info, rng);

@@ -40,12 +40,12 @@ class UsualJpegTest : public ::testing::Test {
   // Whether the decoder of our own took the file; it and the one that chooses must then have the library's pixels.
   bool compare(const File& file, const Box* box = nullptr) {
     ImageView want, got;
-    const DecodeResult failed = library_.decode(file, kMaxPixels, box, library_image_, want);
+    const DecodeResult failed = library_.decode(file, meter_, box, library_image_, want);
     JpegHeader header;
     const bool taken = read_usual_header(file, header) && decode_usual(file, header, box);
     EXPECT_FALSE(taken && failed) << failed->reason;
     if (taken && !failed) expect_equal(image_.view(), want);
-    const DecodeResult chosen = both_.decode(file, kMaxPixels, box, image_, got);
+    const DecodeResult chosen = both_.decode(file, meter_, box, image_, got);
     EXPECT_EQ(chosen.has_value(), failed.has_value());
     if (chosen && failed) {
       EXPECT_EQ(chosen->reason, failed->reason);
@@ -72,6 +72,7 @@ class UsualJpegTest : public ::testing::Test {
  private:
   JpegDecoder library_{true}, both_;
   UsualJpeg usual_;
+  DecodeMeter meter_{{}, nullptr};
   Image image_, library_image_;
 };
 

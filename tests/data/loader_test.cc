@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -266,6 +267,38 @@ TEST(TrainLoader, MemoryIsBounded) {
   }
   EXPECT_EQ(loader.bytes(), row * 5 * (3 + 2));
 }
+
+TEST(TrainLoader, MemoryThatTheMachineLacksIsRefusedBeforeItIsTaken) {
+  const auto pp = std::make_shared<const Pp>("decode | resize(1000)", PpUse::kEval);
+  const auto source = make_source("fake(100000000)");
+  EXPECT_THAT(error_of(
+                  [&] {
+                    TrainLoader({{source, pp, {}}}, {.batch = 50'000'000, .where = "data.batch"});
+                  },
+                  Exit::kUsage),
+              AllOf(HasSubstr("4 batches of 136.43 TiB would take 545.70 TiB, and this machine has"), HasSubstr("data.batch")));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(TrainLoader, ThreadsThatTheSystemRefusesAreAUsageError) {
+  const Images data;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = rlim_t{4} << 30;  // of the stacks of some hundred threads
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  const std::string error = error_of(
+      [&] {
+        TrainLoader({{data.source, train_chain(), {}}}, {.batch = 5, .threads = 1000});
+      },
+      Exit::kUsage);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_THAT(error,
+              ::testing::ContainsRegex("the system refuses thread [0-9]+ of the 1008 that the input wants: 1000 to decode"));
+  EXPECT_THAT(error, HasSubstr("data.threads"));
+  train(data, {.batch = 5, .threads = 2}, 3);  // those that had started are gone
+}
+#endif
 
 TEST(TrainLoader, HeldBatchesKeepTheirContents) {
   const Images data;

@@ -201,8 +201,9 @@ void check_against_libjpeg(Bytes bytes, const Box* box) {
   JpegDecoder library(true), both;
   Image wanted_memory, memory;
   ImageView wanted, view;
-  const DecodeResult failed = library.decode(bytes, kFuzzPixels, box, wanted_memory, wanted);
-  const DecodeResult result = both.decode(bytes, kFuzzPixels, box, memory, view);
+  DecodeMeter meter({.pixels = kFuzzPixels, .seconds = 0}, nullptr);
+  const DecodeResult failed = library.decode(bytes, meter, box, wanted_memory, wanted);
+  const DecodeResult result = both.decode(bytes, meter, box, memory, view);
   TESSERA_CHECK(result.has_value() == failed.has_value());
   TESSERA_CHECK(failed ? result->reason == failed->reason : same_pixels(view, wanted));
 }
@@ -210,7 +211,7 @@ void check_against_libjpeg(Bytes bytes, const Box* box) {
 // A picture file: its pixels whole and in a box, and turned as its EXIF data says.
 bool image(std::string_view text) {
   const Bytes bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-  Decoder decoder(kFuzzPixels);
+  Decoder decoder({.pixels = kFuzzPixels, .seconds = 0});
   ImageInfo info;
   if (decoder.probe(bytes, info)) return false;
   const Box box{info.width / 3, info.height / 4, (info.width + 1) / 2, (info.height + 1) / 2};

@@ -147,6 +147,35 @@ TEST(Recipe, MemoryOfBatchesIsBounded) {
   EXPECT_FAILURE("`data.cache`", {"data.cache=\"ram(much)\""});
 }
 
+TEST(Recipe, NumbersOfTheInputAreBounded) {
+  EXPECT_FAILURE("`data.prefetch` must be 1 to 1024, and is 1000000000", {"data.prefetch=1000000000"});
+  EXPECT_FAILURE("`data.threads` must be 0 to 1024, and is -1", {"data.threads=-1"});
+  EXPECT_FAILURE("`data.threads` must be 0 to 1024, and is 1025", {"data.threads=1025"});
+  // What batches would take is told before anything is taken.
+  EXPECT_FAILURE("4 batches of 1000000000000000000 images would take", {"data.batch=1000000000000000000"});
+  EXPECT_FAILURE("4 batches of 100000000000 images would take 69.85 TiB", {"eval.val.batch=100000000000"});
+}
+
+TEST(Recipe, LimitsOfAnImage) {
+  const auto limits = [](const std::vector<std::string>& overrides) {
+    return read_recipe(testing::small_run().section(overrides)).data.loader(12, 0).limits;
+  };
+  EXPECT_EQ(limits({}).pixels, 100'000'000);
+  EXPECT_EQ(limits({}).bytes, 512 << 20);
+  EXPECT_EQ(limits({}).scans, 100);
+  EXPECT_EQ(limits({}).seconds, 2);
+  const auto set = limits({"data.limits={max_pixels=200, max_scans=3, max_memory=\"1 GiB\", max_seconds=0}"});
+  EXPECT_EQ(set.pixels, 200);
+  EXPECT_EQ(set.bytes, 1 << 30);
+  EXPECT_EQ(set.scans, 3);
+  EXPECT_EQ(set.seconds, 0);
+  EXPECT_FAILURE("`data.limits.max_pixels` must be 1 to 4294967296, and is 0", {"data.limits.max_pixels=0"});
+  EXPECT_FAILURE("`data.limits.max_scans` must be 1 to 100000, and is 1000000", {"data.limits.max_scans=1000000"});
+  EXPECT_FAILURE("`data.limits.max_seconds` must be 0 to 3600, and is 1e+09", {"data.limits.max_seconds=1e9"});
+  EXPECT_FAILURE("`data.limits.max_memory` must be 1 to", {"data.limits.max_memory=\"4 TiB\""});
+  EXPECT_FAILURE("did you mean `data.limits.max_pixels`", {"data.limits.maxpixels=5"});
+}
+
 TEST(Recipe, TextsOfAChainMustBeThere) {
   const std::string model = std::string(TESSERA_SOURCE_DIR) + "/tests/references/text/unigram.model";
   const auto pp = [&](const std::string& set, int length) {
