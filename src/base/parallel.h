@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -37,7 +38,11 @@ inline void parallel_for(int64_t count, int threads, const std::function<void(in
     }
   };
   std::vector<std::thread> others;
-  for (int thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+  try {
+    for (int thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+  } catch (const std::system_error&) {
+    // The system has no more threads: those that are there do it.
+  }
   work(0);
   for (std::thread& other : others) other.join();
   if (failed) std::rethrow_exception(failed);

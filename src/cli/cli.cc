@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/crash.h"
+#include "cli/exhausted.h"
 #include "cli/help.h"
 #include "cli/version.h"
 #include "pjrt/stderr_filter.h"
@@ -144,7 +145,7 @@ int run(int argc, char** argv) {
     exit = error.code();
   } catch (const std::bad_alloc&) {
     log_status("");
-    log_error("the machine's memory is used up\nhelp: make `data.batch`, `data.prefetch` or the model smaller");
+    log_error(exhausted().value());
     exit = Exit::kDevice;
   }
   return static_cast<int>(exit);

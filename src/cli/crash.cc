@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/exhausted.h"
 #include "cli/version.h"
 #include "pjrt/stderr_filter.h"
 
@@ -78,6 +79,11 @@ std::string write_report(const std::string& text) {
 [[noreturn]] void on_terminate() {
   static std::atomic<bool> entered{false};
   if (entered.exchange(true)) _exit(static_cast<int>(Exit::kInternal));
+  if (const std::optional<std::string> refused = exhausted()) {
+    log_status("");
+    log_error(*refused);
+    _exit(static_cast<int>(Exit::kDevice));
+  }
   const std::string reason = exception_text();
   const std::string path = write_report(report(reason));
   log_status("");

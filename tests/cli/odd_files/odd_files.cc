@@ -1,0 +1,52 @@
+// Preloaded into the program (LD_PRELOAD): reads of some files behave as on a disk that is in trouble, by their names.
+//   …stuck.png   never comes; the file that ODD_FILES_STUCK names is made when somebody waits for it
+//   …flaky.png   fails with EIO twice before it is read
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+namespace {
+
+bool is_of(int file, std::string_view end) {
+  char link[64], path[4096];
+  int length = 0;
+  for (const char c : std::string_view("/proc/self/fd/")) link[length++] = c;
+  char digits[16];
+  int count = 0;
+  for (int rest = file; rest > 0 || count == 0; rest /= 10) digits[count++] = static_cast<char>('0' + rest % 10);
+  while (count > 0) link[length++] = digits[--count];
+  link[length] = 0;
+  const ssize_t size = readlink(link, path, sizeof path);
+  return size > 0 && std::string_view(path, static_cast<size_t>(size)).ends_with(end);
+}
+
+[[noreturn]] void wait_for_ever() {
+  if (const char* mark = std::getenv("ODD_FILES_STUCK")) close(open(mark, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  for (;;) pause();
+}
+
+}  // namespace
+
+extern "C" void* mmap(void* at, size_t size, int protection, int flags, int file, off_t offset) {
+  if (file >= 0 && is_of(file, "stuck.png")) wait_for_ever();
+  return reinterpret_cast<void*>(syscall(SYS_mmap, at, size, protection, flags, file, offset));
+}
+
+extern "C" ssize_t read(int file, void* to, size_t size) {
+  using Read = ssize_t (*)(int, void*, size_t);
+  static const auto next = reinterpret_cast<Read>(dlsym(RTLD_NEXT, "read"));
+  static std::atomic<int> flaky{2};
+  if (is_of(file, "stuck.png")) wait_for_ever();
+  if (is_of(file, "flaky.png") && flaky-- > 0) {
+    errno = EIO;
+    return -1;
+  }
+  return next(file, to, size);
+}
