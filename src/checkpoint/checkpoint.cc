@@ -1,9 +1,9 @@
 #include "checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/parallel.h"
 #include "checkpoint/commit.h"
 #include "store/crc32c.h"
@@ -35,15 +35,27 @@ std::vector<store::Bytes> map_checked(store::FileSystem& files, const std::strin
   return contents;
 }
 
-std::string read_state_json(const store::Bytes& bytes, const std::string& path, const Commit& commit) {
+Error damaged(const std::string& path, const std::string& why) {
+  return data_error(fmt::format("`{}` is damaged: {}", path, why));
+}
+
+nlohmann::ordered_json parse_state_json(const store::Bytes& bytes, const std::string& path) {
   try {
-    const auto json = nlohmann::ordered_json::parse(store::as_text(bytes.data));
+    return parse_ordered_json(store::as_text(bytes.data), path);
+  } catch (const Error& error) {
+    throw damaged(path, error.message());
+  }
+}
+
+std::string read_state_json(const store::Bytes& bytes, const std::string& path, const Commit& commit) {
+  const nlohmann::ordered_json json = parse_state_json(bytes, path);
+  try {
     if (json.at("format_version").get<int64_t>() != commit.version || json.at("step").get<int64_t>() != commit.step) {
       throw data_error(fmt::format("`{}` belongs to another checkpoint", path));
     }
     return json.at("state").dump();
   } catch (const nlohmann::json::exception& error) {
-    throw data_error(fmt::format("`{}` is damaged: {}", path, error.what()));
+    throw damaged(path, error.what());
   }
 }
 

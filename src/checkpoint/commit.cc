@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "store/crc32c.h"
 
@@ -142,8 +142,9 @@ Commit parse_file_list(std::string_view text, const std::string& path) {
   const auto end = text.rfind("  \"crc32c\": \"");
   if (end == std::string_view::npos) throw damaged_commit(path, "its checksum is missing");
   if (text.substr(end) != checksum_lines(text.substr(0, end))) throw damaged_commit(path, "its checksum does not fit");
+  const auto [json, problem] = read_json(text);
+  if (!problem.empty()) throw damaged_commit(path, problem);
   try {
-    const auto json = nlohmann::json::parse(text);
     if (json.at("format") != kFormatName) throw damaged_commit(path, "it is not a checkpoint's");
     const int64_t version = count_at(json, "version", path);
     check_version(version, path);

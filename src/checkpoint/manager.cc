@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
@@ -31,7 +31,7 @@ int64_t bytes_of(const std::vector<HostTensor>& group) {
 }
 
 void check_snapshot(const Snapshot& snapshot) {
-  TESSERA_CHECK(snapshot.step >= 0 && snapshot.all_groups() <= kMaxGroups && nlohmann::json::accept(snapshot.state_json),
+  TESSERA_CHECK(snapshot.step >= 0 && snapshot.all_groups() <= kMaxGroups && read_json(snapshot.state_json).problem.empty(),
                 "step {}, {} groups", snapshot.step, snapshot.all_groups());
 }
 

@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/directories.h"
 #include "checkpoint/slices.h"
@@ -154,7 +154,7 @@ void CheckpointWriter::write_state_json(const std::string& state_json) {
   nlohmann::ordered_json json;
   json["format_version"] = commit_.version;
   json["step"] = commit_.step;
-  json["state"] = nlohmann::ordered_json::parse(state_json);
+  json["state"] = parse_ordered_json(state_json, "the state of a run");
   const std::string text = json.dump(2) + "\n";
   const auto file = files_.create(store::join_path(temporary_, kStateJsonFile));
   file->write(store::as_bytes(text));

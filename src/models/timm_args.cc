@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 namespace tessera::models {
 namespace {
@@ -15,15 +16,8 @@ constexpr std::array kFree = {
 }  // namespace
 
 Json parse_object(std::string_view text, const std::string& where) {
-  constexpr int kMostDepth = 64;
-  int deepest = 0;
-  const auto note_depth = [&](int depth, Json::parse_event_t, const Json&) {
-    deepest = std::max(deepest, depth);
-    return true;
-  };
-  Json json = Json::parse(text, note_depth, false);
+  Json json = parse_ordered_json(text, where, {.bytes = size_t{16} << 20});
   if (!json.is_object()) throw data_error("this is not a JSON object", where);
-  if (deepest > kMostDepth) throw data_error(fmt::format("its JSON nests more than {} levels deep", kMostDepth), where);
   return json;
 }
 
@@ -52,7 +46,20 @@ std::vector<std::string> class_names(const Json& given, const std::string& key, 
     for (const Json& name : given) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
   } else if (given.is_object()) {
     if (std::ssize(given) > classes) wrong_count(std::ssize(given));
-    for (int64_t i = 0; i < classes; ++i) names.push_back(get<std::string>(given, std::to_string(i), std::to_string(i), where));
+    // Json's own search goes through the keys one by one.
+    std::unordered_map<std::string_view, const Json*> by_key;
+    for (const auto& [index, name] : given.get_ref<const Json::object_t&>()) by_key.emplace(index, &name);
+    for (int64_t i = 0; i < classes; ++i) {
+      const std::string index = std::to_string(i);
+      const auto found = by_key.find(index);
+      if (found == by_key.end() || found->second->is_null()) {
+        names.push_back(index);
+      } else if (found->second->is_string()) {
+        names.push_back(found->second->get<std::string>());
+      } else {
+        bad_entry(index, *found->second, "text", where);
+      }
+    }
   }
   if (!names.empty() && std::ssize(names) != classes) wrong_count(std::ssize(names));
   return names;

@@ -4,20 +4,20 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace tessera::models {
 
 using Json = nlohmann::ordered_json;
 
-// A data error at `where` when the text is no JSON object, or nests deeper than any that describes a model.
+// A data error at `where` when the text is no JSON object.
 Json parse_object(std::string_view text, const std::string& where);
 
 [[noreturn]] void bad_entry(const std::string& key, const Json& value, const std::string& wanted, const std::string& where);

@@ -15,7 +15,7 @@ Json args_of(const Family& family, const TimmArchitecture& architecture) {
   InputShape input;
   input.height = input.width = architecture.image_size;
   input.classes = 1;
-  return Json::parse(family.from_timm(architecture.args, input, architecture.name)->timm_args());
+  return parse_object(family.from_timm(architecture.args, input, architecture.name)->timm_args(), architecture.name);
 }
 
 // Whether config.json can turn the architecture into a model of the arguments `wanted`: timm drops arguments that are null.
@@ -31,7 +31,7 @@ bool can_become(const Family& family, const Json& given, const Json& wanted) {
 // to give to it.
 std::pair<const TimmArchitecture*, Json> nearest_architecture(const Classifier& model) {
   const Family& family = model.family();
-  const Json wanted = Json::parse(model.timm_args());
+  const Json wanted = parse_object(model.timm_args(), family.name);
   const TimmArchitecture* same = nullptr;
   for (const TimmArchitecture& architecture : family.architectures) {
     if (args_of(family, architecture) != wanted) continue;
@@ -113,8 +113,15 @@ ModelConfig parse_timm_config(std::string_view json, const std::string& where) {
   }
   // An old file is the pretrained_cfg itself.
   const Json cfg = root.contains("pretrained_cfg") ? root["pretrained_cfg"] : root;
-  Json args = Json::parse(architecture->args);
-  if (root.contains("model_args") && root["model_args"].is_object()) args.update(root["model_args"]);
+  Json args = parse_object(architecture->args, where);
+  if (root.contains("model_args") && root["model_args"].is_object()) {
+    // Each is looked for among those before it.
+    constexpr size_t kMostArgs = 1000;
+    if (root["model_args"].size() > kMostArgs) {
+      throw data_error(fmt::format("`model_args` has {} entries, more than {}", root["model_args"].size(), kMostArgs), where);
+    }
+    args.update(root["model_args"]);
+  }
   config.preprocessing = preprocessing_of(cfg, where);
 
   InputShape input;

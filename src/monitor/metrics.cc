@@ -4,10 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace tessera::monitor {
@@ -30,7 +30,7 @@ std::string value_text(const MetricValue& value) {
 
 // The step of a line that is a whole JSON object with one; nothing otherwise.
 std::optional<int64_t> step_of(std::string_view line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto json = read_json(line).value;
   if (!json.is_object()) return std::nullopt;
   const auto step = json.find("step");
   if (step == json.end() || !step->is_number_integer()) return std::nullopt;
@@ -110,7 +110,7 @@ std::vector<MetricRow> read_metrics(const std::string& path, store::FileSystem& 
   std::vector<MetricRow> rows;
   if (!files.info(path)) return rows;
   for (const std::string& line : split(store::read_text(files, path), '\n')) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = read_json(line).value;
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
     MetricRow row{json["step"].get<int64_t>(), {}};
     for (const auto& [name, value] : json.items()) {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "store/file.h"
 
 namespace tessera::objectives {
@@ -25,10 +25,10 @@ std::optional<size_t> imagenet_place(const std::string& id) {
 class RealLabels {
  public:
   RealLabels(const std::string& path, const config::Section& section, const ScorerData& data)
-      : path_(path),
-        section_(section),
-        data_(data),
-        file_(json::parse(store::read_text(store::local_files(), path), nullptr, false)) {
+      : path_(path), section_(section), data_(data) {
+    JsonResult read = read_json(store::read_text(store::local_files(), path));
+    if (!read.problem.empty()) section.fail("real", fmt::format("is `{}`, which is no JSON: {}", path, read.problem));
+    file_ = std::move(read.value);
     if (!file_.is_array() && !file_.is_object()) {
       section.fail("real", fmt::format("is `{}`, which is no JSON list or table", path), "a list of classes for each image");
     }

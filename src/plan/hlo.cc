@@ -1,9 +1,9 @@
 #include "plan/hlo.h"
 
-#include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace tessera::plan {
 namespace {
@@ -95,7 +95,7 @@ void read_convolution(pbf_reader dims, HloInstruction& out) {
 }
 
 std::optional<int64_t> read_trip_count(const std::string& backend_config) {
-  const auto json = nlohmann::json::parse(backend_config, nullptr, /*allow_exceptions=*/false);
+  const auto json = read_json(backend_config).value;
   if (!json.is_object() || !json.contains("known_trip_count")) return std::nullopt;
   return std::stoll(json["known_trip_count"].at("n").get<std::string>());
 }

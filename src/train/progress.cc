@@ -5,9 +5,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace tessera::train {
 namespace {
@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 template <class T>
 T read_json(const std::string& text, const std::string& where, const std::function<T(const Json&)>& read) {
   try {
-    return read(Json::parse(text));
+    return read(parse_ordered_json(text, where));
   } catch (const nlohmann::json::exception& error) {
     refuse(error.what(), where);
   }

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "checkpoint/npz.h"
 #include "checkpoint/safetensors.h"
 #include "store/file.h"
@@ -26,7 +26,7 @@ void read_npz_arrays(const WeightPath& from, WeightFile& out) {
 
 // Of an index: for each file its arrays' names.
 std::map<std::string, std::set<std::string>> read_index(const std::string& path) {
-  const auto json = nlohmann::json::parse(store::read_text(store::local_files(), path), nullptr, false);
+  const auto json = parse_json(store::read_text(store::local_files(), path), path);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     throw data_error("is no index of safetensors files: it has no `weight_map`", path);
   }

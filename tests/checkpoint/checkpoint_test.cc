@@ -92,6 +92,31 @@ TEST(Commit, HostileListsAreRefused) {
   }
 }
 
+// Its checksums fit: whoever made it made them too.
+TEST(Checkpoint, JsonThatNestsDeepIsRefused) {
+  const std::string deep(100'000, '[');
+  EXPECT_THROW(parse_commit(sealed("{\"format\": " + deep + ",\n"), "C"), Error);
+  const TempDir directory;
+  const std::string path = save(directory, 1);
+  const std::string text =
+      fmt::format(R"({{"format_version": 1, "step": 1, "state": {}{}}})", deep, std::string(deep.size(), ']'));
+  spill(path + "/state.json", text);
+  Commit commit = parse_commit(slurp(path + "/COMMIT"), "COMMIT");
+  for (CommittedFile& file : commit.files) {
+    if (file.name == "state.json") {
+      file.size = static_cast<int64_t>(text.size());
+      file.crc32c = store::crc32c(store::as_bytes(text));
+    }
+  }
+  spill(path + "/COMMIT", commit_text(commit));
+  try {
+    load(path);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("state.json` is damaged: cannot be read as JSON: it nests more than 64 levels deep"));
+  }
+}
+
 TEST(Checkpoint, RoundTrip) {
   const TempDir directory;
   const std::string path = save(directory, 1000);

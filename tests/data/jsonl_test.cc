@@ -130,6 +130,17 @@ TEST(JsonlSource, ReadsSeveralFiles) {
   EXPECT_NE(reason(*rooted, 2), "read");
 }
 
+TEST(JsonlSource, LinesThatNestDeepOrSayAKeyTwiceAreReasons) {
+  const TempDir dir;
+  const std::string deep(100'000, '['), back(100'000, ']');
+  write_text(dir / "a", "{\"image\": \"a\", \"label\": 1}\n{\"image\": \"a\", \"label\": " + deep + back +
+                            "}\n{\"image\": \"a\", \"label\": 1, \"label\": 2}\n");
+  const auto source = make_source("jsonl(" + (dir / "a") + ")");
+  ASSERT_EQ(source->size(), 3);
+  EXPECT_THAT(reason(*source, 1), HasSubstr("no JSON object: it nests more than 64 levels deep"));
+  EXPECT_THAT(reason(*source, 2), HasSubstr("no JSON object: the key `label` is given twice"));
+}
+
 TEST(JsonlSource, OddLinesAreReasons) {
   const TempDir dir;
   write_text(dir / "a",

@@ -128,7 +128,8 @@ TEST(TimmConfig, MissingEntriesHaveTimmsDefaults) {
 }
 
 TEST(TimmConfig, WrongFilesAreRefusedWithTheEntry) {
-  EXPECT_THAT(refusal("[1"), HasSubstr("this is not a JSON object\n  --> dir/config.json"));
+  EXPECT_THAT(refusal("[1"), HasSubstr("cannot be read as JSON: line 1, column 3 is not JSON\n  --> dir/config.json"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("this is not a JSON object\n  --> dir/config.json"));
   EXPECT_THAT(refusal(R"({"architecture": "resnext50"})"), HasSubstr("which this program does not have"));
   EXPECT_THAT(refusal(R"({"architecture": "vit_small_patch16_225"})"), HasSubstr("did you mean `vit_small_patch16_224`?"));
   const auto with = [](const std::string& args) {
@@ -182,9 +183,16 @@ TEST(TimmConfig, WhatIsNoModelIsNamed) {
 const std::string kViT = R"({"model_type": "vit", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
   "intermediate_size": 24, "image_size": 12, "patch_size": 4, "id2label": {"0": "ant", "1": "bee", "2": "cat"})";
 
-std::string hugging_face_refusal(const std::string& more, const std::string& processor = "") {
+// kViT with other entries in the place of its own, or beside them.
+std::string vit_with(const std::string& entries) {
+  json config = json::parse(kViT + "}");
+  config.update(json::parse("{" + entries + "}"));
+  return config.dump();
+}
+
+std::string hugging_face_refusal(const std::string& entries, const std::string& processor = "") {
   try {
-    parse_model_config(kViT + more + "}", processor, "dir/config.json");
+    parse_model_config(vit_with(entries), processor, "dir/config.json");
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kData);
     return error.what();
@@ -206,7 +214,7 @@ TEST(HuggingFaceConfig, IsAViTWithItsDefaults) {
   EXPECT_EQ(config.preprocessing->mean, (std::vector<double>{0.5, 0.5, 0.5}));
   EXPECT_FALSE(parse_model_config(kViT + "}", "", "config.json").preprocessing);
   const ModelConfig other =
-      parse_model_config(kViT + R"(, "hidden_act": "gelu_pytorch_tanh", "image_size": [8, 12], "qkv_bias": false})",
+      parse_model_config(vit_with(R"("hidden_act": "gelu_pytorch_tanh", "image_size": [8, 12], "qkv_bias": false)"),
                          R"({"size": {"height": 8, "width": 12}, "resample": 3, "do_normalize": false})", "config.json");
   EXPECT_EQ(config_of(other).gelu, nn::Activation::kGeluTanh);
   EXPECT_FALSE(config_of(other).qkv_bias);
@@ -218,8 +226,8 @@ TEST(HuggingFaceConfig, IsAViTWithItsDefaults) {
 
 TEST(HuggingFaceConfig, WhatIsNotReadIsNamed) {
   EXPECT_EQ(hugging_face_refusal(""), "");
-  EXPECT_THAT(hugging_face_refusal(R"(, "model_type": "swin")"), HasSubstr("`model_type` is \"swin\""));
-  EXPECT_THAT(hugging_face_refusal(R"(, "hidden_act": "relu")"), HasSubstr("`hidden_act` is \"relu\", wanted gelu"));
+  EXPECT_THAT(hugging_face_refusal(R"("model_type": "swin")"), HasSubstr("`model_type` is \"swin\""));
+  EXPECT_THAT(hugging_face_refusal(R"("hidden_act": "relu")"), HasSubstr("`hidden_act` is \"relu\", wanted gelu"));
   EXPECT_THAT(hugging_face_refusal("", R"({"do_resize": false})"), HasSubstr("`do_resize` is false, wanted true"));
   EXPECT_THAT(hugging_face_refusal("", R"({"do_center_crop": true, "crop_size": 300})"), HasSubstr("no more than size"));
   EXPECT_THAT(hugging_face_refusal("", R"({"do_center_crop": true, "size": {"height": 256, "width": 240}})"),

@@ -62,6 +62,15 @@ TEST(MetricWriter, ReadsBackWhatItWrote) {
   EXPECT_TRUE(read_metrics(directory / "nowhere.jsonl").empty());
 }
 
+TEST(MetricWriter, LinesThatNestDeepAreNone) {
+  const TempDir directory;
+  const std::string path = directory / "metrics.jsonl";
+  testing::spill(path, "{\"step\":1,\"x\":2}\n{\"step\":2,\"x\":" + std::string(100'000, '[') + "\n{\"step\":3,\"x\":3}\n");
+  const auto rows = read_metrics(path);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1].step, 3);
+}
+
 TEST(MetricWriter, SummaryHasTimmsColumns) {
   const TempDir directory;
   MetricWriter writer(directory.path());

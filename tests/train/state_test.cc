@@ -169,6 +169,7 @@ TEST(Progress, RoundTripIsExact) {
   EXPECT_EQ(same.data.hash, "1f");
   EXPECT_THROW(parse_progress("{}", "test"), Error);
   EXPECT_THROW(parse_progress("no json", "test"), Error);
+  EXPECT_THROW(parse_progress("{\"step\": " + std::string(100'000, '['), "test"), Error);
 }
 
 }  // namespace

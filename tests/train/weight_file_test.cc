@@ -317,6 +317,8 @@ TEST(WeightFile, HuggingFacesDirectoriesMayHaveSeveralFiles) {
   EXPECT_THAT(with("gone", names[0].c_str()), HasSubstr("arrays that the index says are in it"));
   EXPECT_THAT(with("gone", "../other.safetensors"), HasSubstr("names no .safetensors file beside it"));
   EXPECT_THAT(with("gone", "model-00003-of-00002.safetensors"), HasSubstr("No such file"));
+  testing::spill(path, std::string(100'000, '['));
+  EXPECT_THAT(refusal([&] { read_weight_file({path, ""}); }), HasSubstr("nests more than 64 levels deep"));
   testing::spill(path, "{}");
   EXPECT_THAT(refusal([&] { read_weight_file({path, ""}); }), HasSubstr("it has no `weight_map`"));
 }

@@ -1,12 +1,16 @@
 #include "data/formats/json_fields.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "base/json.h"
 
 namespace tessera::data {
 namespace {
 
 using Json = nlohmann::json;
+
+// Of one sample: many are read at a time.
+constexpr JsonLimits kRowLimits{.bytes = size_t{16} << 20, .values = 200'000};
 
 const Json* find(const Json& object, const std::string& name) {
   if (!object.is_object()) return nullptr;
@@ -30,9 +34,14 @@ JsonField to_field(const Json& value) {
 
 }  // namespace
 
-std::optional<std::vector<JsonField>> parse_json_fields(std::string_view text, const std::vector<std::string>& names) {
-  const Json object = Json::parse(text, nullptr, false);
-  if (!object.is_object()) return std::nullopt;
+std::optional<std::vector<JsonField>> parse_json_fields(std::string_view text, const std::vector<std::string>& names,
+                                                        std::string* problem) {
+  const JsonResult read = read_json(text, kRowLimits);
+  const Json& object = read.value;
+  if (!object.is_object()) {
+    if (problem != nullptr) *problem = read.problem.empty() ? "it is another JSON value" : read.problem;
+    return std::nullopt;
+  }
   std::vector<JsonField> fields;
   for (const std::string& name : names) {
     const Json* value = find(object, name);
@@ -43,7 +52,7 @@ std::optional<std::vector<JsonField>> parse_json_fields(std::string_view text, c
 
 std::vector<std::string> json_field_names(std::string_view text) {
   std::vector<std::string> names;
-  const Json object = Json::parse(text, nullptr, false);
+  const Json object = read_json(text, kRowLimits).value;
   if (!object.is_object()) return names;
   for (const auto& [name, value] : object.items()) names.push_back(name);
   return names;

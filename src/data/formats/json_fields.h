@@ -17,8 +17,10 @@ struct JsonField {
   std::vector<std::string> texts = {};  // of kTexts
 };
 
-// The fields `names`, in that order. "a.b" is the field named so or else b in a. Nothing when the text is no JSON object.
-std::optional<std::vector<JsonField>> parse_json_fields(std::string_view text, const std::vector<std::string>& names);
+// The fields `names`, in that order. "a.b" is the field named so or else b in a. Nothing when the text is no JSON object,
+// and `problem` then says why.
+std::optional<std::vector<JsonField>> parse_json_fields(std::string_view text, const std::vector<std::string>& names,
+                                                        std::string* problem = nullptr);
 
 // The names of the object's fields; empty when the text is none.
 std::vector<std::string> json_field_names(std::string_view text);

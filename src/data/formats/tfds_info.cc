@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace tessera::data {
@@ -21,9 +21,10 @@ constexpr const char* kDefaultTemplate = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_
 }
 
 Json parse(const std::string& path, std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) fail(path, "it is no JSON object");
-  return json;
+  JsonResult json = read_json(text);
+  if (!json.problem.empty()) fail(path, "it is no JSON object: " + json.problem);
+  if (!json.value.is_object()) fail(path, "it is no JSON object");
+  return std::move(json.value);
 }
 
 std::string text_of(const Json& object, const char* key, std::string fallback = {}) {

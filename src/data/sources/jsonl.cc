@@ -74,9 +74,9 @@ class JsonLines final : public Source {
     if (image.text.starts_with('/')) return image.text;
     return store::join_path(root_.empty() ? store::parent_path(index_.path(index_.locate(index).shard)) : root_, image.text);
   }
-  std::optional<std::vector<JsonField>> fields_of(int64_t index) const {
+  std::optional<std::vector<JsonField>> fields_of(int64_t index, std::string* problem = nullptr) const {
     const ShardIndex::Place place = index_.locate(index);
-    return parse_json_fields(read_line(*index_.file(place.shard), index_.extent(place)), names_);
+    return parse_json_fields(read_line(*index_.file(place.shard), index_.extent(place)), names_, problem);
   }
 
   std::string root_, name_;
@@ -89,11 +89,12 @@ class JsonLines final : public Source {
 std::optional<std::string> JsonLines::read(int64_t index, Sample& sample) const {
   std::optional<std::vector<JsonField>> fields;
   try {
-    fields = fields_of(index);
+    std::string problem;
+    fields = fields_of(index, &problem);
     if (!fields) {
       const ShardIndex::Place place = index_.locate(index);
-      return fmt::format("the line at offset {} of `{}` is no JSON object", index_.extent(place).offset,
-                         index_.path(place.shard));
+      return fmt::format("the line at offset {} of `{}` is no JSON object: {}", index_.extent(place).offset,
+                         index_.path(place.shard), problem);
     }
   } catch (const Error& error) {
     return error.message();

@@ -1,0 +1,33 @@
+#pragma once
+// The one way to read JSON. Files of others may nest so deep that whatever walks their values runs out of stack, hold more than
+// memory does, or say a key twice so that two programs read two things: all of that is refused while it is read.
+// tests/house fails where a text is given to nlohmann's parser elsewhere.
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+inline constexpr size_t kMostJsonDepth = 64;
+
+struct JsonLimits {
+  size_t bytes = size_t{64} << 20;
+  size_t values = 4'000'000;  // texts, numbers, lists, objects, …; a value takes up to some 150 bytes of memory
+};
+
+// A value, or why there is none ("line 2, column 7 is not JSON").
+struct JsonResult {
+  nlohmann::json value;
+  std::string problem;  // empty: none
+};
+JsonResult read_json(std::string_view text, const JsonLimits& limits = {});
+
+// The same, but throws a data Error at `where`.
+nlohmann::json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits = {});
+// Keeps the order of keys. Finding a key takes time with their number.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& where, const JsonLimits& limits = {});
+
+}  // namespace tessera
