@@ -7,12 +7,17 @@
 
 #include "base/error.h"
 #include "data/image_testing.h"
+#include "data/text/added_tokens.h"
+#include "data/text/byte_bpe.h"
+#include "data/text/charsmap.h"
 #include "data/text/text_encoder.h"
+#include "data/varint.h"
 
 namespace tessera::data {
 namespace {
 
 using Json = nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const std::string kReferences = std::string(TESSERA_SOURCE_DIR) + "/tests/references/text/";
@@ -139,6 +144,119 @@ TEST(TextEncoder, DecodesUpToTheEnd) {
   EXPECT_EQ(encoder.decode(ids), "a small red circle");
 }
 
+std::shared_ptr<const Tokenizer> changed_tokenizer(const Json& changes) {
+  std::ifstream file(kReferences + "gpt2.json");
+  Json json = Json::parse(file);
+  json.merge_patch(changes);
+  return make_byte_bpe("changed.json", json.dump(), {});
+}
+
+std::string encode_error(const Tokenizer& tokenizer, const std::string& text) {
+  std::vector<int32_t> ids;
+  try {
+    tokenizer.encode(text, ids);
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kData);
+    return error.message();
+  }
+}
+
+Json split_at(const std::string& regex) {
+  return {{"pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}}}};
+}
+
+// Time and memory for one text are bounded whatever tokenizer.json says.
+TEST(Tokenizer, RegularExpressionsThatTryForEverAreStopped) {
+  const std::string text(2000, 'a');
+  for (const char* regex : {"(a+)+b", "(a|a)*b", "(a|aa)+$b", "(.*)*x"}) {
+    EXPECT_THAT(encode_error(*changed_tokenizer(split_at(regex)), text),
+                AllOf(HasSubstr(regex), HasSubstr("takes too many steps")));
+  }
+  EXPECT_EQ(encode_error(*changed_tokenizer(split_at("[a-z]+")), std::string(1 << 20, 'a')), "");
+  EXPECT_EQ(encode_error(*changed_tokenizer(Json::object()), std::string(200'000, 'a') + std::string(200'000, ' ')), "");
+}
+
+TEST(Tokenizer, TextsThatGrowWithoutEndAreStopped) {
+  const Json twice = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  const auto times = [&](size_t count) {
+    return changed_tokenizer({{"normalizer", {{"type", "Sequence"}, {"normalizers", std::vector<Json>(count, twice)}}}});
+  };
+  EXPECT_EQ(encode_error(*times(4), "aaa"), "");
+  EXPECT_THAT(encode_error(*times(60), "aaa"), HasSubstr("makes more than 16777216 characters of a text"));
+  EXPECT_THROW(times(64), Error);
+  const Json long_one = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1 << 20, 'b')}};
+  EXPECT_THAT(encode_error(*changed_tokenizer({{"normalizer", long_one}}), std::string(1000, 'a')),
+              HasSubstr("makes more than"));
+}
+
+TEST(Tokenizer, ManyAddedTokensTakeNoTimeSquared) {
+  Json tokens = Json::array();
+  for (int i = 0; i < 20'000; ++i) tokens.push_back({{"content", fmt::format("<{}>", i)}, {"id", 700 + i}, {"special", true}});
+  const auto tokenizer = changed_tokenizer({{"added_tokens", tokens}});
+  std::string text;
+  for (int i = 0; i < 50'000; ++i) text += "<17>";
+  std::vector<int32_t> ids;
+  tokenizer->encode(text, ids);
+  EXPECT_EQ(ids, std::vector<int32_t>(50'000, 717));
+}
+
+TEST(AddedTokens, TheFirstAndLongestIsFound) {
+  AddedTokens tokens;
+  tokens.add("<a>", 1);
+  tokens.add("<a>b", 2);
+  tokens.add("a>bc", 3);
+  tokens.add("<a>", 4);
+  const auto found = [&](std::string_view text, size_t from) {
+    const AddedTokens::Found one = tokens.find(text, from);
+    return std::tuple(one.begin, one.end, one.id);
+  };
+  EXPECT_EQ(found("x<a>", 0), std::tuple(1u, 4u, 1));
+  EXPECT_EQ(found("x<a>bc", 0), std::tuple(1u, 5u, 2));
+  EXPECT_EQ(found("x<a>bc", 2), std::tuple(2u, 6u, 3));
+  EXPECT_EQ(found("x<a", 0), std::tuple(3u, 0u, 0));
+  EXPECT_EQ(found("", 0), std::tuple(0u, 0u, 0));
+  EXPECT_EQ(AddedTokens().find("abc", 0).begin, 3u);
+}
+
+// The library reads where a damaged table of its model leads.
+TEST(Tokenizer, SentencePieceTablesAreChecked) {
+  for (const char* name : kSentencePieces) {
+    std::ifstream file(kReferences + name, std::ios::binary);
+    const std::string model{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_TRUE(charsmaps_are_sound(model)) << name;
+    EXPECT_FALSE(charsmaps_are_sound(model.substr(0, model.size() - 1))) << name;
+  }
+  // normalizer_spec { precompiled_charsmap: the size of a trie of 256 units, those, a text }
+  const auto model_of = [](const std::function<void(std::vector<uint32_t>&)>& change, const std::string& texts) {
+    std::vector<uint32_t> units(256);
+    units[0] = 1 << 10 | 1 << 8;  // offset 1, a leaf at 1
+    units[1] = 1u << 31;          // the text at 0
+    change(units);
+    std::string map(4 + 4 * units.size(), '\0');
+    const auto bytes = static_cast<uint32_t>(4 * units.size());
+    std::memcpy(map.data(), &bytes, 4);
+    std::memcpy(map.data() + 4, units.data(), bytes);
+    map += texts;
+    std::string spec = "\x12", proto = "\x1a";
+    put_varint(spec, map.size());
+    spec += map;
+    put_varint(proto, spec.size());
+    return proto + spec;
+  };
+  const auto as_it_is = [](std::vector<uint32_t>&) {};
+  const std::string text("b\0", 2);
+  EXPECT_TRUE(charsmaps_are_sound(model_of(as_it_is, text)));
+  EXPECT_FALSE(charsmaps_are_sound(model_of(as_it_is, "b")));
+  EXPECT_FALSE(charsmaps_are_sound(model_of(as_it_is, "")));
+  EXPECT_FALSE(charsmaps_are_sound(model_of([](auto& units) { units[0] = 1u << 20; }, text)));
+  EXPECT_FALSE(charsmaps_are_sound(model_of([](auto& units) { units[1] = 1u << 31 | 2; }, text)));
+  EXPECT_FALSE(charsmaps_are_sound(model_of([](auto& units) { units.resize(255); }, text)));
+  // 'a' leads outside.
+  EXPECT_FALSE(charsmaps_are_sound(model_of([](auto& units) { units[1 ^ 'a'] = 'a' | 1u << 30; }, text)));
+  EXPECT_TRUE(charsmaps_are_sound(model_of([](auto& units) { units[1 ^ 'a'] = 'b' | 1u << 30; }, text)));
+}
+
 TEST(Tokenizer, MistakesAreExplained) {
   const auto message = [](const std::string& path) {
     try {
@@ -176,6 +294,9 @@ TEST(Tokenizer, MistakesAreExplained) {
   EXPECT_THAT(changed("/added_tokens/0/id", 1.5), HasSubstr("has the id 1.5"));
   EXPECT_THAT(changed("/added_tokens/0/lstrip", true), HasSubstr("has `lstrip`, which is not known"));
   EXPECT_THAT(changed("/model", 3), HasSubstr("is no tokenizer.json"));
+  const std::string deep = "{\"normalizer\": " + std::string(100'000, '[');
+  testing::write_file(dir / "deep.json", {deep.begin(), deep.end()});
+  EXPECT_THAT(message(dir / "deep.json"), HasSubstr("nests more than 64 levels deep"));
   // A token that the normalizer takes away would be found everywhere, for ever.
   Json empty = good;
   empty["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "gone"}}}, {"content", ""}};

@@ -17,6 +17,23 @@ class Tokenize final : public PpTextOp {
   }
   DecodeResult change(PpTexts& texts, const SampleKey& key) const override {
     const std::vector<std::string>& values = texts.get(key_);
+    for (const std::string& value : values) {
+      if (value.size() > kMostTextBytes) {
+        return DecodeError{
+            fmt::format("its text `{}` has {} bytes, and texts of up to {} are tokenized", key_, value.size(), kMostTextBytes)};
+      }
+    }
+    try {
+      return encode(texts, values, key);
+    } catch (const Error& error) {
+      return DecodeError{error.message()};  // of this text: the tokenizer takes others
+    }
+  }
+
+ private:
+  static constexpr size_t kMostTextBytes = size_t{1} << 20;
+
+  DecodeResult encode(PpTexts& texts, const std::vector<std::string>& values, const SampleKey& key) const {
     const int64_t rows = field_.length / field_.encoder->options().length;
     if (rows > 1) return write_all(texts, values, rows);
     Rng rng(key.seed, key.epoch, key.sample);
@@ -26,7 +43,6 @@ class Tokenize final : public PpTextOp {
     return std::nullopt;
   }
 
- private:
   DecodeResult write_all(PpTexts& texts, const std::vector<std::string>& values, int64_t rows) const {
     const auto count = static_cast<int64_t>(values.size());
     if (count > rows || (count < rows && !padding_)) {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
+#include "data/text/added_tokens.h"
 #include "data/text/merges.h"
 #include "data/text/unicode_steps.h"
 
@@ -35,29 +36,12 @@ const std::array<std::string, 256>& letters() {
   return table;
 }
 
-struct AddedToken {
-  std::string content;
-  int32_t id = 0;
-  bool special = false;
-};
-
-// The first of `tokens` in `text` from `from` on, the longest where several begin; `place` is text.size() when there is none.
-const AddedToken* find_added(const std::vector<AddedToken>& tokens, std::string_view text, size_t from, size_t& place) {
-  const AddedToken* best = nullptr;
-  place = text.size();
-  for (const AddedToken& token : tokens) {
-    const size_t at = text.find(token.content, from);
-    if (at == std::string_view::npos || at > place) continue;
-    if (at < place || !best || token.content.size() > best->content.size()) best = &token;
-    place = at;
-  }
-  return best;
-}
-
 class ByteBpe final : public Tokenizer {
  public:
   ByteBpe(const std::string& path, std::string_view bytes) : Tokenizer(path, bytes) {
-    const Json json = Json::parse(bytes);
+    const JsonResult read = read_json(bytes, {.bytes = size_t{128} << 20});
+    if (!read.problem.empty()) throw data_error("it is no JSON: " + read.problem);
+    const Json& json = read.value;
     normalize_ = make_normalizer(json.at("normalizer"));
     split_ = make_pre_tokenizer(json.at("pre_tokenizer"));
     read_model(json.at("model"));
@@ -93,15 +77,13 @@ class ByteBpe final : public Tokenizer {
  private:
   // each(part) for what is between the tokens.
   template <class Each>
-  static void cut_at(const std::vector<AddedToken>& tokens, std::string_view text, std::vector<int32_t>& ids,
-                     const Each& each) {
+  static void cut_at(const AddedTokens& tokens, std::string_view text, std::vector<int32_t>& ids, const Each& each) {
     for (size_t begin = 0; begin < text.size();) {
-      size_t place = 0;
-      const AddedToken* token = find_added(tokens, text, begin, place);
-      if (place > begin) each(text.substr(begin, place - begin));
-      if (!token) return;
-      ids.push_back(token->id);
-      begin = place + token->content.size();
+      const AddedTokens::Found token = tokens.find(text, begin);
+      if (token.begin > begin) each(text.substr(begin, token.begin - begin));
+      if (token.end == 0) return;
+      ids.push_back(token.id);
+      begin = token.end;
     }
   }
 
@@ -185,17 +167,18 @@ class ByteBpe final : public Tokenizer {
         throw data_error(fmt::format("its added token {} has `{}`, which is not known", token.dump(), flag));
     }
     const auto content = token.at("content").get<std::string>();
-    if (content.empty()) throw data_error("it has an empty added token");
-    const AddedToken added{content, set_piece(token.at("id"), content), token.value("special", false)};
-    texts_[static_cast<size_t>(added.id)] = content;
-    special_[static_cast<size_t>(added.id)] = added.special;
-    if (token.value("normalized", !added.special)) {
-      normalized_tokens_.push_back({normalize_(content), added.id, added.special});
-      if (normalized_tokens_.back().content.empty())
-        throw data_error(fmt::format("its added token {} is empty once normalized", token.dump()));
-    } else {
-      raw_tokens_.push_back(added);
-    }
+    if (content.empty() || content.size() > AddedTokens::kMostBytes)
+      throw data_error(fmt::format("it has an added token of {} bytes", content.size()));
+    const bool special = token.value("special", false);
+    const int32_t id = set_piece(token.at("id"), content);
+    texts_[static_cast<size_t>(id)] = content;
+    special_[static_cast<size_t>(id)] = special;
+    if (!token.value("normalized", !special)) return raw_tokens_.add(content, id);
+    const std::string normalized = normalize_(content);
+    if (normalized.empty()) throw data_error(fmt::format("its added token {} is empty once normalized", token.dump()));
+    if (normalized.size() > AddedTokens::kMostBytes)
+      throw data_error(fmt::format("its added token {} is too long once normalized", token.dump()));
+    normalized_tokens_.add(normalized, id);
   }
 
   std::optional<int32_t> first_of(std::initializer_list<const char*> names) const {
@@ -215,7 +198,7 @@ class ByteBpe final : public Tokenizer {
   Merges merges_;
   std::string suffix_;
   bool whole_words_ = false;  // words of the vocabulary are not built from merges
-  std::vector<AddedToken> raw_tokens_, normalized_tokens_;
+  AddedTokens raw_tokens_, normalized_tokens_;
 };
 
 }  // namespace

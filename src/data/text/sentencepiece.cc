@@ -3,6 +3,7 @@
 #include <sentencepiece_processor.h>
 
 #include "base/error.h"
+#include "data/text/charsmap.h"
 
 namespace tessera::data {
 namespace {
@@ -10,8 +11,8 @@ namespace {
 class SentencePiece final : public Tokenizer {
  public:
   SentencePiece(const std::string& path, std::string_view bytes, std::string_view where) : Tokenizer(path, bytes) {
-    const auto status = processor_.LoadFromSerializedProto(bytes);
-    if (!status.ok() || processor_.GetPieceSize() < 1) {
+    const bool sound = charsmaps_are_sound(bytes);
+    if (!sound || !processor_.LoadFromSerializedProto(bytes).ok() || processor_.GetPieceSize() < 1) {
       throw data_error(fmt::format("`{}` is no SentencePiece model", path), std::string(where),
                        "`tessera data tokenizer` makes one from a source's texts");
     }

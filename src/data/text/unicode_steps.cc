@@ -24,6 +24,11 @@ std::string to_utf8(const UnicodeString& text) {
   return text.toUTF8String(out);
 }
 
+// What a text may become. Texts of samples are short; a Replace of "a" by "aa" doubles one each time it is listed.
+constexpr int32_t kMostText = 16 << 20;
+// Steps that a tokenizer may list, in all lists together.
+constexpr int kMostSteps = 64;
+
 [[noreturn]] void unknown(const std::string& what, const Json& json) {
   throw data_error(fmt::format("the {} {} is not known", what, json.dump()), {},
                    "byte-level BPE as of GPT-2 and CLIP, and SentencePiece models, are read");
@@ -45,7 +50,9 @@ std::string with_white_space(const std::string& pattern) {
 
 class Pattern {
  public:
-  explicit Pattern(const std::string& text) {
+  explicit Pattern(const std::string& text) : text_(text) {
+    constexpr size_t kMostBytes = 4096;
+    if (text.size() > kMostBytes) throw data_error(fmt::format("it has a regular expression of {} bytes", text.size()));
     UErrorCode status = U_ZERO_ERROR;
     UParseError place;
     pattern_.reset(icu::RegexPattern::compile(to_unicode(with_white_space(text)), 0, place, status));
@@ -56,6 +63,10 @@ class Pattern {
   void for_each_part(const UnicodeString& text, const Visit& visit) const {
     UErrorCode status = U_ZERO_ERROR;
     const std::unique_ptr<icu::RegexMatcher> matcher(pattern_->matcher(text, status));
+    TESSERA_CHECK(U_SUCCESS(status), "{}", u_errorName(status));
+    // ICU tries one way after the other. It counts the steps, ten thousand at a time, so that what is refused does not depend
+    // on the machine.
+    matcher->setTimeLimit(kMostTicks + text.length() / kUnitsPerTick, status);
     int32_t done = 0;
     while (U_SUCCESS(status) && matcher->find(status)) {
       const int32_t begin = matcher->start(status), end = matcher->end(status);
@@ -64,11 +75,17 @@ class Pattern {
       visit(begin, end, true);
       done = end;
     }
+    if (status == U_REGEX_TIME_OUT || status == U_REGEX_STACK_OVERFLOW) {
+      throw data_error(fmt::format("the tokenizer's regular expression `{}` takes too many steps on a text of {} characters",
+                                   text_, text.length()));
+    }
     if (U_FAILURE(status)) throw data_error(fmt::format("a tokenizer's regular expression fails: {}", u_errorName(status)));
     if (done < text.length()) visit(done, text.length(), false);
   }
 
  private:
+  static constexpr int32_t kMostTicks = 100, kUnitsPerTick = 50;
+  std::string text_;
   std::unique_ptr<icu::RegexPattern> pattern_;
 };
 
@@ -108,6 +125,10 @@ std::string normalized(const icu::Normalizer2& form, std::string_view text) {
   return to_utf8(out);
 }
 
+void check_length(int64_t length) {
+  if (length > kMostText) throw data_error(fmt::format("the tokenizer makes more than {} characters of a text", kMostText));
+}
+
 NormalizeText make_replace(const Json& json) {
   const UnicodeString content = to_unicode(json.at("content").get<std::string>());
   return [pattern = read_pattern(json.at("pattern")), content](std::string_view text) {
@@ -115,6 +136,7 @@ NormalizeText make_replace(const Json& json) {
     UnicodeString out;
     pattern->for_each_part(from, [&](int32_t begin, int32_t end, bool match) {
       out += match ? content : UnicodeString(from, begin, end - begin);
+      check_length(out.length());
     });
     return to_utf8(out);
   };
@@ -129,6 +151,21 @@ SplitText make_split(const std::shared_ptr<const Pattern>& pattern, bool remove,
     });
     return parts;
   };
+}
+
+int count_steps(const Json& json) {
+  int steps = 1;
+  for (const char* list : {"normalizers", "pretokenizers"}) {
+    if (!json.is_object() || !json.contains(list)) continue;
+    for (const Json& step : json[list]) {
+      if (steps <= kMostSteps) steps += count_steps(step);
+    }
+  }
+  return steps;
+}
+
+void check_steps(const Json& json) {
+  if (count_steps(json) > kMostSteps) throw data_error(fmt::format("it lists more than {} steps for one text", kMostSteps));
 }
 
 SplitText make_byte_level(const Json& json) {
@@ -146,6 +183,7 @@ SplitText make_byte_level(const Json& json) {
 
 NormalizeText make_normalizer(const Json& json) {
   if (json.is_null()) return [](std::string_view text) { return to_utf8(to_unicode(text)); };
+  check_steps(json);
   const std::string type = json.value("type", "");
   if (const icu::Normalizer2* form = normal_form(type))
     return [form](std::string_view text) { return normalized(*form, text); };
@@ -156,13 +194,17 @@ NormalizeText make_normalizer(const Json& json) {
   for (const Json& step : json.at("normalizers")) steps.push_back(make_normalizer(step));
   return [steps](std::string_view text) {
     std::string out(text);
-    for (const NormalizeText& step : steps) out = step(out);
+    for (const NormalizeText& step : steps) {
+      out = step(out);
+      check_length(std::ssize(out));
+    }
     return out;
   };
 }
 
 SplitText make_pre_tokenizer(const Json& json) {
   if (json.is_null()) return [](std::string_view text) { return std::vector<std::string>{std::string(text)}; };
+  check_steps(json);
   const std::string type = json.value("type", "");
   if (type == "ByteLevel") return make_byte_level(json);
   if (type == "Split") {
