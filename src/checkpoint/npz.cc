@@ -14,6 +14,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "store/file.h"
 
 namespace tessera::checkpoint {
@@ -25,6 +26,9 @@ constexpr std::string_view kMagic = "\x93NUMPY", kSuffix = ".npy";
 constexpr size_t kMaxRank = 32;
 // A zip archive packs at most about a thousand to one: an array that claims more is not unpacked.
 constexpr uint64_t kMaxRatio = 1100;
+// Weights hardly pack. What all arrays may take together: that is more, for a file, than any of weights unpacks to, and less
+// than what members that are nothing but zeros, or that share their bytes, make of a small file.
+constexpr uint64_t kFreeBytes = uint64_t{1} << 30, kMaxTotalRatio = 16;
 
 [[noreturn]] void fail(const std::string& name, const std::string& what, const std::string& where) {
   throw data_error(fmt::format("the array `{}` {}", name, what), where);
@@ -184,16 +188,22 @@ class Archive {
     return name.ends_with(kSuffix) ? std::string(name.substr(0, name.size() - kSuffix.size())) : std::string();
   }
 
+  // Throws where the entries claim more than a file of weights unpacks to, one by one or together.
+  void check_sizes(const std::vector<uint64_t>& entries) const {
+    uint64_t total = 0;
+    for (const uint64_t index : entries) {
+      const zip_stat_t stat = checked_stat(index, name(index));
+      total += stat.size;
+      if (total > kFreeBytes && total / kMaxTotalRatio > file_size_) {
+        throw data_error(fmt::format("unpacks to more than {}, from {}", human_bytes(static_cast<double>(total)),
+                                     human_bytes(static_cast<double>(file_size_))),
+                         path_, "files of weights pack less; if it is one, write it again without compression");
+      }
+    }
+  }
+
   std::vector<std::byte> bytes(uint64_t index, const std::string& name) const {
-    zip_stat_t stat;
-    constexpr zip_uint64_t kSizes = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
-    if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || (stat.valid & kSizes) != kSizes) {
-      fail(name, "has no size", path_);
-    }
-    // Both sizes are the file's own claims.
-    if (stat.comp_size > file_size_ || stat.size / kMaxRatio > stat.comp_size) {
-      fail(name, "claims more bytes than its packed ones can hold", path_);
-    }
+    const zip_stat_t stat = checked_stat(index, name);
     const std::unique_ptr<zip_file_t, ZipCloser> file(zip_fopen_index(archive_.get(), index, 0));
     if (!file) fail(name, fmt::format("cannot be read: {}", zip_strerror(archive_.get())), path_);
     std::vector<std::byte> bytes(stat.size);
@@ -210,6 +220,19 @@ class Archive {
   }
 
  private:
+  zip_stat_t checked_stat(uint64_t index, const std::string& name) const {
+    zip_stat_t stat;
+    constexpr zip_uint64_t kSizes = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
+    if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || (stat.valid & kSizes) != kSizes) {
+      fail(name, "has no size", path_);
+    }
+    // Both sizes are the file's own claims.
+    if (stat.comp_size > file_size_ || stat.size / kMaxRatio > stat.comp_size) {
+      fail(name, "claims more bytes than its packed ones can hold", path_);
+    }
+    return stat;
+  }
+
   std::string path_;
   std::unique_ptr<zip_t, ZipCloser> archive_;
   uint64_t file_size_ = 0;
@@ -225,12 +248,17 @@ class Archive {
                    roots.empty() ? "" : fmt::format("its names begin with {}", fmt::join(roots, ", ")));
 }
 
-bool any_begins_with(const Archive& archive, const std::string& prefix) {
+// The arrays whose names begin so.
+std::vector<uint64_t> entries_with(const Archive& archive, const std::string& prefix, const std::string& path) {
+  std::vector<uint64_t> entries;
+  std::set<std::string> names;
   for (uint64_t i = 0; i < archive.size(); ++i) {
     const std::string name = archive.name(i);
-    if (!name.empty() && name.starts_with(prefix)) return true;
+    if (name.empty() || !name.starts_with(prefix)) continue;
+    if (!names.insert(name).second) fail(name, "is there twice", path);
+    entries.push_back(i);
   }
-  return false;
+  return entries;
 }
 
 // What stands before an array's elements, padded so that they begin at a multiple of 64 bytes, as numpy has it.
@@ -314,12 +342,13 @@ NpzArray parse_npy(std::string name, std::vector<std::byte> file, const std::str
 
 std::vector<NpzArray> read_npz(const std::string& path, const std::vector<std::string>& prefixes) {
   const Archive archive(path);
-  std::vector<NpzArray> arrays;
   for (const std::string& prefix : prefixes) {
-    if (!any_begins_with(archive, prefix)) continue;
-    for (uint64_t i = 0; i < archive.size(); ++i) {
+    const std::vector<uint64_t> entries = entries_with(archive, prefix, path);
+    if (entries.empty()) continue;
+    archive.check_sizes(entries);
+    std::vector<NpzArray> arrays;
+    for (const uint64_t i : entries) {
       const std::string name = archive.name(i);
-      if (name.empty() || !name.starts_with(prefix)) continue;
       arrays.push_back(parse_npy(name, archive.bytes(i, name), path));
       arrays.back().name.erase(0, prefix.size());
     }

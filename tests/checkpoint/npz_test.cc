@@ -17,6 +17,7 @@
 namespace tessera::checkpoint {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 const std::string kFolder = TESSERA_SOURCE_DIR "/tests/references/weights/";
@@ -138,6 +139,41 @@ TEST(Npz, SaysWhatIsWrong) {
 }
 
 // Whatever is changed in a file: the arrays, or a data error.
+NpzArray zeros(std::string name, int64_t count) {
+  NpzArray array;
+  array.name = std::move(name);
+  array.type.dtype = DType::kU8;
+  array.type.dims = {count};
+  array.data.resize(static_cast<size_t>(count));
+  return array;
+}
+
+// The directory at the end of the archive claims it; nothing is unpacked to find out.
+TEST(Npz, WhatUnpacksToFarMoreIsRefused) {
+  const testing::TempDir dir;
+  const std::string path = dir / "a.npz";
+  write_npz(path, {zeros("a", 2 << 20)});
+  std::string bytes = testing::slurp(path);
+  const size_t entry = bytes.rfind("PK\x01\x02");
+  ASSERT_NE(entry, std::string::npos);
+  constexpr size_t kSize = 24;
+  const uint32_t claimed = 2'000'000'000;
+  std::memcpy(bytes.data() + entry + kSize, &claimed, sizeof claimed);
+  testing::spill(path, bytes);
+  EXPECT_THAT(failure([&] { read_npz(path); }), HasSubstr("unpacks to more than 1.86 GiB, from 2.00 MiB"));
+}
+
+TEST(Npz, NamesGivenTwiceAreRefused) {
+  const testing::TempDir dir;
+  const std::string path = dir / "a.npz";
+  write_npz(path, {zeros("a", 1), zeros("b", 1)});
+  std::string bytes = testing::slurp(path);
+  for (size_t at = 0; (at = bytes.find("b.npy", at)) != std::string::npos;) bytes[at] = 'a';
+  testing::spill(path, bytes);
+  EXPECT_THAT(failure([&] { read_npz(path); }),
+              AnyOf(HasSubstr("is there twice"), HasSubstr("cannot be read as an .npz file")));
+}
+
 TEST(Npz, SurvivesDamage) {
   std::ifstream in(kFolder + "bv_scan.npz", std::ios::binary);
   const std::string file((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());

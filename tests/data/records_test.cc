@@ -1,11 +1,14 @@
 // tfrecord(…) and array_record(…): files of the libraries that own the formats, and everything that can be wrong with them.
 
+#include <zstd.h>
+
 #include "data/format_testing.h"
 #include "data/formats/array_record.h"
 #include "data/formats/bytes_file.h"
 #include "data/formats/example.h"
 #include "data/formats/highway_hash.h"
 #include "data/formats/tfrecord.h"
+#include "data/varint.h"
 
 namespace tessera::data {
 namespace {
@@ -290,6 +293,31 @@ TEST(ArrayRecordSource, DamageIsNamed) {
 }
 
 // Test vectors of the algorithm's authors (highwayhash_test.cc): key 0x0706050403020100 …, data 0, 1, 2, ….
+// Some kilobytes that unpack to 65 MiB of zeros: one of the many that would be unpacked at a time.
+TEST(ArrayRecord, ChunksThatUnpackToFarMoreAreRefused) {
+  const auto chunk = [](size_t bytes) {
+    const std::string zeros(bytes, '\0');
+    const auto packed = [](const std::string& in) {
+      std::string out(ZSTD_compressBound(in.size()), '\0');
+      out.resize(ZSTD_compress(out.data(), out.size(), in.data(), in.size(), 1));
+      std::string sized;
+      put_varint(sized, in.size());
+      return sized + out;
+    };
+    std::string size;
+    put_varint(size, bytes);
+    const std::string sizes = packed(size);
+    std::string data = "z";
+    put_varint(data, sizes.size());
+    return data + sizes + packed(zeros);
+  };
+  RecordGroup group;
+  EXPECT_TRUE(decode_simple_chunk(chunk(60 << 20), 1, 60 << 20, group));
+  const std::string bomb = chunk(65 << 20);
+  EXPECT_LT(bomb.size(), 10'000u);
+  EXPECT_FALSE(decode_simple_chunk(bomb, 1, 65 << 20, group));
+}
+
 TEST(HighwayHash, KnownValues) {
   const HighwayKey key = {0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1716151413121110, 0x1F1E1D1C1B1A1918};
   std::string data;

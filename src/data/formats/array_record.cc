@@ -19,6 +19,10 @@ using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
 constexpr uint64_t kMostDecoded = uint64_t{1} << 30;
+constexpr uint64_t kMostRecords = uint64_t{1} << 24;  // of a chunk
+// What a chunk may say that it holds without being asked how: a few bytes can be packed from any number of equal ones.
+constexpr uint64_t kFreelyDecoded = uint64_t{64} << 20;
+constexpr uint64_t kMostRatio = 1100;
 
 [[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help = {}) {
   throw data_error(fmt::format("`{}`: {} at offset {}", path, what, offset), {},
@@ -132,7 +136,8 @@ int64_t footer_offset(const std::string& path, const store::ReadableFile& file) 
 }  // namespace
 
 bool decode_simple_chunk(std::string_view data, uint64_t records, uint64_t decoded_size, RecordGroup& group) {
-  if (data.empty() || decoded_size > kMostDecoded || records > kMostDecoded) return false;
+  if (data.empty() || decoded_size > kMostDecoded || records > kMostRecords) return false;
+  if (decoded_size > kFreelyDecoded && decoded_size / kMostRatio > data.size()) return false;
   const char compression = data.front();
   if (compression != 0 && compression != 'z' && compression != 'b' && compression != 's') return false;
   data.remove_prefix(1);
