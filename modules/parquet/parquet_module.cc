@@ -20,6 +20,7 @@
 #include <parquet/metadata.h>
 #include <parquet/schema.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -63,7 +64,20 @@ struct File {
 // One chunk of a leaf: the arrays from the column down to the leaf, through structs and lists.
 using Steps = std::vector<std::shared_ptr<arrow::Array>>;
 
+// The memory of one row group, which pages claim before they are unpacked.
+class Budget {
+ public:
+  explicit Budget(int64_t most) : own_(arrow::default_memory_pool()), capped_(&own_, most) {}
+  arrow::MemoryPool* pool() { return &capped_; }
+
+ private:
+  arrow::ProxyMemoryPool own_;  // counts this group's alone
+  arrow::CappedMemoryPool capped_;
+};
+
 struct Group {
+  explicit Group(int64_t most) : budget(most) {}
+  Budget budget;  // before the table, which gives its memory back to it
   std::shared_ptr<arrow::Table> table;
   std::vector<std::vector<Steps>> columns;  // chunks of each
   int64_t bytes = 0;
@@ -241,6 +255,15 @@ int kind(const void* handle, const char* name) {
   return leaf ? kind_of(*leaf) : TESSERA_PARQUET_NONE;
 }
 
+// What columns of a row group may take in memory. Images and texts take what they take in the file, numbers and dictionaries
+// some times that.
+int64_t most_bytes(const parquet::RowGroupMetaData& group, const std::vector<int>& columns) {
+  constexpr int64_t kFree = int64_t{1} << 30, kRatio = 64, kMost = int64_t{1} << 36;
+  int64_t packed = 0;
+  for (const int column : columns) packed += std::clamp<int64_t>(group.ColumnChunk(column)->total_compressed_size(), 0, kMost);
+  return std::min(kFree + kRatio * std::min(packed, kMost / kRatio), kMost);
+}
+
 void* read_group(const void* handle, int64_t number, const char* const* names, int64_t count, char** error) try {
   const auto& file = *static_cast<const File*>(handle);
   std::vector<const Leaf*> leaves;
@@ -250,13 +273,14 @@ void* read_group(const void* handle, int64_t number, const char* const* names, i
     if (!leaves.back()) throw std::runtime_error(std::string("no column ") + names[i]);
     indices.push_back(leaves.back()->index);
   }
+  auto group = std::make_unique<Group>(most_bytes(*file.metadata->RowGroup(static_cast<int>(number)), indices));
+  const parquet::ReaderProperties properties(group->budget.pool());
   // A reader of its own: readers are not thread-safe.
   std::unique_ptr<parquet::arrow::FileReader> reader;
   parquet::arrow::FileReaderBuilder builder;
-  check(builder.Open(take(arrow::io::ReadableFile::Open(file.path)), parquet::default_reader_properties(), file.metadata));
-  check(builder.Build(&reader));
+  check(builder.Open(take(arrow::io::ReadableFile::Open(file.path)), properties, file.metadata));
+  check(builder.memory_pool(group->budget.pool())->Build(&reader));
   reader->set_use_threads(false);
-  auto group = std::make_unique<Group>();
   group->table = take(reader->ReadRowGroup(static_cast<int>(number), indices));
   check(group->table->ValidateFull());
   for (const Leaf* leaf : leaves) group->columns.push_back(find_column(*group->table, *leaf));

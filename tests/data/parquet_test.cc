@@ -3,6 +3,8 @@
 #include "data/formats/parquet.h"
 
 #include "data/format_testing.h"
+#include "data/formats/parquet_footer.h"
+#include "data/varint.h"
 
 namespace tessera::data {
 namespace {
@@ -40,6 +42,36 @@ TEST_F(ParquetSource, ReadsTheLibrarysFiles) {
   expect_samples(*make_source("parquet(" + kFiles + ", label=none, image=image)"), range(0, 12));
   // A text column as labels: the twelve captions.
   EXPECT_EQ(make_source("parquet(" + kFiles + ", label=caption)")->class_names().size(), 12u);
+}
+
+// FileMetaData of Thrift's compact form with a schema of groups in one another.
+std::string footer_of_groups(size_t depth) {
+  std::string schema;
+  // name "a", num_children 1
+  for (size_t i = 0; i < depth; ++i) schema += std::string("\x48\x01\x61\x15\x02\x00", 6);
+  schema += std::string("\x15\x02\x38\x01\x61\x00", 6);  // type INT32, name "a"
+  std::string count;
+  put_varint(count, depth + 1);
+  // version 1; the schema; no rows; no row groups
+  return std::string("\x15\x02\x19\xfc", 4) + count + schema + std::string("\x16\x00\x19\x0c\x00", 5);
+}
+
+TEST(ParquetFooter, DepthIsThatOfTheSchema) {
+  for (const size_t depth : {0, 1, 3, 64, 100000}) EXPECT_EQ(parquet_schema_depth(footer_of_groups(depth)), depth);
+  const std::string whole = footer_of_groups(3);
+  for (size_t length = 0; length < whole.size(); ++length)
+    EXPECT_FALSE(parquet_schema_depth(whole.substr(0, length))) << length;
+  // Lists in lists in a field that nobody knows.
+  EXPECT_FALSE(parquet_schema_depth(std::string("\x99", 1) + std::string(100'000, '\x19')));
+}
+
+TEST_F(ParquetSource, SchemasNestNoDeeperThanStacksReach) {
+  const TempDir dir;
+  const std::string footer = footer_of_groups(200'000);
+  const auto length = static_cast<uint32_t>(footer.size());
+  const std::string file = "PAR1" + footer + std::string(reinterpret_cast<const char*>(&length), 4) + "PAR1";
+  testing::write_file(dir / "a.parquet", {file.begin(), file.end()});
+  EXPECT_THAT(open_error("parquet(" + (dir / "a.parquet") + ")"), HasSubstr("its schema nests more than 64 levels deep"));
 }
 
 TEST_F(ParquetSource, ListsAreTexts) {

@@ -4,9 +4,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "data/formats/parquet_footer.h"
 
 namespace tessera::data {
 namespace {
@@ -60,11 +61,21 @@ TesseraParquetValue ParquetGroup::value(size_t column, int64_t row, int64_t item
 }
 
 ParquetFile::ParquetFile(const std::string& path) : path_(path) {
+  constexpr int64_t kMostRows = int64_t{1} << 50;
+  const TesseraParquetApi& api = parquet_api();
+  check_parquet_footer(path, *store::local_files().open(path));
   char* reason = nullptr;
-  file_ = parquet_api().open(path.c_str(), &reason);
+  file_ = api.open(path.c_str(), &reason);
   if (!file_) fail(path, "cannot be read as Parquet", reason);
-  for (int64_t group = 0; group < parquet_api().row_groups(file_); ++group)
-    first_.push_back(first_.back() + parquet_api().rows(file_, group));
+  for (int64_t group = 0; group < api.row_groups(file_); ++group) {
+    const int64_t rows = api.rows(file_, group);
+    if (rows < 0 || rows > kMostRows - first_.back()) {
+      api.close(file_);
+      throw data_error(fmt::format("`{}`: row group {} has {} rows", path, group, rows), {},
+                       "the file is damaged: copy it again");
+    }
+    first_.push_back(first_.back() + rows);
+  }
 }
 
 std::vector<std::string> ParquetFile::columns() const {
@@ -106,7 +117,7 @@ void write_parquet(const std::string& path, const std::vector<ParquetColumn>& co
 
 std::vector<std::string> huggingface_classes(std::string_view metadata, const std::string& column) {
   using Json = nlohmann::json;
-  const Json json = Json::parse(metadata, nullptr, false);
+  const Json json = read_json(metadata).value;
   std::vector<std::string> names;
   const Json* at = &json;
   for (const std::string& key : {std::string("info"), std::string("features"), column, std::string("names")}) {
