@@ -27,9 +27,12 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr size_t kMostLetters = 256;  // no name is longer, and time grows with the product of both lengths
+  if (word.size() > kMostLetters) return std::nullopt;
   std::optional<std::string> best;
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& c : candidates) {
+    if (c.size() >= word.size() + best_distance) continue;
     const size_t d = edit_distance(word, c);
     if (d < best_distance) best_distance = d, best = c;
   }

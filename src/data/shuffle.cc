@@ -9,6 +9,8 @@
 namespace tessera::data {
 namespace {
 
+constexpr int64_t kMostStretches = 100'000'000;
+
 int64_t positive(CallReader& call, std::string_view name, int64_t fallback) {
   const int64_t value = call.integer(name, fallback);
   if (value < 1) call.fail(fmt::format("`{}` must be at least 1, not {}", name, value));
@@ -49,7 +51,14 @@ SampleOrder make_sample_order(const std::vector<WeightedSource>& sets, const Shu
   std::vector<OrderedSet> ordered;
   for (size_t i = 0; i < sets.size(); ++i) {
     const int64_t n = sets[i].source->size();
-    if (shuffle.kind == Shuffle::Kind::kWindow && stretches[i].empty()) stretches[i] = even_stretches(n, shuffle.stretch);
+    if (shuffle.kind == Shuffle::Kind::kWindow && stretches[i].empty()) {
+      if (n / shuffle.stretch >= kMostStretches) {
+        throw usage_error(fmt::format("`shuffle` cuts the {} samples of `{}` into stretches of {}: more than {} of them",
+                                      human_count(n), sets[i].source->name(), shuffle.stretch, human_count(kMostStretches)),
+                          {}, "make them longer: window(stretch=1024)");
+      }
+      stretches[i] = even_stretches(n, shuffle.stretch);
+    }
     const uint64_t own = seed_of_set(seed, i);
     std::shared_ptr<const Order> order;
     if (stretches[i].empty()) {

@@ -99,6 +99,8 @@ TEST(NearestName, FindsSlipsAndNotStrangers) {
   EXPECT_EQ(nearest_name("optim", names), "optimizer");
   EXPECT_EQ(nearest_name("xyz", names), std::nullopt);
   EXPECT_EQ(suggest_name("xyz", {"a", "b"}), "known: a, b");
+  // Minutes, if it were compared letter by letter.
+  EXPECT_EQ(nearest_name(std::string(10 << 20, 'a'), std::vector<std::string>(1000, std::string(100, 'a'))), std::nullopt);
 }
 
 TEST(Human, Figures) {

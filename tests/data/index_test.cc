@@ -37,6 +37,24 @@ TEST(Listing, ExpandsBraces) {
   EXPECT_THROW(expand_braces("{0..9999}{0..9999}"), Error);
 }
 
+TEST(Listing, BracesAreBounded) {
+  const auto refused = [](const std::string& pattern, const std::string& what) {
+    try {
+      expand_braces(pattern);
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr(what));
+      return true;
+    }
+    return false;
+  };
+  std::string many;
+  for (int i = 0; i < 100'000; ++i) many += "{a}";
+  EXPECT_TRUE(refused(std::string(100'000, '{') + std::string(100'000, '}'), "more than 64 braces"));
+  EXPECT_TRUE(refused(many, "more than 64 braces"));
+  EXPECT_TRUE(refused(std::string(100'000, 'a') + "{0..99999}", "too long"));
+  EXPECT_TRUE(refused("{0..99999}{0..99999}", "more than 10,000,000 names"));
+}
+
 TEST(Listing, FindsMissingShards) {
   std::vector<std::string> paths;
   for (const int i : {0, 1, 3, 4}) paths.push_back("d/x.tfrecord-0000" + std::to_string(i) + "-of-00006");

@@ -25,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostNames = 10'000'000;
+constexpr size_t kMostNameBytes = size_t{1} << 30;  // of all together
+constexpr int64_t kMostBraces = 64;
 
 EntryKind kind_of(int directory, const dirent& entry) {
   if (entry.d_type == DT_DIR) return EntryKind::kDirectory;
@@ -85,6 +87,12 @@ std::vector<std::string> alternatives(const std::string& inside) {
     for (std::string& one : expand_braces(part)) all.push_back(std::move(one));
   }
   return all;
+}
+
+size_t total_size(const std::vector<std::string>& texts) {
+  size_t size = 0;
+  for (const std::string& text : texts) size += text.size();
+  return size;
 }
 
 bool has_wildcard(const std::string& path) { return path.find_first_of("*?[") != std::string::npos; }
@@ -190,6 +198,9 @@ std::optional<uint64_t> stamp_number(const std::string& path) {
 }
 
 std::vector<std::string> expand_braces(const std::string& pattern) {
+  if (std::ranges::count(pattern, '{') > kMostBraces) {
+    throw data_error(fmt::format("`{}…` has more than {} braces", pattern.substr(0, 200), kMostBraces));
+  }
   const size_t open = pattern.find('{');
   const size_t close = open == std::string::npos ? open : closing_brace(pattern, open);
   if (close == std::string::npos) return {pattern};
@@ -197,6 +208,11 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
   const std::vector<std::string> middles = alternatives(pattern.substr(open + 1, close - open - 1));
   if (middles.size() > kMostNames / tails.size())
     throw data_error(fmt::format("`{}` is more than {} names", pattern, human_count(kMostNames)));
+  if (open * middles.size() * tails.size() + total_size(middles) * tails.size() + total_size(tails) * middles.size() >
+      kMostNameBytes) {
+    throw data_error(fmt::format("the names of `{}…` are too long", pattern.substr(0, 200)), {},
+                     "put the files into folders, and name each folder as a source of its own");
+  }
   std::vector<std::string> all;
   all.reserve(middles.size() * tails.size());
   for (const std::string& middle : middles) {

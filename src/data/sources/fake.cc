@@ -10,6 +10,8 @@
 namespace tessera::data {
 namespace {
 
+constexpr int64_t kMostImages = 1'000'000'000'000, kMostClasses = 1'000'000, kMostWords = 100'000;
+
 class Fake final : public Source {
  public:
   Fake(std::string name, int64_t images, int64_t classes, bool noise, int64_t words)
@@ -78,7 +80,13 @@ std::shared_ptr<const Source> make_fake(CallReader& call, std::string_view) {
   if (images < 1 || classes < 1 || classes > images) {
     call.fail(fmt::format("{} images of {} classes", images, classes), "there must be at least one image for each class");
   }
-  if (words < 0) call.fail(fmt::format("texts of {} words", words), "0: without texts");
+  if (images > kMostImages || classes > kMostClasses) {
+    call.fail(fmt::format("{} images of {} classes", images, classes),
+              fmt::format("at most {} images of {} classes", kMostImages, kMostClasses));
+  }
+  if (words < 0 || words > kMostWords) {
+    call.fail(fmt::format("texts of {} words", words), fmt::format("0 (without texts) to {}", kMostWords));
+  }
   if (fill != "zeros" && fill != "noise") call.fail(fmt::format("can't fill with `{}`", fill), "zeros or noise");
   return std::make_shared<Fake>(fmt::format("fake {}", fill), images, classes, fill == "noise", words);
 }
