@@ -1,0 +1,46 @@
+// JSON is read by base/json.h alone, which bounds its depth and size.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSources = fs::path(TESSERA_SOURCE_DIR) / "src";
+
+// The calls of nlohmann's parser in C++ text: json::parse(…), Json::accept(…), ….
+size_t parser_calls(const std::string& text) {
+  size_t calls = 0;
+  for (const std::string call : {"son::parse(", "son::accept(", "son::sax_parse(", "::from_cbor(", "::from_msgpack(",
+                                 "::from_bson(", "::from_ubjson(", "::from_bjdata("}) {
+    for (size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) ++calls;
+  }
+  return calls;
+}
+
+TEST(JsonParser, IsCalledInOnePlace) {
+  EXPECT_EQ(
+      parser_calls("nlohmann::json::parse(text); Json::parse(text, nullptr, false); nlohmann::ordered_json::accept(text)"), 3u);
+  // The last two build no values: they hand each token to a reader that knows where it may stand.
+  const std::set<std::string> may = {"base/json.cc", "checkpoint/safetensors_header.cc", "checkpoint/slices.cc"};
+  std::set<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(kSources)) {
+    if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (parser_calls(text) == 0) continue;
+    const std::string name = entry.path().lexically_relative(kSources).string();
+    EXPECT_TRUE(may.contains(name)) << name << " gives a text to nlohmann's parser: use read_json or parse_json of base/json.h";
+    found.insert(name);
+  }
+  EXPECT_EQ(found, may);
+}
+
+}  // namespace
+}  // namespace tessera
