@@ -46,6 +46,8 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "tfds_info") return {read("tfds/toy/1.0.0/dataset_info.json"), read("tfds/toy/array/1.0.0/dataset_info.json")};
   if (target == "tfds_features") return {read("tfds/toy/1.0.0/features.json")};
   if (target == "tfds_split") return {"train[10%:90%]+validation[:-3]", "test"};
+  if (target == "parquet_footer") return {read("../../fuzz/corpus/parquet_footer/lists")};
+  if (target == "charsmap") return {read("../../fuzz/corpus/charsmap/one")};
   if (target == "lines") return {"{\"a\": 1}\r\n\n{\"b\": 2}\n  \nlast"};
   if (target == "tokenizer_json") return {read("../text/gpt2.json"), read("../text/clip.json")};
   const std::string images = TESSERA_SOURCE_DIR "/tests/data/images/";

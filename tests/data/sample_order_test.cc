@@ -153,6 +153,10 @@ TEST(SampleOrder, MeetsNoSampleTwiceInTenBillion) {
 
 TEST(Shuffle, MistakesAreExplained) {
   EXPECT_THROW(parse_shuffle("windw"), Error);
+  // A terabyte of places where stretches begin.
+  const auto huge = make_source("fake(images=1e12)");
+  EXPECT_THROW(make_sample_order({{huge, 1}}, parse_shuffle("window(stretch=1)"), 16, 2), Error);
+  EXPECT_NO_THROW(make_sample_order({{huge, 1}}, parse_shuffle("window(stretch=1e6)"), 16, 2));
   EXPECT_THROW(parse_shuffle("window(samples=0)"), Error);
   EXPECT_THROW(parse_shuffle("full(3)"), Error);
 }

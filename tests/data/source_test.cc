@@ -27,6 +27,13 @@ std::string error_of(const std::string& call, Exit code) {
   return "accepted";
 }
 
+TEST(FakeSource, SizesAreBounded) {
+  for (const char* call : {"fake(images=1e15)", "fake(images=1e9, classes=1e8)", "fake(words=1e9)"}) {
+    EXPECT_THROW(make_source(call), Error) << call;
+  }
+  EXPECT_EQ(make_source("fake(images=1e12, classes=10, words=1e5)")->size(), 1'000'000'000'000);
+}
+
 TEST(FolderSource, ListsClassesAndFilesInOrder) {
   const TempDir dir;
   for (const char* name :

@@ -9,6 +9,7 @@
 #include "data/formats/json_fields.h"
 #include "data/formats/lines.h"
 #include "data/formats/parquet.h"
+#include "data/formats/parquet_footer.h"
 #include "data/formats/riegeli.h"
 #include "data/formats/tar.h"
 #include "data/formats/tfds_info.h"
@@ -16,6 +17,8 @@
 #include "data/formats/webdataset.h"
 #include "data/index/shards.h"
 #include "data/text/byte_bpe.h"
+#include "data/text/charsmap.h"
+#include "data/varint.h"
 #include "fuzz/targets.h"
 
 namespace tessera::fuzz {
@@ -176,6 +179,22 @@ bool lines(std::string_view bytes) {
   return !found.empty();
 }
 
+// The footer alone, as it stands before its length and PAR1.
+bool parquet_footer(std::string_view bytes) {
+  const auto depth = parquet_schema_depth(bytes);
+  TESSERA_CHECK(!depth || *depth <= bytes.size());
+  return depth > 0;
+}
+
+// The table of a SentencePiece model, without the model around it.
+bool charsmap(std::string_view bytes) {
+  std::string spec = "\x12", model = "\x1a";
+  put_varint(spec, bytes.size());
+  spec += bytes;
+  put_varint(model, spec.size());
+  return charsmaps_are_sound(model + spec) && !bytes.empty();
+}
+
 bool tokenizer_json(std::string_view bytes) {
   return parses([&] {
     const auto tokenizer = make_byte_bpe("fuzz", bytes, {});
@@ -254,6 +273,8 @@ const std::vector<NamedTarget>& data_targets() {
                                                {"tfds_features", tfds_features},
                                                {"tfds_split", tfds_split},
                                                {"lines", lines},
+                                               {"parquet_footer", parquet_footer},
+                                               {"charsmap", charsmap},
                                                {"tokenizer_json", tokenizer_json},
                                                {"image", image}};
   return all;

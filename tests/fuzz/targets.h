@@ -18,6 +18,7 @@ struct NamedTarget {
   const char* name;  // of its folder in corpus/ too
   Target target;
 };
+const std::vector<NamedTarget>& base_targets();        // JSON, patterns over names
 const std::vector<NamedTarget>& data_targets();        // formats of data sets, images, tokenizers
 const std::vector<NamedTarget>& index_targets();       // what is kept of a data set
 const std::vector<NamedTarget>& pp_targets();          // preprocessing chains

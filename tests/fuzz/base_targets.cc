@@ -1,0 +1,54 @@
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/pattern.h"
+#include "fuzz/targets.h"
+
+namespace tessera::fuzz {
+namespace {
+
+size_t depth_of(const nlohmann::json& json) {
+  size_t deepest = 0;
+  if (!json.is_structured()) return 0;
+  for (const nlohmann::json& inner : json) deepest = std::max(deepest, depth_of(inner));
+  return deepest + 1;
+}
+
+// What is taken nests as deep as it may at most, is what nlohmann's own reader makes of it, and is read again as it was
+// written.
+bool json(std::string_view bytes) {
+  const JsonResult read = read_json(bytes);
+  const bool ordered = parses([&] {
+    parse_ordered_json(bytes, "fuzz");
+    return true;
+  });
+  TESSERA_CHECK(ordered == read.problem.empty());
+  if (!ordered) return false;
+  TESSERA_CHECK(depth_of(read.value) <= kMostJsonDepth && nlohmann::json::parse(bytes) == read.value);
+  TESSERA_CHECK(read_json(read.value.dump()).value == read.value);
+  read_json(bytes, {.bytes = bytes.size() / 2, .values = bytes.size() / 4});
+  return true;
+}
+
+// A pattern up to the first zero byte, and a name behind it; or a rule "PATTERN = VALUE".
+bool pattern(std::string_view bytes) {
+  const size_t end = std::min(bytes.find('\0'), bytes.size());
+  const std::string_view name = end < bytes.size() ? bytes.substr(end + 1) : std::string_view();
+  return parses([&] {
+    const auto rule = split_rule(bytes.substr(0, end));
+    const Pattern pattern(rule ? rule->first : std::string(bytes.substr(0, end)), "fuzz");
+    const std::vector<std::string> names = {std::string(name), "head/kernel", "encoder/blocks/mlp/bias"};
+    const bool any = pattern.matches(names[0]) || pattern.matches(names[1]) || pattern.matches(names[2]);
+    TESSERA_CHECK(unmatched(pattern, names, "parameter").has_value() != any);
+    return true;
+  });
+}
+
+}  // namespace
+
+const std::vector<NamedTarget>& base_targets() {
+  static const std::vector<NamedTarget> all = {{"json", json}, {"pattern", pattern}};
+  return all;
+}
+
+}  // namespace tessera::fuzz
