@@ -95,6 +95,8 @@ TEST(PpAugment, Refuses) {
   EXPECT_THAT(error("resize(8, antialias=true)"), HasSubstr("library=tensorflow"));
   EXPECT_THAT(error("resize(8, interpolation=lanczos, library=tensorflow)"), HasSubstr("unknown interpolation `lanczos`"));
   EXPECT_THAT(error("resize_keep_ratio(8, longest=2)"), HasSubstr("`longest`"));
+  EXPECT_THAT(error("resize_keep_ratio(8, scale=[1e-9, 1], scale_prob=1)"), HasSubstr("`scale` must be [low, high] with 0.01"));
+  EXPECT_THAT(error("resize_keep_ratio(8, aspect=[1, 1e300], aspect_prob=1)"), HasSubstr("`aspect` must be [low, high]"));
   EXPECT_THAT(error_of("decode | decode_jpeg_and_inception_crop(8)"), HasSubstr("may only come first"));
   EXPECT_THAT(error_of("decode | resize_keep_ratio(32)"), HasSubstr("no fixed size"));
 }

@@ -88,6 +88,11 @@ TEST(TfrecordSource, TakesClassesFromAFile) {
 
 TEST(TfrecordSource, MistakesAreExplained) {
   const TempDir dir;
+  const std::string largest = framed(example("x", INT64_MAX));
+  write_file(dir / "largest", bytes_of(largest));
+  EXPECT_THAT(open_error("tfrecord(" + (dir / "largest") + ", label_offset=1)"), HasSubstr("far from any classes"));
+  EXPECT_THAT(open_error("tfrecord(" + (dir / "largest") + ", classes=1e300)", Exit::kUsage),
+              HasSubstr("no number of classes"));
   EXPECT_THAT(open_error("tfrecord(" + (dir / "x-*") + ")"),
               AllOf(HasSubstr("no file matches"), HasSubstr("working directory")));
   EXPECT_THAT(open_error("tfrecord(" + (dir / "x") + ")"), HasSubstr("No such file"));

@@ -113,8 +113,9 @@ class ResizeKeepRatio final : public PpOp {
 ResizeKeepRatio::Chance read_chance(CallReader& call, const std::string& name, std::vector<double> fallback) {
   const double p = read_probability(call, name + "_prob", 0.0);
   const std::vector<double> range = call.numbers(name, std::move(fallback));
-  if (range.size() != 2 || !(range[0] > 0) || range[0] > range[1]) {
-    call.fail(fmt::format("`{}` must be [low, high] with 0 < low <= high", name));
+  constexpr double kLeast = 0.01, kMost = 100;  // further out, sides of pixels grow past any memory
+  if (range.size() != 2 || !(range[0] >= kLeast) || !(range[0] <= range[1]) || range[1] > kMost) {
+    call.fail(fmt::format("`{}` must be [low, high] with {} <= low <= high <= {}", name, kLeast, kMost));
   }
   return {p, range[0], range[1]};
 }

@@ -1,4 +1,6 @@
 // tokenize: a text becomes a row of ids, as big_vision's op of the same name (pp/ops_text.py).
+#include <cmath>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "data/pp_op.h"
@@ -86,11 +88,10 @@ bool read_bos(CallReader& call, const Tokenizer& tokenizer) {
 int32_t read_pad(CallReader& call, const Tokenizer& tokenizer) {
   const std::string text = call.text("pad", "<pad>");
   if (const std::optional<double> number = parse_number(text)) {
-    const auto id = static_cast<int64_t>(*number);
-    if (*number != static_cast<double>(id) || id < 0 || id >= tokenizer.vocabulary()) {
+    if (!(*number >= 0 && *number < static_cast<double>(tokenizer.vocabulary())) || *number != std::floor(*number)) {
       call.fail(fmt::format("`pad` must be one of the model's ids, 0 to {}, not {}", tokenizer.vocabulary() - 1, text));
     }
-    return static_cast<int32_t>(id);
+    return static_cast<int32_t>(*number);
   }
   const std::optional<int32_t> id = tokenizer.find(text);
   if (!id) call.fail(fmt::format("the model has no piece `{}` to fill rows up with", text), "pad=0, or a piece of the model");

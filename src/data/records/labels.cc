@@ -1,5 +1,7 @@
 #include "data/records/labels.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "data/names.h"
@@ -24,10 +26,15 @@ std::vector<std::string> names_found(const LabelsFound& found, int64_t offset, c
         "name the field to use with label=…");
   }
   if (!has_numbers) return {found.names.begin(), found.names.end()};
-  const int64_t least = found.least + offset, most = found.most + offset;
+  int64_t least = 0, most = 0;
+  if (__builtin_add_overflow(found.least, offset, &least) || __builtin_add_overflow(found.most, offset, &most)) {
+    throw data_error(fmt::format("labels run from {} to {}, far from any classes", found.least, found.most), where,
+                     "name the right field with label=…");
+  }
   if (least < 0 || most >= kMostClasses) {
     throw data_error(fmt::format("labels run from {} to {}, which are no class indices from 0 on", least, most), where,
-                     least < 0 ? fmt::format("label_offset={}", -found.least) : "name the right field with label=…");
+                     least < 0 && found.least > -kMostClasses ? fmt::format("label_offset={}", -found.least)
+                                                              : "name the right field with label=…");
   }
   return numbers(most + 1);
 }
@@ -48,10 +55,9 @@ FieldArguments read_field_arguments(CallReader& call) {
 
 std::vector<std::string> read_classes(const std::string& argument, const std::string& where) {
   if (const auto count = parse_number(argument)) {
-    const auto whole = static_cast<int64_t>(*count);
-    if (static_cast<double>(whole) != *count || whole < 1 || whole > kMostClasses)
+    if (!(*count >= 1 && *count <= kMostClasses) || *count != std::floor(*count))
       throw usage_error(fmt::format("classes={} is no number of classes", argument), where);
-    return numbers(whole);
+    return numbers(static_cast<int64_t>(*count));
   }
   std::vector<std::string> names;
   try {
