@@ -55,7 +55,7 @@ std::string write_checkpoint(store::FileSystem& files, const std::string& direct
 }
 
 void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest,
-                      const std::string& run) {
+                      const std::string& run, std::optional<int64_t> best) {
   std::vector<int64_t> whole;
   for (const store::FileInfo& entry : files.list(directory)) {
     const auto name = parse_directory_name(entry.name);
@@ -68,7 +68,7 @@ void apply_keep_rules(store::FileSystem& files, const std::string& directory, co
   for (size_t i = 0; i < whole.size(); ++i) {
     const bool recent = static_cast<int64_t>(i) + 1 < rules.keep_last;
     const bool kept_for_ever = rules.keep_every_steps > 0 && whole[i] % rules.keep_every_steps == 0;
-    if (!recent && !kept_for_ever) remove_checkpoint(files, directory, step_directory(whole[i]));
+    if (!recent && !kept_for_ever && whole[i] != best) remove_checkpoint(files, directory, step_directory(whole[i]));
   }
 }
 
@@ -87,6 +87,7 @@ struct CheckpointManager::Save {
   int64_t step = 0;
   FileNumbers numbers;
   std::string state_json, run;
+  std::optional<int64_t> best;
   std::function<void()> before_commit;
   std::deque<std::vector<HostTensor>> read;  // and not taken by the writer yet
   int64_t bytes_in_flight = 0;               // being read, read, or being written
@@ -148,6 +149,7 @@ void CheckpointManager::begin(Snapshot& snapshot) {
     save_->numbers = {snapshot.groups_before, snapshot.groups.size(), snapshot.all_groups()};
     save_->state_json = std::move(snapshot.state_json);
     save_->run = std::move(snapshot.run);
+    save_->best = snapshot.best;
     save_->before_commit = std::move(snapshot.before_commit);
   }
   changed_.notify_all();
@@ -226,7 +228,7 @@ void CheckpointManager::save() {
   }
   if (!writers_.leads()) return;
   try {
-    apply_keep_rules(files_, directory_, rules_, step, save_->run);
+    apply_keep_rules(files_, directory_, rules_, step, save_->run, save_->best);
   } catch (const std::exception& error) {
     fail(error.what(), /*committed=*/true);
   }

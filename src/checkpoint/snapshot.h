@@ -43,6 +43,7 @@ struct Snapshot {
   size_t groups_after = 0;              // and of those with higher ones
   std::string state_json = "{}";        // any JSON value: data position, seeds, …
   std::string run = {};                 // whose it is: checkpoints of other runs are neither replaced nor removed; may be empty
+  std::optional<int64_t> best = {};     // step of a checkpoint that stays besides the keep rules; may be this one
   std::function<void()> before_commit;  // called on the writer thread before COMMIT is written: make the metrics durable here
 
   size_t all_groups() const { return groups_before + groups.size() + groups_after; }

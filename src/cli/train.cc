@@ -51,6 +51,7 @@ class Train final : public Command {
       const std::string path = store::join_path(result.workdir, name);
       if (store::local_files().info(path)) line(what, path);
     }
+    if (!result.best.empty()) log_line(fmt::format("best checkpoint: {}", result.best));
     if (!result.finished_before) {
       log_line(fmt::format("{} of host memory at most", human_bytes(static_cast<double>(peak_resident_bytes()))));
     }

@@ -54,6 +54,9 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
     json["plateau"] = {{"scale", p.scale}, {"bad", p.bad}, {"cooldown", p.cooldown}};
     if (p.best) json["plateau"]["best"] = *p.best;
   }
+  if (const auto& best = progress.best_checkpoint) {
+    json["best_checkpoint"] = {{"metric", best->metric}, {"step", best->step}, {"value", best->value}};
+  }
   json["input"] = {{"height", run.input.height},   {"width", run.input.width},   {"channels", run.input.channels},
                    {"classes", run.input.classes}, {"tokens", run.input.tokens}, {"vocabulary", run.input.vocabulary}};
   json["class_names"] = run.class_names;
@@ -82,6 +85,10 @@ Progress parse_progress(const std::string& text, const std::string& where) {
       const Json& plateau = json.at("plateau");
       progress.plateau = {plateau.at("scale"), {}, count_at(plateau, "bad", where), count_at(plateau, "cooldown", where)};
       if (plateau.contains("best")) progress.plateau.best = plateau.at("best").get<double>();
+    }
+    if (json.contains("best_checkpoint")) {
+      const Json& best = json.at("best_checkpoint");
+      progress.best_checkpoint = BestCheckpoint{best.at("metric"), count_at(best, "step", where), best.at("value")};
     }
     return progress;
   });

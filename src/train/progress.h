@@ -21,6 +21,14 @@ struct StepMetric {
 };
 using StepMetrics = std::vector<StepMetric>;
 
+// The checkpoint that is kept as the best.
+struct BestCheckpoint {
+  std::string metric;  // by which
+  int64_t step = 0;
+  double value = 0;
+  bool operator==(const BestCheckpoint&) const = default;
+};
+
 struct Progress {
   int64_t step = 0;  // steps done; also the number of training batches used: data position
   int64_t examples_seen = 0;
@@ -29,6 +37,7 @@ struct Progress {
   double seconds = 0;                  // trained so far, by the clock
   std::map<std::string, double> best;  // evaluator -> best of its first score
   optim::PlateauState plateau;         // of a plateau schedule
+  std::optional<BestCheckpoint> best_checkpoint;
 };
 
 // What training data can be told apart by, without reading them: how many samples there are, and a hash of that, of the

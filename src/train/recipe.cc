@@ -306,11 +306,33 @@ std::string averaged_name(const std::string& evaluator) { return evaluator + "_e
 
 namespace {
 
-// That averages' scores have names of their own, and that a plateau's metric is one that evaluators give.
-void check_evals(const Section& recipe, const Recipe& out) {
+constexpr const char* kTrainingLoss = "training_loss";
+
+void read_best(const Section& checkpoint, const std::vector<BestMetric>& scores, Recipe& out) {
+  const std::string& name = out.checkpoint.best;
+  if (name == "none") return;
+  std::vector<std::string> names{"none", kTrainingLoss};
+  for (const BestMetric& score : scores) names.push_back(score.name);
+  const auto found = std::ranges::find(scores, name, &BestMetric::name);
+  if (found != scores.end()) {
+    out.best = *found;
+  } else if (name == kTrainingLoss) {
+    out.best = BestMetric{name};
+  } else {
+    checkpoint.fail("best", fmt::format("is \"{}\", which is no score of an evaluator of this recipe", name),
+                    suggest_name(name, names));
+  }
+}
+
+// That averages' scores have names of their own, and that a plateau's metric and that of the best checkpoint are given.
+void check_evals(const Section& recipe, const Section& checkpoint, Recipe& out) {
   std::vector<std::string> metrics;
+  std::vector<BestMetric> scores;
   const auto offer = [&](const std::string& name, const EvalPlan& plan) {
-    for (const objectives::ScoreKind& score : plan.scorer->scores()) metrics.push_back(name + "/" + score.name);
+    for (const objectives::ScoreKind& score : plan.scorer->scores()) {
+      metrics.push_back(name + "/" + score.name);
+      scores.push_back({metrics.back(), score.share});
+    }
   };
   for (const EvalPlan& plan : out.evals) {
     offer(plan.name, plan);
@@ -323,6 +345,7 @@ void check_evals(const Section& recipe, const Recipe& out) {
                   "give it another name");
     }
   }
+  read_best(checkpoint, scores, out);
   const auto& plateau = out.optimizer->schedule().plateau();
   if (!plateau || std::find(metrics.begin(), metrics.end(), plateau->metric) != metrics.end()) return;
   throw usage_error(fmt::format("the plateau's metric `{}` is none that an evaluator of this recipe gives", plateau->metric),
@@ -331,6 +354,8 @@ void check_evals(const Section& recipe, const Recipe& out) {
 }
 
 }  // namespace
+
+bool BestMetric::of_training() const { return name == kTrainingLoss; }
 
 Recipe read_recipe(Section recipe, int64_t devices) {
   Recipe out;
@@ -364,7 +389,7 @@ Recipe read_recipe(Section recipe, int64_t devices) {
   for (const std::string& name : evals.keys()) {
     out.evals.push_back(read_eval(name, evals.section(name), setting));
   }
-  check_evals(recipe, out);
+  check_evals(recipe, checkpoint, out);
   recipe.finish();
   out.text = recipe.dump();
   return out;

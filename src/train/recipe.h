@@ -50,12 +50,25 @@ struct CheckpointOptions {
   std::string every = "10 %";
   int64_t keep = 2;
   std::optional<std::string> keep_every;
+  std::string best = "training_loss";
   template <class Visitor>
   void visit(Visitor&& field) {
     field("every", every, "how often the state is saved; at the end always");
     field("keep", keep, "how many of the latest checkpoints stay, 1 or more");
     field("keep_every", keep_every, "checkpoints at multiples of this stay for ever");
+    field("best", best,
+          "the best one stays too: by training_loss, of those saved; or by a score as val/prec@1, and each new best is saved "
+          "at once; none: no other than the latest");
   }
+};
+
+// By what the best checkpoint is chosen.
+struct BestMetric {
+  std::string name;    // training_loss, or <evaluator>/<score>
+  bool share = false;  // the more the better; else the less
+
+  bool of_training() const;
+  bool better(double value, double than) const { return share ? value > than : value < than; }
 };
 
 struct EvalOptions {
@@ -126,6 +139,7 @@ struct Recipe {
   std::optional<optim::Average> average;        // of the weights
   std::optional<ModelInit> model_init;
   std::vector<EvalPlan> evals;
+  std::optional<BestMetric> best;  // nothing: none is kept as the best
 
   DType compute = DType::kF32;
   int64_t total = 0;  // steps

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <future>
 #include <map>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -81,6 +82,11 @@ class Trainer {
   bool evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, const std::string& name, size_t first,
                      NamedScores& scores);
   void follow_plateau(const NamedScores& scores);
+  bool is_best(const NamedScores& scores);
+  void take_as_best(double value);
+  void forget_missing_best();
+  std::string path_of(int64_t step) const;
+  bool has_checkpoint(int64_t step) const;
 
   void save(bool owed);
   void report_failures();
@@ -109,6 +115,8 @@ class Trainer {
   HostArrays initial_weights_;                            // of model_init, likewise; empty bytes where the drawn value stays
   DeviceArrays teacher_;                                  // its weights, where there is one
   DeviceArrays state_;                                    // after `progress_.step` steps, once the device is through
+  std::optional<int64_t> resumed_from_;                   // the step
+  std::optional<BestCheckpoint> best_before_;             // before that of progress_, which may not be saved yet
   Progress progress_;                                     // `metrics` are those of `progress_.step`, once settled
   struct Pending {
     int64_t step = 0;
@@ -193,6 +201,10 @@ bool Trainer::restore() {
   const checkpoint::LoadedCheckpoint& from = *latest.checkpoint;
   progress_ = parse_progress(from.state_json, from.path);
   check_run(from, description_);
+  resumed_from_ = progress_.step;
+  if (!recipe_.best || (progress_.best_checkpoint && progress_.best_checkpoint->metric != recipe_.best->name)) {
+    progress_.best_checkpoint.reset();
+  }
   check_arrays(layout_, from.arrays, from.path);
   restored_ = std::move(*latest.checkpoint);
   return true;
@@ -400,6 +412,7 @@ bool Trainer::evaluation_due() const {
 // because of a signal; one that comes later is for the next step.
 void Trainer::finish_step() {
   const Reporter::Pause pause(reporter_);
+  bool new_best = false;
   if (evaluation_due()) {
     NamedScores scores;
     if (stop_.requested() || !evaluate(scores)) {
@@ -409,13 +422,55 @@ void Trainer::finish_step() {
     }
     reporter_.write(progress_.step, progress_.metrics, scores);
     follow_plateau(scores);
+    new_best = is_best(scores);
     last_scores_ = std::move(scores);
   } else if (progress_.owed && progress_.metrics && due(progress_.step, recipe_.log_every, recipe_.total)) {
     reporter_.write(progress_.step, progress_.metrics, {});  // `every` of the evaluators was changed since the signal
   }
   progress_.owed = false;
   stopped_ = stop_.requested();
-  if (stopped_ || (progress_.step > 0 && due(progress_.step, recipe_.checkpoint_every, recipe_.total))) save(/*owed=*/false);
+  const bool due_now = progress_.step > 0 && due(progress_.step, recipe_.checkpoint_every, recipe_.total);
+  if (stopped_ || new_best || due_now) save(/*owed=*/false);
+}
+
+// Whether the recipe's score says that this step's checkpoint will be the best one so far; remembered then. The start is none.
+bool Trainer::is_best(const NamedScores& scores) {
+  if (!recipe_.best || recipe_.best->of_training() || progress_.step == 0) return false;
+  for (const auto& [name, s] : scores) {
+    if (!recipe_.best->name.starts_with(name + "/")) continue;
+    const std::optional<double> score = s.find(recipe_.best->name.substr(name.size() + 1));
+    if (!score || !std::isfinite(*score)) continue;
+    const auto& best = progress_.best_checkpoint;
+    forget_missing_best();
+    if (best && best->step != progress_.step && !recipe_.best->better(*score, best->value)) return false;
+    take_as_best(*score);
+    return true;
+  }
+  return false;
+}
+
+void Trainer::take_as_best(double value) {
+  const bool again = progress_.best_checkpoint && progress_.best_checkpoint->step == progress_.step;
+  if (!again) best_before_ = std::exchange(progress_.best_checkpoint, std::nullopt);
+  progress_.best_checkpoint = BestCheckpoint{recipe_.best->name, progress_.step, value};
+}
+
+// Its save may have failed, or somebody has removed it.
+void Trainer::forget_missing_best() {
+  auto& best = progress_.best_checkpoint;
+  const auto missing = [&] { return best && !has_checkpoint(best->step); };
+  if (!missing()) return;
+  checkpoints_->wait();
+  if (missing()) best = std::exchange(best_before_, std::nullopt);
+  if (missing()) best.reset();
+}
+
+std::string Trainer::path_of(int64_t step) const {
+  return store::join_path(workdir_.checkpoints(), checkpoint::step_directory(step));
+}
+
+bool Trainer::has_checkpoint(int64_t step) const {
+  return store::local_files().info(store::join_path(path_of(step), checkpoint::kCommitFile)).has_value();
 }
 
 // The rate of the steps to come, where scores decide it.
@@ -493,6 +548,12 @@ bool Trainer::evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, co
 
 void Trainer::save(bool owed) {
   workdir_.renew_lock();
+  const auto& best = progress_.best_checkpoint;
+  if (best && best->step != progress_.step) forget_missing_best();
+  if (recipe_.best && recipe_.best->of_training() && progress_.metrics) {
+    const double loss = progress_.metrics->front().value;
+    if (!best || recipe_.best->better(loss, best->value)) take_as_best(loss);
+  }
   progress_.owed = owed;
   progress_.seconds = reporter_.uptime();
   // The copies are made while save_async runs: the next step takes the memory of these buffers over.
@@ -500,6 +561,7 @@ void Trainer::save(bool owed) {
   snapshot.step = progress_.step;
   snapshot.state_json = to_json(progress_, description_);
   snapshot.run = run_name(description_);
+  if (progress_.best_checkpoint) snapshot.best = progress_.best_checkpoint->step;
   snapshot.before_commit = [this] {
     workdir_.expect_in_place();
     reporter_.writer().flush();
@@ -532,8 +594,10 @@ TrainResult Trainer::result(Exit exit) const {
   result.classifier = dynamic_cast<const models::Classifier*>(recipe_.model.get()) != nullptr;
   result.evaluators = !recipe_.evals.empty();
   result.workdir = workdir_.path();
-  const std::string path = store::join_path(workdir_.checkpoints(), checkpoint::step_directory(progress_.step));
-  if (store::local_files().info(store::join_path(path, checkpoint::kCommitFile))) result.checkpoint = path;
+  if (has_checkpoint(progress_.step)) result.checkpoint = path_of(progress_.step);
+  if (const auto& best = progress_.best_checkpoint; best && best->step != progress_.step && has_checkpoint(best->step)) {
+    result.best = fmt::format("{} ({} {:.4g})", path_of(best->step), best->metric, best->value);
+  }
   result.seconds = client_ ? reporter_.uptime() : progress_.seconds;
   result.scores = last_scores_;
   return result;

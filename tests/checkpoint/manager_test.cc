@@ -226,6 +226,25 @@ TEST(KeepRules, DamagedOnesNeitherCountNorGo) {
   EXPECT_EQ(steps_in(directory.path()), (std::vector<int64_t>{40, 50}));
 }
 
+TEST(KeepRules, TheBestStaysBesidesTheOthers) {
+  const TempDir directory;
+  CheckpointManager manager(directory.path(), {2, 0});
+  const auto save = [&](int64_t step, int64_t best) {
+    Snapshot snapshot = make_snapshot(step);
+    snapshot.best = best;
+    manager.save_async(std::move(snapshot));
+    manager.wait();
+    return steps_in(directory.path());
+  };
+  save(10, 10);
+  save(20, 10);
+  save(30, 10);
+  EXPECT_EQ(save(40, 10), (std::vector<int64_t>{10, 30, 40}));
+  EXPECT_EQ(save(50, 50), (std::vector<int64_t>{40, 50}));
+  save(60, 50);
+  EXPECT_EQ(save(70, 50), (std::vector<int64_t>{50, 60, 70}));
+}
+
 TEST(KeepRules, CommitIsGoneForGoodBeforeTheDataGo) {
   MemoryFiles files;
   for (const int64_t step : {1, 2}) write_checkpoint(files, "c", make_snapshot(step));

@@ -153,6 +153,7 @@ TEST(Progress, RoundTripIsExact) {
   progress.metrics = StepMetrics{{"training_loss", 0.1f}, {"l2_grads", 1.0f / 3}, {"l2_params", 3e-38f}, {"lr", 1e-3f}};
   progress.seconds = 12.5;
   progress.best = {{"val", 0.3}};
+  progress.best_checkpoint = BestCheckpoint{"val/loss", 80, 0.1};
   const RunDescription run{"seed = 0\n", {8, 8, 3, 2, 16, 100}, {"kät\xff", "dog"}, "decode | resize(8)", {60, "1f"}};
   const std::string json = to_json(progress, run);
   const Progress back = parse_progress(json, "test");
@@ -161,6 +162,7 @@ TEST(Progress, RoundTripIsExact) {
   EXPECT_TRUE(back.owed);
   EXPECT_EQ(back.metrics, progress.metrics);
   EXPECT_EQ(back.best, progress.best);
+  EXPECT_EQ(back.best_checkpoint, progress.best_checkpoint);
   const RunDescription same = parse_description(json, "test");
   EXPECT_EQ(same.recipe, run.recipe);
   EXPECT_EQ(same.input, run.input);
