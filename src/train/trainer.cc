@@ -17,6 +17,8 @@
 #include "pjrt/error.h"
 #include "train/compile.h"
 #include "train/device_arrays.h"
+#include "train/disk_space.h"
+#include "train/divergence.h"
 #include "train/model_source.h"
 #include "train/run_identity.h"
 #include "train/stop_signal.h"
@@ -142,6 +144,7 @@ TrainResult Trainer::run() {
     if (!resumed) workdir_.mark_started();
     resumed ? reporter_.resume(progress_) : reporter_.start();
     announce();
+    if (const auto warning = space_warning(disk_need(recipe_, layout_), workdir_.path())) log_warning(*warning);
     if (!resumed && recipe_.model_init) load_initial_weights();
     start_programs();
     place_teacher();
@@ -388,11 +391,15 @@ void Trainer::settle() {
   for (const auto& [name, value] : metrics) {
     if (std::isfinite(value)) continue;
     checkpoints_->wait();
-    const auto saved = checkpoints_->last_committed();
-    throw Error(
-        Exit::kDiverged, fmt::format("the run diverged: {} is {} at step {}", name, value, step), workdir_.path(),
-        fmt::format("nothing of this step is saved{}; try a lower learning rate, a longer warm-up, or clip = \"norm(1.0)\"",
-                    saved ? fmt::format(" (the last checkpoint is of step {})", *saved) : ""));
+    forget_missing_best();
+    const auto saved = checkpoints_->last_committed() ? checkpoints_->last_committed() : resumed_from_;
+    const auto& best = progress_.best_checkpoint;
+    const auto from = best ? std::optional(best->step) : saved;
+    throw Error(Exit::kDiverged,
+                fmt::format("the run diverged: {} is {} at step {}{}", name, value, step,
+                            saved ? fmt::format("; the last checkpoint is of step {}", *saved) : ""),
+                workdir_.path(),
+                divergence_help(recipe_, workdir_.path(), from ? std::optional(path_of(*from)) : std::nullopt));
   }
   const bool log_now = step == 1 || due(step, recipe_.log_every, recipe_.total);
   const auto memory = client_->memory(0);

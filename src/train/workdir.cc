@@ -10,6 +10,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
 #include "monitor/metrics.h"
+#include "train/progress.h"
 #include "train/run_identity.h"
 
 namespace tessera::train {
@@ -32,8 +33,14 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
   if (!info) files_.make_directories(path_);
   held_ = files_.open_directory(path_);
   known_ = files_.info(store::join_path(path_, kRecipe)).has_value();
-  if (!known_) refuse_foreign();
+  const std::optional<std::string> restored = known_ ? std::nullopt : recipe_of_checkpoints();
+  if (!known_ && !restored) refuse_foreign();
   lock_ = std::make_unique<store::DirectoryLock>(path_);
+  if (restored) {
+    store::write_atomic(files_, store::join_path(path_, kRecipe), *restored);
+    known_ = true;
+    log_note(fmt::format("`{}` was missing and is restored from the newest checkpoint", store::join_path(path_, kRecipe)));
+  }
   if (known_ && started()) compare();
 }
 
@@ -50,6 +57,13 @@ void Workdir::refuse_foreign() const {
                                 join({others.begin(), others.begin() + static_cast<ptrdiff_t>(shown)}, ", "),
                                 others.size() > shown ? ", …" : ""),
                     "--workdir", "name a new or an empty directory; nothing was written");
+}
+
+// Nothing where none is of a run: imported weights have no step among their arrays.
+std::optional<std::string> Workdir::recipe_of_checkpoints() const {
+  const checkpoint::LatestCheckpoint latest = checkpoint::find_latest(checkpoints(), files_);
+  if (!latest.checkpoint || !latest.checkpoint->arrays.contains("step")) return std::nullopt;
+  return parse_description(latest.checkpoint->state_json, latest.checkpoint->path).recipe;
 }
 
 bool Workdir::started() const {

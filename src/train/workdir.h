@@ -2,6 +2,7 @@
 // The directory of a run: what lies in it, whose it is, and whether it may be continued.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 namespace tessera::train {
 
 // Opens a workdir for a resolved recipe, holding its lock.
+//
+// A `recipe.toml` that is missing is restored from the newest checkpoint, which has it too.
 //
 // A directory that is new, empty or interrupted before its first recipe was written starts afresh. One that holds a
 // `recipe.toml` is continued if the recipe is the same but for keys that don't change the numbers of a run, or whose change is
@@ -51,6 +54,7 @@ class Workdir {
 
  private:
   void refuse_foreign() const;
+  std::optional<std::string> recipe_of_checkpoints() const;
   bool started() const;
   void compare();
 

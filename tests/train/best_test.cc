@@ -1,16 +1,21 @@
-// Which checkpoint is kept as the best (checkpoint.best).
+// Which checkpoint is kept as the best (checkpoint.best), what a run needs on the disk, and what to do when it diverged.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "monitor/metrics.h"
+#include "train/disk_space.h"
+#include "train/divergence.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -19,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::small_run;
 
 using Steps = std::vector<int64_t>;
@@ -133,6 +139,78 @@ TEST(BestCheckpoint, OfUnknownScoresIsRefused) {
   EXPECT_TRUE(read_recipe(small_run().section({"checkpoint.best=val/prec@1"})).best->share);
   EXPECT_FALSE(read_recipe(small_run().section({"checkpoint.best=val/loss"})).best->share);
   EXPECT_FALSE(read_recipe(small_run().section({"checkpoint.best=none"})).best);
+}
+
+TEST(DiskSpace, CountsWhatIsThereAtOnce) {
+  const auto need = [](const std::vector<std::string>& overrides) {
+    const Recipe recipe = read_recipe(small_run().section(plus({"total=1000 steps", "checkpoint.every=10 steps"}, overrides)));
+    return disk_need(recipe, recipe_layout(recipe));
+  };
+  EXPECT_EQ(need({"checkpoint.best=none"}).checkpoints, 3);
+  EXPECT_EQ(need({}).checkpoints, 4);
+  EXPECT_EQ(need({"checkpoint.keep_every=100 steps"}).checkpoints, 14);
+  EXPECT_EQ(need({"checkpoint.every=0 steps"}).checkpoints, 1);
+  EXPECT_GT(need({}).metrics_bytes, need({"log=100 steps"}).metrics_bytes);
+  small_run().train("sized", {"total=4 steps", "optimizer.lr=3e-3"});
+  const auto written = checkpoint::load(small_run().path("sized") + "/checkpoints/step_000000004");
+  EXPECT_NEAR(static_cast<double>(need({}).checkpoint_bytes), static_cast<double>(written.files[0].bytes().size()), 20000);
+}
+
+TEST(DiskSpace, IsWarnedOfWhereItIsShort) {
+  const DiskNeed need{int64_t{1} << 30, 3, int64_t{1} << 20};
+  EXPECT_FALSE(space_warning(need, "run", 0, 4e9));
+  EXPECT_FALSE(space_warning(need, "run", 2.2e9, 2e9)) << "what is there is replaced";
+  EXPECT_THAT(*space_warning(need, "run", 0, 2.5e9),
+              AllOf(HasSubstr("3 checkpoints of 1.00 GiB"), HasSubstr("in `run`"), HasSubstr("2.33 GiB are free")));
+  EXPECT_TRUE(space_warning({int64_t{1} << 40, int64_t{1} << 40, 0}, small_run().path("")));
+  EXPECT_FALSE(space_warning({1, 1, 0}, small_run().path("")));
+}
+
+TEST(DiskSpace, IsToldBeforeTheRun) {
+  ::testing::internal::CaptureStderr();
+  std::atomic<bool> over{false};
+  std::thread stopper([&] {
+    while (!over && testing::slurp(small_run().path("huge") + "/metrics.jsonl").empty()) std::this_thread::yield();
+    if (!over) kill(getpid(), SIGTERM);
+  });
+  const TrainResult result = small_run().train(
+      "huge", {"total=2000000000 steps", "optimizer.lr=3e-3", "checkpoint.keep_every=1 steps", "checkpoint.every=1000 steps"});
+  over = true;
+  stopper.join();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("when the disk is full, saves fail"));
+  EXPECT_EQ(result.exit, Exit::kPreempted);
+}
+
+TEST(DivergenceHelp, FitsTheRecipe) {
+  const auto help = [](const std::vector<std::string>& overrides, const std::optional<std::string>& checkpoint = {}) {
+    return divergence_help(read_recipe(small_run().section(overrides)), "runs/a", checkpoint);
+  };
+  EXPECT_THAT(help({}), AllOf(HasSubstr("optimizer.lr is cosine(3e-3, warmup=4 steps)"), HasSubstr("lengthen its warmup"),
+                              HasSubstr("clip more tightly (optimizer.clip is norm(1.0))"),
+                              HasSubstr("tessera train runs/a/recipe.toml KEY=VALUE --workdir runs/a-2"),
+                              Not(HasSubstr("dtype")), Not(HasSubstr("model_init"))));
+  EXPECT_THAT(help({"optimizer.lr=1e-3", "optimizer.clip=none", "dtype=bf16"}, "runs/a/checkpoints/step_000000004"),
+              AllOf(HasSubstr("optimizer.lr is 0.001"), HasSubstr("give it a warm-up"), HasSubstr("clip = \"norm(1.0)\""),
+                    HasSubstr("dtype is bf16"), HasSubstr("model_init.from=runs/a/checkpoints/step_000000004")));
+}
+
+// What the help says works: the workdir's recipe with other keys, from the weights of its last good checkpoint.
+TEST(DivergenceHelp, CanBeFollowed) {
+  std::string help;
+  try {
+    small_run().train("diverging", {"optimizer.lr=step(3e-3, milestones=[5 steps], factors=[1e40])", "optimizer.clip=none",
+                                    "checkpoint.every=2 steps"});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kDiverged);
+    help = error.what();
+  }
+  const std::string mark = "model_init.from=";
+  ASSERT_THAT(help, HasSubstr(mark));
+  const std::string from = help.substr(help.find(mark));
+  EXPECT_THAT(from, HasSubstr("/checkpoints/step_"));
+  const config::Section recipe =
+      config::load_recipe(small_run().path("diverging") + "/recipe.toml", {"optimizer.lr=1e-3", from});
+  EXPECT_EQ(train(recipe, small_run().options("diverging-2")).exit, Exit::kDone);
 }
 
 }  // namespace

@@ -71,6 +71,32 @@ TEST(Workdir, ADamagedCheckpointIsPutAside) {
   EXPECT_EQ(weights_of("damaged", 12), weights_of("whole", 12));
 }
 
+// Links in the places of a leftover, of a step without COMMIT, of one that the keep rules remove, and of one that is saved
+// again.
+TEST(Workdir, LinksAmongTheCheckpointsCostNothingElsewhere) {
+  copy_whole("linked");
+  const std::string precious = small_run().path("precious"), elsewhere = small_run().path("elsewhere");
+  for (const char* name : {"thesis.tex", "state.json"}) {
+    fs::create_directories(precious);
+    testing::spill(precious + "/" + name, "precious");
+  }
+  fs::rename(step_of("linked", 4), elsewhere);
+  fs::remove_all(step_of("linked", 12));
+  fs::create_directory_symlink(precious, step_of("linked", 10) + ".tmp-999999999");
+  fs::create_directory_symlink(precious, step_of("linked", 1));
+  fs::create_directory_symlink(elsewhere, step_of("linked", 4));
+  fs::create_directory_symlink(precious, step_of("linked", 12));
+  EXPECT_EQ(small_run().train("linked", {"checkpoint.every=2 steps", "checkpoint.keep=1", "checkpoint.best=none"}).exit,
+            Exit::kDone);
+  for (const char* name : {"thesis.tex", "state.json"}) EXPECT_EQ(testing::slurp(precious + "/" + name), "precious");
+  EXPECT_TRUE(fs::exists(elsewhere + "/COMMIT"));
+  EXPECT_EQ(weights_of("linked", 12), weights_of("whole", 12));
+  EXPECT_TRUE(fs::is_symlink(step_of("linked", 12) + ".damaged"));
+  for (const auto& path : {step_of("linked", 10) + ".tmp-999999999", step_of("linked", 1), step_of("linked", 4)}) {
+    EXPECT_FALSE(fs::is_symlink(path)) << path;
+  }
+}
+
 TEST(Workdir, AnotherRunsCheckpointIsRefusedByName) {
   copy_whole("mixed");
   small_run().train("other", {"seed=1", "checkpoint.every=0 steps"});
@@ -118,6 +144,19 @@ TEST(Workdir, ACheckpointThatDoesNotSayWhoseItIsIsTaken) {
   EXPECT_EQ(checkpoint::load(step_of("old", 6)).run, "");
   EXPECT_EQ(small_run().train("old", kEverySecond).exit, Exit::kDone);
   EXPECT_EQ(weights_of("old", 12), weights_of("whole", 12));
+}
+
+TEST(Workdir, AMissingRecipeIsRestoredFromTheNewestCheckpoint) {
+  copy_whole("no_recipe");
+  const std::string path = small_run().path("no_recipe") + "/recipe.toml", text = testing::slurp(path);
+  fs::remove(path);
+  fs::remove_all(step_of("no_recipe", 12));
+  EXPECT_THAT(failure("no_recipe", {"seed=1"}, Exit::kUsage), HasSubstr("seed = 1   there: 0"));
+  EXPECT_EQ(testing::slurp(path), text);
+  fs::remove(path);
+  EXPECT_EQ(small_run().train("no_recipe", kEverySecond).exit, Exit::kDone);
+  EXPECT_EQ(testing::slurp(path), text);
+  EXPECT_EQ(weights_of("no_recipe", 12), weights_of("whole", 12));
 }
 
 TEST(Workdir, ARunWhoseCheckpointsAreGoneIsNotStartedAfresh) {

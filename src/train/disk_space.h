@@ -1,0 +1,29 @@
+#pragma once
+// What a run will write into its workdir, told before it begins.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "train/recipe.h"
+#include "train/state.h"
+
+namespace tessera::train {
+
+struct DiskNeed {
+  int64_t checkpoint_bytes = 0;  // of one
+  int64_t checkpoints = 0;       // there at once, at most: those kept and the one being written
+  int64_t metrics_bytes = 0;     // of metrics.jsonl at the end, about
+
+  double bytes() const;
+};
+DiskNeed disk_need(const Recipe& recipe, const StateLayout& layout);
+
+// What to warn of where `need` is more than `free` bytes and the `there` bytes of checkpoints that are written already; nothing
+// where it fits.
+std::optional<std::string> space_warning(const DiskNeed& need, const std::string& workdir, double there, double free);
+
+// The same of the file system as it is now. Nothing where it doesn't tell.
+std::optional<std::string> space_warning(const DiskNeed& need, const std::string& workdir);
+
+}  // namespace tessera::train
