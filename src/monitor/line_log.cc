@@ -6,7 +6,10 @@
 
 namespace tessera::monitor {
 
-LineLog::LineLog(std::string path, store::FileSystem& files) : path_(std::move(path)), files_(files) {}
+LineLog::LineLog(std::string path, store::FileSystem& files) : path_(std::move(path)), files_(files) {
+  const std::string directory = store::parent_path(path_);
+  if (files_.info(directory)) directory_ = files_.open_directory(directory);
+}
 
 void LineLog::add(std::string_view line) {
   const std::lock_guard lock(mutex_);

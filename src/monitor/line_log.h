@@ -44,7 +44,7 @@ class LineLog {
   store::FileSystem& files_;
   mutable std::mutex mutex_;
   std::unique_ptr<store::WritableFile> file_;
-  std::unique_ptr<store::Directory> directory_;  // of the file, once it was opened
+  std::unique_ptr<store::Directory> directory_;  // of the file, as it was at the start or, made later, with the first line
   bool disturbed_ = false;
   std::optional<int64_t> size_;  // bytes of whole lines in the file, once known
   std::string pending_;          // lines that could not be written yet

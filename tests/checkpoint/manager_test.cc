@@ -92,6 +92,30 @@ TEST(Manager, AFailureBeforeTheCommitIsReportedAndCommitsNothing) {
   EXPECT_TRUE(store::local_files().list(directory.path()).empty());
 }
 
+TEST(Manager, NothingIsMadeWhereTheDirectoryWasMovedOrReplaced) {
+  const TempDir directory;
+  auto& files = store::local_files();
+  const std::string path = directory / "run/checkpoints";
+  CheckpointManager manager(path, {2, 0});
+  const auto save = [&](int64_t step) {
+    manager.save_async(make_snapshot(step));
+    manager.wait();
+    const auto failure = manager.poll_failure();
+    return failure ? failure->message : "saved";
+  };
+  EXPECT_EQ(save(10), "saved");
+  files.rename(directory / "run", directory / "moved");
+  EXPECT_THAT(save(20), HasSubstr("checkpoints` was removed or renamed meanwhile, and nothing is written in its place"));
+  EXPECT_FALSE(files.info(directory / "run"));
+  files.make_directories(path);
+  EXPECT_THAT(save(30), HasSubstr("checkpoints` was replaced meanwhile"));
+  EXPECT_TRUE(files.list(path).empty());
+  store::remove_tree(files, directory / "run");
+  files.rename(directory / "moved", directory / "run");
+  EXPECT_EQ(save(40), "saved");
+  EXPECT_EQ(steps_in(path), (std::vector<int64_t>{10, 40}));
+}
+
 TEST(Manager, BadRulesAreAUsageError) {
   const TempDir directory;
   EXPECT_THROW(CheckpointManager(directory.path(), {0, 0}), Error);

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "base/error.h"
@@ -179,6 +180,63 @@ TEST(MetricWriter, FailingIsToldUntilTheDiskTakesTheLines) {
   writer.flush();
   EXPECT_FALSE(writer.failing());
   EXPECT_EQ(store::read_text(files, "w/metrics.jsonl"), "{\"step\":1}\n");
+}
+
+// Whatever others do to the file: it is told once, whole lines follow, and nothing is made where the directory is another one.
+TEST(LineLog, NoticesWhatOthersDoToItsFile) {
+  auto& files = store::local_files();
+  const struct {
+    std::function<void(const std::string& path)> action;
+    const char* after;  // of the lines "one" to "three", of which "three" comes after it
+  } cases[] = {{[&](const std::string& path) { files.remove_file(path); }, "three\n"},
+               {[&](const std::string& path) { files.truncate(path, 6); }, "one\nthree\n"},
+               {[&](const std::string& path) {
+                  const auto file = files.append(path);
+                  file->write(store::as_bytes("theirs\nhalf"));
+                  file->close();
+                },
+                "one\ntwo\ntheirs\nthree\n"},
+               {[&](const std::string& path) { store::write_atomic(files, path, std::string_view("theirs\nhalf")); },
+                "theirs\nthree\n"}};
+  for (const auto& c : cases) {
+    const TempDir directory;
+    const std::string path = directory / "log";
+    LineLog log(path);
+    for (const char* line : {"one", "two"}) log.add(line);
+    log.sync();
+    EXPECT_FALSE(log.disturbed());
+    c.action(path);
+    ::testing::internal::CaptureStderr();
+    for (int time = 0; time < 2; ++time) log.sync();
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find("warning: `" + path + "` was "), 0u) << said;
+    EXPECT_EQ(said.find("warning", 1), std::string::npos) << said;
+    EXPECT_TRUE(log.disturbed());
+    log.add("three");
+    EXPECT_EQ(slurp(path), c.after);
+    EXPECT_FALSE(log.failing());
+  }
+}
+
+TEST(LineLog, WaitsWhereItsDirectoryIsAnotherOne) {
+  const TempDir directory;
+  auto& files = store::local_files();
+  files.make_directories(directory / "run");
+  LineLog log(directory / "run/log");
+  log.add("one");
+  files.rename(directory / "run", directory / "moved");
+  for (const bool replaced : {false, true}) {
+    if (replaced) files.make_directories(directory / "run");
+    log.add("two");
+    EXPECT_TRUE(log.failing());
+    EXPECT_THROW(log.sync(), store::IoError);
+  }
+  EXPECT_TRUE(files.list(directory / "run").empty());
+  files.remove_directory(directory / "run");
+  files.rename(directory / "moved", directory / "run");
+  log.sync();
+  EXPECT_FALSE(log.failing());
+  EXPECT_EQ(slurp(directory / "run/log"), "one\ntwo\ntwo\n");
 }
 
 TEST(MetricWriter, WhatIsFlushedSurvivesAPowerCut) {

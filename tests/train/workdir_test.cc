@@ -113,7 +113,7 @@ TEST(Workdir, AnotherRunsCheckpointIsRefusedByName) {
 TEST(Workdir, ACheckpointOfOtherDataIsRefused) {
   testing::make_images(small_run().path("own"), 60, 1);
   const std::string own = fmt::format("data.source=folder({})", small_run().path("own"));
-  small_run().train("other_data", {own, "total=4 steps"});
+  small_run().train("other_data", {own});
   testing::spill(small_run().path("own") + "/red/more.png", testing::slurp(small_run().path("own") + "/red/002.png"));
   EXPECT_THAT(failure("other_data", {own}, Exit::kData), HasSubstr("data of 60 samples   here: 61"));
   fs::remove(small_run().path("own") + "/red/005.png");
@@ -202,7 +202,9 @@ Disturbed train_disturbed(const std::string& workdir, const std::function<void(c
   Disturbed outcome;
   try {
     outcome.exit =
-        small_run().train(workdir, {"total=400 steps", "checkpoint.every=10 steps", "eval.val.every=400 steps"}).exit;
+        small_run()
+            .train(workdir, {"total=400 steps", "optimizer.lr=3e-3", "checkpoint.every=10 steps", "eval.val.every=400 steps"})
+            .exit;
   } catch (const Error& error) {
     outcome.exit = error.code();
     outcome.said = error.what();
