@@ -5,11 +5,15 @@
 
 #include <array>
 #include <atomic>
+#include <string_view>
+
+#include "base/log.h"
 
 namespace tessera::train {
 namespace {
 
 std::atomic<int> received{0};
+std::atomic<bool> held{false};
 std::atomic<bool> installed{false};
 struct Handled {
   int number;
@@ -22,7 +26,17 @@ constexpr std::array kHandled = {Handled{SIGTERM, "SIGTERM"}, Handled{SIGINT, "C
 std::array<struct sigaction, kHandled.size()> previous;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
+constexpr std::string_view kNothingLost = "\nstopped before training began; the same command starts again\n";
+
+Exit exit_of(int number) { return number == SIGINT ? Exit::kInterrupted : Exit::kPreempted; }
+
+// Async-signal-safe.
 void on_signal(int number) {
+  if (!held.load()) {
+    // Whether or not somebody reads it.
+    [[maybe_unused]] const ssize_t written = write(log_descriptor(), kNothingLost.data(), kNothingLost.size());
+    _exit(static_cast<int>(exit_of(number)));
+  }
   if (number == SIGINT && received.load() == SIGINT) _exit(static_cast<int>(Exit::kInterrupted));
   received.store(number);
 }
@@ -32,6 +46,7 @@ void on_signal(int number) {
 StopSignal::StopSignal() {
   TESSERA_CHECK(!installed.exchange(true), "two StopSignals at once");
   received.store(0);
+  held.store(false);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -47,14 +62,13 @@ StopSignal::~StopSignal() {
   installed.store(false);
 }
 
+void StopSignal::hold() { held.store(true); }
+
 bool StopSignal::requested() const { return received.load() != 0; }
 
 Exit StopSignal::exit_code() const {
-  switch (received.load()) {
-    case 0: return Exit::kDone;
-    case SIGINT: return Exit::kInterrupted;
-    default: return Exit::kPreempted;
-  }
+  const int number = received.load();
+  return number == 0 ? Exit::kDone : exit_of(number);
 }
 
 const char* StopSignal::name() const {

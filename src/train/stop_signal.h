@@ -5,8 +5,9 @@
 
 namespace tessera::train {
 
-// While one lives, these signals only set a flag; a second SIGINT ends the process at once with exit code 130. SIGHUP stays
-// ignored where it was (nohup). The handlers that were there before come back with its end. One at a time.
+// While one lives, these signals end the process at once, since there is nothing to save yet and a disk may not answer; once
+// they are held they only set a flag, and a second SIGINT ends the process with exit code 130. SIGHUP stays ignored where it
+// was (nohup). The handlers that were there before come back with its end. One at a time.
 class StopSignal {
  public:
   StopSignal();
@@ -14,6 +15,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
+  void hold();
   bool requested() const;
   // The exit code that goes with the signal: kInterrupted for SIGINT, kPreempted for the others. kDone when there was none.
   Exit exit_code() const;

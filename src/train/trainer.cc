@@ -139,6 +139,7 @@ TrainResult Trainer::run() {
   }
   try {
     if (client_future_.valid()) client_ = client_future_.get();
+    stop_.hold();  // from here on there is a run to save
     workdir_.write_recipe();
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
     if (!resumed) workdir_.mark_started();

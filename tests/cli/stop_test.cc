@@ -21,7 +21,7 @@ class Stop : public ::testing::Test {
   void SetUp() override {
     write_images(folder_ / "train", 12);
     write_images(folder_ / "val", 5);
-    write_file(folder_ / "tiny.toml", tiny_recipe());
+    write_file(folder_ / "tiny.toml", "optimization_level = 0\n" + tiny_recipe());
   }
 
   std::vector<std::string> command(const std::string& workdir, const std::vector<std::string>& more = {}) const {
@@ -77,6 +77,20 @@ TEST_F(Stop, ASignalDoesNotWaitForAFileOfAnEvaluation) {
   EXPECT_THAT(end.err, HasSubstr("stopped by SIGTERM after step 3 of 6"));
   EXPECT_EQ(run_program(command("run"), folder_.path()).exit, 0);
   EXPECT_EQ(weights("run"), weights("whole"));
+}
+
+// Before there is anything to save, a signal waits for nothing at all.
+TEST_F(Stop, ASignalDoesNotWaitForAnIndexOfTheData) {
+  write_file(folder_ / "stuck.tar", std::string(10240, '\0'));
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    RunningProgram run(command("run", {"data.source=wds(stuck.tar)"}), folder_.path(), odd_files());
+    await_stuck(run);
+    run.send(signal);
+    const Outcome end = run.wait();
+    EXPECT_EQ(end.exit, signal == SIGINT ? 130 : 75);
+    EXPECT_THAT(end.err, HasSubstr("stopped before training began; the same command starts again"));
+    fs::remove(folder_ / "waits");
+  }
 }
 
 TEST_F(Stop, CtrlCEndsOtherCommandsThatWait) {

@@ -1,6 +1,6 @@
 // Preloaded into the program (LD_PRELOAD): reads of some files behave as on a disk that is in trouble, by their names.
-//   …stuck.png   never comes; the file that ODD_FILES_STUCK names is made when somebody waits for it
-//   …flaky.png   fails with EIO twice before it is read
+//   …stuck.png, …stuck.tar   never comes; the file that ODD_FILES_STUCK names is made when somebody waits for it
+//   …flaky.png               fails with EIO twice before it is read
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -37,6 +37,11 @@ bool is_of(int file, std::string_view end) {
 extern "C" void* mmap(void* at, size_t size, int protection, int flags, int file, off_t offset) {
   if (file >= 0 && is_of(file, "stuck.png")) wait_for_ever();
   return reinterpret_cast<void*>(syscall(SYS_mmap, at, size, protection, flags, file, offset));
+}
+
+extern "C" ssize_t pread(int file, void* to, size_t size, off_t offset) {
+  if (is_of(file, "stuck.tar")) wait_for_ever();
+  return syscall(SYS_pread64, file, to, size, offset);
 }
 
 extern "C" ssize_t read(int file, void* to, size_t size) {
