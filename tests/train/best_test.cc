@@ -25,7 +25,12 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::small_run;
+
+// Of these tests alone, whose workdirs have names that others use too.
+testing::SmallRun& small_run() {
+  static testing::SmallRun run;
+  return run;
+}
 
 using Steps = std::vector<int64_t>;
 

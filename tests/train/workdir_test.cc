@@ -23,7 +23,12 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::small_run;
+
+// Of these tests alone, whose workdirs have names that others use too.
+testing::SmallRun& small_run() {
+  static testing::SmallRun run;
+  return run;
+}
 
 std::string weights_of(const std::string& workdir, int64_t step) {
   return testing::slurp(fmt::format("{}/checkpoints/step_{:09}/state.safetensors", small_run().path(workdir), step));

@@ -1,0 +1,67 @@
+// What the program does with a workdir that somebody has changed between two starts.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/run_program.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class ChangedWorkdir : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_images(folder_ / "train", 8);
+    write_images(folder_ / "val", 4);
+    write_file(folder_ / "tiny.toml", tiny_recipe());
+    ASSERT_EQ(train().exit, 0);
+  }
+  Outcome train(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args{"train", "tiny.toml", "--workdir", "run"};
+    args.insert(args.end(), more.begin(), more.end());
+    return run_program(args, folder_.path());
+  }
+  fs::path step(const std::string& name) const { return folder_ / ("run/checkpoints/step_" + name); }
+
+  TempFolder folder_;
+};
+
+TEST_F(ChangedWorkdir, LinksLeadToNothingThatIsRemoved) {
+  write_file(folder_ / "precious/thesis.tex", "x");
+  write_file(folder_ / "precious/state.json", "x");
+  fs::remove_all(step("000000006"));
+  for (const char* name : {"000000006.tmp-999999999", "000000006", "000000001"}) {
+    fs::create_directory_symlink(folder_ / "precious", step(name));
+  }
+  const Outcome again = train({"checkpoint.keep=1"});
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("step_000000006.damaged"));
+  EXPECT_EQ(read_file(folder_ / "precious/thesis.tex"), "x");
+  EXPECT_EQ(read_file(folder_ / "precious/state.json"), "x");
+  EXPECT_FALSE(fs::is_symlink(step("000000001")));
+  EXPECT_FALSE(fs::is_symlink(step("000000006.tmp-999999999")));
+}
+
+TEST_F(ChangedWorkdir, LostCheckpointsAreNotTrainedOver) {
+  const std::string metrics = read_file(folder_ / "run/metrics.jsonl");
+  fs::remove_all(folder_ / "run/checkpoints");
+  const Outcome again = train();
+  EXPECT_EQ(again.exit, 3);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("the checkpoints of this run are gone"), HasSubstr("to start afresh")));
+  EXPECT_EQ(read_file(folder_ / "run/metrics.jsonl"), metrics);
+}
+
+TEST_F(ChangedWorkdir, AnotherRunsCheckpointIsRefused) {
+  ASSERT_EQ(run_program({"train", "tiny.toml", "--workdir", "other", "seed=4"}, folder_.path()).exit, 0);
+  fs::remove_all(step("000000006"));
+  fs::copy(folder_ / "other/checkpoints/step_000000006", step("000000006"), fs::copy_options::recursive);
+  const Outcome again = train();
+  EXPECT_EQ(again.exit, 3);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("another run's"), HasSubstr("seed = 4   here: 3")));
+}
+
+}  // namespace
+}  // namespace tessera::cli
