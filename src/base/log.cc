@@ -9,6 +9,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/printable.h"
+
 namespace tessera {
 namespace {
 
@@ -75,27 +77,24 @@ constexpr std::string_view kClearLine = "\r\033[K";
 
 }  // namespace
 
-void log_text(std::string_view text) {
-  const std::lock_guard lock(g_mutex);
-  write_all(text);
-}
-
-void log_line(std::string_view text) {
+void log_styled_line(std::string_view text) {
   const std::lock_guard lock(g_mutex);
   if (g_status.empty()) return write_all(fmt::format("{}\n", text));
   write_all(fmt::format("{}{}\n{}", kClearLine, text, g_status));
 }
 
-void log_status(std::string_view text) {
+void log_status(std::string_view status) {
   if (!stderr_is_terminal()) return;
+  const std::string text = one_line(status);
   const std::lock_guard lock(g_mutex);
   if (text == g_status) return;
   g_status = text;
   write_all(fmt::format("{}{}", kClearLine, text));
 }
 
-void log_note(std::string_view text) { log_line(styled("note: ", Style::kCyan) + std::string(text)); }
-void log_warning(std::string_view text) { log_line(styled("warning: ", Style::kYellow) + std::string(text)); }
-void log_error(std::string_view text) { log_line(styled("error: ", Style::kRed) + std::string(text)); }
+void log_line(std::string_view text) { log_styled_line(printable(text)); }
+void log_note(std::string_view text) { log_styled_line(styled("note: ", Style::kCyan) + printable(text)); }
+void log_warning(std::string_view text) { log_styled_line(styled("warning: ", Style::kYellow) + printable(text)); }
+void log_error(std::string_view text) { log_styled_line(styled("error: ", Style::kRed) + printable(text)); }
 
 }  // namespace tessera

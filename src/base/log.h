@@ -21,14 +21,16 @@ enum class Style { kPlain, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // Wraps text in the style's escape codes when colour is enabled.
 std::string styled(std::string_view text, Style style);
 
-void log_text(std::string_view text);     // as it is, no line end added
-void log_line(std::string_view text);     // as it is
+// What is written may hold names of files and classes, so that all but our own colours goes through printable()
+// (base/printable.h); line ends in a name are for one_line().
+void log_styled_line(std::string_view text);  // as it is: what others wrote in it was made printable before styled()
+void log_line(std::string_view text);
 void log_note(std::string_view text);     // "note: …"
 void log_warning(std::string_view text);  // "warning: …"
 void log_error(std::string_view text);    // "error: …", further lines indented as given
 
 // The status line: one line at the bottom of a terminal, replaced by the next call; messages appear above it. Empty text
-// removes it. `text` must fit the terminal's width. Does nothing when messages don't go to a terminal.
+// removes it. `text` is one line and must fit the terminal's width. Does nothing when messages don't go to a terminal.
 void log_status(std::string_view text);
 
 }  // namespace tessera

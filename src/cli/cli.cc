@@ -53,7 +53,7 @@ void declare_globals(Flags& flags, Globals& globals) {
                store::set_cache_directory(path);
                device.cache = pjrt::ExecutableCache::standard();
              },
-             "where compiled programs and indexes of data are kept; empty: nowhere"))
+             "where compiled programs and indexes of data are kept: a directory that only you can write to; empty: nowhere"))
       .read_environment = false;
   common(flags.add("--color", "WHEN", choose_color, "auto (default), always or never; NO_COLOR is heeded"));
   common(flags.add("--help", &globals.help, "this text")).environment.clear();
@@ -91,7 +91,7 @@ const CommandEntry* take_command(const std::vector<std::string>& args, size_t& p
 
 Exit run_version(const std::vector<std::string>& args, const Globals& globals) {
   const bool json = std::find(args.begin(), args.end(), "--json") != args.end();
-  print(json ? version_json(globals.device.plugin) : version_line());
+  json ? print_json_text(version_json(globals.device.plugin)) : print(version_line());
   return Exit::kDone;
 }
 

@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "cli/crash.h"
 
 namespace tessera::cli {
@@ -69,8 +71,7 @@ void reject_extra(const std::vector<std::string>& words, size_t count, std::stri
 namespace {
 
 // False when nobody reads any more.
-bool write_line(std::string_view text) {
-  std::string line(text);
+bool write_line(std::string line) {
   line += '\n';
   for (size_t done = 0; done < line.size();) {
     const ssize_t wrote = ::write(STDOUT_FILENO, line.data() + done, line.size() - done);
@@ -85,15 +86,23 @@ bool write_line(std::string_view text) {
 }  // namespace
 
 void print(std::string_view text) {
-  if (!write_line(text)) std::_Exit(0);
+  if (!write_line(printable(text))) std::_Exit(0);
 }
 
 void print_if_read(std::string_view text) {
   try {
-    write_line(text);
+    write_line(printable(text));
   } catch (const Error& error) {
     log_warning(error.message());
   }
+}
+
+void print_json_text(std::string_view dumped) {
+  if (!write_line(printable_json(dumped))) std::_Exit(0);
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  print_json_text(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 }  // namespace tessera::cli

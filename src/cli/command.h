@@ -2,6 +2,7 @@
 // What a subcommand is. To add one, write a file with a factory and a line in commands.def.
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,9 +63,14 @@ void require_flag(const std::string& value, std::string_view flag, std::string_v
 // For commands that take no words beyond `count`.
 void reject_extra(const std::vector<std::string>& words, size_t count, std::string_view command);
 
-// Writes a result: the text and a line end, to stdout. A reader that went away ends the process quietly.
+// Writes a result: the text and a line end, to stdout. A reader that went away ends the process quietly. Names of others in it
+// are made printable (base/printable.h), also where stdout is no terminal: what is piped is shown in the end, by a pager or in
+// a log, and output that depends on where it goes is a trap. Who needs names byte by byte has --json.
 void print(std::string_view text);
 // The same, but a stdout that is gone changes nothing.
 void print_if_read(std::string_view text);
+// print() for JSON, whose values stay what they are. What is no UTF-8 becomes U+FFFD.
+void print_json(const nlohmann::ordered_json& json);
+void print_json_text(std::string_view dumped);
 
 }  // namespace tessera::cli

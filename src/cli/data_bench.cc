@@ -84,7 +84,7 @@ class DataBench final : public Command {
     if (options.batch < 1) throw usage_error("`data.batch` must be at least 1", recipe.where("data"));
     const auto client = train::open_client(device);
     const Measured result = measure(data, options.batch, *client);
-    json_ ? print_json(result) : print_table(data, options.batch, result);
+    json_ ? print_figures(result) : print_table(data, options.batch, result);
     return Exit::kDone;
   }
 
@@ -120,7 +120,7 @@ class DataBench final : public Command {
     return result;
   }
 
-  static void print_json(const Measured& result) {
+  static void print_figures(const Measured& result) {
     nlohmann::ordered_json json = {
         {"images_per_second", result.images_per_second},
         {"images_per_second_per_thread", result.images_per_second / static_cast<double>(result.threads)},
@@ -131,7 +131,7 @@ class DataBench final : public Command {
         {"memory_growth_bytes", result.growth_bytes},
         {"stages", nlohmann::ordered_json::object()}};
     for (const Stage& stage : result.stages) json["stages"][stage.name] = stage.seconds;
-    print(json.dump());
+    print_json(json);
   }
 
   static void print_table(const train::Data& data, int64_t batch, const Measured& result) {

@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/data_sections.h"
@@ -30,7 +31,8 @@ std::vector<data::ImageFormat> formats_in(const data::CheckReport& report) {
 std::string text_line(const data::TextCount& texts) {
   std::string line = fmt::format("{}: {} texts", texts.field, human_count(texts.texts));
   if (texts.empty > 0) line += fmt::format(", {} empty", human_count(texts.empty));
-  if (texts.longest >= 0) line += fmt::format(", the longest of {} bytes ({})", human_count(texts.longest), texts.longest_id);
+  if (texts.longest >= 0)
+    line += fmt::format(", the longest of {} bytes ({})", human_count(texts.longest), one_line(texts.longest_id));
   return line;
 }
 
@@ -47,7 +49,7 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
   }
   text += report.unreadable.empty() ? "   ok" : fmt::format("   {} unreadable", count(report.unreadable.size()));
   for (const data::UnreadableFile& file : report.unreadable)
-    text += fmt::format("\n  {}/{}: {}", source.name(), file.id, file.reason);
+    text += fmt::format("\n  {}/{}: {}", source.name(), one_line(file.id), one_line(file.reason));
   if (report.repairs != data::RepairCounts()) text += fmt::format("\n  decoded: {}", report.repairs.text());
   if (report.misnamed > 0) text += fmt::format("\n  {} named for another image format", human_count(report.misnamed));
   if (report.with_orientation > 0) {
@@ -55,7 +57,7 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
         fmt::format("\n  {} with an EXIF orientation, which decode(exif=apply) follows", human_count(report.with_orientation));
   }
   for (const data::DuplicateFiles& same : report.duplicates) {
-    if (same.labels_differ) text += fmt::format("\n  the same picture in several classes: {}", join(same.ids, ", "));
+    if (same.labels_differ) text += fmt::format("\n  the same picture in several classes: {}", one_line(join(same.ids, ", ")));
   }
   if (!report.duplicates.empty())
     text += fmt::format("\n  {} pictures are there more than once", count(report.duplicates.size()));
@@ -65,7 +67,7 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
   }
   if (!report.odd_sizes.empty()) text += fmt::format("\n  {} pictures of odd sizes:", count(report.odd_sizes.size()));
   for (const data::OddSize& odd : report.odd_sizes | std::views::take(kMostOdd))
-    text += fmt::format("\n    {}: {} x {}, {}", odd.id, odd.width, odd.height, odd.reason);
+    text += fmt::format("\n    {}: {} x {}, {}", one_line(odd.id), odd.width, odd.height, odd.reason);
   return text;
 }
 
@@ -154,7 +156,7 @@ class DataCheck final : public Command {
         print(as_text(*one.source, report));
       }
     }
-    if (json_) print(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (json_) print_json(json);
     return good ? Exit::kDone : Exit::kData;
   }
 

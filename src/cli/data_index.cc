@@ -67,7 +67,7 @@ class DataIndex final : public Command {
       }
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (json_) print(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (json_) print_json(json);
     log_note(fmt::format("opened in {}", human_duration(seconds)));
     return Exit::kDone;
   }

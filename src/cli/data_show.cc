@@ -90,9 +90,7 @@ class DataShow final : public Command {
     options.seed = static_cast<uint64_t>(seed.seed);
     options.before = before_;
     if (json_) {
-      options.shown = [&](const data::ShownSample& shown) {
-        print(to_json(section, shown).dump(-1, ' ', false, Json::error_handler_t::replace));
-      };
+      options.shown = [&](const data::ShownSample& shown) { print_json(to_json(section, shown)); };
     }
     data::write_png(out_, data::contact_sheet(*section.source, *section.pp, options).view());
     log_note(fmt::format("{} images of {}, {} x {} pixels, after {}", options.count, section.source->name(),

@@ -104,9 +104,11 @@ class DataTokenizer final : public Command {
     const int64_t pieces = data::open_tokenizer(out_)->vocabulary();
     const size_t usual = lengths[(lengths.size() - 1) * 99 / 100];
     if (json_) {
-      print(Json{
-          {"model", out_}, {"pieces", pieces}, {"texts", lengths.size()}, {"longest", lengths.back()}, {"percentile_99", usual}}
-                .dump());
+      print_json(Json{{"model", out_},
+                      {"pieces", pieces},
+                      {"texts", lengths.size()},
+                      {"longest", lengths.back()},
+                      {"percentile_99", usual}});
       return;
     }
     log_note(fmt::format("{} pieces from {} texts; the longest has {} ids with the end of the sentence, 99 % have at most {}",

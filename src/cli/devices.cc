@@ -99,7 +99,7 @@ class Devices final : public Command {
         print(as_line(report));
       }
     }
-    if (json_) print(json.dump());
+    if (json_) print_json(json);
     return Exit::kDone;
   }
 

@@ -39,12 +39,12 @@ class Eval final : public Command {
     require_flag(from_, "--from", "tessera eval recipes/digits.toml --from runs/digits");
     const train::LoadedModel model = train::load_model(from_, train::parse_weights(weights_, "--weights"));
     const std::vector<train::NamedScore> all = train::evaluate(std::move(recipe), model, device, predictions_);
-    print(json_ ? as_json(model, all) : as_text(model, all));
+    json_ ? print_json(as_json(model, all)) : print(as_text(model, all));
     return Exit::kDone;
   }
 
  private:
-  static std::string as_json(const train::LoadedModel& model, const std::vector<train::NamedScore>& all) {
+  static nlohmann::ordered_json as_json(const train::LoadedModel& model, const std::vector<train::NamedScore>& all) {
     nlohmann::ordered_json json;
     json["from"] = model.path;
     for (const auto& [name, scores] : all) {
@@ -52,7 +52,7 @@ class Eval final : public Command {
       json[name + "/count"] = scores.count;
       json[name + "/skipped"] = scores.skipped;
     }
-    return json.dump();
+    return json;
   }
   // prec@1 is "top-1 99.44 %".
   static std::string score_text(const train::Score& score) {

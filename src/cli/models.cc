@@ -81,7 +81,7 @@ class Models final : public Command {
       throw usage_error(fmt::format("no model's name matches `{}`", words[0]), {}, suggest_name(words[0], known));
     }
     text.pop_back();
-    print(text);
+    json_ ? print_json_text(text) : print(text);
     return Exit::kDone;
   }
 

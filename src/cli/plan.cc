@@ -40,7 +40,7 @@ class PlanCommand final : public Command {
     bool fits = true;
     for (const plan::Plan& plan : plans) {
       fits = fits && plan.fits;
-      if (json_) print(plan::plan_json(plan));
+      if (json_) print_json_text(plan::plan_json(plan));
     }
     if (!json_) print(sweep_.empty() ? plan::plan_text(plans[0]) : plan::plan_table(plans));
     return fits ? Exit::kDone : Exit::kDevice;

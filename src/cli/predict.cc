@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "train/use_model.h"
@@ -120,8 +121,8 @@ class Predict final : public Command {
  private:
   void show(const train::LoadedModel& model, const train::Prediction& one) const {
     if (!one.error.empty()) {
-      log_error(fmt::format("cannot read `{}`: {}", one.path, one.error));
-      if (json_) print(nlohmann::ordered_json{{"path", one.path}, {"error", one.error}}.dump());
+      log_error(fmt::format("cannot read `{}`: {}", one_line(one.path), one_line(one.error)));
+      if (json_) print_json(nlohmann::ordered_json{{"path", one.path}, {"error", one.error}});
       return;
     }
     const std::vector<double> prob = softmax(one.logits);
@@ -132,12 +133,12 @@ class Predict final : public Command {
     const auto name = [&](size_t index) {
       return index < model.class_names.size() ? model.class_names[index] : std::to_string(index);
     };
-    print(json_ ? as_json(one, prob, order, name) : as_text(one, prob, order, name));
+    json_ ? print_json(as_json(one, prob, order, name)) : print(as_text(one, prob, order, name));
   }
 
   template <class Name>
-  std::string as_json(const train::Prediction& one, const std::vector<double>& prob, const std::vector<size_t>& order,
-                      const Name& name) const {
+  nlohmann::ordered_json as_json(const train::Prediction& one, const std::vector<double>& prob,
+                                 const std::vector<size_t>& order, const Name& name) const {
     nlohmann::ordered_json json;
     json["path"] = one.path;
     json["top"] = nlohmann::ordered_json::array();
@@ -145,14 +146,14 @@ class Predict final : public Command {
     if (logits_) {
       for (const float x : one.logits) json["logits"].push_back(shortest(x));
     }
-    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    return json;
   }
 
   template <class Name>
   std::string as_text(const train::Prediction& one, const std::vector<double>& prob, const std::vector<size_t>& order,
                       const Name& name) const {
-    std::string text = one.path;
-    for (const size_t i : order) text += fmt::format("   {} {:.1f} %", name(i), 100 * prob[i]);
+    std::string text = one_line(one.path);
+    for (const size_t i : order) text += fmt::format("   {} {:.1f} %", one_line(name(i)), 100 * prob[i]);
     if (logits_) {
       text += "\n  logits";
       for (const float x : one.logits) text += fmt::format(" {}", x);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/process.h"
 #include "base/text.h"
 
@@ -218,7 +219,7 @@ void LoaderCore::note_skip(const LoaderSlot::Skip& skip) {
   stats_.skipped.push_back({skip.set, skip.sample, skip.id, skip.reason});
   const size_t count = stats_.skipped.size();
   if (count <= kLoggedSkips)
-    log_warning(fmt::format("skipped {}/{}: {}", source.name(), stats_.skipped.back().id, skip.reason));
+    log_warning(fmt::format("skipped {}/{}: {}", source.name(), one_line(stats_.skipped.back().id), one_line(skip.reason)));
   if (count == kLoggedSkips) log_warning("further unreadable files are counted but not named");
   const double share = static_cast<double>(known.size()) / static_cast<double>(source.size());
   if (known.size() == 1 || share <= max_bad_) return;

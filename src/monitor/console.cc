@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 
 namespace tessera::monitor {
@@ -136,7 +137,7 @@ std::string phase_text(std::string_view phase, std::string_view what, double sec
 
 Console::Options Console::standard() {
   const bool terminal = stderr_is_terminal();
-  return {terminal, locale_is_utf8(), terminal_width, seconds_now, log_line, log_status};
+  return {terminal, locale_is_utf8(), terminal_width, seconds_now, log_styled_line, log_status};
 }
 
 Console::Console(Options options) : options_(std::move(options)) {}
@@ -164,9 +165,9 @@ void Console::step(const StepLine& line, bool log_now) {
 
 void Console::evaluation(const EvalLine& line) {
   finish();
-  std::string text = eval_text(line);
+  std::string text = printable(eval_text(line));
   if (line.best) {
-    const size_t at = text.find(" best") + 1;
+    const size_t at = text.find(" best", 2 + printable(line.name).size()) + 1;
     text = text.substr(0, at) + styled("best", Style::kGreen) + text.substr(at + 4);
   }
   options_.line(text);
@@ -174,7 +175,7 @@ void Console::evaluation(const EvalLine& line) {
 
 void Console::phase(std::string_view phase, std::string_view what, double seconds, std::string_view note) {
   finish();
-  options_.line(phase_text(phase, what, seconds, note));
+  options_.line(printable(phase_text(phase, what, seconds, note)));
 }
 
 void Console::busy(std::string_view text) {

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/printable.h"
+
 namespace tessera::store {
 namespace {
 
@@ -23,7 +25,8 @@ std::string help_for(int number) {
 }  // namespace
 
 IoError::IoError(int number, std::string_view action, const std::string& path)
-    : Error(Exit::kData, fmt::format("cannot {} `{}`: {}", action, path, std::strerror(number)), {}, help_for(number)),
+    : Error(Exit::kData, fmt::format("cannot {} `{}`: {}", action, one_line(path), std::strerror(number)), {},
+            help_for(number)),
       number_(number) {}
 
 Bytes own_bytes(std::vector<std::byte> bytes) {

@@ -36,7 +36,7 @@ class Lines {
       for (const float value : own) list.push_back(column.classes ? class_of(value) : number(value));
       json[column.name] = list.size() == 1 ? list[0] : list;
     }
-    return json.dump() + "\n";
+    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "data/formats/parquet.h"
 #include "mesh/mesh.h"
@@ -31,13 +32,13 @@ void check_classes(const Section& section, const std::vector<std::string>& wante
   if (wanted == found) return;
   const auto listed = [](const std::vector<std::string>& names) {
     std::vector<std::string> first(names.begin(), names.begin() + static_cast<ptrdiff_t>(std::min<size_t>(names.size(), 5)));
-    return join(first, ", ") + (names.size() > 5 ? ", …" : "");
+    return one_line(join(first, ", ")) + (names.size() > 5 ? ", …" : "");
   };
   for (const std::string& name : wanted) {
     if (std::find(found.begin(), found.end(), name) == found.end()) {
       section.fail("source",
-                   fmt::format("has no class `{}`: {} classes ({}), and {} has {} ({})", name, found.size(), listed(found),
-                               whose, wanted.size(), listed(wanted)),
+                   fmt::format("has no class `{}`: {} classes ({}), and {} has {} ({})", one_line(name), found.size(),
+                               listed(found), whose, wanted.size(), listed(wanted)),
                    fmt::format("every class of {} needs its folder here, even an empty class would shift the labels", whose));
     }
   }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "data/read_file.h"
 #include "kernels/register.h"
@@ -51,7 +52,7 @@ class RowReader {
  private:
   std::string read_row(const std::string& path, data::PpScratch& scratch, uint8_t* row) const {
     data::Buffer file;
-    if (const auto reason = data::read_whole_file(path, file)) return fmt::format("cannot read `{}`: {}", path, *reason);
+    if (const auto reason = data::read_whole_file(path, file)) return *reason;
     const data::DecodeResult failed = pp_.run(file.view(), {}, scratch, row);
     return failed ? failed->reason : "";
   }
@@ -97,8 +98,8 @@ void check_classes(const EvalPlan& plan, const LoadedModel& model) {
   }
   for (size_t i = 0; i < std::min(names.size(), model.class_names.size()); ++i) {
     if (names[i] == model.class_names[i]) continue;
-    log_warning(fmt::format("class {} is `{}` in the data and `{}` in the weights; they are compared by number", i, names[i],
-                            model.class_names[i]));
+    log_warning(fmt::format("class {} is `{}` in the data and `{}` in the weights; they are compared by number", i,
+                            one_line(names[i]), one_line(model.class_names[i])));
     return;
   }
 }

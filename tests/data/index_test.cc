@@ -106,6 +106,42 @@ TEST(FolderIndex, SidecarIsUsedUntilADirectoryChanges) {
   EXPECT_EQ(open()->size(), 5);
 }
 
+// It says which samples a run sees, so that it must be this user's own.
+TEST(FolderIndex, SidecarsThatOthersCouldHaveWrittenAreNotRead) {
+  const TempCache cache;
+  const TempDir dir;
+  make_tree(dir);
+  const auto origin = [&] { return open_folder(dir.path())->facts().index; };
+  EXPECT_EQ(origin(), IndexOrigin::kBuilt);
+  const fs::path path = cache.indexes().at(0);
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(fs::status(path.parent_path()).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(origin(), IndexOrigin::kSidecar);
+  fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_EQ(origin(), IndexOrigin::kBuilt);
+  EXPECT_EQ(origin(), IndexOrigin::kSidecar) << "a new one took its place";
+  fs::permissions(path.parent_path(), fs::perms::group_write, fs::perm_options::add);
+  EXPECT_EQ(origin(), IndexOrigin::kBuilt);
+  EXPECT_EQ(origin(), IndexOrigin::kBuilt) << "nothing is written there either";
+}
+
+// Cut short while it is in use, which is the same fault as a bad sector: an error, and never a wrong path.
+TEST(FolderIndex, ASidecarThatCanNoLongerBeReadIsAnError) {
+  const TempCache cache;
+  const TempDir dir;
+  const std::string tail(200, 'x');
+  for (int i = 0; i < 500; ++i) write_file(dir / ("a/" + std::to_string(i) + tail), {1});
+  for (const char* name : {"a", "."}) make_old(dir / name);
+  open_folder(dir.path());
+  const FolderIndex index(dir.path(), "");
+  ASSERT_TRUE(index.from_sidecar());
+  const std::string path = cache.indexes().at(0);
+  ASSERT_GT(fs::file_size(path), 100'000u);
+  EXPECT_EQ(index.path(0), "a/0" + tail);
+  fs::resize_file(path, 4096);
+  EXPECT_THROW(index.path(499), store::IoError);
+}
+
 TEST(FolderIndex, DamagedSidecarsAreMadeAgain) {
   const TempCache cache;
   const TempDir dir;

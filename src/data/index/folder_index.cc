@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "data/index/listing.h"
 #include "data/index/progress.h"
@@ -76,8 +77,8 @@ void check_classes(const std::vector<ClassListing>& found, const std::vector<std
     throw data_error(fmt::format("the folder `{}` holds no images", root), where, layout_help(root));
   if (empty.empty()) return;
   const bool many = empty.size() > 1;
-  throw data_error(fmt::format("the class folder{} `{}` in `{}` {} no images", many ? "s" : "", join(empty, "`, `"), root,
-                               many ? "hold" : "holds"),
+  throw data_error(fmt::format("the class folder{} `{}` in `{}` {} no images", many ? "s" : "", one_line(join(empty, "`, `")),
+                               root, many ? "hold" : "holds"),
                    where, "add images to it, or remove the folder if it is no class");
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "data/names.h"
 #include "store/file.h"
@@ -75,7 +76,8 @@ std::map<std::string, int32_t, std::less<>> index_of_names(const std::vector<std
   std::map<std::string, int32_t, std::less<>> index;
   for (size_t i = 0; i < names.size(); ++i) {
     if (!index.emplace(names[i], static_cast<int32_t>(i)).second)
-      throw data_error(fmt::format("the class name `{}` stands twice", names[i]), where, "each class needs a name of its own");
+      throw data_error(fmt::format("the class name `{}` stands twice", one_line(names[i])), where,
+                       "each class needs a name of its own");
   }
   return index;
 }
