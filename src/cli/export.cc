@@ -16,7 +16,7 @@ class Export final : public Command {
  public:
   Page page() const override {
     return {"export",
-            "--from CKPT|WORKDIR --to DIR|FILE [--format NAME | --plain]",
+            "--from CKPT|WORKDIR --to DIR|FILE [--format NAME | --plain] [--overwrite]",
             "write trained weights for timm, Hugging Face or big_vision, or as one plain file",
             {{"tessera export --from runs/digits --to digits_vit", "the newest checkpoint of a run"},
              {"tessera export --from runs/digits/checkpoints/step_000000720 --to digits_vit", "one checkpoint"},
@@ -24,6 +24,7 @@ class Export final : public Command {
               "ViTForImageClassification.from_pretrained"},
              {"tessera export --format big_vision --from runs/cappa --to cappa.npz", "a ViT, CapPa or two towers"},
              {"tessera export --plain --from runs/digits --to digits.safetensors", "whole arrays under Tessera's own names"}},
+            "Checksums come with them, for `sha256sum -c`: SHA256SUMS in a directory, FILE.sha256 beside a file.\n"
             "Python: timm.create_model(\"local-dir:digits_vit\", pretrained=True) gives the same logits."};
   }
   void declare(Flags& flags) override {
@@ -33,6 +34,7 @@ class Export final : public Command {
               "where model.safetensors and config.json are written; for big_vision (.npz) and with --plain the file");
     flags.add("--format", "NAME", &format_, "timm, hugging_face or big_vision; timm when not given");
     flags.add("--plain", &plain_, "one .safetensors file of whole arrays under Tessera's own names, from any checkpoint");
+    flags.add("--overwrite", &overwrite_, "replace an earlier export at --to; in one step, so that nobody sees half of each");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     reject_extra(words, 0, "export");
@@ -41,7 +43,7 @@ class Export final : public Command {
     const train::Weights weights = train::parse_weights(weights_, "--weights");
     if (plain_) {
       if (!format_.empty()) throw usage_error("`--plain` is a format of its own", "--format", "give one of the two");
-      log_line(fmt::format("parameters of {}, whole", train::write_plain_weights(from_, to_, weights)));
+      log_line(fmt::format("parameters of {}, whole", train::write_plain_weights(from_, to_, weights, existing())));
     } else {
       write_for_others(weights);
     }
@@ -56,24 +58,29 @@ class Export final : public Command {
     if (std::ranges::find(formats, format) == formats.end()) {
       throw usage_error(fmt::format("there is no format `{}`", format), "--format", suggest_name(format, formats));
     }
+    store::FileSystem& files = store::local_files();
+    format == "big_vision" ? train::check_export_file(files, to_, existing())
+                           : train::check_export_directory(files, to_, existing());
     const train::LoadedModel model = train::load_model(from_, weights);
     std::vector<std::string> notes;
     std::string use = fmt::format("timm.create_model(\"local-dir:{}\", pretrained=True)", to_);
-    if (format == "timm") notes = train::write_timm_directory(model, to_);
+    if (format == "timm") notes = train::write_timm_directory(model, to_, existing());
     if (format == "hugging_face") {
-      notes = train::write_hugging_face_directory(model, to_);
+      notes = train::write_hugging_face_directory(model, to_, existing());
       use = fmt::format("transformers.ViTForImageClassification.from_pretrained(\"{}\")", to_);
     }
     if (format == "big_vision") {
-      train::write_big_vision_file(model, to_);
+      train::write_big_vision_file(model, to_, existing());
       use = fmt::format("big_vision's config.model_init = \"{}\"", to_);
     }
     for (const std::string& note : notes) log_note(note);
     log_line(fmt::format("weights of {}, for {}", model.path, use));
   }
 
+  train::Existing existing() const { return overwrite_ ? train::Existing::kReplace : train::Existing::kRefuse; }
+
   std::string from_, to_, format_, weights_ = "raw";
-  bool plain_ = false;
+  bool plain_ = false, overwrite_ = false;
 };
 
 }  // namespace

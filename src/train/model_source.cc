@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "models/foreign_models.h"
+#include "store/checksums.h"
 #include "train/progress.h"
 #include "train/weight_file.h"
 
@@ -26,7 +28,7 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   if (has("checkpoints")) return SourceKind::kWorkdir;
   if (is_weight_file(from) && files.info(from)) return SourceKind::kFile;
   const char* what = files.info(from) ? "holds no weights" : "does not exist";
-  throw usage_error(fmt::format("`{}` {}", from, what), where,
+  throw usage_error(fmt::format("`{}` {}", one_line(from), what), where,
                     "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
                     "with config.json and model.safetensors (or its index and files), or a .safetensors or .npz file");
 }
@@ -93,7 +95,9 @@ std::vector<std::string> classifier_scopes(const models::Model& model) {
 LoadedModel load_directory(const std::string& from) {
   const auto text_of = [&](std::string_view name) {
     const std::string path = store::join_path(from, name);
-    return store::local_files().info(path) ? store::read_text(store::local_files(), path) : std::string();
+    if (!store::local_files().info(path)) return std::string();
+    store::verify_checksum(store::local_files(), path);
+    return store::read_text(store::local_files(), path);
   };
   models::ModelConfig config =
       models::parse_model_config(text_of(kConfig), text_of(kProcessor), store::join_path(from, kConfig));

@@ -6,12 +6,13 @@
 
 namespace tessera::train {
 
-std::string write_plain_weights(const std::string& from, const std::string& path, Weights weights) {
+std::string write_plain_weights(const std::string& from, const std::string& path, Weights weights, Existing existing) {
   store::FileSystem& files = store::local_files();
   const auto there = files.info(path);
   if (!path.ends_with(".safetensors") || (there && there->directory)) {
     throw usage_error(fmt::format("`{}` does not name a .safetensors file", path), "--to", "name one, as weights.safetensors");
   }
+  check_export_file(files, path, existing);
   const checkpoint::LoadedCheckpoint loaded = open_checkpoint(from);
   const std::string_view prefix = prefix_of(weights, loaded);
   std::vector<NamedType> types;
@@ -23,8 +24,7 @@ std::string write_plain_weights(const std::string& from, const std::string& path
   }
   const auto data_of = [&](size_t i) { return checkpoint::whole_bytes(*arrays[i]); };
   const checkpoint::Metadata metadata{{"format", "tessera"}, {"step", std::to_string(loaded.step)}};
-  files.make_directories(store::parent_path(path));
-  store::write_atomic(files, path, [&](const std::string& temporary) {
+  write_export_file(files, path, existing, [&](const std::string& temporary) {
     checkpoint::write_safetensors(files, temporary, types, data_of, metadata);
     loaded.check();
   });

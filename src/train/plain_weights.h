@@ -3,15 +3,16 @@
 
 #include <string>
 
+#include "train/export_files.h"
 #include "train/model_source.h"
 
 namespace tessera::train {
 
 // Writes the parameters (or their averages) of `from` (a checkpoint, or a workdir's newest whole one) as the safetensors file
 // `path`: whole arrays under the names that recipes use. The file is there whole or not at all. One array that lies in slices
-// is in memory at a time. Gives the checkpoint's path. Anything else at `from`, and a `path` that is a directory or is not
-// named
-// *.safetensors, is a usage Error.
-std::string write_plain_weights(const std::string& from, const std::string& path, Weights weights = Weights::kRaw);
+// is in memory at a time. Gives the checkpoint's path. Anything else at `from`, a `path` that is a directory or is not named
+// *.safetensors, and one that is there and not to be replaced, is a usage Error. <path>.sha256 comes beside it.
+std::string write_plain_weights(const std::string& from, const std::string& path, Weights weights = Weights::kRaw,
+                                Existing existing = Existing::kRefuse);
 
 }  // namespace tessera::train

@@ -75,16 +75,19 @@ void set_size(const Resizing& resize, models::TimmPreprocessing& out, std::vecto
 }
 
 // model.safetensors, and what describes it.
-void write_safetensors_directory(const std::string& directory, const models::Arrays& arrays,
+void write_safetensors_directory(const std::string& directory, Existing existing, const models::Arrays& arrays,
                                  const std::vector<std::pair<std::string, std::string>>& descriptions) {
   std::vector<checkpoint::TensorView> tensors;
   for (const auto& [name, array] : arrays) tensors.push_back({name, array.type, array.data});
   store::FileSystem& files = store::local_files();
-  files.make_directories(directory);
-  store::write_atomic(files, store::join_path(directory, "model.safetensors"), [&](const std::string& temporary) {
-    checkpoint::write_safetensors(files, temporary, tensors, {{"format", "pt"}});
+  std::vector<std::string> names = {"model.safetensors"};
+  for (const auto& [name, text] : descriptions) names.push_back(name);
+  write_export_directory(files, directory, existing, names, [&](const std::string& folder) {
+    store::write_atomic(files, store::join_path(folder, names[0]), [&](const std::string& temporary) {
+      checkpoint::write_safetensors(files, temporary, tensors, {{"format", "pt"}});
+    });
+    for (const auto& [name, text] : descriptions) store::write_atomic(files, store::join_path(folder, name), text);
   });
-  for (const auto& [name, text] : descriptions) store::write_atomic(files, store::join_path(directory, name), text);
 }
 
 void refuse_full(const std::string& directory) {
@@ -110,7 +113,7 @@ models::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const mod
   return out;
 }
 
-std::vector<std::string> write_timm_directory(const LoadedModel& model, const std::string& directory) {
+std::vector<std::string> write_timm_directory(const LoadedModel& model, const std::string& directory, Existing existing) {
   const auto* classifier = dynamic_cast<const models::Classifier*>(model.model.get());
   if (classifier == nullptr) {
     throw usage_error(fmt::format("timm has no such model: {}", model.model->describe()), model.path,
@@ -120,31 +123,33 @@ std::vector<std::string> write_timm_directory(const LoadedModel& model, const st
   const models::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, classifier->input(), notes);
   const std::string config = models::write_timm_config(*classifier, preprocessing, model.class_names);
   const models::Arrays arrays = models::export_timm(classifier->timm_map(), model.arrays());
-  write_safetensors_directory(directory, arrays, {{"config.json", config}});
+  write_safetensors_directory(directory, existing, arrays, {{"config.json", config}});
   return notes;
 }
 
-std::vector<std::string> write_hugging_face_directory(const LoadedModel& model, const std::string& directory) {
+std::vector<std::string> write_hugging_face_directory(const LoadedModel& model, const std::string& directory,
+                                                      Existing existing) {
   const models::Arrays arrays = models::export_foreign(*model.model, models::Naming::kHuggingFace, model.arrays());
   std::vector<std::string> notes;
   const models::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, model.model->input(), notes);
   const std::string processor = models::hugging_face_preprocessor(preprocessing, notes);
   write_safetensors_directory(
-      directory, arrays,
-      {{"config.json", models::hugging_face_config(*model.model, model.class_names)}, {"preprocessor_config.json", processor}});
+      directory, existing, arrays,
+      {{"preprocessor_config.json", processor}, {"config.json", models::hugging_face_config(*model.model, model.class_names)}});
   return notes;
 }
 
-void write_big_vision_file(const LoadedModel& model, const std::string& path) {
+void write_big_vision_file(const LoadedModel& model, const std::string& path, Existing existing) {
   if (!path.ends_with(".npz")) {
     throw usage_error(fmt::format("`{}` does not name an .npz file", path), "--to", "name one, as weights.npz");
   }
+  store::FileSystem& files = store::local_files();
+  check_export_file(files, path, existing);
   std::vector<checkpoint::NpzArray> arrays;
   for (auto& [name, array] : models::export_foreign(*model.model, models::Naming::kBigVision, model.arrays())) {
     arrays.push_back({"params/" + name, array.type, array.data});
   }
-  store::local_files().make_directories(store::parent_path(path));
-  checkpoint::write_npz(path, arrays);
+  write_export_file(files, path, existing, [&](const std::string& temporary) { checkpoint::write_npz(temporary, arrays); });
 }
 
 std::string write_imported(const Recipe& recipe, const std::string& from, const std::string& directory,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/timm_config.h"
+#include "train/export_files.h"
 #include "train/model_source.h"
 #include "train/recipe.h"
 
@@ -16,17 +17,19 @@ namespace tessera::train {
 models::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const models::InputShape& input,
                                                 std::vector<std::string>& notes);
 
-// Writes `directory`, made when missing, so that timm.create_model("local-dir:<directory>") gives the same logits. Gives notes
-// for the user.
-std::vector<std::string> write_timm_directory(const LoadedModel& model, const std::string& directory);
+// Writes `directory`, which must be new or empty or, to be replaced, an earlier export, with SHA256SUMS, so that
+// timm.create_model("local-dir:<directory>") gives the same logits. Gives notes for the user.
+std::vector<std::string> write_timm_directory(const LoadedModel& model, const std::string& directory,
+                                              Existing existing = Existing::kRefuse);
 
 // The same for transformers' ViTForImageClassification.from_pretrained: model.safetensors, config.json and
 // preprocessor_config.json. A usage Error for a model that it can't be.
-std::vector<std::string> write_hugging_face_directory(const LoadedModel& model, const std::string& directory);
+std::vector<std::string> write_hugging_face_directory(const LoadedModel& model, const std::string& directory,
+                                                      Existing existing = Existing::kRefuse);
 
 // Writes `path`, an .npz file as big_vision's utils.save_checkpoint wrote them: arrays params/… of its ViT, CapPa or two
-// towers. A usage Error for a model that they can't be, and for another ending.
-void write_big_vision_file(const LoadedModel& model, const std::string& path);
+// towers; and <path>.sha256. A usage Error for a model that they can't be, and for another ending.
+void write_big_vision_file(const LoadedModel& model, const std::string& path, Existing existing = Existing::kRefuse);
 
 // Writes the weights of `from` (what model_init.from may name, of the recipe's model) as the
 // checkpoint of step 0 in <directory>/checkpoints, which must be new or empty. Gives its path; `notes` gets what was resampled

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "checkpoint/npz.h"
 #include "checkpoint/safetensors.h"
+#include "store/checksums.h"
 #include "store/file.h"
 
 namespace tessera::train {
@@ -17,6 +18,7 @@ namespace {
 constexpr std::string_view kSafetensors = ".safetensors", kNpz = ".npz", kIndex = ".safetensors.index.json";
 
 void read_npz_arrays(const WeightPath& from, WeightFile& out) {
+  store::verify_checksum(store::local_files(), from.path);
   const std::string below = from.scope.empty() ? "" : from.scope + "/";
   for (checkpoint::NpzArray& array : checkpoint::read_npz(from.path, {"params/" + below, "opt/target/" + below, below})) {
     out.owned[array.name] = {array.type, std::move(array.data)};
@@ -26,6 +28,7 @@ void read_npz_arrays(const WeightPath& from, WeightFile& out) {
 
 // Of an index: for each file its arrays' names.
 std::map<std::string, std::set<std::string>> read_index(const std::string& path) {
+  store::verify_checksum(store::local_files(), path);
   const auto json = parse_json(store::read_text(store::local_files(), path), path);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     throw data_error("is no index of safetensors files: it has no `weight_map`", path);
@@ -44,6 +47,7 @@ std::map<std::string, std::set<std::string>> read_index(const std::string& path)
 // The arrays of one file that `wanted` names; all of them where it is null.
 void read_safetensors_arrays(const std::string& path, const std::string& scope, const std::set<std::string>* wanted,
                              WeightFile& out) {
+  store::verify_checksum(store::local_files(), path);
   const checkpoint::SafetensorsFile file = checkpoint::SafetensorsFile::open(path);
   const std::string prefix = scope.empty() ? "" : scope + ".";
   size_t found = 0;

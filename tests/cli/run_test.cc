@@ -183,6 +183,37 @@ TEST_F(Run, ExportAndImportKeepEveryLogit) {
   EXPECT_THAT(over.err, HasSubstr("`imported` is there already"));
 }
 
+TEST_F(Run, ExportsHaveChecksumsAndAreReplacedOnlyOnRequest) {
+  const std::vector<std::string> words = {"export", "--from", "run", "--to", "summed"};
+  ASSERT_EQ(tessera(words).exit, 0);
+  const auto sums_fit = [](const std::string& directory, const std::string& list) {
+    return std::system(("cd '" + (*folder_ / directory).string() + "' && sha256sum --quiet --strict -c " + list).c_str()) == 0;
+  };
+  EXPECT_TRUE(sums_fit("summed", "SHA256SUMS"));
+  const Outcome again = tessera(words);
+  EXPECT_EQ(again.exit, 2);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("`summed` is there already"), HasSubstr("--overwrite")));
+
+  write_file(*folder_ / "summed/config.json", read_file(*folder_ / "summed/config.json") + " ");
+  const Outcome changed = tessera({"predict", "--from", "summed", "val/left/0.png"});
+  EXPECT_EQ(changed.exit, 3);
+  EXPECT_THAT(changed.err, AllOf(HasSubstr("`summed/config.json` is damaged or was changed"), HasSubstr("SHA256SUMS")));
+
+  std::vector<std::string> over = words;
+  over.push_back("--overwrite");
+  ASSERT_EQ(tessera(over).exit, 0);
+  EXPECT_TRUE(sums_fit("summed", "SHA256SUMS"));
+  EXPECT_EQ(logits("summed"), logits("run"));
+  write_file(*folder_ / "summed/README.md", "mine");
+  EXPECT_EQ(tessera(over).exit, 2);
+  EXPECT_EQ(read_file(*folder_ / "summed/README.md"), "mine");
+
+  const std::vector<std::string> plain = {"export", "--plain", "--from", "run", "--to", "summed_file/plain.safetensors"};
+  ASSERT_EQ(tessera(plain).exit, 0);
+  EXPECT_TRUE(sums_fit("summed_file", "plain.safetensors.sha256"));
+  EXPECT_EQ(tessera(plain).exit, 2);
+}
+
 TEST_F(Run, ExportPlainIsOneFileOfOurOwnNames) {
   const Outcome exported = tessera({"export", "--plain", "--to", "out/plain.safetensors", "--from", "run"});
   ASSERT_EQ(exported.exit, 0) << exported.err;

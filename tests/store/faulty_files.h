@@ -2,6 +2,8 @@
 // A file system in which the k-th operation (all but info) fails: once or from then on. A failing write leaves half its bytes
 // behind, as a full disk does. A wrapper, so that the operations before the fault are real ones.
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <functional>
 #include <utility>
@@ -14,10 +16,14 @@ class FaultyFiles : public store::FileSystem {
  public:
   explicit FaultyFiles(store::FileSystem& inner) : inner_(inner) {}
 
+  static constexpr int kDied = 9;  // the exit code of die_at()
+
   // Arms the fault: operation number k (from 0, counted from this call) fails with `number`; with `sticky`, all after it too.
   void fail_at(int64_t k, int number, bool sticky = false) {
     at_ = k, number_ = number, sticky_ = sticky, count_ = 0, fired_ = false;
   }
+  // Arms the end of the process instead, as if it were killed before operation number k.
+  void die_at(int64_t k) { fail_at(k, 0), dies_ = true; }
   void disarm() { at_ = -1; }
   bool fired() const { return fired_; }
   // What was done so far, as "remove a/b": the order of durable steps is part of what a caller promises.
@@ -135,6 +141,7 @@ class FaultyFiles : public store::FileSystem {
     const int64_t k = count_++;
     const bool now = at_ >= 0 && (k == at_ || (sticky_ && k > at_));
     fired_ |= now;
+    if (now && dies_) _exit(kDied);
     return now;
   }
   void check(const char* action, const std::string& path) {
@@ -149,7 +156,7 @@ class FaultyFiles : public store::FileSystem {
   store::FileSystem& inner_;
   int64_t at_ = -1, count_ = 0;
   int number_ = EIO;
-  bool sticky_ = false, fired_ = false;
+  bool sticky_ = false, fired_ = false, dies_ = false;
   std::vector<std::string> operations_;
 };
 
