@@ -1,10 +1,12 @@
 #include "cli/crash.h"
 
 #include <execinfo.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <exception>
@@ -66,14 +68,30 @@ std::string report(const std::string& reason) {
   return text;
 }
 
-// Where it was written, or nothing when nowhere could be.
-std::string write_report(const std::string& text) {
-  const std::string name = fmt::format("crash-{}.txt", time_text());
-  for (const std::string& path : {name, "/tmp/" + name}) {
-    std::ofstream file(path);
-    if (file << text && file.flush()) return path;
+// Writes to a descriptor and closes it; whether all went well.
+bool write_and_close(int descriptor, std::string_view text) {
+  bool good = true;
+  while (good && !text.empty()) {
+    const ssize_t n = ::write(descriptor, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    good = n >= 0;
+    if (good) text.remove_prefix(static_cast<size_t>(n));
   }
-  return {};
+  return ::close(descriptor) == 0 && good;
+}
+
+// Where it was written, or nothing when nowhere could be. O_EXCL: neither a file that is there nor what a link points to is
+// written over.
+std::string write_report(const std::string& text) {
+  if (const std::string& workdir = crash_context().workdir; !workdir.empty()) {
+    const std::string path = fmt::format("{}/crash-{}.txt", workdir, time_text());
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (descriptor >= 0 && write_and_close(descriptor, text)) return path;
+  }
+  const char* directory = std::getenv("TMPDIR");
+  std::string path = fmt::format("{}/tessera-crash-XXXXXX", directory != nullptr && *directory != '\0' ? directory : "/tmp");
+  const int descriptor = ::mkstemp(path.data());  // mode 0600
+  return descriptor >= 0 && write_and_close(descriptor, text) ? path : std::string();
 }
 
 [[noreturn]] void on_terminate() {

@@ -5,6 +5,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/crash.h"
 #include "store/file.h"
 #include "train/trainer.h"
 #include "train/workdir.h"
@@ -34,6 +35,7 @@ class Train final : public Command {
     config::Section recipe = load_recipe(recipe_path);
     train::TrainOptions options{workdir_, device};
     if (options.workdir.empty()) options.workdir = train::default_workdir(recipe_path.path);
+    crash_context().workdir = options.workdir;
     const train::TrainResult result = train::train(std::move(recipe), options);
     tell(result, recipe_path);
     return result.exit;

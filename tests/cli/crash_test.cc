@@ -15,12 +15,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-void crash_in(const fs::path& folder) {
+void crash_in(const fs::path& folder, const std::string& workdir) {
   fs::current_path(folder);
   install_crash_handler();
+  crash_context().workdir = workdir;
   crash_context().command = "tessera train broken.toml";
   crash_context().recipe = "broken.toml";
   std::thread([] { TESSERA_CHECK(1 + 1 == 3, "sum of {}", "ones"); }).join();
+}
+
+fs::path only_file(const fs::path& folder) {
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1) << folder;
+  return fs::directory_iterator(folder)->path();
 }
 
 TEST(Crash, LeavesAFileWithCommandRecipeReasonAndStack) {
@@ -28,16 +34,37 @@ TEST(Crash, LeavesAFileWithCommandRecipeReasonAndStack) {
   const fs::path folder = fs::temp_directory_path() / "tessera_crash_test";
   fs::remove_all(folder);
   write_file(folder / "broken.toml", "seed = 7\n");
-  EXPECT_EXIT(crash_in(folder), ::testing::ExitedWithCode(1), "This is a bug of the program, not of yours");
-  std::string report;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with("crash-")) report = read_file(entry.path());
-  }
+  fs::create_directory(folder / "run");
+  EXPECT_EXIT(crash_in(folder, "run"), ::testing::ExitedWithCode(1), "This is a bug of the program, not of yours. `run/crash-");
+  const fs::path file = only_file(folder / "run");
+  EXPECT_TRUE(file.filename().string().starts_with("crash-")) << file;
+  const std::string report = read_file(file);
   EXPECT_THAT(report, HasSubstr("tessera 0."));
   EXPECT_THAT(report, HasSubstr("command: tessera train broken.toml"));
   EXPECT_THAT(report, HasSubstr("1 + 1 == 3: sum of ones"));
   EXPECT_THAT(report, HasSubstr("seed = 7"));
   EXPECT_THAT(report, HasSubstr("test_cli"));  // frames of the stack
+  fs::remove_all(folder);
+}
+
+// Nobody may foresee its name, and nobody else may read it.
+TEST(Crash, WithoutARunTheFileHasARandomNameAndIsTheUsersAlone) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const fs::path folder = fs::temp_directory_path() / "tessera_crash_test_temporary";
+  fs::remove_all(folder);
+  write_file(folder / "broken.toml", "seed = 7\n");
+  fs::create_directory(folder / "temporary");
+  EXPECT_EXIT(
+      {
+        ::setenv("TMPDIR", (folder / "temporary").c_str(), 1);
+        crash_in(folder, (folder / "no such run").string());
+      },
+      ::testing::ExitedWithCode(1), "tessera-crash-");
+  const fs::path file = only_file(folder / "temporary");
+  EXPECT_THAT(read_file(file), HasSubstr("1 + 1 == 3: sum of ones"));
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(only_file(folder / "temporary"), file);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2) << "nothing in the working directory";
   fs::remove_all(folder);
 }
 
