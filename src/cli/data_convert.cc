@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/data_sections.h"
@@ -17,7 +18,8 @@ namespace {
 constexpr int64_t kMostSide = 65535;  // JPEG's
 
 void tell(const data::ConvertedSplit& split) {
-  for (const std::string& one : split.unreadable) log_warning(fmt::format("left out: {}", one));
+  for (const std::string& one : split.unreadable) log_warning(fmt::format("left out: {}", one_line(one)));
+  for (const std::string& one : split.remade) log_warning(fmt::format("made again, since it was damaged: {}", one_line(one)));
   log_line(fmt::format("{}   {} samples in {} shards, {}{}{}", split.name, human_count(split.samples),
                        human_count(static_cast<int64_t>(split.files.size())), human_bytes(static_cast<double>(split.bytes)),
                        split.kept > 0 ? fmt::format(", {} of them there before", human_count(split.kept)) : "",
@@ -36,7 +38,10 @@ class DataConvert final : public Command {
          {"tessera data convert recipe.toml --to tar --out data/small --resize 256 --quality 90",
           "shorter sides of 256 pixels; then source = \"wds(data/small/small-train-*.tar)\""}},
         "The data of a recipe become splits: `data` train, eval.NAME.data NAME. What is written depends on the data and the\n"
-        "flags alone; the same command goes on after an interruption. Exit code 3 when an image had to be left out.\n"
+        "flags alone; the same command goes on after an interruption, checks what is there, and refuses data that changed "
+        "meanwhile.\n"
+        "manifest.json beside the shards lists them with samples, sizes and SHA-256; readers compare. Exit code 3 when an "
+        "image had to be left out.\n"
         "--resize costs detail: photographs of 500 x 375 made 256 at quality 90 keep 27 % of their bytes; the pixels of an\n"
         "evaluation at 256 are then 37 dB from the originals', those of random crops to 224 32 dB. Compare accuracies before\n"
         "you rely on it; `data.cache` loses nothing."};

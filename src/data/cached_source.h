@@ -15,6 +15,7 @@ class CachedSource : public Source {
   std::vector<std::string> text_fields() const override { return source_->text_fields(); }
   std::string id(int64_t index) const override { return source_->id(index); }
   std::optional<uint64_t> stamp(int64_t index) const override { return source_->stamp(index); }
+  std::optional<Hash128> fingerprint() const override { return source_->fingerprint(); }
   bool fill_pixels(int64_t index, std::span<uint8_t> pixels) const override { return source_->fill_pixels(index, pixels); }
   std::vector<int64_t> stretches() const override { return source_->stretches(); }
   SourceFacts facts() const override { return source_->facts(); }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "data/image.h"
 
 namespace tessera::data {
@@ -56,6 +57,9 @@ class Source {
   // A number that changes when the file does which holds the sample, as that is now or, of a shard, was when the source was
   // opened; nothing where it can't be told, or the file changed this second. Thread-safe.
   virtual std::optional<uint64_t> stamp(int64_t) const { return std::nullopt; }
+  // Of the names, sizes and times of change of all files that the samples come from; asks for each that is one sample. Nothing
+  // where there are none. With it a long piece of work finds out whether it may go on.
+  virtual std::optional<Hash128> fingerprint() const { return std::nullopt; }
   // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
   virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }
   // The first sample of each stretch that is quicker to read in a row than here and there: a compressed group of records, say.

@@ -8,6 +8,7 @@
 #include "data/decode.h"
 #include "data/encode_jpeg.h"
 #include "data/format_testing.h"
+#include "data/index/manifest.h"
 #include "data/resize.h"
 
 namespace tessera::data {
@@ -166,6 +167,114 @@ TEST(Convert, GoesOnWhereItStopped) {
     other.threads = 3;
     convert(toy(), other);
     EXPECT_EQ(content(other.out), wanted);
+  }
+}
+
+std::string open_error(const std::string& call) {
+  try {
+    make_source(call);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kData);
+    return error.what();
+  }
+  return "";
+}
+
+// As a kill leaves it: some shards, the plan and the journal of what is finished.
+TEST(Convert, WhatDidNotEndIsNotReadAsAWholeSet) {
+  const TempDir dir;
+  for (const ConvertFormat format : kAll) {
+    SCOPED_TRACE(convert_format_name(format));
+    const std::string name = std::string("set_") + convert_format_name(format), out = dir / name;
+    const ConvertOptions options{.format = format, .out = out, .shard_bytes = 2000, .threads = 1};
+    const auto whole = convert(toy(), options);
+    const auto wanted = content(out);
+    const std::string folder = format == ConvertFormat::kTar ? out : out + "/1.0.0";
+    const auto entries =
+        parse_manifest(testing::as_string(testing::read_file(folder + "/manifest.json")), "manifest.json").value();
+    ASSERT_EQ(entries.size(), whole[0].files.size() + whole[1].files.size());
+    fs::remove(folder + "/manifest.json");
+    fs::remove(folder + "/" + whole[0].files[2]);
+    std::string journal = manifest_line(entries[0]) + manifest_line(entries[1]);
+    journal += manifest_line(entries[2]).substr(0, 20);  // a torn line
+    write_file(out + "/convert.journal", {journal.begin(), journal.end()});
+    const std::string pattern =
+        format == ConvertFormat::kTar ? "wds(" + out + "/*.tar)" : convert_format_name(format) + ("(" + folder + "/*-of-*)");
+    if (format == ConvertFormat::kTar) {
+      EXPECT_THAT(open_error(pattern), AllOf(HasSubstr("`" + folder + "` is a conversion that did not end"),
+                                             HasSubstr("run the same `tessera data convert` again")));
+    }
+    EXPECT_NE(open_error(call_of(format, out, "train")), "");
+    const auto again = convert(toy(), options);
+    EXPECT_EQ(again[0].kept, 2) << "the others are made again: nothing says what they were";
+    EXPECT_EQ(content(out), wanted);
+    EXPECT_EQ(open_error(call_of(format, out, "train")), "");
+  }
+}
+
+TEST(Convert, ReadersCompareShardsWithTheManifest) {
+  const TempDir dir;
+  const std::string out = dir / "set";
+  convert(toy(), {.format = ConvertFormat::kTar, .out = out, .shard_bytes = 2000});
+  const std::string shard = out + "/set-train-000001.tar", call = "wds(" + out + "/set-train-*.tar)";
+  const std::vector<uint8_t> bytes = testing::read_file(shard);
+  ASSERT_EQ(open_error(call), "");
+  // At a member's boundary the archive is well formed, and its samples fewer.
+  write_file(shard, {bytes.begin(), bytes.begin() + 1024});
+  EXPECT_THAT(open_error(call),
+              AllOf(HasSubstr("`" + shard + "` has 1,024 bytes, but manifest.json says"), HasSubstr("cut short")));
+  fs::remove(shard);
+  EXPECT_THAT(open_error(call), AllOf(HasSubstr("the shard `" + shard + "` is missing"), HasSubstr("manifest.json")));
+  EXPECT_EQ(open_error("wds(" + out + "/set-test-*.tar)"), "") << "another split";
+  write_file(shard, bytes);
+  EXPECT_EQ(open_error("wds(" + out + "/set-train-000000.tar)"), "") << "some of the shards, where all are there";
+  const std::string text = testing::as_string(testing::read_file(out + "/manifest.json"));
+  const std::string damaged = text.substr(0, text.size() / 2), other = R"({"name": "an app", "icons": []})";
+  write_file(out + "/manifest.json", {damaged.begin(), damaged.end()});
+  EXPECT_THAT(open_error(call), HasSubstr("manifest.json` is damaged"));
+  fs::remove(out + "/convert.json");
+  write_file(out + "/manifest.json", {other.begin(), other.end()});
+  EXPECT_EQ(open_error(call), "") << "the name is common; what isn't ours is nobody's business";
+}
+
+TEST(Convert, MakesDamagedShardsAgainAndRefusesAChangedSource) {
+  const TempDir dir;
+  write_file(dir / "in/a/1.jpg", encode_jpeg(testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/b/2.jpg", encode_jpeg(testing::photo(20, 30).view(), 90));
+  const std::string call = "folder(" + (dir / "in") + ")", out = dir / "out";
+  const ConvertOptions options{.format = ConvertFormat::kTar, .out = out, .shard_bytes = 1};
+  const auto first = convert({split(call)}, options);
+  ASSERT_EQ(first[0].files.size(), 2u);
+  const auto wanted = content(out);
+  std::vector<uint8_t> shard = testing::read_file(out + "/" + first[0].files[1]);
+  shard[600] ^= 1;
+  write_file(out + "/" + first[0].files[1], shard);
+  const auto again = convert({split(call)}, options);
+  EXPECT_EQ(again[0].kept, 1);
+  EXPECT_THAT(again[0].remade, ElementsAre(first[0].files[1]));
+  EXPECT_EQ(content(out), wanted);
+  write_file(dir / "in/b/2.jpg", encode_jpeg(testing::photo(21, 30).view(), 90));
+  try {
+    convert({split(call)}, options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("changed since the conversion in `" + out), HasSubstr("--out")));
+  }
+  EXPECT_EQ(content(out), wanted);
+}
+
+TEST(Convert, AClassNameOfTwoLinesIsRefused) {
+  const TempDir dir;
+  write_file(dir / "in/a\nb/1.jpg", encode_jpeg(testing::photo(40, 30).view(), 90));
+  for (const ConvertFormat format : kAll) {
+    try {
+      convert({split("folder(" + (dir / "in") + ")")}, {.format = format, .out = dir / "out"});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr(R"(`a\nb` has a line end)"), HasSubstr("rename it")));
+    }
+    EXPECT_FALSE(fs::exists(dir / "out"));
   }
 }
 

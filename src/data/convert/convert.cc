@@ -8,12 +8,15 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/printable.h"
 #include "base/text.h"
+#include "data/convert/journal.h"
 #include "data/convert/metadata.h"
 #include "data/convert/shard_writer.h"
 #include "data/decode.h"
 #include "data/encode_jpeg.h"
 #include "data/resize.h"
+#include "store/checksums.h"
 #include "store/file.h"
 #include "store/lock.h"
 
@@ -24,7 +27,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kDefaultQuality = 95;
 constexpr const char* kNames[] = {"tfrecord", "array_record", "tar"};
-constexpr const char* kPlan = "convert.json";
 
 // Image, label and file name have their own.
 const std::vector<std::string> kReserved = {"image", "label", "file_name"};
@@ -92,24 +94,44 @@ std::string file_name(const std::string& name, ConvertFormat format, const Split
 }
 
 Json plan_json(const std::vector<SplitPlan>& plans, const ConvertOptions& options) {
-  Json json = {{"format", convert_format_name(options.format)}, {"resize", options.resize}, {"splits", Json::array()}};
+  Json json = {{"manifest", kManifestVersion},
+               {"format", convert_format_name(options.format)},
+               {"resize", options.resize},
+               {"splits", Json::array()}};
   json["quality"] = options.quality ? Json(*options.quality) : Json(nullptr);
   for (const SplitPlan& plan : plans) {
+    const auto fingerprint = plan.split->source->fingerprint();
     json["splits"].push_back({{"name", plan.split->name},
                               {"source", plan.split->call},
                               {"samples", plan.split->source->size()},
-                              {"shards", plan.shards}});
+                              {"shards", plan.shards},
+                              {"fingerprint", fingerprint ? Json(to_string(*fingerprint)) : Json(nullptr)}});
   }
   return json;
+}
+
+// Of a plan, but what tells the state of the sources' files.
+Json without_fingerprints(Json plan) {
+  if (plan.is_object() && plan.contains("splits") && plan["splits"].is_array()) {
+    for (Json& split : plan["splits"]) {
+      if (split.is_object()) split.erase("fingerprint");
+    }
+  }
+  return plan;
 }
 
 // Makes sure that `out` holds nothing but this conversion.
 void claim(const std::string& out, const Json& plan) {
   store::FileSystem& files = store::local_files();
-  const std::string path = store::join_path(out, kPlan);
-  const std::string text = plan.dump(2) + "\n";
+  const std::string path = store::join_path(out, kConversionFile);
+  const std::string text = plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (files.info(path)) {
-    if (store::read_text(files, path) == text) return;
+    const std::string there = store::read_text(files, path);
+    if (there == text) return;
+    if (without_fingerprints(Json::parse(there, nullptr, false)) == without_fingerprints(plan)) {
+      throw usage_error(fmt::format("the files to convert changed since the conversion in `{}` was begun", out), {},
+                        "its shards would be of two states: choose another --out, or remove it");
+    }
     throw usage_error(fmt::format("`{}` holds another conversion", out), {},
                       fmt::format("choose another --out, or remove it; {} says what it is", path));
   }
@@ -137,6 +159,12 @@ void check_fields(const std::vector<ConvertSplit>& splits) {
       throw usage_error(fmt::format("`{}` and `{}` have other classes or texts", splits.front().call, split.call), {},
                         "convert them one by one");
     }
+  }
+  for (const std::string& name : first.class_names()) {
+    if (name.find_first_of("\r\n") == std::string::npos) continue;
+    throw usage_error(
+        fmt::format("the class name `{}` has a line end, and lists of classes are one name a line", one_line(name)), {},
+        "rename it in the source");
   }
   std::vector<std::string> taken = kReserved;
   for (const std::string& text : written_names(first.text_fields())) {
@@ -173,47 +201,58 @@ class Conversion {
     claim(options_.out, plan_json(plans_, options_));
     files.make_directories(folder_);
     sweep();
+    journal_.emplace(options_.out, folder_);
     for (const SplitPlan& plan : plans_) results_.push_back(convert_split(plan));
     const std::vector<std::string>& classes = plans_.front().split->source->class_names();
     options_.format == ConvertFormat::kTar
         ? write_tar_metadata(folder_, classes, results_)
         : write_tfds_metadata(folder_, name_, options_.format, fields_, lists_, classes, results_);
+    journal_->finish(manifest_);
     return std::move(results_);
   }
 
  private:
   struct Shard {
-    TextLists lists;
-    int64_t samples = 0;
-    bool kept = false;
-    std::vector<std::string> unreadable = {};
+    ManifestFile file;
+    bool kept = false, remade = false;
   };
 
   ConvertedSplit convert_split(const SplitPlan& plan) {
     std::vector<Shard> shards(static_cast<size_t>(plan.shards));
     parallel_for(plan.shards, thread_count(options_.threads, plan.shards),
                  [&](int64_t i, int) { shards[static_cast<size_t>(i)] = convert_shard(plan, i); });
-    ConvertedSplit result{plan.split->name, {}, {}, 0, 0, 0, {}};
+    ConvertedSplit result{.name = plan.split->name};
     for (int64_t i = 0; i < plan.shards; ++i) {
-      const Shard& shard = shards[static_cast<size_t>(i)];
-      result.files.push_back(file_name(name_, options_.format, plan, i));
-      result.shard_lengths.push_back(shard.samples);
-      result.samples += shard.samples;
+      Shard& shard = shards[static_cast<size_t>(i)];
+      const ManifestFile& file = shard.file;
+      result.files.push_back(file.name);
+      result.shard_lengths.push_back(file.samples);
+      result.samples += file.samples;
+      result.bytes += file.size;
       result.kept += shard.kept;
-      result.bytes += store::local_files().info(store::join_path(folder_, result.files.back()))->size;
-      result.unreadable.insert(result.unreadable.end(), shard.unreadable.begin(), shard.unreadable.end());
-      for (size_t field = 0; field < lists_.size(); ++field) lists_[field] = lists_[field] || shard.lists[field];
+      if (shard.remade) result.remade.push_back(file.name);
+      result.unreadable.insert(result.unreadable.end(), file.unreadable.begin(), file.unreadable.end());
+      for (size_t field = 0; field < lists_.size(); ++field) lists_[field] = lists_[field] || file.lists[field];
+      manifest_.push_back(std::move(shard.file));
     }
     return result;
   }
 
   Shard convert_shard(const SplitPlan& plan, int64_t number) {
-    const std::string path = store::join_path(folder_, file_name(name_, options_.format, plan, number));
-    if (store::local_files().info(path)) {
+    const std::string name = file_name(name_, options_.format, plan, number);
+    bool damaged = false;
+    if (auto file = journal_->finished(name, damaged); file && file->lists.size() == fields_.texts.size()) {
       tell(plan.first(number + 1) - plan.first(number));
-      return {find_lists(options_.format, fields_, path), count_samples(options_.format, path), true};
+      return {*std::move(file), /*kept=*/true};
     }
-    Shard shard{TextLists(fields_.texts.size())};
+    Shard shard{make_shard(plan, number, name), false, damaged};
+    journal_->add(shard.file);
+    return shard;
+  }
+
+  ManifestFile make_shard(const SplitPlan& plan, int64_t number, const std::string& name) {
+    const std::string path = store::join_path(folder_, name);
+    ManifestFile shard{.name = name, .split = plan.split->name, .lists = TextLists(fields_.texts.size())};
     store::write_atomic(store::local_files(), path, [&](const std::string& temporary) {
       const auto file = store::local_files().create(temporary);
       const auto writer = make_shard_writer(options_.format, fields_, *file);
@@ -236,6 +275,8 @@ class Conversion {
       writer->finish();
       file->sync();
       file->close();
+      shard.size = store::local_files().info(temporary)->size;
+      shard.sha256 = store::to_hex(store::sha256_of(store::local_files(), temporary));
     });
     return shard;
   }
@@ -257,6 +298,8 @@ class Conversion {
   const ConvertProgress& progress_;
   ConvertFields fields_;
   TextLists lists_;  // of all splits
+  std::optional<ConvertJournal> journal_;
+  std::vector<ManifestFile> manifest_;
   std::vector<SplitPlan> plans_;
   std::vector<ConvertedSplit> results_;
   std::string name_, folder_;

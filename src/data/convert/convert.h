@@ -39,7 +39,8 @@ struct ConvertedSplit {
   std::vector<std::string> files;       // in order
   std::vector<int64_t> shard_lengths;   // samples in each
   int64_t samples = 0, bytes = 0;       // bytes of the files
-  int64_t kept = 0;                     // shards that an earlier conversion had finished
+  int64_t kept = 0;                     // shards that an earlier conversion had finished, and whose checksums fit
+  std::vector<std::string> remade;      // files that it had finished and that were damaged since
   std::vector<std::string> unreadable;  // "id: reason", left out
 };
 
@@ -47,9 +48,10 @@ struct ConvertedSplit {
 using ConvertProgress = std::function<void(int64_t done, int64_t total)>;
 
 // Writes DIR/1.0.0 (tfrecord, array_record: a version of a TFDS data set named as DIR is; also read by tfds(NAME)), or DIR
-// (tar: NAME-SPLIT-NNNNNN.tar with _info.json and classes.txt). What is written depends on the sources and options alone. A
+// (tar: NAME-SPLIT-NNNNNN.tar with _info.json and classes.txt), and at the end manifest.json beside the shards, without which
+// nobody of ours reads them. What is written depends on the sources and options alone. A
 // shard is there whole or not at all; an interrupted conversion goes on where the same is called for, as DIR/convert.json
-// tells. Throws a usage Error for a directory that holds something else.
+// tells. Throws a usage Error for a directory that holds something else, and where a source changed since it was begun.
 std::vector<ConvertedSplit> convert(const std::vector<ConvertSplit>& splits, const ConvertOptions& options,
                                     const ConvertProgress& progress = {});
 

@@ -65,8 +65,10 @@ void write_tfds_metadata(const std::string& folder, const std::string& name, Con
                          const TextLists& lists, const std::vector<std::string>& classes,
                          const std::vector<ConvertedSplit>& splits) {
   if (fields.labelled) write(folder + "/label.labels.txt", join(classes, "\n"));
-  write(folder + "/features.json", features_json(fields, lists, classes.size()).dump(2));
-  write(folder + "/dataset_info.json", info_json(name, format, fields, splits).dump(2));
+  write(folder + "/features.json",
+        features_json(fields, lists, classes.size()).dump(2, ' ', false, Json::error_handler_t::replace));
+  write(folder + "/dataset_info.json",
+        info_json(name, format, fields, splits).dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 void write_tar_metadata(const std::string& folder, const std::vector<std::string>& classes,
@@ -79,7 +81,7 @@ void write_tar_metadata(const std::string& folder, const std::vector<std::string
                                   {"shard_lengths", split.shard_lengths},
                                   {"num_samples", split.samples}};
   }
-  write(folder + "/_info.json", json.dump(2));
+  write(folder + "/_info.json", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace tessera::data

@@ -1,15 +1,12 @@
 #include "data/convert/shard_writer.h"
 
-#include <functional>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "data/decode.h"
 #include "data/formats/array_record.h"
 #include "data/formats/example.h"
 #include "data/formats/tar.h"
 #include "data/formats/tfrecord.h"
-#include "data/formats/webdataset.h"
 
 namespace tessera::data {
 namespace {
@@ -103,51 +100,6 @@ std::unique_ptr<ShardWriter> make_shard_writer(ConvertFormat format, const Conve
     case ConvertFormat::kTar: break;
   }
   return std::make_unique<TarShard>(fields, file);
-}
-
-namespace {
-
-void visit_records(ConvertFormat format, const std::string& path, const std::function<void(std::string_view)>& visit) {
-  const auto file = store::local_files().open(path);
-  if (format == ConvertFormat::kTfrecord) {
-    std::string record;
-    for (const Extent& extent : scan_tfrecords(path, *file)) {
-      record.resize(static_cast<size_t>(extent.length));
-      file->read(extent.offset, std::as_writable_bytes(std::span(record)));
-      visit(record);
-    }
-    return;
-  }
-  const ArrayRecordIndex index = read_array_record_index(path, *file);
-  RecordGroup group;
-  for (size_t chunk = 0; chunk + 1 < index.offsets.size(); ++chunk) {
-    const int64_t records = index.first[chunk + 1] - index.first[chunk];
-    read_record_group(path, *file, index.offsets[chunk], index.offsets[chunk + 1], records, group);
-    for (size_t i = 0; i < group.ends.size(); ++i) visit(group[i]);
-  }
-}
-
-}  // namespace
-
-TextLists find_lists(ConvertFormat format, const ConvertFields& fields, const std::string& path) {
-  TextLists lists(fields.texts.size(), false);
-  if (lists.empty() || format == ConvertFormat::kTar) return lists;  // an archive's JSON says it of each sample
-  visit_records(format, path, [&](std::string_view record) {
-    const auto features = parse_example(record, fields.texts);
-    if (!features) throw data_error(fmt::format("`{}` holds a record that is no Example", path), {}, "remove it");
-    for (size_t i = 0; i < lists.size(); ++i) lists[i] = lists[i] || (*features)[i].count != 1;
-  });
-  return lists;
-}
-
-int64_t count_samples(ConvertFormat format, const std::string& path) {
-  const auto file = store::local_files().open(path);
-  switch (format) {
-    case ConvertFormat::kTfrecord: return static_cast<int64_t>(scan_tfrecords(path, *file).size());
-    case ConvertFormat::kArrayRecord: return read_array_record_index(path, *file).records();
-    case ConvertFormat::kTar: break;
-  }
-  return static_cast<int64_t>(scan_wds(path, *file).size());
 }
 
 }  // namespace tessera::data

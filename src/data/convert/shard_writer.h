@@ -30,8 +30,4 @@ class ShardWriter {
 
 std::unique_ptr<ShardWriter> make_shard_writer(ConvertFormat format, const ConvertFields& fields, store::WritableFile& file);
 
-// Of a finished shard. Throws where it is damaged.
-int64_t count_samples(ConvertFormat format, const std::string& path);
-TextLists find_lists(ConvertFormat format, const ConvertFields& fields, const std::string& path);
-
 }  // namespace tessera::data

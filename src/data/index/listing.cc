@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "store/file.h"
 #include "store/file_kind.h"
@@ -195,6 +196,29 @@ std::optional<uint64_t> stamp_number(const std::string& path) {
   } catch (const store::IoError&) {
     return std::nullopt;
   }
+}
+
+Hash128 fingerprint_files(int64_t count, const std::function<std::string(int64_t)>& path) {
+  constexpr int64_t kGrain = 1024;
+  const int64_t parts = (count + kGrain - 1) / kGrain;
+  std::vector<std::string> hashes(static_cast<size_t>(parts));
+  parallel_for(parts, thread_count(0, parts), [&](int64_t part, int) {
+    Hasher hasher;
+    for (int64_t i = part * kGrain; i < std::min(count, (part + 1) * kGrain); ++i) {
+      const std::string name = path(i);
+      FileStamp stamp{-1, -1};
+      try {
+        stamp = stamp_of(name);
+      } catch (const store::IoError&) {
+        // It is not there, which is said by a stamp that no file has.
+      }
+      hasher.add(name).add({reinterpret_cast<const char*>(&stamp), sizeof stamp});
+    }
+    hashes[static_cast<size_t>(part)] = to_string(hasher.finish());
+  });
+  Hasher all;
+  for (const std::string& hash : hashes) all.add(hash);
+  return all.finish();
 }
 
 std::vector<std::string> expand_braces(const std::string& pattern) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
+
 namespace tessera::data {
 
 enum class EntryKind {
@@ -37,6 +39,9 @@ int64_t now_nanoseconds();
 std::optional<uint64_t> stamp_number(const FileStamp& stamp);
 // The same of what is at `path` now; nothing when that is nothing.
 std::optional<uint64_t> stamp_number(const std::string& path);
+
+// Of the paths, sizes and times of change of `count` files; one that is not there counts too. On several threads.
+Hash128 fingerprint_files(int64_t count, const std::function<std::string(int64_t)>& path);
 
 // "train-{000..127}.tar" -> each of them; "{a,b}" -> both. Text without braces is itself. At most 10 million.
 std::vector<std::string> expand_braces(const std::string& pattern);

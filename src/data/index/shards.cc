@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "data/index/manifest.h"
 #include "data/index/progress.h"
 #include "data/varint.h"
 #include "store/crc32c.h"
@@ -68,6 +69,8 @@ struct ShardIndex::Built {
 
 ShardIndex::ShardIndex(std::vector<std::string> paths, ShardIndexOptions options)
     : paths_(std::move(paths)), options_(std::move(options)) {
+  auto counts = check_manifests(paths_, options_.where);
+  if (!options_.counts) options_.counts = std::move(counts);
   if (options_.counts && !options_.needs_labels) {
     first_ = {0};
     for (const int64_t count : *options_.counts) first_.push_back(first_.back() + count);

@@ -68,7 +68,7 @@ class ShardIndex {
   static constexpr int64_t kMostStored = int64_t{1} << 26;
   static constexpr int64_t kExtentMemory = int64_t{256} << 20;
 
-  // Throws a data Error for a shard that cannot be read or differs from `counts`.
+  // Throws a data Error for a shard that cannot be read or differs from `counts` or from a manifest (index/manifest.h).
   ShardIndex(std::vector<std::string> paths, ShardIndexOptions options);
 
   struct Place {
@@ -86,6 +86,8 @@ class ShardIndex {
   std::string id(int64_t sample) const;
   // The number of a sample's shard (stamp_number), as it was when the index was opened.
   std::optional<uint64_t> stamp(int64_t sample) const;
+  // Of what the index depends on: its call, and the shards' paths, sizes and times of change.
+  Hash128 fingerprint() const;
   // Asks the system for the sample's bytes, where the index tells where they are; what fails, fails again in reading.
   void prefetch(int64_t sample) const;
   std::shared_ptr<const store::ReadableFile> file(size_t shard) const { return files_.open(shard, paths_[shard]); }
@@ -102,7 +104,6 @@ class ShardIndex {
   int64_t samples_of(size_t shard) const { return first_[shard + 1] - first_[shard]; }
   std::string identity() const;  // of what the index holds
   void stat_all();
-  Hash128 fingerprint() const;
   bool load();
   void build();
   void join_blocks(Built& built);

@@ -19,6 +19,9 @@ class Folder final : public Source {
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   const std::string& name() const override { return root_; }
   std::optional<uint64_t> stamp(int64_t index) const override { return stamp_number(path_of(index)); }
+  std::optional<Hash128> fingerprint() const override {
+    return fingerprint_files(size(), [this](int64_t i) { return path_of(i); });
+  }
   void prefetch(int64_t index) const override { fetch_file(path_of(index)); }
   SourceFacts facts() const override {
     return {.shards = 0, .bytes = 0, .index = index_.from_sidecar() ? IndexOrigin::kSidecar : IndexOrigin::kBuilt};

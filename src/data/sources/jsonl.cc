@@ -49,6 +49,7 @@ class JsonLines final : public Source {
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::optional<uint64_t> stamp(int64_t index) const override;
+  std::optional<Hash128> fingerprint() const override;
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
 
   std::string id(int64_t index) const override {
@@ -121,6 +122,20 @@ std::optional<uint64_t> JsonLines::stamp(int64_t index) const {
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+// Of the lines and of all images that they name.
+std::optional<Hash128> JsonLines::fingerprint() const {
+  const Hash128 images = fingerprint_files(size(), [this](int64_t i) {
+    try {
+      const auto fields = fields_of(i);
+      if (fields && fields->front().kind == JsonField::Kind::kText) return path_of(i, fields->front());
+    } catch (const Error&) {
+      // A line that names no image: the lines' own fingerprint tells when that changes.
+    }
+    return std::string();
+  });
+  return Hasher().add(to_string(index_.fingerprint())).add(to_string(images)).finish();
 }
 
 Columns choose_columns(const FieldArguments& arguments, const std::string& path, const std::string& where) {

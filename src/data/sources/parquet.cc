@@ -56,6 +56,7 @@ class Parquet final : public Source {
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
+  std::optional<Hash128> fingerprint() const override { return index_.fingerprint(); }
   std::string id(int64_t index) const override { return index_.id(index); }
   std::vector<int64_t> stretches() const override;
   std::optional<std::string> read(int64_t index, Sample& sample) const override;

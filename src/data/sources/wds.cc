@@ -72,6 +72,7 @@ class Wds final : public Source {
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
   std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
+  std::optional<Hash128> fingerprint() const override { return index_.fingerprint(); }
   std::string id(int64_t index) const override;
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;

@@ -1,0 +1,167 @@
+#include "data/index/manifest.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "store/file.h"
+
+namespace tessera::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kMark = "tessera_manifest";
+constexpr int64_t kMostBytes = int64_t{256} << 20;
+
+Json to_json(const ManifestFile& file) {
+  Json json = {
+      {"name", file.name}, {"split", file.split}, {"samples", file.samples}, {"bytes", file.size}, {"sha256", file.sha256}};
+  if (!file.lists.empty()) json["lists"] = file.lists;
+  if (!file.unreadable.empty()) json["unreadable"] = file.unreadable;
+  return json;
+}
+
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::optional<ManifestFile> from_json(const Json& json) {
+  try {
+    ManifestFile file{json.at("name").get<std::string>(),
+                      json.at("split").get<std::string>(),
+                      json.at("samples").get<int64_t>(),
+                      json.at("bytes").get<int64_t>(),
+                      json.at("sha256").get<std::string>(),
+                      json.value("lists", std::vector<bool>()),
+                      json.value("unreadable", std::vector<std::string>())};
+    const bool sound = file.samples >= 0 && file.size >= 0 && file.sha256.size() == 64 && !file.name.empty() &&
+                       file.name.find('/') == std::string::npos;
+    return sound ? std::optional(std::move(file)) : std::nullopt;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+// What manifest stands beside the shards of a folder, by their names.
+using Entries = std::map<std::string, ManifestFile, std::less<>>;
+
+std::optional<std::string> small_file(const std::string& path) {
+  store::FileSystem& files = store::local_files();
+  const auto info = files.info(path);
+  if (!info || info->directory || info->size > kMostBytes) return std::nullopt;
+  return store::read_text(files, path);
+}
+
+// Whether `folder` has the plan of a conversion that writes a manifest when it ends.
+bool has_plan(const std::string& folder) {
+  const auto text = small_file(store::join_path(folder, kConversionFile));
+  if (!text) return false;
+  const auto json = Json::parse(*text, nullptr, false);
+  return json.is_object() && json.contains("manifest") && json.contains("splits");
+}
+
+std::optional<Entries> entries_of(const std::string& folder) {
+  const std::string path = store::join_path(folder, kManifestFile);
+  if (const auto text = small_file(path)) {
+    if (auto files = parse_manifest(*text, path)) {
+      Entries entries;
+      for (ManifestFile& file : *files) entries.emplace(file.name, std::move(file));
+      return entries;
+    }
+  }
+  const bool version = folder.ends_with("/1.0.0");
+  if (has_plan(folder) || (version && has_plan(store::parent_path(folder)))) {
+    throw data_error(fmt::format("`{}` is a conversion that did not end: shards are missing", one_line(folder)), {},
+                     "run the same `tessera data convert` again, which goes on where it stopped");
+  }
+  return std::nullopt;
+}
+
+void check_size(const std::string& path, const ManifestFile& wanted) {
+  const auto info = store::local_files().info(path);
+  if (!info || info->size == wanted.size) return;  // what is not there is told by whoever opens it
+  throw data_error(fmt::format("`{}` has {} bytes, but {} says {}", one_line(path), human_count(info->size), kManifestFile,
+                               human_count(wanted.size)),
+                   {}, "the file is cut short or was changed: copy or convert it again");
+}
+
+// The other shards of the splits in use are there too, even where a pattern finds fewer.
+void check_present(const std::string& folder, const Entries& entries, const std::set<std::string>& splits) {
+  for (const auto& [name, file] : entries) {
+    const std::string path = store::join_path(folder, name);
+    if (!splits.contains(file.split) || store::local_files().info(path)) continue;
+    throw data_error(fmt::format("the shard `{}` is missing: {} lists it", one_line(path), kManifestFile), {},
+                     fmt::format("copy or convert it again; where it is to be left out, remove {}",
+                                 store::join_path(folder, kManifestFile)));
+  }
+}
+
+}  // namespace
+
+std::string manifest_line(const ManifestFile& file) { return dumped(to_json(file)) + "\n"; }
+
+std::optional<ManifestFile> parse_manifest_line(std::string_view text) { return from_json(Json::parse(text, nullptr, false)); }
+
+std::string manifest_text(const std::vector<ManifestFile>& files) {
+  int64_t samples = 0, bytes = 0;
+  std::string lines;
+  for (const ManifestFile& file : files) {
+    samples += file.samples, bytes += file.size;
+    lines += fmt::format("{}\n    {}", lines.empty() ? "" : ",", dumped(to_json(file)));
+  }
+  return fmt::format("{{\n  \"{}\": {},\n  \"samples\": {},\n  \"bytes\": {},\n  \"files\": [{}\n  ]\n}}\n", kMark,
+                     kManifestVersion, samples, bytes, lines);
+}
+
+std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, const std::string& path) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains(kMark)) {
+    if (text.find(fmt::format("\"{}\"", kMark)) == std::string_view::npos) return std::nullopt;
+    throw data_error(fmt::format("`{}` is damaged: it is no JSON object", path), {}, "copy it again");
+  }
+  if (json[kMark] != kManifestVersion) {
+    throw data_error(
+        fmt::format("`{}` is of version {}, and this program knows {}", path, json[kMark].dump(), kManifestVersion), {},
+        "use a newer program");
+  }
+  std::vector<ManifestFile> files;
+  const Json list = json.value("files", Json());
+  for (const Json& one : list) {
+    auto file = from_json(one);
+    if (!file) throw data_error(fmt::format("`{}` is damaged: file {} of its list", path, files.size()), {}, "copy it again");
+    files.push_back(*std::move(file));
+  }
+  return files;
+}
+
+std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::string>& paths, const std::string& where) {
+  struct Folder {
+    std::optional<Entries> entries;
+    std::set<std::string> splits;
+  };
+  std::map<std::string, Folder> folders;
+  std::vector<int64_t> counts;
+  try {
+    for (const std::string& path : paths) {
+      const auto [at, fresh] = folders.try_emplace(store::parent_path(path));
+      Folder& folder = at->second;
+      if (fresh) folder.entries = entries_of(at->first);
+      if (!folder.entries) continue;
+      const auto entry = folder.entries->find(std::string_view(path).substr(path.rfind('/') + 1));
+      if (entry == folder.entries->end()) continue;
+      check_size(path, entry->second);
+      folder.splits.insert(entry->second.split);
+      counts.push_back(entry->second.samples);
+    }
+    for (const auto& [path, folder] : folders) {
+      if (folder.entries) check_present(path, *folder.entries, folder.splits);
+    }
+  } catch (const Error& error) {
+    throw data_error(error.message(), where, error.help());
+  }
+  return !paths.empty() && counts.size() == paths.size() ? std::optional(std::move(counts)) : std::nullopt;
+}
+
+}  // namespace tessera::data
