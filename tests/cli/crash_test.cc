@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -66,6 +68,20 @@ TEST(Crash, WithoutARunTheFileHasARandomNameAndIsTheUsersAlone) {
   EXPECT_EQ(only_file(folder / "temporary"), file);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2) << "nothing in the working directory";
   fs::remove_all(folder);
+}
+
+// Wherever it is thrown, and whoever fails to catch it.
+template <class Refused>
+void starve(const Refused& refused) {
+  install_crash_handler();
+  std::thread([&] { throw refused; }).join();
+}
+
+TEST(Crash, MemoryAndThreadsThatAreRefusedAreNoBug) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(starve(std::bad_alloc()), ::testing::ExitedWithCode(4), "memory .* is used up");
+  const std::system_error threads(std::make_error_code(std::errc::resource_unavailable_try_again));
+  EXPECT_EXIT(starve(threads), ::testing::ExitedWithCode(4), "the system refuses another thread: .*ulimit -u");
 }
 
 }  // namespace
