@@ -29,7 +29,7 @@ class DecodeMeter {
   const std::atomic<bool>* stop_;
   int calls_ = 0;
   double end_ = 0;  // in the thread's processor time
-  char words_[64] = {};
+  char words_[128] = {};
 };
 
 // Usual files by the decoder of our own (jpeg_usual.h); all others, and damaged ones, by libjpeg. What comes out is the same.

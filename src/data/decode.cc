@@ -51,7 +51,9 @@ void DecodeMeter::start() {
 const char* DecodeMeter::over() {
   if (stop_ && stop_->load(std::memory_order_relaxed)) return "decoding was stopped";
   if (limits_.seconds <= 0 || ++calls_ % kCallsBetweenLooks != 0 || thread_seconds() < end_) return nullptr;
-  const auto end = fmt::format_to_n(words_, sizeof words_ - 1, "decoding is over the limit of {:g} s", limits_.seconds);
+  const auto end = fmt::format_to_n(words_, sizeof words_ - 1,
+                                    "decoding is over the limit of {:g} s of processor time, which another machine may keep",
+                                    limits_.seconds);
   words_[std::min(end.size, sizeof words_ - 1)] = '\0';
   return words_;
 }

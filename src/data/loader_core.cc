@@ -202,10 +202,9 @@ void LoaderCore::note_cut_texts(const LoaderSlot& slot) {
   for (size_t row = 0; row < slot.cut_texts.size(); ++row) {
     if (slot.cut_texts[row] == 0) continue;
     if (stats_.cut_texts == 0) {
-      const Source& source = *sets_[static_cast<size_t>(slot.sets[row])].source;
+      const std::string name = name_in_time(sets_[static_cast<size_t>(slot.sets[row])].source, slot.samples[row]);
       log_note(fmt::format(
-          "the text of {}/{} has more ids than `tokenize` keeps, and was cut; further ones are counted but not named",
-          source.name(), source.id(slot.samples[row])));
+          "the text of {} has more ids than `tokenize` keeps, and was cut; further ones are counted but not named", name));
     }
     stats_.cut_texts += slot.cut_texts[row];
   }

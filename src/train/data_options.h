@@ -24,8 +24,8 @@ struct LimitOptions {
     field("max_scans", max_scans, "of a progressive JPEG; one with more is unreadable");
     field("max_memory", max_memory, "that decoding one image may take; one that needs more is unreadable");
     field("max_seconds", max_seconds,
-          "of processor time for one PNG or unusual JPEG, 0 for no limit; which hostile files are over it depends on the "
-          "processor");
+          "of processor time for one PNG or unusual JPEG, 0 for no limit; files that come close to it may be read on one "
+          "machine and not on another");
   }
 };
 
@@ -43,8 +43,8 @@ struct DataOptions {
   void visit(Visitor&& field) {
     field("source", source, "where the images are: folder(path), tfds(name), wds(pattern), …; tessera help sources lists all");
     field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
-    field("threads", threads, "that decode; 0: one for each core");
-    field("prefetch", prefetch, "batches made ahead, 1 or more");
+    field("threads", threads, "that decode, at most 1024; 0: one for each core");
+    field("prefetch", prefetch, "batches made ahead, 1 to 1024");
     field("on_error", on_error, "an unreadable file: skip (count and name it) or error");
     field("cache", cache, "none; ram(8 GiB): decoded pictures, as far as they fit; disk(path, 100 GiB): the files' bytes");
     field("memory", memory, "\"2 GiB\": of all batches, in place of prefetch, which then is what fits");
