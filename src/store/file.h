@@ -132,7 +132,7 @@ std::string parent_path(std::string_view path);
 // "a/b/" -> "b"
 std::string last_part(std::string_view path);
 
-std::string read_text(FileSystem& files, const std::string& path);
+std::string read_text(FileSystem& files, const std::string& path);  // of up to 4 GiB; throws for more
 std::vector<std::byte> read_range(FileSystem& files, const std::string& path, int64_t offset, int64_t length);
 
 // Readers see the old content or the whole new one, whenever the power goes: writes a temporary file beside it, syncs it,

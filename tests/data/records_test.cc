@@ -298,6 +298,23 @@ TEST(ArrayRecordSource, DamageIsNamed) {
 }
 
 // Test vectors of the algorithm's authors (highwayhash_test.cc): key 0x0706050403020100 …, data 0, 1, 2, ….
+// A sparse file takes no place on the disk, and would take all memory.
+TEST(TfrecordSource, RecordsOfMoreThanIsReadAtOnceAreReasons) {
+  const TempDir dir;
+  const std::string path = dir / "sparse";
+  constexpr uint64_t kLength = uint64_t{100} << 30;
+  std::string header(reinterpret_cast<const char*>(&kLength), sizeof kLength);
+  const uint32_t crc = masked_crc32c(header);
+  header.append(reinterpret_cast<const char*>(&crc), sizeof crc);
+  const std::string begin = framed(example("x", 3)) + header;
+  write_file(path, bytes_of(begin));
+  std::filesystem::resize_file(path, begin.size() + kLength + 4);
+  const auto source = make_source("tfrecord(" + path + ", image=image, label=none)");
+  ASSERT_EQ(source->size(), 2);
+  EXPECT_EQ(reason(*source, 0), "read");
+  EXPECT_THAT(reason(*source, 1), HasSubstr("it has 100.00 GiB, and samples of up to 1.00 GiB are read"));
+}
+
 // Some kilobytes that unpack to 65 MiB of zeros: one of the many that would be unpacked at a time.
 TEST(ArrayRecord, ChunksThatUnpackToFarMoreAreRefused) {
   const auto chunk = [](size_t bytes) {

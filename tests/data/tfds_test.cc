@@ -150,6 +150,17 @@ struct Copy {
   TempDir dir;
 };
 
+TEST(TfdsInfo, NamesOfFilesDoNotGrowWithoutEnd) {
+  const auto times = [](const char* text) {
+    std::string all;
+    for (int i = 0; i < 400; ++i) all += text;
+    return all;
+  };
+  const TfdsInfo info{times("{SPLIT}"), "tfrecord", {}, {}};
+  EXPECT_THROW(tfds_shard_name(info, {times("{NUM_SHARDS}"), times("{DATASET}"), {1}}, 0), Error);
+  EXPECT_EQ(tfds_shard_name(info, {"train", "x-{SPLIT}.{SHARD_INDEX}", {1}}, 0), "x-train.00000");
+}
+
 TEST(TfdsSource, DamageIsNamed) {
   {
     const Copy copy;

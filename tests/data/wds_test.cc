@@ -117,6 +117,18 @@ TEST(WdsSource, OddSamplesAreReasons) {
   EXPECT_THAT(reason(*source, 3), HasSubstr("its label 7 is not one of 2 classes"));
 }
 
+TEST(WdsSource, SamplesOfVeryManyMembersAreRefused) {
+  std::string bytes;
+  for (int i = 0; i <= 1000; ++i) bytes += member(fmt::format("a.{}", i), "");
+  const BytesFile file(bytes);
+  try {
+    scan_wds("a.tar", file);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("the sample `a` has more than 1000 members"));
+  }
+}
+
 TEST(Tar, HeadersReadBack) {
   for (const std::string& name : {std::string("a"), std::string(100, 'b'), std::string(60, 'c') + "/" + std::string(90, 'd'),
                                   std::string(300, 'e') + "/f", "g/" + std::string(150, 'h')}) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/formats/riegeli.h"
+#include "data/index/shards.h"
 #include "data/varint.h"
 
 namespace tessera::data {
@@ -67,6 +68,7 @@ RawChunk read_chunk(const std::string& path, const store::ReadableFile& file, in
   RawChunk chunk;
   if (begin < 0 || end > file.size() || end - begin < static_cast<int64_t>(kRiegeliHeader))
     fail(path, begin, "a chunk of records is cut short");
+  if (end - begin > 2 * kMostSampleBytes) fail(path, begin, "a chunk of records that is too large to be read");
   chunk.bytes = read_riegeli(file, begin, end);
   if (chunk.bytes.size() < kRiegeliHeader || !parse_riegeli_header(chunk.bytes, chunk.header))
     fail(path, begin, "wrong checksum of a chunk's header");

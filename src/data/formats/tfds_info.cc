@@ -97,8 +97,13 @@ void add_features(const Json& feature, const std::string& key, std::vector<TfdsF
   out.push_back(std::move(found));
 }
 
-void replace_all(std::string& text, std::string_view from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+// What is put in may hold the next word to replace, and so on: a short description could make a name of any length.
+void replace_all(std::string& name, std::string_view from, const std::string& to) {
+  constexpr size_t kMostName = 4096;
+  for (size_t at = 0; (at = name.find(from, at)) != std::string::npos; at += to.size()) {
+    if (name.size() + to.size() > kMostName) throw data_error("the names of its files are longer than any system takes");
+    name.replace(at, from.size(), to);
+  }
 }
 
 struct Bound {

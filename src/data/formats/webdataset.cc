@@ -10,6 +10,8 @@
 namespace tessera::data {
 namespace {
 
+constexpr size_t kMostMembers = 1000;  // each is compared with those before it
+
 bool is_meta(std::string_view path) {
   if (!path.starts_with("__")) return false;
   const std::string_view first = path.substr(0, path.find('/'));
@@ -40,6 +42,10 @@ class SampleWalk {
       offset_ = member->end;
       if (!name) continue;
       if (!found) found = Found{name->key, {member->header, 0}, {}};
+      if (found->members.size() == kMostMembers) {
+        fail(path_, member->header, fmt::format("the sample `{}` has more than {} members", name->key, kMostMembers),
+             "give its samples keys of their own");
+      }
       for (const auto& [extension, extent] : found->members) {
         if (extension != name->extension) continue;
         fail(path_, member->header, fmt::format("the sample `{}` has two members .{}", name->key, extension),
@@ -58,6 +64,7 @@ class SampleWalk {
 };
 
 std::string read(const store::ReadableFile& file, const Extent& extent) {
+  check_sample_bytes(extent.length);
   std::string bytes(static_cast<size_t>(extent.length), '\0');
   file.read(extent.offset, std::as_writable_bytes(std::span(bytes)));
   return bytes;

@@ -29,6 +29,12 @@ std::shared_ptr<const store::ReadableFile> ShardFiles::open(size_t shard, const 
   return files_.get(shard, [&] { return Made{store::local_files().open(path), 1}; });
 }
 
+void check_sample_bytes(int64_t bytes) {
+  if (bytes <= kMostSampleBytes) return;
+  throw data_error(fmt::format("it has {}, and samples of up to {} are read", human_bytes(static_cast<double>(bytes)),
+                               human_bytes(static_cast<double>(kMostSampleBytes))));
+}
+
 std::string encode_extents(const std::vector<Extent>& extents) {
   std::string out;
   int64_t end = 0;

@@ -23,6 +23,11 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
+// The most that is read at once: the bytes of one sample. Files may claim any number, and have it where they are sparse.
+inline constexpr int64_t kMostSampleBytes = int64_t{1} << 30;
+// Throws a data Error for more.
+void check_sample_bytes(int64_t bytes);
+
 // Samples [begin, end).
 struct SampleRange {
   int64_t begin = 0, end = 0;

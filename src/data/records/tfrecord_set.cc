@@ -31,6 +31,7 @@ class TfrecordSet final : public RecordSet {
     const ShardIndex::Place place = index_.locate(index);
     try {
       const Extent extent = index_.extent(place);
+      check_sample_bytes(extent.length);
       sample.memory.reset(static_cast<size_t>(extent.length + kTfrecordFooter));
       const std::span bytes(sample.memory.data(), sample.memory.size());
       index_.file(place.shard)->read(extent.offset, std::as_writable_bytes(bytes));
@@ -59,6 +60,7 @@ std::string first_tfrecord(const std::vector<std::string>& paths, const std::str
     for (const std::string& path : paths) {
       const auto file = store::local_files().open(path);
       if (const auto extent = first_tfrecord_extent(path, *file)) {
+        check_sample_bytes(extent->length);
         std::string record(static_cast<size_t>(extent->length), '\0');
         file->read(extent->offset, std::as_writable_bytes(std::span(record)));
         return record;

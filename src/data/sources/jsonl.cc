@@ -24,6 +24,7 @@ struct Columns {
 };
 
 std::string read_line(const store::ReadableFile& file, const Extent& extent) {
+  check_sample_bytes(extent.length);
   std::string line(static_cast<size_t>(extent.length), '\0');
   file.read(extent.offset, std::as_writable_bytes(std::span(line)));
   return line;

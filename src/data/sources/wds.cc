@@ -89,6 +89,7 @@ class Wds final : public Source {
 
 std::string_view Wds::load(const ShardIndex::Place& place, Buffer& memory) const {
   const Extent extent = index_.extent(place);
+  check_sample_bytes(extent.length);
   memory.reset(static_cast<size_t>(extent.length));
   const std::span bytes(memory.data(), memory.size());
   index_.file(place.shard)->read(extent.offset, std::as_writable_bytes(bytes));
