@@ -41,7 +41,7 @@ std::optional<ManifestFile> ConvertJournal::finished(const std::string& name, bo
 void ConvertJournal::add(const ManifestFile& entry) {
   const std::lock_guard lock(mutex_);
   const auto file = store::local_files().append(path_);
-  file->write(store::as_bytes("\n" + manifest_line(entry)));  // a line of its own behind a half one
+  file->write(store::as_bytes(fmt::format("\n{}", manifest_line(entry))));  // a line of its own behind a half one
   file->sync();
   file->close();
 }
