@@ -230,9 +230,9 @@ TEST(WeightFile, BigVisionsFilesAreWrittenAsTheyWereRead) {
     if (name == "cappa") model = small_cappa(name);
     if (name == "siglip") model = small_towers(name);
     const WeightFile file = read_weight_file({kFolder + "bv_" + name + ".npz", ""});
-    write_big_vision_file(loaded(std::move(model), file.arrays), dir / "out.npz");
-    EXPECT_EQ(npz_arrays(dir / "out.npz"), npz_arrays(kFolder + "bv_" + name + ".npz"));
-    EXPECT_EQ(read_weight_file({dir / "out.npz", ""}).owned, file.owned);
+    write_big_vision_file(loaded(std::move(model), file.arrays), dir / (name + ".npz"));
+    EXPECT_EQ(npz_arrays(dir / (name + ".npz")), npz_arrays(kFolder + "bv_" + name + ".npz"));
+    EXPECT_EQ(read_weight_file({dir / (name + ".npz"), ""}).owned, file.owned);
   }
 }
 
