@@ -9,8 +9,8 @@
 //     is saved. The checkpoint that is the best by checkpoint.best stays besides the last ones.
 //   - SIGTERM, SIGHUP, SIGXCPU and Ctrl-C end the run after the current step with a checkpoint, however long the next batch
 //     takes to come. An evaluation under way is given up; the checkpoint says so, and it is done again when the run goes on.
-//   - A save that fails is a warning; the run goes on, and its exit code is kData. So it is where the workdir, its checkpoints or
-//     its metrics were moved, removed or changed meanwhile; nothing is made in their place.
+//   - A save that fails is a warning; the run goes on, and its exit code is kData. So it is where the workdir, its checkpoints
+//     or its metrics were moved, removed or changed meanwhile; nothing is made in their place.
 //   - A checkpoint of another run, and a new start over metrics whose checkpoints are gone, are refused.
 
 #include <cstdint>

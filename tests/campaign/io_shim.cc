@@ -219,13 +219,13 @@ auto look(bool mine, Call call) -> decltype(call()) {
 // Definitions in the place of the libc's; its headers say what they do.
 extern "C" {
 
-#define MODE(flags)                              \
-  mode_t mode = 0;                               \
-  if ((flags) & (O_CREAT | O_TMPFILE)) {         \
-    va_list arguments;                           \
-    va_start(arguments, flags);                  \
-    mode = va_arg(arguments, mode_t);            \
-    va_end(arguments);                           \
+#define MODE(flags)                      \
+  mode_t mode = 0;                       \
+  if ((flags) & (O_CREAT | O_TMPFILE)) { \
+    va_list arguments;                   \
+    va_start(arguments, flags);          \
+    mode = va_arg(arguments, mode_t);    \
+    va_end(arguments);                   \
   }
 
 int open(const char* path, int flags, ...) {
@@ -304,7 +304,8 @@ int ftruncate(int fd, off_t size) {
 }
 int truncate(const char* path, off_t size) {
   const std::string full = absolute(AT_FDCWD, path);
-  return change(full, "", "truncate", [&] { return REAL(truncate)(path, size); }, number(size));
+  return change(
+      full, "", "truncate", [&] { return REAL(truncate)(path, size); }, number(size));
 }
 
 int rename(const char* from, const char* to) {
@@ -315,9 +316,10 @@ int renameat(int from_directory, const char* from, int to_directory, const char*
                 [&] { return REAL(renameat)(from_directory, from, to_directory, to); });
 }
 int renameat2(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) {
-  return change(absolute(from_directory, from), absolute(to_directory, to), "rename",
-                [&] { return REAL(renameat2)(from_directory, from, to_directory, to, flags); },
-                (flags & RENAME_EXCHANGE) ? "exchange" : "");
+  return change(
+      absolute(from_directory, from), absolute(to_directory, to), "rename",
+      [&] { return REAL(renameat2)(from_directory, from, to_directory, to, flags); },
+      (flags & RENAME_EXCHANGE) ? "exchange" : "");
 }
 int link(const char* from, const char* to) {
   return change(absolute(AT_FDCWD, from), absolute(AT_FDCWD, to), "link", [&] { return REAL(link)(from, to); });

@@ -1,9 +1,11 @@
 // What the campaign asks our own readers, many times in one process. Prints one JSON object a line.
 //
 //   campaign_probe latest                        for each directory of checkpoints named on stdin: what is found in it
-//   campaign_probe damage SEED COUNT CHECKPOINT  COUNT damaged copies of the checkpoint: each must be refused, and passed over for
+//   campaign_probe damage SEED COUNT CHECKPOINT  COUNT damaged copies of the checkpoint: each must be refused, and passed over
+//   for
 //                                                the whole one before it
-//   campaign_probe images SEED COUNT FOLDER      COUNT damaged copies of the image files in the folder: each must give pixels or
+//   campaign_probe images SEED COUNT FOLDER      COUNT damaged copies of the image files in the folder: each must give pixels
+//   or
 //                                                a reason; the longest time and the peak of memory
 //   campaign_probe parsers SEED COUNT CORPUS     COUNT damaged copies of the files of the fuzzers' corpus, each to its parser
 
@@ -107,8 +109,8 @@ void damage(Files& files, Rng& rng) {
   for (uint64_t i = rng.below(3) + 1; i > 0; --i) content[anywhere()] ^= static_cast<char>(1u << (i - 1));
 }
 
-// A copy in which a byte is added behind the end, say, need not be another checkpoint: what counts is that what is loaded is what
-// was saved.
+// A copy in which a byte is added behind the end, say, need not be another checkpoint: what counts is that what is loaded is
+// what was saved.
 int damage_checkpoint(uint64_t seed, int64_t count, const fs::path& directory) {
   const Files good = files_of(directory);
   const std::string name = directory.filename().string();
@@ -194,7 +196,10 @@ int damage_images(uint64_t seed, int64_t count, const fs::path& folder) {
     if (failed && failed->reason.empty()) throw InternalError("a file is refused without a reason");
     ++(failed ? refused : decoded);
   }
-  print({{"tried", count}, {"decoded", decoded}, {"refused", refused}, {"longest_seconds", longest},
+  print({{"tried", count},
+         {"decoded", decoded},
+         {"refused", refused},
+         {"longest_seconds", longest},
          {"memory_bytes", peak_bytes() - before}});
   return 0;
 }
