@@ -349,7 +349,8 @@ TEST(Evaluators, MistakesNameTheirKey) {
     testing::spill(split_folder() / "wrong.json", text);
     return section("top", "classification", 7, fmt::format("real = \"{}\"", split_folder() / "wrong.json"));
   };
-  EXPECT_THAT(failure(with_real("nonsense")), HasSubstr("which is no JSON list or table"));
+  EXPECT_THAT(failure(with_real("nonsense")), HasSubstr("which is no JSON: line 1, column 2"));
+  EXPECT_THAT(failure(with_real("7")), HasSubstr("which is no JSON list or table"));
   EXPECT_THAT(failure(with_real("[[0], [1]]")), HasSubstr("of 2 images, and the data has 7"));
   EXPECT_THAT(failure(with_real("[[0], [1], [7], [], [], [], []]")),
               HasSubstr("`c2/0002.png` has [7]; the data has classes 0 to 6"));
