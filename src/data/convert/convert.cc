@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/parallel.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -111,9 +111,9 @@ Json plan_json(const std::vector<SplitPlan>& plans, const ConvertOptions& option
 }
 
 // Of a plan, but what tells the state of the sources' files.
-Json without_fingerprints(Json plan) {
+nlohmann::json without_fingerprints(nlohmann::json plan) {
   if (plan.is_object() && plan.contains("splits") && plan["splits"].is_array()) {
-    for (Json& split : plan["splits"]) {
+    for (nlohmann::json& split : plan["splits"]) {
       if (split.is_object()) split.erase("fingerprint");
     }
   }
@@ -128,7 +128,7 @@ void claim(const std::string& out, const Json& plan) {
   if (files.info(path)) {
     const std::string there = store::read_text(files, path);
     if (there == text) return;
-    if (without_fingerprints(Json::parse(there, nullptr, false)) == without_fingerprints(plan)) {
+    if (without_fingerprints(read_json(there).value) == without_fingerprints(read_json(text).value)) {
       throw usage_error(fmt::format("the files to convert changed since the conversion in `{}` was begun", out), {},
                         "its shards would be of two states: choose another --out, or remove it");
     }

@@ -1,10 +1,10 @@
 #include "data/index/manifest.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "store/file.h"
@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kMark = "tessera_manifest";
-constexpr int64_t kMostBytes = int64_t{256} << 20;
+constexpr size_t kMostBytes = size_t{256} << 20;
 
 Json to_json(const ManifestFile& file) {
   Json json = {
@@ -27,7 +27,7 @@ Json to_json(const ManifestFile& file) {
 
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-std::optional<ManifestFile> from_json(const Json& json) {
+std::optional<ManifestFile> from_json(const nlohmann::json& json) {
   try {
     ManifestFile file{json.at("name").get<std::string>(),
                       json.at("split").get<std::string>(),
@@ -39,7 +39,7 @@ std::optional<ManifestFile> from_json(const Json& json) {
     const bool sound = file.samples >= 0 && file.size >= 0 && file.sha256.size() == 64 && !file.name.empty() &&
                        file.name.find('/') == std::string::npos;
     return sound ? std::optional(std::move(file)) : std::nullopt;
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }
@@ -50,7 +50,7 @@ using Entries = std::map<std::string, ManifestFile, std::less<>>;
 std::optional<std::string> small_file(const std::string& path) {
   store::FileSystem& files = store::local_files();
   const auto info = files.info(path);
-  if (!info || info->directory || info->size > kMostBytes) return std::nullopt;
+  if (!info || info->directory || info->size > static_cast<int64_t>(kMostBytes)) return std::nullopt;
   return store::read_text(files, path);
 }
 
@@ -58,7 +58,7 @@ std::optional<std::string> small_file(const std::string& path) {
 bool has_plan(const std::string& folder) {
   const auto text = small_file(store::join_path(folder, kConversionFile));
   if (!text) return false;
-  const auto json = Json::parse(*text, nullptr, false);
+  const auto json = read_json(*text).value;
   return json.is_object() && json.contains("manifest") && json.contains("splits");
 }
 
@@ -102,7 +102,7 @@ void check_present(const std::string& folder, const Entries& entries, const std:
 
 std::string manifest_line(const ManifestFile& file) { return dumped(to_json(file)) + "\n"; }
 
-std::optional<ManifestFile> parse_manifest_line(std::string_view text) { return from_json(Json::parse(text, nullptr, false)); }
+std::optional<ManifestFile> parse_manifest_line(std::string_view text) { return from_json(read_json(text).value); }
 
 std::string manifest_text(const std::vector<ManifestFile>& files) {
   int64_t samples = 0, bytes = 0;
@@ -116,7 +116,7 @@ std::string manifest_text(const std::vector<ManifestFile>& files) {
 }
 
 std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, const std::string& path) {
-  const Json json = Json::parse(text, nullptr, false);
+  const auto json = read_json(text, {.bytes = kMostBytes}).value;
   if (!json.is_object() || !json.contains(kMark)) {
     if (text.find(fmt::format("\"{}\"", kMark)) == std::string_view::npos) return std::nullopt;
     throw data_error(fmt::format("`{}` is damaged: it is no JSON object", path), {}, "copy it again");
@@ -127,8 +127,8 @@ std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, c
         "use a newer program");
   }
   std::vector<ManifestFile> files;
-  const Json list = json.value("files", Json());
-  for (const Json& one : list) {
+  const auto list = json.value("files", nlohmann::json());
+  for (const nlohmann::json& one : list) {
     auto file = from_json(one);
     if (!file) throw data_error(fmt::format("`{}` is damaged: file {} of its list", path, files.size()), {}, "copy it again");
     files.push_back(*std::move(file));
