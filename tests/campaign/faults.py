@@ -26,8 +26,10 @@ def commands(place, scratch):
 
 
 def contents(directory):
-    """Of every file below but a lock, which names its process."""
-    files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != ".lock") if directory.exists() else []
+    """Of every file below. But for a lock, which names its process; a temporary file that a failing disk did not let go; and the plan
+    of a conversion, which knows less of a file that could not be looked at."""
+    found = sorted(path for path in directory.rglob("*") if path.is_file()) if directory.exists() else []
+    files = [path for path in found if path.name not in (".lock", "convert.json") and ".tmp-" not in path.name]
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 

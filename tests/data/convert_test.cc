@@ -311,6 +311,10 @@ TEST(Convert, LeavesOutWhatCannotBeRead) {
   const auto resized = convert({split(call)}, {.out = dir / "small", .resize = 24, .quality = 80});
   EXPECT_EQ(resized[0].samples, 2);
   EXPECT_THAT(resized[0].unreadable, ElementsAre("a/2.jpg: not a JPEG, PNG or WebP image (by its first bytes)"));
+  // The next time they are tried again: a disk may be well again.
+  const auto again = convert({split(call)}, {.out = dir / "small", .resize = 24, .quality = 80});
+  EXPECT_EQ(again[0].kept, 0);
+  EXPECT_EQ(again[0].unreadable, resized[0].unreadable);
   const auto back = make_source("tfds(small, data_dir=" + dir.path().string() + ")");
   ASSERT_EQ(back->size(), 2);
   EXPECT_THAT(back->class_names(), ElementsAre("a", "b"));

@@ -241,7 +241,9 @@ class Conversion {
   Shard convert_shard(const SplitPlan& plan, int64_t number) {
     const std::string name = file_name(name_, options_.format, plan, number);
     bool damaged = false;
-    if (auto file = journal_->finished(name, damaged); file && file->lists.size() == fields_.texts.size()) {
+    // Where images had to be left out they may be readable now.
+    auto file = journal_->finished(name, damaged);
+    if (file && file->lists.size() == fields_.texts.size() && file->unreadable.empty()) {
       tell(plan.first(number + 1) - plan.first(number));
       return {*std::move(file), /*kept=*/true};
     }
