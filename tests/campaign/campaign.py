@@ -35,6 +35,7 @@ def parse_arguments():
     parser.add_argument("hours", nargs="?", type=float, default=1.0, help="how long in all (1)")
     parser.add_argument("--seed", type=int, help="of everything that is drawn (a new one)")
     parser.add_argument("--only", action="append", choices=list(SCENARIOS), help="this scenario alone; may be given again")
+    parser.add_argument("--skip", action="append", default=[], choices=list(SCENARIOS), help="all but this; may be given again")
     parser.add_argument("--tries", type=int, help="at most so many of each scenario")
     parser.add_argument("--build", default="build/release", help="where the program was built")
     parser.add_argument("--keep", action="store_true", help="leave the directory of the runs")
@@ -50,7 +51,7 @@ def summary(name, result, seconds, seed):
 def main():
     options = parse_arguments()
     seed = options.seed if options.seed is not None else random.randrange(10**6)
-    names = options.only or list(SCENARIOS)
+    names = [name for name in options.only or SCENARIOS if name not in options.skip]
     shares = sum(SCENARIOS[name][1] for name in names)
     place = Workplace(options.build)
     print(f"seed {seed}   {datetime.date.today()}   a run takes {place.seconds:.2f} s   {place.directory}", flush=True)
