@@ -1,9 +1,11 @@
 #pragma once
 // What the operating system says of this process.
 
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 
 namespace tessera {
@@ -19,6 +21,12 @@ inline int64_t peak_resident_bytes() {
 inline int64_t physical_memory_bytes() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
   return pages > 0 && size > 0 ? pages * size : 0;
+}
+
+// Of a process whose number is in the name of something that it left: true for one that is gone, and for this process, which
+// left nothing before it began.
+inline bool process_is_dead(int64_t pid) {
+  return pid == getpid() || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH);
 }
 
 }  // namespace tessera

@@ -1,15 +1,12 @@
 #include "checkpoint/manager.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <deque>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
 
@@ -40,8 +37,6 @@ std::vector<HostTensor> read_group(const SnapshotGroup& group) {
   TESSERA_CHECK(bytes_of(tensors) == group.bytes, "a group of {} bytes has {}", group.bytes, bytes_of(tensors));
   return tensors;
 }
-
-bool process_is_dead(int64_t pid) { return pid == getpid() || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH); }
 
 }  // namespace
 

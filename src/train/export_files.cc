@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "store/checksums.h"
 
 namespace tessera::train {
@@ -38,16 +41,28 @@ void remove_quietly(store::FileSystem& files, const std::string& directory) {
   }
 }
 
+// The process whose temporary directory this is; nothing for names of another form, which may be somebody's.
+std::optional<int64_t> writer_of(std::string_view name, std::string_view begin) {
+  if (!name.starts_with(begin)) return std::nullopt;
+  name.remove_prefix(begin.size());
+  int64_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  const bool whole = error == std::errc{} && end == name.data() + name.size() && pid > 0;
+  return whole ? std::optional(pid) : std::nullopt;
+}
+
 // What killed exports to this place left half written.
 void sweep(store::FileSystem& files, const std::string& directory) {
   const std::string parent = store::parent_path(directory);
   const std::string begin = directory.substr(directory.rfind('/') + 1) + std::string(kTemporary);
   for (const store::FileInfo& entry : files.list(parent)) {
-    if (!entry.directory || entry.symlink || !entry.name.starts_with(begin)) continue;
+    const std::optional<int64_t> writer = writer_of(entry.name, begin);
+    if (!entry.directory || entry.symlink || !writer || !process_is_dead(*writer)) continue;
     const std::string left = store::join_path(parent, entry.name);
     const auto inside = files.list(left);
-    const bool ours = std::ranges::all_of(
-        inside, [](const store::FileInfo& file) { return is_exported(file.name.substr(0, file.name.find(kTemporary))); });
+    const bool ours = std::ranges::all_of(inside, [](const store::FileInfo& file) {
+      return !file.directory && is_exported(file.name.substr(0, file.name.find(kTemporary)));
+    });
     if (ours) remove_quietly(files, left);
   }
 }

@@ -128,14 +128,19 @@ TEST(ExportDirectory, ReplacesOnRequestAndNothingButAnExport) {
 TEST(ExportDirectory, RemovesOnlyItsOwnLeftovers) {
   TempDir dir;
   spill(dir / "precious", "mine");
-  fs::create_directory(dir / "out.tmp-1");
-  spill(dir / "out.tmp-1/thesis.tex", "mine");
-  fs::create_directory(dir / "out.tmp-2");
-  spill(dir / "out.tmp-2/model.safetensors.tmp-2", "half");
+  fs::create_directory(dir / "out.tmp-4");
+  spill(dir / "out.tmp-4/thesis.tex", "mine");
+  const std::string dead = "out.tmp-999999999", live = "out.tmp-1", named = "out.tmp-old";  // process 1 never ends
+  for (const std::string& name : {dead, live, named}) {
+    fs::create_directory(dir / name);
+    spill(dir / (name + "/model.safetensors"), "weights");
+  }
   fs::create_directory_symlink(dir.path(), dir / "out.tmp-3");
   write_version(store::local_files(), dir / "out", Existing::kRefuse, "one");
-  EXPECT_EQ(slurp(dir / "out.tmp-1/thesis.tex"), "mine");
-  EXPECT_FALSE(fs::exists(dir / "out.tmp-2"));
+  EXPECT_EQ(slurp(dir / "out.tmp-4/thesis.tex"), "mine");
+  EXPECT_FALSE(fs::exists(dir / dead));
+  EXPECT_EQ(slurp(dir / (live + "/model.safetensors")), "weights") << "of an export that goes on";
+  EXPECT_EQ(slurp(dir / (named + "/model.safetensors")), "weights") << "somebody's own";
   EXPECT_EQ(slurp(dir / "precious"), "mine");
 }
 
