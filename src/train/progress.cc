@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 // Runs `read` on the parsed text; anything missing or of another type is a data error.
 template <class T>
-T read_json(const std::string& text, const std::string& where, const std::function<T(const Json&)>& read) {
+T from_json(const std::string& text, const std::string& where, const std::function<T(const Json&)>& read) {
   try {
     return read(parse_ordered_json(text, where));
   } catch (const nlohmann::json::exception& error) {
@@ -67,7 +67,7 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
 }
 
 Progress parse_progress(const std::string& text, const std::string& where) {
-  return read_json<Progress>(text, where, [&](const Json& json) {
+  return from_json<Progress>(text, where, [&](const Json& json) {
     Progress progress;
     progress.step = count_at(json, "step", where);
     progress.examples_seen = count_at(json, "examples_seen", where);
@@ -95,7 +95,7 @@ Progress parse_progress(const std::string& text, const std::string& where) {
 }
 
 RunDescription parse_description(const std::string& text, const std::string& where) {
-  return read_json<RunDescription>(text, where, [&](const Json& json) {
+  return from_json<RunDescription>(text, where, [&](const Json& json) {
     RunDescription run;
     run.recipe = json.at("recipe");
     const Json& input = json.at("input");

@@ -44,6 +44,7 @@ class Trainer {
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
                     recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp,
                     data_identity(recipe_.data)};
+    run_ = run_name(description_);
   }
 
   TrainResult run();
@@ -104,6 +105,7 @@ class Trainer {
   StateLayout layout_;
   Workdir workdir_;
   RunDescription description_;
+  std::string run_;                                           // whose the checkpoints are
   std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
   Reporter reporter_;
 
@@ -568,7 +570,7 @@ void Trainer::save(bool owed) {
   checkpoint::Snapshot snapshot = state_snapshot(layout_, state_);
   snapshot.step = progress_.step;
   snapshot.state_json = to_json(progress_, description_);
-  snapshot.run = run_name(description_);
+  snapshot.run = run_;
   if (progress_.best_checkpoint) snapshot.best = progress_.best_checkpoint->step;
   snapshot.before_commit = [this] {
     workdir_.expect_in_place();

@@ -21,50 +21,38 @@ def ask_probe(place, what, rng, count, path, result):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def attack(place, what, count, path, seed, seconds, tries):
+    """Asks the probe, `count` files at a time, until the time is over or something broke."""
+    rng, result, budget = seeded(seed, what), Result(), Budget(seconds, tries)
+    while budget.left(result.tried) and not result.broken:
+        for line in ask_probe(place, what, rng, count if tries is None else tries, path, result):
+            result.tried += line["tried"]
+            for kind in ("refused", "decoded", "unharmed"):
+                if kind in line:
+                    result.count(kind, line[kind])
+            if "longest_seconds" in line:
+                result.measure("longest, s", line["longest_seconds"])
+            if "memory_bytes" in line:
+                result.measure("memory, MiB", line["memory_bytes"] / (1 << 20))
+            if line.get("longest_seconds", 0) > MAX_SECONDS or line.get("memory_bytes", 0) > MAX_BYTES:
+                result.broken.append(f"seed {seed}: {line}")
+    return result
+
+
 def checkpoints(place, seed, seconds, tries=None):
     """Copies of a checkpoint with bits turned over, files cut, lengthened, swapped."""
-    rng, result, budget = seeded(seed, "checkpoints"), Result(), Budget(seconds, tries)
     last = sorted(place.reference.glob("checkpoints/step_*"))[-1]
-    while budget.left(result.tried):
-        for line in ask_probe(place, "damage", rng, 5000 if tries is None else tries, last, result):
-            result.tried += line["tried"]
-            result.count("refused", line["refused"])
-            result.count("damage that changed nothing", line["unharmed"])
-        if result.broken:
-            break
-    return result
+    return attack(place, "damage", 5000, last, seed, seconds, tries)
 
 
 def images(place, seed, seconds, tries=None):
-    """Damaged images of every kind that the tests have, and bombs."""
-    rng, result, budget = seeded(seed, "images"), Result(), Budget(seconds, tries)
-    while budget.left(result.tried):
-        for line in ask_probe(place, "images", rng, 2000 if tries is None else tries, SOURCE / "tests/data/images", result):
-            result.tried += line["tried"]
-            result.count("refused", line["refused"])
-            result.count("decoded", line["decoded"])
-            result.measure("longest, s", line["longest_seconds"])
-            result.measure("memory, MiB", line["memory_bytes"] / (1 << 20))
-            if line["longest_seconds"] > MAX_SECONDS or line["memory_bytes"] > MAX_BYTES:
-                result.broken.append(f"seed {seed}: {line}")
-        if result.broken:
-            break
-    return result
+    """Damaged images of every kind that the tests have."""
+    return attack(place, "images", 2000, SOURCE / "tests/data/images", seed, seconds, tries)
 
 
 def parsers(place, seed, seconds, tries=None):
     """Damaged files of the fuzzers' corpus, each to the parser it belongs to."""
-    rng, result, budget = seeded(seed, "parsers"), Result(), Budget(seconds, tries)
-    while budget.left(result.tried):
-        for line in ask_probe(place, "parsers", rng, 20000 if tries is None else tries, SOURCE / "tests/fuzz/corpus", result):
-            result.tried += line["tried"]
-            result.count("refused", line["refused"])
-            result.measure("longest, s", line["longest_seconds"])
-            if line["longest_seconds"] > MAX_SECONDS:
-                result.broken.append(f"seed {seed}: {line}")
-        if result.broken:
-            break
-    return result
+    return attack(place, "parsers", 20000, SOURCE / "tests/fuzz/corpus", seed, seconds, tries)
 
 
 def folders(place, seed, seconds, tries=None):
