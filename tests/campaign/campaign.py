@@ -4,6 +4,7 @@
 import argparse
 import datetime
 import random
+import signal
 import sys
 import time
 
@@ -12,7 +13,7 @@ import faults
 import hostile
 import kills
 import power
-from runs import Result, Workplace
+from runs import Budget, Result, Workplace
 
 # Each with its share of the time.
 SCENARIOS = {
@@ -54,10 +55,14 @@ def main():
     names = [name for name in options.only or SCENARIOS if name not in options.skip]
     shares = sum(SCENARIOS[name][1] for name in names)
     place = Workplace(options.build)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, Budget.stop)
     print(f"seed {seed}   {datetime.date.today()}   a run takes {place.seconds:.2f} s   {place.directory}", flush=True)
     print("\n| scenario | tried | broken | of them | s | seed |\n|---|---|---|---|---|---|", flush=True)
     broken = []
     for name in names:
+        if Budget.stopped:
+            break
         run, share, _ = SCENARIOS[name]
         start = time.monotonic()
         result = Result()

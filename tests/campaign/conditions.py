@@ -116,8 +116,8 @@ def soak(place, seed, seconds, tries=None):
     result = Result()
     process = place.start(place.train(place.workdir(), 'total="1000000000 steps"', 'log="1000 steps"', 'eval.val.every="500 steps"',
                                       'checkpoint={every="500 steps", keep=2}', "eval.val.predictions=false"))
-    samples, end = [], time.monotonic() + seconds
-    while time.monotonic() < end and process.running():
+    samples, budget, start = [], Budget(seconds), time.monotonic()
+    while budget.left() and process.running():
         time.sleep(min(1.0, seconds / 20))
         if process.running():
             samples.append(resident(process.process.pid))
@@ -131,6 +131,6 @@ def soak(place, seed, seconds, tries=None):
     if ended.code != 75:
         result.broken.append(f"the long run: {ended.told()}")
     # A start fills caches and pools; a leak of a step's or a batch's memory would be far more than this in some minutes.
-    if seconds >= 300 and late > 1.05 * early + (8 << 20):
+    if time.monotonic() - start >= 300 and late > 1.05 * early + (8 << 20):
         result.broken.append(f"memory grew from {early >> 20} to {late >> 20} MiB")
     return result

@@ -69,8 +69,9 @@ class Process:
     def __init__(self, command, directory, environment, prepare=None):
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.start = time.monotonic()
+        # In a process group of its own: Ctrl-C is for the campaign.
         self.process = subprocess.Popen(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=self.out,
-                                        stderr=self.err, preexec_fn=prepare)
+                                        stderr=self.err, preexec_fn=prepare, process_group=0)
 
     def send(self, number):
         self.process.send_signal(number)
@@ -206,11 +207,19 @@ class Result:
 
 
 class Budget:
+    """Of one scenario. `stopped`, set by a signal to the campaign, ends all of them: the table is written with what was tried."""
+
+    stopped = False
+
     def __init__(self, seconds, tries=None):
         self.end, self.tries = time.monotonic() + seconds, tries
 
-    def left(self, tried):
-        return time.monotonic() < self.end and (self.tries is None or tried < self.tries)
+    def left(self, tried=0):
+        return not Budget.stopped and time.monotonic() < self.end and (self.tries is None or tried < self.tries)
+
+    @staticmethod
+    def stop(*_):
+        Budget.stopped = True
 
 
 def seeded(seed, *names):
