@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <random>
 
 #include "base/error.h"
 #include "ir/flops.h"
@@ -130,6 +132,41 @@ TEST(Emit, IsDeterministicGenericText) {
   EXPECT_THAT(text(), HasSubstr("%arg0: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}"));
   EXPECT_THAT(text(), HasSubstr("\"stablehlo.while\""));
   EXPECT_THAT(text(), Not(HasSubstr("tessera.")));
+}
+
+// Leaves free memory of a node's size at addresses in an order of their own, which the next nodes take. Gives what keeps the
+// pieces apart.
+std::vector<std::unique_ptr<std::byte[]>> scatter_free_memory(uint32_t seed) {
+  std::vector<std::unique_ptr<std::byte[]>> blocks(4000), apart;
+  for (auto& block : blocks) block = std::make_unique<std::byte[]>(sizeof(Node));
+  for (size_t i = 0; i < blocks.size(); i += 2) apart.push_back(std::move(blocks[i]));
+  std::shuffle(blocks.begin(), blocks.end(), std::mt19937(seed));
+  for (auto& block : blocks) block.reset();
+  return apart;
+}
+
+// The text is the key of the executable cache, and a process finds nothing there if its nodes lie elsewhere than those of the
+// process that wrote the entry.
+TEST(Emit, TextDoesNotDependOnAddresses) {
+  using Kind = RematPolicy::Kind;
+  const auto text = [](const RematPolicy& policy) {
+    Traced t;
+    const auto body = [](const Values& c, const Values&) {
+      Value x = c[0];
+      for (const char* name : {"a", "b", "c", "d", "e", "f"}) x = sin(checkpoint_name(tanh(x) * x, name)) + x;
+      return ScanResult{{x}, {}};
+    };
+    const ScanResult r = scan(3, {t.a}, {}, body, {.remat = policy});
+    t.graph.results = gradient(sum_all(r.carry[0]), {t.a});
+    return emit(t.graph);
+  };
+  for (const RematPolicy& policy : {RematPolicy{Kind::kSaveAll, {}}, {Kind::kSaveNamed, {"f", "d", "c", "b", "a"}}}) {
+    const std::string usual = text(policy);
+    for (uint32_t seed = 0; seed < 5; ++seed) {
+      const auto apart = scatter_free_memory(seed);
+      EXPECT_TRUE(text(policy) == usual) << "seed " << seed;
+    }
+  }
 }
 
 // Unrolled, a scan and its gradient have no loop, and what is saved passes from one to the other without being stacked.

@@ -100,6 +100,11 @@ bool is_cheap(const Node& n) {
   return moves && is_cheap(*n.operands[0].node);
 }
 
+// The order in which the values of one graph were made. Their addresses have another in every process.
+struct ByNumber {
+  bool operator()(Value a, Value b) const { return std::pair(a.node->id, a.index) < std::pair(b.node->id, b.index); }
+};
+
 // Builds the body of the backward scan and what it needs of the forward one.
 class BackwardScan {
  public:
@@ -166,7 +171,7 @@ class BackwardScan {
     if (kind == RematPolicy::Kind::kSaveNothing) return;
     std::map<Value, Value> original;  // copy -> value of the forward body
     for (const auto& [from, copy] : copies_) original[copy] = from;
-    std::set<Value> saved;
+    std::set<Value, ByNumber> saved;  // their order is that of the stacks in the program's text
     if (kind == RematPolicy::Kind::kSaveNamed) {
       const std::string names = "\n" + fwd_.attr<std::string>("_remat_names");
       for (const auto& [copy, from] : original) {
