@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <new>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -113,6 +115,7 @@ CheckpointManager::~CheckpointManager() {
   }
   changed_.notify_all();
   writer_.join();
+  if (bug_) std::rethrow_exception(bug_);  // out of a destructor: the program ends here, with a crash file
   for (const SaveFailure& failure : unpolled_) log_warning(failure.message);
 }
 
@@ -139,6 +142,7 @@ void CheckpointManager::begin(Snapshot& snapshot) {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !save_; });
+    rethrow_bug();
     save_ = std::make_unique<Save>();
     save_->step = snapshot.step;
     save_->numbers = {snapshot.groups_before, snapshot.groups.size(), snapshot.all_groups()};
@@ -180,10 +184,17 @@ void CheckpointManager::end_reading(bool given_up) {
 void CheckpointManager::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !save_; });
+  rethrow_bug();
+}
+
+// Under the lock.
+void CheckpointManager::rethrow_bug() {
+  if (bug_) std::rethrow_exception(std::exchange(bug_, nullptr));
 }
 
 std::optional<SaveFailure> CheckpointManager::poll_failure() {
   const std::lock_guard lock(mutex_);
+  rethrow_bug();
   if (unpolled_.empty()) return std::nullopt;
   SaveFailure failure = std::move(unpolled_.front());
   unpolled_.erase(unpolled_.begin());
@@ -207,7 +218,11 @@ void CheckpointManager::run() {
       changed_.wait(lock, [this] { return save_ || stopping_; });
       if (!save_) return;
     }
-    save();
+    try {
+      save();
+    } catch (...) {
+      stop_for_bug(std::current_exception());
+    }
     finish_save();
   }
 }
@@ -224,22 +239,24 @@ void CheckpointManager::save() {
   if (!writers_.leads()) return;
   try {
     apply_keep_rules(files_, directory_, rules_, step, save_->run, save_->best);
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     fail(error.what(), /*committed=*/true);
   }
 }
 
-// True when it was committed.
+// True when it was committed. What a disk refuses, or a system that has no memory left, costs this save; anything else is a bug.
 bool CheckpointManager::write(CheckpointWriter& writer) {
   try {
     expect_directory();
     if (!write_groups(writer)) return false;
     writer.commit(save_->state_json, save_->before_commit, save_->run);
     return true;
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     fail(writer.give_up(error.what()), /*committed=*/false);
-    return false;
+  } catch (const std::bad_alloc& error) {
+    fail(writer.give_up(error.what()), /*committed=*/false);
   }
+  return false;
 }
 
 void CheckpointManager::expect_directory() const {
@@ -284,10 +301,24 @@ void CheckpointManager::fail(const std::string& message, bool committed) {
                                             : "the checkpoint of step {} could not be saved: {}";
     unpolled_.push_back({save_->step, committed, fmt::format(fmt::runtime(what), save_->step, message)});
     ++failures_;
-    save_->failed = true;
-    save_->read.clear();
+    give_up_reading();
   }
   changed_.notify_all();
+}
+
+void CheckpointManager::stop_for_bug(std::exception_ptr bug) {
+  {
+    const std::lock_guard lock(mutex_);
+    bug_ = std::move(bug);
+    give_up_reading();
+  }
+  changed_.notify_all();
+}
+
+// Under the lock: nothing more is read for this save.
+void CheckpointManager::give_up_reading() {
+  save_->failed = true;
+  save_->read.clear();
 }
 
 // The save goes when its reader is through with it too.

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -50,7 +51,8 @@ class CheckpointManager {
   // Waits for the save before; then reads the groups here, in order, while the writer thread writes those that were read, and
   // returns when all were read. Before each it waits for room: the data that were read and are not yet written never exceed
   // max(max_bytes_in_flight, bytes of the largest group). So what fits is written in the background alone. When the writer
-  // fails meanwhile, no further group is read. What a `read` throws leaves here after all that was written of this save is
+  // fails meanwhile, no further group is read. A bug of ours in the writer is no failure: it is thrown by whichever of
+  // save_async, wait and poll_failure is called next, and by the destructor where none was. What a `read` throws leaves here after all that was written of this save is
   // removed; it is no SaveFailure, and the manager goes on as before.
   void save_async(Snapshot snapshot);
   void wait();
@@ -76,8 +78,11 @@ class CheckpointManager {
   bool write_groups(CheckpointWriter& writer);
   bool next_group(std::vector<HostTensor>& group);
   void fail(const std::string& message, bool committed);
+  void stop_for_bug(std::exception_ptr bug);
+  void give_up_reading();
   void finish_save();
   void expect_directory() const;
+  void rethrow_bug();
 
   const std::string directory_;
   const KeepRules rules_;
@@ -92,6 +97,7 @@ class CheckpointManager {
   std::unique_ptr<Save> save_;  // the one under way
   bool stopping_ = false;
   std::vector<SaveFailure> unpolled_;
+  std::exception_ptr bug_;  // what the writer threw and nobody was told of yet
   int64_t failures_ = 0;
   std::optional<int64_t> last_committed_;
   std::thread writer_;  // last: it uses what is above

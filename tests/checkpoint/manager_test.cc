@@ -92,6 +92,38 @@ TEST(Manager, AFailureBeforeTheCommitIsReportedAndCommitsNothing) {
   EXPECT_TRUE(store::local_files().list(directory.path()).empty());
 }
 
+// A run must not go on where a check of our own failed: it is told to whoever asks next, once.
+TEST(Manager, ABugIsNoFailedSave) {
+  const TempDir directory;
+  const auto with_bug = [] {
+    Snapshot snapshot = make_snapshot(7);
+    snapshot.before_commit = [] { TESSERA_CHECK(false, "of the test"); };
+    return snapshot;
+  };
+  CheckpointManager manager(directory.path(), {1, 0});
+  manager.save_async(with_bug());
+  EXPECT_THROW(manager.wait(), InternalError);
+  manager.save_async(with_bug());
+  EXPECT_THROW(manager.save_async(make_snapshot(8)), InternalError);
+  EXPECT_EQ(manager.failures(), 0);
+  EXPECT_TRUE(store::local_files().list(directory.path()).empty());
+  manager.save_async(make_snapshot(9));
+  EXPECT_NO_THROW(manager.wait());
+  EXPECT_EQ(newest_in(directory.path()), 9);
+}
+
+TEST(ManagerDeathTest, ABugThatNobodyWasToldOfEndsTheProgram) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(
+      {
+        CheckpointManager manager("run", {1, 0}, *new MemoryFiles);
+        Snapshot snapshot = make_snapshot(7);
+        snapshot.before_commit = [] { TESSERA_CHECK(false, "of the test"); };
+        manager.save_async(std::move(snapshot));
+      },
+      "");
+}
+
 TEST(Manager, NothingIsMadeWhereTheDirectoryWasMovedOrReplaced) {
   const TempDir directory;
   auto& files = store::local_files();
