@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -281,16 +282,24 @@ void check_aliases(const Graph& graph, const EmitOptions& options) {
   }
 }
 
+bool has_loops(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const auto& node) {
+    return node->op == &kOpWhile || std::ranges::any_of(node->regions, [](const auto& region) { return has_loops(*region); });
+  });
+}
+
 }  // namespace
 
-std::string emit(const Graph& graph, const EmitOptions& options) {
+Emitted emit_program(const Graph& graph, const EmitOptions& options) {
   check_aliases(graph, options);
   const std::unique_ptr<Graph> lowered = lower(graph);
   if (options.mesh) split_grouped_convolutions(*lowered, *options.mesh);
   if (!options.kernels.product.empty()) call_host_product(*lowered, std::string(options.kernels.product), options.mesh.has_value());
   if (!options.kernels.unwritten.empty()) call_host_stacks(*lowered, std::string(options.kernels.unwritten));
   verify(*lowered);
-  return Printer().module(*lowered, options);
+  return {Printer().module(*lowered, options), has_loops(*lowered)};
 }
+
+std::string emit(const Graph& graph, const EmitOptions& options) { return emit_program(graph, options).text; }
 
 }  // namespace tessera::ir

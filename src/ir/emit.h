@@ -31,7 +31,14 @@ std::unique_ptr<Graph> lower(const Graph& graph);
 // otherwise.
 void verify(const Graph& graph);
 
+struct Emitted {
+  std::string text;
+  bool has_loops = false;  // a stablehlo.while somewhere
+};
+
 // lower + verify + text. Arguments are graph.parameters(), in order, used or not; results are graph.results.
+Emitted emit_program(const Graph& graph, const EmitOptions& options = {});
+// Its text alone.
 std::string emit(const Graph& graph, const EmitOptions& options = {});
 
 // The element type and shape as MLIR writes them: tensor<2x3xf32>.

@@ -111,9 +111,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 // Why a program is compiled at every start, or "". A program that the CPU plugin compiled runs all its collectives in one order
 // on every device; one that it loaded knows an order only within each loop body, so that a device may wait inside a loop for a
 // second one that waits outside it for the first. XLA ends the process then.
-std::string why_never_kept(const Client& client, std::string_view stablehlo, const CompileOptions& options) {
-  const bool loses_order = client.platform_name() == "cpu" && options.num_partitions * options.num_replicas > 1 &&
-                           stablehlo.find("stablehlo.while") != std::string_view::npos;
+std::string why_never_kept(const Client& client, const CompileOptions& options) {
+  const bool loses_order =
+      client.platform_name() == "cpu" && options.num_partitions * options.num_replicas > 1 && options.has_loops;
   return loses_order ? "loops over several CPU devices are not cached" : "";
 }
 
@@ -181,7 +181,7 @@ Executable compile_cached(const Client& client, std::string_view stablehlo, cons
   CompileReport unread;
   CompileReport& out = report ? *report : unread;
   out = {};
-  if (std::string reason = why_never_kept(client, stablehlo, options); cache.enabled() && !reason.empty()) {
+  if (std::string reason = why_never_kept(client, options); cache.enabled() && !reason.empty()) {
     Executable executable = compile_cached(client, stablehlo, options, ExecutableCache(""), &out);
     out.reason = std::move(reason);
     return executable;

@@ -57,6 +57,16 @@ void spread(ir::EmitOptions& emit, const StateLayout& layout, std::vector<mesh::
   emit.kernels = callable(emit.kernels, layout);
 }
 
+Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const StateLayout& layout,
+                   std::optional<int64_t> optimization_level = {}) {
+  ir::Emitted emitted = ir::emit_program(graph, emit);
+  return {.name = emit.name,
+          .text = std::move(emitted.text),
+          .has_loops = emitted.has_loops,
+          .devices = layout.devices(),
+          .optimization_level = optimization_level};
+}
+
 // The specs of `count` entries, then of `inputs` arrays whose rows are those of the batch.
 std::vector<mesh::PartitionSpec> with_batch(const StateLayout& layout, size_t count, size_t inputs) {
   std::vector<mesh::PartitionSpec> specs = layout.specs(count);
@@ -110,7 +120,9 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const StateLayout&
   std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
   results.push_back({});
   spread(emit, layout, {{}}, std::move(results));
-  return {.name = "init", .text = ir::emit(graph, emit), .devices = layout.devices(), .once = true};
+  Program program = program_of(graph, emit, layout);
+  program.once = true;
+  return program;
 }
 
 namespace {
@@ -195,13 +207,9 @@ Program train_program(const models::Model& model, const StateLayout& layout, con
   std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
   results.push_back({});
   spread(emit, layout, specs_of(arguments, layout, options), std::move(results));
-  Program program{.name = "train_step", .devices = layout.devices(), .optimization_level = options.optimization_level};
-  for (size_t i = 0; i < layout.entries.size(); ++i) {
-    const auto index = static_cast<int64_t>(i);
-    emit.aliases.emplace_back(index, index);
-    program.donated.push_back(index);
-  }
-  program.text = ir::emit(graph, emit);
+  for (int64_t i = 0; i < static_cast<int64_t>(layout.entries.size()); ++i) emit.aliases.emplace_back(i, i);
+  Program program = program_of(graph, emit, layout, options.optimization_level);
+  for (const auto& [argument, result] : emit.aliases) program.donated.push_back(argument);
   return program;
 }
 
@@ -219,10 +227,7 @@ Program eval_program(const models::Model& model, const objectives::Scorer& score
   graph.results = {ir::concatenate(columns, 1)};
   ir::EmitOptions emit{.name = "evaluate", .aliases = {}, .kernels = options.kernels};
   spread(emit, layout, with_batch(layout, layout.params, batch_inputs(inputs)), {{}});
-  return {.name = "evaluate",
-          .text = ir::emit(graph, emit),
-          .devices = layout.devices(),
-          .optimization_level = options.optimization_level};
+  return program_of(graph, emit, layout, options.optimization_level);
 }
 
 Program predict_program(const models::Model& model, const StateLayout& layout, const ProgramOptions& options) {
@@ -235,10 +240,7 @@ Program predict_program(const models::Model& model, const StateLayout& layout, c
                         [&](const nn::Scope& root) { return Values{objectives::classify(model, root, pixels)}; });
   ir::EmitOptions emit{.name = "predict", .aliases = {}, .kernels = options.kernels};
   spread(emit, layout, with_batch(layout, layout.params, 1), {{}});
-  return {.name = "predict",
-          .text = ir::emit(graph, emit),
-          .devices = layout.devices(),
-          .optimization_level = options.optimization_level};
+  return program_of(graph, emit, layout, options.optimization_level);
 }
 
 }  // namespace tessera::train
