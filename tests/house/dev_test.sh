@@ -31,3 +31,17 @@ set_up nothing
 ((code == 0)) || fail "need_headers gave $code: $(cat output)"
 cmp -s tools/setup/headers.txt .deps/venv/headers.stamp || fail "no stamp of what was done"
 [[ -z $(ls tmp) ]] || fail "left behind: $(ls tmp)"
+
+# A test that was skipped counts where nothing is missing that it needs.
+mkdir -p tests
+printf 'amx kernels\\.Dense\\..*\nroot store\\.Root\\..*\n' >tests/expected_skips.txt
+cat >log <<'TEXT'
+ 1/4 Test #12: kernels.Dense.FollowsTheFormulas ......***Skipped   0.01 sec
+ 2/4 Test  #7: store.Root.OnlyRootCould ..............***Skipped   0.01 sec
+ 3/4 Test #13: kernels.DenseOther.Runs ...............***Skipped   0.01 sec
+ 4/4 Test #14: kernels.Dense.DoesNotDependOnThreads ..   Passed    0.01 sec
+TEXT
+skips() { (missing=$1 && lacks() { [[ $1 == "$missing" ]]; } && unexpected_skips log | tr "\n" " "); }
+[[ $(skips amx) == "store.Root.OnlyRootCould kernels.DenseOther.Runs " ]] || fail "without AMX: $(skips amx)"
+[[ $(skips root) == "kernels.Dense.FollowsTheFormulas kernels.DenseOther.Runs " ]] || fail "not as root: $(skips root)"
+[[ $(skips none) == *Dense.Follows*Root*DenseOther* ]] || fail "with all: $(skips none)"
