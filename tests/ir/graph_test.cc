@@ -202,6 +202,44 @@ TEST(Emit, AnUnrolledScanSaysTheSameWithoutALoop) {
   }
 }
 
+TEST(Emit, SaysWhetherThereAreLoops) {
+  const auto has_loops = [](bool unroll, bool inside) {
+    Traced t;
+    const auto loop = [&](Value x) {
+      return scan(2, {x}, {},
+                  [](const Values& c, const Values&) {
+                    return ScanResult{{c[0] * 2.0}, {}};
+                  },
+                  {.unroll = unroll})
+          .carry[0];
+    };
+    t.graph.results = {inside ? case_of(constant(0, DType::kI32), {[&] { return Values{loop(t.a)}; }})[0] : loop(t.a)};
+    const Emitted emitted = emit_program(t.graph);
+    EXPECT_EQ(emitted.text, emit(t.graph));
+    return emitted.has_loops;
+  };
+  for (const bool inside : {false, true}) {
+    EXPECT_TRUE(has_loops(false, inside));
+    EXPECT_FALSE(has_loops(true, inside));
+  }
+}
+
+// In bf16, 300 ones add up to 256: f32 is what the sum is taken and kept in until it is converted.
+TEST(Emit, WidenedGradientsAreSummedInF32) {
+  const auto text = [](bool wide) {
+    Graph graph;
+    const GraphScope scope(graph);
+    const Value x = graph.add_parameter({DType::kBF16, {300, 2}}), w = graph.add_parameter({DType::kBF16, {2, 4}});
+    Value y = matmul(x, w);
+    if (wide) y = widen_rhs_gradient(y);
+    graph.results = gradient(sum_all(convert(y, DType::kF32)), {w});
+    return emit(graph);
+  };
+  constexpr const char* kWide = "(tensor<300x2xbf16>, tensor<300x4xbf16>) -> (tensor<2x4xf32>)";
+  EXPECT_THAT(text(true), HasSubstr(kWide));
+  EXPECT_THAT(text(false), Not(HasSubstr(kWide)));
+}
+
 TEST(Emit, SmallProgramWordForWord) {
   Traced t;
   t.graph.results = {t.a * 0.5};
