@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "ir/functions.h"
 #include "nn/attention.h"
 #include "nn/attention_pool.h"
+#include "nn/batch_norm.h"
 #include "nn/conv.h"
 #include "nn/dense.h"
 #include "nn/layer_norm.h"
@@ -114,6 +116,37 @@ TEST(LayerNorm, StandardisesInF32AndKeepsTheType) {
     return y;
   };
   expect_near(apply(low, {2, 4}, x), want, 0.01);
+}
+
+// torch.nn.BatchNorm2d: what is normalised has the batch's variance, what is kept the unbiased one.
+TEST(BatchNorm, MovesItsStatisticsAsTorch) {
+  const std::vector<float> x = {1, 2, 3, 6};
+  const auto run = [&](bool training) {
+    ir::Graph graph;
+    const ir::GraphScope graph_scope(graph);
+    ParamStore store(graph);
+    const ir::Value in = graph.add_parameter({DType::kF32, {2, 1, 2, 1}});
+    graph.results = {batch_norm(Scope(store, {.training = training}) / "bn", in, {.momentum = 0.1, .epsilon = 0})};
+    for (const BufferUpdate& update : store.updates()) graph.results.push_back(update.value);
+    std::map<std::string, float> values = {
+        {"bn/scale", 2}, {"bn/bias", 1}, {"bn/running_mean", 10}, {"bn/running_var", 4}, {"bn/num_batches_tracked", 7}};
+    std::vector<testing::HostArray> arguments = {testing::f32_array(in.dims(), x)};
+    for (const ParamSpec& spec : store.specs()) arguments.push_back(testing::f32_array(spec.type.dims, {values.at(spec.name)}));
+    std::vector<std::vector<float>> out;
+    for (const testing::HostArray& array : testing::run_graph(graph, arguments, testing::quick_compile()))
+      out.push_back(array.floats());
+    return out;
+  };
+  const auto trained = run(true), used = run(false);
+  ASSERT_EQ(trained.size(), 4u);
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(trained[0][i], (x[i] - 3) / std::sqrt(3.5) * 2 + 1, 1e-5);
+    EXPECT_NEAR(used[0][i], (x[i] - 10) / 2 * 2 + 1, 1e-5);
+  }
+  EXPECT_NEAR(trained[1][0], 0.9 * 10 + 0.1 * 3, 1e-5);           // running_mean
+  EXPECT_NEAR(trained[2][0], 0.9 * 4 + 0.1 * 3.5 * 4 / 3, 1e-5);  // running_var
+  EXPECT_EQ(trained[3][0], 8);                                    // num_batches_tracked
+  EXPECT_EQ(used.size(), 1u);
 }
 
 TEST(LayerScale, Multiplies) {
