@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,16 @@
 #include "store/lock.h"
 #include "store/memory_files.h"
 #include "store/temp_dir.h"
+
+namespace {
+int synced = 0;  // calls of fsync by this program
+}
+
+// In libc's place.
+extern "C" int fsync(int descriptor) {
+  ++synced;
+  return static_cast<int>(syscall(SYS_fsync, descriptor));
+}
 
 namespace tessera::store {
 namespace {
@@ -146,6 +157,21 @@ TEST(LocalFiles, LargeAndSmallWritesKeepTheirOrder) {
   }
   out->close();
   EXPECT_EQ(slurp(directory / "f"), expected);
+}
+
+TEST(LocalFiles, SyncReachesTheDevice) {
+  const TempDir directory;
+  auto& files = store::local_files();
+  const auto file = files.create(directory / "a");
+  file->write(as_bytes(std::string_view("text")));
+  const int before = synced;
+  file->sync();
+  EXPECT_EQ(synced, before + 1) << "the file";
+  EXPECT_EQ(read_text(files, directory / "a"), "text") << "what was written before it";
+  file->close();
+  EXPECT_EQ(synced, before + 1) << "closing is none";
+  files.sync_directory(directory.path());
+  EXPECT_EQ(synced, before + 2) << "the directory";
 }
 
 TEST(LocalFiles, AFullDeviceIsReported) {
