@@ -402,6 +402,11 @@ bool due(int64_t step, int64_t every, int64_t total) {
   return static_cast<double>(total - step) >= 0.25 * static_cast<double>(every);
 }
 
+bool Recipe::saves_at(int64_t step) const {
+  if (step == 0) return false;
+  return due(step, checkpoint_every, total) || (keep_every > 0 && step % keep_every == 0);
+}
+
 bool due(const EvalPlan& plan, int64_t step, const RunOptions& run, int64_t total) {
   if (step == 0) return run.eval_at_start && !plan.options.skip_first;
   // Without an evaluation at the end there is none that those just before it would be too near to.

@@ -55,7 +55,7 @@ struct CheckpointOptions {
   void visit(Visitor&& field) {
     field("every", every, "how often the state is saved; at the end always");
     field("keep", keep, "how many of the latest checkpoints stay, 1 or more");
-    field("keep_every", keep_every, "checkpoints at multiples of this stay for ever");
+    field("keep_every", keep_every, "the state is saved at multiples of this too, and those checkpoints stay for ever");
     field("best", best,
           "the best one stays too: by training_loss, of those saved; or by a score as val/prec@1, and each new best is saved "
           "at once; none: no other than the latest");
@@ -150,6 +150,8 @@ struct Recipe {
 
   // Of a batch on the device: more than images where data.pp makes views of them.
   int64_t rows() const { return batch * data.pp().views(); }
+  // Whether a checkpoint of this step is due, whatever its scores.
+  bool saves_at(int64_t step) const;
   double epochs(int64_t step) const {
     return static_cast<double>(step) * static_cast<double>(batch) / static_cast<double>(examples_per_epoch);
   }

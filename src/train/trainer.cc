@@ -350,7 +350,7 @@ void Trainer::train_to_the_end(bool resumed) {
     pending_ = std::move(before);
 
     const bool last = progress_.step == recipe_.total;
-    if (last || stop_.requested() || evaluation_due() || due(progress_.step, recipe_.checkpoint_every, recipe_.total)) {
+    if (last || stop_.requested() || evaluation_due() || recipe_.saves_at(progress_.step)) {
       settle();
       finish_step();
     }
@@ -439,8 +439,7 @@ void Trainer::finish_step() {
   }
   progress_.owed = false;
   stopped_ = stop_.requested();
-  const bool due_now = progress_.step > 0 && due(progress_.step, recipe_.checkpoint_every, recipe_.total);
-  if (stopped_ || new_best || due_now) save(/*owed=*/false);
+  if (stopped_ || new_best || recipe_.saves_at(progress_.step)) save(/*owed=*/false);
 }
 
 // Whether the recipe's score says that this step's checkpoint will be the best one so far; remembered then. The start is none.

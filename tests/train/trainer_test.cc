@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "checkpoint/checkpoint.h"
@@ -116,6 +117,26 @@ TEST(Trainer, GoesOnFromAnyCheckpointAsIfNeverStopped) {
     EXPECT_EQ(small_run().train(name).exit, Exit::kDone);
     expect_same_end(name);
   }
+}
+
+TEST(Trainer, ComputesInTheRecipesType) {
+  const auto loss = [](const std::string& dtype) {
+    small_run().train(dtype, {"total=2 steps", "eval.val.every=2 steps", fmt::format("dtype={}", dtype)});
+    return metrics_of(dtype)[0]["training_loss"].get<double>();
+  };
+  EXPECT_NEAR(loss("bf16"), loss("f32"), 0.03);
+  EXPECT_NE(loss("bf16"), loss("f32"));
+}
+
+TEST(Trainer, SavesAtMultiplesOfKeepEveryToo) {
+  const std::vector<std::string> overrides = {"total=9 steps", "checkpoint={every='4 steps', keep=1, keep_every='3 steps'}",
+                                              "checkpoint.best=none"};
+  EXPECT_EQ(small_run().train("kept", overrides).exit, Exit::kDone);
+  std::set<std::string> there;
+  for (const auto& entry : fs::directory_iterator(small_run().path("kept") + "/checkpoints")) {
+    there.insert(entry.path().filename());
+  }
+  EXPECT_EQ(there, (std::set<std::string>{"step_000000003", "step_000000006", "step_000000009"}));
 }
 
 TEST(Trainer, StartsAfreshWhereNothingWasSavedYet) {
