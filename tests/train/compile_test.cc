@@ -45,5 +45,29 @@ TEST(Compile, SecondTimeComesFromTheCache) {
   EXPECT_THROW(compile(*testing::cpu_client(), {.name = "bad", .text = "module {"}, cache, {}), Error);
 }
 
+// A program with loops that was read from the cache could hang several CPU devices (pjrt/cache.cc).
+TEST(Compile, ProgramsWithLoopsOverSeveralDevicesAreNotCached) {
+  const testing::TempDir dir;
+  const pjrt::ExecutableCache cache(dir / "cache");
+  const auto client = pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = 2});
+  const auto cached_again = [&](bool loop) {
+    ir::Graph graph;
+    {
+      const ir::GraphScope scope(graph);
+      const ir::Value x = graph.add_parameter({DType::kF32, {2}});
+      const auto body = [](const ir::Values& c, const ir::Values&) { return ir::ScanResult{{c[0] + 1.0}, {}}; };
+      graph.results = {loop ? ir::scan(3, {x}, {}, body).carry[0] : x + 1.0};
+    }
+    ir::EmitOptions emit{.name = "two"};
+    emit.mesh = mesh::parse_mesh("replica=2", 2);
+    ir::Emitted emitted = ir::emit_program(graph, emit);
+    const Program program{.name = "two", .text = emitted.text, .has_loops = emitted.has_loops, .devices = 2};
+    compile(*client, program, cache, {});
+    return compile(*client, program, cache, {}).report.cached;
+  };
+  EXPECT_TRUE(cached_again(false));
+  EXPECT_FALSE(cached_again(true));
+}
+
 }  // namespace
 }  // namespace tessera::train

@@ -199,6 +199,57 @@ TEST(Step, RandomLayersDependOnSeedAndStep) {
   EXPECT_NE(a.metrics[0][1], a.metrics[1][1]);
 }
 
+// The loss on the batch of the first weights, in a run that has made `step` steps.
+float first_loss(const SmallModel& setup, int32_t step, std::vector<pjrt::Buffer> batch) {
+  std::vector<pjrt::Buffer> state = initial_state(setup, 0);
+  state[setup.layout.step_index()] = testing::cpu_client()->to_device(&step, {DType::kI32, {}});
+  const auto program = compile(train_program(*setup.model, setup.layout, *setup.optimizer, setup.options));
+  return run(*program, state, std::move(batch)).back().to_host<float>()[0];
+}
+
+constexpr const char* kRandom = ", dropout = 0.2, drop_path = 0.2";
+
+TEST(Step, RandomLayersDrawAnewInEveryStep) {
+  const SmallModel plain, random(kRandom);
+  EXPECT_EQ(first_loss(plain, 0, batch_of(16, 1)), first_loss(plain, 1, batch_of(16, 1)));
+  EXPECT_EQ(first_loss(random, 1, batch_of(16, 1)), first_loss(random, 1, batch_of(16, 1)));
+  EXPECT_NE(first_loss(random, 0, batch_of(16, 1)), first_loss(random, 1, batch_of(16, 1)));
+}
+
+// Two examples in micro-batches of one: with draws of its own for each, it matters which is the first.
+TEST(Step, RandomLayersDrawAnewForEveryMicroBatch) {
+  const auto difference = [](SmallModel setup) {
+    setup.options.batch = setup.options.accumulate = 2;
+    return std::abs(first_loss(setup, 0, batch_of(2, 1, 0, 1)) - first_loss(setup, 0, batch_of(2, 1, 1, -1)));
+  };
+  EXPECT_LT(difference(SmallModel()), 1e-6f);
+  EXPECT_GT(difference(SmallModel(kRandom)), 5e-5f);
+}
+
+TEST(Step, MeasuresTheWeightsAndTheirChange) {
+  const SmallModel setup;
+  const HostArrays before = host_copies(setup.layout, initial_state(setup, 0));
+  const Steps after = train(setup, 1);
+  double weights = 0, change = 0;
+  for (size_t i = 0; i < setup.layout.params; ++i) {
+    for (size_t e = 0; e < before[i].size(); e += sizeof(float)) {
+      float x, y;
+      std::memcpy(&x, before[i].data.data() + e, sizeof x);
+      std::memcpy(&y, after.state[i].data.data() + e, sizeof y);
+      weights += static_cast<double>(y) * y, change += static_cast<double>(y - x) * (y - x);
+    }
+  }
+  EXPECT_NEAR(after.metrics[0][2], std::sqrt(weights), 1e-4 * std::sqrt(weights));  // l2_params
+  EXPECT_NEAR(after.metrics[0][3], std::sqrt(change), 1e-3 * std::sqrt(change));    // l2_updates
+}
+
+// The executable cache asks.
+TEST(Step, ProgramsSayWhetherTheyHaveLoops) {
+  const SmallModel setup;
+  EXPECT_TRUE(train_program(*setup.model, setup.layout, *setup.optimizer, setup.options).has_loops) << "over the blocks";
+  EXPECT_FALSE(init_program(setup.specs, setup.layout).has_loops);
+}
+
 TEST(Step, MicroBatchesAddUpToTheBatch) {
   SmallModel setup;
   const Steps whole = train(setup, 3);
