@@ -76,6 +76,23 @@ TEST(Recipe, EvaluatorsMustHaveTheClassesOfTraining) {
   EXPECT_FAILURE("has no class `red`", {fmt::format("eval.val.data.source=\"folder({}/other)\"", dir.path())});
 }
 
+TEST(Recipe, WhatItSaysOfTheInputReachesTheLoader) {
+  using data::Shuffle;
+  const auto loader = [](const std::vector<std::string>& overrides) {
+    return read_recipe(testing::small_run().section(overrides)).data.loader(12, 5);
+  };
+  EXPECT_EQ(loader({}).seed, 5u);
+  EXPECT_EQ(loader({"data.threads=3"}).threads, 3);
+  EXPECT_EQ(loader({"data.on_error=error"}).unreadable, data::Unreadable::kError);
+  EXPECT_FALSE(loader({}).mixup);
+  EXPECT_TRUE(loader({"data.mixup={mixup=0.5}"}).mixup);
+  EXPECT_EQ(loader({"data.shuffle=full"}).shuffle.kind, Shuffle::Kind::kFull);
+  const Shuffle window = loader({"data.shuffle=window(samples=24, lanes=3)"}).shuffle;
+  EXPECT_EQ(window.kind, Shuffle::Kind::kWindow);
+  EXPECT_EQ(window.samples, 24);
+  EXPECT_EQ(window.lanes, 3);
+}
+
 TEST(Recipe, TooFewShotsAreFoundAtOnce) {
   const Recipe recipe = read_recipe(testing::small_run().section({}));
   const std::string data =
