@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <new>
 
 // jpeglib.h needs what <cstdio> declares.
 #include <jpeglib.h>
+
+#include <jerror.h>
 // clang-format on
 
 #include "base/error.h"
@@ -29,6 +32,7 @@ struct ErrorManager {
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
   bool over_limit;  // the message is the reason as it is
+  bool out_of_memory;
 };
 
 // Called after every row of blocks of every scan.
@@ -48,6 +52,7 @@ Input* input(j_decompress_ptr info) { return reinterpret_cast<Input*>(info->src)
 [[noreturn]] void leave(j_common_ptr info) {
   auto* manager = reinterpret_cast<ErrorManager*>(info->err);
   manager->base.format_message(info, manager->message);
+  manager->out_of_memory = manager->base.msg_code == JERR_OUT_OF_MEMORY;
   std::longjmp(manager->jump, 1);
 }
 
@@ -102,6 +107,7 @@ void skip_input(j_decompress_ptr info, long count) {
 }
 
 DecodeError jpeg_error(const ErrorManager& errors, const Input& in) {
+  if (errors.out_of_memory) throw std::bad_alloc();
   if (errors.over_limit) return {errors.message};
   if (in.ended) return {"truncated: the JPEG data ends before the image does"};
   return {fmt::format("damaged JPEG: {}", errors.message)};
@@ -148,10 +154,10 @@ struct JpegDecoder::State {
   // Made anew for every file: libjpeg would keep the tables of one for the next, and a file that lacks them would be decoded
   // with what came before it.
   void read_header(Bytes bytes) {
+    errors.over_limit = errors.out_of_memory = false;
     jpeg_destroy_decompress(&info);
     jpeg_create_decompress(&info);
     info.src = &in.base;
-    errors.over_limit = false;
     info.progress = &progress.base;
     in.fill = request.policy.fill_truncated;
     in.ended = in.filled = in.damaged = false;

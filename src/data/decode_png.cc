@@ -1,7 +1,9 @@
 #include <spng.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <new>
 
 #include "base/error.h"
 #include "data/codecs.h"
@@ -18,9 +20,34 @@ struct FreeContext {
 };
 using Context = std::unique_ptr<spng_ctx, FreeContext>;
 
+// Whether the system refused this thread's file memory. libspng's codes do not tell: a window that zlib can't have is a damaged
+// stream to it.
+thread_local bool t_refused = false;
+
+void* note_refusal(void* memory) {
+  if (!memory) t_refused = true;
+  return memory;
+}
+
+Context make_context() {
+  spng_alloc allocator{[](size_t size) { return note_refusal(std::malloc(size)); },
+                       [](void* memory, size_t size) { return note_refusal(std::realloc(memory, size)); },
+                       [](size_t count, size_t size) { return note_refusal(std::calloc(count, size)); }, std::free};
+  t_refused = false;
+  Context context(spng_ctx_new2(&allocator, 0));
+  if (!context) throw std::bad_alloc();
+  return context;
+}
+
 DecodeError png_error(int code) {
   if (code == SPNG_IO_EOF || code == SPNG_EOF) return {"truncated: the PNG data ends before the image does"};
   return {fmt::format("damaged PNG: {}", spng_strerror(code))};
+}
+
+// Of a context of make_context().
+DecodeError decode_error(int code) {
+  if (t_refused) throw std::bad_alloc();
+  return png_error(code);
 }
 
 uint32_t big_endian(const uint8_t* p) { return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | p[3]; }
@@ -37,7 +64,7 @@ DecodeResult decode_rows(spng_ctx* context, spng_format format, uint8_t* out, si
     bytes = 0;
     if (const char* reason = meter.over()) return DecodeError{reason};
   }
-  if (code != SPNG_EOI) return png_error(code);
+  if (code != SPNG_EOI) return decode_error(code);
   return std::nullopt;
 }
 
@@ -57,7 +84,7 @@ DecodeResult decode_grey16(spng_ctx* context, DecodeMeter& meter, Image& image) 
 // end chunk is missing, say) does no harm.
 DecodeResult check_last_chunk(spng_ctx* context) {
   const int code = spng_decode_chunks(context);
-  if (code == SPNG_ECHUNK_CRC) return png_error(code);
+  if (code == SPNG_ECHUNK_CRC || t_refused) return decode_error(code);
   return std::nullopt;
 }
 
@@ -73,12 +100,11 @@ DecodeResult probe_png(Bytes bytes, ImageInfo& info) {
 }
 
 DecodeResult decode_png(Bytes bytes, DecodeMeter& meter, Image& image, Repairs& repairs) {
-  const Context context(spng_ctx_new(0));
-  TESSERA_CHECK(context != nullptr);
+  const Context context = make_context();
   spng_set_chunk_limits(context.get(), kMaxChunkBytes, kMaxChunkBytes);
   spng_set_png_buffer(context.get(), bytes.data(), bytes.size());
   spng_ihdr header;
-  if (const int code = spng_get_ihdr(context.get(), &header)) return png_error(code);
+  if (const int code = spng_get_ihdr(context.get(), &header)) return decode_error(code);
   if (DecodeResult failed = meter.check_size(header.width, header.height)) return failed;
   const bool grey16 = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE && header.bit_depth == 16;
   if (DecodeResult failed = meter.check_bytes((Image::kChannels + (grey16 ? 2.0 : 0.0)) * header.width * header.height))

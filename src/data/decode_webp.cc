@@ -1,5 +1,7 @@
 #include <webp/decode.h>
 
+#include <new>
+
 #include "base/error.h"
 #include "data/codecs.h"
 
@@ -10,7 +12,7 @@ DecodeError webp_error(VP8StatusCode code) {
   switch (code) {
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED: return {"truncated: the WebP data ends before the image does"};
-    case VP8_STATUS_OUT_OF_MEMORY: return {"not enough memory to decode the WebP image"};
+    case VP8_STATUS_OUT_OF_MEMORY: throw std::bad_alloc();
     case VP8_STATUS_UNSUPPORTED_FEATURE: return {"WebP with a feature that is not supported"};
     default: return {fmt::format("damaged WebP (libwebp status {})", static_cast<int>(code))};
   }

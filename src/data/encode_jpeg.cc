@@ -1,6 +1,7 @@
 #include "data/encode_jpeg.h"
 
 // clang-format off
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 
@@ -8,27 +9,34 @@
 #include <jpeglib.h>
 // clang-format on
 
+#include <memory>
+#include <new>
+
 #include "base/error.h"
 
 namespace tessera::data {
 namespace {
 
-// All that can go wrong here is the machine's memory.
-[[noreturn]] void leave(j_common_ptr) { std::abort(); }
+struct ErrorManager {
+  jpeg_error_mgr base;  // first, so that libjpeg's pointer to it is a pointer to the whole
+  std::jmp_buf jump;
+};
+
+[[noreturn]] void leave(j_common_ptr info) { std::longjmp(reinterpret_cast<ErrorManager*>(info->err)->jump, 1); }
 void ignore_message(j_common_ptr, int) {}
 
-}  // namespace
-
-std::vector<uint8_t> encode_jpeg(const ImageView& image, int quality) {
-  TESSERA_CHECK(image.width > 0 && image.height > 0 && quality >= 1 && quality <= 100);
+// False when libjpeg gave up. It leaves by longjmp, so nothing here has a destructor.
+bool write_jpeg(const ImageView& image, int quality, unsigned char*& bytes, unsigned long& size) {
   jpeg_compress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  errors.error_exit = leave;
-  errors.emit_message = ignore_message;
+  ErrorManager errors{};
+  info.err = jpeg_std_error(&errors.base);
+  errors.base.error_exit = leave;
+  errors.base.emit_message = ignore_message;
+  if (setjmp(errors.jump)) {
+    jpeg_destroy_compress(&info);
+    return false;
+  }
   jpeg_create_compress(&info);
-  unsigned char* bytes = nullptr;
-  unsigned long size = 0;
   jpeg_mem_dest(&info, &bytes, &size);
   info.image_width = static_cast<JDIMENSION>(image.width);
   info.image_height = static_cast<JDIMENSION>(image.height);
@@ -45,9 +53,19 @@ std::vector<uint8_t> encode_jpeg(const ImageView& image, int quality) {
   }
   jpeg_finish_compress(&info);
   jpeg_destroy_compress(&info);
-  std::vector<uint8_t> out(bytes, bytes + size);
-  std::free(bytes);
-  return out;
+  return true;
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_jpeg(const ImageView& image, int quality) {
+  TESSERA_CHECK(image.width > 0 && image.height > 0 && quality >= 1 && quality <= 100);
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  const bool written = write_jpeg(image, quality, bytes, size);
+  const std::unique_ptr<unsigned char, void (*)(void*)> owner(bytes, std::free);
+  if (!written) throw std::bad_alloc();  // all that can go wrong with pixels in memory
+  return {bytes, bytes + size};
 }
 
 }  // namespace tessera::data

@@ -6,15 +6,25 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <system_error>
 
 #include "base/error.h"
 
 namespace tessera::data {
+namespace {
+
+// All that can go wrong with pixels in memory is the memory.
+void check(int code) {
+  if (code == SPNG_EMEM) throw std::bad_alloc();
+  TESSERA_CHECK(code == 0, "{}", spng_strerror(code));
+}
+
+}  // namespace
 
 std::vector<uint8_t> encode_png(const ImageView& image) {
   const std::unique_ptr<spng_ctx, void (*)(spng_ctx*)> context(spng_ctx_new(SPNG_CTX_ENCODER), spng_ctx_free);
-  TESSERA_CHECK(context != nullptr);
+  if (!context) throw std::bad_alloc();
   spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1);
   spng_ihdr header{};
   header.width = static_cast<uint32_t>(image.width);
@@ -25,10 +35,10 @@ std::vector<uint8_t> encode_png(const ImageView& image) {
   Image rows(image.width, image.height);  // the encoder wants them without gaps
   copy_image(image, false, rows.row(0), rows.stride());
   int code = spng_encode_image(context.get(), rows.row(0), rows.byte_count(), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
-  TESSERA_CHECK(code == 0, "{}", spng_strerror(code));
+  check(code);
   size_t size = 0;
   const std::unique_ptr<void, void (*)(void*)> bytes(spng_get_png_buffer(context.get(), &size, &code), std::free);
-  TESSERA_CHECK(bytes != nullptr, "{}", spng_strerror(code));
+  check(code);
   const auto* begin = static_cast<const uint8_t*>(bytes.get());
   return {begin, begin + size};
 }

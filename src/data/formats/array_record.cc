@@ -3,9 +3,11 @@
 #include <brotli/decode.h>
 #include <snappy.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <cstring>
 #include <memory>
+#include <new>
 #include <protozero/pbf_reader.hpp>
 
 #include "base/error.h"
@@ -30,17 +32,32 @@ constexpr uint64_t kMostRatio = 1100;
                    help.empty() ? "the file is damaged or was not copied whole: copy it again" : help);
 }
 
+bool decompress_zstd(std::string_view in, uint8_t* out, size_t size) {
+  const size_t got = ZSTD_decompress(out, size, in.data(), in.size());
+  if (ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+  return !ZSTD_isError(got) && got == size;
+}
+
+// Whether it is a refusal of the system: of the library's own allocations, whatever they were for.
+bool out_of_memory(BrotliDecoderErrorCode code) {
+  return code <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES && code >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES;
+}
+
+bool decompress_brotli(std::string_view in, uint8_t* out, size_t size) {
+  const std::unique_ptr<BrotliDecoderState, void (*)(BrotliDecoderState*)> state(
+      BrotliDecoderCreateInstance(nullptr, nullptr, nullptr), BrotliDecoderDestroyInstance);
+  if (!state) throw std::bad_alloc();
+  size_t in_left = in.size(), out_left = size;
+  const auto* from = reinterpret_cast<const uint8_t*>(in.data());
+  const BrotliDecoderResult result = BrotliDecoderDecompressStream(state.get(), &in_left, &from, &out_left, &out, nullptr);
+  if (result == BROTLI_DECODER_RESULT_SUCCESS) return in_left == 0 && out_left == 0;
+  if (out_of_memory(BrotliDecoderGetErrorCode(state.get()))) throw std::bad_alloc();
+  return false;
+}
+
 bool decompress(char compression, std::string_view in, uint8_t* out, size_t size) {
-  if (compression == 'z') {
-    const size_t got = ZSTD_decompress(out, size, in.data(), in.size());
-    return !ZSTD_isError(got) && got == size;
-  }
-  if (compression == 'b') {
-    size_t got = size;
-    return BrotliDecoderDecompress(in.size(), reinterpret_cast<const uint8_t*>(in.data()), &got, out) ==
-               BROTLI_DECODER_RESULT_SUCCESS &&
-           got == size;
-  }
+  if (compression == 'z') return decompress_zstd(in, out, size);
+  if (compression == 'b') return decompress_brotli(in, out, size);
   size_t length = 0;
   return snappy::GetUncompressedLength(in.data(), in.size(), &length) && length == size &&
          snappy::RawUncompress(in.data(), in.size(), reinterpret_cast<char*>(out));
