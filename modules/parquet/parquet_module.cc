@@ -21,6 +21,7 @@
 #include <parquet/schema.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -64,14 +65,38 @@ struct File {
 // One chunk of a leaf: the arrays from the column down to the leaf, through structs and lists.
 using Steps = std::vector<std::shared_ptr<arrow::Array>>;
 
+// The system's memory; counts what is taken through it alone, and whether it was refused any.
+class CountedPool : public arrow::ProxyMemoryPool {
+ public:
+  CountedPool() : arrow::ProxyMemoryPool(arrow::default_memory_pool()) {}
+  using arrow::ProxyMemoryPool::Allocate;
+  using arrow::ProxyMemoryPool::Reallocate;
+  arrow::Status Allocate(int64_t size, int64_t alignment, uint8_t** out) override {
+    return note(arrow::ProxyMemoryPool::Allocate(size, alignment, out));
+  }
+  arrow::Status Reallocate(int64_t old_size, int64_t new_size, int64_t alignment, uint8_t** pointer) override {
+    return note(arrow::ProxyMemoryPool::Reallocate(old_size, new_size, alignment, pointer));
+  }
+  bool refused() const { return refused_; }
+
+ private:
+  arrow::Status note(arrow::Status status) {
+    if (!status.ok()) refused_ = true;
+    return status;
+  }
+  std::atomic<bool> refused_ = false;
+};
+
 // The memory of one row group, which pages claim before they are unpacked.
 class Budget {
  public:
-  explicit Budget(int64_t most) : own_(arrow::default_memory_pool()), capped_(&own_, most) {}
+  explicit Budget(int64_t most) : capped_(&own_, most) {}
   arrow::MemoryPool* pool() { return &capped_; }
+  // Whether the system had too little, and not the budget.
+  bool refused() const { return own_.refused(); }
 
  private:
-  arrow::ProxyMemoryPool own_;  // counts this group's alone
+  CountedPool own_;
   arrow::CappedMemoryPool capped_;
 };
 
@@ -264,6 +289,21 @@ int64_t most_bytes(const parquet::RowGroupMetaData& group, const std::vector<int
   return std::min(kFree + kRatio * std::min(packed, kMost / kRatio), kMost);
 }
 
+void fill_group(Group& group, const File& file, int number, const std::vector<const Leaf*>& leaves,
+                const std::vector<int>& indices) {
+  const parquet::ReaderProperties properties(group.budget.pool());
+  // A reader of its own: readers are not thread-safe.
+  std::unique_ptr<parquet::arrow::FileReader> reader;
+  parquet::arrow::FileReaderBuilder builder;
+  check(builder.Open(take(arrow::io::ReadableFile::Open(file.path)), properties, file.metadata));
+  check(builder.memory_pool(group.budget.pool())->Build(&reader));
+  reader->set_use_threads(false);
+  group.table = take(reader->ReadRowGroup(number, indices));
+  check(group.table->ValidateFull());
+  for (const Leaf* leaf : leaves) group.columns.push_back(find_column(*group.table, *leaf));
+  group.bytes = file.metadata->RowGroup(number)->total_byte_size();
+}
+
 void* read_group(const void* handle, int64_t number, const char* const* names, int64_t count, char** error) try {
   const auto& file = *static_cast<const File*>(handle);
   std::vector<const Leaf*> leaves;
@@ -274,17 +314,12 @@ void* read_group(const void* handle, int64_t number, const char* const* names, i
     indices.push_back(leaves.back()->index);
   }
   auto group = std::make_unique<Group>(most_bytes(*file.metadata->RowGroup(static_cast<int>(number)), indices));
-  const parquet::ReaderProperties properties(group->budget.pool());
-  // A reader of its own: readers are not thread-safe.
-  std::unique_ptr<parquet::arrow::FileReader> reader;
-  parquet::arrow::FileReaderBuilder builder;
-  check(builder.Open(take(arrow::io::ReadableFile::Open(file.path)), properties, file.metadata));
-  check(builder.memory_pool(group->budget.pool())->Build(&reader));
-  reader->set_use_threads(false);
-  group->table = take(reader->ReadRowGroup(static_cast<int>(number), indices));
-  check(group->table->ValidateFull());
-  for (const Leaf* leaf : leaves) group->columns.push_back(find_column(*group->table, *leaf));
-  group->bytes = file.metadata->RowGroup(static_cast<int>(number))->total_byte_size();
+  try {
+    fill_group(*group, file, static_cast<int>(number), leaves, indices);
+  } catch (const std::exception&) {
+    if (group->budget.refused()) return nullptr;
+    throw;
+  }
   return group.release();
 } catch (const std::exception& e) {
   *error = copy_text(e.what());

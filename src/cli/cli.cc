@@ -18,6 +18,7 @@
 #include "cli/version.h"
 #include "pjrt/stderr_filter.h"
 #include "store/cache_directory.h"
+#include "store/file.h"
 
 namespace tessera::cli {
 namespace {
@@ -128,6 +129,13 @@ Exit dispatch(const std::vector<std::string>& args) {
   return command->run(words, globals.device);
 }
 
+// Of the current exception.
+Exit tell_exhausted() {
+  log_status("");
+  log_error(exhausted().value());
+  return Exit::kDevice;
+}
+
 }  // namespace
 
 // Whatever is no Error must reach the crash handler with its stack whole, so that it is not caught here.
@@ -144,9 +152,9 @@ int run(int argc, char** argv) {
     log_error(error.what());
     exit = error.code();
   } catch (const std::bad_alloc&) {
-    log_status("");
-    log_error(exhausted().value());
-    exit = Exit::kDevice;
+    exit = tell_exhausted();
+  } catch (const store::OutOfFiles&) {
+    exit = tell_exhausted();
   }
   return static_cast<int>(exit);
 }

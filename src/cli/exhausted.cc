@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "store/file.h"
 
 namespace tessera::cli {
 namespace {
@@ -34,6 +35,10 @@ std::optional<std::string> exhausted() {
         "the memory that {} is used up{}\nhelp: make `data.batch`, `data.prefetch`, `data.threads` or the model "
         "smaller{}",
         limit.empty() ? "the machine has" : "this process may take", limit, limit.empty() ? "" : ", or raise the limit");
+  } catch (const store::OutOfFiles& error) {
+    return fmt::format("{}{}\nhelp: {}", error.what(), limit_text(RLIMIT_NOFILE, "-n", false),
+                       error.of_process() ? "raise the limit of open files: `ulimit -n`"
+                                          : "raise the machine's limit of open files: `sysctl fs.file-max`");
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::resource_unavailable_try_again) return std::nullopt;
     return fmt::format(

@@ -1,5 +1,5 @@
 #pragma once
-// Memory and threads are the machine's to give: where it has no more, that is no bug of the program.
+// Memory, threads and open files are the machine's to give: where it has no more, that is no bug of the program.
 
 #include <optional>
 #include <string>

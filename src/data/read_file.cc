@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "store/file.h"
 #include "store/file_kind.h"
 #include "store/read_retries.h"
 
@@ -26,14 +27,17 @@ struct OpenFile {
   int descriptor;
 };
 
-std::string system_reason() { return std::generic_category().message(errno); }
+std::string system_reason(const std::string& path) {
+  store::expect_not_exhausted(errno, path);
+  return std::generic_category().message(errno);
+}
 
 // A reason, with errno as the call left it that failed; zero where none did.
 std::optional<std::string> read_once(const std::string& path, Buffer& buffer) {
   errno = 0;
   const OpenFile file(path);
   struct stat info {};
-  if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return system_reason();
+  if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return system_reason(path);
   if (!S_ISREG(info.st_mode)) return fmt::format("{}, not a regular file", store::file_kind(info.st_mode));
   if (info.st_size > kMostFileBytes) {
     return fmt::format("the file is {}, which is over the limit of {}", human_bytes(static_cast<double>(info.st_size)),
@@ -43,7 +47,7 @@ std::optional<std::string> read_once(const std::string& path, Buffer& buffer) {
   for (size_t done = 0; done < buffer.size();) {
     const ssize_t got = ::read(file.descriptor, buffer.data() + done, buffer.size() - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_reason();
+    if (got < 0) return system_reason(path);
     if (got == 0) return "it became shorter while it was read";
     done += static_cast<size_t>(got);
   }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/printable.h"
 
@@ -18,16 +19,32 @@ std::string help_for(int number) {
     case EPERM: return "check the permissions of the file and of its directory";
     case EROFS: return "choose a directory on a file system that can be written";
     case EMFILE: return "raise the limit of open files (ulimit -n)";
+    case ENFILE: return "raise the machine's limit of open files (fs.file-max)";
     default: return {};
   }
 }
 
+bool exhausted(int number) { return number == EMFILE || number == ENFILE || number == ENOMEM; }
+
 }  // namespace
 
 IoError::IoError(int number, std::string_view action, const std::string& path)
-    : Error(Exit::kData, fmt::format("cannot {} `{}`: {}", action, one_line(path), std::strerror(number)), {},
-            help_for(number)),
+    : Error(exhausted(number) ? Exit::kDevice : Exit::kData,
+            fmt::format("cannot {} `{}`: {}", action, one_line(path), std::strerror(number)), {}, help_for(number)),
       number_(number) {}
+
+OutOfFiles::OutOfFiles(int number, std::string_view path)
+    : text_(fmt::format("cannot open `{}`: {}", one_line(path), std::strerror(number))), of_process_(number == EMFILE) {}
+
+void expect_not_exhausted(int number, std::string_view path) {
+  if (number == ENOMEM) throw std::bad_alloc();
+  if (exhausted(number)) throw OutOfFiles(number, path);
+}
+
+void fail_reading(int number, std::string_view action, const std::string& path) {
+  expect_not_exhausted(number, path);
+  throw IoError(number, action, path);
+}
 
 Bytes own_bytes(std::vector<std::byte> bytes) {
   auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));

@@ -1,9 +1,11 @@
 #pragma once
 // Files behind one small interface, so that a test can fail any single operation and so that an object store can stand in for a
-// disk. Paths are strings as the operating system takes them. Every operation throws IoError when it fails.
+// disk. Paths are strings as the operating system takes them. Every operation throws IoError when it fails; where a file is
+// opened for reading, what expect_not_exhausted() throws too.
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,6 +29,27 @@ class IoError : public Error {
  private:
   int number_;
 };
+
+// The process or the machine has as many files open as it may. That says nothing of the file that was to be opened: no Error,
+// so that no handler of Error takes the file for a bad one.
+class OutOfFiles : public std::exception {
+ public:
+  // `number` is EMFILE or ENFILE; `path` is the file that was to be opened.
+  OutOfFiles(int number, std::string_view path);
+  const char* what() const noexcept override { return text_.c_str(); }
+  // Whether it is the process's limit (`ulimit -n`), and not the machine's.
+  bool of_process() const { return of_process_; }
+
+ private:
+  std::string text_;
+  bool of_process_;
+};
+
+// For a file that could not be opened or read with `number`, an errno value: throws OutOfFiles or std::bad_alloc where the
+// system has no more of either to give.
+void expect_not_exhausted(int number, std::string_view path);
+// The same, and IoError for every other number.
+[[noreturn]] void fail_reading(int number, std::string_view action, const std::string& path);
 
 // Tells files apart whatever their names: equal for the same file only, as long as it is held open.
 struct FileId {

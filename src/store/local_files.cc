@@ -25,7 +25,7 @@ class Descriptor {
     do {
       fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
     } while (fd_ < 0 && errno == EINTR);
-    if (fd_ < 0) throw IoError(errno, action, path);
+    if (fd_ < 0) fail(flags, action, path);
   }
   // Of what `name` is in the directory; `path` is for the message.
   Descriptor(const Descriptor& directory, const std::string& name, int flags, std::string_view action,
@@ -33,7 +33,7 @@ class Descriptor {
     do {
       fd_ = ::openat(directory.get(), name.c_str(), flags | O_CLOEXEC);
     } while (fd_ < 0 && errno == EINTR);
-    if (fd_ < 0) throw IoError(errno, action, path);
+    if (fd_ < 0) fail(flags, action, path);
   }
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
@@ -49,6 +49,12 @@ class Descriptor {
   }
 
  private:
+  // Directories are opened by those who write, who handle IoError.
+  [[noreturn]] static void fail(int flags, std::string_view action, const std::string& path) {
+    if ((flags & (O_ACCMODE | O_DIRECTORY)) == O_RDONLY) fail_reading(errno, action, path);
+    throw IoError(errno, action, path);
+  }
+
   int fd_ = -1;
 };
 
@@ -81,7 +87,7 @@ class LocalReadable : public ReadableFile {
     while (!out.empty()) {
       const ssize_t n = pread(fd_.get(), out.data(), out.size(), offset);
       if (n < 0 && (errno == EINTR || retries.again(errno))) continue;
-      if (n < 0) throw IoError(errno, "read", path_);
+      if (n < 0) fail_reading(errno, "read", path_);
       if (n == 0)
         throw data_error(fmt::format("`{}` ends too early: {} more bytes are wanted at {}", path_, out.size(), offset));
       out = out.subspan(static_cast<size_t>(n));

@@ -136,7 +136,7 @@ Bytes read_whole(int descriptor, size_t size, const std::string& path) {
   for (size_t done = 0; done < size;) {
     const ssize_t n = pread(descriptor, bytes.data() + done, size - done, static_cast<off_t>(done));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw IoError(n < 0 ? errno : EIO, "read", path);
+    if (n <= 0) fail_reading(n < 0 ? errno : EIO, "read", path);
     done += static_cast<size_t>(n);
   }
   return own_bytes(std::move(bytes));
@@ -150,7 +150,7 @@ Bytes map_descriptor(int descriptor, int64_t size, const std::string& path) {
   install_handler();
   const auto length = static_cast<size_t>(size);
   void* memory = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (memory == MAP_FAILED) throw IoError(errno, "map", path);
+  if (memory == MAP_FAILED) fail_reading(errno, "map", path);
   auto mapping = std::make_shared<const Mapping>(memory, length, path);
   return {mapping, {static_cast<const std::byte*>(memory), length}, mapping.get()};
 }

@@ -5,12 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <new>
 #include <system_error>
 #include <thread>
 
 #include "base/error.h"
 #include "cli/run_program.h"
+#include "store/file.h"
 
 namespace tessera::cli {
 namespace {
@@ -77,11 +79,14 @@ void starve(const Refused& refused) {
   std::thread([&] { throw refused; }).join();
 }
 
-TEST(Crash, MemoryAndThreadsThatAreRefusedAreNoBug) {
+TEST(Crash, MemoryThreadsAndFilesThatAreRefusedAreNoBug) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(starve(std::bad_alloc()), ::testing::ExitedWithCode(4), "memory .* is used up");
   const std::system_error threads(std::make_error_code(std::errc::resource_unavailable_try_again));
   EXPECT_EXIT(starve(threads), ::testing::ExitedWithCode(4), "the system refuses another thread: .*ulimit -u");
+  EXPECT_EXIT(starve(store::OutOfFiles(EMFILE, "a.jpg")), ::testing::ExitedWithCode(4),
+              "cannot open `a.jpg`: Too many open files \\(`ulimit -n` is .*raise the limit of open files: `ulimit -n`");
+  EXPECT_EXIT(starve(store::OutOfFiles(ENFILE, "a.jpg")), ::testing::ExitedWithCode(4), "fs.file-max");
 }
 
 }  // namespace

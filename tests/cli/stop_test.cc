@@ -161,6 +161,21 @@ TEST_F(Stop, PipesAndDevicesAreRefusedByName) {
   }
 }
 
+// However few: either it works, or it is said which limit to raise. No file is called unreadable.
+TEST_F(Stop, TooFewOpenFilesAreNoFaultOfTheData) {
+  int ended = 0;
+  for (int most = 4; most <= 14; ++most) {
+    SCOPED_TRACE(most);
+    const Outcome check = shell(fmt::format("ulimit -n {}; \"$TESSERA\" data check train", most));
+    if (check.exit == 0) continue;
+    ++ended;
+    EXPECT_EQ(check.exit, 4) << check.err;
+    EXPECT_THAT(check.err, HasSubstr("ulimit -n"));
+    EXPECT_THAT(check.out, Not(HasSubstr("unreadable")));
+  }
+  EXPECT_GT(ended, 0);
+}
+
 TEST_F(Stop, AReadThatFailsAtOnceIsTriedAgain) {
   fs::rename(folder_ / "train/left/7.png", folder_ / "train/left/7_flaky.png");
   ASSERT_EQ(run_program(command("whole"), folder_.path()).exit, 0);

@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "data/image_testing.h"
 #include "data/order.h"
+#include "store/file.h"
+#include "support/no_more_files.h"
 
 namespace tessera::data {
 namespace {
@@ -277,6 +279,18 @@ TEST(TrainLoader, MemoryThatTheMachineLacksIsRefusedBeforeItIsTaken) {
                   },
                   Exit::kUsage),
               AllOf(HasSubstr("4 batches of 136.43 TiB would take 545.70 TiB, and this machine has"), HasSubstr("data.batch")));
+}
+
+// Another sample in its place would be a wrong result, and the file is as good as ever.
+TEST(TrainLoader, NoMoreOpenFilesEndsTheRunAndReplacesNothing) {
+  const Images data;
+  {
+    const tessera::testing::NoMoreFiles none;
+    TrainLoader loader({{data.source, train_chain(), {}}}, {.batch = 5, .threads = 2});
+    EXPECT_THROW(loader.next(), store::OutOfFiles);
+    EXPECT_EQ(loader.stats().skips, 0);
+  }
+  EXPECT_EQ(train(data, {.batch = 5, .threads = 2}, 3).size(), 3u);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

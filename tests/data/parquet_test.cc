@@ -5,6 +5,8 @@
 #include "data/format_testing.h"
 #include "data/formats/parquet_footer.h"
 #include "data/varint.h"
+#include "store/file.h"
+#include "support/no_more_files.h"
 
 namespace tessera::data {
 namespace {
@@ -167,6 +169,13 @@ TEST_F(ParquetSource, DamageIsAReason) {
   const auto source = make_source("parquet(" + (dir / "bad.parquet") + ")");
   Sample sample;
   EXPECT_THAT(*source->read(0, sample), AllOf(HasSubstr(dir / "bad.parquet"), HasSubstr("row group 0 cannot be read")));
+}
+
+TEST_F(ParquetSource, NoMoreOpenFilesIsNoDamage) {
+  const auto source = make_source("parquet(" + kFiles + ")");
+  const tessera::testing::NoMoreFiles none;
+  Sample sample;
+  EXPECT_THROW((void)source->read(8, sample), store::OutOfFiles);
 }
 
 TEST(Parquet, NamesOfClassesAreFound) {

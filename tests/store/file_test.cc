@@ -14,6 +14,7 @@
 #include "store/lock.h"
 #include "store/memory_files.h"
 #include "store/temp_dir.h"
+#include "support/no_more_files.h"
 
 namespace {
 int synced = 0;  // calls of fsync by this program
@@ -217,6 +218,24 @@ TEST(LocalFiles, EmptyFilesAndDirectoriesCannotBeMistaken) {
   EXPECT_THROW(local_files().map(directory.path()), IoError);
   EXPECT_THROW(local_files().open(directory.path()), IoError);
   EXPECT_THROW(local_files().make_directories(directory / "empty"), IoError);
+}
+
+TEST(LocalFiles, NoMoreOpenFilesIsNoFaultOfTheFile) {
+  const TempDir directory;
+  spill(directory / "f", "content");
+  {
+    const tessera::testing::NoMoreFiles none;
+    EXPECT_THROW(local_files().open(directory / "f"), OutOfFiles);
+    EXPECT_THROW(local_files().map(directory / "f"), OutOfFiles);
+    try {
+      local_files().create(directory / "g");
+      ADD_FAILURE();
+    } catch (const IoError& error) {
+      EXPECT_EQ(error.code(), Exit::kDevice);
+      EXPECT_THAT(error.what(), HasSubstr("ulimit -n"));
+    }
+  }
+  EXPECT_EQ(read_text(local_files(), directory / "f"), "content");
 }
 
 TEST(LocalFiles, AMappedFileOutlivesItsName) {

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <new>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -42,9 +43,16 @@ const TesseraParquetApi* load() {
 
 [[noreturn]] void fail(const std::string& path, const std::string& what, char* reason,
                        const std::string& help = "the file is damaged, was not copied whole or is of another format") {
-  const std::string text = reason ? reason : "out of memory";
+  if (!reason) throw std::bad_alloc();
+  const std::string text = reason;
   parquet_api().free_text(reason);
   throw data_error(fmt::format("`{}`: {}: {}", path, what, text.substr(0, text.find('\n'))), {}, help);
+}
+
+// Arrow says in words alone that it could not open the file: a try of our own throws where no file can be opened at all.
+[[noreturn]] void fail_reading(const std::string& path, const std::string& what, char* reason) {
+  if (reason) (void)store::local_files().open(path);
+  fail(path, what, reason);
 }
 
 }  // namespace
@@ -66,7 +74,7 @@ ParquetFile::ParquetFile(const std::string& path) : path_(path) {
   check_parquet_footer(path, *store::local_files().open(path));
   char* reason = nullptr;
   file_ = api.open(path.c_str(), &reason);
-  if (!file_) fail(path, "cannot be read as Parquet", reason);
+  if (!file_) fail_reading(path, "cannot be read as Parquet", reason);
   for (int64_t group = 0; group < api.row_groups(file_); ++group) {
     const int64_t rows = api.rows(file_, group);
     if (rows < 0 || rows > kMostRows - first_.back()) {
@@ -99,7 +107,7 @@ std::unique_ptr<ParquetGroup> ParquetFile::read_group(size_t group, const std::v
   char* reason = nullptr;
   void* found =
       parquet_api().read_group(file_, static_cast<int64_t>(group), names.data(), static_cast<int64_t>(names.size()), &reason);
-  if (!found) fail(path_, fmt::format("row group {} cannot be read", group), reason);
+  if (!found) fail_reading(path_, fmt::format("row group {} cannot be read", group), reason);
   return std::make_unique<ParquetGroup>(found);
 }
 

@@ -38,7 +38,8 @@ struct TesseraParquetColumn {
   int64_t stride;                          // from one row's numbers to the next row's
 };
 
-// Functions that can fail return null or 0 and set `*error`, to be freed with free_text. All are thread-safe but close and
+// Functions that can fail return null or 0 and set `*error`, to be freed with free_text; it stays null where the system
+// refused memory. All are thread-safe but close and
 // free_*.
 struct TesseraParquetApi {
   int32_t version;  // kTesseraParquetVersion

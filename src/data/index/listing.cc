@@ -160,7 +160,7 @@ std::optional<ShardName> shard_name(const std::string& path) {
 
 void list_directory(const std::string& path, const std::function<void(std::string_view, EntryKind)>& visit) {
   DIR* directory = opendir(path.c_str());
-  if (!directory) throw store::IoError(errno, "list", path);
+  if (!directory) store::fail_reading(errno, "list", path);
   const std::unique_ptr<DIR, int (*)(DIR*)> closer(directory, closedir);
   errno = 0;
   while (const dirent* entry = readdir(directory)) {
