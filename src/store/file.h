@@ -119,6 +119,7 @@ class FileSystem {
   // The entries of a directory, sorted by name, without "." and "..".
   virtual std::vector<FileInfo> list(const std::string& path) = 0;
 
+  // Throws an Error for what is no regular file, here and in map(): a pipe, a device.
   virtual std::unique_ptr<ReadableFile> open(const std::string& path) = 0;
   // A read-only view of the whole file. Whoever used the bytes asks Bytes::check(): a part that cannot be read, or that was cut
   // off meanwhile, reads as zeros (removing the file is harmless).

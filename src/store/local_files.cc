@@ -9,7 +9,9 @@
 #include <cstring>
 #include <functional>
 
+#include "base/printable.h"
 #include "store/file.h"
+#include "store/file_kind.h"
 #include "store/mapping.h"
 #include "store/read_retries.h"
 
@@ -67,13 +69,20 @@ FileInfo describe(std::string name, const struct stat& status) {
   return info;
 }
 
+// A pipe and a device have no size and no place to read at.
+void expect_regular(const struct stat& status, const std::string& path) {
+  if (S_ISREG(status.st_mode)) return;
+  if (S_ISDIR(status.st_mode)) throw IoError(EISDIR, "open", path);
+  throw data_error(fmt::format("`{}` is {}, not a regular file", one_line(path), file_kind(status.st_mode)));
+}
+
 class LocalReadable : public ReadableFile {
  public:
   // O_NONBLOCK: opening a pipe must not wait for its writer.
   explicit LocalReadable(const std::string& path) : path_(path), fd_(path, O_RDONLY | O_NONBLOCK, "open") {
     struct stat status;
     if (fstat(fd_.get(), &status) != 0) throw IoError(errno, "open", path);
-    if (S_ISDIR(status.st_mode)) throw IoError(EISDIR, "open", path);
+    expect_regular(status, path);
     size_ = status.st_size;
   }
 
@@ -260,10 +269,10 @@ class LocalFiles : public FileSystem {
   std::unique_ptr<ReadableFile> open(const std::string& path) override { return std::make_unique<LocalReadable>(path); }
 
   Bytes map(const std::string& path) override {
-    const Descriptor fd(path, O_RDONLY, "open");
+    const Descriptor fd(path, O_RDONLY | O_NONBLOCK, "open");
     struct stat status;
     if (fstat(fd.get(), &status) != 0) throw IoError(errno, "open", path);
-    if (!S_ISREG(status.st_mode)) throw IoError(S_ISDIR(status.st_mode) ? EISDIR : EINVAL, "open", path);
+    expect_regular(status, path);
     return map_descriptor(fd.get(), status.st_size, path);
   }
 

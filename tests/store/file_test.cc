@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -218,6 +219,23 @@ TEST(LocalFiles, EmptyFilesAndDirectoriesCannotBeMistaken) {
   EXPECT_THROW(local_files().map(directory.path()), IoError);
   EXPECT_THROW(local_files().open(directory.path()), IoError);
   EXPECT_THROW(local_files().make_directories(directory / "empty"), IoError);
+}
+
+TEST(LocalFiles, WhatIsNoRegularFileIsRefused) {
+  const TempDir directory;
+  ASSERT_EQ(mkfifo((directory / "pipe").c_str(), 0600), 0);
+  const auto refused = [](const std::string& path, const std::string& kind) {
+    for (const bool map : {false, true}) {
+      try {
+        map ? (void)local_files().map(path) : (void)local_files().open(path);
+        ADD_FAILURE() << path << " was opened";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.message(), fmt::format("`{}` is {}, not a regular file", path, kind));
+      }
+    }
+  };
+  refused(directory / "pipe", "a named pipe");
+  refused("/dev/null", "a device");
 }
 
 TEST(LocalFiles, NoMoreOpenFilesIsNoFaultOfTheFile) {
