@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/shell.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/crash.h"
@@ -143,7 +144,8 @@ int run(int argc, char** argv) {
   pjrt::capture_stderr();
   install_crash_handler();
   const std::vector<std::string> args(argv + std::min(argc, 1), argv + argc);
-  crash_context().command = "tessera " + join(args, " ");
+  crash_context().command = "tessera";
+  for (const std::string& word : args) crash_context().command += " " + shell_quoted(word);
   Exit exit = Exit::kDone;
   try {
     exit = dispatch(args);

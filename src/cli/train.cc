@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "base/shell.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/crash.h"
@@ -66,24 +67,17 @@ class Train final : public Command {
 
   // What a model of this kind is for.
   static std::string next(const train::TrainResult& result) {
-    const std::string workdir = quoted(result.workdir);
+    const std::string workdir = shell_quoted(result.workdir);
     if (result.classifier) return fmt::format("tessera predict --from {} IMAGE…", workdir);
     if (!result.evaluators) return fmt::format("tessera export --plain --from {} --to FILE.safetensors", workdir);
-    return fmt::format("tessera eval {} --from {}", quoted(store::join_path(result.workdir, "recipe.toml")), workdir);
+    return fmt::format("tessera eval {} --from {}", shell_quoted(store::join_path(result.workdir, "recipe.toml")), workdir);
   }
 
   // The command that goes on with the run, as a shell takes it.
   static std::string again(const RecipeWords& recipe, const std::string& workdir) {
-    std::string command = "tessera train " + quoted(recipe.path);
-    for (const std::string& word : recipe.overrides) command += " " + quoted(word);
-    return command + " --workdir " + quoted(workdir);
-  }
-  static std::string quoted(const std::string& word) {
-    constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+-@%";
-    if (word.find_first_not_of(kPlain) == std::string::npos) return word;
-    std::string text = "'";
-    for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-    return text + "'";
+    std::string command = "tessera train " + shell_quoted(recipe.path);
+    for (const std::string& word : recipe.overrides) command += " " + shell_quoted(word);
+    return command + " --workdir " + shell_quoted(workdir);
   }
 
   std::string workdir_;

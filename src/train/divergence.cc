@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/shell.h"
 #include "base/text.h"
+#include "store/file.h"
 
 namespace tessera::train {
 namespace {
@@ -24,9 +26,10 @@ std::string divergence_help(const Recipe& recipe, const std::string& workdir, co
                                    warmup_help(options.lr), clip_help(options.clip)};
   if (recipe.compute != DType::kF32) changes.push_back(fmt::format("compute in f32 (dtype is {})", recipe.run.dtype));
   std::string help = fmt::format("nothing of this step is saved; {}", join(changes, ", or "));
-  help += fmt::format("\n      from the start: tessera train {0}/recipe.toml KEY=VALUE --workdir {0}-2", workdir);
+  help += fmt::format("\n      from the start: tessera train {} KEY=VALUE --workdir {}",
+                      shell_quoted(store::join_path(workdir, "recipe.toml")), shell_quoted(workdir + "-2"));
   if (!checkpoint) return help;
-  return help + fmt::format("\n      from weights before it: the same with model_init.from={}", *checkpoint);
+  return help + fmt::format("\n      from weights before it: the same with {}", shell_quoted("model_init.from=" + *checkpoint));
 }
 
 }  // namespace tessera::train

@@ -199,6 +199,12 @@ TEST(DivergenceHelp, FitsTheRecipe) {
                     HasSubstr("dtype is bf16"), HasSubstr("model_init.from=runs/a/checkpoints/step_000000004")));
 }
 
+TEST(DivergenceHelp, IsQuotedAsAShellTakesIt) {
+  const std::string help = divergence_help(read_recipe(small_run().section()), "my runs/$a", "my runs/$a/checkpoints/step_1");
+  EXPECT_THAT(help, AllOf(HasSubstr("tessera train 'my runs/$a/recipe.toml' KEY=VALUE --workdir 'my runs/$a-2'\n"),
+                          HasSubstr("the same with 'model_init.from=my runs/$a/checkpoints/step_1'")));
+}
+
 // What the help says works: the workdir's recipe with other keys, from the weights of its last good checkpoint.
 TEST(DivergenceHelp, CanBeFollowed) {
   std::string help;
