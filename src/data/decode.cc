@@ -106,6 +106,22 @@ void Decoder::set_limits(const DecodeLimits& limits, const std::atomic<bool>* st
   state_->meter = DecodeMeter(limits, stop);
 }
 
+DecodeResult Decoder::check_made(int width, int height) const {
+  const DecodeLimits& limits = state_->meter.limits();
+  const auto pixels = static_cast<double>(width) * static_cast<double>(height);
+  const double bytes = Image::kChannels * pixels;
+  std::string limit;
+  if (pixels > static_cast<double>(limits.pixels)) {
+    limit = fmt::format("{} pixels", limits.pixels);
+  } else if (bytes > static_cast<double>(limits.bytes)) {
+    limit = human_bytes(static_cast<double>(limits.bytes));
+  } else {
+    return std::nullopt;
+  }
+  return DecodeError{fmt::format("resizing would make {}x{} pixels, {}, which is over the limit of {}", width, height,
+                                 human_bytes(bytes), limit)};
+}
+
 DecodeResult Decoder::probe(Bytes bytes, ImageInfo& info) {
   info = {sniff_format(bytes), 0, 0};
   DecodeResult failed;

@@ -44,8 +44,9 @@ struct DecodePolicy {
   bool fill_truncated = false;
 };
 
-// What decoding one image may cost; what is over a limit is unreadable. The first three follow from the file alone, so that the
-// same files are refused everywhere, and refused before anything is taken or decoded (scans: when the one too many begins).
+// What one image may cost, decoded and resized; what is over a limit is unreadable. The first three follow from the file alone,
+// so that the same files are refused everywhere, and refused before anything is taken or decoded (scans: when the one too many
+// begins).
 struct DecodeLimits {
   int64_t pixels = 100'000'000;
   int64_t bytes = int64_t{512} << 20;  // of the whole image, and of what the library holds beside it
@@ -67,6 +68,9 @@ class Decoder {
   // From the next image on. Decoding of a long one ends with an error soon after `stop`, which must outlive the decoder's work,
   // has become true; null: it doesn't.
   void set_limits(const DecodeLimits& limits, const std::atomic<bool>* stop);
+
+  // Whether a picture of this size may be made of the image: it is within the limits too.
+  [[nodiscard]] DecodeResult check_made(int width, int height) const;
 
   // Format and size, from the header alone.
   [[nodiscard]] DecodeResult probe(Bytes bytes, ImageInfo& info);

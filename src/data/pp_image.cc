@@ -178,6 +178,7 @@ DecodeResult PpImage::window(const Box& box, const Padding& padding) {
 }
 
 DecodeResult PpImage::resize(int width, int height, const ResizeMethod& method) {
+  if (DecodeResult failed = scratch_.state().decoder.check_made(width, height)) return failed;
   if (trace_) {
     const auto* filter = std::get_if<Filter>(&method);
     const char* name = filter ? filter_name(*filter) : tensorflow_filter_name(std::get<TensorflowMethod>(method).filter);

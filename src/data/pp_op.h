@@ -2,7 +2,9 @@
 // What a preprocessing op is made of: a check when the chain is parsed, and its work on one image. To add one, write a file in
 // src/data/pp/ and a line in pp.def.
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -152,6 +154,10 @@ Padding read_padding(CallReader& call);  // padding=constant|reflect, fill=…
 double read_probability(CallReader& call, std::string_view name, std::optional<double> fallback = {});
 
 // Half to even, as Python and TensorFlow round.
-inline int round_half_even(double x) { return static_cast<int>(std::nearbyint(x)); }
+// What is past an int is the largest one: a side that is over every limit.
+inline int round_half_even(double x) {
+  constexpr double kMost = std::numeric_limits<int>::max();
+  return static_cast<int>(std::nearbyint(std::clamp(x, -kMost, kMost)));
+}
 
 }  // namespace tessera::data

@@ -204,6 +204,34 @@ TEST(Limits, AStopEndsALongDecode) {
   EXPECT_EQ(reason(decoder.decode(encode_jpeg(photo(400, 300), {.progressive = true}), image)), "decoded");
 }
 
+// A long and narrow picture is small, and huge once its short side is enlarged.
+TEST(Limits, BindWhatAResizeMakes) {
+  const auto run = [](const char* chain, const File& file, const DecodeLimits& limits = {}) {
+    const Pp pp(chain, PpUse::kEval);
+    PpScratch scratch;
+    scratch.set_limits(limits, nullptr);
+    std::vector<uint8_t> out(pp.image_bytes());
+    return reason(pp.run(file, {}, scratch, out.data()));
+  };
+  const File narrow = png_bytes(Image(1, 65'500));
+  for (const char* chain :
+       {"decode | resize_small(224) | central_crop(224)", "decode | resize_small(224, library=tensorflow) | central_crop(224)",
+        "decode | resize_keep_ratio(224) | central_crop(224)"}) {
+    SCOPED_TRACE(chain);
+    EXPECT_EQ(run(chain, narrow),
+              "resizing would make 224x14672000 pixels, 9.18 GiB, which is over the limit of 100000000 pixels");
+  }
+  EXPECT_EQ(run("decode | resize_small(20) | central_crop(20)", narrow), "decoded");
+  EXPECT_EQ(run("decode | resize(300) | central_crop(20)", narrow, {.bytes = 200'000}),
+            "resizing would make 300x300 pixels, 263.67 KiB, which is over the limit of 195.31 KiB");
+  // Sides past what an int holds.
+  const File line = png_of(1, 90'000'000, 1);
+  for (const char* chain : {"decode | resize_small(224) | central_crop(224)",
+                            "decode | resize_small(224, library=tensorflow) | central_crop(224)"}) {
+    EXPECT_THAT(run(chain, line), HasSubstr("resizing would make 224x2147483647 pixels")) << chain;
+  }
+}
+
 // The decoder still makes the same pixels after it gave up on a file.
 TEST(Limits, LeaveNothingBehind) {
   const File good = encode_jpeg(photo(48, 32), {.progressive = true});

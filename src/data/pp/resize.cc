@@ -1,6 +1,7 @@
 // resize: to an exact size, whatever the aspect. resize_small, resize_long: one side to `size`, the other in proportion.
 // resize_keep_ratio: timm's ResizeKeepRatio.
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "data/pp_op.h"
@@ -49,7 +50,7 @@ class ResizeSide final : public PpOp {
   PpSize pillow_target(int width, int height) const {
     const bool of_width = side_ == Side::kShorter ? width <= height : width >= height;
     const int64_t given = of_width ? width : height, follows = of_width ? height : width;
-    const int other = static_cast<int>(std::max<int64_t>(1, size_ * follows / given));
+    const int other = static_cast<int>(std::clamp<int64_t>(size_ * follows / given, 1, std::numeric_limits<int>::max()));
     return of_width ? PpSize{size_, other} : PpSize{other, size_};
   }
   // big_vision's: both sides times a factor in float32, rounded half to even.
