@@ -15,8 +15,8 @@ constexpr std::chrono::milliseconds kFirstSleep{1}, kLastSleep{128};
 
 }  // namespace
 
-JointSave::JointSave(store::FileSystem& files, std::string temporary, const Writers& writers)
-    : files_(files), temporary_(std::move(temporary)), writers_(writers) {}
+JointSave::JointSave(store::FileSystem& files, store::Directory& directory, std::string temporary, const Writers& writers)
+    : files_(files), directory_(directory), temporary_(std::move(temporary)), writers_(writers) {}
 
 std::string JointSave::part_name(int64_t index) const {
   return fmt::format("part-{:05}-of-{:05}.json", index + 1, writers_.count);
@@ -106,8 +106,9 @@ std::string JointSave::contents() const {
 std::string JointSave::give_up(const std::string& why) {
   try {
     if (is_there(marker())) return store::read_text(files_, marker());
-    store::write_atomic(files_, marker(), fmt::format("process {} of {}: {}", writers_.index + 1, writers_.count, why));
-  } catch (const store::IoError&) {
+    store::write_atomic(directory_, store::last_part(marker()),
+                        fmt::format("process {} of {}: {}", writers_.index + 1, writers_.count, why));
+  } catch (const std::exception&) {
     // The others will find out by waiting.
   }
   return why;

@@ -31,8 +31,10 @@ struct Writers {
 // one has failed or is not heard of.
 class JointSave {
  public:
-  // `temporary` is the directory that the save writes into, the same for all of them and of this save alone.
-  JointSave(store::FileSystem& files, std::string temporary, const Writers& writers);
+  // `temporary` is the directory that the save writes into, the same for all of them and of this save alone. `directory` is
+  // where it lies, held open, and outlives this: should another directory have taken its path meanwhile, that one is left
+  // alone.
+  JointSave(store::FileSystem& files, store::Directory& directory, std::string temporary, const Writers& writers);
 
   // Of all but the first: until the first one has made the directory.
   void await_directory();
@@ -59,6 +61,7 @@ class JointSave {
   std::string contents() const;
 
   store::FileSystem& files_;
+  store::Directory& directory_;
   const std::string temporary_;
   const Writers writers_;
   Commit handed_in_;

@@ -230,7 +230,7 @@ void CheckpointManager::run() {
 // What save_async() does not change after begin() is read without the lock.
 void CheckpointManager::save() {
   const int64_t step = save_->step;
-  CheckpointWriter writer(files_, directory_, step, save_->numbers, writers_, saves_++);
+  CheckpointWriter writer(files_, directory_, step, save_->numbers, writers_, saves_++, held_.get());
   if (!write(writer)) return;
   {
     const std::lock_guard lock(mutex_);

@@ -23,7 +23,7 @@ std::string temporary_name(const std::string& path, const Writers& writers, int6
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(store::FileSystem& files, std::string directory, int64_t step, FileNumbers numbers,
-                                   Writers writers, int64_t save)
+                                   Writers writers, int64_t save, store::Directory* held)
     : files_(files),
       directory_(std::move(directory)),
       path_(store::join_path(directory_, step_directory(step))),
@@ -33,7 +33,8 @@ CheckpointWriter::CheckpointWriter(store::FileSystem& files, std::string directo
   TESSERA_CHECK(step >= 0 && numbers.all >= 1 && numbers.all <= kMaxGroups && numbers.first + numbers.own <= numbers.all,
                 "step {}, {} groups from {} on of {}", step, numbers.own, numbers.first, numbers.all);
   TESSERA_CHECK(writers.several() || numbers.own == numbers.all, "{} of {} groups", numbers.own, numbers.all);
-  if (writers.several()) joint_.emplace(files_, temporary_, writers_);
+  TESSERA_CHECK(held || !writers.several());
+  if (writers.several()) joint_.emplace(files_, *held, temporary_, writers_);
   commit_.step = step;
   commit_.version = numbers.all > 1 || writers.several() ? kPiecesVersion : kPlainVersion;
 }

@@ -25,9 +25,10 @@ struct FileNumbers {
 // that the only thing to do is to destroy the writer. Use from one thread at a time.
 class CheckpointWriter {
  public:
-  // Touches no file yet. 1 <= numbers.all <= kMaxGroups. Of several writers, `save` tells their saves apart: all count alike.
+  // Touches no file yet. 1 <= numbers.all <= kMaxGroups. Of several writers, `save` tells their saves apart: all count alike;
+  // they need the directory `held` open too, for as long as this lives.
   CheckpointWriter(store::FileSystem& files, std::string directory, int64_t step, FileNumbers numbers, Writers writers = {},
-                   int64_t save = 0);
+                   int64_t save = 0, store::Directory* held = nullptr);
   // Without a commit, removes what was written, as give_up().
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;

@@ -125,6 +125,26 @@ void write_atomic(FileSystem& files, const std::string& path, std::string_view c
   write_atomic(files, path, as_bytes(content));
 }
 
+void write_atomic(Directory& directory, const std::string& name, std::string_view content) {
+  const std::string temporary = fmt::format("{}.tmp-{}", name, getpid());
+  if (directory.info(temporary)) directory.remove_file(temporary);
+  try {
+    const auto file = directory.create(temporary);
+    file->write(as_bytes(content));
+    file->sync();
+    file->close();
+    directory.rename(temporary, name);
+  } catch (const std::exception&) {
+    try {
+      directory.remove_file(temporary);
+    } catch (const IoError&) {
+      // As above.
+    }
+    throw;
+  }
+  directory.sync();
+}
+
 namespace {
 
 void remove_below(Directory& parent, const FileInfo& entry) {

@@ -103,6 +103,10 @@ class Directory {
   virtual std::vector<FileInfo> list() = 0;
   // Fails where `name` is a symbolic link.
   virtual std::unique_ptr<Directory> open(const std::string& name) = 0;
+  // A new, empty file; fails where there is anything of this name.
+  virtual std::unique_ptr<WritableFile> create(const std::string& name) = 0;
+  // Atomically, in this directory, replacing a file there.
+  virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void remove_file(const std::string& name) = 0;
   // The directory must be empty.
   virtual void remove_directory(const std::string& name) = 0;
@@ -163,6 +167,7 @@ std::vector<std::byte> read_range(FileSystem& files, const std::string& path, in
 // renames it and syncs the directory. On failure the temporary file is removed and the old content stays.
 void write_atomic(FileSystem& files, const std::string& path, std::span<const std::byte> content);
 void write_atomic(FileSystem& files, const std::string& path, std::string_view content);
+void write_atomic(Directory& directory, const std::string& name, std::string_view content);
 // The same for content that is never whole in memory: `write` makes the file at the temporary path it is given, and syncs it.
 // Whatever it throws leaves here, after the temporary file was removed.
 void write_atomic(FileSystem& files, const std::string& path, const std::function<void(const std::string& temporary)>& write);

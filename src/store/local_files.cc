@@ -33,7 +33,7 @@ class Descriptor {
   Descriptor(const Descriptor& directory, const std::string& name, int flags, std::string_view action,
              const std::string& path) {
     do {
-      fd_ = ::openat(directory.get(), name.c_str(), flags | O_CLOEXEC);
+      fd_ = ::openat(directory.get(), name.c_str(), flags | O_CLOEXEC, 0666);
     } while (fd_ < 0 && errno == EINTR);
     if (fd_ < 0) fail(flags, action, path);
   }
@@ -113,6 +113,9 @@ class LocalReadable : public ReadableFile {
 class LocalWritable : public WritableFile {
  public:
   LocalWritable(const std::string& path, int mode) : path_(path), fd_(path, O_WRONLY | O_CREAT | mode, "create") {}
+  // Of a new file `name` in the directory; `path` is for messages.
+  LocalWritable(const Descriptor& directory, const std::string& name, const std::string& path)
+      : path_(path), fd_(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, "create", path) {}
 
   void write(std::span<const std::byte> bytes) override {
     if (buffer_.size() + bytes.size() > kBufferBytes) flush();
@@ -222,6 +225,17 @@ class LocalDirectory : public Directory {
   std::unique_ptr<Directory> open(const std::string& name) override {
     check(name);
     return std::unique_ptr<Directory>(new LocalDirectory(*this, name));
+  }
+  std::unique_ptr<WritableFile> create(const std::string& name) override {
+    check(name);
+    return std::make_unique<LocalWritable>(fd_, name, join_path(path_, name));
+  }
+  void rename(const std::string& from, const std::string& to) override {
+    check(from);
+    check(to);
+    if (renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) != 0) {
+      throw IoError(errno, fmt::format("rename `{}` to", from), join_path(path_, to));
+    }
   }
   void remove_file(const std::string& name) override { remove(name, 0, "remove"); }
   void remove_directory(const std::string& name) override { remove(name, AT_REMOVEDIR, "remove the directory"); }

@@ -172,6 +172,23 @@ TEST(JointSave, OneThatFailsIsNamedByTheOthers) {
   }
 }
 
+// A directory that has taken the place of the run's is somebody else's: not even the word that a save failed goes there.
+TEST(JointSave, NothingIsWrittenIntoADirectoryThatReplacedTheirs) {
+  const TempDir directory;
+  const std::string checkpoints = directory / "checkpoints";
+  Processes processes = start(checkpoints);
+  store::local_files().rename(checkpoints, directory / "before");
+  store::local_files().make_directories(checkpoints);
+  save(processes, 10);
+  for (const auto& process : processes) {
+    const auto failure = process->manager.poll_failure();
+    ASSERT_TRUE(failure) << process->index;
+    EXPECT_THAT(failure->message, HasSubstr("was replaced meanwhile"));
+  }
+  EXPECT_TRUE(names_in(checkpoints).empty());
+  EXPECT_THAT(names_in(directory / "before"), ::testing::Each(HasSubstr(".failed")));
+}
+
 // What is there after a save of step 20 in which one process could fail: a whole checkpoint, which is that of step 10 where a
 // process says that it did. After a new start saving works.
 void expect_whole_and_go_on(const TempDir& directory, Processes& processes, int64_t k) {

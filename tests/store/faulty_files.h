@@ -120,6 +120,13 @@ class FaultyFiles : public store::FileSystem {
       owner_.check("open", path_of(name));
       return std::make_unique<OpenDirectory>(owner_, inner_->open(name), path_of(name));
     }
+    std::unique_ptr<store::WritableFile> create(const std::string& name) override {
+      owner_.check("create", path_of(name));
+      return std::make_unique<File>(owner_, inner_->create(name), path_of(name));
+    }
+    void rename(const std::string& from, const std::string& to) override {
+      owner_.run("rename", path_of(to), [&] { inner_->rename(from, to); });
+    }
     void remove_file(const std::string& name) override {
       owner_.run("remove", path_of(name), [&] { inner_->remove_file(name); });
     }

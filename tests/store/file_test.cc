@@ -310,6 +310,20 @@ TEST(LocalFiles, AnOpenDirectoryIsHeldWhateverItsPath) {
   EXPECT_EQ(slurp(directory / "outside/inner/file"), "x");
 }
 
+// Also where another one has taken its path.
+TEST_P(AnyFiles, AnAtomicWriteIntoAnOpenDirectory) {
+  files().make_directories(at("d"));
+  const auto held = files().open_directory(at("d"));
+  files().rename(at("d"), at("aside"));
+  files().make_directories(at("d"));
+  write_atomic(*held, "f", "old");
+  write_atomic(*held, "f", "new");
+  EXPECT_EQ(read_text(files(), at("aside/f")), "new");
+  EXPECT_EQ(names(files(), at("aside")), (std::vector<std::string>{"f"}));
+  EXPECT_TRUE(files().list(at("d")).empty());
+  EXPECT_THROW(held->create("f"), IoError);
+}
+
 TEST(LocalFiles, AnOpenDirectoryFollowsNoLink) {
   const TempDir directory;
   local_files().make_directories(directory / "outside");

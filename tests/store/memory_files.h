@@ -162,6 +162,17 @@ class MemoryFiles : public store::FileSystem {
       if (!found->directory) throw store::IoError(ENOTDIR, "open", name);
       return std::make_unique<OpenDirectory>(files, found);
     }
+    std::unique_ptr<store::WritableFile> create(const std::string& name) override {
+      files.step();
+      const auto made = std::make_shared<Node>();
+      if (!node->entries.emplace(name, made).second) throw store::IoError(EEXIST, "create", name);
+      return std::make_unique<Writer>(files, made);
+    }
+    void rename(const std::string& from, const std::string& to) override {
+      files.step();
+      node->entries[to] = at(from, "rename");
+      node->entries.erase(from);
+    }
     void remove_file(const std::string& name) override {
       files.step();
       if (at(name, "remove")->directory) throw store::IoError(EISDIR, "remove", name);
