@@ -47,9 +47,12 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
     text += fmt::format("   {} x {} pixels", range(report.min_width, report.max_width),
                         range(report.min_height, report.max_height));
   }
-  text += report.unreadable.empty() ? "   ok" : fmt::format("   {} unreadable", count(report.unreadable.size()));
+  const bool good = report.unreadable.empty() && report.damaged_shards.empty();
+  text += good ? "   ok" : fmt::format("   {} unreadable", count(report.unreadable.size()));
   for (const data::UnreadableFile& file : report.unreadable)
     text += fmt::format("\n  {}/{}: {}", source.name(), one_line(file.id), one_line(file.reason));
+  for (const data::DamagedShard& shard : report.damaged_shards)
+    text += fmt::format("\n  the shard {} is damaged: {}", one_line(shard.path), one_line(shard.reason));
   if (report.repairs != data::RepairCounts()) text += fmt::format("\n  decoded: {}", report.repairs.text());
   if (report.misnamed > 0) text += fmt::format("\n  {} named for another image format", human_count(report.misnamed));
   if (report.with_orientation > 0) {
@@ -97,6 +100,10 @@ Json as_json(const NamedSource& input, const data::CheckReport& report) {
   for (const data::UnreadableFile& file : report.unreadable) {
     json["unreadable"].push_back({{"path", source.name() + "/" + file.id}, {"reason", file.reason}});
   }
+  json["damaged_shards"] = Json::array();
+  for (const data::DamagedShard& shard : report.damaged_shards) {
+    json["damaged_shards"].push_back({{"path", shard.path}, {"reason", shard.reason}});
+  }
   json["duplicates"] = Json::array();
   for (const data::DuplicateFiles& same : report.duplicates) {
     json["duplicates"].push_back({{"paths", same.ids}, {"labels_differ", same.labels_differ}});
@@ -136,7 +143,8 @@ class DataCheck final : public Command {
             {{"tessera data check data/digits/train", "a folder with one sub-folder a class"},
              {"tessera data check recipes/digits.toml --json", "all data of a recipe; one JSON object"},
              {"tessera data check \"wds(train-{000..127}.tar)\"", "a source, as data.source names it"}},
-            "Exit code 3 when a file can't be read."};
+            "Shards that `data convert` wrote are compared with the SHA-256 in their manifest.json.\n"
+            "Exit code 3 when a file can't be read, or a shard is damaged."};
   }
   void declare(Flags& flags) override { flags.add("--json", &json_, "one JSON object"); }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
@@ -149,7 +157,7 @@ class DataCheck final : public Command {
         continue;
       }
       const data::CheckReport report = check(one);
-      good = good && report.unreadable.empty();
+      good = good && report.unreadable.empty() && report.damaged_shards.empty();
       if (json_) {
         json["sources"].push_back(as_json(one, report));
       } else {

@@ -19,6 +19,7 @@ class CachedSource : public Source {
   bool fill_pixels(int64_t index, std::span<uint8_t> pixels) const override { return source_->fill_pixels(index, pixels); }
   std::vector<int64_t> stretches() const override { return source_->stretches(); }
   SourceFacts facts() const override { return source_->facts(); }
+  std::vector<std::string> shard_paths() const override { return source_->shard_paths(); }
   const std::string& name() const override { return source_->name(); }
 
  protected:

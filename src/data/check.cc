@@ -281,6 +281,8 @@ CheckReport check_source(const Source& source, const CheckProgress& progress, in
   for (TextCount& texts : report.texts) {
     if (texts.longest_sample >= 0) texts.longest_id = source.id(texts.longest_sample);
   }
+  const bool stopped = std::ranges::any_of(results, [](const FileResult& result) { return !result.done; });
+  if (!stopped) report.damaged_shards = find_damaged_shards(source.shard_paths(), threads);
   for (const std::string& name : source.class_names()) report.classes.push_back({name, 0, 0});
   int64_t fewest = 0, most = 0;
   for (size_t i = 0; i < results.size(); ++i) {

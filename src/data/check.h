@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/decode.h"
+#include "data/index/manifest.h"
 #include "data/pp.h"
 #include "data/source.h"
 
@@ -64,8 +65,9 @@ struct CheckReport {
   int min_width = 0, max_width = 0, min_height = 0, max_height = 0;
   std::string smallest, largest;
   uint64_t file_bytes = 0;
-  std::vector<TextCount> texts;  // of each of the source's text_fields()
-  int64_t cut_texts = 0;         // longer than their row of ids in the chain
+  std::vector<TextCount> texts;              // of each of the source's text_fields()
+  int64_t cut_texts = 0;                     // longer than their row of ids in the chain
+  std::vector<DamagedShard> damaged_shards;  // of those that a manifest lists
 };
 
 // Called now and then from one thread with how many of the files are done; when it returns false, checking stops and the report
@@ -73,7 +75,8 @@ struct CheckReport {
 using CheckProgress = std::function<bool(int64_t done, int64_t total)>;
 
 // `threads` as in LoaderOptions. The report does not depend on it. With a chain its texts are tokenized, as in an evaluation.
-// An image over the limits is unreadable.
+// An image over the limits is unreadable. Shards are compared with their manifests after the samples; not where checking was
+// stopped.
 CheckReport check_source(const Source& source, const CheckProgress& progress = {}, int threads = 0, const Pp* pp = nullptr,
                          const DecodeLimits& limits = {});
 

@@ -66,6 +66,8 @@ class Source {
   // Rising, from 0 on; empty where any order is as good.
   virtual std::vector<int64_t> stretches() const { return {}; }
   virtual SourceFacts facts() const { return {}; }
+  // Its files of many samples; empty where every sample is a file.
+  virtual std::vector<std::string> shard_paths() const { return {}; }
   // "data/digits/train": for messages.
   virtual const std::string& name() const = 0;
 };

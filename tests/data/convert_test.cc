@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "data/check.h"
 #include "data/decode.h"
 #include "data/encode_jpeg.h"
 #include "data/format_testing.h"
@@ -235,6 +236,27 @@ TEST(Convert, ReadersCompareShardsWithTheManifest) {
   fs::remove(out + "/convert.json");
   write_file(out + "/manifest.json", {other.begin(), other.end()});
   EXPECT_EQ(open_error(call), "") << "the name is common; what isn't ours is nobody's business";
+}
+
+// Of the same size, so that no reader sees it.
+TEST(Convert, CheckComparesTheShardsChecksums) {
+  const TempDir dir;
+  for (const ConvertFormat format : kAll) {
+    SCOPED_TRACE(convert_format_name(format));
+    const std::string out = dir / (std::string("set_") + convert_format_name(format));
+    const auto splits = convert(toy(), {.format = format, .out = out, .shard_bytes = 2000});
+    const std::string shard = (format == ConvertFormat::kTar ? out : out + "/1.0.0") + "/" + splits[0].files[1];
+    const auto damaged = [&] { return check_source(*make_source(call_of(format, out, "train"))).damaged_shards; };
+    EXPECT_THAT(damaged(), IsEmpty());
+    std::vector<uint8_t> bytes = testing::read_file(shard);
+    bytes[bytes.size() / 2] ^= 1;
+    write_file(shard, bytes);
+    const std::vector<DamagedShard> found = damaged();
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].path, shard);
+    EXPECT_THAT(found[0].reason, AllOf(HasSubstr("its SHA-256 is "), HasSubstr(", and manifest.json says ")));
+    EXPECT_THAT(check_source(*make_source(call_of(format, out, "test"))).damaged_shards, IsEmpty()) << "another split";
+  }
 }
 
 TEST(Convert, MakesDamagedShardsAgainAndRefusesAChangedSource) {

@@ -5,8 +5,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/parallel.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "store/checksums.h"
 #include "store/file.h"
 
 namespace tessera::data {
@@ -136,28 +138,71 @@ std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, c
   return files;
 }
 
+namespace {
+
+// The manifests of the folders that shards lie in.
+class Manifests {
+ public:
+  const std::optional<Entries>& of(const std::string& folder) {
+    const auto [at, fresh] = folders_.try_emplace(folder);
+    if (fresh) at->second = entries_of(folder);
+    return at->second;
+  }
+  // Null where no manifest lists it.
+  const ManifestFile* find(const std::string& path) {
+    const std::optional<Entries>& entries = of(store::parent_path(path));
+    if (!entries) return nullptr;
+    const auto entry = entries->find(std::string_view(path).substr(path.rfind('/') + 1));
+    return entry == entries->end() ? nullptr : &entry->second;
+  }
+
+ private:
+  std::map<std::string, std::optional<Entries>> folders_;
+};
+
+std::string compare_sum(const std::string& path, const ManifestFile& wanted) {
+  try {
+    const std::string sum = store::to_hex(store::sha256_of(store::local_files(), path));
+    return sum == wanted.sha256 ? "" : fmt::format("its SHA-256 is {}, and {} says {}", sum, kManifestFile, wanted.sha256);
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+}  // namespace
+
+std::vector<DamagedShard> find_damaged_shards(const std::vector<std::string>& paths, int threads) {
+  Manifests manifests;
+  std::vector<DamagedShard> shards;
+  std::vector<const ManifestFile*> wanted;
+  for (const std::string& path : paths) {
+    if (const ManifestFile* file = manifests.find(path)) {
+      shards.push_back({path, {}});
+      wanted.push_back(file);
+    }
+  }
+  const auto count = static_cast<int64_t>(shards.size());
+  parallel_for(count, thread_count(threads, count), [&](int64_t i, int) {
+    DamagedShard& shard = shards[static_cast<size_t>(i)];
+    shard.reason = compare_sum(shard.path, *wanted[static_cast<size_t>(i)]);
+  });
+  std::erase_if(shards, [](const DamagedShard& shard) { return shard.reason.empty(); });
+  return shards;
+}
+
 std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::string>& paths, const std::string& where) {
-  struct Folder {
-    std::optional<Entries> entries;
-    std::set<std::string> splits;
-  };
-  std::map<std::string, Folder> folders;
+  Manifests manifests;
+  std::map<std::string, std::set<std::string>> splits;  // in use, of each folder
   std::vector<int64_t> counts;
   try {
     for (const std::string& path : paths) {
-      const auto [at, fresh] = folders.try_emplace(store::parent_path(path));
-      Folder& folder = at->second;
-      if (fresh) folder.entries = entries_of(at->first);
-      if (!folder.entries) continue;
-      const auto entry = folder.entries->find(std::string_view(path).substr(path.rfind('/') + 1));
-      if (entry == folder.entries->end()) continue;
-      check_size(path, entry->second);
-      folder.splits.insert(entry->second.split);
-      counts.push_back(entry->second.samples);
+      const ManifestFile* file = manifests.find(path);
+      if (!file) continue;
+      check_size(path, *file);
+      splits[store::parent_path(path)].insert(file->split);
+      counts.push_back(file->samples);
     }
-    for (const auto& [path, folder] : folders) {
-      if (folder.entries) check_present(path, *folder.entries, folder.splits);
-    }
+    for (const auto& [folder, of_folder] : splits) check_present(folder, *manifests.of(folder), of_folder);
   } catch (const Error& error) {
     throw data_error(error.message(), where, error.help());
   }

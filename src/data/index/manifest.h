@@ -37,4 +37,11 @@ std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, c
 // its manifest says, where another shard of the same split is missing, and for shards of a conversion that did not end.
 std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::string>& paths, const std::string& where);
 
+// A shard that is not what its manifest says.
+struct DamagedShard {
+  std::string path, reason;
+};
+// Reads every shard that a manifest lists, and compares its SHA-256, in the order of `paths`.
+std::vector<DamagedShard> find_damaged_shards(const std::vector<std::string>& paths, int threads);
+
 }  // namespace tessera::data

@@ -83,6 +83,7 @@ class ShardIndex {
   int64_t size() const { return first_.back(); }
   size_t shards() const { return paths_.size(); }
   const std::string& path(size_t shard) const { return paths_[shard]; }
+  const std::vector<std::string>& paths() const { return paths_; }
   const std::vector<int64_t>& first() const { return first_; }  // sample of each shard, and the number of all
   Place locate(int64_t sample) const;
   // Throws where the shard had to be scanned and could not be.

@@ -31,6 +31,7 @@ class ExampleSource final : public Source {
   std::string id(int64_t index) const override { return records_->index().id(record_of(index)); }
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return records_->index().facts(); }
+  std::vector<std::string> shard_paths() const override { return records_->index().paths(); }
   std::optional<uint64_t> stamp(int64_t index) const override { return records_->index().stamp(record_of(index)); }
   std::optional<Hash128> fingerprint() const override { return records_->index().fingerprint(); }
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(records_->index(), ranges_); }

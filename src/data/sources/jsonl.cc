@@ -48,6 +48,7 @@ class JsonLines final : public Source {
   std::vector<std::string> text_fields() const override { return columns_.texts; }
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
+  std::vector<std::string> shard_paths() const override { return index_.paths(); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::optional<uint64_t> stamp(int64_t index) const override;
   std::optional<Hash128> fingerprint() const override;

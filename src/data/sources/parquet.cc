@@ -55,6 +55,7 @@ class Parquet final : public Source {
   std::vector<std::string> text_fields() const override { return columns_.texts; }
   const std::string& name() const override { return name_; }
   SourceFacts facts() const override { return index_.facts(); }
+  std::vector<std::string> shard_paths() const override { return index_.paths(); }
   std::optional<uint64_t> stamp(int64_t index) const override { return index_.stamp(index); }
   std::optional<Hash128> fingerprint() const override { return index_.fingerprint(); }
   std::string id(int64_t index) const override { return index_.id(index); }
