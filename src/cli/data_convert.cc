@@ -55,6 +55,12 @@ class DataConvert final : public Command {
         "bytes of a shard, about: 256MiB when not given");
     flags.add("--resize", "N", &resize_, 1, "make shorter sides that are longer than this so long");
     flags.add("--quality", "Q", &quality_, 1, "of JPEG files that are encoded, to 100; 95 when not given. Alone: encode all");
+    flags.add("--max-pixels", "N", &max_pixels_, 1,
+              "of an image that is encoded; one with more is left out. The recipe's, or 100 million");
+    flags.add(
+        "--max-memory", "SIZE",
+        [this](const std::string& text) { max_memory_ = config::parse_byte_size(text, "--max-memory"); },
+        "that decoding one image may take; one that needs more is left out. The recipe's, or 512 MiB");
     flags.add("--threads", "N", &threads_, 0, "that read and write; 0: one for each core");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
@@ -62,7 +68,8 @@ class DataConvert final : public Command {
     require_flag(out_, "--out", "tessera data convert RECIPE --to tfrecord --out DIR");
     const data::ConvertOptions options = read_options();
     std::vector<data::ConvertSplit> splits;
-    for (const NamedSource& one : open_sources(words, "data convert")) splits.push_back({one.split, one.call, one.source});
+    for (const NamedSource& one : open_sources(words, "data convert"))
+      splits.push_back({one.split, one.call, one.source, limits_of(one)});
     std::atomic<int64_t> next_status = 0;
     const auto start = std::chrono::steady_clock::now();
     const auto converted = data::convert(splits, options, [&](int64_t done, int64_t total) {
@@ -82,6 +89,13 @@ class DataConvert final : public Command {
   }
 
  private:
+  // The recipe's, but for what a flag gives.
+  data::DecodeLimits limits_of(const NamedSource& one) const {
+    data::DecodeLimits limits = one.limits;
+    if (max_pixels_) limits.pixels = *max_pixels_;
+    if (max_memory_) limits.bytes = *max_memory_;
+    return limits;
+  }
   data::ConvertOptions read_options() const {
     const auto format = data::parse_convert_format(to_);
     if (!format) throw usage_error(fmt::format("`--to` is \"{}\"", to_), {}, "tfrecord, array_record or tar");
@@ -95,7 +109,7 @@ class DataConvert final : public Command {
 
   std::string to_, out_;
   int64_t shard_bytes_ = int64_t{256} << 20, threads_ = 0;
-  std::optional<int64_t> resize_, quality_;
+  std::optional<int64_t> resize_, quality_, max_pixels_, max_memory_;
 };
 
 }  // namespace

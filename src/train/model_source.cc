@@ -126,6 +126,10 @@ LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) 
   loaded.class_names = std::move(run.class_names);
   loaded.pp = std::move(run.eval_pp);
   loaded.compute = parse_dtype(options.dtype);
+  DataOptions data;
+  config::Section data_section = recipe.section("data");
+  data_section.bind_part(data);
+  loaded.limits = read_limits(data_section.section("limits"), data.limits);
   loaded.path = checkpoint.path;
   return loaded;
 }

@@ -32,7 +32,8 @@ struct LoadedModel {
   std::vector<std::string> class_names;  // by index; empty where the file has none
   std::string pp;                        // preprocessing for evaluation; empty when it is not known
   DType compute = DType::kF32;
-  std::string path;  // the directory that the weights were read from
+  data::DecodeLimits limits;  // of each image: those of the run's training data
+  std::string path;           // the directory that the weights were read from
 
   // The parameters by the model's names; they borrow `params`.
   models::ArrayViews arrays() const;

@@ -37,7 +37,10 @@ struct TrainingData {
 // Files to rows of a batch, in parallel.
 class RowReader {
  public:
-  RowReader(const data::Pp& pp, int threads) : pp_(pp), scratch_(static_cast<size_t>(threads)) {}
+  RowReader(const data::Pp& pp, const data::DecodeLimits& limits, int threads)
+      : pp_(pp), scratch_(static_cast<size_t>(threads)) {
+    for (data::PpScratch& scratch : scratch_) scratch.set_limits(limits, nullptr);
+  }
 
   std::vector<Prediction> read(std::span<const std::string> paths, uint8_t* rows) {
     std::vector<Prediction> out(paths.size());
@@ -216,7 +219,7 @@ void predict(const LoadedModel& model, const std::string& pp_text, const std::ve
   const Compiled compiled = compile(*client, program, device.cache, arguments_of(model.layout, model.layout.params, images));
   DeviceArrays params = to_device(model.layout, model.params, *client);
 
-  RowReader reader(pp, thread_count(0, static_cast<int64_t>(batch)));
+  RowReader reader(pp, model.limits, thread_count(0, static_cast<int64_t>(batch)));
   std::vector<uint8_t> pixels(batch * pp.image_bytes());
   InFlight before;
   for (size_t begin = 0; begin < paths.size(); begin += batch) {

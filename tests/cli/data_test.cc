@@ -144,6 +144,13 @@ TEST(DataConvert, ConvertsARecipesData) {
   const Outcome bad = run_program({"data", "convert", "train", "--to", "tar", "--out", "t", "--quality", "90"}, folder.path());
   EXPECT_EQ(bad.exit, 3);
   EXPECT_THAT(bad.err, HasSubstr("left out: left/bad.png: "));
+  // Limits: the recipe's, or a flag's.
+  const auto encode = [&](const std::string& data, const std::string& out, const std::string& word) {
+    return run_program({"data", "convert", data, "--to", "tar", "--out", out, "--quality", "90", word}, folder.path()).err;
+  };
+  EXPECT_THAT(encode("tiny.toml", "v", "data.limits.max_pixels=4"), HasSubstr("pixels are over the limit of 4"));
+  EXPECT_THAT(encode("val", "w", "--max-pixels=5"), HasSubstr("pixels are over the limit of 5"));
+  EXPECT_THAT(encode("val", "x", "--max-memory=12 B"), HasSubstr("over the limit of 12 B"));
   for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
            {"--to", "zip"}, {"--shard-size", "x"}, {"--quality", "101"}, {"--resize", "70000"}}) {
     std::vector<std::string> all = {"data", "convert", "train", "--to", "tar", "--out", "u"};

@@ -361,6 +361,18 @@ TEST(Convert, LeavesOutWhatCannotBeRead) {
   EXPECT_TRUE(std::ranges::equal(sample.image, testing::read_file(dir / "in/b/3.jpg")));
 }
 
+TEST(Convert, LeavesOutWhatIsOverTheLimits) {
+  const TempDir dir;
+  write_file(dir / "in/a/1.jpg", encode_jpeg(testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/b/2.jpg", encode_jpeg(testing::photo(41, 30).view(), 90));
+  ConvertSplit data = split("folder(" + (dir / "in") + ")");
+  data.limits.pixels = 1200;
+  const ConvertOptions options{.out = dir / "out", .quality = 80};
+  EXPECT_THAT(convert({data}, options)[0].unreadable, ElementsAre("b/2.jpg: 41x30 pixels are over the limit of 1200"));
+  data.limits.pixels = 2000;
+  EXPECT_THAT(convert({data}, options)[0].unreadable, IsEmpty());
+}
+
 TEST(EncodeJpeg, DecodesToNearlyTheSame) {
   const Image image = testing::photo(61, 37);
   const std::vector<uint8_t> small = encode_jpeg(image.view(), 50), large = encode_jpeg(image.view(), 100);

@@ -34,7 +34,7 @@ const std::vector<std::string> kReserved = {"image", "label", "file_name"};
 // Makes the bytes to write of one sample.
 class Reencoder {
  public:
-  explicit Reencoder(const ConvertOptions& options) : options_(options) {}
+  Reencoder(const ConvertOptions& options, const DecodeLimits& limits) : options_(options), decoder_(limits) {}
 
   // A reason when the image cannot be decoded.
   [[nodiscard]] std::optional<std::string> apply(Sample& sample) {
@@ -68,10 +68,11 @@ class Reencoder {
 };
 
 // The bytes of a sample on average, from some that lie evenly over the source.
-double mean_bytes(const Source& source, const ConvertOptions& options) {
+double mean_bytes(const ConvertSplit& split, const ConvertOptions& options) {
   constexpr int64_t kSamples = 256;
+  const Source& source = *split.source;
   const int64_t count = std::min(kSamples, source.size());
-  Reencoder reencoder(options);
+  Reencoder reencoder(options, split.limits);
   Sample sample;
   int64_t bytes = 0, read = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -183,7 +184,7 @@ class Conversion {
     fields_ = {!first.class_names().empty(), written_names(first.text_fields())};
     lists_.resize(fields_.texts.size());
     for (const ConvertSplit& split : splits) {
-      const double bytes = mean_bytes(*split.source, options) * static_cast<double>(split.source->size());
+      const double bytes = mean_bytes(split, options) * static_cast<double>(split.source->size());
       const auto shards = static_cast<int64_t>(std::ceil(bytes / static_cast<double>(options.shard_bytes)));
       plans_.push_back({&split, std::clamp<int64_t>(shards, 1, std::min<int64_t>(split.source->size(), 99'999))});
       total_ += split.source->size();
@@ -258,7 +259,7 @@ class Conversion {
     store::write_atomic(store::local_files(), path, [&](const std::string& temporary) {
       const auto file = store::local_files().create(temporary);
       const auto writer = make_shard_writer(options_.format, fields_, *file);
-      Reencoder reencoder(options_);
+      Reencoder reencoder(options_, plan.split->limits);
       Sample sample;
       for (int64_t i = plan.first(number); i < plan.first(number + 1); ++i) {
         const Source& source = *plan.split->source;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/decode.h"
 #include "data/source.h"
 
 namespace tessera::data {
@@ -20,6 +21,7 @@ struct ConvertSplit {
   std::string name;  // "train"
   std::string call;  // what the source was made from
   std::shared_ptr<const Source> source;
+  DecodeLimits limits = {};  // of each image that is encoded anew; what is over them is left out
 };
 
 struct ConvertOptions {
