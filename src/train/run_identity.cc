@@ -12,8 +12,6 @@ namespace {
 
 constexpr int64_t kMostNames = 4096;
 
-std::string value_of(const std::string& text) { return text.empty() ? "(absent)" : text; }
-
 // Where samples are files, spread over all of them. Those in shards may have to be read for their names.
 void add_names(const data::Source& source, Hasher& hasher) {
   if (source.facts().shards > 0) return;
@@ -27,7 +25,7 @@ std::string differences(const RunDescription& theirs, const RunDescription& ours
   std::string text;
   for (const config::Difference& change : config::difference(theirs.recipe, ours.recipe)) {
     if (may_change(change.key)) continue;
-    text += fmt::format("\n  {} = {}   here: {}", change.key, value_of(change.left), value_of(change.right));
+    text += fmt::format("\n  {} = {}   here: {}", change.key, shown_value(change.left), shown_value(change.right));
   }
   if (theirs.data.hash.empty() || theirs.data.hash == ours.data.hash) return text;
   if (theirs.data.samples != ours.data.samples) {
@@ -37,6 +35,8 @@ std::string differences(const RunDescription& theirs, const RunDescription& ours
 }
 
 }  // namespace
+
+std::string shown_value(const std::string& text) { return text.empty() ? "(absent)" : text; }
 
 bool may_change(const std::string& key) {
   static const Pattern harmless(

@@ -11,6 +11,8 @@ namespace tessera::train {
 
 // True for the keys of a recipe that may differ between a run and its continuation: a state continues on any mesh.
 bool may_change(const std::string& key);
+// A value of a recipe for a message, which says where there is none.
+std::string shown_value(const std::string& text);
 
 DataIdentity data_identity(const Data& data);
 

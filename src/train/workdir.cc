@@ -20,8 +20,6 @@ constexpr const char* kRecipe = "recipe.toml";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kSaved = ".saved";  // there once a checkpoint was saved
 
-std::string value_of(const std::string& text) { return text.empty() ? "(absent)" : text; }
-
 }  // namespace
 
 Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem& files)
@@ -79,7 +77,7 @@ void Workdir::compare() {
   if (refused.empty()) return;
   std::string text = fmt::format("the workdir `{}` belongs to another recipe", path_);
   for (const config::Difference& change : refused) {
-    text += fmt::format("\n  {} = {}   there: {}", change.key, value_of(change.right), value_of(change.left));
+    text += fmt::format("\n  {} = {}   there: {}", change.key, shown_value(change.right), shown_value(change.left));
   }
   throw usage_error(text, store::join_path(path_, kRecipe), "name another --workdir, or go back to the values that are there");
 }

@@ -43,6 +43,13 @@ def signals(place, seed, seconds, tries=None):
     return result
 
 
+def expect_undisturbed_end(place, workdir, result, told):
+    """The run goes on with nothing in its way, and ends as one that never had anything."""
+    again = place.run(place.train(workdir))
+    if again.code != 0 or place.difference(workdir):
+        result.broken.append(f"{told}: {place.difference(workdir) or again.told()}")
+
+
 def limits(place, seed, seconds, tries=None):
     """Little memory, few files, small files: said so, with the limit named, and nothing lost."""
     rng, result, budget = seeded(seed, "limits"), Result(), Budget(seconds, tries)
@@ -65,9 +72,7 @@ def limits(place, seed, seconds, tries=None):
         if ended.code not in (0, 2, 3, 4, 75) and not by_plugin:
             result.broken.append(f"{told}: {ended.told()}")
             continue
-        again = place.run(place.train(workdir))
-        if again.code != 0 or place.difference(workdir):
-            result.broken.append(f"{told}; then without: {place.difference(workdir) or again.told()}")
+        expect_undisturbed_end(place, workdir, result, f"{told}; then without")
     return result
 
 
@@ -100,9 +105,7 @@ def slow(place, seed, seconds, tries=None):
         if ended.code not in ((0, 75, -signal.SIGTERM) if running else (0,)):
             result.broken.append(f"seed {seed}, call {at} hangs: {ended.told()}")
             continue
-        again = place.run(place.train(workdir))
-        if again.code != 0 or place.difference(workdir):
-            result.broken.append(f"seed {seed}, call {at} hung; then: {place.difference(workdir) or again.told()}")
+        expect_undisturbed_end(place, workdir, result, f"seed {seed}, call {at} hung; then")
     return result
 
 

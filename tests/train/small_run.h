@@ -2,6 +2,7 @@
 // A data set of coloured squares that a ViT of a few hundred weights learns in some steps, and a recipe for it.
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <spng.h>
 
 #include <cstdlib>
@@ -85,6 +86,23 @@ batch = 10
   }
   train::TrainResult train(const std::string& workdir, const std::vector<std::string>& overrides = {}) const {
     return train::train(section(overrides), options(workdir));
+  }
+
+  // Why a run does not go on, checking the exit code; "no error" where it does.
+  std::string failure(const std::string& workdir, const std::vector<std::string>& overrides, Exit code) const {
+    try {
+      train(workdir, overrides);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      return error.what();
+    }
+    return "no error";
+  }
+  std::string step_of(const std::string& workdir, int64_t step) const {
+    return fmt::format("{}/checkpoints/step_{:09}", path(workdir), step);
+  }
+  std::string weights_of(const std::string& workdir, int64_t step) const {
+    return slurp(step_of(workdir, step) + "/state.safetensors");
   }
 
  private:

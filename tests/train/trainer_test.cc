@@ -41,10 +41,6 @@ std::vector<nlohmann::json> metrics_of(const std::string& workdir) {
   return lines;
 }
 
-std::string weights_of(const std::string& workdir, int64_t step) {
-  return testing::slurp(fmt::format("{}/checkpoints/step_{:09}/state.safetensors", small_run().path(workdir), step));
-}
-
 std::string summary_of(const std::string& workdir) { return testing::slurp(small_run().path(workdir) + "/summary.csv"); }
 
 // A run from start to end, never interrupted, with every checkpoint kept: the measure of the others.
@@ -57,22 +53,14 @@ const std::string& whole() {
   return name;
 }
 
-void expect_same_weights(const std::string& workdir) { EXPECT_EQ(weights_of(workdir, 12), weights_of(whole(), 12)) << workdir; }
+void expect_same_weights(const std::string& workdir) {
+  EXPECT_EQ(small_run().weights_of(workdir, 12), small_run().weights_of(whole(), 12)) << workdir;
+}
 
 void expect_same_end(const std::string& workdir) {
   expect_same_weights(workdir);
   EXPECT_EQ(metrics_of(workdir), metrics_of(whole())) << workdir;
   EXPECT_EQ(summary_of(workdir), summary_of(whole())) << workdir;
-}
-
-std::string failure(const std::string& workdir, const std::vector<std::string>& overrides, Exit code) {
-  try {
-    small_run().train(workdir, overrides);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Trainer, LearnsAndWritesTheContract) {
@@ -292,17 +280,17 @@ TEST(Trainer, MayBeMadeLonger) {
 
 TEST(Trainer, AnotherRecipesWorkdirIsRefused) {
   whole();
-  const std::string message = failure("whole", {"model.width=32", "optimizer.weight_decay=0.1"}, Exit::kUsage);
+  const std::string message = small_run().failure("whole", {"model.width=32", "optimizer.weight_decay=0.1"}, Exit::kUsage);
   EXPECT_NE(message.find("model.width = 32   there: 16"), std::string::npos) << message;
   EXPECT_NE(message.find("optimizer.weight_decay"), std::string::npos) << message;
   fs::create_directories(small_run().path("foreign"));
   testing::spill(small_run().path("foreign") + "/thesis.tex", "precious");
-  EXPECT_NE(failure("foreign", {}, Exit::kUsage).find("thesis.tex"), std::string::npos);
+  EXPECT_NE(small_run().failure("foreign", {}, Exit::kUsage).find("thesis.tex"), std::string::npos);
 }
 
 TEST(Trainer, DivergenceNamesTheStepAndSavesNothing) {
-  const std::string message =
-      failure("diverged", {"optimizer.lr=1e38", "optimizer.clip=none", "checkpoint.every=1 steps"}, Exit::kDiverged);
+  const std::string message = small_run().failure(
+      "diverged", {"optimizer.lr=1e38", "optimizer.clip=none", "checkpoint.every=1 steps"}, Exit::kDiverged);
   EXPECT_NE(message.find("at step "), std::string::npos) << message;
   EXPECT_NE(message.find("optimizer.lr is 1e+38"), std::string::npos) << message;
   for (const monitor::MetricRow& row : monitor::read_metrics(small_run().path("diverged") + "/metrics.jsonl")) {
@@ -364,7 +352,7 @@ TEST(Trainer, StartsFromOtherWeights) {
   const std::string from = fmt::format("model_init={{from=\"{}\"}}", small_run().path("whole"));
   small_run().train("init", {from, "eval_at_start=true", "checkpoint.every=0 steps"});
   EXPECT_EQ(metrics_of("init").front()["val/loss"], metrics_of("whole").back()["val/loss"]);
-  const std::string message = failure("misfit", {from, "model.width=32"}, Exit::kData);
+  const std::string message = small_run().failure("misfit", {from, "model.width=32"}, Exit::kData);
   EXPECT_NE(message.find("of another shape or kind"), std::string::npos) << message;
   EXPECT_NE(message.find("dont_load"), std::string::npos) << message;
 }

@@ -30,10 +30,6 @@ testing::SmallRun& small_run() {
   return run;
 }
 
-std::string weights_of(const std::string& workdir, int64_t step) {
-  return testing::slurp(fmt::format("{}/checkpoints/step_{:09}/state.safetensors", small_run().path(workdir), step));
-}
-
 // A finished run with every second checkpoint kept, which each test copies.
 const std::vector<std::string> kEverySecond{"checkpoint.every=2 steps", "checkpoint.keep=99"};
 void copy_whole(const std::string& name) {
@@ -42,38 +38,25 @@ void copy_whole(const std::string& name) {
   fs::copy(small_run().path("whole"), small_run().path(name), fs::copy_options::recursive);
 }
 
-std::string step_of(const std::string& workdir, int64_t step) {
-  return fmt::format("{}/checkpoints/step_{:09}", small_run().path(workdir), step);
-}
-
 void damage(const std::string& path) {
   std::string bytes = testing::slurp(path);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   testing::spill(path, bytes);
 }
 
-std::string failure(const std::string& workdir, const std::vector<std::string>& overrides, Exit code) {
-  try {
-    small_run().train(workdir, overrides);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Workdir, ADamagedCheckpointIsPutAside) {
   copy_whole("damaged");
-  for (const int64_t step : {10, 12}) damage(step_of("damaged", step) + "/state.safetensors");
-  const std::string bytes = testing::slurp(step_of("damaged", 12) + "/state.safetensors");
+  for (const int64_t step : {10, 12}) damage(small_run().step_of("damaged", step) + "/state.safetensors");
+  const std::string bytes = testing::slurp(small_run().step_of("damaged", 12) + "/state.safetensors");
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(small_run().train("damaged", kEverySecond).exit, Exit::kDone);
   const std::string said = ::testing::internal::GetCapturedStderr();
   for (const int64_t step : {10, 12}) {
-    EXPECT_THAT(said, HasSubstr(fmt::format("it is now `{}.damaged`, which nothing reads", step_of("damaged", step))));
+    EXPECT_THAT(said,
+                HasSubstr(fmt::format("it is now `{}.damaged`, which nothing reads", small_run().step_of("damaged", step))));
   }
-  EXPECT_EQ(testing::slurp(step_of("damaged", 12) + ".damaged/state.safetensors"), bytes);
-  EXPECT_EQ(weights_of("damaged", 12), weights_of("whole", 12));
+  EXPECT_EQ(testing::slurp(small_run().step_of("damaged", 12) + ".damaged/state.safetensors"), bytes);
+  EXPECT_EQ(small_run().weights_of("damaged", 12), small_run().weights_of("whole", 12));
 }
 
 // Links in the places of a leftover, of a step without COMMIT, of one that the keep rules remove, and of one that is saved
@@ -85,19 +68,20 @@ TEST(Workdir, LinksAmongTheCheckpointsCostNothingElsewhere) {
     fs::create_directories(precious);
     testing::spill(precious + "/" + name, "precious");
   }
-  fs::rename(step_of("linked", 4), elsewhere);
-  fs::remove_all(step_of("linked", 12));
-  fs::create_directory_symlink(precious, step_of("linked", 10) + ".tmp-999999999");
-  fs::create_directory_symlink(precious, step_of("linked", 1));
-  fs::create_directory_symlink(elsewhere, step_of("linked", 4));
-  fs::create_directory_symlink(precious, step_of("linked", 12));
+  fs::rename(small_run().step_of("linked", 4), elsewhere);
+  fs::remove_all(small_run().step_of("linked", 12));
+  fs::create_directory_symlink(precious, small_run().step_of("linked", 10) + ".tmp-999999999");
+  fs::create_directory_symlink(precious, small_run().step_of("linked", 1));
+  fs::create_directory_symlink(elsewhere, small_run().step_of("linked", 4));
+  fs::create_directory_symlink(precious, small_run().step_of("linked", 12));
   EXPECT_EQ(small_run().train("linked", {"checkpoint.every=2 steps", "checkpoint.keep=1", "checkpoint.best=none"}).exit,
             Exit::kDone);
   for (const char* name : {"thesis.tex", "state.json"}) EXPECT_EQ(testing::slurp(precious + "/" + name), "precious");
   EXPECT_TRUE(fs::exists(elsewhere + "/COMMIT"));
-  EXPECT_EQ(weights_of("linked", 12), weights_of("whole", 12));
-  EXPECT_TRUE(fs::is_symlink(step_of("linked", 12) + ".damaged"));
-  for (const auto& path : {step_of("linked", 10) + ".tmp-999999999", step_of("linked", 1), step_of("linked", 4)}) {
+  EXPECT_EQ(small_run().weights_of("linked", 12), small_run().weights_of("whole", 12));
+  EXPECT_TRUE(fs::is_symlink(small_run().step_of("linked", 12) + ".damaged"));
+  for (const auto& path : {small_run().step_of("linked", 10) + ".tmp-999999999", small_run().step_of("linked", 1),
+                           small_run().step_of("linked", 4)}) {
     EXPECT_FALSE(fs::is_symlink(path)) << path;
   }
 }
@@ -105,14 +89,14 @@ TEST(Workdir, LinksAmongTheCheckpointsCostNothingElsewhere) {
 TEST(Workdir, AnotherRunsCheckpointIsRefusedByName) {
   copy_whole("mixed");
   small_run().train("other", {"seed=1", "checkpoint.every=0 steps"});
-  fs::remove_all(step_of("mixed", 12));
-  fs::copy(step_of("other", 12), step_of("mixed", 12), fs::copy_options::recursive);
-  const std::string message = failure("mixed", kEverySecond, Exit::kData);
+  fs::remove_all(small_run().step_of("mixed", 12));
+  fs::copy(small_run().step_of("other", 12), small_run().step_of("mixed", 12), fs::copy_options::recursive);
+  const std::string message = small_run().failure("mixed", kEverySecond, Exit::kData);
   EXPECT_THAT(message, AllOf(HasSubstr("is another run's"), HasSubstr("seed = 1   here: 0"), HasSubstr("step_000000012"),
                              HasSubstr("move it away"), Not(HasSubstr("checkpoint."))));
-  fs::rename(step_of("mixed", 12), small_run().path("moved away"));
+  fs::rename(small_run().step_of("mixed", 12), small_run().path("moved away"));
   EXPECT_EQ(small_run().train("mixed", kEverySecond).exit, Exit::kDone);
-  EXPECT_EQ(weights_of("mixed", 12), weights_of("whole", 12));
+  EXPECT_EQ(small_run().weights_of("mixed", 12), small_run().weights_of("whole", 12));
 }
 
 TEST(Workdir, ACheckpointOfOtherDataIsRefused) {
@@ -120,9 +104,9 @@ TEST(Workdir, ACheckpointOfOtherDataIsRefused) {
   const std::string own = fmt::format("data.source=folder({})", small_run().path("own"));
   small_run().train("other_data", {own});
   testing::spill(small_run().path("own") + "/red/more.png", testing::slurp(small_run().path("own") + "/red/002.png"));
-  EXPECT_THAT(failure("other_data", {own}, Exit::kData), HasSubstr("data of 60 samples   here: 61"));
+  EXPECT_THAT(small_run().failure("other_data", {own}, Exit::kData), HasSubstr("data of 60 samples   here: 61"));
   fs::remove(small_run().path("own") + "/red/005.png");
-  EXPECT_THAT(failure("other_data", {own}, Exit::kData), HasSubstr("data of 60 samples with other names"));
+  EXPECT_THAT(small_run().failure("other_data", {own}, Exit::kData), HasSubstr("data of 60 samples with other names"));
   fs::rename(small_run().path("own") + "/red/more.png", small_run().path("own") + "/red/005.png");
   EXPECT_EQ(small_run().train("other_data", {own}).exit, Exit::kDone);
 }
@@ -130,9 +114,9 @@ TEST(Workdir, ACheckpointOfOtherDataIsRefused) {
 // Checkpoints of versions before runs had names.
 TEST(Workdir, ACheckpointThatDoesNotSayWhoseItIsIsTaken) {
   copy_whole("old");
-  for (const int64_t step : {8, 10, 12}) fs::remove_all(step_of("old", step));
+  for (const int64_t step : {8, 10, 12}) fs::remove_all(small_run().step_of("old", step));
   {
-    const checkpoint::LoadedCheckpoint six = checkpoint::load(step_of("old", 6));
+    const checkpoint::LoadedCheckpoint six = checkpoint::load(small_run().step_of("old", 6));
     EXPECT_EQ(six.run.size(), 32u);
     std::vector<checkpoint::HostTensor> tensors;
     for (const checkpoint::TensorView& tensor : checkpoint::whole_arrays(six.arrays).views) {
@@ -146,37 +130,37 @@ TEST(Workdir, ACheckpointThatDoesNotSayWhoseItIsIsTaken) {
     snapshot.state_json = state.dump();
     checkpoint::write_checkpoint(store::local_files(), small_run().path("old") + "/checkpoints", snapshot);
   }
-  EXPECT_EQ(checkpoint::load(step_of("old", 6)).run, "");
+  EXPECT_EQ(checkpoint::load(small_run().step_of("old", 6)).run, "");
   EXPECT_EQ(small_run().train("old", kEverySecond).exit, Exit::kDone);
-  EXPECT_EQ(weights_of("old", 12), weights_of("whole", 12));
+  EXPECT_EQ(small_run().weights_of("old", 12), small_run().weights_of("whole", 12));
 }
 
 TEST(Workdir, AMissingRecipeIsRestoredFromTheNewestCheckpoint) {
   copy_whole("no_recipe");
   const std::string path = small_run().path("no_recipe") + "/recipe.toml", text = testing::slurp(path);
   fs::remove(path);
-  fs::remove_all(step_of("no_recipe", 12));
-  EXPECT_THAT(failure("no_recipe", {"seed=1"}, Exit::kUsage), HasSubstr("seed = 1   there: 0"));
+  fs::remove_all(small_run().step_of("no_recipe", 12));
+  EXPECT_THAT(small_run().failure("no_recipe", {"seed=1"}, Exit::kUsage), HasSubstr("seed = 1   there: 0"));
   EXPECT_EQ(testing::slurp(path), text);
   fs::remove(path);
   EXPECT_EQ(small_run().train("no_recipe", kEverySecond).exit, Exit::kDone);
   EXPECT_EQ(testing::slurp(path), text);
-  EXPECT_EQ(weights_of("no_recipe", 12), weights_of("whole", 12));
+  EXPECT_EQ(small_run().weights_of("no_recipe", 12), small_run().weights_of("whole", 12));
 }
 
 TEST(Workdir, ARunWhoseCheckpointsAreGoneIsNotStartedAfresh) {
   copy_whole("gone");
   const std::string run = small_run().path("gone"), metrics = testing::slurp(run + "/metrics.jsonl");
   fs::remove_all(run + "/checkpoints");
-  EXPECT_THAT(failure("gone", kEverySecond, Exit::kData),
+  EXPECT_THAT(small_run().failure("gone", kEverySecond, Exit::kData),
               AllOf(HasSubstr("checkpoints` is missing, and metrics.jsonl goes to step 12"), HasSubstr("to start afresh")));
   fs::create_directory(run + "/checkpoints");
-  EXPECT_THAT(failure("gone", kEverySecond, Exit::kData),
+  EXPECT_THAT(small_run().failure("gone", kEverySecond, Exit::kData),
               HasSubstr("checkpoints` has none, and metrics.jsonl goes to step 12"));
   EXPECT_EQ(testing::slurp(run + "/metrics.jsonl"), metrics);
   fs::rename(run + "/metrics.jsonl", small_run().path("kept.jsonl"));
   EXPECT_EQ(small_run().train("gone", kEverySecond).exit, Exit::kDone);
-  EXPECT_EQ(weights_of("gone", 12), weights_of("whole", 12));
+  EXPECT_EQ(small_run().weights_of("gone", 12), small_run().weights_of("whole", 12));
 }
 
 // Does something to the workdir of a run that has written its line of step 2. Many saves follow.
@@ -268,7 +252,7 @@ TEST(WorkdirMeanwhile, MetricsRemovedOrCutAreTold) {
     int64_t last = 0;
     for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line)["step"];
     EXPECT_EQ(last, 400);
-    EXPECT_TRUE(fs::exists(step_of(c.name, 400) + "/COMMIT"));
+    EXPECT_TRUE(fs::exists(small_run().step_of(c.name, 400) + "/COMMIT"));
   }
 }
 
