@@ -15,6 +15,7 @@
 #include "kernels/register.h"
 #include "monitor/plot.h"
 #include "pjrt/error.h"
+#include "train/best_checkpoint.h"
 #include "train/compile.h"
 #include "train/device_arrays.h"
 #include "train/disk_space.h"
@@ -85,9 +86,6 @@ class Trainer {
   bool evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, const std::string& name, size_t first,
                      NamedScores& scores);
   void follow_plateau(const NamedScores& scores);
-  bool is_best(const NamedScores& scores);
-  void take_as_best(double value);
-  void forget_missing_best();
   std::string path_of(int64_t step) const;
   bool has_checkpoint(int64_t step) const;
 
@@ -120,13 +118,14 @@ class Trainer {
   DeviceArrays teacher_;                                  // its weights, where there is one
   DeviceArrays state_;                                    // after `progress_.step` steps, once the device is through
   std::optional<int64_t> resumed_from_;                   // the step
-  std::optional<BestCheckpoint> best_before_;             // before that of progress_, which may not be saved yet
   Progress progress_;                                     // `metrics` are those of `progress_.step`, once settled
   struct Pending {
     int64_t step = 0;
     pjrt::Buffer metrics;
     std::optional<Clock::time_point> ready;  // known at once where a call waits for the work (several virtual devices)
   };
+  BestCheckpointKeeper best_{
+      recipe_.best, progress_, {[this](int64_t step) { return has_checkpoint(step); }, [this] { checkpoints_->wait(); }}};
   std::optional<Pending> pending_;  // the last step dispatched whose metrics were not read yet
   NamedScores last_scores_;
   bool stopped_ = false;  // saved because of a signal: the run ends here
@@ -208,9 +207,7 @@ bool Trainer::restore() {
   progress_ = parse_progress(from.state_json, from.path);
   check_run(from, description_);
   resumed_from_ = progress_.step;
-  if (!recipe_.best || (progress_.best_checkpoint && progress_.best_checkpoint->metric != recipe_.best->name)) {
-    progress_.best_checkpoint.reset();
-  }
+  best_.resume();
   check_arrays(layout_, from.arrays, from.path);
   restored_ = std::move(*latest.checkpoint);
   return true;
@@ -394,7 +391,7 @@ void Trainer::settle() {
   for (const auto& [name, value] : metrics) {
     if (std::isfinite(value)) continue;
     checkpoints_->wait();
-    forget_missing_best();
+    best_.forget_missing();
     const auto saved = checkpoints_->last_committed() ? checkpoints_->last_committed() : resumed_from_;
     const auto& best = progress_.best_checkpoint;
     const auto from = best ? std::optional(best->step) : saved;
@@ -432,7 +429,7 @@ void Trainer::finish_step() {
     }
     reporter_.write(progress_.step, progress_.metrics, scores);
     follow_plateau(scores);
-    new_best = is_best(scores);
+    new_best = best_.take(scores);
     last_scores_ = std::move(scores);
   } else if (progress_.owed && progress_.metrics && due(progress_.step, recipe_.log_every, recipe_.total)) {
     reporter_.write(progress_.step, progress_.metrics, {});  // `every` of the evaluators was changed since the signal
@@ -440,38 +437,6 @@ void Trainer::finish_step() {
   progress_.owed = false;
   stopped_ = stop_.requested();
   if (stopped_ || new_best || recipe_.saves_at(progress_.step)) save(/*owed=*/false);
-}
-
-// Whether the recipe's score says that this step's checkpoint will be the best one so far; remembered then. The start is none.
-bool Trainer::is_best(const NamedScores& scores) {
-  if (!recipe_.best || recipe_.best->of_training() || progress_.step == 0) return false;
-  for (const auto& [name, s] : scores) {
-    if (!recipe_.best->name.starts_with(name + "/")) continue;
-    const std::optional<double> score = s.find(recipe_.best->name.substr(name.size() + 1));
-    if (!score || !std::isfinite(*score)) continue;
-    const auto& best = progress_.best_checkpoint;
-    forget_missing_best();
-    if (best && best->step != progress_.step && !recipe_.best->better(*score, best->value)) return false;
-    take_as_best(*score);
-    return true;
-  }
-  return false;
-}
-
-void Trainer::take_as_best(double value) {
-  const bool again = progress_.best_checkpoint && progress_.best_checkpoint->step == progress_.step;
-  if (!again) best_before_ = std::exchange(progress_.best_checkpoint, std::nullopt);
-  progress_.best_checkpoint = BestCheckpoint{recipe_.best->name, progress_.step, value};
-}
-
-// Its save may have failed, or somebody has removed it.
-void Trainer::forget_missing_best() {
-  auto& best = progress_.best_checkpoint;
-  const auto missing = [&] { return best && !has_checkpoint(best->step); };
-  if (!missing()) return;
-  checkpoints_->wait();
-  if (missing()) best = std::exchange(best_before_, std::nullopt);
-  if (missing()) best.reset();
 }
 
 std::string Trainer::path_of(int64_t step) const {
@@ -557,12 +522,7 @@ bool Trainer::evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, co
 
 void Trainer::save(bool owed) {
   workdir_.renew_lock();
-  const auto& best = progress_.best_checkpoint;
-  if (best && best->step != progress_.step) forget_missing_best();
-  if (recipe_.best && recipe_.best->of_training() && progress_.metrics) {
-    const double loss = progress_.metrics->front().value;
-    if (!best || recipe_.best->better(loss, best->value)) take_as_best(loss);
-  }
+  best_.before_save();
   progress_.owed = owed;
   progress_.seconds = reporter_.uptime();
   // The copies are made while save_async runs: the next step takes the memory of these buffers over.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "monitor/metrics.h"
+#include "train/best_checkpoint.h"
 #include "train/disk_space.h"
 #include "train/divergence.h"
 #include "train/small_run.h"
@@ -184,6 +186,38 @@ TEST(DiskSpace, IsToldBeforeTheRun) {
   stopper.join();
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("when the disk is full, saves fail"));
   EXPECT_EQ(result.exit, Exit::kPreempted);
+}
+
+// A step whose save failed is no best one: the one before it is again, as long as it is there.
+TEST(BestCheckpointKeeper, FallsBackWhereASaveFailed) {
+  const std::optional<BestMetric> metric = BestMetric{"val/prec@1", /*share=*/true};
+  Progress progress;
+  Steps there;
+  BestCheckpointKeeper keeper(metric, progress,
+                              {[&](int64_t step) { return std::ranges::find(there, step) != there.end(); }, [] {}});
+  const auto takes = [&](int64_t step, double score) {
+    progress.step = step;
+    Scores scores;
+    scores.values.push_back({"prec@1", /*share=*/true, score});
+    return keeper.take({{"val", scores}});
+  };
+  const auto best = [&] {
+    keeper.forget_missing();
+    return progress.best_checkpoint ? progress.best_checkpoint->step : -1;
+  };
+  EXPECT_FALSE(takes(0, 1)) << "the start is none";
+  EXPECT_TRUE(takes(1, 0.5));
+  there = {1};
+  EXPECT_FALSE(takes(2, 0.4));
+  EXPECT_TRUE(takes(3, 0.6));
+  EXPECT_EQ(best(), 1) << "3 was not saved";
+  EXPECT_TRUE(takes(4, 0.55)) << "better than what is there";
+  there = {1, 4};
+  EXPECT_EQ(best(), 4);
+  there = {1};
+  EXPECT_EQ(best(), 1);
+  there = {};
+  EXPECT_EQ(best(), -1);
 }
 
 TEST(DivergenceHelp, FitsTheRecipe) {
