@@ -70,7 +70,7 @@ void remove_checkpoint(store::FileSystem& files, const std::string& directory, c
     others = remove_own_files(*checkpoint);
   }
   if (others.empty()) return parent->remove_directory(name);
-  // Said once: what is left then has nothing of ours.
+  // The next time nothing of ours is left in it, and nothing is said.
   if (others.size() < before) warn_about(others, store::join_path(directory, name));
 }
 

@@ -22,7 +22,7 @@ double read_max_bad(const Section& section, const std::string& text) {
   return share.value / 100;
 }
 
-// Far beyond what any machine can use: a slip of the pen is told before anything is taken.
+// Far beyond what any machine can use. A number with a few zeros too many is refused before anything is allocated.
 constexpr int64_t kMostPixels = int64_t{1} << 32, kMostScans = 100'000, kMostImageBytes = int64_t{1} << 40;
 constexpr double kMostSeconds = 3600, kMostLoaderBytes = double{int64_t{1} << 42};
 

@@ -277,7 +277,7 @@ TEST(Load, ADirectoryThatIsNotThereIsExplained) {
   }
 }
 
-// Files of which a part can't be read once they are mapped: they are cut short then, which is the same SIGBUS as a bad sector.
+// Cuts one file short as soon as it is mapped. Reading the rest is then the same SIGBUS as a bad sector.
 class CutWhenMapped : public testing::FaultyFiles {
  public:
   explicit CutWhenMapped(std::string path) : FaultyFiles(store::local_files()), path_(std::move(path)) {}

@@ -98,8 +98,8 @@ size_t total_size(const std::vector<std::string>& texts) {
 
 bool has_wildcard(const std::string& path) { return path.find_first_of("*?[") != std::string::npos; }
 
-// Opening a pipe would wait for whoever writes to it, and reading a device may never end. A folder among matches is told of
-// when it is read.
+// Opening a pipe would wait for its writer. Reading a device may never end. A folder passes here: reading it fails with a message
+// of its own.
 void check_kind(const std::string& path, mode_t mode, const std::string& where) {
   if (S_ISREG(mode) || S_ISDIR(mode)) return;
   throw data_error(fmt::format("`{}` is {}, not a file", path, store::file_kind(mode)), where, "leave it out, or remove it");

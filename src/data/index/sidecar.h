@@ -30,7 +30,7 @@ SidecarSection section_of(const std::vector<T>& values) {
   return {{reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)}};
 }
 
-// Whole or not at all. False where it cannot be written, which is told as a note, once a process.
+// Writes the whole file or nothing. Where it cannot be written, this gives false; the first time in a process a note says why.
 bool write_sidecar(const std::string& path, SidecarKind kind, const Hash128& fingerprint,
                    const std::vector<SidecarSection>& sections);
 
