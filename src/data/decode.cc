@@ -1,5 +1,6 @@
 #include "data/decode.h"
 
+#include <fmt/format.h>
 #include <time.h>
 
 #include <algorithm>
