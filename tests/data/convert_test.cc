@@ -259,6 +259,18 @@ TEST(Convert, CheckComparesTheShardsChecksums) {
   }
 }
 
+// Found by adding up what manifests claim: the sum of two numbers of samples left 64 bits.
+TEST(Manifest, ClaimsAreAddedUpWithoutOverflow) {
+  ManifestFile file{.name = "a.tar", .split = "train", .samples = INT64_MAX, .size = 1024, .sha256 = std::string(64, '0')};
+  EXPECT_FALSE(parse_manifest_line(manifest_line(file)));
+  file.samples = int64_t{1} << 50;
+  EXPECT_TRUE(parse_manifest_line(manifest_line(file)));
+  std::vector<ManifestFile> files(1024, file);
+  EXPECT_EQ(parse_manifest(manifest_text(files), "m").value().size(), files.size());
+  files.push_back(file);
+  EXPECT_THROW(parse_manifest(manifest_text(files), "m"), Error);
+}
+
 TEST(Convert, MakesDamagedShardsAgainAndRefusesAChangedSource) {
   const TempDir dir;
   write_file(dir / "in/a/1.jpg", encode_jpeg(testing::photo(40, 30).view(), 90));

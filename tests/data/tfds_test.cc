@@ -161,6 +161,15 @@ TEST(TfdsInfo, NamesOfFilesDoNotGrowWithoutEnd) {
   EXPECT_EQ(tfds_shard_name(info, {"train", "x-{SPLIT}.{SHARD_INDEX}", {1}}, 0), "x-train.00000");
 }
 
+TEST(TfdsInfo, LengthsOfShardsAreAddedUpWithoutOverflow) {
+  const std::string most = std::to_string(int64_t{1} << 50);
+  const auto info = [&](const std::string& lengths) {
+    return R"({"name": "a", "splits": [{"name": "train", "shardLengths": [)" + lengths + "]}]}";
+  };
+  EXPECT_EQ(parse_tfds_info("f", info(most + ", 0")).splits[0].shard_lengths.size(), 2);
+  EXPECT_THROW(parse_tfds_info("f", info(most + ", 1")), Error);
+}
+
 TEST(TfdsSource, DamageIsNamed) {
   {
     const Copy copy;

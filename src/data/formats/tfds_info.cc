@@ -47,9 +47,12 @@ TfdsSplit parse_split(const std::string& path, const Json& json) {
   if (!json.is_object()) fail(path, "a split is no object");
   TfdsSplit split{text_of(json, "name"), text_of(json, "filepathTemplate", kDefaultTemplate), {}};
   if (const auto lengths = json.find("shardLengths"); lengths != json.end() && lengths->is_array()) {
+    // More samples than any split has. They are added up.
+    constexpr int64_t kMostSamples = int64_t{1} << 50;
+    int64_t samples = 0;
     for (const Json& one : *lengths) {
       const auto length = integer_of(one);
-      if (!length || *length < 0 || *length > (int64_t{1} << 50))
+      if (!length || *length < 0 || *length > kMostSamples || (samples += *length) > kMostSamples)
         fail(path, fmt::format("shardLengths of `{}` are no numbers", split.name));
       split.shard_lengths.push_back(*length);
     }

@@ -18,6 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMark = "tessera_manifest";
 constexpr size_t kMostBytes = size_t{256} << 20;
+// More samples, or bytes, than any shard has. A manifest may claim any number, and all of a set are added up.
+constexpr int64_t kMostOfShard = int64_t{1} << 50, kMostOfSet = int64_t{1} << 60;
 
 Json to_json(const ManifestFile& file) {
   Json json = {
@@ -38,7 +40,8 @@ std::optional<ManifestFile> from_json(const nlohmann::json& json) {
                       json.at("sha256").get<std::string>(),
                       json.value("lists", std::vector<bool>()),
                       json.value("unreadable", std::vector<std::string>())};
-    const bool sound = file.samples >= 0 && file.size >= 0 && file.sha256.size() == 64 && !file.name.empty() &&
+    const auto is_amount = [](int64_t number) { return 0 <= number && number <= kMostOfShard; };
+    const bool sound = is_amount(file.samples) && is_amount(file.size) && file.sha256.size() == 64 && !file.name.empty() &&
                        file.name.find('/') == std::string::npos;
     return sound ? std::optional(std::move(file)) : std::nullopt;
   } catch (const nlohmann::json::exception&) {
@@ -129,10 +132,12 @@ std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, c
         "use a newer program");
   }
   std::vector<ManifestFile> files;
+  int64_t samples = 0, bytes = 0;
   const auto list = json.value("files", nlohmann::json());
   for (const nlohmann::json& one : list) {
     auto file = from_json(one);
-    if (!file) throw data_error(fmt::format("`{}` is damaged: file {} of its list", path, files.size()), {}, "copy it again");
+    if (!file || (samples += file->samples) > kMostOfSet || (bytes += file->size) > kMostOfSet)
+      throw data_error(fmt::format("`{}` is damaged: file {} of its list", path, files.size()), {}, "copy it again");
     files.push_back(*std::move(file));
   }
   return files;
@@ -194,6 +199,7 @@ std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::strin
   Manifests manifests;
   std::map<std::string, std::set<std::string>> splits;  // in use, of each folder
   std::vector<int64_t> counts;
+  int64_t samples = 0;
   try {
     for (const std::string& path : paths) {
       const ManifestFile* file = manifests.find(path);
@@ -201,6 +207,9 @@ std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::strin
       check_size(path, *file);
       splits[store::parent_path(path)].insert(file->split);
       counts.push_back(file->samples);
+      if ((samples += counts.back()) > kMostOfSet) {
+        throw data_error(fmt::format("{} of the shards tells of too many samples", kManifestFile));
+      }
     }
     for (const auto& [folder, of_folder] : splits) check_present(folder, *manifests.of(folder), of_folder);
   } catch (const Error& error) {
