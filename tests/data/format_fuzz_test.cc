@@ -26,6 +26,7 @@ std::vector<std::string> seeds(const std::string& target) {
   const std::string shard = read("tfrecord/train-00000-of-00002");
   if (target.starts_with("tfrecord")) return {shard, tfrecord_header("") + tfrecord_footer("")};
   if (target == "example") return {first_record(shard), first_record(read("tfds/toy/1.0.0/toy-train.tfrecord-00000-of-00002"))};
+  if (target == "array_record_chunks") return {read("../../fuzz/corpus/array_record_chunks/whole")};
   if (target.starts_with("array_record"))
     return {read("array_record/zstd-5.array_record"), read("array_record/brotli-1.array_record")};
   if (target == "chunk") {
@@ -40,7 +41,8 @@ std::vector<std::string> seeds(const std::string& target) {
     }
     return chunks;
   }
-  if (target.starts_with("wds")) return {read("wds/train-000.tar"), read("wds/pax.tar"), read("wds/gnu.tar")};
+  if (target == "tar" || target.starts_with("wds"))
+    return {read("wds/train-000.tar"), read("wds/pax.tar"), read("wds/gnu.tar")};
   if (target == "json_fields")
     return {"{\"image\": \"a.jpg\", \"label\": 3, \"meta\": {\"class\": \"\\u00e4\"}, \"x\": [1, null, -2.5e3]}"};
   if (target == "tfds_info") return {read("tfds/toy/1.0.0/dataset_info.json"), read("tfds/toy/array/1.0.0/dataset_info.json")};

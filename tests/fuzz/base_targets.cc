@@ -48,7 +48,7 @@ bool pattern(std::string_view bytes) {
 }  // namespace
 
 const std::vector<NamedTarget>& base_targets() {
-  static const std::vector<NamedTarget> all = {{"json", json}, {"pattern", pattern}};
+  static const std::vector<NamedTarget> all = {{"json", json, 1024}, {"pattern", pattern, 512}};
   return all;
 }
 

@@ -2,12 +2,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "checkpoint/commit.h"
 #include "checkpoint/npz.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/slices.h"
 #include "fuzz/targets.h"
 #include "store/crc32c.h"
+#include "store/memory_files.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -16,21 +20,62 @@ using namespace checkpoint;
 
 void check(const NpzArray& array) { TESSERA_CHECK(static_cast<int64_t>(array.data.size()) == byte_count(array.type)); }
 
+// A place in memory for a file that is written whole: libzip opens paths.
+std::string npz_path() {
+  static const std::string path = [] {
+    const std::string folder =
+        std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+    return fmt::format("{}/tessera-fuzz-{}.npz", folder, getpid());
+  }();
+  return path;
+}
+
+// What was read is read again as it was written.
+void check_written(const std::vector<NpzArray>& arrays) {
+  write_npz(npz_path(), arrays);
+  const std::vector<NpzArray> again = read_npz(npz_path());
+  std::filesystem::remove(npz_path());
+  TESSERA_CHECK(again.size() == arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    TESSERA_CHECK(again[i].name == arrays[i].name && again[i].type == arrays[i].type && again[i].data == arrays[i].data);
+  }
+}
+
 // NumPy's archives: a .npz, and the same bytes as one .npy.
 bool npz(std::string_view bytes) {
   static const int file = memfd_create("fuzz.npz", 0);
   TESSERA_CHECK(file >= 0 && ftruncate(file, 0) == 0);
   TESSERA_CHECK(pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-  const bool archive = parses([] {
-    for (const NpzArray& array : read_npz(fmt::format("/proc/self/fd/{}", file))) check(array);
+  const std::string path = fmt::format("/proc/self/fd/{}", file);
+  const bool archive = parses([&] {
+    const std::vector<NpzArray> arrays = read_npz(path);
+    for (const NpzArray& array : arrays) check(array);
+    check_written(arrays);
     return true;
   });
+  // What the error of a prefix that no name has tells of the names.
+  if (archive) TESSERA_CHECK(!parses([&] { return !read_npz(path, {"no array of this name", "nor this"}).empty(); }));
   const std::span<const std::byte> all = store::as_bytes(bytes);
   const bool array = parses([&] {
     check(parse_npy("a", {all.begin(), all.end()}, "fuzz"));
     return true;
   });
   return archive || array;
+}
+
+// Written by this program, a file holds the same arrays.
+void check_written(const SafetensorsFile& file) {
+  testing::MemoryFiles files;
+  const FileSum sum = write_safetensors(files, "written", file.tensors(), file.metadata());
+  const SafetensorsFile again = SafetensorsFile::open("written", files);
+  TESSERA_CHECK(sum.size == static_cast<int64_t>(again.bytes().size()) && sum.crc32c == store::crc32c(again.bytes().data));
+  TESSERA_CHECK(again.metadata() == file.metadata() && again.tensors().size() == file.tensors().size());
+  for (const TensorView& tensor : file.tensors()) {
+    const TensorView& same = again.at(tensor.name);
+    TESSERA_CHECK(same.type == tensor.type && std::ranges::equal(same.data, tensor.data));
+  }
+  const bool found = parses([&] { return again.at("no array of this name").data.empty(); });
+  TESSERA_CHECK(!found || again.find("no array of this name"));
 }
 
 bool safetensors(std::string_view bytes) {
@@ -44,6 +89,7 @@ bool safetensors(std::string_view bytes) {
       sum += tensor.data.size();
     }
     TESSERA_CHECK(sum + 8 <= bytes.size());
+    check_written(file);
     return true;
   });
 }
@@ -59,6 +105,26 @@ bool slices(std::string_view bytes) {
   return name || shapes;
 }
 
+// The directory that a list tells of: no checkpoint without its list, nor when a file is longer or gone.
+void check_directory(const Commit& commit) {
+  constexpr int64_t kMostFile = 1 << 16;
+  testing::MemoryFiles files;
+  files.make_directories("step");
+  for (const CommittedFile& file : commit.files) {
+    if (file.size > kMostFile) return;
+    files.create("step/" + file.name)->write(store::as_bytes(std::string(static_cast<size_t>(file.size), 'x')));
+  }
+  const auto is_checkpoint = [&] { return parses([&] { return read_commit(files, "step").files == commit.files; }); };
+  TESSERA_CHECK(!is_checkpoint());
+  files.create("step/COMMIT")->write(store::as_bytes(commit_text(commit)));
+  is_checkpoint();  // unless it lists a name twice, or its own
+  const std::string last = "step/" + commit.files.back().name;
+  files.append(last)->write(store::as_bytes("x"));
+  TESSERA_CHECK(!is_checkpoint());
+  files.remove_file(last);
+  TESSERA_CHECK(!is_checkpoint());
+}
+
 bool commit(std::string_view bytes) {
   const auto directory = parse_directory_name(bytes);
   TESSERA_CHECK(!directory || (directory->step >= 0 && directory->writer.value_or(0) >= 0));
@@ -70,7 +136,8 @@ bool commit(std::string_view bytes) {
     }
     const Commit again = parse_commit(commit_text(found), "fuzz");
     TESSERA_CHECK(again.step == found.step && again.version == found.version && again.run == found.run &&
-                  again.files.size() == found.files.size());
+                  again.files == found.files);
+    check_directory(found);
     return true;
   });
   return parsed || directory;
@@ -81,8 +148,11 @@ bool resealed_commit(std::string_view bytes) { return commit(reseal_commit(bytes
 }  // namespace
 
 const std::vector<NamedTarget>& checkpoint_targets() {
-  static const std::vector<NamedTarget> all = {
-      {"npz", npz}, {"safetensors", safetensors}, {"slices", slices}, {"commit", commit}, {"commit_resealed", resealed_commit}};
+  static const std::vector<NamedTarget> all = {{"npz", npz, 2048},
+                                               {"safetensors", safetensors, 2048},
+                                               {"slices", slices, 256},
+                                               {"commit", commit, 1024},
+                                               {"commit_resealed", resealed_commit, 1024}};
   return all;
 }
 

@@ -1,3 +1,6 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/call.h"
 #include "config/byte_size.h"
 #include "config/duration.h"
@@ -37,6 +40,41 @@ struct Options {
   }
 };
 
+// What messages say of any key.
+void ask(const config::Section& section) {
+  for (const std::string key : {"name", "rate", "no_key_of_this_name"}) {
+    TESSERA_CHECK(section.place(key).find(section.path(key)) != std::string::npos);
+    TESSERA_CHECK(!section.has(key) || !section.where(key).empty());
+    TESSERA_CHECK(!parses([&] { return section.fail(key, "is wrong"), true; }));
+    TESSERA_CHECK(!parses([&] { return section.fail_missing(key), true; }));
+  }
+  parses([&] { return section.keys().empty(); });
+}
+
+// What documentation says that a key is set to is read as that.
+void check_documented(const Options& options, const std::string& dump) {
+  std::string text;
+  for (const config::KeyDoc& doc : config::describe(options)) {
+    TESSERA_CHECK(!doc.type.empty());
+    if (!doc.default_value.empty()) text += doc.key + " = " + doc.default_value + "\n";
+  }
+  Options again;
+  config::Section section = config::parse_recipe(text);
+  section.bind(again);
+  TESSERA_CHECK(section.dump() == dump);
+}
+
+// The same recipe as a file, in memory.
+std::string dump_of_file(std::string_view text) {
+  static const int file = memfd_create("fuzz.toml", 0);
+  TESSERA_CHECK(file >= 0 && ftruncate(file, 0) == 0);
+  TESSERA_CHECK(pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
+  Options options;
+  config::Section section = config::load_recipe("/proc/self/fd/" + std::to_string(file));
+  section.bind_part(options);
+  return section.dump();
+}
+
 // A recipe up to the first zero byte, and overrides behind it, a zero byte between two.
 bool recipe(std::string_view bytes) {
   std::vector<std::string> overrides;
@@ -48,18 +86,31 @@ bool recipe(std::string_view bytes) {
   }
   const auto read = [](std::string_view recipe_text, const std::vector<std::string>& with) {
     config::Section section = config::parse_recipe(recipe_text, "fuzz", with);
+    ask(section);
     Options own, inner;
     section.bind_part(own);
     config::Section model = section.section("model");
+    ask(model);
     model.name("vit");
     model.bind(inner);
+    if (section.has("part")) section.section("part").text("kind");
     section.finish();
     return section.dump();
   };
-  parses([&] { return config::difference(text, text).empty(); });
+  parses([&] {
+    TESSERA_CHECK(config::difference(text, text).empty());
+    return config::difference(text, "seed = 1").empty();
+  });
+  parses([&] {
+    Options options;
+    config::Section section = config::parse_recipe(text);
+    section.bind(options);
+    check_documented(options, section.dump());
+    return true;
+  });
   return parses([&] {
     const std::string dump = read(text, overrides);
-    TESSERA_CHECK(read(dump, {}) == dump);
+    TESSERA_CHECK(read(dump, {}) == dump && dump_of_file(dump).find("model") != std::string::npos);
     return true;
   });
 }
@@ -85,6 +136,7 @@ void read_call(const Call& call, int depth) {
     reader.finish();
     return true;
   });
+  TESSERA_CHECK(call.args.empty() || CallReader(call, "fuzz").has(call.args[0].key) || call.args[0].key.empty());
   parses([&] { return !CallReader(call, "fuzz").rest().empty(); });
 }
 
@@ -99,6 +151,7 @@ bool amount(std::string_view bytes) {
   const bool duration = parses([&] {
     const config::Duration found = config::parse_duration(bytes, "fuzz");
     TESSERA_CHECK(found.value >= 0 && config::parse_duration(config::to_string(found)) == found);
+    parses([&] { return config::to_steps(found, 128, 1'281'167, 0) >= 0; });
     return config::to_steps(found, 128, 1'281'167, 90'000) >= 0;
   });
   const bool size = parses([&] {
@@ -112,7 +165,7 @@ bool amount(std::string_view bytes) {
 }  // namespace
 
 const std::vector<NamedTarget>& config_targets() {
-  static const std::vector<NamedTarget> all = {{"recipe", recipe}, {"chain", chain}, {"amount", amount}};
+  static const std::vector<NamedTarget> all = {{"recipe", recipe, 1024}, {"chain", chain, 1024}, {"amount", amount, 64}};
   return all;
 }
 

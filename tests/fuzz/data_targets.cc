@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstring>
 #include <numeric>
 
@@ -16,10 +17,12 @@
 #include "data/formats/tfrecord.h"
 #include "data/formats/webdataset.h"
 #include "data/index/shards.h"
+#include "data/pixels_file.h"
 #include "data/text/byte_bpe.h"
 #include "data/text/charsmap.h"
 #include "data/varint.h"
 #include "fuzz/targets.h"
+#include "store/memory_files.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -27,6 +30,13 @@ namespace {
 using namespace data;
 
 constexpr int64_t kFuzzPixels = 1 << 18;
+
+void put(std::string& bytes, size_t at, std::string_view value) { bytes.replace(at, value.size(), value); }
+
+template <class T>
+std::string raw(T value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
 
 // Extents rise, do not overlap and lie in the file.
 void check_extents(const std::vector<Extent>& extents, std::string_view bytes) {
@@ -45,6 +55,17 @@ void check_inside(std::string_view part, std::string_view bytes) {
   TESSERA_CHECK(part.empty() || (part.data() >= bytes.data() && part.data() + part.size() <= bytes.data() + bytes.size()));
 }
 
+// Records written again are the same bytes but for the checksums of damaged ones.
+void check_written(std::string_view bytes, const std::vector<Extent>& records) {
+  std::string written;
+  for (const Extent& record : records) {
+    const std::string_view data = bytes.substr(static_cast<size_t>(record.offset), static_cast<size_t>(record.length));
+    written += tfrecord_header(data) + std::string(data) + tfrecord_footer(data);
+    TESSERA_CHECK(tfrecord_intact(data, tfrecord_footer(data)));
+  }
+  TESSERA_CHECK(written.size() == bytes.size() && scan_tfrecords("written", BytesFile(written)) == records);
+}
+
 bool tfrecords(std::string_view bytes) {
   return parses([&] {
     const BytesFile file(bytes);
@@ -52,6 +73,7 @@ bool tfrecords(std::string_view bytes) {
     check_extents(records, bytes);
     const auto first = first_tfrecord_extent("fuzz", file);
     TESSERA_CHECK(first.has_value() == !records.empty() && (!first || *first == records[0]));
+    check_written(bytes, records);
     return !records.empty();
   });
 }
@@ -69,6 +91,23 @@ void check_entries(std::string_view bytes, const std::string& key, const Feature
   TESSERA_CHECK(found->front().bytes == wanted->bytes && found->front().integer == wanted->integer);
 }
 
+// Features written again are read as they were.
+void check_written(const std::vector<std::string>& keys, const std::vector<Feature>& features) {
+  ExampleWriter writer;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (features[i].kind == FeatureKind::kBytes) writer.bytes_list(keys[i], features[i].values);
+    if (features[i].kind == FeatureKind::kIntegers) writer.integer(keys[i], features[i].integer);
+  }
+  const std::string written = writer.finish();
+  const auto again = parse_example(written, keys);
+  TESSERA_CHECK(again && again->size() == keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Feature &one = features[i], &same = (*again)[i];
+    if (one.kind != FeatureKind::kBytes && one.kind != FeatureKind::kIntegers) continue;
+    TESSERA_CHECK(same.kind == one.kind && same.values == one.values && same.bytes == one.bytes && same.integer == one.integer);
+  }
+}
+
 bool example(std::string_view bytes) {
   const std::vector<std::string> keys = {"image", "image/encoded", "image/class/label", "label"};
   const auto features = parse_example(bytes, keys);
@@ -79,24 +118,89 @@ bool example(std::string_view bytes) {
     check_inside(feature.bytes, bytes);
     TESSERA_CHECK(feature.count >= 0);
   }
+  check_written(keys, *features);
   return !example_keys(bytes).empty();
+}
+
+// The records of a file's first chunks, as many as there are or `most`.
+std::vector<std::string> read_records(const store::ReadableFile& file, const ArrayRecordIndex& index, size_t most) {
+  std::vector<std::string> records;
+  for (size_t i = 0; i + 1 < index.offsets.size() && i < most; ++i) {
+    RecordGroup group;
+    read_record_group("fuzz", file, index.offsets[i], index.offsets[i + 1], index.first[i + 1] - index.first[i], group);
+    for (size_t r = 0; r < group.ends.size(); ++r) {
+      TESSERA_CHECK(group[r].size() <= group.values.size());
+      records.emplace_back(group[r]);
+    }
+  }
+  return records;
+}
+
+// Records written again are read as they were.
+void check_written(const std::vector<std::string>& records) {
+  testing::MemoryFiles files;
+  const auto writable = files.create("written");
+  ArrayRecordWriter writer(*writable);
+  for (const std::string& record : records) writer.add(record);
+  writer.finish();
+  const auto file = files.open("written");
+  const ArrayRecordIndex index = read_array_record_index("written", *file);
+  TESSERA_CHECK(index.records() == std::ssize(records) && read_records(*file, index, records.size()) == records);
 }
 
 bool array_record(std::string_view bytes) {
   return parses([&] {
+    constexpr size_t kMostChunks = 64, kMostWritten = 4096;
     const BytesFile file(bytes);
-    const ArrayRecordIndex index = read_array_record_index("fuzz", file);
-    for (size_t i = 0; i + 1 < index.offsets.size() && i < 64; ++i) {
-      const int64_t records = index.first[i + 1] - index.first[i];
-      RecordGroup group;
-      read_record_group("fuzz", file, index.offsets[i], index.offsets[i + 1], records, group);
-      for (size_t r = 0; r < group.ends.size(); ++r) TESSERA_CHECK(group[r].size() <= group.values.size());
-    }
+    const std::vector<std::string> records = read_records(file, read_array_record_index("fuzz", file), kMostChunks);
+    size_t sum = records.size();
+    for (const std::string& record : records) sum += record.size();
+    if (sum <= kMostWritten) check_written(records);
     return true;
   });
 }
 
 bool resealed_array_record(std::string_view bytes) { return array_record(reseal_array_record(bytes)); }
+
+// Puts bytes of a chunk behind others, with a block's header wherever one is due.
+void put_in_blocks(std::string& file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (std::ssize(file) % kRiegeliBlock == 0) file += riegeli_block_header(0, 0);
+    const std::string_view part = bytes.substr(0, static_cast<size_t>(kRiegeliBlock - std::ssize(file) % kRiegeliBlock));
+    file += part;
+    bytes.remove_prefix(part.size());
+  }
+}
+
+// A file of chunks: where the first one begins (two bytes), then of each its type, its number of records, its decoded size and
+// the size of its data (two bytes each, of all but the type) and its data. The last one stands in the last block. So little is
+// fuzzed that means nothing, and no checksum stands before a parser.
+bool array_record_chunks(std::string_view bytes) {
+  constexpr size_t kHead = 7;
+  if (bytes.size() < 2) return false;
+  const auto take_number = [&] {
+    const auto number = static_cast<uint8_t>(bytes[0]) + 256u * static_cast<uint8_t>(bytes[1]);
+    bytes.remove_prefix(2);
+    return number;
+  };
+  std::string file = riegeli_block_header(0, 0);
+  file.resize(file.size() + take_number());
+  while (bytes.size() >= kHead) {
+    RiegeliHeader header{.type = bytes[0]};
+    bytes.remove_prefix(1);
+    header.records = take_number(), header.decoded_size = take_number();
+    const size_t size = take_number();
+    const std::string_view data = bytes.substr(0, size);
+    bytes.remove_prefix(data.size());
+    header.data_size = data.size(), header.data_hash = riegeli_hash(data);
+    const auto to_next_block = static_cast<size_t>((kRiegeliBlock - std::ssize(file) % kRiegeliBlock) % kRiegeliBlock);
+    if (bytes.size() < kHead) file.resize(file.size() + to_next_block);
+    put_in_blocks(file, riegeli_header(header));
+    put_in_blocks(file, data);
+  }
+  file.resize((file.size() + kRiegeliBlock - 1) / kRiegeliBlock * kRiegeliBlock);
+  return array_record(file);
+}
 
 // A chunk's data behind its number of records and decoded size, two bytes each.
 bool chunk(std::string_view bytes) {
@@ -110,11 +214,52 @@ bool chunk(std::string_view bytes) {
   return true;
 }
 
+// The members of an archive: name and content.
+std::vector<std::pair<std::string, std::string>> tar_members(std::string_view bytes) {
+  const BytesFile file(bytes);
+  Window window(file);
+  std::vector<std::pair<std::string, std::string>> members;
+  for (int64_t at = 0; const auto member = read_tar_member("fuzz", window, at); at = member->end)
+    members.emplace_back(member->name, window.get(member->data, member->size));
+  return members;
+}
+
+// Members written again are read as they were. Checksums are put right first. A name ends where a zero byte stands in it,
+// unless it is a long one.
+bool tar(std::string_view bytes) {
+  return parses([&] {
+    auto members = tar_members(reseal_tar(bytes));
+    std::erase_if(members, [](const auto& member) { return member.first.find('\0') != std::string::npos; });
+    std::string written;
+    for (const auto& [name, content] : members)
+      written += tar_header(name, std::ssize(content)) + content + tar_padding(std::ssize(content));
+    TESSERA_CHECK(tar_members(written + tar_end()) == members && tar_members(written) == members);
+    return !members.empty();
+  });
+}
+
+// The members of one extension, seen while the archive is scanned, are those of the samples.
+void check_visited(const store::ReadableFile& file, const std::vector<Extent>& samples) {
+  size_t seen = 0;
+  std::string first;
+  const auto visit = [&](const WdsSample& sample) {
+    if (seen++ == 0 && sample.find("txt")) first = sample.find("txt")->data;
+    TESSERA_CHECK(sample.members.size() <= 1 && (sample.find("txt") != nullptr) == !sample.members.empty());
+  };
+  TESSERA_CHECK(scan_wds("fuzz", file, "txt", visit) == samples && seen == samples.size());
+  const bool any = visit_first_wds("fuzz", file, [&](const WdsSample& sample) {
+    const WdsMember* member = sample.find("txt");
+    TESSERA_CHECK((member ? member->data : "") == first);
+  });
+  TESSERA_CHECK(any == !samples.empty());
+}
+
 bool wds(std::string_view bytes) {
   return parses([&] {
     const BytesFile file(bytes);
     const std::vector<Extent> samples = scan_wds("fuzz", file);
     check_extents(samples, bytes);
+    check_visited(file, samples);
     for (const Extent& extent : samples) {
       const std::string_view part = bytes.substr(static_cast<size_t>(extent.offset), static_cast<size_t>(extent.length));
       const WdsSample sample = parse_wds_sample("fuzz", part);
@@ -129,8 +274,10 @@ bool resealed_wds(std::string_view bytes) { return wds(reseal_tar(bytes)); }
 
 bool json_fields(std::string_view bytes) {
   const std::vector<std::string> names = {"image", "label", "meta.class"};
-  const auto fields = parse_json_fields(bytes, names);
+  std::string problem;
+  const auto fields = parse_json_fields(bytes, names, &problem);
   const bool object = fields.has_value();
+  TESSERA_CHECK(object == problem.empty());
   TESSERA_CHECK(!object || fields->size() == names.size());
   TESSERA_CHECK(object || json_field_names(bytes).empty());
   huggingface_classes(bytes, "label");
@@ -143,13 +290,29 @@ bool tfds_info(std::string_view bytes) {
     for (const TfdsSplit& split : info.splits) {
       for (const int64_t length : split.shard_lengths) TESSERA_CHECK(length >= 0);
       if (!split.shard_lengths.empty()) tfds_shard_name(info, split, 0);
+      TESSERA_CHECK(info.find(split.name) && info.find(split.name)->name == split.name);
     }
+    info.find("no split of this name");
     return true;
   });
 }
 
 bool tfds_features(std::string_view bytes) {
   return parses([&] { return !parse_tfds_features("fuzz", bytes).empty(); });
+}
+
+// The parts of a range follow each other from its beginning, to its end unless what is left over is dropped.
+void check_parts(const TfdsRange& range) {
+  constexpr int64_t kParts = 3;
+  for (const bool drop : {false, true}) {
+    int64_t at = range.from;
+    for (int64_t i = 0; i < kParts; ++i) {
+      const TfdsRange part = even_tfds_part(range, i, kParts, drop);
+      TESSERA_CHECK(part.from == at && part.from <= part.to);
+      at = part.to;
+    }
+    TESSERA_CHECK(drop ? range.to - kParts < at && at <= range.to : at == range.to);
+  }
 }
 
 bool tfds_split(std::string_view bytes) {
@@ -160,6 +323,7 @@ bool tfds_split(std::string_view bytes) {
           const auto range = resolve_tfds_slice(slice, shards, rounding);
           const int64_t samples = std::accumulate(shards.begin(), shards.end(), int64_t{0});
           TESSERA_CHECK(!range || (0 <= range->from && range->from <= range->to && range->to <= samples));
+          if (range) check_parts(*range);
         }
       }
     }
@@ -183,6 +347,15 @@ bool lines(std::string_view bytes) {
 bool parquet_footer(std::string_view bytes) {
   const auto depth = parquet_schema_depth(bytes);
   TESSERA_CHECK(!depth || *depth <= bytes.size());
+  const auto is_checked = [](std::string_view file) {
+    return parses([&] {
+      check_parquet_footer("fuzz", BytesFile(file));
+      return true;
+    });
+  };
+  is_checked(bytes);
+  const std::string file = "PAR1" + std::string(bytes) + raw(static_cast<uint32_t>(bytes.size())) + "PAR1";
+  TESSERA_CHECK(is_checked(file) == (depth && *depth <= kMostParquetDepth));
   return depth > 0;
 }
 
@@ -200,7 +373,13 @@ bool tokenizer_json(std::string_view bytes) {
     const auto tokenizer = make_byte_bpe("fuzz", bytes, {});
     std::vector<int32_t> ids;
     for (const char* text : {"A small RED circle, isn't it?\n", "\xc3\xa4<|endoftext|> \xff 12"}) tokenizer->encode(text, ids);
-    for (const int32_t id : ids) TESSERA_CHECK(id >= 0 && id < tokenizer->vocabulary());
+    for (const std::optional<int32_t> id : {tokenizer->bos(), tokenizer->eos()}) {
+      if (id) ids.push_back(*id);
+    }
+    for (const int32_t id : ids) {
+      TESSERA_CHECK(id >= 0 && id < tokenizer->vocabulary());
+      tokenizer->find(tokenizer->piece(id));
+    }
     tokenizer->decode(ids);
     return true;
   });
@@ -218,6 +397,7 @@ bool same_pixels(const ImageView& a, const ImageView& b) {
 // The decoder of our own changes neither pixels nor reasons.
 void check_against_libjpeg(Bytes bytes, const Box* box) {
   JpegDecoder library(true), both;
+  both.share_tables(library);
   Image wanted_memory, memory;
   ImageView wanted, view;
   DecodeMeter meter({.pixels = kFuzzPixels, .seconds = 0}, nullptr);
@@ -227,17 +407,67 @@ void check_against_libjpeg(Bytes bytes, const Box* box) {
   TESSERA_CHECK(failed ? result->reason == failed->reason : same_pixels(view, wanted));
 }
 
+// Pixels kept as a file are read as they were.
+void check_kept(const Image& image, int orientation) {
+  std::string file(pixels_file_size(image.width(), image.height()), '\0');
+  write_pixels_file(image.view(), orientation, {}, reinterpret_cast<uint8_t*>(file.data()));
+  const Bytes bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
+  TESSERA_CHECK(is_pixels_file(bytes) && read_pixels_file(bytes).orientation == orientation);
+  Decoder decoder;
+  ImageInfo info;
+  Image again;
+  TESSERA_CHECK(!decoder.probe(bytes, info) && !decoder.decode(bytes, again) && same_pixels(again.view(), image.view()));
+  const Box box{image.width() / 2, 0, image.width() - image.width() / 2, image.height()};
+  ImageView region;
+  TESSERA_CHECK(!decoder.decode_region(bytes, box, again, region) && same_pixels(region, image.view().crop(box)));
+}
+
+// What is over a limit is refused with a reason, and so is what is stopped, unless it is decoded before anybody looks.
+void check_limits(Bytes bytes, const ImageInfo& info) {
+  const std::atomic<bool> stop = true;
+  Decoder decoder;
+  Image image;
+  for (const DecodeLimits& limits : {DecodeLimits{.pixels = int64_t{info.width} * info.height - 1}, DecodeLimits{.bytes = 0},
+                                     DecodeLimits{.pixels = kFuzzPixels}}) {
+    const bool too_large = limits.bytes == 0 || int64_t{info.width} * info.height > limits.pixels;
+    decoder.set_limits(limits, too_large ? nullptr : &stop);
+    const DecodeResult failed = decoder.decode(bytes, image);
+    TESSERA_CHECK(failed ? !failed->reason.empty() : !too_large);
+  }
+}
+
+// Two pictures decoded in turns, what is missing made up: each is what it is alone. Files that are cut short are taken too.
+void check_in_turns(Bytes bytes, const Box& box) {
+  Decoder one({.pixels = kFuzzPixels, .seconds = 0}), other({.pixels = kFuzzPixels, .seconds = 0});
+  other.share_tables(one);
+  Image one_memory, other_memory;
+  ImageView one_view, other_view;
+  one.start_region(bytes, box, one_memory, {.fill_truncated = true});
+  other.start_region(bytes, box, other_memory, {.fill_truncated = true});
+  while (one.decoding() && other.decoding()) Decoder::decode_on(one, &other);
+  while (one.decoding()) Decoder::decode_on(one, nullptr);
+  while (other.decoding()) Decoder::decode_on(other, nullptr);
+  const DecodeResult failed = one.finish_region(one_view), failed_too = other.finish_region(other_view);
+  TESSERA_CHECK(failed.has_value() == failed_too.has_value());
+  TESSERA_CHECK(failed || (same_pixels(one_view, other_view) && one.repairs().any() == other.repairs().any()));
+}
+
 // A picture file: its pixels whole and in a box, and turned as its EXIF data says.
 bool image(std::string_view text) {
   const Bytes bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   Decoder decoder({.pixels = kFuzzPixels, .seconds = 0});
   ImageInfo info;
-  if (decoder.probe(bytes, info)) return false;
+  if (const DecodeResult failed = decoder.probe(bytes, info)) {
+    TESSERA_CHECK(!failed->reason.empty());
+    return false;
+  }
+  TESSERA_CHECK(format_name(info.format) != std::string_view("unknown") && info.width > 0 && info.height > 0);
   const Box box{info.width / 3, info.height / 4, (info.width + 1) / 2, (info.height + 1) / 2};
   if (info.format == ImageFormat::kJpeg && int64_t{info.width} * info.height <= kFuzzPixels) {
     check_against_libjpeg(bytes, nullptr);
     check_against_libjpeg(bytes, &box);
   }
+  check_in_turns(bytes, box);
   Image image, part, turned;
   const DecodeResult failed = decoder.decode(bytes, image);
   TESSERA_CHECK(!failed || !failed->reason.empty());
@@ -246,37 +476,34 @@ bool image(std::string_view text) {
   TESSERA_CHECK(!decoder.decode_region(bytes, box, part, region) && region.width == box.width && region.height == box.height);
   const int orientation = exif_orientation(bytes);
   TESSERA_CHECK(1 <= orientation && orientation <= 8);
+  check_kept(image, orientation);
+  if (info.format != ImageFormat::kPixels) check_limits(bytes, info);
   turn_upright(image, orientation, turned);
   return true;
-}
-
-void put(std::string& bytes, size_t at, std::string_view value) { bytes.replace(at, value.size(), value); }
-
-template <class T>
-std::string raw(T value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
 }  // namespace
 
 const std::vector<NamedTarget>& data_targets() {
-  static const std::vector<NamedTarget> all = {{"tfrecord", tfrecords},
-                                               {"tfrecord_resealed", resealed_tfrecords},
-                                               {"example", example},
-                                               {"array_record", array_record},
-                                               {"array_record_resealed", resealed_array_record},
-                                               {"chunk", chunk},
-                                               {"wds", wds},
-                                               {"wds_resealed", resealed_wds},
-                                               {"json_fields", json_fields},
-                                               {"tfds_info", tfds_info},
-                                               {"tfds_features", tfds_features},
-                                               {"tfds_split", tfds_split},
-                                               {"lines", lines},
-                                               {"parquet_footer", parquet_footer},
-                                               {"charsmap", charsmap},
-                                               {"tokenizer_json", tokenizer_json},
-                                               {"image", image}};
+  static const std::vector<NamedTarget> all = {{"tfrecord", tfrecords, 1024},
+                                               {"tfrecord_resealed", resealed_tfrecords, 1024},
+                                               {"example", example, 1024},
+                                               {"array_record", array_record, 140000},
+                                               {"array_record_resealed", resealed_array_record, 140000},
+                                               {"array_record_chunks", array_record_chunks, 1024},
+                                               {"chunk", chunk, 2048},
+                                               {"wds", wds, 8192},
+                                               {"wds_resealed", resealed_wds, 8192},
+                                               {"tar", tar, 4096},
+                                               {"json_fields", json_fields, 1024},
+                                               {"tfds_info", tfds_info, 2048},
+                                               {"tfds_features", tfds_features, 2048},
+                                               {"tfds_split", tfds_split, 128},
+                                               {"lines", lines, 256},
+                                               {"parquet_footer", parquet_footer, 9000},
+                                               {"charsmap", charsmap, 2048},
+                                               {"tokenizer_json", tokenizer_json, 16384},
+                                               {"image", image, 4096}};
   return all;
 }
 

@@ -1,7 +1,13 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
+#include "data/index/label_column.h"
 #include "data/index/listing.h"
+#include "data/index/manifest.h"
 #include "data/index/shards.h"
 #include "data/index/sidecar.h"
 #include "fuzz/targets.h"
@@ -14,7 +20,14 @@ using namespace data;
 
 bool braces(std::string_view bytes) {
   if (bytes.size() > 24) return false;
-  return parses([&] { return expand_braces(std::string(bytes)).size() > 1; });
+  return parses([&] {
+    const std::vector<std::string> names = expand_braces(std::string(bytes));
+    parses([&] {
+      check_shards_complete(names, "fuzz");
+      return true;
+    });
+    return names.size() > 1;
+  });
 }
 
 bool extents(std::string_view bytes) {
@@ -28,15 +41,38 @@ bool extents(std::string_view bytes) {
   return false;
 }
 
+// Labels written again are read as they were; numbers that are no class are not written.
+void check_written(const std::vector<CodedLabel>& labels, const std::vector<std::string>& names) {
+  constexpr int64_t kMostNumber = int64_t{1} << 60;
+  if (std::ranges::any_of(labels, [](const auto& label) { return label.value <= -kMostNumber || label.value >= kMostNumber; }))
+    return;
+  LabelColumn column;
+  for (const CodedLabel& label : labels) {
+    switch (label.kind) {
+      case CodedLabel::Kind::kNone: column.add_none(); break;
+      case CodedLabel::Kind::kNumber: column.add(label.value); break;
+      case CodedLabel::Kind::kName: column.add(names[static_cast<size_t>(label.value)]); break;
+    }
+  }
+  TESSERA_CHECK(decode_labels(column.encode(names), column.size(), std::ssize(names)) == labels);
+  LabelsFound found, all;
+  found.add(column);
+  all.merge(found);
+  const bool numbers = std::ranges::any_of(labels, [](const auto& label) { return label.kind == CodedLabel::Kind::kNumber; });
+  TESSERA_CHECK((all.least <= all.most) == numbers && all.names.size() == column.names().size());
+}
+
 bool labels(std::string_view bytes) {
-  constexpr int64_t kNames = 3;
+  const std::vector<std::string> names = {"cat", "dog", "owl"};
+  const int64_t name_count = std::ssize(names);
   for (int64_t count = 1; count <= std::min<int64_t>(64, static_cast<int64_t>(bytes.size())); ++count) {
-    const auto found = decode_labels(bytes, count, kNames);
+    const auto found = decode_labels(bytes, count, name_count);
     if (!found) continue;
     TESSERA_CHECK(static_cast<int64_t>(found->size()) == count);
     for (const CodedLabel& label : *found) {
-      TESSERA_CHECK(label.kind != CodedLabel::Kind::kName || (0 <= label.value && label.value < kNames));
+      TESSERA_CHECK(label.kind != CodedLabel::Kind::kName || (0 <= label.value && label.value < name_count));
     }
+    check_written(*found, names);
     return true;
   }
   return false;
@@ -49,6 +85,46 @@ T number_at(std::string_view bytes, size_t at) {
   return value;
 }
 
+// A folder of this process alone, removed when it ends.
+class Folder {
+ public:
+  Folder() { std::filesystem::create_directory(path_); }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
+
+ private:
+  std::string path_ = fmt::format("{}/tessera-fuzz-{}", std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp", getpid());
+};
+
+// Sections written again are read as they were.
+void check_written(const Sidecar& sidecar, SidecarKind kind, const Hash128& fingerprint, size_t count) {
+  static const Folder folder;
+  const std::string path = folder.file("written");
+  std::vector<SidecarSection> sections;
+  for (size_t i = 0; i < count; ++i) sections.push_back({sidecar.section(i), i % 2 == 0});
+  TESSERA_CHECK(write_sidecar(path, kind, fingerprint, sections));
+  const auto again = Sidecar::open(path, kind, fingerprint, count);
+  TESSERA_CHECK(again && again->readable());
+  for (size_t i = 0; i < count; ++i) TESSERA_CHECK(again->section(i) == sidecar.section(i));
+}
+
+// A manifest, and as one line of it. What is read is read again as it was written.
+bool manifest(std::string_view bytes) {
+  if (const auto line = parse_manifest_line(bytes)) {
+    const auto again = parse_manifest_line(manifest_line(*line));
+    TESSERA_CHECK(again && manifest_line(*again) == manifest_line(*line));
+    return true;
+  }
+  return parses([&] {
+    const auto files = parse_manifest(bytes, "fuzz");
+    if (!files) return false;
+    const std::string written = manifest_text(*files);
+    const auto again = parse_manifest(written, "written");
+    TESSERA_CHECK(again && again->size() == files->size() && manifest_text(*again) == written);
+    return true;
+  });
+}
+
 // The frame with its checksums put right: kind, fingerprint and number of sections are those of the file itself.
 bool sidecar(std::string_view text) {
   constexpr size_t kMostSections = 64;
@@ -56,8 +132,8 @@ bool sidecar(std::string_view text) {
   if (bytes.size() < 40) return false;
   const size_t sections = std::min<size_t>(number_at<uint32_t>(bytes, 36), kMostSections);
   const Hash128 fingerprint{number_at<uint64_t>(bytes, 16), number_at<uint64_t>(bytes, 24)};
-  const auto opened = Sidecar::parse(store::copy_bytes(store::as_bytes(bytes)),
-                                     static_cast<SidecarKind>(number_at<uint32_t>(bytes, 32)), fingerprint, sections);
+  const auto kind = static_cast<SidecarKind>(number_at<uint32_t>(bytes, 32));
+  const auto opened = Sidecar::parse(store::copy_bytes(store::as_bytes(bytes)), kind, fingerprint, sections);
   if (!opened) return false;
   for (size_t i = 0; i < sections; ++i) {
     store::crc32c(store::as_bytes(opened->section(i)));
@@ -67,14 +143,18 @@ bool sidecar(std::string_view text) {
     if (!texts.valid()) continue;
     for (size_t k = 0; k < texts.size(); ++k) store::crc32c(store::as_bytes(texts[k]));
   }
+  check_written(*opened, kind, fingerprint, sections);
   return true;
 }
 
 }  // namespace
 
 const std::vector<NamedTarget>& index_targets() {
-  static const std::vector<NamedTarget> all = {
-      {"braces", braces}, {"extents", extents}, {"labels", labels}, {"sidecar", sidecar}};
+  static const std::vector<NamedTarget> all = {{"braces", braces, 24},
+                                               {"extents", extents, 128},
+                                               {"labels", labels, 128},
+                                               {"sidecar", sidecar, 1024},
+                                               {"manifest", manifest, 1024}};
   return all;
 }
 

@@ -25,7 +25,7 @@ bool model_config(std::string_view bytes) {
 }  // namespace
 
 const std::vector<NamedTarget>& models_targets() {
-  static const std::vector<NamedTarget> all = {{"model_config", model_config}};
+  static const std::vector<NamedTarget> all = {{"model_config", model_config, 2048}};
   return all;
 }
 

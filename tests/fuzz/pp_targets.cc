@@ -17,7 +17,7 @@ bool pp(std::string_view bytes) {
 }  // namespace
 
 const std::vector<NamedTarget>& pp_targets() {
-  static const std::vector<NamedTarget> all = {{"pp", pp}};
+  static const std::vector<NamedTarget> all = {{"pp", pp, 512}};
   return all;
 }
 

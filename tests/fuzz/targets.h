@@ -2,6 +2,7 @@
 // What every parser promises whatever the bytes: a result or an Error, and results that hold together. Each target is called by
 // the tests of its folder with mutants of good files (mutants.h) and by libFuzzer (preset fuzz).
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ using Target = bool (*)(std::string_view bytes);
 struct NamedTarget {
   const char* name;  // of its folder in corpus/ too
   Target target;
+  size_t most_bytes;  // of what libFuzzer makes: longer files would be slower and reach nothing new
 };
 const std::vector<NamedTarget>& base_targets();        // JSON, patterns over names
 const std::vector<NamedTarget>& data_targets();        // formats of data sets, images, tokenizers

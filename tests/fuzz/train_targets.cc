@@ -22,7 +22,7 @@ bool state(std::string_view bytes) {
 }  // namespace
 
 const std::vector<NamedTarget>& train_targets() {
-  static const std::vector<NamedTarget> all = {{"state", state}};
+  static const std::vector<NamedTarget> all = {{"state", state, 1024}};
   return all;
 }
 

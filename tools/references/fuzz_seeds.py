@@ -1,0 +1,224 @@
+"""Seeds of libFuzzer's targets that are no text: files of tests/fuzz/corpus/.
+
+Run: tools/references/run.sh fuzz_seeds; only Python's own library is used, and the bytes are the same on every run.
+"""
+import io
+import pathlib
+import shutil
+import struct
+import zipfile
+
+CORPUS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fuzz" / "corpus"
+
+
+def put(target, name, content):
+    folder = CORPUS / target
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(content)
+
+
+def varint(number):
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(out) + bytes([number])
+
+
+def field(number, content):
+    """Of a protobuf message: a whole number, or bytes."""
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+# tar: what POSIX and GNU add to a header.
+
+def header(name, size, kind=b"0", size_field=None, magic=b"ustar\x0000", prefix=b""):
+    block = bytearray(512)
+    block[0:len(name)] = name
+    block[100:108] = b"0000644\0"
+    block[124:136] = size_field or b"%011o\0" % size
+    block[148:156] = b" " * 8
+    block[156:157] = kind
+    block[257:257 + len(magic)] = magic
+    block[345:345 + len(prefix)] = prefix
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+def padded(content):
+    return content + bytes(-len(content) % 512)
+
+
+def pax(*records):
+    out = b""
+    for record in records:
+        length = len(record) + 2
+        while len(str(length)) + len(record) + 2 != length:
+            length = len(str(length)) + len(record) + 2
+        out += b"%d %s\n" % (length, record)
+    return out
+
+
+def member(name, content, **fields):
+    return header(name, len(content), **fields) + padded(content)
+
+
+def write_tar():
+    long_name = b"folder/" + b"n" * 120 + b".txt"
+    files = {
+        "pax": member(b"x", pax(b"path=" + long_name, b"size=3", b"mtime=1.5"), kind=b"x") + member(b"short", b"abc"),
+        "pax_global": member(b"g", pax(b"comment=none"), kind=b"g") + member(b"a.txt", b"abc"),
+        "pax_size_no_number": member(b"x", pax(b"size=-3"), kind=b"x") + member(b"a.txt", b"abc"),
+        "pax_no_equals": member(b"x", pax(b"path"), kind=b"x") + member(b"a.txt", b"abc"),
+        "pax_wrong_length": member(b"x", b"99 path=a\n", kind=b"x") + member(b"a.txt", b"abc"),
+        "gnu": member(b"././@LongLink", long_name + b"\0", kind=b"L", magic=b"ustar  \0") + member(long_name[:99], b"abc"),
+        "gnu_link": member(b"././@LongLink", long_name + b"\0", kind=b"K") + member(b"a.txt", b"", kind=b"2"),
+        "base_256": member(b"a.txt", b"abc", size_field=b"\x80" + (3).to_bytes(11, "big")),
+        "base_256_too_large": member(b"a.txt", b"abc", size_field=b"\xbf" + b"\xff" * 11),
+        "blank_size": member(b"a.txt", b"", size_field=b" " * 12) + member(b"b.txt", b"", size_field=b"\0" * 12),
+        "no_octal": member(b"a.txt", b"", size_field=b"9" * 12),
+        "prefix": member(b"name.txt", b"abc", prefix=b"folder"),
+        "old": member(b"name.txt", b"abc", kind=b"\0", magic=b""),
+        "directory": member(b"folder/", b"", kind=b"5") + bytes(1024),
+        "no_member_behind": member(b"x", pax(b"path=a"), kind=b"x"),
+        "huge_name": header(b"x", 2 << 20, kind=b"x"),
+        "cut": header(b"a.txt", 600) + bytes(512),
+    }
+    for name, content in files.items():
+        put("tar", name, content)
+    samples = member(b"./a.JPG", b"1") + member(b"__meta__/x.txt", b"") + member(b"a.txt", b"2") + member(b"no_dot", b"3")
+    put("wds_resealed", "meta_and_others", samples + member(b"b.txt", b"4"))
+    put("wds_resealed", "extension_twice", member(b"a.txt", b"1") + member(b"a.TXT", b"2"))
+    put("wds_resealed", "key_again", member(b"a.txt", b"1") + member(b"b.txt", b"2") + member(b"a.jpg", b"3"))
+
+
+# ArrayRecord: chunks as the target array_record_chunks takes them.
+
+MAGIC = 0x71930E704FDAE05E
+BLOCK, CHUNK, BLOCK_HEADER = 64 << 10, 40, 24
+
+
+def records(*contents):
+    sizes = b"".join(varint(len(one)) for one in contents)
+    return b"\0" + varint(len(sizes)) + sizes + b"".join(contents), len(contents), sum(map(len, contents))
+
+
+def chunk(kind, data, count=0, decoded=0):
+    return kind + struct.pack("<HHH", count, decoded, len(data)) + data
+
+
+def array_record(gap=0, kind=b"r", entry_offset=None, count=2, last=b"r"):
+    data = records(b"hello", b"you")
+    begin = BLOCK_HEADER + gap
+    footer_at = begin + CHUNK + len(data[0])
+    if begin < BLOCK < footer_at:
+        footer_at += BLOCK_HEADER
+    offset = begin if entry_offset is None else entry_offset
+    summary = field(1, field(1, 1) + field(2, 1) + field(3, count) + field(4, b"options"))
+    footer = records(summary, field(1, offset) + field(2, 8) + field(3, count))
+    end = records(field(1, footer_at) + field(2, MAGIC))
+    return struct.pack("<H", gap) + chunk(kind, *data) + chunk(b"r", *footer) + chunk(last, *end)
+
+
+def write_array_record():
+    files = {
+        "whole": array_record(),
+        "over_the_edge_of_a_block": array_record(gap=BLOCK - BLOCK_HEADER - 20),
+        "transposed": array_record(kind=b"t"),
+        "other_type": array_record(kind=b"p"),
+        "other_count": array_record(count=3),
+        "offset_outside": array_record(entry_offset=1 << 30),
+        "signature_at_the_end": array_record(last=b"s"),
+        "no_postscript": array_record(last=b"p"),
+        "empty": struct.pack("<H", 0),
+    }
+    for name, content in files.items():
+        put("array_record_chunks", name, content)
+
+
+# TensorFlow's Examples: every kind of feature, packed or not.
+
+def write_example():
+    features = {
+        b"image": field(1, field(1, b"one") + field(1, b"two")),
+        b"label": field(3, field(1, 7) + field(1, varint(8) + varint(9))),
+        b"image/encoded": field(2, field(1, struct.pack("<f", 0.5))),
+        b"image/class/label": b"",
+        b"other": field(9, 1) + b"\x4d" + b"abcd" + b"\x49" + b"12345678",
+    }
+    entries = b"".join(field(1, field(1, key) + field(2, feature) + field(3, 5)) for key, feature in features.items())
+    put("example", "every_kind", field(1, entries) + field(2, b"unknown"))
+    put("example", "fixed_fields_around", b"\x19" + b"12345678" + b"\x1d" + b"1234" + field(4, 300) + field(1, entries))
+    put("example", "group", b"\x0b\x0c")
+    put("example", "empty", b"")
+
+
+# Thrift's compact protocol, as in a Parquet file's footer.
+
+def write_parquet():
+    def element(children):
+        return b"\x15\x02" + b"\x48\x01n" + (b"\x15" + varint(2 * children) if children else b"") + b"\0"
+    schema = b"\x29\x3c" + element(2) + element(0) + element(0)
+    binary, i16, double = b"\x18\x02ab", b"\x14\x02", b"\x17" + bytes(8)
+    other = b"\x11" + b"\x12" + b"\x13\x05" + i16 + b"\x15\x02" + b"\x16\x02" + double + binary
+    other += b"\x19\x25\x02\x04" + b"\x1a\x21\x01\x02" + b"\x1b\x01\x58\x02\x01a" + b"\x1b\0" + b"\x1c\x15\x02\0"
+    put("parquet_footer", "every_type", b"\x15\x02" + schema + other + b"\0")
+    put("parquet_footer", "map_of_maps", b"\x1b\x01\xbb\x01\x33\x01\x02\x01\x33\x01\x02\0")
+    put("parquet_footer", "long_list", b"\x19\xf3\x10" + bytes(16) + b"\0")
+    put("parquet_footer", "long_field_number", b"\x05\x80\x01\x02\0")
+    put("parquet_footer", "unknown_type", b"\x1f\0")
+    put("parquet_footer", "file", b"PAR1" + schema + b"\0" + struct.pack("<I", len(schema) + 1) + b"PAR1")
+    put("parquet_footer", "footer_too_long", b"PAR1\0" + struct.pack("<I", 99) + b"PAR1")
+
+
+# NumPy's files.
+
+def npy(text, data, version=1):
+    text = text.encode() + b"\n"
+    length = struct.pack("<H" if version == 1 else "<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text + data
+
+
+def zipped(files, method=zipfile.ZIP_STORED):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name, content in files:
+            archive.writestr(zipfile.ZipInfo(name), content, method)
+    return out.getvalue()
+
+
+def write_npz():
+    fortran = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }"
+    plain = "{'descr': '|V2', 'fortran_order': False, 'shape': (2,), }"
+    put("npz", "fortran.npy", npy(fortran, bytes(range(24))))
+    put("npz", "version_2.npy", npy(plain, b"abcd", version=2))
+    put("npz", "unknown_elements.npy", npy(plain.replace("|V2", "<c8"), b"abcd"))
+    put("npz", "shape_too_large.npy", npy(plain.replace("2,", "9223372036854775807, 9223372036854775807"), b""))
+    put("npz", "key_unknown.npy", npy(plain.replace("shape", "form"), b"abcd"))
+    put("npz", "neither_true_nor_false.npy", npy(plain.replace("False", "None"), b"abcd"))
+    put("npz", "header_ends_early.npy", npy(plain, b"")[:40])
+    array = npy(plain, b"abcd")
+    put("npz", "two.npz", zipped([("params/a.npy", array), ("params/b/c.npy", npy(fortran, bytes(24))), ("readme", b"")]))
+    put("npz", "packed_other.npz", zipped([("a.npy", array)], zipfile.ZIP_DEFLATED))
+    put("npz", "wrong_checksum.npz", zipped([("a.npy", array)]).replace(b"abcd", b"abce"))
+
+
+# Pictures of tests/data/images that take another way through a decoder.
+
+def copy_images():
+    names = ["420.jpg", "422.jpg", "cmyk_adobe.jpg", "ycck_adobe.jpg", "progressive.jpg", "restart.jpg", "truncated.jpg",
+             "truncated_progressive.jpg", "grey_16bit.png", "grey_2bit.png", "palette_4bit.png", "rgb_key_colour.png", "gamma.png",
+             "damaged.png", "truncated.png", "truncated.webp", "lossless_alpha.webp", "text.jpg"]
+    for name in names:
+        shutil.copy(CORPUS.parents[1] / "data" / "images" / name, CORPUS / "image" / name)
+
+
+if __name__ == "__main__":
+    write_tar()
+    write_array_record()
+    write_example()
+    write_parquet()
+    write_npz()
+    copy_images()
