@@ -40,14 +40,13 @@ struct Options {
   }
 };
 
-// What messages say of any key.
+// What messages say of a key.
 void ask(const config::Section& section) {
-  for (const std::string key : {"name", "rate", "no_key_of_this_name"}) {
-    TESSERA_CHECK(section.place(key).find(section.path(key)) != std::string::npos);
-    TESSERA_CHECK(!section.has(key) || !section.where(key).empty());
-    TESSERA_CHECK(!parses([&] { return section.fail(key, "is wrong"), true; }));
-    TESSERA_CHECK(!parses([&] { return section.fail_missing(key), true; }));
-  }
+  constexpr const char* kKey = "rate";
+  TESSERA_CHECK(section.place(kKey).find(section.path(kKey)) != std::string::npos);
+  TESSERA_CHECK(!section.has(kKey) || !section.where(kKey).empty());
+  TESSERA_CHECK(!parses([&] { return section.fail(kKey, "is wrong"), true; }));
+  TESSERA_CHECK(!parses([&] { return section.fail_missing(kKey), true; }));
   parses([&] { return section.keys().empty(); });
 }
 
@@ -86,11 +85,9 @@ bool recipe(std::string_view bytes) {
   }
   const auto read = [](std::string_view recipe_text, const std::vector<std::string>& with) {
     config::Section section = config::parse_recipe(recipe_text, "fuzz", with);
-    ask(section);
     Options own, inner;
     section.bind_part(own);
     config::Section model = section.section("model");
-    ask(model);
     model.name("vit");
     model.bind(inner);
     if (section.has("part")) section.section("part").text("kind");
@@ -98,6 +95,9 @@ bool recipe(std::string_view bytes) {
     return section.dump();
   };
   parses([&] {
+    config::Section section = config::parse_recipe(text);
+    ask(section);
+    if (section.has("model")) ask(section.section("model"));
     TESSERA_CHECK(config::difference(text, text).empty());
     return config::difference(text, "seed = 1").empty();
   });

@@ -18,8 +18,17 @@ namespace {
 
 using namespace data;
 
+// The longest run of digits.
+int64_t most_digits(std::string_view text) {
+  int64_t longest = 0, run = 0;
+  for (const char c : text) longest = std::max(longest, run = c >= '0' && c <= '9' ? run + 1 : 0);
+  return longest;
+}
+
+// Ranges of thousands to millions are left out: they are taken, at up to a second each. Longer ones are refused.
 bool braces(std::string_view bytes) {
-  if (bytes.size() > 24) return false;
+  const int64_t digits = most_digits(bytes);
+  if (bytes.size() > 24 || (digits > 2 && digits < 8)) return false;
   return parses([&] {
     const std::vector<std::string> names = expand_braces(std::string(bytes));
     parses([&] {
