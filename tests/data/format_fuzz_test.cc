@@ -57,6 +57,15 @@ std::vector<std::string> seeds(const std::string& target) {
           as_string(testing::read_file(images + "lossless.webp"))};
 }
 
+TEST(FormatFuzz, FilesOfTheCorpusGiveAResultOrAnError) {
+  for (const fuzz::NamedTarget& target : fuzz::data_targets()) {
+    SCOPED_TRACE(target.name);
+    int64_t taken = 0;
+    for (const std::string& file : fuzz::corpus(target.name)) taken += target.target(file);
+    EXPECT_GT(taken, 0);
+  }
+}
+
 TEST(FormatFuzz, DamagedFilesGiveAResultOrAnError) {
   for (const fuzz::NamedTarget& target : fuzz::data_targets()) {
     // Behind checksums little is taken that was damaged; with them put right, or without any, some must be.

@@ -170,7 +170,8 @@ void check_steps(const Json& json) {
 
 SplitText make_byte_level(const Json& json) {
   const bool prefix = json.value("add_prefix_space", true), cuts = json.value("use_regex", true);
-  const auto pattern =
+  // Read once: it is the same in every tokenizer.
+  static const auto pattern =
       std::make_shared<const Pattern>(R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
   return [prefix, cuts, split = make_split(pattern, false, false)](std::string_view text) {
     std::string whole(text);
