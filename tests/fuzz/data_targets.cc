@@ -172,43 +172,50 @@ void put_in_blocks(std::string& file, std::string_view bytes) {
   }
 }
 
-// A file of chunks: where the first one begins (two bytes), then of each its type, its number of records, its decoded size and
-// the size of its data (two bytes each, of all but the type) and its data. The last one stands in the last block. So little is
-// fuzzed that means nothing, and no checksum stands before a parser.
+// Takes two bytes off the front: the lower one first. Missing ones are zero.
+size_t take_number(std::string_view& bytes) {
+  size_t number = 0;
+  for (size_t i = 0; i < 2 && !bytes.empty(); ++i, bytes.remove_prefix(1)) {
+    number |= size_t{static_cast<uint8_t>(bytes[0])} << (8 * i);
+  }
+  return number;
+}
+
+// Header and data of a chunk, from its type, its number of records, its decoded size and the size of its data (two bytes each
+// of all but the type) and its data.
+std::string take_chunk(std::string_view& bytes) {
+  RiegeliHeader header{.type = bytes[0]};
+  bytes.remove_prefix(1);
+  header.records = take_number(bytes), header.decoded_size = take_number(bytes);
+  const size_t size = take_number(bytes);
+  const std::string data(bytes.substr(0, size));
+  bytes.remove_prefix(data.size());
+  header.data_size = data.size(), header.data_hash = riegeli_hash(data);
+  return riegeli_header(header) + data;
+}
+
+// A file made of where its first chunk begins (two bytes) and of chunks, the last of which stands in the last block. So nothing
+// is fuzzed that means nothing, and no checksum stands before a parser.
 bool array_record_chunks(std::string_view bytes) {
-  constexpr size_t kHead = 7;
-  if (bytes.size() < 2) return false;
-  const auto take_number = [&] {
-    const auto number = static_cast<uint8_t>(bytes[0]) + 256u * static_cast<uint8_t>(bytes[1]);
-    bytes.remove_prefix(2);
-    return number;
+  const auto fill_block = [](std::string& file) {
+    file.resize(static_cast<size_t>((std::ssize(file) + kRiegeliBlock - 1) / kRiegeliBlock * kRiegeliBlock));
   };
   std::string file = riegeli_block_header(0, 0);
-  file.resize(file.size() + take_number());
-  while (bytes.size() >= kHead) {
-    RiegeliHeader header{.type = bytes[0]};
-    bytes.remove_prefix(1);
-    header.records = take_number(), header.decoded_size = take_number();
-    const size_t size = take_number();
-    const std::string_view data = bytes.substr(0, size);
-    bytes.remove_prefix(data.size());
-    header.data_size = data.size(), header.data_hash = riegeli_hash(data);
-    const auto to_next_block = static_cast<size_t>((kRiegeliBlock - std::ssize(file) % kRiegeliBlock) % kRiegeliBlock);
-    if (bytes.size() < kHead) file.resize(file.size() + to_next_block);
-    put_in_blocks(file, riegeli_header(header));
-    put_in_blocks(file, data);
+  file.resize(file.size() + take_number(bytes));
+  while (!bytes.empty()) {
+    const std::string chunk = take_chunk(bytes);
+    if (bytes.empty()) fill_block(file);
+    put_in_blocks(file, chunk);
   }
-  file.resize((file.size() + kRiegeliBlock - 1) / kRiegeliBlock * kRiegeliBlock);
+  fill_block(file);
   return array_record(file);
 }
 
 // A chunk's data behind its number of records and decoded size, two bytes each.
 bool chunk(std::string_view bytes) {
-  if (bytes.size() < 4) return false;
-  const auto number = [&](size_t at) { return static_cast<uint8_t>(bytes[at]) + 256u * static_cast<uint8_t>(bytes[at + 1]); };
-  const uint64_t records = number(0), decoded = number(2);
+  const uint64_t records = take_number(bytes), decoded = take_number(bytes);
   RecordGroup group;
-  if (!decode_simple_chunk(bytes.substr(4), records, decoded, group)) return false;
+  if (!decode_simple_chunk(bytes, records, decoded, group)) return false;
   TESSERA_CHECK(group.ends.size() == records && group.values.size() == decoded &&
                 (records == 0 || group.ends.back() == decoded));
   return true;
