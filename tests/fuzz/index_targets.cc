@@ -25,10 +25,9 @@ int64_t most_digits(std::string_view text) {
   return longest;
 }
 
-// Ranges of thousands to millions are left out: they are taken, at up to a second each. Longer ones are refused.
+// Ranges of up to ten million names are taken, at some seconds each: long numbers are left out.
 bool braces(std::string_view bytes) {
-  const int64_t digits = most_digits(bytes);
-  if (bytes.size() > 24 || (digits > 2 && digits < 8)) return false;
+  if (bytes.size() > 24 || most_digits(bytes) > 2) return false;
   return parses([&] {
     const std::vector<std::string> names = expand_braces(std::string(bytes));
     parses([&] {
