@@ -2,8 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <set>
 
 #include "data/index/label_column.h"
 #include "data/index/listing.h"
@@ -108,12 +111,39 @@ class Folder {
 void check_written(const Sidecar& sidecar, SidecarKind kind, const Hash128& fingerprint, size_t count) {
   static const Folder folder;
   const std::string path = folder.file("written");
+  TESSERA_CHECK(count == 0 || sidecar_path(sidecar.section(0), path) == sidecar_path(sidecar.section(0), path));
   std::vector<SidecarSection> sections;
   for (size_t i = 0; i < count; ++i) sections.push_back({sidecar.section(i), i % 2 == 0});
   TESSERA_CHECK(write_sidecar(path, kind, fingerprint, sections));
   const auto again = Sidecar::open(path, kind, fingerprint, count);
   TESSERA_CHECK(again && again->readable());
   for (size_t i = 0; i < count; ++i) TESSERA_CHECK(again->section(i) == sidecar.section(i));
+}
+
+// Shards beside their manifest are taken as it says; not when one is longer, nor when one is gone.
+void check_beside(const std::vector<ManifestFile>& files) {
+  constexpr size_t kMostFiles = 4;
+  constexpr int64_t kMostSize = 4096;
+  static const Folder folder;
+  std::vector<std::string> paths;
+  std::vector<int64_t> samples;
+  for (const ManifestFile& file : files) {
+    const bool plain = std::ranges::all_of(file.name, [](char c) { return c == '-' || std::isalnum(static_cast<uint8_t>(c)); });
+    if (files.size() > kMostFiles || !plain || file.name.size() > 100 || file.size > kMostSize) return;
+    paths.push_back(folder.file(file.name));
+    samples.push_back(file.samples);
+  }
+  if (std::set(paths.begin(), paths.end()).size() != paths.size() || paths.empty()) return;
+  const auto write = [](const std::string& path, std::string_view text) { std::ofstream(path, std::ios::binary) << text; };
+  write(folder.file("manifest.json"), manifest_text(files));
+  for (size_t i = 0; i < paths.size(); ++i) write(paths[i], std::string(static_cast<size_t>(files[i].size), 'x'));
+  const auto is_taken = [&] { return parses([&] { return check_manifests(paths, "fuzz") == samples; }); };
+  TESSERA_CHECK(is_taken());
+  write(paths.back(), std::string(static_cast<size_t>(files.back().size) + 1, 'x'));
+  TESSERA_CHECK(!is_taken());
+  std::filesystem::remove(paths.back());
+  TESSERA_CHECK(!is_taken());
+  for (const std::string& path : paths) std::filesystem::remove(path);
 }
 
 // A manifest, and as one line of it. What is read is read again as it was written.
@@ -129,6 +159,7 @@ bool manifest(std::string_view bytes) {
     const std::string written = manifest_text(*files);
     const auto again = parse_manifest(written, "written");
     TESSERA_CHECK(again && again->size() == files->size() && manifest_text(*again) == written);
+    check_beside(*files);
     return true;
   });
 }
