@@ -226,9 +226,12 @@ std::vector<std::pair<std::string, std::string>> tar_members(std::string_view by
   const BytesFile file(bytes);
   Window window(file);
   std::vector<std::pair<std::string, std::string>> members;
-  for (int64_t at = 0; const auto member = read_tar_member("fuzz", window, at); at = member->end)
+  for (int64_t at = 0;;) {
+    const auto member = read_tar_member("fuzz", window, at);
+    if (!member) return members;
     members.emplace_back(member->name, window.get(member->data, member->size));
-  return members;
+    at = member->end;
+  }
 }
 
 // Members written again are read as they were. Checksums are put right first. A name ends where a zero byte stands in it,
