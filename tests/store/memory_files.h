@@ -91,7 +91,7 @@ class MemoryFiles : public store::FileSystem {
   void exchange(const std::string& a, const std::string& b) override {
     step();
     auto& entries = directory(store::parent_path(a), "swap").entries;
-    if (!entries.count(last(a)) || !entries.count(last(b))) throw store::IoError(ENOENT, "swap", a);
+    if (!entries.contains(last(a)) || !entries.contains(last(b))) throw store::IoError(ENOENT, "swap", a);
     std::swap(entries[last(a)], entries[last(b)]);
   }
   void remove_file(const std::string& path) override {
@@ -222,7 +222,7 @@ class MemoryFiles : public store::FileSystem {
   }
   std::shared_ptr<Node> file(const std::string& path, const char* action) const {
     if (off_) throw PowerCut{};
-    const auto node = find(path);
+    auto node = find(path);
     if (!node) throw store::IoError(ENOENT, action, path);
     if (node->directory) throw store::IoError(EISDIR, action, path);
     return node;
