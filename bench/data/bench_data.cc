@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 namespace tessera::data {
 namespace {

@@ -21,13 +21,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/section.h"
-#include "kernels/register.h"
+#include "host/register.h"
 #include "models/model.h"
 #include "objectives/objective.h"
 #include "pjrt/stderr_filter.h"
-#include "train/compile.h"
 #include "train/device.h"
-#include "train/step.h"
+#include "train/step/compile.h"
+#include "train/step/step.h"
 
 namespace tessera {
 namespace {
@@ -84,7 +84,7 @@ class StepBench {
     optim::Params params;
     for (const nn::ParamSpec& spec : specs_) params.push_back({spec.name, spec.type, spec.stacked});
     optimizer_->bind(std::move(params));
-    layout_ = train::state_layout(specs_, *optimizer_);
+    layout_ = state::state_layout(specs_, *optimizer_);
     train::ProgramOptions options;
     options.batch = batch;
     options.objective = objectives::make_objective(recipe.section("objective"), {task.input.classes, {}});
@@ -93,7 +93,7 @@ class StepBench {
     recipe.bind_field("kernels", &kernels, "");
     spread(recipe);
     recipe.finish();
-    if (kernels) options.kernels = kernels::register_kernels(*client_);
+    if (kernels) options.kernels = host::register_kernels(*client_);
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);
@@ -107,15 +107,15 @@ class StepBench {
     const train::Compiled step = train::compile(*client_, program_, off, {});
 
     const std::array<uint32_t, 2> key = train::seed_key(0);
-    train::DeviceArrays rng = train::replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
-    train::DeviceArrays state = init.executable.execute(train::argument_lists(rng, 1));
-    train::DeviceArrays input = make_batch(*client_);
+    state::DeviceArrays rng = state::replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
+    state::DeviceArrays state = init.executable.execute(state::argument_lists(rng, 1));
+    state::DeviceArrays input = make_batch(*client_);
 
     std::vector<double> seconds, cpu_seconds;
     float loss = 0;
     for (int i = 0; i < kWarmup + steps; ++i) {
       const Clock start = Clock::now();
-      state = step.executable.execute(train::argument_lists(state, layout_.entries.size(), &input));
+      state = step.executable.execute(state::argument_lists(state, layout_.entries.size(), &input));
       loss = state[0].back().to_host<float>()[0];
       if (i < kWarmup) continue;
       const Clock end = Clock::now();
@@ -131,7 +131,7 @@ class StepBench {
   }
 
  private:
-  train::DeviceArrays make_batch(const pjrt::Client& client) const {
+  state::DeviceArrays make_batch(const pjrt::Client& client) const {
     const TensorType images{DType::kU8, {batch_, task_.input.height, task_.input.width, 3}};
     const TensorType labels{DType::kI32, {batch_}};
     std::vector<uint8_t> pixels(static_cast<size_t>(byte_count(images)));
@@ -139,9 +139,9 @@ class StepBench {
     for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 2654435761u >> 24);
     for (size_t i = 0; i < classes.size(); ++i)
       classes[i] = static_cast<int32_t>(i * 37 % static_cast<size_t>(task_.input.classes));
-    train::DeviceArrays input(static_cast<size_t>(layout_.devices()));
+    state::DeviceArrays input(static_cast<size_t>(layout_.devices()));
     for (const auto& [data, type] : {std::pair<const void*, TensorType>{pixels.data(), images}, {classes.data(), labels}}) {
-      std::vector<pjrt::Upload> uploads = train::send_rows(client, layout_.mesh, data, type);
+      std::vector<pjrt::Upload> uploads = state::send_rows(client, layout_.mesh, data, type);
       for (size_t d = 0; d < uploads.size(); ++d) {
         uploads[d].done_with_host.await();
         input[d].push_back(std::move(uploads[d].buffer));
@@ -160,7 +160,7 @@ class StepBench {
     recipe.section("sharding").bind_part(sharding);
     client_ = train::open_client({.devices = devices});
     if (devices > 1) {
-      train::lay_out(layout_, mesh::parse_mesh(mesh, devices), sharding);
+      state::lay_out(layout_, mesh::parse_mesh(mesh, devices), sharding);
     }
   }
 
@@ -170,7 +170,7 @@ class StepBench {
   std::unique_ptr<models::Model> model_;
   std::vector<nn::ParamSpec> specs_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  train::StateLayout layout_;
+  state::StateLayout layout_;
   train::Program program_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The kernels of this host that a program may call (kernels/register.h). An empty one is left to the compiler.
+// The kernels of this host that a program may call (host/register.h). An empty one is left to the compiler.
 
 #include <string_view>
 

@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "train/data_options.h"
+#include "recipe/data_options.h"
 #include "train/device.h"
 
 namespace tessera::cli {
@@ -78,8 +78,8 @@ class DataBench final : public Command {
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     config::Section recipe = load_recipe(recipe_words(words, "data bench"));
-    train::TrainDataOptions options;
-    train::Data data = train::open_training_data(recipe.section("data"), options);
+    recipe::TrainDataOptions options;
+    recipe::Data data = recipe::open_training_data(recipe.section("data"), options);
     if (threads_ > 0) data.options.threads = threads_;
     if (options.batch < 1) throw usage_error("`data.batch` must be at least 1", recipe.where("data"));
     const auto client = train::open_client(device);
@@ -89,10 +89,10 @@ class DataBench final : public Command {
   }
 
  private:
-  Measured measure(const train::Data& data, int64_t batch, const pjrt::Client& client) const {
+  Measured measure(const recipe::Data& data, int64_t batch, const pjrt::Client& client) const {
     const data::LoaderOptions options = data.loader(batch, 0);
     data::TrainLoader loader(data.sets, options);
-    const objectives::Inputs inputs{true, train::token_inputs(data.pp())};
+    const objectives::Inputs inputs{true, recipe::token_inputs(data.pp())};
     double transfer = 0;
     const auto take = [&] {
       data::Batch rows = loader.next();
@@ -134,7 +134,7 @@ class DataBench final : public Command {
     print_json(json);
   }
 
-  static void print_table(const train::Data& data, int64_t batch, const Measured& result) {
+  static void print_table(const recipe::Data& data, int64_t batch, const Measured& result) {
     std::string text = fmt::format("{}   batch {}, {} thread{}\n{}\n\nstage       ms an image\n", data.name(), batch,
                                    result.threads, result.threads == 1 ? "" : "s", data.pp().text());
     for (const Stage& stage : result.stages) {

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/data_sections.h"
-#include "data/check.h"
+#include "data/tools/check.h"
 
 namespace tessera::cli {
 namespace {
@@ -20,9 +20,9 @@ constexpr size_t kMostOdd = 10;  // of odd sizes told in the text; --json has al
 
 std::string range(int low, int high) { return low == high ? std::to_string(low) : fmt::format("{}-{}", low, high); }
 
-std::vector<data::ImageFormat> formats_in(const data::CheckReport& report) {
-  std::vector<data::ImageFormat> found;
-  for (const auto format : {data::ImageFormat::kJpeg, data::ImageFormat::kPng, data::ImageFormat::kWebp}) {
+std::vector<image::ImageFormat> formats_in(const data::CheckReport& report) {
+  std::vector<image::ImageFormat> found;
+  for (const auto format : {image::ImageFormat::kJpeg, image::ImageFormat::kPng, image::ImageFormat::kWebp}) {
     if (report.count(format) > 0) found.push_back(format);
   }
   return found;
@@ -40,8 +40,8 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
   const auto count = [](size_t n) { return human_count(static_cast<int64_t>(n)); };
   std::string text = fmt::format("{}   {} classes, {} files, {}", source.name(), report.classes.size(),
                                  human_count(report.samples), human_bytes(static_cast<double>(report.file_bytes)));
-  for (const data::ImageFormat format : formats_in(report)) {
-    text += fmt::format(", {} {}", human_count(report.count(format)), data::format_name(format));
+  for (const image::ImageFormat format : formats_in(report)) {
+    text += fmt::format(", {} {}", human_count(report.count(format)), image::format_name(format));
   }
   if (report.max_width > 0) {
     text += fmt::format("   {} x {} pixels", range(report.min_width, report.max_width),
@@ -53,7 +53,7 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
     text += fmt::format("\n  {}/{}: {}", source.name(), one_line(file.id), one_line(file.reason));
   for (const data::DamagedShard& shard : report.damaged_shards)
     text += fmt::format("\n  the shard {} is damaged: {}", one_line(shard.path), one_line(shard.reason));
-  if (report.repairs != data::RepairCounts()) text += fmt::format("\n  decoded: {}", report.repairs.text());
+  if (report.repairs != image::RepairCounts()) text += fmt::format("\n  decoded: {}", report.repairs.text());
   if (report.misnamed > 0) text += fmt::format("\n  {} named for another image format", human_count(report.misnamed));
   if (report.with_orientation > 0) {
     text +=
@@ -86,11 +86,11 @@ Json as_json(const NamedSource& input, const data::CheckReport& report) {
     json["classes"].push_back({{"name", one.name}, {"files", one.samples}, {"unreadable", one.unreadable}});
   }
   json["formats"] = Json::object();
-  for (const data::ImageFormat format : formats_in(report)) json["formats"][data::format_name(format)] = report.count(format);
+  for (const image::ImageFormat format : formats_in(report)) json["formats"][image::format_name(format)] = report.count(format);
   json["repairs"] = Json::object();
-  for (size_t i = 0; i < data::kRepairs; ++i) {
-    const auto repair = static_cast<data::Repair>(i);
-    if (report.repairs.of(repair) > 0) json["repairs"][data::repair_name(repair)] = report.repairs.of(repair);
+  for (size_t i = 0; i < image::kRepairs; ++i) {
+    const auto repair = static_cast<image::Repair>(i);
+    if (report.repairs.of(repair) > 0) json["repairs"][image::repair_name(repair)] = report.repairs.of(repair);
   }
   json["misnamed"] = report.misnamed;
   json["with_orientation"] = report.with_orientation;

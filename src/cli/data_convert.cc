@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "cli/data_sections.h"
 #include "config/byte_size.h"
-#include "data/convert/convert.h"
+#include "data/tools/convert/convert.h"
 
 namespace tessera::cli {
 namespace {
@@ -90,8 +90,8 @@ class DataConvert final : public Command {
 
  private:
   // The recipe's, but for what a flag gives.
-  data::DecodeLimits limits_of(const NamedSource& one) const {
-    data::DecodeLimits limits = one.limits;
+  image::DecodeLimits limits_of(const NamedSource& one) const {
+    image::DecodeLimits limits = one.limits;
     if (max_pixels_) limits.pixels = *max_pixels_;
     if (max_memory_) limits.bytes = *max_memory_;
     return limits;

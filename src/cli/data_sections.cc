@@ -10,12 +10,12 @@ namespace tessera::cli {
 namespace {
 
 DataSection open_section(const std::string& key, config::Section section, data::PpUse use,
-                         const train::DataOptions& defaults = {}) {
+                         const recipe::DataOptions& defaults = {}) {
   DataSection out;
   out.key = key;
   out.options = defaults;
   section.bind_part(out.options);
-  out.limits = train::read_limits(section.section("limits"), out.options.limits);
+  out.limits = data::read_limits(section.section("limits"), out.options.limits);
   if (out.options.source.empty()) section.fail_missing("source", "for example source = \"folder(data/digits/train)\"");
   out.source = data::make_source(out.options.source, section.place("source"));
   if (out.options.pp.empty()) return out;
@@ -30,7 +30,7 @@ void open_training(config::Section section, std::vector<DataSection>& out) {
     out.push_back(open_section("data", section, data::PpUse::kTrain));
     return;
   }
-  train::DataOptions common;
+  recipe::DataOptions common;
   section.bind_part(common);
   config::Section mix = section.section("mix");
   for (const std::string& name : mix.keys()) {

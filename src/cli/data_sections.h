@@ -7,18 +7,18 @@
 #include <vector>
 
 #include "config/section.h"
-#include "data/pp.h"
 #include "data/source.h"
-#include "train/recipe.h"
+#include "data/transform/pp.h"
+#include "recipe/recipe.h"
 
 namespace tessera::cli {
 
 struct DataSection {
   std::string key;  // "data", "eval.val.data"
-  train::DataOptions options;
+  recipe::DataOptions options;
   std::shared_ptr<const data::Source> source;
   std::shared_ptr<const data::Pp> pp;  // null where the recipe has none
-  data::DecodeLimits limits;
+  image::DecodeLimits limits;
 };
 
 // `data` and every eval.NAME.data and eval.NAME.train that have a source. None at all is a usage Error.
@@ -31,7 +31,7 @@ struct NamedSource {
   std::shared_ptr<const data::Source> source;
   std::shared_ptr<const data::Pp> pp;  // of a recipe's; null where it has none
   int64_t threads = 0;
-  data::DecodeLimits limits = {};
+  image::DecodeLimits limits = {};
 };
 std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std::string_view command);
 

@@ -7,9 +7,9 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/data_sections.h"
-#include "data/contact_sheet.h"
-#include "data/png.h"
-#include "data/token_rows.h"
+#include "data/loader/token_rows.h"
+#include "data/tools/contact_sheet.h"
+#include "image/codec/png.h"
 
 namespace tessera::cli {
 namespace {
@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 // What the chain makes of the sample's texts.
 void add_tokens(const DataSection& section, const data::ShownSample& shown, Json& json) {
   data::TokenRows tokens(*section.pp, *section.source);
-  if (const data::DecodeResult failed = tokens.make(*shown.sample, shown.key)) {
+  if (const image::DecodeResult failed = tokens.make(*shown.sample, shown.key)) {
     json["unreadable"] = failed->reason;
     return;
   }
@@ -55,7 +55,7 @@ Json to_json(const DataSection& section, const data::ShownSample& shown) {
   json["mirrored"] = trace.mirrored;
   json["steps"] = trace.steps;
   json["erased"] = Json::array();
-  for (const data::Box& box : shown.erased) {
+  for (const image::Box& box : shown.erased) {
     json["erased"].push_back({{"x", box.x}, {"y", box.y}, {"width", box.width}, {"height", box.height}});
   }
   return json;
@@ -92,7 +92,7 @@ class DataShow final : public Command {
     if (json_) {
       options.shown = [&](const data::ShownSample& shown) { print_json(to_json(section, shown)); };
     }
-    data::write_png(out_, data::contact_sheet(*section.source, *section.pp, options).view());
+    image::write_png(out_, data::contact_sheet(*section.source, *section.pp, options).view());
     log_note(fmt::format("{} images of {}, {} x {} pixels, after {}", options.count, section.source->name(),
                          section.pp->width(), section.pp->height(), section.pp->text()));
     if (!json_) print(out_);

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
-#include "train/use_model.h"
+#include "inference/use_model.h"
 
 namespace tessera::cli {
 namespace {
@@ -37,14 +37,14 @@ class Eval final : public Command {
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     config::Section recipe = load_recipe(recipe_words(words, "eval"));
     require_flag(from_, "--from", "tessera eval recipes/digits.toml --from runs/digits");
-    const train::LoadedModel model = train::load_model(from_, train::parse_weights(weights_, "--weights"));
-    const std::vector<train::NamedScore> all = train::evaluate(std::move(recipe), model, device, predictions_);
+    const state::LoadedModel model = state::load_model(from_, state::parse_weights(weights_, "--weights"));
+    const std::vector<inference::NamedScore> all = inference::evaluate(std::move(recipe), model, device, predictions_);
     json_ ? print_json(as_json(model, all)) : print(as_text(model, all));
     return Exit::kDone;
   }
 
  private:
-  static nlohmann::ordered_json as_json(const train::LoadedModel& model, const std::vector<train::NamedScore>& all) {
+  static nlohmann::ordered_json as_json(const state::LoadedModel& model, const std::vector<inference::NamedScore>& all) {
     nlohmann::ordered_json json;
     json["from"] = model.path;
     for (const auto& [name, scores] : all) {
@@ -62,7 +62,7 @@ class Eval final : public Command {
     const std::string name = prec ? fmt::format("top-{}", score.name.substr(kPrec.size())) : score.name;
     return fmt::format("{} {:.2f} %", name, 100 * score.value);
   }
-  static std::string as_text(const train::LoadedModel& model, const std::vector<train::NamedScore>& all) {
+  static std::string as_text(const state::LoadedModel& model, const std::vector<inference::NamedScore>& all) {
     std::string text = model.path;
     for (const auto& [name, scores] : all) {
       text += fmt::format("\n  {:<8} ", name);

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "train/plain_weights.h"
-#include "train/timm_directory.h"
+#include "inference/plain_weights.h"
+#include "inference/timm_directory.h"
 
 namespace tessera::cli {
 namespace {
@@ -40,10 +40,10 @@ class Export final : public Command {
     reject_extra(words, 0, "export");
     require_flag(from_, "--from", "tessera export --from runs/digits --to digits_vit");
     require_flag(to_, "--to", "tessera export --from runs/digits --to digits_vit");
-    const train::Weights weights = train::parse_weights(weights_, "--weights");
+    const state::Weights weights = state::parse_weights(weights_, "--weights");
     if (plain_) {
       if (!format_.empty()) throw usage_error("`--plain` is a format of its own", "--format", "give one of the two");
-      log_line(fmt::format("parameters of {}, whole", train::write_plain_weights(from_, to_, weights, existing())));
+      log_line(fmt::format("parameters of {}, whole", inference::write_plain_weights(from_, to_, weights, existing())));
     } else {
       write_for_others(weights);
     }
@@ -52,32 +52,32 @@ class Export final : public Command {
   }
 
  private:
-  void write_for_others(train::Weights weights) const {
+  void write_for_others(state::Weights weights) const {
     const std::vector<std::string> formats = {"timm", "hugging_face", "big_vision"};
     const std::string format = format_.empty() ? formats[0] : format_;
     if (std::ranges::find(formats, format) == formats.end()) {
       throw usage_error(fmt::format("there is no format `{}`", format), "--format", suggest_name(format, formats));
     }
     store::FileSystem& files = store::local_files();
-    format == "big_vision" ? train::check_export_file(files, to_, existing())
-                           : train::check_export_directory(files, to_, existing());
-    const train::LoadedModel model = train::load_model(from_, weights);
+    format == "big_vision" ? inference::check_export_file(files, to_, existing())
+                           : inference::check_export_directory(files, to_, existing());
+    const state::LoadedModel model = state::load_model(from_, weights);
     std::vector<std::string> notes;
     std::string use = fmt::format("timm.create_model(\"local-dir:{}\", pretrained=True)", to_);
-    if (format == "timm") notes = train::write_timm_directory(model, to_, existing());
+    if (format == "timm") notes = inference::write_timm_directory(model, to_, existing());
     if (format == "hugging_face") {
-      notes = train::write_hugging_face_directory(model, to_, existing());
+      notes = inference::write_hugging_face_directory(model, to_, existing());
       use = fmt::format("transformers.ViTForImageClassification.from_pretrained(\"{}\")", to_);
     }
     if (format == "big_vision") {
-      train::write_big_vision_file(model, to_, existing());
+      inference::write_big_vision_file(model, to_, existing());
       use = fmt::format("big_vision's config.model_init = \"{}\"", to_);
     }
     for (const std::string& note : notes) log_note(note);
     log_line(fmt::format("weights of {}, for {}", model.path, use));
   }
 
-  train::Existing existing() const { return overwrite_ ? train::Existing::kReplace : train::Existing::kRefuse; }
+  inference::Existing existing() const { return overwrite_ ? inference::Existing::kReplace : inference::Existing::kRefuse; }
 
   std::string from_, to_, format_, weights_ = "raw";
   bool plain_ = false, overwrite_ = false;

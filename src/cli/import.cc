@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "cli/command.h"
-#include "train/timm_directory.h"
+#include "inference/timm_directory.h"
 
 namespace tessera::cli {
 namespace {
@@ -27,12 +27,12 @@ class Import final : public Command {
     flags.add("--to", "DIR", &to_, "a new directory, for --from of other commands and for model_init.from");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
-    const train::Recipe recipe = train::read_recipe(load_recipe(recipe_words(words, "import")));
+    const recipe::Recipe recipe = recipe::read_recipe(load_recipe(recipe_words(words, "import")));
     const char* example = "tessera import recipes/digits.toml --from digits_vit --to imported/digits";
     require_flag(from_, "--from", example);
     require_flag(to_, "--to", example);
     std::vector<std::string> notes;
-    const std::string path = train::write_imported(recipe, from_, to_, notes);
+    const std::string path = inference::write_imported(recipe, from_, to_, notes);
     for (const std::string& note : notes) log_note(note);
     print(path);
     return Exit::kDone;

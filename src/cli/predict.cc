@@ -13,7 +13,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "train/use_model.h"
+#include "inference/use_model.h"
 
 namespace tessera::cli {
 namespace {
@@ -98,14 +98,14 @@ class Predict final : public Command {
     require_flag(from_, "--from", "tessera predict --from runs/digits image.png");
     if (words.empty()) throw usage_error("tessera predict needs images", {}, "tessera predict --from runs/digits image.png");
     const std::vector<std::string> paths = image_paths(words);
-    const train::LoadedModel model = train::load_model(from_, train::parse_weights(weights_, "--weights"));
+    const state::LoadedModel model = state::load_model(from_, state::parse_weights(weights_, "--weights"));
     const std::string& pp = pp_.empty() ? model.pp : pp_;
     if (pp.empty()) {
       throw usage_error("neither the run's evaluators nor its directory say how images are prepared", model.path,
                         "give it: --pp \"decode | resize(16) | value_range(-1, 1)\"");
     }
     int64_t done = 0, unreadable = 0;
-    train::predict(model, pp, paths, device, [&](const train::Prediction& one) {
+    inference::predict(model, pp, paths, device, [&](const inference::Prediction& one) {
       if (!one.error.empty()) ++unreadable;
       show(model, one);
       ++done;
@@ -119,7 +119,7 @@ class Predict final : public Command {
   }
 
  private:
-  void show(const train::LoadedModel& model, const train::Prediction& one) const {
+  void show(const state::LoadedModel& model, const inference::Prediction& one) const {
     if (!one.error.empty()) {
       log_error(fmt::format("cannot read `{}`: {}", one_line(one.path), one_line(one.error)));
       if (json_) print_json(nlohmann::ordered_json{{"path", one.path}, {"error", one.error}});
@@ -137,7 +137,7 @@ class Predict final : public Command {
   }
 
   template <class Name>
-  nlohmann::ordered_json as_json(const train::Prediction& one, const std::vector<double>& prob,
+  nlohmann::ordered_json as_json(const inference::Prediction& one, const std::vector<double>& prob,
                                  const std::vector<size_t>& order, const Name& name) const {
     nlohmann::ordered_json json;
     json["path"] = one.path;
@@ -150,7 +150,7 @@ class Predict final : public Command {
   }
 
   template <class Name>
-  std::string as_text(const train::Prediction& one, const std::vector<double>& prob, const std::vector<size_t>& order,
+  std::string as_text(const inference::Prediction& one, const std::vector<double>& prob, const std::vector<size_t>& order,
                       const Name& name) const {
     std::string text = one_line(one.path);
     for (const size_t i : order) text += fmt::format("   {} {:.1f} %", one_line(name(i)), 100 * prob[i]);

@@ -5,28 +5,28 @@
 
 #include "base/text.h"
 #include "cli/help.h"
-#include "data/pp.h"
 #include "data/source.h"
+#include "data/transform/pp.h"
+#include "evaluators/caption_scoring.h"
+#include "evaluators/classification.h"
+#include "evaluators/few_shot.h"
+#include "evaluators/knn.h"
+#include "evaluators/linear_probe.h"
+#include "evaluators/mean.h"
+#include "evaluators/perplexity.h"
+#include "evaluators/retrieval.h"
+#include "evaluators/zero_shot.h"
 #include "mesh/sharding_rules.h"
 #include "models/model.h"
 #include "objectives/binary.h"
-#include "objectives/caption_scoring.h"
 #include "objectives/captioning.h"
-#include "objectives/classification.h"
 #include "objectives/contrastive.h"
 #include "objectives/distillation.h"
-#include "objectives/few_shot.h"
 #include "objectives/jsd.h"
-#include "objectives/knn.h"
-#include "objectives/linear_probe.h"
-#include "objectives/mean.h"
-#include "objectives/perplexity.h"
-#include "objectives/retrieval.h"
 #include "objectives/softmax.h"
-#include "objectives/zero_shot.h"
 #include "optim/average.h"
 #include "optim/optimizer.h"
-#include "train/recipe.h"
+#include "recipe/recipe.h"
 
 namespace tessera::cli {
 namespace {
@@ -61,14 +61,14 @@ void append_of(std::vector<KeyDoc>& keys, const std::string& prefix, const std::
 
 std::vector<SectionDoc> sections() {
   std::vector<SectionDoc> out;
-  out.push_back({"", "the recipe's own keys", config::describe<train::RunOptions>()});
+  out.push_back({"", "the recipe's own keys", config::describe<recipe::RunOptions>()});
   out.push_back({"sharding", "how the state is split over a mesh", config::describe<mesh::ShardingOptions>({}, "sharding")});
-  out.push_back({"checkpoint", "when the state is saved", config::describe<train::CheckpointOptions>({}, "checkpoint")});
+  out.push_back({"checkpoint", "when the state is saved", config::describe<recipe::CheckpointOptions>({}, "checkpoint")});
   out.push_back({"data", "training images", {}});
-  append<train::TrainDataOptions>(out.back().keys, "data");
-  append<train::DataOptions>(out.back().keys, "data");
-  append<train::MixOptions>(out.back().keys, "data.mix.NAME");
-  append<data::MixupOptions>(out.back().keys, "data.mixup");
+  append<recipe::TrainDataOptions>(out.back().keys, "data");
+  append<recipe::DataOptions>(out.back().keys, "data");
+  append<recipe::MixOptions>(out.back().keys, "data.mix.NAME");
+  append<image::MixupOptions>(out.back().keys, "data.mixup");
   out.push_back({"model", "the network", {text_key("model.name", "", join(models::model_names(), ", "))}});
   for (const models::Family* family : models::families()) {
     append_docs(out.back().keys, family->keys("model"), family->name);
@@ -90,17 +90,17 @@ std::vector<SectionDoc> sections() {
   append<optim::OptimizerOptions>(out.back().keys, "optimizer");
   out.push_back({"average", "a moving average of the weights, evaluated beside them (as NAME_ema)",
                  config::describe<optim::AverageOptions>({}, "average")});
-  out.push_back({"model_init", "weights to begin with", config::describe<train::ModelInit>({}, "model_init")});
-  out.push_back({"eval", "evaluators, each of a NAME: [eval.val]", config::describe<train::EvalOptions>({}, "eval.NAME")});
+  out.push_back({"model_init", "weights to begin with", config::describe<state::ModelInit>({}, "model_init")});
+  out.push_back({"eval", "evaluators, each of a NAME: [eval.val]", config::describe<recipe::EvalOptions>({}, "eval.NAME")});
   names.clear();
-#define SCORER(name, Options, factory, help) names.push_back(fmt::format("{} ({})", name, help));
-#include "objectives/scorers.def"
-#undef SCORER
+#define EVALUATOR(name, Options, factory, help) names.push_back(fmt::format("{} ({})", name, help));
+#include "evaluators/evaluators.def"
+#undef EVALUATOR
   out.back().keys.front().help = join(names, ", ");
-#define SCORER(name, Options, factory, help) append_of<objectives::Options>(out.back().keys, "eval.NAME", name);
-#include "objectives/scorers.def"
-#undef SCORER
-  append<train::DataOptions>(out.back().keys, "eval.NAME.data");
+#define EVALUATOR(name, Options, factory, help) append_of<evaluators::Options>(out.back().keys, "eval.NAME", name);
+#include "evaluators/evaluators.def"
+#undef EVALUATOR
+  append<recipe::DataOptions>(out.back().keys, "eval.NAME.data");
   out.back().keys.push_back(
       {"eval.NAME.train", "a table", "",
        "(few_shot, knn, linear_probe) what they learn from, with the keys of eval.NAME.data; any classes"});

@@ -288,6 +288,10 @@ void Section::reject_unknown() const {
   }
 }
 
+void Section::check_range(std::string_view key, int64_t value, int64_t least, int64_t most) const {
+  if (value < least || value > most) fail(key, fmt::format("must be {} to {}, and is {}", least, most, value));
+}
+
 void Section::finish() const { check_all_asked(*node_); }
 
 std::string Section::dump() const { return table_text(*node_); }

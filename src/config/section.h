@@ -95,6 +95,9 @@ class Section {
   // A usage Error that a required key is missing; names a key that may have been meant.
   [[noreturn]] void fail_missing(std::string_view key, std::string_view help = {}) const;
 
+  // A usage Error unless the value of `key` lies in [least, most].
+  void check_range(std::string_view key, int64_t value, int64_t least, int64_t most) const;
+
   // Throws the error of the first key, in the order of the recipe, that nobody asked for, anywhere in the tree.
   void finish() const;
   // This section as TOML, in the order of binding, defaults included: parses back to the same values.

@@ -33,7 +33,7 @@ std::string system_reason(const std::string& path) {
 }
 
 // A reason, with errno as the call left it that failed; zero where none did.
-std::optional<std::string> read_once(const std::string& path, Buffer& buffer) {
+std::optional<std::string> read_once(const std::string& path, PaddedBuffer& buffer) {
   errno = 0;
   const OpenFile file(path);
   struct stat info {};
@@ -56,7 +56,7 @@ std::optional<std::string> read_once(const std::string& path, Buffer& buffer) {
 
 }  // namespace
 
-std::optional<std::string> read_whole_file(const std::string& path, Buffer& buffer) {
+std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer& buffer) {
   store::ReadRetries retries;
   for (;;) {
     std::optional<std::string> failed = read_once(path, buffer);

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "data/image.h"
+#include "image/image.h"
 
 namespace tessera::data {
 
@@ -15,7 +15,7 @@ inline constexpr int64_t kMostFileBytes = int64_t{1} << 30;
 // The whole file, in `buffer`. A reason when it cannot be read, is larger than kMostFileBytes or is no regular file: pipes and
 // devices are not waited for. What a disk may manage at another try is tried again (store::ReadRetries). What the system has no
 // more of is no reason, but thrown (store::expect_not_exhausted).
-[[nodiscard]] std::optional<std::string> read_whole_file(const std::string& path, Buffer& buffer);
+[[nodiscard]] std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer& buffer);
 
 // Asks the system to read the file ahead; may wait for its directories.
 void fetch_file(const std::string& path);

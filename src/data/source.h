@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "data/image.h"
+#include "image/image.h"
 
 namespace tessera::data {
 
@@ -20,9 +20,9 @@ using TextValues = std::vector<std::string_view>;
 // One sample as its source holds it. A reader keeps one and reads into it again and again; what it shows lies in its memory and
 // is gone with the next read.
 struct Sample {
-  Buffer memory;
+  PaddedBuffer memory;
   std::string text_memory;        // of texts that are not in the file as they are shown
-  Bytes image;                    // the image file's bytes, Buffer::kPadding readable bytes after them
+  ByteSpan image;                 // the image file's bytes, PaddedBuffer::kPadding readable bytes after them
   int32_t label = 0;              // in a source with class_names(); set even where read() fails, if it is known
   std::vector<TextValues> texts;  // of each of the source's text_fields()
 };

@@ -294,7 +294,8 @@ Emitted emit_program(const Graph& graph, const EmitOptions& options) {
   check_aliases(graph, options);
   const std::unique_ptr<Graph> lowered = lower(graph);
   if (options.mesh) split_grouped_convolutions(*lowered, *options.mesh);
-  if (!options.kernels.product.empty()) call_host_product(*lowered, std::string(options.kernels.product), options.mesh.has_value());
+  if (!options.kernels.product.empty())
+    call_host_product(*lowered, std::string(options.kernels.product), options.mesh.has_value());
   if (!options.kernels.unwritten.empty()) call_host_stacks(*lowered, std::string(options.kernels.unwritten));
   verify(*lowered);
   return {Printer().module(*lowered, options), has_loops(*lowered)};

@@ -1,5 +1,5 @@
 #pragma once
-// Parts of a finished, lowered graph -> calls of kernels on the host (kernels/register.h).
+// Parts of a finished, lowered graph -> calls of kernels on the host (host/register.h).
 
 #include <string>
 

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "models/positions.h"
 #include "models/weights.h"
 #include "nn/scope.h"
 
@@ -60,32 +59,5 @@ void first_of_stage(TimmEntry& entry, const std::string& parent);
 
 // The same for files of our own names and layout, one array a block.
 TimmMap own_map(const TimmMap& map);
-
-// timm's arrays (f32) from ours; every entry's parameter must be there, f32 and of its shape.
-Arrays export_timm(const TimmMap& map, const ArrayViews& parameters);
-
-struct ImportOptions {
-  // Patterns (base/pattern.h) over our parameters' names: these keep their initial value, whatever the file holds. A pattern
-  // that matches a name in the file lets it be ignored when we have no such parameter. One that matches neither is a usage
-  // Error.
-  std::vector<std::string> dont_load;
-  Resample resample = Resample::kBicubic;
-  Grid old_grid;  // of the file's positions; unknown (0): taken as square
-  // Our names of the classifier's layers, as head, when they may keep their initial values: the file has none, or one of other
-  // classes.
-  std::vector<std::string> new_classifier;
-  std::string where;  // for messages: the file
-};
-
-struct Imported {
-  Arrays parameters;               // ours, f32; without those that keep their initial value
-  std::vector<std::string> notes;  // what was resampled or skipped, a line each
-  std::vector<std::string> kept;   // our names of those that keep it
-};
-
-// Ours from timm's arrays (f32, f16, bf16 or f64). Positions of another grid and patches of another size (patches.h) are
-// resampled, a first kernel for RGB is adapted to other channels. When names or shapes don't fit, throws one data error: how
-// many do, what is missing, unexpected or of another shape, and the named model that the file is (nearest_model.h).
-Imported import_timm(const TimmMap& map, const ArrayViews& file, const ImportOptions& options = {});
 
 }  // namespace tessera::models

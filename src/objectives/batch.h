@@ -1,5 +1,5 @@
 #pragma once
-// What objectives and scorers read of a batch.
+// What objectives and evaluators read of a batch.
 
 #include <cstdint>
 #include <string>

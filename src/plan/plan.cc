@@ -9,7 +9,7 @@
 #include "pjrt/client.h"
 #include "pjrt/error.h"
 #include "plan/proposals.h"
-#include "train/recipe.h"
+#include "recipe/recipe.h"
 
 namespace tessera::plan {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 // quick.
 constexpr int64_t kCountedDevices = 256;
 
-train::ProgramOptions program_options(const train::Recipe& recipe) {
+train::ProgramOptions program_options(const recipe::Recipe& recipe) {
   train::ProgramOptions options;
   options.batch = recipe.rows();
   options.pixels = recipe.data.pp().affine();
@@ -34,7 +34,7 @@ train::ProgramOptions program_options(const train::Recipe& recipe) {
 
 // The same step for fewer devices: the widest batch axis is cut down, and the batch with it, so that each device does the same.
 // In f32, because CPUs have no bf16 transfers: the caller halves bytes.
-train::Program counted_program(const train::Recipe& recipe, train::StateLayout layout) {
+train::Program counted_program(const recipe::Recipe& recipe, state::StateLayout layout) {
   train::ProgramOptions options = program_options(recipe);
   options.compute = DType::kF32;
   mesh::Mesh mesh = recipe.mesh;
@@ -46,16 +46,16 @@ train::Program counted_program(const train::Recipe& recipe, train::StateLayout l
     widest->size /= factor;
     if (widest->name != "tensor") options.batch /= factor;
   }
-  train::lay_out(layout, mesh, recipe.sharding);
-  options.teacher = train::lay_out(recipe.teacher, mesh, recipe.sharding);
+  state::lay_out(layout, mesh, recipe.sharding);
+  options.teacher = recipe::lay_out(recipe.teacher, mesh, recipe.sharding);
   return train::train_program(*recipe.model, layout, *recipe.optimizer, options);
 }
 
 }  // namespace
 
 Case::Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices)
-    : recipe(train::read_recipe(read(overrides), devices)),
-      layout(train::recipe_layout(recipe)),
+    : recipe(recipe::read_recipe(read(overrides), devices)),
+      layout(recipe::recipe_layout(recipe)),
       program(train::train_program(*recipe.model, layout, *recipe.optimizer, program_options(recipe))) {}
 
 CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device) {
@@ -87,7 +87,7 @@ double peak_bytes(const pjrt::CompiledMemory& memory) {
   return std::max(static_cast<double>(memory.peak), least);
 }
 
-std::vector<NamedType> shards_of(const train::StateLayout& layout) {
+std::vector<NamedType> shards_of(const state::StateLayout& layout) {
   std::vector<NamedType> shards;
   for (size_t i = 0; i < layout.entries.size(); ++i) shards.push_back({layout.entries[i].name, layout.shard_type(i)});
   std::stable_sort(shards.begin(), shards.end(),
@@ -95,7 +95,7 @@ std::vector<NamedType> shards_of(const train::StateLayout& layout) {
   return shards;
 }
 
-double model_flops(const train::Recipe& recipe) {
+double model_flops(const recipe::Recipe& recipe) {
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   nn::ParamStore store(graph);

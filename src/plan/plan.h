@@ -10,7 +10,7 @@
 #include "config/section.h"
 #include "plan/roofline.h"
 #include "plan/target.h"
-#include "train/compile.h"
+#include "train/step/compile.h"
 
 namespace tessera::plan {
 

@@ -2,15 +2,15 @@
 // The pieces of a plan, and the search for what would fit. Only .cc files of this folder include this.
 
 #include "plan/plan.h"
-#include "train/recipe.h"
+#include "recipe/recipe.h"
 
 namespace tessera::plan {
 
 // A recipe for some number of devices, and its training step.
 struct Case {
   Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices);
-  train::Recipe recipe;
-  train::StateLayout layout;
+  recipe::Recipe recipe;
+  state::StateLayout layout;
   train::Program program;
 };
 

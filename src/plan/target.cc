@@ -15,7 +15,7 @@
 #include "pjrt/executable.h"
 #include "pjrt/topology.h"
 #include "plan/gpu_target.h"
-#include "train/compile.h"
+#include "train/step/compile.h"
 
 namespace tessera::plan {
 namespace {

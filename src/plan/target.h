@@ -14,7 +14,7 @@
 #include "pjrt/program_info.h"
 #include "plan/chip.h"
 #include "train/device.h"
-#include "train/step.h"
+#include "train/step/step.h"
 
 namespace tessera::plan {
 

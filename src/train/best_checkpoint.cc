@@ -5,7 +5,8 @@
 
 namespace tessera::train {
 
-BestCheckpointKeeper::BestCheckpointKeeper(const std::optional<BestMetric>& metric, Progress& progress, Checkpoints checkpoints)
+BestCheckpointKeeper::BestCheckpointKeeper(const std::optional<recipe::BestMetric>& metric, state::Progress& progress,
+                                           Checkpoints checkpoints)
     : metric_(metric), progress_(progress), checkpoints_(std::move(checkpoints)) {}
 
 void BestCheckpointKeeper::resume() {
@@ -40,7 +41,7 @@ void BestCheckpointKeeper::before_save() {
 void BestCheckpointKeeper::remember(double value) {
   const bool again = progress_.best_checkpoint && progress_.best_checkpoint->step == progress_.step;
   if (!again) before_ = std::exchange(progress_.best_checkpoint, std::nullopt);
-  progress_.best_checkpoint = BestCheckpoint{metric_->name, progress_.step, value};
+  progress_.best_checkpoint = state::BestCheckpoint{metric_->name, progress_.step, value};
 }
 
 void BestCheckpointKeeper::forget_missing() {

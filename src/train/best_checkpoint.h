@@ -5,8 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include "train/progress.h"
-#include "train/recipe.h"
+#include "recipe/recipe.h"
+#include "state/progress.h"
 #include "train/reporter.h"
 
 namespace tessera::train {
@@ -19,7 +19,7 @@ class BestCheckpointKeeper {
     std::function<void()> wait;  // until the save under way has ended
   };
   // `metric` is nothing where no checkpoint is kept as the best. All are borrowed.
-  BestCheckpointKeeper(const std::optional<BestMetric>& metric, Progress& progress, Checkpoints checkpoints);
+  BestCheckpointKeeper(const std::optional<recipe::BestMetric>& metric, state::Progress& progress, Checkpoints checkpoints);
 
   // After a resume: the best by another metric is none.
   void resume();
@@ -33,10 +33,10 @@ class BestCheckpointKeeper {
  private:
   void remember(double value);
 
-  const std::optional<BestMetric>& metric_;
-  Progress& progress_;
+  const std::optional<recipe::BestMetric>& metric_;
+  state::Progress& progress_;
   Checkpoints checkpoints_;
-  std::optional<BestCheckpoint> before_;  // before that of progress_, which may not be saved yet
+  std::optional<state::BestCheckpoint> before_;  // before that of progress_, which may not be saved yet
 };
 
 }  // namespace tessera::train

@@ -49,7 +49,7 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
                          const objectives::Inputs& inputs)
     : arguments_(static_cast<size_t>(mesh.devices())), batch_(std::make_unique<data::Batch>(std::move(batch))) {
   const auto send = [&](const char* name, const void* data, const TensorType& type) {
-    std::vector<pjrt::Upload> uploads = send_rows(client, mesh, data, type);
+    std::vector<pjrt::Upload> uploads = state::send_rows(client, mesh, data, type);
     for (size_t device = 0; device < uploads.size(); ++device) {
       uploads[device].buffer.set_name(name);
       arguments_[device].push_back(std::move(uploads[device].buffer));

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "objectives/batch.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
-#include "train/device_arrays.h"
+#include "state/device_arrays.h"
 
 namespace tessera::train {
 
@@ -41,11 +41,11 @@ class DeviceBatch {
   DeviceBatch& operator=(DeviceBatch&&) = delete;
 
   // For each device its images, the inputs and what training augments with: a program's last arguments.
-  DeviceArrays& arguments() { return arguments_; }
+  state::DeviceArrays& arguments() { return arguments_; }
 
  private:
   void release() noexcept;
-  DeviceArrays arguments_;
+  state::DeviceArrays arguments_;
   std::vector<pjrt::Event> uploads_;
   std::unique_ptr<data::Batch> batch_;
 };

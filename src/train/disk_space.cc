@@ -36,9 +36,9 @@ double DiskNeed::bytes() const {
   return static_cast<double>(checkpoint_bytes) * static_cast<double>(checkpoints) + static_cast<double>(metrics_bytes);
 }
 
-DiskNeed disk_need(const Recipe& recipe, const StateLayout& layout) {
+DiskNeed disk_need(const recipe::Recipe& recipe, const state::StateLayout& layout) {
   DiskNeed need;
-  for (const StateEntry& entry : layout.entries) need.checkpoint_bytes += byte_count(entry.type);
+  for (const state::StateEntry& entry : layout.entries) need.checkpoint_bytes += byte_count(entry.type);
   need.checkpoints = recipe.checkpoint.keep + 1 + (recipe.best ? 1 : 0);
   const bool only_when_due = !recipe.best || recipe.best->of_training();
   if (only_when_due) need.checkpoints = std::min(need.checkpoints, times(recipe.checkpoint_every, recipe.total));

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "train/recipe.h"
-#include "train/state.h"
+#include "recipe/recipe.h"
+#include "state/state.h"
 
 namespace tessera::train {
 
@@ -17,7 +17,7 @@ struct DiskNeed {
 
   double bytes() const;
 };
-DiskNeed disk_need(const Recipe& recipe, const StateLayout& layout);
+DiskNeed disk_need(const recipe::Recipe& recipe, const state::StateLayout& layout);
 
 // What to warn of where `need` is more than `free` bytes and the `there` bytes of checkpoints that are written already; nothing
 // where it fits.

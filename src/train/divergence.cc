@@ -20,7 +20,8 @@ std::string warmup_help(const std::string& lr) {
 
 }  // namespace
 
-std::string divergence_help(const Recipe& recipe, const std::string& workdir, const std::optional<std::string>& checkpoint) {
+std::string divergence_help(const recipe::Recipe& recipe, const std::string& workdir,
+                            const std::optional<std::string>& checkpoint) {
   const optim::OptimizerOptions& options = recipe.optimizer->options();
   std::vector<std::string> changes{fmt::format("lower the learning rate (optimizer.lr is {})", options.lr),
                                    warmup_help(options.lr), clip_help(options.clip)};

@@ -21,15 +21,15 @@ ordered_json number(float value) {
 // The lines of a JSON file.
 class Lines {
  public:
-  Lines(const EvalPlan& plan, const Evaluation& evaluation)
+  Lines(const recipe::EvalPlan& plan, const Evaluation& evaluation)
       : source_(plan.sets[0].data.source()), classes_(source_.class_names()), evaluation_(evaluation) {}
 
   std::string line(size_t i) const {
     ordered_json json;
     json["id"] = source_.id(evaluation_.samples[i]);
     if (!evaluation_.labels.empty()) json["label"] = classes_[static_cast<size_t>(evaluation_.labels[i])];
-    std::span<const float> values = evaluation_.said.row(static_cast<int64_t>(i));
-    for (const objectives::Column& column : evaluation_.columns) {
+    std::span<const float> values = evaluation_.predictions.row(static_cast<int64_t>(i));
+    for (const evaluators::Column& column : evaluation_.columns) {
       const std::span<const float> own = values.first(static_cast<size_t>(column.width));
       values = values.subspan(own.size());
       ordered_json list = ordered_json::array();
@@ -53,7 +53,7 @@ class Lines {
 // The columns of a Parquet file.
 class Table {
  public:
-  Table(const EvalPlan& plan, const Evaluation& evaluation)
+  Table(const recipe::EvalPlan& plan, const Evaluation& evaluation)
       : source_(plan.sets[0].data.source()), classes_(source_.class_names()), evaluation_(evaluation) {
     for (const int64_t sample : evaluation_.samples) ids_.push_back(source_.id(sample));
   }
@@ -66,7 +66,7 @@ class Table {
       for (const int32_t label : evaluation_.labels) columns.back().texts.push_back(class_of(static_cast<float>(label)));
     }
     int64_t first = 0;
-    for (const objectives::Column& column : evaluation_.columns) {
+    for (const evaluators::Column& column : evaluation_.columns) {
       columns.push_back(column.classes ? classes(column, first) : numbers(column, first));
       first += column.width;
     }
@@ -79,13 +79,14 @@ class Table {
     const auto at = static_cast<size_t>(value);
     return at < classes_.size() ? text(classes_[at]) : TesseraParquetText{};
   }
-  data::ParquetColumn numbers(const objectives::Column& column, int64_t first) const {
-    return {column.name, column.width, {}, evaluation_.said.values.data() + first, evaluation_.said.width};
+  data::ParquetColumn numbers(const evaluators::Column& column, int64_t first) const {
+    return {column.name, column.width, {}, evaluation_.predictions.values.data() + first, evaluation_.predictions.width};
   }
-  data::ParquetColumn classes(const objectives::Column& column, int64_t first) const {
+  data::ParquetColumn classes(const evaluators::Column& column, int64_t first) const {
     data::ParquetColumn out{column.name, column.width};
-    for (int64_t row = 0; row < evaluation_.said.rows(); ++row) {
-      for (const float value : evaluation_.said.row(row).subspan(static_cast<size_t>(first), static_cast<size_t>(column.width)))
+    for (int64_t row = 0; row < evaluation_.predictions.rows(); ++row) {
+      for (const float value :
+           evaluation_.predictions.row(row).subspan(static_cast<size_t>(first), static_cast<size_t>(column.width)))
         out.texts.push_back(class_of(value));
     }
     return out;
@@ -97,7 +98,7 @@ class Table {
   std::vector<std::string> ids_;
 };
 
-void write_lines(const EvalPlan& plan, const Evaluation& evaluation, const std::string& path) {
+void write_lines(const recipe::EvalPlan& plan, const Evaluation& evaluation, const std::string& path) {
   const Lines lines(plan, evaluation);
   const auto file = store::local_files().create(path);
   for (size_t i = 0; i < evaluation.samples.size(); ++i) {
@@ -121,7 +122,7 @@ void write_skipped(const Evaluation& evaluation, const std::string& path) {
 
 }  // namespace
 
-void write_files(const EvalPlan& plan, const Evaluation& evaluation, const std::string& path) {
+void write_files(const recipe::EvalPlan& plan, const Evaluation& evaluation, const std::string& path) {
   if (!plan.options.predictions && evaluation.details.empty() && evaluation.skipped.empty()) return;
   store::FileSystem& files = store::local_files();
   files.make_directories(store::parent_path(path));

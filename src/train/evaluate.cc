@@ -39,7 +39,7 @@ class Gathering {
     settle();
     pending_ = std::move(part);
   }
-  objectives::Rows take() {
+  evaluators::Rows take() {
     settle();
     return std::move(rows_);
   }
@@ -68,7 +68,7 @@ class Gathering {
   const std::string& name_;
   int64_t size_;
   bool labelled_;
-  objectives::Rows rows_;
+  evaluators::Rows rows_;
   Part pending_;
 };
 
@@ -87,12 +87,14 @@ double Scores::at(std::string_view name) const {
   return *value;
 }
 
-pjrt::Buffer Evaluator::execute(size_t set, DeviceArrays& state, DeviceArrays& arguments, size_t first) const {
-  return std::move(programs_[set]->execute(argument_lists(state, layout_->params, &arguments, first))[0][0]);
+pjrt::Buffer EvaluationRunner::execute(size_t set, state::DeviceArrays& state, state::DeviceArrays& arguments,
+                                       size_t first) const {
+  return std::move(programs_[set]->execute(state::argument_lists(state, layout_->params, &arguments, first))[0][0]);
 }
 
-std::optional<Evaluator::SetRows> Evaluator::rows_of(size_t set, DeviceArrays& state, const Stop& stop, size_t first) const {
-  const EvalSet& of = plan_->sets[set];
+std::optional<EvaluationRunner::SetRows> EvaluationRunner::rows_of(size_t set, state::DeviceArrays& state, const Stop& stop,
+                                                                   size_t first) const {
+  const recipe::EvalSet& of = plan_->sets[set];
   data::EvalLoader loader(of.data.sets.front(), of.data.loader(of.batch, 0));
   Gathering gathering(plan_->name, of.size(), !of.data.source().class_names().empty());
   for (;;) {
@@ -101,7 +103,7 @@ std::optional<Evaluator::SetRows> Evaluator::rows_of(size_t set, DeviceArrays& s
     if (!rows) break;
     if (stop && stop()) return std::nullopt;
     Part part = part_of(*rows);
-    DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), of.data.pp(), plan_->scorer->inputs(set));
+    DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), of.data.pp(), plan_->evaluator->inputs(set));
     part.rows = execute(set, state, batch.arguments(), first);
     gathering.add(std::move(part));
   }
@@ -112,11 +114,11 @@ std::optional<Evaluator::SetRows> Evaluator::rows_of(size_t set, DeviceArrays& s
   return out;
 }
 
-std::optional<Evaluator::SetRows> Evaluator::rows_of_texts(size_t set, DeviceArrays& state, const Stop& stop,
-                                                           size_t first) const {
-  const EvalSet& of = plan_->sets[set];
-  const objectives::TokenInput& input = plan_->scorer->inputs(set).tokens[0];
-  const std::span<const int32_t> ids = plan_->scorer->texts();
+std::optional<EvaluationRunner::SetRows> EvaluationRunner::rows_of_texts(size_t set, state::DeviceArrays& state,
+                                                                         const Stop& stop, size_t first) const {
+  const recipe::EvalSet& of = plan_->sets[set];
+  const objectives::TokenInput& input = plan_->evaluator->inputs(set).tokens[0];
+  const std::span<const int32_t> ids = plan_->evaluator->texts();
   Gathering gathering(plan_->name, of.texts, false);
   for (int64_t begin = 0; begin < of.texts; begin += of.batch) {
     if (stop && stop()) return std::nullopt;
@@ -126,9 +128,9 @@ std::optional<Evaluator::SetRows> Evaluator::rows_of_texts(size_t set, DeviceArr
                       rows.begin());
     Part part;
     for (int64_t row = 0; row < count; ++row) part.places.push_back(row), part.samples.push_back(begin + row);
-    DeviceArrays arguments(static_cast<size_t>(layout_->devices()));
+    state::DeviceArrays arguments(static_cast<size_t>(layout_->devices()));
     std::vector<pjrt::Upload> uploads =
-        send_rows(*client_, layout_->mesh, rows.data(), {DType::kI32, {of.batch, input.length}});
+        state::send_rows(*client_, layout_->mesh, rows.data(), {DType::kI32, {of.batch, input.length}});
     for (size_t d = 0; d < uploads.size(); ++d) arguments[d].push_back(std::move(uploads[d].buffer));
     part.rows = execute(set, state, arguments, first);
     for (const pjrt::Upload& upload : uploads) upload.done_with_host.await();
@@ -137,8 +139,9 @@ std::optional<Evaluator::SetRows> Evaluator::rows_of_texts(size_t set, DeviceArr
   return SetRows{gathering.take(), 0};
 }
 
-std::optional<Evaluation> Evaluator::run(DeviceArrays& state, const std::function<bool()>& stop, size_t first) const {
-  std::vector<objectives::Rows> sets;
+std::optional<Evaluation> EvaluationRunner::run(state::DeviceArrays& state, const std::function<bool()>& stop,
+                                                size_t first) const {
+  std::vector<evaluators::Rows> sets;
   Evaluation out;
   for (size_t set = 0; set < plan_->sets.size(); ++set) {
     const bool texts = plan_->sets[set].texts > 0;
@@ -152,13 +155,13 @@ std::optional<Evaluation> Evaluator::run(DeviceArrays& state, const std::functio
   }
   out.samples = sets[0].samples;
   out.labels = sets[0].labels;
-  objectives::Outcome outcome = plan_->scorer->outcome(std::move(sets));
-  const std::vector<objectives::ScoreKind> kinds = plan_->scorer->scores();
-  TESSERA_CHECK(outcome.figures.size() == kinds.size(), "{} figures for {} scores", outcome.figures.size(), kinds.size());
-  for (size_t i = 0; i < kinds.size(); ++i) out.scores.values.push_back({kinds[i].name, kinds[i].share, outcome.figures[i]});
+  evaluators::Outcome outcome = plan_->evaluator->outcome(std::move(sets));
+  const std::vector<evaluators::ScoreKind> kinds = plan_->evaluator->score_kinds();
+  TESSERA_CHECK(outcome.scores.size() == kinds.size(), "{} figures for {} scores", outcome.scores.size(), kinds.size());
+  for (size_t i = 0; i < kinds.size(); ++i) out.scores.values.push_back({kinds[i].name, kinds[i].share, outcome.scores[i]});
   std::ranges::stable_partition(out.scores.values, &Score::share);
   out.columns = std::move(outcome.columns);
-  out.said = std::move(outcome.said);
+  out.predictions = std::move(outcome.predictions);
   out.details = std::move(outcome.details);
   return out;
 }

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "pjrt/executable.h"
+#include "recipe/recipe.h"
 #include "train/device.h"
-#include "train/recipe.h"
 
 namespace tessera::train {
 
 struct Score {
   std::string name;
-  bool share = false;  // in [0, 1], the more the better; else a mean, the less the better (objectives/scorer.h)
+  bool share = false;  // in [0, 1], the more the better; else a mean, the less the better (evaluators/evaluator.h)
   double value = 0;
   bool better_than(double other) const { return share ? value > other : value < other; }
 };
@@ -36,8 +36,8 @@ struct Evaluation {
   // Of each example that counts, in the source's order: its place there, its label (where there are any), and what is said.
   std::vector<int64_t> samples;
   std::vector<int32_t> labels;
-  std::vector<objectives::Column> columns;
-  metrics::Features said;
+  std::vector<evaluators::Column> columns;
+  metrics::Features predictions;
   std::string details;  // JSON; may be empty
   // What could not be read, of any of the plan's sets: the names of the sources, and the files.
   std::vector<std::pair<std::string, data::SkippedFile>> skipped;
@@ -45,37 +45,38 @@ struct Evaluation {
 
 using Executables = std::vector<std::shared_ptr<const pjrt::Executable>>;
 
-class Evaluator {
+class EvaluationRunner {
  public:
   // `programs`: for each set of the plan, of eval_program for this layout and the set's batch and pp chain.
-  Evaluator(std::shared_ptr<const pjrt::Client> client, Executables programs, const StateLayout& layout, const EvalPlan& plan)
+  EvaluationRunner(std::shared_ptr<const pjrt::Client> client, Executables programs, const state::StateLayout& layout,
+                   const recipe::EvalPlan& plan)
       : client_(std::move(client)), programs_(std::move(programs)), layout_(&layout), plan_(&plan) {}
 
   // The parameters at the head of `state`, or their averages at entry `first`, are read, not consumed. Nothing when stop()
   // became true before the last batch.
-  std::optional<Evaluation> run(DeviceArrays& state, const std::function<bool()>& stop = {}, size_t first = 0) const;
+  std::optional<Evaluation> run(state::DeviceArrays& state, const std::function<bool()>& stop = {}, size_t first = 0) const;
 
  private:
   struct SetRows {
-    objectives::Rows rows;
+    evaluators::Rows rows;
     int64_t skipped = 0;
     std::vector<data::SkippedFile> files = {};
   };
   using Stop = std::function<bool()>;
-  std::optional<SetRows> rows_of(size_t set, DeviceArrays& state, const Stop& stop, size_t first) const;
-  std::optional<SetRows> rows_of_texts(size_t set, DeviceArrays& state, const Stop& stop, size_t first) const;
-  pjrt::Buffer execute(size_t set, DeviceArrays& state, DeviceArrays& arguments, size_t first) const;
+  std::optional<SetRows> rows_of(size_t set, state::DeviceArrays& state, const Stop& stop, size_t first) const;
+  std::optional<SetRows> rows_of_texts(size_t set, state::DeviceArrays& state, const Stop& stop, size_t first) const;
+  pjrt::Buffer execute(size_t set, state::DeviceArrays& state, state::DeviceArrays& arguments, size_t first) const;
 
   std::shared_ptr<const pjrt::Client> client_;
   Executables programs_;
-  const StateLayout* layout_;
-  const EvalPlan* plan_;
+  const state::StateLayout* layout_;
+  const recipe::EvalPlan* plan_;
 };
 
 // What the plan wants in files: PATH.jsonl or PATH.parquet, a line or row for each example (`id`, `label`, and the columns;
 // classes by name, null for no answer), where `predictions` is set; PATH.json, the evaluator's details, where it has some;
 // PATH.skipped.jsonl, a line for each file that could not be read (`source`, `id`, `reason`), where there are any, and a
 // warning that says where. Makes the directory. Throws a data Error, a store::IoError but for what Arrow could not write.
-void write_files(const EvalPlan& plan, const Evaluation& evaluation, const std::string& path);
+void write_files(const recipe::EvalPlan& plan, const Evaluation& evaluation, const std::string& path);
 
 }  // namespace tessera::train

@@ -18,10 +18,10 @@ constexpr std::string_view kPrec = "prec@";
 
 }  // namespace
 
-Reporter::Reporter(const Recipe& recipe, const std::string& workdir, int64_t cores)
+Reporter::Reporter(const recipe::Recipe& recipe, const std::string& workdir, int64_t cores)
     : recipe_(recipe), cores_(cores), writer_(workdir) {}
 
-void Reporter::resume(const Progress& progress) {
+void Reporter::resume(const state::Progress& progress) {
   earlier_ = progress.seconds;
   interval_step_ = progress.step;
   writer_.truncate_after(progress.owed ? progress.step - 1 : progress.step);
@@ -67,7 +67,7 @@ void Reporter::add_sets(int64_t step, std::vector<monitor::Metric>& out) const {
   }
 }
 
-monitor::StepLine Reporter::line_of(int64_t step, const StepMetrics& metrics, std::optional<int64_t> memory) const {
+monitor::StepLine Reporter::line_of(int64_t step, const state::StepMetrics& metrics, std::optional<int64_t> memory) const {
   const int64_t n = recipe_.examples_per_epoch, batch = recipe_.batch;
   const config::Duration total = config::parse_duration(recipe_.run.total);
   monitor::StepLine line;
@@ -94,17 +94,17 @@ monitor::StepLine Reporter::line_of(int64_t step, const StepMetrics& metrics, st
   return line;
 }
 
-void Reporter::step(int64_t step, const StepMetrics& metrics, Clock::time_point ready, bool log_now,
+void Reporter::step(int64_t step, const state::StepMetrics& metrics, Clock::time_point ready, bool log_now,
                     std::optional<int64_t> memory) {
   ready_ = ready;
   if (step > interval_step_) seconds_per_step_ = interval_seconds() / static_cast<double>(step - interval_step_);
   console_.step(line_of(step, metrics, memory), log_now);
 }
 
-void Reporter::write(int64_t step, const std::optional<StepMetrics>& metrics, const NamedScores& scores) {
+void Reporter::write(int64_t step, const std::optional<state::StepMetrics>& metrics, const NamedScores& scores) {
   std::vector<monitor::Metric> out;
   if (metrics) {
-    for (const StepMetric& metric : *metrics) out.push_back({metric.name, metric.value});
+    for (const state::StepMetric& metric : *metrics) out.push_back({metric.name, metric.value});
     const monitor::StepLine line = line_of(step, *metrics, {});
     out.push_back({"img/sec", line.images_per_second});
     out.push_back({"img/sec/core", line.images_per_second / static_cast<double>(cores_)});

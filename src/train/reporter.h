@@ -18,9 +18,9 @@
 
 #include "monitor/console.h"
 #include "monitor/metrics.h"
+#include "recipe/recipe.h"
+#include "state/progress.h"
 #include "train/evaluate.h"
-#include "train/progress.h"
-#include "train/recipe.h"
 
 namespace tessera::train {
 
@@ -30,23 +30,24 @@ class Reporter {
   using Clock = std::chrono::steady_clock;
 
  public:
-  Reporter(const Recipe& recipe, const std::string& workdir, int64_t cores);
+  Reporter(const recipe::Recipe& recipe, const std::string& workdir, int64_t cores);
 
   // The run starts, and drops whatever the files hold; or it goes on from `progress`: what files say of later steps is dropped
   // (with `owed`, of this step too).
   void start() { writer_.truncate_after(-1); }
-  void resume(const Progress& progress);
+  void resume(const state::Progress& progress);
   // Training proper begins: the clock of img/sec starts.
   void begin();
 
   // The input whose stages and sets are told of; must outlive the reporter's last call.
   void watch(const data::TrainLoader& loader) { loader_ = &loader; }
   // A step is known, and was ready at `ready`: the console's line. Cheap.
-  void step(int64_t step, const StepMetrics& metrics, Clock::time_point ready, bool log_now, std::optional<int64_t> memory);
+  void step(int64_t step, const state::StepMetrics& metrics, Clock::time_point ready, bool log_now,
+            std::optional<int64_t> memory);
   // Time spent waiting for input.
   void waited(double seconds) { wait_ += seconds; }
   // The line of a step in metrics.jsonl (and a row of summary.csv where something was evaluated). `metrics`: nothing at step 0.
-  void write(int64_t step, const std::optional<StepMetrics>& metrics, const NamedScores& scores);
+  void write(int64_t step, const std::optional<state::StepMetrics>& metrics, const NamedScores& scores);
   // An evaluation for the console; `best` is the best first score so far, before it.
   void evaluated(const std::string& name, const Scores& scores, std::optional<double> best);
 
@@ -72,9 +73,9 @@ class Reporter {
   // What each stage of the input took in the interval, of all stages' time.
   std::vector<std::pair<const char*, double>> stage_shares() const;
   void add_sets(int64_t step, std::vector<monitor::Metric>& out) const;
-  monitor::StepLine line_of(int64_t step, const StepMetrics& metrics, std::optional<int64_t> memory) const;
+  monitor::StepLine line_of(int64_t step, const state::StepMetrics& metrics, std::optional<int64_t> memory) const;
 
-  const Recipe& recipe_;
+  const recipe::Recipe& recipe_;
   int64_t cores_;
   monitor::MetricWriter writer_;
   monitor::Console console_;

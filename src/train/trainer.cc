@@ -12,18 +12,18 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
-#include "kernels/register.h"
+#include "host/register.h"
 #include "monitor/plot.h"
 #include "pjrt/error.h"
+#include "recipe/run_identity.h"
+#include "state/device_arrays.h"
+#include "state/model_source.h"
 #include "train/best_checkpoint.h"
-#include "train/compile.h"
-#include "train/device_arrays.h"
 #include "train/disk_space.h"
 #include "train/divergence.h"
-#include "train/model_source.h"
-#include "train/run_identity.h"
+#include "train/step/compile.h"
+#include "train/step/trace.h"
 #include "train/stop_signal.h"
-#include "train/trace.h"
 #include "train/workdir.h"
 
 namespace tessera::train {
@@ -38,14 +38,14 @@ class Trainer {
   Trainer(config::Section recipe, const TrainOptions& options)
       : client_future_(std::async(std::launch::async, [device = options.device] { return open_client(device); })),
         cache_(options.device.cache),
-        recipe_(read_recipe(std::move(recipe), device_count(options.device))),
-        layout_(recipe_layout(recipe_)),
+        recipe_(recipe::read_recipe(std::move(recipe), device_count(options.device))),
+        layout_(recipe::recipe_layout(recipe_)),
         workdir_(options.workdir, recipe_.text),
         reporter_(recipe_, workdir_.path(), recipe_.mesh.devices()) {
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
                     recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp,
-                    data_identity(recipe_.data)};
-    run_ = run_name(description_);
+                    recipe::data_identity(recipe_.data)};
+    run_ = recipe::run_name(description_);
   }
 
   TrainResult run();
@@ -83,7 +83,7 @@ class Trainer {
   bool evaluation_due() const;
   std::optional<Executables> eval_programs(size_t e);
   bool evaluate(NamedScores& scores);
-  bool evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, const std::string& name, size_t first,
+  bool evaluate_with(const EvaluationRunner& evaluator, const recipe::EvalPlan& plan, const std::string& name, size_t first,
                      NamedScores& scores);
   void follow_plateau(const NamedScores& scores);
   std::string path_of(int64_t step) const;
@@ -99,10 +99,10 @@ class Trainer {
   std::future<std::shared_ptr<pjrt::Client>> client_future_;
   std::shared_ptr<pjrt::Client> client_;
   pjrt::ExecutableCache cache_;
-  Recipe recipe_;
-  StateLayout layout_;
+  recipe::Recipe recipe_;
+  state::StateLayout layout_;
   Workdir workdir_;
-  RunDescription description_;
+  state::RunDescription description_;
   std::string run_;                                           // whose the checkpoints are
   std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
   Reporter reporter_;
@@ -114,11 +114,11 @@ class Trainer {
   std::unique_ptr<data::TrainLoader> loader_;
 
   std::optional<checkpoint::LoadedCheckpoint> restored_;  // until it is on the devices
-  HostArrays initial_weights_;                            // of model_init, likewise; empty bytes where the drawn value stays
-  DeviceArrays teacher_;                                  // its weights, where there is one
-  DeviceArrays state_;                                    // after `progress_.step` steps, once the device is through
+  state::HostArrays initial_weights_;                     // of model_init, likewise; empty bytes where the drawn value stays
+  state::DeviceArrays teacher_;                           // its weights, where there is one
+  state::DeviceArrays state_;                             // after `progress_.step` steps, once the device is through
   std::optional<int64_t> resumed_from_;                   // the step
-  Progress progress_;                                     // `metrics` are those of `progress_.step`, once settled
+  state::Progress progress_;                              // `metrics` are those of `progress_.step`, once settled
   struct Pending {
     int64_t step = 0;
     pjrt::Buffer metrics;
@@ -204,20 +204,20 @@ bool Trainer::restore() {
     return false;
   }
   const checkpoint::LoadedCheckpoint& from = *latest.checkpoint;
-  progress_ = parse_progress(from.state_json, from.path);
-  check_run(from, description_);
+  progress_ = state::parse_progress(from.state_json, from.path);
+  recipe::check_run(from, description_);
   resumed_from_ = progress_.step;
   best_.resume();
-  check_arrays(layout_, from.arrays, from.path);
+  state::check_arrays(layout_, from.arrays, from.path);
   restored_ = std::move(*latest.checkpoint);
   return true;
 }
 
 void Trainer::put_restored() {
   const auto read = [&](size_t entry, const Placed& box, std::byte* out) {
-    read_entry(layout_.entries[entry], restored_->arrays, box, out);
+    state::read_entry(layout_.entries[entry], restored_->arrays, box, out);
   };
-  state_ = to_device(layout_, layout_.entries.size(), read, *client_);
+  state_ = state::to_device(layout_, layout_.entries.size(), read, *client_);
   restored_->check();
   restored_.reset();
 }
@@ -225,12 +225,13 @@ void Trainer::put_restored() {
 // Before anything is compiled, so that weights that don't fit are known at once.
 void Trainer::load_initial_weights() {
   initial_weights_.resize(layout_.params);
-  for (const std::string& note : init_from(*recipe_.model_init, *recipe_.model, layout_, initial_weights_)) log_note(note);
+  for (const std::string& note : state::init_from(*recipe_.model_init, *recipe_.model, layout_, initial_weights_))
+    log_note(note);
 }
 
 void Trainer::place_teacher() {
   if (!recipe_.teacher) return;
-  teacher_ = to_device(recipe_.teacher->layout, recipe_.teacher->params, *client_);
+  teacher_ = state::to_device(recipe_.teacher->layout, recipe_.teacher->params, *client_);
   recipe_.teacher.reset();  // the host's copy has served
 }
 
@@ -252,7 +253,7 @@ ProgramOptions Trainer::program_options(int64_t batch, const data::Affine& pixel
   options.pixels = pixels;
   options.compute = recipe_.compute;
   options.optimization_level = recipe_.run.optimization_level;
-  options.kernels = kernels::register_kernels(*client_);
+  options.kernels = host::register_kernels(*client_);
   return options;
 }
 
@@ -271,11 +272,11 @@ void Trainer::start_programs() {
 // After the training step's, which everything waits for.
 void Trainer::start_evaluation_programs() {
   std::map<std::string, std::shared_future<Compiled>> by_text;
-  for (const EvalPlan& plan : recipe_.evals) {
+  for (const recipe::EvalPlan& plan : recipe_.evals) {
     eval_futures_.emplace_back();
     for (size_t set = 0; set < plan.sets.size(); ++set) {
-      const EvalSet& of = plan.sets[set];
-      Program program = eval_program(*recipe_.model, *plan.scorer, set, layout_, program_options(of.batch, of.pixels()));
+      const recipe::EvalSet& of = plan.sets[set];
+      Program program = eval_program(*recipe_.model, *plan.evaluator, set, layout_, program_options(of.batch, of.pixels()));
       const std::string text = program.text;
       if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, of.batch).share();
       eval_futures_.back().push_back(by_text[text]);
@@ -302,22 +303,22 @@ std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& fut
 
 void Trainer::initialise() {
   const auto key = seed_key(static_cast<uint64_t>(recipe_.run.seed));
-  DeviceArrays rng = replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
+  state::DeviceArrays rng = state::replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
   reporter_.console().busy("compile  init …");
-  state_ = take(init_future_, "init")->execute(argument_lists(rng, 1));
+  state_ = take(init_future_, "init")->execute(state::argument_lists(rng, 1));
   const std::vector<float> measured = state_[0].back().to_host<float>();
   for (std::vector<pjrt::Buffer>& list : state_) list.pop_back();
-  name_entries(layout_, state_);
-  std::vector<Moments> moments;
+  state::name_entries(layout_, state_);
+  std::vector<state::Moments> moments;
   for (size_t i = 0; i < layout_.params; ++i) moments.push_back({measured[2 * i], measured[2 * i + 1]});
   for (size_t i = 0; i < initial_weights_.size(); ++i) {
     if (initial_weights_[i].size() == 0) continue;
-    put_entry(layout_, i, initial_weights_[i], *client_, state_);
-    if (layout_.averages > 0) put_entry(layout_, layout_.average_index() + i, initial_weights_[i], *client_, state_);
-    moments[i] = moments_of(initial_weights_[i]);
+    state::put_entry(layout_, i, initial_weights_[i], *client_, state_);
+    if (layout_.averages > 0) state::put_entry(layout_, layout_.average_index() + i, initial_weights_[i], *client_, state_);
+    moments[i] = state::moments_of(initial_weights_[i]);
     initial_weights_[i] = {};
   }
-  log_line(parameter_table(layout_, moments));
+  log_line(state::parameter_table(layout_, moments));
 }
 
 // ---- the loop ----
@@ -356,16 +357,17 @@ void Trainer::train_to_the_end(bool resumed) {
 }
 
 void Trainer::dispatch(DeviceBatch& batch) {
-  ArgumentLists arguments = argument_lists(state_, layout_.entries.size(), teacher_.empty() ? nullptr : &teacher_);
-  append_arguments(arguments, batch.arguments());
-  DeviceArrays results = train_program_->execute(arguments);
+  state::ArgumentLists arguments =
+      state::argument_lists(state_, layout_.entries.size(), teacher_.empty() ? nullptr : &teacher_);
+  state::append_arguments(arguments, batch.arguments());
+  state::DeviceArrays results = train_program_->execute(arguments);
   ++progress_.step;
   progress_.examples_seen += recipe_.batch;
   pending_ = Pending{progress_.step, std::move(results[0].back()), {}};
   if (pending_->metrics.ready()) pending_->ready = Clock::now();
   for (std::vector<pjrt::Buffer>& list : results) list.pop_back();
   state_ = std::move(results);
-  name_entries(layout_, state_);
+  state::name_entries(layout_, state_);
 }
 
 // Leaves `batch` empty when a signal came first: that waits for no disk and no decoder.
@@ -386,7 +388,7 @@ void Trainer::settle() {
   const std::vector<float> values = pending_->metrics.to_host<float>();
   const Clock::time_point ready = pending_->ready.value_or(Clock::now());
   pending_.reset();
-  StepMetrics metrics;
+  state::StepMetrics metrics;
   for (const std::string& name : metric_names(*recipe_.objective)) metrics.push_back({name, values[metrics.size()]});
   for (const auto& [name, value] : metrics) {
     if (std::isfinite(value)) continue;
@@ -401,7 +403,7 @@ void Trainer::settle() {
                 workdir_.path(),
                 divergence_help(recipe_, workdir_.path(), from ? std::optional(path_of(*from)) : std::nullopt));
   }
-  const bool log_now = step == 1 || due(step, recipe_.log_every, recipe_.total);
+  const bool log_now = step == 1 || recipe::due(step, recipe_.log_every, recipe_.total);
   const auto memory = client_->memory(0);
   reporter_.step(step, metrics, ready, log_now, memory ? std::optional(memory->in_use) : std::nullopt);
   progress_.metrics = metrics;
@@ -411,8 +413,9 @@ void Trainer::settle() {
 }
 
 bool Trainer::evaluation_due() const {
-  return std::ranges::any_of(recipe_.evals,
-                             [&](const EvalPlan& plan) { return due(plan, progress_.step, recipe_.run, recipe_.total); });
+  return std::ranges::any_of(recipe_.evals, [&](const recipe::EvalPlan& plan) {
+    return recipe::due(plan, progress_.step, recipe_.run, recipe_.total);
+  });
 }
 
 // Evaluations, the metrics line and the checkpoint of the step at hand, whose metrics are known. Sets stopped_ when it saved
@@ -431,7 +434,7 @@ void Trainer::finish_step() {
     follow_plateau(scores);
     new_best = best_.take(scores);
     last_scores_ = std::move(scores);
-  } else if (progress_.owed && progress_.metrics && due(progress_.step, recipe_.log_every, recipe_.total)) {
+  } else if (progress_.owed && progress_.metrics && recipe::due(progress_.step, recipe_.log_every, recipe_.total)) {
     reporter_.write(progress_.step, progress_.metrics, {});  // `every` of the evaluators was changed since the signal
   }
   progress_.owed = false;
@@ -459,7 +462,7 @@ void Trainer::follow_plateau(const NamedScores& scores) {
   }
   if (progress_.plateau.scale == before) return;
   const auto scale = static_cast<float>(progress_.plateau.scale);
-  put_entry(layout_, layout_.lr_scale_index(), store::copy_bytes(std::as_bytes(std::span(&scale, 1))), *client_, state_);
+  state::put_entry(layout_, layout_.lr_scale_index(), store::copy_bytes(std::as_bytes(std::span(&scale, 1))), *client_, state_);
   log_note(fmt::format("{} stopped getting better: the learning rate is now {:.3g} of the schedule's", plateau.metric,
                        progress_.plateau.scale));
 }
@@ -483,15 +486,15 @@ std::optional<Executables> Trainer::eval_programs(size_t e) {
 // False when a signal came in between.
 bool Trainer::evaluate(NamedScores& scores) {
   for (size_t e = 0; e < recipe_.evals.size(); ++e) {
-    const EvalPlan& plan = recipe_.evals[e];
-    if (!due(plan, progress_.step, recipe_.run, recipe_.total)) continue;
+    const recipe::EvalPlan& plan = recipe_.evals[e];
+    if (!recipe::due(plan, progress_.step, recipe_.run, recipe_.total)) continue;
     const std::optional<Executables> programs = eval_programs(e);
     if (!programs) return false;
     reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));
-    const Evaluator evaluator(client_, *programs, layout_, plan);
+    const EvaluationRunner evaluator(client_, *programs, layout_, plan);
     if (!evaluate_with(evaluator, plan, plan.name, 0, scores)) return false;
     if (layout_.averages == 0) continue;
-    if (!evaluate_with(evaluator, plan, averaged_name(plan.name), layout_.average_index(), scores)) return false;
+    if (!evaluate_with(evaluator, plan, recipe::averaged_name(plan.name), layout_.average_index(), scores)) return false;
   }
   for (const auto& [name, s] : scores) {
     const auto best = progress_.best.find(name);
@@ -503,8 +506,8 @@ bool Trainer::evaluate(NamedScores& scores) {
 }
 
 // With the weights at entry `first` of the state.
-bool Trainer::evaluate_with(const Evaluator& evaluator, const EvalPlan& plan, const std::string& name, size_t first,
-                            NamedScores& scores) {
+bool Trainer::evaluate_with(const EvaluationRunner& evaluator, const recipe::EvalPlan& plan, const std::string& name,
+                            size_t first, NamedScores& scores) {
   const auto result = evaluator.run(
       state_, [this] { return stop_.requested(); }, first);
   if (!result) return false;
@@ -526,9 +529,9 @@ void Trainer::save(bool owed) {
   progress_.owed = owed;
   progress_.seconds = reporter_.uptime();
   // The copies are made while save_async runs: the next step takes the memory of these buffers over.
-  checkpoint::Snapshot snapshot = state_snapshot(layout_, state_);
+  checkpoint::Snapshot snapshot = state::state_snapshot(layout_, state_);
   snapshot.step = progress_.step;
-  snapshot.state_json = to_json(progress_, description_);
+  snapshot.state_json = state::to_json(progress_, description_);
   snapshot.run = run_;
   if (progress_.best_checkpoint) snapshot.best = progress_.best_checkpoint->step;
   snapshot.before_commit = [this] {

@@ -10,8 +10,8 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
 #include "monitor/metrics.h"
-#include "train/progress.h"
-#include "train/run_identity.h"
+#include "recipe/run_identity.h"
+#include "state/progress.h"
 
 namespace tessera::train {
 namespace {
@@ -61,7 +61,7 @@ void Workdir::refuse_foreign() const {
 std::optional<std::string> Workdir::recipe_of_checkpoints() const {
   const checkpoint::LatestCheckpoint latest = checkpoint::find_latest(checkpoints(), files_);
   if (!latest.checkpoint || !latest.checkpoint->arrays.contains("step")) return std::nullopt;
-  return parse_description(latest.checkpoint->state_json, latest.checkpoint->path).recipe;
+  return state::parse_description(latest.checkpoint->state_json, latest.checkpoint->path).recipe;
 }
 
 bool Workdir::started() const {
@@ -72,12 +72,13 @@ bool Workdir::started() const {
 void Workdir::compare() {
   std::vector<config::Difference> refused;
   for (config::Difference& change : config::difference(store::read_text(files_, store::join_path(path_, kRecipe)), recipe_)) {
-    (may_change(change.key) ? changes_ : refused).push_back(std::move(change));
+    (recipe::may_change(change.key) ? changes_ : refused).push_back(std::move(change));
   }
   if (refused.empty()) return;
   std::string text = fmt::format("the workdir `{}` belongs to another recipe", path_);
   for (const config::Difference& change : refused) {
-    text += fmt::format("\n  {} = {}   there: {}", change.key, shown_value(change.right), shown_value(change.left));
+    text +=
+        fmt::format("\n  {} = {}   there: {}", change.key, recipe::shown_value(change.right), recipe::shown_value(change.left));
   }
   throw usage_error(text, store::join_path(path_, kRecipe), "name another --workdir, or go back to the values that are there");
 }

@@ -47,7 +47,7 @@ def checkpoints(place, seed, seconds, tries=None):
 
 def images(place, seed, seconds, tries=None):
     """Damaged images of every kind that the tests have."""
-    return attack(place, "images", 2000, SOURCE / "tests/data/images", seed, seconds, tries)
+    return attack(place, "images", 2000, SOURCE / "tests/image/images", seed, seconds, tries)
 
 
 def parsers(place, seed, seconds, tries=None):
@@ -58,7 +58,7 @@ def parsers(place, seed, seconds, tries=None):
 def folders(place, seed, seconds, tries=None):
     """A folder in which every other file is damaged, is trained on and checked: files are named, and none stops the run."""
     rng, result, budget = seeded(seed, "folders"), Result(), Budget(seconds, tries)
-    good = sorted(path for path in (SOURCE / "tests/data/images").glob("*.*") if path.stat().st_size > 0)
+    good = sorted(path for path in (SOURCE / "tests/image/images").glob("*.*") if path.stat().st_size > 0)
     while budget.left(result.tried):
         folder = place.directory / "hostile"
         subprocess.run(["rm", "-rf", folder], check=True)

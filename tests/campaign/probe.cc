@@ -27,8 +27,8 @@
 #include "base/rng.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
-#include "data/decode.h"
 #include "fuzz/targets.h"
+#include "image/codec/decode.h"
 #include "store/crc32c.h"
 #include "store/memory_files.h"
 
@@ -183,8 +183,8 @@ int damage_images(uint64_t seed, int64_t count, const fs::path& folder) {
   for (const fs::path& path : paths) files.push_back(read_file(path));
   if (files.empty()) throw usage_error("no files in " + folder.string());
   Rng rng(seed);
-  data::Decoder decoder;
-  data::Image image;
+  image::Decoder decoder;
+  image::Image image;
   int64_t decoded = 0, refused = 0;
   double longest = 0;
   const int64_t before = peak_bytes();

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
-#include "data/decode.h"
+#include "image/codec/decode.h"
 
 namespace tessera::cli {
 namespace {
@@ -68,9 +68,9 @@ TEST(DataCheck, RefusesFoldersWithoutClassesOrImages) {
 TEST(DataCheck, TakesASourceAndTellsOddSizes) {
   const TempFolder folder;
   write_images(folder / "train", 3);
-  data::Image strip(64, 2);
+  image::Image strip(64, 2);
   std::fill_n(strip.row(0), strip.byte_count(), uint8_t{7});
-  data::write_png((folder / "train" / "left" / "strip.png").string(), strip.view());
+  image::write_png((folder / "train" / "left" / "strip.png").string(), strip.view());
   const Outcome outcome = run_program({"data", "check", "folder(train)", "--json"}, folder.path());
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   const Json source = outcome.json().at(0)["sources"][0];
@@ -205,8 +205,8 @@ TEST(DataShow, DrawsTheFirstTrainingImages) {
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "picture.png\n");
   const std::string file = read_file(folder / "picture.png");
-  data::Decoder decoder;
-  data::Image image;
+  image::Decoder decoder;
+  image::Image image;
   ASSERT_FALSE(decoder.decode({reinterpret_cast<const uint8_t*>(file.data()), file.size()}, image));
   EXPECT_GE(image.width(), 2 * 96);
   EXPECT_GE(image.height(), 96);

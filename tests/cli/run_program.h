@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "data/png.h"
+#include "image/codec/png.h"
 
 namespace tessera::cli {
 
@@ -130,7 +130,7 @@ inline Outcome run_program(const std::vector<std::string>& args, const fs::path&
 
 // 8 x 8 pixels: class 0 is bright on the left, class 1 on the right; `variant` shifts the shades.
 inline void write_image(const fs::path& path, int label, int variant) {
-  data::Image image(8, 8);
+  image::Image image(8, 8);
   for (int y = 0; y < 8; ++y) {
     for (int x = 0; x < 8; ++x) {
       const bool bright = (x < 4) == (label == 0);
@@ -140,7 +140,7 @@ inline void write_image(const fs::path& path, int label, int variant) {
     }
   }
   fs::create_directories(path.parent_path());
-  data::write_png(path.string(), image.view());
+  image::write_png(path.string(), image.view());
 }
 
 // <folder>/left and <folder>/right with `count` images each.

@@ -1,4 +1,4 @@
-#include "data/cache.h"
+#include "data/cache/cache.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "config/byte_size.h"
-#include "data/cached_source.h"
-#include "data/convert/shard_writer.h"
+#include "data/cache/cached_source.h"
 #include "data/format_testing.h"
-#include "data/image_testing.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
+#include "data/tools/convert/shard_writer.h"
+#include "image/image_testing.h"
 
 namespace tessera::data {
 namespace {
@@ -26,7 +26,7 @@ using testing::write_file;
 // Pictures of every kind, some of them damaged, and one that is none.
 struct Pictures {
   Pictures() {
-    const fs::path images = TESSERA_SOURCE_DIR "/tests/data/images";
+    const fs::path images = TESSERA_SOURCE_DIR "/tests/image/images";
     for (const fs::directory_entry& entry : fs::directory_iterator(images)) {
       if (!entry.is_directory()) write_file(dir / ("a/" + entry.path().filename().string()), testing::read_file(entry.path()));
     }

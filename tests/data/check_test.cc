@@ -1,4 +1,4 @@
-#include "data/check.h"
+#include "data/tools/check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,11 +6,11 @@
 #include <set>
 
 #include "base/error.h"
-#include "data/contact_sheet.h"
-#include "data/draw.h"
-#include "data/image_testing.h"
-#include "data/png.h"
-#include "data/resize.h"
+#include "data/tools/contact_sheet.h"
+#include "image/codec/png.h"
+#include "image/draw.h"
+#include "image/image_testing.h"
+#include "image/resize/resize.h"
 
 namespace tessera::data {
 namespace {
@@ -45,12 +45,12 @@ TEST(CheckSource, ReportsWhatIsThere) {
         threads);
     EXPECT_EQ(last, 7);
     EXPECT_EQ(report.samples, 7);
-    EXPECT_EQ(report.count(ImageFormat::kJpeg), 2);
-    EXPECT_EQ(report.count(ImageFormat::kPng), 1);
-    EXPECT_EQ(report.count(ImageFormat::kWebp), 1);
+    EXPECT_EQ(report.count(image::ImageFormat::kJpeg), 2);
+    EXPECT_EQ(report.count(image::ImageFormat::kPng), 1);
+    EXPECT_EQ(report.count(image::ImageFormat::kWebp), 1);
     EXPECT_EQ(report.misnamed, 1);
     EXPECT_EQ(report.with_orientation, 0);
-    EXPECT_EQ(report.repairs, RepairCounts());
+    EXPECT_EQ(report.repairs, image::RepairCounts());
     ASSERT_EQ(report.classes.size(), 2u);
     EXPECT_EQ(report.classes[0].samples, 3);
     EXPECT_EQ(report.classes[0].unreadable, 1);
@@ -79,25 +79,25 @@ TEST(ContactSheet, ShowsSamplesAndNames) {
   write_file(dir / "two/4.png", {1});
   const auto source = open_folder(dir.path());
   const Pp pp("decode | resize(24)", PpUse::kEval);
-  const Image sheet = contact_sheet(*source, pp, {.count = 4, .columns = 3, .shuffled = false});
+  const image::Image sheet = contact_sheet(*source, pp, {.count = 4, .columns = 3, .shuffled = false});
   // Cells of 4 * 24 pixels and a gap of 4; a label of 10 rows below each.
   EXPECT_EQ(sheet.width(), 3 * 100 + 4);
   EXPECT_EQ(sheet.height(), 2 * 110 + 4);
-  Image small(24, 24);
-  Image large(96, 96);
+  image::Image small(24, 24);
+  image::Image large(96, 96);
   PpScratch scratch;
   Sample sample;
   ASSERT_FALSE(source->read(1, sample));
   ASSERT_FALSE(pp.run(sample.image, {}, scratch, small.row(0)));
-  Resizer().resize(small.view(), Filter::kNearest, false, 96, 96, large.row(0), large.stride());
+  image::Resizer().resize(small.view(), image::Filter::kNearest, false, 96, 96, large.row(0), large.stride());
   EXPECT_EQ(testing::pixels(sheet.view().crop({104, 4, 96, 96})), testing::pixels(large.view()));
   // The unreadable one is a cross: dark on the diagonal, grey beside it.
   EXPECT_EQ(sheet.row(114 + 7)[(4 + 7) * 3], 0);
   EXPECT_EQ(sheet.row(114 + 7)[(4 + 20) * 3], 200);
   // The first name is drawn under its cell.
-  Image label(96, 7);
+  image::Image label(96, 7);
   std::fill_n(label.row(0), label.byte_count(), uint8_t{255});
-  draw_text(label, 0, 0, "one", 0);
+  image::draw_text(label, 0, 0, "one", 0);
   EXPECT_EQ(testing::pixels(sheet.view().crop({4, 102, 96, 7})), testing::pixels(label.view()));
 }
 
@@ -113,7 +113,7 @@ TEST(ContactSheet, ShowsWhatEachImageWasMadeOf) {
     EXPECT_FALSE(shown.error);
     steps = shown.trace->steps;
   };
-  const Image sheet = contact_sheet(*source, pp, options);
+  const image::Image sheet = contact_sheet(*source, pp, options);
   EXPECT_EQ(steps, std::vector<std::string>{"crop 24x24 at (36, 12)"});
   EXPECT_EQ(sheet.width(), 2 * 96 + 2 * 4);
   // The picture, 96 x 48, in 92 x 46 pixels, with a frame from x = 36 * 92 / 96 and y = 12 * 92 / 96 on: white, inside it red.
@@ -125,12 +125,12 @@ TEST(ContactSheet, ShowsWhatEachImageWasMadeOf) {
   EXPECT_EQ(pixel(left + 1, top + 1), (std::vector<int>{230, 0, 0}));
   EXPECT_NE(pixel(left + 2, top + 2), (std::vector<int>{230, 0, 0}));
   // The image itself is in the right half, untouched.
-  Image small(24, 24), large(96, 96);
+  image::Image small(24, 24), large(96, 96);
   PpScratch scratch;
   Sample sample;
   ASSERT_FALSE(source->read(0, sample));
   ASSERT_FALSE(pp.run(sample.image, {}, scratch, small.row(0)));
-  Resizer().resize(small.view(), Filter::kNearest, false, 96, 96, large.row(0), large.stride());
+  image::Resizer().resize(small.view(), image::Filter::kNearest, false, 96, 96, large.row(0), large.stride());
   EXPECT_EQ(testing::pixels(sheet.view().crop({4 + 96, 4, 96, 96})), testing::pixels(large.view()));
 }
 
@@ -138,28 +138,28 @@ TEST(DrawText, GlyphsAreDistinctAndClipped) {
   const std::string text = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_.,:/()+=%#?'&!*";
   std::set<std::string> shapes;
   for (const char c : text) {
-    Image image(6, 7);
+    image::Image image(6, 7);
     std::fill_n(image.row(0), image.byte_count(), uint8_t{255});
-    draw_text(image, 0, 0, std::string(1, c), 0);
+    image::draw_text(image, 0, 0, std::string(1, c), 0);
     const std::vector<uint8_t> shape = testing::pixels(image.view());
     EXPECT_TRUE(shapes.insert({shape.begin(), shape.end()}).second) << c;
   }
-  Image image(6, 7);
+  image::Image image(6, 7);
   std::fill_n(image.row(0), image.byte_count(), uint8_t{255});
-  draw_text(image, -100, -3, text, 0);
-  draw_text(image, 0, 0, "\x01", 0);
+  image::draw_text(image, -100, -3, text, 0);
+  image::draw_text(image, 0, 0, "\x01", 0);
   EXPECT_EQ(image.row(0)[0], 0);
 }
 
 TEST(Png, RoundTripsAndReportsFailure) {
   const TempDir dir;
-  const Image image = photo(33, 21);
-  write_png(dir / "x.png", image.view().crop({3, 2, 20, 10}));
-  Image back;
-  ASSERT_FALSE(Decoder().decode(testing::read_file(dir / "x.png"), back));
+  const image::Image image = photo(33, 21);
+  image::write_png(dir / "x.png", image.view().crop({3, 2, 20, 10}));
+  image::Image back;
+  ASSERT_FALSE(image::Decoder().decode(testing::read_file(dir / "x.png"), back));
   EXPECT_EQ(testing::pixels(back.view()), testing::pixels(image.view().crop({3, 2, 20, 10})));
   try {
-    write_png(dir / "none/x.png", image.view());
+    image::write_png(dir / "none/x.png", image.view());
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("No such file or directory"));

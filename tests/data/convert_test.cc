@@ -1,16 +1,16 @@
 // tessera data convert: every format, from every kind of source, whole, interrupted, resized.
 
-#include "data/convert/convert.h"
+#include "data/tools/convert/convert.h"
 
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "data/check.h"
-#include "data/decode.h"
-#include "data/encode_jpeg.h"
 #include "data/format_testing.h"
 #include "data/index/manifest.h"
-#include "data/resize.h"
+#include "data/tools/check.h"
+#include "image/codec/decode.h"
+#include "image/codec/encode_jpeg.h"
+#include "image/resize/resize.h"
 
 namespace tessera::data {
 namespace {
@@ -273,8 +273,8 @@ TEST(Manifest, ClaimsAreAddedUpWithoutOverflow) {
 
 TEST(Convert, MakesDamagedShardsAgainAndRefusesAChangedSource) {
   const TempDir dir;
-  write_file(dir / "in/a/1.jpg", encode_jpeg(testing::photo(40, 30).view(), 90));
-  write_file(dir / "in/b/2.jpg", encode_jpeg(testing::photo(20, 30).view(), 90));
+  write_file(dir / "in/a/1.jpg", image::encode_jpeg(testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/b/2.jpg", image::encode_jpeg(testing::photo(20, 30).view(), 90));
   const std::string call = "folder(" + (dir / "in") + ")", out = dir / "out";
   const ConvertOptions options{.format = ConvertFormat::kTar, .out = out, .shard_bytes = 1};
   const auto first = convert({split(call)}, options);
@@ -287,7 +287,7 @@ TEST(Convert, MakesDamagedShardsAgainAndRefusesAChangedSource) {
   EXPECT_EQ(again[0].kept, 1);
   EXPECT_THAT(again[0].remade, ElementsAre(first[0].files[1]));
   EXPECT_EQ(content(out), wanted);
-  write_file(dir / "in/b/2.jpg", encode_jpeg(testing::photo(21, 30).view(), 90));
+  write_file(dir / "in/b/2.jpg", image::encode_jpeg(testing::photo(21, 30).view(), 90));
   try {
     convert({split(call)}, options);
     FAIL();
@@ -300,7 +300,7 @@ TEST(Convert, MakesDamagedShardsAgainAndRefusesAChangedSource) {
 
 TEST(Convert, AClassNameOfTwoLinesIsRefused) {
   const TempDir dir;
-  write_file(dir / "in/a\nb/1.jpg", encode_jpeg(testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/a\nb/1.jpg", image::encode_jpeg(testing::photo(40, 30).view(), 90));
   for (const ConvertFormat format : kAll) {
     try {
       convert({split("folder(" + (dir / "in") + ")")}, {.format = format, .out = dir / "out"});
@@ -335,7 +335,7 @@ TEST(Convert, RefusesWhatIsNotItsOwn) {
 
 TEST(Convert, LeavesOutWhatCannotBeRead) {
   const TempDir dir;
-  write_file(dir / "in/a/1.jpg", encode_jpeg(testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/a/1.jpg", image::encode_jpeg(testing::photo(40, 30).view(), 90));
   write_file(dir / "in/a/2.jpg", {'b', 'a', 'd'});
   write_file(dir / "in/b/3.jpg", testing::png_bytes(testing::photo(20, 60)));
   const std::string call = "folder(" + (dir / "in") + ")";
@@ -355,17 +355,17 @@ TEST(Convert, LeavesOutWhatCannotBeRead) {
   Sample sample;
   ASSERT_FALSE(back->read(0, sample));
   // The same steps by hand.
-  Image image, small(32, 24);
-  ASSERT_FALSE(Decoder().decode(testing::read_file(dir / "in/a/1.jpg"), image));
-  Resizer().resize(image.view(), Filter::kBicubic, false, 32, 24, small.row(0), small.stride());
-  EXPECT_TRUE(std::ranges::equal(sample.image, encode_jpeg(small.view(), 80)));
+  image::Image image, small(32, 24);
+  ASSERT_FALSE(image::Decoder().decode(testing::read_file(dir / "in/a/1.jpg"), image));
+  image::Resizer().resize(image.view(), image::Filter::kBicubic, false, 32, 24, small.row(0), small.stride());
+  EXPECT_TRUE(std::ranges::equal(sample.image, image::encode_jpeg(small.view(), 80)));
   // A short side that is short enough stays; quality alone encodes all the same.
   ASSERT_FALSE(back->read(1, sample));
-  Image second;
-  ASSERT_FALSE(Decoder().decode(sample.image, second));
+  image::Image second;
+  ASSERT_FALSE(image::Decoder().decode(sample.image, second));
   EXPECT_EQ(second.width(), 20);
   EXPECT_EQ(sample.label, 1);
-  EXPECT_EQ(sniff_format(sample.image), ImageFormat::kJpeg);
+  EXPECT_EQ(image::sniff_format(sample.image), image::ImageFormat::kJpeg);
   const auto kept = convert({split(call)}, {.out = dir / "kept", .resize = 100});
   EXPECT_EQ(kept[0].unreadable.size(), 1u);
   const auto same = make_source("tfds(kept, data_dir=" + dir.path().string() + ")");
@@ -375,8 +375,8 @@ TEST(Convert, LeavesOutWhatCannotBeRead) {
 
 TEST(Convert, LeavesOutWhatIsOverTheLimits) {
   const TempDir dir;
-  write_file(dir / "in/a/1.jpg", encode_jpeg(testing::photo(40, 30).view(), 90));
-  write_file(dir / "in/b/2.jpg", encode_jpeg(testing::photo(41, 30).view(), 90));
+  write_file(dir / "in/a/1.jpg", image::encode_jpeg(testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/b/2.jpg", image::encode_jpeg(testing::photo(41, 30).view(), 90));
   ConvertSplit data = split("folder(" + (dir / "in") + ")");
   data.limits.pixels = 1200;
   const ConvertOptions options{.out = dir / "out", .quality = 80};
@@ -386,11 +386,11 @@ TEST(Convert, LeavesOutWhatIsOverTheLimits) {
 }
 
 TEST(EncodeJpeg, DecodesToNearlyTheSame) {
-  const Image image = testing::photo(61, 37);
-  const std::vector<uint8_t> small = encode_jpeg(image.view(), 50), large = encode_jpeg(image.view(), 100);
+  const image::Image image = testing::photo(61, 37);
+  const std::vector<uint8_t> small = image::encode_jpeg(image.view(), 50), large = image::encode_jpeg(image.view(), 100);
   EXPECT_LT(small.size(), large.size());
-  Image back;
-  ASSERT_FALSE(Decoder().decode(large, back));
+  image::Image back;
+  ASSERT_FALSE(image::Decoder().decode(large, back));
   ASSERT_EQ(back.width(), 61);
   ASSERT_EQ(back.height(), 37);
   int64_t difference = 0;

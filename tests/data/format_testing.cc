@@ -37,8 +37,8 @@ void expect_samples(const Source& source, const std::vector<size_t>& which) {
     EXPECT_TRUE(sample.texts.empty() || sample.texts[0][0] == wanted.caption) << i;
     // The bytes past the image may be read.
     uint64_t sum = 0;
-    for (size_t p = 0; p < Buffer::kPadding; ++p) sum += sample.image.data()[sample.image.size() + p];
-    EXPECT_LE(sum, Buffer::kPadding * 255);
+    for (size_t p = 0; p < PaddedBuffer::kPadding; ++p) sum += sample.image.data()[sample.image.size() + p];
+    EXPECT_LE(sum, PaddedBuffer::kPadding * 255);
   }
 }
 

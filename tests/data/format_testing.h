@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/image_testing.h"
 #include "data/source.h"
+#include "image/image_testing.h"
 
 namespace tessera::data::testing {
 

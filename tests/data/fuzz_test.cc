@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "base/rng.h"
-#include "data/codecs.h"
-#include "data/image_testing.h"
-#include "data/jpeg_usual.h"
-#include "data/pp.h"
+#include "data/transform/pp.h"
+#include "image/codec/codecs.h"
+#include "image/image_testing.h"
+#include "image/jpeg/fast_jpeg.h"
 
 namespace tessera::data {
 namespace {
@@ -34,8 +34,8 @@ std::vector<uint8_t> mutate(std::vector<uint8_t> file, Rng& rng) {
   return file;
 }
 
-Box random_box(const ImageInfo& info, Rng& rng) {
-  Box box;
+image::Box random_box(const image::ImageInfo& info, Rng& rng) {
+  image::Box box;
   box.width = 1 + static_cast<int>(rng.below(static_cast<uint64_t>(info.width)));
   box.height = 1 + static_cast<int>(rng.below(static_cast<uint64_t>(info.height)));
   box.x = static_cast<int>(rng.below(static_cast<uint64_t>(info.width - box.width) + 1));
@@ -43,7 +43,7 @@ Box random_box(const ImageInfo& info, Rng& rng) {
   return box;
 }
 
-uint64_t checksum(const ImageView& view) {
+uint64_t checksum(const image::ImageView& view) {
   uint64_t sum = 0;
   for (const uint8_t byte : testing::pixels(view)) sum += byte;
   return sum;
@@ -54,21 +54,21 @@ struct FuzzCounts {
   uint64_t sum = 0;  // keeps every pixel read
 };
 
-void fuzz(const std::vector<uint8_t>& file, Decoder& decoder, Rng& rng, FuzzCounts& counts) {
+void fuzz(const std::vector<uint8_t>& file, image::Decoder& decoder, Rng& rng, FuzzCounts& counts) {
   for (int i = 0; i < rounds(); ++i) {
     const std::vector<uint8_t> mutant = mutate(file, rng);
-    Image image;
-    if (const DecodeResult failed = decoder.decode(mutant, image)) {
+    image::Image image;
+    if (const image::DecodeResult failed = decoder.decode(mutant, image)) {
       EXPECT_FALSE(failed->reason.empty());
       ++counts.refused;
     } else {
       counts.sum += checksum(image.view());
       ++counts.decoded;
     }
-    ImageInfo info;
-    ImageView region;
+    image::ImageInfo info;
+    image::ImageView region;
     if (decoder.probe(mutant, info)) continue;
-    const Box box = random_box(info, rng);
+    const image::Box box = random_box(info, rng);
     if (!decoder.decode_region(mutant, box, image, region)) {
       EXPECT_EQ(region.width, box.width);
       EXPECT_EQ(region.height, box.height);
@@ -78,10 +78,10 @@ void fuzz(const std::vector<uint8_t>& file, Decoder& decoder, Rng& rng, FuzzCoun
 }
 
 TEST(Fuzz, DamagedFilesGivePixelsOrAReason) {
-  Decoder decoder({.pixels = kFuzzPixels, .seconds = 0});
+  image::Decoder decoder({.pixels = kFuzzPixels, .seconds = 0});
   FuzzCounts counts;
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(TESSERA_SOURCE_DIR "/tests/data/images")) {
+  for (const auto& entry : std::filesystem::directory_iterator(TESSERA_SOURCE_DIR "/tests/image/images")) {
     if (!entry.is_directory()) paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
@@ -94,34 +94,35 @@ TEST(Fuzz, DamagedFilesGivePixelsOrAReason) {
   EXPECT_GT(counts.decoded, 0);
   EXPECT_GT(counts.refused, 0);
   // And the decoder still works.
-  Image image;
+  image::Image image;
   EXPECT_FALSE(decoder.decode(testing::encode_jpeg(testing::photo(40, 30)), image));
 }
 
 // Whatever the bytes, the decoder of our own changes neither pixels nor reasons.
 TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
-  JpegDecoder library(true), both;
-  UsualJpeg usual;
-  DecodeMeter meter({.pixels = kFuzzPixels, .seconds = 0}, nullptr);
+  image::JpegDecoder library(true), both;
+  image::UsualJpeg usual;
+  image::DecodeMeter meter({.pixels = kFuzzPixels, .seconds = 0}, nullptr);
   int64_t taken = 0, left = 0;
-  const auto compare = [&](const std::vector<uint8_t>& file, const Box* box, Image& want_image, Image& image) {
-    ImageView want, got;
-    const DecodeResult failed = library.decode(file, meter, box, want_image, want);
-    const DecodeResult result = both.decode(file, meter, box, image, got);
+  const auto compare = [&](const std::vector<uint8_t>& file, const image::Box* box, image::Image& want_image,
+                           image::Image& image) {
+    image::ImageView want, got;
+    const image::DecodeResult failed = library.decode(file, meter, box, want_image, want);
+    const image::DecodeResult result = both.decode(file, meter, box, image, got);
     ASSERT_EQ(result.has_value(), failed.has_value());
     if (failed) {
       ASSERT_EQ(result->reason, failed->reason);
     } else {
       ASSERT_TRUE(testing::pixels(got) == testing::pixels(want));
     }
-    JpegHeader header;
+    image::JpegHeader header;
     const bool usual_header = !failed && read_usual_header(file, header);
     if (usual_header) usual.start(file, header, box, image);
-    if (!usual.done()) UsualJpeg::run(usual, nullptr);
+    if (!usual.done()) image::UsualJpeg::run(usual, nullptr);
     (usual_header && usual.ok() ? taken : left) += 1;
   };
   Rng rng(3);
-  Image image, other;
+  image::Image image, other;
   for (const testing::JpegOptions& options : {testing::JpegOptions{},
                                               {.horizontal = 1, .vertical = 1, .optimised = true},
                                               {.horizontal = 1},
@@ -136,12 +137,12 @@ TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
       for (int i = 0; i < rounds() * 2; ++i) {
         const std::vector<uint8_t> mutant = mutate(file, rng);
         compare(mutant, nullptr, image, other);
-        ImageInfo info, same;
-        const DecodeResult failed = library.probe(mutant, meter, info);
+        image::ImageInfo info, same;
+        const image::DecodeResult failed = library.probe(mutant, meter, info);
         ASSERT_EQ(both.probe(mutant, meter, same).has_value(), failed.has_value());
         if (failed) continue;
         ASSERT_EQ(std::pair(info.width, info.height), std::pair(same.width, same.height));
-        const Box box = random_box(info, rng);
+        const image::Box box = random_box(info, rng);
         compare(mutant, &box, image, other);
         if (HasFatalFailure()) return;
       }

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "base/log.h"
-#include "data/image_testing.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
+#include "image/image_testing.h"
 
 namespace tessera::data {
 namespace {

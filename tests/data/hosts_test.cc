@@ -7,9 +7,9 @@
 #include <map>
 
 #include "base/rng.h"
-#include "data/convert/convert.h"
-#include "data/image_testing.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
+#include "data/tools/convert/convert.h"
+#include "image/image_testing.h"
 
 namespace tessera::data {
 namespace {

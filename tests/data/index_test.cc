@@ -7,7 +7,7 @@
 #include "data/formats/tfrecord.h"
 #include "data/index/folder_index.h"
 #include "data/index/listing.h"
-#include "data/lru_cache.h"
+#include "data/index/lru_cache.h"
 #include "data/records/record_set.h"
 
 namespace tessera::data {

@@ -7,9 +7,9 @@
 #include <array>
 #include <atomic>
 
-#include "data/decode.h"
-#include "data/image_testing.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
+#include "image/codec/decode.h"
+#include "image/image_testing.h"
 
 namespace tessera::data {
 namespace {
@@ -22,11 +22,11 @@ using testing::png_bytes;
 using ::testing::StartsWith;
 using File = std::vector<uint8_t>;
 
-std::string reason(const DecodeResult& result) { return result ? result->reason : "decoded"; }
+std::string reason(const image::DecodeResult& result) { return result ? result->reason : "decoded"; }
 
-std::string decode(const File& file, const DecodeLimits& limits = {}) {
-  Image image;
-  return reason(Decoder(limits).decode(file, image));
+std::string decode(const File& file, const image::DecodeLimits& limits = {}) {
+  image::Image image;
+  return reason(image::Decoder(limits).decode(file, image));
 }
 
 // Where the marker 0xFF `code` begins last.
@@ -37,7 +37,7 @@ size_t last_marker(const File& file, uint8_t code) {
 }
 
 // A progressive JPEG whose last scan comes `count` times more.
-File with_scans(const Image& image, size_t count) {
+File with_scans(const image::Image& image, size_t count) {
   const File file = encode_jpeg(image, {.progressive = true});
   constexpr uint8_t kStartOfScan = 0xDA, kEnd = 0xD9;
   const auto scan = file.begin() + static_cast<ptrdiff_t>(last_marker(file, kStartOfScan));
@@ -127,7 +127,7 @@ File png_of(uint32_t width, uint32_t height, size_t repeats, std::string_view ex
 }
 
 TEST(Limits, ScansOfAJpeg) {
-  const Image image = photo(48, 32);
+  const image::Image image = photo(48, 32);
   EXPECT_EQ(decode(with_scans(image, 50)), "decoded");
   EXPECT_EQ(decode(with_scans(image, 100)), "over the limit of 100 scans");
   EXPECT_EQ(decode(with_scans(image, 100), {.scans = 200}), "decoded");
@@ -182,8 +182,8 @@ TEST(Limits, ChunksThatInflate) {
 }
 
 TEST(Limits, ProcessorTimeOfOddFilesOnly) {
-  const Image image = photo(400, 300);
-  const DecodeLimits none{.seconds = 1e-9};
+  const image::Image image = photo(400, 300);
+  const image::DecodeLimits none{.seconds = 1e-9};
   EXPECT_EQ(decode(encode_jpeg(image, {.progressive = true}), none),
             "decoding is over the limit of 1e-09 s of processor time, which another machine may keep");
   EXPECT_EQ(decode(png_bytes(photo(1000, 700)), none),
@@ -196,9 +196,9 @@ TEST(Limits, ProcessorTimeOfOddFilesOnly) {
 
 TEST(Limits, AStopEndsALongDecode) {
   std::atomic<bool> stop = true;
-  Decoder decoder;
+  image::Decoder decoder;
   decoder.set_limits({}, &stop);
-  Image image;
+  image::Image image;
   EXPECT_EQ(reason(decoder.decode(encode_jpeg(photo(400, 300), {.progressive = true}), image)), "decoding was stopped");
   EXPECT_EQ(reason(decoder.decode(png_bytes(photo(400, 300)), image)), "decoding was stopped");
   stop = false;
@@ -236,8 +236,8 @@ TEST(Limits, BindWhatAResizeMakes) {
 // The decoder still makes the same pixels after it gave up on a file.
 TEST(Limits, LeaveNothingBehind) {
   const File good = encode_jpeg(photo(48, 32), {.progressive = true});
-  Decoder decoder;
-  Image before, after;
+  image::Decoder decoder;
+  image::Image before, after;
   ASSERT_FALSE(decoder.decode(good, before));
   EXPECT_TRUE(decoder.decode(with_scans(photo(48, 32), 200), after));
   ASSERT_FALSE(decoder.decode(good, after));
@@ -250,7 +250,7 @@ TEST(Limits, AreTheLoadersAndCountAsUnreadable) {
     testing::write_file(dir / fmt::format("a/{}.jpg", i), encode_jpeg(photo(30, 30, 1u + static_cast<unsigned>(i))));
   testing::write_file(dir / "a/x.jpg", with_scans(photo(30, 30), 150));
   const auto pp = std::make_shared<const Pp>("decode | resize(12)", PpUse::kEval);
-  const auto skips = [&](const DecodeLimits& limits) {
+  const auto skips = [&](const image::DecodeLimits& limits) {
     EvalLoader loader({open_folder(dir.path()), pp, {}}, {.batch = 4, .threads = 2, .limits = limits});
     while (loader.next()) {
     }

@@ -1,4 +1,4 @@
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "data/image_testing.h"
-#include "data/order.h"
+#include "data/order/order.h"
+#include "image/image_testing.h"
 #include "store/file.h"
 #include "support/no_more_files.h"
 
@@ -137,7 +137,7 @@ TEST(TrainLoader, SameBatchesWhateverTheThreads) {
 TEST(TrainLoader, JpegsDecodedTogetherAreThoseDecodedAlone) {
   TempDir dir;
   for (int i = 0; i < kImages; ++i) {
-    const Image image = testing::photo(40 + 7 * i, 150 - 4 * i, static_cast<uint32_t>(i));
+    const image::Image image = testing::photo(40 + 7 * i, 150 - 4 * i, static_cast<uint32_t>(i));
     std::vector<uint8_t> file =
         i % 5 == 3 ? testing::png_bytes(image) : testing::encode_jpeg(image, {.progressive = i % 7 == 2});
     if (i % 6 == 4) file.resize(file.size() / 2);
@@ -358,7 +358,7 @@ TEST(TrainLoader, MixesSetsByTheOrder) {
 
 TEST(TrainLoader, MixesUntilTheEpochToldAndErasesByChain) {
   const Images data;
-  MixupOptions mixup;
+  image::MixupOptions mixup;
   mixup.mixup = 0.8;
   mixup.mode = "elem";
   mixup.off_epoch = 2;
@@ -368,16 +368,16 @@ TEST(TrainLoader, MixesUntilTheEpochToldAndErasesByChain) {
   TrainLoader loader({{data.source, pp, {}}}, options);
   for (int64_t epoch = 0; epoch < 4; ++epoch) {
     const Batch batch = loader.next();
-    ASSERT_EQ(batch.augment_values(), kMixedRowValues + 2 * kEraseValues);
+    ASSERT_EQ(batch.augment_values(), image::kMixedRowValues + 2 * kEraseValues);
     int mixed = 0, erased = 0;
     for (int64_t row = 0; row < 23; ++row) {
       const float* values = batch.augment() + row * batch.augment_values();
-      const MixedRow drawn = options.mixup->draw(4, epoch, row, 23);
+      const image::MixedRow drawn = options.mixup->draw(4, epoch, row, 23);
       EXPECT_EQ(values[0], epoch < 2 ? drawn.own : 1);
       mixed += values[1] != 1;
       float boxes[2 * kEraseValues];
       pp->draw_erasing({4, static_cast<uint64_t>(epoch), static_cast<uint64_t>(batch.samples()[row])}, boxes);
-      EXPECT_TRUE(std::equal(std::begin(boxes), std::end(boxes), values + kMixedRowValues));
+      EXPECT_TRUE(std::equal(std::begin(boxes), std::end(boxes), values + image::kMixedRowValues));
       erased += boxes[2] > 0;
     }
     EXPECT_EQ(mixed > 0, epoch < 2);
@@ -486,7 +486,7 @@ TEST(EvalLoader, CountsWhatWasRepaired) {
   for (const char* name :
        {"rgba.png", "rgba_16bit.png", "grey_alpha.png", "ycck_adobe.jpg", "exif_5.jpg", "420.jpg", "truncated.jpg"}) {
     write_file(dir / (std::string("a/") + name),
-               testing::read_file(TESSERA_SOURCE_DIR "/tests/data/images/" + std::string(name)));
+               testing::read_file(TESSERA_SOURCE_DIR "/tests/image/images/" + std::string(name)));
   }
   const auto pp = std::make_shared<const Pp>("decode(exif=apply, truncated=fill) | resize(12)", PpUse::kEval);
   for (const int threads : {1, 2}) {

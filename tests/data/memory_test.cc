@@ -11,8 +11,8 @@
 #include <fstream>
 #include <new>
 
-#include "data/decode.h"
-#include "data/image_testing.h"
+#include "image/codec/decode.h"
+#include "image/image_testing.h"
 
 namespace tessera::data {
 namespace {
@@ -45,8 +45,8 @@ constexpr size_t kLeft = size_t{2} << 20;
 // Ends the process with 0 where the decoder throws std::bad_alloc, since the system gives no more than kLeft, and then decodes
 // other files as ever. The pixels have their memory before.
 [[noreturn]] void decode_in_little_memory(const File& file, int width, int height) {
-  Decoder decoder;
-  Image image(width, height);
+  image::Decoder decoder;
+  image::Image image(width, height);
   bool refused = false;
   try {
     const MemoryLeft little(kLeft);
@@ -70,8 +70,8 @@ class DecoderMemory : public ::testing::Test {
   }
 };
 
-Image black(int width, int height) {
-  Image image(width, height);
+image::Image black(int width, int height) {
+  image::Image image(width, height);
   std::memset(image.row(0), 0, image.byte_count());
   return image;
 }
@@ -108,11 +108,11 @@ TEST_F(DecoderMemory, RefusedToLibwebpIsNoDamage) {
 
 // What the header asks for is judged first: the file's own fault.
 TEST(DecoderLimits, OverTheLimitIsAFileThatCannotBeRead) {
-  const DecodeLimits limits{.bytes = 1 << 20};
-  Image image;
+  const image::DecodeLimits limits{.bytes = 1 << 20};
+  image::Image image;
   for (const File& file : {testing::encode_jpeg(photo(900, 900), {.progressive = true}), testing::png_bytes(photo(900, 900)),
                            testing::encode_webp(photo(900, 900), true)}) {
-    const DecodeResult failed = Decoder(limits).decode(file, image);
+    const image::DecodeResult failed = image::Decoder(limits).decode(file, image);
     ASSERT_TRUE(failed);
     EXPECT_THAT(failed->reason, HasSubstr("over the limit of 1.00 MiB"));
   }

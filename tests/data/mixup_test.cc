@@ -1,4 +1,4 @@
-#include "data/mixup.h"
+#include "image/augment/mixup.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "data/pp.h"
+#include "data/transform/pp.h"
 
 namespace tessera::data {
 namespace {
@@ -36,27 +36,27 @@ TEST(Rng, BetaFollowsItsDistribution) {
   expect_follows([&] { return rng.beta(2, 1); }, [](double x) { return x * x; });
 }
 
-MixupOptions options(double mixup, double cutmix, const std::string& mode = "batch") {
-  MixupOptions o;
+image::MixupOptions options(double mixup, double cutmix, const std::string& mode = "batch") {
+  image::MixupOptions o;
   o.mixup = mixup;
   o.cutmix = cutmix;
   o.mode = mode;
   return o;
 }
 
-bool same(const MixedRow& a, const MixedRow& b) {
+bool same(const image::MixedRow& a, const image::MixedRow& b) {
   return a.own == b.own && a.label == b.label && std::equal(std::begin(a.box), std::end(a.box), std::begin(b.box));
 }
 
 TEST(Mixup, RowsShareDrawsByMode) {
   const auto rows = [](const std::string& mode, int64_t step) {
-    const Mixup mixup(options(0.8, 1, mode), 32, 24, "data.mixup");
-    std::vector<MixedRow> drawn;
+    const image::Mixup mixup(options(0.8, 1, mode), 32, 24, "data.mixup");
+    std::vector<image::MixedRow> drawn;
     for (int64_t row = 0; row < 8; ++row) drawn.push_back(mixup.draw(5, step, row, 8));
     return drawn;
   };
   for (int64_t step = 0; step < 20; ++step) {
-    for (const MixedRow& row : rows("batch", step)) EXPECT_TRUE(same(row, rows("batch", step)[0]));
+    for (const image::MixedRow& row : rows("batch", step)) EXPECT_TRUE(same(row, rows("batch", step)[0]));
     const auto pairs = rows("pair", step);
     for (size_t i = 0; i < 8; ++i) EXPECT_TRUE(same(pairs[i], pairs[7 - i]));
     EXPECT_FALSE(same(pairs[0], pairs[1]));
@@ -66,13 +66,13 @@ TEST(Mixup, RowsShareDrawsByMode) {
 }
 
 TEST(Mixup, LambdaFollowsBeta) {
-  const Mixup mixup(options(0.5, 0, "elem"), 8, 8, "");
+  const image::Mixup mixup(options(0.5, 0, "elem"), 8, 8, "");
   int64_t row = 0;
   expect_follows([&] { return mixup.draw(1, 0, row++, kDraws).own; },
                  [](double x) { return 2 / std::numbers::pi * std::asin(std::sqrt(x)); });
-  MixupOptions bv = options(2, 0);
+  image::MixupOptions bv = options(2, 0);
   bv.style = "big_vision";
-  const Mixup big_vision(bv, 8, 8, "");
+  const image::Mixup big_vision(bv, 8, 8, "");
   int64_t step = 0;
   // max(a, 1 - a): F(x) - F(1 - x).
   const auto cdf = [](double x) { return x * x * (3 - 2 * x); };
@@ -80,13 +80,13 @@ TEST(Mixup, LambdaFollowsBeta) {
 }
 
 TEST(Mixup, SwitchesAndSpares) {
-  MixupOptions o = options(0.8, 1, "elem");
+  image::MixupOptions o = options(0.8, 1, "elem");
   o.prob = 0.7;
   o.switch_prob = 0.25;
-  const Mixup mixup(o, 200, 200, "");
+  const image::Mixup mixup(o, 200, 200, "");
   int spared = 0, cut = 0;
   for (int64_t row = 0; row < kDraws; ++row) {
-    const MixedRow drawn = mixup.draw(3, 0, row, kDraws);
+    const image::MixedRow drawn = mixup.draw(3, 0, row, kDraws);
     const bool box = drawn.box[2] > drawn.box[0];
     cut += box;
     spared += !box && drawn.own == 1;
@@ -104,13 +104,13 @@ TEST(Mixup, SwitchesAndSpares) {
 }
 
 TEST(Mixup, BoxesOfMinMaxAreUniform) {
-  MixupOptions o = options(0, 0, "elem");
+  image::MixupOptions o = options(0, 0, "elem");
   o.cutmix_minmax = {0.25, 0.75};
-  const Mixup mixup(o, 40, 80, "");
+  const image::Mixup mixup(o, 40, 80, "");
   int64_t row = 0;
   std::vector<double> heights(20);
   for (int i = 0; i < kDraws; ++i) {
-    const MixedRow drawn = mixup.draw(1, 0, row++, kDraws);
+    const image::MixedRow drawn = mixup.draw(1, 0, row++, kDraws);
     const float h = drawn.box[2] - drawn.box[0], w = drawn.box[3] - drawn.box[1];
     ASSERT_TRUE(h >= 10 && h < 30 && w >= 20 && w < 60);
     ASSERT_TRUE(drawn.box[0] >= 0 && drawn.box[2] <= 40 && drawn.box[1] >= 0 && drawn.box[3] <= 80);
@@ -121,16 +121,16 @@ TEST(Mixup, BoxesOfMinMaxAreUniform) {
 
 TEST(Mixup, MistakesAreExplained) {
   const auto fails = [](auto change) {
-    MixupOptions o = options(0.8, 0);
+    image::MixupOptions o = options(0.8, 0);
     change(o);
-    EXPECT_THROW(Mixup(o, 8, 8, "data.mixup"), Error);
+    EXPECT_THROW(image::Mixup(o, 8, 8, "data.mixup"), Error);
   };
-  fails([](MixupOptions& o) { o.style = "tim"; });
-  fails([](MixupOptions& o) { o.mode = "half"; });
-  fails([](MixupOptions& o) { o.mixup = -1; });
-  fails([](MixupOptions& o) { o.prob = 1.5; });
-  fails([](MixupOptions& o) { o.cutmix_minmax = {0.5}; });
-  fails([](MixupOptions& o) { o.style = "big_vision", o.cutmix = 1; });
+  fails([](image::MixupOptions& o) { o.style = "tim"; });
+  fails([](image::MixupOptions& o) { o.mode = "half"; });
+  fails([](image::MixupOptions& o) { o.mixup = -1; });
+  fails([](image::MixupOptions& o) { o.prob = 1.5; });
+  fails([](image::MixupOptions& o) { o.cutmix_minmax = {0.5}; });
+  fails([](image::MixupOptions& o) { o.style = "big_vision", o.cutmix = 1; });
 }
 
 // Boxes of random_erasing: how often, how many, how large, where.

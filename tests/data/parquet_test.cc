@@ -4,7 +4,7 @@
 
 #include "data/format_testing.h"
 #include "data/formats/parquet_footer.h"
-#include "data/varint.h"
+#include "data/formats/varint.h"
 #include "store/file.h"
 #include "support/no_more_files.h"
 

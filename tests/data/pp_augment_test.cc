@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "data/augment/window.h"
-#include "data/augment_testing.h"
-#include "data/image_testing.h"
-#include "data/pp.h"
-#include "data/resize.h"
+#include "data/transform/pp.h"
+#include "image/augment_testing.h"
+#include "image/image_testing.h"
+#include "image/ops/window.h"
+#include "image/resize/resize.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::data {
@@ -38,7 +38,7 @@ std::vector<uint8_t> run(const std::string& chain, const std::vector<uint8_t>& f
   const Pp pp(chain, PpUse::kTrain);
   PpScratch scratch;
   std::vector<uint8_t> out(pp.image_bytes());
-  const DecodeResult failed = pp.run(file, {1, 2, sample}, scratch, out.data());
+  const image::DecodeResult failed = pp.run(file, {1, 2, sample}, scratch, out.data());
   EXPECT_FALSE(failed) << (failed ? failed->reason : "");
   return out;
 }
@@ -109,25 +109,25 @@ TEST(PpAugment, CropAfterResizeEqualsCropOfTheWhole) {
   const auto below = [&](int n) { return static_cast<int>(rng.below(static_cast<uint64_t>(n))); };
   testing::on_every_target([&] {
     for (const auto& s : sizes) {
-      const Image image = photo(s[0], s[1]);
+      const image::Image image = photo(s[0], s[1]);
       const int width = s[2], height = s[3];
-      for (int f = 0; f <= static_cast<int>(Filter::kLanczos); ++f) {
-        const auto filter = static_cast<Filter>(f);
-        Image whole(width, height);
-        resize_plain(image.view(), filter, false, width, height, whole.row(0), whole.stride());
+      for (int f = 0; f <= static_cast<int>(image::Filter::kLanczos); ++f) {
+        const auto filter = static_cast<image::Filter>(f);
+        image::Image whole(width, height);
+        image::resize_plain(image.view(), filter, false, width, height, whole.row(0), whole.stride());
         for (int i = 0; i < 6; ++i) {
           const int w = 1 + below(width), h = 1 + below(height);
-          const ResizeWindow window{s[0], s[1], width, height, {below(width - w + 1), below(height - h + 1), w, h}};
-          const Box input = needed_input(window, filter);
+          const image::ResizeWindow window{s[0], s[1], width, height, {below(width - w + 1), below(height - h + 1), w, h}};
+          const image::Box input = image::needed_input(window, filter);
           const bool mirror = i % 2 == 1;
           // Only the needed part, with nothing of use around it.
-          Image part(input.width, input.height);
-          copy_image(image.view().crop(input), false, part.row(0), part.stride());
+          image::Image part(input.width, input.height);
+          image::copy_image(image.view().crop(input), false, part.row(0), part.stride());
           std::vector<uint8_t> ours(static_cast<size_t>(w * h * 3)), expected(ours.size());
-          Resizer().resize_window(part.view(), input, window, filter, mirror, ours.data(), w * 3);
-          copy_image(whole.view().crop(window.box), mirror, expected.data(), w * 3);
-          EXPECT_EQ(ours, expected) << filter_name(filter) << ' ' << s[0] << 'x' << s[1] << " to " << width << 'x' << height
-                                    << " box " << window.box.x << ',' << window.box.y << ' ' << w << 'x' << h;
+          image::Resizer().resize_window(part.view(), input, window, filter, mirror, ours.data(), w * 3);
+          image::copy_image(whole.view().crop(window.box), mirror, expected.data(), w * 3);
+          EXPECT_EQ(ours, expected) << image::filter_name(filter) << ' ' << s[0] << 'x' << s[1] << " to " << width << 'x'
+                                    << height << " box " << window.box.x << ',' << window.box.y << ' ' << w << 'x' << h;
         }
       }
     }
@@ -135,10 +135,10 @@ TEST(PpAugment, CropAfterResizeEqualsCropOfTheWhole) {
 }
 
 TEST(PpAugment, PendingOpsInEveryOrder) {
-  const Image image = photo(150, 110);
+  const image::Image image = photo(150, 110);
   const std::vector<uint8_t> jpeg = testing::encode_jpeg(image);
-  Image decoded;
-  ASSERT_FALSE(Decoder().decode(jpeg, decoded));
+  image::Image decoded;
+  ASSERT_FALSE(image::Decoder().decode(jpeg, decoded));
   const std::vector<uint8_t> png = png_bytes(decoded);
   // flip_ud(0) does nothing, and flip_ud twice nothing that stays, but each makes the pixels be there.
   const std::string pause = " | flip_ud(1) | flip_ud(1)";
@@ -158,15 +158,15 @@ TEST(PpAugment, PendingOpsInEveryOrder) {
 TEST(PpAugment, PadsEqualTimm) {
   for (const auto& [name, entry] : references("augment").config.at("pads").items()) {
     SCOPED_TRACE(name);
-    const Image image = augment_picture(entry.at("picture"));
+    const image::Image image = augment_picture(entry.at("picture"));
     const bool reflect = entry.at("mode") == "reflect";
     const std::vector<uint8_t>& expected = references("augment").tensors.at(name).bytes;
     if (entry.contains("box")) {
       const auto box = entry.at("box").get<std::vector<int>>();
-      Canvas canvas;
+      image::Canvas canvas;
       set_picture(canvas, image);
-      const Rgb fill = reflect ? Rgb{} : Rgb{124, 116, 104};
-      cut_window(canvas, {box[0], box[1], box[2], box[3]}, {reflect, fill});
+      const image::Rgb fill = reflect ? image::Rgb{} : image::Rgb{124, 116, 104};
+      image::cut_window(canvas, {box[0], box[1], box[2], box[3]}, {reflect, fill});
       EXPECT_EQ(pixels(canvas.image().view()), expected);
     } else {
       const std::string padding = reflect ? "padding=reflect" : "fill=[124, 116, 104]";
@@ -178,7 +178,7 @@ TEST(PpAugment, PadsEqualTimm) {
 }
 
 TEST(PpAugment, PadToShape) {
-  const Image image = augment_picture("tiny");  // 5 x 4
+  const image::Image image = augment_picture("tiny");  // 5 x 4
   const auto corner = [&](const std::string& arguments, int width, int x, int y) {
     const std::vector<uint8_t> out = run("decode | pad_to_shape(" + arguments + ")", png_bytes(image));
     std::vector<uint8_t> part;
@@ -224,24 +224,24 @@ TEST(PpAugment, SidesAreTheLibrarys) {
 TEST(PpAugment, TensorflowResizeInAChain) {
   for (const auto& [name, entry] : references("tensorflow_ops").config.at("resizes").items()) {
     SCOPED_TRACE(name);
-    const Image image =
+    const image::Image image =
         testing::formula_image("tensorflow/" + name.substr(name.rfind('/') + 1), entry.at("in")[0], entry.at("in")[1]);
     const std::string chain = fmt::format("decode | resize({}, {}, interpolation={}, library=tensorflow, antialias={})",
                                           entry.at("out")[0].get<int>(), entry.at("out")[1].get<int>(),
                                           entry.at("method").get<std::string>(), entry.at("antialias").get<bool>());
     const std::vector<uint8_t>& expected = references("tensorflow_ops").tensors.at(name).bytes;
     EXPECT_EQ(run(chain, png_bytes(image)), expected);
-    Image result(entry.at("out")[0], entry.at("out")[1]);
+    image::Image result(entry.at("out")[0], entry.at("out")[1]);
     std::memcpy(result.row(0), expected.data(), expected.size());
     std::vector<uint8_t> mirrored(expected.size());
-    copy_image(result.view(), true, mirrored.data(), result.stride());
+    image::copy_image(result.view(), true, mirrored.data(), result.stride());
     EXPECT_EQ(run(chain + " | flip_lr(1)", png_bytes(image)), mirrored);
   }
 }
 
 // Which half of an odd pixel a central crop takes.
 TEST(PpAugment, CentralCropRoundsAsItsLibraryDoes) {
-  const Image image = photo(10, 7);
+  const image::Image image = photo(10, 7);
   const auto at = [&](int x, int y, int w, int h) { return pixels(image.view().crop({x, y, w, h})); };
   EXPECT_EQ(run("decode | central_crop(7, 4)", png_bytes(image)), at(2, 2, 7, 4));  // 1.5 to even
   EXPECT_EQ(run("decode | central_crop(7, 4, library=tensorflow)", png_bytes(image)), at(1, 1, 7, 4));
@@ -250,8 +250,8 @@ TEST(PpAugment, CentralCropRoundsAsItsLibraryDoes) {
 }
 
 TEST(PpAugment, FlipUpsideDown) {
-  const Image image = photo(10, 7);
-  Image turned(10, 7);
+  const image::Image image = photo(10, 7);
+  image::Image turned(10, 7);
   for (int y = 0; y < 7; ++y) std::memcpy(turned.row(y), image.row(6 - y), 30);
   EXPECT_EQ(run("decode | central_crop(10, 7) | flip_ud(1)", png_bytes(image)), pixels(turned.view()));
   EXPECT_EQ(run("decode | flip_ud(1) | central_crop(10, 7)", png_bytes(image)), pixels(turned.view()));
@@ -307,7 +307,7 @@ TEST(PpAugment, UnreadableImagesAreReasons) {
     const Pp pp(chain, PpUse::kTrain);
     PpScratch scratch;
     std::vector<uint8_t> out(pp.image_bytes());
-    const DecodeResult failed = pp.run(png_bytes(photo(20, 9)), {}, scratch, out.data());
+    const image::DecodeResult failed = pp.run(png_bytes(photo(20, 9)), {}, scratch, out.data());
     return failed ? failed->reason : "accepted";
   };
   EXPECT_EQ(reason("decode | gaussian_blur(1) | resize(8)"), "20x9 pixels, too few for a blur over 23");

@@ -1,4 +1,4 @@
-#include "data/pp.h"
+#include "data/transform/pp.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "data/image_testing.h"
-#include "data/resize.h"
+#include "image/image_testing.h"
+#include "image/resize/resize.h"
 
 namespace tessera::data {
 namespace {
@@ -34,20 +34,20 @@ std::vector<uint8_t> run(const std::string& chain, const std::vector<uint8_t>& f
   const Pp pp(chain, PpUse::kTrain);
   PpScratch scratch;
   std::vector<uint8_t> out(pp.image_bytes());
-  const DecodeResult failed = pp.run(file, key, scratch, out.data());
+  const image::DecodeResult failed = pp.run(file, key, scratch, out.data());
   EXPECT_FALSE(failed) << (failed ? failed->reason : "");
   return out;
 }
 
-std::vector<uint8_t> resized(const ImageView& view, int width, int height, Filter filter, bool mirror = false) {
+std::vector<uint8_t> resized(const image::ImageView& view, int width, int height, image::Filter filter, bool mirror = false) {
   std::vector<uint8_t> out(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
-  resize_plain(view, filter, mirror, width, height, out.data(), width * 3);
+  image::resize_plain(view, filter, mirror, width, height, out.data(), width * 3);
   return out;
 }
 
 // Red is the column, green the row.
-Image coordinates(int width, int height) {
-  Image image(width, height);
+image::Image coordinates(int width, int height) {
+  image::Image image(width, height);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
       uint8_t* p = image.row(y) + x * 3;
@@ -158,32 +158,33 @@ TEST(PpAffine, ValueRangeAndNormalise) {
 }
 
 TEST(PpRun, ResizeAndCrop) {
-  const Image image = photo(61, 37);
+  const image::Image image = photo(61, 37);
   const std::vector<uint8_t> file = png_bytes(image);
-  EXPECT_EQ(run("decode | resize(20, 12, bicubic)", file), resized(image.view(), 20, 12, Filter::kBicubic));
+  EXPECT_EQ(run("decode | resize(20, 12, bicubic)", file), resized(image.view(), 20, 12, image::Filter::kBicubic));
   EXPECT_EQ(run("decode | central_crop(20)", file), pixels(image.view().crop({20, 8, 20, 20})));  // 20.5 and 8.5: half to even
-  Image small(32, 20);
-  const std::vector<uint8_t> bytes = resized(image.view(), 32, 20, Filter::kBilinear);  // 61 * 20 / 37 = 32.97, rounded down
+  image::Image small(32, 20);
+  const std::vector<uint8_t> bytes =
+      resized(image.view(), 32, 20, image::Filter::kBilinear);  // 61 * 20 / 37 = 32.97, rounded down
   std::copy(bytes.begin(), bytes.end(), small.row(0));
   EXPECT_EQ(run("decode | resize_small(20) | central_crop(20)", file), pixels(small.view().crop({6, 0, 20, 20})));
   EXPECT_EQ(run("decode | resize_small(20) | resize(9) | resize(5)", file), [&] {
-    Image nine(9, 9);
-    const std::vector<uint8_t> step = resized(small.view(), 9, 9, Filter::kBilinear);
+    image::Image nine(9, 9);
+    const std::vector<uint8_t> step = resized(small.view(), 9, 9, image::Filter::kBilinear);
     std::copy(step.begin(), step.end(), nine.row(0));
-    return resized(nine.view(), 5, 5, Filter::kBilinear);
+    return resized(nine.view(), 5, 5, image::Filter::kBilinear);
   }());
 }
 
 // Flips before and after every other kind of op, against the same done one by one.
 TEST(PpRun, FlipCommutesWhereItIsMoved) {
-  const Image image = photo(61, 37);
-  Image turned(61, 37);
-  copy_image(image.view(), true, turned.row(0), turned.stride());
+  const image::Image image = photo(61, 37);
+  image::Image turned(61, 37);
+  image::copy_image(image.view(), true, turned.row(0), turned.stride());
   const std::vector<uint8_t> file = png_bytes(image), turned_file = png_bytes(turned);
   const auto mirrored = [](std::vector<uint8_t> bytes, int width, int height) {
-    Image from(width, height);
+    image::Image from(width, height);
     std::copy(bytes.begin(), bytes.end(), from.row(0));
-    copy_image(from.view(), true, bytes.data(), from.stride());
+    image::copy_image(from.view(), true, bytes.data(), from.stride());
     return bytes;
   };
   EXPECT_EQ(run("decode | resize(20, 12) | flip_lr(1)", file), mirrored(run("decode | resize(20, 12)", file), 20, 12));
@@ -196,8 +197,8 @@ TEST(PpRun, FlipCommutesWhereItIsMoved) {
 
 TEST(PpRun, JpegCropIsFusedWithoutChangingPixels) {
   const std::vector<uint8_t> file = testing::encode_jpeg(photo(150, 110));
-  Image whole;
-  ASSERT_FALSE(Decoder().decode(file, whole));
+  image::Image whole;
+  ASSERT_FALSE(image::Decoder().decode(file, whole));
   const std::vector<uint8_t> as_png = png_bytes(whole);
   for (uint64_t sample = 0; sample < 40; ++sample) {
     for (const char* chain :
@@ -305,12 +306,12 @@ TEST(PpRun, RandomResizedCropFollowsItsRanges) {
 
 TEST(PpRun, RandomResizedCropFallsBackToTheCentre) {
   // Full area at these aspects never fits, so all ten tries fail.
-  const Image wide = photo(400, 20), tall = photo(20, 400), square = photo(30, 30);
+  const image::Image wide = photo(400, 20), tall = photo(20, 400), square = photo(30, 30);
   const std::string chain = "decode | random_resized_crop(16, scale=[1, 1])";
-  EXPECT_EQ(run(chain, png_bytes(wide)), resized(wide.view().crop({186, 0, 27, 20}), 16, 16, Filter::kBilinear));
-  EXPECT_EQ(run(chain, png_bytes(tall)), resized(tall.view().crop({0, 186, 20, 27}), 16, 16, Filter::kBilinear));
+  EXPECT_EQ(run(chain, png_bytes(wide)), resized(wide.view().crop({186, 0, 27, 20}), 16, 16, image::Filter::kBilinear));
+  EXPECT_EQ(run(chain, png_bytes(tall)), resized(tall.view().crop({0, 186, 20, 27}), 16, 16, image::Filter::kBilinear));
   EXPECT_EQ(run("decode | random_resized_crop(16, scale=[1, 1], ratio=[2, 2])", png_bytes(square)),
-            resized(square.view().crop({0, 7, 30, 15}), 16, 16, Filter::kBilinear));
+            resized(square.view().crop({0, 7, 30, 15}), 16, 16, image::Filter::kBilinear));
   EXPECT_EQ(run(chain, png_bytes(photo(1, 1))).size(), 16u * 16 * 3);
 }
 
@@ -331,7 +332,7 @@ TEST(PpRun, InceptionCropFollowsItsRanges) {
 
 // What a trace says was taken is what the pixels show: of a picture whose red is x and whose green is y.
 TEST(PpTrace, ItsPartIsWhatTheResultShows) {
-  Image picture(200, 120);
+  image::Image picture(200, 120);
   for (int y = 0; y < picture.height(); ++y) {
     for (int x = 0; x < picture.width(); ++x) {
       uint8_t* pixel = picture.row(y) + ptrdiff_t{x} * 3;
@@ -344,7 +345,7 @@ TEST(PpTrace, ItsPartIsWhatTheResultShows) {
       "random_grayscale(0)",
       PpUse::kTrain);
   PpScratch scratch;
-  Image out(20, 20);
+  image::Image out(20, 20);
   bool sides[2] = {};
   for (uint64_t sample = 0; sample < 40; ++sample) {
     PpTrace trace;
@@ -369,7 +370,7 @@ TEST(PpTrace, PaddingReachesPastThePicture) {
   const std::vector<uint8_t> file = testing::png_bytes(photo(30, 20));
   const Pp pp("decode | central_crop_or_pad(40) | flip_ud(1)", PpUse::kTrain);
   PpScratch scratch;
-  Image out(40, 40);
+  image::Image out(40, 40);
   PpTrace trace;
   ASSERT_FALSE(pp.run(file, {}, scratch, out.row(0), &trace));
   EXPECT_EQ(trace.x, -5);

@@ -8,7 +8,7 @@
 #include "data/formats/example.h"
 #include "data/formats/highway_hash.h"
 #include "data/formats/tfrecord.h"
-#include "data/varint.h"
+#include "data/formats/varint.h"
 
 namespace tessera::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/sample_order.h"
+#include "data/order/sample_order.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "data/shuffle.h"
+#include "data/order/shuffle.h"
 
 namespace tessera::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "data/image_testing.h"
+#include "image/image_testing.h"
 
 namespace tessera::data {
 namespace {

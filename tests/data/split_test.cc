@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "data/image_testing.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
+#include "image/image_testing.h"
 
 namespace tessera::data {
 namespace {

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/image_testing.h"
+#include "data/formats/varint.h"
 #include "data/text/added_tokens.h"
 #include "data/text/byte_bpe.h"
 #include "data/text/charsmap.h"
 #include "data/text/text_encoder.h"
-#include "data/varint.h"
+#include "image/image_testing.h"
 
 namespace tessera::data {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/rng.h"
-#include "data/order.h"
+#include "data/order/order.h"
 
 namespace tessera::data {
 namespace {

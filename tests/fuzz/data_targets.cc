@@ -2,8 +2,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "data/codecs.h"
-#include "data/exif.h"
 #include "data/formats/array_record.h"
 #include "data/formats/bytes_file.h"
 #include "data/formats/example.h"
@@ -15,19 +13,22 @@
 #include "data/formats/tar.h"
 #include "data/formats/tfds_info.h"
 #include "data/formats/tfrecord.h"
+#include "data/formats/varint.h"
 #include "data/formats/webdataset.h"
 #include "data/index/shards.h"
-#include "data/pixels_file.h"
 #include "data/text/byte_bpe.h"
 #include "data/text/charsmap.h"
-#include "data/varint.h"
 #include "fuzz/targets.h"
+#include "image/codec/codecs.h"
+#include "image/codec/exif.h"
+#include "image/codec/pixels_file.h"
 #include "store/memory_files.h"
 
 namespace tessera::fuzz {
 namespace {
 
 using namespace data;
+using namespace image;
 
 constexpr int64_t kFuzzPixels = 1 << 18;
 
@@ -405,7 +406,7 @@ bool same_pixels(const ImageView& a, const ImageView& b) {
 }
 
 // The decoder of our own changes neither pixels nor reasons.
-void check_against_libjpeg(Bytes bytes, const Box* box) {
+void check_against_libjpeg(ByteSpan bytes, const Box* box) {
   JpegDecoder library(true), both;
   both.share_tables(library);
   Image wanted_memory, memory;
@@ -421,7 +422,7 @@ void check_against_libjpeg(Bytes bytes, const Box* box) {
 void check_kept(const Image& image, int orientation) {
   std::string file(pixels_file_size(image.width(), image.height()), '\0');
   write_pixels_file(image.view(), orientation, {}, reinterpret_cast<uint8_t*>(file.data()));
-  const Bytes bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
+  const ByteSpan bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
   TESSERA_CHECK(is_pixels_file(bytes) && read_pixels_file(bytes).orientation == orientation);
   Decoder decoder;
   ImageInfo info;
@@ -433,7 +434,7 @@ void check_kept(const Image& image, int orientation) {
 }
 
 // What is over a limit is refused with a reason. What is stopped, or takes too long, may be decoded before anybody looks.
-void check_limits(Bytes bytes, const ImageInfo& info) {
+void check_limits(ByteSpan bytes, const ImageInfo& info) {
   const std::atomic<bool> stop = true;
   const int64_t pixels = int64_t{info.width} * info.height;
   Decoder decoder;
@@ -450,7 +451,7 @@ void check_limits(Bytes bytes, const ImageInfo& info) {
 }
 
 // Two pictures decoded in turns, what is missing made up: each is what it is alone. Files that are cut short are taken too.
-void check_in_turns(Bytes bytes, const Box& box) {
+void check_in_turns(ByteSpan bytes, const Box& box) {
   Decoder one({.pixels = kFuzzPixels, .seconds = 0}), other({.pixels = kFuzzPixels, .seconds = 0});
   other.share_tables(one);
   Image one_memory, other_memory;
@@ -467,7 +468,7 @@ void check_in_turns(Bytes bytes, const Box& box) {
 
 // A picture file: its pixels whole and in a box, and turned as its EXIF data says.
 bool image(std::string_view text) {
-  const Bytes bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  const ByteSpan bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   Decoder decoder({.pixels = kFuzzPixels, .seconds = 0});
   ImageInfo info;
   if (const DecodeResult failed = decoder.probe(bytes, info)) {

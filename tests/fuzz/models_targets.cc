@@ -1,6 +1,6 @@
-#include "data/pp.h"
+#include "data/transform/pp.h"
 #include "fuzz/targets.h"
-#include "models/foreign_models.h"
+#include "interop/model_config.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -10,13 +10,13 @@ bool model_config(std::string_view bytes) {
   const size_t end = std::min(bytes.find('\0'), bytes.size());
   const std::string_view processor = end < bytes.size() ? bytes.substr(end + 1) : std::string_view();
   return parses([&] {
-    const models::ModelConfig config = models::parse_model_config(bytes.substr(0, end), processor, "fuzz");
+    const interop::ModelConfig config = interop::parse_model_config(bytes.substr(0, end), processor, "fuzz");
     const models::InputShape& input = config.model->input();
     TESSERA_CHECK(input.height > 0 && input.width > 0 && input.channels > 0 && input.classes >= 0);
     TESSERA_CHECK(config.label_names.empty() || std::ssize(config.label_names) == input.classes);
     TESSERA_CHECK(!config.model->describe().empty());
     if (!config.preprocessing) return true;
-    const data::Pp chain(models::timm_pp(*config.preprocessing), data::PpUse::kEval, "fuzz");
+    const data::Pp chain(interop::timm_pp(*config.preprocessing), data::PpUse::kEval, "fuzz");
     TESSERA_CHECK(chain.width() > 0 && chain.height() > 0);
     return true;
   });

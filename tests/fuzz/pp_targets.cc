@@ -1,4 +1,4 @@
-#include "data/pp.h"
+#include "data/transform/pp.h"
 #include "fuzz/targets.h"
 
 namespace tessera::fuzz {

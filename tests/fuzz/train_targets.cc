@@ -1,5 +1,5 @@
 #include "fuzz/targets.h"
-#include "train/progress.h"
+#include "state/progress.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -9,11 +9,11 @@ bool state(std::string_view bytes) {
   const std::string text(bytes);
   std::string written;
   const bool taken = parses([&] {
-    written = train::to_json(train::parse_progress(text, "fuzz"), train::parse_description(text, "fuzz"));
+    written = state::to_json(state::parse_progress(text, "fuzz"), state::parse_description(text, "fuzz"));
     return true;
   });
   const auto again = [&] {
-    return train::to_json(train::parse_progress(written, "fuzz"), train::parse_description(written, "fuzz"));
+    return state::to_json(state::parse_progress(written, "fuzz"), state::parse_description(written, "fuzz"));
   };
   TESSERA_CHECK(!taken || again() == written);
   return taken;

@@ -68,6 +68,12 @@ std::optional<std::string> included_path(const std::string& line) {
   return match[1].str();
 }
 
+// The row of a file of src/ in a folder whose sub-folders have rows: "image/codec", or "image/." for one of the folder itself.
+std::string sub_folder_of(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  return parent.has_parent_path() ? parent.string() : parent.string() + "/.";
+}
+
 // Each include of `file` that leaves `allowed`, as "file:line: …". `beside` names folders that quoted paths may also start
 // from.
 std::vector<std::string> violations(const fs::path& file, const std::set<std::string>& folders,
@@ -99,18 +105,31 @@ std::set<std::string> with_base(const Row& row) {
 
 class House : public ::testing::Test {
  protected:
-  House() : rows_(read_table(kRoot / "src/folders.txt")), test_rows_(read_table(kRoot / "tests/folders.txt")) {
-    for (const Row& row : rows_) folders_.insert(row.folder);
+  House() : test_rows_(read_table(kRoot / "tests/folders.txt")) {
+    for (Row& row : read_table(kRoot / "src/folders.txt")) {
+      table_.push_back(row);
+      if (row.folder.find('/') != std::string::npos) {
+        sub_folders_[row.folder] = with_base(row);
+      } else {
+        folders_.insert(row.folder);
+        rows_.push_back(std::move(row));
+      }
+    }
   }
+
+  bool has_sub_folders(const std::string& folder) const { return sub_folders_.contains(folder + "/."); }
+
+  std::vector<Row> table_;                                    // every row, in order
+  std::map<std::string, std::set<std::string>> sub_folders_;  // each, and what it may include of its folder
   std::vector<Row> rows_, test_rows_;
   std::set<std::string> folders_;
 };
 
 TEST_F(House, TableStandsInOrderAndMatchesTheTree) {
-  ASSERT_FALSE(rows_.empty());
-  EXPECT_EQ(rows_[0].folder, "base");
+  ASSERT_FALSE(table_.empty());
+  EXPECT_EQ(table_[0].folder, "base");
   std::set<std::string> above;
-  for (const Row& row : rows_) {
+  for (const Row& row : table_) {
     EXPECT_TRUE(fs::is_directory(kRoot / "src" / row.folder)) << row.folder << " is in the table but not in src/";
     EXPECT_FALSE(above.contains(row.folder)) << row.folder << " stands twice";
     for (const std::string& name : row.may_include) {
@@ -138,6 +157,30 @@ TEST_F(House, SourcesIncludeOnlyWhatTheirRowAllows) {
     }
   }
   EXPECT_GT(files, 50u);
+}
+
+TEST_F(House, SubFoldersIncludeOnlyWhatTheirRowAllows) {
+  size_t files = 0;
+  for (const std::string& folder : folders_) {
+    if (!has_sub_folders(folder)) continue;
+    for (const fs::path& file : sources_under(kRoot / "src" / folder)) {
+      ++files;
+      const std::string own = sub_folder_of(file.lexically_relative(kRoot / "src").string());
+      ASSERT_TRUE(sub_folders_.contains(own)) << own << " is not in src/folders.txt";
+      for (const std::string& line : lines_of(file)) {
+        const auto path = included_path(line);
+        if (!path || split(*path, '/')[0] != folder) continue;
+        EXPECT_TRUE(sub_folders_.at(own).contains(sub_folder_of(*path))) << file << " may not include " << *path;
+      }
+    }
+  }
+  EXPECT_GT(files, 50u);
+}
+
+TEST_F(House, SubFolderOfAFileAndOfTheFolderItself) {
+  EXPECT_EQ(sub_folder_of("image/codec/decode.h"), "image/codec");
+  EXPECT_EQ(sub_folder_of("image/image.h"), "image/.");
+  EXPECT_EQ(sub_folder_of("data/transform/ops/crop.cc"), "data/transform/ops");
 }
 
 TEST_F(House, TestsIncludeOnlyWhatTheirFolderMay) {

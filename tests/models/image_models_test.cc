@@ -6,8 +6,9 @@
 #include <fstream>
 
 #include "base/hash.h"
+#include "interop/timm_config.h"
+#include "interop/timm_import.h"
 #include "models/reference.h"
-#include "models/timm_config.h"
 
 namespace tessera::models {
 namespace {
@@ -50,7 +51,7 @@ Training train(const Classifier& model, const Reference& reference) {
 
   Training out;
   out.first = formula_file(config);
-  const Imported imported = import_timm(model.timm_map(), views(out.first));
+  const interop::Imported imported = interop::import_timm(model.timm_map(), views(out.first));
   std::vector<testing::HostArray> state;
   for (const nn::ParamSpec& spec : store.specs()) state.push_back({spec.type, imported.parameters.at(spec.name).data});
   for (size_t i = 0; i < count; ++i)
@@ -67,7 +68,7 @@ Training train(const Classifier& model, const Reference& reference) {
   }
   Arrays ours;
   for (size_t i = 0; i < count; ++i) ours[store.specs()[i].name] = {state[i].type, state[i].data};
-  out.parameters = export_timm(model.timm_map(), views(ours));
+  out.parameters = interop::export_timm(model.timm_map(), views(ours));
   return out;
 }
 
@@ -106,7 +107,7 @@ TEST_P(ImageModels, FiveStepsFollowTorch) {
 TEST_P(ImageModels, WeightsGoOutAndComeBackBitExact) {
   const Arrays file = formula_file(reference_.config);
   const TimmMap map = model_->timm_map();
-  EXPECT_EQ(export_timm(map, views(import_timm(map, views(file)).parameters)), file);
+  EXPECT_EQ(interop::export_timm(map, views(interop::import_timm(map, views(file)).parameters)), file);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ImageModels,
@@ -148,7 +149,7 @@ TEST(NamedModels, AreWrittenUnderTheirNames) {
   for (const Family* family : families()) {
     for (const TimmArchitecture& architecture : family->architectures) {
       const auto model = make_named(*family, architecture);
-      const ModelConfig back = parse_timm_config(write_timm_config(*model, {}), "config.json");
+      const interop::ModelConfig back = interop::parse_timm_config(interop::write_timm_config(*model, {}), "config.json");
       EXPECT_EQ(back.model->timm_args(), model->timm_args()) << architecture.name;
       EXPECT_EQ(back.model->input().classes, 1000);
       // Another name may mean the same model of the same image size.

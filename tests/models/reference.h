@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "interop/timm_import.h"
 #include "ir/functions.h"
 #include "ir/grad.h"
 #include "models/model.h"
@@ -116,7 +117,7 @@ inline CaseRun run_case(const Classifier& model, const Reference& reference, con
   graph.results.insert(graph.results.begin(), {logits, loss});
 
   const TimmMap map = model.timm_map();
-  const Imported imported = import_timm(map, views(formula_file(config)));
+  const interop::Imported imported = interop::import_timm(map, views(formula_file(config)));
   std::vector<testing::HostArray> arguments = {
       testing::f32_array(images.dims(), testing::formula_images(config["case"], 0, batch, in.channels, in.height, in.width))};
   for (const nn::ParamSpec& spec : store.specs()) {
@@ -135,7 +136,7 @@ inline CaseRun run_case(const Classifier& model, const Reference& reference, con
   parameters_only.fixed_positions.clear();
   std::erase_if(parameters_only.entries, [](const TimmEntry& entry) { return !entry.spec.trained; });
   CaseRun run{results[0].as<float>(), results[1].as<float>(), {}};
-  for (const auto& [name, array] : export_timm(parameters_only, views(grads)))
+  for (const auto& [name, array] : interop::export_timm(parameters_only, views(grads)))
     run.grads[name] = to_floats({array.type, array.data});
   return run;
 }

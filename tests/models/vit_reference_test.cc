@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/register.h"
+#include "host/register.h"
 #include "models/reference.h"
 #include "models/vit.h"
 
@@ -58,7 +58,7 @@ void expect_reference(const std::string& name, const HostKernels& kernels) {
 TEST_P(ViTReference, LogitsLossAndGradientsAreTheirs) { expect_reference(GetParam(), {}); }
 
 TEST_P(ViTReference, AreTheirsWithTheHostsKernels) {
-  expect_reference(GetParam(), kernels::register_kernels(*testing::cpu_client()));
+  expect_reference(GetParam(), host::register_kernels(*testing::cpu_client()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ViTReference,

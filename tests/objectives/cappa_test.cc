@@ -3,7 +3,7 @@
 
 #include "models/cappa.h"
 
-#include "objectives/caption_scoring.h"
+#include "evaluators/caption_scoring.h"
 #include "objectives/captioning.h"
 #include "objectives/reference_case.h"
 
@@ -114,8 +114,8 @@ TEST_P(CapPaReference, ScoresOfPromptsAreBigVisions) {
   const ir::Value captions =
       ir::broadcast_to(ir::constant_array({DType::kI32, {count, length}}, bytes), {c.captions().dim(0), count, length});
   const ir::Value encoded = c.encode();
-  for (const auto& scores : c.run({score_captions(c.model(), c.scope(), encoded, captions, 0, 4),
-                                   score_captions(c.model(), c.scope(), encoded, captions, 0, 16)})) {
+  for (const auto& scores : c.run({evaluators::score_captions(c.model(), c.scope(), encoded, captions, 0, 4),
+                                   evaluators::score_captions(c.model(), c.scope(), encoded, captions, 0, 16)})) {
     c.expect("scores", scores, 1e-4);
   }
 }
@@ -131,7 +131,7 @@ TEST(CapPa, ScoresInParallelAreThoseOfLogitsWithAllHidden) {
   const Inputs inputs{false, {{"", length, 0, 0}}};
   const ir::Value nll = token_cross_entropy(logits, c.captions(), token_weights(inputs, {c.captions()}), 0, false);
   const auto got =
-      c.run({score_captions_in_parallel(c.model(), c.scope(), encoded, ir::concatenate({own, others}, 1), 0), nll});
+      c.run({evaluators::score_captions_in_parallel(c.model(), c.scope(), encoded, ir::concatenate({own, others}, 1), 0), nll});
   for (int64_t image = 0; image < images; ++image) {
     EXPECT_NEAR(got[0][2 * image], -got[1][image], 1e-4);
     if (image > 0) {

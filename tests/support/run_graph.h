@@ -73,7 +73,7 @@ inline pjrt::CompileOptions quick_compile() {
 // A compiled graph; run() may be called again with other arguments.
 class CompiledGraph {
  public:
-  // `kernels` are registered with cpu_client() (kernels/register.h).
+  // `kernels` are registered with cpu_client() (host/register.h).
   explicit CompiledGraph(const ir::Graph& graph, const pjrt::CompileOptions& options = {}, const HostKernels& kernels = {})
       : executable_(cpu_client()->compile(ir::emit(graph, {.name = "test", .aliases = {}, .kernels = kernels}), options)) {}
 

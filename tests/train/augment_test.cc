@@ -1,6 +1,6 @@
 // Mixing and erasing on the device, against timm's on the same draws.
 
-#include "train/augment.h"
+#include "train/step/augment.h"
 
 #include <gtest/gtest.h>
 
@@ -53,11 +53,11 @@ std::vector<HostArray> mix(Augmentation::Mix how, const std::vector<float>& rows
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const ir::Value x = graph.add_parameter({DType::kU8, kImages}), y = graph.add_parameter({DType::kI32, {kRows}});
-  const ir::Value augment = graph.add_parameter({DType::kF32, {kRows, data::kMixedRowValues}});
+  const ir::Value augment = graph.add_parameter({DType::kF32, {kRows, image::kMixedRowValues}});
   const objectives::Batch mixed = mix_rows({how, {}}, {x, y, {}, {}, {}}, augment).batch;
   graph.results = {mixed.images, mixed.labels, mixed.partner_labels, mixed.own_share};
   return testing::CompiledGraph(graph, testing::quick_compile())
-      .run({images(), labels(), f32_array({kRows, data::kMixedRowValues}, rows)});
+      .run({images(), labels(), f32_array({kRows, image::kMixedRowValues}, rows)});
 }
 
 TEST(MixRows, EqualsTimm) {

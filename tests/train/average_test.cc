@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "train/plain_weights.h"
+#include "inference/plain_weights.h"
+#include "inference/use_model.h"
 #include "train/small_run.h"
-#include "train/use_model.h"
 
 namespace tessera::train {
 namespace {
@@ -93,8 +93,9 @@ TEST(Averages, ResumeBitForBit) { expect_resumes(averaged(), "averaged-again", 7
 TEST(Averages, AreTakenOutAgain) {
   const std::string from = small_run().path(averaged());
   const auto last = lines_of(averaged())[12];
-  const LoadedModel model = load_model(from, Weights::kAverage);
-  const std::vector<NamedScore> scores = evaluate(small_run().section(), model, small_run().options("unused").device);
+  const state::LoadedModel model = state::load_model(from, state::Weights::kAverage);
+  const std::vector<inference::NamedScore> scores =
+      inference::evaluate(small_run().section(), model, small_run().options("unused").device);
   EXPECT_EQ(scores[0].scores.at("loss"), last["val_ema/loss"].get<double>());
 
   small_run().train("from-average",
@@ -106,18 +107,19 @@ TEST(Averages, AreTakenOutAgain) {
   EXPECT_EQ(lines_of("average-from-average")[0]["val_ema/loss"], last["val/loss"]);
 
   const std::string raw = small_run().path("raw.safetensors"), average = small_run().path("average.safetensors");
-  write_plain_weights(from, raw);
-  write_plain_weights(from, average, Weights::kAverage);
+  inference::write_plain_weights(from, raw);
+  inference::write_plain_weights(from, average, state::Weights::kAverage);
   EXPECT_EQ(testing::slurp(raw).size(), testing::slurp(average).size());
   EXPECT_NE(testing::slurp(raw), testing::slurp(average));
 }
 
 TEST(Averages, LieAsTheParametersDo) {
   for (const char* preset : {"fully_sharded", "optimizer_only"}) {
-    const Recipe recipe = read_recipe(small_run().section({"average={}", "mesh=fsdp=2", "data.batch=12", "model.width=32",
-                                                           fmt::format("sharding.preset={}", preset)}),
-                                      2);
-    const StateLayout layout = recipe_layout(recipe);
+    const recipe::Recipe recipe =
+        recipe::read_recipe(small_run().section({"average={}", "mesh=fsdp=2", "data.batch=12", "model.width=32",
+                                                 fmt::format("sharding.preset={}", preset)}),
+                            2);
+    const state::StateLayout layout = recipe::recipe_layout(recipe);
     ASSERT_EQ(layout.averages, layout.params);
     for (size_t i = 0; i < layout.params; ++i) {
       EXPECT_EQ(layout.entries[layout.average_index() + i].spec, layout.entries[i].spec) << layout.entries[i].name;
@@ -128,9 +130,9 @@ TEST(Averages, LieAsTheParametersDo) {
 
 TEST(Averages, MistakesTeach) {
   averaged();
-  const std::string message = failure([] { load_model(small_run().path("plain"), Weights::kAverage); });
+  const std::string message = failure([] { state::load_model(small_run().path("plain"), state::Weights::kAverage); });
   EXPECT_NE(message.find("kept no average"), std::string::npos) << message;
-  EXPECT_NE(failure([] { parse_weights("averag", "--weights"); }).find("did you mean `average`"), std::string::npos);
+  EXPECT_NE(failure([] { state::parse_weights("averag", "--weights"); }).find("did you mean `average`"), std::string::npos);
   const std::string clash = failure([] {
     small_run().train("clash",
                       {"average={}", fmt::format("eval.val_ema.data={{source=\"folder({})\", pp=\"decode | central_crop(8) | "

@@ -129,7 +129,7 @@ TEST(BestCheckpoint, OneThatCouldNotBeSavedIsNone) {
   const std::string temporary =
       fmt::format("{}/checkpoints/{}.tmp-{}", small_run().path("unsaved"), checkpoint::step_directory(best), getpid());
   fs::create_directories(small_run().path("unsaved"));
-  testing::spill(small_run().path("unsaved") + "/recipe.toml", read_recipe(small_run().section(kByScore)).text);
+  testing::spill(small_run().path("unsaved") + "/recipe.toml", recipe::read_recipe(small_run().section(kByScore)).text);
   fs::create_directories(temporary + "/state.safetensors");
   EXPECT_EQ(small_run().train("unsaved", kByScore).exit, Exit::kData);
   EXPECT_EQ(steps_in("unsaved"), best_and(least(losses), {12}));
@@ -137,21 +137,22 @@ TEST(BestCheckpoint, OneThatCouldNotBeSavedIsNone) {
 
 TEST(BestCheckpoint, OfUnknownScoresIsRefused) {
   try {
-    read_recipe(small_run().section({"checkpoint.best=val/lass"}));
+    recipe::read_recipe(small_run().section({"checkpoint.best=val/lass"}));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kUsage);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("checkpoint.best"), HasSubstr("did you mean `val/loss`")));
   }
-  EXPECT_TRUE(read_recipe(small_run().section({"checkpoint.best=val/prec@1"})).best->share);
-  EXPECT_FALSE(read_recipe(small_run().section({"checkpoint.best=val/loss"})).best->share);
-  EXPECT_FALSE(read_recipe(small_run().section({"checkpoint.best=none"})).best);
+  EXPECT_TRUE(recipe::read_recipe(small_run().section({"checkpoint.best=val/prec@1"})).best->share);
+  EXPECT_FALSE(recipe::read_recipe(small_run().section({"checkpoint.best=val/loss"})).best->share);
+  EXPECT_FALSE(recipe::read_recipe(small_run().section({"checkpoint.best=none"})).best);
 }
 
 TEST(DiskSpace, CountsWhatIsThereAtOnce) {
   const auto need = [](const std::vector<std::string>& overrides) {
-    const Recipe recipe = read_recipe(small_run().section(plus({"total=1000 steps", "checkpoint.every=10 steps"}, overrides)));
-    return disk_need(recipe, recipe_layout(recipe));
+    const recipe::Recipe recipe =
+        recipe::read_recipe(small_run().section(plus({"total=1000 steps", "checkpoint.every=10 steps"}, overrides)));
+    return disk_need(recipe, recipe::recipe_layout(recipe));
   };
   EXPECT_EQ(need({"checkpoint.best=none"}).checkpoints, 3);
   EXPECT_EQ(need({}).checkpoints, 4);
@@ -190,8 +191,8 @@ TEST(DiskSpace, IsToldBeforeTheRun) {
 
 // A step whose save failed is no best one: the one before it is again, as long as it is there.
 TEST(BestCheckpointKeeper, FallsBackWhereASaveFailed) {
-  const std::optional<BestMetric> metric = BestMetric{"val/prec@1", /*share=*/true};
-  Progress progress;
+  const std::optional<recipe::BestMetric> metric = recipe::BestMetric{"val/prec@1", /*share=*/true};
+  state::Progress progress;
   Steps there;
   BestCheckpointKeeper keeper(metric, progress,
                               {[&](int64_t step) { return std::ranges::find(there, step) != there.end(); }, [] {}});
@@ -222,7 +223,7 @@ TEST(BestCheckpointKeeper, FallsBackWhereASaveFailed) {
 
 TEST(DivergenceHelp, FitsTheRecipe) {
   const auto help = [](const std::vector<std::string>& overrides, const std::optional<std::string>& checkpoint = {}) {
-    return divergence_help(read_recipe(small_run().section(overrides)), "runs/a", checkpoint);
+    return divergence_help(recipe::read_recipe(small_run().section(overrides)), "runs/a", checkpoint);
   };
   EXPECT_THAT(help({}), AllOf(HasSubstr("optimizer.lr is cosine(3e-3, warmup=4 steps)"), HasSubstr("lengthen its warmup"),
                               HasSubstr("clip more tightly (optimizer.clip is norm(1.0))"),
@@ -234,7 +235,8 @@ TEST(DivergenceHelp, FitsTheRecipe) {
 }
 
 TEST(DivergenceHelp, IsQuotedAsAShellTakesIt) {
-  const std::string help = divergence_help(read_recipe(small_run().section()), "my runs/$a", "my runs/$a/checkpoints/step_1");
+  const std::string help =
+      divergence_help(recipe::read_recipe(small_run().section()), "my runs/$a", "my runs/$a/checkpoints/step_1");
   EXPECT_THAT(help, AllOf(HasSubstr("tessera train 'my runs/$a/recipe.toml' KEY=VALUE --workdir 'my runs/$a-2'\n"),
                           HasSubstr("the same with 'model_init.from=my runs/$a/checkpoints/step_1'")));
 }

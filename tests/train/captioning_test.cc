@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "inference/use_model.h"
 #include "train/json_lines.h"
 #include "train/small_run.h"
-#include "train/use_model.h"
 
 namespace tessera::train {
 namespace {
@@ -107,7 +107,8 @@ TEST(Captioning, ResumesBitForBitAndIsScoredAgain) {
   run("resumed");
   const std::string weights = "/checkpoints/step_000000004/state.safetensors";
   EXPECT_EQ(testing::slurp((folder() / "resumed") + weights), testing::slurp((folder() / "one") + weights));
-  const auto again = evaluate(recipe(), load_model(folder() / "one"), testing::small_run().options("").device);
+  const auto again =
+      inference::evaluate(recipe(), state::load_model(folder() / "one"), testing::small_run().options("").device);
   ASSERT_EQ(again.size(), 3u);
   EXPECT_EQ(again[0].scores.at("perplexity"), whole.scores[0].second.at("perplexity"));
   EXPECT_EQ(again[1].scores.at("loss"), whole.scores[1].second.at("loss"));
@@ -116,7 +117,7 @@ TEST(Captioning, ResumesBitForBitAndIsScoredAgain) {
 
 std::string failure(const std::vector<std::string>& overrides) {
   try {
-    read_recipe(recipe(overrides));
+    recipe::read_recipe(recipe(overrides));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kUsage) << error.what();
     return error.what();

@@ -1,4 +1,4 @@
-#include "train/compile.h"
+#include "train/step/compile.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "state/model_source.h"
 #include "train/json_lines.h"
-#include "train/model_source.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -80,14 +80,14 @@ TEST(Contrastive, InMicroBatchesAsAtOnce) {
 // A model without a name of its own is read back from the recipe that its checkpoint keeps.
 TEST(Contrastive, ItsCheckpointIsAModel) {
   run("kept", 1);
-  const LoadedModel model = load_model(folder() / "kept");
-  EXPECT_EQ(model.model->describe(), read_recipe(recipe()).model->describe());
+  const state::LoadedModel model = state::load_model(folder() / "kept");
+  EXPECT_EQ(model.model->describe(), recipe::read_recipe(recipe()).model->describe());
   EXPECT_EQ(model.arrays().size(), model.params.size());
 }
 
 std::string failure(const std::vector<std::string>& overrides) {
   try {
-    read_recipe(recipe(overrides));
+    recipe::read_recipe(recipe(overrides));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kUsage) << error.what();
     return error.what();

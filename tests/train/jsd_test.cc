@@ -45,7 +45,7 @@ TEST(Jsd, OnAMeshInMicroBatchesAsOnOneDevice) {
 
 std::string failure(const std::vector<std::string>& more) {
   try {
-    read_recipe(testing::small_run().section(overrides(more)));
+    recipe::read_recipe(testing::small_run().section(overrides(more)));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kUsage) << error.what();
     return error.what();

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "kernels/register.h"
-#include "train/compile.h"
+#include "host/register.h"
 #include "train/json_lines.h"
 #include "train/small_run.h"
+#include "train/step/compile.h"
 
 namespace tessera::train {
 namespace {
@@ -122,19 +122,19 @@ TEST(Mesh, ProductsOfEachDevicesRowsAreThoseOfOneDevice) {
 
 // The training step of a small model over virtual devices, with the calls of this host.
 std::string step_text(const pjrt::Client& client, int64_t devices, const std::string& mesh) {
-  const Recipe recipe = read_recipe(
+  const recipe::Recipe recipe = recipe::read_recipe(
       small_run().section({"model.width=128", "model.heads=4", "data.batch=32", "eval.val.batch=16", "mesh=" + mesh}), devices);
   ProgramOptions options;
   options.batch = recipe.batch;
   options.objective = recipe.objective;
-  options.kernels = kernels::register_kernels(client);
-  return train_program(*recipe.model, recipe_layout(recipe), *recipe.optimizer, options).text;
+  options.kernels = host::register_kernels(client);
+  return train_program(*recipe.model, recipe::recipe_layout(recipe), *recipe.optimizer, options).text;
 }
 
 TEST(Mesh, StepsCallTheHostsKernelsWhereNoFeaturesAreSplit) {
   const auto client =
       pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = 4, .create_options = {}});
-  const HostKernels kernels = kernels::register_kernels(*client);
+  const HostKernels kernels = host::register_kernels(*client);
   const std::string rows = step_text(*client, 4, "replica=2, fsdp=2"), features = step_text(*client, 4, "fsdp=2, tensor=2");
   for (const std::string_view target : {kernels.self_attention, kernels.self_attention_gradient, kernels.product}) {
     if (target.empty()) continue;  // no matrix unit
@@ -229,8 +229,8 @@ TEST(Mesh, ACheckpointContinuesOnAnyOther) {
 int64_t argument_bytes(int64_t devices, const std::string& mesh) {
   const std::vector<std::string> big = {"model.width=384", "model.heads=6",     "model.depth=12",
                                         "data.batch=32",   "eval.val.batch=16", "mesh=" + mesh};
-  const Recipe recipe = read_recipe(small_run().section(big), devices);
-  const StateLayout layout = recipe_layout(recipe);
+  const recipe::Recipe recipe = recipe::read_recipe(small_run().section(big), devices);
+  const state::StateLayout layout = recipe::recipe_layout(recipe);
   const auto client =
       pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = devices, .create_options = {}});
   ProgramOptions options;

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "inference/use_model.h"
 #include "train/small_run.h"
-#include "train/use_model.h"
 
 namespace tessera::train {
 namespace {
@@ -14,12 +14,12 @@ using ::testing::ElementsAre;
 TEST(Predict, KeepsToTheLimitsOfTheRunsRecipe) {
   testing::SmallRun run;
   run.train("limited", {"total=2 steps", "data.limits.max_pixels=120"});
-  const LoadedModel model = load_model(run.path("limited"));
+  const state::LoadedModel model = state::load_model(run.path("limited"));
   EXPECT_EQ(model.limits.pixels, 120);
   testing::write_png(run.path("large.png"), 12, 11, std::vector<uint8_t>(3 * 12 * 11));
   std::vector<std::string> errors;
-  predict(model, model.pp, {run.path("val/blue/000.png"), run.path("large.png")}, run.options("").device,
-          [&](const Prediction& one) { errors.push_back(one.error); });
+  inference::predict(model, model.pp, {run.path("val/blue/000.png"), run.path("large.png")}, run.options("").device,
+                     [&](const inference::Prediction& one) { errors.push_back(one.error); });
   EXPECT_THAT(errors, ElementsAre("", "12x11 pixels are over the limit of 120"));
 }
 

@@ -5,11 +5,12 @@
 
 #include <cmath>
 
+#include "host/register.h"
+#include "interop/timm_config.h"
+#include "interop/timm_import.h"
 #include "ir/functions.h"
 #include "ir/grad.h"
 #include "ir/ops.h"
-#include "kernels/register.h"
-#include "models/timm_config.h"
 #include "models/timm_names.h"
 #include "models/vit.h"
 #include "objectives/softmax.h"
@@ -54,7 +55,7 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   for (size_t i = 0; i < params.size(); ++i) decays[params[i].name] = optimizer.rule(i).decay != 0;
 
   // The programs of a run on this host call them too.
-  const HostKernels kernels = kernels::register_kernels(*testing::cpu_client());
+  const HostKernels kernels = host::register_kernels(*testing::cpu_client());
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   ir::Values values, slots;
@@ -86,7 +87,7 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
       EXPECT_EQ(decays.at(entry.spec.name), listed[2].get<bool>()) << entry.spec.name;
     }
   }
-  const models::Imported imported = models::import_timm(map, models::views(file));
+  const interop::Imported imported = interop::import_timm(map, models::views(file));
   std::vector<HostArray> state;
   for (const optim::Param& param : params) state.push_back({param.type, imported.parameters.at(param.name).data});
   for (const optim::Param& slot : optimizer.slots()) {
@@ -108,7 +109,7 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   }
   models::Arrays ours;
   for (size_t i = 0; i < params.size(); ++i) ours[params[i].name] = {state[i].type, state[i].data};
-  trace.parameters = models::export_timm(map, models::views(ours));
+  trace.parameters = interop::export_timm(map, models::views(ours));
   return trace;
 }
 

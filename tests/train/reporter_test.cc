@@ -11,14 +11,14 @@ namespace {
 
 // Four steps of 12 examples in 10 seconds, one of them spent waiting, then one step in 4.
 TEST(Reporter, CountsExamplesASecond) {
-  const Recipe recipe = read_recipe(testing::small_run().section());
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
   const testing::TempDir dir;
   Reporter reporter(recipe, dir.path(), /*cores=*/2);
   reporter.start();
   const auto start = std::chrono::steady_clock::now();
   reporter.begin();
   reporter.waited(1);
-  const StepMetrics metrics = {{"training_loss", 1}, {"l2_grads", 1}, {"l2_params", 1}, {"l2_updates", 1}, {"lr", 0.5}};
+  const state::StepMetrics metrics = {{"training_loss", 1}, {"l2_grads", 1}, {"l2_params", 1}, {"l2_updates", 1}, {"lr", 0.5}};
   reporter.step(4, metrics, start + std::chrono::seconds(10), true, {});
   reporter.write(4, metrics, {});
   reporter.step(5, metrics, start + std::chrono::seconds(14), true, {});

@@ -1,15 +1,15 @@
 // The programs of a run: what a training step computes, and that evaluation is exact.
 
-#include "train/step.h"
+#include "train/step/step.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
+#include "evaluators/classification.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
-#include "objectives/classification.h"
 #include "objectives/softmax.h"
 #include "support/run_graph.h"
 #include "train/small_run.h"
@@ -35,7 +35,7 @@ struct SmallModel {
     optim::Params params;
     for (const nn::ParamSpec& spec : specs) params.push_back({spec.name, spec.type, spec.stacked, spec.trained});
     optimizer->bind(std::move(params));
-    layout = state_layout(specs, *optimizer);
+    layout = state::state_layout(specs, *optimizer);
     options.batch = 16;
     options.pixels = {{1 / 127.5f, 1 / 127.5f, 1 / 127.5f}, {-1, -1, -1}};
     options.objective = objectives::make_objective(
@@ -44,7 +44,7 @@ struct SmallModel {
   std::unique_ptr<models::Model> model;
   std::vector<nn::ParamSpec> specs;
   std::unique_ptr<optim::Optimizer> optimizer;
-  StateLayout layout;
+  state::StateLayout layout;
   ProgramOptions options;
 };
 
@@ -69,17 +69,17 @@ std::vector<pjrt::Buffer> run(const pjrt::Executable& program, std::vector<pjrt:
 }
 
 std::vector<pjrt::Buffer> initial_state(const SmallModel& setup, uint64_t seed) {
-  DeviceArrays key = replicate(*testing::cpu_client(), {}, seed_key(seed).data(), {DType::kU32, {2}});
-  DeviceArrays drawn = compile(init_program(setup.specs, setup.layout))->execute(argument_lists(key, 1));
+  state::DeviceArrays key = state::replicate(*testing::cpu_client(), {}, seed_key(seed).data(), {DType::kU32, {2}});
+  state::DeviceArrays drawn = compile(init_program(setup.specs, setup.layout))->execute(state::argument_lists(key, 1));
   std::vector<pjrt::Buffer> state = std::move(drawn[0]);
   state.pop_back();  // what was drawn, summed up
   return state;
 }
 
-HostArrays host_copies(const StateLayout& layout, std::vector<pjrt::Buffer> state) {
-  DeviceArrays arrays;
+state::HostArrays host_copies(const state::StateLayout& layout, std::vector<pjrt::Buffer> state) {
+  state::DeviceArrays arrays;
   arrays.push_back(std::move(state));
-  return to_host(layout, arrays);
+  return state::to_host(layout, arrays);
 }
 
 // Rows first, first + every, … of the salt's.
@@ -103,7 +103,7 @@ std::vector<pjrt::Buffer> batch_of(int64_t rows, uint64_t salt, int64_t first = 
 
 struct Steps {
   std::vector<std::vector<float>> metrics;
-  HostArrays state;
+  state::HostArrays state;
 };
 
 Steps train(const SmallModel& setup, int steps, uint64_t seed = 0) {
@@ -122,14 +122,14 @@ Steps train(const SmallModel& setup, int steps, uint64_t seed = 0) {
   return out;
 }
 
-bool same_bytes(const HostArrays& a, const HostArrays& b) {
+bool same_bytes(const state::HostArrays& a, const state::HostArrays& b) {
   for (size_t i = 0; i < a.size(); ++i) {
     if (!std::equal(a[i].data.begin(), a[i].data.end(), b[i].data.begin(), b[i].data.end())) return false;
   }
   return a.size() == b.size();
 }
 
-float largest_difference(const SmallModel& setup, const HostArrays& a, const HostArrays& b) {
+float largest_difference(const SmallModel& setup, const state::HostArrays& a, const state::HostArrays& b) {
   float largest = 0;
   for (size_t i = 0; i < setup.layout.params; ++i) {
     for (size_t e = 0; e < a[i].size(); e += sizeof(float)) {
@@ -228,7 +228,7 @@ TEST(Step, RandomLayersDrawAnewForEveryMicroBatch) {
 
 TEST(Step, MeasuresTheWeightsAndTheirChange) {
   const SmallModel setup;
-  const HostArrays before = host_copies(setup.layout, initial_state(setup, 0));
+  const state::HostArrays before = host_copies(setup.layout, initial_state(setup, 0));
   const Steps after = train(setup, 1);
   double weights = 0, change = 0;
   for (size_t i = 0; i < setup.layout.params; ++i) {
@@ -269,7 +269,7 @@ TEST(Step, MicroBatchesAddUpToTheBatch) {
 
 TEST(Step, FrozenParametersKeepTheirBytes) {
   const SmallModel setup("", ", freeze = [\"blocks/.*\"]");
-  const HostArrays before = host_copies(setup.layout, initial_state(setup, 0));
+  const state::HostArrays before = host_copies(setup.layout, initial_state(setup, 0));
   const Steps after = train(setup, 2);
   for (size_t i = 0; i < setup.layout.params; ++i) {
     const bool same = std::equal(before[i].data.begin(), before[i].data.end(), after.state[i].data.begin());
@@ -321,29 +321,29 @@ TEST(Objective, TopKWithTies) {
 
 // ---- evaluation ----
 
-DeviceArrays initial_params(const Recipe& recipe) {
-  DeviceArrays key = replicate(*testing::cpu_client(), {}, seed_key(0).data(), {DType::kU32, {2}});
-  return compile(init_program(recipe.specs, param_layout(recipe.specs)))->execute(argument_lists(key, 1));
+state::DeviceArrays initial_params(const recipe::Recipe& recipe) {
+  state::DeviceArrays key = state::replicate(*testing::cpu_client(), {}, seed_key(0).data(), {DType::kU32, {2}});
+  return compile(init_program(recipe.specs, state::param_layout(recipe.specs)))->execute(state::argument_lists(key, 1));
 }
 
-Evaluator evaluator_of(const Recipe& recipe, const StateLayout& layout, const EvalPlan& plan) {
+EvaluationRunner runner_of(const recipe::Recipe& recipe, const state::StateLayout& layout, const recipe::EvalPlan& plan) {
   ProgramOptions options;
   options.batch = plan.sets[0].batch;
   options.pixels = plan.sets[0].data.pp().affine();
-  return {testing::cpu_client(), {compile(eval_program(*recipe.model, *plan.scorer, 0, layout, options))}, layout, plan};
+  return {testing::cpu_client(), {compile(eval_program(*recipe.model, *plan.evaluator, 0, layout, options))}, layout, plan};
 }
 
 TEST(Evaluate, ExactWhateverTheBatch) {
   config::Section recipe = testing::small_run().section();
-  const Recipe base = read_recipe(recipe);
-  const StateLayout layout = param_layout(base.specs);
-  DeviceArrays params = initial_params(base);
+  const recipe::Recipe base = recipe::read_recipe(recipe);
+  const state::StateLayout layout = state::param_layout(base.specs);
+  state::DeviceArrays params = initial_params(base);
 
   std::vector<Scores> all;
   for (const int64_t batch : {1, 22, 40}) {
-    EvalPlan plan = base.evals[0];
+    recipe::EvalPlan plan = base.evals[0];
     plan.sets[0].batch = batch;
-    const Evaluator evaluator = evaluator_of(base, layout, plan);
+    const EvaluationRunner evaluator = runner_of(base, layout, plan);
     all.push_back(evaluator.run(params)->scores);
     EXPECT_EQ(all.back().count, 23) << batch;
     EXPECT_NEAR(all.back().at("loss"), all.front().at("loss"), 1e-6) << batch;
@@ -358,10 +358,10 @@ TEST(Evaluate, UnreadableFilesAreLeftOutAndCounted) {
   testing::make_images(dir / "val", 9, 3);
   testing::spill(dir / "val/red/broken.png", "no image");
   config::Section recipe = testing::small_run().section({fmt::format("eval.val.data.source=\"folder({}/val)\"", dir.path())});
-  const Recipe base = read_recipe(recipe);
-  const StateLayout layout = param_layout(base.specs);
-  DeviceArrays params = initial_params(base);
-  const Scores scores = evaluator_of(base, layout, base.evals[0]).run(params)->scores;
+  const recipe::Recipe base = recipe::read_recipe(recipe);
+  const state::StateLayout layout = state::param_layout(base.specs);
+  state::DeviceArrays params = initial_params(base);
+  const Scores scores = runner_of(base, layout, base.evals[0]).run(params)->scores;
   EXPECT_EQ(scores.count, 9);
   EXPECT_EQ(scores.skipped, 1);
 }

@@ -16,9 +16,9 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/snapshots.h"
+#include "inference/plain_weights.h"
 #include "monitor/metrics.h"
-#include "train/model_source.h"
-#include "train/plain_weights.h"
+#include "state/model_source.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -237,8 +237,8 @@ TEST(Trainer, ContinuesFromSlicesInSeveralFiles) {
   fs::copy(small_run().path("whole"), small_run().path("sliced"), fs::copy_options::recursive);
   const std::string checkpoints = small_run().path("sliced") + "/checkpoints", path = checkpoints + "/step_000000006";
   for (int64_t later = 7; later <= 12; ++later) fs::remove_all(fmt::format("{}/step_{:09}", checkpoints, later));
-  const LoadedModel plain = load_model(path);
-  write_plain_weights(path, small_run().path("plain.safetensors"));
+  const state::LoadedModel plain = state::load_model(path);
+  inference::write_plain_weights(path, small_run().path("plain.safetensors"));
   {
     const checkpoint::LoadedCheckpoint six = checkpoint::load(path);
     std::vector<checkpoint::HostTensor> tensors;
@@ -251,9 +251,9 @@ TEST(Trainer, ContinuesFromSlicesInSeveralFiles) {
     checkpoint::write_checkpoint(store::local_files(), checkpoints, snapshot);
   }
   EXPECT_EQ(checkpoint::load(path).files.size(), 3u);
-  write_plain_weights(path, small_run().path("merged.safetensors"));
+  inference::write_plain_weights(path, small_run().path("merged.safetensors"));
   EXPECT_EQ(testing::slurp(small_run().path("merged.safetensors")), testing::slurp(small_run().path("plain.safetensors")));
-  const LoadedModel model = load_model(path);
+  const state::LoadedModel model = state::load_model(path);
   ASSERT_EQ(model.params.size(), plain.params.size());
   for (size_t i = 0; i < plain.params.size(); ++i) {
     EXPECT_EQ(store::as_text(model.params[i].data), store::as_text(plain.params[i].data)) << plain.layout.entries[i].name;

@@ -13,7 +13,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/snapshots.h"
-#include "train/run_identity.h"
+#include "recipe/run_identity.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -277,17 +277,17 @@ TEST(WorkdirMeanwhile, ARunEndsWhereAnotherBeganInItsWorkdir) {
 }
 
 TEST(RunName, DependsOnWhatFixesTheNumbers) {
-  const RunDescription run{"seed = 0\ntotal = \"4 steps\"\nlog = \"1 steps\"\n", {}, {}, "", {60, "1f"}};
-  const std::string name = run_name(run);
+  const state::RunDescription run{"seed = 0\ntotal = \"4 steps\"\nlog = \"1 steps\"\n", {}, {}, "", {60, "1f"}};
+  const std::string name = recipe::run_name(run);
   EXPECT_EQ(name.size(), 32u);
-  RunDescription other = run;
+  state::RunDescription other = run;
   other.recipe = "total = \"9 steps\"\nseed = 0\ncheckpoint = { every = \"1 steps\" }\n";
-  EXPECT_EQ(run_name(other), name) << "keys that may change, and the order of keys, don't matter";
+  EXPECT_EQ(recipe::run_name(other), name) << "keys that may change, and the order of keys, don't matter";
   other.recipe = "seed = 1\ntotal = \"4 steps\"\n";
-  EXPECT_NE(run_name(other), name);
+  EXPECT_NE(recipe::run_name(other), name);
   other = run;
   other.data.hash = "2f";
-  EXPECT_NE(run_name(other), name);
+  EXPECT_NE(recipe::run_name(other), name);
 }
 
 }  // namespace

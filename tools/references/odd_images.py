@@ -1,4 +1,4 @@
-"""Images that trip readers, with the pixels Pillow decodes: tests/data/images/.
+"""Images that trip readers, with the pixels Pillow decodes: tests/image/images/.
 
 Run: tools/references/run.sh odd_images, or `python odd_images.py` in its environment.
 
@@ -13,7 +13,7 @@ import zlib
 import numpy as np
 from PIL import Image, ImageFile, ImageOps
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/data/images"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/image/images"
 W, H = 67, 45
 
 

@@ -1,4 +1,4 @@
-"""The pictures that augmentations are tried on; not stored. tests/data/augment_testing.cc makes them too.
+"""The pictures that augmentations are tried on; not stored. tests/image/augment_testing.cc makes them too.
 
 By name: "noise" 21 x 27, "photo" 28 x 20 (waves and a little noise), "square" 17 x 17 and "tiny" 5 x 4 of noise, "flat" 7 x 5 of one
 colour, "dark" 19 x 13 of few values.

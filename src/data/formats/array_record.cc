@@ -11,9 +11,9 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "base/error.h"
+#include "data/formats/extent.h"
 #include "data/formats/riegeli.h"
-#include "data/index/shards.h"
-#include "data/varint.h"
+#include "data/formats/varint.h"
 
 namespace tessera::data {
 namespace {
@@ -64,7 +64,7 @@ bool decompress(char compression, std::string_view in, uint8_t* out, size_t size
 }
 
 // One part of a chunk: as it is, or behind its size when decompressed.
-bool unpack(char compression, std::string_view in, uint64_t most, Buffer& out) {
+bool unpack(char compression, std::string_view in, uint64_t most, PaddedBuffer& out) {
   uint64_t size = in.size();
   if (compression != 0 && !take_varint(in, size)) return false;
   if (size > most) return false;
@@ -162,7 +162,7 @@ bool decode_simple_chunk(std::string_view data, uint64_t records, uint64_t decod
   data.remove_prefix(1);
   uint64_t sizes_size = 0;
   if (!take_varint(data, sizes_size) || sizes_size > data.size()) return false;
-  Buffer sizes;
+  PaddedBuffer sizes;
   if (!unpack(compression, data.substr(0, sizes_size), std::min<uint64_t>(records * 10, kMostDecoded), sizes)) return false;
   std::string_view rest(reinterpret_cast<const char*>(sizes.data()), sizes.size());
   if (records > rest.size()) return false;

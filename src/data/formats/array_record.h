@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/image.h"
+#include "image/image.h"
 #include "store/file.h"
 
 namespace tessera::data {
@@ -32,7 +32,7 @@ ArrayRecordIndex read_array_record_index(const std::string& path, const store::R
 
 // The records of a chunk, end to end.
 struct RecordGroup {
-  Buffer values;
+  PaddedBuffer values;
   std::vector<uint64_t> ends;
   std::string_view operator[](size_t i) const {
     const uint64_t begin = i == 0 ? 0 : ends[i - 1];

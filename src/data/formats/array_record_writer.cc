@@ -1,7 +1,7 @@
 #include "base/protobuf_wire.h"
 #include "data/formats/array_record.h"
 #include "data/formats/riegeli.h"
-#include "data/varint.h"
+#include "data/formats/varint.h"
 
 namespace tessera::data {
 namespace {

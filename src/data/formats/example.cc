@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/protobuf_wire.h"
-#include "data/varint.h"
+#include "data/formats/varint.h"
 
 namespace tessera::data {
 namespace {

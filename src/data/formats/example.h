@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/formats/extent.h"
 #include "data/formats/window.h"
-#include "data/index/shards.h"
 
 namespace tessera::data {
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "data/index/shards.h"
+#include "data/formats/extent.h"
+#include "store/file.h"
 
 namespace tessera::data {
 

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/varint.h"
+#include "data/formats/varint.h"
 
 namespace tessera::data {
 namespace {

@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/index/shards.h"
+#include "data/formats/extent.h"
+#include "store/file.h"
 
 namespace tessera::data {
 

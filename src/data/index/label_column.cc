@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/varint.h"
+#include "data/formats/varint.h"
 
 namespace tessera::data {
 namespace {

@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "data/formats/varint.h"
 #include "data/index/manifest.h"
 #include "data/index/progress.h"
-#include "data/varint.h"
 #include "store/crc32c.h"
 
 namespace tessera::data {
@@ -27,12 +27,6 @@ uint32_t checksum(std::string_view bytes) { return store::crc32c(store::as_bytes
 std::shared_ptr<const store::ReadableFile> ShardFiles::open(size_t shard, const std::string& path) const {
   using Made = LruCache<size_t, store::ReadableFile>::Made;
   return files_.get(shard, [&] { return Made{store::local_files().open(path), 1}; });
-}
-
-void check_sample_bytes(int64_t bytes) {
-  if (bytes <= kMostSampleBytes) return;
-  throw data_error(fmt::format("it has {}, and samples of up to {} are read", human_bytes(static_cast<double>(bytes)),
-                               human_bytes(static_cast<double>(kMostSampleBytes))));
 }
 
 std::string encode_extents(const std::vector<Extent>& extents) {

@@ -8,25 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "data/formats/extent.h"
 #include "data/index/label_column.h"
 #include "data/index/listing.h"
+#include "data/index/lru_cache.h"
 #include "data/index/sidecar.h"
-#include "data/lru_cache.h"
 #include "data/source.h"
 #include "store/file.h"
 
 namespace tessera::data {
-
-// The bytes of one sample in its shard.
-struct Extent {
-  int64_t offset = 0, length = 0;
-  bool operator==(const Extent&) const = default;
-};
-
-// The most that is read at once: the bytes of one sample. Files may claim any number, and have it where they are sparse.
-inline constexpr int64_t kMostSampleBytes = int64_t{1} << 30;
-// Throws a data Error for more.
-void check_sample_bytes(int64_t bytes);
 
 // Samples [begin, end).
 struct SampleRange {

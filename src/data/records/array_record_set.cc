@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "data/formats/array_record.h"
 #include "data/formats/bytes_file.h"
-#include "data/lru_cache.h"
+#include "data/index/lru_cache.h"
 #include "data/records/record_set.h"
 
 namespace tessera::data {

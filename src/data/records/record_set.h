@@ -19,8 +19,8 @@ class RecordSet {
  public:
   virtual ~RecordSet() = default;
   virtual const ShardIndex& index() const = 0;
-  // The record's bytes, in sample.memory; Buffer::kPadding readable bytes after them. A reason when it cannot be read, which
-  // names the file. Thread-safe.
+  // The record's bytes, in sample.memory; PaddedBuffer::kPadding readable bytes after them. A reason when it cannot be read,
+  // which names the file. Thread-safe.
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample, std::string_view& record) const = 0;
   virtual void prefetch(int64_t) const {}  // as Source's
   virtual std::vector<int64_t> stretches() const { return {}; }

@@ -79,7 +79,7 @@ class Wds final : public Source {
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
 
  private:
-  std::string_view load(const ShardIndex::Place& place, Buffer& memory) const;
+  std::string_view load(const ShardIndex::Place& place, PaddedBuffer& memory) const;
 
   std::string name_;
   Parts parts_;
@@ -88,7 +88,7 @@ class Wds final : public Source {
   Labels labels_;
 };
 
-std::string_view Wds::load(const ShardIndex::Place& place, Buffer& memory) const {
+std::string_view Wds::load(const ShardIndex::Place& place, PaddedBuffer& memory) const {
   const Extent extent = index_.extent(place);
   check_sample_bytes(extent.length);
   memory.reset(static_cast<size_t>(extent.length));
@@ -101,7 +101,7 @@ std::string Wds::id(int64_t index) const {
   const ShardIndex::Place place = index_.locate(index);
   const std::string& path = index_.path(place.shard);
   try {
-    Buffer memory;
+    PaddedBuffer memory;
     return fmt::format("{}:{}", std::filesystem::path(path).filename().string(),
                        parse_wds_sample(path, load(place, memory)).key);
   } catch (const Error&) {

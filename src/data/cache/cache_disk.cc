@@ -1,0 +1,196 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/cache/cached_source.h"
+#include "data/read_file.h"
+#include "store/crc32c.h"
+#include "store/file.h"
+
+namespace tessera::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kMagic = 0x32435354;  // "TSC2"
+constexpr int64_t kFilesInFolder = 1000;
+
+// A kept sample: this, then numbers (of each field how many texts it has, and their lengths), the id, the texts, the image
+// file. Little-endian.
+struct Header {
+  uint32_t magic, checksum;  // the checksum is of all that follows it
+  int32_t label;
+  uint32_t id_size, numbers;
+  uint32_t stamp[2];  // of the source's file, the low half first
+};
+constexpr size_t kUnchecked = 2 * sizeof(uint32_t);
+
+uint32_t checksum(std::string_view kept) { return store::crc32c(store::as_bytes(kept.substr(kUnchecked))); }
+
+std::string pack(const Sample& sample, const std::string& id, uint64_t stamp) {
+  std::vector<uint32_t> numbers;
+  for (const auto& field : sample.texts) {
+    numbers.push_back(static_cast<uint32_t>(field.size()));
+    for (const std::string_view text : field) numbers.push_back(static_cast<uint32_t>(text.size()));
+  }
+  const Header header{kMagic,
+                      0,
+                      sample.label,
+                      static_cast<uint32_t>(id.size()),
+                      static_cast<uint32_t>(numbers.size()),
+                      {static_cast<uint32_t>(stamp), static_cast<uint32_t>(stamp >> 32)}};
+  std::string kept(reinterpret_cast<const char*>(&header), sizeof header);
+  kept.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(uint32_t));
+  kept += id;
+  for (const auto& field : sample.texts) {
+    for (const std::string_view text : field) kept += text;
+  }
+  kept.append(reinterpret_cast<const char*>(sample.image.data()), sample.image.size());
+  const uint32_t sum = checksum(kept);
+  std::memcpy(kept.data() + offsetof(Header, checksum), &sum, sizeof sum);
+  return kept;
+}
+
+// Points `sample` into its memory, which is a kept sample, and gives the stamp it was kept with; nothing when it is another's
+// or damaged.
+std::optional<uint64_t> unpack(Sample& sample, const std::string& id) {
+  const std::string_view kept(reinterpret_cast<const char*>(sample.memory.data()), sample.memory.size());
+  Header header;
+  if (kept.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, kept.data(), sizeof header);
+  if (header.magic != kMagic || header.checksum != checksum(kept)) return std::nullopt;
+  size_t at = sizeof header + header.numbers * sizeof(uint32_t);
+  if (at > kept.size() || kept.substr(at, header.id_size) != id) return std::nullopt;
+  at += header.id_size;
+  size_t next = 0;
+  const auto number = [&] {
+    uint32_t value;
+    std::memcpy(&value, kept.data() + sizeof header + next++ * sizeof value, sizeof value);
+    return value;
+  };
+  for (sample.texts.clear(); next < header.numbers;) {
+    sample.texts.emplace_back(number());
+    for (std::string_view& text : sample.texts.back()) {
+      text = kept.substr(at, number());
+      at += text.size();
+    }
+  }
+  sample.label = header.label;
+  sample.image = sample.memory.view().subspan(at);
+  return header.stamp[0] | uint64_t{header.stamp[1]} << 32;
+}
+
+class DiskCache final : public CachedSource {
+ public:
+  DiskCache(std::shared_ptr<const Source> source, const std::string& path, std::shared_ptr<ByteBudget> budget)
+      : CachedSource(std::move(source)), budget_(std::move(budget)), states_(static_cast<size_t>(size())) {
+    const Hash128 name = Hasher().add(this->name()).add(std::to_string(size())).add(join(text_fields(), ",")).finish();
+    folder_ = fs::path(path) / to_string(name);
+    find_kept();
+  }
+
+  std::optional<std::string> read(int64_t index, Sample& sample) const override {
+    std::atomic<State>& state = states_[static_cast<size_t>(index)];
+    if (const State now = state; has_file(now) && take(index, sample, now)) return std::nullopt;
+    State expected = State::kUnknown;
+    const bool first = state.compare_exchange_strong(expected, State::kLeft);
+    const std::optional<uint64_t> stamp = first ? source_->stamp(index) : std::nullopt;  // before the file may change again
+    if (std::optional<std::string> failed = source_->read(index, sample)) return failed;
+    if (stamp && keep(index, sample, *stamp)) state = State::kKept;
+    return std::nullopt;
+  }
+
+  void prefetch(int64_t index) const override {
+    if (has_file(states_[static_cast<size_t>(index)])) {
+      fetch_file(file_of(index));
+    } else {
+      source_->prefetch(index);
+    }
+  }
+
+ private:
+  // kFound: an earlier run kept it, and nobody has compared stamps. kLeft: not kept, or a thread is about to.
+  enum class State : uint8_t { kUnknown, kFound, kKept, kLeft };
+  static bool has_file(State state) { return state == State::kFound || state == State::kKept; }
+
+  std::string file_of(int64_t index) const {
+    return (folder_ / std::to_string(index / kFilesInFolder) / std::to_string(index)).string();
+  }
+
+  // Takes up what earlier runs kept, as far as the limit goes; the rest, and what they left unfinished, is removed.
+  void find_kept() {
+    std::error_code none;
+    for (fs::recursive_directory_iterator at(folder_, none), end; at != end; at.increment(none)) {
+      if (!at->is_regular_file(none)) continue;
+      const std::string file = at->path().filename();
+      const bool number = file.size() < 19 && file.find_first_not_of("0123456789") == std::string::npos;
+      const int64_t index = number ? std::stoll(file) : -1;
+      if (index >= 0 && index < size() && budget_->take(static_cast<int64_t>(at->file_size(none)))) {
+        states_[static_cast<size_t>(index)] = State::kFound;
+      } else {
+        fs::remove(at->path(), none);
+      }
+    }
+  }
+
+  // Reads the kept sample of a sample in state `now`, if it is as the source would give it. One that isn't is removed, and may
+  // be kept anew.
+  bool take(int64_t index, Sample& sample, State now) const {
+    std::atomic<State>& state = states_[static_cast<size_t>(index)];
+    const std::string file = file_of(index);
+    const std::optional<uint64_t> kept = read_whole_file(file, sample.memory) ? std::nullopt : unpack(sample, id(index));
+    if (kept && (now == State::kKept || source_->stamp(index) == kept)) {
+      state.compare_exchange_strong(now, State::kKept);
+      return true;
+    }
+    // Another thread may have been here.
+    if (!state.compare_exchange_strong(now, State::kLeft) || !kept) return false;
+    std::error_code none;
+    if (fs::remove(file, none)) budget_->give_back(static_cast<int64_t>(sample.memory.size()));
+    state = State::kUnknown;
+    return false;
+  }
+
+  bool keep(int64_t index, const Sample& sample, uint64_t stamp) const {
+    const std::string kept = pack(sample, id(index), stamp);
+    const auto bytes = static_cast<int64_t>(kept.size());
+    if (!budget_->take(bytes)) return false;
+    const std::string file = file_of(index), partial = fmt::format("{}.{}", file, ::getpid());
+    try {
+      store::FileSystem& files = store::local_files();
+      fs::create_directories(fs::path(file).parent_path());
+      const auto out = files.create(partial);
+      out->write(store::as_bytes(kept));
+      out->close();
+      files.rename(partial, file);  // not synced: the checksum tells what a power cut left
+      return true;
+    } catch (const std::exception& error) {
+      budget_->give_back(bytes);
+      std::error_code none;
+      fs::remove(partial, none);
+      if (!warned_.exchange(true))
+        log_warning(fmt::format("the cache in {} takes nothing more: {}", folder_.string(), error.what()));
+      return false;
+    }
+  }
+
+  std::shared_ptr<ByteBudget> budget_;
+  fs::path folder_;
+  mutable std::vector<std::atomic<State>> states_;  // by sample
+  mutable std::atomic<bool> warned_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<const Source> cache_on_disk(std::shared_ptr<const Source> source, const std::string& path,
+                                            std::shared_ptr<ByteBudget> budget) {
+  return std::make_shared<DiskCache>(std::move(source), path, std::move(budget));
+}
+
+}  // namespace tessera::data

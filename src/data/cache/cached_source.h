@@ -1,0 +1,29 @@
+#pragma once
+// What both caches have in common. Only cache_*.cc include this.
+
+#include "data/cache/cache.h"
+
+namespace tessera::data {
+
+// A source that says what another one says.
+class CachedSource : public Source {
+ public:
+  explicit CachedSource(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
+  int64_t size() const override { return source_->size(); }
+  const std::vector<std::string>& class_names() const override { return source_->class_names(); }
+  std::optional<std::vector<int64_t>> class_sizes() const override { return source_->class_sizes(); }
+  std::vector<std::string> text_fields() const override { return source_->text_fields(); }
+  std::string id(int64_t index) const override { return source_->id(index); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return source_->stamp(index); }
+  std::optional<Hash128> fingerprint() const override { return source_->fingerprint(); }
+  bool fill_pixels(int64_t index, std::span<uint8_t> pixels) const override { return source_->fill_pixels(index, pixels); }
+  std::vector<int64_t> stretches() const override { return source_->stretches(); }
+  SourceFacts facts() const override { return source_->facts(); }
+  std::vector<std::string> shard_paths() const override { return source_->shard_paths(); }
+  const std::string& name() const override { return source_->name(); }
+
+ protected:
+  std::shared_ptr<const Source> source_;
+};
+
+}  // namespace tessera::data

@@ -1,0 +1,259 @@
+#include "data/loader/loader_core.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/process.h"
+#include "base/text.h"
+
+namespace tessera::data {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kMaxGrain = 16;
+constexpr size_t kLoggedSkips = 50;
+constexpr int kReaders = 8;  // threads that wait for slow disks
+constexpr auto kLookForStop = std::chrono::milliseconds(50);
+constexpr double kAgain = 5;  // times the patience until what hangs is told again
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+int64_t host_rows(const LoaderOptions& options) {
+  return options.row_count < 0 ? options.batch - options.row_begin : options.row_count;
+}
+
+int thread_count(const LoaderOptions& options) {
+  return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+// Numbers of a row that the device needs.
+size_t augment_values(const std::vector<DataSet>& sets, const LoaderOptions& options) {
+  const std::optional<Erasing>& erasing = sets.front().pp->erasing();
+  return static_cast<size_t>((options.mixup ? image::kMixedRowValues : 0) + (erasing ? erasing->boxes * kEraseValues : 0));
+}
+
+// The sample's name, for which some sources read a file: where that doesn't come at once, its number.
+std::string name_in_time(std::shared_ptr<const Source> source, int64_t sample) {
+  constexpr auto kPatience = std::chrono::milliseconds(200);
+  const auto name = std::make_shared<std::promise<std::string>>();
+  std::future<std::string> known = name->get_future();
+  const std::string fallback = fmt::format("sample {} of `{}`", sample, source->name());
+  try {
+    std::thread([name, source = std::move(source), sample] {
+      try {
+        name->set_value(fmt::format("`{}/{}`", source->name(), source->id(sample)));
+      } catch (const std::exception&) {
+        name->set_value({});
+      }
+    }).detach();
+  } catch (const std::system_error&) {
+    return fallback;
+  }
+  if (known.wait_for(kPatience) != std::future_status::ready) return fallback;
+  const std::string found = known.get();
+  return found.empty() ? fallback : found;
+}
+
+// Before any of it is taken: a system that promises more than it has would end the process later, without a word.
+void check_memory(const std::vector<DataSet>& sets, const LoaderOptions& options) {
+  const double slots = options.prefetch + kHeldBatches, batch = static_cast<double>(batch_bytes(sets, options));
+  const auto there = static_cast<double>(physical_memory_bytes());
+  if (there <= 0 || slots * batch <= there) return;
+  throw usage_error(fmt::format("{:.0f} batches of {} would take {}, and this machine has {} of memory", slots,
+                                human_bytes(batch), human_bytes(slots * batch), human_bytes(there)),
+                    options.where, "make the batch or data.prefetch smaller");
+}
+
+}  // namespace
+
+size_t batch_bytes(const std::vector<DataSet>& sets, const LoaderOptions& options) {
+  const Pp& pp = *sets.front().pp;
+  return slot_bytes(host_rows(options), pp.image_bytes(), augment_values(sets, options), pp.token_fields());
+}
+
+LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, int64_t epoch, RowMaker rows)
+    : sets_(std::move(sets)),
+      max_bad_(options.max_bad),
+      patience_(options.patience_seconds),
+      where_(options.where),
+      delivered_(options.start_batch),
+      end_batch_(end_batch),
+      epoch_(epoch),
+      skipped_(sets_.size()),
+      work_(std::make_shared<LoaderWork>()) {
+  TESSERA_CHECK(options.start_batch >= 0 && options.prefetch >= 1);
+  const int64_t count = host_rows(options);
+  TESSERA_CHECK(count >= 1 && options.row_begin >= 0 && options.row_begin + count <= options.batch);
+  check_memory(sets_, options);
+  const int threads = thread_count(options);
+  work_->maker = std::move(rows);
+  work_->rows = count;
+  work_->grain = std::clamp<int64_t>(count / (int64_t{threads} * 4), 1, kMaxGrain);
+  work_->next_batch = options.start_batch;
+  work_->end_batch = end_batch;
+  make_slots(options);
+  threads_.emplace(work_, threads, kReaders, where_);
+}
+
+void LoaderCore::make_slots(const LoaderOptions& options) {
+  const Pp& pp = *sets_.front().pp;
+  for (int64_t i = 0; i < options.prefetch + kHeldBatches; ++i) {
+    work_->slots.push_back(
+        std::make_unique<LoaderSlot>(work_->rows, pp.image_bytes(), augment_values(sets_, options), pp.token_fields()));
+    work_->free.push_back(work_->slots.back().get());
+  }
+}
+
+bool LoaderCore::wait(const StopWaiting& stop) {
+  std::unique_lock lock(work_->mutex);
+  if (failed_ || delivered_ >= end_batch_ || work_->complete()) return true;
+  TESSERA_CHECK(!work_->open.empty() || !work_->free.empty(), "the caller holds all {} batches", work_->slots.size());
+  const Clock::time_point start = Clock::now();
+  double tell_at = patience_;
+  bool stopped = false;
+  while (!work_->complete() && !stopped) {
+    work_->ready.wait_for(lock, kLookForStop, [this] { return work_->complete(); });
+    lock.unlock();
+    stopped = stop && stop();
+    if (const double waited = seconds_since(start); waited >= tell_at) {
+      tell_what_hangs(waited);
+      tell_at += kAgain * patience_;
+    }
+    lock.lock();
+  }
+  stats_.wait_seconds += seconds_since(start);
+  return work_->complete();
+}
+
+void LoaderCore::tell_what_hangs(double seconds) const {
+  std::optional<Activity::Seen> longest;
+  size_t busy = 0;
+  for (const LoaderWorker& worker : work_->workers) {
+    const std::optional<Activity::Seen> seen = worker.see();
+    busy += seen.has_value();
+    if (seen && (!longest || seen->seconds > longest->seconds)) longest = seen;
+  }
+  std::string text = fmt::format("no batch for {:.0f} s", seconds);
+  if (longest) {
+    text += fmt::format(": {} of {} has taken {:.0f} s so far; {} of {} threads are busy", longest->phase,
+                        name_in_time(sets_[static_cast<size_t>(longest->set)].source, longest->sample), longest->seconds, busy,
+                        work_->workers.size());
+  }
+  log_warning(text + "\nhelp: see whether the disk or the network that holds it answers; a stop signal does not wait for it");
+}
+
+std::optional<Batch> LoaderCore::next() {
+  wait({});
+  std::unique_lock lock(work_->mutex);
+  if (failed_) std::rethrow_exception(failed_);
+  if (delivered_ >= end_batch_) return std::nullopt;
+  LoaderSlot* slot = work_->open.front();
+  work_->open.pop_front();
+  failed_ = slot->error;
+  try {
+    account(*slot);
+  } catch (...) {
+    if (!failed_) failed_ = std::current_exception();
+  }
+  std::shared_ptr<LoaderSlot> borrowed(slot, [work = work_](LoaderSlot* done) {
+    {
+      const std::lock_guard guard(work->mutex);
+      work->free.push_back(done);
+    }
+    work->work.notify_one();
+  });
+  lock.unlock();  // handing a failed batch back takes the lock
+  if (failed_) std::rethrow_exception(failed_);
+  return Batch(std::move(borrowed));
+}
+
+// Counts a batch that is delivered, and names its skipped files: here and not in the workers, so that it happens in order.
+void LoaderCore::account(LoaderSlot& slot) {
+  ++delivered_;
+  ++stats_.batches;
+  for (const float present : slot.mask) stats_.images += present != 0;
+  note_cut_texts(slot);
+  std::stable_sort(slot.skips.begin(), slot.skips.end(), [](const auto& a, const auto& b) { return a.row < b.row; });
+  for (const LoaderSlot::Skip& skip : slot.skips) note_skip(skip);
+  count_repairs(slot);
+}
+
+void LoaderCore::count_repairs(const LoaderSlot& slot) {
+  for (const image::Repairs repairs : slot.repairs) {
+    stats_.repairs.add(repairs);
+    epoch_repairs_.add(repairs);
+  }
+  if ((slot.batch + 1) % epoch_ != 0) return;
+  if (epoch_repairs_ != image::RepairCounts() && epoch_repairs_ != told_repairs_) {
+    log_note(fmt::format("{}: of an epoch's images {}", sets_.front().source->name(), epoch_repairs_.text()));
+    told_repairs_ = epoch_repairs_;
+  }
+  epoch_repairs_ = {};
+}
+
+void LoaderCore::note_cut_texts(const LoaderSlot& slot) {
+  for (size_t row = 0; row < slot.cut_texts.size(); ++row) {
+    if (slot.cut_texts[row] == 0) continue;
+    if (stats_.cut_texts == 0) {
+      const std::string name = name_in_time(sets_[static_cast<size_t>(slot.sets[row])].source, slot.samples[row]);
+      log_note(fmt::format(
+          "the text of {} has more ids than `tokenize` keeps, and was cut; further ones are counted but not named", name));
+    }
+    stats_.cut_texts += slot.cut_texts[row];
+  }
+}
+
+void LoaderCore::note_skip(const LoaderSlot::Skip& skip) {
+  ++stats_.skips;
+  auto& known = skipped_[static_cast<size_t>(skip.set)];
+  if (!known.insert(skip.sample).second) return;
+  const Source& source = *sets_[static_cast<size_t>(skip.set)].source;
+  stats_.skipped.push_back({skip.set, skip.sample, skip.id, skip.reason});
+  const size_t count = stats_.skipped.size();
+  if (count <= kLoggedSkips)
+    log_warning(fmt::format("skipped {}/{}: {}", source.name(), one_line(stats_.skipped.back().id), one_line(skip.reason)));
+  if (count == kLoggedSkips) log_warning("further unreadable files are counted but not named");
+  const double share = static_cast<double>(known.size()) / static_cast<double>(source.size());
+  if (known.size() == 1 || share <= max_bad_) return;
+  throw data_error(
+      fmt::format("{} of the {} samples of `{}` can't be read, more than {:g} %; the last is `{}`: {}", known.size(),
+                  human_count(source.size()), source.name(), 100 * max_bad_, stats_.skipped.back().id, skip.reason),
+      where_, "repair or remove them (`tessera data check` lists every one), or raise max_bad");
+}
+
+LoaderStats LoaderCore::stats() const {
+  const std::lock_guard lock(work_->mutex);
+  LoaderStats all = stats_;
+  all.stages = work_->stages;
+  all.busy_seconds = work_->busy_seconds;
+  return all;
+}
+
+StageSeconds LoaderCore::stages() const {
+  const std::lock_guard lock(work_->mutex);
+  return work_->stages;
+}
+
+size_t LoaderCore::bytes() const { return work_->slots.size() * work_->slots.front()->bytes(); }
+
+int64_t Batch::index() const { return slot_->batch; }
+int64_t Batch::rows() const { return slot_->rows; }
+const uint8_t* Batch::images() const { return slot_->images.get(); }
+size_t Batch::image_bytes() const { return static_cast<size_t>(slot_->rows) * slot_->row_bytes; }
+const int32_t* Batch::labels() const { return slot_->labels.data(); }
+const float* Batch::mask() const { return slot_->mask.data(); }
+const int64_t* Batch::samples() const { return slot_->samples.data(); }
+const int32_t* Batch::sets() const { return slot_->sets.data(); }
+const std::vector<TokenField>& Batch::token_fields() const { return slot_->token_fields; }
+const int32_t* Batch::tokens(size_t field) const { return slot_->tokens.at(field).data(); }
+const float* Batch::augment() const { return slot_->augment.data(); }
+int64_t Batch::augment_values() const { return static_cast<int64_t>(slot_->augment_values); }
+
+}  // namespace tessera::data

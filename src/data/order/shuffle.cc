@@ -1,0 +1,75 @@
+#include "data/order/shuffle.h"
+
+#include <algorithm>
+
+#include "base/call.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr int64_t kMostStretches = 100'000'000;
+
+int64_t positive(CallReader& call, std::string_view name, int64_t fallback) {
+  const int64_t value = call.integer(name, fallback);
+  if (value < 1) call.fail(fmt::format("`{}` must be at least 1, not {}", name, value));
+  return value;
+}
+
+}  // namespace
+
+Shuffle parse_shuffle(std::string_view text, std::string_view where) {
+  const Call call = parse_call(text, where);
+  CallReader reader(call, where);
+  Shuffle shuffle;
+  if (call.name == "window") {
+    shuffle.kind = Shuffle::Kind::kWindow;
+    shuffle.samples = positive(reader, "samples", shuffle.samples);
+    shuffle.lanes = positive(reader, "lanes", shuffle.lanes);
+    shuffle.stretch = positive(reader, "stretch", shuffle.stretch);
+  } else if (call.name == "full") {
+    shuffle.kind = Shuffle::Kind::kFull;
+  } else if (call.name != "auto") {
+    throw usage_error(fmt::format("unknown shuffle `{}`", call.name), std::string(where),
+                      suggest_name(call.name, {"auto", "full", "window"}));
+  }
+  reader.finish();
+  return shuffle;
+}
+
+SampleOrder make_sample_order(const std::vector<WeightedSource>& sets, const Shuffle& shuffle, int64_t batch, uint64_t seed) {
+  std::vector<std::vector<int64_t>> stretches;
+  bool windows = shuffle.kind == Shuffle::Kind::kWindow;
+  int64_t fewest = batch;
+  for (const WeightedSource& set : sets) {
+    stretches.push_back(shuffle.kind == Shuffle::Kind::kFull ? std::vector<int64_t>() : set.source->stretches());
+    windows = windows || !stretches.back().empty();
+    fewest = std::min(fewest, set.source->size());
+  }
+  const int64_t lanes = windows ? lane_count(batch, std::min(shuffle.lanes, fewest)) : 1;
+  std::vector<OrderedSet> ordered;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const int64_t n = sets[i].source->size();
+    if (shuffle.kind == Shuffle::Kind::kWindow && stretches[i].empty()) {
+      if (n / shuffle.stretch >= kMostStretches) {
+        throw usage_error(fmt::format("`shuffle` cuts the {} samples of `{}` into stretches of {}: more than {} of them",
+                                      human_count(n), sets[i].source->name(), shuffle.stretch, human_count(kMostStretches)),
+                          {}, "make them longer: window(stretch=1024)");
+      }
+      stretches[i] = even_stretches(n, shuffle.stretch);
+    }
+    const uint64_t own = seed_of_set(seed, i);
+    std::shared_ptr<const Order> order;
+    if (stretches[i].empty()) {
+      order = std::make_shared<FullShuffle>(n, own, lanes);
+    } else {
+      const int64_t window = std::max<int64_t>(1, shuffle.samples / lanes);
+      order = std::make_shared<WindowShuffle>(n, std::move(stretches[i]), own, lanes, window);
+    }
+    ordered.push_back({std::move(order), sets[i].weight});
+  }
+  return {std::move(ordered), batch, lanes, seed};
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,87 @@
+#include "data/tools/convert/metadata.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "store/file.h"
+
+namespace tessera::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void write(const std::string& path, const std::string& text) { store::write_atomic(store::local_files(), path, text + "\n"); }
+
+constexpr const char* kFeatures = "tensorflow_datasets.core.features.";
+
+Json text_feature() { return {{"pythonClassName", std::string(kFeatures) + "text_feature.Text"}, {"text", Json::object()}}; }
+
+Json list_feature(Json feature) {
+  return {{"pythonClassName", std::string(kFeatures) + "sequence_feature.Sequence"},
+          {"sequence", {{"feature", std::move(feature)}, {"length", "-1"}}}};
+}
+
+Json features_json(const ConvertFields& fields, const TextLists& lists, size_t classes) {
+  Json features = Json::object();
+  features["image"] = {
+      {"pythonClassName", std::string(kFeatures) + "image_feature.Image"},
+      {"image", {{"dtype", "uint8"}, {"encodingFormat", "jpeg"}, {"shape", {{"dimensions", {"-1", "-1", "3"}}}}}}};
+  features["file_name"] = text_feature();
+  if (fields.labelled) {
+    features["label"] = {{"pythonClassName", std::string(kFeatures) + "class_label_feature.ClassLabel"},
+                         {"classLabel", {{"numClasses", std::to_string(classes)}}}};
+  }
+  for (size_t i = 0; i < fields.texts.size(); ++i)
+    features[fields.texts[i]] = lists[i] ? list_feature(text_feature()) : text_feature();
+  return {{"pythonClassName", std::string(kFeatures) + "features_dict.FeaturesDict"},
+          {"featuresDict", {{"features", features}}}};
+}
+
+Json info_json(const std::string& name, ConvertFormat format, const ConvertFields& fields,
+               const std::vector<ConvertedSplit>& splits) {
+  Json json = {{"name", name},
+               {"version", "1.0.0"},
+               {"fileFormat", convert_format_name(format)},
+               {"moduleName", "tessera"},
+               {"splits", Json::array()}};
+  for (const ConvertedSplit& split : splits) {
+    Json lengths = Json::array();
+    for (const int64_t length : split.shard_lengths) lengths.push_back(std::to_string(length));
+    json["splits"].push_back({{"name", split.name},
+                              {"filepathTemplate", "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"},
+                              {"numBytes", std::to_string(split.bytes)},
+                              {"shardLengths", std::move(lengths)}});
+  }
+  if (fields.labelled) {
+    const Json items = {{{"featureKey", "image"}}, {{"featureKey", "label"}}};
+    json["supervisedKeys"] = {{"tuple", {{"items", items}}}};
+  }
+  return json;
+}
+
+}  // namespace
+
+void write_tfds_metadata(const std::string& folder, const std::string& name, ConvertFormat format, const ConvertFields& fields,
+                         const TextLists& lists, const std::vector<std::string>& classes,
+                         const std::vector<ConvertedSplit>& splits) {
+  if (fields.labelled) write(folder + "/label.labels.txt", join(classes, "\n"));
+  write(folder + "/features.json",
+        features_json(fields, lists, classes.size()).dump(2, ' ', false, Json::error_handler_t::replace));
+  write(folder + "/dataset_info.json",
+        info_json(name, format, fields, splits).dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+void write_tar_metadata(const std::string& folder, const std::vector<std::string>& classes,
+                        const std::vector<ConvertedSplit>& splits) {
+  if (!classes.empty()) write(folder + "/classes.txt", join(classes, "\n"));
+  Json json = {{"splits", Json::object()}};
+  for (const ConvertedSplit& split : splits) {
+    json["splits"][split.name] = {{"name", split.name},
+                                  {"filenames", split.files},
+                                  {"shard_lengths", split.shard_lengths},
+                                  {"num_samples", split.samples}};
+  }
+  write(folder + "/_info.json", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,22 @@
+#pragma once
+// What a conversion writes beside its shards, so that other libraries know what is in them.
+
+#include <string>
+#include <vector>
+
+#include "data/tools/convert/convert.h"
+#include "data/tools/convert/shard_writer.h"
+
+namespace tessera::data {
+
+// dataset_info.json, features.json and label.labels.txt of a TFDS data set `name`, in `folder`. A text field is a Text or, as
+// `lists` has it, a Sequence of them.
+void write_tfds_metadata(const std::string& folder, const std::string& name, ConvertFormat format, const ConvertFields& fields,
+                         const TextLists& lists, const std::vector<std::string>& classes,
+                         const std::vector<ConvertedSplit>& splits);
+
+// _info.json, which timm reads, and classes.txt.
+void write_tar_metadata(const std::string& folder, const std::vector<std::string>& classes,
+                        const std::vector<ConvertedSplit>& splits);
+
+}  // namespace tessera::data

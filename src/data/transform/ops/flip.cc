@@ -1,0 +1,52 @@
+// flip_lr and flip_ud: mirrored left to right, or upside down, with probability p.
+#include <algorithm>
+
+#include "data/transform/pp_op.h"
+
+namespace tessera::data {
+namespace {
+
+class Flip : public PpOp {
+ public:
+  explicit Flip(double p) : p_(p) {}
+  bool random() const override { return true; }
+  void infer(PpShape&, const CallReader&) const override {}
+
+ protected:
+  bool draw(Rng& rng) const { return rng.uniform() < p_; }
+
+ private:
+  double p_;
+};
+
+class FlipLr final : public Flip {
+ public:
+  using Flip::Flip;
+  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+    if (draw(rng)) image.mirror();
+    return std::nullopt;
+  }
+};
+
+class FlipUd final : public Flip {
+ public:
+  using Flip::Flip;
+  bool edits() const override { return true; }
+  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+    if (!draw(rng)) return std::nullopt;
+    const auto turn = [](image::Canvas& canvas) {
+      image::Image& pixels = canvas.image();
+      for (int top = 0, bottom = pixels.height() - 1; top < bottom; ++top, --bottom) {
+        std::swap_ranges(pixels.row(top), pixels.row(top) + pixels.stride(), pixels.row(bottom));
+      }
+    };
+    return image.edit([] { return std::string("flip_ud"); }, turn);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<PpOp> make_flip_lr(CallReader& call) { return std::make_unique<FlipLr>(read_probability(call, "p", 0.5)); }
+std::unique_ptr<PpOp> make_flip_ud(CallReader& call) { return std::make_unique<FlipUd>(read_probability(call, "p", 0.5)); }
+
+}  // namespace tessera::data

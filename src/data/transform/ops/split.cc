@@ -1,0 +1,35 @@
+// split: several views of each image, timm's AugMixDataset.
+#include <fmt/format.h>
+
+#include "data/transform/pp_op.h"
+
+namespace tessera::data {
+namespace {
+
+class Split final : public PpOp {
+ public:
+  explicit Split(int views) : views_(views) {}
+  bool random() const override { return true; }
+  void infer(PpShape& shape, const CallReader& call) const override {
+    if (shape.views > 1) call.fail("the chain is split before");
+    if (!shape.width || !shape.height) {
+      call.fail("the views must have one size, and images here have none yet", "crop or resize before it");
+    }
+    shape.views = views_;
+  }
+  image::DecodeResult apply(PpImage&, Rng&) const override { return std::nullopt; }
+
+ private:
+  int views_;
+};
+
+}  // namespace
+
+std::unique_ptr<PpOp> make_split(CallReader& call) {
+  constexpr int64_t kMostViews = 16;
+  const int64_t views = call.integer("views");
+  if (views < 2 || views > kMostViews) call.fail(fmt::format("`views` must be 2 to {}, not {}", kMostViews, views));
+  return std::make_unique<Split>(static_cast<int>(views));
+}
+
+}  // namespace tessera::data

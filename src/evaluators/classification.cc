@@ -1,0 +1,124 @@
+#include "evaluators/classification.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "evaluators/real_labels.h"
+#include "ir/functions.h"
+#include "metrics/confusion.h"
+#include "objectives/softmax.h"
+
+namespace tessera::evaluators {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Of `predicted` among the columns.
+constexpr size_t kPredicted = 3;
+// Classes that are said of each example.
+constexpr int64_t kTop = 5;
+// A matrix of more classes takes longer to read than to draw conclusions from: 128 MiB.
+constexpr int64_t kMostClasses = 4096;
+
+// Of recall and precision, where there is any.
+ordered_json share(double value) { return std::isnan(value) ? ordered_json() : ordered_json(value); }
+
+std::string class_table(const metrics::Confusion& confusion, const std::vector<std::string>& names) {
+  ordered_json json, matrix;
+  json["balanced_accuracy"] = share(confusion.balanced_accuracy());
+  for (int64_t c = 0; c < confusion.classes(); ++c) {
+    json["classes"].push_back({{"class", names[static_cast<size_t>(c)]},
+                               {"examples", confusion.of_class(c)},
+                               {"recall", share(confusion.recall(c))},
+                               {"precision", share(confusion.precision(c))}});
+    ordered_json row = ordered_json::array();
+    for (int64_t p = 0; p < confusion.classes(); ++p) row.push_back(confusion.at(c, p));
+    matrix.push_back(std::move(row));
+  }
+  json["confusion"] = std::move(matrix);  // [label][predicted]
+  return json.dump();
+}
+
+class Classification final : public Evaluator {
+ public:
+  Classification(const ClassificationOptions& options, const EvaluatorData& data)
+      : per_class_(options.per_class), predictions_(data.predictions), names_(data.class_names) {
+    inputs_.labels = true;
+  }
+  void set_real(std::vector<std::vector<int32_t>> real) { real_ = std::move(real); }
+
+  void check(const models::Model& model, const config::Section& section) const override {
+    if (dynamic_cast<const models::Classifier*>(&model) != nullptr) return;
+    section.fail("type", "is classification, and the model is no classifier", "take another type of evaluator");
+  }
+  std::vector<ScoreKind> score_kinds() const override {
+    std::vector<ScoreKind> kinds = {{"loss"}, {"prec@1", true}, {"prec@5", true}};
+    if (!real_.empty()) kinds.push_back({"real@1", true});
+    return kinds;
+  }
+
+  const objectives::Inputs& inputs(size_t) const override { return inputs_; }
+  std::vector<Column> columns(size_t) const override {
+    std::vector<Column> columns = {{"loss"}, {"prec@1"}, {"prec@5"}, {"predicted", 1, true}};
+    if (predictions_) columns.insert(columns.end(), {{"top", top(), true}, {"prob", top()}});
+    return columns;
+  }
+  ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const objectives::Batch& batch) const override {
+    const ir::Value logits = objectives::classify(model, scope, batch.images);
+    ir::Values columns = {objectives::softmax_cross_entropy(logits, batch.labels),
+                          objectives::top_k_correct(logits, batch.labels, 1),
+                          objectives::top_k_correct(logits, batch.labels, 5), ir::argmax(logits, 1)};
+    if (!predictions_) return columns;
+    const auto [probabilities, classes] = ir::top_k(ir::softmax(ir::convert(logits, DType::kF32)), top());
+    columns.insert(columns.end(), {classes, probabilities});
+    return columns;
+  }
+
+  Outcome outcome(std::vector<Rows> sets) const override {
+    const std::vector<int64_t> samples = std::move(sets[0].samples);
+    const std::vector<int32_t> labels = std::move(sets[0].labels);
+    Outcome out = column_means(*this, std::move(sets[0].features));
+    const auto predicted = [&](size_t i) {
+      return static_cast<int32_t>(out.predictions.row(static_cast<int64_t>(i))[kPredicted]);
+    };
+    if (per_class_) {
+      metrics::Confusion confusion(static_cast<int64_t>(names_.size()));
+      for (size_t i = 0; i < labels.size(); ++i) confusion.add(labels[i], predicted(i));
+      out.details = class_table(confusion, names_);
+    }
+    if (!real_.empty()) {
+      metrics::MultiLabelAccuracy real;
+      for (size_t i = 0; i < samples.size(); ++i) real.add(real_[static_cast<size_t>(samples[i])], predicted(i));
+      out.scores.push_back(real.value());
+    }
+    return out;
+  }
+
+ private:
+  int64_t top() const { return std::min(kTop, static_cast<int64_t>(names_.size())); }
+
+  objectives::Inputs inputs_;
+  bool per_class_, predictions_;
+  std::vector<std::string> names_;
+  std::vector<std::vector<int32_t>> real_;  // of each sample of the source
+};
+
+}  // namespace
+
+std::shared_ptr<const Evaluator> make_classification(config::Section section, const EvaluatorData& data) {
+  ClassificationOptions options;
+  section.bind_part(options);
+  if (options.per_class && data.inputs.classes > kMostClasses) {
+    section.fail("per_class",
+                 fmt::format("asks for a matrix of {0} x {0}; {1} classes are the most", data.inputs.classes, kMostClasses),
+                 "save predictions instead");
+  }
+  auto evaluator = std::make_shared<Classification>(options, data);
+  if (!options.real.empty()) evaluator->set_real(read_real_labels(options.real, section, data));
+  return evaluator;
+}
+
+}  // namespace tessera::evaluators

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "evaluators/evaluator.h"
+
+namespace tessera::evaluators {
+
+struct ClassificationOptions {
+  bool per_class = false;
+  std::string real;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("per_class", per_class,
+          "write recall and precision of each class and the confusion matrix to <workdir>/evals/NAME_<step>.json");
+    field("real", real,
+          "a JSON file with a list of right classes for each image, for the score real@1: real.json of reassessed-imagenet, "
+          "which goes by ILSVRC2012_val_<number> in the names; any other list goes by the order of the data, and "
+          "{\"name\": [classes]} by file name");
+  }
+};
+
+// The factory of evaluators.def: loss (softmax cross-entropy, natural logarithm), prec@1 and prec@5; with `real`, real@1: the
+// share of images with right classes whose prediction is one of them.
+std::shared_ptr<const Evaluator> make_classification(config::Section section, const EvaluatorData& data);
+
+}  // namespace tessera::evaluators

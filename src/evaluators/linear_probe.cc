@@ -1,0 +1,44 @@
+#include "evaluators/linear_probe.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "evaluators/feature_evaluator.h"
+#include "metrics/linear_probe.h"
+
+namespace tessera::evaluators {
+namespace {
+
+class LinearProbe final : public FeatureEvaluator {
+ public:
+  LinearProbe(const metrics::LinearProbeOptions& options, const config::Section& section, const EvaluatorData& data)
+      : FeatureEvaluator(section, data), options_(options), key_(section.path("max_iterations")) {}
+  std::vector<ScoreKind> score_kinds() const override { return {{"prec@1", true}}; }
+
+ private:
+  std::vector<Predictions> predictions(const metrics::LabelledFeatures& train, const metrics::Features& test) const override {
+    const metrics::LinearProbe probe = metrics::fit_linear_probe(train, static_cast<int64_t>(class_names().size()), options_);
+    if (!probe.converged) {
+      log_warning(fmt::format("the linear probe did not converge in {} iterations (`{}`)", probe.iterations, key_));
+    }
+    return {{metrics::probe_classes(probe, test)}};
+  }
+
+  metrics::LinearProbeOptions options_;
+  std::string key_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Evaluator> make_linear_probe(config::Section section, const EvaluatorData& data) {
+  LinearProbeOptions options;
+  section.bind_part(options);
+  if (!(options.c > 0)) section.fail("c", fmt::format("must be above 0, and is {}", options.c));
+  if (options.max_iterations < 1) {
+    section.fail("max_iterations", fmt::format("must be at least 1, and is {}", options.max_iterations));
+  }
+  const metrics::LinearProbeOptions fit{options.c, options.standardise, static_cast<int>(options.max_iterations)};
+  return std::make_shared<LinearProbe>(fit, section, data);
+}
+
+}  // namespace tessera::evaluators

@@ -1,0 +1,68 @@
+#include "evaluators/mean.h"
+
+#include <fmt/format.h>
+
+#include "objectives/objective.h"
+
+namespace tessera::evaluators {
+namespace {
+
+class Mean final : public Evaluator {
+ public:
+  explicit Mean(std::shared_ptr<const objectives::Objective> objective) : objective_(std::move(objective)) {}
+
+  void check(const models::Model& model, const config::Section& section) const override {
+    // In a run the model is the objective's already.
+    objective_->check(model, section);
+  }
+  std::vector<ScoreKind> score_kinds() const override {
+    std::vector<ScoreKind> kinds = {{"loss"}};
+    for (const std::string& name : objective_->metrics()) kinds.push_back({name, name.starts_with("prec@")});
+    return kinds;
+  }
+  const objectives::Inputs& inputs(size_t) const override { return objective_->inputs(); }
+  std::vector<Column> columns(size_t) const override {
+    std::vector<Column> columns;
+    for (const ScoreKind& kind : score_kinds()) columns.push_back({kind.name});
+    return columns;
+  }
+  ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const objectives::Batch& batch) const override {
+    const ir::Values outputs = objective_->outputs(model, scope, batch);
+    ir::Values columns = {objective_->loss(outputs, batch)};
+    for (size_t i = 0; i < objective_->metrics().size(); ++i) columns.push_back(objective_->metric(i, outputs, batch));
+    return columns;
+  }
+
+ private:
+  std::shared_ptr<const objectives::Objective> objective_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Evaluator> make_mean(config::Section section, const EvaluatorData& data) {
+  const std::shared_ptr<const objectives::Objective> objective = data.objective();
+  if (!objective->divisible()) {
+    section.fail("type", "is mean, and the objective's loss of an example depends on the others of its batch",
+                 "take another type of evaluator, such as retrieval");
+  }
+  if (objective->views() > 1) {
+    section.fail("type", "is mean, and the objective compares views of an image, which evaluators don't make",
+                 "take another type of evaluator, such as classification");
+  }
+  if (objective->teacher()) {
+    section.fail("type", "is mean, and the objective compares with a second model's answers, which evaluators don't have",
+                 "take another type of evaluator, such as classification");
+  }
+  for (const objectives::TokenInput& wanted : objective->inputs().tokens) {
+    const objectives::TokenInput& found = objectives::find_tokens(data.inputs, wanted.name, section, "data");
+    if (found.length == wanted.length && found.vocabulary == wanted.vocabulary && found.pad == wanted.pad) continue;
+    section.fail(
+        "data",
+        fmt::format("has {} tokens `{}` of {} filled up with {}, and training {} of {} filled up with {}", found.length,
+                    wanted.name, found.vocabulary, found.pad, wanted.length, wanted.vocabulary, wanted.pad),
+        "tokenize them as training does");
+  }
+  return std::make_shared<Mean>(objective);
+}
+
+}  // namespace tessera::evaluators

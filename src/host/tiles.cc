@@ -1,0 +1,269 @@
+#include "host/tiles.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+// The rest of this file runs only where product_f32_available().
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+
+namespace tessera::host {
+namespace {
+
+// A tile register holds 16 rows of 64 bytes. Operands are packed as tiles of pairs of bf16 numbers: of the left side [16 rows
+// m] [16 pairs], of the right side [16 pairs][16 columns n]. Pair i of a step is numbers i and i + 16 of its k: which numbers
+// meet in a pair does not matter while both sides agree, and these meet without a shuffle.
+constexpr int64_t kTile = 16, kTileBytes = 1024, kParts = 3;
+static_assert(kPanel == 2 * kTile && kStep == 2 * kTile && kStepBytes == kParts * 2 * kTileBytes);
+
+// Of g++ 12's intrinsics, those that take a mask are the ones that do not warn of uninitialised values.
+constexpr __mmask16 kAll = 0xffff;
+constexpr __mmask8 kAllPairs = 0xff;
+
+// 16 numbers as three bf16 parts, the upper halves of an f32 each: x = part[0] + part[1] + part[2], exactly.
+struct Parts {
+  __m512i part[kParts];
+};
+
+// To the nearest bf16, ties away from zero; what is not finite stays so.
+inline __m512i rounded(__m512 x) {
+  const __m512i up = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
+  return _mm512_and_si512(up, _mm512_set1_epi32(static_cast<int>(0xffff0000)));
+}
+
+inline Parts split(__m512 x) {
+  Parts p;
+  p.part[0] = rounded(x);
+  const __m512 rest = _mm512_sub_ps(x, _mm512_castsi512_ps(p.part[0]));
+  p.part[1] = rounded(rest);
+  // What is left has 8 bits: its lower half is zero.
+  p.part[2] = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(p.part[1])));
+  return p;
+}
+
+// Numbers and those 16 further on in k, as pairs.
+inline __m512i paired(__m512i low, __m512i high) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_maskz_srli_epi32(kAll, low, 16), high);
+}
+
+// 16 x 16 numbers of 32 bits, transposed in place.
+inline void transpose(__m512i r[kTile]) {
+  __m512i t[kTile];
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_maskz_unpacklo_epi32(kAll, r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_maskz_unpackhi_epi32(kAll, r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i + 0] = _mm512_maskz_unpacklo_epi64(kAllPairs, t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_maskz_unpackhi_epi64(kAllPairs, t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_maskz_unpacklo_epi64(kAllPairs, t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_maskz_unpackhi_epi64(kAllPairs, t[4 * i + 1], t[4 * i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_maskz_shuffle_i32x4(kAll, r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_maskz_shuffle_i32x4(kAll, r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_maskz_shuffle_i32x4(kAll, r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_maskz_shuffle_i32x4(kAll, r[i + 8], r[i + 12], 0xdd);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_maskz_shuffle_i32x4(kAll, t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_maskz_shuffle_i32x4(kAll, t[i], t[i + 8], 0xdd);
+    r[i + 4] = _mm512_maskz_shuffle_i32x4(kAll, t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_maskz_shuffle_i32x4(kAll, t[i + 4], t[i + 12], 0xdd);
+  }
+}
+
+inline __mmask16 first(int64_t count) { return static_cast<__mmask16>((1U << std::clamp<int64_t>(count, 0, kTile)) - 1); }
+
+// 32 of k of 16 rows, in pairs: out[part][row] is the row's, or, the other way round, out[part][pair] the pair of each row.
+inline void rows_of_pairs(const Operand& from, int64_t row, int64_t k, __m512i out[kParts][kTile]) {
+  const __mmask16 left = first(from.k - k), right = first(from.k - k - kTile);
+  for (int64_t i = 0; i < kTile; ++i) {
+    const bool inside = row + i < from.rows;
+    const float* at = from.data + (row + i) * from.row_stride + k;
+    const Parts x = split(_mm512_maskz_loadu_ps(inside ? left : 0, at)),
+                y = split(_mm512_maskz_loadu_ps(inside ? right : 0, at + kTile));
+    for (int p = 0; p < kParts; ++p) out[p][i] = paired(x.part[p], y.part[p]);
+  }
+}
+
+inline void pairs_of_rows(const Operand& from, int64_t row, int64_t k, __m512i out[kParts][kTile]) {
+  const __mmask16 inside = first(from.rows - row);
+  for (int64_t i = 0; i < kTile; ++i) {
+    const float* at = from.data + (k + i) * from.k_stride + row;
+    const Parts x = split(_mm512_maskz_loadu_ps(k + i < from.k ? inside : 0, at));
+    const Parts y = split(_mm512_maskz_loadu_ps(k + i + kTile < from.k ? inside : 0, at + kTile * from.k_stride));
+    for (int p = 0; p < kParts; ++p) out[p][i] = paired(x.part[p], y.part[p]);
+  }
+}
+
+// Packs one step of the panel that begins at `row`: 32 of k, from `k` on.
+void pack_step(const Operand& from, Side side, int64_t row, int64_t k, uint8_t* to) {
+  __m512i tile[kParts][kTile];
+  const bool k_dense = from.k_stride == 1;
+  for (int64_t half = 0; half < 2; ++half) {
+    if (k_dense) rows_of_pairs(from, row + half * kTile, k, tile);
+    if (!k_dense) pairs_of_rows(from, row + half * kTile, k, tile);
+    for (int p = 0; p < kParts; ++p) {
+      if (k_dense != (side == Side::kLeft)) transpose(tile[p]);
+      uint8_t* out = to + (2 * p + half) * kTileBytes;
+      for (int64_t i = 0; i < kTile; ++i) _mm512_store_si512(out + i * 64, tile[p][i]);
+    }
+  }
+}
+
+// Tile registers: 0 to 3 the sums (row tile, column tile), 4 and 5 the left side, 6 and 7 the right.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t column_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// A thread's use of the tile registers. They are given back at the end: their state costs time at every switch of threads.
+class TileScope {
+ public:
+  TileScope() { _tile_loadconfig(&config_); }
+  ~TileScope() { _tile_release(); }
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+
+ private:
+  static constexpr TileConfig config_{};
+};
+
+// The sums of a block of kRows x kColumns tiles, over `steps` steps.
+template <int kRows, int kColumns>
+inline void multiply_tiles(const uint8_t* a, const uint8_t* b, int64_t steps) {
+#define TESSERA_A(part)                              \
+  _tile_loadd(4, a + (2 * (part)) * kTileBytes, 64); \
+  if constexpr (kRows == 2) _tile_loadd(5, a + (2 * (part) + 1) * kTileBytes, 64)
+#define TESSERA_B(part)                              \
+  _tile_loadd(6, b + (2 * (part)) * kTileBytes, 64); \
+  if constexpr (kColumns == 2) _tile_loadd(7, b + (2 * (part) + 1) * kTileBytes, 64)
+#define TESSERA_MULTIPLY()                              \
+  _tile_dpbf16ps(0, 4, 6);                              \
+  if constexpr (kColumns == 2) _tile_dpbf16ps(1, 4, 7); \
+  if constexpr (kRows == 2) _tile_dpbf16ps(2, 5, 6);    \
+  if constexpr (kRows == 2 && kColumns == 2) _tile_dpbf16ps(3, 5, 7)
+  for (int64_t s = 0; s < steps; ++s, a += kStepBytes, b += kStepBytes) {
+    TESSERA_A(0);
+    TESSERA_B(2);
+    TESSERA_MULTIPLY();
+    TESSERA_B(1);
+    TESSERA_MULTIPLY();
+    TESSERA_A(1);
+    TESSERA_MULTIPLY();
+    TESSERA_B(0);
+    TESSERA_MULTIPLY();
+    TESSERA_A(2);
+    TESSERA_MULTIPLY();
+    TESSERA_A(0);
+    TESSERA_MULTIPLY();
+  }
+#undef TESSERA_A
+#undef TESSERA_B
+#undef TESSERA_MULTIPLY
+}
+
+// Adds a panel times a panel to c (or sets it, when `fresh`): `rows` x `columns` numbers at most 32 x 32.
+template <int kRows, int kColumns>
+void multiply_panels(const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t stride, bool fresh) {
+  const auto bytes = static_cast<size_t>(stride * 4);
+#define TESSERA_EACH_SUM(action)                                  \
+  action(0, c, bytes);                                            \
+  if constexpr (kColumns == 2) action(1, c + kTile, bytes);       \
+  if constexpr (kRows == 2) action(2, c + kTile * stride, bytes); \
+  if constexpr (kRows == 2 && kColumns == 2) action(3, c + kTile * stride + kTile, bytes)
+#define TESSERA_ZERO(tile, address, bytes) _tile_zero(tile)
+  if (fresh) {
+    TESSERA_EACH_SUM(TESSERA_ZERO);
+  } else {
+    TESSERA_EACH_SUM(_tile_loadd);
+  }
+  multiply_tiles<kRows, kColumns>(a, b, steps);
+  TESSERA_EACH_SUM(_tile_stored);
+#undef TESSERA_ZERO
+#undef TESSERA_EACH_SUM
+}
+
+void multiply_edge(const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t stride, int64_t rows, int64_t columns,
+                   bool fresh) {
+  alignas(64) float block[kPanel * kPanel];
+  if (!fresh) {
+    for (int64_t i = 0; i < rows; ++i) std::memcpy(block + i * kPanel, c + i * stride, static_cast<size_t>(columns) * 4);
+  }
+  const auto multiply = rows > kTile ? (columns > kTile ? multiply_panels<2, 2> : multiply_panels<2, 1>)
+                                     : (columns > kTile ? multiply_panels<1, 2> : multiply_panels<1, 1>);
+  multiply(a, b, steps, block, kPanel, fresh);
+  for (int64_t i = 0; i < rows; ++i) std::memcpy(c + i * stride, block + i * kPanel, static_cast<size_t>(columns) * 4);
+}
+
+// Asks for a panel's part of the sums while the one before it is computed.
+inline void prefetch_sums(const float* c, int64_t stride) {
+  for (int64_t i = 0; i < kPanel; ++i) {
+    __builtin_prefetch(c + i * stride, 1);
+    __builtin_prefetch(c + i * stride + kTile, 1);
+  }
+}
+
+}  // namespace
+
+// In the order in which the operand lies in memory.
+void pack_panels(const Operand& from, Side side, int64_t first, int64_t last, int64_t k, int64_t steps, uint8_t* to) {
+  const auto pack = [&](int64_t p, int64_t s) {
+    pack_step(from, side, p * kPanel, k + s * kStep, to + (p * steps + s) * kStepBytes);
+  };
+  if (from.k_stride == 1) {
+    for (int64_t p = first; p < last; ++p) {
+      for (int64_t s = 0; s < steps; ++s) pack(p, s);
+    }
+  } else {
+    for (int64_t s = 0; s < steps; ++s) {
+      for (int64_t p = first; p < last; ++p) pack(p, s);
+    }
+  }
+}
+
+void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t m, int64_t n,
+                    bool fresh) {
+  const TileScope tiles;
+  const int64_t panel_bytes = steps * kStepBytes;
+  for (int64_t p = block.first_row; p < block.last_row; ++p) {
+    const int64_t rows = std::min(kPanel, m - p * kPanel);
+    for (int64_t q = block.first_column; q < block.last_column; ++q) {
+      const int64_t columns = std::min(kPanel, n - q * kPanel);
+      float* to = c + p * kPanel * n + q * kPanel;
+      if (rows == kPanel && !fresh) prefetch_sums(to + kPanel, n);
+      if (rows == kPanel && columns == kPanel) {
+        multiply_panels<2, 2>(a + p * panel_bytes, b + q * panel_bytes, steps, to, n, fresh);
+      } else {
+        multiply_edge(a + p * panel_bytes, b + q * panel_bytes, steps, to, n, rows, columns, fresh);
+      }
+    }
+  }
+}
+
+#pragma GCC pop_options
+
+}  // namespace tessera::host
+
+#else  // Nothing calls these where product_f32_available() is false.
+
+#include "base/error.h"
+
+namespace tessera::host {
+
+void pack_panels(const Operand&, Side, int64_t, int64_t, int64_t, int64_t, uint8_t*) {
+  TESSERA_CHECK(false, "there is no matrix unit here");
+}
+void multiply_block(const Block&, const uint8_t*, const uint8_t*, int64_t, float*, int64_t, int64_t, bool) {
+  TESSERA_CHECK(false, "there is no matrix unit here");
+}
+
+}  // namespace tessera::host
+
+#endif

@@ -1,0 +1,28 @@
+#pragma once
+// Simple shapes and text, drawn on images that people look at. Boxes are in pixels.
+
+#include <string_view>
+
+#include "image/image.h"
+
+namespace tessera::image {
+
+// `box` lies in the image.
+void fill(Image& image, const Box& box, uint8_t shade);
+
+// A grey square with a cross: there is no image here. `box` lies in the image.
+void draw_cross(Image& image, const Box& box);
+
+// A line of two pixels, red inside white, so that it is seen on any picture. What lies outside `within`, which lies in the
+// image, is left out.
+void draw_frame(Image& image, const Box& frame, const Box& within);
+
+// Each pixel of `from` becomes a square of `scale` pixels, from (left, top) of `to` on.
+void enlarge(const Image& from, int scale, Image& to, int left, int top);
+
+// Text in a 5 x 7 pixel font: letters (shown as capitals), digits and common signs; anything else is a small box. A character
+// takes 6 columns. What would lie outside `image` is left out.
+void draw_text(Image& image, int x, int y, std::string_view text, uint8_t shade);
+inline constexpr int kGlyphWidth = 6, kGlyphHeight = 7;
+
+}  // namespace tessera::image

@@ -1,0 +1,142 @@
+#include "inference/export_files.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "store/checksums.h"
+
+namespace tessera::inference {
+namespace {
+
+constexpr std::string_view kTemporary = ".tmp-";
+
+// What exports write, whatever their format.
+bool is_exported(const std::string& name) {
+  return name == "model.safetensors" || name == "config.json" || name == "preprocessor_config.json" ||
+         name == store::kChecksumList;
+}
+
+// The directory itself where `path` is a link to one: its place is taken, not the link's.
+std::string real_directory(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  std::error_code none;
+  const auto real = std::filesystem::canonical(path, none);
+  return none ? path : real.string();
+}
+
+bool is_empty(store::FileSystem& files, const std::string& directory) { return files.list(directory).empty(); }
+
+void remove_quietly(store::FileSystem& files, const std::string& directory) {
+  try {
+    if (files.info(directory)) store::remove_tree(files, directory);
+  } catch (const Error&) {
+    // It was on the way out; the failure before is the one to tell.
+  }
+}
+
+// The process whose temporary directory this is; nothing for names of another form, which may be somebody's.
+std::optional<int64_t> writer_of(std::string_view name, std::string_view begin) {
+  if (!name.starts_with(begin)) return std::nullopt;
+  name.remove_prefix(begin.size());
+  int64_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  const bool whole = error == std::errc{} && end == name.data() + name.size() && pid > 0;
+  return whole ? std::optional(pid) : std::nullopt;
+}
+
+// What killed exports to this place left half written.
+void sweep(store::FileSystem& files, const std::string& directory) {
+  const std::string parent = store::parent_path(directory);
+  const std::string begin = directory.substr(directory.rfind('/') + 1) + std::string(kTemporary);
+  for (const store::FileInfo& entry : files.list(parent)) {
+    const std::optional<int64_t> writer = writer_of(entry.name, begin);
+    if (!entry.directory || entry.symlink || !writer || !process_is_dead(*writer)) continue;
+    const std::string left = store::join_path(parent, entry.name);
+    const auto inside = files.list(left);
+    const bool ours = std::ranges::all_of(inside, [](const store::FileInfo& file) {
+      return !file.directory && is_exported(file.name.substr(0, file.name.find(kTemporary)));
+    });
+    if (ours) remove_quietly(files, left);
+  }
+}
+
+void fill(store::FileSystem& files, const std::string& directory, const std::vector<std::string>& names,
+          const std::function<void(const std::string&)>& write) {
+  write(directory);
+  store::write_atomic(files, store::join_path(directory, store::kChecksumList), store::checksum_lines(files, directory, names));
+}
+
+}  // namespace
+
+void check_export_directory(store::FileSystem& files, const std::string& path, Existing existing) {
+  const std::string directory = real_directory(path);
+  const auto info = files.info(directory);
+  if (!info || (info->directory && is_empty(files, directory))) return;
+  if (!info->directory) throw usage_error(fmt::format("`{}` is a file", path), "--to", "name a directory");
+  if (existing == Existing::kRefuse) {
+    throw usage_error(fmt::format("`{}` is there already and is not empty", path), "--to",
+                      "name a new directory, or give --overwrite");
+  }
+  for (const store::FileInfo& entry : files.list(directory)) {
+    if (is_exported(entry.name)) continue;
+    throw usage_error(fmt::format("`{}` holds more than an export: `{}`", path, entry.name), "--to",
+                      "name a new directory; --overwrite replaces what an export wrote, nothing else");
+  }
+}
+
+void check_export_file(store::FileSystem& files, const std::string& path, Existing existing) {
+  const auto info = files.info(path);
+  if (!info) return;
+  if (info->directory) throw usage_error(fmt::format("`{}` is a directory", path), "--to", "name a file");
+  if (existing == Existing::kRefuse) {
+    throw usage_error(fmt::format("`{}` is there already", path), "--to", "name a new file, or give --overwrite");
+  }
+}
+
+void write_export_directory(store::FileSystem& files, const std::string& path, Existing existing,
+                            const std::vector<std::string>& names, const std::function<void(const std::string&)>& write) {
+  check_export_directory(files, path, existing);
+  const std::string directory = real_directory(path), parent = store::parent_path(directory);
+  const bool there = files.info(directory).has_value();
+  if (there && is_empty(files, directory)) return fill(files, directory, names, write);
+  files.make_directories(parent);
+  sweep(files, directory);
+  const std::string temporary = fmt::format("{}{}{}", directory, kTemporary, getpid());
+  try {
+    files.make_directories(temporary);
+    fill(files, temporary, names, write);
+    there ? files.exchange(temporary, directory) : files.rename(temporary, directory);
+    files.sync_directory(parent);
+  } catch (const std::exception&) {
+    remove_quietly(files, temporary);
+    throw;
+  }
+  remove_quietly(files, temporary);  // what was there before
+}
+
+// The old checksum goes first and the new one comes last: between them there is a file without one, never with a wrong one.
+void write_export_file(store::FileSystem& files, const std::string& path, Existing existing,
+                       const std::function<void(const std::string&)>& write) {
+  check_export_file(files, path, existing);
+  const std::string sum = path + std::string(store::kChecksumEnding), directory = store::parent_path(path);
+  files.make_directories(directory);
+  std::string hex;
+  store::write_atomic(files, path, [&](const std::string& temporary) {
+    write(temporary);
+    hex = store::to_hex(store::sha256_of(files, temporary));
+    if (files.info(sum)) {
+      files.remove_file(sum);
+      files.sync_directory(directory);
+    }
+  });
+  store::write_atomic(files, sum, fmt::format("{}  {}\n", hex, path.substr(path.rfind('/') + 1)));
+}
+
+}  // namespace tessera::inference

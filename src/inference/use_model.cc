@@ -1,0 +1,270 @@
+#include "inference/use_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "data/read_file.h"
+#include "host/register.h"
+#include "train/step/compile.h"
+#include "train/step/step.h"
+#include "train/step/trace.h"
+
+namespace tessera::inference {
+namespace {
+
+constexpr size_t kPredictBatch = 32;
+
+// What evaluators take from the recipe's `data`.
+struct TrainingData {
+  int64_t batch = 0;
+  std::string pp;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("batch", batch, "images of one step");
+    field("pp", pp, "preprocessing chain, whose tokens captions are made of");
+  }
+};
+
+// Files to rows of a batch, in parallel.
+class RowReader {
+ public:
+  RowReader(const data::Pp& pp, const image::DecodeLimits& limits, int threads)
+      : pp_(pp), scratch_(static_cast<size_t>(threads)) {
+    for (data::PpScratch& scratch : scratch_) scratch.set_limits(limits, nullptr);
+  }
+
+  std::vector<Prediction> read(std::span<const std::string> paths, uint8_t* rows) {
+    std::vector<Prediction> out(paths.size());
+    parallel_for(static_cast<int64_t>(paths.size()), static_cast<int>(scratch_.size()), [&](int64_t i, int thread) {
+      Prediction& one = out[static_cast<size_t>(i)];
+      one.path = paths[static_cast<size_t>(i)];
+      one.error = read_row(one.path, scratch_[static_cast<size_t>(thread)], rows + static_cast<size_t>(i) * pp_.image_bytes());
+    });
+    return out;
+  }
+
+ private:
+  std::string read_row(const std::string& path, data::PpScratch& scratch, uint8_t* row) const {
+    PaddedBuffer file;
+    if (const auto reason = data::read_whole_file(path, file)) return *reason;
+    const image::DecodeResult failed = pp_.run(file.view(), {}, scratch, row);
+    return failed ? failed->reason : "";
+  }
+
+  const data::Pp& pp_;
+  std::vector<data::PpScratch> scratch_;
+};
+
+// A batch that the device works on.
+struct InFlight {
+  std::vector<Prediction> rows;
+  std::vector<pjrt::Buffer> logits;
+};
+
+void deliver(InFlight& batch, int64_t classes, const std::function<void(Prediction)>& take) {
+  if (batch.rows.empty()) return;
+  const std::vector<float> all = batch.logits[0].to_host<float>();
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    if (batch.rows[i].error.empty()) {
+      const auto begin = all.begin() + static_cast<ptrdiff_t>(i) * classes;
+      batch.rows[i].logits.assign(begin, begin + classes);
+    }
+    take(std::move(batch.rows[i]));
+  }
+  batch.rows.clear();
+}
+
+void check_size(const data::Pp& pp, const models::InputShape& in) {
+  if (pp.height() == in.height && pp.width() == in.width) return;
+  throw usage_error(fmt::format("the preprocessing makes images of {} x {}, and the model takes {} x {}", pp.height(),
+                                pp.width(), in.height, in.width),
+                    pp.text(), "make both the same");
+}
+
+// Labels are places in the list of classes. timm's files name classes in words of their own, so that there only their number
+// must fit.
+void check_classes(const recipe::EvalPlan& plan, const state::LoadedModel& model) {
+  const auto& names = plan.sets[0].data.source().class_names();
+  if (static_cast<int64_t>(names.size()) != model.model->input().classes) {
+    throw usage_error(fmt::format("`{}` has {} classes, and the model has {}", plan.sets[0].data.source().name(), names.size(),
+                                  model.model->input().classes),
+                      plan.sets[0].data.where, "evaluate on data of the same classes");
+  }
+  for (size_t i = 0; i < std::min(names.size(), model.class_names.size()); ++i) {
+    if (names[i] == model.class_names[i]) continue;
+    log_warning(fmt::format("class {} is `{}` in the data and `{}` in the weights; they are compared by number", i,
+                            one_line(names[i]), one_line(model.class_names[i])));
+    return;
+  }
+}
+
+// The parameters as the recipe lays them over the devices.
+state::StateLayout spread(state::StateLayout layout, config::Section& recipe, int64_t devices) {
+  recipe::RunOptions run;
+  recipe.bind_part(run);
+  mesh::ShardingOptions sharding;
+  recipe.section("sharding").bind_part(sharding);
+  if (devices > 1) state::lay_out(layout, mesh::parse_mesh(run.mesh, devices, recipe.place("mesh")), sharding);
+  return layout;
+}
+
+// What training minimises and the chain that it reads, without its sources. Made once, when first asked for: most evaluators
+// do without, and a chain may load a tokenizer.
+class TrainingPart {
+ public:
+  TrainingPart(config::Section& recipe, std::string pp, int64_t classes)
+      : section_(recipe.section("objective")),
+        pp_(std::move(pp)),
+        where_(recipe.section("data").place("pp")),
+        classes_(classes) {}
+
+  const data::Pp& chain() {
+    if (!chain_) chain_.emplace(pp_, data::PpUse::kTrain, where_);
+    return *chain_;
+  }
+  std::shared_ptr<const objectives::Objective> objective() {
+    if (objective_) return objective_;
+    objectives::DataInputs inputs{classes_, {}};
+    if (!pp_.empty()) {
+      inputs.tokens = recipe::token_inputs(chain());
+      inputs.views = chain().views();
+    }
+    return objective_ = objectives::make_objective(section_, inputs);
+  }
+
+ private:
+  config::Section section_;
+  std::string pp_, where_;
+  int64_t classes_;
+  std::optional<data::Pp> chain_;
+  std::shared_ptr<const objectives::Objective> objective_;
+};
+
+void read_objective(config::Section& recipe, const std::string& pp, recipe::EvalSetting& setting) {
+  const auto training = std::make_shared<TrainingPart>(recipe, pp, setting.model->input().classes);
+  setting.objective = [training] { return training->objective(); };
+  if (setting.model->input().tokens > 0) recipe::set_captions(*training->objective(), training->chain(), setting);
+}
+
+// Evaluators whose programs are the same share one.
+class EvalRunner {
+ public:
+  EvalRunner(std::shared_ptr<pjrt::Client> client, const state::LoadedModel& model, const state::StateLayout& layout,
+             const train::DeviceOptions& device)
+      : client_(std::move(client)),
+        model_(model),
+        layout_(layout),
+        device_(device),
+        params_(state::to_device(layout, model.params, *client_)) {}
+
+  train::Evaluation run(const recipe::EvalPlan& plan) {
+    train::Executables programs;
+    for (size_t set = 0; set < plan.sets.size(); ++set) {
+      const recipe::EvalSet& of = plan.sets[set];
+      programs.push_back(compiled(train::eval_program(*model_.model, *plan.evaluator, set, layout_,
+                                                      {.batch = of.batch,
+                                                       .pixels = of.pixels(),
+                                                       .compute = model_.compute,
+                                                       .kernels = host::register_kernels(*client_)}),
+                                  of.batch));
+    }
+    return *train::EvaluationRunner(client_, programs, layout_, plan).run(params_);
+  }
+
+ private:
+  std::shared_ptr<const pjrt::Executable> compiled(const train::Program& program, int64_t batch) {
+    std::shared_ptr<const pjrt::Executable>& executable = by_text_[program.text];
+    if (executable) return executable;
+    const TensorType images = train::image_batch(*model_.model, batch);
+    train::Compiled compiled =
+        train::compile(*client_, program, device_.cache, train::arguments_of(layout_, layout_.params, images));
+    return executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
+  }
+
+  std::shared_ptr<pjrt::Client> client_;
+  const state::LoadedModel& model_;
+  const state::StateLayout& layout_;
+  const train::DeviceOptions& device_;
+  state::DeviceArrays params_;
+  std::map<std::string, std::shared_ptr<const pjrt::Executable>> by_text_;
+};
+
+}  // namespace
+
+void predict(const state::LoadedModel& model, const std::string& pp_text, const std::vector<std::string>& paths,
+             const train::DeviceOptions& device, const std::function<void(Prediction)>& take) {
+  const data::Pp pp(pp_text, data::PpUse::kEval, "preprocessing");
+  const models::InputShape& in = model.model->input();
+  if (dynamic_cast<const models::Classifier*>(model.model.get()) == nullptr) {
+    throw usage_error("the model is no classifier, so that it has no answer to an image", model.path, "tessera eval scores it");
+  }
+  check_size(pp, in);
+  // Few programs serve every number of images: powers of two.
+  const size_t batch = std::min(kPredictBatch, std::bit_ceil(std::max<size_t>(1, paths.size())));
+  const auto client = train::open_client(device);
+  const TensorType images = train::image_batch(*model.model, static_cast<int64_t>(batch));
+  const train::Program program = train::predict_program(*model.model, model.layout,
+                                                        {.batch = static_cast<int64_t>(batch),
+                                                         .pixels = pp.affine(),
+                                                         .compute = model.compute,
+                                                         .kernels = host::register_kernels(*client)});
+  const train::Compiled compiled =
+      train::compile(*client, program, device.cache, train::arguments_of(model.layout, model.layout.params, images));
+  state::DeviceArrays params = state::to_device(model.layout, model.params, *client);
+
+  RowReader reader(pp, model.limits, thread_count(0, static_cast<int64_t>(batch)));
+  std::vector<uint8_t> pixels(batch * pp.image_bytes());
+  InFlight before;
+  for (size_t begin = 0; begin < paths.size(); begin += batch) {
+    const auto part = std::span(paths).subspan(begin, std::min(batch, paths.size() - begin));
+    InFlight now{reader.read(part, pixels.data()), {}};
+    state::DeviceArrays rows(1);
+    rows[0].push_back(client->to_device(pixels.data(), images));
+    now.logits = std::move(compiled.executable.execute(state::argument_lists(params, model.layout.params, &rows))[0]);
+    deliver(before, in.classes, take);
+    before = std::move(now);
+  }
+  deliver(before, in.classes, take);
+}
+
+std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedModel& model, const train::DeviceOptions& device,
+                                 const std::string& predictions) {
+  TrainingData data;
+  recipe.section("data").bind_part(data);
+  const auto client = train::open_client(device);
+  const state::StateLayout layout = spread(model.layout, recipe, train::devices_of(device, *client));
+  // How often it runs in training does not matter here, so that any length of a run will do.
+  recipe::EvalSetting setting{model.model.get(),    {}, std::max<int64_t>(1, data.batch), {}, layout.mesh, {}, {},
+                              !predictions.empty(), {}};
+  read_objective(recipe, data.pp, setting);
+  config::Section evals = recipe.section("eval");
+  std::vector<recipe::EvalPlan> plans;
+  for (const std::string& name : evals.keys()) {
+    plans.push_back(recipe::read_eval(name, evals.section(name), setting));
+    const bool classifies = dynamic_cast<const models::Classifier*>(model.model.get()) != nullptr;
+    if (classifies && plans.back().evaluator->inputs(0).labels) check_classes(plans.back(), model);
+  }
+  if (plans.empty()) {
+    throw usage_error("the recipe has no evaluator", recipe.where("eval"),
+                      "add one:\n  [eval.val]\n  data = { source = \"folder(data/val)\", pp = \"decode | …\" }");
+  }
+  EvalRunner runner(client, model, layout, device);
+  std::vector<NamedScore> scores;
+  for (const recipe::EvalPlan& plan : plans) {
+    const train::Evaluation result = runner.run(plan);
+    if (!predictions.empty()) train::write_files(plan, result, store::join_path(predictions, plan.name));
+    scores.push_back({plan.name, result.scores});
+  }
+  return scores;
+}
+
+}  // namespace tessera::inference

@@ -1,0 +1,206 @@
+#include "recipe/data_options.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/byte_size.h"
+#include "config/duration.h"
+#include "data/cache/cache.h"
+
+namespace tessera::recipe {
+namespace {
+
+using config::Section;
+namespace io = tessera::data;
+
+double read_max_bad(const Section& section, const std::string& text) {
+  const config::Duration share = config::parse_duration(text, section.place("max_bad"));
+  if (share.unit != config::DurationUnit::kPercent || share.value > 100) {
+    section.fail("max_bad", fmt::format("is \"{}\"", text), "a percentage of the data, for example \"0.1 %\"");
+  }
+  return share.value / 100;
+}
+
+// Far beyond what any machine can use. A number with a few zeros too many is refused before anything is allocated.
+constexpr double kMostLoaderBytes = double{int64_t{1} << 42};
+
+void read_options(Section& section, Data& data) {
+  section.bind_part(data.options);
+  const DataOptions& options = data.options;
+  section.check_range("threads", options.threads, 0, io::kMostThreads);
+  section.check_range("prefetch", options.prefetch, 1, io::kMostPrefetch);
+  data.limits = io::read_limits(section.section("limits"), options.limits);
+  if (options.on_error != "skip" && options.on_error != "error") {
+    section.fail("on_error", fmt::format("must be \"skip\" or \"error\", and is \"{}\"", options.on_error));
+  }
+  data.max_bad = read_max_bad(section, options.max_bad);
+  data.where = section.place("source");
+  data.memory_place = section.place("memory");
+  if (!options.memory.empty()) data.memory = config::parse_byte_size(options.memory, data.memory_place);
+}
+
+// All sets of the section together have one limit.
+void cache_sets(const Section& section, Data& data) {
+  const io::CacheOptions options = io::parse_cache(data.options.cache, section.place("cache"));
+  const auto budget = std::make_shared<io::ByteBudget>(options.limit);
+  for (io::DataSet& set : data.sets) set.source = io::cached(std::move(set.source), options, budget, data.limits);
+}
+
+// How many batches a loader may make ahead within `memory` bytes.
+int prefetch_within(const Data& data, const io::LoaderOptions& loader) {
+  const auto bytes = static_cast<int64_t>(io::batch_bytes(data.sets, loader));
+  const int64_t batches = data.memory / bytes - io::kHeldBatches;
+  if (batches < 1) {
+    throw usage_error(fmt::format("{} are too little for {} batches of {}, which a loader needs",
+                                  human_bytes(static_cast<double>(data.memory)), io::kHeldBatches + 1,
+                                  human_bytes(static_cast<double>(bytes))),
+                      data.memory_place, "allow more, or take smaller batches");
+  }
+  return static_cast<int>(std::min(batches, io::kMostPrefetch));
+}
+
+// `batch` images; in floating point, since it may be any number.
+void check_bytes(const Data& data, int64_t batch) {
+  const double batches = static_cast<double>(data.memory > 0 ? 1 : data.options.prefetch + io::kHeldBatches);
+  const double row = static_cast<double>(io::batch_bytes(data.sets, {.batch = 1}) * static_cast<size_t>(data.pp().views()));
+  const double bytes = batches * row * static_cast<double>(batch);
+  if (bytes <= kMostLoaderBytes) return;
+  throw usage_error(fmt::format("{:.0f} batches of {} images would take {}", batches, batch, human_bytes(bytes)), data.where,
+                    "make the batch or data.prefetch smaller");
+}
+
+io::DataSet open_set(const Section& section, const std::string& source, const std::string& pp, const std::string& pp_place,
+                     io::PpUse use) {
+  if (source.empty()) section.fail_missing("source", "for example source = \"folder(data/digits/train)\"");
+  if (pp.empty()) section.fail_missing("pp", "for example pp = \"decode | resize(224) | value_range(-1, 1)\"");
+  io::DataSet set;
+  set.pp = std::make_shared<io::Pp>(pp, use, pp_place);
+  set.source = io::make_source(source, section.place("source"));
+  io::find_texts(*set.pp, *set.source, pp_place);
+  return set;
+}
+
+// Sets of one mixture are told apart by nothing but their images.
+void check_alike(const Section& section, const io::DataSet& first, const io::DataSet& set) {
+  if (set.pp->width() != first.pp->width() || set.pp->height() != first.pp->height()) {
+    section.fail("pp", fmt::format("makes images of {} x {}, and that of `{}` makes {} x {}", set.pp->height(), set.pp->width(),
+                                   first.name, first.pp->height(), first.pp->width()));
+  }
+  if (set.pp->affine() != first.pp->affine() || set.pp->erasing() != first.pp->erasing()) {
+    section.fail("pp", fmt::format("scales values or erases in another way than that of `{}`", first.name),
+                 "end both chains with the same value_range or normalise, and the same random_erasing");
+  }
+  if (set.pp->views() != first.pp->views()) {
+    section.fail("pp", fmt::format("makes {} views of an image, and that of `{}` makes {}", set.pp->views(), first.name,
+                                   first.pp->views()));
+  }
+  if (set.pp->token_fields() != first.pp->token_fields()) {
+    section.fail("pp", fmt::format("makes other arrays of ids than that of `{}`", first.name),
+                 "tokenize with the same model, length and names in both chains");
+  }
+  const auto &wanted = first.source->class_names(), &found = set.source->class_names();
+  if (wanted == found) return;
+  const auto differs = std::ranges::mismatch(wanted, found);
+  const auto word = [](const auto& names, auto at) { return at == names.end() ? std::string("none") : "`" + *at + "`"; };
+  section.fail("source",
+               fmt::format("has {} classes, and `{}` has {}; the first that differs is {} there and {} here", found.size(),
+                           first.name, wanted.size(), word(wanted, differs.in1), word(found, differs.in2)),
+               "labels are places in the list of classes: the sets of a mixture need the same list");
+}
+
+void read_mixture(Section section, Data& data) {
+  Section mix = section.section("mix");
+  for (const std::string& name : mix.keys()) {
+    Section one = mix.section(name);
+    MixOptions options;
+    one.bind(options);
+    if (!(options.weight > 0)) one.fail("weight", fmt::format("must be above 0, and is {:g}", options.weight));
+    const bool own = !options.pp.empty();
+    data.sets.push_back(open_set(one, options.source, own ? options.pp : data.options.pp,
+                                 own ? one.place("pp") : section.place("pp"), io::PpUse::kTrain));
+    data.sets.back().name = name;
+    data.sets.back().weight = options.weight;
+    check_alike(one, data.sets.front(), data.sets.back());
+  }
+  if (data.sets.empty()) section.fail("mix", "names no data set", "[data.mix.NAME] with source and weight");
+}
+
+}  // namespace
+
+int64_t Data::size() const {
+  int64_t sum = 0;
+  for (const io::DataSet& set : sets) sum += set.source->size();
+  return sum;
+}
+
+objectives::DataInputs Data::inputs() const {
+  return {static_cast<int64_t>(source().class_names().size()), token_inputs(pp()), pp().views()};
+}
+
+std::vector<objectives::TokenInput> token_inputs(const io::Pp& pp) {
+  std::vector<objectives::TokenInput> inputs;
+  for (const io::TokenField& field : pp.token_fields()) {
+    inputs.push_back({field.name, field.length, field.vocabulary, field.pad});
+  }
+  return inputs;
+}
+
+std::string Data::name() const {
+  std::vector<std::string> names;
+  for (const io::DataSet& set : sets) names.push_back(set.source->name());
+  return join(names, " + ");
+}
+
+io::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
+  check_bytes(*this, batch);
+  io::LoaderOptions loader;
+  loader.batch = batch * pp().views();
+  loader.seed = seed;
+  loader.threads = static_cast<int>(options.threads);
+  loader.prefetch = static_cast<int>(options.prefetch);
+  loader.unreadable = options.on_error == "error" ? io::Unreadable::kError : io::Unreadable::kSkip;
+  loader.max_bad = max_bad;
+  loader.shuffle = shuffle;
+  loader.mixup = mixup;
+  loader.where = where;
+  loader.limits = limits;
+  if (memory > 0) loader.prefetch = prefetch_within(*this, loader);
+  return loader;
+}
+
+Data open_data(Section section, io::PpUse use) {
+  Data data;
+  read_options(section, data);
+  data.sets.push_back(open_set(section, data.options.source, data.options.pp, section.place("pp"), use));
+  cache_sets(section, data);
+  return data;
+}
+
+Data open_training_data(Section section, TrainDataOptions& options) {
+  section.bind_part(options);
+  Data data;
+  if (section.has("mix")) {
+    read_options(section, data);
+    if (!data.options.source.empty()) {
+      section.fail("source", "stands beside data.mix, which names the sources", "remove one of the two");
+    }
+    read_mixture(section, data);
+    cache_sets(section, data);
+  } else {
+    data = open_data(section, io::PpUse::kTrain);
+  }
+  data.shuffle = io::parse_shuffle(options.shuffle, section.place("shuffle"));
+  image::MixupOptions mixup;
+  Section mixing = section.section("mixup");
+  mixing.bind(mixup);
+  const image::Mixup mixes(mixup, data.pp().height(), data.pp().width(), section.place("mixup"));
+  if (mixes.mixes()) data.mixup = mixes;
+  if (data.mixup && data.pp().views() > 1) {
+    section.fail("mixup", "would mix views of different images, which data.pp's split makes", "leave out one of the two");
+  }
+  if (options.batch > 0) data.loader(options.batch, 0);  // so that what doesn't fit data.memory is known at once
+  return data;
+}
+
+}  // namespace tessera::recipe

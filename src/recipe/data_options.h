@@ -1,0 +1,98 @@
+#pragma once
+// A recipe's data sections: `data` of training, with its mixture, and that of an evaluator.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/section.h"
+#include "data/limits.h"
+#include "data/loader/loader.h"
+#include "objectives/batch.h"
+
+namespace tessera::recipe {
+
+// What every data section has.
+struct DataOptions {
+  std::string source, pp;
+  int64_t threads = 0;
+  int64_t prefetch = 2;
+  std::string on_error = "skip";
+  std::string max_bad = "1 %";
+  std::string cache = "none";
+  std::string memory;
+  data::LimitOptions limits;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("source", source, "where the images are: folder(path), tfds(name), wds(pattern), …; tessera help sources lists all");
+    field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
+    field("threads", threads, "that decode, at most 1024; 0: one for each core");
+    field("prefetch", prefetch, "batches made ahead, 1 to 1024");
+    field("on_error", on_error, "an unreadable file: skip (count and name it) or error");
+    field("cache", cache, "none; ram(8 GiB): decoded pictures, as far as they fit; disk(path, 100 GiB): the files' bytes");
+    field("memory", memory, "\"2 GiB\": of all batches, in place of prefetch, which then is what fits");
+    field("limits", limits, "of each image");
+    field("max_bad", max_bad, "more unreadable files than this share of the data stop the run; one may always be skipped");
+  }
+};
+
+// What only training's has.
+struct TrainDataOptions {
+  int64_t batch = 0;
+  std::string shuffle = "auto";
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("batch", batch, "images of one step");
+    field("shuffle", shuffle,
+          "full: every epoch a permutation; window(samples=8192, lanes=64, stretch=128): reads in a row; auto: as the source "
+          "likes");
+  }
+};
+
+// data.mix.NAME: one data set of a mixture, in place of data.source.
+struct MixOptions {
+  std::string source;
+  std::string pp;
+  double weight = 1;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("source", source, "as data.source");
+    field("pp", pp, "as data.pp, which it is when not given; the images must come out in the same size");
+    field("weight", weight, "its share of the training images, relative to the other sets'");
+  }
+};
+
+// A data section with everything opened.
+struct Data {
+  DataOptions options;
+  std::vector<data::DataSet> sets;  // one, unless it is a mixture
+  std::string where;                // the recipe key, for messages
+  double max_bad = 1;
+  image::DecodeLimits limits;
+  int64_t memory = 0;        // bytes of all batches of a loader; 0: as options.prefetch says
+  std::string memory_place;  // its key
+  // Training's only.
+  data::Shuffle shuffle;
+  std::optional<image::Mixup> mixup;
+
+  const data::Source& source() const { return *sets.front().source; }
+  const data::Pp& pp() const { return *sets.front().pp; }
+  // Samples of all sets: an epoch's.
+  int64_t size() const;
+  std::string name() const;
+  // What objectives and evaluators may read of it.
+  objectives::DataInputs inputs() const;
+  // For a loader of `batch` rows; `seed` matters in training only.
+  data::LoaderOptions loader(int64_t batch, uint64_t seed) const;
+};
+
+// The arrays of tokens that a chain makes.
+std::vector<objectives::TokenInput> token_inputs(const data::Pp& pp);
+
+// Throws usage Errors for the section, data Errors for what its sources lack. Other keys of the section are left to others.
+Data open_data(config::Section section, data::PpUse use);
+// The same for training's, with its mixture.
+Data open_training_data(config::Section section, TrainDataOptions& options);
+
+}  // namespace tessera::recipe

@@ -1,0 +1,184 @@
+#pragma once
+// A recipe, read whole: every mistake that needs no device is found here, before anything is compiled or written.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/duration.h"
+#include "config/section.h"
+#include "evaluators/evaluator.h"
+#include "mesh/sharding_rules.h"
+#include "models/model.h"
+#include "objectives/objective.h"
+#include "optim/average.h"
+#include "optim/optimizer.h"
+#include "recipe/data_options.h"
+#include "state/model_source.h"
+#include "state/state.h"
+
+namespace tessera::recipe {
+
+// The recipe's own keys.
+struct RunOptions {
+  int64_t seed = 0;
+  std::string total;
+  std::string dtype = "f32";
+  int64_t accumulate = 1;
+  std::string mesh;
+  std::optional<int64_t> optimization_level;
+  std::string log = "50 steps";
+  bool eval_at_start = false;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("seed", seed, "of initial weights, sample order and augmentation; 0 or more");
+    field("total", total, "length of the run: \"60 epochs\", \"10000 steps\", \"1e8 examples\"");
+    field("dtype", dtype, "of activations and products: f32 or bf16; weights and moments are f32 always");
+    field("accumulate", accumulate, "micro-batches inside a step: less memory for the same batch; divides data.batch");
+    field("mesh", mesh, "axes of the devices: \"replica=2, fsdp=4\", and tensor; one size may be -1; all replicas when empty");
+    field("optimization_level", optimization_level,
+          "of the compiler, 0 to 3: 0 compiles fastest, 2 runs fastest, 3 is experimental; the plugin's own when not given");
+    field("log", log, "how often training measurements are written");
+    field("eval_at_start", eval_at_start, "evaluate before the first step too");
+  }
+};
+
+struct CheckpointOptions {
+  std::string every = "10 %";
+  int64_t keep = 2;
+  std::optional<std::string> keep_every;
+  std::string best = "training_loss";
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("every", every, "how often the state is saved; at the end always");
+    field("keep", keep, "how many of the latest checkpoints stay, 1 or more");
+    field("keep_every", keep_every, "the state is saved at multiples of this too, and those checkpoints stay for ever");
+    field("best", best,
+          "the best one stays too: by training_loss, of those saved; or by a score as val/prec@1, and each new best is saved "
+          "at once; none: no other than the latest");
+  }
+};
+
+// By what the best checkpoint is chosen.
+struct BestMetric {
+  std::string name;    // training_loss, or <evaluator>/<score>
+  bool share = false;  // the more the better; else the less
+
+  bool of_training() const;
+  bool better(double value, double than) const { return share ? value > than : value < than; }
+};
+
+struct EvalOptions {
+  std::string type = "classification";
+  std::string every = "1 epoch";
+  bool skip_first = false, at_end = true;
+  std::optional<int64_t> batch;
+  bool predictions = false;
+  std::string predictions_format = "jsonl";
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("type", type, "what is measured of every image");
+    field("every", every, "how often; \"100 %\": at the end only");
+    field("skip_first", skip_first, "not before the first step, whatever eval_at_start says");
+    field("at_end", at_end, "at the end too, whatever `every` says");
+    field("batch", batch, "images at once; data.batch when not given");
+    field("predictions", predictions, "write what is said of every image to <workdir>/evals/NAME_<step>.jsonl or .parquet");
+    field("predictions_format", predictions_format, "of that file: jsonl, or parquet, which needs ./dev parquet-deps once");
+  }
+};
+
+// A data set of an evaluator.
+struct EvalSet {
+  Data data;
+  int64_t texts = 0;  // of the evaluator's, in place of data
+  int64_t batch = 0;
+
+  int64_t size() const { return texts > 0 ? texts : data.source().size(); }
+  data::Affine pixels() const { return texts > 0 ? data::Affine{} : data.pp().affine(); }
+};
+
+struct EvalPlan {
+  std::string name;  // of [eval.NAME]
+  EvalOptions options;
+  std::shared_ptr<const evaluators::Evaluator> evaluator;
+  std::vector<EvalSet> sets;  // `data`, then the evaluator's further sets and texts
+  int64_t every = 0;          // steps
+};
+
+struct Teacher;  // recipe/teacher.h
+
+struct Recipe {
+  RunOptions run;
+  mesh::Mesh mesh;
+  mesh::ShardingOptions sharding;
+  CheckpointOptions checkpoint;
+  Data data;
+  int64_t batch = 0;
+  std::unique_ptr<models::Model> model;
+  std::vector<nn::ParamSpec> specs;
+  std::shared_ptr<const objectives::Objective> objective;
+  std::shared_ptr<const Teacher> teacher;       // of the objective, on the mesh; null where it has none
+  std::unique_ptr<optim::Optimizer> optimizer;  // bound to specs
+  std::optional<optim::Average> average;        // of the weights
+  std::optional<state::ModelInit> model_init;
+  std::vector<EvalPlan> evals;
+  std::optional<BestMetric> best;  // nothing: none is kept as the best
+
+  DType compute = DType::kF32;
+  int64_t total = 0;  // steps
+  int64_t examples_per_epoch = 0;
+  int64_t log_every = 0, checkpoint_every = 0, keep_every = 0;  // steps; 0: at the end only (keep_every: none)
+  std::string text;                                             // the resolved recipe
+  std::vector<std::string> class_names;
+
+  // Of a batch on the device: more than images where data.pp makes views of them.
+  int64_t rows() const { return batch * data.pp().views(); }
+  // Whether a checkpoint of this step is due, whatever its scores.
+  bool saves_at(int64_t step) const;
+  double epochs(int64_t step) const {
+    return static_cast<double>(step) * static_cast<double>(batch) / static_cast<double>(examples_per_epoch);
+  }
+};
+
+// Reads, opens and checks all of it, for a run on so many devices. Usage Errors for the recipe, data Errors for what its
+// sources lack.
+Recipe read_recipe(config::Section recipe, int64_t devices = 1);
+// The state of a run of this recipe, on its mesh. Warns about sharding rules that match nothing.
+state::StateLayout recipe_layout(const Recipe& recipe);
+
+// Usage Error at `where` unless `batch` can be cut for the mesh into equal parts of `accumulate` micro-batches; sizes that can
+// are listed.
+void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where);
+
+// What evaluators have to know of training.
+struct EvalSetting {
+  const models::Model* model = nullptr;
+  std::vector<std::string> classes;  // empty: whatever the evaluator's data has
+  int64_t batch = 1;                 // where the evaluator has none of its own
+  optim::RunLength length;
+  mesh::Mesh mesh;
+  // How training makes captions (evaluators/evaluator.h).
+  std::optional<objectives::TokenInput> captions;
+  std::function<std::vector<int32_t>(const std::string&)> encode;
+  bool predictions = false;                                                 // of every evaluator, whatever its section says
+  std::function<std::shared_ptr<const objectives::Objective>()> objective;  // training's
+};
+// Takes captions and encode from the training chain.
+void set_captions(const objectives::Objective& objective, const data::Pp& pp, EvalSetting& setting);
+// One evaluator's plan from its section.
+EvalPlan read_eval(const std::string& name, config::Section section, const EvalSetting& setting);
+
+// What scores of averaged weights are called: "val" -> "val_ema".
+std::string averaged_name(const std::string& evaluator);
+
+// True at multiples of `every` (none when it is 0) unless within a quarter of it from the end, and always at the end:
+// big_vision's itstime().
+bool due(int64_t step, int64_t every, int64_t total);
+// The same for an evaluator after `step` steps of a run.
+bool due(const EvalPlan& plan, int64_t step, const RunOptions& run, int64_t total);
+
+}  // namespace tessera::recipe

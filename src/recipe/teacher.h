@@ -1,0 +1,33 @@
+#pragma once
+// The second model of a run that learns from one: its weights are arguments of every step, which neither changes nor saves
+// them.
+
+#include <memory>
+
+#include "config/section.h"
+#include "data/transform/pp.h"
+#include "mesh/sharding_rules.h"
+#include "models/model.h"
+#include "objectives/objective.h"
+#include "state/state.h"
+
+namespace tessera::recipe {
+
+struct Teacher {
+  std::shared_ptr<const models::Model> model;  // a Classifier
+  state::StateLayout layout;                   // its parameters alone, on the run's mesh
+  state::HostArrays params;                    // in the layout's order
+  data::Affine pixels;                         // bytes -> the numbers it was trained on
+};
+
+// Loads what `source` names, for a student that sees `input` through `pixels`; so does a teacher whose own preprocessing is not
+// known, with a warning. Usage Errors at keys of `objective` for a source
+// that is no model, and for one that is no classifier of such images and classes.
+std::shared_ptr<const Teacher> load_teacher(const objectives::TeacherSource& source, const config::Section& objective,
+                                            const models::InputShape& input, const data::Affine& pixels);
+
+// The teacher spread over a mesh, by the rules for the run's own state.
+std::shared_ptr<const Teacher> lay_out(const std::shared_ptr<const Teacher>& teacher, const mesh::Mesh& mesh,
+                                       const mesh::ShardingOptions& options);
+
+}  // namespace tessera::recipe

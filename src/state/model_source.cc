@@ -1,0 +1,223 @@
+#include "state/model_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "data/limits.h"
+#include "interop/model_config.h"
+#include "interop/timm_import.h"
+#include "state/progress.h"
+#include "state/weight_file.h"
+#include "store/checksums.h"
+
+namespace tessera::state {
+namespace {
+
+constexpr std::string_view kConfig = "config.json", kProcessor = "preprocessor_config.json";
+
+// Of a recipe's own keys, what using its model takes.
+struct ComputeOptions {
+  std::string dtype = "f32";
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("dtype", dtype, "of activations and products");
+  }
+};
+
+enum class SourceKind { kCheckpoint, kWorkdir, kDirectory, kFile };
+
+SourceKind kind_of(const std::string& from, const std::string& where) {
+  store::FileSystem& files = store::local_files();
+  const auto has = [&](std::string_view name) { return files.info(store::join_path(from, name)).has_value(); };
+  if (has(checkpoint::kCommitFile)) return SourceKind::kCheckpoint;
+  if (has(kConfig) && !weight_file_in(from).empty()) return SourceKind::kDirectory;
+  if (has("checkpoints")) return SourceKind::kWorkdir;
+  if (is_weight_file(from) && files.info(from)) return SourceKind::kFile;
+  const char* what = files.info(from) ? "holds no weights" : "does not exist";
+  throw usage_error(fmt::format("`{}` {}", one_line(from), what), where,
+                    "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
+                    "with config.json and model.safetensors (or its index and files), or a .safetensors or .npz file");
+}
+
+checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind kind) {
+  if (kind == SourceKind::kCheckpoint) return checkpoint::load(from);
+  checkpoint::LatestCheckpoint latest = checkpoint::find_latest(store::join_path(from, "checkpoints"));
+  for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) {
+    log_warning(fmt::format("passed over {}: {}", bad.path, bad.reason));
+  }
+  if (!latest.checkpoint) throw data_error("the run has no checkpoint yet", from, "train it first");
+  return std::move(*latest.checkpoint);
+}
+
+// The weights of a checkpoint below `scope`, under their parameters' names there.
+checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, Weights which, const std::string& scope = {}) {
+  const std::string prefix(prefix_of(which, loaded));
+  checkpoint::WholeArrays weights = checkpoint::whole_arrays(loaded.arrays, prefix + (scope.empty() ? "" : scope + "/"));
+  if (weights.views.empty()) throw data_error(fmt::format("has no parameters below `{}`", scope), loaded.path);
+  return weights;
+}
+
+interop::Imported import_weights(WeightPath from, const models::Model& model, interop::ImportOptions options) {
+  if (!is_weight_file(from.path)) from.path = weight_file_in(from.path);
+  const WeightFile file = read_weight_file(from);
+  options.where = file.path;
+  if (file.naming == interop::Naming::kBigVision) options.resample = interop::Resample::kBilinear;
+  interop::Imported imported = interop::import_timm(model.timm_map(), file.arrays, options);
+  file.check();
+  return imported;
+}
+
+void take_imported(const StateLayout& layout, interop::Imported imported, HostArrays& params) {
+  for (size_t i = 0; i < layout.params; ++i) {
+    const auto found = imported.parameters.find(layout.entries[i].name.substr(kParams.size()));
+    if (found == imported.parameters.end()) continue;  // keeps its initial value
+    TESSERA_CHECK(found->second.type == layout.entries[i].type, "{}", layout.entries[i].name);
+    params[i] = store::own_bytes(std::move(found->second.data));
+  }
+}
+
+// A checkpoint's weights below `scope`, which have our names and one array a block.
+interop::Imported own_weights(const checkpoint::LoadedCheckpoint& checkpoint, Weights which, const std::string& scope,
+                              const models::Model& model, interop::ImportOptions options) {
+  options.where = checkpoint.path;
+  const checkpoint::WholeArrays weights = weights_of(checkpoint, which, scope);
+  models::ArrayViews views;
+  for (const checkpoint::TensorView& tensor : weights.views) views[tensor.name] = {tensor.type, tensor.data};
+  interop::Imported imported = interop::import_timm(models::own_map(model.timm_map()), views, options);
+  checkpoint.check();
+  return imported;
+}
+
+// Ours are timm's with other separators, in every family.
+std::vector<std::string> classifier_scopes(const models::Model& model) {
+  const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
+  if (classifier == nullptr) return {};
+  std::vector<std::string> scopes = classifier->heads();
+  for (std::string& scope : scopes) std::replace(scope.begin(), scope.end(), '.', '/');
+  return scopes;
+}
+
+// Of timm's or Hugging Face's.
+LoadedModel load_directory(const std::string& from) {
+  const auto text_of = [&](std::string_view name) {
+    const std::string path = store::join_path(from, name);
+    if (!store::local_files().info(path)) return std::string();
+    store::verify_checksum(store::local_files(), path);
+    return store::read_text(store::local_files(), path);
+  };
+  interop::ModelConfig config =
+      interop::parse_model_config(text_of(kConfig), text_of(kProcessor), store::join_path(from, kConfig));
+  LoadedModel loaded;
+  loaded.model = std::move(config.model);
+  loaded.layout = param_layout(models::parameters(*loaded.model));
+  loaded.params = empty_params(loaded.layout);
+  take_imported(loaded.layout, import_weights({from, ""}, *loaded.model, {}), loaded.params);
+  loaded.class_names = config.label_names;
+  if (config.preprocessing) loaded.pp = interop::timm_pp(*config.preprocessing);
+  loaded.path = from;
+  return loaded;
+}
+
+LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) {
+  const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from, kind);
+  RunDescription run = parse_description(checkpoint.state_json, checkpoint.path);
+  config::Section recipe = config::parse_recipe(run.recipe, checkpoint.path);
+  ComputeOptions options;
+  recipe.bind_part(options);
+  LoadedModel loaded;
+  loaded.model = models::make_model(recipe.section("model"), run.input);
+  loaded.layout = param_layout(models::parameters(*loaded.model));
+  loaded.params = empty_params(loaded.layout);
+  take_imported(loaded.layout, own_weights(checkpoint, weights, {}, *loaded.model, {}), loaded.params);
+  loaded.class_names = std::move(run.class_names);
+  loaded.pp = std::move(run.eval_pp);
+  loaded.compute = parse_dtype(options.dtype);
+  data::LimitOptions limits;
+  config::Section section = recipe.section("data").section("limits");
+  section.bind(limits);
+  loaded.limits = data::read_limits(section, limits);
+  loaded.path = checkpoint.path;
+  return loaded;
+}
+
+}  // namespace
+
+Weights parse_weights(const std::string& text, const std::string& where) {
+  if (text == "raw") return Weights::kRaw;
+  if (text == "average") return Weights::kAverage;
+  throw usage_error(fmt::format("there are no weights `{}`", text), where, suggest_name(text, {"raw", "average"}));
+}
+
+std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& loaded) {
+  if (weights == Weights::kRaw) return kParams;
+  const auto first = loaded.arrays.lower_bound(kAverages);
+  if (first == loaded.arrays.end() || !first->first.starts_with(kAverages)) {
+    throw usage_error("the run kept no average of its weights", loaded.path,
+                      "use --weights raw, or train with average = { decay = 0.9998 }");
+  }
+  return kAverages;
+}
+
+checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from) {
+  const SourceKind kind = kind_of(from, "--from");
+  if (kind == SourceKind::kCheckpoint || kind == SourceKind::kWorkdir) return load_checkpoint(from, kind);
+  throw usage_error(fmt::format("`{}` is not a checkpoint of ours", from), "--from", "name a run's directory or a checkpoint");
+}
+
+models::ArrayViews LoadedModel::arrays() const {
+  models::ArrayViews arrays;
+  for (size_t i = 0; i < layout.params; ++i) {
+    arrays[layout.entries[i].name.substr(kParams.size())] = {layout.entries[i].type, params[i].data};
+  }
+  return arrays;
+}
+
+HostArrays empty_params(const StateLayout& layout) {
+  HostArrays params;
+  for (size_t i = 0; i < layout.params; ++i) {
+    params.push_back(store::own_bytes(std::vector<std::byte>(static_cast<size_t>(byte_count(layout.entries[i].type)))));
+  }
+  return params;
+}
+
+LoadedModel load_model(const std::string& from, Weights weights, const std::string& where) {
+  const SourceKind kind = kind_of(from, where);
+  if (kind == SourceKind::kFile) {
+    throw usage_error(fmt::format("`{}` does not say what model it is for", from), where,
+                      "put timm's or Hugging Face's config.json beside it and name the directory, or: tessera import --from "
+                      "FILE RECIPE --to DIR");
+  }
+  if (kind != SourceKind::kDirectory) return load_own(from, kind, weights);
+  if (weights == Weights::kAverage) {
+    throw usage_error(fmt::format("`{}` holds one set of weights", from), "--weights", "leave it out");
+  }
+  return load_directory(from);
+}
+
+std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
+                                   HostArrays& params, bool new_classifier) {
+  const WeightPath from = parse_weight_path(init.from);
+  const SourceKind kind = kind_of(from.path, "model_init.from");
+  interop::ImportOptions options;
+  options.dont_load = init.dont_load;
+  if (new_classifier) options.new_classifier = classifier_scopes(model);
+  interop::Imported imported;
+  if (kind == SourceKind::kDirectory || kind == SourceKind::kFile) {
+    imported = import_weights(from, model, options);
+  } else {
+    const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from.path, kind);
+    imported = own_weights(checkpoint, parse_weights(init.weights, "model_init.weights"), from.scope, model, options);
+  }
+  std::vector<std::string> notes = imported.notes;
+  notes.push_back(
+      fmt::format("{} of {} parameters are those of {}", layout.params - imported.kept.size(), layout.params, init.from));
+  take_imported(layout, std::move(imported), params);
+  return notes;
+}
+
+}  // namespace tessera::state

@@ -1,0 +1,71 @@
+#pragma once
+// Weights from wherever they lie: a run, a checkpoint of one, or a directory of timm's or Hugging Face's.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "interop/timm_config.h"
+#include "models/model.h"
+#include "state/state.h"
+
+namespace tessera::state {
+
+// Weights to begin with: `model_init` of a recipe.
+struct ModelInit {
+  std::string from;
+  std::string weights = "raw";
+  std::vector<std::string> dont_load;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("from", from,
+          "a workdir, a checkpoint directory, a timm or Hugging Face directory, a .safetensors file of theirs or a .npz of "
+          "big_vision's; PATH:SCOPE takes what is below a scope, as siglip.npz:params/img");
+    field("weights", weights, "of a run: raw, or average where it kept one");
+    field("dont_load", dont_load, "patterns of parameters that keep their initial value, as head/.*");
+  }
+};
+
+// Which weights of a run.
+enum class Weights { kRaw, kAverage };
+// "raw" or "average"; anything else is a usage Error at `where`.
+Weights parse_weights(const std::string& text, const std::string& where);
+// What the names of these arrays begin with in a checkpoint; a usage Error where it has none of them.
+std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& loaded);
+
+// The checkpoint at `from`, or the newest whole one of a workdir. A directory or file of timm's is a usage Error.
+checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from);
+
+// A model with its weights, and all that is needed to use it on images.
+struct LoadedModel {
+  std::unique_ptr<models::Model> model;
+  StateLayout layout;                    // parameters alone
+  HostArrays params;                     // in the layout's order
+  std::vector<std::string> class_names;  // by index; empty where the file has none
+  std::string pp;                        // preprocessing for evaluation; empty when it is not known
+  DType compute = DType::kF32;
+  image::DecodeLimits limits;  // of each image: those of the run's training data
+  std::string path;            // the directory that the weights were read from
+
+  // The parameters by the model's names; they borrow `params`.
+  models::ArrayViews arrays() const;
+};
+
+// `from` is a checkpoint directory (…/checkpoints/step_000001000), a workdir (its newest whole checkpoint is taken), or a
+// directory with config.json and model.safetensors of timm's or of a ViT of Hugging Face's. Anything else is a usage Error that
+// says what was looked for; so is an average that the source has not.
+LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
+
+// The weights that model_init names into `params` (parameters' initial values in the layout's order). Positions, patches and
+// input channels are adapted; a classifier that the source lacks or has of other classes keeps its initial value where
+// `new_classifier` allows it. Gives notes for the user: what was adapted or kept, and how many parameters were taken. What does
+// not fit is listed in one data error.
+std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
+                                   HostArrays& params, bool new_classifier = true);
+
+// Zeros for every parameter of the layout.
+HostArrays empty_params(const StateLayout& layout);
+
+}  // namespace tessera::state

@@ -1,0 +1,114 @@
+#include "state/progress.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace tessera::state {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& where) {
+  throw data_error("state.json is not what this program writes: " + what, where,
+                   "another version may have written the checkpoint");
+}
+
+// Runs `read` on the parsed text; anything missing or of another type is a data error.
+template <class T>
+T from_json(const std::string& text, const std::string& where, const std::function<T(const Json&)>& read) {
+  try {
+    return read(parse_ordered_json(text, where));
+  } catch (const nlohmann::json::exception& error) {
+    refuse(error.what(), where);
+  }
+}
+
+// A whole number from 0 on; json's own conversions would cut off what is none.
+int64_t count_at(const Json& object, const char* key, const std::string& where) {
+  const Json& value = object.at(key);
+  const bool whole = value.is_number_unsigned() && value.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
+  if (!whole) refuse(fmt::format("`{}` is {}, wanted a whole number", key, value.dump()), where);
+  return value.get<int64_t>();
+}
+
+}  // namespace
+
+std::string to_json(const Progress& progress, const RunDescription& run) {
+  Json json;
+  json["step"] = progress.step;
+  json["examples_seen"] = progress.examples_seen;
+  json["owed"] = progress.owed;
+  if (progress.metrics) {
+    for (const StepMetric& metric : *progress.metrics) json["metrics"][metric.name] = metric.value;
+  }
+  json["seconds"] = progress.seconds;
+  json["best"] = progress.best;
+  if (progress.plateau != optim::PlateauState{}) {
+    const optim::PlateauState& p = progress.plateau;
+    json["plateau"] = {{"scale", p.scale}, {"bad", p.bad}, {"cooldown", p.cooldown}};
+    if (p.best) json["plateau"]["best"] = *p.best;
+  }
+  if (const auto& best = progress.best_checkpoint) {
+    json["best_checkpoint"] = {{"metric", best->metric}, {"step", best->step}, {"value", best->value}};
+  }
+  json["input"] = {{"height", run.input.height},   {"width", run.input.width},   {"channels", run.input.channels},
+                   {"classes", run.input.classes}, {"tokens", run.input.tokens}, {"vocabulary", run.input.vocabulary}};
+  json["class_names"] = run.class_names;
+  json["eval_pp"] = run.eval_pp;
+  if (!run.data.hash.empty()) json["data"] = {{"samples", run.data.samples}, {"hash", run.data.hash}};
+  json["recipe"] = run.recipe;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Progress parse_progress(const std::string& text, const std::string& where) {
+  return from_json<Progress>(text, where, [&](const Json& json) {
+    Progress progress;
+    progress.step = count_at(json, "step", where);
+    progress.examples_seen = count_at(json, "examples_seen", where);
+    progress.owed = json.at("owed");
+    if (json.contains("metrics")) {
+      progress.metrics.emplace();
+      for (const auto& [name, value] : json.at("metrics").items()) {
+        progress.metrics->push_back({name, value});
+        if (!std::isfinite(progress.metrics->back().value)) refuse(fmt::format("`{}` is {}", name, value.dump()), where);
+      }
+    }
+    progress.seconds = json.at("seconds");
+    progress.best = json.at("best").get<std::map<std::string, double>>();
+    if (json.contains("plateau")) {
+      const Json& plateau = json.at("plateau");
+      progress.plateau = {plateau.at("scale"), {}, count_at(plateau, "bad", where), count_at(plateau, "cooldown", where)};
+      if (plateau.contains("best")) progress.plateau.best = plateau.at("best").get<double>();
+    }
+    if (json.contains("best_checkpoint")) {
+      const Json& best = json.at("best_checkpoint");
+      progress.best_checkpoint = BestCheckpoint{best.at("metric"), count_at(best, "step", where), best.at("value")};
+    }
+    return progress;
+  });
+}
+
+RunDescription parse_description(const std::string& text, const std::string& where) {
+  return from_json<RunDescription>(text, where, [&](const Json& json) {
+    RunDescription run;
+    run.recipe = json.at("recipe");
+    const Json& input = json.at("input");
+    const auto count = [&](const char* key) { return count_at(input, key, where); };
+    // Runs of models without texts did not always say so.
+    const auto of_texts = [&](const char* key) { return input.contains(key) ? count(key) : 0; };
+    run.input = {count("height"),  count("width"),     count("channels"),
+                 count("classes"), of_texts("tokens"), of_texts("vocabulary")};
+    run.class_names = json.at("class_names").get<std::vector<std::string>>();
+    run.eval_pp = json.at("eval_pp");
+    if (json.contains("data")) run.data = {count_at(json.at("data"), "samples", where), json.at("data").at("hash")};
+    return run;
+  });
+}
+
+}  // namespace tessera::state

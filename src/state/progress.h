@@ -1,0 +1,64 @@
+#pragma once
+// What a checkpoint knows besides arrays: `state.json`. With it a checkpoint stands alone: it can be continued, and its model
+// be used without the workdir it came from.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+#include "optim/optimizer.h"
+
+namespace tessera::state {
+
+// In the order of metric_names (train/step/step.h).
+struct StepMetric {
+  std::string name;
+  float value = 0;
+  bool operator==(const StepMetric&) const = default;
+};
+using StepMetrics = std::vector<StepMetric>;
+
+// The checkpoint that is kept as the best.
+struct BestCheckpoint {
+  std::string metric;  // by which
+  int64_t step = 0;
+  double value = 0;
+  bool operator==(const BestCheckpoint&) const = default;
+};
+
+struct Progress {
+  int64_t step = 0;  // steps done; also the number of training batches used: data position
+  int64_t examples_seen = 0;
+  bool owed = false;                   // the run was interrupted before the evaluations and the metrics line of `step`
+  std::optional<StepMetrics> metrics;  // of `step`; nothing at step 0
+  double seconds = 0;                  // trained so far, by the clock
+  std::map<std::string, double> best;  // evaluator -> best of its first score
+  optim::PlateauState plateau;         // of a plateau schedule
+  std::optional<BestCheckpoint> best_checkpoint;
+};
+
+// What training data can be told apart by, without reading them: how many samples there are, and a hash of that, of the
+// classes, and of the names of up to some thousands of them.
+struct DataIdentity {
+  int64_t samples = 0;
+  std::string hash;  // empty: not known
+};
+
+// The same in every checkpoint of a run.
+struct RunDescription {
+  std::string recipe;  // resolved
+  models::InputShape input;
+  std::vector<std::string> class_names;
+  std::string eval_pp;     // preprocessing for evaluation; empty when the recipe has none
+  DataIdentity data = {};  // of training; nothing in older checkpoints
+};
+
+std::string to_json(const Progress& progress, const RunDescription& run);
+// Data Errors name `where`, the checkpoint.
+Progress parse_progress(const std::string& json, const std::string& where);
+RunDescription parse_description(const std::string& json, const std::string& where);
+
+}  // namespace tessera::state

@@ -1,0 +1,69 @@
+#include "state/saved_parts.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+
+namespace tessera::state {
+namespace {
+
+struct Holder {
+  int64_t process = 0, device = 0;
+};
+
+// Where each part of an entry lies, by its offset: the first device of every process that holds it.
+std::map<Dims, std::vector<Holder>> holders_of(const StateLayout& layout, size_t entry, int64_t processes) {
+  std::map<Dims, std::vector<Holder>> holders;
+  const int64_t each = layout.devices() / processes;
+  for (int64_t device = 0; device < layout.devices(); ++device) {
+    std::vector<Holder>& of_box = holders[shard_box(layout, entry, device).offset];
+    if (of_box.empty() || of_box.back().process != device / each) of_box.push_back({device / each, device});
+  }
+  return holders;
+}
+
+}  // namespace
+
+Placed shard_box(const StateLayout& layout, size_t entry, int64_t device) {
+  const StateEntry& e = layout.entries[entry];
+  return {layout.shard_type(entry).dims, mesh::shard_offset(layout.mesh, e.type.dims, e.spec, device)};
+}
+
+SavedPart whole_entry(const StateLayout& layout, size_t entry) {
+  const StateEntry& e = layout.entries[entry];
+  SavedPart part{entry, {e.type.dims, Dims(e.type.dims.size(), 0)}, {}};
+  for (int64_t device = 0; device < layout.devices(); ++device) {
+    if (mesh::holds_first_copy(layout.mesh, e.spec, device)) part.devices.push_back(device);
+  }
+  return part;
+}
+
+std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t processes) {
+  TESSERA_CHECK(processes >= 1 && layout.devices() % processes == 0, "{} devices of {} processes", layout.devices(), processes);
+  std::vector<std::vector<SavedPart>> parts(static_cast<size_t>(processes));
+  std::vector<int64_t> bytes(parts.size(), 0);
+  for (size_t entry = 0; entry < layout.entries.size(); ++entry) {
+    const auto holders = holders_of(layout, entry, processes);
+    std::vector<std::vector<int64_t>> taken(parts.size());
+    for (const auto& [offset, of_box] : holders) {
+      const auto less = [&](const Holder& a, const Holder& b) {
+        return bytes[static_cast<size_t>(a.process)] < bytes[static_cast<size_t>(b.process)];
+      };
+      const Holder& taker = *std::min_element(of_box.begin(), of_box.end(), less);
+      taken[static_cast<size_t>(taker.process)].push_back(taker.device);
+      bytes[static_cast<size_t>(taker.process)] += byte_count(layout.shard_type(entry));
+    }
+    for (size_t p = 0; p < parts.size(); ++p) {
+      if (taken[p].size() == holders.size()) {
+        const Dims& dims = layout.entries[entry].type.dims;
+        parts[p].push_back({entry, {dims, Dims(dims.size(), 0)}, std::move(taken[p])});
+        continue;
+      }
+      for (const int64_t device : taken[p]) parts[p].push_back({entry, shard_box(layout, entry, device), {device}});
+    }
+  }
+  return parts;
+}
+
+}  // namespace tessera::state

@@ -1,0 +1,30 @@
+#pragma once
+// Which process writes which part of a state to a checkpoint.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/box.h"
+#include "state/state.h"
+
+namespace tessera::state {
+
+// A box of an entry, and devices of one process that together hold it: one, or for a whole array one for each of its parts.
+struct SavedPart {
+  size_t entry = 0;
+  Placed box;
+  std::vector<int64_t> devices;
+};
+
+// The part of an entry that a device holds.
+Placed shard_box(const StateLayout& layout, size_t entry, int64_t device);
+// An entry's parts on the mesh, each once, on the first device that holds it: the whole entry.
+SavedPart whole_entry(const StateLayout& layout, size_t entry);
+
+// For each of `processes`, to which equal runs of the mesh's devices belong, what it saves, by entry: together everything once.
+// An array of which a process holds all parts is saved whole, others part by part. Of what several processes hold, the one with
+// the fewest bytes so far takes it; so everyone comes to the same answer, and the work is even.
+std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t processes);
+
+}  // namespace tessera::state

@@ -1,0 +1,119 @@
+#include "state/weight_file.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "checkpoint/npz.h"
+#include "checkpoint/safetensors.h"
+#include "store/checksums.h"
+#include "store/file.h"
+
+namespace tessera::state {
+namespace {
+
+constexpr std::string_view kSafetensors = ".safetensors", kNpz = ".npz", kIndex = ".safetensors.index.json";
+
+void read_npz_arrays(const WeightPath& from, WeightFile& out) {
+  store::verify_checksum(store::local_files(), from.path);
+  const std::string below = from.scope.empty() ? "" : from.scope + "/";
+  for (checkpoint::NpzArray& array : checkpoint::read_npz(from.path, {"params/" + below, "opt/target/" + below, below})) {
+    out.owned[array.name] = {array.type, std::move(array.data)};
+  }
+  out.arrays = models::views(out.owned);
+}
+
+// Of an index: for each file its arrays' names.
+std::map<std::string, std::set<std::string>> read_index(const std::string& path) {
+  store::verify_checksum(store::local_files(), path);
+  const auto json = parse_json(store::read_text(store::local_files(), path), path);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    throw data_error("is no index of safetensors files: it has no `weight_map`", path);
+  }
+  std::map<std::string, std::set<std::string>> files;
+  for (const auto& [array, file] : json["weight_map"].items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (!name.ends_with(kSafetensors) || name.find('/') != std::string::npos) {
+      throw data_error(fmt::format("`{}` is in {}, which names no .safetensors file beside it", array, file.dump()), path);
+    }
+    files[name].insert(array);
+  }
+  return files;
+}
+
+// The arrays of one file that `wanted` names; all of them where it is null.
+void read_safetensors_arrays(const std::string& path, const std::string& scope, const std::set<std::string>* wanted,
+                             WeightFile& out) {
+  store::verify_checksum(store::local_files(), path);
+  const checkpoint::SafetensorsFile file = checkpoint::SafetensorsFile::open(path);
+  const std::string prefix = scope.empty() ? "" : scope + ".";
+  size_t found = 0;
+  for (const checkpoint::TensorView& tensor : file.tensors()) {
+    if (wanted != nullptr && !wanted->contains(tensor.name)) continue;
+    ++found;
+    if (tensor.name.starts_with(prefix)) out.arrays[tensor.name.substr(prefix.size())] = {tensor.type, tensor.data};
+  }
+  if (wanted != nullptr && found != wanted->size()) {
+    throw data_error(fmt::format("holds {} of the {} arrays that the index says are in it", found, wanted->size()), path,
+                     "copy all files of the model again");
+  }
+  out.files.push_back(file.bytes());
+}
+
+void read_safetensors(const WeightPath& from, WeightFile& out) {
+  if (from.path.ends_with(kIndex)) {
+    for (const auto& [name, arrays] : read_index(from.path)) {
+      read_safetensors_arrays(store::join_path(store::parent_path(from.path), name), from.scope, &arrays, out);
+    }
+  } else {
+    read_safetensors_arrays(from.path, from.scope, nullptr, out);
+  }
+  if (out.arrays.empty()) {
+    throw data_error(
+        from.scope.empty() ? "holds no arrays" : fmt::format("holds no array whose name begins with `{}.`", from.scope),
+        from.path);
+  }
+}
+
+}  // namespace
+
+void WeightFile::check() const {
+  for (const store::Bytes& bytes : files) bytes.check();
+}
+
+WeightPath parse_weight_path(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || store::local_files().info(text)) return {text, ""};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+bool is_weight_file(const std::string& path) {
+  return path.ends_with(kSafetensors) || path.ends_with(kNpz) || path.ends_with(kIndex);
+}
+
+std::string weight_file_in(const std::string& directory) {
+  for (const std::string_view ending : {kSafetensors, kIndex}) {
+    const std::string path = store::join_path(directory, fmt::format("model{}", ending));
+    if (store::local_files().info(path)) return path;
+  }
+  return "";
+}
+
+WeightFile read_weight_file(const WeightPath& from) {
+  WeightFile out;
+  out.path = from.path;
+  from.path.ends_with(kNpz) ? read_npz_arrays(from, out) : read_safetensors(from, out);
+  out.naming = interop::naming_of(out.arrays);
+  if (out.naming != interop::Naming::kTimm) {
+    out.owned = interop::to_timm_naming(out.arrays, out.naming, from.path);
+    out.arrays = models::views(out.owned);
+    out.check();
+    out.files.clear();
+  }
+  return out;
+}
+
+}  // namespace tessera::state

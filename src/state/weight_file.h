@@ -1,0 +1,45 @@
+#pragma once
+// Weights of other libraries, from their files.
+
+#include <string>
+#include <vector>
+
+#include "interop/naming.h"
+#include "store/bytes.h"
+
+namespace tessera::state {
+
+// Where weights are read from, as a user writes it: PATH, or PATH:SCOPE for the arrays below a scope ("siglip.npz:params/img",
+// "runs/cappa:encoder").
+struct WeightPath {
+  std::string path, scope;
+};
+// What stands behind the last colon is a scope unless something of the whole name is there.
+WeightPath parse_weight_path(const std::string& text);
+
+// Whether the name is of a weight file: *.safetensors, *.npz, or what lists the safetensors files that hold a large model
+// together, *.safetensors.index.json.
+bool is_weight_file(const std::string& path);
+
+// The weight file of a directory, model.safetensors or model.safetensors.index.json; empty where it has neither.
+std::string weight_file_in(const std::string& directory);
+
+// Arrays under timm's names, wherever they come from.
+struct WeightFile {
+  models::ArrayViews arrays;
+  interop::Naming naming = interop::Naming::kTimm;  // of the file
+  std::string path;
+
+  std::vector<store::Bytes> files;  // what the views borrow
+  models::Arrays owned;             // or these
+
+  // To be asked after the arrays were used: throws store::IoError where a part of the files could not be read.
+  void check() const;
+};
+
+// A .safetensors file of timm's or Hugging Face's or an index of several, or a .npz file of big_vision's: the arrays below
+// `scope`, which a .npz file may have below "params" or "opt/target". Throws data errors, also where a file does not fit its
+// line in a SHA256SUMS of its directory or in <path>.sha256.
+WeightFile read_weight_file(const WeightPath& from);
+
+}  // namespace tessera::state

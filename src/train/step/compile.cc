@@ -1,0 +1,75 @@
+#include "train/step/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "pjrt/error.h"
+
+namespace tessera::train {
+
+Error out_of_memory(const std::string& what, const std::string& plugin_message, std::vector<NamedType> arrays) {
+  constexpr size_t kNamed = 5;
+  int64_t total = 0;
+  for (const NamedType& array : arrays) total += byte_count(array.type);
+  std::stable_sort(arrays.begin(), arrays.end(),
+                   [](const NamedType& a, const NamedType& b) { return byte_count(a.type) > byte_count(b.type); });
+  std::string text = fmt::format("not enough memory on the device: {}\n  {} arrays of the run take {}; the largest:", what,
+                                 arrays.size(), human_bytes(static_cast<double>(total)));
+  for (size_t i = 0; i < std::min(kNamed, arrays.size()); ++i) {
+    text += fmt::format("\n  {:>10}  {} {}", human_bytes(static_cast<double>(byte_count(arrays[i].type))), arrays[i].name,
+                        to_string(arrays[i].type));
+  }
+  return device_error(text, plugin_message,
+                      "make `data.batch` smaller, set `accumulate` (micro-batches inside a step), or take a smaller model");
+}
+
+Compiled compile(const pjrt::Client& client, const Program& program, const pjrt::ExecutableCache& cache,
+                 const std::vector<NamedType>& arrays) {
+  pjrt::CompileOptions options;
+  options.donated = program.donated;
+  options.num_partitions = program.devices;
+  options.has_loops = program.has_loops;
+  options.optimization_level = program.optimization_level;
+  if (program.once && client.platform_name() == "cpu") {
+    // What runs once need not be quick: compiled without optimization, and by XLA's older code generator, which is itself
+    // quicker.
+    options.flags["xla_backend_optimization_level"] = int64_t{0};
+    options.flags["xla_cpu_use_fusion_emitters"] = false;
+  }
+  pjrt::CompileReport report;
+  try {
+    pjrt::Executable executable = pjrt::compile_cached(client, program.text, options, cache, &report);
+    return {std::move(executable), report};
+  } catch (const Error& error) {
+    if (!pjrt::is_out_of_memory(error)) throw;
+    throw out_of_memory("compiling " + program.name, error.message(), arrays);
+  }
+}
+
+std::future<Compiled> compile_async(std::shared_ptr<pjrt::Client> client, Program program, pjrt::ExecutableCache cache,
+                                    std::vector<NamedType> arrays) {
+  std::promise<Compiled> promise;
+  std::future<Compiled> future = promise.get_future();
+  std::thread([promise = std::move(promise), client = std::move(client), program = std::move(program), cache = std::move(cache),
+               arrays = std::move(arrays)]() mutable {
+    try {
+      promise.set_value(compile(*client, program, cache, arrays));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }).detach();
+  return future;
+}
+
+std::vector<NamedType> arguments_of(const state::StateLayout& layout, size_t count, const TensorType& images) {
+  std::vector<NamedType> arrays;
+  for (size_t i = 0; i < count; ++i) arrays.push_back({layout.entries[i].name, layout.entries[i].type});
+  arrays.push_back({"images", images});
+  return arrays;
+}
+
+}  // namespace tessera::train

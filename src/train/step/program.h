@@ -1,0 +1,46 @@
+#pragma once
+// A program of a run, and what it is made for.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/host_kernels.h"
+#include "base/shape.h"
+#include "data/transform/pp.h"
+#include "objectives/objective.h"
+#include "optim/average.h"
+#include "recipe/teacher.h"
+#include "train/step/augment.h"
+
+namespace tessera::train {
+
+struct ProgramOptions {
+  int64_t batch = 1;
+  data::Affine pixels;                        // bytes -> numbers: what the pp chain leaves to the device
+  DType compute = DType::kF32;                // of activations and products
+  std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
+  HostKernels kernels;                        // of this host, that the program may call
+  // Training only.
+  std::shared_ptr<const objectives::Objective> objective;
+  Augmentation augmentation;
+  std::optional<optim::Average> average;  // where the layout has averages
+  // Micro-batches inside the training step; divides batch, and each is divisible over the mesh. Micro-batch i of n holds the
+  // rows i, i + n, i + 2 n, …
+  int64_t accumulate = 1;
+  std::shared_ptr<const recipe::Teacher> teacher;  // where the objective has one
+};
+
+struct Program {
+  std::string name;
+  std::string text;
+  bool has_loops = true;  // false where its text is known to have none
+  int64_t devices = 1;
+  std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
+  std::vector<int64_t> donated;               // arguments whose memory the results take over
+  bool once = false;                          // runs once: quick to compile matters more than quick to run
+};
+
+}  // namespace tessera::train

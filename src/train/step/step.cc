@@ -1,0 +1,247 @@
+#include "train/step/step.h"
+
+#include "base/error.h"
+#include "ir/emit.h"
+#include "ir/functions.h"
+#include "ir/ops.h"
+#include "ir/random.h"
+#include "nn/init.h"
+#include "objectives/softmax.h"
+#include "train/step/batch_gradient.h"
+#include "train/step/trace.h"
+
+namespace tessera::train {
+namespace {
+
+using ir::Value;
+using ir::Values;
+
+Values add_arguments(ir::Graph& graph, const state::StateLayout& layout, size_t count, const std::string& prefix = {}) {
+  Values values;
+  for (size_t i = 0; i < count; ++i) {
+    values.push_back(graph.add_parameter(layout.entries[i].type, prefix + layout.entries[i].name));
+  }
+  return values;
+}
+
+// What comes before the augmentation's among a program's arguments.
+objectives::Batch add_batch(const models::Model& model, const objectives::Inputs& inputs, int64_t rows) {
+  ir::Graph& graph = ir::current_graph();
+  objectives::Batch batch;
+  if (inputs.images) batch.images = graph.add_parameter(image_batch(model, rows), "images");
+  if (inputs.labels) batch.labels = graph.add_parameter({DType::kI32, {rows}}, "labels");
+  for (const objectives::TokenInput& tokens : inputs.tokens) {
+    batch.tokens.push_back(graph.add_parameter({DType::kI32, {rows, tokens.length}}, tokens.name));
+  }
+  return batch;
+}
+
+// How many arguments it adds.
+size_t batch_inputs(const objectives::Inputs& inputs) {
+  return (inputs.images ? 1 : 0) + (inputs.labels ? 1 : 0) + inputs.tokens.size();
+}
+
+Value pack(const Values& scalars) {
+  Values rows;
+  for (const Value scalar : scalars) rows.push_back(ir::reshape(scalar, {1}));
+  return ir::concatenate(rows, 0);
+}
+
+// What a program over the layout's mesh says of its arguments and results.
+void spread(ir::EmitOptions& emit, const state::StateLayout& layout, std::vector<mesh::PartitionSpec> arguments,
+            std::vector<mesh::PartitionSpec> results) {
+  if (!layout.sharded()) return;
+  emit.mesh = layout.mesh;
+  emit.argument_specs = std::move(arguments);
+  emit.result_specs = std::move(results);
+  emit.kernels = callable(emit.kernels, layout);
+}
+
+Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
+                   std::optional<int64_t> optimization_level = {}) {
+  ir::Emitted emitted = ir::emit_program(graph, emit);
+  return {.name = emit.name,
+          .text = std::move(emitted.text),
+          .has_loops = emitted.has_loops,
+          .devices = layout.devices(),
+          .optimization_level = optimization_level};
+}
+
+// The specs of `count` entries, then of `inputs` arrays whose rows are those of the batch.
+std::vector<mesh::PartitionSpec> with_batch(const state::StateLayout& layout, size_t count, size_t inputs) {
+  std::vector<mesh::PartitionSpec> specs = layout.specs(count);
+  specs.resize(count + inputs, {{mesh::batch_axes(layout.mesh)}});
+  return specs;
+}
+
+}  // namespace
+
+std::vector<std::string> metric_names(const objectives::Objective& objective) {
+  std::vector<std::string> names = {"training_loss", "l2_grads", "l2_params", "l2_updates", "lr"};
+  for (const std::string& name : objective.metrics()) names.push_back("training_" + name);
+  return names;
+}
+
+std::array<uint32_t, 2> seed_key(uint64_t seed) { return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}; }
+
+namespace {
+
+// `before`: the entries before it.
+Value initial_entry(const std::vector<nn::ParamSpec>& specs, const state::StateLayout& layout, size_t i, Value rng, Value key,
+                    const Values& before) {
+  if (i < layout.params) return nn::initial_value(specs[i], key);
+  if (i == layout.rng_index()) return rng;
+  const TensorType& type = layout.entries[i].type;
+  if (layout.averages > 0 && i >= layout.average_index() && i < layout.lr_scale_index())
+    return before[i - layout.average_index()];
+  return layout.lr_scale && i == layout.lr_scale_index() ? ir::constant(1, type.dtype) : ir::zeros(type);
+}
+
+}  // namespace
+
+Program init_program(const std::vector<nn::ParamSpec>& specs, const state::StateLayout& layout) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const Value rng = graph.add_parameter({DType::kU32, {2}}, "rng");
+  const Value key = ir::fold_in(rng, "init");
+  for (size_t i = 0; i < layout.entries.size(); ++i) {
+    graph.results.push_back(initial_entry(specs, layout, i, rng, key, graph.results));
+  }
+  Values moments;
+  for (size_t i = 0; i < layout.params; ++i) {
+    const Value x = graph.results[i];
+    const double share = 1 / static_cast<double>(element_count(x.dims()));
+    const Value mean = ir::sum_all(x) * share;
+    moments.push_back(mean);
+    moments.push_back(ir::sqrt(ir::sum_all(ir::square(x - mean)) * share));
+  }
+  graph.results.push_back(pack(moments));
+  ir::EmitOptions emit{.name = "init"};
+  std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
+  results.push_back({});
+  spread(emit, layout, {{}}, std::move(results));
+  Program program = program_of(graph, emit, layout);
+  program.once = true;
+  return program;
+}
+
+namespace {
+
+// In the order of the program's arguments.
+struct TrainArguments {
+  Values state, teacher;
+  objectives::Batch batch;
+  Value augment;  // null where the augmentation takes no values
+};
+
+TrainArguments add_train_arguments(const models::Model& model, const state::StateLayout& layout,
+                                   const ProgramOptions& options) {
+  ir::Graph& graph = ir::current_graph();
+  TrainArguments out;
+  out.state = add_arguments(graph, layout, layout.entries.size());
+  if (options.teacher) out.teacher = add_arguments(graph, options.teacher->layout, options.teacher->layout.params, "teacher/");
+  out.batch = add_batch(model, options.objective->inputs(), options.batch);
+  if (const int64_t values = options.augmentation.values())
+    out.augment = graph.add_parameter({DType::kF32, {options.batch, values}}, "augment");
+  return out;
+}
+
+std::vector<mesh::PartitionSpec> specs_of(const TrainArguments& arguments, const state::StateLayout& layout,
+                                          const ProgramOptions& options) {
+  const size_t inputs = batch_inputs(options.objective->inputs()) + (arguments.augment ? 1 : 0), state = arguments.state.size();
+  std::vector<mesh::PartitionSpec> specs = with_batch(layout, state, inputs);
+  if (options.teacher) {
+    const std::vector<mesh::PartitionSpec> teacher = options.teacher->layout.specs(arguments.teacher.size());
+    specs.insert(specs.begin() + static_cast<ptrdiff_t>(state), teacher.begin(), teacher.end());
+  }
+  return specs;
+}
+
+// The program's results: the state of the next step in the layout's order, and what was measured.
+Values train_results(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
+                     const ProgramOptions& options, const TrainArguments& arguments) {
+  const Values& state = arguments.state;
+  const auto params_end = state.begin() + static_cast<ptrdiff_t>(layout.params);
+  const Values params(state.begin(), params_end);
+  const Values slots(params_end, params_end + static_cast<ptrdiff_t>(layout.slots));
+  const Value step = state[layout.step_index()], rng = state[layout.rng_index()];
+  const Value key = ir::fold_in(ir::fold_in(rng, "step"), step);
+
+  const TrainRows rows = mix_rows(options.augmentation, arguments.batch, arguments.augment);
+  const BatchGradient batch = batch_gradient({model, layout, optimizer, options, params, arguments.teacher}, rows, key);
+  const optim::Optimizer::Result update =
+      optimizer.apply(params, batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
+  Values differences, weights;
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (optimizer.trainable(i)) differences.push_back(update.values[i] - params[i]);
+    if (layout.entries[i].trained) weights.push_back(update.values[i]);
+  }
+
+  Values results = with_buffers(layout, update.values, batch.buffers);
+  results.insert(results.end(), update.slots.begin(), update.slots.end());
+  results.push_back(ir::add(step, ir::constant(1, DType::kI32)));
+  results.push_back(rng);
+  if (layout.averages > 0) {
+    const Value decay = options.average->decay(step);
+    for (size_t i = 0; i < layout.averages; ++i) {
+      results.push_back(optim::Average::update(state[layout.average_index() + i], results[i], decay));
+    }
+  }
+  if (layout.lr_scale) results.push_back(state[layout.lr_scale_index()]);
+  Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(weights), ir::global_norm(differences), update.lr};
+  measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());
+  results.push_back(pack(measured));
+  return results;
+}
+
+}  // namespace
+
+Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
+                      const ProgramOptions& options) {
+  TESSERA_CHECK(options.objective && options.accumulate >= 1 && options.batch % options.accumulate == 0);
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const TrainArguments arguments = add_train_arguments(model, layout, options);
+  graph.results = train_results(model, layout, optimizer, options, arguments);
+
+  ir::EmitOptions emit{.name = "train_step", .aliases = {}, .kernels = options.kernels};
+  std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
+  results.push_back({});
+  spread(emit, layout, specs_of(arguments, layout, options), std::move(results));
+  for (int64_t i = 0; i < static_cast<int64_t>(layout.entries.size()); ++i) emit.aliases.emplace_back(i, i);
+  Program program = program_of(graph, emit, layout, options.optimization_level);
+  for (const auto& [argument, result] : emit.aliases) program.donated.push_back(argument);
+  return program;
+}
+
+Program eval_program(const models::Model& model, const evaluators::Evaluator& evaluator, size_t set,
+                     const state::StateLayout& layout, const ProgramOptions& options) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const Values params = add_arguments(graph, layout, layout.params);
+  const objectives::Inputs& inputs = evaluator.inputs(set);
+  objectives::Batch batch = add_batch(model, inputs, options.batch);
+  if (inputs.images) batch.images = normalize(batch.images, options.pixels);
+  Values columns =
+      trace(layout, params, {}, options, [&](const nn::Scope& root) { return evaluator.rows(set, model, root, batch); });
+  for (Value& column : columns) column = ir::reshape(ir::convert(column, DType::kF32), {options.batch, -1});
+  graph.results = {ir::concatenate(columns, 1)};
+  ir::EmitOptions emit{.name = "evaluate", .aliases = {}, .kernels = options.kernels};
+  spread(emit, layout, with_batch(layout, layout.params, batch_inputs(inputs)), {{}});
+  return program_of(graph, emit, layout, options.optimization_level);
+}
+
+Program predict_program(const models::Model& model, const state::StateLayout& layout, const ProgramOptions& options) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const Values params = add_arguments(graph, layout, layout.params);
+  const Value images = graph.add_parameter(image_batch(model, options.batch), "images");
+  const Value pixels = normalize(images, options.pixels);
+  graph.results = trace(layout, params, {}, options,
+                        [&](const nn::Scope& root) { return Values{objectives::classify(model, root, pixels)}; });
+  ir::EmitOptions emit{.name = "predict", .aliases = {}, .kernels = options.kernels};
+  spread(emit, layout, with_batch(layout, layout.params, 1), {{}});
+  return program_of(graph, emit, layout, options.optimization_level);
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,48 @@
+#pragma once
+// The programs of a run, as StableHLO text. A batch is images as bytes, which are normalised on the device, then what the
+// objective or evaluator reads beside them: labels i32 [B], arrays of tokens i32 [B, length].
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "evaluators/evaluator.h"
+#include "models/model.h"
+#include "objectives/objective.h"
+#include "optim/optimizer.h"
+#include "state/state.h"
+#include "train/step/program.h"
+
+namespace tessera::train {
+
+// What a training step measures, in the order of its last result: training_loss, l2_grads, l2_params, l2_updates, lr, and the
+// objective's own, each as training_<name>.
+std::vector<std::string> metric_names(const objectives::Objective& objective);
+
+// Programs run on the layout's mesh: entries lie as the layout says, rows of a batch are split over the mesh's batch axes, and
+// all other arguments and results are replicated.
+
+// (rng u32[2]) -> every entry of the layout: drawn parameters, zero slots, step 0, the key itself, averages
+// as the parameters, lr_scale 1; then f32 [2 * params],
+// each parameter's mean and standard deviation.
+Program init_program(const std::vector<nn::ParamSpec>& specs, const state::StateLayout& layout);
+
+// (state…, the teacher's params…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the
+// augmentation has values) -> (state…, metrics f32 [metric_names]). Each state argument is donated to the result of its place.
+// training_loss is the mean over the batch before the update (label smoothing included), l2_grads the global norm before
+// clipping, l2_params after the update, l2_updates of the difference.
+Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
+                      const ProgramOptions& options);
+
+// (params…, the evaluator's inputs of the set) -> f32 [B, columns]: its rows.
+Program eval_program(const models::Model& model, const evaluators::Evaluator& evaluator, size_t set,
+                     const state::StateLayout& layout, const ProgramOptions& options);
+
+// (params…, images) -> logits f32 [B, classes], of a Classifier.
+Program predict_program(const models::Model& model, const state::StateLayout& layout, const ProgramOptions& options);
+
+// The key of a run's seed.
+std::array<uint32_t, 2> seed_key(uint64_t seed);
+
+}  // namespace tessera::train

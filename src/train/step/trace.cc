@@ -1,0 +1,77 @@
+#include "train/step/trace.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "ir/functions.h"
+
+namespace tessera::train {
+
+using ir::Value;
+using ir::Values;
+
+namespace {
+
+// The buffers of the layout after a trace that may have set them.
+Values updated_buffers(const state::StateLayout& layout, const Values& params, nn::ParamStore& store) {
+  std::map<std::string, Value> updates;
+  for (const nn::BufferUpdate& update : store.updates()) updates["params/" + update.name] = update.value;
+  Values buffers;
+  for (size_t i = 0; i < layout.params; ++i) {
+    const state::StateEntry& entry = layout.entries[i];
+    if (entry.trained) continue;
+    const auto found = updates.find(entry.name);
+    buffers.push_back(found == updates.end() ? ir::current_graph().adopt(params[i]) : found->second);
+    if (layout.sharded()) buffers.back() = ir::reshard(buffers.back(), entry.spec, entry.spec);
+  }
+  return buffers;
+}
+
+}  // namespace
+
+TensorType image_batch(const models::Model& model, int64_t rows) {
+  const models::InputShape& in = model.input();
+  return {DType::kU8, {rows, in.height, in.width, in.channels}};
+}
+
+Value normalize(Value images, const data::Affine& pixels) {
+  TESSERA_CHECK(images.dim(-1) == 3, "{} channels", images.dim(-1));
+  const auto row = [](const std::array<float, 3>& values) {
+    return ir::constant_f32({3}, std::vector<float>(values.begin(), values.end()));
+  };
+  return ir::convert(images, DType::kF32) * row(pixels.scale) + row(pixels.offset);
+}
+
+Values with_buffers(const state::StateLayout& layout, Values params, const Values& buffers) {
+  for (size_t i = 0, b = 0; i < layout.params; ++i) {
+    if (!layout.entries[i].trained) params[i] = buffers[b++];
+  }
+  return params;
+}
+
+HostKernels callable(HostKernels kernels, const state::StateLayout& layout) {
+  if (!layout.sharded()) return kernels;
+  if (layout.mesh.size("tensor") > 1) return {};
+  kernels.dense = kernels.dense_gradient = kernels.unwritten = {};
+  return kernels;
+}
+
+Values trace(const state::StateLayout& layout, const Values& params, nn::Context context, const ProgramOptions& options,
+             const std::function<Values(const nn::Scope&)>& apply, Values* buffers) {
+  ir::Graph& graph = ir::current_graph();
+  nn::ParamStore store(graph);
+  const size_t prefix = std::string_view("params/").size();
+  for (size_t i = 0; i < layout.params; ++i) store.provide(layout.entries[i].name.substr(prefix), graph.adopt(params[i]));
+  const nn::Sharding sharding = state::sharding_of(layout);
+  context.compute = options.compute;
+  if (layout.sharded()) context.sharding = &sharding;
+  context.kernels = callable(options.kernels, layout);
+  Values out = apply(nn::Scope(store, context));
+  for (const nn::ParamSpec& spec : store.specs()) {
+    TESSERA_CHECK(store.provides(spec.name), "the layout has no parameter {}", spec.name);
+  }
+  if (buffers) *buffers = updated_buffers(layout, params, store);
+  return out;
+}
+
+}  // namespace tessera::train

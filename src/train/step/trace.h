@@ -1,0 +1,34 @@
+#pragma once
+// A model in the current graph, with the parameters of a layout.
+
+#include <functional>
+
+#include "base/host_kernels.h"
+#include "data/transform/pp.h"
+#include "ir/ops.h"
+#include "models/model.h"
+#include "nn/scope.h"
+#include "state/state.h"
+#include "train/step/program.h"
+
+namespace tessera::train {
+
+// A model's images as a program takes them: bytes, [rows, H, W, C].
+TensorType image_batch(const models::Model& model, int64_t rows);
+
+// Such bytes -> numbers, f32.
+ir::Value normalize(ir::Value images, const data::Affine& pixels);
+
+// `params` with `buffers` in the places of the layout's buffers.
+ir::Values with_buffers(const state::StateLayout& layout, ir::Values params, const ir::Values& buffers);
+
+// Of several devices each calls products, attention, patches and maxima for its own rows, and the rest is for the partitioner
+// to see. A call takes whole rows: where features are split, there is none.
+HostKernels callable(HostKernels kernels, const state::StateLayout& layout);
+
+// What `apply` makes of the model in the current graph, whose parameters are `params` (all of the layout's). In training,
+// `buffers` gets what the layout's buffers become, in its order.
+ir::Values trace(const state::StateLayout& layout, const ir::Values& params, nn::Context context, const ProgramOptions& options,
+                 const std::function<ir::Values(const nn::Scope&)>& apply, ir::Values* buffers = nullptr);
+
+}  // namespace tessera::train

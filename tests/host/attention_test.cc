@@ -1,0 +1,136 @@
+// attention_f32 and its gradient against the formulas in f64.
+
+#include "host/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "host/kernels_testing.h"
+
+namespace tessera::host {
+namespace {
+
+using Numbers = std::vector<double>;
+
+// Everything of attention, in f64; dout is taken as given.
+struct Reference {
+  Numbers out, dq, dk, dv;
+
+  Reference(const AttentionShape& s, const std::vector<float>& q, const std::vector<float>& k, const std::vector<float>& v,
+            const std::vector<float>& dout)
+      : out(q.size()), dq(q.size()), dk(k.size()), dv(k.size()) {
+    for (int64_t b = 0; b < s.batch; ++b) {
+      for (int64_t h = 0; h < s.heads; ++h) {
+        for (int64_t i = 0; i < s.queries; ++i) add_query(s, b, h, i, q, k, v, dout);
+      }
+    }
+  }
+
+ private:
+  void add_query(const AttentionShape& s, int64_t b, int64_t h, int64_t i, const std::vector<float>& q,
+                 const std::vector<float>& k, const std::vector<float>& v, const std::vector<float>& dout) {
+    const auto at = [&](int64_t tokens, int64_t token, int64_t x) {
+      return static_cast<size_t>(((b * tokens + token) * s.heads + h) * s.width + x);
+    };
+    const auto query = [&](int64_t x) { return at(s.queries, i, x); };
+    const double scale = 1 / std::sqrt(static_cast<double>(s.width));
+    Numbers p(static_cast<size_t>(s.keys)), dp(p.size());
+    double greatest = -1e300, sum = 0, mean = 0;
+    for (int64_t j = 0; j < s.keys; ++j) {
+      for (int64_t x = 0; x < s.width; ++x) {
+        p[static_cast<size_t>(j)] += static_cast<double>(q[query(x)]) * k[at(s.keys, j, x)] * scale;
+        dp[static_cast<size_t>(j)] += static_cast<double>(dout[query(x)]) * v[at(s.keys, j, x)];
+      }
+      greatest = std::max(greatest, p[static_cast<size_t>(j)]);
+    }
+    for (double& x : p) sum += x = std::exp(x - greatest);
+    for (size_t j = 0; j < p.size(); ++j) mean += (p[j] /= sum) * dp[j];
+    for (int64_t j = 0; j < s.keys; ++j) {
+      const double probability = p[static_cast<size_t>(j)];
+      const double ds = probability * (dp[static_cast<size_t>(j)] - mean) * scale;
+      for (int64_t x = 0; x < s.width; ++x) {
+        const size_t key = at(s.keys, j, x);
+        out[query(x)] += probability * v[key];
+        dq[query(x)] += ds * k[key];
+        dk[key] += ds * q[query(x)];
+        dv[key] += probability * dout[query(x)];
+      }
+    }
+  }
+};
+
+void expect_close(const std::vector<float>& got, const Numbers& want, const char* what) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    error = std::max(error, std::abs(got[i] - want[i]));
+    size = std::max(size, std::abs(want[i]));
+  }
+  EXPECT_LE(error, 3e-6 * size) << what;
+}
+
+// The five arrays of a shape; `scale` multiplies the queries.
+struct Arrays {
+  explicit Arrays(const AttentionShape& s, float scale = 1)
+      : q(normal_numbers(s.batch * s.queries * s.heads * s.width, 1)),
+        k(normal_numbers(s.batch * s.keys * s.heads * s.width, 2)),
+        v(normal_numbers(s.batch * s.keys * s.heads * s.width, 3)),
+        dout(normal_numbers(s.batch * s.queries * s.heads * s.width, 4)),
+        out(q.size()),
+        dq(q.size()),
+        dk(k.size()),
+        dv(k.size()) {
+    for (float& x : q) x *= scale;
+  }
+  void run(const AttentionShape& s, int threads) {
+    attention_f32(s, q.data(), k.data(), v.data(), out.data(), on_threads(threads));
+    attention_gradient_f32(s, q.data(), k.data(), v.data(), dout.data(), dq.data(), dk.data(), dv.data(), on_threads(threads));
+  }
+  std::vector<float> q, k, v, dout, out, dq, dk, dv;
+};
+
+TEST(Attention, FollowsTheFormulas) {
+  const AttentionShape shapes[] = {{2, 3, 16, 16, 32}, {1, 2, 196, 196, 64}, {2, 2, 5, 7, 9},
+                                   {3, 1, 1, 50, 20},  {1, 1, 17, 1, 1},     {1, 4, 33, 49, 80}};
+  for (const AttentionShape& s : shapes) {
+    SCOPED_TRACE(testing::Message() << s.batch << " x " << s.heads << " heads, " << s.queries << " queries, " << s.keys
+                                    << " keys, width " << s.width);
+    Arrays x(s);
+    x.run(s, 2);
+    const Reference want(s, x.q, x.k, x.v, x.dout);
+    expect_close(x.out, want.out, "out");
+    expect_close(x.dq, want.dq, "dq");
+    expect_close(x.dk, want.dk, "dk");
+    expect_close(x.dv, want.dv, "dv");
+  }
+}
+
+TEST(Attention, TakesScoresFarApart) {
+  const AttentionShape s{1, 1, 6, 40, 16};
+  Arrays x(s, 400);
+  x.run(s, 1);
+  const Reference want(s, x.q, x.k, x.v, x.dout);
+  expect_close(x.out, want.out, "out");
+  for (const float value : x.dq) EXPECT_TRUE(std::isfinite(value));
+}
+
+TEST(Attention, DoesNotDependOnTheThreads) {
+  const AttentionShape s{3, 5, 20, 20, 24};
+  Arrays one(s), three(s);
+  one.run(s, 1);
+  three.run(s, 3);
+  EXPECT_EQ(one.out, three.out);
+  EXPECT_EQ(one.dk, three.dk);
+}
+
+TEST(Attention, ANaNStaysOne) {
+  const AttentionShape s{1, 1, 4, 4, 8};
+  Arrays x(s);
+  x.q[0] = std::nanf("");
+  x.run(s, 1);
+  EXPECT_TRUE(std::isnan(x.out[0]));
+  EXPECT_TRUE(std::isnan(x.dk[0]));
+}
+
+}  // namespace
+}  // namespace tessera::host

@@ -1,0 +1,219 @@
+// dense_f32 and its gradient against the formulas in f64.
+
+#include "host/dense.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "host/kernels_testing.h"
+#include "host/product.h"
+#include "host/rows.h"
+
+namespace tessera::host {
+namespace {
+
+using Numbers = std::vector<double>;
+
+class DenseTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!product_f32_available()) GTEST_SKIP() << "this machine has no matrix unit (AMX)";
+  }
+};
+
+double distribution(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
+double density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
+
+// GELU by tanh, and its derivative.
+struct ByTanh {
+  double value, slope;
+  explicit ByTanh(double x) {
+    const double root = std::sqrt(2 / std::numbers::pi), t = std::tanh(root * (x + 0.044715 * x * x * x));
+    value = x / 2 * (1 + t);
+    slope = (1 + t) / 2 + x / 2 * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
+  }
+};
+
+// The arrays of a layer, and what the kernel makes of them.
+struct Arrays {
+  explicit Arrays(const Dense& d)
+      : x(normal_numbers(d.rows * d.in, 1)),
+        kernel(normal_numbers(d.in * d.out, 2)),
+        bias(normal_numbers(d.out, 3)),
+        scale(normal_numbers(d.in, 4)),
+        offset(normal_numbers(d.in, 5)),
+        residual(normal_numbers(d.rows * d.out, 6)),
+        dy(normal_numbers(d.rows * d.out, 7)),
+        add(normal_numbers(d.rows * d.in, 8)),
+        y(dy.size()),
+        dx(x.size()),
+        dkernel(kernel.size()),
+        dbias(bias.size()),
+        dscale(scale.size()),
+        doffset(offset.size()) {}
+
+  void run(const Dense& d, bool additions, int threads) {
+    const bool norm = d.input == DenseInput::kNorm;
+    const float *s = norm ? scale.data() : nullptr, *o = norm ? offset.data() : nullptr;
+    dense_f32(d, {x.data(), kernel.data(), bias.data(), s, o, additions ? residual.data() : nullptr}, y.data(),
+              on_threads(threads));
+    dense_gradient_f32(
+        d, {dy.data(), x.data(), kernel.data(), s, o, norm && additions ? add.data() : nullptr},
+        {dx.data(), dkernel.data(), dbias.data(), norm ? dscale.data() : nullptr, norm ? doffset.data() : nullptr},
+        on_threads(threads));
+  }
+
+  std::vector<float> x, kernel, bias, scale, offset, residual, dy, add, y, dx, dkernel, dbias, dscale, doffset;
+};
+
+// The same in f64, row after row.
+struct Reference {
+  Numbers y, dx, dkernel, dbias, dscale, doffset;
+
+  Reference(const Dense& d, const Arrays& a, bool additions)
+      : y(a.y.size()),
+        dx(a.dx.size()),
+        dkernel(a.dkernel.size()),
+        dbias(a.dbias.size()),
+        dscale(a.dscale.size()),
+        doffset(a.doffset.size()) {
+    for (size_t r = 0; r < static_cast<size_t>(d.rows); ++r) add_row(d, a, additions, r);
+  }
+
+ private:
+  void add_row(const Dense& d, const Arrays& a, bool additions, size_t r) {
+    const auto in = static_cast<size_t>(d.in), out = static_cast<size_t>(d.out);
+    const Numbers x(a.x.begin() + static_cast<ptrdiff_t>(r * in), a.x.begin() + static_cast<ptrdiff_t>((r + 1) * in));
+    double mean = 0, variance = 0;
+    for (const double v : x) mean += v / static_cast<double>(in);
+    for (const double v : x) variance += (v - mean) * (v - mean) / static_cast<double>(in);
+    const double inverse = 1 / std::sqrt(variance + d.epsilon);
+    Numbers normal(in), input = x, dinput(in);
+    for (size_t i = 0; i < in; ++i) {
+      normal[i] = (x[i] - mean) * inverse;
+      if (d.input == DenseInput::kNorm) input[i] = normal[i] * a.scale[i] + a.offset[i];
+      if (d.input == DenseInput::kGelu) input[i] = x[i] * distribution(x[i]);
+      if (d.input == DenseInput::kGeluTanh) input[i] = ByTanh(x[i]).value;
+    }
+    for (size_t o = 0; o < out; ++o) {
+      const double dy = a.dy[r * out + o];
+      double sum = a.bias[o] + (additions ? static_cast<double>(a.residual[r * out + o]) : 0.0);
+      for (size_t i = 0; i < in; ++i) {
+        sum += input[i] * a.kernel[i * out + o];
+        dinput[i] += dy * a.kernel[i * out + o];
+        dkernel[i * out + o] += input[i] * dy;
+      }
+      y[r * out + o] = sum;
+      dbias[o] += dy;
+    }
+    double mean_g = 0, along = 0;
+    for (size_t i = 0; i < in; ++i) {
+      mean_g += dinput[i] * a.scale[i] / static_cast<double>(in);
+      along += dinput[i] * a.scale[i] * normal[i] / static_cast<double>(in);
+    }
+    for (size_t i = 0; i < in; ++i) {
+      double& to = dx[r * in + i];
+      to = dinput[i];
+      if (d.input == DenseInput::kGelu) to *= distribution(x[i]) + x[i] * density(x[i]);
+      if (d.input == DenseInput::kGeluTanh) to *= ByTanh(x[i]).slope;
+      if (d.input != DenseInput::kNorm) continue;
+      to = inverse * (dinput[i] * a.scale[i] - mean_g - normal[i] * along) +
+           (additions ? static_cast<double>(a.add[r * in + i]) : 0.0);
+      dscale[i] += dinput[i] * normal[i];
+      doffset[i] += dinput[i];
+    }
+  }
+};
+
+void expect_close(const std::vector<float>& got, const Numbers& want, const char* what) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    error = std::max(error, std::abs(got[i] - want[i]));
+    size = std::max(size, std::abs(want[i]));
+  }
+  EXPECT_LE(error, 2e-6 * size) << what;
+}
+
+constexpr Dense kSizes[] = {{32, 32, 32},   {1, 1, 1},     {2, 5, 3},      {130, 96, 288},
+                            {700, 96, 100}, {513, 48, 96}, {300, 384, 96}, {1100, 33, 47}};
+
+constexpr DenseInput kInputs[] = {DenseInput::kPlain, DenseInput::kNorm, DenseInput::kGelu, DenseInput::kGeluTanh};
+
+TEST_F(DenseTest, FollowsTheFormulas) {
+  for (Dense d : kSizes) {
+    d.epsilon = 1e-6;
+    for (const DenseInput input : kInputs) {
+      for (const bool additions : {false, true}) {
+        // Over one or two numbers a norm's gradient is the difference of equal numbers.
+        if (input == DenseInput::kNorm && d.in < 5) continue;
+        SCOPED_TRACE(testing::Message() << d.rows << " x " << d.in << " -> " << d.out << ", input " << static_cast<int>(input)
+                                        << (additions ? ", with additions" : ""));
+        d.input = input;
+        Arrays a(d);
+        a.run(d, additions, 2);
+        const Reference want(d, a, additions);
+        expect_close(a.y, want.y, "y");
+        expect_close(a.dx, want.dx, "dx");
+        expect_close(a.dkernel, want.dkernel, "dkernel");
+        expect_close(a.dbias, want.dbias, "dbias");
+        if (input != DenseInput::kNorm) continue;
+        expect_close(a.dscale, want.dscale, "dscale");
+        expect_close(a.doffset, want.doffset, "doffset");
+      }
+    }
+  }
+}
+
+TEST_F(DenseTest, DoesNotDependOnTheThreads) {
+  const Dense d{1500, 96, 70, DenseInput::kNorm, 1e-6};
+  Arrays one(d), three(d);
+  one.run(d, true, 1);
+  three.run(d, true, 3);
+  EXPECT_EQ(one.y, three.y);
+  EXPECT_EQ(one.dx, three.dx);
+  EXPECT_EQ(one.dkernel, three.dkernel);
+  EXPECT_EQ(one.dbias, three.dbias);
+  EXPECT_EQ(one.dscale, three.dscale);
+}
+
+TEST_F(DenseTest, ANaNStaysOne) {
+  for (const DenseInput input : kInputs) {
+    const Dense d{40, 20, 24, input, 1e-6};
+    Arrays a(d);
+    a.x[0] = std::nanf("");
+    a.run(d, false, 1);
+    EXPECT_TRUE(std::isnan(a.y[0]));
+    EXPECT_TRUE(std::isnan(a.dkernel[0]));
+    EXPECT_FALSE(std::isnan(a.y[24])) << "of the next row";
+  }
+}
+
+TEST_F(DenseTest, GeluIsExactEverywhere) {
+  std::vector<float> x;
+  for (float v = -16; v <= 16; v += 0x1p-9F) x.push_back(v);
+  x.insert(x.end(), {-100, -1e30F, 100, 1e30F, 0x1p-100F, 0});
+  std::vector<float> y(x.size()), again(x.size()), slope(x.size());
+  gelu_numbers(x.data(), static_cast<int64_t>(x.size()), y.data());
+  gelu_numbers(x.data(), static_cast<int64_t>(x.size()), again.data(), slope.data());
+  EXPECT_EQ(y, again);
+  std::vector<float> tanh_y(x.size()), tanh_slope(x.size());
+  gelu_tanh_numbers(x.data(), static_cast<int64_t>(x.size()), again.data());
+  gelu_tanh_numbers(x.data(), static_cast<int64_t>(x.size()), tanh_y.data(), tanh_slope.data());
+  EXPECT_EQ(tanh_y, again);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double v = x[i];
+    ASSERT_NEAR(y[i], v * distribution(v), 0x1p-22 * std::max(1.0, std::abs(v))) << v;
+    ASSERT_NEAR(slope[i], distribution(v) + v * density(v), 0x1p-21) << v;
+    if (v >= 0 || v < -12) continue;
+    const ByTanh by_tanh(v);
+    ASSERT_NEAR(tanh_y[i], by_tanh.value, 0x1p-21 * std::max(1.0, std::abs(v))) << v;
+    ASSERT_NEAR(tanh_slope[i], std::abs(v) < 1e6 ? by_tanh.slope : (v > 0 ? 1 : 0), 0x1p-20) << v;
+    // Far out on the left too, where little is left, its digits are right: as many as those of v^2 / 2 allow.
+    ASSERT_NEAR(y[i] / (v * distribution(v)), 1, 2e-6 + v * v * 0x1p-24) << v;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::host

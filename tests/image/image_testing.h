@@ -1,0 +1,53 @@
+#pragma once
+// Pictures and encoders for the tests of src/data.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "image/image.h"
+
+namespace tessera::data::testing {
+
+// tools/references/formula.py's image(name, height, width): noise that every reference script can make too.
+image::Image formula_image(const std::string& name, int width, int height);
+// Smooth gradients with a few edges, so that a JPEG of it is small and looks like a photograph.
+image::Image photo(int width, int height, uint32_t seed = 1);
+
+struct JpegOptions {
+  int quality = 90;
+  int horizontal = 2, vertical = 2;  // chroma subsampling
+  bool grey = false, progressive = false, optimised = false, arithmetic = false;
+  bool rgb = false;  // stored as RGB
+  int restart_rows = 0;
+  unsigned restart_mcus = 0;
+};
+std::vector<uint8_t> encode_jpeg(const image::Image& image, const JpegOptions& options = {});
+std::vector<uint8_t> encode_webp(const image::Image& image, bool lossless);
+std::vector<uint8_t> png_bytes(const image::Image& image);
+
+std::vector<uint8_t> read_file(const std::string& path);
+void write_file(const std::filesystem::path& path, const std::vector<uint8_t>& bytes);
+
+std::vector<uint8_t> pixels(const image::ImageView& view);
+
+// Runs `body` on every instruction set of this processor that the vector code is compiled for.
+void on_every_target(const std::function<void()>& body);
+
+// A fresh empty directory, removed with everything in it at the end.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace tessera::data::testing
