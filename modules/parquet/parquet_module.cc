@@ -283,10 +283,10 @@ int kind(const void* handle, const char* name) {
 // What columns of a row group may take in memory. Images and texts take what they take in the file, numbers and dictionaries
 // some times that.
 int64_t most_bytes(const parquet::RowGroupMetaData& group, const std::vector<int>& columns) {
-  constexpr int64_t kFree = int64_t{1} << 30, kRatio = 64, kMost = int64_t{1} << 36;
+  constexpr int64_t kFree = int64_t{1} << 30, kRatio = 64, kMax = int64_t{1} << 36;
   int64_t packed = 0;
-  for (const int column : columns) packed += std::clamp<int64_t>(group.ColumnChunk(column)->total_compressed_size(), 0, kMost);
-  return std::min(kFree + kRatio * std::min(packed, kMost / kRatio), kMost);
+  for (const int column : columns) packed += std::clamp<int64_t>(group.ColumnChunk(column)->total_compressed_size(), 0, kMax);
+  return std::min(kFree + kRatio * std::min(packed, kMax / kRatio), kMax);
 }
 
 void fill_group(Group& group, const File& file, int number, const std::vector<const Leaf*>& leaves,

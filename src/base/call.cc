@@ -10,11 +10,11 @@ namespace tessera {
 namespace {
 
 // Calls in calls are read by functions that call themselves.
-constexpr size_t kMostCallDepth = 64;
+constexpr size_t kMaxCallDepth = 64;
 
 std::string quoted(std::string_view text) {
-  constexpr size_t kMost = 500;
-  return text.size() <= kMost ? fmt::format("`{}`", text) : fmt::format("`{}…`", text.substr(0, kMost));
+  constexpr size_t kMax = 500;
+  return text.size() <= kMax ? fmt::format("`{}`", text) : fmt::format("`{}…`", text.substr(0, kMax));
 }
 
 bool is_name_char(char c) {
@@ -35,8 +35,8 @@ std::vector<std::string_view> split_top(std::string_view text, char separator, s
     } else if (c == '"' || c == '\'') {
       quote = c;
     } else if (c == '(' || c == '[' || c == '{') {
-      if (closers.size() == kMostCallDepth) {
-        throw usage_error(fmt::format("more than {} brackets stand in one another in {}", kMostCallDepth, quoted(whole)),
+      if (closers.size() == kMaxCallDepth) {
+        throw usage_error(fmt::format("more than {} brackets stand in one another in {}", kMaxCallDepth, quoted(whole)),
                           std::string(where));
       }
       closers += c == '(' ? ')' : c == '[' ? ']' : '}';

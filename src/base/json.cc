@@ -86,7 +86,7 @@ class JsonBuilder final : public nlohmann::json_sax<Json> {
   }
 
   bool open(Json value) {
-    if (open_.size() == kMostJsonDepth) return fail(fmt::format("it nests more than {} levels deep", kMostJsonDepth));
+    if (open_.size() == kMaxJsonDepth) return fail(fmt::format("it nests more than {} levels deep", kMaxJsonDepth));
     Json* place = put(std::move(value));
     if (place == nullptr) return false;
     open_.push_back(place);

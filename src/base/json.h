@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-inline constexpr size_t kMostJsonDepth = 64;
+inline constexpr size_t kMaxJsonDepth = 64;
 
 struct JsonLimits {
   size_t bytes = size_t{64} << 20;

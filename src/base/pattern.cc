@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace {
 
-constexpr size_t kMostPatternBytes = 4096;
+constexpr size_t kMaxPatternBytes = 4096;
 
 re2::RE2::Options options() {
   re2::RE2::Options options;
@@ -40,9 +40,9 @@ std::string help_for(const re2::RE2& regex) {
 }  // namespace
 
 Pattern::Pattern(std::string text, std::string_view where) : text_(std::move(text)) {
-  if (text_.size() > kMostPatternBytes) {
+  if (text_.size() > kMaxPatternBytes) {
     throw usage_error(fmt::format("a pattern of {} characters begins with `{}`", text_.size(), text_.substr(0, 60)),
-                      std::string(where), fmt::format("patterns have at most {}", kMostPatternBytes));
+                      std::string(where), fmt::format("patterns have at most {}", kMaxPatternBytes));
   }
   regex_ = std::make_shared<const re2::RE2>(text_, options());
   if (!regex_->ok()) {

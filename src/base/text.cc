@@ -27,8 +27,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr size_t kMostLetters = 256;  // no name is longer, and time grows with the product of both lengths
-  if (word.size() > kMostLetters) return std::nullopt;
+  constexpr size_t kMaxLetters = 256;  // no name is longer, and time grows with the product of both lengths
+  if (word.size() > kMaxLetters) return std::nullopt;
   std::optional<std::string> best;
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& c : candidates) {

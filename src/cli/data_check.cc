@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostOdd = 10;  // of odd sizes told in the text; --json has all
+constexpr size_t kMaxOdd = 10;  // of odd sizes told in the text; --json has all
 
 std::string range(int low, int high) { return low == high ? std::to_string(low) : fmt::format("{}-{}", low, high); }
 
@@ -69,7 +69,7 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
     text += fmt::format("\n  {} texts have more ids than `tokenize` keeps, and are cut", human_count(report.cut_texts));
   }
   if (!report.odd_sizes.empty()) text += fmt::format("\n  {} pictures of odd sizes:", count(report.odd_sizes.size()));
-  for (const data::OddSize& odd : report.odd_sizes | std::views::take(kMostOdd))
+  for (const data::OddSize& odd : report.odd_sizes | std::views::take(kMaxOdd))
     text += fmt::format("\n    {}: {} x {}, {}", one_line(odd.id), odd.width, odd.height, odd.reason);
   return text;
 }

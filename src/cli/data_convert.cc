@@ -15,7 +15,7 @@
 namespace tessera::cli {
 namespace {
 
-constexpr int64_t kMostSide = 65535;  // JPEG's
+constexpr int64_t kMaxSide = 65535;  // JPEG's
 
 void tell(const data::ConvertedSplit& split) {
   for (const std::string& one : split.unreadable) log_warning(fmt::format("left out: {}", one_line(one)));
@@ -100,7 +100,7 @@ class DataConvert final : public Command {
     const auto format = data::parse_convert_format(to_);
     if (!format) throw usage_error(fmt::format("`--to` is \"{}\"", to_), {}, "tfrecord, array_record or tar");
     if (quality_ && *quality_ > 100) throw usage_error(fmt::format("`--quality` is {}", *quality_), {}, "1 to 100");
-    if (resize_ && *resize_ > kMostSide) throw usage_error(fmt::format("`--resize` is {}", *resize_), {}, "at most 65535");
+    if (resize_ && *resize_ > kMaxSide) throw usage_error(fmt::format("`--resize` is {}", *resize_), {}, "at most 65535");
     data::ConvertOptions options{
         *format, out_, shard_bytes_, static_cast<int>(resize_.value_or(0)), {}, static_cast<int>(threads_)};
     if (quality_) options.quality = static_cast<int>(*quality_);

@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 // What the chain makes of the sample's texts.
 void add_tokens(const DataSection& section, const data::ShownSample& shown, Json& json) {
   data::TokenRows tokens(*section.pp, *section.source);
-  if (const image::DecodeResult failed = tokens.make(*shown.sample, shown.key)) {
+  if (const image::SampleError failed = tokens.make(*shown.sample, shown.key)) {
     json["unreadable"] = failed->reason;
     return;
   }

@@ -7,114 +7,24 @@
 #include "cli/help.h"
 #include "data/source.h"
 #include "data/transform/pp.h"
-#include "evaluators/caption_scoring.h"
-#include "evaluators/classification.h"
-#include "evaluators/few_shot.h"
-#include "evaluators/knn.h"
-#include "evaluators/linear_probe.h"
-#include "evaluators/mean.h"
-#include "evaluators/perplexity.h"
-#include "evaluators/retrieval.h"
-#include "evaluators/zero_shot.h"
-#include "mesh/sharding_rules.h"
-#include "models/model.h"
-#include "objectives/binary.h"
-#include "objectives/captioning.h"
-#include "objectives/contrastive.h"
-#include "objectives/distillation.h"
-#include "objectives/jsd.h"
-#include "objectives/softmax.h"
-#include "optim/average.h"
 #include "optim/optimizer.h"
-#include "recipe/recipe.h"
+#include "optim/update_rule.h"
+#include "recipe/keys.h"
 
 namespace tessera::cli {
 namespace {
 
 using config::KeyDoc;
-
-struct SectionDoc {
-  std::string name, help;
-  std::vector<KeyDoc> keys;
-};
-
-KeyDoc text_key(const std::string& key, const std::string& value, const std::string& help) {
-  return {key, "text", value, help};
-}
-
-template <class T>
-void append(std::vector<KeyDoc>& keys, const std::string& prefix) {
-  for (KeyDoc& doc : config::describe<T>({}, prefix)) keys.push_back(std::move(doc));
-}
-
-// Keys of one component, which their help names.
-void append_docs(std::vector<KeyDoc>& keys, std::vector<KeyDoc> docs, const std::string& component) {
-  for (KeyDoc& doc : docs) {
-    doc.help = fmt::format("({}) {}", component, doc.help);
-    keys.push_back(std::move(doc));
-  }
-}
-template <class T>
-void append_of(std::vector<KeyDoc>& keys, const std::string& prefix, const std::string& component) {
-  append_docs(keys, config::describe<T>({}, prefix), component);
-}
-
-std::vector<SectionDoc> sections() {
-  std::vector<SectionDoc> out;
-  out.push_back({"", "the recipe's own keys", config::describe<recipe::RunOptions>()});
-  out.push_back({"sharding", "how the state is split over a mesh", config::describe<mesh::ShardingOptions>({}, "sharding")});
-  out.push_back({"checkpoint", "when the state is saved", config::describe<recipe::CheckpointOptions>({}, "checkpoint")});
-  out.push_back({"data", "training images", {}});
-  append<recipe::TrainDataOptions>(out.back().keys, "data");
-  append<recipe::DataOptions>(out.back().keys, "data");
-  append<recipe::MixOptions>(out.back().keys, "data.mix.NAME");
-  append<image::MixupOptions>(out.back().keys, "data.mixup");
-  out.push_back({"model", "the network", {text_key("model.name", "", join(models::model_names(), ", "))}});
-  for (const models::Family* family : models::families()) {
-    append_docs(out.back().keys, family->keys("model"), family->name);
-  }
-  std::vector<std::string> names;
-#define OBJECTIVE(name, Options, factory, help) names.push_back(fmt::format("{} ({})", name, help));
-#include "objectives/objectives.def"
-#undef OBJECTIVE
-  out.push_back({"objective", "what is minimised", {text_key("objective.name", "\"softmax\"", join(names, ", "))}});
-#define OBJECTIVE(name, Options, factory, help) append_of<objectives::Options>(out.back().keys, "objective", name);
-#include "objectives/objectives.def"
-#undef OBJECTIVE
-  std::vector<std::string> optimizers;
-#define TESSERA_OPTIMIZER(name, factory, help) optimizers.push_back(name);
-#include "optim/optimizers.def"
-#undef TESSERA_OPTIMIZER
-  out.push_back(
-      {"optimizer", "how weights follow gradients", {text_key("optimizer.name", "\"adamw\"", join(optimizers, ", "))}});
-  append<optim::OptimizerOptions>(out.back().keys, "optimizer");
-  out.push_back({"average", "a moving average of the weights, evaluated beside them (as NAME_ema)",
-                 config::describe<optim::AverageOptions>({}, "average")});
-  out.push_back({"model_init", "weights to begin with", config::describe<state::ModelInit>({}, "model_init")});
-  out.push_back({"eval", "evaluators, each of a NAME: [eval.val]", config::describe<recipe::EvalOptions>({}, "eval.NAME")});
-  names.clear();
-#define EVALUATOR(name, Options, factory, help) names.push_back(fmt::format("{} ({})", name, help));
-#include "evaluators/evaluators.def"
-#undef EVALUATOR
-  out.back().keys.front().help = join(names, ", ");
-#define EVALUATOR(name, Options, factory, help) append_of<evaluators::Options>(out.back().keys, "eval.NAME", name);
-#include "evaluators/evaluators.def"
-#undef EVALUATOR
-  append<recipe::DataOptions>(out.back().keys, "eval.NAME.data");
-  out.back().keys.push_back(
-      {"eval.NAME.train", "a table", "",
-       "(few_shot, knn, linear_probe) what they learn from, with the keys of eval.NAME.data; any classes"});
-  return out;
-}
+using recipe::SectionKeys;
 
 std::string key_line(const KeyDoc& doc) {
   const std::string value = doc.default_value.empty() || doc.default_value == "\"\"" ? "" : " = " + doc.default_value;
   return fmt::format("  {}{}\n      {}: {}\n", doc.key, value, doc.type, doc.help);
 }
 
-std::string section_list(const std::vector<SectionDoc>& all) {
+std::string section_list(const std::vector<SectionKeys>& all) {
   std::string text = "Sections of a recipe:\n";
-  for (const SectionDoc& section : all) {
+  for (const SectionKeys& section : all) {
     text += fmt::format("  {:<12} {}\n", section.name.empty() ? "(top)" : section.name, section.help);
   }
   return text +
@@ -144,9 +54,9 @@ std::string own_keys(const std::string& optimizer) {
 
 std::string optimizer_list() {
   std::string text = "Optimizers (optimizer.name), with the keys that are their own:\n";
-#define TESSERA_OPTIMIZER(name, factory, help) text += fmt::format("  {}\n      {}\n      {}\n", name, help, own_keys(name));
-#include "optim/optimizers.def"
-#undef TESSERA_OPTIMIZER
+  for (const optim::OptimizerKind* kind : optim::optimizer_kinds()) {
+    text += fmt::format("  {}\n      {}\n      {}\n", kind->name, kind->help, own_keys(kind->name));
+  }
   return text + "Keys of all optimizers: tessera help optimizer. Schedules of the learning rate: tessera help schedules.";
 }
 
@@ -164,27 +74,19 @@ bool is_or_below(const std::string& key, const std::string& wanted) {
   return key == wanted || (key.starts_with(wanted) && key[wanted.size()] == '.');
 }
 
-// eval.val.every -> eval.NAME.every, so that a key can be asked for as it stands in a recipe.
-std::string with_placeholder(const std::string& key) {
-  std::vector<std::string> parts = split(key, '.');
-  if (parts.size() > 1 && parts[0] == "eval") parts[1] = "NAME";
-  if (parts.size() > 2 && parts[0] == "data" && parts[1] == "mix") parts[2] = "NAME";
-  return join(parts, ".");
-}
-
 }  // namespace
 
 std::string key_help(const std::string& key) {
-  const std::vector<SectionDoc> all = sections();
+  const std::vector<SectionKeys>& all = recipe::recipe_keys();
   if (key.empty()) return section_list(all);
   if (key == "pp" || key == "data.pp") return pp_list();
   if (key == "optimizers" || key == "optimizer.name") return optimizer_list();
   if (key == "schedules" || key == "optimizer.lr") return schedule_list();
   if (key == "sources" || key == "data.source") return source_list();
-  const std::string wanted = with_placeholder(key);
+  const std::string wanted = recipe::with_placeholder(key);
   std::string text;
   std::vector<std::string> known = {"pp", "sources", "optimizers", "schedules"};
-  for (const SectionDoc& section : all) {
+  for (const SectionKeys& section : all) {
     if (!section.name.empty()) known.push_back(section.name);
     for (const KeyDoc& doc : section.keys) {
       known.push_back(doc.key);

@@ -13,7 +13,7 @@
 namespace tessera::config {
 namespace {
 
-constexpr size_t kMostRecipeBytes = size_t{4} << 20;
+constexpr size_t kMaxRecipeBytes = size_t{4} << 20;
 
 // toml++ keeps keys sorted; the tree keeps them as written.
 std::vector<std::pair<const toml::key*, const toml::node*>> in_file_order(const toml::table& table) {
@@ -68,7 +68,7 @@ void parse_value(std::string_view text, const std::string& where, Node& out) {
   const std::string line = "value = " + std::string(text);
   if (find_deep_line(line)) {
     if (!tries) return;
-    throw usage_error(fmt::format("the value nests more than {} levels deep", kMostTomlDepth), where);
+    throw usage_error(fmt::format("the value nests more than {} levels deep", kMaxTomlDepth), where);
   }
   try {
     const toml::table table = toml::parse(line);
@@ -135,13 +135,13 @@ std::string Node::location() const { return !where.empty() || parent == nullptr 
 
 std::unique_ptr<Node> parse_toml(std::string_view text, std::string_view file) {
   auto root = std::make_unique<Node>();
-  if (text.size() > kMostRecipeBytes) {
+  if (text.size() > kMaxRecipeBytes) {
     throw usage_error(fmt::format("the recipe has {}, more than {}", human_bytes(static_cast<double>(text.size())),
-                                  human_bytes(static_cast<double>(kMostRecipeBytes))),
+                                  human_bytes(static_cast<double>(kMaxRecipeBytes))),
                       std::string(file));
   }
   if (const auto line = find_deep_line(text)) {
-    throw usage_error(fmt::format("the recipe nests more than {} levels deep", kMostTomlDepth),
+    throw usage_error(fmt::format("the recipe nests more than {} levels deep", kMaxTomlDepth),
                       fmt::format("{}:{}", file, *line));
   }
   try {
@@ -164,8 +164,8 @@ void apply_override(Node& root, std::string_view text) {
     throw usage_error(fmt::format("`{}` is not an override", text), {}, "write key=value, for example optimizer.lr=3e-4");
   }
   const std::vector<std::string> keys = split(trim(text.substr(0, equals)), '.');
-  if (keys.size() > kMostTomlDepth) {
-    throw usage_error(fmt::format("the key of the override nests more than {} levels deep", kMostTomlDepth), where);
+  if (keys.size() > kMaxTomlDepth) {
+    throw usage_error(fmt::format("the key of the override nests more than {} levels deep", kMaxTomlDepth), where);
   }
   for (const std::string& key : keys) {
     if (!is_bare_key(key)) {

@@ -59,12 +59,12 @@ class Section {
   template <class T>
   void bind_part(T& options) {
     static_assert(Visitable<T>, "an options struct needs: template <class Visitor> void visit(Visitor&& field)");
-    options.visit([this](const char* key, auto& value, const char* help) {
+    options.visit([this](const char* key, auto& value, FieldHelp help) {
       using Value = std::remove_reference_t<decltype(value)>;
       if constexpr (Visitable<Value>) {
         section(key).bind(value);
       } else {
-        bind_field(key, Field(&value), help);
+        bind_field(key, Field(&value), help.text);
       }
     });
   }
@@ -130,6 +130,7 @@ struct KeyDoc {
   std::string type;           // "a whole number", "a list of numbers", …
   std::string default_value;  // as TOML; empty for an unset optional
   std::string help;
+  bool may_change = false;  // a run may go on with another value
 };
 KeyDoc describe_field(std::string key, Field field, std::string_view help);
 
@@ -138,16 +139,25 @@ template <class T>
 std::vector<KeyDoc> describe(T options = {}, const std::string& prefix = {}) {
   static_assert(Visitable<T>, "an options struct needs: template <class Visitor> void visit(Visitor&& field)");
   std::vector<KeyDoc> docs;
-  options.visit([&](const char* name, auto& value, const char* help) {
+  options.visit([&](const char* name, auto& value, FieldHelp help) {
     using Value = std::remove_reference_t<decltype(value)>;
     const std::string key = prefix.empty() ? name : prefix + "." + name;
+    const size_t first = docs.size();
     if constexpr (Visitable<Value>) {
       for (KeyDoc& doc : describe(value, key)) docs.push_back(std::move(doc));
+      for (size_t i = first; i < docs.size(); ++i) docs[i].may_change |= help.may_change;
     } else {
-      docs.push_back(describe_field(key, Field(&value), help));
+      docs.push_back(describe_field(key, Field(&value), help.text));
+      docs.back().may_change = help.may_change;
     }
   });
   return docs;
+}
+
+// The same as a function of the path alone, for tables of components.
+template <class T>
+std::vector<KeyDoc> keys_of(const std::string& prefix) {
+  return describe<T>({}, prefix);
 }
 
 }  // namespace tessera::config

@@ -73,7 +73,7 @@ std::optional<size_t> find_deep_line(std::string_view text) {
       continue;
     }
     nesting.take(c);
-    if (nesting.depth() > kMostTomlDepth) {
+    if (nesting.depth() > kMaxTomlDepth) {
       return 1 + static_cast<size_t>(std::ranges::count(text.substr(0, at), '\n'));
     }
     at = c == '"' || c == '\'' ? skip_string(text, at) : at + 1;

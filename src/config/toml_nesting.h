@@ -8,9 +8,9 @@
 
 namespace tessera::config {
 
-inline constexpr size_t kMostTomlDepth = 64;
+inline constexpr size_t kMaxTomlDepth = 64;
 
-// The line, counted from 1, on which `text` nests deeper than kMostTomlDepth: headers, dotted keys and brackets together.
+// The line, counted from 1, on which `text` nests deeper than kMaxTomlDepth: headers, dotted keys and brackets together.
 std::optional<size_t> find_deep_line(std::string_view text);
 
 }  // namespace tessera::config

@@ -39,9 +39,9 @@ std::optional<std::string> read_once(const std::string& path, PaddedBuffer& buff
   struct stat info {};
   if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return system_reason(path);
   if (!S_ISREG(info.st_mode)) return fmt::format("{}, not a regular file", store::file_kind(info.st_mode));
-  if (info.st_size > kMostFileBytes) {
+  if (info.st_size > kMaxFileBytes) {
     return fmt::format("the file is {}, which is over the limit of {}", human_bytes(static_cast<double>(info.st_size)),
-                       human_bytes(static_cast<double>(kMostFileBytes)));
+                       human_bytes(static_cast<double>(kMaxFileBytes)));
   }
   buffer.reset(static_cast<size_t>(info.st_size));
   for (size_t done = 0; done < buffer.size();) {

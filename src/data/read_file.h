@@ -10,9 +10,9 @@
 namespace tessera::data {
 
 // No picture that is decoded is in a larger file: a hole of terabytes is refused before memory is taken.
-inline constexpr int64_t kMostFileBytes = int64_t{1} << 30;
+inline constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 
-// The whole file, in `buffer`. A reason when it cannot be read, is larger than kMostFileBytes or is no regular file: pipes and
+// The whole file, in `buffer`. A reason when it cannot be read, is larger than kMaxFileBytes or is no regular file: pipes and
 // devices are not waited for. What a disk may manage at another try is tried again (store::ReadRetries). What the system has no
 // more of is no reason, but thrown (store::expect_not_exhausted).
 [[nodiscard]] std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer& buffer);

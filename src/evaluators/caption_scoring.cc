@@ -130,4 +130,7 @@ Value score_captions_in_parallel(const models::Captioner& model, const nn::Scope
   return ir::sum(of_tokens * objectives::token_weights({false, {{"", length, 0, pad}}}, {captions}), {2});
 }
 
+const EvaluatorKind kCaptionScoring = {"caption_scoring", "prec@1: whether of all prompts the label's is the likeliest caption",
+                                       make_caption_scoring, config::keys_of<CaptionScoringOptions>};
+
 }  // namespace tessera::evaluators

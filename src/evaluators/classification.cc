@@ -21,7 +21,7 @@ constexpr size_t kPredicted = 3;
 // Classes that are said of each example.
 constexpr int64_t kTop = 5;
 // A matrix of more classes takes longer to read than to draw conclusions from: 128 MiB.
-constexpr int64_t kMostClasses = 4096;
+constexpr int64_t kMaxClasses = 4096;
 
 // Of recall and precision, where there is any.
 ordered_json share(double value) { return std::isnan(value) ? ordered_json() : ordered_json(value); }
@@ -111,14 +111,17 @@ class Classification final : public Evaluator {
 std::shared_ptr<const Evaluator> make_classification(config::Section section, const EvaluatorData& data) {
   ClassificationOptions options;
   section.bind_part(options);
-  if (options.per_class && data.inputs.classes > kMostClasses) {
+  if (options.per_class && data.inputs.classes > kMaxClasses) {
     section.fail("per_class",
-                 fmt::format("asks for a matrix of {0} x {0}; {1} classes are the most", data.inputs.classes, kMostClasses),
+                 fmt::format("asks for a matrix of {0} x {0}; {1} classes are the most", data.inputs.classes, kMaxClasses),
                  "save predictions instead");
   }
   auto evaluator = std::make_shared<Classification>(options, data);
   if (!options.real.empty()) evaluator->set_real(read_real_labels(options.real, section, data));
   return evaluator;
 }
+
+const EvaluatorKind kClassification = {"classification", "prec@1, prec@5 and loss over every image", make_classification,
+                                       config::keys_of<ClassificationOptions>};
 
 }  // namespace tessera::evaluators

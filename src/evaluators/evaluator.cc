@@ -3,31 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "evaluators/caption_scoring.h"
-#include "evaluators/classification.h"
-#include "evaluators/few_shot.h"
-#include "evaluators/knn.h"
-#include "evaluators/linear_probe.h"
-#include "evaluators/mean.h"
-#include "evaluators/perplexity.h"
-#include "evaluators/retrieval.h"
-#include "evaluators/zero_shot.h"
 
 namespace tessera::evaluators {
 namespace {
-
-using Factory = std::shared_ptr<const Evaluator> (*)(config::Section, const EvaluatorData&);
-
-struct Entry {
-  const char* name;
-  Factory make;
-};
-
-constexpr Entry kEvaluators[] = {
-#define EVALUATOR(name, Options, factory, help) {name, &factory},
-#include "evaluators/evaluators.def"
-#undef EVALUATOR
-};
 
 double mean_of_column(const metrics::Features& rows, int64_t column) {
   double sum = 0;
@@ -36,6 +14,15 @@ double mean_of_column(const metrics::Features& rows, int64_t column) {
 }
 
 }  // namespace
+
+const std::vector<const EvaluatorKind*>& evaluator_kinds() {
+  static const std::vector<const EvaluatorKind*> kinds = {
+#define EVALUATOR(object) &object,
+#include "evaluators/evaluators.def"
+#undef EVALUATOR
+  };
+  return kinds;
+}
 
 Outcome Evaluator::outcome(std::vector<Rows> sets) const { return column_means(*this, std::move(sets[0].features)); }
 
@@ -53,14 +40,14 @@ Outcome column_means(const Evaluator& evaluator, metrics::Features rows) {
 
 std::vector<std::string> evaluator_names() {
   std::vector<std::string> names;
-  for (const Entry& entry : kEvaluators) names.push_back(entry.name);
+  for (const EvaluatorKind* kind : evaluator_kinds()) names.push_back(kind->name);
   return names;
 }
 
 std::shared_ptr<const Evaluator> make_evaluator(config::Section section, const EvaluatorData& data) {
   const std::string type = section.text("type", "classification");
-  for (const Entry& entry : kEvaluators) {
-    if (entry.name == type) return entry.make(std::move(section), data);
+  for (const EvaluatorKind* kind : evaluator_kinds()) {
+    if (kind->name == type) return kind->make(std::move(section), data);
   }
   section.fail("type", fmt::format("is \"{}\", which is no evaluator", type), suggest_name(type, evaluator_names()));
 }

@@ -92,6 +92,21 @@ struct EvaluatorData {
   bool predictions = false;                                                      // what is said of each example is wanted
 };
 
+// What `type` of [eval.NAME] chooses.
+struct EvaluatorKind {
+  const char* name;
+  const char* help;
+  // Reads the section's further keys. Usage Errors for data without what the evaluator reads.
+  std::shared_ptr<const Evaluator> (*make)(config::Section section, const EvaluatorData& data);
+  std::vector<config::KeyDoc> (*keys)(const std::string& prefix);  // those further keys
+};
+#define EVALUATOR(object) extern const EvaluatorKind object;
+#include "evaluators/evaluators.def"
+#undef EVALUATOR
+
+// By evaluators.def, in its order.
+const std::vector<const EvaluatorKind*>& evaluator_kinds();
+
 // The evaluator that `section` ([eval.NAME]) names as its `type`, with its options. Usage Errors for unknown names and for data
 // without what it reads.
 std::shared_ptr<const Evaluator> make_evaluator(config::Section section, const EvaluatorData& data);

@@ -54,4 +54,8 @@ std::shared_ptr<const Evaluator> make_few_shot(config::Section section, const Ev
   return std::make_shared<FewShot>(std::move(options), section, data);
 }
 
+const EvaluatorKind kFewShot = {
+    "few_shot", "1shot, 5shot, …: least squares on the features of so many images of each class of eval.NAME.train",
+    make_few_shot, config::keys_of<FewShotOptions>};
+
 }  // namespace tessera::evaluators

@@ -34,4 +34,7 @@ std::shared_ptr<const Evaluator> make_knn(config::Section section, const Evaluat
   return std::make_shared<Knn>(metrics::NeighbourOptions{options.k, options.temperature}, section, data);
 }
 
+const EvaluatorKind kKnn = {"knn", "prec@1 by the k nearest neighbours among the features of eval.NAME.train", make_knn,
+                            config::keys_of<KnnOptions>};
+
 }  // namespace tessera::evaluators

@@ -41,4 +41,7 @@ std::shared_ptr<const Evaluator> make_linear_probe(config::Section section, cons
   return std::make_shared<LinearProbe>(fit, section, data);
 }
 
+const EvaluatorKind kLinearProbe = {"linear_probe", "prec@1 of a logistic regression on the features of eval.NAME.train",
+                                    make_linear_probe, config::keys_of<LinearProbeOptions>};
+
 }  // namespace tessera::evaluators

@@ -41,7 +41,7 @@ class Mean final : public Evaluator {
 
 std::shared_ptr<const Evaluator> make_mean(config::Section section, const EvaluatorData& data) {
   const std::shared_ptr<const objectives::Objective> objective = data.objective();
-  if (!objective->divisible()) {
+  if (!objective->per_example()) {
     section.fail("type", "is mean, and the objective's loss of an example depends on the others of its batch",
                  "take another type of evaluator, such as retrieval");
   }
@@ -64,5 +64,8 @@ std::shared_ptr<const Evaluator> make_mean(config::Section section, const Evalua
   }
   return std::make_shared<Mean>(objective);
 }
+
+const EvaluatorKind kMean = {"mean", "loss and what else the objective measures, on other data than training's", make_mean,
+                             config::keys_of<MeanOptions>};
 
 }  // namespace tessera::evaluators

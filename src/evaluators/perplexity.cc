@@ -36,4 +36,7 @@ std::shared_ptr<const Evaluator> make_perplexity(config::Section section, const 
                                       options.normalize_by_seqlen);
 }
 
+const EvaluatorKind kPerplexity = {"perplexity", "mean over captions of the negative log-likelihood of their tokens",
+                                   make_perplexity, config::keys_of<PerplexityOptions>};
+
 }  // namespace tessera::evaluators

@@ -79,4 +79,8 @@ std::shared_ptr<const Evaluator> make_retrieval(config::Section section, const E
   return std::make_shared<Retrieval>(options, section, data);
 }
 
+const EvaluatorKind kRetrieval = {"retrieval",
+                                  "img2txt_R@1, @5, @10 and txt2img_R@1, @5, @10 over all images and texts of the data",
+                                  make_retrieval, config::keys_of<RetrievalOptions>};
+
 }  // namespace tessera::evaluators

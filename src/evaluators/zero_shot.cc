@@ -122,4 +122,7 @@ std::string canonical_text(std::string_view text) {
   return out;
 }
 
+const EvaluatorKind kZeroShot = {"zero_shot", "prec@1: whether the label's prompts are the nearest to the image",
+                                 make_zero_shot, config::keys_of<ZeroShotOptions>};
+
 }  // namespace tessera::evaluators

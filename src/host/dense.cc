@@ -13,7 +13,7 @@ constexpr int64_t kTaskPanels = 2;   // of the result's rows that a task of the 
 constexpr int64_t kPackPanels = 2;   // of the weights, packed by a task
 constexpr int64_t kChunkRows = 128;  // that the gradient takes at a time
 constexpr int64_t kPartRows = 256;   // at least, that a part of the sums over rows has …
-constexpr int64_t kMostParts = 16;   // … and at most so many parts
+constexpr int64_t kMaxParts = 16;    // … and at most so many parts
 constexpr int64_t kSumBlock = 4096;  // numbers of the gradient that a task sums up
 
 int64_t divided_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
@@ -114,7 +114,7 @@ class Backward {
  public:
   Backward(const Dense& dense, const DenseGradientArguments& arguments, const DenseGradient& gradient)
       : d_(dense), a_(arguments), g_(gradient) {
-    parts_ = std::clamp(d_.rows / kPartRows, int64_t{1}, kMostParts);
+    parts_ = std::clamp(d_.rows / kPartRows, int64_t{1}, kMaxParts);
     part_rows_ = divided_up(divided_up(d_.rows, parts_), kPanel) * kPanel;
     parts_ = divided_up(d_.rows, part_rows_);
   }

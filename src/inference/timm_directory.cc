@@ -45,7 +45,7 @@ double decimals(double value) {
   return std::abs(rounded - value) <= 1e-6 * std::abs(value) ? rounded : value;
 }
 
-void set_values(const data::Affine& affine, interop::TimmPreprocessing& out) {
+void set_values(const data::PixelScale& affine, interop::TimmPreprocessing& out) {
   for (size_t c = 0; c < 3; ++c) {
     const double scale = affine.scale[c], offset = affine.offset[c];
     out.std[c] = decimals(1 / (255 * scale));
@@ -109,7 +109,7 @@ interop::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const mo
     return out;
   }
   const data::Pp chain(pp, data::PpUse::kEval, "preprocessing");
-  set_values(chain.affine(), out);
+  set_values(chain.pixel_scale(), out);
   set_size(find_resize(parse_chain(pp, "preprocessing")), out, notes);
   return out;
 }
@@ -131,7 +131,7 @@ std::vector<std::string> write_timm_directory(const state::LoadedModel& model, c
 
 std::vector<std::string> write_hugging_face_directory(const state::LoadedModel& model, const std::string& directory,
                                                       Existing existing) {
-  const models::Arrays arrays = interop::export_foreign(*model.model, interop::Naming::kHuggingFace, model.arrays());
+  const models::Arrays arrays = interop::export_as(*model.model, interop::Naming::kHuggingFace, model.arrays());
   std::vector<std::string> notes;
   const interop::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, model.model->input(), notes);
   const std::string processor = interop::hugging_face_preprocessor(preprocessing, notes);
@@ -148,7 +148,7 @@ void write_big_vision_file(const state::LoadedModel& model, const std::string& p
   store::FileSystem& files = store::local_files();
   check_export_file(files, path, existing);
   std::vector<checkpoint::NpzArray> arrays;
-  for (auto& [name, array] : interop::export_foreign(*model.model, interop::Naming::kBigVision, model.arrays())) {
+  for (auto& [name, array] : interop::export_as(*model.model, interop::Naming::kBigVision, model.arrays())) {
     arrays.push_back({"params/" + name, array.type, array.data});
   }
   write_export_file(files, path, existing, [&](const std::string& temporary) { checkpoint::write_npz(temporary, arrays); });

@@ -56,7 +56,7 @@ class RowReader {
   std::string read_row(const std::string& path, data::PpScratch& scratch, uint8_t* row) const {
     PaddedBuffer file;
     if (const auto reason = data::read_whole_file(path, file)) return *reason;
-    const image::DecodeResult failed = pp_.run(file.view(), {}, scratch, row);
+    const image::SampleError failed = pp_.run(file.view(), {}, scratch, row);
     return failed ? failed->reason : "";
   }
 
@@ -214,7 +214,7 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
   const TensorType images = train::image_batch(*model.model, static_cast<int64_t>(batch));
   const train::Program program = train::predict_program(*model.model, model.layout,
                                                         {.batch = static_cast<int64_t>(batch),
-                                                         .pixels = pp.affine(),
+                                                         .pixels = pp.pixel_scale(),
                                                          .compute = model.compute,
                                                          .kernels = host::register_kernels(*client)});
   const train::Compiled compiled =

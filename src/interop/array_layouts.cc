@@ -27,7 +27,7 @@ std::vector<float> transposed(const std::vector<float>& in, int64_t outer, int64
   return out;
 }
 
-Dims foreign_kernel(Form form, int64_t in, int64_t out, int64_t heads) {
+Dims library_kernel(Form form, int64_t in, int64_t out, int64_t heads) {
   if (form == Form::kHeads) return {in, heads, out / heads};
   if (form == Form::kOut) return {heads, in / heads, out};
   return {in, out};
@@ -44,7 +44,7 @@ std::span<const Leaf> leaves(Form form) {
   }
 }
 
-size_t foreign_rank(Form form, const Leaf& leaf) {
+size_t library_rank(Form form, const Leaf& leaf) {
   switch (form) {
     case Form::kDense: return leaf.weight ? 2 : 1;
     case Form::kHeads: return leaf.weight ? 3 : 2;
@@ -77,7 +77,7 @@ models::Array from_timm_layout(models::Array timms, Form form, const Leaf& leaf,
                              transposed(transposed(floats(timms), d[0], d[1], pixels), 1, d[0], pixels * d[1]));
   }
   if (is_matrix(form) && leaf.weight) {
-    return models::array_f32(foreign_kernel(form, d[1], d[0], heads), transposed(floats(timms), 1, d[0], d[1]));
+    return models::array_f32(library_kernel(form, d[1], d[0], heads), transposed(floats(timms), 1, d[0], d[1]));
   }
   if (form == Form::kHeads) timms.type.dims = {heads, d[0] / heads};
   return timms;

@@ -27,7 +27,7 @@ struct Leaf {
 std::span<const Leaf> leaves(Form form);
 
 // How many dimensions their array has; 0: whatever timm's has.
-size_t foreign_rank(Form form, const Leaf& leaf);
+size_t library_rank(Form form, const Leaf& leaf);
 
 // f32 arrays of that rank, in the other layout.
 models::Array to_timm_layout(models::Array theirs, Form form, const Leaf& leaf);

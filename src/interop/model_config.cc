@@ -139,7 +139,7 @@ ModelConfig parse_model_config(std::string_view json, std::string_view preproces
   }
 }
 
-models::Arrays export_foreign(const models::Model& model, Naming naming, const models::ArrayViews& parameters) {
+models::Arrays export_as(const models::Model& model, Naming naming, const models::ArrayViews& parameters) {
   TESSERA_CHECK(naming != Naming::kTimm);
   Heads heads;
   if (naming == Naming::kBigVision) heads = heads_for_big_vision(model);

@@ -12,9 +12,9 @@ namespace tessera::interop {
 
 // The model's parameters (ours, f32) under the names of another library than timm, in its layout. A usage Error when the
 // library has no such model: it names the option that stands in the way.
-models::Arrays export_foreign(const models::Model& model, Naming naming, const models::ArrayViews& parameters);
+models::Arrays export_as(const models::Model& model, Naming naming, const models::ArrayViews& parameters);
 
-// config.json of a ViT that export_foreign takes. Without names, classes are LABEL_0, … as Hugging Face has it.
+// config.json of a ViT that export_as takes. Without names, classes are LABEL_0, … as Hugging Face has it.
 std::string hugging_face_config(const models::Model& model, const std::vector<std::string>& label_names);
 
 // A directory's config.json, timm's or that of a ViT of Hugging Face's; of the latter `preprocessor` is its

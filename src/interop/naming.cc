@@ -172,7 +172,7 @@ void row_to_timm(const Row& row, const Table& table, const std::string& where, m
         const std::string name = numbered(table.their_scope + theirs, block) + leaf.theirs;
         std::optional<models::Array> part = take(in, name);
         if (!part) continue;
-        const size_t rank = foreign_rank(row.form, leaf);
+        const size_t rank = library_rank(row.form, leaf);
         if (rank != 0 && part->type.dims.size() != rank) {
           throw data_error(fmt::format("the array `{}` is {}, and has {} dimensions in the library whose names it has", name,
                                        to_string(part->type), rank),

@@ -1,6 +1,6 @@
 #pragma once
 // Weights as other libraries name and lay them out, <-> arrays of timm's layout, from which timm_names.h goes on. One table for
-// each library, read in both directions (foreign_names.cc; layouts: foreign_layouts.h).
+// each library, read in both directions (naming.cc; layouts: array_layouts.h).
 //
 //   timm's ViT                      big_vision's (flax)                              Hugging Face's ViT
 //   patch_embed.proj.weight         embedding/kernel                                 embeddings.patch_embeddings.projection

@@ -116,9 +116,9 @@ ModelConfig parse_timm_config(std::string_view json, const std::string& where) {
   models::Json args = models::parse_object(architecture->args, where);
   if (root.contains("model_args") && root["model_args"].is_object()) {
     // Each is looked for among those before it.
-    constexpr size_t kMostArgs = 1000;
-    if (root["model_args"].size() > kMostArgs) {
-      throw data_error(fmt::format("`model_args` has {} entries, more than {}", root["model_args"].size(), kMostArgs), where);
+    constexpr size_t kMaxArgs = 1000;
+    if (root["model_args"].size() > kMaxArgs) {
+      throw data_error(fmt::format("`model_args` has {} entries, more than {}", root["model_args"].size(), kMaxArgs), where);
     }
     args.update(root["model_args"]);
   }

@@ -64,7 +64,7 @@ void split(Node& node, const mesh::Mesh& mesh) {
 
 }  // namespace
 
-Values on_own_rows(const mesh::Mesh& mesh, const Values& operands, const std::vector<bool>& rows, const LoopFn& body) {
+Values shard_map(const mesh::Mesh& mesh, const Values& operands, const std::vector<bool>& rows, const LoopFn& body) {
   TESSERA_CHECK(rows.size() == operands.size());
   auto region = std::make_unique<Graph>(&current_graph());
   std::vector<std::string> in, out;

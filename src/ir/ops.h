@@ -192,8 +192,8 @@ Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vj
 // layers use random.h, whose do not.
 Values rng_bit_generator(Value state, const TensorType& type);
 // A typed-FFI custom call (api version 4), without a gradient. `attributes` is printed as the backend_config dictionary.
-Values foreign_call(std::string_view target, const Values& operands, const std::vector<TensorType>& results,
-                    const std::string& attributes = {});
+Values ffi_call(std::string_view target, const Values& operands, const std::vector<TensorType>& results,
+                const std::string& attributes = {});
 // The same with one: `decomposition` says the same in ops: it supplies the gradient, and stands in when `use_fallback`.
 Values custom_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
                    const std::string& attributes, const LoopFn& decomposition, bool use_fallback = false);

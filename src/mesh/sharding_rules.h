@@ -22,6 +22,7 @@
 
 #include "base/pattern.h"
 #include "base/shape.h"
+#include "base/visit.h"
 #include "mesh/partition.h"
 
 namespace tessera::mesh {
@@ -38,10 +39,13 @@ struct ShardingOptions {
 
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("preset", preset, "fully_sharded (ZeRO-3), optimizer_only (ZeRO-1) or replicated");
-    field("rules", rules, "\"PATTERN = RULE\" over state names, before the preset: replicate, fsdp(…), tensor(dim), spec(…)");
-    field("reduce", reduce, "dtype in which gradients of kernels are summed over devices: compute (that of products) or f32");
-    field("reshard", reshard, "gather a block's parameters anew in the backward pass; false keeps them gathered for the step");
+    field("preset", preset, may_change("fully_sharded (ZeRO-3), optimizer_only (ZeRO-1) or replicated"));
+    field("rules", rules,
+          may_change("\"PATTERN = RULE\" over state names, before the preset: replicate, fsdp(…), tensor(dim), spec(…)"));
+    field("reduce", reduce,
+          may_change("dtype in which gradients of kernels are summed over devices: compute (that of products) or f32"));
+    field("reshard", reshard,
+          may_change("gather a block's parameters anew in the backward pass; false keeps them gathered for the step"));
   }
 };
 

@@ -59,8 +59,8 @@ struct CapPaOptions {
     field("dropout", dropout, "in the encoder: of the embedded tokens, of attention outputs and in the MLP");
     field("decoder_dropout", decoder_dropout, "in the decoder: of attention probabilities and outputs and in the MLP");
     field("remat", remat,
-          "what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
-          "save(names…) of qkv, attention, proj, fc1, fc2");
+          may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
+                     "save(names…) of qkv, attention, proj, fc1, fc2"));
   }
 };
 

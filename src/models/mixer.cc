@@ -52,8 +52,8 @@ struct MixerOptions {
     field("head_dropout", head_dropout, "of what the head sees");
     field("drop_path", drop_path, "stochastic depth, the same in every block");
     field("remat", remat,
-          "what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
-          "save(names…) of tokens, fc1, fc2");
+          may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
+                     "save(names…) of tokens, fc1, fc2"));
   }
 };
 

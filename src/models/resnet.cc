@@ -54,8 +54,8 @@ struct ResNetOptions {
     field("head_dropout", head_dropout, "of what the head sees");
     field("drop_path", drop_path, "stochastic depth of the last block; grows linearly from 0 at the first of all stages");
     field("remat", remat,
-          "what the backward pass recomputes of each block: full (all), none, dots (all but the convolutions) or "
-          "save(names…) of conv1, conv2, conv3");
+          may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the convolutions) or "
+                     "save(names…) of conv1, conv2, conv3"));
   }
 };
 

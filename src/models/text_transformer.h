@@ -40,7 +40,7 @@ struct TextOptions {
     field("pool", pool, "what stands for the text: last or first (token), mean, max or map (attention pooling)");
     field("causal", causal, "a token sees only those before it and itself");
     field("dropout", dropout, "of attention outputs and in the MLP");
-    field("remat", remat, "what the backward pass recomputes of each block, as the image tower's");
+    field("remat", remat, may_change("what the backward pass recomputes of each block, as the image tower's"));
   }
 };
 

@@ -23,13 +23,13 @@ Json parse_object(std::string_view text, const std::string& where);
 [[noreturn]] void bad_entry(const std::string& key, const Json& value, const std::string& wanted, const std::string& where);
 
 // The largest whole number in a description of a model: sizes multiply, and no product of three overflows.
-inline constexpr int64_t kMostWhole = int64_t{1} << 21;
+inline constexpr int64_t kMaxWhole = int64_t{1} << 21;
 
 namespace detail {
 inline bool is_kind(const Json& v, bool) { return v.is_boolean(); }
 inline bool is_kind(const Json& v, int64_t) {
   const double number = v.is_number_integer() ? v.get<double>() : NAN;
-  return -kMostWhole <= number && number <= kMostWhole;
+  return -kMaxWhole <= number && number <= kMaxWhole;
 }
 inline bool is_kind(const Json& v, double) { return v.is_number(); }
 inline bool is_kind(const Json& v, const std::string&) { return v.is_string(); }

@@ -25,7 +25,7 @@ struct ImageTowerOptions {
   static bool is_of_head(std::string_view key) { return key == "classes" || key == "distilled" || key.starts_with("head_"); }
   template <class Visitor>
   void visit(Visitor&& field) {
-    vit.visit([&](const char* key, auto& value, const char* help) {
+    vit.visit([&](const char* key, auto& value, FieldHelp help) {
       if (!is_of_head(key)) field(key, value, help);
     });
   }

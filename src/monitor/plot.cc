@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kPanelWidth = 520, kHeight = 360;
 constexpr double kLeft = 64, kRight = 20, kTop = 62, kBottom = 50;
-constexpr size_t kMostPoints = 1000;  // of a curve; more are drawn as the extremes of as many stretches
+constexpr size_t kMaxPoints = 1000;   // of a curve; more are drawn as the extremes of as many stretches
 constexpr size_t kSmoothedFrom = 60;  // points from which on a moving average helps
 constexpr size_t kSmoothing = 40;     // the average spans a fortieth of the points
 constexpr const char* kInk = "#6e7781";
@@ -77,9 +77,9 @@ std::string tick_text(double value) {
 }
 
 std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
-  if (points.size() <= kMostPoints) return points;
+  if (points.size() <= kMaxPoints) return points;
   std::vector<PlotPoint> out;
-  const size_t stretches = kMostPoints / 2;
+  const size_t stretches = kMaxPoints / 2;
   for (size_t s = 0; s < stretches; ++s) {
     const auto begin = points.begin() + static_cast<std::ptrdiff_t>(points.size() * s / stretches);
     const auto end = points.begin() + static_cast<std::ptrdiff_t>(points.size() * (s + 1) / stretches);

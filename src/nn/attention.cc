@@ -21,21 +21,21 @@ constexpr double kUnseen = std::numeric_limits<float>::lowest();
 // The same without dropout by a kernel of the host, which wants the tokens before the heads: [batch, tokens, heads, width].
 ir::Value host_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v) {
   const HostKernels kernels = scope.kernels();
-  const OwnRows on_own_rows(scope);
-  const auto forward = [=](const ir::Values& x) { return ir::foreign_call(kernels.attention, x, {x[0].type()}); };
+  const ShardMap shard_map(scope);
+  const auto forward = [=](const ir::Values& x) { return ir::ffi_call(kernels.attention, x, {x[0].type()}); };
   const auto backward = [=](const ir::Values& x) {
-    return ir::foreign_call(kernels.attention_gradient, x, {x[0].type(), x[1].type(), x[2].type()});
+    return ir::ffi_call(kernels.attention_gradient, x, {x[0].type(), x[1].type(), x[2].type()});
   };
-  const ir::Values out = on_own_rows({q, k, v}, {true, true, true}, forward);
+  const ir::Values out = shard_map({q, k, v}, {true, true, true}, forward);
   return ir::custom_gradient({q, k, v}, out, [=](const ir::Values& x, const ir::Values&, const ir::Values& ct) {
-    return on_own_rows({x[0], x[1], x[2], ct[0]}, {true, true, true, true}, backward);
+    return shard_map({x[0], x[1], x[2], ct[0]}, {true, true, true, true}, backward);
   })[0];
 }
 
 // Devices take whole examples.
 bool host_attention_fits(const Scope& scope, DType dtype, int64_t batch, double rate, ir::Value mask) {
   return !mask && !scope.kernels().attention.empty() && dtype == DType::kF32 && (rate == 0 || !scope.random()) &&
-         OwnRows(scope).share_of(batch) > 0;
+         ShardMap(scope).share_of(batch) > 0;
 }
 
 }  // namespace
@@ -100,21 +100,21 @@ namespace {
 // Attention of one array of queries, keys and values by a kernel of the host, which saves taking it apart.
 ir::Value host_self_attention(const Scope& scope, ir::Value qkv, int64_t batch, int64_t heads) {
   const HostKernels kernels = scope.kernels();
-  const OwnRows on_own_rows(scope);
+  const ShardMap shard_map(scope);
   const int64_t tokens = qkv.dim(0) / batch;
   const auto sizes = [=](ir::Value rows) {
     return fmt::format("batch = {} : i64, heads = {} : i64", rows.dim(0) / tokens, heads);
   };
   const auto forward = [=](const ir::Values& x) {
     const TensorType type{DType::kF32, {x[0].dim(0), x[0].dim(1) / 3}};
-    return ir::foreign_call(kernels.self_attention, x, {type}, sizes(x[0]));
+    return ir::ffi_call(kernels.self_attention, x, {type}, sizes(x[0]));
   };
   const auto backward = [=](const ir::Values& x) {
-    return ir::foreign_call(kernels.self_attention_gradient, x, {x[0].type()}, sizes(x[0]));
+    return ir::ffi_call(kernels.self_attention_gradient, x, {x[0].type()}, sizes(x[0]));
   };
-  const ir::Values out = on_own_rows({qkv}, {true}, forward);
+  const ir::Values out = shard_map({qkv}, {true}, forward);
   return ir::custom_gradient({qkv}, out, [=](const ir::Values& x, const ir::Values&, const ir::Values& ct) {
-    return on_own_rows({x[0], ct[0]}, {true, true}, backward);
+    return shard_map({x[0], ct[0]}, {true, true}, backward);
   })[0];
 }
 

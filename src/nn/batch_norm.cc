@@ -30,7 +30,7 @@ double unbiased(Value x) {
 // XLA makes sums over three dimensions into windows, which its code for the CPU takes number by number (a tenth of a
 // ResNet-18's step, measured): there, on one device, the norm and its gradient see pixels in one row.
 bool in_one_row(const Scope& scope, Value x) {
-  return !scope.kernels().patches.empty() && OwnRows(scope).share_of(x.dim(0)) == x.dim(0);
+  return !scope.kernels().patches.empty() && ShardMap(scope).share_of(x.dim(0)) == x.dim(0);
 }
 
 }  // namespace

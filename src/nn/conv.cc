@@ -24,30 +24,30 @@ ir::Value kernel_of(const Scope& scope, const Dims& dims, const ConvOptions& opt
 // are window^2 times their picture, and recomputed in the backward pass, as all that is no product.
 bool multiplies_patches(const Scope& scope, ir::Value x, const ConvOptions& options) {
   return options.groups == 1 && scope.compute() == DType::kF32 && !scope.kernels().patches.empty() &&
-         OwnRows(scope).share_of(x.dim(0)) > 0;
+         ShardMap(scope).share_of(x.dim(0)) > 0;
 }
 
 // What the window sees at each place, in the order of the kernel's elements: [batch, h', w', window^2 c].
 ir::Value patches(const Scope& scope, ir::Value x, int64_t window, const ConvOptions& options) {
   if (window == 1 && options.stride == 1 && options.padding == 0) return x;
   const HostKernels kernels = scope.kernels();
-  const OwnRows on_own_rows(scope);
+  const ShardMap shard_map(scope);
   const std::string attributes =
       fmt::format("window = {} : i64, stride = {} : i64, padding = {} : i64", window, options.stride, options.padding);
   const auto places = [=](int64_t size) { return (size + 2 * options.padding - window) / options.stride + 1; };
   const auto forward = [=](const ir::Values& v) {
     const Dims d = v[0].dims();
     const TensorType seen{DType::kF32, {d[0], places(d[1]), places(d[2]), window * window * d[3]}};
-    return ir::foreign_call(kernels.patches, v, {seen}, attributes);
+    return ir::ffi_call(kernels.patches, v, {seen}, attributes);
   };
   const Dims picture = x.dims();
   const auto backward = [=](const ir::Values& v) {
     const TensorType own{DType::kF32, {v[0].dim(0), picture[1], picture[2], picture[3]}};
-    return ir::foreign_call(kernels.patches_gradient, v, {own}, attributes);
+    return ir::ffi_call(kernels.patches_gradient, v, {own}, attributes);
   };
-  const ir::Values seen = on_own_rows({x}, {true}, forward);
+  const ir::Values seen = shard_map({x}, {true}, forward);
   return ir::custom_gradient({x}, seen, [=](const ir::Values&, const ir::Values&, const ir::Values& ct) {
-    return on_own_rows(ct, {true}, backward);
+    return shard_map(ct, {true}, backward);
   })[0];
 }
 

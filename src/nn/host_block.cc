@@ -14,7 +14,7 @@ using ir::Value;
 using ir::Values;
 
 // Weights packed for the matrix unit take 6 bytes each, their gradient 4: with a block of rows they are to stay in 2 MiB.
-constexpr int64_t kMostWeights = int64_t{192} * 768;
+constexpr int64_t kMaxWeights = int64_t{192} * 768;
 
 enum class Input { kPlain, kNorm, kGelu, kGeluTanh };
 
@@ -33,7 +33,7 @@ struct Layer {
   // x, kernel, bias[, scale, offset][, residual] -> y.
   Value operator()(const Values& operands) const {
     const TensorType y{DType::kF32, {operands[0].dim(0), operands[1].dim(1)}};
-    return ir::foreign_call(kernels.dense, operands, {y}, attributes(operands[0], operands[1]))[0];
+    return ir::ffi_call(kernels.dense, operands, {y}, attributes(operands[0], operands[1]))[0];
   }
 
   // dy, x, kernel[, scale, offset[, add]] -> the cotangents of x, kernel, bias[, scale, offset].
@@ -41,7 +41,7 @@ struct Layer {
     const Value x = operands[1], kernel = operands[2];
     std::vector<TensorType> types = {x.type(), kernel.type(), {DType::kF32, {kernel.dim(1)}}};
     for (size_t i = 3; i < std::min<size_t>(operands.size(), 5); ++i) types.push_back(operands[i].type());
-    return ir::foreign_call(kernels.dense_gradient, operands, types, attributes(x, kernel));
+    return ir::ffi_call(kernels.dense_gradient, operands, types, attributes(x, kernel));
   }
 };
 
@@ -66,7 +66,7 @@ bool host_block_fits(const Scope& scope, int64_t features, const AttentionOption
   const HostKernels& kernels = scope.kernels();
   const bool there = !kernels.dense.empty() && !kernels.self_attention.empty() && scope.compute() == DType::kF32;
   const bool drops = scope.random() && (attention.attn_dropout > 0 || attention.dropout > 0 || mlp.dropout > 0);
-  return there && !drops && !attention.qk_norm && std::max(3 * features, mlp.hidden) * features <= kMostWeights;
+  return there && !drops && !attention.qk_norm && std::max(3 * features, mlp.hidden) * features <= kMaxWeights;
 }
 
 Value host_attention_branch(const Scope& norm, const Scope& attn, Value x, int64_t batch, double epsilon,
@@ -81,14 +81,14 @@ Value host_attention_branch(const Scope& norm, const Scope& attn, Value x, int64
   const Layer qkv_layer{kernels, Input::kNorm, epsilon}, proj_layer{kernels};
   const std::string heads = fmt::format("batch = {} : i64, heads = {} : i64", batch, options.heads);
   const Value qkv = ir::checkpoint_name(qkv_layer({x, qkv_kernel, qkv_bias, scale, offset}), "qkv");
-  const Value mixed = ir::checkpoint_name(ir::foreign_call(kernels.self_attention, {qkv}, {x.type()}, heads)[0], "attention");
+  const Value mixed = ir::checkpoint_name(ir::ffi_call(kernels.self_attention, {qkv}, {x.type()}, heads)[0], "attention");
   const Value y = ir::checkpoint_name(proj_layer({mixed, kernel, bias, x}), "proj");
 
   // What lies between has no gradient of its own: it stands among the inputs for the sake of the rule.
   const Values inputs = {x, scale, offset, qkv_kernel, qkv_bias, kernel, bias, qkv, mixed};
   return ir::custom_gradient(inputs, {y}, [=](const Values& in, const Values&, const Values& ct) -> Values {
     const Values proj = proj_layer.gradient({ct[0], in[8], in[5]});
-    const Value dqkv = ir::foreign_call(kernels.self_attention_gradient, {in[7], proj[0]}, {in[7].type()}, heads)[0];
+    const Value dqkv = ir::ffi_call(kernels.self_attention_gradient, {in[7], proj[0]}, {in[7].type()}, heads)[0];
     const Values layer = qkv_layer.gradient({dqkv, in[0], in[3], in[1], in[2], ct[0]});
     return {layer[0], layer[3], layer[4], layer[1], layer[2], proj[1], proj[2], {}, {}};
   })[0];

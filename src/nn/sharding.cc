@@ -68,15 +68,15 @@ ir::Value gather_param_on_host(ir::Value value, const mesh::PartitionSpec& spec,
   return side_by_side(ir::reshard(parts, {}, {{*split}}), dim, value.dims());
 }
 
-OwnRows::OwnRows(const Scope& scope) {
+ShardMap::ShardMap(const Scope& scope) {
   if (scope.sharding()) mesh_ = scope.sharding()->mesh;
 }
 
-ir::Values OwnRows::operator()(const ir::Values& operands, const std::vector<bool>& rows, const ir::LoopFn& body) const {
-  return mesh_ ? ir::on_own_rows(*mesh_, operands, rows, body) : body(operands);
+ir::Values ShardMap::operator()(const ir::Values& operands, const std::vector<bool>& rows, const ir::LoopFn& body) const {
+  return mesh_ ? ir::shard_map(*mesh_, operands, rows, body) : body(operands);
 }
 
-int64_t OwnRows::share_of(int64_t rows) const {
+int64_t ShardMap::share_of(int64_t rows) const {
   const int64_t devices = mesh_ ? mesh::batch_parts(*mesh_) : 1;
   return rows % devices == 0 ? rows / devices : 0;
 }

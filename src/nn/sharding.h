@@ -39,11 +39,11 @@ ir::Value gather_param(ir::Value value, const mesh::PartitionSpec& spec);
 // along another one number by number: the parts are gathered one after the other, and then put side by side in rows.
 ir::Value gather_param_on_host(ir::Value value, const mesh::PartitionSpec& spec, const mesh::Mesh& mesh);
 
-// Calls a function of what each device has itself (ir::on_own_rows), or without a mesh of the arrays as they are. Outlives the
+// Calls a function of what each device has itself (ir::shard_map), or without a mesh of the arrays as they are. Outlives the
 // scope, so that gradients may use it.
-class OwnRows {
+class ShardMap {
  public:
-  explicit OwnRows(const Scope& scope);
+  explicit ShardMap(const Scope& scope);
 
   ir::Values operator()(const ir::Values& operands, const std::vector<bool>& rows, const ir::LoopFn& body) const;
   // How many of so many rows a device has; 0 where they do not divide.

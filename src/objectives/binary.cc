@@ -69,4 +69,8 @@ Value binary_cross_entropy(Value logits, Value targets, double pos_weight) {
   return targets * ir::softplus(-x) * pos_weight + (1.0 - targets) * ir::softplus(x);
 }
 
+const ObjectiveKind kBce = {"bce", "timm's binary cross-entropy over classes", make_bce, config::keys_of<BceOptions>};
+const ObjectiveKind kSigmoid = {"sigmoid", "big_vision's sigmoid cross-entropy, the sum over classes", make_sigmoid,
+                                config::keys_of<SigmoidOptions>};
+
 }  // namespace tessera::objectives

@@ -117,4 +117,7 @@ Value token_cross_entropy(Value logits, Value ids, Value weights, double label_s
   return normalize ? total / ir::maximum(ir::sum(weights, {1}), ir::constant(2e-38)) : total;
 }
 
+const ObjectiveKind kCaptioning = {"captioning", "cross-entropy over the tokens of a caption, mean over each caption's",
+                                   make_captioning, config::keys_of<CaptioningOptions>};
+
 }  // namespace tessera::objectives

@@ -20,7 +20,7 @@ class Contrastive final : public Objective {
   Contrastive(const TokenInput& texts, bool sigmoid) : inputs_{false, {texts}}, sigmoid_(sigmoid) {}
 
   const Inputs& inputs() const override { return inputs_; }
-  bool divisible() const override { return false; }
+  bool per_example() const override { return false; }
   void check(const models::Model& model, const config::Section& section) const override {
     check_image_text(model, section);
     if (!sigmoid_ || has_bias(as_image_text(model))) return;
@@ -32,7 +32,7 @@ class Contrastive final : public Objective {
     const models::ImageText& towers = as_image_text(model);
     return {towers.embed_images(scope, batch.images), towers.embed_texts(scope, batch.tokens[0])};
   }
-  Values compare(const models::Model& model, const nn::Scope& scope, const Values& vectors) const override {
+  Values combine_batch(const models::Model& model, const nn::Scope& scope, const Values& vectors) const override {
     return {models::similarities(as_image_text(model), scope, vectors[0], vectors[1])};
   }
   Value loss(const Values& outputs, const Batch&) const override {
@@ -95,5 +95,9 @@ Value softmax_contrast(Value similarities) {
   const auto nll = [&](int64_t axis) { return -ir::sum(own * ir::log_softmax(similarities, axis), {axis}); };
   return (nll(1) + nll(0)) * 0.5;
 }
+
+const ObjectiveKind kContrastive = {"contrastive",
+                                    "an image and its own text against all others of the batch, as SigLIP or CLIP",
+                                    make_contrastive, config::keys_of<ContrastiveOptions>};
 
 }  // namespace tessera::objectives

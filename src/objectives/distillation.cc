@@ -73,4 +73,7 @@ Value soft_distillation(Value logits, Value teacher, double temperature) {
 
 Value hard_distillation(Value logits, Value teacher) { return softmax_cross_entropy(logits, ir::argmax(teacher, 1)); }
 
+const ObjectiveKind kDistillation = {"distillation", "cross-entropy of the labels and of a second model's answers",
+                                     make_distillation, config::keys_of<DistillationOptions>};
+
 }  // namespace tessera::objectives

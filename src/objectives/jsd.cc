@@ -56,4 +56,7 @@ Value jsd_cross_entropy(Value logits, Value labels, int64_t views, double alpha,
   return clean + ir::sum(p * (log_p - log_mixture), {0, 2}) * (alpha / static_cast<double>(views));
 }
 
+const ObjectiveKind kJsd = {"jsd", "cross-entropy of clean images and how much answers to their augmented views differ",
+                            make_jsd, config::keys_of<JsdOptions>};
+
 }  // namespace tessera::objectives

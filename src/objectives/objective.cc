@@ -4,32 +4,19 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "objectives/binary.h"
-#include "objectives/captioning.h"
-#include "objectives/contrastive.h"
-#include "objectives/distillation.h"
-#include "objectives/jsd.h"
-#include "objectives/softmax.h"
 
 namespace tessera::objectives {
-namespace {
 
-using Factory = std::shared_ptr<const Objective> (*)(config::Section, const DataInputs&);
-
-struct Entry {
-  const char* name;
-  Factory make;
-};
-
-constexpr Entry kObjectives[] = {
-#define OBJECTIVE(name, Options, factory, help) {name, &factory},
+const std::vector<const ObjectiveKind*>& objective_kinds() {
+  static const std::vector<const ObjectiveKind*> kinds = {
+#define OBJECTIVE(object) &object,
 #include "objectives/objectives.def"
 #undef OBJECTIVE
-};
+  };
+  return kinds;
+}
 
-}  // namespace
-
-ir::Values Objective::compare(const models::Model&, const nn::Scope&, const ir::Values& outputs) const { return outputs; }
+ir::Values Objective::combine_batch(const models::Model&, const nn::Scope&, const ir::Values& outputs) const { return outputs; }
 
 ir::Value Objective::metric(size_t index, const ir::Values&, const Batch&) const {
   TESSERA_CHECK(false, "metric {} of an objective without", index);
@@ -38,14 +25,14 @@ ir::Value Objective::metric(size_t index, const ir::Values&, const Batch&) const
 
 std::vector<std::string> objective_names() {
   std::vector<std::string> names;
-  for (const Entry& entry : kObjectives) names.push_back(entry.name);
+  for (const ObjectiveKind* kind : objective_kinds()) names.push_back(kind->name);
   return names;
 }
 
 std::shared_ptr<const Objective> make_objective(config::Section section, const DataInputs& data) {
   const std::string name = section.name("softmax");
-  for (const Entry& entry : kObjectives) {
-    if (entry.name == name) return entry.make(std::move(section), data);
+  for (const ObjectiveKind* kind : objective_kinds()) {
+    if (kind->name == name) return kind->make(std::move(section), data);
   }
   section.fail("name", fmt::format("is \"{}\", which is no objective", name), suggest_name(name, objective_names()));
 }

@@ -25,7 +25,7 @@ class Objective {
 
   virtual const Inputs& inputs() const = 0;
   // Whether an example's loss depends on no other example.
-  virtual bool divisible() const { return true; }
+  virtual bool per_example() const { return true; }
   // How many rows of a batch it takes to stand for one image, as DataInputs has them.
   virtual int64_t views() const { return 1; }
   // The model whose logits it reads in Batch::teacher; most have none.
@@ -36,7 +36,7 @@ class Objective {
   // What the model makes of each example, [B, …]; `scope` is for training.
   virtual ir::Values outputs(const models::Model& model, const nn::Scope& scope, const Batch& batch) const = 0;
   // What the loss and the metrics read, made of the outputs of a whole batch: those themselves where it compares none.
-  virtual ir::Values compare(const models::Model& model, const nn::Scope& scope, const ir::Values& outputs) const;
+  virtual ir::Values combine_batch(const models::Model& model, const nn::Scope& scope, const ir::Values& outputs) const;
   // Of each example, f32 [B]. Training minimises the mean over the batch.
   virtual ir::Value loss(const ir::Values& outputs, const Batch& batch) const = 0;
 
@@ -45,6 +45,21 @@ class Objective {
   // Of each example, f32 [B]; nothing is differentiated through it.
   virtual ir::Value metric(size_t index, const ir::Values& outputs, const Batch& batch) const;
 };
+
+// What a recipe's objective.name chooses.
+struct ObjectiveKind {
+  const char* name;
+  const char* help;
+  // Reads the `objective` section. Usage Errors for data without what the objective reads.
+  std::shared_ptr<const Objective> (*make)(config::Section section, const DataInputs& data);
+  std::vector<config::KeyDoc> (*keys)(const std::string& prefix);  // its options
+};
+#define OBJECTIVE(object) extern const ObjectiveKind object;
+#include "objectives/objectives.def"
+#undef OBJECTIVE
+
+// By objectives.def, in its order.
+const std::vector<const ObjectiveKind*>& objective_kinds();
 
 // Reads the recipe's `objective` section. Usage Errors for unknown names and for data without what the objective reads.
 std::shared_ptr<const Objective> make_objective(config::Section section, const DataInputs& data);

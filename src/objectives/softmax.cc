@@ -46,4 +46,6 @@ Value softmax_cross_entropy(Value logits, const Batch& batch, const Smoothing& s
   return own * batch.own_share + partner * (1.0 - batch.own_share);
 }
 
+const ObjectiveKind kSoftmax = {"softmax", "cross-entropy over classes", make_softmax, config::keys_of<SoftmaxOptions>};
+
 }  // namespace tessera::objectives

@@ -55,8 +55,6 @@ class AdaBelief final : public UpdateRule {
   AdaBeliefOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_adabelief(config::Section section) {
   AdaBeliefOptions options;
   section.bind(options);
@@ -66,5 +64,9 @@ std::unique_ptr<UpdateRule> make_adabelief(config::Section section) {
   check_positive(section, "eps", options.eps);
   return std::make_unique<AdaBelief>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kAdabelief = {"adabelief", "Adam by the gradient's difference from its mean, as timm", make_adabelief};
 
 }  // namespace tessera::optim

@@ -100,8 +100,6 @@ class Adafactor final : public UpdateRule {
   AdafactorOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_adafactor(config::Section section) {
   AdafactorOptions options;
   section.bind(options);
@@ -115,5 +113,9 @@ std::unique_ptr<UpdateRule> make_adafactor(config::Section section) {
   }
   return std::make_unique<Adafactor>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kAdafactor = {"adafactor", "second moments by row and column, as timm (Fairseq)", make_adafactor};
 
 }  // namespace tessera::optim

@@ -77,8 +77,6 @@ class AdafactorBv final : public UpdateRule {
   AdafactorBvOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_adafactor_bv(config::Section section) {
   AdafactorBvOptions options;
   section.bind(options);
@@ -89,5 +87,9 @@ std::unique_ptr<UpdateRule> make_adafactor_bv(config::Section section) {
   if (options.clip_threshold) check_positive(section, "clip_threshold", *options.clip_threshold);
   return std::make_unique<AdafactorBv>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kAdafactorBv = {"adafactor_bv", "second moments by row and column, as big_vision", make_adafactor_bv};
 
 }  // namespace tessera::optim

@@ -56,8 +56,16 @@ Update Adam::update(const Param& param, Value value, Value grad, const ir::Value
   return c.momentum ? updated(param, value, grad, slots, c, c.momentum) : updated(param, value, grad, slots, c, options_.b1);
 }
 
+namespace {
+
 std::unique_ptr<UpdateRule> make_adam(config::Section section) { return make(std::move(section), {.decoupled = "none"}); }
 std::unique_ptr<UpdateRule> make_adamw(config::Section section) { return make(std::move(section), {}); }
 std::unique_ptr<UpdateRule> make_nadamw(config::Section section) { return make(std::move(section), {.nesterov = true}); }
+
+}  // namespace
+
+const OptimizerKind kAdamw = {"adamw", "Adam with decoupled weight decay, as torch", make_adamw};
+const OptimizerKind kAdam = {"adam", "Adam, as torch", make_adam};
+const OptimizerKind kNadamw = {"nadamw", "AdamW that looks a step ahead, as timm", make_nadamw};
 
 }  // namespace tessera::optim

@@ -85,9 +85,12 @@ std::unique_ptr<UpdateRule> make(config::Section section, LambOptions options) {
   return std::make_unique<Lamb>(options, parse_decay(section, options.decoupled));
 }
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_lamb(config::Section section) { return make(std::move(section), {}); }
 std::unique_ptr<UpdateRule> make_lambc(config::Section section) { return make(std::move(section), {.trust_clip = true}); }
+
+}  // namespace
+
+const OptimizerKind kLamb = {"lamb", "Adam with a rate for each layer, as timm and NVIDIA", make_lamb};
+const OptimizerKind kLambc = {"lambc", "LAMB whose trust ratio is at most 1, as timm", make_lambc};
 
 }  // namespace tessera::optim

@@ -64,9 +64,12 @@ std::unique_ptr<UpdateRule> make(config::Section section, LarsOptions options) {
   return std::make_unique<Lars>(options);
 }
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_lars(config::Section section) { return make(std::move(section), {}); }
 std::unique_ptr<UpdateRule> make_larc(config::Section section) { return make(std::move(section), {.trust_clip = true}); }
+
+}  // namespace
+
+const OptimizerKind kLars = {"lars", "SGD with a rate for each layer, as timm", make_lars};
+const OptimizerKind kLarc = {"larc", "LARS whose rates are at most lr, as timm", make_larc};
 
 }  // namespace tessera::optim

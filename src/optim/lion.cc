@@ -39,8 +39,6 @@ class Lion final : public UpdateRule {
   LionOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_lion(config::Section section) {
   LionOptions options;
   section.bind(options);
@@ -48,5 +46,9 @@ std::unique_ptr<UpdateRule> make_lion(config::Section section) {
   check_share(section, "b2", options.b2);
   return std::make_unique<Lion>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kLion = {"lion", "the sign of a moving mean, as timm and optax", make_lion};
 
 }  // namespace tessera::optim

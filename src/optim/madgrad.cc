@@ -50,8 +50,6 @@ class Madgrad final : public UpdateRule {
   MadgradOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_madgrad(config::Section section) {
   MadgradOptions options;
   section.bind(options);
@@ -59,5 +57,9 @@ std::unique_ptr<UpdateRule> make_madgrad(config::Section section) {
   check_positive(section, "eps", options.eps);
   return std::make_unique<Madgrad>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kMadgrad = {"madgrad", "dual averaging with momentum, as timm", make_madgrad};
 
 }  // namespace tessera::optim

@@ -196,8 +196,6 @@ void check(const config::Section& section, const MuonOptions& options) {
   }
 }
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_muon(config::Section section) {
   MuonOptions options;
   section.bind(options);
@@ -214,5 +212,9 @@ std::unique_ptr<UpdateRule> make_muon(config::Section section) {
   return std::make_unique<Muon>(options, decay, presets()[static_cast<size_t>(preset - names.begin())].steps,
                                 std::move(fallback));
 }
+
+}  // namespace
+
+const OptimizerKind kMuon = {"muon", "orthogonalised momentum for matrices, AdamW for the rest, as timm", make_muon};
 
 }  // namespace tessera::optim

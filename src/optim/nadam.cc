@@ -55,8 +55,6 @@ class NAdam final : public UpdateRule {
   NAdamOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_nadam(config::Section section) {
   NAdamOptions options;
   section.bind(options);
@@ -65,5 +63,9 @@ std::unique_ptr<UpdateRule> make_nadam(config::Section section) {
   check_positive(section, "eps", options.eps);
   return std::make_unique<NAdam>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kNadam = {"nadam", "Adam with scheduled Nesterov momentum, as torch", make_nadam};
 
 }  // namespace tessera::optim

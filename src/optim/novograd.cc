@@ -48,8 +48,6 @@ class Novograd final : public UpdateRule {
   NovogradOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_novograd(config::Section section) {
   NovogradOptions options;
   section.bind(options);
@@ -58,5 +56,9 @@ std::unique_ptr<UpdateRule> make_novograd(config::Section section) {
   check_positive(section, "eps", options.eps);
   return std::make_unique<Novograd>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kNovograd = {"novograd", "gradients over their layer's norm, as timm and NVIDIA", make_novograd};
 
 }  // namespace tessera::optim

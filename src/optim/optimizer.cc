@@ -12,23 +12,23 @@
 #include "optim/lookahead.h"
 
 namespace tessera::optim {
-namespace {
 
-struct Entry {
-  const char* name;
-  std::unique_ptr<UpdateRule> (*make)(config::Section);
-};
-constexpr Entry kOptimizers[] = {
-#define TESSERA_OPTIMIZER(name, factory, help) {name, factory},
+const std::vector<const OptimizerKind*>& optimizer_kinds() {
+  static const std::vector<const OptimizerKind*> kinds = {
+#define OPTIMIZER(object) &object,
 #include "optim/optimizers.def"
-#undef TESSERA_OPTIMIZER
-};
+#undef OPTIMIZER
+  };
+  return kinds;
+}
+
+namespace {
 
 std::unique_ptr<UpdateRule> make_rule(const std::string& name, const config::Section& section) {
   std::vector<std::string> names;
-  for (const Entry& entry : kOptimizers) {
-    if (name == entry.name) return entry.make(section);
-    names.push_back(entry.name);
+  for (const OptimizerKind* kind : optimizer_kinds()) {
+    if (name == kind->name) return kind->make(section);
+    names.push_back(kind->name);
   }
   section.fail("name", fmt::format("is \"{}\", which is no optimizer", name), suggest_name(name, names));
 }

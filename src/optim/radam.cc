@@ -46,8 +46,6 @@ class RAdam final : public UpdateRule {
   RAdamOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_radam(config::Section section) {
   RAdamOptions options;
   section.bind(options);
@@ -57,5 +55,9 @@ std::unique_ptr<UpdateRule> make_radam(config::Section section) {
   check_positive(section, "eps", options.eps);
   return std::make_unique<RAdam>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kRadam = {"radam", "Adam whose rate waits for the variance to be known, as torch", make_radam};
 
 }  // namespace tessera::optim

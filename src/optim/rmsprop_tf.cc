@@ -68,8 +68,6 @@ class RmspropTf final : public UpdateRule {
   RmspropOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_rmsprop_tf(config::Section section) {
   RmspropOptions options;
   section.bind(options);
@@ -78,5 +76,9 @@ std::unique_ptr<UpdateRule> make_rmsprop_tf(config::Section section) {
   check_positive(section, "eps", options.eps);
   return std::make_unique<RmspropTf>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kRmspropTf = {"rmsprop_tf", "RMSprop as TensorFlow computes it, as timm", make_rmsprop_tf};
 
 }  // namespace tessera::optim

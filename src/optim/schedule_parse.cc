@@ -13,7 +13,7 @@
 namespace tessera::optim {
 namespace {
 
-constexpr double kMostNoise = 100000;  // entries of the table that goes into the program
+constexpr double kMaxNoise = 100000;  // entries of the table that goes into the program
 
 struct Entry {
   const char *name, *usage, *help;
@@ -251,7 +251,7 @@ class ScheduleParser {
     if (range.empty() || range.size() > 2) call_.fail("`noise` must be a duration, or [FROM, TO]");
     const double from = steps(range[0]), to = range.size() == 2 ? steps(range[1]) : s_.total_ + 1;
     const double parts = std::floor(s_.total_ / s_.hold_) + 1;
-    if (parts > kMostNoise) {
+    if (parts > kMaxNoise) {
       call_.fail(fmt::format("noise would change {:.0f} times", parts), "let the rate change once an epoch: hold=1 epoch");
     }
     for (int64_t i = 0; i < static_cast<int64_t>(parts); ++i) {

@@ -50,13 +50,15 @@ class Sgd final : public UpdateRule {
   SgdOptions options_;
 };
 
-}  // namespace
-
 std::unique_ptr<UpdateRule> make_sgd(config::Section section) {
   SgdOptions options;
   section.bind(options);
   check_share(section, "momentum", options.momentum);
   return std::make_unique<Sgd>(options, parse_decay(section, options.decoupled));
 }
+
+}  // namespace
+
+const OptimizerKind kSgd = {"sgd", "stochastic gradient descent with Nesterov momentum, as torch", make_sgd};
 
 }  // namespace tessera::optim

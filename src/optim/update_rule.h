@@ -85,8 +85,17 @@ ir::Value first_update(const UpdateContext& context);
 void check_share(const config::Section& section, const char* key, double value);     // in [0, 1)
 void check_positive(const config::Section& section, const char* key, double value);  // > 0
 
-#define TESSERA_OPTIMIZER(name, factory, help) std::unique_ptr<UpdateRule> factory(config::Section section);
+// What a recipe's optimizer.name chooses.
+struct OptimizerKind {
+  const char* name;
+  const char* help;
+  std::unique_ptr<UpdateRule> (*make)(config::Section section);  // reads its own keys of the `optimizer` section
+};
+#define OPTIMIZER(object) extern const OptimizerKind object;
 #include "optim/optimizers.def"
-#undef TESSERA_OPTIMIZER
+#undef OPTIMIZER
+
+// By optimizers.def, in its order.
+const std::vector<const OptimizerKind*>& optimizer_kinds();
 
 }  // namespace tessera::optim

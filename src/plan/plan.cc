@@ -10,6 +10,7 @@
 #include "pjrt/error.h"
 #include "plan/proposals.h"
 #include "recipe/recipe.h"
+#include "train/step/program_options.h"
 
 namespace tessera::plan {
 namespace {
@@ -18,24 +19,10 @@ namespace {
 // quick.
 constexpr int64_t kCountedDevices = 256;
 
-train::ProgramOptions program_options(const recipe::Recipe& recipe) {
-  train::ProgramOptions options;
-  options.batch = recipe.rows();
-  options.pixels = recipe.data.pp().affine();
-  options.compute = recipe.compute;
-  options.optimization_level = recipe.run.optimization_level;
-  options.objective = recipe.objective;
-  options.augmentation = train::augmentation_of(recipe.data.pp(), recipe.data.mixup);
-  options.accumulate = recipe.run.accumulate;
-  options.average = recipe.average;
-  options.teacher = recipe.teacher;
-  return options;
-}
-
 // The same step for fewer devices: the widest batch axis is cut down, and the batch with it, so that each device does the same.
 // In f32, because CPUs have no bf16 transfers: the caller halves bytes.
 train::Program counted_program(const recipe::Recipe& recipe, state::StateLayout layout) {
-  train::ProgramOptions options = program_options(recipe);
+  train::ProgramOptions options = train::train_options(recipe);
   options.compute = DType::kF32;
   mesh::Mesh mesh = recipe.mesh;
   while (mesh.devices() > kCountedDevices) {
@@ -56,7 +43,7 @@ train::Program counted_program(const recipe::Recipe& recipe, state::StateLayout 
 Case::Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices)
     : recipe(recipe::read_recipe(read(overrides), devices)),
       layout(recipe::recipe_layout(recipe)),
-      program(train::train_program(*recipe.model, layout, *recipe.optimizer, program_options(recipe))) {}
+      program(train::train_program(*recipe.model, layout, *recipe.optimizer, train::train_options(recipe))) {}
 
 CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device) {
   const train::Program program = counted_program(c.recipe, c.layout);

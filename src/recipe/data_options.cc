@@ -23,13 +23,13 @@ double read_max_bad(const Section& section, const std::string& text) {
 }
 
 // Far beyond what any machine can use. A number with a few zeros too many is refused before anything is allocated.
-constexpr double kMostLoaderBytes = double{int64_t{1} << 42};
+constexpr double kMaxLoaderBytes = double{int64_t{1} << 42};
 
 void read_options(Section& section, Data& data) {
   section.bind_part(data.options);
   const DataOptions& options = data.options;
-  section.check_range("threads", options.threads, 0, io::kMostThreads);
-  section.check_range("prefetch", options.prefetch, 1, io::kMostPrefetch);
+  section.check_range("threads", options.threads, 0, io::kMaxThreads);
+  section.check_range("prefetch", options.prefetch, 1, io::kMaxPrefetch);
   data.limits = io::read_limits(section.section("limits"), options.limits);
   if (options.on_error != "skip" && options.on_error != "error") {
     section.fail("on_error", fmt::format("must be \"skip\" or \"error\", and is \"{}\"", options.on_error));
@@ -57,7 +57,7 @@ int prefetch_within(const Data& data, const io::LoaderOptions& loader) {
                                   human_bytes(static_cast<double>(bytes))),
                       data.memory_place, "allow more, or take smaller batches");
   }
-  return static_cast<int>(std::min(batches, io::kMostPrefetch));
+  return static_cast<int>(std::min(batches, io::kMaxPrefetch));
 }
 
 // `batch` images; in floating point, since it may be any number.
@@ -65,7 +65,7 @@ void check_bytes(const Data& data, int64_t batch) {
   const double batches = static_cast<double>(data.memory > 0 ? 1 : data.options.prefetch + io::kHeldBatches);
   const double row = static_cast<double>(io::batch_bytes(data.sets, {.batch = 1}) * static_cast<size_t>(data.pp().views()));
   const double bytes = batches * row * static_cast<double>(batch);
-  if (bytes <= kMostLoaderBytes) return;
+  if (bytes <= kMaxLoaderBytes) return;
   throw usage_error(fmt::format("{:.0f} batches of {} images would take {}", batches, batch, human_bytes(bytes)), data.where,
                     "make the batch or data.prefetch smaller");
 }
@@ -87,7 +87,7 @@ void check_alike(const Section& section, const io::DataSet& first, const io::Dat
     section.fail("pp", fmt::format("makes images of {} x {}, and that of `{}` makes {} x {}", set.pp->height(), set.pp->width(),
                                    first.name, first.pp->height(), first.pp->width()));
   }
-  if (set.pp->affine() != first.pp->affine() || set.pp->erasing() != first.pp->erasing()) {
+  if (set.pp->pixel_scale() != first.pp->pixel_scale() || set.pp->erasing() != first.pp->erasing()) {
     section.fail("pp", fmt::format("scales values or erases in another way than that of `{}`", first.name),
                  "end both chains with the same value_range or normalise, and the same random_erasing");
   }

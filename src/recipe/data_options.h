@@ -27,12 +27,13 @@ struct DataOptions {
   void visit(Visitor&& field) {
     field("source", source, "where the images are: folder(path), tfds(name), wds(pattern), …; tessera help sources lists all");
     field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
-    field("threads", threads, "that decode, at most 1024; 0: one for each core");
-    field("prefetch", prefetch, "batches made ahead, 1 to 1024");
-    field("on_error", on_error, "an unreadable file: skip (count and name it) or error");
-    field("cache", cache, "none; ram(8 GiB): decoded pictures, as far as they fit; disk(path, 100 GiB): the files' bytes");
-    field("memory", memory, "\"2 GiB\": of all batches, in place of prefetch, which then is what fits");
-    field("limits", limits, "of each image");
+    field("threads", threads, may_change("that decode, at most 1024; 0: one for each core"));
+    field("prefetch", prefetch, may_change("batches made ahead, 1 to 1024"));
+    field("on_error", on_error, may_change("an unreadable file: skip (count and name it) or error"));
+    field("cache", cache,
+          may_change("none; ram(8 GiB): decoded pictures, as far as they fit; disk(path, 100 GiB): the files' bytes"));
+    field("memory", memory, may_change("\"2 GiB\": of all batches, in place of prefetch, which then is what fits"));
+    field("limits", limits, may_change("of each image"));
     field("max_bad", max_bad, "more unreadable files than this share of the data stop the run; one may always be skipped");
   }
 };

@@ -116,7 +116,8 @@ void read_objective(Section section, const Section& data, Recipe& out) {
 void read_teacher(const Section& section, Recipe& out) {
   const std::optional<objectives::TeacherSource> source = out.objective->teacher();
   if (!source) return;
-  out.teacher = lay_out(load_teacher(*source, section, out.model->input(), out.data.pp().affine()), out.mesh, out.sharding);
+  out.teacher =
+      lay_out(load_teacher(*source, section, out.model->input(), out.data.pp().pixel_scale()), out.mesh, out.sharding);
 }
 
 void read_optimizer(Section section, Recipe& out, const optim::RunLength& length) {

@@ -36,14 +36,18 @@ struct RunOptions {
   template <class Visitor>
   void visit(Visitor&& field) {
     field("seed", seed, "of initial weights, sample order and augmentation; 0 or more");
-    field("total", total, "length of the run: \"60 epochs\", \"10000 steps\", \"1e8 examples\"");
+    field("total", total, may_change("length of the run: \"60 epochs\", \"10000 steps\", \"1e8 examples\""));
     field("dtype", dtype, "of activations and products: f32 or bf16; weights and moments are f32 always");
-    field("accumulate", accumulate, "micro-batches inside a step: less memory for the same batch; divides data.batch");
-    field("mesh", mesh, "axes of the devices: \"replica=2, fsdp=4\", and tensor; one size may be -1; all replicas when empty");
-    field("optimization_level", optimization_level,
-          "of the compiler, 0 to 3: 0 compiles fastest, 2 runs fastest, 3 is experimental; the plugin's own when not given");
-    field("log", log, "how often training measurements are written");
-    field("eval_at_start", eval_at_start, "evaluate before the first step too");
+    field("accumulate", accumulate,
+          may_change("micro-batches inside a step: less memory for the same batch; divides data.batch"));
+    field("mesh", mesh,
+          may_change("axes of the devices: \"replica=2, fsdp=4\", and tensor; one size may be -1; all replicas when empty"));
+    field(
+        "optimization_level", optimization_level,
+        may_change(
+            "of the compiler, 0 to 3: 0 compiles fastest, 2 runs fastest, 3 is experimental; the plugin's own when not given"));
+    field("log", log, may_change("how often training measurements are written"));
+    field("eval_at_start", eval_at_start, may_change("evaluate before the first step too"));
   }
 };
 
@@ -54,12 +58,15 @@ struct CheckpointOptions {
   std::string best = "training_loss";
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("every", every, "how often the state is saved; at the end always");
-    field("keep", keep, "how many of the latest checkpoints stay, 1 or more");
-    field("keep_every", keep_every, "the state is saved at multiples of this too, and those checkpoints stay for ever");
-    field("best", best,
-          "the best one stays too: by training_loss, of those saved; or by a score as val/prec@1, and each new best is saved "
-          "at once; none: no other than the latest");
+    field("every", every, may_change("how often the state is saved; at the end always"));
+    field("keep", keep, may_change("how many of the latest checkpoints stay, 1 or more"));
+    field("keep_every", keep_every,
+          may_change("the state is saved at multiples of this too, and those checkpoints stay for ever"));
+    field(
+        "best", best,
+        may_change(
+            "the best one stays too: by training_loss, of those saved; or by a score as val/prec@1, and each new best is saved "
+            "at once; none: no other than the latest"));
   }
 };
 
@@ -82,12 +89,14 @@ struct EvalOptions {
   template <class Visitor>
   void visit(Visitor&& field) {
     field("type", type, "what is measured of every image");
-    field("every", every, "how often; \"100 %\": at the end only");
-    field("skip_first", skip_first, "not before the first step, whatever eval_at_start says");
-    field("at_end", at_end, "at the end too, whatever `every` says");
-    field("batch", batch, "images at once; data.batch when not given");
-    field("predictions", predictions, "write what is said of every image to <workdir>/evals/NAME_<step>.jsonl or .parquet");
-    field("predictions_format", predictions_format, "of that file: jsonl, or parquet, which needs ./dev parquet-deps once");
+    field("every", every, may_change("how often; \"100 %\": at the end only"));
+    field("skip_first", skip_first, may_change("not before the first step, whatever eval_at_start says"));
+    field("at_end", at_end, may_change("at the end too, whatever `every` says"));
+    field("batch", batch, may_change("images at once; data.batch when not given"));
+    field("predictions", predictions,
+          may_change("write what is said of every image to <workdir>/evals/NAME_<step>.jsonl or .parquet"));
+    field("predictions_format", predictions_format,
+          may_change("of that file: jsonl, or parquet, which needs ./dev parquet-deps once"));
   }
 };
 
@@ -98,7 +107,7 @@ struct EvalSet {
   int64_t batch = 0;
 
   int64_t size() const { return texts > 0 ? texts : data.source().size(); }
-  data::Affine pixels() const { return texts > 0 ? data::Affine{} : data.pp().affine(); }
+  data::PixelScale pixels() const { return texts > 0 ? data::PixelScale{} : data.pp().pixel_scale(); }
 };
 
 struct EvalPlan {

@@ -4,18 +4,18 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/pattern.h"
 #include "config/section.h"
+#include "recipe/keys.h"
 
 namespace tessera::recipe {
 namespace {
 
-constexpr int64_t kMostNames = 4096;
+constexpr int64_t kMaxNames = 4096;
 
 // Where samples are files, spread over all of them. Those in shards may have to be read for their names.
 void add_names(const data::Source& source, Hasher& hasher) {
   if (source.facts().shards > 0) return;
-  const int64_t size = source.size(), count = std::min(size, kMostNames);
+  const int64_t size = source.size(), count = std::min(size, kMaxNames);
   for (int64_t i = 0; i < count; ++i) {
     hasher.add(source.id(i * (size / count) + i * (size % count) / count));
   }
@@ -24,7 +24,7 @@ void add_names(const data::Source& source, Hasher& hasher) {
 std::string differences(const state::RunDescription& theirs, const state::RunDescription& ours) {
   std::string text;
   for (const config::Difference& change : config::difference(theirs.recipe, ours.recipe)) {
-    if (may_change(change.key)) continue;
+    if (key_may_change(change.key)) continue;
     text += fmt::format("\n  {} = {}   here: {}", change.key, shown_value(change.left), shown_value(change.right));
   }
   if (theirs.data.hash.empty() || theirs.data.hash == ours.data.hash) return text;
@@ -37,12 +37,6 @@ std::string differences(const state::RunDescription& theirs, const state::RunDes
 }  // namespace
 
 std::string shown_value(const std::string& text) { return text.empty() ? "(absent)" : text; }
-
-bool may_change(const std::string& key) {
-  static const Pattern harmless(
-      R"(total|log|eval_at_start|mesh|sharding(\..*)?|accumulate|model\.remat|checkpoint(\..*)?|data\.(threads|prefetch|on_error|limits\..*)|eval\.[^.]+\.(every|skip_first|at_end|batch|predictions(_format)?|[^.]+\.(threads|prefetch|on_error|limits\..*)))");
-  return harmless.matches(key);
-}
 
 state::DataIdentity data_identity(const Data& data) {
   Hasher hasher;
@@ -60,7 +54,7 @@ std::string run_name(const state::RunDescription& run) {
   Hasher hasher;
   hasher.add(run.data.hash);
   for (const config::Difference& key : config::difference("", run.recipe)) {
-    if (!may_change(key.key)) hasher.add(key.key).add(key.right);
+    if (!key_may_change(key.key)) hasher.add(key.key).add(key.right);
   }
   return to_string(hasher.finish());
 }
@@ -71,10 +65,11 @@ void check_run(const checkpoint::LoadedCheckpoint& checkpoint, const state::RunD
                      checkpoint.path, "restore the checkpoint from a copy, or move it away to go on from the one before");
   }
   if (checkpoint.run.empty() || checkpoint.run == run_name(ours)) return;
+  const std::string differing = differences(state::parse_description(checkpoint.state_json, checkpoint.path), ours);
+  // Another version may have named the same run otherwise: what counts is what differs.
+  if (differing.empty()) return;
   throw data_error(
-      fmt::format("the newest checkpoint of the workdir is another run's{}",
-                  differences(state::parse_description(checkpoint.state_json, checkpoint.path), ours)),
-      checkpoint.path,
+      fmt::format("the newest checkpoint of the workdir is another run's{}", differing), checkpoint.path,
       "move it away to go on from the checkpoint before; or continue that run in a workdir of its own, with its own "
       "recipe and data");
 }

@@ -9,14 +9,13 @@
 
 namespace tessera::recipe {
 
-// True for the keys of a recipe that may differ between a run and its continuation: a state continues on any mesh.
-bool may_change(const std::string& key);
 // A value of a recipe for a message, which says where there is none.
 std::string shown_value(const std::string& text);
 
 state::DataIdentity data_identity(const Data& data);
 
-// 32 hexadecimal digits: equal for runs whose recipes differ in keys alone that may change, and whose data are the same.
+// 32 hexadecimal digits: equal for runs whose recipes differ only in keys that may change (recipe/keys.h), and whose data are the
+// same.
 std::string run_name(const state::RunDescription& run);
 
 // Throws a data Error when the checkpoint says that it is of another run, naming what differs, or when its parts name different

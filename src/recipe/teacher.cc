@@ -17,7 +17,7 @@ state::LoadedModel load(const objectives::TeacherSource& source, const config::S
 }  // namespace
 
 std::shared_ptr<const Teacher> load_teacher(const objectives::TeacherSource& source, const config::Section& objective,
-                                            const models::InputShape& input, const data::Affine& pixels) {
+                                            const models::InputShape& input, const data::PixelScale& pixels) {
   state::LoadedModel loaded = load(source, objective);
   const models::InputShape& in = loaded.model->input();
   if (dynamic_cast<const models::Classifier*>(loaded.model.get()) == nullptr) {
@@ -38,7 +38,7 @@ std::shared_ptr<const Teacher> load_teacher(const objectives::TeacherSource& sou
   if (loaded.pp.empty()) {
     log_warning(fmt::format("`{}` does not say how it was shown pixels: as data.pp shows them, it is taken", source.from));
   } else {
-    teacher->pixels = data::Pp(loaded.pp, data::PpUse::kEval, objective.place("teacher")).affine();
+    teacher->pixels = data::Pp(loaded.pp, data::PpUse::kEval, objective.place("teacher")).pixel_scale();
   }
   teacher->model = std::move(loaded.model);
   teacher->layout = std::move(loaded.layout);

@@ -17,14 +17,14 @@ struct Teacher {
   std::shared_ptr<const models::Model> model;  // a Classifier
   state::StateLayout layout;                   // its parameters alone, on the run's mesh
   state::HostArrays params;                    // in the layout's order
-  data::Affine pixels;                         // bytes -> the numbers it was trained on
+  data::PixelScale pixels;                     // bytes -> the numbers it was trained on
 };
 
 // Loads what `source` names, for a student that sees `input` through `pixels`; so does a teacher whose own preprocessing is not
 // known, with a warning. Usage Errors at keys of `objective` for a source
 // that is no model, and for one that is no classifier of such images and classes.
 std::shared_ptr<const Teacher> load_teacher(const objectives::TeacherSource& source, const config::Section& objective,
-                                            const models::InputShape& input, const data::Affine& pixels);
+                                            const models::InputShape& input, const data::PixelScale& pixels);
 
 // The teacher spread over a mesh, by the rules for the run's own state.
 std::shared_ptr<const Teacher> lay_out(const std::shared_ptr<const Teacher>& teacher, const mesh::Mesh& mesh,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "image/codec/decode.h"
 #include "interop/timm_config.h"
 #include "models/model.h"
 #include "state/state.h"

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kDigits = 64;
 constexpr int64_t kStretch = 1 << 20;
-constexpr int64_t kMostListBytes = 16 << 20;
+constexpr int64_t kMaxListBytes = 16 << 20;
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -19,7 +19,7 @@ bool is_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 void verify_with(FileSystem& files, const std::string& list, const std::string& path) {
   const auto info = files.info(list);
   if (!info || info->directory) return;
-  if (info->size > kMostListBytes) throw data_error(fmt::format("`{}` is too long for a list of checksums", list));
+  if (info->size > kMaxListBytes) throw data_error(fmt::format("`{}` is too long for a list of checksums", list));
   const auto sums = parse_checksums(read_text(files, list), list);
   const auto wanted = sums.find(file_name(path));
   if (wanted == sums.end() || to_hex(sha256_of(files, path)) == wanted->second) return;

@@ -72,10 +72,10 @@ std::string last_part(std::string_view path) {
 }
 
 std::string read_text(FileSystem& files, const std::string& path) {
-  constexpr int64_t kMostText = int64_t{4} << 30;
+  constexpr int64_t kMaxText = int64_t{4} << 30;
   const auto file = files.open(path);
-  if (file->size() > kMostText) {
-    throw data_error(fmt::format("`{}` is read as a text, and has {} bytes, more than {}", path, file->size(), kMostText));
+  if (file->size() > kMaxText) {
+    throw data_error(fmt::format("`{}` is read as a text, and has {} bytes, more than {}", path, file->size(), kMaxText));
   }
   std::string text(static_cast<size_t>(file->size()), '\0');
   file->read(0, std::as_writable_bytes(std::span(text)));

@@ -1,6 +1,6 @@
 #pragma once
-// Files mapped into memory. A page may turn out to be unreadable when it is touched: the disk has a bad sector, the file was cut
-// short meanwhile, or its file system went away. The system then sends SIGBUS. Here the page reads as zeros and the mapping
+// Files mapped into memory. A page may turn out to be unreadable when it is touched: the disk has a bad sector, the file was
+// cut short meanwhile, or its file system went away. The system then sends SIGBUS. Here the page reads as zeros and the mapping
 // remembers that. After using the bytes, call Bytes::check(): it throws the IoError that read() would have thrown.
 
 #include <cstdint>

@@ -13,13 +13,13 @@ class ReadRetries {
   // Whether a read that failed with `error` (an errno) is worth another try, before which this waits a little: three at most.
   bool again(int error) {
     const bool transient = error == EIO || error == EAGAIN || error == ETIMEDOUT || error == ESTALE;
-    if (!transient || tries_ == kMost) return false;
+    if (!transient || tries_ == kMax) return false;
     std::this_thread::sleep_for(kFirstPause * (1 << 2 * tries_++));
     return true;
   }
 
  private:
-  static constexpr int kMost = 3;
+  static constexpr int kMax = 3;
   static constexpr auto kFirstPause = std::chrono::milliseconds(10);  // then 40 and 160
   int tries_ = 0;
 };

@@ -22,6 +22,7 @@
 #include "train/disk_space.h"
 #include "train/divergence.h"
 #include "train/step/compile.h"
+#include "train/step/program_options.h"
 #include "train/step/trace.h"
 #include "train/stop_signal.h"
 #include "train/workdir.h"
@@ -64,7 +65,6 @@ class Trainer {
   void put_restored();
   void load_initial_weights();
   void place_teacher();
-  ProgramOptions program_options(int64_t batch, const data::Affine& pixels) const;
   void start_programs();
   void start_evaluation_programs();
   std::future<Compiled> start_compile(Program program, size_t state_arguments, int64_t batch);
@@ -175,7 +175,8 @@ TrainResult Trainer::run() {
 
 void Trainer::announce() const {
   for (const config::Difference& change : workdir_.changes()) {
-    log_note(fmt::format("`{}` is now {} (was {})", change.key, change.right, change.left));
+    log_note(fmt::format("`{}` is now {} (was {})", change.key, recipe::shown_value(change.right),
+                         recipe::shown_value(change.left)));
   }
   log_line(fmt::format("{}   {} parameters", recipe_.model->describe(), human_count(layout_.param_count())));
   if (recipe_.teacher) log_line(fmt::format("teacher {}", recipe_.teacher->model->describe()));
@@ -247,23 +248,8 @@ std::future<Compiled> Trainer::start_compile(Program program, size_t state_argum
   return compile_async(client_, std::move(program), cache_, std::move(arguments));
 }
 
-ProgramOptions Trainer::program_options(int64_t batch, const data::Affine& pixels) const {
-  ProgramOptions options;
-  options.batch = batch;
-  options.pixels = pixels;
-  options.compute = recipe_.compute;
-  options.optimization_level = recipe_.run.optimization_level;
-  options.kernels = host::register_kernels(*client_);
-  return options;
-}
-
 void Trainer::start_programs() {
-  ProgramOptions options = program_options(recipe_.rows(), recipe_.data.pp().affine());
-  options.objective = recipe_.objective;
-  options.augmentation = augmentation_of(recipe_.data.pp(), recipe_.data.mixup);
-  options.accumulate = recipe_.run.accumulate;
-  options.average = recipe_.average;
-  options.teacher = recipe_.teacher;
+  const ProgramOptions options = train_options(recipe_, host::register_kernels(*client_));
   train_future_ = start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(),
                                 recipe_.rows());
   if (!restored_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
@@ -276,7 +262,8 @@ void Trainer::start_evaluation_programs() {
     eval_futures_.emplace_back();
     for (size_t set = 0; set < plan.sets.size(); ++set) {
       const recipe::EvalSet& of = plan.sets[set];
-      Program program = eval_program(*recipe_.model, *plan.evaluator, set, layout_, program_options(of.batch, of.pixels()));
+      Program program = eval_program(*recipe_.model, *plan.evaluator, set, layout_,
+                                     eval_options(recipe_, of, host::register_kernels(*client_)));
       const std::string text = program.text;
       if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, of.batch).share();
       eval_futures_.back().push_back(by_text[text]);

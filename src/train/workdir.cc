@@ -10,6 +10,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
 #include "monitor/metrics.h"
+#include "recipe/keys.h"
 #include "recipe/run_identity.h"
 #include "state/progress.h"
 
@@ -72,7 +73,7 @@ bool Workdir::started() const {
 void Workdir::compare() {
   std::vector<config::Difference> refused;
   for (config::Difference& change : config::difference(store::read_text(files_, store::join_path(path_, kRecipe)), recipe_)) {
-    (recipe::may_change(change.key) ? changes_ : refused).push_back(std::move(change));
+    (recipe::key_may_change(change.key) ? changes_ : refused).push_back(std::move(change));
   }
   if (refused.empty()) return;
   std::string text = fmt::format("the workdir `{}` belongs to another recipe", path_);

@@ -166,7 +166,7 @@ TEST_F(Stop, TooFewOpenFilesAreNoFaultOfTheData) {
   int ended = 0;
   for (int most = 4; most <= 14; ++most) {
     SCOPED_TRACE(most);
-    const Outcome check = shell(fmt::format("ulimit -n {}; \"$TESSERA\" data check train", most));
+    const Outcome check = shell("ulimit -n " + std::to_string(most) + "; \"$TESSERA\" data check train");
     if (check.exit == 0) continue;
     ++ended;
     EXPECT_EQ(check.exit, 4) << check.err;

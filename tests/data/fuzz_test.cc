@@ -58,7 +58,7 @@ void fuzz(const std::vector<uint8_t>& file, image::Decoder& decoder, Rng& rng, F
   for (int i = 0; i < rounds(); ++i) {
     const std::vector<uint8_t> mutant = mutate(file, rng);
     image::Image image;
-    if (const image::DecodeResult failed = decoder.decode(mutant, image)) {
+    if (const image::SampleError failed = decoder.decode(mutant, image)) {
       EXPECT_FALSE(failed->reason.empty());
       ++counts.refused;
     } else {
@@ -101,14 +101,14 @@ TEST(Fuzz, DamagedFilesGivePixelsOrAReason) {
 // Whatever the bytes, the decoder of our own changes neither pixels nor reasons.
 TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
   image::JpegDecoder library(true), both;
-  image::UsualJpeg usual;
+  image::FastJpeg usual;
   image::DecodeMeter meter({.pixels = kFuzzPixels, .seconds = 0}, nullptr);
   int64_t taken = 0, left = 0;
   const auto compare = [&](const std::vector<uint8_t>& file, const image::Box* box, image::Image& want_image,
                            image::Image& image) {
     image::ImageView want, got;
-    const image::DecodeResult failed = library.decode(file, meter, box, want_image, want);
-    const image::DecodeResult result = both.decode(file, meter, box, image, got);
+    const image::SampleError failed = library.decode(file, meter, box, want_image, want);
+    const image::SampleError result = both.decode(file, meter, box, image, got);
     ASSERT_EQ(result.has_value(), failed.has_value());
     if (failed) {
       ASSERT_EQ(result->reason, failed->reason);
@@ -118,7 +118,7 @@ TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
     image::JpegHeader header;
     const bool usual_header = !failed && read_usual_header(file, header);
     if (usual_header) usual.start(file, header, box, image);
-    if (!usual.done()) image::UsualJpeg::run(usual, nullptr);
+    if (!usual.done()) image::FastJpeg::run(usual, nullptr);
     (usual_header && usual.ok() ? taken : left) += 1;
   };
   Rng rng(3);
@@ -138,7 +138,7 @@ TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
         const std::vector<uint8_t> mutant = mutate(file, rng);
         compare(mutant, nullptr, image, other);
         image::ImageInfo info, same;
-        const image::DecodeResult failed = library.probe(mutant, meter, info);
+        const image::SampleError failed = library.probe(mutant, meter, info);
         ASSERT_EQ(both.probe(mutant, meter, same).has_value(), failed.has_value());
         if (failed) continue;
         ASSERT_EQ(std::pair(info.width, info.height), std::pair(same.width, same.height));

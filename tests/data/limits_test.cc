@@ -22,7 +22,7 @@ using testing::png_bytes;
 using ::testing::StartsWith;
 using File = std::vector<uint8_t>;
 
-std::string reason(const image::DecodeResult& result) { return result ? result->reason : "decoded"; }
+std::string reason(const image::SampleError& result) { return result ? result->reason : "decoded"; }
 
 std::string decode(const File& file, const image::DecodeLimits& limits = {}) {
   image::Image image;
@@ -115,8 +115,8 @@ File header_chunk(uint32_t width, uint32_t height, uint8_t depth, uint8_t color)
 
 const File kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
 
-// A grey PNG whose header says this size. Its pixels are 1 + 258 x `repeats` zeros, which may be too few. The chunk `extra_type`
-// stands before them where one is named.
+// A grey PNG whose header says this size. Its pixels are 1 + 258 x `repeats` zeros, which may be too few. The chunk
+// `extra_type` stands before them where one is named.
 File png_of(uint32_t width, uint32_t height, size_t repeats, std::string_view extra_type = {}, const File& extra = {}) {
   File out = kSignature;
   put_chunk(out, "IHDR", header_chunk(width, height, 8, 0));

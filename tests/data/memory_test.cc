@@ -66,7 +66,7 @@ class DecoderMemory : public ::testing::Test {
  protected:
   DecoderMemory() {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    mallopt(M_MMAP_THRESHOLD, 1 << 20);  // so that nothing large is found in memory freed before
+    mallopt(M_MMAP_THRESHOLD, 1 << 16);  // so that nothing large is found in memory freed before
   }
 };
 
@@ -112,7 +112,7 @@ TEST(DecoderLimits, OverTheLimitIsAFileThatCannotBeRead) {
   image::Image image;
   for (const File& file : {testing::encode_jpeg(photo(900, 900), {.progressive = true}), testing::png_bytes(photo(900, 900)),
                            testing::encode_webp(photo(900, 900), true)}) {
-    const image::DecodeResult failed = image::Decoder(limits).decode(file, image);
+    const image::SampleError failed = image::Decoder(limits).decode(file, image);
     ASSERT_TRUE(failed);
     EXPECT_THAT(failed->reason, HasSubstr("over the limit of 1.00 MiB"));
   }

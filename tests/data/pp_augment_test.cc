@@ -38,7 +38,7 @@ std::vector<uint8_t> run(const std::string& chain, const std::vector<uint8_t>& f
   const Pp pp(chain, PpUse::kTrain);
   PpScratch scratch;
   std::vector<uint8_t> out(pp.image_bytes());
-  const image::DecodeResult failed = pp.run(file, {1, 2, sample}, scratch, out.data());
+  const image::SampleError failed = pp.run(file, {1, 2, sample}, scratch, out.data());
   EXPECT_FALSE(failed) << (failed ? failed->reason : "");
   return out;
 }
@@ -307,7 +307,7 @@ TEST(PpAugment, UnreadableImagesAreReasons) {
     const Pp pp(chain, PpUse::kTrain);
     PpScratch scratch;
     std::vector<uint8_t> out(pp.image_bytes());
-    const image::DecodeResult failed = pp.run(png_bytes(photo(20, 9)), {}, scratch, out.data());
+    const image::SampleError failed = pp.run(png_bytes(photo(20, 9)), {}, scratch, out.data());
     return failed ? failed->reason : "accepted";
   };
   EXPECT_EQ(reason("decode | gaussian_blur(1) | resize(8)"), "20x9 pixels, too few for a blur over 23");

@@ -34,7 +34,7 @@ std::vector<uint8_t> run(const std::string& chain, const std::vector<uint8_t>& f
   const Pp pp(chain, PpUse::kTrain);
   PpScratch scratch;
   std::vector<uint8_t> out(pp.image_bytes());
-  const image::DecodeResult failed = pp.run(file, key, scratch, out.data());
+  const image::SampleError failed = pp.run(file, key, scratch, out.data());
   EXPECT_FALSE(failed) << (failed ? failed->reason : "");
   return out;
 }
@@ -131,16 +131,16 @@ TEST(PpParse, EveryOpIsListed) {
 }
 
 TEST(PpAffine, ValueRangeAndNormalise) {
-  const auto affine = [](const std::string& ops) { return Pp("decode | resize(8)" + ops, PpUse::kEval).affine(); };
-  const Affine none = affine("");
+  const auto affine = [](const std::string& ops) { return Pp("decode | resize(8)" + ops, PpUse::kEval).pixel_scale(); };
+  const PixelScale none = affine("");
   EXPECT_EQ(none.scale[0], 1);
   EXPECT_EQ(none.offset[0], 0);
-  const Affine range = affine(" | value_range(-1, 1)");
+  const PixelScale range = affine(" | value_range(-1, 1)");
   for (size_t c = 0; c < 3; ++c) {
     EXPECT_FLOAT_EQ(range.scale[c] * 0 + range.offset[c], -1);
     EXPECT_FLOAT_EQ(range.scale[c] * 255 + range.offset[c], 1);
   }
-  const Affine part = affine(" | value_range(-1, 1, in_min=[10, 20, 30], in_max=130)");
+  const PixelScale part = affine(" | value_range(-1, 1, in_min=[10, 20, 30], in_max=130)");
   for (size_t c = 0; c < 3; ++c) {
     const float low = 10.0f * static_cast<float>(c + 1);  // -1 there, and 1 at 130: big_vision's formula
     EXPECT_NEAR(part.scale[c] * low + part.offset[c], -1, 1e-5);
@@ -149,10 +149,10 @@ TEST(PpAffine, ValueRangeAndNormalise) {
   EXPECT_FLOAT_EQ(affine(" | value_range").scale[1], 2.0f / 255);
   const float mean[] = {0.485f, 0.456f, 0.406f}, std[] = {0.229f, 0.224f, 0.225f};
   for (const char* ops : {" | normalise", " | normalize", " | value_range(0, 1) | normalise"}) {
-    const Affine normal = affine(ops);
+    const PixelScale normal = affine(ops);
     for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(normal.scale[c] * 51 + normal.offset[c], (0.2f - mean[c]) / std[c], 1e-6) << ops;
   }
-  const Affine own = affine(" | normalise(mean=[0.1, 0.2, 0.3], std=0.5)");
+  const PixelScale own = affine(" | normalise(mean=[0.1, 0.2, 0.3], std=0.5)");
   EXPECT_FLOAT_EQ(own.scale[0], 1 / 0.5f / 255);
   EXPECT_FLOAT_EQ(own.offset[2], -0.6f);
 }

@@ -130,7 +130,7 @@ TEST(PpText, ChoiceIsDrawnFromTheKey) {
   int64_t cut = 0;
   std::vector<int32_t> ids(8);
   int32_t* row = ids.data();
-  const image::DecodeResult failed = chosen.run_texts({{}}, {}, &row, cut);
+  const image::SampleError failed = chosen.run_texts({{}}, {}, &row, cut);
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->reason, "it has no text `captions` to choose");
 }
@@ -158,7 +158,7 @@ std::vector<std::string> change(const std::string& text, const Texts& from, cons
   }
   const std::vector<TokenField> none;
   PpTexts texts(names, values, none, nullptr);
-  if (const image::DecodeResult failed = dynamic_cast<PpTextOp&>(*op).change(texts, key)) return {"failed", failed->reason};
+  if (const image::SampleError failed = dynamic_cast<PpTextOp&>(*op).change(texts, key)) return {"failed", failed->reason};
   return texts.get(to);
 }
 
@@ -215,7 +215,7 @@ TEST(PpText, LookupIsBigVisions) {
       int64_t cut = 0;
       int32_t id = -1;
       int32_t* row = &id;
-      const image::DecodeResult failed = pp.run_texts({{text}}, {}, &row, cut);
+      const image::SampleError failed = pp.run_texts({{text}}, {}, &row, cut);
       EXPECT_EQ(failed.has_value(), number == -1) << text;  // there is no such id here: the sample is left out
       EXPECT_EQ(id, number.get<int32_t>()) << text;
       if (failed) continue;
@@ -317,7 +317,7 @@ TEST(PpText, SeveralTextsBecomeRows) {
   int64_t cut = 0;
   std::vector<int32_t> ids(24);
   int32_t* row = ids.data();
-  const image::DecodeResult few = all.run_texts({{"a red circle", "a blue square"}}, {}, &row, cut);
+  const image::SampleError few = all.run_texts({{"a red circle", "a blue square"}}, {}, &row, cut);
   ASSERT_TRUE(few);
   EXPECT_EQ(few->reason, "it has 2 texts `captions`, and 3 are tokenized");
   EXPECT_TRUE(fewer.run_texts({{"a", "b", "c", "d"}}, {}, &row, cut));

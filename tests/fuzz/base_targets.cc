@@ -24,7 +24,7 @@ bool json(std::string_view bytes) {
   });
   TESSERA_CHECK(ordered == read.problem.empty());
   if (!ordered) return false;
-  TESSERA_CHECK(depth_of(read.value) <= kMostJsonDepth && nlohmann::json::parse(bytes) == read.value);
+  TESSERA_CHECK(depth_of(read.value) <= kMaxJsonDepth && nlohmann::json::parse(bytes) == read.value);
   TESSERA_CHECK(read_json(read.value.dump()).value == read.value);
   read_json(bytes, {.values = bytes.size() / 8});
   parses([&] { return parse_json(bytes, "fuzz", {.bytes = bytes.size() / 2}).is_null(); });

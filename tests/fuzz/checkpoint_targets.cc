@@ -107,11 +107,11 @@ bool slices(std::string_view bytes) {
 
 // The directory that a list tells of: no checkpoint without its list, nor when a file is longer or gone.
 void check_directory(const Commit& commit) {
-  constexpr int64_t kMostFile = 1 << 16;
+  constexpr int64_t kMaxFile = 1 << 16;
   testing::MemoryFiles files;
   files.make_directories("step");
   for (const CommittedFile& file : commit.files) {
-    if (file.size > kMostFile) return;
+    if (file.size > kMaxFile) return;
     files.create("step/" + file.name)->write(store::as_bytes(std::string(static_cast<size_t>(file.size), 'x')));
   }
   const auto is_checkpoint = [&] { return parses([&] { return read_commit(files, "step").files == commit.files; }); };

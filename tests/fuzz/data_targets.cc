@@ -151,12 +151,12 @@ void check_written(const std::vector<std::string>& records) {
 
 bool array_record(std::string_view bytes) {
   return parses([&] {
-    constexpr size_t kMostChunks = 64, kMostWritten = 4096;
+    constexpr size_t kMaxChunks = 64, kMaxWritten = 4096;
     const BytesFile file(bytes);
-    const std::vector<std::string> records = read_records(file, read_array_record_index("fuzz", file), kMostChunks);
+    const std::vector<std::string> records = read_records(file, read_array_record_index("fuzz", file), kMaxChunks);
     size_t sum = records.size();
     for (const std::string& record : records) sum += record.size();
-    if (sum <= kMostWritten) check_written(records);
+    if (sum <= kMaxWritten) check_written(records);
     return true;
   });
 }
@@ -366,7 +366,7 @@ bool parquet_footer(std::string_view bytes) {
   };
   is_checked(bytes);
   const std::string file = "PAR1" + std::string(bytes) + raw(static_cast<uint32_t>(bytes.size())) + "PAR1";
-  TESSERA_CHECK(is_checked(file) == (depth && *depth <= kMostParquetDepth));
+  TESSERA_CHECK(is_checked(file) == (depth && *depth <= kMaxParquetDepth));
   return depth > 0;
 }
 
@@ -412,8 +412,8 @@ void check_against_libjpeg(ByteSpan bytes, const Box* box) {
   Image wanted_memory, memory;
   ImageView wanted, view;
   DecodeMeter meter({.pixels = kFuzzPixels, .seconds = 0}, nullptr);
-  const DecodeResult failed = library.decode(bytes, meter, box, wanted_memory, wanted);
-  const DecodeResult result = both.decode(bytes, meter, box, memory, view);
+  const SampleError failed = library.decode(bytes, meter, box, wanted_memory, wanted);
+  const SampleError result = both.decode(bytes, meter, box, memory, view);
   TESSERA_CHECK(result.has_value() == failed.has_value());
   TESSERA_CHECK(failed ? result->reason == failed->reason : same_pixels(view, wanted));
 }
@@ -441,7 +441,7 @@ void check_limits(ByteSpan bytes, const ImageInfo& info) {
   Image image;
   const auto decode = [&](const DecodeLimits& limits, const std::atomic<bool>* stopped) {
     decoder.set_limits(limits, stopped);
-    const DecodeResult failed = decoder.decode(bytes, image);
+    const SampleError failed = decoder.decode(bytes, image);
     TESSERA_CHECK(!failed || !failed->reason.empty());
     return !failed;
   };
@@ -461,7 +461,7 @@ void check_in_turns(ByteSpan bytes, const Box& box) {
   while (one.decoding() && other.decoding()) Decoder::decode_on(one, &other);
   while (one.decoding()) Decoder::decode_on(one, nullptr);
   while (other.decoding()) Decoder::decode_on(other, nullptr);
-  const DecodeResult failed = one.finish_region(one_view), failed_too = other.finish_region(other_view);
+  const SampleError failed = one.finish_region(one_view), failed_too = other.finish_region(other_view);
   TESSERA_CHECK(failed.has_value() == failed_too.has_value());
   TESSERA_CHECK(failed || (same_pixels(one_view, other_view) && one.repairs().any() == other.repairs().any()));
 }
@@ -471,7 +471,7 @@ bool image(std::string_view text) {
   const ByteSpan bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   Decoder decoder({.pixels = kFuzzPixels, .seconds = 0});
   ImageInfo info;
-  if (const DecodeResult failed = decoder.probe(bytes, info)) {
+  if (const SampleError failed = decoder.probe(bytes, info)) {
     TESSERA_CHECK(!failed->reason.empty());
     return false;
   }
@@ -483,7 +483,7 @@ bool image(std::string_view text) {
   }
   check_in_turns(bytes, box);
   Image image, part, turned;
-  const DecodeResult failed = decoder.decode(bytes, image);
+  const SampleError failed = decoder.decode(bytes, image);
   TESSERA_CHECK(!failed || !failed->reason.empty());
   if (failed) return false;
   ImageView region;

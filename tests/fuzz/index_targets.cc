@@ -54,8 +54,8 @@ bool extents(std::string_view bytes) {
 
 // Labels written again are read as they were; numbers that are no class are not written.
 void check_written(const std::vector<CodedLabel>& labels, const std::vector<std::string>& names) {
-  constexpr int64_t kMostNumber = int64_t{1} << 60;
-  if (std::ranges::any_of(labels, [](const auto& label) { return label.value <= -kMostNumber || label.value >= kMostNumber; }))
+  constexpr int64_t kMaxNumber = int64_t{1} << 60;
+  if (std::ranges::any_of(labels, [](const auto& label) { return label.value <= -kMaxNumber || label.value >= kMaxNumber; }))
     return;
   LabelColumn column;
   for (const CodedLabel& label : labels) {
@@ -122,14 +122,14 @@ void check_written(const Sidecar& sidecar, SidecarKind kind, const Hash128& fing
 
 // Shards beside their manifest are taken as it says; not when one is longer, nor when one is gone.
 void check_beside(const std::vector<ManifestFile>& files) {
-  constexpr size_t kMostFiles = 4;
-  constexpr int64_t kMostSize = 4096;
+  constexpr size_t kMaxFiles = 4;
+  constexpr int64_t kMaxSize = 4096;
   static const Folder folder;
   std::vector<std::string> paths;
   std::vector<int64_t> samples;
   for (const ManifestFile& file : files) {
     const bool plain = std::ranges::all_of(file.name, [](char c) { return c == '-' || std::isalnum(static_cast<uint8_t>(c)); });
-    if (files.size() > kMostFiles || !plain || file.name.size() > 100 || file.size > kMostSize) return;
+    if (files.size() > kMaxFiles || !plain || file.name.size() > 100 || file.size > kMaxSize) return;
     paths.push_back(folder.file(file.name));
     samples.push_back(file.samples);
   }
@@ -166,10 +166,10 @@ bool manifest(std::string_view bytes) {
 
 // The frame with its checksums put right: kind, fingerprint and number of sections are those of the file itself.
 bool sidecar(std::string_view text) {
-  constexpr size_t kMostSections = 64;
+  constexpr size_t kMaxSections = 64;
   const std::string bytes = reseal_sidecar(text);
   if (bytes.size() < 40) return false;
-  const size_t sections = std::min<size_t>(number_at<uint32_t>(bytes, 36), kMostSections);
+  const size_t sections = std::min<size_t>(number_at<uint32_t>(bytes, 36), kMaxSections);
   const Hash128 fingerprint{number_at<uint64_t>(bytes, 16), number_at<uint64_t>(bytes, 24)};
   const auto kind = static_cast<SidecarKind>(number_at<uint32_t>(bytes, 32));
   const auto opened = Sidecar::parse(store::copy_bytes(store::as_bytes(bytes)), kind, fingerprint, sections);

@@ -255,7 +255,7 @@ TEST(Register, WrongShapesAreRefusedByTheKernel) {
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const ir::Value q = graph.add_parameter({DType::kF32, {2, 5, 3, 12}}), k = graph.add_parameter({DType::kF32, {2, 5, 4, 12}});
-  graph.results = ir::foreign_call(registered().attention, {q, k, k}, {q.type()});
+  graph.results = ir::ffi_call(registered().attention, {q, k, k}, {q.type()});
   EXPECT_THROW(run(graph, {}, {formula("q", q.dims()), formula("k", k.dims())}), Error);
 }
 
@@ -269,7 +269,7 @@ TEST(Register, ACallOfADenseLayerThatLacksAnArrayIsRefused) {
     const ir::GraphScope scope(graph);
     ir::Values operands;
     for (const HostArray& array : arrays) operands.push_back(graph.add_parameter(array.type));
-    graph.results = ir::foreign_call(kernels.dense, operands, {x.type}, sizes + "\"" + input + "\"");
+    graph.results = ir::ffi_call(kernels.dense, operands, {x.type}, sizes + "\"" + input + "\"");
     return run(graph, {}, arrays);
   };
   EXPECT_NO_THROW(call({x, kernel, bias}, "plain"));

@@ -29,7 +29,7 @@ using testing::read_file;
 
 const fs::path kImages = TESSERA_SOURCE_DIR "/tests/image/images";
 
-std::string reason(const image::DecodeResult& result) { return result ? result->reason : "decoded"; }
+std::string reason(const image::SampleError& result) { return result ? result->reason : "decoded"; }
 
 // Every image under tests/image/images is decoded to Pillow's pixels bit for bit, or refused when it has none.
 TEST(Decode, EqualsPillowOnOddImages) {
@@ -40,7 +40,7 @@ TEST(Decode, EqualsPillowOnOddImages) {
     if (entry.is_directory()) continue;
     SCOPED_TRACE(entry.path().filename());
     const std::vector<uint8_t> file = read_file(entry.path());
-    const image::DecodeResult failed = decoder.decode(file, image);
+    const image::SampleError failed = decoder.decode(file, image);
     const fs::path reference = kImages / "expected" / (entry.path().filename().string() + ".png");
     if (!fs::exists(reference)) {
       EXPECT_TRUE(failed);
@@ -94,12 +94,12 @@ TEST(Decode, TablesOfOneJpegAreNotAnothers) {
 }
 
 // Runs a chain of one sample, whose pictures the references have in their own size.
-image::DecodeResult run_chain(const std::string& decode, const std::string& name, const image::Image& like, image::Image& image,
-                              image::Repairs& repairs) {
+image::SampleError run_chain(const std::string& decode, const std::string& name, const image::Image& like, image::Image& image,
+                             image::Repairs& repairs) {
   const Pp pp(fmt::format("{} | resize({}, {}, interpolation=nearest)", decode, like.width(), like.height()), PpUse::kEval);
   PpScratch scratch;
   image.reset(like.width(), like.height());
-  const image::DecodeResult failed = pp.run(read_file(kImages / name), {}, scratch, image.row(0));
+  const image::SampleError failed = pp.run(read_file(kImages / name), {}, scratch, image.row(0));
   repairs = scratch.repairs;
   return failed;
 }
@@ -113,7 +113,7 @@ void expect_references(const std::string& folder, const std::string& decode, ima
     const std::string name = entry.path().stem();
     SCOPED_TRACE(name);
     ASSERT_FALSE(image::Decoder().decode(read_file(entry.path()), expected));
-    const image::DecodeResult failed = run_chain(decode, name, expected, image, repairs);
+    const image::SampleError failed = run_chain(decode, name, expected, image, repairs);
     ASSERT_FALSE(failed) << reason(failed);
     // The smoothing of detail that a progressive file lacks was changed after libjpeg-turbo 2.1, which Debian has.
     const int most = name == "truncated_progressive.jpg" ? 1 : 0;
@@ -227,7 +227,7 @@ TEST(DecodeRegion, EqualsTheWholeImage) {
         box.x = below(width - box.width + 1);
         box.y = below(height - box.height + 1);
         image::ImageView region;
-        const image::DecodeResult failed = decoder.decode_region(file, box, storage, region);
+        const image::SampleError failed = decoder.decode_region(file, box, storage, region);
         ASSERT_FALSE(failed) << reason(failed);
         ASSERT_EQ(pixels(region), pixels(whole.view().crop(box)))
             << kind.horizontal << 'x' << kind.vertical << " progressive " << kind.progressive << " image " << width << 'x'

@@ -40,12 +40,12 @@ class UsualJpegTest : public ::testing::Test {
   // Whether the decoder of our own took the file; it and the one that chooses must then have the library's pixels.
   bool compare(const File& file, const image::Box* box = nullptr) {
     image::ImageView want, got;
-    const image::DecodeResult failed = library_.decode(file, meter_, box, library_image_, want);
+    const image::SampleError failed = library_.decode(file, meter_, box, library_image_, want);
     image::JpegHeader header;
     const bool taken = image::read_usual_header(file, header) && decode_usual(file, header, box);
     EXPECT_FALSE(taken && failed) << failed->reason;
     if (taken && !failed) expect_equal(image_.view(), want);
-    const image::DecodeResult chosen = both_.decode(file, meter_, box, image_, got);
+    const image::SampleError chosen = both_.decode(file, meter_, box, image_, got);
     EXPECT_EQ(chosen.has_value(), failed.has_value());
     if (chosen && failed) {
       EXPECT_EQ(chosen->reason, failed->reason);
@@ -56,7 +56,7 @@ class UsualJpegTest : public ::testing::Test {
 
   bool decode_usual(const File& file, const image::JpegHeader& header, const image::Box* box) {
     usual_.start(file, header, box, image_);
-    if (!usual_.done()) image::UsualJpeg::run(usual_, nullptr);
+    if (!usual_.done()) image::FastJpeg::run(usual_, nullptr);
     return usual_.ok();
   }
 
@@ -71,7 +71,7 @@ class UsualJpegTest : public ::testing::Test {
 
  private:
   image::JpegDecoder library_{true}, both_;
-  image::UsualJpeg usual_;
+  image::FastJpeg usual_;
   image::DecodeMeter meter_{{}, nullptr};
   image::Image image_, library_image_;
 };
@@ -375,8 +375,8 @@ TEST(TwoJpegsTogether, EqualEachAlone) {
   const auto finish = [&](TaskLane& lane) {
     const Task& task = tasks[lane.task];
     image::ImageView got, want;
-    const image::DecodeResult failed = lane.decoder.finish_region(got);
-    const image::DecodeResult expected = alone.decode_region(task.file, task.box, storage, want);
+    const image::SampleError failed = lane.decoder.finish_region(got);
+    const image::SampleError expected = alone.decode_region(task.file, task.box, storage, want);
     ASSERT_EQ(failed.has_value(), expected.has_value()) << lane.task;
     if (failed) {
       EXPECT_EQ(failed->reason, expected->reason);

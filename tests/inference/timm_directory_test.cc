@@ -44,8 +44,8 @@ TEST(TimmPreprocessing, GoesThereAndBack) {
     const data::Pp before(chain, data::PpUse::kEval), after(back, data::PpUse::kEval);
     EXPECT_EQ(after.width(), 224);
     for (size_t c = 0; c < 3; ++c) {
-      EXPECT_FLOAT_EQ(after.affine().scale[c], before.affine().scale[c]) << chain;
-      EXPECT_NEAR(after.affine().offset[c], before.affine().offset[c], 1e-6) << chain;
+      EXPECT_FLOAT_EQ(after.pixel_scale().scale[c], before.pixel_scale().scale[c]) << chain;
+      EXPECT_NEAR(after.pixel_scale().offset[c], before.pixel_scale().offset[c], 1e-6) << chain;
     }
     std::vector<std::string> again;
     EXPECT_EQ(timm_pp(convert(back, 224, again)), back);

@@ -25,7 +25,7 @@ std::vector<uint8_t> picture(const std::string& name, int height, int width) {
 std::vector<float> prepared(const data::Pp& chain, const std::vector<uint8_t>& file) {
   data::PpScratch scratch;
   std::vector<uint8_t> bytes(chain.image_bytes());
-  const image::DecodeResult failed = chain.run(file, {}, scratch, bytes.data());
+  const image::SampleError failed = chain.run(file, {}, scratch, bytes.data());
   EXPECT_FALSE(failed) << (failed ? failed->reason : "");
   std::vector<float> pixels;
   for (size_t c = 0; c < 3; ++c) {

@@ -306,7 +306,7 @@ TEST(Remat, KeepsWhatThePolicyNames) {
 }
 
 // What each device computes of its rows: whole shapes outside, parts inside, and the arithmetic of all of them.
-TEST(OwnRows, AreAPartOfEveryDevice) {
+TEST(ShardMap, AreAPartOfEveryDevice) {
   Graph graph;
   const GraphScope scope(graph);
   const mesh::Mesh mesh = mesh::parse_mesh("replica=2, fsdp=2", 4);
@@ -316,7 +316,7 @@ TEST(OwnRows, AreAPartOfEveryDevice) {
     EXPECT_EQ(local[1].dims(), (Dims{3, 5}));
     return {matmul(local[0], local[1])};
   };
-  graph.results = on_own_rows(mesh, {x, w}, {true, false}, product);
+  graph.results = shard_map(mesh, {x, w}, {true, false}, product);
   EXPECT_EQ(graph.results[0].dims(), (Dims{8, 5}));
   EXPECT_EQ(product_flops(graph), 2.0 * 8 * 3 * 5);
 
@@ -326,7 +326,7 @@ TEST(OwnRows, AreAPartOfEveryDevice) {
   EXPECT_THAT(text, HasSubstr("in_shardings = #sdy.sharding_per_value<[<@mesh, [{\"replica\", \"fsdp\"}, {}]>, "
                               "<@mesh, [{}, {}]>]>"));
   EXPECT_THAT(text, HasSubstr("(tensor<2x3xf32>, tensor<3x5xf32>) -> (tensor<2x5xf32>)"));
-  EXPECT_THROW(on_own_rows(mesh, {x, w}, {true, false}, [&](const Values&) -> Values { return {x}; }), InternalError);
+  EXPECT_THROW(shard_map(mesh, {x, w}, {true, false}, [&](const Values&) -> Values { return {x}; }), InternalError);
 }
 
 TEST(CustomCall, PrintsItsTargetAndAttributes) {

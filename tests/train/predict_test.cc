@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 
 TEST(Predict, KeepsToTheLimitsOfTheRunsRecipe) {
   testing::SmallRun run;
-  run.train("limited", {"total=2 steps", "data.limits.max_pixels=120"});
+  run.train("limited", {"total=2 steps", "optimizer.lr=1e-3", "data.limits.max_pixels=120"});
   const state::LoadedModel model = state::load_model(run.path("limited"));
   EXPECT_EQ(model.limits.pixels, 120);
   testing::write_png(run.path("large.png"), 12, 11, std::vector<uint8_t>(3 * 12 * 11));

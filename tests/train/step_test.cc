@@ -329,7 +329,7 @@ state::DeviceArrays initial_params(const recipe::Recipe& recipe) {
 EvaluationRunner runner_of(const recipe::Recipe& recipe, const state::StateLayout& layout, const recipe::EvalPlan& plan) {
   ProgramOptions options;
   options.batch = plan.sets[0].batch;
-  options.pixels = plan.sets[0].data.pp().affine();
+  options.pixels = plan.sets[0].data.pp().pixel_scale();
   return {testing::cpu_client(), {compile(eval_program(*recipe.model, *plan.evaluator, 0, layout, options))}, layout, plan};
 }
 

@@ -21,11 +21,11 @@ namespace {
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
-constexpr uint64_t kMostDecoded = uint64_t{1} << 30;
-constexpr uint64_t kMostRecords = uint64_t{1} << 24;  // of a chunk
+constexpr uint64_t kMaxDecoded = uint64_t{1} << 30;
+constexpr uint64_t kMaxRecords = uint64_t{1} << 24;  // of a chunk
 // What a chunk may say that it holds without being asked how: a few bytes can be packed from any number of equal ones.
 constexpr uint64_t kFreelyDecoded = uint64_t{64} << 20;
-constexpr uint64_t kMostRatio = 1100;
+constexpr uint64_t kMaxRatio = 1100;
 
 [[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help = {}) {
   throw data_error(fmt::format("`{}`: {} at offset {}", path, what, offset), {},
@@ -85,7 +85,7 @@ RawChunk read_chunk(const std::string& path, const store::ReadableFile& file, in
   RawChunk chunk;
   if (begin < 0 || end > file.size() || end - begin < static_cast<int64_t>(kRiegeliHeader))
     fail(path, begin, "a chunk of records is cut short");
-  if (end - begin > 2 * kMostSampleBytes) fail(path, begin, "a chunk of records that is too large to be read");
+  if (end - begin > 2 * kMaxSampleBytes) fail(path, begin, "a chunk of records that is too large to be read");
   chunk.bytes = read_riegeli(file, begin, end);
   if (chunk.bytes.size() < kRiegeliHeader || !parse_riegeli_header(chunk.bytes, chunk.header))
     fail(path, begin, "wrong checksum of a chunk's header");
@@ -155,15 +155,15 @@ int64_t footer_offset(const std::string& path, const store::ReadableFile& file) 
 }  // namespace
 
 bool decode_simple_chunk(std::string_view data, uint64_t records, uint64_t decoded_size, RecordGroup& group) {
-  if (data.empty() || decoded_size > kMostDecoded || records > kMostRecords) return false;
-  if (decoded_size > kFreelyDecoded && decoded_size / kMostRatio > data.size()) return false;
+  if (data.empty() || decoded_size > kMaxDecoded || records > kMaxRecords) return false;
+  if (decoded_size > kFreelyDecoded && decoded_size / kMaxRatio > data.size()) return false;
   const char compression = data.front();
   if (compression != 0 && compression != 'z' && compression != 'b' && compression != 's') return false;
   data.remove_prefix(1);
   uint64_t sizes_size = 0;
   if (!take_varint(data, sizes_size) || sizes_size > data.size()) return false;
   PaddedBuffer sizes;
-  if (!unpack(compression, data.substr(0, sizes_size), std::min<uint64_t>(records * 10, kMostDecoded), sizes)) return false;
+  if (!unpack(compression, data.substr(0, sizes_size), std::min<uint64_t>(records * 10, kMaxDecoded), sizes)) return false;
   std::string_view rest(reinterpret_cast<const char*>(sizes.data()), sizes.size());
   if (records > rest.size()) return false;
   group.ends.resize(records);

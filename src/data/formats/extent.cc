@@ -8,9 +8,9 @@
 namespace tessera::data {
 
 void check_sample_bytes(int64_t bytes) {
-  if (bytes <= kMostSampleBytes) return;
+  if (bytes <= kMaxSampleBytes) return;
   throw data_error(fmt::format("it has {}, and samples of up to {} are read", human_bytes(static_cast<double>(bytes)),
-                               human_bytes(static_cast<double>(kMostSampleBytes))));
+                               human_bytes(static_cast<double>(kMaxSampleBytes))));
 }
 
 }  // namespace tessera::data

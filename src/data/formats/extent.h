@@ -12,7 +12,7 @@ struct Extent {
 };
 
 // The most that is read at once: the bytes of one sample. Files may claim any number, and have it where they are sparse.
-inline constexpr int64_t kMostSampleBytes = int64_t{1} << 30;
+inline constexpr int64_t kMaxSampleBytes = int64_t{1} << 30;
 // Throws a data Error for more.
 void check_sample_bytes(int64_t bytes);
 

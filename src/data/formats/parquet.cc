@@ -69,7 +69,7 @@ TesseraParquetValue ParquetGroup::value(size_t column, int64_t row, int64_t item
 }
 
 ParquetFile::ParquetFile(const std::string& path) : path_(path) {
-  constexpr int64_t kMostRows = int64_t{1} << 50;
+  constexpr int64_t kMaxRows = int64_t{1} << 50;
   const TesseraParquetApi& api = parquet_api();
   check_parquet_footer(path, *store::local_files().open(path));
   char* reason = nullptr;
@@ -77,7 +77,7 @@ ParquetFile::ParquetFile(const std::string& path) : path_(path) {
   if (!file_) fail_reading(path, "cannot be read as Parquet", reason);
   for (int64_t group = 0; group < api.row_groups(file_); ++group) {
     const int64_t rows = api.rows(file_, group);
-    if (rows < 0 || rows > kMostRows - first_.back()) {
+    if (rows < 0 || rows > kMaxRows - first_.back()) {
       api.close(file_);
       throw data_error(fmt::format("`{}`: row group {} has {} rows", path, group, rows), {},
                        "the file is damaged: copy it again");

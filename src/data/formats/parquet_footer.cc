@@ -13,8 +13,8 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kMostFooter = int64_t{256} << 20;
-constexpr int kMostThriftDepth = 64;  // Thrift's own bound
+constexpr int64_t kMaxFooter = int64_t{256} << 20;
+constexpr int kMaxThriftDepth = 64;  // Thrift's own bound
 
 // Types of Thrift's compact protocol.
 enum Type : uint8_t {
@@ -63,7 +63,7 @@ class Thrift {
   }
   // `in_list`: there a truth value is a byte; in a field its type says it.
   bool skip(uint8_t type, int depth, bool in_list = false) {
-    if (depth > kMostThriftDepth) return false;
+    if (depth > kMaxThriftDepth) return false;
     uint64_t number = 0;
     switch (type) {
       case kTrue:
@@ -183,12 +183,12 @@ void check_parquet_footer(const std::string& path, const store::ReadableFile& fi
   uint32_t length = 0;
   std::memcpy(&length, end.data(), sizeof length);
   if (length > size - 4 - kEnd) fail(fmt::format("a footer of {} bytes in a file of {}", length, size));
-  if (length > kMostFooter) fail(fmt::format("a footer of {}", human_bytes(length)));
+  if (length > kMaxFooter) fail(fmt::format("a footer of {}", human_bytes(length)));
   std::string footer(length, '\0');
   file.read(size - kEnd - length, std::as_writable_bytes(std::span(footer)));
   const auto depth = parquet_schema_depth(footer);
   if (!depth) fail("its footer is damaged");
-  if (*depth > kMostParquetDepth) fail(fmt::format("its schema nests more than {} levels deep", kMostParquetDepth));
+  if (*depth > kMaxParquetDepth) fail(fmt::format("its schema nests more than {} levels deep", kMaxParquetDepth));
 }
 
 }  // namespace tessera::data

@@ -10,7 +10,7 @@
 
 namespace tessera::data {
 
-inline constexpr size_t kMostParquetDepth = 64;
+inline constexpr size_t kMaxParquetDepth = 64;
 
 // How deep the schema of a footer nests, a flat one 1; nothing where the bytes are no FileMetaData in Thrift's compact form.
 std::optional<size_t> parquet_schema_depth(std::string_view footer);

@@ -9,7 +9,7 @@ namespace tessera::data {
 namespace {
 
 constexpr int64_t kBlock = 512;
-constexpr int64_t kMostName = 1 << 20;  // of the data of headers with names
+constexpr int64_t kMaxName = 1 << 20;  // of the data of headers with names
 
 // Fields of a header: offset and length.
 struct Field {
@@ -102,14 +102,14 @@ void put(std::string& header, Field f, std::string_view value) {
 std::string octal(int64_t value, size_t digits) { return fmt::format("{:0{}o}", value, digits); }
 
 std::string block(std::string_view name, std::string_view prefix, int64_t size, char type) {
-  constexpr int64_t kMostOctal = (int64_t{1} << 33) - 1;
+  constexpr int64_t kMaxOctal = (int64_t{1} << 33) - 1;
   std::string header(static_cast<size_t>(kBlock), '\0');
   put(header, kName, name);
   put(header, kPrefix, prefix);
   put(header, kMode, "0000644");
   put(header, kOwner, "0000000");
   put(header, kGroup, "0000000");
-  put(header, kSize, octal(std::min(size, kMostOctal), 11));
+  put(header, kSize, octal(std::min(size, kMaxOctal), 11));
   put(header, kTime, "00000000000");
   header[kType] = type;
   put(header, kMagic, std::string_view("ustar\0", 6));
@@ -157,7 +157,7 @@ std::optional<TarMember> read_tar_member(const std::string& path, Window& window
       member.regular = type == '0' || type == '\0' || type == '7';
       return member;
     }
-    if (size > kMostName) fail(path, offset, fmt::format("a header of {} bytes", size), kCopyAgain);
+    if (size > kMaxName) fail(path, offset, fmt::format("a header of {} bytes", size), kCopyAgain);
     const std::string_view content = window.get(data, size);
     if (type == 'L') gnu_name = std::string(text(content));
     if (type == 'x') {

@@ -48,11 +48,11 @@ TfdsSplit parse_split(const std::string& path, const Json& json) {
   TfdsSplit split{text_of(json, "name"), text_of(json, "filepathTemplate", kDefaultTemplate), {}};
   if (const auto lengths = json.find("shardLengths"); lengths != json.end() && lengths->is_array()) {
     // More samples than any split has. They are added up.
-    constexpr int64_t kMostSamples = int64_t{1} << 50;
+    constexpr int64_t kMaxSamples = int64_t{1} << 50;
     int64_t samples = 0;
     for (const Json& one : *lengths) {
       const auto length = integer_of(one);
-      if (!length || *length < 0 || *length > kMostSamples || (samples += *length) > kMostSamples)
+      if (!length || *length < 0 || *length > kMaxSamples || (samples += *length) > kMaxSamples)
         fail(path, fmt::format("shardLengths of `{}` are no numbers", split.name));
       split.shard_lengths.push_back(*length);
     }
@@ -73,8 +73,8 @@ std::vector<std::string> parse_supervised(const Json& info) {
 
 // `listed`: inside a Sequence. In Examples its texts are a list, and those of a Sequence of Sequences have keys of their own.
 void add_features(const Json& feature, const std::string& key, std::vector<TfdsFeature>& out, int depth, bool listed = false) {
-  constexpr int kMostDepth = 32;
-  if (!feature.is_object() || depth > kMostDepth) return;
+  constexpr int kMaxDepth = 32;
+  if (!feature.is_object() || depth > kMaxDepth) return;
   if (const auto sequence = feature.find("sequence"); !listed && sequence != feature.end() && sequence->is_object()) {
     if (const auto inner = sequence->find("feature"); inner != sequence->end()) add_features(*inner, key, out, depth + 1, true);
     return;
@@ -102,9 +102,9 @@ void add_features(const Json& feature, const std::string& key, std::vector<TfdsF
 
 // What is put in may hold the next word to replace, and so on: a short description could make a name of any length.
 void replace_all(std::string& name, std::string_view from, const std::string& to) {
-  constexpr size_t kMostName = 4096;
+  constexpr size_t kMaxName = 4096;
   for (size_t at = 0; (at = name.find(from, at)) != std::string::npos; at += to.size()) {
-    if (name.size() + to.size() > kMostName) throw data_error("the names of its files are longer than any system takes");
+    if (name.size() + to.size() > kMaxName) throw data_error("the names of its files are longer than any system takes");
     name.replace(at, from.size(), to);
   }
 }
@@ -127,11 +127,11 @@ std::optional<Bound> parse_bound(std::string_view text, std::string_view whole, 
   take_unit("%", TfdsSlice::Unit::kPercent);
   take_unit("shard", TfdsSlice::Unit::kShards);
   std::erase(digits, '_');
-  constexpr double kMost = int64_t{1} << 50;
+  constexpr double kMax = int64_t{1} << 50;
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), bound.value, std::chars_format::fixed);
   const bool whole_number = bound.value == std::floor(bound.value) && digits.find('.') == std::string::npos;
-  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() || !(std::abs(bound.value) <= kMost) ||
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() || !(std::abs(bound.value) <= kMax) ||
       (bound.unit != TfdsSlice::Unit::kPercent && !whole_number)) {
     throw usage_error(fmt::format("cannot read the bound `{}` of the split `{}`", text, whole), where,
                       "bounds are whole numbers of samples or shards, or percentages: train[:1000], train[10%:90%], "

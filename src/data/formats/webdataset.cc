@@ -10,7 +10,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr size_t kMostMembers = 1000;  // each is compared with those before it
+constexpr size_t kMaxMembers = 1000;  // each is compared with those before it
 
 bool is_meta(std::string_view path) {
   if (!path.starts_with("__")) return false;
@@ -42,8 +42,8 @@ class SampleWalk {
       offset_ = member->end;
       if (!name) continue;
       if (!found) found = Found{name->key, {member->header, 0}, {}};
-      if (found->members.size() == kMostMembers) {
-        fail(path_, member->header, fmt::format("the sample `{}` has more than {} members", name->key, kMostMembers),
+      if (found->members.size() == kMaxMembers) {
+        fail(path_, member->header, fmt::format("the sample `{}` has more than {} members", name->key, kMaxMembers),
              "give its samples keys of their own");
       }
       for (const auto& [extension, extent] : found->members) {

@@ -28,12 +28,12 @@ class Window {
   }
 
  private:
-  static constexpr int64_t kLeast = 4 << 10, kMost = 1 << 20;
+  static constexpr int64_t kLeast = 4 << 10, kMax = 1 << 20;
 
   void fill(int64_t offset, int64_t length) {
     const int64_t end = begin_ + static_cast<int64_t>(buffer_.size());
     const bool near = offset >= begin_ && offset <= end + step_;
-    step_ = near ? std::min(2 * step_, kMost) : std::max(step_ / 4, kLeast);
+    step_ = near ? std::min(2 * step_, kMax) : std::max(step_ / 4, kLeast);
     buffer_.resize(static_cast<size_t>(std::min(std::max(length, step_), size_ - offset)));
     begin_ = offset;
     file_.read(offset, buffer_);

@@ -7,7 +7,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kMostNumber = int64_t{1} << 60;
+constexpr int64_t kMaxNumber = int64_t{1} << 60;
 
 uint64_t zigzag(int64_t value) { return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63); }
 int64_t unzigzag(uint64_t code) { return static_cast<int64_t>(code >> 1) ^ -static_cast<int64_t>(code & 1); }
@@ -38,7 +38,7 @@ std::string LabelColumn::encode(const std::vector<std::string>& all_names) const
   }
   std::string out;
   for (const CodedLabel& label : labels_) {
-    const bool small = -kMostNumber < label.value && label.value < kMostNumber;
+    const bool small = -kMaxNumber < label.value && label.value < kMaxNumber;
     switch (label.kind) {
       case CodedLabel::Kind::kNone: put_varint(out, 0); break;
       case CodedLabel::Kind::kNumber: put_varint(out, small ? 2 * zigzag(label.value) + 1 : 0); break;

@@ -25,9 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostNames = 10'000'000;
-constexpr size_t kMostNameBytes = size_t{1} << 30;  // of all together
-constexpr int64_t kMostBraces = 64;
+constexpr size_t kMaxNames = 10'000'000;
+constexpr size_t kMaxNameBytes = size_t{1} << 30;  // of all together
+constexpr int64_t kMaxBraces = 64;
 
 EntryKind kind_of(int directory, const dirent& entry) {
   if (entry.d_type == DT_DIR) return EntryKind::kDirectory;
@@ -53,8 +53,8 @@ std::optional<std::vector<std::string>> number_range(std::string_view text) {
   const int64_t first = std::stoll(std::string(low)), last = std::stoll(std::string(high));
   const bool padded = (low.size() > 1 && low[0] == '0') || (high.size() > 1 && high[0] == '0');
   const size_t width = padded ? std::max(low.size(), high.size()) : 1;
-  if (static_cast<uint64_t>(std::abs(last - first)) >= kMostNames)
-    throw data_error(fmt::format("`{{{}}}` is more than {} names", text, human_count(kMostNames)));
+  if (static_cast<uint64_t>(std::abs(last - first)) >= kMaxNames)
+    throw data_error(fmt::format("`{{{}}}` is more than {} names", text, human_count(kMaxNames)));
   std::vector<std::string> names;
   for (int64_t i = first;; i += first <= last ? 1 : -1) {
     names.push_back(fmt::format("{:0{}}", i, width));
@@ -98,8 +98,8 @@ size_t total_size(const std::vector<std::string>& texts) {
 
 bool has_wildcard(const std::string& path) { return path.find_first_of("*?[") != std::string::npos; }
 
-// Opening a pipe would wait for its writer. Reading a device may never end. A folder passes here: reading it fails with a message
-// of its own.
+// Opening a pipe would wait for its writer. Reading a device may never end. A folder passes here: reading it fails with a
+// message of its own.
 void check_kind(const std::string& path, mode_t mode, const std::string& where) {
   if (S_ISREG(mode) || S_ISDIR(mode)) return;
   throw data_error(fmt::format("`{}` is {}, not a file", path, store::file_kind(mode)), where, "leave it out, or remove it");
@@ -222,18 +222,18 @@ Hash128 fingerprint_files(int64_t count, const std::function<std::string(int64_t
 }
 
 std::vector<std::string> expand_braces(const std::string& pattern) {
-  if (std::ranges::count(pattern, '{') > kMostBraces) {
-    throw data_error(fmt::format("`{}…` has more than {} braces", pattern.substr(0, 200), kMostBraces));
+  if (std::ranges::count(pattern, '{') > kMaxBraces) {
+    throw data_error(fmt::format("`{}…` has more than {} braces", pattern.substr(0, 200), kMaxBraces));
   }
   const size_t open = pattern.find('{');
   const size_t close = open == std::string::npos ? open : closing_brace(pattern, open);
   if (close == std::string::npos) return {pattern};
   const std::vector<std::string> tails = expand_braces(pattern.substr(close + 1));
   const std::vector<std::string> middles = alternatives(pattern.substr(open + 1, close - open - 1));
-  if (middles.size() > kMostNames / tails.size())
-    throw data_error(fmt::format("`{}` is more than {} names", pattern, human_count(kMostNames)));
+  if (middles.size() > kMaxNames / tails.size())
+    throw data_error(fmt::format("`{}` is more than {} names", pattern, human_count(kMaxNames)));
   if (open * middles.size() * tails.size() + total_size(middles) * tails.size() + total_size(tails) * middles.size() >
-      kMostNameBytes) {
+      kMaxNameBytes) {
     throw data_error(fmt::format("the names of `{}…` are too long", pattern.substr(0, 200)), {},
                      "put the files into folders, and name each folder as a source of its own");
   }
@@ -264,7 +264,7 @@ void check_shards_complete(const std::vector<std::string>& paths, const std::str
   std::map<std::string, Set> sets;
   for (const std::string& path : paths) {
     const auto name = shard_name(path);
-    if (!name || name->count > static_cast<int64_t>(kMostNames) || name->number >= name->count) continue;
+    if (!name || name->count > static_cast<int64_t>(kMaxNames) || name->number >= name->count) continue;
     Set& set = sets[name->set];
     set.there.resize(static_cast<size_t>(name->count));
     set.digits = name->digits;

@@ -17,9 +17,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kMark = "tessera_manifest";
-constexpr size_t kMostBytes = size_t{256} << 20;
+constexpr size_t kMaxBytes = size_t{256} << 20;
 // More samples, or bytes, than any shard has. A manifest may claim any number, and all of a set are added up.
-constexpr int64_t kMostOfShard = int64_t{1} << 50, kMostOfSet = int64_t{1} << 60;
+constexpr int64_t kMaxOfShard = int64_t{1} << 50, kMaxOfSet = int64_t{1} << 60;
 
 Json to_json(const ManifestFile& file) {
   Json json = {
@@ -40,7 +40,7 @@ std::optional<ManifestFile> from_json(const nlohmann::json& json) {
                       json.at("sha256").get<std::string>(),
                       json.value("lists", std::vector<bool>()),
                       json.value("unreadable", std::vector<std::string>())};
-    const auto is_amount = [](int64_t number) { return 0 <= number && number <= kMostOfShard; };
+    const auto is_amount = [](int64_t number) { return 0 <= number && number <= kMaxOfShard; };
     const bool sound = is_amount(file.samples) && is_amount(file.size) && file.sha256.size() == 64 && !file.name.empty() &&
                        file.name.find('/') == std::string::npos;
     return sound ? std::optional(std::move(file)) : std::nullopt;
@@ -55,7 +55,7 @@ using Entries = std::map<std::string, ManifestFile, std::less<>>;
 std::optional<std::string> small_file(const std::string& path) {
   store::FileSystem& files = store::local_files();
   const auto info = files.info(path);
-  if (!info || info->directory || info->size > static_cast<int64_t>(kMostBytes)) return std::nullopt;
+  if (!info || info->directory || info->size > static_cast<int64_t>(kMaxBytes)) return std::nullopt;
   return store::read_text(files, path);
 }
 
@@ -121,7 +121,7 @@ std::string manifest_text(const std::vector<ManifestFile>& files) {
 }
 
 std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, const std::string& path) {
-  const auto json = read_json(text, {.bytes = kMostBytes}).value;
+  const auto json = read_json(text, {.bytes = kMaxBytes}).value;
   if (!json.is_object() || !json.contains(kMark)) {
     if (text.find(fmt::format("\"{}\"", kMark)) == std::string_view::npos) return std::nullopt;
     throw data_error(fmt::format("`{}` is damaged: it is no JSON object", path), {}, "copy it again");
@@ -136,7 +136,7 @@ std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, c
   const auto list = json.value("files", nlohmann::json());
   for (const nlohmann::json& one : list) {
     auto file = from_json(one);
-    if (!file || (samples += file->samples) > kMostOfSet || (bytes += file->size) > kMostOfSet)
+    if (!file || (samples += file->samples) > kMaxOfSet || (bytes += file->size) > kMaxOfSet)
       throw data_error(fmt::format("`{}` is damaged: file {} of its list", path, files.size()), {}, "copy it again");
     files.push_back(*std::move(file));
   }
@@ -207,7 +207,7 @@ std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::strin
       check_size(path, *file);
       splits[store::parent_path(path)].insert(file->split);
       counts.push_back(file->samples);
-      if ((samples += counts.back()) > kMostOfSet) {
+      if ((samples += counts.back()) > kMaxOfSet) {
         throw data_error(fmt::format("{} of the shards tells of too many samples", kManifestFile));
       }
     }

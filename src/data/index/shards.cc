@@ -42,16 +42,16 @@ std::string encode_extents(const std::vector<Extent>& extents) {
 }
 
 std::optional<std::vector<Extent>> take_extents(std::string_view& bytes, int64_t count) {
-  constexpr uint64_t kMost = uint64_t{1} << 60;
+  constexpr uint64_t kMax = uint64_t{1} << 60;
   if (count < 0 || static_cast<uint64_t>(count) > bytes.size() / 2) return std::nullopt;
   std::vector<Extent> extents(static_cast<size_t>(count));
   uint64_t end = 0;
   for (Extent& extent : extents) {
     uint64_t gap = 0, length = 0;
-    if (!take_varint(bytes, gap) || !take_varint(bytes, length) || gap > kMost || length > kMost) return std::nullopt;
+    if (!take_varint(bytes, gap) || !take_varint(bytes, length) || gap > kMax || length > kMax) return std::nullopt;
     const uint64_t offset = end + gap;
     end = offset + length;
-    if (end > kMost) return std::nullopt;
+    if (end > kMax) return std::nullopt;
     extent = {static_cast<int64_t>(offset), static_cast<int64_t>(length)};
   }
   return extents;
@@ -74,7 +74,7 @@ ShardIndex::ShardIndex(std::vector<std::string> paths, ShardIndexOptions options
   if (options_.counts && !options_.needs_labels) {
     first_ = {0};
     for (const int64_t count : *options_.counts) first_.push_back(first_.back() + count);
-    if (size() > kMostStored) return;
+    if (size() > kMaxStored) return;
     first_.clear();
   }
   sidecar_path_ = sidecar_path(identity(), absolute_path(paths_.empty() ? "" : paths_.front()));
@@ -163,7 +163,7 @@ void ShardIndex::build() {
       built.counts[i] = scan.samples();
       if (scan.count) built.own_extents = true;
       built.found[i].add(scan.labels);
-      if ((built.total += built.counts[i]) <= kMostStored) {
+      if ((built.total += built.counts[i]) <= kMaxStored) {
         built.extents[i] = encode_extents(scan.extents);
         built.labels[i] = std::move(scan.labels);
       }
@@ -183,8 +183,8 @@ void ShardIndex::build() {
     first_.push_back(first_.back() + built.counts[i]);
     labels_.merge(built.found[i]);
   }
-  stored_ = own_extents_ || size() <= kMostStored;
-  if (size() <= kMostStored) join_blocks(built);
+  stored_ = own_extents_ || size() <= kMaxStored;
+  if (size() <= kMaxStored) join_blocks(built);
   keep(began);
 }
 
@@ -264,7 +264,7 @@ std::vector<CodedLabel> ShardIndex::labels_of(size_t shard, const std::vector<st
 }
 
 std::optional<LabelCounts> ShardIndex::count_labels(const std::vector<SampleRange>& ranges) const {
-  if (size() > kMostStored) return std::nullopt;
+  if (size() > kMaxStored) return std::nullopt;
   if (!options_.needs_labels) {
     ShardIndexOptions options = options_;
     options.needs_labels = true;

@@ -39,7 +39,7 @@ struct ShardIndexOptions {
   std::string call;   // with absolute paths: what else than the files the index depends on
   std::string where;  // the recipe key
   ScanShard scan;
-  // Samples of each shard as the set's own description tells; then a set of more than kMostStored samples is not scanned before
+  // Samples of each shard as the set's own description tells; then a set of more than kMaxStored samples is not scanned before
   // its samples are read.
   std::optional<std::vector<int64_t>> counts;
   bool needs_labels = false;  // which ones there are must be known; then even such a set is scanned whole
@@ -48,11 +48,11 @@ struct ShardIndexOptions {
 // Open shards, the most recently used few.
 class ShardFiles {
  public:
-  static constexpr int64_t kMostOpen = 256;
+  static constexpr int64_t kMaxOpen = 256;
   std::shared_ptr<const store::ReadableFile> open(size_t shard, const std::string& path) const;
 
  private:
-  mutable LruCache<size_t, store::ReadableFile> files_{kMostOpen};
+  mutable LruCache<size_t, store::ReadableFile> files_{kMaxOpen};
 };
 
 // Memory: 8 bytes a shard besides its path, the extents of the shards used of late (kExtentMemory at most), and the pages of
@@ -60,7 +60,7 @@ class ShardFiles {
 class ShardIndex {
  public:
   // Extents of larger sets are not stored: a shard is scanned when its samples are read.
-  static constexpr int64_t kMostStored = int64_t{1} << 26;
+  static constexpr int64_t kMaxStored = int64_t{1} << 26;
   static constexpr int64_t kExtentMemory = int64_t{256} << 20;
 
   // Throws a data Error for a shard that cannot be read or differs from `counts` or from a manifest (index/manifest.h).
@@ -88,7 +88,7 @@ class ShardIndex {
   void prefetch(int64_t sample) const;
   std::shared_ptr<const store::ReadableFile> file(size_t shard) const { return files_.open(shard, paths_[shard]); }
   const LabelsFound& labels() const { return labels_; }  // empty where they were not needed
-  // How many samples of `ranges` have each label; nothing for sets of more than kMostStored. Where labels were not needed so
+  // How many samples of `ranges` have each label; nothing for sets of more than kMaxStored. Where labels were not needed so
   // far, scans the shards with them, which is kept too.
   std::optional<LabelCounts> count_labels(const std::vector<SampleRange>& ranges) const;
   // Whether extents are at hand; if not, samples of one shard are best read together.

@@ -31,7 +31,7 @@ struct Rows {
   uint64_t view(int64_t row) const { return static_cast<uint64_t>((options.row_begin + row) / images()); }
 
   // Starts to make the lane's row of the sample it picked; or a reason.
-  image::DecodeResult start(LoaderSlot& slot, LoaderWorker::Lane& lane, uint64_t seed) const {
+  image::SampleError start(LoaderSlot& slot, LoaderWorker::Lane& lane, uint64_t seed) const {
     const auto r = static_cast<size_t>(lane.row);
     const SamplePick& pick = lane.pick;
     const DataSet& set = sets[static_cast<size_t>(pick.set)];
@@ -43,11 +43,11 @@ struct Rows {
     const auto start = std::chrono::steady_clock::now();
     std::optional<std::string> failed = set.source->read(pick.sample, lane.sample);
     lane.run.scratch().seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (failed) return image::DecodeError{std::move(*failed)};
+    if (failed) return image::DecodeFailure{std::move(*failed)};
     slot.labels[r] = lane.sample.label;
     const SampleKey key{seed_of_set(seed, static_cast<size_t>(pick.set)), pick.epoch, static_cast<uint64_t>(pick.sample),
                         view(lane.row)};
-    if (image::DecodeResult bad = make_tokens(slot, r, pick.set, key, lane)) return bad;
+    if (image::SampleError bad = make_tokens(slot, r, pick.set, key, lane)) return bad;
     uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
     if (set.pp->erasing()) {
       const size_t mixed = options.mixup ? image::kMixedRowValues : 0;
@@ -62,8 +62,8 @@ struct Rows {
   }
 
   // The ids of lane.sample's texts.
-  image::DecodeResult make_tokens(LoaderSlot& slot, size_t row, int32_t set, const SampleKey& key,
-                                  LoaderWorker::Lane& lane) const {
+  image::SampleError make_tokens(LoaderSlot& slot, size_t row, int32_t set, const SampleKey& key,
+                                 LoaderWorker::Lane& lane) const {
     if (slot.token_fields.empty()) return std::nullopt;
     lane.tokens.clear();
     for (size_t field = 0; field < slot.token_fields.size(); ++field) lane.tokens.push_back(slot.row_tokens(field, row));
@@ -163,21 +163,21 @@ class RowFiller {
   }
 
   void end_row(LoaderWorker::Lane& lane) {
-    const image::DecodeResult failed = lane.run.finish();
+    const image::SampleError failed = lane.run.finish();
     if (failed && !to_fill_.stop && replace(lane, *failed)) return begin_sample(lane);
     if (!failed) slot_.repairs[static_cast<size_t>(lane.row)] = lane.run.scratch().repairs;
     lane.row = -1;
   }
 
   void begin_sample(LoaderWorker::Lane& lane) {
-    while (const image::DecodeResult failed = pick_sample(lane)) {
+    while (const image::SampleError failed = pick_sample(lane)) {
       if (!to_fill_.stop && replace(lane, *failed)) continue;
       lane.row = -1;
       return;
     }
   }
 
-  image::DecodeResult pick_sample(LoaderWorker::Lane& lane) {
+  image::SampleError pick_sample(LoaderWorker::Lane& lane) {
     const uint64_t position = rows_.position(slot_.batch, lane.row);
     uint64_t seed = rows_.options.seed;
     if (rows_.order) {
@@ -197,7 +197,7 @@ class RowFiller {
   }
 
   // Whether another sample shall take the place of the lane's, which can't be read: not in an evaluation.
-  bool replace(LoaderWorker::Lane& lane, const image::DecodeError& failed) {
+  bool replace(LoaderWorker::Lane& lane, const image::DecodeFailure& failed) {
     if (rows_.options.unreadable == Unreadable::kError) throw rows_.unreadable(lane.pick, failed.reason);
     // The name is found here, since finding it may read the file: whoever takes batches waits for no disk.
     const Source& source = *rows_.sets[static_cast<size_t>(lane.pick.set)].source;

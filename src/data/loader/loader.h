@@ -18,8 +18,8 @@ namespace tessera::data {
 
 // That the consumer may hold: one in use, one on its way to the device.
 inline constexpr int64_t kHeldBatches = 2;
-inline constexpr int64_t kMostPrefetch = 1024;
-inline constexpr int64_t kMostThreads = 1024;
+inline constexpr int64_t kMaxPrefetch = 1024;
+inline constexpr int64_t kMaxThreads = 1024;
 
 class LoaderCore;
 struct LoaderSlot;

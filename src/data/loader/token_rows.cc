@@ -20,7 +20,7 @@ TokenRows::TokenRows(const Pp& pp, const Source& source) : pp_(pp), places_(find
   for (std::vector<int32_t>& row : rows_) starts_.push_back(row.data());
 }
 
-image::DecodeResult TokenRows::make(const Sample& sample, const SampleKey& key) {
+image::SampleError TokenRows::make(const Sample& sample, const SampleKey& key) {
   return pp_.run_texts(texts_.take(places_, sample), key, starts_.data(), cut_);
 }
 

@@ -26,7 +26,7 @@ class TokenRows {
   // Both must outlive this. Throws as find_texts does.
   TokenRows(const Pp& pp, const Source& source);
   // Rows and cut() are those of `sample` from then on, unless it says why there are none.
-  [[nodiscard]] image::DecodeResult make(const Sample& sample, const SampleKey& key);
+  [[nodiscard]] image::SampleError make(const Sample& sample, const SampleKey& key);
   size_t size() const { return rows_.size(); }  // of the chain's token_fields()
   std::span<const int32_t> row(size_t field) const { return rows_[field]; }
   int64_t cut() const { return cut_; }

@@ -9,7 +9,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kMostStretches = 100'000'000;
+constexpr int64_t kMaxStretches = 100'000'000;
 
 int64_t positive(CallReader& call, std::string_view name, int64_t fallback) {
   const int64_t value = call.integer(name, fallback);
@@ -52,9 +52,9 @@ SampleOrder make_sample_order(const std::vector<WeightedSource>& sets, const Shu
   for (size_t i = 0; i < sets.size(); ++i) {
     const int64_t n = sets[i].source->size();
     if (shuffle.kind == Shuffle::Kind::kWindow && stretches[i].empty()) {
-      if (n / shuffle.stretch >= kMostStretches) {
+      if (n / shuffle.stretch >= kMaxStretches) {
         throw usage_error(fmt::format("`shuffle` cuts the {} samples of `{}` into stretches of {}: more than {} of them",
-                                      human_count(n), sets[i].source->name(), shuffle.stretch, human_count(kMostStretches)),
+                                      human_count(n), sets[i].source->name(), shuffle.stretch, human_count(kMaxStretches)),
                           {}, "make them longer: window(stretch=1024)");
       }
       stretches[i] = even_stretches(n, shuffle.stretch);

@@ -9,7 +9,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr size_t kMostIndexed = 4096;
+constexpr size_t kMaxIndexed = 4096;
 constexpr int64_t kIndexMemory = int64_t{256} << 20, kGroupMemory = int64_t{512} << 20;
 
 ShardScan scan(const std::string& path, const store::ReadableFile& file, const FindLabel& find_label) {
@@ -75,7 +75,7 @@ class ArrayRecordSet final : public RecordSet {
 std::vector<int64_t> ArrayRecordSet::stretches() const {
   if (!grouped_) return {};
   // Of very many, not every index is read beforehand: then a shard is a stretch.
-  if (index_.shards() > kMostIndexed) return {index_.first().begin(), index_.first().end() - 1};
+  if (index_.shards() > kMaxIndexed) return {index_.first().begin(), index_.first().end() - 1};
   std::vector<int64_t> out;
   for (size_t shard = 0; shard < index_.shards(); ++shard) {
     const int64_t first = index_.first()[shard];

@@ -11,7 +11,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kMostClasses = 10'000'000;
+constexpr int64_t kMaxClasses = 10'000'000;
 
 std::vector<std::string> numbers(int64_t count) {
   std::vector<std::string> names;
@@ -32,10 +32,10 @@ std::vector<std::string> names_found(const LabelsFound& found, int64_t offset, c
     throw data_error(fmt::format("labels run from {} to {}, far from any classes", found.least, found.most), where,
                      "name the right field with label=…");
   }
-  if (least < 0 || most >= kMostClasses) {
+  if (least < 0 || most >= kMaxClasses) {
     throw data_error(fmt::format("labels run from {} to {}, which are no class indices from 0 on", least, most), where,
-                     least < 0 && found.least > -kMostClasses ? fmt::format("label_offset={}", -found.least)
-                                                              : "name the right field with label=…");
+                     least < 0 && found.least > -kMaxClasses ? fmt::format("label_offset={}", -found.least)
+                                                             : "name the right field with label=…");
   }
   return numbers(most + 1);
 }
@@ -56,7 +56,7 @@ FieldArguments read_field_arguments(CallReader& call) {
 
 std::vector<std::string> read_classes(const std::string& argument, const std::string& where) {
   if (const auto count = parse_number(argument)) {
-    if (!(*count >= 1 && *count <= kMostClasses) || *count != std::floor(*count))
+    if (!(*count >= 1 && *count <= kMaxClasses) || *count != std::floor(*count))
       throw usage_error(fmt::format("classes={} is no number of classes", argument), where);
     return numbers(static_cast<int64_t>(*count));
   }

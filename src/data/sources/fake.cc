@@ -10,7 +10,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kMostImages = 1'000'000'000'000, kMostClasses = 1'000'000, kMostWords = 100'000;
+constexpr int64_t kMaxImages = 1'000'000'000'000, kMaxClasses = 1'000'000, kMaxWords = 100'000;
 
 class Fake final : public Source {
  public:
@@ -80,12 +80,12 @@ std::shared_ptr<const Source> make_fake(CallReader& call, std::string_view) {
   if (images < 1 || classes < 1 || classes > images) {
     call.fail(fmt::format("{} images of {} classes", images, classes), "there must be at least one image for each class");
   }
-  if (images > kMostImages || classes > kMostClasses) {
+  if (images > kMaxImages || classes > kMaxClasses) {
     call.fail(fmt::format("{} images of {} classes", images, classes),
-              fmt::format("at most {} images of {} classes", kMostImages, kMostClasses));
+              fmt::format("at most {} images of {} classes", kMaxImages, kMaxClasses));
   }
-  if (words < 0 || words > kMostWords) {
-    call.fail(fmt::format("texts of {} words", words), fmt::format("0 (without texts) to {}", kMostWords));
+  if (words < 0 || words > kMaxWords) {
+    call.fail(fmt::format("texts of {} words", words), fmt::format("0 (without texts) to {}", kMaxWords));
   }
   if (fill != "zeros" && fill != "noise") call.fail(fmt::format("can't fill with `{}`", fill), "zeros or noise");
   return std::make_shared<Fake>(fmt::format("fake {}", fill), images, classes, fill == "noise", words);

@@ -14,7 +14,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kGroupMemory = int64_t{1} << 30, kMostFiles = 256;
+constexpr int64_t kGroupMemory = int64_t{1} << 30, kMaxFiles = 256;
 
 // Which columns are what.
 struct Columns {
@@ -82,7 +82,7 @@ class Parquet final : public Source {
   std::vector<size_t> texts_;
   ShardIndex index_;
   Labels labels_;
-  mutable Files files_{kMostFiles};
+  mutable Files files_{kMaxFiles};
   mutable Groups groups_{kGroupMemory};
 };
 

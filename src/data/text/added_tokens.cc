@@ -5,7 +5,7 @@
 namespace tessera::data {
 
 void AddedTokens::add(std::string_view content, int32_t id) {
-  TESSERA_CHECK(!content.empty() && content.size() <= kMostBytes);
+  TESSERA_CHECK(!content.empty() && content.size() <= kMaxBytes);
   size_t node = 0;
   for (const char byte : content) {
     const auto [place, is_new] = edges_.try_emplace(edge(node, byte), nodes_);

@@ -10,9 +10,9 @@ namespace tessera::data {
 
 class AddedTokens {
  public:
-  static constexpr size_t kMostBytes = 256;  // of a token
+  static constexpr size_t kMaxBytes = 256;  // of a token
 
-  // Of two tokens with the same content the first counts. The content has 1 to kMostBytes bytes.
+  // Of two tokens with the same content the first counts. The content has 1 to kMaxBytes bytes.
   void add(std::string_view content, int32_t id);
 
   struct Found {

@@ -104,7 +104,7 @@ class ByteBpe final : public Tokenizer {
 
   int32_t set_piece(const Json& number, const std::string& piece) {
     const int64_t id = number.is_number_integer() ? number.get<int64_t>() : -1;
-    if (id < 0 || id >= kMostPieces) throw data_error(fmt::format("the piece `{}` has the id {}", piece, number.dump()));
+    if (id < 0 || id >= kMaxPieces) throw data_error(fmt::format("the piece `{}` has the id {}", piece, number.dump()));
     const auto place = static_cast<size_t>(id);
     if (place >= pieces_.size()) {
       pieces_.resize(place + 1);
@@ -167,7 +167,7 @@ class ByteBpe final : public Tokenizer {
         throw data_error(fmt::format("its added token {} has `{}`, which is not known", token.dump(), flag));
     }
     const auto content = token.at("content").get<std::string>();
-    if (content.empty() || content.size() > AddedTokens::kMostBytes)
+    if (content.empty() || content.size() > AddedTokens::kMaxBytes)
       throw data_error(fmt::format("it has an added token of {} bytes", content.size()));
     const bool special = token.value("special", false);
     const int32_t id = set_piece(token.at("id"), content);
@@ -176,7 +176,7 @@ class ByteBpe final : public Tokenizer {
     if (!token.value("normalized", !special)) return raw_tokens_.add(content, id);
     const std::string normalized = normalize_(content);
     if (normalized.empty()) throw data_error(fmt::format("its added token {} is empty once normalized", token.dump()));
-    if (normalized.size() > AddedTokens::kMostBytes)
+    if (normalized.size() > AddedTokens::kMaxBytes)
       throw data_error(fmt::format("its added token {} is too long once normalized", token.dump()));
     normalized_tokens_.add(normalized, id);
   }
@@ -188,7 +188,7 @@ class ByteBpe final : public Tokenizer {
     return std::nullopt;
   }
 
-  static constexpr int32_t kMostPieces = 2'000'000;
+  static constexpr int32_t kMaxPieces = 2'000'000;
   NormalizeText normalize_;
   SplitText split_;
   Vocabulary ids_;

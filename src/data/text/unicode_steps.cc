@@ -25,9 +25,9 @@ std::string to_utf8(const UnicodeString& text) {
 }
 
 // What a text may become. Texts of samples are short; a Replace of "a" by "aa" doubles one each time it is listed.
-constexpr int32_t kMostText = 16 << 20;
+constexpr int32_t kMaxText = 16 << 20;
 // Steps that a tokenizer may list, in all lists together.
-constexpr int kMostSteps = 64;
+constexpr int kMaxSteps = 64;
 
 [[noreturn]] void unknown(const std::string& what, const Json& json) {
   throw data_error(fmt::format("the {} {} is not known", what, json.dump()), {},
@@ -51,8 +51,8 @@ std::string with_white_space(const std::string& pattern) {
 class Pattern {
  public:
   explicit Pattern(const std::string& text) : text_(text) {
-    constexpr size_t kMostBytes = 4096;
-    if (text.size() > kMostBytes) throw data_error(fmt::format("it has a regular expression of {} bytes", text.size()));
+    constexpr size_t kMaxBytes = 4096;
+    if (text.size() > kMaxBytes) throw data_error(fmt::format("it has a regular expression of {} bytes", text.size()));
     UErrorCode status = U_ZERO_ERROR;
     UParseError place;
     pattern_.reset(icu::RegexPattern::compile(to_unicode(with_white_space(text)), 0, place, status));
@@ -66,7 +66,7 @@ class Pattern {
     TESSERA_CHECK(U_SUCCESS(status), "{}", u_errorName(status));
     // ICU tries one way after the other. It counts the steps, ten thousand at a time, so that what is refused does not depend
     // on the machine.
-    matcher->setTimeLimit(kMostTicks + text.length() / kUnitsPerTick, status);
+    matcher->setTimeLimit(kMaxTicks + text.length() / kUnitsPerTick, status);
     int32_t done = 0;
     while (U_SUCCESS(status) && matcher->find(status)) {
       const int32_t begin = matcher->start(status), end = matcher->end(status);
@@ -84,7 +84,7 @@ class Pattern {
   }
 
  private:
-  static constexpr int32_t kMostTicks = 100, kUnitsPerTick = 50;
+  static constexpr int32_t kMaxTicks = 100, kUnitsPerTick = 50;
   std::string text_;
   std::unique_ptr<icu::RegexPattern> pattern_;
 };
@@ -126,7 +126,7 @@ std::string normalized(const icu::Normalizer2& form, std::string_view text) {
 }
 
 void check_length(int64_t length) {
-  if (length > kMostText) throw data_error(fmt::format("the tokenizer makes more than {} characters of a text", kMostText));
+  if (length > kMaxText) throw data_error(fmt::format("the tokenizer makes more than {} characters of a text", kMaxText));
 }
 
 NormalizeText make_replace(const Json& json) {
@@ -158,14 +158,14 @@ int count_steps(const Json& json) {
   for (const char* list : {"normalizers", "pretokenizers"}) {
     if (!json.is_object() || !json.contains(list)) continue;
     for (const Json& step : json[list]) {
-      if (steps <= kMostSteps) steps += count_steps(step);
+      if (steps <= kMaxSteps) steps += count_steps(step);
     }
   }
   return steps;
 }
 
 void check_steps(const Json& json) {
-  if (count_steps(json) > kMostSteps) throw data_error(fmt::format("it lists more than {} steps for one text", kMostSteps));
+  if (count_steps(json) > kMaxSteps) throw data_error(fmt::format("it lists more than {} steps for one text", kMaxSteps));
 }
 
 SplitText make_byte_level(const Json& json) {

@@ -83,7 +83,7 @@ struct CheckWorker {
     result.bytes = read.image.size();
     result.hash = hash128({reinterpret_cast<const char*>(read.image.data()), read.image.size()});
     activity.enter("decoding");
-    image::DecodeResult failed = decoder.decode(read.image, image);
+    image::SampleError failed = decoder.decode(read.image, image);
     if (!failed) failed = check_texts(sample);
     if (failed) {
       result.reason = std::move(failed->reason);
@@ -94,10 +94,10 @@ struct CheckWorker {
     }
   }
 
-  image::DecodeResult check_texts(int64_t sample) {
+  image::SampleError check_texts(int64_t sample) {
     for (size_t field = 0; field < texts.size(); ++field) add_text(texts[field], sample, read.texts[field]);
     if (!tokens) return std::nullopt;
-    if (image::DecodeResult failed = tokens->make(read, {0, 0, static_cast<uint64_t>(sample)})) return failed;
+    if (image::SampleError failed = tokens->make(read, {0, 0, static_cast<uint64_t>(sample)})) return failed;
     cut_texts += tokens->cut();
     return std::nullopt;
   }
@@ -250,9 +250,9 @@ void find_duplicates(CheckReport& report, const Source& source, const std::vecto
 
 std::string odd_reason(const image::ImageInfo& info, int64_t median) {
   const int longer = std::max(info.width, info.height), shorter = std::min(info.width, info.height);
-  if (longer > CheckReport::kMostAspect * shorter) return fmt::format("a side is {} times the other", longer / shorter);
+  if (longer > CheckReport::kMaxAspect * shorter) return fmt::format("a side is {} times the other", longer / shorter);
   const int64_t pixels = int64_t{info.width} * info.height;
-  if (pixels * CheckReport::kMostArea < median) return fmt::format("{} times fewer pixels than the median", median / pixels);
+  if (pixels * CheckReport::kMaxArea < median) return fmt::format("{} times fewer pixels than the median", median / pixels);
   return {};
 }
 

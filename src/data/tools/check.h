@@ -53,8 +53,8 @@ struct CheckReport {
   std::vector<ClassCount> classes;
   std::vector<UnreadableFile> unreadable;
   std::vector<DuplicateFiles> duplicates;
-  // Longer than kMostAspect times their other side, or with kMostArea times fewer pixels than the median.
-  static constexpr int kMostAspect = 10, kMostArea = 256;
+  // Longer than kMaxAspect times their other side, or with kMaxArea times fewer pixels than the median.
+  static constexpr int kMaxAspect = 10, kMaxArea = 256;
   std::vector<OddSize> odd_sizes;
   std::array<int64_t, 5> formats{};  // decoded files by ImageFormat
   image::RepairCounts repairs;       // of the decoded files

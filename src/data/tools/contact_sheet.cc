@@ -15,13 +15,13 @@ namespace {
 constexpr int kMinSide = 96;
 constexpr int kGap = 4;
 constexpr int kLineHeight = image::kGlyphHeight + 2;
-constexpr size_t kMostLines = 5;
+constexpr size_t kMaxLines = 5;
 constexpr uint8_t kBackground = 255, kInk = 0;
 
 // `text` in lines of at most `width` characters, broken at spaces where there are any.
 std::vector<std::string_view> wrap(std::string_view text, size_t width) {
   std::vector<std::string_view> lines;
-  while (!text.empty() && lines.size() < kMostLines) {
+  while (!text.empty() && lines.size() < kMaxLines) {
     size_t end = text.size() <= width ? text.size() : text.rfind(' ', width);
     if (end == std::string_view::npos || end == 0) end = std::min(width, text.size());
     lines.push_back(text.substr(0, end));
@@ -45,7 +45,7 @@ class SheetPainter {
     width_ = pp.width() * scale_;
     height_ = pp.height() * scale_;
     cell_width_ = width_ * (options.before ? 2 : 1) + kGap;
-    lines_ = source.class_names().empty() && !source.text_fields().empty() ? kMostLines : 1;
+    lines_ = source.class_names().empty() && !source.text_fields().empty() ? kMaxLines : 1;
     columns_ = static_cast<int>(std::min<int64_t>(options.before ? (options.columns + 1) / 2 : options.columns, options.count));
   }
 
@@ -69,7 +69,7 @@ class SheetPainter {
     PpTrace trace;
     ShownSample shown{at.sample, key, &sample_, &trace, {}, source_.read(at.sample, sample_)};
     if (!shown.error) {
-      if (const image::DecodeResult failed = pp_.run(sample_.image, key, scratch_, image_.row(0), &trace))
+      if (const image::SampleError failed = pp_.run(sample_.image, key, scratch_, image_.row(0), &trace))
         shown.error = failed->reason;
     }
     const int after = left + cell_width_ - kGap - width_;

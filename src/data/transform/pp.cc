@@ -138,7 +138,7 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
   first_edit_ = static_cast<size_t>(edit - ops_.begin());
   width_ = *shape.width;
   height_ = *shape.height;
-  affine_ = shape.affine;
+  pixel_scale_ = shape.affine;
   scales_values_ = shape.scales_values;
   erasing_ = shape.erasing;
   text_inputs_ = shape.texts.inputs();
@@ -154,30 +154,30 @@ SampleKey Pp::key_at(SampleKey key, size_t i) const {
   return key;
 }
 
-image::DecodeResult Pp::apply(PpImage& image, const SampleKey& key, size_t begin, size_t end) const {
+image::SampleError Pp::apply(PpImage& image, const SampleKey& key, size_t begin, size_t end) const {
   for (size_t i = begin; i < end; ++i) {
     const bool left_out = views_ > 1 && i > split_ && key.view == 0 && ops_[i]->kind() == PpOp::Kind::kPixels;
     if (left_out) continue;
     image.enter(names_[i]);
     Rng rng = rng_of(key_at(key, i), i);
-    if (image::DecodeResult failed = ops_[i]->apply(image, rng)) return failed;
+    if (image::SampleError failed = ops_[i]->apply(image, rng)) return failed;
   }
   return std::nullopt;
 }
 
-image::DecodeResult Pp::run(ByteSpan file, const SampleKey& key, PpScratch& scratch, uint8_t* out, PpTrace* trace) const {
+image::SampleError Pp::run(ByteSpan file, const SampleKey& key, PpScratch& scratch, uint8_t* out, PpTrace* trace) const {
   PpImage image(file, scratch, trace);
-  if (image::DecodeResult failed = apply(image, key, 0, first_edit_)) return failed;
+  if (image::SampleError failed = apply(image, key, 0, first_edit_)) return failed;
   image.start_decoding();
-  if (image::DecodeResult failed = apply(image, key, first_edit_, ops_.size())) return failed;
+  if (image::SampleError failed = apply(image, key, first_edit_, ops_.size())) return failed;
   return image.write(out);
 }
 
-image::DecodeResult Pp::run_texts(const std::vector<TextValues>& texts, const SampleKey& key, int32_t* const* tokens,
-                                  int64_t& cut) const {
+image::SampleError Pp::run_texts(const std::vector<TextValues>& texts, const SampleKey& key, int32_t* const* tokens,
+                                 int64_t& cut) const {
   PpTexts values(text_inputs_, texts, token_fields_, tokens);
   for (size_t i = 0; i < text_ops_.size(); ++i) {
-    if (image::DecodeResult failed = text_ops_[i]->change(values, text_key_of(key, i))) return failed;
+    if (image::SampleError failed = text_ops_[i]->change(values, text_key_of(key, i))) return failed;
   }
   cut = values.cut();
   return std::nullopt;
@@ -189,7 +189,7 @@ struct PpRun::State {
   SampleKey key;
   uint8_t* out = nullptr;
   std::optional<PpImage> image;
-  image::DecodeResult failed;  // before there was something to decode
+  image::SampleError failed;  // before there was something to decode
 };
 
 PpRun::PpRun() : state_(new State) {}
@@ -223,7 +223,7 @@ void PpRun::decode_on(PpRun& first, PpRun* second) {
   PpImage::decode_on(*first.state_->image, second ? &*second->state_->image : nullptr);
 }
 
-image::DecodeResult PpRun::finish() {
+image::SampleError PpRun::finish() {
   State& s = *state_;
   if (!s.image) return std::nullopt;
   if (!s.failed) s.failed = s.pp->apply(*s.image, s.key, s.pp->first_edit_, s.pp->ops_.size());

@@ -6,7 +6,7 @@
 // key=caption)" makes an array of ids beside the image. A text is named as the source's field or as the op that made it names
 // it.
 //
-// value_range and normalise run on the device: a chain says what they amount to as an Affine, and the pixels travel as uint8.
+// value_range and normalise run on the device: a chain says what they amount to as an PixelScale, and the pixels travel as uint8.
 // A chain is checked when it is parsed: its order, its sizes, and that what comes out has one fixed size.
 // Crops and flips that follow `decode` cost nothing of themselves: of a JPEG only what the crop needs is decoded, and a flip
 // after a resize is part of its writing.
@@ -26,9 +26,9 @@
 namespace tessera::data {
 
 // x = scale[c] * pixel + offset[c], with pixels in 0..255 and channels red, green, blue.
-struct Affine {
+struct PixelScale {
   std::array<float, 3> scale{1, 1, 1}, offset{0, 0, 0};
-  bool operator==(const Affine&) const = default;
+  bool operator==(const PixelScale&) const = default;
 };
 
 // Names one sample in one epoch. All random choices of a chain are functions of this and of the op's place in the chain.
@@ -120,7 +120,7 @@ class Pp {
   int width() const { return width_; }
   int height() const { return height_; }
   size_t image_bytes() const { return static_cast<size_t>(width_) * static_cast<size_t>(height_) * 3; }
-  const Affine& affine() const { return affine_; }
+  const PixelScale& pixel_scale() const { return pixel_scale_; }
   // How many rows of a batch stand for an image: 1, or what split says. Of these, view 0 is left as it is by the ops on pixels
   // behind split, and nothing of it is erased.
   int64_t views() const { return views_; }
@@ -137,18 +137,18 @@ class Pp {
   const std::optional<Erasing>& erasing() const { return erasing_; }
 
   // `file` -> image_bytes() bytes at `out`. On an error `out` is undefined. Thread-safe.
-  [[nodiscard]] image::DecodeResult run(ByteSpan file, const SampleKey& key, PpScratch& scratch, uint8_t* out,
-                                        PpTrace* trace = nullptr) const;
+  [[nodiscard]] image::SampleError run(ByteSpan file, const SampleKey& key, PpScratch& scratch, uint8_t* out,
+                                       PpTrace* trace = nullptr) const;
   // `texts`, those of text_inputs(), -> token_fields()[i].length ids at tokens[i] each. `cut` is how many of these were longer.
   // Thread-safe.
-  [[nodiscard]] image::DecodeResult run_texts(const std::vector<TextValues>& texts, const SampleKey& key,
-                                              int32_t* const* tokens, int64_t& cut) const;
+  [[nodiscard]] image::SampleError run_texts(const std::vector<TextValues>& texts, const SampleKey& key, int32_t* const* tokens,
+                                             int64_t& cut) const;
   // The sample's boxes to erase: erasing()->boxes times kEraseValues numbers.
   void draw_erasing(const SampleKey& key, float* out) const;
 
  private:
   friend class PpRun;
-  [[nodiscard]] image::DecodeResult apply(PpImage& image, const SampleKey& key, size_t begin, size_t end) const;
+  [[nodiscard]] image::SampleError apply(PpImage& image, const SampleKey& key, size_t begin, size_t end) const;
   // The key of the op at place i: of this view, or of all.
   SampleKey key_at(SampleKey key, size_t i) const;
 
@@ -159,7 +159,7 @@ class Pp {
   std::vector<std::string> text_inputs_;
   std::vector<TokenField> token_fields_;
   int width_ = 0, height_ = 0;
-  Affine affine_;
+  PixelScale pixel_scale_;
   bool scales_values_ = false;
   std::optional<Erasing> erasing_;
   int64_t views_ = 1;
@@ -185,7 +185,7 @@ class PpRun {
   bool decoding() const;
   // Until one of them is no longer decoding.
   static void decode_on(PpRun& first, PpRun* second);
-  [[nodiscard]] image::DecodeResult finish();
+  [[nodiscard]] image::SampleError finish();
 
  private:
   struct State;

@@ -18,11 +18,11 @@ PpImage::PpImage(ByteSpan file, PpScratch& scratch, PpTrace* trace) : file_(file
   scratch.repairs = {};
 }
 
-image::DecodeResult PpImage::open(const image::DecodePolicy& policy) {
+image::SampleError PpImage::open(const image::DecodePolicy& policy) {
   policy_ = policy;
   const Stopwatch watch(scratch_.seconds.decode);
   image::ImageInfo info;
-  if (image::DecodeResult failed = scratch_.state().decoder.probe(file_, info)) return failed;
+  if (image::SampleError failed = scratch_.state().decoder.probe(file_, info)) return failed;
   width_ = info.width;
   height_ = info.height;
   box_ = {0, 0, width_, height_};
@@ -41,11 +41,11 @@ void PpImage::trace_window(const image::Box& box) {
   trace_->height = part.height * down;
 }
 
-image::DecodeResult PpImage::turn_upright() {
+image::SampleError PpImage::turn_upright() {
   const int orientation = image::exif_orientation(file_);
   if (orientation == 1) return std::nullopt;
   scratch_.repairs.add(image::Repair::kTurned);
-  const image::DecodeResult failed = edit([&](image::Canvas& canvas) {
+  const image::SampleError failed = edit([&](image::Canvas& canvas) {
     image::turn_upright(canvas.image(), orientation, canvas.next());
     canvas.swap();
   });
@@ -75,7 +75,7 @@ void PpImage::decode_on(PpImage& first, PpImage* second) {
   image::Decoder::decode_on(first.scratch_.state().decoder, second ? &second->scratch_.state().decoder : nullptr);
 }
 
-image::DecodeResult PpImage::load() {
+image::SampleError PpImage::load() {
   if (loaded_) return std::nullopt;
   const char* op = scratch_.activity().enter(kDecoding);
   start_decoding();
@@ -83,7 +83,7 @@ image::DecodeResult PpImage::load() {
   const Stopwatch watch(scratch_.seconds.decode);
   loaded_ = true;
   image::Decoder& decoder = scratch_.state().decoder;
-  const image::DecodeResult failed = decoder.finish_region(source_);
+  const image::SampleError failed = decoder.finish_region(source_);
   scratch_.repairs |= decoder.repairs();
   scratch_.activity().enter(op);
   return failed;
@@ -111,17 +111,16 @@ void PpImage::narrow_box(const image::Box& box) {
 }
 
 // Makes source_ the part `box` of what it would be, which a pending mirror turns; not before decoding has started.
-image::DecodeResult PpImage::narrow_source(const image::Box& box) {
-  if (image::DecodeResult failed = load()) return failed;
+image::SampleError PpImage::narrow_source(const image::Box& box) {
+  if (image::SampleError failed = load()) return failed;
   source_ = source_.crop(mirror_source_ ? mirrored(box, source_.width) : box);
   return std::nullopt;
 }
 
-image::DecodeResult PpImage::prepare() {
+image::SampleError PpImage::prepare() {
   start_decoding();
   const auto* filter = resize_ && !narrowed_ ? std::get_if<image::Filter>(&resize_->method) : nullptr;
-  if (image::DecodeResult failed = filter ? narrow_source(image::needed_input(resize_->window, *filter)) : load())
-    return failed;
+  if (image::SampleError failed = filter ? narrow_source(image::needed_input(resize_->window, *filter)) : load()) return failed;
   if (!resize_) return std::nullopt;
   const Stopwatch watch(scratch_.seconds.resize);
   settle_mirror();
@@ -142,9 +141,9 @@ void PpImage::paint(uint8_t* out) {
                               out);
 }
 
-image::DecodeResult PpImage::materialise() {
+image::SampleError PpImage::materialise() {
   if (!resize_) return std::nullopt;
-  if (image::DecodeResult failed = prepare()) return failed;
+  if (image::SampleError failed = prepare()) return failed;
   image::Image& image = free_image(width_, height_);
   paint(image.row(0));
   source_ = image.view();
@@ -153,7 +152,7 @@ image::DecodeResult PpImage::materialise() {
   return std::nullopt;
 }
 
-image::DecodeResult PpImage::crop(const image::Box& box) {
+image::SampleError PpImage::crop(const image::Box& box) {
   TESSERA_CHECK(box.x >= 0 && box.y >= 0 && box.x + box.width <= width_ && box.y + box.height <= height_);
   trace_window(box);
   if (resize_ && !narrowed_ && std::holds_alternative<image::Filter>(resize_->method)) {
@@ -161,10 +160,10 @@ image::DecodeResult PpImage::crop(const image::Box& box) {
     const image::Box inner = resize_->mirror ? mirrored(box, width_) : box;
     part = {part.x + inner.x, part.y + inner.y, inner.width, inner.height};
   } else {
-    if (image::DecodeResult failed = materialise()) return failed;
+    if (image::SampleError failed = materialise()) return failed;
     if (!started_) {
       narrow_box(box);
-    } else if (image::DecodeResult failed = narrow_source(box)) {
+    } else if (image::SampleError failed = narrow_source(box)) {
       return failed;
     }
   }
@@ -173,21 +172,21 @@ image::DecodeResult PpImage::crop(const image::Box& box) {
   return std::nullopt;
 }
 
-image::DecodeResult PpImage::window(const image::Box& box, const image::Padding& padding) {
+image::SampleError PpImage::window(const image::Box& box, const image::Padding& padding) {
   if (box.x >= 0 && box.y >= 0 && box.x + box.width <= width_ && box.y + box.height <= height_) return crop(box);
   trace_window(box);
   return edit([&](image::Canvas& canvas) { image::cut_window(canvas, box, padding); });
 }
 
-image::DecodeResult PpImage::resize(int width, int height, const image::ResizeMethod& method) {
-  if (image::DecodeResult failed = scratch_.state().decoder.check_made(width, height)) return failed;
+image::SampleError PpImage::resize(int width, int height, const image::ResizeMethod& method) {
+  if (image::SampleError failed = scratch_.state().decoder.check_made(width, height)) return failed;
   if (trace_) {
     const auto* filter = std::get_if<image::Filter>(&method);
     const char* name =
         filter ? image::filter_name(*filter) : image::tensorflow_filter_name(std::get<image::TensorflowMethod>(method).filter);
     trace_->steps.push_back(fmt::format("resize to {}x{}, {}", width, height, name));
   }
-  if (image::DecodeResult failed = materialise()) return failed;
+  if (image::SampleError failed = materialise()) return failed;
   resize_ = Resize{method, false, {width_, height_, width, height, {0, 0, width, height}}};
   width_ = width;
   height_ = height;
@@ -203,12 +202,12 @@ void PpImage::mirror() {
   flag = !flag;
 }
 
-image::DecodeResult PpImage::begin_edit() {
+image::SampleError PpImage::begin_edit() {
   image::Canvas& canvas = scratch_.state().canvas;
   const bool here = loaded_ && !resize_ && !mirror_source_ && source_.pixels == canvas.image().view().pixels &&
                     source_.width == canvas.image().width() && source_.height == canvas.image().height();
   if (here) return std::nullopt;
-  if (image::DecodeResult failed = prepare()) return failed;
+  if (image::SampleError failed = prepare()) return failed;
   paint(canvas.next(width_, height_).row(0));
   canvas.swap();
   return std::nullopt;
@@ -224,8 +223,8 @@ void PpImage::end_edit() {
   narrowed_ = false;
 }
 
-image::DecodeResult PpImage::write(uint8_t* out) {
-  if (image::DecodeResult failed = prepare()) return failed;
+image::SampleError PpImage::write(uint8_t* out) {
+  if (image::SampleError failed = prepare()) return failed;
   paint(out);
   return std::nullopt;
 }

@@ -26,20 +26,20 @@ class PpImage {
   // `trace`, where there is one, is told what is done.
   PpImage(ByteSpan file, PpScratch& scratch, PpTrace* trace = nullptr);
   // Reads the header; width() and height() hold from then on.
-  [[nodiscard]] image::DecodeResult open(const image::DecodePolicy& policy = {});
+  [[nodiscard]] image::SampleError open(const image::DecodePolicy& policy = {});
   // Turns the picture upright, where its EXIF orientation says that it isn't.
-  [[nodiscard]] image::DecodeResult turn_upright();
+  [[nodiscard]] image::SampleError turn_upright();
   int width() const { return width_; }
   int height() const { return height_; }
-  [[nodiscard]] image::DecodeResult crop(const image::Box& box);
+  [[nodiscard]] image::SampleError crop(const image::Box& box);
   // A crop that may reach past the image.
-  [[nodiscard]] image::DecodeResult window(const image::Box& box, const image::Padding& padding);
-  [[nodiscard]] image::DecodeResult resize(int width, int height, const image::ResizeMethod& method);
+  [[nodiscard]] image::SampleError window(const image::Box& box, const image::Padding& padding);
+  [[nodiscard]] image::SampleError resize(int width, int height, const image::ResizeMethod& method);
   void mirror();
   // Gives the pixels as the ops so far left them to change(canvas), which leaves a picture of any size. what() says for people
   // what that is.
   template <class What, class Change>
-  [[nodiscard]] image::DecodeResult edit(const What& what, const Change& change) {
+  [[nodiscard]] image::SampleError edit(const What& what, const Change& change) {
     if (trace_) trace_->steps.push_back(what());
     return edit(change);
   }
@@ -53,26 +53,26 @@ class PpImage {
   bool decoding() const { return started_ && !loaded_ && scratch_.state().decoder.decoding(); }
   static void decode_on(PpImage& first, PpImage* second);
   // Writes height() * width() * 3 bytes.
-  [[nodiscard]] image::DecodeResult write(uint8_t* out);
+  [[nodiscard]] image::SampleError write(uint8_t* out);
 
  private:
   template <class Change>
-  [[nodiscard]] image::DecodeResult edit(const Change& change) {
-    if (image::DecodeResult failed = begin_edit()) return failed;
+  [[nodiscard]] image::SampleError edit(const Change& change) {
+    if (image::SampleError failed = begin_edit()) return failed;
     const Stopwatch watch(scratch_.seconds.augment);
     change(scratch_.state().canvas);
     end_edit();
     return std::nullopt;
   }
   void trace_window(const image::Box& box);
-  [[nodiscard]] image::DecodeResult load();         // afterwards source_ is the pixels of box_
-  [[nodiscard]] image::DecodeResult materialise();  // afterwards no resize is pending
-  [[nodiscard]] image::DecodeResult prepare();      // afterwards source_ is what paint() starts from
-  void paint(uint8_t* out);                         // height() * width() * 3 bytes
-  void narrow_box(const image::Box& box);           // before decoding has started
-  [[nodiscard]] image::DecodeResult narrow_source(const image::Box& box);
+  [[nodiscard]] image::SampleError load();         // afterwards source_ is the pixels of box_
+  [[nodiscard]] image::SampleError materialise();  // afterwards no resize is pending
+  [[nodiscard]] image::SampleError prepare();      // afterwards source_ is what paint() starts from
+  void paint(uint8_t* out);                        // height() * width() * 3 bytes
+  void narrow_box(const image::Box& box);          // before decoding has started
+  [[nodiscard]] image::SampleError narrow_source(const image::Box& box);
   void settle_mirror();
-  [[nodiscard]] image::DecodeResult begin_edit();  // afterwards the canvas holds the picture
+  [[nodiscard]] image::SampleError begin_edit();  // afterwards the canvas holds the picture
   void end_edit();
   image::Image& free_image(int width, int height);
 
@@ -100,7 +100,7 @@ struct PpShape {
   std::optional<int> width, height;  // when every image has the same
   std::optional<int> short_side;     // when every image's shorter side has the same
   int views = 1;                     // of each image
-  Affine affine;
+  PixelScale affine;
   bool scales_values = false;
   std::optional<Erasing> erasing;
   PpTextNames texts;
@@ -117,7 +117,7 @@ class PpOp {
   virtual bool edits() const { return false; }
   // From the shape before the op to the one after it; call.fail(…) when the op cannot stand there.
   virtual void infer(PpShape& shape, const CallReader& call) const = 0;
-  [[nodiscard]] virtual image::DecodeResult apply(PpImage& image, Rng& rng) const = 0;
+  [[nodiscard]] virtual image::SampleError apply(PpImage& image, Rng& rng) const = 0;
   // The numbers that the device needs for a sample of this size, for ops of kind kDevice.
   virtual void draw(int, int, Rng&, float*) const {}
 };
@@ -126,9 +126,9 @@ class PpOp {
 class PpTextOp : public PpOp {
  public:
   Kind kind() const final { return Kind::kText; }
-  image::DecodeResult apply(PpImage&, Rng&) const final { return std::nullopt; }
+  image::SampleError apply(PpImage&, Rng&) const final { return std::nullopt; }
   // The seed of `key` is the op's own: Rng(key.seed, key.epoch, key.sample) is its stream for the sample.
-  [[nodiscard]] virtual image::DecodeResult change(PpTexts& texts, const SampleKey& key) const = 0;
+  [[nodiscard]] virtual image::SampleError change(PpTexts& texts, const SampleKey& key) const = 0;
 };
 
 #define PP_OP(name, factory, usage, help) std::unique_ptr<PpOp> factory(CallReader& call);
@@ -155,8 +155,8 @@ double read_probability(CallReader& call, std::string_view name, std::optional<d
 // Half to even, as Python and TensorFlow round.
 // What is past an int is the largest one: a side that is over every limit.
 inline int round_half_even(double x) {
-  constexpr double kMost = std::numeric_limits<int>::max();
-  return static_cast<int>(std::nearbyint(std::clamp(x, -kMost, kMost)));
+  constexpr double kMax = std::numeric_limits<int>::max();
+  return static_cast<int>(std::nearbyint(std::clamp(x, -kMax, kMax)));
 }
 
 }  // namespace tessera::data

@@ -10,7 +10,7 @@ namespace tessera::image {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kMostSteps = 64;
+constexpr int kMaxSteps = 64;
 
 // `mstd0.5` is a letter part and a number.
 struct Section {
@@ -100,7 +100,7 @@ void TimmAugment::parse_rand(const std::vector<std::string>& parts, const CallRe
     if (section.key == "m") {
       level = read_whole(section, 0, 1000, call);
     } else if (section.key == "n") {
-      layers_ = read_whole(section, 1, kMostSteps, call);
+      layers_ = read_whole(section, 1, kMaxSteps, call);
     } else if (section.key == "p") {
       prob = section.value;
     } else if (section.key == "mstd") {
@@ -158,9 +158,9 @@ void TimmAugment::parse_augmix(const std::vector<std::string>& parts, const Call
     if (section.key == "m") {
       level = read_whole(section, 0, 1000, call);
     } else if (section.key == "w") {
-      width_ = read_whole(section, 1, kMostSteps, call);
+      width_ = read_whole(section, 1, kMaxSteps, call);
     } else if (section.key == "d") {
-      depth_ = read_whole(section, -1, kMostSteps, call);
+      depth_ = read_whole(section, -1, kMaxSteps, call);
     } else if (section.key == "a") {
       alpha_ = section.value;
     } else if (section.key == "b") {

@@ -18,9 +18,9 @@ class DecodeMeter {
   // Called often, whenever some of it is done: why decoding has to end, or null. The words live as long as the meter, and
   // nothing here has to be destroyed, since libjpeg may leave by longjmp.
   const char* over();
-  DecodeResult check_size(int64_t width, int64_t height) const;
+  SampleError check_size(int64_t width, int64_t height) const;
   // `bytes` is what the header says of the whole image, and what the library will hold beside it.
-  DecodeResult check_bytes(double bytes) const;
+  SampleError check_bytes(double bytes) const;
   const DecodeLimits& limits() const { return limits_; }
 
  private:
@@ -32,21 +32,21 @@ class DecodeMeter {
   char words_[128] = {};
 };
 
-// Usual files by the decoder of our own (jpeg_usual.h); all others, and damaged ones, by libjpeg. What comes out is the same.
+// Usual files by the decoder of our own (fast_jpeg.h); all others, and damaged ones, by libjpeg. What comes out is the same.
 class JpegDecoder {
  public:
   explicit JpegDecoder(bool library_only = false);
   ~JpegDecoder();
-  DecodeResult probe(ByteSpan bytes, const DecodeMeter& meter, ImageInfo& info);
+  SampleError probe(ByteSpan bytes, const DecodeMeter& meter, ImageInfo& info);
   // All of the image when `box` is null.
-  DecodeResult decode(ByteSpan bytes, DecodeMeter& meter, const Box* box, Image& storage, ImageView& region);
+  SampleError decode(ByteSpan bytes, DecodeMeter& meter, const Box* box, Image& storage, ImageView& region);
 
   // The same in steps (Decoder's).
   void start(ByteSpan bytes, DecodeMeter& meter, const Box* box, Image& storage, const DecodePolicy& policy = {});
   void abandon();  // whatever was started
   bool decoding() const;
   static void decode_on(JpegDecoder& first, JpegDecoder* second);
-  DecodeResult finish(ImageView& region);
+  SampleError finish(ImageView& region);
   Repairs repairs() const;  // of the last image
   void share_tables(JpegDecoder& other);
 
@@ -55,10 +55,10 @@ class JpegDecoder {
   std::unique_ptr<State> state_;
 };
 
-DecodeResult probe_png(ByteSpan bytes, ImageInfo& info);
-DecodeResult decode_png(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
-DecodeResult probe_webp(ByteSpan bytes, ImageInfo& info);
-DecodeResult decode_webp(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
+SampleError probe_png(ByteSpan bytes, ImageInfo& info);
+SampleError decode_png(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
+SampleError probe_webp(ByteSpan bytes, ImageInfo& info);
+SampleError decode_webp(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
 
 // round(a b / 255), exact for a and b in 0..255.
 inline uint8_t multiply_255(unsigned a, unsigned b) {

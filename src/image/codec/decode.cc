@@ -59,24 +59,24 @@ const char* DecodeMeter::over() {
   return words_;
 }
 
-DecodeResult DecodeMeter::check_size(int64_t width, int64_t height) const {
-  if (width <= 0 || height <= 0) return DecodeError{fmt::format("the header says {}x{} pixels", width, height)};
+SampleError DecodeMeter::check_size(int64_t width, int64_t height) const {
+  if (width <= 0 || height <= 0) return DecodeFailure{fmt::format("the header says {}x{} pixels", width, height)};
   if (width > limits_.pixels / height) {
-    return DecodeError{fmt::format("{}x{} pixels are over the limit of {}", width, height, limits_.pixels)};
+    return DecodeFailure{fmt::format("{}x{} pixels are over the limit of {}", width, height, limits_.pixels)};
   }
   return std::nullopt;
 }
 
-DecodeResult DecodeMeter::check_bytes(double bytes) const {
+SampleError DecodeMeter::check_bytes(double bytes) const {
   const auto most = static_cast<double>(limits_.bytes);
   if (bytes <= most) return std::nullopt;
-  return DecodeError{
+  return DecodeFailure{
       fmt::format("decoding would take {}, which is over the limit of {}", human_bytes(bytes), human_bytes(most))};
 }
 
 namespace {
 
-DecodeError unknown_format(ByteSpan bytes) {
+DecodeFailure unknown_format(ByteSpan bytes) {
   if (bytes.empty()) return {"the file is empty"};
   return {"not a JPEG, PNG or WebP image (by its first bytes)"};
 }
@@ -107,7 +107,7 @@ void Decoder::set_limits(const DecodeLimits& limits, const std::atomic<bool>* st
   state_->meter = DecodeMeter(limits, stop);
 }
 
-DecodeResult Decoder::check_made(int width, int height) const {
+SampleError Decoder::check_made(int width, int height) const {
   const DecodeLimits& limits = state_->meter.limits();
   const auto pixels = static_cast<double>(width) * static_cast<double>(height);
   const double bytes = Image::kChannels * pixels;
@@ -119,13 +119,13 @@ DecodeResult Decoder::check_made(int width, int height) const {
   } else {
     return std::nullopt;
   }
-  return DecodeError{fmt::format("resizing would make {}x{} pixels, {}, which is over the limit of {}", width, height,
-                                 human_bytes(bytes), limit)};
+  return DecodeFailure{fmt::format("resizing would make {}x{} pixels, {}, which is over the limit of {}", width, height,
+                                   human_bytes(bytes), limit)};
 }
 
-DecodeResult Decoder::probe(ByteSpan bytes, ImageInfo& info) {
+SampleError Decoder::probe(ByteSpan bytes, ImageInfo& info) {
   info = {sniff_format(bytes), 0, 0};
-  DecodeResult failed;
+  SampleError failed;
   switch (info.format) {
     case ImageFormat::kJpeg: return state_->jpeg.probe(bytes, state_->meter, info);
     case ImageFormat::kPng: failed = probe_png(bytes, info); break;
@@ -141,7 +141,7 @@ DecodeResult Decoder::probe(ByteSpan bytes, ImageInfo& info) {
   return failed ? failed : state_->meter.check_size(info.width, info.height);
 }
 
-DecodeResult Decoder::decode(ByteSpan bytes, Image& image) {
+SampleError Decoder::decode(ByteSpan bytes, Image& image) {
   State& s = *state_;
   ImageView region;
   s.format = sniff_format(bytes);
@@ -181,7 +181,7 @@ void Decoder::decode_on(Decoder& first, Decoder* second) {
   JpegDecoder::decode_on(first.state_->jpeg, second ? &second->state_->jpeg : nullptr);
 }
 
-DecodeResult Decoder::finish_region(ImageView& region) {
+SampleError Decoder::finish_region(ImageView& region) {
   State& s = *state_;
   if (s.format == ImageFormat::kJpeg) return s.jpeg.finish(region);
   if (s.format == ImageFormat::kPixels) {
@@ -190,7 +190,7 @@ DecodeResult Decoder::finish_region(ImageView& region) {
     region = file.image.crop(s.box);
     return std::nullopt;
   }
-  DecodeResult failed = decode(s.bytes, *s.storage);
+  SampleError failed = decode(s.bytes, *s.storage);
   if (!failed) region = s.storage->view().crop(s.box);
   return failed;
 }
@@ -199,7 +199,7 @@ Repairs Decoder::repairs() const { return state_->format == ImageFormat::kJpeg ?
 
 void Decoder::share_tables(Decoder& other) { state_->jpeg.share_tables(other.state_->jpeg); }
 
-DecodeResult Decoder::decode_region(ByteSpan bytes, const Box& box, Image& storage, ImageView& region) {
+SampleError Decoder::decode_region(ByteSpan bytes, const Box& box, Image& storage, ImageView& region) {
   start_region(bytes, box, storage);
   if (decoding()) decode_on(*this, nullptr);
   return finish_region(region);

@@ -31,10 +31,10 @@ struct ImageInfo {
 
 // Why an image could not be read, in words that follow a file's name: "truncated: …". A value, not an exception: the caller
 // skips the file or stops, by its policy.
-struct DecodeError {
+struct DecodeFailure {
   std::string reason;
 };
-using DecodeResult = std::optional<DecodeError>;  // nothing when it went well
+using SampleError = std::optional<DecodeFailure>;  // nothing when it went well
 
 struct DecodePolicy {
   // A JPEG that ends early is what libjpeg makes of it with an end marker behind it, as Pillow's is under
@@ -53,7 +53,7 @@ struct DecodeLimits {
   int64_t scans = 100;                 // of a progressive JPEG
   // Of the thread's processor time, so that neither other work on the machine nor a slow disk counts. Whether a file is over it
   // depends on the processor: this is for hostile files that the limits above let through. It doesn't bind the usual JPEGs
-  // (jpeg_usual.h) and WebP, whose time follows from their pixels, so that no ordinary data depends on a clock. 0: no limit.
+  // (fast_jpeg.h) and WebP, whose time follows from their pixels, so that no ordinary data depends on a clock. 0: no limit.
   double seconds = 2;
 };
 
@@ -70,19 +70,19 @@ class Decoder {
   void set_limits(const DecodeLimits& limits, const std::atomic<bool>* stop);
 
   // Whether a picture of this size may be made of the image: it is within the limits too.
-  [[nodiscard]] DecodeResult check_made(int width, int height) const;
+  [[nodiscard]] SampleError check_made(int width, int height) const;
 
   // Format and size, from the header alone.
-  [[nodiscard]] DecodeResult probe(ByteSpan bytes, ImageInfo& info);
+  [[nodiscard]] SampleError probe(ByteSpan bytes, ImageInfo& info);
 
   // The whole image. A JPEG that ends early is an error, unless only the end marker is missing; other damage in its data is
   // decoded as far as libjpeg can, as Pillow does.
-  [[nodiscard]] DecodeResult decode(ByteSpan bytes, Image& image);
+  [[nodiscard]] SampleError decode(ByteSpan bytes, Image& image);
 
   // The same pixels as decode() inside `box`, which must lie in the image. Of a JPEG only the rows and columns needed are
   // reconstructed, and reading stops after the last row: what is damaged below the box goes unseen. `region` borrows `storage`,
   // or `bytes` where those are pixels already.
-  [[nodiscard]] DecodeResult decode_region(ByteSpan bytes, const Box& box, Image& storage, ImageView& region);
+  [[nodiscard]] SampleError decode_region(ByteSpan bytes, const Box& box, Image& storage, ImageView& region);
 
   // decode_region() in steps, so that two decoders of one thread can go on together, which takes less time than one after the
   // other: start; decode_on until decoding() is over, with any partner that is decoding, or none; finish. What start() is given
@@ -91,7 +91,7 @@ class Decoder {
   bool decoding() const;
   // Until one of them is no longer decoding.
   static void decode_on(Decoder& first, Decoder* second);
-  [[nodiscard]] DecodeResult finish_region(ImageView& region);
+  [[nodiscard]] SampleError finish_region(ImageView& region);
   // Of the last image that was decoded: of the part that was wanted of it.
   Repairs repairs() const;
   // For decoders that go on together: they then keep one set of tables. Not while decoding.

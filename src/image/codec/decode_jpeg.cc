@@ -1,4 +1,4 @@
-// What jpeg_usual.h leaves to libjpeg-turbo, through the libjpeg API. Errors leave the library by longjmp, so the functions
+// What fast_jpeg.h leaves to libjpeg-turbo, through the libjpeg API. Errors leave the library by longjmp, so the functions
 // that may be left that way hold no object with a destructor.
 
 // clang-format off
@@ -106,7 +106,7 @@ void skip_input(j_decompress_ptr info, long count) {
   source.bytes_in_buffer -= step;
 }
 
-DecodeError jpeg_error(const ErrorManager& errors, const Input& in) {
+DecodeFailure jpeg_error(const ErrorManager& errors, const Input& in) {
   if (errors.out_of_memory) throw std::bad_alloc();
   if (errors.over_limit) return {errors.message};
   if (in.ended) return {"truncated: the JPEG data ends before the image does"};
@@ -120,7 +120,7 @@ struct JpegDecoder::State {
   ErrorManager errors;
   Input in;
   PaddedBuffer cmyk;  // kRowsAtOnce rows of four channels
-  UsualJpeg usual;
+  FastJpeg usual;
   bool library_only = false;
 
   Progress progress;
@@ -136,7 +136,7 @@ struct JpegDecoder::State {
   JpegHeader header;
   Repairs repairs;
 
-  DecodeResult decode_by_library(ImageView& region);
+  SampleError decode_by_library(ImageView& region);
 
   double memory() const;
 
@@ -232,7 +232,7 @@ JpegDecoder::JpegDecoder(bool library_only) : state_(new State) {
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
 
-DecodeResult JpegDecoder::probe(ByteSpan bytes, const DecodeMeter& meter, ImageInfo& info) {
+SampleError JpegDecoder::probe(ByteSpan bytes, const DecodeMeter& meter, ImageInfo& info) {
   State& s = *state_;
   DecodeMeter own = meter;
   s.progress.meter = &own;
@@ -263,10 +263,10 @@ void JpegDecoder::abandon() { state_->usual.abandon(); }
 bool JpegDecoder::decoding() const { return !state_->usual.done(); }
 
 void JpegDecoder::decode_on(JpegDecoder& first, JpegDecoder* second) {
-  UsualJpeg::run(first.state_->usual, second ? &second->state_->usual : nullptr);
+  FastJpeg::run(first.state_->usual, second ? &second->state_->usual : nullptr);
 }
 
-DecodeResult JpegDecoder::finish(ImageView& region) {
+SampleError JpegDecoder::finish(ImageView& region) {
   TESSERA_CHECK(!decoding());
   if (!state_->usual.ok()) return state_->decode_by_library(region);
   region = state_->request.storage->view();
@@ -277,18 +277,18 @@ Repairs JpegDecoder::repairs() const { return state_->repairs; }
 
 void JpegDecoder::share_tables(JpegDecoder& other) { state_->usual.share_tables(other.state_->usual); }
 
-DecodeResult JpegDecoder::decode(ByteSpan bytes, DecodeMeter& meter, const Box* box, Image& storage, ImageView& region) {
+SampleError JpegDecoder::decode(ByteSpan bytes, DecodeMeter& meter, const Box* box, Image& storage, ImageView& region) {
   start(bytes, meter, box, storage);
   if (decoding()) decode_on(*this, nullptr);
   return finish(region);
 }
 
-DecodeResult JpegDecoder::State::decode_by_library(ImageView& region) {
+SampleError JpegDecoder::State::decode_by_library(ImageView& region) {
   progress.meter = request.meter;
   request.meter->start();
   if (!guarded([&] { read_header(request.bytes); })) return jpeg_error(errors, in);
   const int width = static_cast<int>(info.image_width), height = static_cast<int>(info.image_height);
-  DecodeResult failed = request.meter->check_size(width, height);
+  SampleError failed = request.meter->check_size(width, height);
   if (!failed) failed = request.meter->check_bytes(memory());
   if (failed) {
     jpeg_abort_decompress(&info);

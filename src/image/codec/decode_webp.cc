@@ -8,7 +8,7 @@
 namespace tessera::image {
 namespace {
 
-DecodeError webp_error(VP8StatusCode code) {
+DecodeFailure webp_error(VP8StatusCode code) {
   switch (code) {
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED: return {"truncated: the WebP data ends before the image does"};
@@ -18,9 +18,9 @@ DecodeError webp_error(VP8StatusCode code) {
   }
 }
 
-DecodeResult read_features(ByteSpan bytes, WebPBitstreamFeatures& features) {
+SampleError read_features(ByteSpan bytes, WebPBitstreamFeatures& features) {
   if (const VP8StatusCode code = WebPGetFeatures(bytes.data(), bytes.size(), &features)) return webp_error(code);
-  if (features.has_animation) return DecodeError{"an animated WebP, not a still image"};
+  if (features.has_animation) return DecodeFailure{"an animated WebP, not a still image"};
   return std::nullopt;
 }
 
@@ -34,20 +34,20 @@ double memory(const WebPBitstreamFeatures& features) {
 
 }  // namespace
 
-DecodeResult probe_webp(ByteSpan bytes, ImageInfo& info) {
+SampleError probe_webp(ByteSpan bytes, ImageInfo& info) {
   WebPBitstreamFeatures features;
-  if (DecodeResult failed = read_features(bytes, features)) return failed;
+  if (SampleError failed = read_features(bytes, features)) return failed;
   info.width = features.width;
   info.height = features.height;
   return std::nullopt;
 }
 
-DecodeResult decode_webp(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs) {
+SampleError decode_webp(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs) {
   WebPDecoderConfig config;
   TESSERA_CHECK(WebPInitDecoderConfig(&config));
-  if (DecodeResult failed = read_features(bytes, config.input)) return failed;
-  if (DecodeResult failed = meter.check_size(config.input.width, config.input.height)) return failed;
-  if (DecodeResult failed = meter.check_bytes(memory(config.input))) return failed;
+  if (SampleError failed = read_features(bytes, config.input)) return failed;
+  if (SampleError failed = meter.check_size(config.input.width, config.input.height)) return failed;
+  if (SampleError failed = meter.check_bytes(memory(config.input))) return failed;
   if (config.input.has_alpha) repairs.add(Repair::kAlpha);
   image.reset(config.input.width, config.input.height);
   config.output.colorspace = MODE_RGB;

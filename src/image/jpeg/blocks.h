@@ -32,16 +32,16 @@ struct JpegBlock {
 
 // Blocks with one quantisation table, until there are as many as a vector takes.
 struct JpegWaiting {
-  static constexpr size_t kMostBlocks = 4;
+  static constexpr size_t kMaxBlocks = 4;
   struct Target {
     uint8_t* samples;
     ptrdiff_t stride;
   };
   // By row, block and column; zeros where no coefficient is written yet. Behind them place for what belongs nowhere.
-  alignas(64) std::array<int16_t, (64 + 8) * kMostBlocks> coefficients{};
+  alignas(64) std::array<int16_t, (64 + 8) * kMaxBlocks> coefficients{};
   // Of all blocks so far: non-zero, negative, or past their limit where a value was out of range.
-  alignas(64) std::array<int16_t, 8 * kMostBlocks> large_input{}, large_middle{}, large_output{};
-  std::array<Target, kMostBlocks> targets{};
+  alignas(64) std::array<int16_t, 8 * kMaxBlocks> large_input{}, large_middle{}, large_output{};
+  std::array<Target, kMaxBlocks> targets{};
   size_t count = 0;
   bool flat_ok = true;
 };

@@ -75,12 +75,12 @@ class Tables {
 
 }  // namespace
 
-struct UsualJpeg::SharedTables {
+struct FastJpeg::SharedTables {
   Tables<JpegDcTable> dc;
   Tables<JpegAcTable> ac;
 };
 
-struct UsualJpeg::State {
+struct FastJpeg::State {
   std::shared_ptr<SharedTables> tables = std::make_shared<SharedTables>();
   std::array<const JpegDcTable*, 3> dc{};  // of the components
   std::array<const JpegAcTable*, 3> ac{};
@@ -112,7 +112,7 @@ struct UsualJpeg::State {
   void write_row(int y, uint8_t* out);
 };
 
-bool UsualJpeg::State::prepare_tables() {
+bool FastJpeg::State::prepare_tables() {
   for (size_t c = 0; c < static_cast<size_t>(header->components); ++c) {
     const auto& [q, d, a] = header->component[c];
     quantisation[static_cast<size_t>(q)].set(header->quantisation[q], header->wide[q]);
@@ -123,14 +123,14 @@ bool UsualJpeg::State::prepare_tables() {
   return true;
 }
 
-void UsualJpeg::State::release_tables() {
+void FastJpeg::State::release_tables() {
   for (const JpegDcTable* table : dc) tables->dc.give_back(table);
   for (const JpegAcTable* table : ac) tables->ac.give_back(table);
   dc = {};
   ac = {};
 }
 
-void UsualJpeg::State::prepare_planes() {
+void FastJpeg::State::prepare_planes() {
   const int horizontal = header->horizontal, vertical = header->vertical;
   for (int c = 0; c < header->components; ++c) {
     Plane& plane = planes[static_cast<size_t>(c)];
@@ -152,7 +152,7 @@ void UsualJpeg::State::prepare_planes() {
   for (PaddedBuffer& buffer : chroma) buffer.reset(static_cast<size_t>(box.width + 2 * kMargin));
 }
 
-void UsualJpeg::State::prepare_row() {
+void FastJpeg::State::prepare_row() {
   JpegMcuRow& row = lane.row;
   row.block_count = 0;
   row.quantisation = quantisation.data();
@@ -170,7 +170,7 @@ void UsualJpeg::State::prepare_row() {
   }
 }
 
-void UsualJpeg::State::start_row() {
+void FastJpeg::State::start_row() {
   JpegMcuRow& row = lane.row;
   const bool kept = mcu_row >= mcu_rows.first;
   row.first_kept = kept ? mcu_columns.first : row.mcus;
@@ -188,7 +188,7 @@ void UsualJpeg::State::start_row() {
 }
 
 // Repeats the first and the last sample of the image outside it, which is what libjpeg's upsampling comes to.
-void UsualJpeg::State::fill_edges() {
+void FastJpeg::State::fill_edges() {
   for (size_t c = 1; c < 3; ++c) {
     Plane& plane = planes[c];
     const ptrdiff_t end = plane.columns - plane.first;
@@ -200,7 +200,7 @@ void UsualJpeg::State::fill_edges() {
   }
 }
 
-void UsualJpeg::State::write_row(int y, uint8_t* out) {
+void FastJpeg::State::write_row(int y, uint8_t* out) {
   const uint8_t* luma = planes[0].row(y) + box.x - planes[0].first;
   if (header->components == 1) return jpeg_rows::convert_grey(luma, box.width, out);
   const int x = box.x / header->horizontal;
@@ -229,14 +229,14 @@ void UsualJpeg::State::write_row(int y, uint8_t* out) {
 
 // Row `next` of the image and those after it, as far as their samples and their lower neighbours are among the first
 // `mcu_rows_read` rows of MCUs.
-void UsualJpeg::State::write_rows(int mcu_rows_read) {
+void FastJpeg::State::write_rows(int mcu_rows_read) {
   const int luma = mcu_rows_read * kBlock * header->vertical;
   const bool last = luma >= header->height;
   const int end = last || header->vertical == 1 ? luma : luma - 1;
   for (; next < std::min(end, box.y + box.height); ++next) write_row(next, image->row(next - box.y));
 }
 
-bool UsualJpeg::State::start(ByteSpan file) {
+bool FastJpeg::State::start(ByteSpan file) {
   if (!prepare_tables()) return false;
   prepare_planes();
   prepare_row();
@@ -251,7 +251,7 @@ bool UsualJpeg::State::start(ByteSpan file) {
   return true;
 }
 
-void UsualJpeg::State::end_row() {
+void FastJpeg::State::end_row() {
   if (lane.unusual) return finish(false);
   if (mcu_row >= mcu_rows.first) {
     if (header->components == 3 && header->horizontal == 2) fill_edges();
@@ -261,21 +261,21 @@ void UsualJpeg::State::end_row() {
   finish(mcu_rows.end < rows || lane.cursor.at_interval_end());
 }
 
-void UsualJpeg::State::finish(bool as_usual) {
+void FastJpeg::State::finish(bool as_usual) {
   done = true;
   ok = as_usual;
   release_tables();
 }
 
-UsualJpeg::UsualJpeg() : state_(new State) {}
-UsualJpeg::~UsualJpeg() { state_->release_tables(); }
+FastJpeg::FastJpeg() : state_(new State) {}
+FastJpeg::~FastJpeg() { state_->release_tables(); }
 
-void UsualJpeg::share_tables(UsualJpeg& other) {
+void FastJpeg::share_tables(FastJpeg& other) {
   state_->release_tables();
   state_->tables = other.state_->tables;
 }
 
-void UsualJpeg::start(ByteSpan file, const JpegHeader& header, const Box* box, Image& image) {
+void FastJpeg::start(ByteSpan file, const JpegHeader& header, const Box* box, Image& image) {
   State& s = *state_;
   s.release_tables();
   s.header = &header;
@@ -287,18 +287,18 @@ void UsualJpeg::start(ByteSpan file, const JpegHeader& header, const Box* box, I
   if (repeats || !s.start(file)) s.finish(false);
 }
 
-void UsualJpeg::run(UsualJpeg& first, UsualJpeg* second) {
+void FastJpeg::run(FastJpeg& first, FastJpeg* second) {
   TESSERA_CHECK(!first.done() && !(second && second->done()));
   while (!first.done() && !(second && second->done())) {
     read_mcus(first.state_->lane, second ? &second->state_->lane : nullptr);
-    for (UsualJpeg* each : {&first, second}) {
+    for (FastJpeg* each : {&first, second}) {
       if (each && each->state_->lane.row_done()) each->state_->end_row();
     }
   }
 }
 
-bool UsualJpeg::done() const { return state_->done; }
-void UsualJpeg::abandon() { state_->finish(false); }
-bool UsualJpeg::ok() const { return state_->ok; }
+bool FastJpeg::done() const { return state_->done; }
+void FastJpeg::abandon() { state_->finish(false); }
+bool FastJpeg::ok() const { return state_->ok; }
 
 }  // namespace tessera::image

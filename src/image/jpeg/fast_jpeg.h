@@ -12,20 +12,20 @@
 namespace tessera::image {
 
 // Keeps its memory and the tables of the last file: one for each image in progress.
-class UsualJpeg {
+class FastJpeg {
  public:
-  UsualJpeg();
-  ~UsualJpeg();
+  FastJpeg();
+  ~FastJpeg();
 
   // Takes its Huffman tables from `other`'s memory from now on, and the other way round: most files have the same ones, and two
   // images read in turns then leave more room in the cache. Both must stay in one thread.
-  void share_tables(UsualJpeg& other);
+  void share_tables(FastJpeg& other);
 
   // Begins to decode all of the file whose header read_usual_header() read, or the pixels inside `box` when there is one, which
   // must lie in the image. All arguments are borrowed until done(), which it may be at once.
   void start(ByteSpan file, const JpegHeader& header, const Box* box, Image& image);
   // Goes on with the first, and the second if there is one, until one is done. Both must be started and not done.
-  static void run(UsualJpeg& first, UsualJpeg* second);
+  static void run(FastJpeg& first, FastJpeg* second);
   bool done() const;
   // Ends whatever was in progress, with ok() false.
   void abandon();

@@ -1,5 +1,5 @@
 #pragma once
-// The header of a JPEG file (ITU-T T.81, Annex B) of the usual kind, the one that jpeg_usual.h decodes: sequential, Huffman
+// The header of a JPEG file (ITU-T T.81, Annex B) of the usual kind, the one that fast_jpeg.h decodes: sequential, Huffman
 // coded, 8 bits, all components in one scan; grey, or YCbCr whose chroma has all or half of the rows and columns.
 
 #include <cstddef>

@@ -92,7 +92,7 @@ class JpegTransform {
   HWY_INLINE void dequantise(V16 (&v)[8]);
   HWY_INLINE void store(const V16 (&v)[8]) const;
   // large |= value, for each of the values.
-  static HWY_INLINE void note(std::array<int16_t, 8 * JpegWaiting::kMostBlocks>& large, const V16 (&values)[8], int limit) {
+  static HWY_INLINE void note(std::array<int16_t, 8 * JpegWaiting::kMaxBlocks>& large, const V16 (&values)[8], int limit) {
     V16 all = hn::Load(D16(), large.data());
     for (const V16& value : values) all = hn::Or(all, hn::Add(value, hn::Set(D16(), static_cast<int16_t>(limit))));
     hn::Store(all, D16(), large.data());

@@ -265,10 +265,10 @@ size_t pixel_count(const Image& image) { return static_cast<size_t>(image.width(
 void apply_lut(const Lut& lut, Image& image) { HWY_DYNAMIC_DISPATCH(lut_bytes)(lut, image.row(0), image.byte_count()); }
 
 uint64_t grey_sum(const Image& image) {
-  constexpr size_t kMost = size_t{1} << 20;
+  constexpr size_t kMax = size_t{1} << 20;
   uint64_t sum = 0;
-  for (size_t i = 0, count = pixel_count(image); i < count; i += kMost) {
-    sum += HWY_DYNAMIC_DISPATCH(sum_grey_pixels)(image.row(0) + i * 3, std::min(kMost, count - i));
+  for (size_t i = 0, count = pixel_count(image); i < count; i += kMax) {
+    sum += HWY_DYNAMIC_DISPATCH(sum_grey_pixels)(image.row(0) + i * 3, std::min(kMax, count - i));
   }
   return sum;
 }

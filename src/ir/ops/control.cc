@@ -278,8 +278,8 @@ Attrs custom_call_attrs(const std::string& target, const std::vector<TensorType>
           {"_sizes", sizes}};
 }
 
-Values foreign_call(std::string_view target, const Values& operands, const std::vector<TensorType>& results,
-                    const std::string& attributes) {
+Values ffi_call(std::string_view target, const Values& operands, const std::vector<TensorType>& results,
+                const std::string& attributes) {
   Node* node = make_node(kOpCustomCall, operands, custom_call_attrs(std::string(target), results, attributes));
   Values out;
   for (size_t i = 0; i < results.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
@@ -289,7 +289,7 @@ Values foreign_call(std::string_view target, const Values& operands, const std::
 Values custom_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
                    const std::string& attributes, const LoopFn& decomposition, bool use_fallback) {
   if (use_fallback) return decomposition(operands);
-  const Values out = foreign_call(target, operands, results, attributes);
+  const Values out = ffi_call(target, operands, results, attributes);
   return custom_gradient(operands, out, [decomposition](const Values& x, const Values&, const Values& ct) {
     Values local;
     for (const Value v : x) local.push_back(stop_gradient(v));

@@ -16,9 +16,9 @@ using ir::Values;
 namespace {
 
 // Images normalised as `from` says -> as `to` says.
-Value renormalize(Value images, const data::Affine& from, const data::Affine& to) {
+Value renormalize(Value images, const data::PixelScale& from, const data::PixelScale& to) {
   if (from == to) return images;
-  data::Affine change;
+  data::PixelScale change;
   for (size_t c = 0; c < 3; ++c) {
     change.scale[c] = to.scale[c] / from.scale[c];
     change.offset[c] = to.offset[c] - from.offset[c] * change.scale[c];
@@ -32,7 +32,7 @@ class Differentiation {
 
   BatchGradient gradient(const TrainRows& rows, Value key) const {
     if (of_.options.accumulate == 1) return gradient_of(answers(rows, key, of_.params));
-    return of_.options.objective->divisible() ? summed(rows, key) : compared(rows, key);
+    return of_.options.objective->per_example() ? summed(rows, key) : compared(rows, key);
   }
 
  private:
@@ -64,7 +64,7 @@ class Differentiation {
 
   BatchGradient gradient_of(const Answers& answers) const {
     const objectives::Objective& objective = *of_.options.objective;
-    const auto compare = [&](const nn::Scope& scope) { return objective.compare(of_.model, scope, answers.outputs); };
+    const auto compare = [&](const nn::Scope& scope) { return objective.combine_batch(of_.model, scope, answers.outputs); };
     const Values outputs = trace(of_.layout, of_.params, {.training = true}, of_.options, compare);
     BatchGradient out{{}, {}, answers.buffers};
     const double share = 1.0 / static_cast<double>(of_.options.batch);

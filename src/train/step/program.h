@@ -19,7 +19,7 @@ namespace tessera::train {
 
 struct ProgramOptions {
   int64_t batch = 1;
-  data::Affine pixels;                        // bytes -> numbers: what the pp chain leaves to the device
+  data::PixelScale pixels;                    // bytes -> numbers: what the pp chain leaves to the device
   DType compute = DType::kF32;                // of activations and products
   std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
   HostKernels kernels;                        // of this host, that the program may call

@@ -34,7 +34,7 @@ TensorType image_batch(const models::Model& model, int64_t rows) {
   return {DType::kU8, {rows, in.height, in.width, in.channels}};
 }
 
-Value normalize(Value images, const data::Affine& pixels) {
+Value normalize(Value images, const data::PixelScale& pixels) {
   TESSERA_CHECK(images.dim(-1) == 3, "{} channels", images.dim(-1));
   const auto row = [](const std::array<float, 3>& values) {
     return ir::constant_f32({3}, std::vector<float>(values.begin(), values.end()));

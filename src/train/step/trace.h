@@ -17,7 +17,7 @@ namespace tessera::train {
 TensorType image_batch(const models::Model& model, int64_t rows);
 
 // Such bytes -> numbers, f32.
-ir::Value normalize(ir::Value images, const data::Affine& pixels);
+ir::Value normalize(ir::Value images, const data::PixelScale& pixels);
 
 // `params` with `buffers` in the places of the layout's buffers.
 ir::Values with_buffers(const state::StateLayout& layout, ir::Values params, const ir::Values& buffers);

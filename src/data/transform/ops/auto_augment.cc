@@ -13,7 +13,7 @@ class Timm final : public PpOp {
   bool random() const override { return true; }
   bool edits() const override { return true; }
   void infer(PpShape&, const CallReader&) const override {}
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     image::AugmentPlan& plan = image.plan();
     augment_.draw(image.width(), image.height(), rng, plan);
     if (plan.steps.empty()) return std::nullopt;
@@ -32,7 +32,7 @@ class BigVision final : public PpOp {
   bool random() const override { return true; }
   bool edits() const override { return true; }
   void infer(PpShape&, const CallReader&) const override {}
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     image::AugmentPlan& plan = image.plan();
     augment_.draw(image.width(), image.height(), rng, plan);
     const auto paint = [&](image::Canvas& canvas) {

@@ -20,12 +20,12 @@ class ChoiceOp : public PpTextOp {
  protected:
   const std::string& first_key() const { return keys_.front(); }
   // How many texts there are to choose from.
-  [[nodiscard]] image::DecodeResult count(const PpTexts& texts, size_t& there) const {
+  [[nodiscard]] image::SampleError count(const PpTexts& texts, size_t& there) const {
     there = texts.get(first_key()).size();
     for (const std::string& other : keys_) {
       const size_t here = texts.get(other).size();
       if (here != there)
-        return image::DecodeError{fmt::format("it has {} texts `{}` and {} `{}`", there, first_key(), here, other)};
+        return image::DecodeFailure{fmt::format("it has {} texts `{}` and {} `{}`", there, first_key(), here, other)};
     }
     return std::nullopt;
   }
@@ -52,12 +52,12 @@ class Choice final : public ChoiceOp {
   Choice(std::vector<std::string> keys, std::vector<std::string> to, const ChoiceCount& wanted)
       : ChoiceOp(std::move(keys), std::move(to)), wanted_(wanted) {}
 
-  image::DecodeResult change(PpTexts& texts, const SampleKey& key) const override {
+  image::SampleError change(PpTexts& texts, const SampleKey& key) const override {
     size_t there = 0;
-    if (image::DecodeResult failed = count(texts, there)) return failed;
+    if (image::SampleError failed = count(texts, there)) return failed;
     if (there < wanted_.least && !wanted_.fewer) {
-      if (there == 0) return image::DecodeError{fmt::format("it has no text `{}` to choose", first_key())};
-      return image::DecodeError{fmt::format("it has {} texts `{}`, and {} are chosen", there, first_key(), wanted_.least)};
+      if (there == 0) return image::DecodeFailure{fmt::format("it has no text `{}` to choose", first_key())};
+      return image::DecodeFailure{fmt::format("it has {} texts `{}`, and {} are chosen", there, first_key(), wanted_.least)};
     }
     Rng rng(key.seed, key.epoch, key.sample);
     if (wanted_.most == 1 && there > 0) {
@@ -86,10 +86,10 @@ class Choice final : public ChoiceOp {
 class ChoiceNoReplacement final : public ChoiceOp {
  public:
   using ChoiceOp::ChoiceOp;
-  image::DecodeResult change(PpTexts& texts, const SampleKey& key) const override {
+  image::SampleError change(PpTexts& texts, const SampleKey& key) const override {
     size_t there = 0;
-    if (image::DecodeResult failed = count(texts, there)) return failed;
-    if (there == 0) return image::DecodeError{fmt::format("it has no text `{}` to choose", first_key())};
+    if (image::SampleError failed = count(texts, there)) return failed;
+    if (there == 0) return image::DecodeFailure{fmt::format("it has no text `{}` to choose", first_key())};
     std::vector<size_t> order(there);
     Rng rng(key.seed, key.epoch / there, key.sample);
     for (size_t i = 0; i < there; ++i) {
@@ -101,7 +101,7 @@ class ChoiceNoReplacement final : public ChoiceOp {
   }
 };
 
-constexpr int64_t kMostTexts = 1 << 20;
+constexpr int64_t kMaxTexts = 1 << 20;
 
 // n=single, a number, or [least, most].
 ChoiceCount read_count(CallReader& call) {
@@ -110,7 +110,7 @@ ChoiceCount read_count(CallReader& call) {
     std::vector<uint64_t> range;
     for (const std::string& part : parse_names(n)) {
       const double number = parse_number(part).value_or(0);
-      if (number == std::floor(number) && 1 <= number && number <= kMostTexts) range.push_back(static_cast<uint64_t>(number));
+      if (number == std::floor(number) && 1 <= number && number <= kMaxTexts) range.push_back(static_cast<uint64_t>(number));
     }
     if (range.empty() || range.size() > 2 || range.front() > range.back())
       call.fail(fmt::format("`n` is how many texts to choose, and is `{}`", n), "single, a number from 1 on, or [least, most]");

@@ -17,7 +17,7 @@ class ColorJitter final : public PpOp {
   bool random() const override { return true; }
   bool edits() const override { return true; }
   void infer(PpShape&, const CallReader&) const override {}
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     if (p_ < 1 && rng.uniform() >= p_) return std::nullopt;
     image::AugmentPlan& plan = image.plan();
     image::draw_color_jitter(factors_, rng, plan);
@@ -36,7 +36,7 @@ class RandomGrayscale final : public PpOp {
   bool random() const override { return true; }
   bool edits() const override { return true; }
   void infer(PpShape&, const CallReader&) const override {}
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     if (rng.uniform() >= p_) return std::nullopt;
     return image.edit([] { return std::string("grayscale"); }, [](image::Canvas& canvas) { image::to_grey(canvas.image()); });
   }
@@ -58,10 +58,11 @@ class GaussianBlur final : public PpOp {
                 "blur after the crop, or give a smaller size");
     }
   }
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     if (p_ < 1 && rng.uniform() >= p_) return std::nullopt;
     if (std::min(image.width(), image.height()) <= size_ / 2) {
-      return image::DecodeError{fmt::format("{}x{} pixels, too few for a blur over {}", image.width(), image.height(), size_)};
+      return image::DecodeFailure{
+          fmt::format("{}x{} pixels, too few for a blur over {}", image.width(), image.height(), size_)};
     }
     const double sigma = rng.uniform(sigma_.low, sigma_.high);
     return image.edit([&] { return fmt::format("gaussian_blur {:.3g}", sigma); },
@@ -96,11 +97,11 @@ std::unique_ptr<PpOp> make_color_jitter(CallReader& call) {
   const std::vector<double> brightness = call.numbers("brightness");
   const std::vector<double> contrast = call.numbers("contrast", brightness);
   const std::vector<double> saturation = call.numbers("saturation", contrast);
-  constexpr double kMost = 1e6;
+  constexpr double kMax = 1e6;
   const image::JitterFactors factors{{
-      {image::AugmentOp::kBrightness, to_range(call, "brightness", brightness, 1, 0, kMost)},
-      {image::AugmentOp::kContrast, to_range(call, "contrast", contrast, 1, 0, kMost)},
-      {image::AugmentOp::kColor, to_range(call, "saturation", saturation, 1, 0, kMost)},
+      {image::AugmentOp::kBrightness, to_range(call, "brightness", brightness, 1, 0, kMax)},
+      {image::AugmentOp::kContrast, to_range(call, "contrast", contrast, 1, 0, kMax)},
+      {image::AugmentOp::kColor, to_range(call, "saturation", saturation, 1, 0, kMax)},
       {image::AugmentOp::kHue, to_range(call, "hue", call.numbers("hue", {{0.0}}), 0, -0.5, 0.5)},
   }};
   return std::make_unique<ColorJitter>(factors, read_probability(call, "p", 1.0));

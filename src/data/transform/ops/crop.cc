@@ -7,7 +7,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kMostBorder = 1024;
+constexpr int64_t kMaxBorder = 1024;
 
 // Of the pixels to spare, those before a central crop: torchvision rounds half to even, TensorFlow down.
 int half(int spare, bool tensorflow) { return tensorflow ? spare / 2 : round_half_even(spare / 2.0); }
@@ -31,11 +31,11 @@ class Crop : public PpOp {
     shape.short_side = std::min(size_.width, size_.height);
   }
   bool edits() const override { return border_ > 0; }
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     const int across = image.width() + 2 * border_ - size_.width, down = image.height() + 2 * border_ - size_.height;
     if (across < 0 || down < 0) {
-      return image::DecodeError{fmt::format("{}x{} pixels, smaller than the crop of {}x{}", image.width(), image.height(),
-                                            size_.width, size_.height)};
+      return image::DecodeFailure{fmt::format("{}x{} pixels, smaller than the crop of {}x{}", image.width(), image.height(),
+                                              size_.width, size_.height)};
     }
     image::Box box = place(across, down, rng);
     box.x -= border_;
@@ -74,7 +74,7 @@ class CentralSquare final : public PpOp {
     if (shape.width && shape.height) shape.short_side = std::min(*shape.width, *shape.height);
     shape.width = shape.height = shape.short_side;
   }
-  image::DecodeResult apply(PpImage& image, Rng&) const override {
+  image::SampleError apply(PpImage& image, Rng&) const override {
     const int side = std::min(image.width(), image.height());
     return image.crop({half(image.width() - side, tensorflow_), half(image.height() - side, tensorflow_), side, side});
   }
@@ -109,7 +109,7 @@ std::unique_ptr<PpOp> make_central_crop(CallReader& call) {
 std::unique_ptr<PpOp> make_random_crop(CallReader& call) {
   const PpSize size = read_size(call);
   const int64_t border = call.integer("border", 0);
-  if (border < 0 || border > kMostBorder) call.fail(fmt::format("`border` must be 0 to {} pixels", kMostBorder));
+  if (border < 0 || border > kMaxBorder) call.fail(fmt::format("`border` must be 0 to {} pixels", kMaxBorder));
   return std::make_unique<RandomCrop>(size, static_cast<int>(border), read_padding(call));
 }
 

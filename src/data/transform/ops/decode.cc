@@ -12,8 +12,8 @@ class Decode final : public PpOp {
   Decode(bool upright, image::DecodePolicy policy) : upright_(upright), policy_(policy) {}
   Kind kind() const override { return Kind::kDecode; }
   void infer(PpShape&, const CallReader&) const override {}
-  image::DecodeResult apply(PpImage& image, Rng&) const override {
-    if (image::DecodeResult failed = image.open(policy_)) return failed;
+  image::SampleError apply(PpImage& image, Rng&) const override {
+    if (image::SampleError failed = image.open(policy_)) return failed;
     return upright_ ? image.turn_upright() : std::nullopt;
   }
 

@@ -22,7 +22,7 @@ class Flip : public PpOp {
 class FlipLr final : public Flip {
  public:
   using Flip::Flip;
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     if (draw(rng)) image.mirror();
     return std::nullopt;
   }
@@ -32,7 +32,7 @@ class FlipUd final : public Flip {
  public:
   using Flip::Flip;
   bool edits() const override { return true; }
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     if (!draw(rng)) return std::nullopt;
     const auto turn = [](image::Canvas& canvas) {
       image::Image& pixels = canvas.image();

@@ -16,12 +16,12 @@ class InceptionCrop final : public PpOp {
     shape.width = shape.height = size_;
     shape.short_side = size_;
   }
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     if (kind_ == Kind::kDecode) {
-      if (image::DecodeResult failed = image.open()) return failed;
+      if (image::SampleError failed = image.open()) return failed;
     }
     const image::Box box = image::draw_inception_crop(image.width(), image.height(), area_, aspect_, rng);
-    if (image::DecodeResult failed = image.crop(box)) return failed;
+    if (image::SampleError failed = image.crop(box)) return failed;
     return image.resize(size_, size_, method_);
   }
 

@@ -50,12 +50,12 @@ class Lookup final : public PpTextOp {
     shape.texts.read(key_, call);
     shape.texts.make_tokens(field_, call);
   }
-  image::DecodeResult change(PpTexts& texts, const SampleKey&) const override {
+  image::SampleError change(PpTexts& texts, const SampleKey&) const override {
     const std::vector<std::string>& values = texts.get(key_);
     if (values.size() != 1)
-      return image::DecodeError{fmt::format("it has {} texts `{}`, and one is looked up", values.size(), key_)};
+      return image::DecodeFailure{fmt::format("it has {} texts `{}`, and one is looked up", values.size(), key_)};
     const Tokenizer& table = field_.encoder->tokenizer();
-    if (!table.find(values[0])) return image::DecodeError{fmt::format("`{}` has no text `{}`", table.path(), values[0])};
+    if (!table.find(values[0])) return image::DecodeFailure{fmt::format("`{}` has no text `{}`", table.path(), values[0])};
     texts.write(field_.name, *field_.encoder, values[0]);
     return std::nullopt;
   }

@@ -22,7 +22,7 @@ class CropOrPad : public PpOp {
   CropOrPad(PpSize size, image::Padding padding) : size_(size), padding_(padding) {}
   bool edits() const override { return true; }
   void infer(PpShape& shape, const CallReader&) const override { set_size(shape, size_); }
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     const image::Box box{place(image.width(), size_.width, rng), place(image.height(), size_.height, rng), size_.width,
                          size_.height};
     return image.window(box, padding_);
@@ -72,11 +72,11 @@ class PadToShape final : public PpOp {
     }
     set_size(shape, size_);
   }
-  image::DecodeResult apply(PpImage& image, Rng&) const override {
+  image::SampleError apply(PpImage& image, Rng&) const override {
     const int across = size_.width - image.width(), down = size_.height - image.height();
     if (across < 0 || down < 0) {
-      return image::DecodeError{fmt::format("{}x{} pixels, larger than the {}x{} to pad to", image.width(), image.height(),
-                                            size_.width, size_.height)};
+      return image::DecodeFailure{fmt::format("{}x{} pixels, larger than the {}x{} to pad to", image.width(), image.height(),
+                                              size_.width, size_.height)};
     }
     if (across == 0 && down == 0) return std::nullopt;
     return image.window({-before(across), -before(down), size_.width, size_.height}, {false, fill_});
@@ -100,10 +100,10 @@ class TrimBorder final : public PpOp {
       if (**side < 1) call.fail("nothing is left of the images that reach it");
     }
   }
-  image::DecodeResult apply(PpImage& image, Rng&) const override {
+  image::SampleError apply(PpImage& image, Rng&) const override {
     const int width = image.width() - 2 * pixels_, height = image.height() - 2 * pixels_;
     if (width < 1 || height < 1) {
-      return image::DecodeError{
+      return image::DecodeFailure{
           fmt::format("{}x{} pixels, of which a border of {} leaves nothing", image.width(), image.height(), pixels_)};
     }
     return image.crop({pixels_, pixels_, width, height});

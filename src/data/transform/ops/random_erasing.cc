@@ -25,7 +25,7 @@ class RandomErasing final : public PpOp {
   Kind kind() const override { return Kind::kDevice; }
   bool random() const override { return true; }
   void infer(PpShape& shape, const CallReader&) const override { shape.erasing = Erasing{o_.fill, o_.most}; }
-  image::DecodeResult apply(PpImage&, Rng&) const override { return std::nullopt; }
+  image::SampleError apply(PpImage&, Rng&) const override { return std::nullopt; }
 
   void draw(int height, int width, Rng& rng, float* out) const override {
     std::fill_n(out, o_.most * kEraseValues, 0.0f);

@@ -15,10 +15,10 @@ class RandomResizedCrop final : public PpOp {
     shape.width = shape.height = size_;
     shape.short_side = size_;
   }
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     const image::Box box = image::draw_resized_crop(image.width(), image.height(), scale_, ratio_, rng);
     const image::Filter filter = choose_filter(filter_, rng);
-    if (image::DecodeResult failed = image.crop(box)) return failed;
+    if (image::SampleError failed = image.crop(box)) return failed;
     return image.resize(size_, size_, filter);
   }
 

@@ -19,7 +19,7 @@ class Resize final : public PpOp {
  public:
   Resize(PpSize size, image::ResizeMethod method) : size_(size), method_(method) {}
   void infer(PpShape& shape, const CallReader&) const override { set_size(shape, size_); }
-  image::DecodeResult apply(PpImage& image, Rng&) const override { return image.resize(size_.width, size_.height, method_); }
+  image::SampleError apply(PpImage& image, Rng&) const override { return image.resize(size_.width, size_.height, method_); }
 
  private:
   PpSize size_;
@@ -37,7 +37,7 @@ class ResizeSide final : public PpOp {
       shape.short_side = side_ == Side::kShorter ? std::optional(size_) : std::nullopt;
     }
   }
-  image::DecodeResult apply(PpImage& image, Rng&) const override {
+  image::SampleError apply(PpImage& image, Rng&) const override {
     const PpSize to = target(image.width(), image.height());
     return image.resize(to.width, to.height, method_);
   }
@@ -85,7 +85,7 @@ class ResizeKeepRatio final : public PpOp {
       shape.height.reset();
     }
   }
-  image::DecodeResult apply(PpImage& image, Rng& rng) const override {
+  image::SampleError apply(PpImage& image, Rng& rng) const override {
     double down = 1, across = 1;
     if (rng.uniform() < scale_.p) down = across = 1 / std::sqrt(rng.uniform(scale_.low, scale_.high));
     if (rng.uniform() < aspect_.p) {
@@ -114,9 +114,9 @@ class ResizeKeepRatio final : public PpOp {
 ResizeKeepRatio::Chance read_chance(CallReader& call, const std::string& name, std::vector<double> fallback) {
   const double p = read_probability(call, name + "_prob", 0.0);
   const std::vector<double> range = call.numbers(name, std::move(fallback));
-  constexpr double kLeast = 0.01, kMost = 100;  // further out, sides of pixels grow past any memory
-  if (range.size() != 2 || !(range[0] >= kLeast) || !(range[0] <= range[1]) || range[1] > kMost) {
-    call.fail(fmt::format("`{}` must be [low, high] with {} <= low <= high <= {}", name, kLeast, kMost));
+  constexpr double kLeast = 0.01, kMax = 100;  // further out, sides of pixels grow past any memory
+  if (range.size() != 2 || !(range[0] >= kLeast) || !(range[0] <= range[1]) || range[1] > kMax) {
+    call.fail(fmt::format("`{}` must be [low, high] with {} <= low <= high <= {}", name, kLeast, kMax));
   }
   return {p, range[0], range[1]};
 }

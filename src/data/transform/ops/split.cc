@@ -17,7 +17,7 @@ class Split final : public PpOp {
     }
     shape.views = views_;
   }
-  image::DecodeResult apply(PpImage&, Rng&) const override { return std::nullopt; }
+  image::SampleError apply(PpImage&, Rng&) const override { return std::nullopt; }
 
  private:
   int views_;
@@ -26,9 +26,9 @@ class Split final : public PpOp {
 }  // namespace
 
 std::unique_ptr<PpOp> make_split(CallReader& call) {
-  constexpr int64_t kMostViews = 16;
+  constexpr int64_t kMaxViews = 16;
   const int64_t views = call.integer("views");
-  if (views < 2 || views > kMostViews) call.fail(fmt::format("`views` must be 2 to {}, not {}", kMostViews, views));
+  if (views < 2 || views > kMaxViews) call.fail(fmt::format("`views` must be 2 to {}, not {}", kMaxViews, views));
   return std::make_unique<Split>(static_cast<int>(views));
 }
 

@@ -25,7 +25,7 @@ class KeyOp : public PpTextOp {
 class Lower final : public KeyOp {
  public:
   using KeyOp::KeyOp;
-  image::DecodeResult change(PpTexts& texts, const SampleKey&) const override {
+  image::SampleError change(PpTexts& texts, const SampleKey&) const override {
     std::vector<std::string> values = texts.get(key_);
     for (std::string& value : values) value = ascii_lower(value);
     texts.set(to_, std::move(values));
@@ -36,7 +36,7 @@ class Lower final : public KeyOp {
 class Copy final : public KeyOp {
  public:
   using KeyOp::KeyOp;
-  image::DecodeResult change(PpTexts& texts, const SampleKey&) const override {
+  image::SampleError change(PpTexts& texts, const SampleKey&) const override {
     std::vector<std::string> values = texts.get(key_);
     texts.set(to_, std::move(values));
     return std::nullopt;
@@ -46,7 +46,7 @@ class Copy final : public KeyOp {
 class SetDefault final : public KeyOp {
  public:
   SetDefault(const std::string& key, std::string value) : KeyOp(key, key), value_(std::move(value)) {}
-  image::DecodeResult change(PpTexts& texts, const SampleKey&) const override {
+  image::SampleError change(PpTexts& texts, const SampleKey&) const override {
     if (texts.get(key_).empty()) texts.set(key_, {value_});
     return std::nullopt;
   }
@@ -62,7 +62,7 @@ class Concat final : public PpTextOp {
     for (const std::string& key : keys_) shape.texts.read(key, call);
     shape.texts.make(to_, call);
   }
-  image::DecodeResult change(PpTexts& texts, const SampleKey&) const override {
+  image::SampleError change(PpTexts& texts, const SampleKey&) const override {
     std::vector<std::string> all;
     for (const std::string& key : keys_) {
       const std::vector<std::string>& values = texts.get(key);
@@ -116,14 +116,14 @@ class Strfmt final : public PpTextOp {
     shape.texts.make(to_, call);
   }
   // A field with one text goes into each of the others', as tf.strings.join has it.
-  image::DecodeResult change(PpTexts& texts, const SampleKey&) const override {
+  image::SampleError change(PpTexts& texts, const SampleKey&) const override {
     size_t count = 1;
     const std::string* several = nullptr;
     for (const TemplatePart& part : parts_) {
       const size_t here = part.key.empty() ? 1 : texts.get(part.key).size();
       if (here == 1) continue;
       if (several && here != count)
-        return image::DecodeError{fmt::format("it has {} texts `{}` and {} `{}`", count, *several, here, part.key)};
+        return image::DecodeFailure{fmt::format("it has {} texts `{}` and {} `{}`", count, *several, here, part.key)};
       count = here, several = &part.key;
     }
     std::vector<std::string> values(count);
@@ -154,7 +154,7 @@ class Names final : public PpTextOp {
     if (keep_) return shape.texts.keep(names_, call);
     for (const std::string& name : names_) shape.texts.drop(name, call);
   }
-  image::DecodeResult change(PpTexts&, const SampleKey&) const override { return std::nullopt; }
+  image::SampleError change(PpTexts&, const SampleKey&) const override { return std::nullopt; }
 
  private:
   std::vector<std::string> names_;

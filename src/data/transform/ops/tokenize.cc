@@ -17,25 +17,25 @@ class Tokenize final : public PpTextOp {
     shape.texts.read(key_, call);
     shape.texts.make_tokens(field_, call);
   }
-  image::DecodeResult change(PpTexts& texts, const SampleKey& key) const override {
+  image::SampleError change(PpTexts& texts, const SampleKey& key) const override {
     const std::vector<std::string>& values = texts.get(key_);
     for (const std::string& value : values) {
-      if (value.size() > kMostTextBytes) {
-        return image::DecodeError{
-            fmt::format("its text `{}` has {} bytes, and texts of up to {} are tokenized", key_, value.size(), kMostTextBytes)};
+      if (value.size() > kMaxTextBytes) {
+        return image::DecodeFailure{
+            fmt::format("its text `{}` has {} bytes, and texts of up to {} are tokenized", key_, value.size(), kMaxTextBytes)};
       }
     }
     try {
       return encode(texts, values, key);
     } catch (const Error& error) {
-      return image::DecodeError{error.message()};  // of this text: the tokenizer takes others
+      return image::DecodeFailure{error.message()};  // of this text: the tokenizer takes others
     }
   }
 
  private:
-  static constexpr size_t kMostTextBytes = size_t{1} << 20;
+  static constexpr size_t kMaxTextBytes = size_t{1} << 20;
 
-  image::DecodeResult encode(PpTexts& texts, const std::vector<std::string>& values, const SampleKey& key) const {
+  image::SampleError encode(PpTexts& texts, const std::vector<std::string>& values, const SampleKey& key) const {
     const int64_t rows = field_.length / field_.encoder->options().length;
     if (rows > 1) return write_all(texts, values, rows);
     Rng rng(key.seed, key.epoch, key.sample);
@@ -45,10 +45,10 @@ class Tokenize final : public PpTextOp {
     return std::nullopt;
   }
 
-  image::DecodeResult write_all(PpTexts& texts, const std::vector<std::string>& values, int64_t rows) const {
+  image::SampleError write_all(PpTexts& texts, const std::vector<std::string>& values, int64_t rows) const {
     const auto count = static_cast<int64_t>(values.size());
     if (count > rows || (count < rows && !padding_)) {
-      return image::DecodeError{fmt::format("it has {} texts `{}`, and {} are tokenized", count, key_, rows)};
+      return image::DecodeFailure{fmt::format("it has {} texts `{}`, and {} are tokenized", count, key_, rows)};
     }
     for (int64_t row = 0; row < rows; ++row) {
       const bool there = row < count;
@@ -101,10 +101,10 @@ int32_t read_pad(CallReader& call, const Tokenizer& tokenizer) {
 }  // namespace
 
 std::unique_ptr<PpOp> make_tokenize(CallReader& call) {
-  constexpr int64_t kMostIds = 1 << 20;
+  constexpr int64_t kMaxIds = 1 << 20;
   TextEncoderOptions options;
   options.length = call.integer("length");
-  if (options.length < 1 || options.length > kMostIds) call.fail(fmt::format("`length` must be 1 to {}", kMostIds));
+  if (options.length < 1 || options.length > kMaxIds) call.fail(fmt::format("`length` must be 1 to {}", kMaxIds));
   const auto tokenizer = open_model(call, call.text("model"));
   const std::string key = call.text("key", "text"), to = call.text("to", "labels");
   options.bos = read_bos(call, *tokenizer);
@@ -112,7 +112,7 @@ std::unique_ptr<PpOp> make_tokenize(CallReader& call) {
   options.pad = read_pad(call, *tokenizer);
   options.lower = call.boolean("lower", true);
   const int64_t texts = call.integer("texts", 1);
-  if (texts < 1 || texts > kMostIds / options.length) call.fail(fmt::format("`texts` is {}, and must be at least 1", texts));
+  if (texts < 1 || texts > kMaxIds / options.length) call.fail(fmt::format("`texts` is {}, and must be at least 1", texts));
   const bool fewer = call.boolean("fewer", false);
   std::shared_ptr<const TextEncoder> padding;
   if (fewer) {

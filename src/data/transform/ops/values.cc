@@ -1,4 +1,4 @@
-// value_range and normalise: what the device does to the uint8 pixels, as an Affine.
+// value_range and normalise: what the device does to the uint8 pixels, as an PixelScale.
 //   value_range(lo, hi)    0..255, or in_min..in_max, to lo..hi
 //   normalise(mean, std)   (x - mean) / std of x in 0..1; after a value_range, of its values. vgg_value_range and
 //                          clip_value_range are normalise with known means.
@@ -24,7 +24,7 @@ class Values final : public PpOp {
     }
     shape.scales_values = true;
   }
-  image::DecodeResult apply(PpImage&, Rng&) const override { return std::nullopt; }
+  image::SampleError apply(PpImage&, Rng&) const override { return std::nullopt; }
 
  private:
   std::array<double, 3> scale_, offset_;

@@ -1,0 +1,35 @@
+#include "train/step/program_options.h"
+
+namespace tessera::train {
+namespace {
+
+ProgramOptions options_of_all(const recipe::Recipe& recipe, const HostKernels& kernels) {
+  ProgramOptions options;
+  options.compute = recipe.compute;
+  options.optimization_level = recipe.run.optimization_level;
+  options.kernels = kernels;
+  return options;
+}
+
+}  // namespace
+
+ProgramOptions train_options(const recipe::Recipe& recipe, const HostKernels& kernels) {
+  ProgramOptions options = options_of_all(recipe, kernels);
+  options.batch = recipe.rows();
+  options.pixels = recipe.data.pp().pixel_scale();
+  options.objective = recipe.objective;
+  options.augmentation = augmentation_of(recipe.data.pp(), recipe.data.mixup);
+  options.accumulate = recipe.run.accumulate;
+  options.average = recipe.average;
+  options.teacher = recipe.teacher;
+  return options;
+}
+
+ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const HostKernels& kernels) {
+  ProgramOptions options = options_of_all(recipe, kernels);
+  options.batch = set.batch;
+  options.pixels = set.pixels();
+  return options;
+}
+
+}  // namespace tessera::train

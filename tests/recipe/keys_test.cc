@@ -1,0 +1,92 @@
+// Which keys of a recipe there are, and which of them a run may go on with changed.
+
+#include "recipe/keys.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace tessera::recipe {
+namespace {
+
+TEST(RecipeKeys, WhatDoesNotChangeARunsNumbersMayChange) {
+  for (const char* key : {"total",
+                          "log",
+                          "eval_at_start",
+                          "mesh",
+                          "accumulate",
+                          "optimization_level",
+                          "sharding.preset",
+                          "sharding.rules",
+                          "model.remat",
+                          "checkpoint.every",
+                          "checkpoint.keep",
+                          "checkpoint.keep_every",
+                          "checkpoint.best",
+                          "data.threads",
+                          "data.prefetch",
+                          "data.on_error",
+                          "data.cache",
+                          "data.memory",
+                          "data.limits.max_pixels",
+                          "eval.val.every",
+                          "eval.val.at_end",
+                          "eval.val.batch",
+                          "eval.val.predictions",
+                          "eval.val.predictions_format",
+                          "eval.val.data.threads",
+                          "eval.few.train.limits.max_seconds"}) {
+    EXPECT_TRUE(key_may_change(key)) << key;
+  }
+}
+
+TEST(RecipeKeys, WhatChangesThemMayNot) {
+  for (const char* key : {"seed",
+                          "dtype",
+                          "model.name",
+                          "model.width",
+                          "model.dropout",
+                          "objective.name",
+                          "objective.label_smoothing",
+                          "optimizer.lr",
+                          "optimizer.weight_decay",
+                          "average.decay",
+                          "data.source",
+                          "data.batch",
+                          "data.pp",
+                          "data.shuffle",
+                          "data.mixup.mixup",
+                          "data.mix.photos.weight",
+                          "data.max_bad",
+                          "eval.val.type",
+                          "eval.val.data.pp",
+                          "eval.val.k",
+                          "model_init.from",
+                          "no.such.key",
+                          ""}) {
+    EXPECT_FALSE(key_may_change(key)) << key;
+  }
+}
+
+TEST(RecipeKeys, EveryComponentHasItsKeys) {
+  std::map<std::string, std::string> help;
+  for (const SectionKeys& section : recipe_keys()) {
+    for (const config::KeyDoc& doc : section.keys) help[doc.key] += doc.help + "\n";
+  }
+  EXPECT_THAT(help["objective.name"], ::testing::HasSubstr("jsd (cross-entropy of clean images"));
+  EXPECT_THAT(help["objective.alpha"], ::testing::HasSubstr("(jsd) "));
+  EXPECT_THAT(help["eval.NAME.type"], ::testing::HasSubstr("knn (prec@1"));
+  EXPECT_THAT(help["eval.NAME.k"], ::testing::HasSubstr("(knn) "));
+  EXPECT_THAT(help["optimizer.name"], ::testing::HasSubstr("adamw, adam, "));
+  EXPECT_THAT(help["model.depth"], ::testing::HasSubstr("(vit) "));
+}
+
+TEST(RecipeKeys, PlaceholdersStandForNames) {
+  EXPECT_EQ(with_placeholder("eval.val.every"), "eval.NAME.every");
+  EXPECT_EQ(with_placeholder("data.mix.photos.weight"), "data.mix.NAME.weight");
+  EXPECT_EQ(with_placeholder("data.batch"), "data.batch");
+}
+
+}  // namespace
+}  // namespace tessera::recipe
