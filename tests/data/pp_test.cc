@@ -152,6 +152,10 @@ TEST(PpAffine, ValueRangeAndNormalise) {
     const PixelScale normal = affine(ops);
     for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(normal.scale[c] * 51 + normal.offset[c], (0.2f - mean[c]) / std[c], 1e-6) << ops;
   }
+  // openai/CLIP, clip/clip.py: _transform.
+  const double clip_mean[] = {0.48145466, 0.4578275, 0.40821073}, clip_std[] = {0.26862954, 0.26130258, 0.27577711};
+  const PixelScale clip = affine(" | clip_value_range");
+  for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(clip.scale[c] * 51 + clip.offset[c], (0.2 - clip_mean[c]) / clip_std[c], 1e-6);
   const PixelScale own = affine(" | normalise(mean=[0.1, 0.2, 0.3], std=0.5)");
   EXPECT_FLOAT_EQ(own.scale[0], 1 / 0.5f / 255);
   EXPECT_FLOAT_EQ(own.offset[2], -0.6f);

@@ -4,6 +4,11 @@
 #include "models/cappa.h"
 
 #include "evaluators/caption_scoring.h"
+#include "ir/random.h"
+#include <numeric>
+
+#include "ir/random.h"
+#include "objectives/caption_scoring.h"
 #include "objectives/captioning.h"
 #include "objectives/reference_case.h"
 
@@ -76,6 +81,33 @@ class Case final : public ReferenceCase {
   Inputs inputs_;
   ir::Values tokens_;
 };
+
+// Of captions that are predicted in parallel as many places are hidden as the ratio says, in each others.
+TEST(CapPa, HidesTheShareOfPlaces) {
+  models::CapPaOptions o;
+  o.width = 8, o.depth = 1, o.heads = 1, o.patch = 4, o.decoder_depth = 1;
+  o.masked_pred_prob = 0.75, o.masking_ratio = 0.25;
+  models::InputShape input;
+  input.height = input.width = 8, input.tokens = 8, input.vocabulary = 16;
+  const models::CapPa model(models::resolve(o, input));
+  constexpr int64_t kRows = 1000;
+  ir::Graph graph;
+  const ir::GraphScope graph_scope(graph);
+  nn::ParamStore store(graph);
+  const auto drawn = model.draw_parallel(nn::Scope(store, {.training = true, .key = ir::make_key(3)}), kRows);
+  ASSERT_TRUE(drawn);
+  graph.results = {ir::convert(drawn->rows, DType::kF32), ir::convert(drawn->hidden, DType::kF32)};
+  const auto got = testing::run_graph(graph, {}, testing::quick_compile());
+  const std::vector<float> rows = got[0].floats(), hidden = got[1].floats();
+  EXPECT_NEAR(std::accumulate(rows.begin(), rows.end(), 0.0) / kRows, 0.75, 4 * std::sqrt(0.1875 / kRows));
+  std::vector<double> at(8);
+  for (size_t r = 0; r < kRows; ++r) {
+    double count = 0;
+    for (size_t t = 0; t < 8; ++t) count += hidden[r * 8 + t], at[t] += hidden[r * 8 + t];
+    EXPECT_EQ(count, 2);
+  }
+  for (const double count : at) EXPECT_NEAR(count / kRows, 0.25, 5 * std::sqrt(0.1875 / kRows));
+}
 
 class CapPaReference : public ::testing::TestWithParam<std::string> {};
 
