@@ -3,12 +3,10 @@
 
 #include "models/cappa.h"
 
-#include "evaluators/caption_scoring.h"
-#include "ir/random.h"
 #include <numeric>
 
+#include "evaluators/caption_scoring.h"
 #include "ir/random.h"
-#include "objectives/caption_scoring.h"
 #include "objectives/captioning.h"
 #include "objectives/reference_case.h"
 
