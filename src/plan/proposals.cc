@@ -1,12 +1,12 @@
 #include "plan/proposals.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "pjrt/error.h"
+#include "base/log.h"
 
 namespace tessera::plan {
 namespace {
@@ -30,8 +30,14 @@ class Search {
   }
 
  private:
-  // The resolved recipe names every option that its model has.
-  bool has_remat() const { return base_.recipe.text.find("remat") != std::string::npos; }
+  // One for each tower that says what is recomputed.
+  Overrides recompute_all() const {
+    Overrides out;
+    for (const config::KeyDoc& option : base_.recipe.model->family().keys("model")) {
+      if (option.key.ends_with(".remat")) out.push_back(option.key + "=full");
+    }
+    return out;
+  }
 
   std::vector<Overrides> same_numbers() const {
     std::vector<Overrides> out;
@@ -41,7 +47,7 @@ class Search {
     if (base_.recipe.sharding.preset != "fully_sharded") sharing.push_back("sharding.preset=fully_sharded");
     if (!sharing.empty()) out.push_back(sharing);
     Overrides remat = sharing;
-    if (has_remat()) remat.push_back("model.remat=full");
+    for (std::string& change : recompute_all()) remat.push_back(std::move(change));
     out.push_back(remat);
     for (int64_t n = 2 * base_.recipe.run.accumulate; n <= kLargestAccumulate; n *= 2) {
       if (base_.recipe.batch % (n * mesh::batch_parts(base_.recipe.mesh)) != 0) break;
@@ -72,8 +78,8 @@ class Search {
     try {
       const Case c(read_, change, target_.devices());
       if (c.recipe.text != base_.recipe.text) confirm(c, target_, change);  // else nothing has changed
-    } catch (const Error&) {
-      // A change that the recipe does not allow is no proposal.
+    } catch (const Error& error) {
+      pass_over(error, fmt::format("`{}`", fmt::join(change, " ")));
     }
   }
 
@@ -85,10 +91,17 @@ class Search {
         const auto target = open_target(name, options_.slices, options_.device);
         const Case c(read_, {}, target->devices());
         if (confirm(c, *target, {})) ++confirmed;
-      } catch (const Error&) {
-        // A batch that this many devices don't divide, for one.
+      } catch (const Error& error) {
+        pass_over(error, name);
       }
     }
+  }
+
+  // What the recipe does not allow is no proposal: a batch that so many devices don't divide, for one. Of anything else whoever
+  // asked is told, and has the plan and the other proposals.
+  static void pass_over(const Error& error, const std::string& change) {
+    if (error.code() == Exit::kUsage) return;
+    log_warning(fmt::format("whether it would fit with {} is not known: {}", change, error.message()));
   }
 
   // By the CPU's account, which is an upper estimate but for the code's own needs: what is far from fitting is not compiled.

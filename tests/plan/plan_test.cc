@@ -1,19 +1,25 @@
 #include "plan/plan.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 #include "plan/proposals.h"
 #include "store/file.h"
+#include "store/temp_dir.h"
 
 namespace tessera::plan {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
@@ -162,6 +168,27 @@ TEST(Roofline, AllReduceGoesTwiceAndGroupsUseTheNetwork) {
   EXPECT_STREQ(roofline(step, *find_chip("h200")).bound(), "interconnect");
 }
 
+// docs.cloud.google.com/tpu/docs (system architecture: peak bf16, memory and its bandwidth of a chip; v2 to v4 have two cores a
+// chip, and v2 and v3 a device a core) and NVIDIA's data sheets (dense bf16).
+TEST(Chips, AreAsTheirMakersSay) {
+  struct Figures {
+    const char* name;
+    double tera_flops, gigabytes, gigabytes_per_second;
+  };
+  for (const Figures& want : {Figures{"v3", 123.0 / 2, 32 / 2 * 1.073741824, 900 / 2},
+                              {"v5e", 197, 16 * 1.073741824, 819},
+                              {"v5p", 459, 95 * 1.073741824, 2765},
+                              {"v6e", 918, 32 * 1.073741824, 1638},
+                              {"a100", 312, 80, 2039},
+                              {"h100", 989, 80, 3350},
+                              {"h200", 989, 141, 4800}}) {
+    const Chip& chip = *find_chip(want.name);
+    EXPECT_DOUBLE_EQ(chip.bf16_flops, want.tera_flops * 1e12) << want.name;
+    EXPECT_DOUBLE_EQ(chip.hbm_bytes, want.gigabytes * 1e9) << want.name;
+    EXPECT_DOUBLE_EQ(chip.hbm_bandwidth, want.gigabytes_per_second * 1e9) << want.name;
+  }
+}
+
 // ---- whole plans ----
 
 TEST(Plan, TenBillionParametersOnAV3Pod) {
@@ -215,6 +242,53 @@ TEST(Plan, RefusesWhatDoesNotFitAndSaysWhatWould) {
   PlanOptions again = options(plan.proposals[0].topology);
   again.propose = false;
   EXPECT_TRUE(make_plan(recipe("vit_10b", plan.proposals[0].overrides), again).fits);
+}
+
+// Hardware with all the memory that one could wish for, and a compiler.
+class Boundless : public Target {
+ public:
+  explicit Boundless(std::function<Compiled()> compiler) : compiler_(std::move(compiler)) {
+    name_ = "boundless";
+    memory_ = 1e15;
+  }
+  Compiled compile(const train::Program&) const override { return compiler_(); }
+
+ private:
+  std::function<Compiled()> compiler_;
+};
+
+std::vector<Proposal> proposals_for(const Target& target, const ReadRecipe& read) {
+  return find_proposals(read, Case(read, {}, 1), target, options("cpu:1"));
+}
+
+const std::vector<std::string> kFewProposals = {"data.batch=2", "eval.val.batch=2", "dtype=bf16"};
+
+ReadRecipe small_recipe(std::vector<std::string> more) {
+  std::vector<std::string> all = kSmall;
+  all.insert(all.end(), more.begin(), more.end());
+  return recipe("vit_10b_toy", all);
+}
+
+TEST(Proposals, ACompilerThatFailsIsTold) {
+  const Boundless broken([]() -> Compiled { throw device_error("the compiler broke"); });
+  const auto client = train::open_client(options("").device);  // sets the descriptor of messages, for the plugin's noise
+  const testing::TempDir dir;
+  const int usual = log_descriptor(), file = ::open((dir / "log").c_str(), O_WRONLY | O_CREAT, 0600);
+  set_log_descriptor(file);
+  EXPECT_TRUE(proposals_for(broken, small_recipe(kFewProposals)).empty());
+  set_log_descriptor(usual);
+  ::close(file);
+  EXPECT_THAT(testing::slurp(dir / "log"), HasSubstr("accumulate=2` is not known: the compiler broke"));
+}
+
+// Each tower has a `remat` of its own, and the model has none.
+TEST(Proposals, RecomputeBothTowers) {
+  const Boundless target([] { return Compiled{}; });
+  const std::vector<std::string> towers = {
+      R"(model={name="two_tower", image={width=32, depth=1, heads=1, patch=14}, text={width=32, depth=1, heads=1}, bias_init=-10})"};
+  const std::vector<Proposal> found = proposals_for(target, recipe("siglip_b16", towers));
+  ASSERT_FALSE(found.empty());
+  EXPECT_THAT(found[0].overrides, AllOf(Contains("model.image.remat=full"), Contains("model.text.remat=full")));
 }
 
 TEST(Plan, OfVirtualDevicesIsWhatRunsThere) {
