@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "host/cpu_level.h"
 #include "host/tiles.h"
 
 #if defined(__x86_64__)
@@ -99,7 +100,7 @@ bool product_f32_available() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     __asm__("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(0));
     const bool amx = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0;
-    return amx && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
+    return matrix_unit_allowed() && amx && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
            syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   }();
   return available;
