@@ -385,6 +385,23 @@ TEST(TrainLoader, MixesUntilTheEpochToldAndErasesByChain) {
   }
 }
 
+// Each host draws what its own rows of the global batch are mixed by.
+TEST(TrainLoader, HostsMixTheirOwnRows) {
+  const Images data;
+  MixupOptions mixup;
+  mixup.mixup = 0.8;
+  mixup.mode = "elem";
+  for (int64_t host = 0; host < 3; ++host) {
+    LoaderOptions options{.batch = 6, .seed = 4, .threads = 2, .row_begin = host * 2, .row_count = 2};
+    options.mixup.emplace(mixup, 12, 12, "data.mixup");
+    TrainLoader loader({{data.source, train_chain(), {}}}, options);
+    const Batch batch = loader.next();
+    for (int64_t row = 0; row < 2; ++row) {
+      EXPECT_EQ(batch.augment()[row * batch.augment_values()], options.mixup->draw(4, 0, host * 2 + row, 6).own) << host;
+    }
+  }
+}
+
 // A disk on which every file takes a while to arrive, and many may be under way at once.
 class SlowDisk final : public Source {
  public:

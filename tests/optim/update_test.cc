@@ -174,6 +174,29 @@ TEST(Update, FrozenParametersStay) {
   EXPECT_EQ(out[1], (std::vector<float>{2, 3}));
 }
 
+// Layer decay gives each block of a stacked parameter a rate of its own.
+TEST(Update, BlocksHaveTheirRates) {
+  const config::Section recipe =
+      config::parse_recipe("optimizer = {lr = 1, name = \"sgd\", momentum = 0, layer_decay = 0.5, clip = \"none\"}");
+  Optimizer optimizer(config::Section(recipe).section("optimizer"), kRun);
+  Params params = {{"stem/kernel", {DType::kF32, {1, 2}}},
+                   {"blocks/kernel", {DType::kF32, {2, 1, 2}}, true},
+                   {"head/kernel", {DType::kF32, {1, 2}}}};
+  params[0].layer = 0, params[1].layer = 1, params[2].layer = 3;
+  optimizer.bind(std::move(params));
+  const std::vector<F32> zeros = {{{1, 2}, {0, 0}}, {{2, 1, 2}, {0, 0, 0, 0}}, {{1, 2}, {0, 0}}},
+                         ones = {{{1, 2}, {1, 1}}, {{2, 1, 2}, {1, 1, 1, 1}}, {{1, 2}, {1, 1}}};
+  std::vector<F32> inputs = zeros;
+  inputs.insert(inputs.end(), ones.begin(), ones.end());
+  inputs.push_back({{}, {0}});
+  const auto out = run_graph(inputs, [&](const ir::Values& in) {
+    return optimizer.apply({in[0], in[1], in[2]}, {in[3], in[4], in[5]}, {}, in[6]).values;
+  });
+  EXPECT_EQ(out[0], (std::vector<float>{-0.125, -0.125}));
+  EXPECT_EQ(out[1], (std::vector<float>{-0.25, -0.25, -0.5, -0.5}));
+  EXPECT_EQ(out[2], (std::vector<float>{-1, -1}));
+}
+
 // The clipped gradients of a stacked kernel, a head and a bias.
 std::vector<std::vector<float>> clip(const std::string& text, const std::vector<F32>& values, const std::vector<F32>& grads) {
   const Params params = {{"blocks/kernel", {DType::kF32, values[0].dims}, true},
