@@ -207,14 +207,14 @@ TEST(Limits, AStopEndsALongDecode) {
 
 // A long and narrow picture is small, and huge once its short side is enlarged.
 TEST(Limits, BindWhatAResizeMakes) {
-  const auto run = [](const char* chain, const File& file, const DecodeLimits& limits = {}) {
+  const auto run = [](const char* chain, const File& file, const image::DecodeLimits& limits = {}) {
     const Pp pp(chain, PpUse::kEval);
     PpScratch scratch;
     scratch.set_limits(limits, nullptr);
     std::vector<uint8_t> out(pp.image_bytes());
     return reason(pp.run(file, {}, scratch, out.data()));
   };
-  const File narrow = png_bytes(Image(1, 65'500));
+  const File narrow = png_bytes(image::Image(1, 65'500));
   for (const char* chain :
        {"decode | resize_small(224) | central_crop(224)", "decode | resize_small(224, library=tensorflow) | central_crop(224)",
         "decode | resize_keep_ratio(224) | central_crop(224)"}) {

@@ -388,7 +388,7 @@ TEST(TrainLoader, MixesUntilTheEpochToldAndErasesByChain) {
 // Each host draws what its own rows of the global batch are mixed by.
 TEST(TrainLoader, HostsMixTheirOwnRows) {
   const Images data;
-  MixupOptions mixup;
+  image::MixupOptions mixup;
   mixup.mixup = 0.8;
   mixup.mode = "elem";
   for (int64_t host = 0; host < 3; ++host) {

@@ -30,7 +30,7 @@ std::vector<float> prepared(const data::Pp& chain, const std::vector<uint8_t>& f
   std::vector<float> pixels;
   for (size_t c = 0; c < 3; ++c) {
     for (size_t i = c; i < bytes.size(); i += 3)
-      pixels.push_back(static_cast<float>(bytes[i]) * chain.affine().scale[c] + chain.affine().offset[c]);
+      pixels.push_back(static_cast<float>(bytes[i]) * chain.pixel_scale().scale[c] + chain.pixel_scale().offset[c]);
   }
   return pixels;
 }

@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "base/hash.h"
+#include "base/rng.h"
 #include "interop/timm_config.h"
 #include "interop/timm_import.h"
-#include "base/rng.h"
 #include "models/reference.h"
 
 namespace tessera::models {

@@ -10,6 +10,7 @@
 
 #include "ir/ops.h"
 #include "optim/optimizer.h"
+#include "optim/update_rule.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
@@ -124,9 +125,7 @@ TEST(References, CoverEveryOptimizer) {
     const auto recipe = config::parse_recipe("o = {" + references(one.file).config["runs"][one.run].get<std::string>() + "}");
     covered.insert(config::Section(recipe).section("o").name());
   }
-#define TESSERA_OPTIMIZER(name, factory, help) EXPECT_TRUE(covered.contains(name)) << name;
-#include "optim/optimizers.def"
-#undef TESSERA_OPTIMIZER
+  for (const OptimizerKind* kind : optimizer_kinds()) EXPECT_TRUE(covered.contains(kind->name)) << kind->name;
 }
 
 }  // namespace
