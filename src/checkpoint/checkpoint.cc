@@ -50,7 +50,7 @@ nlohmann::ordered_json parse_state_json(const store::Bytes& bytes, const std::st
 std::string read_state_json(const store::Bytes& bytes, const std::string& path, const Commit& commit) {
   const nlohmann::ordered_json json = parse_state_json(bytes, path);
   try {
-    if (json.at("format_version").get<int64_t>() != commit.version || json.at("step").get<int64_t>() != commit.step) {
+    if (json.at("format_version") != commit.version || json.at("step") != commit.step) {
       throw data_error(fmt::format("`{}` belongs to another checkpoint", path));
     }
     return json.at("state").dump();

@@ -92,14 +92,8 @@ TEST(Commit, HostileListsAreRefused) {
   }
 }
 
-// Its checksums fit: whoever made it made them too.
-TEST(Checkpoint, JsonThatNestsDeepIsRefused) {
-  const std::string deep(100'000, '[');
-  EXPECT_THROW(parse_commit(sealed("{\"format\": " + deep + ",\n"), "C"), Error);
-  const TempDir directory;
-  const std::string path = save(directory, 1);
-  const std::string text =
-      fmt::format(R"({{"format_version": 1, "step": 1, "state": {}{}}})", deep, std::string(deep.size(), ']'));
+// Another state.json in the checkpoint. Its checksums fit: whoever made it made them too.
+void replace_state_json(const std::string& path, const std::string& text) {
   spill(path + "/state.json", text);
   Commit commit = parse_commit(slurp(path + "/COMMIT"), "COMMIT");
   for (CommittedFile& file : commit.files) {
@@ -109,6 +103,26 @@ TEST(Checkpoint, JsonThatNestsDeepIsRefused) {
     }
   }
   spill(path + "/COMMIT", commit_text(commit));
+}
+
+TEST(Checkpoint, NumbersBeyondEveryTypeAreAnotherCheckpoints) {
+  const TempDir directory;
+  const std::string path = save(directory, 1);
+  for (const char* number : {"1e300", "-1e300", "18446744073709551615", "1.5", "\"1\"", "null"}) {
+    replace_state_json(path, fmt::format(R"({{"format_version": 1, "step": {}, "state": {{}}}})", number));
+    EXPECT_THROW(load(path), Error) << number;
+    replace_state_json(path, fmt::format(R"({{"format_version": {}, "step": 1, "state": {{}}}})", number));
+    EXPECT_THROW(load(path), Error) << number;
+  }
+}
+
+TEST(Checkpoint, JsonThatNestsDeepIsRefused) {
+  const std::string deep(100'000, '[');
+  EXPECT_THROW(parse_commit(sealed("{\"format\": " + deep + ",\n"), "C"), Error);
+  const TempDir directory;
+  const std::string path = save(directory, 1);
+  replace_state_json(path,
+                     fmt::format(R"({{"format_version": 1, "step": 1, "state": {}{}}})", deep, std::string(deep.size(), ']')));
   try {
     load(path);
     FAIL();

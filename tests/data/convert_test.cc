@@ -271,6 +271,14 @@ TEST(Manifest, ClaimsAreAddedUpWithoutOverflow) {
   EXPECT_THROW(parse_manifest(manifest_text(files), "m"), Error);
 }
 
+TEST(Manifest, AmountsAreWholeNumbers) {
+  const ManifestFile file{.name = "a.tar", .split = "train", .samples = 7, .size = 1024, .sha256 = std::string(64, '0')};
+  const std::string line = manifest_line(file);
+  const size_t at = line.find("7,");
+  for (const char* other : {"1e300,", "-1e300,", "7.5,", "-7,", "\"7\",", "null,", "18446744073709551615,"})
+    EXPECT_FALSE(parse_manifest_line(std::string(line).replace(at, 2, other))) << other;
+}
+
 TEST(Convert, MakesDamagedShardsAgainAndRefusesAChangedSource) {
   const TempDir dir;
   write_file(dir / "in/a/1.jpg", image::encode_jpeg(testing::photo(40, 30).view(), 90));

@@ -31,17 +31,21 @@ Json to_json(const ManifestFile& file) {
 
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// A whole number of samples or bytes; -1 for what is none, whatever its type and size.
+int64_t amount_of(const nlohmann::json& json) {
+  return json.is_number_unsigned() && json.get<uint64_t>() <= uint64_t{kMaxOfShard} ? json.get<int64_t>() : -1;
+}
+
 std::optional<ManifestFile> from_json(const nlohmann::json& json) {
   try {
     ManifestFile file{json.at("name").get<std::string>(),
                       json.at("split").get<std::string>(),
-                      json.at("samples").get<int64_t>(),
-                      json.at("bytes").get<int64_t>(),
+                      amount_of(json.at("samples")),
+                      amount_of(json.at("bytes")),
                       json.at("sha256").get<std::string>(),
                       json.value("lists", std::vector<bool>()),
                       json.value("unreadable", std::vector<std::string>())};
-    const auto is_amount = [](int64_t number) { return 0 <= number && number <= kMaxOfShard; };
-    const bool sound = is_amount(file.samples) && is_amount(file.size) && file.sha256.size() == 64 && !file.name.empty() &&
+    const bool sound = file.samples >= 0 && file.size >= 0 && file.sha256.size() == 64 && !file.name.empty() &&
                        file.name.find('/') == std::string::npos;
     return sound ? std::optional(std::move(file)) : std::nullopt;
   } catch (const nlohmann::json::exception&) {
