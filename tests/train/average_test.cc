@@ -90,6 +90,17 @@ TEST(Averages, AreEvaluatedBesideTheWeightsAndDontTouchThem) {
 
 TEST(Averages, ResumeBitForBit) { expect_resumes(averaged(), "averaged-again", 7, averaging()); }
 
+// What is drawn at random hangs on the step, wherever a run began.
+TEST(Averages, ResumeWithEverythingThatIsRandom) {
+  std::vector<std::string> overrides = averaging();
+  overrides.insert(
+      overrides.end(),
+      {"model.dropout=0.1", "model.drop_path=0.2", "accumulate=2", "data.mixup={mixup=0.8, cutmix=1.0, mode=\"elem\"}",
+       "data.pp=\"decode | random_crop(8) | value_range(-1, 1) | random_erasing(0.5, mode=pixel)\""});
+  small_run().train("random", overrides);
+  expect_resumes("random", "random-again", 7, overrides);
+}
+
 TEST(Averages, AreTakenOutAgain) {
   const std::string from = small_run().path(averaged());
   const auto last = lines_of(averaged())[12];

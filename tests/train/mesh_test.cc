@@ -158,6 +158,17 @@ TEST(Mesh, AugmentsAsOneDeviceDoes) {
   EXPECT_NE(lines_of("mesh-mixup")[5]["training_loss"], lines_of(on_one_device())[5]["training_loss"]);
 }
 
+// Random numbers belong to places of arrays, whoever holds them; micro-batches and averages are whole on every mesh.
+TEST(Mesh, RandomLayersAndAveragesAreThoseOfOneDevice) {
+  const std::vector<std::string> random = {"model.dropout=0.1", "model.drop_path=0.2", "accumulate=2", "average={decay=0.8}",
+                                           "data.mixup={mixup=0.8, cutmix=1.0}"};
+  run_on("mesh-random-one", 1, "", random);
+  run_on("mesh-random", 4, "replica=2, fsdp=2", random);
+  expect_same_trajectory("mesh-random", "mesh-random-one");
+  const double one = lines_of("mesh-random-one").back()["val_ema/loss"], four = lines_of("mesh-random").back()["val_ema/loss"];
+  EXPECT_NEAR(four, one, 1e-5 * one);
+}
+
 // Slots of other shapes than their parameter, and norms of each block. eps is above the noise of gradients that are zero (of
 // the keys' bias), which Adafactor would bring to the size of the others.
 TEST(Mesh, FactoredMomentsFollowThoseOfOneDevice) {
