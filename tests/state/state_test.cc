@@ -154,6 +154,7 @@ TEST(Progress, RoundTripIsExact) {
   progress.seconds = 12.5;
   progress.best = {{"val", 0.3}};
   progress.best_checkpoint = state::BestCheckpoint{"val/loss", 80, 0.1};
+  progress.plateau = {.scale = 0.3, .best = 0.7, .bad = 2, .cooldown = 3};
   const state::RunDescription run{"seed = 0\n", {8, 8, 3, 2, 16, 100}, {"kät\xff", "dog"}, "decode | resize(8)", {60, "1f"}};
   const std::string json = state::to_json(progress, run);
   const state::Progress back = state::parse_progress(json, "test");
@@ -163,6 +164,7 @@ TEST(Progress, RoundTripIsExact) {
   EXPECT_EQ(back.metrics, progress.metrics);
   EXPECT_EQ(back.best, progress.best);
   EXPECT_EQ(back.best_checkpoint, progress.best_checkpoint);
+  EXPECT_EQ(back.plateau, progress.plateau);
   const state::RunDescription same = state::parse_description(json, "test");
   EXPECT_EQ(same.recipe, run.recipe);
   EXPECT_EQ(same.input, run.input);
