@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "train/recipe.h"
-#include "train/step.h"
+#include "recipe/recipe.h"
+#include "train/step/step.h"
 
 namespace tessera::train {
 namespace {
@@ -39,8 +39,8 @@ class Recipes : public ::testing::TestWithParam<std::string> {};
 TEST_P(Recipes, IsReadAndTraced) {
   const int64_t devices = GetParam() == "vit_250b" ? 256 : 8;  // which is for no fewer
   const std::string path = fmt::format("{}/recipes/{}.toml", TESSERA_SOURCE_DIR, GetParam());
-  const Recipe recipe = read_recipe(config::load_recipe(path, overrides_of(GetParam())), devices);
-  const StateLayout layout = recipe_layout(recipe);
+  const recipe::Recipe recipe = recipe::read_recipe(config::load_recipe(path, overrides_of(GetParam())), devices);
+  const state::StateLayout layout = recipe::recipe_layout(recipe);
   ProgramOptions options;
   options.batch = recipe.rows();
   options.pixels = recipe.data.pp().affine();
@@ -52,7 +52,7 @@ TEST_P(Recipes, IsReadAndTraced) {
   const Program program = train_program(*recipe.model, layout, *recipe.optimizer, options);
   EXPECT_NE(program.text.find("func.func public @main"), std::string::npos);
   EXPECT_EQ(program.donated.size(), layout.entries.size());
-  for (const EvalPlan& plan : recipe.evals) {
+  for (const recipe::EvalPlan& plan : recipe.evals) {
     for (size_t set = 0; set < plan.sets.size(); ++set) {
       ProgramOptions of = options;
       of.batch = plan.sets[set].batch;
