@@ -109,7 +109,7 @@ TEST(Trainer, GoesOnFromAnyCheckpointAsIfNeverStopped) {
 
 TEST(Trainer, ComputesInTheRecipesType) {
   const auto loss = [](const std::string& dtype) {
-    small_run().train(dtype, {"total=2 steps", "eval.val.every=2 steps", fmt::format("dtype={}", dtype)});
+    small_run().train(dtype, {"total=4 steps", "eval.val.every=4 steps", fmt::format("dtype={}", dtype)});
     return metrics_of(dtype)[0]["training_loss"].get<double>();
   };
   EXPECT_NEAR(loss("bf16"), loss("f32"), 0.03);
