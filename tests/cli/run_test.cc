@@ -241,6 +241,28 @@ TEST_F(Run, ExportForOthersSaysWhatStandsInTheWay) {
   EXPECT_FALSE(fs::exists(*folder_ / "other.npz"));
 }
 
+TEST_F(Run, TheAverageIsExportedAsItPredicts) {
+  const std::vector<std::string> averaging = {"train",         "tiny.toml",         "--workdir",       "averaged",
+                                              "total=2 steps", "average.decay=0.5", "optimizer.lr=0.1"};
+  const Outcome trained = tessera(averaging);
+  ASSERT_EQ(trained.exit, 0) << trained.err;
+  const auto answers = [](const std::string& from, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"predict", "--json", "--logits", "val", "--from", from});
+    return tessera(more).json().at(3).at("logits");
+  };
+  const Json average = answers("averaged", {"--weights", "average"});
+  EXPECT_NE(average, answers("averaged"));
+  const auto exported = [](const std::string& to, std::vector<std::string> more) {
+    more.insert(more.begin(), {"export", "--from", "averaged", "--to", to});
+    return tessera(more).exit;
+  };
+  ASSERT_EQ(exported("averaged_timm", {"--weights", "average"}), 0);
+  EXPECT_EQ(answers("averaged_timm"), average);
+  ASSERT_EQ(exported("raw.safetensors", {"--plain"}), 0);
+  ASSERT_EQ(exported("average.safetensors", {"--plain", "--weights", "average"}), 0);
+  EXPECT_NE(read_file(*folder_ / "raw.safetensors"), read_file(*folder_ / "average.safetensors"));
+}
+
 TEST_F(Run, ImportListsWhatDoesNotFit) {
   ASSERT_EQ(tessera({"export", "--from", "run", "--to", "for_misfit"}).exit, 0);
   const Outcome outcome = tessera({"import", "tiny.toml", "model.depth=3", "--from", "for_misfit", "--to", "misfit"});
