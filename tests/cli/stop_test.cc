@@ -167,7 +167,7 @@ TEST_F(Stop, TooFewOpenFilesAreNoFaultOfTheData) {
   for (int most = 4; most <= 14; ++most) {
     SCOPED_TRACE(most);
     const Outcome check = shell("ulimit -n " + std::to_string(most) + "; \"$TESSERA\" data check train");
-    if (check.exit == 0) continue;
+    if (check.exit == 0 || check.exit == 127) continue;  // 127: too few for the system to load the program
     ++ended;
     EXPECT_EQ(check.exit, 4) << check.err;
     EXPECT_THAT(check.err, HasSubstr("ulimit -n"));
