@@ -43,7 +43,7 @@ TEST_P(Recipes, IsReadAndTraced) {
   const state::StateLayout layout = recipe::recipe_layout(recipe);
   ProgramOptions options;
   options.batch = recipe.rows();
-  options.pixels = recipe.data.pp().affine();
+  options.pixels = recipe.data.pp().pixel_scale();
   options.compute = recipe.compute;
   options.objective = recipe.objective;
   options.augmentation = augmentation_of(recipe.data.pp(), recipe.data.mixup);
@@ -57,7 +57,7 @@ TEST_P(Recipes, IsReadAndTraced) {
       ProgramOptions of = options;
       of.batch = plan.sets[set].batch;
       of.pixels = plan.sets[set].pixels();
-      EXPECT_FALSE(eval_program(*recipe.model, *plan.scorer, set, layout, of).text.empty()) << plan.name;
+      EXPECT_FALSE(eval_program(*recipe.model, *plan.evaluator, set, layout, of).text.empty()) << plan.name;
     }
   }
 }
