@@ -12,7 +12,7 @@ struct HostKernels {
   std::string_view attention_gradient;  // and backward
   std::string_view self_attention;      // the same where queries, keys and values are one array
   std::string_view self_attention_gradient;
-  std::string_view dense;  // a dense layer of few weights, with what stands before and after it
+  std::string_view dense;  // a dense layer of few weights, with what comes before and after it
   std::string_view dense_gradient;
   std::string_view patches;  // what the window of a convolution sees, in f32
   std::string_view patches_gradient;

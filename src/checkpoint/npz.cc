@@ -261,7 +261,7 @@ std::vector<uint64_t> entries_with(const Archive& archive, const std::string& pr
   return entries;
 }
 
-// What stands before an array's elements, padded so that they begin at a multiple of 64 bytes, as numpy has it.
+// The header before an array's elements, padded so that they begin at a multiple of 64 bytes, as numpy has it.
 std::string npy_header(const TensorType& type) {
   const std::string_view comma = type.dims.size() == 1 ? "," : "";
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", to_descr(type.dtype),

@@ -45,7 +45,7 @@ void declare_globals(Flags& flags, Globals& globals) {
   common(flags.add(
       "--platform", "NAME", [&](const std::string& name) { device.platform = pjrt::parse_platform(name); },
       "cpu (default), cuda or tpu"));
-  common(flags.add("--devices", "N", &device.devices, 1, "how many devices; of a CPU: virtual ones"));
+  common(flags.add("--devices", "N", &device.devices, 1, "how many devices; on a CPU they are virtual"));
   Flag& plugin = common(flags.add("--plugin", "PATH", &device.plugin, "the PJRT plugin: a file, or a directory that has one"));
   plugin.environment = "TESSERA_PLUGIN_PATH";
   plugin.read_environment = false;

@@ -1,5 +1,5 @@
 #pragma once
-// A dense layer with what stands before and after it, for weights small enough to stay in a core's cache: a block of rows goes
+// A dense layer with what comes before and after it, for weights small enough to stay in a core's cache: a block of rows goes
 // through all of it before the next one, so that nothing between the arrays named here touches memory. Products are those of
 // host/tiles.h: as exact as f32. Runs only where product_f32_available().
 

@@ -55,9 +55,9 @@ struct Normal {
 inline Normal normal(__m512 x) {
   constexpr float kFit[] = {0.035911135F,  -0.20477906F, 0.40935895F,  -0.3431068F, 0.30285814F,
                             -0.013195981F, 0.11643427F,  0.096600726F, 0.09991865F};
-  // Further out both are 0 or 1. A NaN stays: of two numbers, of which one is NaN, the instruction takes the second.
+  // Further out both are 0 or 1. A NaN stays: where one of two numbers is NaN, the instruction takes the second.
   const __m512 u = _mm512_maskz_min_ps(kAll, _mm512_set1_ps(14.375F), _mm512_abs_ps(x)), one = _mm512_set1_ps(1);
-  // A division in two steps of Newton's method, of which the instruction is the first: exact to 2^-27.
+  // A division in two steps of Newton's method. The instruction is the first: exact to 2^-27.
   const __m512 below = _mm512_fmadd_ps(u, _mm512_set1_ps(0.25F), one), near = _mm512_maskz_rcp14_ps(kAll, below);
   const __m512 t = _mm512_mul_ps(near, _mm512_fnmadd_ps(below, near, _mm512_set1_ps(2)));
   Normal out;
@@ -78,7 +78,7 @@ inline Gate gate(__m512 x) {
   const __m512 one = _mm512_set1_ps(1), squared = _mm512_mul_ps(x, x);
   const __m512 twice = _mm512_set1_ps(2 * std::numbers::sqrt2_v<float> * std::numbers::inv_sqrtpi_v<float>);
   const __m512 u = _mm512_mul_ps(_mm512_mul_ps(twice, x), _mm512_fmadd_ps(squared, _mm512_set1_ps(0.044715F), one));
-  // A NaN stays: of two numbers, of which one is NaN, the instruction takes the second.
+  // A NaN stays: where one of two numbers is NaN, the instruction takes the second.
   const __m512 small =
       exponential(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_maskz_min_ps(kAll, _mm512_set1_ps(104), _mm512_abs_ps(u))));
   const __m512 whole = _mm512_div_ps(one, _mm512_add_ps(one, small));

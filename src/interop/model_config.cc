@@ -17,7 +17,7 @@ struct Demand {
   const char *option, *value;  // the only one that the library has
 };
 
-// `part`: what stands before the options in a recipe, as "image.".
+// `part`: the prefix of the options in a recipe, as "image.".
 void check(const std::string& library, const std::vector<Demand>& demands, const std::string& part = {}) {
   for (const Demand& demand : demands) {
     if (demand.holds) continue;

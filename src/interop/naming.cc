@@ -36,7 +36,7 @@ const std::vector<Row> kBigVisionBlocks = {
 };
 #undef BV_BLOCK
 
-// What stands before and behind them.
+// What comes before and after them.
 const std::vector<Row> kBigVisionEnds = {
     {"patch_embed.proj", {"embedding"}, Form::kPatches},
     {"embed.embedding", {"Embed_0/embedding"}, Form::kArray},
@@ -226,7 +226,7 @@ std::string without_old_parts(std::string name) {
   return name;
 }
 
-// Names of stacked blocks, the dimension that counts them, and what stands before a single one's number.
+// Names of stacked blocks, the dimension that counts them, and what comes before the number of a single one.
 struct Stack {
   std::string_view scope;
   size_t axis;

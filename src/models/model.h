@@ -35,7 +35,7 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  // What stands for an image: images [batch, height, width, channels], normalised, of any float type -> [batch, features].
+  // The features of an image: images [batch, height, width, channels], normalised, of any float type -> [batch, features].
   virtual ir::Value features(const nn::Scope& scope, ir::Value images) const = 0;
   // All of it on one example of zeros: asks for every parameter. Gives its answer.
   virtual ir::Value trace(const nn::Scope& scope) const = 0;

@@ -37,7 +37,7 @@ struct TextOptions {
     field("mlp_dim", mlp_dim, "hidden size of the MLP; 4 x width where that is given and this is not");
     field("tokens", tokens, "length of a text; from the data when not given");
     field("vocabulary", vocabulary, "number of token ids; from the data when not given");
-    field("pool", pool, "what stands for the text: last or first (token), mean, max or map (attention pooling)");
+    field("pool", pool, "what represents the text: last or first (token), mean, max or map (attention pooling)");
     field("causal", causal, "a token sees only those before it and itself");
     field("dropout", dropout, "of attention outputs and in the MLP");
     field("remat", remat, may_change("what the backward pass recomputes of each block, as the image tower's"));

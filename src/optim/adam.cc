@@ -3,7 +3,7 @@
 //   value <- value - lr / (1 - b1^t) * mu / (sqrt(nu / (1 - b2^t)) + eps)
 // Adam adds weight_decay * value to g first (L2); AdamW shrinks the value first. With `nesterov`, b1 mu + (1 - b1) g of the new
 // mu stands in its place (timm's NAdamW). With `amsgrad`, the largest nu so far stands in the place of nu. A schedule that
-// cycles momentum moves b1, of which b1^t is then taken as it is at t.
+// cycles momentum moves b1, and b1^t is then taken as it is at t.
 
 #include "optim/adam.h"
 

@@ -22,7 +22,7 @@ struct CompileOptions {
   // Arguments whose memory the program may take over: those marked tf.aliasing_output in its text. They are unreadable after a
   // call. An argument that the text marks and this list leaves out is copied by the plugin instead.
   std::vector<int64_t> donated;
-  // Whether the program has a loop anywhere; one of which that is not known counts as one that has.
+  // Whether the program has a loop anywhere. Where that is not known, the program counts as one that has.
   bool has_loops = true;
   // XLA flags for this program only, without the leading dashes: {"xla_cpu_enable_fast_math", false}.
   Options flags;

@@ -82,7 +82,7 @@ std::string build_id(const void* inside_library) {
   return search.hex;
 }
 
-// Reading the whole file would take longer than loading it, so a file without a build id is told by size and time.
+// Reading the whole file would take longer than loading it, so a file without a build id is identified by size and time.
 std::string file_identity(const std::string& path, const void* inside_library) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return path;

@@ -1,5 +1,5 @@
 #pragma once
-// How XLA's compiler is told of a GPU that is not there: a GpuTargetConfigProto as text.
+// How XLA's compiler learns of a GPU that is not there: a GpuTargetConfigProto as text.
 
 #include <string>
 

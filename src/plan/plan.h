@@ -29,7 +29,7 @@ struct Plan {
   std::string topology, device_kind, mesh;
   int64_t devices = 0, parameters = 0, batch = 0;
   std::vector<std::string> overrides;  // tried on top of the recipe's own
-  // Of one device, in bytes. `temporaries`, `outputs` and `peak` are 0 when the compiler gave up for want of memory.
+  // Of one device, in bytes. `temporaries`, `outputs` and `peak` are 0 when the compiler ran out of memory.
   double arguments = 0, temporaries = 0, outputs = 0, peak = 0;
   double memory = 0;  // that one device has; 0 where it is not known
   bool fits = true;

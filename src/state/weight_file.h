@@ -14,7 +14,7 @@ namespace tessera::state {
 struct WeightPath {
   std::string path, scope;
 };
-// What stands behind the last colon is a scope unless something of the whole name is there.
+// What follows the last colon is a scope, unless there is a file of the whole name.
 WeightPath parse_weight_path(const std::string& text);
 
 // Whether the name is of a weight file: *.safetensors, *.npz, or what lists the safetensors files that hold a large model

@@ -52,7 +52,7 @@ class Trainer {
   TrainResult run();
 
  private:
-  // The CPU plugin makes as many devices as it is told, so that the recipe need not wait for it.
+  // The CPU plugin makes as many devices as it is asked for, so that the recipe need not wait for it.
   int64_t device_count(const DeviceOptions& device) {
     if (device.platform == pjrt::Platform::kCpu) return device.devices.value_or(1);
     client_ = client_future_.get();

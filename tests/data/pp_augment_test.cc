@@ -312,7 +312,7 @@ TEST(PpAugment, UnreadableImagesAreReasons) {
   };
   EXPECT_EQ(reason("decode | gaussian_blur(1) | resize(8)"), "20x9 pixels, too few for a blur over 23");
   EXPECT_EQ(reason("decode | pad_to_shape(16)"), "20x9 pixels, larger than the 16x16 to pad to");
-  EXPECT_EQ(reason("decode | trim_border(5) | resize(8)"), "20x9 pixels, of which a border of 5 leaves nothing");
+  EXPECT_EQ(reason("decode | trim_border(5) | resize(8)"), "20x9 pixels, and a border of 5 leaves nothing of them");
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ std::optional<Entries> entries_of(const std::string& folder) {
 
 void check_size(const std::string& path, const ManifestFile& wanted) {
   const auto info = store::local_files().info(path);
-  if (!info || info->size == wanted.size) return;  // what is not there is told by whoever opens it
+  if (!info || info->size == wanted.size) return;  // who opens it reports what is missing
   throw data_error(fmt::format("`{}` has {} bytes, but {} says {}", one_line(path), human_count(info->size), kManifestFile,
                                human_count(wanted.size)),
                    {}, "the file is cut short or was changed: copy or convert it again");

@@ -21,7 +21,7 @@ constexpr int64_t kMaxGrain = 16;
 constexpr size_t kLoggedSkips = 50;
 constexpr int kReaders = 8;  // threads that wait for slow disks
 constexpr auto kLookForStop = std::chrono::milliseconds(50);
-constexpr double kAgain = 5;  // times the patience until what hangs is told again
+constexpr double kAgain = 5;  // times the patience until what hangs is reported again
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 

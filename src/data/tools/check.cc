@@ -24,7 +24,7 @@ namespace tessera::data {
 namespace {
 
 constexpr auto kProgressInterval = std::chrono::milliseconds(100);
-constexpr double kPatience = 60;  // seconds that a file may take before it is told of
+constexpr double kPatience = 60;  // seconds that a file may take before it is reported
 
 struct FileResult {
   bool done = false;

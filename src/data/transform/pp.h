@@ -32,7 +32,7 @@ struct PixelScale {
 };
 
 // Names one sample in one epoch. All random choices of a chain are functions of this and of the op's place in the chain.
-// `view`: of those that the chain makes of an image; what stands before its split is the same for all.
+// `view`: of those that the chain makes of an image; what comes before its split is the same for all.
 struct SampleKey {
   uint64_t seed = 0, epoch = 0, sample = 0, view = 0;
 };

@@ -23,7 +23,7 @@ namespace tessera::data {
 // can be decoded alone, a flip can be part of the resize before it, and of a resize only what a crop after it leaves is done.
 class PpImage {
  public:
-  // `trace`, where there is one, is told what is done.
+  // `trace`, where there is one, records what is done.
   PpImage(ByteSpan file, PpScratch& scratch, PpTrace* trace = nullptr);
   // Reads the header; width() and height() hold from then on.
   [[nodiscard]] image::SampleError open(const image::DecodePolicy& policy = {});

@@ -104,7 +104,7 @@ class TrimBorder final : public PpOp {
     const int width = image.width() - 2 * pixels_, height = image.height() - 2 * pixels_;
     if (width < 1 || height < 1) {
       return image::DecodeFailure{
-          fmt::format("{}x{} pixels, of which a border of {} leaves nothing", image.width(), image.height(), pixels_)};
+          fmt::format("{}x{} pixels, and a border of {} leaves nothing of them", image.width(), image.height(), pixels_)};
     }
     return image.crop({pixels_, pixels_, width, height});
   }

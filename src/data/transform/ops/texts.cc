@@ -77,7 +77,7 @@ class Concat final : public PpTextOp {
   std::string to_;
 };
 
-// "a {key} b": what stands before each field, and the field's text; the last part has none.
+// "a {key} b": the text before each field, and the field; the last part has no field.
 struct TemplatePart {
   std::string before;
   std::string key;
