@@ -21,6 +21,7 @@
 #include "train/best_checkpoint.h"
 #include "train/disk_space.h"
 #include "train/divergence.h"
+#include "train/run_evaluators.h"
 #include "train/step/compile.h"
 #include "train/step/program_options.h"
 #include "train/step/trace.h"
@@ -31,8 +32,6 @@ namespace tessera::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string cause_of(const pjrt::CompileReport& report) { return report.cached ? "cached" : report.reason; }
 
 class Trainer {
  public:
@@ -52,6 +51,13 @@ class Trainer {
   TrainResult run();
 
  private:
+  // A step on the device whose metrics were not read yet.
+  struct Pending {
+    int64_t step = 0;
+    pjrt::Buffer metrics;
+    std::optional<Clock::time_point> ready;  // known at once where a call waits for the work (several virtual devices)
+  };
+
   // The CPU plugin makes as many devices as it is asked for, so that the recipe need not wait for it.
   int64_t device_count(const DeviceOptions& device) {
     if (device.platform == pjrt::Platform::kCpu) return device.devices.value_or(1);
@@ -66,25 +72,17 @@ class Trainer {
   void load_initial_weights();
   void place_teacher();
   void start_programs();
-  void start_evaluation_programs();
   std::future<Compiled> start_compile(Program program, size_t state_arguments, int64_t batch);
   void start_input();
   void initialise();
   std::shared_ptr<const pjrt::Executable> take(std::future<Compiled>& future, const char* name);
-  template <class Future>
-  bool wait_unless_stopped(const Future& future, const std::string& name);
 
   // One step and what follows it.
   void train_to_the_end(bool resumed);
-  void dispatch(DeviceBatch& batch);
+  Pending dispatch(DeviceBatch& batch);
   void next_batch(std::optional<DeviceBatch>& batch);
-  void settle();
+  void settle(const Pending& pending);
   void finish_step();
-  bool evaluation_due() const;
-  std::optional<Executables> eval_programs(size_t e);
-  bool evaluate(NamedScores& scores);
-  bool evaluate_with(const EvaluationRunner& evaluator, const recipe::EvalPlan& plan, const std::string& name, size_t first,
-                     NamedScores& scores);
   void follow_plateau(const NamedScores& scores);
   std::string path_of(int64_t step) const;
   bool has_checkpoint(int64_t step) const;
@@ -108,9 +106,8 @@ class Trainer {
   Reporter reporter_;
 
   std::future<Compiled> init_future_, train_future_;
-  std::vector<std::vector<std::shared_future<Compiled>>> eval_futures_;  // of each evaluator's sets; equal programs share one
   std::shared_ptr<const pjrt::Executable> train_program_;
-  std::vector<bool> eval_announced_;
+  RunEvaluators evaluators_{recipe_, layout_, workdir_, reporter_, stop_};
   std::unique_ptr<data::TrainLoader> loader_;
 
   std::optional<checkpoint::LoadedCheckpoint> restored_;  // until it is on the devices
@@ -119,14 +116,9 @@ class Trainer {
   state::DeviceArrays state_;                             // after `progress_.step` steps, once the device is through
   std::optional<int64_t> resumed_from_;                   // the step
   state::Progress progress_;                              // `metrics` are those of `progress_.step`, once settled
-  struct Pending {
-    int64_t step = 0;
-    pjrt::Buffer metrics;
-    std::optional<Clock::time_point> ready;  // known at once where a call waits for the work (several virtual devices)
-  };
   BestCheckpointKeeper best_{
       recipe_.best, progress_, {[this](int64_t step) { return has_checkpoint(step); }, [this] { checkpoints_->wait(); }}};
-  std::optional<Pending> pending_;  // the last step dispatched whose metrics were not read yet
+  std::optional<Pending> pending_;  // the last step dispatched, until its metrics are read
   NamedScores last_scores_;
   bool stopped_ = false;  // saved because of a signal: the run ends here
 };
@@ -152,9 +144,9 @@ TrainResult Trainer::run() {
     place_teacher();
     start_input();
     resumed ? put_restored() : initialise();
-    if (wait_unless_stopped(train_future_, "train_step")) {
+    if (wait_unless_stopped(train_future_, "train_step", reporter_, stop_)) {
       train_program_ = take(train_future_, "train_step");
-      start_evaluation_programs();
+      evaluators_.start(client_, cache_);  // after the training step's, which everything waits for
     }
     train_to_the_end(resumed);
     checkpoints_->wait();
@@ -201,7 +193,7 @@ bool Trainer::restore() {
   for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) workdir_.pass_over(bad);
   if (!latest.checkpoint) {
     workdir_.expect_nothing_lost();
-    progress_.owed = evaluation_due();
+    progress_.owed = evaluators_.due(progress_.step);
     return false;
   }
   const checkpoint::LoadedCheckpoint& from = *latest.checkpoint;
@@ -255,33 +247,6 @@ void Trainer::start_programs() {
   if (!restored_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
 }
 
-// After the training step's, which everything waits for.
-void Trainer::start_evaluation_programs() {
-  std::map<std::string, std::shared_future<Compiled>> by_text;
-  for (const recipe::EvalPlan& plan : recipe_.evals) {
-    eval_futures_.emplace_back();
-    for (size_t set = 0; set < plan.sets.size(); ++set) {
-      const recipe::EvalSet& of = plan.sets[set];
-      Program program = eval_program(*recipe_.model, *plan.evaluator, set, layout_,
-                                     eval_options(recipe_, of, host::register_kernels(*client_)));
-      const std::string text = program.text;
-      if (!by_text.contains(text)) by_text[text] = start_compile(std::move(program), layout_.params, of.batch).share();
-      eval_futures_.back().push_back(by_text[text]);
-    }
-  }
-  eval_announced_.assign(recipe_.evals.size(), false);
-}
-
-// False when a signal came first: the compilation is left to itself.
-template <class Future>
-bool Trainer::wait_unless_stopped(const Future& future, const std::string& name) {
-  reporter_.console().busy(fmt::format("compile  {} …", name));
-  while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-    if (stop_.requested()) return false;
-  }
-  return true;
-}
-
 std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& future, const char* name) {
   Compiled compiled = future.get();
   reporter_.console().phase("compile", name, compiled.report.seconds, cause_of(compiled.report));
@@ -324,37 +289,34 @@ void Trainer::train_to_the_end(bool resumed) {
 
   for (;;) {
     if (pending_ && !pending_->ready && pending_->metrics.ready()) pending_->ready = Clock::now();
-    std::optional<Pending> before = std::move(pending_);
-    dispatch(*batch);
+    const std::optional<Pending> before = std::exchange(pending_, dispatch(*batch));
     batch.reset();
     if (progress_.step < recipe_.total) next_batch(batch);
-
-    // The step before is read while the device works on this one.
-    std::swap(before, pending_);
-    settle();
-    pending_ = std::move(before);
+    if (before) settle(*before);  // while the device works on the step just dispatched
 
     const bool last = progress_.step == recipe_.total;
-    if (last || stop_.requested() || evaluation_due() || recipe_.saves_at(progress_.step)) {
-      settle();
+    if (last || stop_.requested() || evaluators_.due(progress_.step) || recipe_.saves_at(progress_.step)) {
+      settle(*pending_);
+      pending_.reset();
       finish_step();
     }
     if (last || stopped_) return;
   }
 }
 
-void Trainer::dispatch(DeviceBatch& batch) {
+Trainer::Pending Trainer::dispatch(DeviceBatch& batch) {
   state::ArgumentLists arguments =
       state::argument_lists(state_, layout_.entries.size(), teacher_.empty() ? nullptr : &teacher_);
   state::append_arguments(arguments, batch.arguments());
   state::DeviceArrays results = train_program_->execute(arguments);
   ++progress_.step;
   progress_.examples_seen += recipe_.batch;
-  pending_ = Pending{progress_.step, std::move(results[0].back()), {}};
-  if (pending_->metrics.ready()) pending_->ready = Clock::now();
+  Pending dispatched{progress_.step, std::move(results[0].back()), {}};
+  if (dispatched.metrics.ready()) dispatched.ready = Clock::now();
   for (std::vector<pjrt::Buffer>& list : results) list.pop_back();
   state_ = std::move(results);
   state::name_entries(layout_, state_);
+  return dispatched;
 }
 
 // Leaves `batch` empty when a signal came first: that waits for no disk and no decoder.
@@ -368,13 +330,11 @@ void Trainer::next_batch(std::optional<DeviceBatch>& batch) {
   batch.emplace(*client_, layout_.mesh, std::move(rows), recipe_.data.pp(), recipe_.objective->inputs());
 }
 
-// Reads the pending step's metrics, stops the run if they are not finite, and tells them.
-void Trainer::settle() {
-  if (!pending_) return;
-  const int64_t step = pending_->step;
-  const std::vector<float> values = pending_->metrics.to_host<float>();
-  const Clock::time_point ready = pending_->ready.value_or(Clock::now());
-  pending_.reset();
+// Reads a step's metrics, stops the run if they are not finite, and tells them.
+void Trainer::settle(const Pending& pending) {
+  const int64_t step = pending.step;
+  const std::vector<float> values = pending.metrics.to_host<float>();
+  const Clock::time_point ready = pending.ready.value_or(Clock::now());
   state::StepMetrics metrics;
   for (const std::string& name : metric_names(*recipe_.objective)) metrics.push_back({name, values[metrics.size()]});
   for (const auto& [name, value] : metrics) {
@@ -396,13 +356,7 @@ void Trainer::settle() {
   progress_.metrics = metrics;
   report_failures();
   // The line of the step at hand waits for its evaluations: finish_step() writes it.
-  if (log_now && !(step == progress_.step && evaluation_due())) reporter_.write(step, metrics, {});
-}
-
-bool Trainer::evaluation_due() const {
-  return std::ranges::any_of(recipe_.evals, [&](const recipe::EvalPlan& plan) {
-    return recipe::due(plan, progress_.step, recipe_.run, recipe_.total);
-  });
+  if (log_now && !(step == progress_.step && evaluators_.due(progress_.step))) reporter_.write(step, metrics, {});
 }
 
 // Evaluations, the metrics line and the checkpoint of the step at hand, whose metrics are known. Sets stopped_ when it saved
@@ -410,17 +364,18 @@ bool Trainer::evaluation_due() const {
 void Trainer::finish_step() {
   const Reporter::Pause pause(reporter_);
   bool new_best = false;
-  if (evaluation_due()) {
-    NamedScores scores;
-    if (stop_.requested() || !evaluate(scores)) {
+  if (evaluators_.due(progress_.step)) {
+    std::optional<NamedScores> scores;
+    if (!stop_.requested()) scores = evaluators_.run(state_, progress_);
+    if (!scores) {
       save(/*owed=*/true);
       stopped_ = true;
       return;
     }
-    reporter_.write(progress_.step, progress_.metrics, scores);
-    follow_plateau(scores);
-    new_best = best_.take(scores);
-    last_scores_ = std::move(scores);
+    reporter_.write(progress_.step, progress_.metrics, *scores);
+    follow_plateau(*scores);
+    new_best = best_.take(*scores);
+    last_scores_ = std::move(*scores);
   } else if (progress_.owed && progress_.metrics && recipe::due(progress_.step, recipe_.log_every, recipe_.total)) {
     reporter_.write(progress_.step, progress_.metrics, {});  // `every` of the evaluators was changed since the signal
   }
@@ -452,60 +407,6 @@ void Trainer::follow_plateau(const NamedScores& scores) {
   state::put_entry(layout_, layout_.lr_scale_index(), store::copy_bytes(std::as_bytes(std::span(&scale, 1))), *client_, state_);
   log_note(fmt::format("{} stopped getting better: the learning rate is now {:.3g} of the schedule's", plateau.metric,
                        progress_.plateau.scale));
-}
-
-// Of the evaluator's sets; nothing when a signal came first.
-std::optional<Executables> Trainer::eval_programs(size_t e) {
-  Executables programs;
-  for (const std::shared_future<Compiled>& future : eval_futures_[e]) {
-    const std::string name = "evaluate " + recipe_.evals[e].name;
-    if (!wait_unless_stopped(future, name)) return std::nullopt;
-    const Compiled& compiled = future.get();
-    if (!eval_announced_[e]) {
-      reporter_.console().phase("compile", name, compiled.report.seconds, cause_of(compiled.report));
-      eval_announced_[e] = true;
-    }
-    programs.emplace_back(&compiled.executable, [](const pjrt::Executable*) {});
-  }
-  return programs;
-}
-
-// False when a signal came in between.
-bool Trainer::evaluate(NamedScores& scores) {
-  for (size_t e = 0; e < recipe_.evals.size(); ++e) {
-    const recipe::EvalPlan& plan = recipe_.evals[e];
-    if (!recipe::due(plan, progress_.step, recipe_.run, recipe_.total)) continue;
-    const std::optional<Executables> programs = eval_programs(e);
-    if (!programs) return false;
-    reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));
-    const EvaluationRunner evaluator(client_, *programs, layout_, plan);
-    if (!evaluate_with(evaluator, plan, plan.name, 0, scores)) return false;
-    if (layout_.averages == 0) continue;
-    if (!evaluate_with(evaluator, plan, recipe::averaged_name(plan.name), layout_.average_index(), scores)) return false;
-  }
-  for (const auto& [name, s] : scores) {
-    const auto best = progress_.best.find(name);
-    reporter_.evaluated(name, s, best == progress_.best.end() ? std::nullopt : std::optional(best->second));
-    const Score& first = s.values.front();
-    if (best == progress_.best.end() || first.better_than(best->second)) progress_.best[name] = first.value;
-  }
-  return true;
-}
-
-// With the weights at entry `first` of the state.
-bool Trainer::evaluate_with(const EvaluationRunner& evaluator, const recipe::EvalPlan& plan, const std::string& name,
-                            size_t first, NamedScores& scores) {
-  const auto result = evaluator.run(
-      state_, [this] { return stop_.requested(); }, first);
-  if (!result) return false;
-  scores.emplace_back(name, result->scores);
-  try {
-    workdir_.expect_in_place();
-    write_files(plan, *result, workdir_.evaluation(name, progress_.step));
-  } catch (const Error& error) {
-    log_warning(error.message());
-  }
-  return true;
 }
 
 // ---- saving and ending ----
