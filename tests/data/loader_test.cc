@@ -281,6 +281,7 @@ TEST(TrainLoader, MemoryThatTheMachineLacksIsRefusedBeforeItIsTaken) {
               AllOf(HasSubstr("4 batches of 136.43 TiB would take 545.70 TiB, and this machine has"), HasSubstr("data.batch")));
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // see no_more_files.h
 // Another sample in its place would be a wrong result, and the file is as good as ever.
 TEST(TrainLoader, NoMoreOpenFilesEndsTheRunAndReplacesNothing) {
   const Images data;
@@ -292,6 +293,7 @@ TEST(TrainLoader, NoMoreOpenFilesEndsTheRunAndReplacesNothing) {
   }
   EXPECT_EQ(train(data, {.batch = 5, .threads = 2}, 3).size(), 3u);
 }
+#endif
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(TrainLoader, ThreadsThatTheSystemRefusesAreAUsageError) {
