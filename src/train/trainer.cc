@@ -465,7 +465,7 @@ TrainResult Trainer::result(Exit exit) const {
 
 void Trainer::rethrow_explained(std::exception_ptr error) const {
   try {
-    std::rethrow_exception(error);
+    std::rethrow_exception(std::move(error));
   } catch (const Error& known) {
     if (!pjrt::is_out_of_memory(known)) throw;
     throw out_of_memory("running the training step", known.message(),
