@@ -1,14 +1,26 @@
-#include "evaluators/few_shot.h"
+#include "metrics/few_shot.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "evaluators/evaluator.h"
 #include "evaluators/feature_evaluator.h"
-#include "metrics/few_shot.h"
 
 namespace tessera::evaluators {
 namespace {
+
+struct FewShotOptions {
+  std::vector<int64_t> shots = {1, 5, 10, 25};
+  double l2 = 1024;
+  int64_t seeds = 3;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("shots", shots, "examples of each class to learn from: a score for each number");
+    field("l2", l2, "of the least squares' regularisation");
+    field("seeds", seeds, "draws of the examples, 0, 1, …; a score is the mean over them");
+  }
+};
 
 class FewShot final : public FeatureEvaluator {
  public:
@@ -40,8 +52,7 @@ class FewShot final : public FeatureEvaluator {
   std::string where_;
 };
 
-}  // namespace
-
+// `1shot`, `5shot`, … (metrics/few_shot.h).
 std::shared_ptr<const Evaluator> make_few_shot(config::Section section, const EvaluatorData& data) {
   FewShotOptions options;
   section.bind_part(options);
@@ -53,6 +64,8 @@ std::shared_ptr<const Evaluator> make_few_shot(config::Section section, const Ev
   if (options.seeds < 1) section.fail("seeds", fmt::format("must be at least 1, and is {}", options.seeds));
   return std::make_shared<FewShot>(std::move(options), section, data);
 }
+
+}  // namespace
 
 const EvaluatorKind kFewShot = {
     "few_shot", "1shot, 5shot, …: least squares on the features of so many images of each class of eval.NAME.train",

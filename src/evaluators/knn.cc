@@ -1,12 +1,21 @@
-#include "evaluators/knn.h"
-
 #include <fmt/format.h>
 
+#include "evaluators/evaluator.h"
 #include "evaluators/feature_evaluator.h"
 #include "metrics/neighbours.h"
 
 namespace tessera::evaluators {
 namespace {
+
+struct KnnOptions {
+  int64_t k = 20;
+  double temperature = 0.07;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("k", k, "neighbours that vote");
+    field("temperature", temperature, "a vote counts exp(cosine similarity / temperature), as DINO's; 0: each counts 1");
+  }
+};
 
 class Knn final : public FeatureEvaluator {
  public:
@@ -22,8 +31,7 @@ class Knn final : public FeatureEvaluator {
   metrics::NeighbourOptions options_;
 };
 
-}  // namespace
-
+// `prec@1` (metrics/neighbours.h).
 std::shared_ptr<const Evaluator> make_knn(config::Section section, const EvaluatorData& data) {
   KnnOptions options;
   section.bind_part(options);
@@ -33,6 +41,8 @@ std::shared_ptr<const Evaluator> make_knn(config::Section section, const Evaluat
   }
   return std::make_shared<Knn>(metrics::NeighbourOptions{options.k, options.temperature}, section, data);
 }
+
+}  // namespace
 
 const EvaluatorKind kKnn = {"knn", "prec@1 by the k nearest neighbours among the features of eval.NAME.train", make_knn,
                             config::keys_of<KnnOptions>};

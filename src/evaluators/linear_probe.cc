@@ -1,13 +1,25 @@
-#include "evaluators/linear_probe.h"
+#include "metrics/linear_probe.h"
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "evaluators/evaluator.h"
 #include "evaluators/feature_evaluator.h"
-#include "metrics/linear_probe.h"
 
 namespace tessera::evaluators {
 namespace {
+
+struct LinearProbeOptions {
+  double c = 1;
+  bool standardise = true;
+  int64_t max_iterations = 1000;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("c", c, "weight of the cross-entropy against |W|^2 / 2: scikit-learn's LogisticRegression(C=c)");
+    field("standardise", standardise, "features to mean 0 and standard deviation 1 over train");
+    field("max_iterations", max_iterations, "of L-BFGS");
+  }
+};
 
 class LinearProbe final : public FeatureEvaluator {
  public:
@@ -28,8 +40,7 @@ class LinearProbe final : public FeatureEvaluator {
   std::string key_;
 };
 
-}  // namespace
-
+// `prec@1` (metrics/linear_probe.h). Warns where the fit did not converge.
 std::shared_ptr<const Evaluator> make_linear_probe(config::Section section, const EvaluatorData& data) {
   LinearProbeOptions options;
   section.bind_part(options);
@@ -40,6 +51,8 @@ std::shared_ptr<const Evaluator> make_linear_probe(config::Section section, cons
   const metrics::LinearProbeOptions fit{options.c, options.standardise, static_cast<int>(options.max_iterations)};
   return std::make_shared<LinearProbe>(fit, section, data);
 }
+
+}  // namespace
 
 const EvaluatorKind kLinearProbe = {"linear_probe", "prec@1 of a logistic regression on the features of eval.NAME.train",
                                     make_linear_probe, config::keys_of<LinearProbeOptions>};

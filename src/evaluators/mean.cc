@@ -1,11 +1,15 @@
-#include "evaluators/mean.h"
-
 #include <fmt/format.h>
 
+#include "evaluators/evaluator.h"
 #include "objectives/objective.h"
 
 namespace tessera::evaluators {
 namespace {
+
+struct MeanOptions {
+  template <class Visitor>
+  void visit(Visitor&&) {}
+};
 
 class Mean final : public Evaluator {
  public:
@@ -37,8 +41,7 @@ class Mean final : public Evaluator {
   std::shared_ptr<const objectives::Objective> objective_;
 };
 
-}  // namespace
-
+// `loss` and the measurements of the objective that training minimises, on other data.
 std::shared_ptr<const Evaluator> make_mean(config::Section section, const EvaluatorData& data) {
   const std::shared_ptr<const objectives::Objective> objective = data.objective();
   if (!objective->per_example()) {
@@ -64,6 +67,8 @@ std::shared_ptr<const Evaluator> make_mean(config::Section section, const Evalua
   }
   return std::make_shared<Mean>(objective);
 }
+
+}  // namespace
 
 const EvaluatorKind kMean = {"mean", "loss and what else the objective measures, on other data than training's", make_mean,
                              config::keys_of<MeanOptions>};

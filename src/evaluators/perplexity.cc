@@ -1,9 +1,19 @@
-#include "evaluators/perplexity.h"
-
 #include "base/error.h"
+#include "evaluators/evaluator.h"
+#include "objectives/captioning.h"
 
 namespace tessera::evaluators {
 namespace {
+
+struct PerplexityOptions {
+  objectives::CaptionOptions captions;
+  bool normalize_by_seqlen = false;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    captions.visit(field);
+    field("normalize_by_seqlen", normalize_by_seqlen, "the mean over a caption's tokens instead of their sum");
+  }
+};
 
 class Perplexity final : public Evaluator {
  public:
@@ -27,14 +37,16 @@ class Perplexity final : public Evaluator {
   bool normalize_;
 };
 
-}  // namespace
-
+// `perplexity`: the negative log-likelihood of a caption, token after token, natural logarithm, not exponentiated, as
+// big_vision's evaluators/proj/cappa/perplexity.py.
 std::shared_ptr<const Evaluator> make_perplexity(config::Section section, const EvaluatorData& data) {
   PerplexityOptions options;
   section.bind_part(options);
   return std::make_shared<Perplexity>(objectives::caption_inputs(options.captions, data.inputs, section),
                                       options.normalize_by_seqlen);
 }
+
+}  // namespace
 
 const EvaluatorKind kPerplexity = {"perplexity", "mean over captions of the negative log-likelihood of their tokens",
                                    make_perplexity, config::keys_of<PerplexityOptions>};

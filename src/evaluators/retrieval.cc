@@ -1,12 +1,12 @@
-#include "evaluators/retrieval.h"
+#include "metrics/retrieval.h"
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "evaluators/evaluator.h"
 #include "evaluators/image_text_evaluator.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
-#include "metrics/retrieval.h"
 #include "objectives/captioning.h"
 
 namespace tessera::evaluators {
@@ -15,6 +15,16 @@ using ir::Value;
 using ir::Values;
 
 namespace {
+
+struct RetrievalOptions {
+  std::string texts;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("texts", texts,
+          "the texts of each image: what tokenize(…, texts=N, to=NAME) of the data's pp makes; may be left out where it makes "
+          "one array");
+  }
+};
 
 class Retrieval final : public ImageTextEvaluator {
  public:
@@ -71,13 +81,16 @@ class Retrieval final : public ImageTextEvaluator {
   objectives::Inputs inputs_;
 };
 
-}  // namespace
-
+// For models that embed images and texts, over all images and texts of the data, k = 1, 5, 10 (metrics/retrieval.h):
+// img2txt_R@k is the fraction of images that find one of their own texts among the nearest k, txt2img_R@k the fraction of texts
+// that find their image. Texts without a token are left out.
 std::shared_ptr<const Evaluator> make_retrieval(config::Section section, const EvaluatorData& data) {
   RetrievalOptions options;
   section.bind_part(options);
   return std::make_shared<Retrieval>(options, section, data);
 }
+
+}  // namespace
 
 const EvaluatorKind kRetrieval = {"retrieval",
                                   "img2txt_R@1, @5, @10 and txt2img_R@1, @5, @10 over all images and texts of the data",
