@@ -58,7 +58,7 @@ def tests_of(mutation, tests):
     """Folder -> names of tests."""
     chosen = {}
     for wanted in mutation["tests"]:
-        # A suite of the same name in two folders is told apart by "folder/" before it.
+        # Where two folders have a suite of the same name, the table writes "folder/" before it.
         found = [(folder, name) for folder, name in tests if fnmatchcase(name, wanted) or fnmatchcase(f"{folder}/{name}", wanted)]
         if not found:
             raise BadTable(f"{mutation['what']}: there is no test {wanted}")

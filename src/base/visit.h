@@ -6,8 +6,8 @@
 //     template <class Visitor> void visit(Visitor&& field) { field("b1", b1, "decay of the first moment"); }
 //   };
 //
-// A visitor is called as field(name, reference, FieldHelp). Field types: bool, int64_t, double, std::string, std::vector of these,
-// std::optional of these, and structs that have visit() themselves.
+// A visitor is called as field(name, reference, FieldHelp). Field types: bool, int64_t, double, std::string, std::vector of
+// these, std::optional of these, and structs that have visit() themselves.
 
 #include <concepts>
 
@@ -17,7 +17,7 @@ namespace tessera {
 struct FieldHelp {
   constexpr FieldHelp(const char* text_, bool may_change_ = false) : text(text_), may_change(may_change_) {}
   const char* text;
-  bool may_change;  // a run may go on with another value (recipe/run_identity.h)
+  bool may_change;  // a run may go on with another value (recipe/keys.h)
 };
 constexpr FieldHelp may_change(const char* text) { return {text, true}; }
 

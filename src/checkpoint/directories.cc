@@ -70,7 +70,7 @@ void remove_checkpoint(store::FileSystem& files, const std::string& directory, c
     others = remove_own_files(*checkpoint);
   }
   if (others.empty()) return parent->remove_directory(name);
-  // The next time nothing of ours is left in it, and nothing is said.
+  // The warning comes once: the next time no file of ours is left to remove.
   if (others.size() < before) warn_about(others, store::join_path(directory, name));
 }
 

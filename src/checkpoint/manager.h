@@ -52,8 +52,8 @@ class CheckpointManager {
   // returns when all were read. Before each it waits for room: the data that were read and are not yet written never exceed
   // max(max_bytes_in_flight, bytes of the largest group). So what fits is written in the background alone. When the writer
   // fails meanwhile, no further group is read. A bug of ours in the writer is no failure: it is thrown by whichever of
-  // save_async, wait and poll_failure is called next, and by the destructor where none was. What a `read` throws leaves here after all that was written of this save is
-  // removed; it is no SaveFailure, and the manager goes on as before.
+  // save_async, wait and poll_failure is called next, and by the destructor where none was. What a `read` throws leaves here
+  // after everything written for this save is removed. It is no SaveFailure, and the manager goes on as before.
   void save_async(Snapshot snapshot);
   void wait();
   // The oldest failure not returned yet. Does not wait.

@@ -1,6 +1,9 @@
 #pragma once
 // The evaluators of a run: their programs, which compile beside the first training steps, and their scores.
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <future>
 #include <memory>
 #include <optional>

@@ -92,7 +92,7 @@ TEST(Manager, AFailureBeforeTheCommitIsReportedAndCommitsNothing) {
   EXPECT_TRUE(store::local_files().list(directory.path()).empty());
 }
 
-// A run must not go on where a check of our own failed: it is told to whoever asks next, once.
+// A run must not go on after a check of our own failed. The next call throws it, once.
 TEST(Manager, ABugIsNoFailedSave) {
   const TempDir directory;
   const auto with_bug = [] {

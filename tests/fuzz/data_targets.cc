@@ -195,8 +195,8 @@ std::string take_chunk(std::string_view& bytes) {
   return riegeli_header(header) + data;
 }
 
-// A file made of where its first chunk begins (two bytes) and of chunks, the last of which stands in the last block. So nothing
-// is fuzzed that means nothing, and no checksum stands before a parser.
+// Two bytes say where the first chunk begins. The chunks follow, and the last one lies in the last block. So every byte has a
+// meaning, and no checksum keeps an input from the parser.
 bool array_record_chunks(std::string_view bytes) {
   const auto fill_block = [](std::string& file) {
     file.resize(static_cast<size_t>((std::ssize(file) + kRiegeliBlock - 1) / kRiegeliBlock * kRiegeliBlock));

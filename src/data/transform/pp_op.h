@@ -1,6 +1,6 @@
 #pragma once
 // What a preprocessing op is made of: a check when the chain is parsed, and its work on one image. To add one, write a file in
-// src/data/pp/ and a line in pp.def.
+// src/data/transform/ops/ and a line in pp.def.
 
 #include <algorithm>
 #include <cmath>
