@@ -11,6 +11,7 @@
 #include "store/crc32c.h"
 #include "store/faulty_files.h"
 #include "store/temp_dir.h"
+#include "support/paths.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -156,7 +157,7 @@ TEST(Checkpoint, WritesTheBytesOfTheDocument) {
   const std::string path = write_checkpoint(store::local_files(), directory.path(), snapshot);
   for (const char* name : {"COMMIT", "state.json", "state.safetensors"}) {
     EXPECT_EQ(slurp(path + "/" + name),
-              slurp(fmt::format("{}/tests/checkpoint/golden/step_000000007/{}", TESSERA_SOURCE_DIR, name)));
+              slurp(testing::source_path("tests/checkpoint/golden/step_000000007/" + std::string(name))));
   }
 }
 

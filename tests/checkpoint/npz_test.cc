@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "store/temp_dir.h"
 #include "support/formula.h"
+#include "support/paths.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-const std::string kFolder = TESSERA_SOURCE_DIR "/tests/references/weights/";
+const std::string kFolder = testing::source_path("tests/references/weights/");
 
 std::vector<std::byte> bytes_of(const std::string& text) {
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
@@ -122,7 +123,7 @@ TEST(Npz, SaysWhatIsWrong) {
             "holds no array whose name begins with `opt/`\n  --> " + kFolder +
                 "bv_map.npz\nhelp: its names begin with logits, params, step");
   // Packed and unpacked sizes of gigabytes in a file of 576 bytes.
-  EXPECT_THAT(failure([] { read_npz(TESSERA_SOURCE_DIR "/tests/fuzz/corpus/npz/sizes_too_large.npz"); }),
+  EXPECT_THAT(failure([] { read_npz(testing::source_path("tests/fuzz/corpus/npz/sizes_too_large.npz")); }),
               HasSubstr("claims more bytes than its packed ones can hold"));
   const auto parse = [](const std::string& header, const std::string& data) {
     return failure([&] { parse_npy("a", npy(header, data), "f.npz"); });

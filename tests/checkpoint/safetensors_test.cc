@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "store/crc32c.h"
 #include "store/temp_dir.h"
+#include "support/paths.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -57,7 +58,7 @@ Arrays golden_arrays() {
   return a;
 }
 
-std::string golden() { return slurp(TESSERA_SOURCE_DIR "/tests/checkpoint/golden/reference.safetensors"); }
+std::string golden() { return slurp(testing::source_path("tests/checkpoint/golden/reference.safetensors")); }
 
 std::string with_header(const std::string& json, const std::string& data = {}) {
   std::string text(8, '\0');
@@ -92,7 +93,7 @@ TEST(Safetensors, WritesTheBytesOfTheFormatsOwnLibrary) {
 }
 
 TEST(Safetensors, ReadsWhatTheFormatsOwnLibraryWrote) {
-  const SafetensorsFile file = SafetensorsFile::open(TESSERA_SOURCE_DIR "/tests/checkpoint/golden/reference.safetensors");
+  const SafetensorsFile file = SafetensorsFile::open(testing::source_path("tests/checkpoint/golden/reference.safetensors"));
   const Arrays arrays = golden_arrays();
   EXPECT_EQ(file.metadata(), (Metadata{{"format", "tessera"}}));
   ASSERT_EQ(file.tensors().size(), arrays.views.size());

@@ -14,6 +14,7 @@
 #include "store/crc32c.h"
 #include "store/memory_files.h"
 #include "store/temp_dir.h"
+#include "support/paths.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -104,7 +105,7 @@ TEST(Sliced, WritesTheBytesOfTheDocument) {
   const std::string path = write_checkpoint(store::local_files(), directory.path(), snapshot);
   for (const char* name : {"COMMIT", "state.json", "state-00001-of-00002.safetensors", "state-00002-of-00002.safetensors"}) {
     EXPECT_EQ(slurp(path + "/" + name),
-              slurp(fmt::format("{}/tests/checkpoint/golden/step_000000008/{}", TESSERA_SOURCE_DIR, name)))
+              slurp(testing::source_path("tests/checkpoint/golden/step_000000008/" + std::string(name))))
         << name;
   }
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "cli/run_program.h"
+#include "support/paths.h"
 
 namespace tessera::cli {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::string kReference = TESSERA_SOURCE_DIR "/tests/references/timm_local_dir";
+const std::string kReference = testing::source_path("tests/references/timm_local_dir");
 
 TEST(UntrustedCache, IsSaidOnceAndLeftAlone) {
   const TempFolder folder;

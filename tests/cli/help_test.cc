@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/run_program.h"
+#include "support/paths.h"
 
 namespace tessera::cli {
 namespace {
@@ -157,7 +158,7 @@ TEST(Devices, TellsWhatRunsAndWhatIsMissing) {
 
 TEST(Devices, AMissingPluginIsADeviceErrorThatSaysWhereItLooked) {
   const std::vector<std::string> args = {
-      "predict", "--platform", "tpu", "--from", TESSERA_SOURCE_DIR "/tests/references/timm_local_dir", "x.png"};
+      "predict", "--platform", "tpu", "--from", testing::source_path("tests/references/timm_local_dir"), "x.png"};
   const Outcome outcome =
       run_program(args, fs::temp_directory_path(), {{"TESSERA_PLUGIN_PATH", "/nowhere"}, {"VIRTUAL_ENV", "/no_environment"}});
   EXPECT_EQ(outcome.exit, 4);

@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
+#include "support/paths.h"
 
 namespace tessera::cli {
 namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kRecipe = TESSERA_SOURCE_DIR "/recipes/vit_10b_toy.toml";
+const std::string kRecipe = testing::source_path("recipes/vit_10b_toy.toml");
 
 TEST(PlanCommand, OneObjectForPrograms) {
   const Outcome outcome = run_program({"plan", kRecipe, "--topology", "cpu:4", "--json"});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
+#include "support/paths.h"
 
 namespace tessera::cli {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const std::string kReference = TESSERA_SOURCE_DIR "/tests/references/timm_local_dir";
+const std::string kReference = testing::source_path("tests/references/timm_local_dir");
 
 TEST(Predict, EqualsTimm) {
   const Outcome outcome = run_program({"predict", "--from", kReference, kReference + "/image.png", "--json", "--logits"});
@@ -32,7 +33,7 @@ TEST(Predict, EqualsTimm) {
 
 // The logits are transformers' own, of its own preprocessing (tools/references/hugging_face_weights.py).
 TEST(Predict, EqualsHuggingFace) {
-  const std::string directory = TESSERA_SOURCE_DIR "/tests/references/hugging_face_dir";
+  const std::string directory = testing::source_path("tests/references/hugging_face_dir");
   const Outcome outcome = run_program({"predict", "--from", directory, kReference + "/image.png", "--json", "--logits"});
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   const Json got = outcome.json().at(0), want = Json::parse(read_file(directory + "/expected.json"));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "image/codec/png.h"
+#include "support/paths.h"
 
 namespace tessera::cli {
 
@@ -75,7 +76,7 @@ class RunningProgram {
   RunningProgram(const std::vector<std::string>& args, const fs::path& directory,
                  const std::map<std::string, std::string>& environment = {}) {
     const std::string out = files_ / "out", err = files_ / "err";
-    std::vector<std::string> words = {TESSERA_PROGRAM};
+    std::vector<std::string> words = {testing::program_path()};
     words.insert(words.end(), args.begin(), args.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());

@@ -119,7 +119,7 @@ TEST_F(Run, EvalGivesTheScoresOfTheRun) {
   EXPECT_THAT(said, HasSubstr("\"predicted\":\""));
 }
 
-#ifdef TESSERA_PYTHON
+#ifdef TESSERA_HAS_PYARROW
 // The same numbers as floats, whatever they were printed as.
 bool same(const Json& a, const Json& b) {
   if (a.is_number() && b.is_number()) return a.get<float>() == b.get<float>();
@@ -135,7 +135,7 @@ TEST_F(Run, PyarrowReadsPredictions) {
   const Outcome outcome = tessera(as_parquet);
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   const fs::path rows = *folder_ / "table/rows.jsonl";
-  const std::string command = "'" TESSERA_PYTHON
+  const std::string command = "'" + testing::python_path() +
                               "' -c 'import json, sys, pyarrow.parquet as p\n"
                               "for row in p.read_table(sys.argv[1]).to_pylist(): print(json.dumps(row))' '" +
                               (*folder_ / "table/val.parquet").string() + "' > '" + rows.string() + "'";

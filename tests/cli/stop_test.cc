@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/run_program.h"
+#include "support/paths.h"
 
 namespace tessera::cli {
 namespace {
@@ -30,7 +31,7 @@ class Stop : public ::testing::Test {
     return args;
   }
   std::map<std::string, std::string> odd_files() const {
-    return {{"LD_PRELOAD", TESSERA_ODD_FILES}, {"ODD_FILES_STUCK", folder_ / "waits"}};
+    return {{"LD_PRELOAD", testing::odd_files_path()}, {"ODD_FILES_STUCK", folder_ / "waits"}};
   }
   // Until a thread waits for the file that never comes.
   void await_stuck(RunningProgram& run) const {
@@ -39,7 +40,8 @@ class Stop : public ::testing::Test {
   Outcome shell(const std::string& script) const {
     const fs::path out = folder_ / "shell.out", err = folder_ / "shell.err";
     const std::string line = "cd '" + folder_.path().string() + "' && TESSERA_CACHE_DIR='" + cache_folder() + "' TESSERA='" +
-                             TESSERA_PROGRAM + "' bash -c '" + script + "' > '" + out.string() + "' 2> '" + err.string() + "'";
+                             testing::program_path() + "' bash -c '" + script + "' > '" + out.string() + "' 2> '" +
+                             err.string() + "'";
     const int status = std::system(line.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
   }

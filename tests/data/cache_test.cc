@@ -14,6 +14,7 @@
 #include "data/loader/loader.h"
 #include "data/tools/convert/shard_writer.h"
 #include "image/image_testing.h"
+#include "support/paths.h"
 
 namespace tessera::data {
 namespace {
@@ -26,7 +27,7 @@ using testing::write_file;
 // Pictures of every kind, some of them damaged, and one that is none.
 struct Pictures {
   Pictures() {
-    const fs::path images = TESSERA_SOURCE_DIR "/tests/image/images";
+    const fs::path images = tessera::testing::source_path("tests/image/images");
     for (const fs::directory_entry& entry : fs::directory_iterator(images)) {
       if (!entry.is_directory()) write_file(dir / ("a/" + entry.path().filename().string()), testing::read_file(entry.path()));
     }

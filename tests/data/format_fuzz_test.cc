@@ -6,6 +6,7 @@
 #include "data/formats/tar.h"
 #include "data/formats/tfrecord.h"
 #include "fuzz/mutants.h"
+#include "support/paths.h"
 
 namespace tessera::data {
 namespace {
@@ -52,7 +53,7 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "charsmap") return {read("../../fuzz/corpus/charsmap/one")};
   if (target == "lines") return {"{\"a\": 1}\r\n\n{\"b\": 2}\n  \nlast"};
   if (target == "tokenizer_json") return {read("../text/gpt2.json"), read("../text/clip.json")};
-  const std::string images = TESSERA_SOURCE_DIR "/tests/image/images/";
+  const std::string images = tessera::testing::source_path("tests/image/images/");
   return {as_string(testing::read_file(images + "exif_5.jpg")), as_string(testing::read_file(images + "rgb.png")),
           as_string(testing::read_file(images + "lossless.webp"))};
 }

@@ -10,10 +10,11 @@
 #include "base/error.h"
 #include "data/source.h"
 #include "image/image_testing.h"
+#include "support/paths.h"
 
 namespace tessera::data::testing {
 
-inline const std::string kFormats = TESSERA_SOURCE_DIR "/tests/references/formats";
+inline const std::string kFormats = tessera::testing::source_path("tests/references/formats");
 inline const std::vector<std::string> kClasses = {"cat", "dog", "owl"};
 
 struct ReferenceSample {

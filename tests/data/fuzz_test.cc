@@ -11,6 +11,7 @@
 #include "image/codec/codecs.h"
 #include "image/image_testing.h"
 #include "image/jpeg/fast_jpeg.h"
+#include "support/paths.h"
 
 namespace tessera::data {
 namespace {
@@ -81,7 +82,7 @@ TEST(Fuzz, DamagedFilesGivePixelsOrAReason) {
   image::Decoder decoder({.pixels = kFuzzPixels, .seconds = 0});
   FuzzCounts counts;
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(TESSERA_SOURCE_DIR "/tests/image/images")) {
+  for (const auto& entry : std::filesystem::directory_iterator(tessera::testing::source_path("tests/image/images"))) {
     if (!entry.is_directory()) paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());

@@ -17,6 +17,7 @@
 #include "image/image_testing.h"
 #include "store/file.h"
 #include "support/no_more_files.h"
+#include "support/paths.h"
 
 namespace tessera::data {
 namespace {
@@ -505,7 +506,7 @@ TEST(EvalLoader, CountsWhatWasRepaired) {
   for (const char* name :
        {"rgba.png", "rgba_16bit.png", "grey_alpha.png", "ycck_adobe.jpg", "exif_5.jpg", "420.jpg", "truncated.jpg"}) {
     write_file(dir / (std::string("a/") + name),
-               testing::read_file(TESSERA_SOURCE_DIR "/tests/image/images/" + std::string(name)));
+               testing::read_file(tessera::testing::source_path("tests/image/images/") + std::string(name)));
   }
   const auto pp = std::make_shared<const Pp>("decode(exif=apply, truncated=fill) | resize(12)", PpUse::kEval);
   for (const int threads : {1, 2}) {

@@ -14,6 +14,7 @@
 #include "image/image_testing.h"
 #include "image/ops/window.h"
 #include "image/resize/resize.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::data {
@@ -30,7 +31,9 @@ using testing::set_picture;
 const tessera::testing::ReferenceFile& references(const std::string& name) {
   static std::map<std::string, tessera::testing::ReferenceFile> files;
   const auto [file, added] = files.try_emplace(name);
-  if (added) file->second = tessera::testing::read_references(TESSERA_SOURCE_DIR "/tests/references/" + name + ".safetensors");
+  if (added)
+    file->second =
+        tessera::testing::read_references(tessera::testing::source_path("tests/references/") + name + ".safetensors");
   return file->second;
 }
 

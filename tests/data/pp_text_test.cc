@@ -12,6 +12,7 @@
 #include "data/loader/token_rows.h"
 #include "data/transform/pp_op.h"
 #include "image/image_testing.h"
+#include "support/paths.h"
 
 namespace tessera::data {
 namespace {
@@ -23,7 +24,7 @@ using ::testing::IsEmpty;
 
 using Json = nlohmann::json;
 
-const std::string kReferences = TESSERA_SOURCE_DIR "/tests/references/text/";
+const std::string kReferences = tessera::testing::source_path("tests/references/text/");
 const std::string kModel = kReferences + "unigram.model";
 const std::string kImageOps = "decode | resize(8)";
 

@@ -12,6 +12,7 @@
 #include "data/text/charsmap.h"
 #include "data/text/text_encoder.h"
 #include "image/image_testing.h"
+#include "support/paths.h"
 
 namespace tessera::data {
 namespace {
@@ -20,7 +21,7 @@ using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::string kReferences = std::string(TESSERA_SOURCE_DIR) + "/tests/references/text/";
+const std::string kReferences = tessera::testing::source_path("tests/references/text/");
 constexpr const char* kSentencePieces[] = {"unigram.model", "bpe.model"};
 
 const Json& references() {

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/rng.h"
+#include "support/paths.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -72,7 +73,7 @@ void expect_result_or_error(const NamedTarget& target, const std::vector<std::st
 
 std::vector<std::string> corpus(const std::string& target) {
   std::vector<std::string> paths, files;
-  for (const auto& entry : std::filesystem::directory_iterator(TESSERA_SOURCE_DIR "/tests/fuzz/corpus/" + target))
+  for (const auto& entry : std::filesystem::directory_iterator(testing::source_path("tests/fuzz/corpus/") + target))
     paths.push_back(entry.path());
   std::ranges::sort(paths);
   for (const std::string& path : paths) {

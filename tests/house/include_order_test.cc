@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "base/text.h"
+#include "support/paths.h"
 
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = TESSERA_SOURCE_DIR;
+const fs::path kRoot = testing::source_path("");
 
 std::vector<std::string> lines_of(const fs::path& path) {
   std::ifstream file(path);
@@ -202,7 +203,7 @@ TEST_F(House, TestsIncludeOnlyWhatTheirFolderMay) {
 
 TEST_F(House, EveryTestIsBuilt) {
   std::set<std::string> built;
-  for (const std::string& line : lines_of(TESSERA_TEST_SOURCES)) built.insert(line);
+  for (const std::string& line : lines_of(testing::test_sources_path())) built.insert(line);
   size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
     const std::string name = entry.path().filename();

@@ -7,12 +7,14 @@
 #include <set>
 #include <string>
 
+#include "support/paths.h"
+
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSources = fs::path(TESSERA_SOURCE_DIR) / "src";
+const fs::path kSources = testing::source_path("src");
 
 // The calls of nlohmann's parser in C++ text: json::parse(…), Json::accept(…), ….
 size_t parser_calls(const std::string& text) {

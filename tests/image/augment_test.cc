@@ -9,6 +9,7 @@
 #include "image/ops/affine.h"
 #include "image/ops/blur.h"
 #include "image/ops/pixels.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::data {
@@ -22,7 +23,8 @@ using testing::pixels;
 using testing::set_picture;
 
 const tessera::testing::ReferenceFile& references() {
-  static const auto file = tessera::testing::read_references(TESSERA_SOURCE_DIR "/tests/references/augment.safetensors");
+  static const auto file =
+      tessera::testing::read_references(tessera::testing::source_path("tests/references/augment.safetensors"));
   return file;
 }
 

@@ -13,6 +13,7 @@
 #include "data/transform/pp.h"
 #include "image/codec/exif.h"
 #include "image/image_testing.h"
+#include "support/paths.h"
 
 namespace tessera::data {
 namespace {
@@ -27,7 +28,7 @@ using testing::pixels;
 using testing::png_bytes;
 using testing::read_file;
 
-const fs::path kImages = TESSERA_SOURCE_DIR "/tests/image/images";
+const fs::path kImages = tessera::testing::source_path("tests/image/images");
 
 std::string reason(const image::SampleError& result) { return result ? result->reason : "decoded"; }
 

@@ -14,6 +14,7 @@
 #include "image/augment/crop_boxes.h"
 #include "image/augment/timm.h"
 #include "image/chi_square.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::data {
@@ -47,7 +48,7 @@ std::vector<double> counts_of(const tessera::testing::ReferenceTensor& tensor) {
 
 template <class Draw>
 void compare_boxes(const std::string& file, const Draw& draw) {
-  const auto references = tessera::testing::read_references(TESSERA_SOURCE_DIR "/tests/references/" + file);
+  const auto references = tessera::testing::read_references(tessera::testing::source_path("tests/references/") + file);
   for (const auto& [name, size] : references.config.at("images").items()) {
     SCOPED_TRACE(name);
     const int width = size.at(0), height = size.at(1);
@@ -337,7 +338,8 @@ TEST(Draws, ColorJitter) {
 
 // What a level means: every value that timm's functions return, and no other.
 TEST(Draws, LevelsMeanWhatTheyMeanInTimm) {
-  const auto references = tessera::testing::read_references(TESSERA_SOURCE_DIR "/tests/references/augment.safetensors");
+  const auto references =
+      tessera::testing::read_references(tessera::testing::source_path("tests/references/augment.safetensors"));
   const auto& table = references.config.at("levels");
   EXPECT_EQ(table.size(), 25u);
   for (const auto& [name, levels] : table.items()) {

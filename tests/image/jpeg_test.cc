@@ -11,6 +11,7 @@
 #include "image/codec/codecs.h"
 #include "image/image_testing.h"
 #include "image/jpeg/fast_jpeg.h"
+#include "support/paths.h"
 
 namespace tessera::data {
 namespace {
@@ -24,7 +25,7 @@ using testing::read_file;
 
 using File = std::vector<uint8_t>;
 
-const std::filesystem::path kImages = TESSERA_SOURCE_DIR "/tests/image/images";
+const std::filesystem::path kImages = tessera::testing::source_path("tests/image/images");
 
 // Those that the decoder of our own takes.
 std::vector<JpegOptions> samplings() {

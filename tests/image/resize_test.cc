@@ -5,6 +5,7 @@
 
 #include "data/transform/pp.h"
 #include "image/image_testing.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::data {
@@ -13,7 +14,8 @@ namespace {
 using testing::formula_image;
 
 const tessera::testing::ReferenceFile& references() {
-  static const auto file = tessera::testing::read_references(TESSERA_SOURCE_DIR "/tests/references/resize.safetensors");
+  static const auto file =
+      tessera::testing::read_references(tessera::testing::source_path("tests/references/resize.safetensors"));
   return file;
 }
 

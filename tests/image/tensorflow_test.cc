@@ -7,6 +7,7 @@
 #include "image/augment_testing.h"
 #include "image/image_testing.h"
 #include "image/resize/tensorflow_resize.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::data {
@@ -19,7 +20,8 @@ using testing::pixels;
 using testing::set_picture;
 
 const tessera::testing::ReferenceFile& references() {
-  static const auto file = tessera::testing::read_references(TESSERA_SOURCE_DIR "/tests/references/tensorflow_ops.safetensors");
+  static const auto file =
+      tessera::testing::read_references(tessera::testing::source_path("tests/references/tensorflow_ops.safetensors"));
   return file;
 }
 

@@ -14,6 +14,7 @@
 #include "interop/timm_config.h"
 #include "store/temp_dir.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -22,7 +23,7 @@ namespace {
 using nlohmann::json;
 using testing::slurp;
 
-const std::string kReferences = TESSERA_SOURCE_DIR "/tests/references/";
+const std::string kReferences = testing::source_path("tests/references/");
 
 // A case of the script; the architecture that `tessera export` names; where it is trained here, the model as a recipe has it,
 // beside timm's name, and what is frozen.

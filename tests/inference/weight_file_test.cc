@@ -22,6 +22,7 @@
 #include "models/two_tower.h"
 #include "store/temp_dir.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 
 namespace tessera::train {
@@ -30,7 +31,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::string kFolder = TESSERA_SOURCE_DIR "/tests/references/weights/";
+const std::string kFolder = testing::source_path("tests/references/weights/");
 
 std::unique_ptr<models::ViT> small_vit(const std::string& kind) {
   models::ViTOptions vit;
@@ -287,7 +288,7 @@ TEST(WeightFile, HuggingFacesDirectoriesAreModels) {
 // As save_pretrained(max_shard_size=…) writes them.
 TEST(WeightFile, HuggingFacesDirectoriesMayHaveSeveralFiles) {
   const testing::TempDir dir;
-  const std::string whole = TESSERA_SOURCE_DIR "/tests/references/hugging_face_dir";
+  const std::string whole = testing::source_path("tests/references/hugging_face_dir");
   const auto file = checkpoint::SafetensorsFile::open(whole + "/model.safetensors");
   const std::string names[] = {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
   std::vector<checkpoint::TensorView> parts[2];

@@ -7,6 +7,7 @@
 #include "data/transform/pp.h"
 #include "image/codec/pixels_file.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::models {
@@ -37,7 +38,7 @@ std::vector<float> prepared(const data::Pp& chain, const std::vector<uint8_t>& f
 
 TEST(ForeignProcessor, PreparesPicturesAsHuggingFaceDoes) {
   const testing::ReferenceFile references =
-      testing::read_references(TESSERA_SOURCE_DIR "/tests/references/hugging_face_processors.safetensors");
+      testing::read_references(testing::source_path("tests/references/hugging_face_processors.safetensors"));
   const std::vector<std::vector<uint8_t>> pictures = {picture("hf/upright", 37, 23), picture("hf/lying", 22, 41)};
   for (const auto& [name, tensor] : references.tensors) {
     SCOPED_TRACE(name);

@@ -7,6 +7,7 @@
 
 #include "models/weights.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::models {
@@ -24,7 +25,7 @@ class Patches : public ::testing::Test {
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 5e-6) << i;
   }
-  const testing::ReferenceFile file_ = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/patches.safetensors");
+  const testing::ReferenceFile file_ = testing::read_references(testing::source_path("tests/references/patches.safetensors"));
   const int64_t features_ = file_.config["features"];
 };
 

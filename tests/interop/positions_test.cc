@@ -6,13 +6,14 @@
 
 #include "models/weights.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::models {
 namespace {
 
 TEST(Positions, ResampleAsTimmAndBigVisionDo) {
-  const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/positions.safetensors");
+  const auto file = testing::read_references(testing::source_path("tests/references/positions.safetensors"));
   const int64_t width = file.config["width"];
   ASSERT_EQ(file.config["cases"].size(), 6u);
   for (const auto& [name, c] : file.config["cases"].items()) {

@@ -16,6 +16,7 @@
 #include "models/timm_names.h"
 #include "models/vit.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::models {
@@ -25,7 +26,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr char kDirectory[] = TESSERA_SOURCE_DIR "/tests/references/timm_local_dir/";
+const std::string kDirectory = testing::source_path("tests/references/timm_local_dir/");
 
 std::string read_text(const std::string& path) {
   std::ifstream in(path);

@@ -12,6 +12,7 @@
 #include "metrics/neighbours.h"
 #include "metrics/retrieval.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::metrics {
@@ -22,7 +23,7 @@ constexpr int64_t kSplits[] = {1, 7, 1000, 1003};
 
 std::vector<float> reference(const std::string& name) {
   static const testing::ReferenceFile file =
-      testing::read_references(TESSERA_SOURCE_DIR "/tests/references/metrics.safetensors");
+      testing::read_references(testing::source_path("tests/references/metrics.safetensors"));
   const std::vector<uint8_t>& bytes = file.tensors.at(name).bytes;
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());

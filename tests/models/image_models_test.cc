@@ -10,6 +10,7 @@
 #include "interop/timm_config.h"
 #include "interop/timm_import.h"
 #include "models/reference.h"
+#include "support/paths.h"
 
 namespace tessera::models {
 namespace {
@@ -185,7 +186,7 @@ std::unique_ptr<Classifier> make_named(const Family& family, const TimmArchitect
 
 // tools/references/timm_variants.py: for each name the elements of all parameters and a hash of their names and shapes.
 TEST(NamedModels, HaveTimmsParameters) {
-  std::ifstream in(TESSERA_SOURCE_DIR "/tests/references/timm_variants.json");
+  std::ifstream in(testing::source_path("tests/references/timm_variants.json"));
   const json known = json::parse(in);
   for (const Family* family : families()) {
     for (const TimmArchitecture& architecture : family->architectures) {

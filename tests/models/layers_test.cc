@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "models/reference.h"
+#include "support/paths.h"
 
 namespace tessera::models {
 namespace {
@@ -16,7 +17,7 @@ std::unique_ptr<Classifier> model_of(const std::string& name) {
 }
 
 TEST(Layers, AreTimms) {
-  std::ifstream file(TESSERA_SOURCE_DIR "/tests/references/layers.json");
+  std::ifstream file(testing::source_path("tests/references/layers.json"));
   const nlohmann::json known = nlohmann::json::parse(file);
   ASSERT_EQ(known.size(), 15u);
   for (const auto& [name, layers] : known.items()) {

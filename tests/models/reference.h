@@ -12,6 +12,7 @@
 #include "models/model.h"
 #include "models/timm_names.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
 
@@ -26,7 +27,7 @@ struct Reference {
 };
 
 inline Reference load_reference(const std::string& name) {
-  const testing::ReferenceFile file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/" + name);
+  const testing::ReferenceFile file = testing::read_references(testing::source_path("tests/references/") + name);
   Reference reference{file.config, {}, {}};
   for (const auto& [key, tensor] : file.tensors) {
     reference.dims[key] = tensor.shape;

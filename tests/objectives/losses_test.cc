@@ -13,6 +13,7 @@
 #include "objectives/jsd.h"
 #include "objectives/softmax.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
 
@@ -54,7 +55,7 @@ class Losses : public ::testing::Test {
 
   // To 1e-5 of the largest value.
   void expect(const std::string& file) {
-    const auto references = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/" + file);
+    const auto references = testing::read_references(testing::source_path("tests/references/") + file);
     const auto got = testing::run_graph(graph_, arguments_, testing::quick_compile());
     for (size_t i = 0; i < keys_.size(); ++i) {
       for (const bool grad : {false, true}) {

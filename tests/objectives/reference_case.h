@@ -15,6 +15,7 @@
 #include "models/weights.h"
 #include "optim/optimizer.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
 
@@ -46,7 +47,9 @@ inline std::vector<float> formula_value(const std::string& name, const Dims& dim
 class ReferenceCase {
  public:
   explicit ReferenceCase(const std::string& file)
-      : file_(testing::read_references(TESSERA_SOURCE_DIR "/tests/references/" + file)), graph_scope_(graph_), store_(graph_) {}
+      : file_(testing::read_references(testing::source_path("tests/references/") + file)),
+        graph_scope_(graph_),
+        store_(graph_) {}
   virtual ~ReferenceCase() = default;
 
   const json& config() const { return file_.config; }

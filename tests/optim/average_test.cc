@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ir/ops.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
 
@@ -27,7 +28,7 @@ std::vector<float> values_of(const testing::ReferenceTensor& tensor) {
 }
 
 TEST(Average, FollowsTimm) {
-  const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/schedules.safetensors");
+  const auto file = testing::read_references(testing::source_path("tests/references/schedules.safetensors"));
   const int64_t total = file.config["total"];
   const std::vector<float> walk = testing::formula_array("schedules/walk", total);
   for (const auto& [key, options] : file.config["averages"].items()) {

@@ -12,6 +12,7 @@
 #include "optim/optimizer.h"
 #include "optim/update_rule.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
 
@@ -24,7 +25,7 @@ const testing::ReferenceFile& references(const std::string& file) {
   static std::map<std::string, testing::ReferenceFile> files;
   const auto found = files.find(file);
   if (found != files.end()) return found->second;
-  return files[file] = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/" + file + ".safetensors");
+  return files[file] = testing::read_references(testing::source_path("tests/references/") + file + ".safetensors");
 }
 
 struct Case {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ir/ops.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
 
@@ -104,7 +105,7 @@ std::vector<float> reference(const testing::ReferenceFile& file, const std::stri
 // timm's schedules (tools/references/schedules.py) and big_vision's (big_vision_optimizers.py), on the host and in a graph.
 TEST(Schedule, TwoHundredPointsFollowTheOriginals) {
   for (const char* name : {"schedules", "big_vision_schedules"}) {
-    const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/" + std::string(name) + ".safetensors");
+    const auto file = testing::read_references(testing::source_path("tests/references/") + std::string(name) + ".safetensors");
     const int64_t total = file.config["total"];
     std::vector<std::string> keys;
     std::vector<Schedule> schedules;
@@ -130,7 +131,7 @@ TEST(Schedule, TwoHundredPointsFollowTheOriginals) {
 }
 
 TEST(Schedule, OneCycleMovesMomentumAsTorch) {
-  const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/schedules.safetensors");
+  const auto file = testing::read_references(testing::source_path("tests/references/schedules.safetensors"));
   const int64_t total = file.config["total"];
   std::vector<int32_t> steps(static_cast<size_t>(total));
   for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int32_t>(s);
@@ -153,7 +154,7 @@ TEST(Schedule, OneCycleMovesMomentumAsTorch) {
 }
 
 TEST(Schedule, PlateauFollowsTimm) {
-  const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/schedules.safetensors");
+  const auto file = testing::read_references(testing::source_path("tests/references/schedules.safetensors"));
   const std::vector<float> scores = reference(file, "scores");
   for (const auto& [key, text] : file.config["plateaus"].items()) {
     const Schedule schedule = Schedule::parse(text, {file.config["total"], 1, 1});

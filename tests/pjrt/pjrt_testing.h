@@ -9,10 +9,11 @@
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 #include "pjrt/plugin.h"
+#include "support/paths.h"
 
 namespace tessera::pjrt {
 
-inline std::shared_ptr<Plugin> cpu_plugin() { return Plugin::load(TESSERA_CPU_PLUGIN); }
+inline std::shared_ptr<Plugin> cpu_plugin() { return Plugin::load(testing::cpu_plugin_path()); }
 
 inline std::shared_ptr<Client> cpu_client() {
   static const std::shared_ptr<Client> client = Client::create(cpu_plugin());

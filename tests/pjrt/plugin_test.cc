@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "pjrt/error.h"
 #include "pjrt_testing.h"
+#include "support/paths.h"
 
 namespace tessera::pjrt {
 namespace {
@@ -106,7 +107,7 @@ TEST(Plugin, TellsItsVersions) {
   EXPECT_EQ(plugin->version_line(), "xla_cpu_pjrt.so, PJRT C API 0.81, StableHLO 1.13.3 (minimum 0.9.0)");
   EXPECT_EQ(plugin->attributes().at("stablehlo_current_version"), "1.13.3");
   EXPECT_THAT(plugin->identity(), AllOf(StartsWith("xla_cpu_pjrt.so"), HasSubstr("size=259"), HasSubstr("xla_version=")));
-  EXPECT_EQ(Plugin::load(TESSERA_CPU_PLUGIN), plugin) << "loaded once";
+  EXPECT_EQ(Plugin::load(testing::cpu_plugin_path()), plugin) << "loaded once";
 }
 
 TEST(Plugin, AFileThatIsNoLibrary) {
@@ -124,17 +125,17 @@ TEST(Plugin, ALibraryThatIsNoPlugin) {
 }
 
 TEST(Plugin, AnotherMajorVersion) {
-  EXPECT_THAT(message_of<Error>([] { Plugin::load(TESSERA_FAKE_PLUGIN_1); }),
+  EXPECT_THAT(message_of<Error>([] { Plugin::load(testing::fake_plugin_path(1)); }),
               AllOf(HasSubstr("the plugin speaks PJRT C API 99.7, this program 0.81"), HasSubstr("fake_plugin_1")));
 }
 
 // The system's loader would map it whatever its length, and die by SIGBUS.
 TEST_F(PluginSearch, AFileThatIsCutShortIsRefused) {
   const std::string path = (root_ / "cut.so").string();
-  const auto size = static_cast<int64_t>(fs::file_size(TESSERA_FAKE_PLUGIN_4));
+  const auto size = static_cast<int64_t>(fs::file_size(testing::fake_plugin_path(4)));
   for (const int64_t left : {int64_t{1}, int64_t{3}, int64_t{4}, int64_t{20}, int64_t{63}, int64_t{64}, int64_t{100},
                              int64_t{4096}, size / 2, size - 4096, size - 1}) {
-    fs::copy_file(TESSERA_FAKE_PLUGIN_4, path, fs::copy_options::overwrite_existing);
+    fs::copy_file(testing::fake_plugin_path(4), path, fs::copy_options::overwrite_existing);
     fs::resize_file(path, static_cast<uintmax_t>(left));
     const std::string said = message_of<Error>([&] { Plugin::load(path); });
     EXPECT_THAT(said, HasSubstr(path)) << left;
@@ -147,7 +148,7 @@ TEST_F(PluginSearch, AFileThatIsCutShortIsRefused) {
 }
 
 TEST(Plugin, AFunctionBeyondTheTableOrEmpty) {
-  for (const char* path : {TESSERA_FAKE_PLUGIN_2, TESSERA_FAKE_PLUGIN_3}) {
+  for (const std::string& path : {testing::fake_plugin_path(2), testing::fake_plugin_path(3)}) {
     const std::shared_ptr<Plugin> plugin = Plugin::load(path);
     EXPECT_THAT(plugin->version_line(), HasSubstr("PJRT C API 0.7, StableHLO 1.2.3"));
     EXPECT_THAT(message_of<Error>([&] { Client::create(plugin); }),
@@ -158,7 +159,7 @@ TEST(Plugin, AFunctionBeyondTheTableOrEmpty) {
 
 TEST(Plugin, AnErrorIsTakenApartAndDestroyed) {
   try {
-    Plugin::load(TESSERA_FAKE_PLUGIN_4);
+    Plugin::load(testing::fake_plugin_path(4));
     FAIL();
   } catch (const PjrtError& error) {
     EXPECT_EQ(error.message(), "PJRT_Plugin_Initialize: RESOURCE_EXHAUSTED: no room for the fake");
@@ -169,7 +170,7 @@ TEST(Plugin, AnErrorIsTakenApartAndDestroyed) {
     EXPECT_TRUE(is_out_of_memory(error));
     EXPECT_FALSE(is_out_of_memory(device_error("something else")));
   }
-  void* library = dlopen(TESSERA_FAKE_PLUGIN_4, RTLD_NOW | RTLD_NOLOAD);
+  void* library = dlopen(testing::fake_plugin_path(4).c_str(), RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(library, nullptr) << "plugins stay loaded";
   const auto live_errors = reinterpret_cast<int (*)()>(dlsym(library, "fake_live_errors"));
   ASSERT_NE(live_errors, nullptr);

@@ -6,10 +6,11 @@
 #include <cstdlib>
 
 #include "pjrt/stderr_filter.h"
+#include "support/paths.h"
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  ::setenv("TESSERA_PLAN_ENV", TESSERA_SOURCE_DIR "/.deps/plan", 1);
+  ::setenv("TESSERA_PLAN_ENV", tessera::testing::source_path(".deps/plan").c_str(), 1);
   ::setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1", 1);  // several of these tests run at once
   tessera::pjrt::capture_stderr();
   const int code = RUN_ALL_TESTS();

@@ -14,6 +14,7 @@
 #include "plan/proposals.h"
 #include "store/file.h"
 #include "store/temp_dir.h"
+#include "support/paths.h"
 
 namespace tessera::plan {
 namespace {
@@ -25,7 +26,7 @@ using ::testing::HasSubstr;
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 ReadRecipe recipe(const std::string& name, std::vector<std::string> base = {}) {
-  const std::string path = std::string(TESSERA_SOURCE_DIR) + "/recipes/" + name + ".toml";
+  const std::string path = testing::source_path("recipes/") + name + ".toml";
   return [path, base](const std::vector<std::string>& overrides) {
     std::vector<std::string> all = base;
     all.insert(all.end(), overrides.begin(), overrides.end());
@@ -36,7 +37,7 @@ ReadRecipe recipe(const std::string& name, std::vector<std::string> base = {}) {
 PlanOptions options(const std::string& topology) {
   PlanOptions out;
   out.topology = topology;
-  out.device.plugin = TESSERA_CPU_PLUGIN;
+  out.device.plugin = testing::cpu_plugin_path();
   out.device.cache = pjrt::ExecutableCache("");
   return out;
 }
@@ -235,13 +236,16 @@ TEST(Plan, Bf16OnH200sWithoutAGpu) {
 }
 
 TEST(Plan, RefusesWhatDoesNotFitAndSaysWhatWould) {
-  const Plan plan = make_plan(recipe("vit_10b"), options("v3:2x2"));
+  // 13 billion parameters: 18 GiB of state for each of eight devices. Few tokens, because those make compiling long.
+  const std::vector<std::string> large = {"model.width=8192", "model.depth=16", "model.heads=64", "data.batch=128",
+                                          "eval.val.batch=128"};
+  const Plan plan = make_plan(recipe("vit_10b_toy", large), options("v3:2x2"));
   EXPECT_FALSE(plan.fits);
   ASSERT_FALSE(plan.proposals.empty());
-  EXPECT_THAT(plan_text(plan), HasSubstr("params/blocks/mlp/fc1/kernel f32[32, 5120, 2560]"));
+  EXPECT_THAT(plan_text(plan), HasSubstr("params/blocks/mlp/fc1/kernel f32[16, 8192, 4096]"));
   PlanOptions again = options(plan.proposals[0].topology);
   again.propose = false;
-  EXPECT_TRUE(make_plan(recipe("vit_10b", plan.proposals[0].overrides), again).fits);
+  EXPECT_TRUE(make_plan(recipe("vit_10b_toy", large), again).fits);
 }
 
 // Hardware with all the memory that one could wish for, and a compiler.
@@ -301,7 +305,7 @@ TEST(Plan, OfVirtualDevicesIsWhatRunsThere) {
 
 // The plugins load, and say what is missing, on a machine without their devices.
 TEST(Plugins, WithoutADeviceSaySo) {
-  ::setenv("VIRTUAL_ENV", TESSERA_SOURCE_DIR "/.deps/plan", 1);
+  ::setenv("VIRTUAL_ENV", testing::source_path(".deps/plan").c_str(), 1);
   for (const pjrt::Platform platform : {pjrt::Platform::kCuda, pjrt::Platform::kTpu}) {
     train::DeviceOptions device;
     device.platform = platform;

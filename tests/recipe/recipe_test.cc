@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "support/paths.h"
 #include "train/small_run.h"
 #include "train/workdir.h"
 
@@ -196,7 +197,7 @@ TEST(Recipe, LimitsOfAnImage) {
 }
 
 TEST(Recipe, TextsOfAChainMustBeThere) {
-  const std::string model = std::string(TESSERA_SOURCE_DIR) + "/tests/references/text/unigram.model";
+  const std::string model = testing::source_path("tests/references/text/unigram.model");
   const auto pp = [&](const std::string& set, int length) {
     return fmt::format("{}.pp=\"decode | resize(8) | value_range | tokenize({}, model={}, key=caption)\"", set, length, model);
   };

@@ -10,6 +10,7 @@
 #include "pjrt/client.h"
 #include "state/device_arrays.h"
 #include "store/temp_dir.h"
+#include "support/paths.h"
 
 namespace tessera::train {
 namespace {
@@ -87,7 +88,7 @@ TEST(SavedParts, TheWorkIsEven) {
 // back whole.
 TEST(SavedParts, ProcessesSaveOneCheckpointTogether) {
   const auto client =
-      pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = 8, .create_options = {}});
+      pjrt::Client::create(pjrt::Plugin::load(testing::cpu_plugin_path()), {.cpu_device_count = 8, .create_options = {}});
   for (const char* mesh : {"fsdp=8", "replica=2, fsdp=4"}) {
     const state::StateLayout layout = layout_on(mesh, 8);
     state::HostArrays arrays;

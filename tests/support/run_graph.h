@@ -13,6 +13,7 @@
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 #include "pjrt/plugin.h"
+#include "support/paths.h"
 
 namespace tessera::testing {
 
@@ -58,7 +59,7 @@ inline HostArray f64_array(const Dims& dims, const std::vector<double>& values) 
 
 // One client a process: plugins are loaded once.
 inline const std::shared_ptr<pjrt::Client>& cpu_client() {
-  static const std::shared_ptr<pjrt::Client> client = pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN));
+  static const std::shared_ptr<pjrt::Client> client = pjrt::Client::create(pjrt::Plugin::load(testing::cpu_plugin_path()));
   return client;
 }
 

@@ -9,6 +9,7 @@
 #include "ir/ops.h"
 #include "ir/random.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
 
@@ -22,7 +23,7 @@ constexpr int64_t kRows = 6, kHeight = 9, kWidth = 12, kClasses = 5, kPixels = k
 const Dims kImages = {kRows, kHeight, kWidth, 3};
 
 const testing::ReferenceFile& references() {
-  static const auto file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/mixup.safetensors");
+  static const auto file = testing::read_references(testing::source_path("tests/references/mixup.safetensors"));
   return file;
 }
 

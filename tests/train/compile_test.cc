@@ -4,6 +4,7 @@
 
 #include "ir/ops.h"
 #include "store/temp_dir.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 
 namespace tessera::train {
@@ -49,7 +50,7 @@ TEST(Compile, SecondTimeComesFromTheCache) {
 TEST(Compile, ProgramsWithLoopsOverSeveralDevicesAreNotCached) {
   const testing::TempDir dir;
   const pjrt::ExecutableCache cache(dir / "cache");
-  const auto client = pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = 2});
+  const auto client = pjrt::Client::create(pjrt::Plugin::load(testing::cpu_plugin_path()), {.cpu_device_count = 2});
   const auto cached_again = [&](bool loop) {
     ir::Graph graph;
     {

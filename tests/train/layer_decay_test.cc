@@ -7,6 +7,7 @@
 
 #include "models/model.h"
 #include "optim/rules.h"
+#include "support/paths.h"
 #include "support/safetensors_reader.h"
 
 namespace tessera::train {
@@ -14,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kReferences = TESSERA_SOURCE_DIR "/tests/references/";
+const std::string kReferences = testing::source_path("tests/references/");
 
 std::unique_ptr<models::Classifier> model_of(const std::string& name) {
   if (name == "vit") {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/register.h"
+#include "support/paths.h"
 #include "train/json_lines.h"
 #include "train/small_run.h"
 #include "train/step/compile.h"
@@ -133,7 +134,7 @@ std::string step_text(const pjrt::Client& client, int64_t devices, const std::st
 
 TEST(Mesh, StepsCallTheHostsKernelsWhereNoFeaturesAreSplit) {
   const auto client =
-      pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = 4, .create_options = {}});
+      pjrt::Client::create(pjrt::Plugin::load(testing::cpu_plugin_path()), {.cpu_device_count = 4, .create_options = {}});
   const HostKernels kernels = host::register_kernels(*client);
   const std::string rows = step_text(*client, 4, "replica=2, fsdp=2"), features = step_text(*client, 4, "fsdp=2, tensor=2");
   for (const std::string_view target : {kernels.self_attention, kernels.self_attention_gradient, kernels.product}) {
@@ -243,7 +244,7 @@ int64_t argument_bytes(int64_t devices, const std::string& mesh) {
   const recipe::Recipe recipe = recipe::read_recipe(small_run().section(big), devices);
   const state::StateLayout layout = recipe::recipe_layout(recipe);
   const auto client =
-      pjrt::Client::create(pjrt::Plugin::load(TESSERA_CPU_PLUGIN), {.cpu_device_count = devices, .create_options = {}});
+      pjrt::Client::create(pjrt::Plugin::load(testing::cpu_plugin_path()), {.cpu_device_count = devices, .create_options = {}});
   ProgramOptions options;
   options.batch = recipe.batch;
   options.objective = recipe.objective;

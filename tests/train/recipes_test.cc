@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "recipe/recipe.h"
+#include "support/paths.h"
 #include "train/step/step.h"
 
 namespace tessera::train {
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> recipe_names() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(TESSERA_SOURCE_DIR "/recipes")) {
+  for (const auto& entry : fs::directory_iterator(testing::source_path("recipes"))) {
     if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
   }
   std::ranges::sort(names);
@@ -38,7 +39,7 @@ class Recipes : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Recipes, IsReadAndTraced) {
   const int64_t devices = GetParam() == "vit_250b" ? 256 : 8;  // which is for no fewer
-  const std::string path = fmt::format("{}/recipes/{}.toml", TESSERA_SOURCE_DIR, GetParam());
+  const std::string path = testing::source_path(fmt::format("recipes/{}.toml", GetParam()));
   const recipe::Recipe recipe = recipe::read_recipe(config::load_recipe(path, overrides_of(GetParam())), devices);
   const state::StateLayout layout = recipe::recipe_layout(recipe);
   ProgramOptions options;

@@ -16,6 +16,7 @@
 #include "objectives/softmax.h"
 #include "optim/optimizer.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 #include "support/safetensors_reader.h"
 
@@ -116,7 +117,7 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
 class Reference : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Reference, TenStepsFollowTorch) {
-  const testing::ReferenceFile file = testing::read_references(TESSERA_SOURCE_DIR "/tests/references/adamw.safetensors");
+  const testing::ReferenceFile file = testing::read_references(testing::source_path("tests/references/adamw.safetensors"));
   const nlohmann::json& config = file.config;
   models::InputShape input;
   input.height = input.width = config["args"]["img_size"];

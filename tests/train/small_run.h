@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "config/section.h"
 #include "store/temp_dir.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 #include "train/trainer.h"
 
@@ -80,7 +81,7 @@ batch = 10
   train::TrainOptions options(const std::string& workdir) const {
     train::TrainOptions options;
     options.workdir = dir_ / workdir;
-    options.device.plugin = TESSERA_CPU_PLUGIN;
+    options.device.plugin = testing::cpu_plugin_path();
     options.device.cache = pjrt::ExecutableCache(std::filesystem::read_symlink("/proc/self/exe").string() + ".cache");
     return options;
   }

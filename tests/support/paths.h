@@ -1,0 +1,23 @@
+#pragma once
+// Where the checkout, the plugin and what the build made lie. Only paths.cc is compiled with these places, so that the compiler
+// cache serves the tests of every checkout.
+
+#include <string>
+
+namespace tessera::testing {
+
+// `inside`, relative to the root of the checkout, as an absolute path.
+std::string source_path(const std::string& inside);
+std::string cpu_plugin_path();
+// The program `tessera`.
+std::string program_path();
+// Python with pyarrow; empty where ./dev parquet-deps was not run.
+std::string python_path();
+// A file with one line for each source of the test programs, relative to tests/.
+std::string test_sources_path();
+// A library to preload (tests/cli/odd_files).
+std::string odd_files_path();
+// Plugins that are wrong in one way each, 1 to 4 (tests/pjrt/fake_plugin).
+std::string fake_plugin_path(int number);
+
+}  // namespace tessera::testing
