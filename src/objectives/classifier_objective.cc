@@ -85,13 +85,13 @@ Value classify(const models::Model& model, const nn::Scope& scope, Value images)
 Value top_k_correct(Value logits, Value labels, int64_t k) {
   // The label's place is how many classes stand before it, so that no sort is needed.
   const Value x = ir::convert(logits, DType::kF32);
-  const Value target = ir::one_hot(labels, x.dim(-1), DType::kF32);
-  const Value own =
-      ir::sum(ir::select(ir::compare(ir::Compare::kNe, target, ir::zeros_like(target)), x, ir::zeros_like(x)), {1}, true);
   const Value classes = ir::iota({DType::kI32, x.dims()}, 1);
-  const Value column = ir::expand_dims(labels, 1);
-  const Value tie = ir::logical_and(ir::compare(ir::Compare::kEq, x, own), ir::compare(ir::Compare::kLt, classes, column));
-  const Value before = ir::logical_or(ir::compare(ir::Compare::kGt, x, own), tie);
+  const Value label = ir::expand_dims(labels, 1);
+  const Value own = ir::sum(ir::select(ir::compare(ir::Compare::kEq, classes, label), x, ir::zeros_like(x)), {1}, true);
+  const Value tie = ir::logical_and(ir::compare(ir::Compare::kEq, x, own), ir::compare(ir::Compare::kLt, classes, label));
+  // XLA may compute x twice, rounded in two ways: the label's own column would then stand before itself.
+  const Value greater = ir::logical_and(ir::compare(ir::Compare::kGt, x, own), ir::compare(ir::Compare::kNe, classes, label));
+  const Value before = ir::logical_or(greater, tie);
   const Value place = ir::sum(ir::convert(before, DType::kF32), {1});
   const Value correct = ir::compare(ir::Compare::kLt, place, ir::constant(static_cast<double>(k)));
   return ir::convert(ir::logical_and(correct, ir::is_finite(ir::sum(x, {1}))), DType::kF32);
