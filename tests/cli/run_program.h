@@ -63,13 +63,6 @@ struct Outcome {
   }
 };
 
-// Compiled programs are kept here, so that tests of one process share them.
-inline const std::string& cache_folder() {
-  static const TempFolder folder;
-  static const std::string path = folder.path().string();
-  return path;
-}
-
 // `tessera args…` running in `directory`; `environment` is added to this process's. Killed if it is still running at the end.
 class RunningProgram {
  public:
@@ -81,7 +74,7 @@ class RunningProgram {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    const std::string cache = cache_folder();
+    const std::string cache = testing::cache_path();
 
     child_ = ::fork();
     if (child_ == 0) {

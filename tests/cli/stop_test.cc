@@ -39,9 +39,9 @@ class Stop : public ::testing::Test {
   }
   Outcome shell(const std::string& script) const {
     const fs::path out = folder_ / "shell.out", err = folder_ / "shell.err";
-    const std::string line = "cd '" + folder_.path().string() + "' && TESSERA_CACHE_DIR='" + cache_folder() + "' TESSERA='" +
-                             testing::program_path() + "' bash -c '" + script + "' > '" + out.string() + "' 2> '" +
-                             err.string() + "'";
+    const std::string line = "cd '" + folder_.path().string() + "' && TESSERA_CACHE_DIR='" + testing::cache_path() +
+                             "' TESSERA='" + testing::program_path() + "' bash -c '" + script + "' > '" + out.string() +
+                             "' 2> '" + err.string() + "'";
     const int status = std::system(line.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
   }

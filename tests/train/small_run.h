@@ -82,7 +82,7 @@ batch = 10
     train::TrainOptions options;
     options.workdir = dir_ / workdir;
     options.device.plugin = testing::cpu_plugin_path();
-    options.device.cache = pjrt::ExecutableCache(std::filesystem::read_symlink("/proc/self/exe").string() + ".cache");
+    options.device.cache = pjrt::ExecutableCache(testing::cache_path());
     return options;
   }
   train::TrainResult train(const std::string& workdir, const std::vector<std::string>& overrides = {}) const {
