@@ -1,5 +1,6 @@
 // From a folder of images to weights and their uses, through the program: train, eval, predict, export, import.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -135,10 +136,11 @@ TEST_F(Run, PyarrowReadsPredictions) {
   const Outcome outcome = tessera(as_parquet);
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   const fs::path rows = *folder_ / "table/rows.jsonl";
-  const std::string command = "'" + testing::python_path() +
-                              "' -c 'import json, sys, pyarrow.parquet as p\n"
-                              "for row in p.read_table(sys.argv[1]).to_pylist(): print(json.dumps(row))' '" +
-                              (*folder_ / "table/val.parquet").string() + "' > '" + rows.string() + "'";
+  const std::string script =
+      "import json, sys, pyarrow.parquet as p\n"
+      "for row in p.read_table(sys.argv[1]).to_pylist(): print(json.dumps(row))";
+  const std::string command = fmt::format("'{}' -c '{}' '{}' > '{}'", testing::python_path(), script,
+                                          (*folder_ / "table/val.parquet").string(), rows.string());
   ASSERT_EQ(std::system(command.c_str()), 0);
   std::istringstream wanted(read_file(*folder_ / "table/val.jsonl")), found(read_file(rows));
   int64_t count = 0;

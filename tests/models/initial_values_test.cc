@@ -21,8 +21,10 @@ void expect_initial(const std::string& model, const Expected& expected) {
   for (const nn::ParamSpec& spec : parameters(*make_model(recipe.section("model"), {32, 32, 3, 10})))
     made[spec.name] = spec.init;
   for (const auto& [name, want] : expected) {
-    if (made.contains(name)) EXPECT_EQ(nn::describe(made[name]), nn::describe(want)) << name;
-    if (made.contains(name)) continue;
+    if (made.contains(name)) {
+      EXPECT_EQ(nn::describe(made[name]), nn::describe(want)) << name;
+      continue;
+    }
     std::string names;
     for (const auto& [other, value] : made) names += other + " ";
     ADD_FAILURE() << "no parameter " << name << " among " << names;

@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
                       MeshCase{"RematFull", 8, "replica=2, fsdp=4", {"model.remat=full"}},
                       MeshCase{"RematNone", 8, "replica=2, fsdp=4", {"model.remat=none"}},
                       MeshCase{"RematNamed", 8, "replica=2, fsdp=4", {"model.remat=save(qkv, fc1)"}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& mesh) { return mesh.param.name; });
 
 // Wide enough for the host's kernels to multiply each device's rows (attention is theirs in every run here), some products by
 // them and some not, in each way of keeping values and adding up.
