@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "inference/use_model.h"
+#include "store/url.h"
 
 namespace tessera::cli {
 namespace {
@@ -40,6 +41,7 @@ void add_folder(const std::string& folder, std::vector<std::string>& paths) {
 std::vector<std::string> image_paths(const std::vector<std::string>& words) {
   std::vector<std::string> paths;
   for (const std::string& word : words) {
+    store::refuse_url(word);
     std::error_code ignored;
     if (!fs::is_directory(word, ignored)) {
       paths.push_back(word);

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/crash.h"
 #include "store/file.h"
+#include "store/url.h"
 #include "train/trainer.h"
 #include "train/workdir.h"
 
@@ -34,6 +35,7 @@ class Train final : public Command {
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     const RecipeWords recipe_path = recipe_words(words, "train");
     config::Section recipe = load_recipe(recipe_path);
+    store::refuse_url(workdir_);  // before the data is read
     train::TrainOptions options{workdir_, device};
     if (options.workdir.empty()) options.workdir = train::default_workdir(recipe_path.path);
     crash_context().workdir = options.workdir;

@@ -14,6 +14,7 @@
 #include "store/file_kind.h"
 #include "store/mapping.h"
 #include "store/read_retries.h"
+#include "store/url.h"
 
 namespace tessera::store {
 namespace {
@@ -24,6 +25,7 @@ constexpr size_t kBufferBytes = 256 << 10;
 class Descriptor {
  public:
   Descriptor(const std::string& path, int flags, std::string_view action) {
+    refuse_url(path);
     do {
       fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
     } while (fd_ < 0 && errno == EINTR);
@@ -264,11 +266,13 @@ class LocalDirectory : public Directory {
 class LocalFiles : public FileSystem {
  public:
   std::optional<FileInfo> info(const std::string& path) override {
+    refuse_url(path);
     const auto slash = path.rfind('/');
     return stat_entry(path, slash == std::string::npos ? path : path.substr(slash + 1));
   }
 
   std::vector<FileInfo> list(const std::string& path) override {
+    refuse_url(path);
     DIR* directory = opendir(path.c_str());
     if (!directory) throw IoError(errno, "list", path);
     const std::unique_ptr<DIR, int (*)(DIR*)> closer(directory, closedir);
@@ -302,6 +306,7 @@ class LocalFiles : public FileSystem {
 
   std::unique_ptr<Directory> open_directory(const std::string& path) override { return std::make_unique<LocalDirectory>(path); }
   void make_directories(const std::string& path) override {
+    refuse_url(path);
     if (const auto entry = info(path)) {
       if (!entry->directory) throw IoError(ENOTDIR, "create the directory", path);
       return;

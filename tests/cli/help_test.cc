@@ -129,6 +129,37 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
   }
 }
 
+// A URL is never a local path: nothing is made under its name.
+TEST(CommandLine, UrlsAreRefused) {
+  const TempFolder folder;
+  write_image(folder / "image.png", 0, 0);
+  write_images(folder / "train", 6);
+  write_images(folder / "val", 5);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const std::string model = testing::source_path("tests/references/timm_local_dir");
+  const std::vector<std::vector<std::string>> commands = {
+      {"train", "tiny.toml", "--workdir", "gs://b/run"},
+      {"train", "tiny.toml", "data.source=\"folder(s3://b/train)\""},
+      {"train", "tiny.toml", "data.source=\"wds(gs://b/train-{000..009}.tar)\""},
+      {"train", "tiny.toml", "data.source=\"tfrecord(gs://b/*.tfrecord, image=image)\""},
+      {"predict", "--from", "gs://b/run", "image.png"},
+      {"predict", "--from", model, "https://b/image.png"},
+      {"eval", "tiny.toml", "--from", "s3://b/run"},
+      {"export", "--from", model, "--to", "gs://b/out"},
+      {"import", "tiny.toml", "--from", "gs://b/model.safetensors", "--to", "out"},
+      {"data", "convert", "folder(train)", "--to", "tar", "--out", "gs://b/out"},
+      {"data", "check", "folder(gs://b/train)"},
+  };
+  for (const std::vector<std::string>& command : commands) {
+    const Outcome outcome = run_program(command, folder.path());
+    EXPECT_EQ(outcome.exit, 2) << ::testing::PrintToString(command);
+    EXPECT_THAT(outcome.err, HasSubstr("is a URL, and files are read and written on local file systems only"))
+        << ::testing::PrintToString(command);
+    for (const char* name : {"gs:", "s3:", "https:"})
+      EXPECT_FALSE(fs::exists(folder / name)) << ::testing::PrintToString(command);
+  }
+}
+
 TEST(CommandLine, FlagsComeBeforeTheEnvironment) {
   const std::map<std::string, std::string> always = {{"TESSERA_COLOR", "always"}};
   const fs::path here = fs::temp_directory_path();

@@ -12,6 +12,7 @@
 #include "data/index/listing.h"
 #include "data/index/progress.h"
 #include "store/file.h"
+#include "store/url.h"
 
 namespace tessera::data {
 namespace {
@@ -54,6 +55,7 @@ void list_below(const std::string& root, const std::string& relative, ClassListi
 }
 
 void check_root(const std::string& root, const std::string& where) {
+  store::refuse_url(root, where);
   std::error_code error;
   const fs::file_status status = fs::status(root, error);
   if (!fs::exists(status)) {

@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "store/file.h"
 #include "store/file_kind.h"
+#include "store/url.h"
 
 namespace tessera::data {
 namespace {
@@ -248,6 +249,7 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
 std::vector<std::string> find_shards(const std::string& pattern, const std::string& where) {
   std::vector<std::string> paths;
   for (const std::string& one : expand_braces(pattern)) {
+    store::refuse_url(one, where);
     has_wildcard(one) ? add_matches(one, paths, where) : add_file(one, paths, where);
   }
   std::sort(paths.begin(), paths.end());

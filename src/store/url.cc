@@ -1,0 +1,25 @@
+#include "store/url.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+
+namespace tessera::store {
+
+bool is_url(std::string_view path) {
+  const size_t end = path.find("://");
+  if (end == std::string_view::npos || end == 0) return false;
+  const auto in_scheme = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '-' || c == '.'; };
+  return std::isalpha(static_cast<unsigned char>(path[0])) && std::all_of(path.begin(), path.begin() + end, in_scheme);
+}
+
+void refuse_url(std::string_view path, const std::string& where) {
+  if (!is_url(path)) return;
+  throw usage_error(fmt::format("`{}` is a URL, and files are read and written on local file systems only", path), where,
+                    "mount the bucket (gcsfuse, Mountpoint for S3, rclone mount) or copy it, and give the local path");
+}
+
+}  // namespace tessera::store
