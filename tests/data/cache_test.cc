@@ -20,19 +20,20 @@ namespace tessera::data {
 namespace {
 
 namespace fs = std::filesystem;
+using image::testing::TempDir;
+using image::testing::write_file;
 using ::testing::HasSubstr;
-using testing::TempDir;
-using testing::write_file;
 
 // Pictures of every kind, some of them damaged, and one that is none.
 struct Pictures {
   Pictures() {
     const fs::path images = tessera::testing::source_path("tests/image/images");
     for (const fs::directory_entry& entry : fs::directory_iterator(images)) {
-      if (!entry.is_directory()) write_file(dir / ("a/" + entry.path().filename().string()), testing::read_file(entry.path()));
+      if (!entry.is_directory())
+        write_file(dir / ("a/" + entry.path().filename().string()), image::testing::read_file(entry.path()));
     }
     for (int i = 0; i < 12; ++i) {
-      std::vector<uint8_t> file = testing::encode_jpeg(testing::photo(50 + i, 61 - i, static_cast<uint32_t>(i)));
+      std::vector<uint8_t> file = image::testing::encode_jpeg(image::testing::photo(50 + i, 61 - i, static_cast<uint32_t>(i)));
       if (i % 4 == 3) file[file.size() / 2] ^= 0x55;
       write_file(dir / fmt::format("b/{}.jpg", i), file);
     }
@@ -167,7 +168,7 @@ TEST(Cache, DamagedFilesOfADiskCacheAreReadFromTheSource) {
   int64_t damaged = 0;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder.path())) {
     if (!entry.is_regular_file()) continue;
-    std::vector<uint8_t> file = testing::read_file(entry.path());
+    std::vector<uint8_t> file = image::testing::read_file(entry.path());
     switch (damaged++ % 4) {
       case 0: file[file.size() / 2] ^= 1; break;
       case 1: file.resize(file.size() - 1); break;
@@ -190,7 +191,7 @@ TEST(Cache, FilesThatChangedAreReadAnew) {
   read_all(*open());
   // The same size, and another hour; the same hour, and another size; neither changed.
   const std::string first = pictures.dir / "b/0.jpg", second = pictures.dir / "b/1.jpg";
-  std::vector<uint8_t> edited = testing::read_file(first), longer = testing::read_file(second);
+  std::vector<uint8_t> edited = image::testing::read_file(first), longer = image::testing::read_file(second);
   edited.back() ^= 1;
   write_file(first, edited);
   fs::last_write_time(first, fs::file_time_type::clock::now() - std::chrono::hours(2));

@@ -15,20 +15,20 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::encode_jpeg;
+using image::testing::photo;
+using image::testing::png_bytes;
+using image::testing::TempDir;
+using image::testing::write_file;
 using ::testing::ElementsAre;
-using testing::encode_jpeg;
 using ::testing::HasSubstr;
-using testing::photo;
-using testing::png_bytes;
-using testing::TempDir;
-using testing::write_file;
 
 TEST(CheckSource, ReportsWhatIsThere) {
   const TempDir dir;
   write_file(dir / "a/1.jpg", encode_jpeg(photo(40, 30)));
   write_file(dir / "a/2.jpg", png_bytes(photo(10, 60)));
   write_file(dir / "a/3.jpg", {});
-  write_file(dir / "b/4.webp", testing::encode_webp(photo(25, 20), true));
+  write_file(dir / "b/4.webp", image::testing::encode_webp(photo(25, 20), true));
   write_file(dir / "b/5.jpg", encode_jpeg(photo(40, 30)));
   write_file(dir / "b/6.txt", {'h', 'i'});
   write_file(dir / "b/7.txt", {'h', 'i'});
@@ -90,7 +90,7 @@ TEST(ContactSheet, ShowsSamplesAndNames) {
   ASSERT_FALSE(source->read(1, sample));
   ASSERT_FALSE(pp.run(sample.image, {}, scratch, small.row(0)));
   image::Resizer().resize(small.view(), image::Filter::kNearest, false, 96, 96, large.row(0), large.stride());
-  EXPECT_EQ(testing::pixels(sheet.view().crop({104, 4, 96, 96})), testing::pixels(large.view()));
+  EXPECT_EQ(image::testing::pixels(sheet.view().crop({104, 4, 96, 96})), image::testing::pixels(large.view()));
   // The unreadable one is a cross: dark on the diagonal, grey beside it.
   EXPECT_EQ(sheet.row(114 + 7)[(4 + 7) * 3], 0);
   EXPECT_EQ(sheet.row(114 + 7)[(4 + 20) * 3], 200);
@@ -98,7 +98,7 @@ TEST(ContactSheet, ShowsSamplesAndNames) {
   image::Image label(96, 7);
   std::fill_n(label.row(0), label.byte_count(), uint8_t{255});
   image::draw_text(label, 0, 0, "one", 0);
-  EXPECT_EQ(testing::pixels(sheet.view().crop({4, 102, 96, 7})), testing::pixels(label.view()));
+  EXPECT_EQ(image::testing::pixels(sheet.view().crop({4, 102, 96, 7})), image::testing::pixels(label.view()));
 }
 
 TEST(ContactSheet, ShowsWhatEachImageWasMadeOf) {
@@ -131,7 +131,7 @@ TEST(ContactSheet, ShowsWhatEachImageWasMadeOf) {
   ASSERT_FALSE(source->read(0, sample));
   ASSERT_FALSE(pp.run(sample.image, {}, scratch, small.row(0)));
   image::Resizer().resize(small.view(), image::Filter::kNearest, false, 96, 96, large.row(0), large.stride());
-  EXPECT_EQ(testing::pixels(sheet.view().crop({4 + 96, 4, 96, 96})), testing::pixels(large.view()));
+  EXPECT_EQ(image::testing::pixels(sheet.view().crop({4 + 96, 4, 96, 96})), image::testing::pixels(large.view()));
 }
 
 TEST(DrawText, GlyphsAreDistinctAndClipped) {
@@ -141,7 +141,7 @@ TEST(DrawText, GlyphsAreDistinctAndClipped) {
     image::Image image(6, 7);
     std::fill_n(image.row(0), image.byte_count(), uint8_t{255});
     image::draw_text(image, 0, 0, std::string(1, c), 0);
-    const std::vector<uint8_t> shape = testing::pixels(image.view());
+    const std::vector<uint8_t> shape = image::testing::pixels(image.view());
     EXPECT_TRUE(shapes.insert({shape.begin(), shape.end()}).second) << c;
   }
   image::Image image(6, 7);
@@ -156,8 +156,8 @@ TEST(Png, RoundTripsAndReportsFailure) {
   const image::Image image = photo(33, 21);
   image::write_png(dir / "x.png", image.view().crop({3, 2, 20, 10}));
   image::Image back;
-  ASSERT_FALSE(image::Decoder().decode(testing::read_file(dir / "x.png"), back));
-  EXPECT_EQ(testing::pixels(back.view()), testing::pixels(image.view().crop({3, 2, 20, 10})));
+  ASSERT_FALSE(image::Decoder().decode(image::testing::read_file(dir / "x.png"), back));
+  EXPECT_EQ(image::testing::pixels(back.view()), image::testing::pixels(image.view().crop({3, 2, 20, 10})));
   try {
     image::write_png(dir / "none/x.png", image.view());
     FAIL();

@@ -16,6 +16,8 @@ namespace tessera::data {
 namespace {
 
 namespace fs = std::filesystem;
+using image::testing::TempDir;
+using image::testing::write_file;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::expect_samples;
@@ -23,8 +25,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::kFormats;
 using testing::range;
-using testing::TempDir;
-using testing::write_file;
 
 ConvertSplit split(const std::string& call, const std::string& name = "train") { return {name, call, make_source(call)}; }
 
@@ -48,7 +48,7 @@ std::map<std::string, std::vector<uint8_t>> content(const std::string& folder) {
   std::map<std::string, std::vector<uint8_t>> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.is_regular_file() && entry.path().filename() != ".lock")
-      files[entry.path().lexically_relative(folder).string()] = testing::read_file(entry.path());
+      files[entry.path().lexically_relative(folder).string()] = image::testing::read_file(entry.path());
   }
   return files;
 }
@@ -141,7 +141,7 @@ TEST(Convert, KeepsEveryText) {
   EXPECT_THROW(convert({split(twice)}, {.out = dir / "twice"}), Error);
   // One text of each sample is no list.
   convert({split("jsonl(" + (dir / "lines.jsonl") + ", text=caption)")}, {.out = dir / "single"});
-  EXPECT_THAT(testing::as_string(testing::read_file(dir / "single/1.0.0/features.json")),
+  EXPECT_THAT(testing::as_string(image::testing::read_file(dir / "single/1.0.0/features.json")),
               ::testing::Not(HasSubstr("sequence_feature")));
 }
 
@@ -192,7 +192,7 @@ TEST(Convert, WhatDidNotEndIsNotReadAsAWholeSet) {
     const auto wanted = content(out);
     const std::string folder = format == ConvertFormat::kTar ? out : out + "/1.0.0";
     const auto entries =
-        parse_manifest(testing::as_string(testing::read_file(folder + "/manifest.json")), "manifest.json").value();
+        parse_manifest(testing::as_string(image::testing::read_file(folder + "/manifest.json")), "manifest.json").value();
     ASSERT_EQ(entries.size(), whole[0].files.size() + whole[1].files.size());
     fs::remove(folder + "/manifest.json");
     fs::remove(folder + "/" + whole[0].files[2]);
@@ -218,7 +218,7 @@ TEST(Convert, ReadersCompareShardsWithTheManifest) {
   const std::string out = dir / "set";
   convert(toy(), {.format = ConvertFormat::kTar, .out = out, .shard_bytes = 2000});
   const std::string shard = out + "/set-train-000001.tar", call = "wds(" + out + "/set-train-*.tar)";
-  const std::vector<uint8_t> bytes = testing::read_file(shard);
+  const std::vector<uint8_t> bytes = image::testing::read_file(shard);
   ASSERT_EQ(open_error(call), "");
   // At a member's boundary the archive is well formed, and its samples fewer.
   write_file(shard, {bytes.begin(), bytes.begin() + 1024});
@@ -229,7 +229,7 @@ TEST(Convert, ReadersCompareShardsWithTheManifest) {
   EXPECT_EQ(open_error("wds(" + out + "/set-test-*.tar)"), "") << "another split";
   write_file(shard, bytes);
   EXPECT_EQ(open_error("wds(" + out + "/set-train-000000.tar)"), "") << "some of the shards, where all are there";
-  const std::string text = testing::as_string(testing::read_file(out + "/manifest.json"));
+  const std::string text = testing::as_string(image::testing::read_file(out + "/manifest.json"));
   const std::string damaged = text.substr(0, text.size() / 2), other = R"({"name": "an app", "icons": []})";
   write_file(out + "/manifest.json", {damaged.begin(), damaged.end()});
   EXPECT_THAT(open_error(call), HasSubstr("manifest.json` is damaged"));
@@ -248,7 +248,7 @@ TEST(Convert, CheckComparesTheShardsChecksums) {
     const std::string shard = (format == ConvertFormat::kTar ? out : out + "/1.0.0") + "/" + splits[0].files[1];
     const auto damaged = [&] { return check_source(*make_source(call_of(format, out, "train"))).damaged_shards; };
     EXPECT_THAT(damaged(), IsEmpty());
-    std::vector<uint8_t> bytes = testing::read_file(shard);
+    std::vector<uint8_t> bytes = image::testing::read_file(shard);
     bytes[bytes.size() / 2] ^= 1;
     write_file(shard, bytes);
     const std::vector<DamagedShard> found = damaged();
@@ -281,21 +281,21 @@ TEST(Manifest, AmountsAreWholeNumbers) {
 
 TEST(Convert, MakesDamagedShardsAgainAndRefusesAChangedSource) {
   const TempDir dir;
-  write_file(dir / "in/a/1.jpg", image::encode_jpeg(testing::photo(40, 30).view(), 90));
-  write_file(dir / "in/b/2.jpg", image::encode_jpeg(testing::photo(20, 30).view(), 90));
+  write_file(dir / "in/a/1.jpg", image::encode_jpeg(image::testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/b/2.jpg", image::encode_jpeg(image::testing::photo(20, 30).view(), 90));
   const std::string call = "folder(" + (dir / "in") + ")", out = dir / "out";
   const ConvertOptions options{.format = ConvertFormat::kTar, .out = out, .shard_bytes = 1};
   const auto first = convert({split(call)}, options);
   ASSERT_EQ(first[0].files.size(), 2u);
   const auto wanted = content(out);
-  std::vector<uint8_t> shard = testing::read_file(out + "/" + first[0].files[1]);
+  std::vector<uint8_t> shard = image::testing::read_file(out + "/" + first[0].files[1]);
   shard[600] ^= 1;
   write_file(out + "/" + first[0].files[1], shard);
   const auto again = convert({split(call)}, options);
   EXPECT_EQ(again[0].kept, 1);
   EXPECT_THAT(again[0].remade, ElementsAre(first[0].files[1]));
   EXPECT_EQ(content(out), wanted);
-  write_file(dir / "in/b/2.jpg", image::encode_jpeg(testing::photo(21, 30).view(), 90));
+  write_file(dir / "in/b/2.jpg", image::encode_jpeg(image::testing::photo(21, 30).view(), 90));
   try {
     convert({split(call)}, options);
     FAIL();
@@ -308,7 +308,7 @@ TEST(Convert, MakesDamagedShardsAgainAndRefusesAChangedSource) {
 
 TEST(Convert, AClassNameOfTwoLinesIsRefused) {
   const TempDir dir;
-  write_file(dir / "in/a\nb/1.jpg", image::encode_jpeg(testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/a\nb/1.jpg", image::encode_jpeg(image::testing::photo(40, 30).view(), 90));
   for (const ConvertFormat format : kAll) {
     try {
       convert({split("folder(" + (dir / "in") + ")")}, {.format = format, .out = dir / "out"});
@@ -343,9 +343,9 @@ TEST(Convert, RefusesWhatIsNotItsOwn) {
 
 TEST(Convert, LeavesOutWhatCannotBeRead) {
   const TempDir dir;
-  write_file(dir / "in/a/1.jpg", image::encode_jpeg(testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/a/1.jpg", image::encode_jpeg(image::testing::photo(40, 30).view(), 90));
   write_file(dir / "in/a/2.jpg", {'b', 'a', 'd'});
-  write_file(dir / "in/b/3.jpg", testing::png_bytes(testing::photo(20, 60)));
+  write_file(dir / "in/b/3.jpg", image::testing::png_bytes(image::testing::photo(20, 60)));
   const std::string call = "folder(" + (dir / "in") + ")";
   // As it is, every byte is carried over.
   const auto plain = convert({split(call)}, {.out = dir / "plain"});
@@ -364,7 +364,7 @@ TEST(Convert, LeavesOutWhatCannotBeRead) {
   ASSERT_FALSE(back->read(0, sample));
   // The same steps by hand.
   image::Image image, small(32, 24);
-  ASSERT_FALSE(image::Decoder().decode(testing::read_file(dir / "in/a/1.jpg"), image));
+  ASSERT_FALSE(image::Decoder().decode(image::testing::read_file(dir / "in/a/1.jpg"), image));
   image::Resizer().resize(image.view(), image::Filter::kBicubic, false, 32, 24, small.row(0), small.stride());
   EXPECT_TRUE(std::ranges::equal(sample.image, image::encode_jpeg(small.view(), 80)));
   // A short side that is short enough stays; quality alone encodes all the same.
@@ -378,13 +378,13 @@ TEST(Convert, LeavesOutWhatCannotBeRead) {
   EXPECT_EQ(kept[0].unreadable.size(), 1u);
   const auto same = make_source("tfds(kept, data_dir=" + dir.path().string() + ")");
   ASSERT_FALSE(same->read(1, sample));
-  EXPECT_TRUE(std::ranges::equal(sample.image, testing::read_file(dir / "in/b/3.jpg")));
+  EXPECT_TRUE(std::ranges::equal(sample.image, image::testing::read_file(dir / "in/b/3.jpg")));
 }
 
 TEST(Convert, LeavesOutWhatIsOverTheLimits) {
   const TempDir dir;
-  write_file(dir / "in/a/1.jpg", image::encode_jpeg(testing::photo(40, 30).view(), 90));
-  write_file(dir / "in/b/2.jpg", image::encode_jpeg(testing::photo(41, 30).view(), 90));
+  write_file(dir / "in/a/1.jpg", image::encode_jpeg(image::testing::photo(40, 30).view(), 90));
+  write_file(dir / "in/b/2.jpg", image::encode_jpeg(image::testing::photo(41, 30).view(), 90));
   ConvertSplit data = split("folder(" + (dir / "in") + ")");
   data.limits.pixels = 1200;
   const ConvertOptions options{.out = dir / "out", .quality = 80};
@@ -394,7 +394,7 @@ TEST(Convert, LeavesOutWhatIsOverTheLimits) {
 }
 
 TEST(EncodeJpeg, DecodesToNearlyTheSame) {
-  const image::Image image = testing::photo(61, 37);
+  const image::Image image = image::testing::photo(61, 37);
   const std::vector<uint8_t> small = image::encode_jpeg(image.view(), 50), large = image::encode_jpeg(image.view(), 100);
   EXPECT_LT(small.size(), large.size());
   image::Image back;

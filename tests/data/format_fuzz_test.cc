@@ -14,7 +14,7 @@ namespace {
 using testing::as_string;
 using testing::kFormats;
 
-std::string read(const std::string& name) { return as_string(testing::read_file(kFormats + "/" + name)); }
+std::string read(const std::string& name) { return as_string(image::testing::read_file(kFormats + "/" + name)); }
 
 std::string first_record(const std::string& shard) {
   uint64_t length;
@@ -54,8 +54,8 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "lines") return {"{\"a\": 1}\r\n\n{\"b\": 2}\n  \nlast"};
   if (target == "tokenizer_json") return {read("../text/gpt2.json"), read("../text/clip.json")};
   const std::string images = tessera::testing::source_path("tests/image/images/");
-  return {as_string(testing::read_file(images + "exif_5.jpg")), as_string(testing::read_file(images + "rgb.png")),
-          as_string(testing::read_file(images + "lossless.webp"))};
+  return {as_string(image::testing::read_file(images + "exif_5.jpg")), as_string(image::testing::read_file(images + "rgb.png")),
+          as_string(image::testing::read_file(images + "lossless.webp"))};
 }
 
 TEST(FormatFuzz, FilesOfTheCorpusGiveAResultOrAnError) {

@@ -13,9 +13,10 @@ namespace {
 const std::vector<ReferenceSample>& reference_samples() {
   static const std::vector<ReferenceSample> samples = [] {
     std::vector<ReferenceSample> out;
-    for (const auto& row : nlohmann::json::parse(as_string(read_file(kFormats + "/samples.json")))) {
-      out.push_back({read_file(kFormats + "/images/" + row["image"].get<std::string>()), row["label"].get<int32_t>(),
-                     row["caption"].get<std::string>(), row["captions"].get<std::vector<std::string>>()});
+    for (const auto& row : nlohmann::json::parse(as_string(image::testing::read_file(kFormats + "/samples.json")))) {
+      out.push_back({image::testing::read_file(kFormats + "/images/" + row["image"].get<std::string>()),
+                     row["label"].get<int32_t>(), row["caption"].get<std::string>(),
+                     row["captions"].get<std::vector<std::string>>()});
     }
     return out;
   }();

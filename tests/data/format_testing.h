@@ -50,7 +50,7 @@ class TempCache {
   std::vector<std::string> indexes() const;
 
  private:
-  TempDir dir_;
+  image::testing::TempDir dir_;
 };
 
 }  // namespace tessera::data::testing

@@ -46,7 +46,7 @@ image::Box random_box(const image::ImageInfo& info, Rng& rng) {
 
 uint64_t checksum(const image::ImageView& view) {
   uint64_t sum = 0;
-  for (const uint8_t byte : testing::pixels(view)) sum += byte;
+  for (const uint8_t byte : image::testing::pixels(view)) sum += byte;
   return sum;
 }
 
@@ -90,13 +90,13 @@ TEST(Fuzz, DamagedFilesGivePixelsOrAReason) {
   for (const auto& path : paths) {
     SCOPED_TRACE(path);
     Rng rng(1, hash_name(path.filename().string()));
-    fuzz(testing::read_file(path), decoder, rng, counts);
+    fuzz(image::testing::read_file(path), decoder, rng, counts);
   }
   EXPECT_GT(counts.decoded, 0);
   EXPECT_GT(counts.refused, 0);
   // And the decoder still works.
   image::Image image;
-  EXPECT_FALSE(decoder.decode(testing::encode_jpeg(testing::photo(40, 30)), image));
+  EXPECT_FALSE(decoder.decode(image::testing::encode_jpeg(image::testing::photo(40, 30)), image));
 }
 
 // Whatever the bytes, the decoder of our own changes neither pixels nor reasons.
@@ -114,7 +114,7 @@ TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
     if (failed) {
       ASSERT_EQ(result->reason, failed->reason);
     } else {
-      ASSERT_TRUE(testing::pixels(got) == testing::pixels(want));
+      ASSERT_TRUE(image::testing::pixels(got) == image::testing::pixels(want));
     }
     image::JpegHeader header;
     const bool usual_header = !failed && read_usual_header(file, header);
@@ -124,17 +124,17 @@ TEST(Fuzz, DamagedJpegsAreTheLibrarys) {
   };
   Rng rng(3);
   image::Image image, other;
-  for (const testing::JpegOptions& options : {testing::JpegOptions{},
-                                              {.horizontal = 1, .vertical = 1, .optimised = true},
-                                              {.horizontal = 1},
-                                              {.vertical = 1},
-                                              {.grey = true},
-                                              {.restart_mcus = 2},
-                                              {.progressive = true}}) {
+  for (const image::testing::JpegOptions& options : {image::testing::JpegOptions{},
+                                                     {.horizontal = 1, .vertical = 1, .optimised = true},
+                                                     {.horizontal = 1},
+                                                     {.vertical = 1},
+                                                     {.grey = true},
+                                                     {.restart_mcus = 2},
+                                                     {.progressive = true}}) {
     for (const int quality : {40, 90, 100}) {
-      testing::JpegOptions kind = options;
+      image::testing::JpegOptions kind = options;
       kind.quality = quality;
-      const std::vector<uint8_t> file = testing::encode_jpeg(testing::photo(67, 45), kind);
+      const std::vector<uint8_t> file = image::testing::encode_jpeg(image::testing::photo(67, 45), kind);
       for (int i = 0; i < rounds() * 2; ++i) {
         const std::vector<uint8_t> mutant = mutate(file, rng);
         compare(mutant, nullptr, image, other);
@@ -158,7 +158,8 @@ TEST(Fuzz, ChainsSurviveDamagedFiles) {
   PpScratch scratch;
   std::vector<uint8_t> out(pp.image_bytes());
   Rng rng(2);
-  for (const auto& file : {testing::encode_jpeg(testing::photo(67, 45)), testing::png_bytes(testing::photo(20, 20))}) {
+  for (const auto& file :
+       {image::testing::encode_jpeg(image::testing::photo(67, 45)), image::testing::png_bytes(image::testing::photo(20, 20))}) {
     int64_t read = 0;
     for (int i = 0; i < rounds() * 4; ++i)
       read += !pp.run(mutate(file, rng), {1, 0, static_cast<uint64_t>(i)}, scratch, out.data());

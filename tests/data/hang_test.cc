@@ -79,8 +79,8 @@ class Hang : public ::testing::Test {
   static constexpr int64_t kStuck = 5;
   Hang() {
     for (int i = 0; i < 12; ++i) {
-      testing::write_file(dir_ / fmt::format("a/{:02}.png", i),
-                          testing::png_bytes(testing::photo(20, 18, static_cast<uint32_t>(i))));
+      image::testing::write_file(dir_ / fmt::format("a/{:02}.png", i),
+                                 image::testing::png_bytes(image::testing::photo(20, 18, static_cast<uint32_t>(i))));
     }
   }
   ~Hang() override { gate_->open(); }
@@ -97,7 +97,7 @@ class Hang : public ::testing::Test {
     while (!disk_.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
-  testing::TempDir dir_;
+  image::testing::TempDir dir_;
   std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
   std::weak_ptr<const Source> disk_;
 };
@@ -150,7 +150,7 @@ TEST_F(Hang, WhatHangsIsNamed) {
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND, 0600), before = log_descriptor();
   set_log_descriptor(file);
   const auto said = [&] {
-    const std::vector<uint8_t> bytes = testing::read_file(path);
+    const std::vector<uint8_t> bytes = image::testing::read_file(path);
     return std::string(bytes.begin(), bytes.end());
   };
   const auto times = [&] {

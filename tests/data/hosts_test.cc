@@ -14,7 +14,7 @@
 namespace tessera::data {
 namespace {
 
-using testing::TempDir;
+using image::testing::TempDir;
 
 constexpr int kImages = 61;
 constexpr int64_t kBatch = 20, kBatches = 14;  // more than four epochs
@@ -23,7 +23,8 @@ struct Sources {
   Sources() {
     for (int i = 0; i < kImages; ++i) {
       const std::string name = fmt::format("images/{}/{}.png", static_cast<char>('a' + i % 3), 100 + i);
-      testing::write_file(dir / name, testing::png_bytes(testing::photo(14 + i % 5, 12, static_cast<uint32_t>(i))));
+      image::testing::write_file(dir / name,
+                                 image::testing::png_bytes(image::testing::photo(14 + i % 5, 12, static_cast<uint32_t>(i))));
     }
     const std::string folder = fmt::format("folder({}/images)", dir.path().string());
     all["folder"] = make_source(folder);

@@ -14,12 +14,12 @@ namespace tessera::data {
 namespace {
 
 namespace fs = std::filesystem;
+using image::testing::TempDir;
+using image::testing::write_file;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::make_old;
 using testing::TempCache;
-using testing::TempDir;
-using testing::write_file;
 
 std::vector<std::string> ids(const Source& source) {
   std::vector<std::string> out;
@@ -148,7 +148,7 @@ TEST(FolderIndex, DamagedSidecarsAreMadeAgain) {
   make_tree(dir);
   const auto wanted = ids(*open_folder(dir.path()));
   const std::string path = cache.indexes().at(0);
-  const std::vector<uint8_t> good = testing::read_file(path);
+  const std::vector<uint8_t> good = image::testing::read_file(path);
   Rng rng(5);
   for (int i = 0; i < 200; ++i) {
     std::vector<uint8_t> bad = good;
@@ -220,7 +220,7 @@ TEST(ShardIndex, DamagedSidecarsAreMadeAgain) {
   write_shard(dir / "c", 31, 50);
   open_set(dir);
   const std::string path = cache.indexes().at(0);
-  const std::vector<uint8_t> good = testing::read_file(path);
+  const std::vector<uint8_t> good = image::testing::read_file(path);
   Rng rng(6);
   for (int i = 0; i < 200; ++i) {
     std::vector<uint8_t> bad = good;
@@ -368,7 +368,7 @@ TEST(ClassSizes, OfADamagedIndexAreScannedAgain) {
   const std::string call = "wds(" + testing::kFormats + "/wds/train-{000..001}.tar)";
   const auto wanted = make_source(call)->class_sizes();
   const std::string path = cache.indexes().at(0);
-  const std::vector<uint8_t> good = testing::read_file(path);
+  const std::vector<uint8_t> good = image::testing::read_file(path);
   for (size_t at = good.size() - 40; at < good.size(); ++at) {  // the blocks come last
     std::vector<uint8_t> bad = good;
     bad[at] ^= 1;

@@ -7,6 +7,7 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::TempDir;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::expect_samples;
@@ -14,9 +15,10 @@ using ::testing::HasSubstr;
 using testing::kFormats;
 using testing::open_error;
 using testing::range;
-using testing::TempDir;
 
-void write_text(const std::string& path, const std::string& text) { testing::write_file(path, {text.begin(), text.end()}); }
+void write_text(const std::string& path, const std::string& text) {
+  image::testing::write_file(path, {text.begin(), text.end()});
+}
 
 std::string reason(const Source& source, int64_t index) {
   Sample sample;

@@ -14,11 +14,11 @@
 namespace tessera::data {
 namespace {
 
-using testing::encode_jpeg;
-using testing::encode_webp;
+using image::testing::encode_jpeg;
+using image::testing::encode_webp;
+using image::testing::photo;
+using image::testing::png_bytes;
 using ::testing::HasSubstr;
-using testing::photo;
-using testing::png_bytes;
 using ::testing::StartsWith;
 using File = std::vector<uint8_t>;
 
@@ -241,14 +241,14 @@ TEST(Limits, LeaveNothingBehind) {
   ASSERT_FALSE(decoder.decode(good, before));
   EXPECT_TRUE(decoder.decode(with_scans(photo(48, 32), 200), after));
   ASSERT_FALSE(decoder.decode(good, after));
-  EXPECT_EQ(testing::pixels(before.view()), testing::pixels(after.view()));
+  EXPECT_EQ(image::testing::pixels(before.view()), image::testing::pixels(after.view()));
 }
 
 TEST(Limits, AreTheLoadersAndCountAsUnreadable) {
-  testing::TempDir dir;
+  image::testing::TempDir dir;
   for (int i = 0; i < 8; ++i)
-    testing::write_file(dir / fmt::format("a/{}.jpg", i), encode_jpeg(photo(30, 30, 1u + static_cast<unsigned>(i))));
-  testing::write_file(dir / "a/x.jpg", with_scans(photo(30, 30), 150));
+    image::testing::write_file(dir / fmt::format("a/{}.jpg", i), encode_jpeg(photo(30, 30, 1u + static_cast<unsigned>(i))));
+  image::testing::write_file(dir / "a/x.jpg", with_scans(photo(30, 30), 150));
   const auto pp = std::make_shared<const Pp>("decode | resize(12)", PpUse::kEval);
   const auto skips = [&](const image::DecodeLimits& limits) {
     EvalLoader loader({open_folder(dir.path()), pp, {}}, {.batch = 4, .threads = 2, .limits = limits});

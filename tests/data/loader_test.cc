@@ -22,10 +22,10 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::TempDir;
+using image::testing::write_file;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::TempDir;
-using testing::write_file;
 
 constexpr int kImages = 23;
 constexpr const char* kChain = "decode | random_resized_crop(12) | flip_lr";
@@ -37,7 +37,7 @@ struct Images {
       const bool bad = std::find(broken.begin(), broken.end(), i) != broken.end();
       const std::string name = fmt::format("{}/{}.png", static_cast<char>('a' + i % 3), 100 + i);
       write_file(dir / name, bad ? std::vector<uint8_t>{'b', 'a', 'd'}
-                                 : testing::png_bytes(testing::photo(20 + i, 18, static_cast<uint32_t>(i))));
+                                 : image::testing::png_bytes(image::testing::photo(20 + i, 18, static_cast<uint32_t>(i))));
     }
     source = open_folder(dir.path());
   }
@@ -138,9 +138,9 @@ TEST(TrainLoader, SameBatchesWhateverTheThreads) {
 TEST(TrainLoader, JpegsDecodedTogetherAreThoseDecodedAlone) {
   TempDir dir;
   for (int i = 0; i < kImages; ++i) {
-    const image::Image image = testing::photo(40 + 7 * i, 150 - 4 * i, static_cast<uint32_t>(i));
+    const image::Image image = image::testing::photo(40 + 7 * i, 150 - 4 * i, static_cast<uint32_t>(i));
     std::vector<uint8_t> file =
-        i % 5 == 3 ? testing::png_bytes(image) : testing::encode_jpeg(image, {.progressive = i % 7 == 2});
+        i % 5 == 3 ? image::testing::png_bytes(image) : image::testing::encode_jpeg(image, {.progressive = i % 7 == 2});
     if (i % 6 == 4) file.resize(file.size() / 2);
     if (i % 6 == 5) file[file.size() / 2] ^= 0x55;
     write_file(dir / fmt::format("a/{}.jpg", 100 + i), file);
@@ -506,7 +506,7 @@ TEST(EvalLoader, CountsWhatWasRepaired) {
   for (const char* name :
        {"rgba.png", "rgba_16bit.png", "grey_alpha.png", "ycck_adobe.jpg", "exif_5.jpg", "420.jpg", "truncated.jpg"}) {
     write_file(dir / (std::string("a/") + name),
-               testing::read_file(tessera::testing::source_path("tests/image/images/") + std::string(name)));
+               image::testing::read_file(tessera::testing::source_path("tests/image/images/") + std::string(name)));
   }
   const auto pp = std::make_shared<const Pp>("decode(exif=apply, truncated=fill) | resize(12)", PpUse::kEval);
   for (const int threads : {1, 2}) {

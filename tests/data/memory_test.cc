@@ -17,8 +17,8 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::photo;
 using ::testing::HasSubstr;
-using testing::photo;
 using File = std::vector<uint8_t>;
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -54,8 +54,8 @@ constexpr size_t kLeft = size_t{2} << 20;
   } catch (const std::bad_alloc&) {
     refused = true;
   }
-  for (const File& small : {testing::encode_jpeg(photo(64, 48), {.progressive = true}), testing::png_bytes(photo(64, 48)),
-                            testing::encode_webp(photo(64, 48), true)}) {
+  for (const File& small : {image::testing::encode_jpeg(photo(64, 48), {.progressive = true}),
+                            image::testing::png_bytes(photo(64, 48)), image::testing::encode_webp(photo(64, 48), true)}) {
     refused = refused && !decoder.decode(small, image);
   }
   std::_Exit(refused ? 0 : 1);
@@ -78,7 +78,7 @@ image::Image black(int width, int height) {
 
 // The header of a small JPEG changed to say another size: the coefficients are taken before any is read.
 File progressive_jpeg_of(int width, int height) {
-  File file = testing::encode_jpeg(photo(64, 64), {.progressive = true});
+  File file = image::testing::encode_jpeg(photo(64, 64), {.progressive = true});
   for (size_t at = 2; at + 9 < file.size(); ++at) {
     if (file[at] != 0xFF || file[at + 1] != 0xC2) continue;
     file[at + 5] = static_cast<uint8_t>(height >> 8);
@@ -96,12 +96,13 @@ TEST_F(DecoderMemory, RefusedToLibjpegIsNoDamage) {
 
 TEST_F(DecoderMemory, RefusedToLibspngIsNoDamage) {
   constexpr int kWidth = 10'000'000;  // two rows of it are kept
-  EXPECT_EXIT(decode_in_little_memory(testing::png_bytes(black(kWidth, 1)), kWidth, 1), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(decode_in_little_memory(image::testing::png_bytes(black(kWidth, 1)), kWidth, 1), ::testing::ExitedWithCode(0),
+              "");
 }
 
 TEST_F(DecoderMemory, RefusedToLibwebpIsNoDamage) {
-  EXPECT_EXIT(decode_in_little_memory(testing::encode_webp(photo(1200, 1000), true), 1200, 1000), ::testing::ExitedWithCode(0),
-              "");
+  EXPECT_EXIT(decode_in_little_memory(image::testing::encode_webp(photo(1200, 1000), true), 1200, 1000),
+              ::testing::ExitedWithCode(0), "");
 }
 
 #endif
@@ -110,8 +111,8 @@ TEST_F(DecoderMemory, RefusedToLibwebpIsNoDamage) {
 TEST(DecoderLimits, OverTheLimitIsAFileThatCannotBeRead) {
   const image::DecodeLimits limits{.bytes = 1 << 20};
   image::Image image;
-  for (const File& file : {testing::encode_jpeg(photo(900, 900), {.progressive = true}), testing::png_bytes(photo(900, 900)),
-                           testing::encode_webp(photo(900, 900), true)}) {
+  for (const File& file : {image::testing::encode_jpeg(photo(900, 900), {.progressive = true}),
+                           image::testing::png_bytes(photo(900, 900)), image::testing::encode_webp(photo(900, 900), true)}) {
     const image::SampleError failed = image::Decoder(limits).decode(file, image);
     ASSERT_TRUE(failed);
     EXPECT_THAT(failed->reason, HasSubstr("over the limit of 1.00 MiB"));

@@ -11,6 +11,7 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::TempDir;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::expect_captions;
@@ -19,7 +20,6 @@ using ::testing::HasSubstr;
 using testing::kFormats;
 using testing::open_error;
 using testing::range;
-using testing::TempDir;
 
 const std::string kFiles = kFormats + "/parquet/train-*.parquet";
 
@@ -72,7 +72,7 @@ TEST_F(ParquetSource, SchemasNestNoDeeperThanStacksReach) {
   const std::string footer = footer_of_groups(200'000);
   const auto length = static_cast<uint32_t>(footer.size());
   const std::string file = "PAR1" + footer + std::string(reinterpret_cast<const char*>(&length), 4) + "PAR1";
-  testing::write_file(dir / "a.parquet", {file.begin(), file.end()});
+  image::testing::write_file(dir / "a.parquet", {file.begin(), file.end()});
   EXPECT_THAT(open_error("parquet(" + (dir / "a.parquet") + ")"), HasSubstr("its schema nests more than 64 levels deep"));
 }
 
@@ -159,13 +159,13 @@ TEST_F(ParquetSource, MistakesAreExplained) {
 
 TEST_F(ParquetSource, DamageIsAReason) {
   const TempDir dir;
-  std::vector<uint8_t> bytes = testing::read_file(kFormats + "/parquet/train-00001-of-00002.parquet");
-  testing::write_file(dir / "cut.parquet", {bytes.begin(), bytes.begin() + 3000});
+  std::vector<uint8_t> bytes = image::testing::read_file(kFormats + "/parquet/train-00001-of-00002.parquet");
+  image::testing::write_file(dir / "cut.parquet", {bytes.begin(), bytes.begin() + 3000});
   EXPECT_THAT(open_error("parquet(" + (dir / "cut.parquet") + ")"),
               AllOf(HasSubstr(dir / "cut.parquet"), HasSubstr("damaged")));
   // The first page's header.
   for (size_t i = 4; i < 24; ++i) bytes[i] = 0xff;
-  testing::write_file(dir / "bad.parquet", bytes);
+  image::testing::write_file(dir / "bad.parquet", bytes);
   const auto source = make_source("parquet(" + (dir / "bad.parquet") + ")");
   Sample sample;
   EXPECT_THAT(*source->read(0, sample), AllOf(HasSubstr(dir / "bad.parquet"), HasSubstr("row group 0 cannot be read")));

@@ -20,13 +20,13 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::augment_picture;
+using image::testing::photo;
+using image::testing::pixels;
+using image::testing::png_bytes;
+using image::testing::set_picture;
 using ::testing::AllOf;
-using testing::augment_picture;
 using ::testing::HasSubstr;
-using testing::photo;
-using testing::pixels;
-using testing::png_bytes;
-using testing::set_picture;
 
 const tessera::testing::ReferenceFile& references(const std::string& name) {
   static std::map<std::string, tessera::testing::ReferenceFile> files;
@@ -110,7 +110,7 @@ TEST(PpAugment, CropAfterResizeEqualsCropOfTheWhole) {
                           {50, 50, 50, 50}, {7, 5, 90, 80},   {200, 9, 11, 30}};
   Rng rng(11);
   const auto below = [&](int n) { return static_cast<int>(rng.below(static_cast<uint64_t>(n))); };
-  testing::on_every_target([&] {
+  image::testing::on_every_target([&] {
     for (const auto& s : sizes) {
       const image::Image image = photo(s[0], s[1]);
       const int width = s[2], height = s[3];
@@ -139,7 +139,7 @@ TEST(PpAugment, CropAfterResizeEqualsCropOfTheWhole) {
 
 TEST(PpAugment, PendingOpsInEveryOrder) {
   const image::Image image = photo(150, 110);
-  const std::vector<uint8_t> jpeg = testing::encode_jpeg(image);
+  const std::vector<uint8_t> jpeg = image::testing::encode_jpeg(image);
   image::Image decoded;
   ASSERT_FALSE(image::Decoder().decode(jpeg, decoded));
   const std::vector<uint8_t> png = png_bytes(decoded);
@@ -228,7 +228,7 @@ TEST(PpAugment, TensorflowResizeInAChain) {
   for (const auto& [name, entry] : references("tensorflow_ops").config.at("resizes").items()) {
     SCOPED_TRACE(name);
     const image::Image image =
-        testing::formula_image("tensorflow/" + name.substr(name.rfind('/') + 1), entry.at("in")[0], entry.at("in")[1]);
+        image::testing::formula_image("tensorflow/" + name.substr(name.rfind('/') + 1), entry.at("in")[0], entry.at("in")[1]);
     const std::string chain = fmt::format("decode | resize({}, {}, interpolation={}, library=tensorflow, antialias={})",
                                           entry.at("out")[0].get<int>(), entry.at("out")[1].get<int>(),
                                           entry.at("method").get<std::string>(), entry.at("antialias").get<bool>());
@@ -263,7 +263,7 @@ TEST(PpAugment, FlipUpsideDown) {
 
 // A probability of nothing or a range of nothing leaves the picture; otherwise most samples differ, each by its key alone.
 TEST(PpAugment, ChoicesFollowFromTheKeyAlone) {
-  const std::vector<uint8_t> file = testing::encode_jpeg(photo(150, 110));
+  const std::vector<uint8_t> file = image::testing::encode_jpeg(photo(150, 110));
   const std::string start = "decode | resize(40) | ";
   const std::vector<uint8_t> plain = run("decode | resize(40)", file);
   for (const char* op :
@@ -290,7 +290,7 @@ TEST(PpAugment, ChoicesFollowFromTheKeyAlone) {
 
 // A chain's memory grows to what the largest image takes, and no further.
 TEST(PpAugment, MemoryIsReused) {
-  const std::vector<uint8_t> file = testing::encode_jpeg(photo(150, 110));
+  const std::vector<uint8_t> file = image::testing::encode_jpeg(photo(150, 110));
   const Pp pp(
       "decode | random_resized_crop(64, interpolation=random) | flip_lr | color_jitter(0.4) | randaug(rand-m9-mstd0.5-inc1)",
       PpUse::kTrain);

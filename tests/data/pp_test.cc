@@ -13,11 +13,11 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::photo;
+using image::testing::pixels;
+using image::testing::png_bytes;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::photo;
-using testing::pixels;
-using testing::png_bytes;
 
 std::string error_of(const std::string& chain, PpUse use = PpUse::kTrain) {
   try {
@@ -200,7 +200,7 @@ TEST(PpRun, FlipCommutesWhereItIsMoved) {
 }
 
 TEST(PpRun, JpegCropIsFusedWithoutChangingPixels) {
-  const std::vector<uint8_t> file = testing::encode_jpeg(photo(150, 110));
+  const std::vector<uint8_t> file = image::testing::encode_jpeg(photo(150, 110));
   image::Image whole;
   ASSERT_FALSE(image::Decoder().decode(file, whole));
   const std::vector<uint8_t> as_png = png_bytes(whole);
@@ -214,7 +214,7 @@ TEST(PpRun, JpegCropIsFusedWithoutChangingPixels) {
 }
 
 TEST(PpRun, ChoicesFollowFromTheKeyAlone) {
-  const std::vector<uint8_t> file = testing::encode_jpeg(photo(150, 110));
+  const std::vector<uint8_t> file = image::testing::encode_jpeg(photo(150, 110));
   const std::string chain = "decode | random_resized_crop(16) | flip_lr";
   const std::vector<uint8_t> base = run(chain, file, {1, 2, 3});
   EXPECT_EQ(base, run(chain, file, {1, 2, 3}));
@@ -343,7 +343,7 @@ TEST(PpTrace, ItsPartIsWhatTheResultShows) {
       pixel[0] = static_cast<uint8_t>(x), pixel[1] = static_cast<uint8_t>(2 * y), pixel[2] = 7;
     }
   }
-  const std::vector<uint8_t> file = testing::png_bytes(picture);
+  const std::vector<uint8_t> file = image::testing::png_bytes(picture);
   const Pp pp(
       "decode | random_resized_crop(64, scale=[0.3, 1]) | flip_lr | random_crop(40) | flip_lr | resize(20) | "
       "random_grayscale(0)",
@@ -371,7 +371,7 @@ TEST(PpTrace, ItsPartIsWhatTheResultShows) {
 }
 
 TEST(PpTrace, PaddingReachesPastThePicture) {
-  const std::vector<uint8_t> file = testing::png_bytes(photo(30, 20));
+  const std::vector<uint8_t> file = image::testing::png_bytes(photo(30, 20));
   const Pp pp("decode | central_crop_or_pad(40) | flip_ud(1)", PpUse::kTrain);
   PpScratch scratch;
   image::Image out(40, 40);

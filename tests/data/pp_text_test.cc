@@ -174,15 +174,15 @@ TEST(PpText, OpsAreBigVisions) {
 
 // The number of a sample's class is a text where the source has none of that name.
 TEST(PpText, LabelsAreTexts) {
-  const testing::TempDir dir;
+  const image::testing::TempDir dir;
   const std::string lines = R"({"image": "x", "label": "cat", "caption": "red"})"
                             "\n"
                             R"({"image": "x", "label": "owl", "caption": "red"})"
                             "\n",
                     table = "1 red\n0 red\nowl red\n";
-  testing::write_file(dir / "lines.jsonl", {lines.begin(), lines.end()});
-  testing::write_file(dir / "table.txt", {table.begin(), table.end()});
-  testing::write_file(dir / "x", {'x'});
+  image::testing::write_file(dir / "lines.jsonl", {lines.begin(), lines.end()});
+  image::testing::write_file(dir / "table.txt", {table.begin(), table.end()});
+  image::testing::write_file(dir / "x", {'x'});
   const Pp pp = chain("strfmt(\"{label} {caption}\", to=both) | lookup(" + (dir / "table.txt") + ", key=both, to=number)");
   const auto numbers = [&](const std::string& arguments) {
     const auto source = make_source("jsonl(" + (dir / "lines.jsonl") + arguments + ")");
@@ -202,10 +202,10 @@ TEST(PpText, LabelsAreTexts) {
 
 TEST(PpText, LookupIsBigVisions) {
   const auto reference = Json::parse(std::ifstream(kReferences + "big_vision_ops.json"));
-  const testing::TempDir dir;
+  const image::testing::TempDir dir;
   for (const Json& one : reference["lookup"]) {
     const auto content = one["file"].get<std::string>(), separator = one["sep"].get<std::string>();
-    testing::write_file(dir / "table.txt", {content.begin(), content.end()});
+    image::testing::write_file(dir / "table.txt", {content.begin(), content.end()});
     const std::string more = separator.empty() ? "" : fmt::format(", sep='{}'", separator);
     const Pp pp = chain(fmt::format("lookup({}, key=name, to=number{})", dir / "table.txt", more), PpUse::kEval);
     const TokenField& field = pp.token_fields().at(0);
@@ -225,10 +225,10 @@ TEST(PpText, LookupIsBigVisions) {
     }
   }
   EXPECT_THAT(chain_error("lookup(none.txt)"), HasSubstr("none.txt"));
-  testing::write_file(dir / "table.txt", {'a', '\n', 'a', '\n'});
+  image::testing::write_file(dir / "table.txt", {'a', '\n', 'a', '\n'});
   EXPECT_THAT(chain_error("lookup(" + (dir / "table.txt") + ")"), HasSubstr("its text `a` stands twice"));
   EXPECT_THAT(chain_error("lookup(" + (dir / "table.txt") + ", sep=' ')"), HasSubstr("its line 1 is no text"));
-  testing::write_file(dir / "table.txt", {});
+  image::testing::write_file(dir / "table.txt", {});
   EXPECT_THAT(chain_error("lookup(" + (dir / "table.txt") + ")"), HasSubstr("its file is empty"));
 }
 
@@ -330,8 +330,8 @@ struct Captions {
     std::ofstream lines(dir / "captions.jsonl");
     for (int i = 0; i < 7; ++i) {
       const std::string name = std::to_string(i) + ".png";
-      const auto png = testing::png_bytes(testing::photo(9, 9, static_cast<uint32_t>(i)));
-      testing::write_file(dir / name, i == 2 ? std::vector<uint8_t>{'x'} : png);
+      const auto png = image::testing::png_bytes(image::testing::photo(9, 9, static_cast<uint32_t>(i)));
+      image::testing::write_file(dir / name, i == 2 ? std::vector<uint8_t>{'x'} : png);
       const std::string text = i == 4       ? "a red circle left of a blue square above a green triangle"
                                : i % 2 == 0 ? "a red"
                                             : "a blue";
@@ -340,7 +340,7 @@ struct Captions {
     lines.close();
     source = make_source("jsonl(" + (dir / "captions.jsonl") + ", text=[caption, all])");
   }
-  testing::TempDir dir;
+  image::testing::TempDir dir;
   std::shared_ptr<const Source> source;
 };
 
@@ -395,7 +395,7 @@ TEST(PpText, TrainingDoesNotDependOnThreads) {
 }
 
 TEST(PpText, TextOpsChangeNothingAboutTheImage) {
-  const std::vector<uint8_t> file = testing::png_bytes(testing::photo(20, 20));
+  const std::vector<uint8_t> file = image::testing::png_bytes(image::testing::photo(20, 20));
   const Pp plain("decode | random_crop(8) | flip_lr", PpUse::kTrain),
       with("decode | lower(a) | random_crop(8) | flip_lr", PpUse::kTrain);
   PpScratch scratch;

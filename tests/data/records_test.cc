@@ -13,6 +13,8 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::TempDir;
+using image::testing::write_file;
 using ::testing::AllOf;
 using testing::as_string;
 using ::testing::ElementsAre;
@@ -22,8 +24,6 @@ using testing::kFormats;
 using testing::open_error;
 using testing::range;
 using testing::reference_samples;
-using testing::TempDir;
-using testing::write_file;
 
 const std::string kTfrecords = kFormats + "/tfrecord/train-*";
 
@@ -264,7 +264,8 @@ TEST(ArrayRecord, WritesWhatTheLibraryWrites) {
   }
   writer.finish();
   out->close();
-  EXPECT_EQ(testing::read_file(dir / "a"), testing::read_file(kFormats + "/array_record/uncompressed-1.array_record"));
+  EXPECT_EQ(image::testing::read_file(dir / "a"),
+            image::testing::read_file(kFormats + "/array_record/uncompressed-1.array_record"));
   for (const int count : {0, 1, 4, 40}) {
     const auto more = store::local_files().create(dir / "b");
     ArrayRecordWriter blocks(*more);
@@ -277,7 +278,7 @@ TEST(ArrayRecord, WritesWhatTheLibraryWrites) {
 
 TEST(ArrayRecordSource, DamageIsNamed) {
   const TempDir dir;
-  const std::string good = as_string(testing::read_file(kFormats + "/array_record/uncompressed-1.array_record"));
+  const std::string good = as_string(image::testing::read_file(kFormats + "/array_record/uncompressed-1.array_record"));
   const auto with = [&](size_t at, size_t size) {
     std::string bytes = good.substr(0, size);
     if (at < size) bytes[at] ^= 1;

@@ -10,11 +10,11 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::TempDir;
+using image::testing::write_file;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::TempDir;
-using testing::write_file;
 
 std::string error_of(const std::string& call, Exit code) {
   try {

@@ -25,8 +25,8 @@ class Split : public ::testing::Test {
  protected:
   Split() {
     for (int i = 0; i < 11; ++i) {
-      testing::write_file(dir_ / fmt::format("{}/{}.png", static_cast<char>('a' + i % 3), 100 + i),
-                          testing::png_bytes(testing::photo(20 + i, 18, static_cast<uint32_t>(i))));
+      image::testing::write_file(dir_ / fmt::format("{}/{}.png", static_cast<char>('a' + i % 3), 100 + i),
+                                 image::testing::png_bytes(image::testing::photo(20 + i, 18, static_cast<uint32_t>(i))));
     }
     source_ = open_folder(dir_.path());
   }
@@ -38,7 +38,7 @@ class Split : public ::testing::Test {
     return TrainLoader({{source_, chain(text), {}}}, options);
   }
 
-  testing::TempDir dir_;
+  image::testing::TempDir dir_;
   std::shared_ptr<const Source> source_;
 };
 

@@ -268,11 +268,11 @@ TEST(Tokenizer, MistakesAreExplained) {
     }
     return std::string("opened");
   };
-  const testing::TempDir dir;
+  const image::testing::TempDir dir;
   EXPECT_THAT(message(dir / "none.model"), HasSubstr("the tokenizer's model cannot be read"));
   EXPECT_THAT(message(dir / "none.model"), HasSubstr("--> data.pp"));
   for (const std::string text : {"", "no model", "\x0a\x05"}) {
-    testing::write_file(dir / "bad.model", {text.begin(), text.end()});
+    image::testing::write_file(dir / "bad.model", {text.begin(), text.end()});
     EXPECT_THAT(message(dir / "bad.model"), HasSubstr("is no SentencePiece model"));
   }
   std::ifstream file(kReferences + "gpt2.json");
@@ -281,7 +281,7 @@ TEST(Tokenizer, MistakesAreExplained) {
     Json json = good;
     json[Json::json_pointer(place)] = value;
     const std::string text = json.dump();
-    testing::write_file(dir / "bad.json", {text.begin(), text.end()});
+    image::testing::write_file(dir / "bad.json", {text.begin(), text.end()});
     return message(dir / "bad.json");
   };
   EXPECT_EQ(changed("/version", "1.0"), "opened");
@@ -296,7 +296,7 @@ TEST(Tokenizer, MistakesAreExplained) {
   EXPECT_THAT(changed("/added_tokens/0/lstrip", true), HasSubstr("has `lstrip`, which is not known"));
   EXPECT_THAT(changed("/model", 3), HasSubstr("is no tokenizer.json"));
   const std::string deep = "{\"normalizer\": " + std::string(100'000, '[');
-  testing::write_file(dir / "deep.json", {deep.begin(), deep.end()});
+  image::testing::write_file(dir / "deep.json", {deep.begin(), deep.end()});
   EXPECT_THAT(message(dir / "deep.json"), HasSubstr("nests more than 64 levels deep"));
   // A token that the normalizer takes away would be found everywhere, for ever.
   Json empty = good;
@@ -304,7 +304,7 @@ TEST(Tokenizer, MistakesAreExplained) {
   empty["added_tokens"][0]["content"] = "gone";
   empty["added_tokens"][0]["normalized"] = true;
   const std::string text = empty.dump();
-  testing::write_file(dir / "empty.json", {text.begin(), text.end()});
+  image::testing::write_file(dir / "empty.json", {text.begin(), text.end()});
   EXPECT_THAT(message(dir / "empty.json"), HasSubstr("is empty once normalized"));
 }
 

@@ -9,6 +9,7 @@ namespace tessera::data {
 namespace {
 
 namespace fs = std::filesystem;
+using image::testing::TempDir;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::expect_samples;
@@ -16,7 +17,6 @@ using ::testing::HasSubstr;
 using testing::kFormats;
 using testing::open_error;
 using testing::range;
-using testing::TempDir;
 
 std::string call(const std::string& arguments, const std::string& data_dir = kFormats + "/tfds") {
   return "tfds(" + arguments + ", data_dir=" + data_dir + ")";
@@ -81,7 +81,7 @@ TEST(TfdsSource, ListsAreTexts) {
 // What TFDS says of a set with shards of 100, 0, 30 and 7 samples.
 TEST(TfdsSplits, AreTfdsOwn) {
   using Ranges = std::vector<std::tuple<std::string, int64_t, int64_t>>;
-  const auto reference = nlohmann::json::parse(testing::as_string(testing::read_file(kFormats + "/tfds_splits.json")));
+  const auto reference = nlohmann::json::parse(testing::as_string(image::testing::read_file(kFormats + "/tfds_splits.json")));
   const std::vector<int64_t> train = {100, 0, 30, 7}, test = {9};
   const auto ranges = [&](const std::string& text, TfdsRounding rounding, int64_t index, int64_t count, bool drop) {
     Ranges out;
@@ -136,9 +136,9 @@ TEST(TfdsSource, MistakesAreExplained) {
 struct Copy {
   Copy() { fs::copy(kFormats + "/tfds", dir.path(), fs::copy_options::recursive); }
   std::string path(const std::string& name) const { return dir / ("toy/1.0.0/" + name); }
-  std::string text(const std::string& name) const { return testing::as_string(testing::read_file(path(name))); }
+  std::string text(const std::string& name) const { return testing::as_string(image::testing::read_file(path(name))); }
   void write(const std::string& name, const std::string& content) const {
-    testing::write_file(path(name), {content.begin(), content.end()});
+    image::testing::write_file(path(name), {content.begin(), content.end()});
   }
   void replace(const std::string& name, const std::string& from, const std::string& to) const {
     std::string content = text(name);

@@ -8,6 +8,7 @@
 namespace tessera::data {
 namespace {
 
+using image::testing::TempDir;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::expect_samples;
@@ -15,14 +16,15 @@ using ::testing::HasSubstr;
 using testing::kFormats;
 using testing::open_error;
 using testing::range;
-using testing::TempDir;
 
 std::string member(const std::string& name, const std::string& data) {
   const auto size = static_cast<int64_t>(data.size());
   return tar_header(name, size) + data + tar_padding(size);
 }
 
-void write_text(const std::string& path, const std::string& text) { testing::write_file(path, {text.begin(), text.end()}); }
+void write_text(const std::string& path, const std::string& text) {
+  image::testing::write_file(path, {text.begin(), text.end()});
+}
 
 std::string reason(const Source& source, int64_t index) {
   Sample sample;

@@ -12,7 +12,7 @@
 #include "support/paths.h"
 #include "support/safetensors_reader.h"
 
-namespace tessera::data {
+namespace tessera::image {
 namespace {
 
 using nlohmann::json;
@@ -28,36 +28,36 @@ const tessera::testing::ReferenceFile& references() {
   return file;
 }
 
-image::Rgb reference_fill() { return references().config.at("fill").get<image::Rgb>(); }
+Rgb reference_fill() { return references().config.at("fill").get<Rgb>(); }
 
-void expect_reference(const image::Image& image, const std::string& name) {
+void expect_reference(const Image& image, const std::string& name) {
   const auto& expected = references().tensors.at(name);
   ASSERT_EQ(expected.shape, (std::vector<int64_t>{image.height(), image.width(), 3}));
   EXPECT_EQ(pixels(image.view()), expected.bytes);
 }
 
-image::AugmentPlan sequence(const json& steps) {
-  image::AugmentPlan plan;
+AugmentPlan sequence(const json& steps) {
+  AugmentPlan plan;
   for (const json& step : steps) plan.steps.push_back(augment_step(step));
   return plan;
 }
 
 // Every operation at every stored value and interpolation, bit for bit, on every instruction set.
 TEST(AugmentPillow, EveryOperationEqualsTimm) {
-  std::set<image::AugmentOp> seen;
+  std::set<AugmentOp> seen;
   on_every_target([&] {
-    image::Canvas canvas;
+    Canvas canvas;
     for (const auto& [name, entry] : references().config.at("cases").items()) {
       SCOPED_TRACE(name);
-      const image::AugmentPlan plan = sequence(entry.at("steps"));
+      const AugmentPlan plan = sequence(entry.at("steps"));
       set_picture(canvas, augment_picture(entry.at("picture")));
-      image::run_pillow(plan, reference_fill(), canvas);
+      run_pillow(plan, reference_fill(), canvas);
       expect_reference(canvas.image(), name);
       seen.insert(plan.steps.at(0).op);
     }
   });
-  for (int op = 0; op < static_cast<int>(image::AugmentOp::kCutout); ++op) {
-    EXPECT_TRUE(seen.contains(static_cast<image::AugmentOp>(op))) << image::augment_op_name(static_cast<image::AugmentOp>(op));
+  for (int op = 0; op < static_cast<int>(AugmentOp::kCutout); ++op) {
+    EXPECT_TRUE(seen.contains(static_cast<AugmentOp>(op))) << augment_op_name(static_cast<AugmentOp>(op));
   }
   EXPECT_GE(references().config.at("cases").size(), 300u);
 }
@@ -68,8 +68,8 @@ TEST(AugmentPillow, EveryColorEqualsPillow) {
   const auto& expected = references().config.at("every_color");
   ASSERT_EQ(expected.size(), 5u);
   for (const json& entry : expected) {
-    image::Canvas canvas;
-    image::Image& image = canvas.next(kSide, kSide);
+    Canvas canvas;
+    Image& image = canvas.next(kSide, kSide);
     uint8_t* at = image.row(0);
     for (uint32_t i = 0; i < 1u << 24; ++i, at += 3) {
       at[0] = static_cast<uint8_t>(i >> 16);
@@ -77,9 +77,9 @@ TEST(AugmentPillow, EveryColorEqualsPillow) {
       at[2] = static_cast<uint8_t>(i);
     }
     canvas.swap();
-    image::AugmentStep step{testing::augment_op(entry[0])};
+    AugmentStep step{testing::augment_op(entry[0])};
     step.value = entry[1];
-    image::apply_pillow(step, {}, canvas);
+    apply_pillow(step, {}, canvas);
     uint64_t sum = 0;
     const ByteSpan bytes = canvas.image().bytes();
     for (uint64_t i = 0, factor = 1; i < bytes.size(); ++i, factor = factor == 65521 ? 1 : factor + 1) sum += bytes[i] * factor;
@@ -90,16 +90,16 @@ TEST(AugmentPillow, EveryColorEqualsPillow) {
 TEST(AugmentPillow, MixesEqualTimm) {
   for (const auto& [name, entry] : references().config.at("mixes").items()) {
     SCOPED_TRACE(name);
-    image::AugmentPlan plan;
+    AugmentPlan plan;
     for (const json& chain : entry.at("chains")) {
       for (const json& step : chain.at("steps")) plan.steps.push_back(augment_step(step));
       plan.chains.push_back({plan.steps.size(), chain.at("weight")});
     }
     plan.mix = entry.at("mix");
     plan.blended = entry.at("blended");
-    image::Canvas canvas;
+    Canvas canvas;
     set_picture(canvas, augment_picture(entry.at("picture")));
-    image::run_pillow(plan, reference_fill(), canvas);
+    run_pillow(plan, reference_fill(), canvas);
     expect_reference(canvas.image(), name);
   }
   EXPECT_EQ(references().config.at("mixes").size(), 4u);
@@ -108,8 +108,8 @@ TEST(AugmentPillow, MixesEqualTimm) {
 TEST(AugmentPillow, GreyEqualsTorchvision) {
   on_every_target([] {
     for (const std::string name : {"noise", "photo"}) {
-      image::Image image = augment_picture(name);
-      image::to_grey(image);
+      Image image = augment_picture(name);
+      to_grey(image);
       expect_reference(image, "grey/" + name);
     }
   });
@@ -121,9 +121,9 @@ TEST(AugmentPillow, GaussianBlurIsWithinOneOfTorchvision) {
     int64_t bytes = 0, different = 0;
     for (const auto& [name, entry] : references().config.at("blurs").items()) {
       SCOPED_TRACE(name);
-      image::Canvas canvas;
+      Canvas canvas;
       set_picture(canvas, augment_picture(entry.at("picture")));
-      image::gaussian_blur(canvas, entry.at("size"), entry.at("sigma"));
+      gaussian_blur(canvas, entry.at("size"), entry.at("sigma"));
       const std::vector<uint8_t> ours = pixels(canvas.image().view());
       const std::vector<uint8_t>& theirs = references().tensors.at(name).bytes;
       ASSERT_EQ(ours.size(), theirs.size());
@@ -140,32 +140,32 @@ TEST(AugmentPillow, GaussianBlurIsWithinOneOfTorchvision) {
 
 // A shorter picture after a larger one: nothing of the larger one shows, and nothing is written past the padding.
 TEST(AugmentPillow, CanvasIsReused) {
-  image::Canvas canvas;
+  Canvas canvas;
   set_picture(canvas, augment_picture("noise"));
-  image::run_pillow(sequence(json::parse(R"([{"op": "Rotate", "value": 12}, {"op": "Sharpness", "value": 1.5}])")), {}, canvas);
+  run_pillow(sequence(json::parse(R"([{"op": "Rotate", "value": 12}, {"op": "Sharpness", "value": 1.5}])")), {}, canvas);
   const json entry = references().config.at("cases").at("Rotate/3.3/bicubic/noise");
   set_picture(canvas, augment_picture("noise"));
-  image::run_pillow(sequence(entry.at("steps")), reference_fill(), canvas);
+  run_pillow(sequence(entry.at("steps")), reference_fill(), canvas);
   expect_reference(canvas.image(), "Rotate/3.3/bicubic/noise");
 }
 
 TEST(AugmentTables, PosterizeOfNoBitsIsBlack) {
-  EXPECT_EQ(image::posterize_table(0)[1][255], 0);
-  EXPECT_EQ(image::posterize_table(-3)[0][255], 0);
-  EXPECT_EQ(image::posterize_table(8)[2][77], 77);
+  EXPECT_EQ(posterize_table(0)[1][255], 0);
+  EXPECT_EQ(posterize_table(-3)[0][255], 0);
+  EXPECT_EQ(posterize_table(8)[2][77], 77);
 }
 
 TEST(AugmentStep, SaysWhatItDoes) {
-  EXPECT_EQ(image::describe({image::AugmentOp::kRotate, 27.31, image::Filter::kBilinear}), "Rotate 27.31 bilinear");
-  EXPECT_EQ(image::describe({image::AugmentOp::kPosterize, 3}), "Posterize 3");
-  EXPECT_EQ(image::describe({image::AugmentOp::kCutout, 40, image::Filter::kNearest, 5, 6}), "Cutout 40 at (5, 6)");
-  image::AugmentPlan plan;
-  plan.steps = {{image::AugmentOp::kInvert}, {image::AugmentOp::kColor, 0.5}, {image::AugmentOp::kEqualize}};
-  EXPECT_EQ(image::describe(plan), "Invert, Color 0.5, Equalize");
+  EXPECT_EQ(describe({AugmentOp::kRotate, 27.31, Filter::kBilinear}), "Rotate 27.31 bilinear");
+  EXPECT_EQ(describe({AugmentOp::kPosterize, 3}), "Posterize 3");
+  EXPECT_EQ(describe({AugmentOp::kCutout, 40, Filter::kNearest, 5, 6}), "Cutout 40 at (5, 6)");
+  AugmentPlan plan;
+  plan.steps = {{AugmentOp::kInvert}, {AugmentOp::kColor, 0.5}, {AugmentOp::kEqualize}};
+  EXPECT_EQ(describe(plan), "Invert, Color 0.5, Equalize");
   plan.chains = {{2, 0.25f}, {3, 0.75f}};
   plan.mix = 0.5f;
-  EXPECT_EQ(image::describe(plan), "0.125 of Invert, Color 0.5 + 0.375 of Equalize");
+  EXPECT_EQ(describe(plan), "0.125 of Invert, Color 0.5 + 0.375 of Equalize");
 }
 
 }  // namespace
-}  // namespace tessera::data
+}  // namespace tessera::image

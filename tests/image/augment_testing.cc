@@ -5,11 +5,11 @@
 
 #include "image/image_testing.h"
 
-namespace tessera::data::testing {
+namespace tessera::image::testing {
 namespace {
 
-image::Image waves() {
-  image::Image image = formula_image("augment/photo", 28, 20);
+Image waves() {
+  Image image = formula_image("augment/photo", 28, 20);
   for (int y = 0; y < 20; ++y) {
     for (int i = 0; i < 28 * 3; ++i) {
       const int x = i / 3, c = i % 3;
@@ -19,22 +19,22 @@ image::Image waves() {
   return image;
 }
 
-image::Image flat() {
-  image::Image image(7, 5);
+Image flat() {
+  Image image(7, 5);
   const uint8_t colour[] = {200, 31, 77};
   for (size_t i = 0; i < image.byte_count(); ++i) image.row(0)[i] = colour[i % 3];
   return image;
 }
 
-image::Image dark() {
-  image::Image image = formula_image("augment/dark", 19, 13);
+Image dark() {
+  Image image = formula_image("augment/dark", 19, 13);
   for (size_t i = 0; i < image.byte_count(); ++i) image.row(0)[i] = static_cast<uint8_t>(image.row(0)[i] / 29 + 17);
   return image;
 }
 
 }  // namespace
 
-image::Image augment_picture(const std::string& name) {
+Image augment_picture(const std::string& name) {
   if (name == "photo") return waves();
   if (name == "flat") return flat();
   if (name == "dark") return dark();
@@ -44,26 +44,26 @@ image::Image augment_picture(const std::string& name) {
   throw std::runtime_error("no picture " + name);
 }
 
-image::AugmentOp augment_op(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(image::AugmentOp::kCutout); ++i) {
-    if (name == image::augment_op_name(static_cast<image::AugmentOp>(i))) return static_cast<image::AugmentOp>(i);
+AugmentOp augment_op(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(AugmentOp::kCutout); ++i) {
+    if (name == augment_op_name(static_cast<AugmentOp>(i))) return static_cast<AugmentOp>(i);
   }
   throw std::runtime_error("no operation " + name);
 }
 
-image::AugmentStep augment_step(const nlohmann::json& entry) {
-  image::AugmentStep step{augment_op(entry.at("op"))};
+AugmentStep augment_step(const nlohmann::json& entry) {
+  AugmentStep step{augment_op(entry.at("op"))};
   step.value = entry.at("value");
-  if (entry.contains("filter")) step.filter = *image::parse_filter(entry.at("filter").get<std::string>());
+  if (entry.contains("filter")) step.filter = *parse_filter(entry.at("filter").get<std::string>());
   if (entry.contains("x")) step.x = entry.at("x");
   if (entry.contains("y")) step.y = entry.at("y");
   return step;
 }
 
-void set_picture(image::Canvas& canvas, const image::Image& image) {
-  image::Image& to = canvas.next(image.width(), image.height());
+void set_picture(Canvas& canvas, const Image& image) {
+  Image& to = canvas.next(image.width(), image.height());
   std::memcpy(to.row(0), image.row(0), image.byte_count());
   canvas.swap();
 }
 
-}  // namespace tessera::data::testing
+}  // namespace tessera::image::testing

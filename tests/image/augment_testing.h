@@ -7,13 +7,13 @@
 
 #include "image/augment/plan.h"
 
-namespace tessera::data::testing {
+namespace tessera::image::testing {
 
-image::Image augment_picture(const std::string& name);
-image::AugmentOp augment_op(const std::string& name);
+Image augment_picture(const std::string& name);
+AugmentOp augment_op(const std::string& name);
 // {"op": …, "value": …, "filter": …}
-image::AugmentStep augment_step(const nlohmann::json& entry);
+AugmentStep augment_step(const nlohmann::json& entry);
 
-void set_picture(image::Canvas& canvas, const image::Image& image);
+void set_picture(Canvas& canvas, const Image& image);
 
-}  // namespace tessera::data::testing
+}  // namespace tessera::image::testing

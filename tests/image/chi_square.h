@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace tessera::data::testing {
+namespace tessera::image::testing {
 
 // How many standard deviations a chi-square of so many degrees of freedom lies above what is expected (Wilson and Hilferty).
 inline double chi_square_deviation(double chi_square, size_t freedom) {
@@ -52,4 +52,4 @@ inline void expect_same_distribution(const std::vector<double>& a, const std::ve
   EXPECT_LT(chi_square_deviation(chi_square, freedom - 1), 4) << "chi-square " << chi_square << " of " << freedom << " cells";
 }
 
-}  // namespace tessera::data::testing
+}  // namespace tessera::image::testing

@@ -15,7 +15,7 @@
 #include "image/image_testing.h"
 #include "support/paths.h"
 
-namespace tessera::data {
+namespace tessera::image {
 namespace {
 
 namespace fs = std::filesystem;
@@ -30,18 +30,18 @@ using testing::read_file;
 
 const fs::path kImages = tessera::testing::source_path("tests/image/images");
 
-std::string reason(const image::SampleError& result) { return result ? result->reason : "decoded"; }
+std::string reason(const SampleError& result) { return result ? result->reason : "decoded"; }
 
 // Every image under tests/image/images is decoded to Pillow's pixels bit for bit, or refused when it has none.
 TEST(Decode, EqualsPillowOnOddImages) {
-  image::Decoder decoder;
-  image::Image image, expected;
+  Decoder decoder;
+  Image image, expected;
   int read = 0, refused = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(kImages)) {
     if (entry.is_directory()) continue;
     SCOPED_TRACE(entry.path().filename());
     const std::vector<uint8_t> file = read_file(entry.path());
-    const image::SampleError failed = decoder.decode(file, image);
+    const SampleError failed = decoder.decode(file, image);
     const fs::path reference = kImages / "expected" / (entry.path().filename().string() + ".png");
     if (!fs::exists(reference)) {
       EXPECT_TRUE(failed);
@@ -55,7 +55,7 @@ TEST(Decode, EqualsPillowOnOddImages) {
     const std::vector<uint8_t> got = pixels(image.view()), want = pixels(expected.view());
     EXPECT_TRUE(got == want) << "first difference at byte "
                              << std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin();
-    image::ImageInfo info;
+    ImageInfo info;
     ASSERT_FALSE(decoder.probe(file, info));
     EXPECT_EQ(info.width, image.width());
     EXPECT_EQ(info.height, image.height());
@@ -66,8 +66,8 @@ TEST(Decode, EqualsPillowOnOddImages) {
 }
 
 TEST(Decode, ReasonsSayWhatIsWrong) {
-  image::Decoder decoder;
-  image::Image image;
+  Decoder decoder;
+  Image image;
   const auto why = [&](const char* name) { return reason(decoder.decode(read_file(kImages / name), image)); };
   EXPECT_EQ(why("empty.jpg"), "the file is empty");
   EXPECT_EQ(why("text.jpg"), "not a JPEG, PNG or WebP image (by its first bytes)");
@@ -85,8 +85,8 @@ TEST(Decode, ReasonsSayWhatIsWrong) {
 // What a file decodes to depends on its bytes alone.
 TEST(Decode, TablesOfOneJpegAreNotAnothers) {
   std::vector<uint8_t> file = encode_jpeg(photo(40, 30), {.progressive = true});
-  image::Decoder decoder, fresh;
-  image::Image image;
+  Decoder decoder, fresh;
+  Image image;
   ASSERT_FALSE(decoder.decode(file, image));
   const uint8_t tables[] = {0xFF, 0xDB};
   for (auto at = file.begin(); (at = std::search(at, file.end(), tables, tables + 2)) != file.end();) at[1] = 0xFE;  // comments
@@ -95,26 +95,26 @@ TEST(Decode, TablesOfOneJpegAreNotAnothers) {
 }
 
 // Runs a chain of one sample, whose pictures the references have in their own size.
-image::SampleError run_chain(const std::string& decode, const std::string& name, const image::Image& like, image::Image& image,
-                             image::Repairs& repairs) {
-  const Pp pp(fmt::format("{} | resize({}, {}, interpolation=nearest)", decode, like.width(), like.height()), PpUse::kEval);
-  PpScratch scratch;
+SampleError run_chain(const std::string& decode, const std::string& name, const Image& like, Image& image, Repairs& repairs) {
+  const data::Pp pp(fmt::format("{} | resize({}, {}, interpolation=nearest)", decode, like.width(), like.height()),
+                    data::PpUse::kEval);
+  data::PpScratch scratch;
   image.reset(like.width(), like.height());
-  const image::SampleError failed = pp.run(read_file(kImages / name), {}, scratch, image.row(0));
+  const SampleError failed = pp.run(read_file(kImages / name), {}, scratch, image.row(0));
   repairs = scratch.repairs;
   return failed;
 }
 
 // Every image under expected/<folder> is what the chain makes of the file of its name, and has that repair.
-void expect_references(const std::string& folder, const std::string& decode, image::Repair repair,
+void expect_references(const std::string& folder, const std::string& decode, Repair repair,
                        const std::set<std::string>& without) {
-  image::Image image, expected;
-  image::Repairs repairs;
+  Image image, expected;
+  Repairs repairs;
   for (const fs::directory_entry& entry : fs::directory_iterator(kImages / "expected" / folder)) {
     const std::string name = entry.path().stem();
     SCOPED_TRACE(name);
-    ASSERT_FALSE(image::Decoder().decode(read_file(entry.path()), expected));
-    const image::SampleError failed = run_chain(decode, name, expected, image, repairs);
+    ASSERT_FALSE(Decoder().decode(read_file(entry.path()), expected));
+    const SampleError failed = run_chain(decode, name, expected, image, repairs);
     ASSERT_FALSE(failed) << reason(failed);
     // The smoothing of detail that a progressive file lacks was changed after libjpeg-turbo 2.1, which Debian has.
     const int most = name == "truncated_progressive.jpg" ? 1 : 0;
@@ -125,61 +125,61 @@ void expect_references(const std::string& folder, const std::string& decode, ima
 }
 
 TEST(Decode, TurnsPicturesUprightAsPillowDoes) {
-  expect_references("upright", "decode(exif=apply)", image::Repair::kTurned, {"exif_1.jpg", "exif_9.jpg", "no_exif.jpg"});
+  expect_references("upright", "decode(exif=apply)", Repair::kTurned, {"exif_1.jpg", "exif_9.jpg", "no_exif.jpg"});
   for (const char* name : {"exif_5.jpg", "exif_5.png", "exif_5.webp"}) {
     const std::vector<uint8_t> file = read_file(kImages / name);
-    EXPECT_EQ(image::exif_orientation(file), 5) << name;
+    EXPECT_EQ(exif_orientation(file), 5) << name;
     // Whatever is cut off or changed, it is a number from 1 to 8.
     for (size_t i = 0; i < file.size(); ++i) {
       std::vector<uint8_t> cut(file.begin(), file.begin() + static_cast<ptrdiff_t>(i)), changed = file;
       changed[i] ^= 0xFF;
       for (const auto& bytes : {cut, changed}) {
-        EXPECT_GE(image::exif_orientation(bytes), 1);
-        EXPECT_LE(image::exif_orientation(bytes), 8);
+        EXPECT_GE(exif_orientation(bytes), 1);
+        EXPECT_LE(exif_orientation(bytes), 8);
       }
     }
   }
 }
 
 TEST(Decode, FillsTruncatedJpegsAsPillowDoes) {
-  expect_references("filled", "decode(truncated=fill)", image::Repair::kFilled, {});
-  image::Image like(60, 40), image;
-  image::Repairs repairs;
+  expect_references("filled", "decode(truncated=fill)", Repair::kFilled, {});
+  Image like(60, 40), image;
+  Repairs repairs;
   for (const char* name : {"truncated.png", "truncated.webp", "empty.jpg"}) {
     EXPECT_TRUE(run_chain("decode(truncated=fill)", name, like, image, repairs)) << name;
   }
   std::vector<uint8_t> file = read_file(kImages / "420.jpg");
   for (const size_t size : {size_t{3}, size_t{100}, size_t{300}}) {  // the header is not whole
-    const Pp pp("decode(truncated=fill) | resize(8)", PpUse::kEval);
-    PpScratch scratch;
+    const data::Pp pp("decode(truncated=fill) | resize(8)", data::PpUse::kEval);
+    data::PpScratch scratch;
     std::vector<uint8_t> out(pp.image_bytes());
     EXPECT_THAT(reason(pp.run(ByteSpan(file).first(size), {}, scratch, out.data())), HasSubstr("truncated: "));
   }
 }
 
 TEST(Decode, RepairsAreTold) {
-  image::Decoder decoder;
-  image::Image image;
-  image::RepairCounts counts;
+  Decoder decoder;
+  Image image;
+  RepairCounts counts;
   for (const fs::directory_entry& entry : fs::directory_iterator(kImages)) {
     if (entry.is_directory() || decoder.decode(read_file(entry.path()), image)) continue;
     counts.add(decoder.repairs());
   }
-  EXPECT_EQ(counts.of(image::Repair::kInk), 2);
-  EXPECT_EQ(counts.of(image::Repair::kAlpha), 6);
-  EXPECT_EQ(counts.of(image::Repair::kSixteenBits), 4);
-  EXPECT_EQ(counts.of(image::Repair::kFilled) + counts.of(image::Repair::kTurned), 0);
+  EXPECT_EQ(counts.of(Repair::kInk), 2);
+  EXPECT_EQ(counts.of(Repair::kAlpha), 6);
+  EXPECT_EQ(counts.of(Repair::kSixteenBits), 4);
+  EXPECT_EQ(counts.of(Repair::kFilled) + counts.of(Repair::kTurned), 0);
   EXPECT_EQ(counts.text(), "2 in CMYK or YCCK, made RGB; 6 with transparency, dropped; 4 of 16 bits a channel, made 8");
   // A restart marker too many is damage that libjpeg decodes past.
   std::vector<uint8_t> file = encode_jpeg(photo(60, 50));
   file.insert(file.end() - 60, {0xFF, 0xD3});
   ASSERT_FALSE(decoder.decode(file, image));
-  EXPECT_TRUE(decoder.repairs().has(image::Repair::kDamaged));
+  EXPECT_TRUE(decoder.repairs().has(Repair::kDamaged));
 }
 
 TEST(Decode, ChoicesAreChecked) {
   try {
-    const Pp pp("decode(exif=yes) | resize(8)", PpUse::kEval, "data.pp");
+    const data::Pp pp("decode(exif=yes) | resize(8)", data::PpUse::kEval, "data.pp");
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("exif is ignore or apply, not `yes`"));
@@ -188,16 +188,16 @@ TEST(Decode, ChoicesAreChecked) {
 }
 
 TEST(Decode, FormatIsFoundByContent) {
-  EXPECT_EQ(image::sniff_format(read_file(kImages / "jpeg_named_png.png")), image::ImageFormat::kJpeg);
-  EXPECT_EQ(image::sniff_format(png_bytes(photo(3, 3))), image::ImageFormat::kPng);
-  EXPECT_EQ(image::sniff_format(encode_webp(photo(3, 3), true)), image::ImageFormat::kWebp);
-  EXPECT_EQ(image::sniff_format({}), image::ImageFormat::kUnknown);
+  EXPECT_EQ(sniff_format(read_file(kImages / "jpeg_named_png.png")), ImageFormat::kJpeg);
+  EXPECT_EQ(sniff_format(png_bytes(photo(3, 3))), ImageFormat::kPng);
+  EXPECT_EQ(sniff_format(encode_webp(photo(3, 3), true)), ImageFormat::kWebp);
+  EXPECT_EQ(sniff_format({}), ImageFormat::kUnknown);
 }
 
 TEST(Decode, LosslessFormatsReturnThePixels) {
-  const image::Image image = photo(61, 37);
-  image::Decoder decoder;
-  image::Image decoded;
+  const Image image = photo(61, 37);
+  Decoder decoder;
+  Image decoded;
   for (const std::vector<uint8_t>& file : {png_bytes(image), encode_webp(image, true)}) {
     ASSERT_FALSE(decoder.decode(file, decoded));
     EXPECT_EQ(pixels(decoded.view()), pixels(image.view()));
@@ -213,8 +213,8 @@ TEST(DecodeRegion, EqualsTheWholeImage) {
   }
   kinds.push_back({.grey = true});
   kinds.push_back({.restart_rows = 1});
-  image::Decoder decoder;
-  image::Image whole, storage;
+  Decoder decoder;
+  Image whole, storage;
   for (const JpegOptions& kind : kinds) {
     for (const auto& [width, height] : {std::pair{203, 149}, {64, 48}, {35, 170}}) {
       const std::vector<uint8_t> file = encode_jpeg(photo(width, height), kind);
@@ -222,13 +222,13 @@ TEST(DecodeRegion, EqualsTheWholeImage) {
       uint32_t state = 12345;
       const auto below = [&](int n) { return static_cast<int>((state = state * 1664525 + 1013904223) >> 8) % n; };
       for (int i = 0; i < 60; ++i) {
-        image::Box box;
+        Box box;
         box.width = 1 + below(width);
         box.height = 1 + below(height);
         box.x = below(width - box.width + 1);
         box.y = below(height - box.height + 1);
-        image::ImageView region;
-        const image::SampleError failed = decoder.decode_region(file, box, storage, region);
+        ImageView region;
+        const SampleError failed = decoder.decode_region(file, box, storage, region);
         ASSERT_FALSE(failed) << reason(failed);
         ASSERT_EQ(pixels(region), pixels(whole.view().crop(box)))
             << kind.horizontal << 'x' << kind.vertical << " progressive " << kind.progressive << " image " << width << 'x'
@@ -239,11 +239,11 @@ TEST(DecodeRegion, EqualsTheWholeImage) {
 }
 
 TEST(DecodeRegion, WorksForEveryFormat) {
-  const image::Image image = photo(61, 37);
-  const image::Box box{7, 9, 20, 11};
-  image::Decoder decoder;
-  image::Image storage;
-  image::ImageView region;
+  const Image image = photo(61, 37);
+  const Box box{7, 9, 20, 11};
+  Decoder decoder;
+  Image storage;
+  ImageView region;
   for (const std::vector<uint8_t>& file : {png_bytes(image), encode_webp(image, true)}) {
     ASSERT_FALSE(decoder.decode_region(file, box, storage, region));
     EXPECT_EQ(pixels(region), pixels(image.view().crop(box)));
@@ -253,18 +253,18 @@ TEST(DecodeRegion, WorksForEveryFormat) {
 TEST(DecodeRegion, StopsAfterItsLastRow) {
   const std::vector<uint8_t> file = encode_jpeg(photo(200, 200));
   const ByteSpan half(file.data(), file.size() / 2);
-  image::Decoder decoder;
-  image::Image image;
-  image::ImageView region;
+  Decoder decoder;
+  Image image;
+  ImageView region;
   EXPECT_FALSE(decoder.decode_region(half, {0, 0, 200, 20}, image, region));
   EXPECT_TRUE(decoder.decode_region(half, {0, 0, 200, 199}, image, region));
   EXPECT_TRUE(decoder.decode(half, image));
 }
 
 TEST(Decode, RefusesHugeImagesBeforeTakingMemory) {
-  image::Decoder small({.pixels = 100 * 100});
-  image::Image image;
-  image::ImageInfo info;
+  Decoder small({.pixels = 100 * 100});
+  Image image;
+  ImageInfo info;
   for (const std::vector<uint8_t>& file :
        {encode_jpeg(photo(101, 100)), png_bytes(photo(101, 100)), encode_webp(photo(101, 100), true)}) {
     EXPECT_EQ(reason(small.decode(file, image)), "101x100 pixels are over the limit of 10000");
@@ -275,7 +275,7 @@ TEST(Decode, RefusesHugeImagesBeforeTakingMemory) {
 }
 
 TEST(Image, KeepsItsMemoryUnlessItWasHuge) {
-  image::Image image(100, 100);
+  Image image(100, 100);
   image.reset(10, 10);
   EXPECT_EQ(image.capacity(), 30000u);
   image.reset(8000, 4000);
@@ -284,4 +284,4 @@ TEST(Image, KeepsItsMemoryUnlessItWasHuge) {
 }
 
 }  // namespace
-}  // namespace tessera::data
+}  // namespace tessera::image

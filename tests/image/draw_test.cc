@@ -17,7 +17,7 @@
 #include "support/paths.h"
 #include "support/safetensors_reader.h"
 
-namespace tessera::data {
+namespace tessera::image {
 namespace {
 
 using testing::expect_distribution;
@@ -29,7 +29,7 @@ constexpr uint64_t kDraws = 1'000'000;
 struct Tally {
   std::vector<double> sizes = std::vector<double>(64), x = std::vector<double>(8), y = x;
 
-  void add(const image::Box& box, int width, int height) {
+  void add(const Box& box, int width, int height) {
     ++sizes[static_cast<size_t>((box.height * 8 - 1) / height * 8 + (box.width * 8 - 1) / width)];
     ++x[static_cast<size_t>(box.x * 8 / (width - box.width + 1))];
     ++y[static_cast<size_t>(box.y * 8 / (height - box.height + 1))];
@@ -65,13 +65,13 @@ void compare_boxes(const std::string& file, const Draw& draw) {
 
 TEST(Draws, ResizedCropsAreTimms) {
   compare_boxes("crop_draws.safetensors", [](int width, int height, Rng& rng) {
-    return image::draw_resized_crop(width, height, {0.08, 1}, {3.0 / 4, 4.0 / 3}, rng);
+    return draw_resized_crop(width, height, {0.08, 1}, {3.0 / 4, 4.0 / 3}, rng);
   });
 }
 
 TEST(Draws, InceptionCropsAreTensorflows) {
   compare_boxes("tensorflow_crop_draws.safetensors", [](int width, int height, Rng& rng) {
-    return image::draw_inception_crop(width, height, {0.05, 1}, {0.75, 1.33}, rng);
+    return draw_inception_crop(width, height, {0.05, 1}, {0.75, 1.33}, rng);
   });
 }
 
@@ -81,7 +81,7 @@ TEST(Draws, ResizedCropFollowsItsFormula) {
   std::vector<double> cells(kCells * kCells), offsets(kCells);
   for (uint64_t i = 0; i < kDraws; ++i) {
     Rng rng(4, 0, i);
-    const image::Box box = image::draw_resized_crop(kSide, kSide, {0.1, 0.5}, {0.5, 2}, rng);
+    const Box box = draw_resized_crop(kSide, kSide, {0.1, 0.5}, {0.5, 2}, rng);
     const double area = (static_cast<double>(box.width) * box.height / kSide / kSide - 0.1) / 0.4;
     const double aspect = (std::log2(static_cast<double>(box.width) / box.height) + 1) / 2;
     const auto cell = [](double at) { return static_cast<size_t>(std::clamp(static_cast<int>(at * kCells), 0, kCells - 1)); };
@@ -92,14 +92,14 @@ TEST(Draws, ResizedCropFollowsItsFormula) {
   expect_distribution(offsets, std::vector<double>(kCells, 1));
 }
 
-image::TimmAugment timm(const std::string& word, std::optional<image::Filter> filter = std::nullopt) {
+TimmAugment timm(const std::string& word, std::optional<Filter> filter = std::nullopt) {
   const Call call = parse_call("auto_augment(" + word + ")");
   return {word, filter, CallReader(call)};
 }
 
 template <class Visit>
-void draw_plans(const image::TimmAugment& augment, const Visit& visit, uint64_t draws = kDraws) {
-  image::AugmentPlan plan;
+void draw_plans(const TimmAugment& augment, const Visit& visit, uint64_t draws = kDraws) {
+  AugmentPlan plan;
   for (uint64_t i = 0; i < draws; ++i) {
     Rng rng(5, 0, i);
     augment.draw(200, 100, rng, plan);
@@ -111,13 +111,13 @@ double normal_below(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2)
 
 // Two of fifteen operations with replacement, each applied with probability 1/2.
 TEST(Draws, RandAugmentChoosesAndApplies) {
-  std::vector<double> ops(static_cast<size_t>(image::AugmentOp::kCutout)), applied(3), filters(2), expected(ops.size());
-  for (int op = 0; op <= static_cast<int>(image::AugmentOp::kTranslateY); ++op) expected[static_cast<size_t>(op)] = 1;
-  draw_plans(timm("rand-m9-mstd0.5-inc1"), [&](const image::AugmentPlan& plan) {
+  std::vector<double> ops(static_cast<size_t>(AugmentOp::kCutout)), applied(3), filters(2), expected(ops.size());
+  for (int op = 0; op <= static_cast<int>(AugmentOp::kTranslateY); ++op) expected[static_cast<size_t>(op)] = 1;
+  draw_plans(timm("rand-m9-mstd0.5-inc1"), [&](const AugmentPlan& plan) {
     ++applied.at(plan.steps.size());
-    for (const image::AugmentStep& step : plan.steps) {
+    for (const AugmentStep& step : plan.steps) {
       ++ops.at(static_cast<size_t>(step.op));
-      ++filters.at(step.filter == image::Filter::kBilinear ? 0 : 1);
+      ++filters.at(step.filter == Filter::kBilinear ? 0 : 1);
     }
   });
   expect_distribution(ops, expected);
@@ -129,9 +129,9 @@ TEST(Draws, RandAugmentChoosesAndApplies) {
 std::vector<double> rotation_levels(const std::string& word, double low, size_t cells, double step,
                                     std::vector<double>& signs) {
   std::vector<double> levels(cells);
-  draw_plans(timm(word), [&](const image::AugmentPlan& plan) {
-    for (const image::AugmentStep& drawn : plan.steps) {
-      if (drawn.op != image::AugmentOp::kRotate) continue;
+  draw_plans(timm(word), [&](const AugmentPlan& plan) {
+    for (const AugmentStep& drawn : plan.steps) {
+      if (drawn.op != AugmentOp::kRotate) continue;
       const double level = std::abs(drawn.value) / 3;
       ++levels[static_cast<size_t>(std::clamp((level - low) / step, 0.0, static_cast<double>(cells - 1)))];
       ++signs[drawn.value < 0];
@@ -160,16 +160,16 @@ TEST(Draws, LevelsAreUniformWhenTheDeviationIsLarge) {
 TEST(Draws, LevelsWithoutDeviationAreFixedAndMayPassTen) {
   draw_plans(
       timm("rand-m15-mmax20-p1"),
-      [](const image::AugmentPlan& plan) {
+      [](const AugmentPlan& plan) {
         ASSERT_EQ(plan.steps.size(), 2u);
-        for (const image::AugmentStep& step : plan.steps) {
-          if (step.op == image::AugmentOp::kRotate) {
+        for (const AugmentStep& step : plan.steps) {
+          if (step.op == AugmentOp::kRotate) {
             ASSERT_EQ(std::abs(step.value), 45);
           }
-          if (step.op == image::AugmentOp::kTranslateX) {
+          if (step.op == AugmentOp::kTranslateX) {
             ASSERT_EQ(std::abs(step.value), 1.5 * 0.45 * 200);
           }
-          if (step.op == image::AugmentOp::kTranslateY) {
+          if (step.op == AugmentOp::kTranslateY) {
             ASSERT_EQ(std::abs(step.value), 1.5 * 0.45 * 100);
           }
         }
@@ -179,60 +179,57 @@ TEST(Draws, LevelsWithoutDeviationAreFixedAndMayPassTen) {
 
 // Ordered pairs without replacement: p(i) p(j) / (1 - p(i)).
 TEST(Draws, WeightedChoiceIsWithoutReplacement) {
-  const std::map<image::AugmentOp, double> weights = {
-      {image::AugmentOp::kSolarize, 6},   {image::AugmentOp::kColor, 6 + 1},    {image::AugmentOp::kGaussianBlur, 6},
-      {image::AugmentOp::kRotate, 3},     {image::AugmentOp::kShearX, 2},       {image::AugmentOp::kShearY, 2},
-      {image::AugmentOp::kPosterize, 1},  {image::AugmentOp::kAutoContrast, 1}, {image::AugmentOp::kContrast, 1},
-      {image::AugmentOp::kBrightness, 1}, {image::AugmentOp::kSharpness, 1},    {image::AugmentOp::kEqualize, 1},
-      {image::AugmentOp::kInvert, 1}};
-  std::map<std::pair<image::AugmentOp, image::AugmentOp>, double> pairs;
-  draw_plans(timm("rand-n2-p1-m5-t3aw"), [&](const image::AugmentPlan& plan) {
-    ++pairs[{plan.steps.at(0).op, plan.steps.at(1).op}];
-  });
+  const std::map<AugmentOp, double> weights = {
+      {AugmentOp::kSolarize, 6}, {AugmentOp::kColor, 6 + 1},  {AugmentOp::kGaussianBlur, 6}, {AugmentOp::kRotate, 3},
+      {AugmentOp::kShearX, 2},   {AugmentOp::kShearY, 2},     {AugmentOp::kPosterize, 1},    {AugmentOp::kAutoContrast, 1},
+      {AugmentOp::kContrast, 1}, {AugmentOp::kBrightness, 1}, {AugmentOp::kSharpness, 1},    {AugmentOp::kEqualize, 1},
+      {AugmentOp::kInvert, 1}};
+  std::map<std::pair<AugmentOp, AugmentOp>, double> pairs;
+  draw_plans(timm("rand-n2-p1-m5-t3aw"), [&](const AugmentPlan& plan) { ++pairs[{plan.steps.at(0).op, plan.steps.at(1).op}]; });
   std::vector<double> counts, expected;
   for (const auto& [first, a] : weights) {
     for (const auto& [second, b] : weights) {
       // Two of timm's operations are kColor here: Desaturate and ColorIncreasing.
-      if (first == image::AugmentOp::kColor || second == image::AugmentOp::kColor) continue;
+      if (first == AugmentOp::kColor || second == AugmentOp::kColor) continue;
       counts.push_back(pairs[{first, second}]);
       expected.push_back(first == second ? 0 : a / 33 * b / (33 - a));
     }
   }
   expect_distribution(counts, expected);
-  const double colours = pairs[{image::AugmentOp::kColor, image::AugmentOp::kColor}];
+  const double colours = pairs[{AugmentOp::kColor, AugmentOp::kColor}];
   EXPECT_NEAR(colours / kDraws, 6.0 / 33 * 1 / 27 + 1.0 / 33 * 6 / 32, 5e-4);
 }
 
 TEST(Draws, ThreeAugmentChoosesUniformly) {
   std::vector<double> ops(3);
-  draw_plans(timm("3a"), [&](const image::AugmentPlan& plan) {
-    const image::AugmentOp op = plan.steps.at(0).op;
-    ++ops.at(op == image::AugmentOp::kSolarize ? 0 : op == image::AugmentOp::kColor ? 1 : 2);
+  draw_plans(timm("3a"), [&](const AugmentPlan& plan) {
+    const AugmentOp op = plan.steps.at(0).op;
+    ++ops.at(op == AugmentOp::kSolarize ? 0 : op == AugmentOp::kColor ? 1 : 2);
   });
   expect_distribution(ops, {1, 1, 1});
 }
 
 // A sub-policy is uniform and its operations apply independently: the share of pictures with k operations follows.
 TEST(Draws, AutoAugmentPolicies) {
-  for (const std::string& name : image::timm_auto_policy_names()) {
+  for (const std::string& name : timm_auto_policy_names()) {
     SCOPED_TRACE(name);
     std::vector<double> sizes(3), expected(3);
-    for (const image::TimmSubPolicy& choice : image::timm_auto_policy(name)->choices) {
+    for (const TimmSubPolicy& choice : timm_auto_policy(name)->choices) {
       const double a = choice[0].prob, b = choice[1].name.empty() ? 0 : choice[1].prob;
       expected[0] += (1 - a) * (1 - b);
       expected[1] += a * (1 - b) + b * (1 - a);
       expected[2] += a * b;
     }
     std::vector<double> rotations(10), levels(10);
-    for (const image::TimmSubPolicy& choice : image::timm_auto_policy(name)->choices) {
-      for (const image::TimmPolicyOp& op : choice) {
+    for (const TimmSubPolicy& choice : timm_auto_policy(name)->choices) {
+      for (const TimmPolicyOp& op : choice) {
         if (op.name == "Rotate") levels[static_cast<size_t>(op.level)] += op.prob;
       }
     }
-    draw_plans(timm(name), [&](const image::AugmentPlan& plan) {
+    draw_plans(timm(name), [&](const AugmentPlan& plan) {
       ++sizes.at(plan.steps.size());
-      for (const image::AugmentStep& step : plan.steps) {
-        if (step.op == image::AugmentOp::kRotate) ++rotations.at(static_cast<size_t>(std::lround(std::abs(step.value) / 3)));
+      for (const AugmentStep& step : plan.steps) {
+        if (step.op == AugmentOp::kRotate) ++rotations.at(static_cast<size_t>(std::lround(std::abs(step.value) / 3)));
       }
     });
     if (name == "3a") {
@@ -251,7 +248,7 @@ TEST(Draws, AugMix) {
     const double low = static_cast<double>(i) / 10, high = low + 0.1;
     expected[i] = (1 - low) * (1 - low) - (1 - high) * (1 - high);
   }
-  draw_plans(timm("augmix-m5"), [&](const image::AugmentPlan& plan) {
+  draw_plans(timm("augmix-m5"), [&](const AugmentPlan& plan) {
     ASSERT_EQ(plan.chains.size(), 3u);
     ASSERT_EQ(plan.chains[2].end, plan.steps.size());
     ++weights[std::min<size_t>(9, static_cast<size_t>(plan.chains[1].weight * 10))];
@@ -271,7 +268,7 @@ TEST(Draws, AugMixOfAnotherAlpha) {
   for (size_t i = 0; i < 10; ++i) expected[i] = below(static_cast<double>(i + 1) / 10) - below(static_cast<double>(i) / 10);
   draw_plans(
       timm("augmix-a0.5-w2-d2"),
-      [&](const image::AugmentPlan& plan) {
+      [&](const AugmentPlan& plan) {
         ASSERT_EQ(plan.steps.size(), 4u);
         ++mixes[std::min<size_t>(9, static_cast<size_t>(plan.mix * 10))];
       },
@@ -281,22 +278,22 @@ TEST(Draws, AugMixOfAnotherAlpha) {
 
 TEST(Draws, BigVisionRandAugment) {
   std::vector<double> ops(18), expected(18, 1), signs(2), across(10), down(10);
-  expected[static_cast<size_t>(image::AugmentOp::kGaussianBlur)] = expected[static_cast<size_t>(image::AugmentOp::kHue)] = 0;
-  image::AugmentPlan plan;
+  expected[static_cast<size_t>(AugmentOp::kGaussianBlur)] = expected[static_cast<size_t>(AugmentOp::kHue)] = 0;
+  AugmentPlan plan;
   for (uint64_t i = 0; i < kDraws; ++i) {
     Rng rng(6, 0, i);
-    image::BigVisionRandAugment{2, 15}.draw(200, 100, rng, plan);
+    BigVisionRandAugment{2, 15}.draw(200, 100, rng, plan);
     ASSERT_EQ(plan.steps.size(), 2u);
-    for (const image::AugmentStep& step : plan.steps) {
+    for (const AugmentStep& step : plan.steps) {
       ++ops.at(static_cast<size_t>(step.op));
-      if (step.op == image::AugmentOp::kTranslateX) {
+      if (step.op == AugmentOp::kTranslateX) {
         ASSERT_EQ(std::abs(step.value), 150);
       }
-      if (step.op == image::AugmentOp::kSolarize) {
+      if (step.op == AugmentOp::kSolarize) {
         ASSERT_EQ(step.value, 384);
       }
-      if (step.op == image::AugmentOp::kRotate) ++signs[step.value < 0];
-      if (step.op != image::AugmentOp::kCutout) continue;
+      if (step.op == AugmentOp::kRotate) ++signs[step.value < 0];
+      if (step.op != AugmentOp::kCutout) continue;
       ASSERT_EQ(step.value, 60);
       ++across.at(static_cast<size_t>(step.x / 20));
       ++down.at(static_cast<size_t>(step.y / 10));
@@ -310,21 +307,21 @@ TEST(Draws, BigVisionRandAugment) {
 
 // All 24 orders are as likely, and factors are uniform.
 TEST(Draws, ColorJitter) {
-  const image::JitterFactors factors{{{image::AugmentOp::kBrightness, image::JitterRange{0.6, 1.4}},
-                                      {image::AugmentOp::kContrast, image::JitterRange{0.6, 1.4}},
-                                      {image::AugmentOp::kColor, image::JitterRange{0.6, 1.4}},
-                                      {image::AugmentOp::kHue, image::JitterRange{-0.1, 0.1}}}};
-  std::map<std::vector<image::AugmentOp>, double> orders;
+  const JitterFactors factors{{{AugmentOp::kBrightness, JitterRange{0.6, 1.4}},
+                               {AugmentOp::kContrast, JitterRange{0.6, 1.4}},
+                               {AugmentOp::kColor, JitterRange{0.6, 1.4}},
+                               {AugmentOp::kHue, JitterRange{-0.1, 0.1}}}};
+  std::map<std::vector<AugmentOp>, double> orders;
   std::vector<double> values(8), hues(8);
-  image::AugmentPlan plan;
+  AugmentPlan plan;
   for (uint64_t i = 0; i < kDraws; ++i) {
     Rng rng(7, 0, i);
-    image::draw_color_jitter(factors, rng, plan);
-    std::vector<image::AugmentOp> order;
-    for (const image::AugmentStep& step : plan.steps) {
+    draw_color_jitter(factors, rng, plan);
+    std::vector<AugmentOp> order;
+    for (const AugmentStep& step : plan.steps) {
       order.push_back(step.op);
-      if (step.op == image::AugmentOp::kColor) ++values.at(static_cast<size_t>((step.value - 0.6) * 10));
-      if (step.op == image::AugmentOp::kHue) ++hues.at(static_cast<size_t>((step.value + 0.1) * 40));
+      if (step.op == AugmentOp::kColor) ++values.at(static_cast<size_t>((step.value - 0.6) * 10));
+      if (step.op == AugmentOp::kHue) ++hues.at(static_cast<size_t>((step.value + 0.1) * 40));
     }
     ++orders[order];
   }
@@ -349,7 +346,7 @@ TEST(Draws, LevelsMeanWhatTheyMeanInTimm) {
       std::set<double> values;
       for (uint64_t i = 0; i < 40; ++i) {
         Rng rng(8, 0, i);
-        double value = image::timm_op(name).argument(*parse_number(level), {0.45, 1, 1}, rng);
+        double value = timm_op(name).argument(*parse_number(level), {0.45, 1, 1}, rng);
         // Desaturate gives its level to a function that makes the factor of it.
         if (name == "Desaturate") value = 1 - value;
         values.insert(value);
@@ -362,7 +359,7 @@ TEST(Draws, LevelsMeanWhatTheyMeanInTimm) {
   }
   Rng rng(9);
   for (int i = 0; i < 1000; ++i) {
-    const double radius = image::timm_op("GaussianBlurRand").argument(5, {}, rng);
+    const double radius = timm_op("GaussianBlurRand").argument(5, {}, rng);
     EXPECT_TRUE(radius >= 0.1 && radius <= 1.0) << radius;
   }
 }
@@ -398,4 +395,4 @@ TEST(TimmWords, WhatCannotBeRead) {
 }
 
 }  // namespace
-}  // namespace tessera::data
+}  // namespace tessera::image

@@ -17,18 +17,18 @@
 #include "image/codec/png.h"
 #include "support/formula.h"
 
-namespace tessera::data::testing {
+namespace tessera::image::testing {
 
-image::Image formula_image(const std::string& name, int width, int height) {
-  image::Image image(width, height);
+Image formula_image(const std::string& name, int width, int height) {
+  Image image(width, height);
   for (size_t i = 0; i < image.byte_count(); ++i) {
     image.row(0)[i] = static_cast<uint8_t>(tessera::testing::formula_bits(name, i) >> 24);
   }
   return image;
 }
 
-image::Image photo(int width, int height, uint32_t seed) {
-  image::Image image(width, height);
+Image photo(int width, int height, uint32_t seed) {
+  Image image(width, height);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
       uint8_t* p = image.row(y) + x * 3;
@@ -41,7 +41,7 @@ image::Image photo(int width, int height, uint32_t seed) {
   return image;
 }
 
-std::vector<uint8_t> encode_jpeg(const image::Image& image, const JpegOptions& options) {
+std::vector<uint8_t> encode_jpeg(const Image& image, const JpegOptions& options) {
   jpeg_compress_struct info;
   jpeg_error_mgr errors;
   info.err = jpeg_std_error(&errors);
@@ -78,7 +78,7 @@ std::vector<uint8_t> encode_jpeg(const image::Image& image, const JpegOptions& o
   return bytes;
 }
 
-std::vector<uint8_t> encode_webp(const image::Image& image, bool lossless) {
+std::vector<uint8_t> encode_webp(const Image& image, bool lossless) {
   uint8_t* memory = nullptr;
   const int stride = static_cast<int>(image.stride());
   const size_t size = lossless ? WebPEncodeLosslessRGB(image.row(0), image.width(), image.height(), stride, &memory)
@@ -88,7 +88,7 @@ std::vector<uint8_t> encode_webp(const image::Image& image, bool lossless) {
   return bytes;
 }
 
-std::vector<uint8_t> png_bytes(const image::Image& image) { return image::encode_png(image.view()); }
+std::vector<uint8_t> png_bytes(const Image& image) { return encode_png(image.view()); }
 
 std::vector<uint8_t> read_file(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -103,9 +103,9 @@ void write_file(const std::filesystem::path& path, const std::vector<uint8_t>& b
   ASSERT_TRUE(stream.good()) << path;
 }
 
-std::vector<uint8_t> pixels(const image::ImageView& view) {
+std::vector<uint8_t> pixels(const ImageView& view) {
   std::vector<uint8_t> result(static_cast<size_t>(view.width) * static_cast<size_t>(view.height) * 3);
-  if (!result.empty()) image::copy_image(view, false, result.data(), ptrdiff_t{view.width} * 3);
+  if (!result.empty()) copy_image(view, false, result.data(), ptrdiff_t{view.width} * 3);
   return result;
 }
 
@@ -132,4 +132,4 @@ TempDir::~TempDir() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace tessera::data::testing
+}  // namespace tessera::image::testing

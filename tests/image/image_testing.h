@@ -1,5 +1,5 @@
 #pragma once
-// Pictures and encoders for the tests of src/data.
+// Pictures and encoders for the tests of src/image and src/data.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,12 +9,12 @@
 
 #include "image/image.h"
 
-namespace tessera::data::testing {
+namespace tessera::image::testing {
 
 // tools/references/formula.py's image(name, height, width): noise that every reference script can make too.
-image::Image formula_image(const std::string& name, int width, int height);
+Image formula_image(const std::string& name, int width, int height);
 // Smooth gradients with a few edges, so that a JPEG of it is small and looks like a photograph.
-image::Image photo(int width, int height, uint32_t seed = 1);
+Image photo(int width, int height, uint32_t seed = 1);
 
 struct JpegOptions {
   int quality = 90;
@@ -24,14 +24,14 @@ struct JpegOptions {
   int restart_rows = 0;
   unsigned restart_mcus = 0;
 };
-std::vector<uint8_t> encode_jpeg(const image::Image& image, const JpegOptions& options = {});
-std::vector<uint8_t> encode_webp(const image::Image& image, bool lossless);
-std::vector<uint8_t> png_bytes(const image::Image& image);
+std::vector<uint8_t> encode_jpeg(const Image& image, const JpegOptions& options = {});
+std::vector<uint8_t> encode_webp(const Image& image, bool lossless);
+std::vector<uint8_t> png_bytes(const Image& image);
 
 std::vector<uint8_t> read_file(const std::string& path);
 void write_file(const std::filesystem::path& path, const std::vector<uint8_t>& bytes);
 
-std::vector<uint8_t> pixels(const image::ImageView& view);
+std::vector<uint8_t> pixels(const ImageView& view);
 
 // Runs `body` on every instruction set of this processor that the vector code is compiled for.
 void on_every_target(const std::function<void()>& body);
@@ -50,4 +50,4 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-}  // namespace tessera::data::testing
+}  // namespace tessera::image::testing

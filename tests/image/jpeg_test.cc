@@ -13,7 +13,7 @@
 #include "image/jpeg/fast_jpeg.h"
 #include "support/paths.h"
 
-namespace tessera::data {
+namespace tessera::image {
 namespace {
 
 using testing::encode_jpeg;
@@ -39,14 +39,14 @@ std::vector<JpegOptions> samplings() {
 class UsualJpegTest : public ::testing::Test {
  protected:
   // Whether the decoder of our own took the file; it and the one that chooses must then have the library's pixels.
-  bool compare(const File& file, const image::Box* box = nullptr) {
-    image::ImageView want, got;
-    const image::SampleError failed = library_.decode(file, meter_, box, library_image_, want);
-    image::JpegHeader header;
-    const bool taken = image::read_usual_header(file, header) && decode_usual(file, header, box);
+  bool compare(const File& file, const Box* box = nullptr) {
+    ImageView want, got;
+    const SampleError failed = library_.decode(file, meter_, box, library_image_, want);
+    JpegHeader header;
+    const bool taken = read_usual_header(file, header) && decode_usual(file, header, box);
     EXPECT_FALSE(taken && failed) << failed->reason;
     if (taken && !failed) expect_equal(image_.view(), want);
-    const image::SampleError chosen = both_.decode(file, meter_, box, image_, got);
+    const SampleError chosen = both_.decode(file, meter_, box, image_, got);
     EXPECT_EQ(chosen.has_value(), failed.has_value());
     if (chosen && failed) {
       EXPECT_EQ(chosen->reason, failed->reason);
@@ -55,15 +55,15 @@ class UsualJpegTest : public ::testing::Test {
     return taken;
   }
 
-  bool decode_usual(const File& file, const image::JpegHeader& header, const image::Box* box) {
+  bool decode_usual(const File& file, const JpegHeader& header, const Box* box) {
     usual_.start(file, header, box, image_);
-    if (!usual_.done()) image::FastJpeg::run(usual_, nullptr);
+    if (!usual_.done()) FastJpeg::run(usual_, nullptr);
     return usual_.ok();
   }
 
   void compare_qualities(int step, bool must_take);
 
-  static void expect_equal(const image::ImageView& got, const image::ImageView& want) {
+  static void expect_equal(const ImageView& got, const ImageView& want) {
     ASSERT_EQ(got.width, want.width);
     ASSERT_EQ(got.height, want.height);
     const File a = pixels(got), b = pixels(want);
@@ -71,10 +71,10 @@ class UsualJpegTest : public ::testing::Test {
   }
 
  private:
-  image::JpegDecoder library_{true}, both_;
-  image::FastJpeg usual_;
-  image::DecodeMeter meter_{{}, nullptr};
-  image::Image image_, library_image_;
+  JpegDecoder library_{true}, both_;
+  FastJpeg usual_;
+  DecodeMeter meter_{{}, nullptr};
+  Image image_, library_image_;
 };
 
 std::string describe(const JpegOptions& options, int width, int height) {
@@ -82,7 +82,7 @@ std::string describe(const JpegOptions& options, int width, int height) {
                      options.grey ? " grey" : "");
 }
 
-image::Image picture(int kind, int width, int height) {
+Image picture(int kind, int width, int height) {
   return kind % 2 ? formula_image("noise", width, height) : photo(width, height);
 }
 
@@ -144,7 +144,7 @@ TEST_F(UsualJpegTest, EqualsTheLibraryInEveryBox) {
       for (const auto& [width, height] : {std::pair{203, 149}, {64, 48}, {35, 170}, {500, 333}}) {
         const File file = encode_jpeg(picture(below(2), width, height), options);
         for (int i = 0; i < 20; ++i) {
-          image::Box box{0, 0, 1 + below(width), 1 + below(height)};
+          Box box{0, 0, 1 + below(width), 1 + below(height)};
           box.x = below(width - box.width + 1);
           box.y = below(height - box.height + 1);
           SCOPED_TRACE(describe(options, width, height) + fmt::format(" box {}x{}+{}+{}", box.width, box.height, box.x, box.y));
@@ -161,7 +161,7 @@ TEST_F(UsualJpegTest, TakesTheUsualOnesOfTheOddImages) {
                                           "optimised.jpg", "restart.jpg", "rotated_exif.jpg", "no_exif.jpg"};
   for (const auto& entry : std::filesystem::directory_iterator(kImages)) {
     const std::string name = entry.path().filename();
-    if (entry.is_directory() || image::sniff_format(read_file(entry.path())) != image::ImageFormat::kJpeg) continue;
+    if (entry.is_directory() || sniff_format(read_file(entry.path())) != ImageFormat::kJpeg) continue;
     SCOPED_TRACE(name);
     const bool usual = name.starts_with("exif_") || std::find(taken.begin(), taken.end(), name) != taken.end();
     EXPECT_EQ(compare(read_file(entry.path())), usual);
@@ -236,7 +236,7 @@ File with_changed_segments(const File& file, uint8_t marker, Change change) {
 }
 
 TEST_F(UsualJpegTest, TakesTablesInEveryForm) {
-  image::Image slope(83, 59);  // has none of the higher coefficients, so that their steps may be anything
+  Image slope(83, 59);  // has none of the higher coefficients, so that their steps may be anything
   for (int i = 0; i < 59 * 83 * 3; ++i) slope.row(0)[i] = static_cast<uint8_t>(i / 3 % 83 + i / 249);
   const File file = encode_jpeg(slope, {.quality = 95});
   // Steps of two bytes, some beyond one.
@@ -332,7 +332,7 @@ TEST_F(UsualJpegTest, DataMustEndWhereTheImageDoes) {
 // One of several files, some of them odd or damaged, and a box of it.
 struct Task {
   File file;
-  image::Box box;
+  Box box;
 };
 
 std::vector<Task> mixed_tasks() {
@@ -360,8 +360,8 @@ std::vector<Task> mixed_tasks() {
 
 // A decoder at work on a task.
 struct TaskLane {
-  image::Decoder decoder;
-  image::Image storage;
+  Decoder decoder;
+  Image storage;
   size_t task = 0;
   bool busy = false;
 };
@@ -370,14 +370,14 @@ TEST(TwoJpegsTogether, EqualEachAlone) {
   const std::vector<Task> tasks = mixed_tasks();
   TaskLane lanes[2];
   lanes[0].decoder.share_tables(lanes[1].decoder);
-  image::Decoder alone;
-  image::Image storage;
+  Decoder alone;
+  Image storage;
   int good = 0, bad = 0, together = 0;
   const auto finish = [&](TaskLane& lane) {
     const Task& task = tasks[lane.task];
-    image::ImageView got, want;
-    const image::SampleError failed = lane.decoder.finish_region(got);
-    const image::SampleError expected = alone.decode_region(task.file, task.box, storage, want);
+    ImageView got, want;
+    const SampleError failed = lane.decoder.finish_region(got);
+    const SampleError expected = alone.decode_region(task.file, task.box, storage, want);
     ASSERT_EQ(failed.has_value(), expected.has_value()) << lane.task;
     if (failed) {
       EXPECT_EQ(failed->reason, expected->reason);
@@ -402,7 +402,7 @@ TEST(TwoJpegsTogether, EqualEachAlone) {
     const auto count = lanes[0].busy + lanes[1].busy;
     if (count == 0) break;
     together += count == 2;
-    image::Decoder::decode_on(lanes[lanes[0].busy ? 0 : 1].decoder, count == 2 ? &lanes[1].decoder : nullptr);
+    Decoder::decode_on(lanes[lanes[0].busy ? 0 : 1].decoder, count == 2 ? &lanes[1].decoder : nullptr);
   }
   EXPECT_EQ(good + bad, static_cast<int>(tasks.size()));
   EXPECT_GT(good, 20);
@@ -414,13 +414,13 @@ TEST(TwoJpegsTogether, EqualEachAlone) {
 TEST(TwoJpegsTogether, AreAbandonedWithoutTrace) {
   const File file = encode_jpeg(photo(120, 90)), other = encode_jpeg(photo(90, 120, 2), {.quality = 80, .optimised = true});
   const File png = testing::png_bytes(photo(30, 20));
-  image::Decoder first, second;
+  Decoder first, second;
   first.share_tables(second);
-  image::Image a, b, want;
-  image::ImageView region;
+  Image a, b, want;
+  ImageView region;
   first.start_region(file, {0, 0, 120, 90}, a);
   second.start_region(other, {10, 10, 20, 30}, b);
-  image::Decoder::decode_on(first, &second);
+  Decoder::decode_on(first, &second);
   ASSERT_FALSE(second.decoding());
   ASSERT_TRUE(first.decoding());
   first.start_region(png, {0, 0, 30, 20}, a);
@@ -431,10 +431,10 @@ TEST(TwoJpegsTogether, AreAbandonedWithoutTrace) {
     first.start_region(file, {0, 0, 120, 90}, a);
     first.start_region(encode_jpeg(photo(40, 40, static_cast<uint32_t>(i)), {.optimised = true}), {0, 0, 40, 40}, a);
     ASSERT_FALSE(first.decode_region(other, {0, 0, 90, 120}, a, region));
-    ASSERT_FALSE(image::Decoder().decode(other, want));
+    ASSERT_FALSE(Decoder().decode(other, want));
     ASSERT_TRUE(pixels(region) == pixels(want.view()));
   }
 }
 
 }  // namespace
-}  // namespace tessera::data
+}  // namespace tessera::image

@@ -8,7 +8,7 @@
 #include "support/paths.h"
 #include "support/safetensors_reader.h"
 
-namespace tessera::data {
+namespace tessera::image {
 namespace {
 
 using testing::formula_image;
@@ -19,13 +19,12 @@ const tessera::testing::ReferenceFile& references() {
   return file;
 }
 
-std::vector<uint8_t> resized(const image::ImageView& from, image::Filter filter, bool mirror, int width, int height,
-                             bool plain) {
+std::vector<uint8_t> resized(const ImageView& from, Filter filter, bool mirror, int width, int height, bool plain) {
   std::vector<uint8_t> out(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
   if (plain) {
-    image::resize_plain(from, filter, mirror, width, height, out.data(), width * 3);
+    resize_plain(from, filter, mirror, width, height, out.data(), width * 3);
   } else {
-    image::Resizer().resize(from, filter, mirror, width, height, out.data(), width * 3);
+    Resizer().resize(from, filter, mirror, width, height, out.data(), width * 3);
   }
   return out;
 }
@@ -35,11 +34,10 @@ TEST(Resize, EqualsPillow) {
   int compared = 0;
   for (const auto& [name, entry] : references().config.at("cases").items()) {
     if (!entry.at("box").is_null()) continue;  // resize(box=…) looks past the box, which no op here does
-    const image::Image image = formula_image("resize/" + name, entry.at("in")[0], entry.at("in")[1]);
+    const Image image = formula_image("resize/" + name, entry.at("in")[0], entry.at("in")[1]);
     const int width = entry.at("out")[0], height = entry.at("out")[1];
-    for (const image::Filter filter : {image::Filter::kBox, image::Filter::kBilinear, image::Filter::kHamming,
-                                       image::Filter::kBicubic, image::Filter::kLanczos}) {
-      const std::string key = std::string(image::filter_name(filter)) + "/" + name;
+    for (const Filter filter : {Filter::kBox, Filter::kBilinear, Filter::kHamming, Filter::kBicubic, Filter::kLanczos}) {
+      const std::string key = std::string(filter_name(filter)) + "/" + name;
       SCOPED_TRACE(key);
       const std::vector<uint8_t>& expected = references().tensors.at(key).bytes;
       EXPECT_EQ(resized(image.view(), filter, false, width, height, false), expected);
@@ -56,11 +54,11 @@ TEST(Resize, EvalChainEqualsTimm) {
     SCOPED_TRACE(name);
     const int size = entry.at("img_size");
     const double crop_pct = references().config.at("crop_pct");
-    const image::Image image = formula_image("eval/" + name, entry.at("in")[0], entry.at("in")[1]);
-    const Pp pp(fmt::format("decode | resize_small({}, {}) | central_crop({})", static_cast<int>(size / crop_pct),
-                            entry.at("interpolation").get<std::string>(), size),
-                PpUse::kEval);
-    PpScratch scratch;
+    const Image image = formula_image("eval/" + name, entry.at("in")[0], entry.at("in")[1]);
+    const data::Pp pp(fmt::format("decode | resize_small({}, {}) | central_crop({})", static_cast<int>(size / crop_pct),
+                                  entry.at("interpolation").get<std::string>(), size),
+                      data::PpUse::kEval);
+    data::PpScratch scratch;
     std::vector<uint8_t> out(pp.image_bytes());
     ASSERT_FALSE(pp.run(testing::png_bytes(image), {}, scratch, out.data()));
     EXPECT_EQ(out, references().tensors.at("eval/" + name).bytes);
@@ -71,14 +69,13 @@ void compare_with_plain() {
   const int sizes[][4] = {{1, 1, 1, 1},      {5, 3, 7, 11},     {33, 65, 16, 31}, {101, 7, 13, 50}, {64, 64, 63, 65},
                           {300, 200, 37, 5}, {2, 200, 31, 100}, {17, 17, 224, 3}, {97, 1, 1, 97}};
   for (const auto& s : sizes) {
-    const image::Image image = formula_image("plain", s[0], s[1]);
-    for (int f = 0; f <= static_cast<int>(image::Filter::kLanczos); ++f) {
+    const Image image = formula_image("plain", s[0], s[1]);
+    for (int f = 0; f <= static_cast<int>(Filter::kLanczos); ++f) {
       for (const bool mirror : {false, true}) {
-        const auto filter = static_cast<image::Filter>(f);
+        const auto filter = static_cast<Filter>(f);
         EXPECT_EQ(resized(image.view(), filter, mirror, s[2], s[3], false),
                   resized(image.view(), filter, mirror, s[2], s[3], true))
-            << image::filter_name(filter) << ' ' << s[0] << 'x' << s[1] << " to " << s[2] << 'x' << s[3] << " mirror "
-            << mirror;
+            << filter_name(filter) << ' ' << s[0] << 'x' << s[1] << " to " << s[2] << 'x' << s[3] << " mirror " << mirror;
       }
     }
   }
@@ -87,49 +84,48 @@ void compare_with_plain() {
 TEST(Resize, VectorEqualsPlain) { testing::on_every_target(compare_with_plain); }
 
 TEST(Resize, SeesOnlyTheCrop) {
-  const image::Image image = formula_image("crop", 40, 30);
-  const image::ImageView view = image.view().crop({5, 4, 24, 16});
-  image::Image alone(24, 16);
-  image::copy_image(view, false, alone.row(0), alone.stride());
-  EXPECT_EQ(resized(view, image::Filter::kBicubic, false, 9, 31, false),
-            resized(alone.view(), image::Filter::kBicubic, false, 9, 31, false));
+  const Image image = formula_image("crop", 40, 30);
+  const ImageView view = image.view().crop({5, 4, 24, 16});
+  Image alone(24, 16);
+  copy_image(view, false, alone.row(0), alone.stride());
+  EXPECT_EQ(resized(view, Filter::kBicubic, false, 9, 31, false), resized(alone.view(), Filter::kBicubic, false, 9, 31, false));
 }
 
 TEST(Resize, MirrorReversesTheResult) {
-  const image::Image image = formula_image("mirror", 40, 30);
-  const std::vector<uint8_t> straight = resized(image.view(), image::Filter::kBilinear, false, 13, 9, false);
+  const Image image = formula_image("mirror", 40, 30);
+  const std::vector<uint8_t> straight = resized(image.view(), Filter::kBilinear, false, 13, 9, false);
   std::vector<uint8_t> turned(straight.size());
-  image::Image result(13, 9);
+  Image result(13, 9);
   std::copy(straight.begin(), straight.end(), result.row(0));
-  image::copy_image(result.view(), true, turned.data(), 13 * 3);
-  EXPECT_EQ(resized(image.view(), image::Filter::kBilinear, true, 13, 9, false), turned);
+  copy_image(result.view(), true, turned.data(), 13 * 3);
+  EXPECT_EQ(resized(image.view(), Filter::kBilinear, true, 13, 9, false), turned);
 }
 
 TEST(Resize, WritesNothingBesideItsRows) {
-  const image::Image image = formula_image("stride", 20, 20);
+  const Image image = formula_image("stride", 20, 20);
   std::vector<uint8_t> out(10 * 40, 77);
-  image::Resizer().resize(image.view(), image::Filter::kBilinear, false, 11, 10, out.data(), 40);
+  Resizer().resize(image.view(), Filter::kBilinear, false, 11, 10, out.data(), 40);
   for (size_t y = 0; y < 10; ++y) {
     for (size_t i = 33; i < 40; ++i) EXPECT_EQ(out[y * 40 + i], 77);
   }
 }
 
 TEST(Resize, ReusedScratchGivesTheSame) {
-  image::Resizer resizer;
+  Resizer resizer;
   for (int round = 0; round < 3; ++round) {
     for (int size = 3; size < 60; size += 7) {
-      const image::Image image = formula_image("again", size * 2, size);
+      const Image image = formula_image("again", size * 2, size);
       std::vector<uint8_t> out(16 * 16 * 3);
-      resizer.resize(image.view(), image::Filter::kBicubic, false, 16, 16, out.data(), 16 * 3);
-      EXPECT_EQ(out, resized(image.view(), image::Filter::kBicubic, false, 16, 16, true)) << size;
+      resizer.resize(image.view(), Filter::kBicubic, false, 16, 16, out.data(), 16 * 3);
+      EXPECT_EQ(out, resized(image.view(), Filter::kBicubic, false, 16, 16, true)) << size;
     }
   }
 }
 
 TEST(Resize, FilterNames) {
-  for (const std::string& name : image::filter_names()) EXPECT_EQ(image::filter_name(*image::parse_filter(name)), name);
-  EXPECT_FALSE(image::parse_filter("linear"));
+  for (const std::string& name : filter_names()) EXPECT_EQ(filter_name(*parse_filter(name)), name);
+  EXPECT_FALSE(parse_filter("linear"));
 }
 
 }  // namespace
-}  // namespace tessera::data
+}  // namespace tessera::image

@@ -10,7 +10,7 @@
 #include "support/paths.h"
 #include "support/safetensors_reader.h"
 
-namespace tessera::data {
+namespace tessera::image {
 namespace {
 
 using testing::augment_picture;
@@ -42,13 +42,13 @@ Difference compare(const std::vector<uint8_t>& ours, const std::string& name) {
 }
 
 TEST(Tensorflow, EveryOperationEqualsBigVision) {
-  std::set<image::AugmentOp> seen;
+  std::set<AugmentOp> seen;
   for (const auto& [name, entry] : references().config.at("ops").items()) {
     SCOPED_TRACE(name);
-    const image::AugmentStep step = augment_step(entry);
-    image::Canvas canvas;
+    const AugmentStep step = augment_step(entry);
+    Canvas canvas;
     set_picture(canvas, augment_picture(entry.at("picture")));
-    image::apply_tensorflow(step, {128, 128, 128}, canvas);
+    apply_tensorflow(step, {128, 128, 128}, canvas);
     const Difference difference = compare(pixels(canvas.image().view()), name);
     EXPECT_EQ(difference.most, 0) << difference.bytes << " bytes";
     seen.insert(step.op);
@@ -61,12 +61,11 @@ TEST(Tensorflow, ResizesEqualTensorflow) {
   for (const auto& [name, entry] : references().config.at("resizes").items()) {
     SCOPED_TRACE(name);
     const std::string picture = name.substr(name.rfind('/') + 1);
-    const image::Image image = formula_image("tensorflow/" + picture, entry.at("in")[0], entry.at("in")[1]);
+    const Image image = formula_image("tensorflow/" + picture, entry.at("in")[0], entry.at("in")[1]);
     const int width = entry.at("out")[0], height = entry.at("out")[1];
-    const image::TensorflowMethod method{*image::parse_tensorflow_filter(entry.at("method").get<std::string>()),
-                                         entry.at("antialias")};
+    const TensorflowMethod method{*parse_tensorflow_filter(entry.at("method").get<std::string>()), entry.at("antialias")};
     std::vector<uint8_t> out(static_cast<size_t>(width * height * 3));
-    image::TensorflowResizer().resize(image.view(), method, false, width, height, out.data());
+    TensorflowResizer().resize(image.view(), method, false, width, height, out.data());
     const Difference difference = compare(out, name);
     EXPECT_EQ(difference.most, 0) << difference.bytes << " bytes";
     ++compared;
@@ -75,4 +74,4 @@ TEST(Tensorflow, ResizesEqualTensorflow) {
 }
 
 }  // namespace
-}  // namespace tessera::data
+}  // namespace tessera::image
