@@ -244,7 +244,8 @@ void CheckpointManager::save() {
   }
 }
 
-// True when it was committed. What a disk refuses, or a system that has no memory left, costs this save; anything else is a bug.
+// True when it was committed. What a disk refuses, or a system that has no memory left, costs this save; anything else is a
+// bug.
 bool CheckpointManager::write(CheckpointWriter& writer) {
   try {
     expect_directory();

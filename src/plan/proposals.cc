@@ -97,8 +97,8 @@ class Search {
     }
   }
 
-  // A change that the recipe does not allow is no proposal: for example a batch that the devices don't divide. Any other error is
-  // a warning, and the plan and the other proposals are made all the same.
+  // A change that the recipe does not allow is no proposal: for example a batch that the devices don't divide. Any other
+  // error is a warning, and the plan and the other proposals are made all the same.
   static void pass_over(const Error& error, const std::string& change) {
     if (error.code() == Exit::kUsage) return;
     log_warning(fmt::format("whether it would fit with {} is not known: {}", change, error.message()));

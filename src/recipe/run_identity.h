@@ -14,8 +14,8 @@ std::string shown_value(const std::string& text);
 
 state::DataIdentity data_identity(const Data& data);
 
-// 32 hexadecimal digits: equal for runs whose recipes differ only in keys that may change (recipe/keys.h), and whose data are the
-// same.
+// 32 hexadecimal digits: equal for runs whose recipes differ only in keys that may change (recipe/keys.h), and whose data are
+// the same.
 std::string run_name(const state::RunDescription& run);
 
 // Throws a data Error when the checkpoint says that it is of another run, naming what differs, or when its parts name different

@@ -30,8 +30,8 @@ class IoError : public Error {
   int number_;
 };
 
-// The process or the machine has as many files open as it may. It is no Error, because a handler of Error would take the file for
-// a bad one.
+// The process or the machine has as many files open as it may. It is no Error, because a handler of Error would take the file
+// for a bad one.
 class OutOfFiles : public std::exception {
  public:
   // `number` is EMFILE or ENFILE; `path` is the file that was to be opened.

@@ -6,8 +6,8 @@
 
 namespace tessera::testing {
 
-// While it lives, this process can open no further file. Not under sanitizers: UBSan opens a pipe to find out whether memory can
-// be read, and without one it takes every object for a bad one.
+// While it lives, this process can open no further file. Not under sanitizers: UBSan opens a pipe to find out whether memory
+// can be read, and without one it takes every object for a bad one.
 class NoMoreFiles {
  public:
   NoMoreFiles() {

@@ -6,10 +6,10 @@
 // key=caption)" makes an array of ids beside the image. A text is named as the source's field or as the op that made it names
 // it.
 //
-// value_range and normalise run on the device: a chain says what they amount to as an PixelScale, and the pixels travel as uint8.
-// A chain is checked when it is parsed: its order, its sizes, and that what comes out has one fixed size.
-// Crops and flips that follow `decode` cost nothing of themselves: of a JPEG only what the crop needs is decoded, and a flip
-// after a resize is part of its writing.
+// value_range and normalise run on the device: a chain says what they amount to as a PixelScale, and the pixels travel as
+// uint8. A chain is checked when it is parsed: its order, its sizes, and that what comes out has one fixed size. Crops and
+// flips that follow `decode` cost nothing of themselves: of a JPEG only what the crop needs is decoded, and a flip after a
+// resize is part of its writing.
 
 #include <array>
 #include <memory>
