@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <fstream>
+#include <optional>
 
 namespace tessera {
 
@@ -21,6 +23,15 @@ inline int64_t peak_resident_bytes() {
 inline int64_t physical_memory_bytes() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
   return pages > 0 && size > 0 ? pages * size : 0;
+}
+
+// What a limit on address space (ulimit -v) leaves, in bytes; nothing where there is no limit.
+inline std::optional<int64_t> address_space_left() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGE_SIZE);
 }
 
 // Of a process whose number is in the name of something that it left: true for one that is gone, and for this process, which

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "train/product_check.h"
 
 namespace tessera::train {
 
@@ -26,6 +27,7 @@ std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options) {
                                   pjrt::platform_name(options.platform), found == 1 ? "" : "s"),
                       "--devices", "leave it out to use all of them");
   }
+  if (options.platform == pjrt::Platform::kCpu) check_products(*client);
   return client;
 }
 
