@@ -6,15 +6,14 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
-
-#include "monitor/metrics.h"
 
 namespace tessera::monitor {
 namespace {
 
 constexpr double kPanelWidth = 520, kHeight = 360;
 constexpr double kLeft = 64, kRight = 20, kTop = 62, kBottom = 50;
+constexpr double kLegendTop = 42, kLegendLine = 18, kLetter = 7.5;  // kTop leaves room for one line of names
+constexpr int kLongestName = 48;                                    // columns
 constexpr size_t kMaxPoints = 1000;   // of a curve; more are drawn as the extremes of as many stretches
 constexpr size_t kSmoothedFrom = 60;  // points from which on a moving average helps
 constexpr size_t kSmoothing = 40;     // the average spans a fortieth of the points
@@ -31,13 +30,13 @@ struct Range {
 struct Axes {
   Range x_range;                         // the axis ends where the data do
   std::vector<double> x_ticks, y_ticks;  // the y axis ends at its outer ticks
-  double left = 0;                       // of the panel
+  double left = 0, top = kTop, height = kHeight;  // of the panel, and where its curves begin
 
   double x(double value) const {
     return left + kLeft + (value - x_range.low) / (x_range.high - x_range.low) * (kPanelWidth - kLeft - kRight);
   }
   double y(double value) const {
-    return kHeight - kBottom - (value - y_ticks.front()) / (y_ticks.back() - y_ticks.front()) * (kHeight - kTop - kBottom);
+    return height - kBottom - (value - y_ticks.front()) / (y_ticks.back() - y_ticks.front()) * (height - top - kBottom);
   }
 };
 
@@ -138,7 +137,7 @@ std::string draw_series(const Axes& axes, const PlotSeries& series, const char* 
 }
 
 std::string draw_axes(const Axes& axes, std::string_view x_label) {
-  const double left = axes.left + kLeft, right = axes.left + kPanelWidth - kRight, bottom = kHeight - kBottom;
+  const double left = axes.left + kLeft, right = axes.left + kPanelWidth - kRight, bottom = axes.height - kBottom;
   std::string out;
   for (const double tick : axes.y_ticks) {
     const double y = axes.y(tick);
@@ -149,33 +148,75 @@ std::string draw_axes(const Axes& axes, std::string_view x_label) {
     out += straight(x, bottom, x, bottom + 5, kInk) + label(x, bottom + 20, "middle", tick_text(tick));
   }
   out += straight(left, bottom, right, bottom, kInk);
-  return out + label((left + right) / 2, kHeight - 10, "middle", x_label);
+  return out + label((left + right) / 2, axes.height - 10, "middle", x_label);
+}
+
+// What the legend says of a series, cut where it is too long for a line.
+std::string legend_text(const PlotSeries& series) {
+  int columns = 0;
+  std::string name;
+  for (const char c : series.name) {
+    if ((c & 0xc0) != 0x80 && ++columns > kLongestName) break;
+    name += c;
+  }
+  if (name.size() < series.name.size()) name += "…";
+  return series.note.empty() ? name : name + "  " + series.note;
+}
+
+struct LegendEntry {
+  std::string text;
+  double x = 0;  // from the left end of the curves
+  int line = 0;
+};
+
+std::vector<LegendEntry> legend_of(const PlotPanel& panel) {
+  std::vector<LegendEntry> entries;
+  double x = 0;
+  int line = 0;
+  for (const PlotSeries& series : panel.series) {
+    LegendEntry entry{legend_text(series)};
+    const auto letters = std::ranges::count_if(entry.text, [](char c) { return (c & 0xc0) != 0x80; });
+    const double width = 22 + kLetter * static_cast<double>(letters);
+    if (x > 0 && x + width > kPanelWidth - kLeft - kRight) x = 0, ++line;
+    entry.x = x, entry.line = line;
+    x += width + 18;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+// Of the lines of names beyond the first.
+double legend_height(const PlotPanel& panel) {
+  const std::vector<LegendEntry> entries = legend_of(panel);
+  return entries.empty() ? 0 : kLegendLine * entries.back().line;
 }
 
 std::string draw_heading(const PlotPanel& panel, double left) {
   std::string out = label(left + kLeft, 24, "start", panel.title, " font-size=\"15\" font-weight=\"600\"");
-  if (!panel.note.empty()) out += label(left + kPanelWidth - kRight, 24, "end", panel.note);
-  double x = left + kLeft;
-  for (const PlotSeries& series : panel.series) {
-    out += straight(x, 42, x + 16, 42, color_of(series), 3);
-    out += label(x + 22, 46, "start", series.name);
-    x += 22 + 7.5 * static_cast<double>(series.name.size()) + 18;
+  const std::vector<LegendEntry> entries = legend_of(panel);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const double x = left + kLeft + entries[i].x, y = kLegendTop + kLegendLine * entries[i].line;
+    out += straight(x, y, x + 16, y, color_of(panel.series[i]), 3) + label(x + 22, y + 4, "start", entries[i].text);
   }
   return out;
 }
 
-std::optional<std::string> draw_panel(const PlotPanel& panel, double left, std::string_view x_label) {
+bool has_points(const PlotPanel& panel) {
+  return std::ranges::any_of(panel.series, [](const PlotSeries& series) { return std::ranges::any_of(series.points, finite); });
+}
+
+// `more`: height that the legends of the panels need.
+std::string draw_panel(const PlotPanel& panel, double left, double more, std::string_view x_label) {
   Range x, y;
   for (const PlotSeries& series : panel.series) {
     for (const PlotPoint& p : series.points) {
       if (finite(p)) x.add(p.x), y.add(p.y);
     }
   }
-  if (x.low > x.high) return std::nullopt;
   // A scale from zero where that costs little room tells more than one that magnifies noise.
   if (y.low > 0 && y.low < 0.4 * y.high) y.low = 0;
   if (x.low > 0 && x.low < 0.4 * x.high) x.low = 0;
-  Axes axes{x, axis_ticks(x.low, x.high, 6), axis_ticks(y.low, y.high, 6), left};
+  Axes axes{x, axis_ticks(x.low, x.high, 6), axis_ticks(y.low, y.high, 6), left, kTop + more, kHeight + more};
   if (x.high > x.low) {
     std::erase_if(axes.x_ticks, [&](double tick) { return tick < x.low || tick > x.high * (1 + 1e-9); });
   } else {
@@ -186,35 +227,22 @@ std::optional<std::string> draw_panel(const PlotPanel& panel, double left, std::
   return out;
 }
 
-PlotSeries& series_named(PlotPanel& panel, const std::string& name, bool marked, size_t color) {
-  for (PlotSeries& series : panel.series) {
-    if (series.name == name) return series;
-  }
-  panel.series.push_back({name, {}, marked, color});
-  return panel.series.back();
-}
+bool is_best(double value, double than, bool share) { return share ? value > than : value < than; }
 
-// Accuracies are fractions in some evaluators and per cents in others.
-void scale_to_percent(PlotPanel& panel) {
-  double highest = 0;
-  for (const PlotSeries& series : panel.series) {
-    for (const PlotPoint& p : series.points) highest = finite(p) ? std::max(highest, p.y) : highest;
-  }
-  if (highest > 1) return;
-  for (PlotSeries& series : panel.series) {
-    for (PlotPoint& p : series.points) p.y *= 100;
-  }
-}
-
-void note_best(PlotPanel& panel) {
+// `share`: the more the better.
+void note_best(PlotSeries& series, bool share) {
   const PlotPoint* best = nullptr;
-  for (const PlotSeries& series : panel.series) {
-    for (const PlotPoint& p : series.points) {
-      if (finite(p) && (!best || p.y > best->y)) best = &p;
-    }
+  for (const PlotPoint& p : series.points) {
+    if (finite(p) && (!best || is_best(p.y, best->y, share))) best = &p;
   }
-  if (best) panel.note = fmt::format("best {:.2f} at step {:.0f}", best->y, best->x);
+  if (!best) return;
+  series.note = fmt::format("best {} at step {:.0f}", share ? fmt::format("{:.2f}", best->y) : fmt::format("{:.4g}", best->y),
+                            best->x);
 }
+
+struct EvaluatorCurves {
+  PlotSeries loss, accuracy;
+};
 
 }  // namespace
 
@@ -235,42 +263,58 @@ std::vector<double> axis_ticks(double low, double high, int count) {
 }
 
 std::string plot_svg(const std::vector<PlotPanel>& panels, std::string_view x_label) {
-  std::string body;
-  double width = 0;
+  std::vector<const PlotPanel*> drawn;
+  double more = 0;
   for (const PlotPanel& panel : panels) {
-    const auto drawn = draw_panel(panel, width, x_label);
-    if (!drawn) continue;
-    body += *drawn;
-    width += kPanelWidth;
+    if (!has_points(panel)) continue;
+    drawn.push_back(&panel);
+    more = std::max(more, legend_height(panel));
   }
+  std::string body;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    body += draw_panel(*drawn[i], kPanelWidth * static_cast<double>(i), more, x_label);
+  }
+  const double width = kPanelWidth * static_cast<double>(std::max<size_t>(drawn.size(), 1)), height = kHeight + more;
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" "
              "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"13\">\n",
-             std::max(width, kPanelWidth), kHeight, std::max(width, kPanelWidth), kHeight) +
+             width, height, width, height) +
          body + "</svg>\n";
 }
 
-std::optional<std::string> write_plot(const std::string& workdir, store::FileSystem& files) {
-  PlotPanel loss{"Loss", {}, {}}, accuracy{"Top-1 accuracy (%)", {}, {}};
-  std::map<std::string, size_t> colors;  // of evaluators, in order of appearance; 0 is the training's
-  for (const MetricRow& row : read_metrics(store::join_path(workdir, "metrics.jsonl"), files)) {
+std::vector<PlotPanel> run_panels(const std::vector<MetricRow>& rows) {
+  PlotPanel loss{"Loss", {{"training_loss", {}, false, 0}}}, accuracy{"Top-1 accuracy (%)", {}};
+  std::vector<std::pair<std::string, EvaluatorCurves>> evaluators;  // in order of appearance
+  const auto curves_of = [&](const std::string& name) -> EvaluatorCurves& {
+    const auto found = std::ranges::find(evaluators, name, &std::pair<std::string, EvaluatorCurves>::first);
+    if (found != evaluators.end()) return found->second;
+    const size_t color = evaluators.size() + 1;  // 0 is the training's
+    return evaluators.emplace_back(name, EvaluatorCurves{{name, {}, true, color}, {name, {}, true, color}}).second;
+  };
+  for (const MetricRow& row : rows) {
     const double x = static_cast<double>(row.step);
     for (const auto& [name, value] : row.values) {
-      if (name == "training_loss") series_named(loss, "train", false, 0).points.push_back({x, value});
+      if (name == "training_loss") loss.series[0].points.push_back({x, value});
       const auto slash = name.rfind('/');
       if (slash == std::string::npos) continue;
       const std::string what = name.substr(slash + 1);
-      if (what != "loss" && what != "prec@1") continue;
-      const std::string evaluator = name.substr(0, slash);
-      const size_t color = colors.emplace(evaluator, colors.size() + 1).first->second;
-      series_named(what == "loss" ? loss : accuracy, evaluator, true, color).points.push_back({x, value});
+      if (what == "loss") curves_of(name.substr(0, slash)).loss.points.push_back({x, value});
+      if (what == "prec@1") curves_of(name.substr(0, slash)).accuracy.points.push_back({x, 100 * value});
     }
   }
-  if (loss.series.empty() && accuracy.series.empty()) return std::nullopt;
-  scale_to_percent(accuracy);
-  note_best(accuracy);
+  for (auto& [name, curves] : evaluators) {
+    curves.accuracy.points.empty() ? note_best(curves.loss, false) : note_best(curves.accuracy, true);
+    if (!curves.loss.points.empty()) loss.series.push_back(std::move(curves.loss));
+    if (!curves.accuracy.points.empty()) accuracy.series.push_back(std::move(curves.accuracy));
+  }
+  return {loss, accuracy};
+}
+
+std::optional<std::string> write_plot(const std::string& workdir, store::FileSystem& files) {
+  const std::vector<PlotPanel> panels = run_panels(read_metrics(store::join_path(workdir, "metrics.jsonl"), files));
+  if (std::ranges::none_of(panels, has_points)) return std::nullopt;
   const std::string path = store::join_path(workdir, "plot.svg");
-  store::write_atomic(files, path, plot_svg({loss, accuracy}, "step"));
+  store::write_atomic(files, path, plot_svg(panels, "step"));
   return path;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "monitor/metrics.h"
 #include "store/file.h"
 
 namespace tessera::monitor {
@@ -20,12 +21,12 @@ struct PlotSeries {
   std::vector<PlotPoint> points;  // by ascending x; those that are not finite leave a gap
   bool marked = false;            // few points, each with a dot; otherwise many, with their moving average on top
   size_t color = 0;               // of a palette of five: the same thing has the same colour in every panel
+  std::string note = {};          // behind the name: "best 99.2 at step 640"
 };
 
 struct PlotPanel {
   std::string title;
   std::vector<PlotSeries> series;
-  std::string note;  // on the right of the title: "best 99.2 at step 640"
 };
 
 // Panels side by side over the same kind of x axis. Panels without a finite point are left out.
@@ -34,8 +35,11 @@ std::string plot_svg(const std::vector<PlotPanel>& panels, std::string_view x_la
 // Round numbers (1, 2 or 5 times a power of ten apart) that cover [low, high], about `count` of them.
 std::vector<double> axis_ticks(double low, double high, int count);
 
-// Draws <workdir>/plot.svg from <workdir>/metrics.jsonl: `training_loss` and every `*/loss` in one panel, every `*/prec@1` in
-// per cent in the other. Returns its path; nothing when there is nothing to draw. Throws store::IoError.
+// `training_loss` and every `*/loss` in one panel, every `*/prec@1` in per cent in the other. Each evaluator has a curve of its own
+// in either, and one note of its best: of prec@1 or, where it has none, of its loss.
+std::vector<PlotPanel> run_panels(const std::vector<MetricRow>& rows);
+
+// Draws <workdir>/plot.svg, the run_panels() of <workdir>/metrics.jsonl. Returns its path; nothing when there is nothing to draw. Throws store::IoError.
 std::optional<std::string> write_plot(const std::string& workdir, store::FileSystem& files = store::local_files());
 
 }  // namespace tessera::monitor

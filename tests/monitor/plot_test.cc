@@ -53,7 +53,7 @@ TEST(AxisTicks, RoundNumbersThatCoverTheRange) {
 
 TEST(PlotSvg, PointsStandWhereTheTicksSay) {
   // x from 0 to 10, y from 0 to 4: the plot area is x 64..500, y 310..62.
-  const std::string svg = plot_svg({{"Loss", {{"train", {{0, 4}, {5, 1}, {10, 0}}}}, ""}}, "step");
+  const std::string svg = plot_svg({{"Loss", {{"train", {{0, 4}, {5, 1}, {10, 0}}}}}}, "step");
   const auto points = polyline(svg, 0);
   ASSERT_EQ(points.size(), 3u);
   EXPECT_NEAR(points[0].first, 64, 0.06);
@@ -68,12 +68,12 @@ TEST(PlotSvg, PointsStandWhereTheTicksSay) {
 
 TEST(PlotSvg, GapsSinglePointsAndNothing) {
   const double nan = std::nan("");
-  const std::string gap = plot_svg({{"Loss", {{"train", {{0, 1}, {1, 2}, {2, nan}, {3, 1}, {4, 1}}}}, ""}}, "step");
+  const std::string gap = plot_svg({{"Loss", {{"train", {{0, 1}, {1, 2}, {2, nan}, {3, 1}, {4, 1}}}}}}, "step");
   EXPECT_EQ(count(gap, "<polyline"), 2);
   EXPECT_THAT(gap, Not(HasSubstr("nan")));
-  const std::string one = plot_svg({{"Loss", {{"train", {{7, 3}}}}, ""}}, "step");
+  const std::string one = plot_svg({{"Loss", {{"train", {{7, 3}}}}}}, "step");
   EXPECT_EQ(count(one, "<circle"), 1);
-  const std::string none = plot_svg({{"Loss", {{"train", {{nan, nan}}}}, ""}}, "step");
+  const std::string none = plot_svg({{"Loss", {{"train", {{nan, nan}}}}}}, "step");
   EXPECT_EQ(count(none, "<polyline"), 0);
   EXPECT_THAT(none, HasSubstr("</svg>"));
 }
@@ -84,7 +84,7 @@ TEST(PlotSvg, ManyPointsAreThinnedButKeepTheirExtremes) {
   for (int i = 0; i < 100'000; ++i) points.push_back({static_cast<double>(i), rng.uniform(1, 2)});
   points[54'321].y = 10;
   points[77'777].y = 0;
-  const std::string svg = plot_svg({{"Loss", {{"train", points}}, ""}}, "step");
+  const std::string svg = plot_svg({{"Loss", {{"train", points}}}}, "step");
   EXPECT_EQ(count(svg, "<polyline"), 2) << "the points and their average";
   const auto drawn = polyline(svg, 0);
   EXPECT_LE(drawn.size(), 1000u);
@@ -96,7 +96,7 @@ TEST(PlotSvg, ManyPointsAreThinnedButKeepTheirExtremes) {
 }
 
 TEST(PlotSvg, NamesAreText) {
-  const std::string svg = plot_svg({{"<script>&", {{"<b>", {{0, 1}, {1, 2}}}}, ""}}, "step");
+  const std::string svg = plot_svg({{"<script>&", {{"<b>", {{0, 1}, {1, 2}}}}}}, "step");
   EXPECT_THAT(svg, HasSubstr("&lt;script>&amp;"));
   EXPECT_THAT(svg, Not(HasSubstr("<script>")));
   EXPECT_THAT(svg, Not(HasSubstr("<b>")));
@@ -117,8 +117,46 @@ TEST(WritePlot, DrawsLossAndAccuracyOfTheRun) {
   EXPECT_EQ(polyline(svg, 1).size(), 4u);
   EXPECT_EQ(polyline(svg, 2).size(), 4u);
   EXPECT_EQ(count(svg, "<circle"), 8);
-  EXPECT_THAT(svg, HasSubstr("best 95.00 at step 200"));
+  EXPECT_THAT(svg, HasSubstr(">val  best 95.00 at step 200<"));
   EXPECT_THAT(svg, Not(HasSubstr("lr")));
+}
+
+MetricRow row(int64_t step, std::map<std::string, double, std::less<>> values) { return {step, std::move(values)}; }
+
+std::vector<std::string> names(const PlotPanel& panel) {
+  std::vector<std::string> out;
+  for (const PlotSeries& series : panel.series) out.push_back(series.name + "|" + series.note);
+  return out;
+}
+
+TEST(RunPanels, EveryEvaluatorHasItsOwnCurveAndItsOwnBest) {
+  const std::vector<MetricRow> rows = {
+      row(5, {{"training_loss", 2}, {"train/loss", 1}, {"train/prec@1", 0.9}, {"val/loss", 3}, {"val/prec@1", 0.5}}),
+      row(10, {{"training_loss", 1}, {"train/loss", 0.5}, {"train/prec@1", 0.8}, {"val_ema/prec@1", 0.25}, {"caption/loss", 4}}),
+      row(15, {{"caption/loss", 2.5}, {"val/loss", 4}, {"val/prec@1", 0.625}, {"caption/count", 7}}),
+      row(20, {{"caption/loss", 6}})};
+  const std::vector<PlotPanel> panels = run_panels(rows);
+  ASSERT_EQ(panels.size(), 2u);
+  // An evaluator may be named as the training is.
+  EXPECT_THAT(names(panels[0]), ElementsAre("training_loss|", "train|", "val|", "caption|best 2.5 at step 15"));
+  EXPECT_THAT(names(panels[1]),
+              ElementsAre("train|best 90.00 at step 5", "val|best 62.50 at step 15", "val_ema|best 25.00 at step 10"));
+  EXPECT_EQ(panels[0].series[0].points.size(), 2u);
+  EXPECT_EQ(panels[0].series[1].points.size(), 2u);
+  EXPECT_EQ(panels[0].series[1].color, panels[1].series[0].color);
+  EXPECT_NE(panels[0].series[0].color, panels[0].series[1].color);
+}
+
+TEST(PlotSvg, ManyNamesTakeSeveralLines) {
+  PlotPanel panel{"Loss", {{"a", {{0, 0}, {10, 4}}}}};
+  for (const char* name : {"b", "c", "d"}) panel.series.push_back({name, {{0, 1}}, true, 1, "best 95.00 at step 200"});
+  const std::string svg = plot_svg({panel}, "step");
+  // Three lines of names: the curves begin 36 lower, and end 36 lower than in a plot with one line.
+  EXPECT_NEAR(polyline(svg, 0)[1].second, 62 + 36, 0.06);
+  EXPECT_NEAR(polyline(svg, 0)[0].second, 310 + 36, 0.06);
+  EXPECT_THAT(svg, HasSubstr("height=\"396\""));
+  const std::string long_name = plot_svg({{"Loss", {{std::string(100, 'x'), {{0, 1}}}}}}, "step");
+  EXPECT_THAT(long_name, HasSubstr(">" + std::string(48, 'x') + "…<"));
 }
 
 }  // namespace
