@@ -8,10 +8,13 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/text.h"
 
 namespace tessera::monitor {
 namespace {
+
+constexpr std::string_view kSummaryStart = "epoch,train_loss,eval_loss,eval_top1,eval_top5";
 
 template <class Float>
 std::string float_text(Float value) {
@@ -72,11 +75,17 @@ std::string metrics_line(int64_t step, const std::vector<Metric>& metrics) {
   return line + "}";
 }
 
-std::string summary_header() { return "epoch,train_loss,eval_loss,eval_top1,eval_top5,step"; }
+std::string summary_header(const SummaryRow& row) {
+  std::string line(kSummaryStart);
+  for (const auto& [name, value] : row.more) line += fmt::format(",{}", csv_text(one_line(name)));
+  return line + ",step";
+}
 
 std::string summary_line(const SummaryRow& row) {
-  return fmt::format("{},{},{},{},{},{}", cell(row.epoch), cell(row.train_loss), cell(row.eval_loss), cell(row.eval_top1),
-                     cell(row.eval_top5), row.step);
+  std::string line = fmt::format("{},{},{},{},{}", cell(row.epoch), cell(row.train_loss), cell(row.eval_loss),
+                                 cell(row.eval_top1), cell(row.eval_top5));
+  for (const auto& [name, value] : row.more) line += fmt::format(",{}", cell(value));
+  return fmt::format("{},{}", line, row.step);
 }
 
 MetricWriter::MetricWriter(const std::string& workdir, store::FileSystem& files)
@@ -88,7 +97,7 @@ void MetricWriter::truncate_after(int64_t step) {
     return found && *found <= step;
   });
   summary_.filter([&](std::string_view line) {
-    if (line == summary_header()) return step >= 0;
+    if (line.starts_with(kSummaryStart)) return step >= 0;
     const auto found = summary_step(line);
     return found && *found <= step;
   });
@@ -97,7 +106,7 @@ void MetricWriter::truncate_after(int64_t step) {
 void MetricWriter::write(int64_t step, const std::vector<Metric>& metrics) { metrics_.add(metrics_line(step, metrics)); }
 
 void MetricWriter::write_summary(const SummaryRow& row) {
-  if (summary_.empty()) summary_.add(summary_header());
+  if (summary_.empty()) summary_.add(summary_header(row));
   summary_.add(summary_line(row));
 }
 

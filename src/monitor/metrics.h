@@ -1,7 +1,8 @@
 #pragma once
 // What a run measures, as files in its workdir:
 //   metrics.jsonl  one JSON object a line, `step` first, the other keys in the order given;
-//   summary.csv    one row an evaluation, with timm's column names.
+//   summary.csv    one row a step with evaluations, with timm's column names for the recipe's first evaluator and a column for
+//                  each score of the others.
 // Both hold a run's whole history: a run that is resumed at step S first drops what came after S and then goes on, so that the
 // file of a killed and resumed run is that of one never killed (times aside).
 
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -35,8 +37,10 @@ struct SummaryRow {
   double epoch = 0;  // may have a fraction when an evaluation comes within an epoch
   std::optional<double> train_loss, eval_loss, eval_top1, eval_top5;  // top-1 and top-5 in per cent
   int64_t step = 0;
+  // Further columns, before `step`: names and values as in metrics.jsonl. The names are the same in every row of a run.
+  std::vector<std::pair<std::string, std::optional<double>>> more = {};
 };
-std::string summary_header();
+std::string summary_header(const SummaryRow& row = {});
 std::string summary_line(const SummaryRow& row);
 
 // Lines reach the operating system at once, so that they survive a kill. Safe to use from several threads.

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/markup.h"
+
 namespace tessera::monitor {
 namespace {
 
@@ -18,7 +20,8 @@ constexpr size_t kMaxPoints = 1000;   // of a curve; more are drawn as the extre
 constexpr size_t kSmoothedFrom = 60;  // points from which on a moving average helps
 constexpr size_t kSmoothing = 40;     // the average spans a fortieth of the points
 constexpr const char* kInk = "#6e7781";
-constexpr std::array<const char*, 5> kColors{"#2f81f7", "#e0812b", "#2da44e", "#a371f7", "#d9485f"};
+constexpr std::array<const char*, 8> kColors{"#2f81f7", "#e0812b", "#2da44e", "#a371f7",
+                                             "#d9485f", "#1795a8", "#a58a10", "#c2559d"};
 
 bool finite(const PlotPoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); }
 
@@ -28,8 +31,8 @@ struct Range {
 };
 
 struct Axes {
-  Range x_range;                         // the axis ends where the data do
-  std::vector<double> x_ticks, y_ticks;  // the y axis ends at its outer ticks
+  Range x_range;                                  // the axis ends where the data do
+  std::vector<double> x_ticks, y_ticks;           // the y axis ends at its outer ticks
   double left = 0, top = kTop, height = kHeight;  // of the panel, and where its curves begin
 
   double x(double value) const {
@@ -42,20 +45,6 @@ struct Axes {
 
 const char* color_of(const PlotSeries& series) { return kColors[series.color % kColors.size()]; }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 std::string straight(double x1, double y1, double x2, double y2, const char* color, double width = 1, double opacity = 1) {
   return fmt::format(
       R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="{}" stroke-opacity="{}"/>)"
@@ -65,7 +54,7 @@ std::string straight(double x1, double y1, double x2, double y2, const char* col
 
 std::string label(double x, double y, std::string_view anchor, std::string_view content, std::string_view more = {}) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x, y, anchor, kInk, more,
-                     escaped(content));
+                     escape_markup(content));
 }
 
 // 0.02, 150, 20k: ticks are round, so few digits say all.
@@ -236,8 +225,8 @@ void note_best(PlotSeries& series, bool share) {
     if (finite(p) && (!best || is_best(p.y, best->y, share))) best = &p;
   }
   if (!best) return;
-  series.note = fmt::format("best {} at step {:.0f}", share ? fmt::format("{:.2f}", best->y) : fmt::format("{:.4g}", best->y),
-                            best->x);
+  series.note =
+      fmt::format("best {} at step {:.0f}", share ? fmt::format("{:.2f}", best->y) : fmt::format("{:.4g}", best->y), best->x);
 }
 
 struct EvaluatorCurves {

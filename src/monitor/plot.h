@@ -20,7 +20,7 @@ struct PlotSeries {
   std::string name;
   std::vector<PlotPoint> points;  // by ascending x; those that are not finite leave a gap
   bool marked = false;            // few points, each with a dot; otherwise many, with their moving average on top
-  size_t color = 0;               // of a palette of five: the same thing has the same colour in every panel
+  size_t color = 0;               // of a palette of eight: the same thing has the same colour in every panel
   std::string note = {};          // behind the name: "best 99.2 at step 640"
 };
 

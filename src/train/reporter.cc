@@ -120,18 +120,34 @@ void Reporter::write(int64_t step, const std::optional<state::StepMetrics>& metr
     out.push_back({name + "/count", s.count});
   }
   writer_.write(step, out);
-  if (!scores.empty()) {
-    const Scores& first = scores.front().second;
-    const auto per_cent = [&](const char* name) -> std::optional<double> {
-      const std::optional<double> share = first.find(name);
-      return share ? std::optional(100 * *share) : std::nullopt;
-    };
-    monitor::SummaryRow row{recipe_.epochs(step), {}, first.find("loss"), per_cent("prec@1"), per_cent("prec@5"), step};
-    if (metrics) row.train_loss = static_cast<double>((*metrics)[kLoss].value);
-    writer_.write_summary(row);
-  }
+  if (!scores.empty()) writer_.write_summary(summary_of(step, metrics, scores));
   interval_step_ = step;
   begin_interval(ready_);
+}
+
+// timm's columns are the recipe's first evaluator's. Every other score has a column of its own, empty where it was not due.
+monitor::SummaryRow Reporter::summary_of(int64_t step, const std::optional<state::StepMetrics>& metrics,
+                                         const NamedScores& scores) const {
+  const auto value = [&](const std::string& evaluator, std::string_view score) -> std::optional<double> {
+    const auto found = std::ranges::find(scores, evaluator, &NamedScores::value_type::first);
+    return found == scores.end() ? std::nullopt : found->second.find(score);
+  };
+  const auto per_cent = [](std::optional<double> share) { return share ? std::optional(100 * *share) : std::nullopt; };
+  const std::string& first = recipe_.evals.front().name;
+  monitor::SummaryRow row{
+      recipe_.epochs(step), {}, value(first, "loss"), per_cent(value(first, "prec@1")), per_cent(value(first, "prec@5")), step};
+  if (metrics) row.train_loss = static_cast<double>((*metrics)[kLoss].value);
+  const auto add = [&](const std::string& name, const recipe::EvalPlan& plan) {
+    for (const evaluators::ScoreKind& kind : plan.evaluator->score_kinds()) {
+      const bool timms = name == first && (kind.name == "loss" || kind.name == "prec@1" || kind.name == "prec@5");
+      if (!timms) row.more.emplace_back(fmt::format("{}/{}", name, kind.name), value(name, kind.name));
+    }
+  };
+  for (const recipe::EvalPlan& plan : recipe_.evals) {
+    add(plan.name, plan);
+    if (recipe_.average) add(recipe::averaged_name(plan.name), plan);
+  }
+  return row;
 }
 
 void Reporter::evaluated(const std::string& name, const Scores& scores, std::optional<double> best) {

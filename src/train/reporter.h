@@ -73,6 +73,8 @@ class Reporter {
   // What each stage of the input took in the interval, of all stages' time.
   std::vector<std::pair<const char*, double>> stage_shares() const;
   void add_sets(int64_t step, std::vector<monitor::Metric>& out) const;
+  monitor::SummaryRow summary_of(int64_t step, const std::optional<state::StepMetrics>& metrics,
+                                 const NamedScores& scores) const;
   monitor::StepLine line_of(int64_t step, const state::StepMetrics& metrics, std::optional<int64_t> memory) const;
 
   const recipe::Recipe& recipe_;

@@ -81,6 +81,24 @@ TEST(MetricWriter, SummaryHasTimmsColumns) {
             "epoch,train_loss,eval_loss,eval_top1,eval_top5,step\n1,2.5,1.25,60.5,90,57\n1.5,,nan,70,,85\n");
 }
 
+TEST(MetricWriter, SummaryHasAColumnForEachFurtherScore) {
+  const TempDir directory;
+  const std::string path = directory / "summary.csv";
+  {
+    MetricWriter writer(directory.path());
+    writer.write_summary({1, 2.5, 1.25, 60.5, 90.0, 57, {{"val_ema/loss", 1.5}, {"a,\"b\"/prec@1", 0.25}}});
+    writer.write_summary({2, {}, {}, {}, {}, 58, {{"val_ema/loss", {}}, {"a,\"b\"/prec@1", 0.5}}});
+  }
+  const std::string first =
+      "epoch,train_loss,eval_loss,eval_top1,eval_top5,val_ema/loss,\"a,\"\"b\"\"/"
+      "prec@1\",step\n1,2.5,1.25,60.5,90,1.5,0.25,57\n";
+  EXPECT_EQ(slurp(path), first + "2,,,,,,0.5,58\n");
+  MetricWriter(directory.path()).truncate_after(57);
+  EXPECT_EQ(slurp(path), first);
+  MetricWriter(directory.path()).truncate_after(-1);
+  EXPECT_EQ(slurp(path), "");
+}
+
 TEST(MetricWriter, TruncationKeepsTheRestByteForByte) {
   const TempDir directory;
   const std::string kept = "{\"step\": 10,  \"x\":1.0}\n{\"x\":2,\"step\":20}\n{\"step\":20,\"val/loss\":1}\n";

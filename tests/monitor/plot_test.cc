@@ -97,7 +97,7 @@ TEST(PlotSvg, ManyPointsAreThinnedButKeepTheirExtremes) {
 
 TEST(PlotSvg, NamesAreText) {
   const std::string svg = plot_svg({{"<script>&", {{"<b>", {{0, 1}, {1, 2}}}}}}, "step");
-  EXPECT_THAT(svg, HasSubstr("&lt;script>&amp;"));
+  EXPECT_THAT(svg, HasSubstr("&lt;script&gt;&amp;"));
   EXPECT_THAT(svg, Not(HasSubstr("<script>")));
   EXPECT_THAT(svg, Not(HasSubstr("<b>")));
 }
@@ -132,7 +132,8 @@ std::vector<std::string> names(const PlotPanel& panel) {
 TEST(RunPanels, EveryEvaluatorHasItsOwnCurveAndItsOwnBest) {
   const std::vector<MetricRow> rows = {
       row(5, {{"training_loss", 2}, {"train/loss", 1}, {"train/prec@1", 0.9}, {"val/loss", 3}, {"val/prec@1", 0.5}}),
-      row(10, {{"training_loss", 1}, {"train/loss", 0.5}, {"train/prec@1", 0.8}, {"val_ema/prec@1", 0.25}, {"caption/loss", 4}}),
+      row(10,
+          {{"training_loss", 1}, {"train/loss", 0.5}, {"train/prec@1", 0.8}, {"val_ema/prec@1", 0.25}, {"caption/loss", 4}}),
       row(15, {{"caption/loss", 2.5}, {"val/loss", 4}, {"val/prec@1", 0.625}, {"caption/count", 7}}),
       row(20, {{"caption/loss", 6}})};
   const std::vector<PlotPanel> panels = run_panels(rows);

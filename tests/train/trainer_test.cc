@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/snapshots.h"
 #include "inference/plain_weights.h"
@@ -85,6 +86,27 @@ TEST(Trainer, LearnsAndWritesTheContract) {
   EXPECT_NEAR(rows.front().values.at("lr"), 3e-3, 1e-9);
   EXPECT_TRUE(fs::exists(result.workdir + "/recipe.toml"));
   EXPECT_NE(testing::slurp(result.workdir + "/summary.csv").find("eval_top1"), std::string::npos);
+}
+
+TEST(Trainer, TheSummaryHasAColumnForEachScore) {
+  // `often` is evaluated alone at step 2: no column may take its figures for those of `val`.
+  small_run().train("columns", {"total=4 steps", "average={decay=0.5}", "eval.val.every=4 steps", "eval.often.every=2 steps",
+                                "eval.often.type=classification",
+                                fmt::format("eval.often.data={{source='folder({}/train)', pp='decode | central_crop(8)'}}",
+                                            small_run().path("."))});
+  std::istringstream text(summary_of("columns"));
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(text, line);) rows.push_back(split(line, ','));
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(join(rows[0], ","),
+            "epoch,train_loss,eval_loss,eval_top1,eval_top5,val_ema/loss,val_ema/prec@1,val_ema/prec@5,often/loss,often/prec@1,"
+            "often/prec@5,often_ema/loss,often_ema/prec@1,often_ema/prec@5,step");
+  const std::vector<nlohmann::json> lines = metrics_of("columns");
+  const auto number = [&](size_t row, size_t column) { return std::stod(rows[row][column]); };
+  for (const size_t val : {2, 3, 4, 5, 6, 7}) EXPECT_EQ(rows[1][val], "") << rows[0][val];
+  for (const size_t often : {8, 9, 11}) EXPECT_EQ(number(1, often), lines[1][rows[0][often]].get<double>()) << rows[0][often];
+  for (const size_t any : {5, 6, 8, 9, 11, 12}) EXPECT_EQ(number(2, any), lines[2][rows[0][any]].get<double>()) << rows[0][any];
+  EXPECT_EQ(number(2, 3), 100 * lines[2]["val/prec@1"].get<double>());
 }
 
 TEST(Trainer, TwoRunsAreBitIdentical) {
