@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -42,6 +43,20 @@ double Confusion::balanced_accuracy() const {
     if (of_class(c) > 0) sum += recall(c), ++counted;
   }
   return counted == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(counted);
+}
+
+std::vector<ConfusionCell> confusion_cells(std::span<const int32_t> labels, std::span<const int32_t> predicted) {
+  TESSERA_CHECK(labels.size() == predicted.size(), "{} labels and {} predictions", labels.size(), predicted.size());
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  pairs.reserve(labels.size());
+  for (size_t i = 0; i < labels.size(); ++i) pairs.emplace_back(labels[i], predicted[i]);
+  std::ranges::sort(pairs);
+  std::vector<ConfusionCell> cells;
+  for (const auto& [label, given] : pairs) {
+    if (cells.empty() || cells.back().label != label || cells.back().predicted != given) cells.push_back({label, given, 0});
+    ++cells.back().count;
+  }
+  return cells;
 }
 
 void MultiLabelAccuracy::add(std::span<const int32_t> labels, int32_t predicted) {

@@ -30,6 +30,16 @@ class Confusion {
   std::vector<int64_t> counts_;  // [label, predicted]
 };
 
+// One cell of the matrix: `count` examples of class `label` were given class `predicted`, which may be the number of classes:
+// no answer.
+struct ConfusionCell {
+  int32_t label = 0, predicted = 0;
+  int64_t count = 0;
+  bool operator==(const ConfusionCell&) const = default;
+};
+// The cells with examples, by label, then by prediction: for any number of classes no more than there are examples.
+std::vector<ConfusionCell> confusion_cells(std::span<const int32_t> labels, std::span<const int32_t> predicted);
+
 // Share of the examples that have labels whose prediction is among them, as in "Are we done with ImageNet?" (ReaL labels);
 // examples without labels don't count. NaN when none has any.
 class MultiLabelAccuracy {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "host/register.h"
+#include "train/evaluation_summary.h"
 #include "train/step/program_options.h"
 #include "train/step/trace.h"
 
@@ -85,6 +86,9 @@ bool RunEvaluators::run_one(const EvaluationRunner& runner, const recipe::EvalPl
   try {
     workdir_.expect_in_place();
     write_files(plan, *result, workdir_.evaluation(name, step));
+    const std::string last = workdir_.last_evaluation(name);
+    store::local_files().make_directories(store::parent_path(last));
+    store::write_atomic(store::local_files(), last, to_json(summary_of(plan, *result, name, step)));
   } catch (const Error& error) {
     log_warning(error.message());
   }

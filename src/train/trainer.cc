@@ -22,6 +22,7 @@
 #include "train/disk_space.h"
 #include "train/divergence.h"
 #include "train/run_evaluators.h"
+#include "train/run_facts.h"
 #include "train/step/compile.h"
 #include "train/step/program_options.h"
 #include "train/step/trace.h"
@@ -41,6 +42,7 @@ class Trainer {
         recipe_(recipe::read_recipe(std::move(recipe), device_count(options.device))),
         layout_(recipe::recipe_layout(recipe_)),
         workdir_(options.workdir, recipe_.text),
+        record_(workdir_, options.command, options.version),
         reporter_(recipe_, workdir_.path(), recipe_.mesh.devices()) {
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
                     recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp,
@@ -90,6 +92,7 @@ class Trainer {
   void save(bool owed);
   void report_failures();
   void draw_plot() const;
+  void record_failure();
   TrainResult result(Exit exit) const;
   [[noreturn]] void rethrow_explained(std::exception_ptr error) const;
 
@@ -103,6 +106,7 @@ class Trainer {
   state::RunDescription description_;
   std::string run_;                                           // whose the checkpoints are
   std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
+  RunRecord record_;
   Reporter reporter_;
 
   std::future<Compiled> init_future_, train_future_;
@@ -146,6 +150,7 @@ TrainResult Trainer::run() {
     resumed ? put_restored() : initialise();
     if (wait_unless_stopped(train_future_, "train_step", reporter_, stop_)) {
       train_program_ = take(train_future_, "train_step");
+      record_.started(recipe_, *client_, *train_program_);
       evaluators_.start(client_, cache_);  // after the training step's, which everything waits for
     }
     train_to_the_end(resumed);
@@ -153,11 +158,14 @@ TrainResult Trainer::run() {
     report_failures();
   } catch (...) {
     reporter_.console().finish();
+    record_failure();
     rethrow_explained(std::current_exception());
   }
   reporter_.console().finish();
   draw_plot();
-  TrainResult out = result(progress_.step == recipe_.total && !progress_.owed ? Exit::kDone : stop_.exit_code());
+  const bool done = progress_.step == recipe_.total && !progress_.owed;
+  record_.ended(done ? "done" : "stopped", done ? "" : stop_.name(), *client_);
+  TrainResult out = result(done ? Exit::kDone : stop_.exit_code());
   const bool harmed = reporter_.writer().failing() || reporter_.writer().disturbed();
   if (checkpoints_->failures() > 0 || harmed || out.checkpoint.empty()) out.exit = Exit::kData;
   return out;
@@ -442,6 +450,19 @@ void Trainer::draw_plot() const {
     monitor::write_plot(workdir_.path());
   } catch (const Error& error) {
     log_warning(fmt::format("no plot was drawn: {}", error.message()));
+  }
+}
+
+// Of the current exception. Curves of a run that diverged are worth a look too.
+void Trainer::record_failure() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    const bool diverged = error.code() == Exit::kDiverged;
+    if (client_) record_.ended(diverged ? "diverged" : "failed", error.message(), *client_);
+    if (diverged) draw_plot();
+  } catch (...) {
+    // A bug of ours, or memory that the system refuses: whoever tells of that writes no files of the run.
   }
 }
 

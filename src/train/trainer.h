@@ -26,6 +26,7 @@ namespace tessera::train {
 struct TrainOptions {
   std::string workdir;
   DeviceOptions device;
+  std::string command = {}, version = {};  // of the program, for run.json
 };
 
 struct TrainResult {

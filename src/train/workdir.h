@@ -34,6 +34,8 @@ class Workdir {
   std::string checkpoints() const { return store::join_path(path_, "checkpoints"); }
   // Of files that an evaluator writes, without their endings: …/evals/val_000001000.
   std::string evaluation(const std::string& name, int64_t step) const;
+  // The summary of its last evaluation: …/evals/val.last.json.
+  std::string last_evaluation(const std::string& name) const;
   // Differences that are allowed, from what is in the directory to what is asked for now.
   const std::vector<config::Difference>& changes() const { return changes_; }
   // Of a run that starts at step 0: throws a data Error where checkpoints were saved in this directory and are gone, while

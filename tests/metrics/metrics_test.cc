@@ -187,6 +187,13 @@ TEST(Confusion, EqualsScikitLearn) {
     EXPECT_FLOAT_EQ(static_cast<float>(confusion.precision(c)), precision[static_cast<size_t>(c)]);
   }
   EXPECT_FLOAT_EQ(static_cast<float>(confusion.balanced_accuracy()), reference("confusion/balanced")[0]);
+  std::vector<int64_t> cells(static_cast<size_t>(kClasses * kClasses));
+  for (const ConfusionCell& cell : confusion_cells(labels, predicted)) {
+    EXPECT_GT(cell.count, 0);
+    cells[static_cast<size_t>(cell.label * kClasses + cell.predicted)] = cell.count;
+  }
+  for (int64_t i = 0; i < kClasses * kClasses; ++i)
+    EXPECT_EQ(cells[static_cast<size_t>(i)], confusion.at(i / kClasses, i % kClasses));
   const Confusion empty(2);
   EXPECT_TRUE(std::isnan(empty.recall(0)) && std::isnan(empty.precision(1)) && std::isnan(empty.balanced_accuracy()));
 }
