@@ -1,12 +1,16 @@
 // tessera train: from a recipe to weights.
 #include <fmt/format.h>
 
+#include <new>
+
 #include "base/log.h"
 #include "base/process.h"
 #include "base/shell.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/crash.h"
+#include "cli/version.h"
+#include "report/report.h"
 #include "store/file.h"
 #include "store/url.h"
 #include "train/trainer.h"
@@ -31,20 +35,43 @@ class Train final : public Command {
   }
   void declare(Flags& flags) override {
     flags.add("--workdir", "DIR", &workdir_, "the run's directory; runs/<recipe>-N when not given");
+    flags.add("--no-report", &no_report_, "do not write <workdir>/report/index.html when the run ends");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     const RecipeWords recipe_path = recipe_words(words, "train");
     config::Section recipe = load_recipe(recipe_path);
     store::refuse_url(workdir_);  // before the data is read
-    train::TrainOptions options{workdir_, device};
+    train::TrainOptions options{workdir_, device, crash_context().command, version_line()};
     if (options.workdir.empty()) options.workdir = train::default_workdir(recipe_path.path);
     crash_context().workdir = options.workdir;
-    const train::TrainResult result = train::train(std::move(recipe), options);
-    tell(result, recipe_path);
-    return result.exit;
+    try {
+      const train::TrainResult result = train::train(std::move(recipe), options);
+      // One that was stopped goes on, and whoever stopped it may not wait for images.
+      if (!result.finished_before && result.stopped_by.empty()) write_report(result.workdir);
+      tell(result, recipe_path);
+      return result.exit;
+    } catch (const Error& error) {
+      if (error.code() == Exit::kDiverged) write_report(options.workdir);
+      throw;
+    }
   }
 
  private:
+  // The run has ended, whatever becomes of its report.
+  void write_report(const std::string& workdir) const {
+    if (no_report_) return;
+    const auto failed = [](std::string_view why) { log_warning(fmt::format("no report was written: {}", why)); };
+    try {
+      report::write_report({workdir});
+    } catch (const Error& error) {
+      failed(error.message());
+    } catch (const std::bad_alloc&) {
+      failed("there is not enough memory");
+    } catch (const store::OutOfFiles& error) {
+      failed(error.what());
+    }
+  }
+
   static void tell(const train::TrainResult& result, const RecipeWords& recipe) {
     // The run has ended well whether or not somebody still reads.
     const auto line = [](const char* what, const std::string& path) { print_if_read(fmt::format("{:<12}{}", what, path)); };
@@ -52,7 +79,8 @@ class Train final : public Command {
       log_note(fmt::format("the run is finished: step {} of {}", human_count(result.step), human_count(result.total)));
     }
     if (!result.checkpoint.empty()) line("checkpoint", result.checkpoint);
-    for (const auto& [what, name] : {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}}) {
+    for (const auto& [what, name] :
+         {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}, std::pair{"report", "report/index.html"}}) {
       const std::string path = store::join_path(result.workdir, name);
       if (store::local_files().info(path)) line(what, path);
     }
@@ -83,6 +111,7 @@ class Train final : public Command {
   }
 
   std::string workdir_;
+  bool no_report_ = false;
 };
 
 }  // namespace

@@ -149,7 +149,7 @@ std::string legend_text(const PlotSeries& series) {
     name += c;
   }
   if (name.size() < series.name.size()) name += "…";
-  return series.note.empty() ? name : name + "  " + series.note;
+  return series.note.empty() ? name : name + ": " + series.note;
 }
 
 struct LegendEntry {

@@ -1,5 +1,7 @@
 #include "plan/chip.h"
 
+#include <utility>
+
 namespace tessera::plan {
 namespace {
 
@@ -36,6 +38,22 @@ std::vector<std::string> chip_names() {
   std::vector<std::string> names;
   for (const Chip& chip : kChips) names.emplace_back(chip.name);
   return names;
+}
+
+const Chip* chip_of_device(const std::string& kind) {
+  constexpr std::pair<const char*, const char*> kTpus[] = {{"TPU v2", "v2"},       {"TPU v3", "v3"},  {"TPU v4", "v4"},
+                                                           {"TPU v5 lite", "v5e"}, {"TPU v5", "v5p"}, {"TPU v6 lite", "v6e"},
+                                                           {"TPU7x", "tpu7x"}};
+  for (const auto& [device, chip] : kTpus) {
+    if (kind == device) return find_chip(chip);
+  }
+  // "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
+  constexpr std::pair<const char*, const char*> kGpus[] = {
+      {"NVIDIA A100", "a100"}, {"NVIDIA H100", "h100"}, {"NVIDIA H200", "h200"}, {"NVIDIA B200", "b200"}};
+  for (const auto& [device, chip] : kGpus) {
+    if (kind.starts_with(device)) return find_chip(chip);
+  }
+  return nullptr;
 }
 
 }  // namespace tessera::plan

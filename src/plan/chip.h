@@ -22,5 +22,7 @@ struct Chip {
 // Nothing for a name that is not known.
 const Chip* find_chip(const std::string& name);
 std::vector<std::string> chip_names();
+// By what a plugin calls its devices: "TPU v5 lite", "NVIDIA H200". Nothing for others.
+const Chip* chip_of_device(const std::string& kind);
 
 }  // namespace tessera::plan

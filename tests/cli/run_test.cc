@@ -49,6 +49,7 @@ TEST_F(Run, EndsBySayingWhereEverythingIs) {
             "checkpoint  run/checkpoints/step_000000006\n"
             "metrics     run/metrics.jsonl\n"
             "plot        run/plot.svg\n"
+            "report      run/report/index.html\n"
             "next        tessera predict --from run IMAGE…\n");
   for (const char* path : {"run/checkpoints/step_000000006/COMMIT", "run/metrics.jsonl", "run/plot.svg", "run/recipe.toml"}) {
     EXPECT_TRUE(fs::exists(*folder_ / path)) << path;

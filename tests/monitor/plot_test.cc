@@ -117,7 +117,7 @@ TEST(WritePlot, DrawsLossAndAccuracyOfTheRun) {
   EXPECT_EQ(polyline(svg, 1).size(), 4u);
   EXPECT_EQ(polyline(svg, 2).size(), 4u);
   EXPECT_EQ(count(svg, "<circle"), 8);
-  EXPECT_THAT(svg, HasSubstr(">val  best 95.00 at step 200<"));
+  EXPECT_THAT(svg, HasSubstr(">val: best 95.00 at step 200<"));
   EXPECT_THAT(svg, Not(HasSubstr("lr")));
 }
 

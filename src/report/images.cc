@@ -1,0 +1,167 @@
+#include "report/images.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/order/order.h"
+#include "image/codec/encode_jpeg.h"
+#include "image/codec/png.h"
+#include "image/draw.h"
+#include "image/resize/resize.h"
+#include "recipe/data_options.h"
+#include "report/html.h"
+
+namespace tessera::report {
+namespace {
+
+constexpr int kSmall = 64;     // images up to this side are kept as they are; larger ones are JPEG files
+constexpr int kLargest = 192;  // and made smaller down to this side
+constexpr int kQuality = 85;
+
+std::string uri_of(const image::Image& pixels) {
+  const auto text = [](const std::vector<uint8_t>& bytes) {
+    return std::basic_string_view<unsigned char>(bytes.data(), bytes.size());
+  };
+  const int side = std::max(pixels.width(), pixels.height());
+  if (side <= kSmall) return data_uri("image/png", text(image::encode_png(pixels.view())));
+  if (side <= kLargest) return data_uri("image/jpeg", text(image::encode_jpeg(pixels.view(), kQuality)));
+  const auto scaled = [side](int length) { return std::max(1, length * kLargest / side); };
+  image::Image small(scaled(pixels.width()), scaled(pixels.height()));
+  image::Resizer().resize(pixels.view(), image::Filter::kBilinear, false, small.width(), small.height(), small.row(0),
+                          small.stride());
+  return data_uri("image/jpeg", text(image::encode_jpeg(small.view(), kQuality)));
+}
+
+// The pictures of one data section.
+class Viewer {
+ public:
+  explicit Viewer(recipe::Data data) : data_(std::move(data)) { scratch_.set_limits(data_.limits, nullptr); }
+
+  const recipe::Data& data() const { return data_; }
+  Picture picture(size_t set, int64_t index, data::SampleKey key) {
+    const data::Source& source = *data_.sets[set].source;
+    Picture out;
+    if (index < 0 || index >= source.size()) {
+      out.problem = fmt::format("the data have no sample {} any more", index);
+      return out;
+    }
+    out.id = source.id(index);
+    const std::optional<std::string> problem = fill(set, index, key, out.pixels);
+    if (!source.class_names().empty()) {
+      out.caption = source.class_names()[static_cast<size_t>(sample_.label)];
+    } else if (!sample_.texts.empty() && !sample_.texts[0].empty()) {
+      out.caption = sample_.texts[0][0];
+    }
+    if (problem) {
+      out.problem = *problem;
+      out.pixels = image::Image();
+    } else {
+      out.uri = uri_of(out.pixels);
+    }
+    return out;
+  }
+
+ private:
+  std::optional<std::string> fill(size_t set, int64_t index, const data::SampleKey& key, image::Image& pixels) {
+    const data::Source& source = *data_.sets[set].source;
+    const data::Pp& pp = *data_.sets[set].pp;
+    pixels.reset(pp.width(), pp.height());
+    const auto failed = source.read(index, sample_);
+    if (source.fill_pixels(index, {pixels.row(0), pixels.byte_count()})) return std::nullopt;
+    if (failed) return failed;
+    const image::SampleError error = pp.run(sample_.image, key, scratch_, pixels.row(0));
+    return error ? std::optional(error->reason) : std::nullopt;
+  }
+
+  recipe::Data data_;
+  data::PpScratch scratch_;
+  data::Sample sample_;
+};
+
+// The recipe of the run, whose caches of files are left alone.
+config::Section recipe_of(const SavedRun& run) {
+  return config::parse_recipe(run.recipe, store::join_path(run.path, "recipe.toml"), {"data.cache=none"});
+}
+
+// `make` with its problems, should the data be gone, in words.
+template <class Make>
+Pictures pictures_or_problem(const SavedRun& run, const Make& make) {
+  Pictures out;
+  if (run.recipe.empty()) {
+    out.problem = "the run has no recipe.toml";
+    return out;
+  }
+  try {
+    make(out);
+  } catch (const Error& error) {
+    out.pictures.clear();
+    out.problem = error.message();
+  }
+  return out;
+}
+
+}  // namespace
+
+Pictures training_pictures(const SavedRun& run, int64_t count) {
+  return pictures_or_problem(run, [&](Pictures& out) {
+    config::Section recipe = recipe_of(run);
+    recipe::RunOptions options;
+    recipe.bind_part(options);
+    recipe::TrainDataOptions training;
+    Viewer viewer(recipe::open_training_data(recipe.section("data"), training));
+    const std::vector<data::DataSet>& sets = viewer.data().sets;
+    const auto seed = static_cast<uint64_t>(options.seed);
+    out.chain = sets.front().pp->text();
+    for (int64_t i = 0; i < std::min(count, viewer.data().size()); ++i) {
+      const size_t set = static_cast<size_t>(i) % sets.size();
+      const auto place = static_cast<uint64_t>(i) / sets.size();
+      const data::Position at = data::FullShuffle(sets[set].source->size(), seed).at({0, place});
+      out.pictures.push_back(viewer.picture(set, at.sample, {seed, at.epoch, static_cast<uint64_t>(at.sample)}));
+    }
+  });
+}
+
+Pictures worst_pictures(const SavedRun& run, const train::EvaluationSummary& evaluation) {
+  return pictures_or_problem(run, [&](Pictures& out) {
+    config::Section data = recipe_of(run).section("eval").section(evaluation.evaluator).section("data");
+    Viewer viewer(recipe::open_data(data, data::PpUse::kEval));
+    out.chain = viewer.data().pp().text();
+    for (const train::WorstExample& worst : evaluation.worst) {
+      out.pictures.push_back(viewer.picture(0, worst.sample, {0, 0, static_cast<uint64_t>(worst.sample)}));
+      Picture& picture = out.pictures.back();
+      if (picture.problem.empty() && picture.id != worst.id) {
+        picture = {};
+        picture.problem = "the data changed since the evaluation";
+      }
+      picture.id = worst.id;
+    }
+  });
+}
+
+image::Image sheet_of(const Pictures& pictures, const std::vector<std::string>& lines) {
+  constexpr int kColumns = 8, kGap = 4, kCell = 96;
+  int width = kCell, height = kCell;
+  for (const Picture& picture : pictures.pictures) {
+    width = std::max(width, picture.pixels.width()), height = std::max(height, picture.pixels.height());
+  }
+  const int count = static_cast<int>(pictures.pictures.size()), columns = std::clamp(count, 1, kColumns);
+  const int cell_height = height + image::kGlyphHeight + 2 * kGap, cell_width = width + kGap;
+  image::Image sheet(columns * cell_width + kGap, (count + columns - 1) / columns * cell_height + kGap);
+  image::fill(sheet, {0, 0, sheet.width(), sheet.height()}, 255);
+  for (int i = 0; i < count; ++i) {
+    const image::Image& pixels = pictures.pictures[static_cast<size_t>(i)].pixels;
+    const int left = kGap + i % columns * cell_width, top = kGap + i / columns * cell_height;
+    if (pixels.width() == 0) {
+      image::draw_cross(sheet, {left, top, width, height});
+    } else {
+      image::enlarge(pixels, std::max(1, std::min(width / pixels.width(), height / pixels.height())), sheet, left, top);
+    }
+    const std::string& line = lines[static_cast<size_t>(i)];
+    image::draw_text(sheet, left, top + height + 2, line.substr(0, static_cast<size_t>(width / image::kGlyphWidth)), 0);
+  }
+  return sheet;
+}
+
+}  // namespace tessera::report

@@ -1,0 +1,92 @@
+#include "report/report.h"
+
+#include <span>
+
+#include "image/codec/png.h"
+#include "report/classes.h"
+#include "report/images.h"
+#include "report/page.h"
+#include "report/run.h"
+#include "store/file.h"
+
+namespace tessera::report {
+namespace {
+
+constexpr int64_t kTrainingPictures = 32;
+
+// Of an evaluator, for the name of a file: names come from files too.
+std::string file_name(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    out += plain ? c : '_';
+  }
+  return out;
+}
+
+class Files {
+ public:
+  Files(std::string directory, store::FileSystem& files) : directory_(std::move(directory)), files_(files) {
+    files_.make_directories(directory_);
+  }
+  std::string path(const std::string& name) const { return store::join_path(directory_, name); }
+  void write(const std::string& name, std::string_view text) const { store::write_atomic(files_, path(name), text); }
+  void write(const std::string& name, const image::Image& picture) const {
+    const std::vector<uint8_t> bytes = image::encode_png(picture.view());
+    store::write_atomic(files_, path(name), std::as_bytes(std::span(bytes)));
+  }
+
+ private:
+  std::string directory_;
+  store::FileSystem& files_;
+};
+
+void write_tables(const train::EvaluationSummary& evaluation, const Files& files) {
+  const std::string name = file_name(evaluation.name);
+  if (!evaluation.confusion.empty()) {
+    files.write(name + "_classes.csv", classes_csv(evaluation));
+    files.write(name + "_confusion.csv", confusion_csv(evaluation));
+  }
+  if (!evaluation.worst.empty()) files.write(name + "_worst.csv", worst_csv(evaluation));
+}
+
+void write_sheets(const SavedRun& run, const RunPictures& pictures, const Files& files) {
+  if (!pictures.training.pictures.empty()) {
+    std::vector<std::string> lines;
+    for (const Picture& picture : pictures.training.pictures) lines.push_back(picture.caption);
+    files.write("train.png", sheet_of(pictures.training, lines));
+  }
+  for (size_t i = 0; i < run.evaluations.size(); ++i) {
+    const train::EvaluationSummary& evaluation = run.evaluations[i];
+    if (pictures.worst[i].pictures.empty()) continue;
+    std::vector<std::string> lines;
+    for (const train::WorstExample& worst : evaluation.worst) {
+      const bool classes = worst.label >= 0 && worst.predicted >= 0;
+      lines.push_back(classes ? class_name(evaluation, worst.label) + " > " + class_name(evaluation, worst.predicted)
+                              : worst.id);
+    }
+    files.write(file_name(evaluation.name) + "_worst.png", sheet_of(pictures.worst[i], lines));
+  }
+}
+
+std::string write_run(const SavedRun& run, const Files& files, bool png) {
+  RunPictures pictures{training_pictures(run, kTrainingPictures), {}};
+  for (const train::EvaluationSummary& evaluation : run.evaluations) pictures.worst.push_back(worst_pictures(run, evaluation));
+  for (const train::EvaluationSummary& evaluation : run.evaluations) write_tables(evaluation, files);
+  if (png) write_sheets(run, pictures, files);
+  files.write("index.html", run_page(run, pictures));
+  return files.path("index.html");
+}
+
+}  // namespace
+
+std::string write_report(const std::vector<std::string>& paths, const ReportOptions& options, store::FileSystem& files) {
+  const std::vector<SavedRun> runs = read_runs(paths, files);
+  const std::string own = runs.size() == 1 ? store::join_path(runs[0].path, "report") : "report";
+  const Files out(options.directory.empty() ? own : options.directory, files);
+  if (runs.size() == 1) return write_run(runs[0], out, options.png);
+  out.write("index.html", compare_page(runs));
+  return out.path("index.html");
+}
+
+}  // namespace tessera::report

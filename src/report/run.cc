@@ -1,0 +1,196 @@
+#include "report/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera::report {
+namespace {
+
+constexpr std::string_view kLast = ".last.json";
+constexpr std::string_view kStage = "input/";
+
+// "runs//a/./b/" -> {"runs", "a", "b"}
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  for (std::string& part : split(path, '/')) {
+    if (!part.empty() && part != ".") parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+std::string end_of(const std::vector<std::string>& parts, size_t count) {
+  const size_t from = parts.size() - std::min(count, parts.size());
+  return parts.empty() ? "." : join({parts.begin() + static_cast<std::ptrdiff_t>(from), parts.end()}, "/");
+}
+
+// The shortest ends of the paths that are all different; the paths themselves where there are none.
+void name_runs(std::vector<SavedRun>& runs) {
+  size_t longest = 1;
+  for (const SavedRun& run : runs) longest = std::max(longest, parts_of(run.path).size());
+  for (size_t count = 1; count <= longest; ++count) {
+    std::set<std::string> names;
+    for (SavedRun& run : runs) names.insert(run.name = end_of(parts_of(run.path), count));
+    if (names.size() == runs.size()) return;
+  }
+  for (SavedRun& run : runs) run.name = run.path;
+}
+
+// What `read` makes of a file; a problem of the run where it can't be read.
+template <class Read>
+void read_part(SavedRun& run, store::FileSystem& files, const std::string& path, const Read& read) {
+  try {
+    if (files.info(path)) read(store::read_text(files, path));
+  } catch (const Error& error) {
+    run.problems.push_back(error.message().find(path) == std::string::npos ? fmt::format("{}: {}", path, error.message())
+                                                                           : error.message());
+  }
+}
+
+void read_evaluations(SavedRun& run, store::FileSystem& files) {
+  const std::string directory = store::join_path(run.path, "evals");
+  std::vector<std::string> names;
+  try {
+    if (files.info(directory)) {
+      for (const store::FileInfo& file : files.list(directory)) {
+        if (!file.directory && file.name.ends_with(kLast)) names.push_back(file.name);
+      }
+    }
+  } catch (const Error& error) {
+    run.problems.push_back(error.message());
+  }
+  for (const std::string& name : names) {
+    const std::string path = store::join_path(directory, name);
+    read_part(run, files, path,
+              [&](const std::string& text) { run.evaluations.push_back(train::parse_evaluation_summary(text, path)); });
+  }
+}
+
+SavedRun read_run(const std::string& path, store::FileSystem& files) {
+  const auto info = files.info(path);
+  if (!info) throw usage_error(fmt::format("there is no run `{}`", path), {}, "name the directory of a run: runs/digits-1");
+  if (!info->directory) throw usage_error(fmt::format("`{}` is a file, and no directory of a run", path));
+  const std::string recipe = store::join_path(path, "recipe.toml"), metrics = store::join_path(path, "metrics.jsonl");
+  if (!files.info(recipe) && !files.info(metrics)) {
+    throw usage_error(fmt::format("`{}` holds no run: neither recipe.toml nor metrics.jsonl", path), {},
+                      "name the directory that `tessera train` said, as runs/digits-1");
+  }
+  SavedRun run;
+  run.path = path;
+  read_part(run, files, recipe, [&](std::string text) { run.recipe = std::move(text); });
+  read_part(run, files, metrics, [&](const std::string&) { run.rows = monitor::read_metrics(metrics, files); });
+  if (run.recipe.empty() && run.rows.empty()) {
+    throw data_error(fmt::format("nothing of the run `{}` can be read: {}", path,
+                                 run.problems.empty() ? "its files are empty" : join(run.problems, "; ")));
+  }
+  std::ranges::stable_sort(run.rows, {}, &monitor::MetricRow::step);
+  const std::string facts = store::join_path(path, "run.json");
+  read_part(run, files, facts, [&](const std::string& text) { run.facts = train::parse_run_facts(text, facts); });
+  read_evaluations(run, files);
+  return run;
+}
+
+double value_or(const monitor::MetricRow& row, std::string_view name, double otherwise) {
+  const auto found = row.values.find(name);
+  return found == row.values.end() || !std::isfinite(found->second) ? otherwise : found->second;
+}
+
+}  // namespace
+
+std::vector<SavedRun> read_runs(const std::vector<std::string>& paths, store::FileSystem& files) {
+  std::vector<SavedRun> runs;
+  std::vector<store::FileId> seen;
+  for (const std::string& path : paths) {
+    runs.push_back(read_run(path, files));
+    const store::FileId id = files.info(path)->id;
+    if (std::ranges::find(seen, id) != seen.end()) throw usage_error(fmt::format("the run `{}` is named twice", path));
+    seen.push_back(id);
+  }
+  name_runs(runs);
+  return runs;
+}
+
+std::vector<std::pair<int64_t, double>> series(const SavedRun& run, std::string_view metric) {
+  std::vector<std::pair<int64_t, double>> out;
+  for (const monitor::MetricRow& row : run.rows) {
+    if (const auto found = row.values.find(metric); found != row.values.end()) out.emplace_back(row.step, found->second);
+  }
+  return out;
+}
+
+std::vector<std::string> evaluator_names(const SavedRun& run) {
+  std::vector<std::string> names;
+  for (const monitor::MetricRow& row : run.rows) {
+    for (const auto& [metric, value] : row.values) {
+      if (!metric.ends_with("/count")) continue;  // every evaluation has one
+      std::string name = metric.substr(0, metric.rfind('/'));
+      if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
+std::string MainScore::text(double value) const {
+  return share ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.4g}", value);
+}
+
+std::optional<MainScore> main_score(const SavedRun& run, const std::string& evaluator) {
+  for (const train::EvaluationSummary& evaluation : run.evaluations) {
+    if (evaluation.name != evaluator || evaluation.scores.empty()) continue;
+    return MainScore{evaluator, evaluation.scores[0].name, evaluation.scores[0].share};
+  }
+  for (const auto& [score, share] : {std::pair{"prec@1", true}, std::pair{"loss", false}}) {
+    if (!series(run, fmt::format("{}/{}", evaluator, score)).empty()) return MainScore{evaluator, score, share};
+  }
+  return std::nullopt;
+}
+
+std::optional<BestScore> best_score(const SavedRun& run, const std::string& evaluator) {
+  const auto score = main_score(run, evaluator);
+  if (!score) return std::nullopt;
+  std::optional<BestScore> best;
+  for (const auto& [step, value] : series(run, score->metric())) {
+    if (!std::isfinite(value)) continue;
+    if (!best) best = BestScore{*score, value, value, step, step, 0};
+    if (score->better(value, best->best)) best->best = value, best->best_step = step;
+    best->last = value, best->last_step = step;
+    ++best->evaluations;
+  }
+  return best;
+}
+
+TimeShares time_shares(const SavedRun& run) {
+  TimeShares out;
+  std::map<std::string, double> stages;
+  double images = 0, stage_seconds = 0, uptime = 0, seen = 0;
+  for (const monitor::MetricRow& row : run.rows) {
+    const double speed = value_or(row, "img/sec", 0), now = value_or(row, "uptime", uptime);
+    const double examples = value_or(row, "examples_seen", seen), passed = std::max(0.0, now - uptime);
+    const double steps = speed > 0 ? std::clamp((examples - seen) / speed, 0.0, passed) : 0;
+    const double waiting = steps * std::clamp(value_or(row, "input_wait", 0), 0.0, 1.0);
+    out.waiting += waiting;
+    out.training += steps - waiting;
+    (images == 0 ? out.starting : out.other) += passed - steps;
+    if (steps > 0) images += examples - seen;
+    for (const auto& [name, value] : row.values) {
+      if (name.starts_with(kStage) && std::isfinite(value)) stages[name.substr(kStage.size())] += value * steps;
+    }
+    stage_seconds += steps;
+    uptime = std::max(uptime, now), seen = examples;
+  }
+  out.total = uptime;
+  if (out.training + out.waiting > 0) out.images_per_second = images / (out.training + out.waiting);
+  for (const auto& [name, seconds] : stages) {
+    if (stage_seconds > 0 && seconds > 0) out.stages.emplace_back(name, seconds / stage_seconds);
+  }
+  std::ranges::stable_sort(out.stages, std::greater{}, &std::pair<std::string, double>::second);
+  return out;
+}
+
+}  // namespace tessera::report
