@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "data/order/order.h"
@@ -16,22 +17,25 @@
 namespace tessera::report {
 namespace {
 
-constexpr int kSmall = 64;     // images up to this side are kept as they are; larger ones are JPEG files
-constexpr int kLargest = 192;  // and made smaller down to this side
+constexpr int kSmall = 64;     // images up to this side are PNG files, larger ones JPEG files
+constexpr int kLargest = 192;  // of a side; what is larger is made smaller
 constexpr int kQuality = 85;
 
-std::string uri_of(const image::Image& pixels) {
-  const auto text = [](const std::vector<uint8_t>& bytes) {
-    return std::basic_string_view<unsigned char>(bytes.data(), bytes.size());
-  };
+// No side longer than kLargest.
+image::Image shrunk(image::Image pixels) {
   const int side = std::max(pixels.width(), pixels.height());
-  if (side <= kSmall) return data_uri("image/png", text(image::encode_png(pixels.view())));
-  if (side <= kLargest) return data_uri("image/jpeg", text(image::encode_jpeg(pixels.view(), kQuality)));
+  if (side <= kLargest) return pixels;
   const auto scaled = [side](int length) { return std::max(1, length * kLargest / side); };
   image::Image small(scaled(pixels.width()), scaled(pixels.height()));
   image::Resizer().resize(pixels.view(), image::Filter::kBilinear, false, small.width(), small.height(), small.row(0),
                           small.stride());
-  return data_uri("image/jpeg", text(image::encode_jpeg(small.view(), kQuality)));
+  return small;
+}
+
+std::string uri_of(const image::Image& pixels) {
+  const bool small = std::max(pixels.width(), pixels.height()) <= kSmall;
+  const std::vector<uint8_t> bytes = small ? image::encode_png(pixels.view()) : image::encode_jpeg(pixels.view(), kQuality);
+  return data_uri(small ? "image/png" : "image/jpeg", {bytes.data(), bytes.size()});
 }
 
 // The pictures of one data section.
@@ -58,6 +62,7 @@ class Viewer {
       out.problem = *problem;
       out.pixels = image::Image();
     } else {
+      out.pixels = shrunk(std::move(out.pixels));
       out.uri = uri_of(out.pixels);
     }
     return out;

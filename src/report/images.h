@@ -15,7 +15,7 @@ struct Picture {
   std::string caption;  // its class or first text; may be empty
   std::string uri;      // "data:image/png;base64,…"; empty where it can't be shown
   std::string problem;  // why
-  image::Image pixels;  // as the model is given them
+  image::Image pixels;  // as the model is given them, of 192 pixels a side at most
 };
 
 struct Pictures {

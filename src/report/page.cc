@@ -84,7 +84,7 @@ Markup worst_images(const train::EvaluationSummary& evaluation, const Pictures& 
     line.add("{} {:.3g}", evaluation.worst_by, worst.loss);
     if (worst.label >= 0) line.add("<br>{}", class_name(evaluation, worst.label));
     if (worst.predicted >= 0 && worst.predicted != worst.label) {
-      line.add(", taken for {}", class_name(evaluation, worst.predicted));
+      line.add(", <span class=\"trouble\">taken for {}</span>", class_name(evaluation, worst.predicted));
     } else if (worst.predicted >= 0) {
       line.add(", as predicted");
     }

@@ -1,11 +1,19 @@
 #include "report/report.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <span>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "image/codec/png.h"
+#include "image/draw.h"
 #include "report/classes.h"
+#include "report/curves.h"
 #include "report/images.h"
 #include "report/page.h"
+#include "report/rasterise.h"
 #include "report/run.h"
 #include "store/file.h"
 
@@ -13,6 +21,7 @@ namespace tessera::report {
 namespace {
 
 constexpr int64_t kTrainingPictures = 32;
+constexpr double kCurveScale = 2;
 
 // Of an evaluator, for the name of a file: names come from files too.
 std::string file_name(const std::string& name) {
@@ -62,18 +71,47 @@ void write_sheets(const SavedRun& run, const RunPictures& pictures, const Files&
     std::vector<std::string> lines;
     for (const train::WorstExample& worst : evaluation.worst) {
       const bool classes = worst.label >= 0 && worst.predicted >= 0;
-      lines.push_back(classes ? class_name(evaluation, worst.label) + " > " + class_name(evaluation, worst.predicted)
+      lines.push_back(classes ? class_name(evaluation, worst.label) + " as " + class_name(evaluation, worst.predicted)
                               : worst.id);
     }
     files.write(file_name(evaluation.name) + "_worst.png", sheet_of(pictures.worst[i], lines));
   }
 }
 
+// Two in a row.
+image::Image tiled(const std::vector<image::Image>& pictures) {
+  int width = 0, height = 0;
+  for (const image::Image& one : pictures) width = std::max(width, one.width()), height = std::max(height, one.height());
+  const int count = static_cast<int>(pictures.size()), columns = std::min(count, 2);
+  image::Image out(columns * width, (count + 1) / 2 * height);
+  image::fill(out, {0, 0, out.width(), out.height()}, 255);
+  for (int i = 0; i < count; ++i) {
+    const image::Image& one = pictures[static_cast<size_t>(i)];
+    image::enlarge(one, 1, out, i % 2 * width, i / 2 * height);
+  }
+  return out;
+}
+
+// Without librsvg there are none, and a warning.
+void write_curves(const Curves& curves, const Files& files) {
+  if (curves.panels.empty()) return;
+  std::vector<image::Image> pictures;
+  try {
+    for (const monitor::PlotPanel& panel : curves.panels) {
+      pictures.push_back(rasterise_svg(monitor::plot_svg({panel}, curves.x_label), kCurveScale));
+    }
+  } catch (const Error& error) {
+    log_warning(fmt::format("{}; {}", error.message(), error.help()));
+    return;
+  }
+  files.write("curves.png", tiled(pictures));
+}
+
 std::string write_run(const SavedRun& run, const Files& files, bool png) {
   RunPictures pictures{training_pictures(run, kTrainingPictures), {}};
   for (const train::EvaluationSummary& evaluation : run.evaluations) pictures.worst.push_back(worst_pictures(run, evaluation));
   for (const train::EvaluationSummary& evaluation : run.evaluations) write_tables(evaluation, files);
-  if (png) write_sheets(run, pictures, files);
+  if (png) write_sheets(run, pictures, files), write_curves(curves_of(run), files);
   files.write("index.html", run_page(run, pictures));
   return files.path("index.html");
 }
@@ -85,6 +123,7 @@ std::string write_report(const std::vector<std::string>& paths, const ReportOpti
   const std::string own = runs.size() == 1 ? store::join_path(runs[0].path, "report") : "report";
   const Files out(options.directory.empty() ? own : options.directory, files);
   if (runs.size() == 1) return write_run(runs[0], out, options.png);
+  if (options.png) write_curves(curves_of(runs), out);
   out.write("index.html", compare_page(runs));
   return out.path("index.html");
 }

@@ -17,7 +17,7 @@ struct ReportOptions {
 //   index.html
 //   NAME_classes.csv, NAME_confusion.csv, NAME_worst.csv   of each evaluator of a single run, as far as it has them
 //   train.png, NAME_worst.png                              with `png`, of a single run
-//   curves.png                                             with `png`
+//   curves.png                                             with `png`, where librsvg is installed; else a warning
 // Gives the path of index.html. The same run gives the same bytes. Usage Errors for what is no run (run.h), data Errors for
 // what can't be read or written; images that can't be read are left out. `files` has the runs and takes the report.
 std::string write_report(const std::vector<std::string>& runs, const ReportOptions& options = {},

@@ -26,6 +26,7 @@ p, li { max-width: 75ch; overflow-wrap: anywhere; }
 .curves { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: .5rem; }
 figure { margin: 0; }
 .curve svg { display: block; width: 100%; height: auto; }
+.curve text { fill: var(--soft); }
 .wide { overflow-x: auto; max-width: 100%; }
 .tables { display: flex; flex-wrap: wrap; gap: 0 2.5rem; align-items: flex-start; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5rem 0; }
@@ -33,6 +34,7 @@ caption { text-align: left; color: var(--soft); padding: .25rem 0; }
 th, td { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(--line); font-weight: 400;
   vertical-align: top; }
 thead th { color: var(--soft); }
+thead th:first-child, .facts thead th { text-align: left; }
 tbody th { text-align: left; overflow-wrap: anywhere; max-width: 28rem; }
 .matrix th, .matrix td { padding: .15rem .4rem; border: 1px solid var(--line); text-align: center; min-width: 2.2rem; }
 .matrix th { max-width: 8rem; overflow-wrap: anywhere; }

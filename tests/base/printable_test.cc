@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/markup.h"
+#include "base/text.h"
 
 namespace tessera {
 namespace {
@@ -14,6 +16,19 @@ TEST(Printable, LeavesOrdinaryTextAlone) {
   for (const char* text : {"", "train/left/0.png", "Ärger über 日本語 🐈", "a\\x1b b", "עברית", "é", "two\nlines\tand a tab"}) {
     EXPECT_EQ(printable(text), text);
   }
+}
+
+TEST(Markup, IsInertWhereverItStands) {
+  EXPECT_EQ(escape_markup("<a href='x' title=\"y\">&amp;"), "&lt;a href=&#39;x&#39; title=&quot;y&quot;&gt;&amp;amp;");
+  EXPECT_EQ(escape_markup("\033[2J<\xff\u202e"), "\\x1b[2J&lt;\\xff\\u202e");
+  EXPECT_EQ(escape_markup("日本語\n"), "日本語\n");
+}
+
+TEST(CsvText, IsQuotedWhereItMustBe) {
+  EXPECT_EQ(csv_text("a b"), "a b");
+  EXPECT_EQ(csv_text(""), "");
+  EXPECT_EQ(csv_text("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_text("say \"x\"\nand"), "\"say \"\"x\"\"\nand\"");
 }
 
 TEST(Printable, EscapesWhatMovesATerminal) {

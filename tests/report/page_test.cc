@@ -7,6 +7,7 @@
 #include "report/classes.h"
 #include "report/html_check.h"
 #include "report/made_run.h"
+#include "report/rasterise.h"
 #include "report/report.h"
 #include "store/faulty_files.h"
 
@@ -158,6 +159,22 @@ TEST(Report, WithoutTheDataOrMetricsSaysSo) {
   check_html(slurp(run + "/report/index.html"));
 }
 
+TEST(Report, LargeImagesAreMadeSmaller) {
+  const TempDir dir;
+  const std::string run = make_run(dir.path(), "one", {"cat", "dog"});
+  std::string recipe = slurp(run + "/recipe.toml");
+  recipe.replace(recipe.find("resize(8)"), 9, "resize(384, 192)");
+  spill(run + "/recipe.toml", recipe);
+  const SavedRun read = read_runs({run})[0];
+  const Pictures pictures = training_pictures(read, 3);
+  ASSERT_EQ(pictures.problem, "");
+  ASSERT_EQ(pictures.pictures.size(), 3u);
+  EXPECT_EQ(pictures.pictures[0].pixels.height(), 96);
+  EXPECT_EQ(pictures.pictures[0].pixels.width(), 192);
+  EXPECT_TRUE(pictures.pictures[0].uri.starts_with("data:image/jpeg;base64,"));
+  EXPECT_TRUE(worst_pictures(read, read.evaluations[0]).pictures[0].uri.starts_with("data:image/png;base64,"));
+}
+
 TEST(Report, ComparesRuns) {
   const TempDir dir;
   const std::string one = make_run(dir.path(), "a/x", {"cat", "dog"}),
@@ -195,6 +212,33 @@ TEST(Report, AFullDiskIsOneErrorAndLeavesTheOldReport) {
   for (const auto& entry : std::filesystem::directory_iterator(run + "/report")) {
     EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("tmp"))) << "nothing half-written stays";
   }
+}
+
+// Where librsvg is not installed the report is written without curves as PNG.
+TEST(Rasterise, DrawsCurvesWhereTheLibraryIs) {
+  const TempDir dir;
+  const std::string run = make_run(dir.path(), "one", {"cat", "dog"});
+  const std::string svg =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"4\" height=\"3\" viewBox=\"0 0 4 3\">"
+      "<rect x=\"2\" y=\"0\" width=\"2\" height=\"3\" fill=\"#ff8000\"/></svg>";
+  bool there = true;
+  try {
+    const image::Image picture = rasterise_svg(svg, 2);
+    ASSERT_EQ(picture.width(), 8);
+    ASSERT_EQ(picture.height(), 6);
+    EXPECT_THAT(std::vector<int>(picture.row(5), picture.row(5) + 24),
+                ElementsAre(255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,  //
+                            255, 128, 0, 255, 128, 0, 255, 128, 0, 255, 128, 0));
+    EXPECT_THROW(rasterise_svg("<svg", 2), Error);
+    EXPECT_THROW(rasterise_svg(svg, 1e6), Error);
+  } catch (const Error& error) {
+    there = false;
+    EXPECT_THAT(error.what(), HasSubstr("apt-get install librsvg2-2"));
+  }
+  write_report({run}, {.png = true});
+  EXPECT_TRUE(std::filesystem::exists(run + "/report/index.html"));
+  EXPECT_TRUE(std::filesystem::exists(run + "/report/val_worst.png"));
+  EXPECT_EQ(std::filesystem::exists(run + "/report/curves.png"), there);
 }
 
 TEST(Markup, IsEscapedButForOurs) {
