@@ -23,7 +23,8 @@ constexpr const char* kInk = "#6e7781";
 constexpr std::array<const char*, 8> kColors{"#2f81f7", "#e0812b", "#2da44e", "#a371f7",
                                              "#d9485f", "#1795a8", "#a58a10", "#c2559d"};
 
-bool finite(const PlotPoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); }
+// Numbers near the largest ones can't be drawn either: their differences are infinite.
+bool finite(const PlotPoint& p) { return std::abs(p.x) < 1e300 && std::abs(p.y) < 1e300; }
 
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kLast = ".last.json";
 constexpr std::string_view kStage = "input/";
+constexpr double kMost = 1e15;  // of seconds and examples
 
 // "runs//a/./b/" -> {"runs", "a", "b"}
 std::vector<std::string> parts_of(const std::string& path) {
@@ -89,6 +90,7 @@ SavedRun read_run(const std::string& path, store::FileSystem& files) {
     throw data_error(fmt::format("nothing of the run `{}` can be read: {}", path,
                                  run.problems.empty() ? "its files are empty" : join(run.problems, "; ")));
   }
+  std::erase_if(run.rows, [](const monitor::MetricRow& row) { return row.step < 0; });
   std::ranges::stable_sort(run.rows, {}, &monitor::MetricRow::step);
   const std::string facts = store::join_path(path, "run.json");
   read_part(run, files, facts, [&](const std::string& text) { run.facts = train::parse_run_facts(text, facts); });
@@ -98,7 +100,7 @@ SavedRun read_run(const std::string& path, store::FileSystem& files) {
 
 double value_or(const monitor::MetricRow& row, std::string_view name, double otherwise) {
   const auto found = row.values.find(name);
-  return found == row.values.end() || !std::isfinite(found->second) ? otherwise : found->second;
+  return found == row.values.end() || !(std::abs(found->second) < kMost) ? otherwise : found->second;
 }
 
 }  // namespace

@@ -7,10 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "pjrt/client.h"
-#include "pjrt/executable.h"
-#include "recipe/recipe.h"
-#include "train/workdir.h"
+#include "pjrt/program_info.h"
 
 namespace tessera::train {
 
@@ -33,24 +30,5 @@ struct RunFacts {
 std::string to_json(const RunFacts& facts);
 // Throws a data Error at `where` for what to_json() does not write.
 RunFacts parse_run_facts(std::string_view json, const std::string& where);
-
-// Keeps the file of a run. Nothing fails where it can't be written: a warning says so, once.
-class RunRecord {
- public:
-  // `workdir` is borrowed.
-  RunRecord(const Workdir& workdir, std::string command, std::string version);
-
-  // The run is about to train. Nothing is written before.
-  void started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step);
-  // It ended; `state` as in RunFacts.
-  void ended(std::string state, std::string message, const pjrt::Client& client);
-
- private:
-  void write() noexcept;
-
-  const Workdir& workdir_;
-  RunFacts facts_;
-  bool started_ = false, warned_ = false;
-};
 
 }  // namespace tessera::train

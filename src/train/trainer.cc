@@ -22,7 +22,7 @@
 #include "train/disk_space.h"
 #include "train/divergence.h"
 #include "train/run_evaluators.h"
-#include "train/run_facts.h"
+#include "train/run_record.h"
 #include "train/step/compile.h"
 #include "train/step/program_options.h"
 #include "train/step/trace.h"

@@ -88,7 +88,9 @@ std::string Workdir::evaluation(const std::string& name, int64_t step) const {
   return fmt::format("{}/evals/{}_{:09}", path_, name, step);
 }
 
-std::string Workdir::last_evaluation(const std::string& name) const { return fmt::format("{}/evals/{}.last.json", path_, name); }
+std::string Workdir::last_evaluation(const std::string& name) const {
+  return fmt::format("{}/evals/{}.last.json", path_, name);
+}
 
 void Workdir::expect_nothing_lost() const {
   const std::string metrics = store::join_path(path_, kMetrics);

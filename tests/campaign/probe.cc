@@ -207,7 +207,7 @@ int damage_images(uint64_t seed, int64_t count, const fs::path& folder) {
 int damage_parsers(uint64_t seed, int64_t count, const fs::path& corpus) {
   std::vector<fuzz::NamedTarget> targets;
   for (const auto* list : {&fuzz::data_targets(), &fuzz::index_targets(), &fuzz::pp_targets(), &fuzz::checkpoint_targets(),
-                           &fuzz::config_targets(), &fuzz::models_targets(), &fuzz::train_targets()}) {
+                           &fuzz::config_targets(), &fuzz::models_targets(), &fuzz::train_targets(), &fuzz::report_targets()}) {
     targets.insert(targets.end(), list->begin(), list->end());
   }
   Rng rng(seed);

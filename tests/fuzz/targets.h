@@ -28,6 +28,7 @@ const std::vector<NamedTarget>& checkpoint_targets();  // files of weights and w
 const std::vector<NamedTarget>& config_targets();      // recipes and what is written in them
 const std::vector<NamedTarget>& models_targets();      // directories of timm's and Hugging Face's
 const std::vector<NamedTarget>& train_targets();       // what a checkpoint knows besides arrays
+const std::vector<NamedTarget>& report_targets();      // what a run leaves for its report
 
 // A parser may throw an Error with a message and nothing else.
 template <class Body>

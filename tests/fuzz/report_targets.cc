@@ -1,0 +1,59 @@
+#include "fuzz/targets.h"
+#include "report/classes.h"
+#include "report/page.h"
+#include "store/memory_files.h"
+
+namespace tessera::fuzz {
+namespace {
+
+// evals/NAME.last.json. What is read is written the same again, and can be shown.
+bool evaluation_summary(std::string_view bytes) {
+  return parses([&] {
+    const train::EvaluationSummary summary = train::parse_evaluation_summary(bytes, "fuzz");
+    const std::string written = train::to_json(summary);
+    TESSERA_CHECK(train::to_json(train::parse_evaluation_summary(written, "fuzz")) == written);
+    report::SavedRun run;
+    run.evaluations = {summary};
+    report::RunPictures none;
+    none.worst.resize(1);
+    none.worst[0].problem = "there are none";
+    TESSERA_CHECK(report::run_page(run, none).find("<script") == std::string::npos);
+    TESSERA_CHECK(report::confusion_csv(summary).starts_with("label,") && report::classes_csv(summary).starts_with("class,"));
+    return true;
+  });
+}
+
+// run.json.
+bool run_facts(std::string_view bytes) {
+  return parses([&] {
+    report::SavedRun run;
+    run.facts = train::parse_run_facts(bytes, "fuzz");
+    const std::string written = train::to_json(*run.facts);
+    TESSERA_CHECK(train::to_json(train::parse_run_facts(written, "fuzz")) == written);
+    TESSERA_CHECK(report::run_page(run, {}).find("<script") == std::string::npos);
+    return true;
+  });
+}
+
+// metrics.jsonl, as a page of its curves and the verdict on it.
+bool metrics(std::string_view bytes) {
+  testing::MemoryFiles files;
+  files.make_directories("run");
+  store::write_atomic(files, "run/metrics.jsonl", bytes);
+  return parses([&] {
+    const std::vector<report::SavedRun> runs = report::read_runs({"run"}, files);
+    TESSERA_CHECK(report::run_page(runs[0], {}).find("<script") == std::string::npos);
+    TESSERA_CHECK(report::compare_page({runs[0], runs[0]}).find("<script") == std::string::npos);
+    return !runs[0].rows.empty();
+  });
+}
+
+}  // namespace
+
+const std::vector<NamedTarget>& report_targets() {
+  static const std::vector<NamedTarget> all = {
+      {"evaluation_summary", evaluation_summary, 1024}, {"run_facts", run_facts, 1024}, {"metrics", metrics, 2048}};
+  return all;
+}
+
+}  // namespace tessera::fuzz
