@@ -35,11 +35,12 @@ std::string plot_svg(const std::vector<PlotPanel>& panels, std::string_view x_la
 // Round numbers (1, 2 or 5 times a power of ten apart) that cover [low, high], about `count` of them.
 std::vector<double> axis_ticks(double low, double high, int count);
 
-// `training_loss` and every `*/loss` in one panel, every `*/prec@1` in per cent in the other. Each evaluator has a curve of its own
-// in either, and one note of its best: of prec@1 or, where it has none, of its loss.
+// `training_loss` and every `*/loss` in one panel, every `*/prec@1` in per cent in the other. Each evaluator has a curve of its
+// own in either, and one note of its best: of prec@1 or, where it has none, of its loss.
 std::vector<PlotPanel> run_panels(const std::vector<MetricRow>& rows);
 
-// Draws <workdir>/plot.svg, the run_panels() of <workdir>/metrics.jsonl. Returns its path; nothing when there is nothing to draw. Throws store::IoError.
+// Draws <workdir>/plot.svg, the run_panels() of <workdir>/metrics.jsonl. Returns its path; nothing when there is nothing to
+// draw. Throws store::IoError.
 std::optional<std::string> write_plot(const std::string& workdir, store::FileSystem& files = store::local_files());
 
 }  // namespace tessera::monitor

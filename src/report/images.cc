@@ -85,9 +85,9 @@ class Viewer {
   data::Sample sample_;
 };
 
-// The recipe of the run, whose caches of files are left alone.
-config::Section recipe_of(const SavedRun& run) {
-  return config::parse_recipe(run.recipe, store::join_path(run.path, "recipe.toml"), {"data.cache=none"});
+// The recipe of the run, without the cache of the section `data`: a report fills none.
+config::Section recipe_of(const SavedRun& run, const std::string& data) {
+  return config::parse_recipe(run.recipe, store::join_path(run.path, "recipe.toml"), {data + ".cache=none"});
 }
 
 // `make` with its problems, should the data be gone, in words.
@@ -111,7 +111,7 @@ Pictures pictures_or_problem(const SavedRun& run, const Make& make) {
 
 Pictures training_pictures(const SavedRun& run, int64_t count) {
   return pictures_or_problem(run, [&](Pictures& out) {
-    config::Section recipe = recipe_of(run);
+    config::Section recipe = recipe_of(run, "data");
     recipe::RunOptions options;
     recipe.bind_part(options);
     recipe::TrainDataOptions training;
@@ -130,7 +130,8 @@ Pictures training_pictures(const SavedRun& run, int64_t count) {
 
 Pictures worst_pictures(const SavedRun& run, const train::EvaluationSummary& evaluation) {
   return pictures_or_problem(run, [&](Pictures& out) {
-    config::Section data = recipe_of(run).section("eval").section(evaluation.evaluator).section("data");
+    const std::string& name = evaluation.evaluator;
+    config::Section data = recipe_of(run, fmt::format("eval.{}.data", name)).section("eval").section(name).section("data");
     Viewer viewer(recipe::open_data(data, data::PpUse::kEval));
     out.chain = viewer.data().pp().text();
     for (const train::WorstExample& worst : evaluation.worst) {

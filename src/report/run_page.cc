@@ -1,57 +1,16 @@
-#include "report/page.h"
-
+// One run.
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 
-#include "base/error.h"
 #include "base/text.h"
-#include "config/section.h"
 #include "plan/chip.h"
 #include "report/classes.h"
-#include "report/curves.h"
-#include "report/html.h"
-#include "report/style.h"
-#include "report/verdict.h"
+#include "report/page.h"
+#include "report/page_parts.h"
 
 namespace tessera::report {
 namespace {
-
-// The policy keeps whatever a browser could be talked into from running.
-Markup page(const std::string& title, const Markup& body) {
-  Html html;
-  html.add(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
-      "'unsafe-inline'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n",
-      title, Markup{kStyle});
-  html.add(body);
-  html.add("</main>\n</body>\n</html>\n");
-  return html.take();
-}
-
-Markup remarks(const std::vector<Remark>& all) {
-  Html html;
-  html.add("<ul class=\"verdict\">\n");
-  for (const Remark& remark : all) {
-    html.add("<li><span{}>{}</span>", Markup{remark.trouble ? " class=\"trouble\"" : ""}, with_code(remark.text));
-    if (!remark.advice.empty()) html.add(" <span class=\"soft\">{}</span>", with_code(remark.advice));
-    html.add("</li>\n");
-  }
-  html.add("</ul>\n");
-  return html.take();
-}
-
-Markup all_curves(const Curves& curves) {
-  Html html;
-  if (curves.panels.empty()) return html.take();
-  html.add("<h2>Curves</h2>\n<div class=\"curves\">\n");
-  for (const monitor::PlotPanel& panel : curves.panels) html.add(figure(panel, curves.x_label));
-  html.add("</div>\n");
-  return html.take();
-}
 
 // `lines`: what is written below each.
 Markup picture_grid(const Pictures& pictures, const std::vector<Markup>& lines) {
@@ -238,82 +197,6 @@ Markup origin(const SavedRun& run) {
   return html.take();
 }
 
-// The values of each key that is not the same in all recipes; empty where a recipe lacks it.
-std::map<std::string, std::vector<std::string>> differing_keys(const std::vector<SavedRun>& runs) {
-  std::map<std::string, std::vector<std::string>> out;
-  for (size_t i = 1; i < runs.size(); ++i) {
-    for (const config::Difference& one : config::difference(runs[0].recipe, runs[i].recipe)) {
-      auto& values = out.try_emplace(one.key, runs.size(), one.left).first->second;
-      values[i] = one.right;
-    }
-  }
-  return out;
-}
-
-Markup recipe_differences(const std::vector<SavedRun>& runs) {
-  Html html;
-  html.add("<h2>Keys of the recipes that differ</h2>\n");
-  std::map<std::string, std::vector<std::string>> keys;
-  try {
-    keys = differing_keys(runs);
-  } catch (const Error& error) {
-    html.add("<p class=\"trouble\">The recipes can't be compared: {}</p>\n", error.message());
-    return html.take();
-  }
-  if (keys.empty()) {
-    html.add("<p>The recipes are the same.</p>\n");
-    return html.take();
-  }
-  html.add("<div class=\"wide\"><table class=\"facts\"><thead><tr><th scope=\"col\">key</th>");
-  for (const SavedRun& run : runs) html.add("<th scope=\"col\">{}</th>", run.name);
-  html.add("</tr></thead><tbody>\n");
-  for (const auto& [key, values] : keys) {
-    html.add("<tr><th scope=\"row\"><code>{}</code></th>", key);
-    for (const std::string& value : values) html.add("<td>{}</td>", value.empty() ? "–" : value);
-    html.add("</tr>\n");
-  }
-  html.add("</tbody></table></div>\n");
-  return html.take();
-}
-
-// A row of figures for each run.
-Markup score_table(const std::vector<SavedRun>& runs) {
-  std::vector<std::string> evaluators;
-  for (const SavedRun& run : runs) {
-    for (const std::string& name : evaluator_names(run)) {
-      if (std::ranges::find(evaluators, name) == evaluators.end()) evaluators.push_back(name);
-    }
-  }
-  Html html;
-  html.add(
-      "<h2>Figures</h2>\n<div class=\"wide\"><table><caption>Of each evaluator its best score, the step it was reached at, and "
-      "the last</caption><thead><tr><th scope=\"col\">run</th><th scope=\"col\">steps</th>");
-  for (const std::string& name : evaluators)
-    html.add("<th scope=\"col\">{0}</th><th scope=\"col\">at</th><th scope=\"col\">last</th>", name);
-  html.add(
-      "<th scope=\"col\">training loss</th><th scope=\"col\">images/s</th><th scope=\"col\">time</th>"
-      "<th scope=\"col\">parameters</th></tr></thead><tbody>\n");
-  for (const SavedRun& run : runs) {
-    html.add("<tr><th scope=\"row\">{}</th><td>{}</td>", run.name, human_count(run.rows.empty() ? 0 : run.rows.back().step));
-    for (const std::string& name : evaluators) {
-      const auto best = best_score(run, name);
-      if (!best) {
-        html.add("<td>–</td><td>–</td><td>–</td>");
-        continue;
-      }
-      html.add("<td>{} {}</td><td>{}</td><td>{}</td>", best->score.score, best->score.text(best->best),
-               human_count(best->best_step), best->score.text(best->last));
-    }
-    const auto losses = series(run, "training_loss");
-    const TimeShares time = time_shares(run);
-    html.add("<td>{}</td><td>{:.4g}</td><td>{}</td><td>{}</td></tr>\n",
-             losses.empty() ? "–" : fmt::format("{:.4g}", losses.back().second), time.images_per_second,
-             human_duration(time.total), run.facts ? human_count(run.facts->parameters) : "–");
-  }
-  html.add("</tbody></table></div>\n");
-  return html.take();
-}
-
 }  // namespace
 
 std::string run_page(const SavedRun& run, const RunPictures& pictures) {
@@ -328,22 +211,6 @@ std::string run_page(const SavedRun& run, const RunPictures& pictures) {
   if (run.facts) html.add(resources(run, time));
   html.add(origin(run));
   return page(run.name, html.take()).text;
-}
-
-std::string compare_page(const std::vector<SavedRun>& runs) {
-  std::vector<std::string> names;
-  for (const SavedRun& run : runs) names.push_back(run.name);
-  Html html;
-  html.add("<h1>{}</h1>\n", join(names, ", "));
-  html.add(score_table(runs));
-  html.add(all_curves(curves_of(runs)));
-  html.add(recipe_differences(runs));
-  for (const SavedRun& run : runs) {
-    html.add("<h2>{}</h2>\n", run.name);
-    html.add(remarks(verdict(run)));
-    html.add("<p class=\"soft\"><code>{}</code></p>\n", run.facts ? run.facts->command : run.path);
-  }
-  return page(join(names, ", "), html.take()).text;
 }
 
 }  // namespace tessera::report
