@@ -73,7 +73,7 @@ class Viewer {
     const data::Source& source = *data_.sets[set].source;
     const data::Pp& pp = *data_.sets[set].pp;
     pixels.reset(pp.width(), pp.height());
-    const auto failed = source.read(index, sample_);
+    auto failed = source.read(index, sample_);
     if (source.fill_pixels(index, {pixels.row(0), pixels.byte_count()})) return std::nullopt;
     if (failed) return failed;
     const image::SampleError error = pp.run(sample_.image, key, scratch_, pixels.row(0));

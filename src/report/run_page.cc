@@ -87,7 +87,8 @@ Markup training_images(const Pictures& pictures) {
     return html.take();
   }
   html.add(
-      "<p class=\"soft\">The first {} of the run, after <code>{}</code>. What the device does (mixing, normalising, erasing) "
+      "<p class=\"soft\">{} images of the first epoch, after <code>{}</code>. What the device does (mixing, normalising, "
+      "erasing) "
       "is not shown.</p>\n",
       pictures.pictures.size(), pictures.chain);
   std::vector<Markup> lines;

@@ -17,7 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::slurp;
-using testing::spill;
 using testing::TempDir;
 
 int count(const std::string& text, const std::string& what) {

@@ -99,7 +99,7 @@ inline train::RunFacts facts_of(const std::string& state, const std::string& mes
 // A whole run at `root`/NAME, with its data.
 inline std::string make_run(const std::string& root, const std::string& name, const std::vector<std::string>& classes,
                             const std::string& lr = "1e-3") {
-  const std::string run = root + "/" + name;
+  std::string run = root + "/" + name;
   make_data(root, classes);
   write_metrics(run, {{0.5, 0.6, 0.7, 0.75, 0.74}, {2, 1.5, 1.2, 1.1, 1.15}, {2, 1.5, 1, 0.9, 0.8}, 0.02});
   spill(run + "/recipe.toml", recipe_text(root, lr));
