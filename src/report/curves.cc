@@ -27,6 +27,15 @@ void add(std::vector<PlotPanel>& panels, std::string title, std::vector<PlotSeri
   if (!all.empty()) panels.push_back({std::move(title), std::move(all)});
 }
 
+// The colour that a curve of this name has in the panels already.
+size_t color_of(const std::vector<PlotPanel>& panels, const std::string& name, size_t otherwise) {
+  for (const PlotPanel& panel : panels) {
+    const auto found = std::ranges::find(panel.series, name, &PlotSeries::name);
+    if (found != panel.series.end()) return found->color;
+  }
+  return otherwise;
+}
+
 // Scores that run_panels() has no place for: main scores other than prec@1 and loss.
 void add_other_scores(const SavedRun& run, std::vector<PlotPanel>& panels) {
   const std::vector<std::string> names = evaluator_names(run);
@@ -34,7 +43,7 @@ void add_other_scores(const SavedRun& run, std::vector<PlotPanel>& panels) {
     const auto score = main_score(run, names[i]);
     if (!score || score->score == "prec@1" || score->score == "loss") continue;
     PlotSeries series = curve(run, score->metric(), names[i], score->share ? 100 : 1);
-    series.marked = true, series.color = i + 1;
+    series.marked = true, series.color = color_of(panels, names[i], i + 1);
     add(panels, score->metric() + (score->share ? " (%)" : ""), {series});
   }
 }

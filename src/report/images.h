@@ -24,8 +24,8 @@ struct Pictures {
   std::string problem;  // why there are none
 };
 
-// Images of the first epoch, augmented as in training: `count` of them, of a mixture's sets in turn. Mixing and erasing, which the device
-// does, are not shown.
+// Images of the first epoch, augmented as in training: `count` of them, of a mixture's sets in turn. Mixing and erasing, which
+// the device does, are not shown.
 Pictures training_pictures(const SavedRun& run, int64_t count);
 // Those that the evaluation says were worst, in its order.
 Pictures worst_pictures(const SavedRun& run, const train::EvaluationSummary& evaluation);

@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/section.h"
+#include "recipe/recipe.h"
 
 namespace tessera::report {
 namespace {
@@ -73,6 +75,23 @@ void read_evaluations(SavedRun& run, store::FileSystem& files) {
   }
 }
 
+std::vector<std::string> evaluators_of(const std::string& recipe) {
+  try {
+    return config::parse_recipe(recipe).section("eval").keys();
+  } catch (const Error&) {
+    return {};  // whoever shows the recipe says so
+  }
+}
+
+// Where an evaluator, or its averaged weights', stands in the recipe; behind all others where it doesn't.
+size_t place_of(const SavedRun& run, const std::string& name) {
+  for (size_t i = 0; i < run.evaluators.size(); ++i) {
+    if (name == run.evaluators[i]) return 2 * i;
+    if (name == recipe::averaged_name(run.evaluators[i])) return 2 * i + 1;
+  }
+  return 2 * run.evaluators.size();
+}
+
 SavedRun read_run(const std::string& path, store::FileSystem& files) {
   const auto info = files.info(path);
   if (!info) throw usage_error(fmt::format("there is no run `{}`", path), {}, "name the directory of a run: runs/digits-1");
@@ -92,9 +111,11 @@ SavedRun read_run(const std::string& path, store::FileSystem& files) {
   }
   std::erase_if(run.rows, [](const monitor::MetricRow& row) { return row.step < 0; });
   std::ranges::stable_sort(run.rows, {}, &monitor::MetricRow::step);
+  run.evaluators = evaluators_of(run.recipe);
   const std::string facts = store::join_path(path, "run.json");
   read_part(run, files, facts, [&](const std::string& text) { run.facts = train::parse_run_facts(text, facts); });
   read_evaluations(run, files);
+  std::ranges::stable_sort(run.evaluations, {}, [&](const train::EvaluationSummary& one) { return place_of(run, one.name); });
   return run;
 }
 
@@ -127,14 +148,14 @@ std::vector<std::pair<int64_t, double>> series(const SavedRun& run, std::string_
 }
 
 std::vector<std::string> evaluator_names(const SavedRun& run) {
-  std::vector<std::string> names;
+  std::set<std::string> found;
   for (const monitor::MetricRow& row : run.rows) {
     for (const auto& [metric, value] : row.values) {
-      if (!metric.ends_with("/count")) continue;  // every evaluation has one
-      std::string name = metric.substr(0, metric.rfind('/'));
-      if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+      if (metric.ends_with("/count")) found.insert(metric.substr(0, metric.rfind('/')));  // every evaluation has one
     }
   }
+  std::vector<std::string> names(found.begin(), found.end());
+  std::ranges::stable_sort(names, {}, [&](const std::string& name) { return place_of(run, name); });
   return names;
 }
 

@@ -16,8 +16,9 @@ struct SavedRun {
   std::string path;
   std::string name;                                   // what it is called in a report; of several, unlike the others'
   std::string recipe;                                 // resolved, TOML; empty where it is missing
+  std::vector<std::string> evaluators;                // of the recipe, in its order
   std::vector<monitor::MetricRow> rows;               // of metrics.jsonl, by ascending step
-  std::vector<train::EvaluationSummary> evaluations;  // the last of each evaluator, in the order of their names
+  std::vector<train::EvaluationSummary> evaluations;  // the last of each evaluator, in the order of evaluator_names()
   std::optional<train::RunFacts> facts;               // nothing where the run left none: it was killed early, or is older
   std::vector<std::string> problems;                  // files that could not be read, and why
 };
@@ -29,7 +30,8 @@ std::vector<SavedRun> read_runs(const std::vector<std::string>& paths, store::Fi
 
 // The values of a metric by step, finite or not.
 std::vector<std::pair<int64_t, double>> series(const SavedRun& run, std::string_view metric);
-// The names of a run's evaluators, in the order in which metrics.jsonl first has them: "val", "val_ema".
+// The names of the evaluators that gave scores: those of the recipe in its order, each before its averaged weights', then
+// others by name.
 std::vector<std::string> evaluator_names(const SavedRun& run);
 
 // The score by which an evaluator's models are compared: its first, or of older runs prec@1 or loss.

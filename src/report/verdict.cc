@@ -233,14 +233,14 @@ std::vector<Remark> verdict(const SavedRun& run) {
   const auto add = [&](std::optional<Remark> remark) {
     if (remark) remarks.push_back(std::move(*remark));
   };
-  bool trend = false;
+  bool first = true, overfits = false;
   for (const std::string& evaluator : evaluator_names(run)) {
     const auto best = best_score(run, evaluator);
     if (!best) continue;
     add(score_remark(run, *best));
-    if (std::exchange(trend, true)) continue;  // of the first evaluator
     const auto over = overfitting(run, evaluator);
-    add(over);
+    if (over && !std::exchange(overfits, true)) add(over);
+    if (!std::exchange(first, false)) continue;
     if (!over && was_finished(run)) add(improving(run, *best));
     add(at_chance(run, *best));
   }

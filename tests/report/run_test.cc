@@ -83,6 +83,24 @@ TEST(ReadRuns, RunsOfTheSameNameAreToldApart) {
   EXPECT_THAT(names({"a/x/one", "b/x/one"}), ElementsAre("a/x/one", "b/x/one"));
 }
 
+TEST(ReadRuns, EvaluatorsStandAsInTheRecipe) {
+  const TempDir dir;
+  const std::string path = make_run(dir.path(), "one", {"cat", "dog"});
+  spill(path + "/recipe.toml", testing::recipe_text(dir.path()) + "[eval.again]\ntype = \"mean\"\n");
+  monitor::MetricWriter(path).write(
+      120, {{"again/count", int64_t{3}}, {"again/loss", 1.0}, {"val_ema/count", int64_t{3}}, {"aa/count", int64_t{3}}});
+  for (const char* name : {"again", "val_ema", "aa"}) {
+    train::EvaluationSummary summary = testing::summary_of({"cat", "dog"});
+    summary.name = name;
+    spill(path + "/evals/" + name + ".last.json", train::to_json(summary));
+  }
+  const SavedRun run = read_runs({path})[0];
+  EXPECT_THAT(evaluator_names(run), ElementsAre("val", "val_ema", "again", "aa"));
+  std::vector<std::string> shown;
+  for (const train::EvaluationSummary& evaluation : run.evaluations) shown.push_back(evaluation.name);
+  EXPECT_THAT(shown, ElementsAre("val", "val_ema", "again", "aa"));
+}
+
 TEST(BestScore, IsOfFiniteValuesAndTheFirstOfEqualOnes) {
   SavedRun run;
   const double nan = std::nan("");

@@ -76,6 +76,18 @@ TEST(Verdict, SaysThatItOverfits) {
   EXPECT_THAT(topics(run_of(measured)), ElementsAre("ended", "score")) << "by 3 %";
 }
 
+TEST(Verdict, LooksForOverfittingInEveryEvaluator) {
+  Measured measured = kGood;
+  measured.training_loss = {1.2, 0.8, 0.4, 0.2, 0.1};
+  SavedRun run = run_of(measured);
+  for (size_t i = 0; i < 5; ++i) {  // `val` is well, another is not
+    run.rows[i].values["held_out/loss"] = std::vector<double>{1, 0.6, 0.7, 0.8, 0.9}[i];
+    run.rows[i].values["held_out/count"] = 10;
+  }
+  EXPECT_THAT(topics(run), ElementsAre("ended", "score", "score", "overfitting"));
+  EXPECT_THAT(text_of(run, "overfitting"), HasSubstr("the loss of `held_out`"));
+}
+
 TEST(Verdict, SaysThatItWaitsForInput) {
   Measured measured = kGood;
   measured.wait = 0.3;
