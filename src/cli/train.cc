@@ -19,6 +19,8 @@
 namespace tessera::cli {
 namespace {
 
+constexpr const char* kReport = "report/index.html";
+
 class Train final : public Command {
  public:
   Page page() const override {
@@ -47,7 +49,8 @@ class Train final : public Command {
     try {
       const train::TrainResult result = train::train(std::move(recipe), options);
       // One that was stopped goes on, and whoever stopped it may not wait for images.
-      if (!result.finished_before && result.stopped_by.empty()) write_report(result.workdir);
+      const bool has_report = store::local_files().info(store::join_path(result.workdir, kReport)).has_value();
+      if (result.stopped_by.empty() && !(result.finished_before && has_report)) write_report(result.workdir);
       tell(result, recipe_path);
       return result.exit;
     } catch (const Error& error) {
@@ -80,7 +83,7 @@ class Train final : public Command {
     }
     if (!result.checkpoint.empty()) line("checkpoint", result.checkpoint);
     for (const auto& [what, name] :
-         {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}, std::pair{"report", "report/index.html"}}) {
+         {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}, std::pair{"report", kReport}}) {
       const std::string path = store::join_path(result.workdir, name);
       if (store::local_files().info(path)) line(what, path);
     }

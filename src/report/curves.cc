@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-
-#include "base/text.h"
 
 namespace tessera::report {
 namespace {

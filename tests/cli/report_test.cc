@@ -95,6 +95,10 @@ TEST_F(ReportCommand, AReportThatCanNotBeWrittenIsAWarningAndNoMore) {
   EXPECT_THAT(more.out, Not(HasSubstr("report")));
   EXPECT_EQ(read_file(*folder_ / "blocked/report"), "in the way");
   EXPECT_EQ(tessera({"report", "blocked"}).exit, 3);
+  // The finished run writes it when it can.
+  fs::remove(*folder_ / "blocked/report");
+  EXPECT_THAT(tessera({"train", "tiny.toml", "--workdir", "blocked", "total=4 steps"}).out,
+              HasSubstr("blocked/report/index.html\n"));
 }
 
 TEST_F(ReportCommand, ARunThatDivergesLeavesOneAndOneThatIsStoppedNone) {
