@@ -10,8 +10,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "host/attention.h"
+#include "host/call.h"
+#include "host/kernel.h"
+#include "ir/composites.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::host::HWY_NAMESPACE {
@@ -271,6 +276,93 @@ void attention_gradient_f32(const AttentionShape& shape, const float* q, const f
                             float* dq, float* dk, float* dv, const ParallelFor& parallel) {
   parallel({by_heads(shape, [&](int64_t i) { HWY_DYNAMIC_DISPATCH(backward)(shape, i, q, k, v, dout, dq, dk, dv); })});
 }
+
+// ---- as calls
+
+namespace {
+
+// q [batch, queries, heads, width] and k; nothing when they do not go together.
+std::optional<AttentionShape> shape_of(const CallArray<const float>& q, const CallArray<const float>& k) {
+  if (q.rank() != 4 || k.rank() != 4) return std::nullopt;
+  if (q.dims[0] != k.dims[0] || q.dims[2] != k.dims[2] || q.dims[3] != k.dims[3]) return std::nullopt;
+  return AttentionShape{.batch = q.dims[0], .heads = q.dims[2], .queries = q.dims[1], .keys = k.dims[1], .width = q.dims[3]};
+}
+
+bool attention(const Call& call) {
+  if (!call.has(3, 1)) return false;
+  const auto q = call.argument(0), k = call.argument(1), v = call.argument(2);
+  const auto out = call.result(0);
+  const auto shape = shape_of(q, k);
+  if (!shape || !v.same_shape(k) || !out.same_shape(q)) return false;
+  attention_f32(*shape, q.data, k.data, v.data, out.data, call.parallel());
+  return true;
+}
+
+bool attention_gradient(const Call& call) {
+  if (!call.has(4, 3)) return false;
+  const auto q = call.argument(0), k = call.argument(1), v = call.argument(2), dout = call.argument(3);
+  const auto dq = call.result(0), dk = call.result(1), dv = call.result(2);
+  const auto shape = shape_of(q, k);
+  if (!shape || !v.same_shape(k) || !dout.same_shape(q) || !dq.same_shape(q) || !dk.same_shape(k) || !dv.same_shape(k)) {
+    return false;
+  }
+  attention_gradient_f32(*shape, q.data, k.data, v.data, dout.data, dq.data, dk.data, dv.data, call.parallel());
+  return true;
+}
+
+// [batch * tokens, 3 * heads * width]; nothing when the numbers do not go together.
+std::optional<AttentionShape> shape_of(const CallArray<const float>& qkv, const std::optional<ir::SelfAttention>& a) {
+  if (qkv.rank() != 2 || !a || a->tokens < 1 || a->heads < 1) return std::nullopt;
+  if (qkv.dims[0] % a->tokens != 0 || qkv.dims[1] % (3 * a->heads) != 0) return std::nullopt;
+  return AttentionShape{.batch = qkv.dims[0] / a->tokens,
+                        .heads = a->heads,
+                        .queries = a->tokens,
+                        .keys = a->tokens,
+                        .width = qkv.dims[1] / (3 * a->heads),
+                        .stride = qkv.dims[1]};
+}
+
+bool self_attention(const Call& call) {
+  if (!call.has(1, 1)) return false;
+  const auto qkv = call.argument(0);
+  const auto out = call.result(0);
+  const auto shape = shape_of(qkv, call.attributes<ir::SelfAttention>());
+  if (!shape || !out.has(qkv.dims[0] * qkv.dims[1] / 3)) return false;
+  const int64_t features = shape->stride / 3;
+  attention_f32(*shape, qkv.data, qkv.data + features, qkv.data + 2 * features, out.data, call.parallel());
+  return true;
+}
+
+bool self_attention_gradient(const Call& call) {
+  if (!call.has(2, 1)) return false;
+  const auto qkv = call.argument(0), dout = call.argument(1);
+  const auto dqkv = call.result(0);
+  const auto shape = shape_of(qkv, call.attributes<ir::SelfAttention>());
+  if (!shape || !dout.has(qkv.dims[0] * qkv.dims[1] / 3) || !dqkv.same_shape(qkv)) return false;
+  const int64_t features = shape->stride / 3;
+  const float* q = qkv.data;
+  float* dq = dqkv.data;
+  attention_gradient_f32(*shape, q, q + features, q + 2 * features, dout.data, dq, dq + features, dq + 2 * features,
+                         call.parallel());
+  return true;
+}
+
+// Devices take whole examples.
+bool takes(const ir::Composite& composite, const Types& operands, const Devices& devices) {
+  const std::string& name = composite.name();
+  if (!all_f32(operands)) return false;
+  if (name == "attention" || name == "attention_gradient") return devices.can_share(operands[0].dims[0]);
+  if (name != "self_attention" && name != "self_attention_gradient") return false;
+  return devices.can_share(operands[0].dims[0] / composite.attributes<ir::SelfAttention>().tokens);
+}
+
+constexpr Function kForward{"attention", attention}, kBackward{"attention_gradient", attention_gradient},
+    kSelfForward{"self_attention", self_attention}, kSelfBackward{"self_attention_gradient", self_attention_gradient};
+constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>, kEntry<kSelfForward>, kEntry<kSelfBackward>};
+
+}  // namespace
+
+constinit const Kernel kAttention{.functions = kFunctions, .takes = takes};
 
 }  // namespace tessera::host
 #endif

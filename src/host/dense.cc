@@ -1,13 +1,19 @@
 #include "host/dense.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "host/call.h"
+#include "host/kernel.h"
+#include "host/product.h"
 #include "host/rows.h"
 #include "host/tiles.h"
 
 namespace tessera::host {
 namespace {
+
+using ir::DenseInput;
 
 constexpr int64_t kTaskPanels = 2;   // of the result's rows that a task of the forward layer computes, one after the other
 constexpr int64_t kPackPanels = 2;   // of the weights, packed by a task
@@ -219,5 +225,84 @@ void dense_gradient_f32(const Dense& dense, const DenseGradientArguments& argume
   Backward backward(dense, arguments, gradient);
   parallel(backward.list(scratch));
 }
+
+// ---- as calls
+
+namespace {
+
+// The layer of a call; nothing when x and kernel do not go together.
+std::optional<Dense> dense_of(const Call& call, const CallArray<const float>& x, const CallArray<const float>& kernel) {
+  const auto layer = call.attributes<ir::DenseLayer>();
+  const bool known = layer && layer->input >= DenseInput::kPlain && layer->input <= DenseInput::kGeluTanh;
+  if (!known || x.rank() != 2 || kernel.rank() != 2 || x.dims[1] != kernel.dims[0]) return std::nullopt;
+  return Dense{x.dims[0], kernel.dims[0], kernel.dims[1], layer->input, layer->epsilon};
+}
+
+// (x, kernel, bias[, scale, offset][, residual]) -> y.
+bool dense(const Call& call) {
+  const size_t given = call.arguments();
+  if (given < 3 || !call.has(given, 1)) return false;
+  const auto x = call.argument(0), kernel = call.argument(1), bias = call.argument(2);
+  const auto y = call.result(0);
+  const auto d = dense_of(call, x, kernel);
+  if (!d || !bias.has(d->out) || !y.has(d->rows * d->out)) return false;
+  DenseArguments a{x.data, kernel.data, bias.data};
+  size_t next = 3;
+  if (d->input == DenseInput::kNorm) {
+    if (given < 5 || !call.argument(3).has(d->in) || !call.argument(4).has(d->in)) return false;
+    a.scale = call.argument(3).data, a.offset = call.argument(4).data;
+    next = 5;
+  }
+  if (next < given) {
+    if (!call.argument(next).has(d->rows * d->out)) return false;
+    a.residual = call.argument(next++).data;
+  }
+  if (next != given) return false;
+  dense_f32(*d, a, y.data, call.parallel());
+  return true;
+}
+
+// (dy, x, kernel[, scale, offset[, add]]) -> (dx, dkernel, dbias[, dscale, doffset]).
+bool dense_backward(const Call& call) {
+  const size_t given = call.arguments();
+  if (given < 3 || given > 6 || !call.has(given, given < 5 ? 3 : 5)) return false;
+  const auto dy = call.argument(0), x = call.argument(1), kernel = call.argument(2);
+  const auto dx = call.result(0), dkernel = call.result(1), dbias = call.result(2);
+  const auto d = dense_of(call, x, kernel);
+  if (!d || !dy.has(d->rows * d->out) || !dx.same_shape(x) || !dkernel.same_shape(kernel) || !dbias.has(d->out)) return false;
+  DenseGradientArguments a{dy.data, x.data, kernel.data};
+  DenseGradient g{dx.data, dkernel.data, dbias.data};
+  const bool norm = d->input == DenseInput::kNorm;
+  if (norm ? given < 5 : given != 3) return false;
+  if (norm) {
+    const auto scale = call.argument(3), offset = call.argument(4);
+    const auto dscale = call.result(3), doffset = call.result(4);
+    if (!scale.has(d->in) || !offset.has(d->in) || !dscale.has(d->in) || !doffset.has(d->in)) return false;
+    a.scale = scale.data, a.offset = offset.data, g.dscale = dscale.data, g.doffset = doffset.data;
+  }
+  if (given == 6) {
+    if (!call.argument(5).same_shape(x)) return false;
+    a.add = call.argument(5).data;
+  }
+  dense_gradient_f32(*d, a, g, call.parallel());
+  return true;
+}
+
+// Weights packed for the matrix unit take 6 bytes each, their gradient 4: with a block of rows they are to stay in 2 MiB.
+constexpr int64_t kMaxWeights = int64_t{192} * 768;
+
+bool takes(const ir::Composite& composite, const Types& operands, const Devices& devices) {
+  if (devices.mesh || !all_f32(operands)) return false;
+  const bool forward = composite.name() == "dense";
+  if (!forward && composite.name() != "dense_backward") return false;
+  return element_count(operands[forward ? 1 : 2].dims) <= kMaxWeights;
+}
+
+constexpr Function kForward{"dense", dense}, kBackward{"dense_backward", dense_backward};
+constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>};
+
+}  // namespace
+
+constinit const Kernel kDense{.functions = kFunctions, .available = product_f32_available, .takes = takes};
 
 }  // namespace tessera::host

@@ -6,16 +6,14 @@
 #include <cstdint>
 
 #include "host/parallel_for.h"
+#include "ir/composites.h"
 
 namespace tessera::host {
-
-// What is done to the layer's input x first: nothing, layer norm over each row, the exact GELU, or its approximation by tanh.
-enum class DenseInput { kPlain, kNorm, kGelu, kGeluTanh };
 
 // All arrays are f32, dense and row-major.
 struct Dense {
   int64_t rows = 0, in = 0, out = 0;
-  DenseInput input = DenseInput::kPlain;
+  ir::DenseInput input = ir::DenseInput::kPlain;
   double epsilon = 0;  // of the norm
 };
 

@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "host/call.h"
+#include "host/kernel.h"
 #include "host/max_pool.h"
+#include "ir/composites.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::host::HWY_NAMESPACE {
@@ -130,6 +133,42 @@ void max_pool_gradient_f32(const Patches& p, const float* x, const float* dout, 
                (p, first, std::min(p.height, first + kLines), x + b * picture, dout + b * pooled, dx + b * picture);
              }}});
 }
+
+// ---- as calls
+
+namespace {
+
+bool max_pool(const Call& call) {
+  if (!call.has(1, 1)) return false;
+  const auto x = call.argument(0);
+  const auto out = call.result(0);
+  const auto p = patches_of(x.dims, out.dims, call.attributes<ir::Window>());
+  if (p) max_pool_f32(*p, x.data, out.data, call.parallel());
+  return p.has_value();
+}
+
+bool max_pool_gradient(const Call& call) {
+  if (!call.has(2, 1)) return false;
+  const auto x = call.argument(0), dout = call.argument(1);
+  const auto dx = call.result(0);
+  const auto p = patches_of(x.dims, dout.dims, call.attributes<ir::Window>());
+  if (!p || !dx.same_shape(x)) return false;
+  max_pool_gradient_f32(*p, x.data, dout.data, dx.data, call.parallel());
+  return true;
+}
+
+// XLA's code on the CPU goes through the windows number by number, forward and backward.
+bool takes(const ir::Composite& composite, const Types& operands, const Devices& devices) {
+  const bool named = composite.name() == "max_pool" || composite.name() == "max_pool_gradient";
+  return named && all_f32(operands) && devices.can_share(operands[0].dims[0]);
+}
+
+constexpr Function kForward{"max_pool", max_pool}, kBackward{"max_pool_gradient", max_pool_gradient};
+constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>};
+
+}  // namespace
+
+constinit const Kernel kMaxPool{.functions = kFunctions, .takes = takes};
 
 }  // namespace tessera::host
 #endif

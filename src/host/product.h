@@ -18,6 +18,17 @@ struct Product {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool a_transposed = false;  // a[i] is stored as [k, m]
   bool b_transposed = false;  // b[i] is stored as [n, k]
+
+  // The attributes of a call.
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("batch", batch, "products");
+    field("m", m, "rows of a and c");
+    field("n", n, "columns of b and c");
+    field("k", k, "what is summed over");
+    field("a_transposed", a_transposed, "a is [k, m]");
+    field("b_transposed", b_transposed, "b is [n, k]");
+  }
 };
 
 // Whether this machine has the unit and the kernel lets this process use it. The answer does not change.

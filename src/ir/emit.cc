@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <memory>
 
 #include "base/error.h"
-#include "ir/host_calls.h"
-#include "ir/manual.h"
 #include "ir/op_entries.h"
 #include "ir/sharding.h"
 
@@ -138,7 +137,15 @@ struct AttrText {
     return v.pairs.empty() ? "dense<> : tensor<0x2xi64>" : fmt::format("dense<[{}]> : tensor<{}x2xi64>", rows, v.pairs.size());
   }
   std::string operator()(const Literal& v) const { return literal_text(v, node.types[0]); }
+  std::string operator()(const AttrDict& v) const {
+    std::string fields;
+    for (const auto& [name, value] : v.fields) {
+      fields += fmt::format("{}{} = {}", fields.empty() ? "" : ", ", name, std::visit(*this, value));
+    }
+    return "{" + fields + "}";
+  }
   std::string operator()(const std::shared_ptr<const CustomVjp>&) const { TESSERA_CHECK(false); }
+  std::string operator()(const std::shared_ptr<const Composite>&) const { TESSERA_CHECK(false); }
 };
 
 // ---- the module
@@ -268,39 +275,6 @@ std::string mlir_type(const TensorType& type) {
   return s + std::string(mlir_dtype(type.dtype)) + ">";
 }
 
-namespace {
-
-// An argument that is donated must be what takes its place, in type and in layout: a difference would show as a silent copy.
-void check_aliases(const Graph& graph, const EmitOptions& options) {
-  for (const auto& [argument, result] : options.aliases) {
-    const auto a = static_cast<size_t>(argument), r = static_cast<size_t>(result);
-    TESSERA_CHECK(graph.results.at(r).type() == graph.parameters().at(a).type(), "an alias between different types");
-    const bool both = !options.argument_specs.empty() && !options.result_specs.empty();
-    TESSERA_CHECK(options.argument_specs.empty() == options.result_specs.empty() &&
-                      (!both || options.argument_specs.at(a) == options.result_specs.at(r)),
-                  "donated argument {} and result {} lie differently", argument, result);
-  }
-}
-
-bool has_loops(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes(), [](const auto& node) {
-    return node->op == &kOpWhile || std::ranges::any_of(node->regions, [](const auto& region) { return has_loops(*region); });
-  });
-}
-
-}  // namespace
-
-Emitted emit_program(const Graph& graph, const EmitOptions& options) {
-  check_aliases(graph, options);
-  const std::unique_ptr<Graph> lowered = lower(graph);
-  if (options.mesh) split_grouped_convolutions(*lowered, *options.mesh);
-  if (!options.kernels.product.empty())
-    call_host_product(*lowered, std::string(options.kernels.product), options.mesh.has_value());
-  if (!options.kernels.unwritten.empty()) call_host_stacks(*lowered, std::string(options.kernels.unwritten));
-  verify(*lowered);
-  return {Printer().module(*lowered, options), has_loops(*lowered)};
-}
-
-std::string emit(const Graph& graph, const EmitOptions& options) { return emit_program(graph, options).text; }
+std::string emit(const Graph& graph, const EmitOptions& options) { return Printer().module(graph, options); }
 
 }  // namespace tessera::ir

@@ -22,6 +22,7 @@
 
 namespace tessera::ir {
 
+class Composite;
 class Graph;
 struct Node;
 struct OpDef;
@@ -80,11 +81,15 @@ struct PairsAttr {  // dense<[[lo, hi], …]> : tensor<nx2xi64>
 struct Literal {  // a constant: one element (splat) or all of them, in host byte order
   std::vector<std::byte> bytes;
 };
+struct AttrDict {  // {name = value, …}, in this order
+  std::vector<std::pair<std::string, std::variant<bool, int64_t, double>>> fields;
+};
 // (inputs, outputs, output cotangents) -> input cotangents (none = zero).
 using CustomVjp = std::function<Values(const Values&, const Values&, const Values&)>;
 
-using Attr = std::variant<bool, int64_t, double, std::string, Dims, EnumAttr, TextAttr, DotDims, ConvDims, GatherDims,
-                          ScatterDims, PairsAttr, Literal, std::shared_ptr<const CustomVjp>>;
+using Attr =
+    std::variant<bool, int64_t, double, std::string, Dims, EnumAttr, TextAttr, DotDims, ConvDims, GatherDims, ScatterDims,
+                 PairsAttr, Literal, AttrDict, std::shared_ptr<const CustomVjp>, std::shared_ptr<const Composite>>;
 // Ordered by name, so that text is deterministic. Names that begin with '_' are ours and are not printed.
 using Attrs = std::map<std::string, Attr>;
 

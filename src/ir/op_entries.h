@@ -9,7 +9,4 @@ namespace tessera::ir {
 #include "ir/ops.def"
 #undef OP
 
-// What a node of kOpCustomCall carries; `attributes` is the inside of its backend_config.
-Attrs custom_call_attrs(const std::string& target, const std::vector<TensorType>& results, const std::string& attributes);
-
 }  // namespace tessera::ir

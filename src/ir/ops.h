@@ -112,6 +112,9 @@ Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType
 // The product, of which the right side's gradient is summed in f32 whatever its dtype: over devices too, where the summed
 // dimension is split. It is rounded to the dtype afterwards.
 Value widen_rhs_gradient(Value product);
+// The product of two matrices, of which the left one's rows follow the batch: so that devices which hold rows of the batch may
+// each multiply their own, here and in its gradients.
+Value rows_of_batch(Value product);
 Value matmul(Value lhs, Value rhs);  // [.., m, k] x [k, n], or equal leading batch dimensions on both
 
 struct ConvOptions {
@@ -191,11 +194,8 @@ Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vj
 // stablehlo.rng_bit_generator, THREE_FRY; state u64[2]. Gives {new state, bits}. Its numbers depend on how XLA partitions it:
 // layers use random.h, whose do not.
 Values rng_bit_generator(Value state, const TensorType& type);
-// A typed-FFI custom call (api version 4), without a gradient. `attributes` is printed as the backend_config dictionary.
-Values ffi_call(std::string_view target, const Values& operands, const std::vector<TensorType>& results,
-                const std::string& attributes = {});
-// The same with one: `decomposition` says the same in ops: it supplies the gradient, and stands in when `use_fallback`.
-Values custom_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
-                   const std::string& attributes, const LoopFn& decomposition, bool use_fallback = false);
+// A typed-FFI custom call (api version 4), without a gradient. Layers emit composites (ir/composite.h) instead.
+Values ffi_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
+                const AttrDict& attributes = {});
 
 }  // namespace tessera::ir

@@ -1,11 +1,11 @@
 #include "nn/attention.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
+#include <functional>
 #include <limits>
 
-#include "base/error.h"
+#include "ir/composite.h"
+#include "ir/composites.h"
 #include "ir/functions.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
@@ -18,38 +18,33 @@ namespace {
 // The score of a key that is not seen: flax's, the lowest number.
 constexpr double kUnseen = std::numeric_limits<float>::lowest();
 
-// The same without dropout by a kernel of the host, which wants the tokens before the heads: [batch, tokens, heads, width].
-ir::Value host_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v) {
-  const HostKernels kernels = scope.kernels();
-  const ShardMap shard_map(scope);
-  const auto forward = [=](const ir::Values& x) { return ir::ffi_call(kernels.attention, x, {x[0].type()}); };
-  const auto backward = [=](const ir::Values& x) {
-    return ir::ffi_call(kernels.attention_gradient, x, {x[0].type(), x[1].type(), x[2].type()});
-  };
-  const ir::Values out = shard_map({q, k, v}, {true, true, true}, forward);
-  return ir::custom_gradient({q, k, v}, out, [=](const ir::Values& x, const ir::Values&, const ir::Values& ct) {
-    return shard_map({x[0], x[1], x[2], ct[0]}, {true, true, true, true}, backward);
-  })[0];
-}
+ir::Value heads_first(ir::Value x) { return ir::transpose(x, {0, 2, 1, 3}); }
 
-// Devices take whole examples.
-bool host_attention_fits(const Scope& scope, DType dtype, int64_t batch, double rate, ir::Value mask) {
-  return !mask && !scope.kernels().attention.empty() && dtype == DType::kF32 && (rate == 0 || !scope.random()) &&
-         ShardMap(scope).share_of(batch) > 0;
-}
-
-}  // namespace
-
-ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double rate, ir::Value mask) {
-  if (host_attention_fits(scope, v.dtype(), v.dim(0), rate, mask)) return host_attention(scope, q, k, v);
-  const auto heads_first = [](ir::Value x) { return ir::transpose(x, {0, 2, 1, 3}); };
+// `drop` is applied to the probabilities.
+ir::Value attend(ir::Value q, ir::Value k, ir::Value v, ir::Value mask, const std::function<ir::Value(ir::Value)>& drop) {
   const double scale = 1 / std::sqrt(static_cast<double>(q.dim(-1)));
   ir::Value scores = ir::dot_general(heads_first(q) * scale, heads_first(k), {{0, 1}, {0, 1}, {3}, {3}});
   scores = ir::convert(scores, DType::kF32);
   if (mask) scores = ir::select(mask, scores, ir::constant(kUnseen));
-  ir::Value probabilities = ir::convert(ir::softmax(scores), v.dtype());
-  probabilities = dropout(scope / "drop", probabilities, rate);
+  const ir::Value probabilities = drop(ir::convert(ir::softmax(scores), v.dtype()));
   return heads_first(ir::dot_general(probabilities, heads_first(v), {{0, 1}, {0, 1}, {3}, {2}}));
+}
+
+ir::Value plain_attention(ir::Value q, ir::Value k, ir::Value v) {
+  return attend(q, k, v, {}, [](ir::Value probabilities) { return probabilities; });
+}
+
+// Nothing is masked, and nothing dropped.
+bool is_plain(const Scope& scope, double rate, ir::Value mask) { return !mask && (rate == 0 || !scope.random()); }
+
+}  // namespace
+
+ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double rate, ir::Value mask) {
+  if (!is_plain(scope, rate, mask)) {
+    return attend(q, k, v, mask, [&](ir::Value probabilities) { return dropout(scope / "drop", probabilities, rate); });
+  }
+  const auto plain = [](const ir::Values& x) -> ir::Values { return {plain_attention(x[0], x[1], x[2])}; };
+  return ir::composite(scope.target(), {"attention", ir::NoAttributes{}, plain}, {q, k, v})[0];
 }
 
 ir::Value causal_mask(int64_t length) {
@@ -73,21 +68,30 @@ ir::Value product_by_heads(const Scope& scope, ir::Value x, const HeadProjection
   return shard(scope, y, {Along::kBatch, Along::kNothing, Along::kTensor});
 }
 
+bool heads_are_split(const Scope& scope) { return scope.sharding() && scope.sharding()->mesh.size("tensor") > 1; }
+
+// The parts side by side: [rows, parts * features], or [rows, parts, heads, width] where heads are split.
+ir::Value project(const Scope& scope, ir::Value x, const HeadProjection& p) {
+  const ir::NameScope named(scope.name());
+  const ir::Value y = heads_are_split(scope) ? product_by_heads(scope, x, p)
+                                             : shard(scope, dense(scope, x, p.parts * p.features, p.dense), {Along::kBatch});
+  return p.checkpoint ? ir::checkpoint_name(y, p.checkpoint) : y;
+}
+
+// What `project` has put side by side: `parts` values [batch, tokens, heads, width].
+ir::Values apart(ir::Value y, int64_t tokens, int64_t parts, int64_t heads) {
+  const int64_t size = y.dim(1) / parts, width = element_count(y.dims()) / (y.dim(0) * parts * heads);
+  ir::Values split;
+  for (int64_t i = 0; i < parts; ++i) {
+    split.push_back(ir::reshape(ir::slice_axis(y, 1, i * size, (i + 1) * size), {y.dim(0) / tokens, tokens, heads, width}));
+  }
+  return split;
+}
+
 }  // namespace
 
 ir::Values project_heads(const Scope& scope, ir::Value x, int64_t batch, const HeadProjection& p) {
-  const ir::NameScope named(scope.name());
-  const int64_t tokens = x.dim(0) / batch, width = p.features / p.heads;
-  const bool by_heads = scope.sharding() && scope.sharding()->mesh.size("tensor") > 1;
-  ir::Value y = by_heads ? product_by_heads(scope, x, p) : dense(scope, x, p.parts * p.features, p.dense);
-  if (!by_heads) y = shard(scope, y, {Along::kBatch});
-  if (p.checkpoint) y = ir::checkpoint_name(y, p.checkpoint);
-  ir::Values split;
-  for (int64_t i = 0; i < p.parts; ++i) {
-    const int64_t size = by_heads ? 1 : p.features;
-    split.push_back(ir::reshape(ir::slice_axis(y, 1, i * size, (i + 1) * size), {batch, tokens, p.heads, width}));
-  }
-  return split;
+  return apart(project(scope, x, p), x.dim(0) / batch, p.parts, p.heads);
 }
 
 ir::Value merge_heads(ir::Value x) {
@@ -95,32 +99,22 @@ ir::Value merge_heads(ir::Value x) {
   return ir::reshape(x, {d[0] * d[1], d[2] * d[3]});
 }
 
-namespace {
-
-// Attention of one array of queries, keys and values by a kernel of the host, which saves taking it apart.
-ir::Value host_self_attention(const Scope& scope, ir::Value qkv, int64_t batch, int64_t heads) {
-  const HostKernels kernels = scope.kernels();
-  const ShardMap shard_map(scope);
-  const int64_t tokens = qkv.dim(0) / batch;
-  const auto sizes = [=](ir::Value rows) {
-    return fmt::format("batch = {} : i64, heads = {} : i64", rows.dim(0) / tokens, heads);
-  };
-  const auto forward = [=](const ir::Values& x) {
-    const TensorType type{DType::kF32, {x[0].dim(0), x[0].dim(1) / 3}};
-    return ir::ffi_call(kernels.self_attention, x, {type}, sizes(x[0]));
-  };
-  const auto backward = [=](const ir::Values& x) {
-    return ir::ffi_call(kernels.self_attention_gradient, x, {x[0].type()}, sizes(x[0]));
-  };
-  const ir::Values out = shard_map({qkv}, {true}, forward);
-  return ir::custom_gradient({qkv}, out, [=](const ir::Values& x, const ir::Values&, const ir::Values& ct) {
-    return shard_map({x[0], ct[0]}, {true, true}, backward);
-  })[0];
+ir::Composite self_attention_composite(const ir::SelfAttention& shape) {
+  return {"self_attention", shape, [=](const ir::Values& x) -> ir::Values {
+            const ir::Values heads = apart(x[0], shape.tokens, 3, shape.heads);
+            return {merge_heads(plain_attention(heads[0], heads[1], heads[2]))};
+          }};
 }
 
-ir::Value heads_apart(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options, ir::Value mask) {
-  const HeadProjection projection{x.dim(-1), options.heads, 3, {options.qkv_bias, options.qkv_init}, "qkv"};
-  const ir::Values heads = project_heads(scope / "qkv", x, batch, projection);
+namespace {
+
+ir::Value self_attention(const Scope& scope, ir::Value qkv, const ir::SelfAttention& shape) {
+  return ir::composite(scope.target(), self_attention_composite(shape), {qkv})[0];
+}
+
+// With norms, dropout or a mask between the layers, or heads on several devices.
+ir::Value heads_apart(const Scope& scope, ir::Value qkv, int64_t tokens, const AttentionOptions& options, ir::Value mask) {
+  const ir::Values heads = apart(qkv, tokens, 3, options.heads);
   ir::Value q = heads[0], k = heads[1];
   if (options.qk_norm) {
     q = layer_norm(scope / "q_norm", q, options.epsilon);
@@ -145,14 +139,12 @@ ir::Value project_out(const Scope& scope, ir::Value mixed, int64_t features, con
 
 ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options, ir::Value mask) {
   const ir::NameScope named(scope.name());
-  const int64_t features = x.dim(-1);
-  ir::Value mixed;
-  if (host_attention_fits(scope, x.dtype(), batch, options.attn_dropout, mask) && !options.qk_norm) {
-    const ir::Value qkv = dense(scope / "qkv", x, 3 * features, {options.qkv_bias, options.qkv_init});
-    mixed = host_self_attention(scope, ir::checkpoint_name(qkv, "qkv"), batch, options.heads);
-  } else {
-    mixed = heads_apart(scope, x, batch, options, mask);
-  }
+  const int64_t features = x.dim(-1), tokens = x.dim(0) / batch;
+  const HeadProjection projection{features, options.heads, 3, {options.qkv_bias, options.qkv_init}, "qkv"};
+  const ir::Value qkv = project(scope / "qkv", x, projection);
+  const bool plain = is_plain(scope, options.attn_dropout, mask) && !options.qk_norm && !heads_are_split(scope);
+  const ir::Value mixed =
+      plain ? self_attention(scope, qkv, {options.heads, tokens}) : heads_apart(scope, qkv, tokens, options, mask);
   return project_out(scope, mixed, features, options);
 }
 

@@ -3,6 +3,8 @@
 // products, over [batch, heads, tokens, width], have two batch dimensions: as fast as merged heads, and the head axis can be
 // sharded.
 
+#include "ir/composite.h"
+#include "ir/composites.h"
 #include "nn/dense.h"
 #include "nn/scope.h"
 
@@ -10,8 +12,8 @@ namespace tessera::nn {
 
 // softmax(q k^T / sqrt(width)) v; the softmax in f32, dropout on the probabilities. q [batch, queries, heads, width], k and v
 // [batch, keys, heads, width] -> [batch, queries, heads, width]. `mask`, bool, broadcasts to [batch, heads, queries, keys]:
-// where it is false the key is not seen; each query sees at least one. Draws from scope / "drop". In f32 without dropout and
-// mask it is one call of the host's kernel, where there is one.
+// where it is false the key is not seen; each query sees at least one. Draws from scope / "drop". Without dropout and mask this
+// is the composite `attention`.
 ir::Value dot_product_attention(const Scope& scope, ir::Value q, ir::Value k, ir::Value v, double dropout = 0,
                                 ir::Value mask = {});
 
@@ -29,6 +31,9 @@ ir::Values project_heads(const Scope& scope, ir::Value x, int64_t batch, const H
 // [batch, tokens, heads, width] -> [batch * tokens, heads * width].
 ir::Value merge_heads(ir::Value x);
 
+// Attention of queries, keys and values side by side in one array, as `project_heads` has them before it takes them apart.
+ir::Composite self_attention_composite(const ir::SelfAttention& shape);
+
 struct AttentionOptions {
   int64_t heads = 1;  // divides the width
   bool qkv_bias = true;
@@ -42,7 +47,8 @@ struct AttentionOptions {
 };
 
 // Self-attention: [batch * tokens, features] -> the same. Layers `qkv` (one kernel [features, 3 * features], q then k then v)
-// and `proj`. The products are named "qkv", "attention" and "proj" for remat policies. `mask` as above.
+// and `proj`. The products are named "qkv", "attention" and "proj" for remat policies. `mask` as above. Where nothing comes
+// between the layers it is the composite `self_attention`.
 ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options, ir::Value mask = {});
 
 // Queries of x attend to the tokens of `memory`: [batch * queries, features], [batch * tokens, memory features] -> [batch *

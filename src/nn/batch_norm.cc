@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "ir/functions.h"
-#include "nn/sharding.h"
 
 namespace tessera::nn {
 namespace {
@@ -27,12 +26,6 @@ double unbiased(Value x) {
   return count > 1 ? count / (count - 1) : 0;
 }
 
-// XLA makes sums over three dimensions into windows, which its code for the CPU takes number by number (a tenth of a
-// ResNet-18's step, measured): there, on one device, the norm and its gradient see pixels in one row.
-bool in_one_row(const Scope& scope, Value x) {
-  return !scope.kernels().patches.empty() && ShardMap(scope).share_of(x.dim(0)) == x.dim(0);
-}
-
 }  // namespace
 
 Value batch_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
@@ -40,7 +33,9 @@ Value batch_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
   TESSERA_CHECK(x.rank() == 4, "batch norm of {}", to_string(x.dims()));
   const Dims features = {x.dim(-1)};
   Value wide = ir::convert(x, DType::kF32);
-  if (in_one_row(scope, x)) wide = ir::reshape(wide, {x.dim(0) * x.dim(1) * x.dim(2), x.dim(3)});
+  // Pixels in one row: the norm and its gradient sum over one dimension.
+  if (scope.target() && scope.target()->prefers_flat_sums())
+    wide = ir::reshape(wide, {x.dim(0) * x.dim(1) * x.dim(2), x.dim(3)});
   Statistics used{scope.buffer("running_mean", features, init::zeros()), scope.buffer("running_var", features, init::ones())};
   const Value batches = scope.buffer("num_batches_tracked", {}, init::zeros());
   if (scope.training()) {

@@ -14,8 +14,7 @@ struct DenseOptions {
 // in] are faster than over [batch, tokens, in]. Parameters `kernel` [in, features], `bias` [features].
 ir::Value dense(const Scope& scope, ir::Value x, int64_t features, const DenseOptions& options = {});
 
-// x kernel alone: [rows, in] and [in, features], both in the compute dtype. Over several devices each multiplies its own rows
-// where the host has a kernel for that.
+// x kernel alone: [rows, in] and [in, features], both in the compute dtype; rows are those of the batch.
 ir::Value rows_product(const Scope& scope, ir::Value x, ir::Value kernel);
 
 }  // namespace tessera::nn

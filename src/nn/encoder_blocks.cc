@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "nn/dropout.h"
-#include "nn/host_block.h"
+#include "nn/fused_block.h"
 #include "nn/layer_norm.h"
 #include "nn/layer_scale.h"
 
 namespace tessera::nn {
 namespace {
 
-bool by_host(const Scope& scope, int64_t features, const EncoderBlockOptions& options, bool drop, ir::Value mask) {
-  return !options.layer_scale && !drop && !mask && host_block_fits(scope, features, options.attention, options.mlp);
+bool is_fused(const Scope& scope, ir::Value x, int64_t batch, const EncoderBlockOptions& options, bool drop, ir::Value mask) {
+  return !options.layer_scale && !drop && !mask && fused_block_fits(scope, x, batch, options.attention, options.mlp);
 }
 
 // Whether nothing large is computed again.
@@ -22,9 +22,9 @@ bool keeps_products(const ir::RematPolicy& policy) {
 
 ir::Value block(const Scope& scope, ir::Value x, int64_t batch, const EncoderBlockOptions& options, ir::Value drop_rate,
                 ir::Value mask) {
-  if (by_host(scope, x.dim(-1), options, static_cast<bool>(drop_rate), mask)) {
-    x = host_attention_branch(scope / "norm1", scope / "attn", x, batch, options.epsilon, options.attention);
-    return host_mlp_branch(scope / "norm2", scope / "mlp", x, options.epsilon, options.mlp);
+  if (is_fused(scope, x, batch, options, static_cast<bool>(drop_rate), mask)) {
+    x = fused_attention_branch(scope / "norm1", scope / "attn", x, batch, options.epsilon, options.attention);
+    return fused_mlp_branch(scope / "norm2", scope / "mlp", x, options.epsilon, options.mlp);
   }
   const auto branch = [&](ir::Value y, const char* ls, const char* drop) {
     if (options.layer_scale) y = layer_scale(scope / ls, y, *options.layer_scale);
@@ -49,7 +49,7 @@ ir::Value encoder_blocks(const Scope& scope, ir::Value x, int64_t batch, BlockOp
   const bool drop = scope.random() && std::ranges::any_of(depth.drop_path, [](double rate) { return rate > 0; });
   // A block of calls is compiled in no time, and most of its time would go into stacks. Where something is to be computed
   // again, only the loop's end keeps the compiler from keeping it.
-  depth.unroll = by_host(scope, x.dim(-1), options, drop, mask) && keeps_products(depth.remat);
+  depth.unroll = is_fused(scope, x, batch, options, drop, mask) && keeps_products(depth.remat);
   return scan_blocks(scope, x, depth, [&](const Scope& inner, ir::Value carry, ir::Value drop_rate) {
     return block(inner, carry, batch, options, drop_rate, mask);
   });

@@ -69,9 +69,8 @@ ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& i
 }
 
 ir::Value Scope::gathered(ir::Value value, const mesh::PartitionSpec& at_rest) const {
-  // Where there are kernels to call, devices are this host's.
-  if (context_.kernels.attention.empty()) return gather_param(value, at_rest);
-  return gather_param_on_host(value, at_rest, context_.sharding->mesh);
+  const bool by_parts = context_.target && context_.target->gathers_first_dimension_fast();
+  return by_parts ? gather_param_by_parts(value, at_rest, context_.sharding->mesh) : gather_param(value, at_rest);
 }
 
 ir::Value Scope::param(std::string_view name, const Dims& dims, const Init& init) const {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/host_kernels.h"
 #include "base/shape.h"
 #include "ir/graph.h"
+#include "ir/target.h"
 #include "nn/init.h"
 #include "nn/sharding.h"
 
@@ -74,7 +74,7 @@ struct Context {
   bool training = false;
   ir::Value key;                       // u32[2]; none where the model draws nothing at random
   DType compute = DType::kF32;         // of activations and products; parameters stay f32 and are converted at use
-  HostKernels kernels;                 // that layers may call
+  const ir::Target* target = nullptr;  // which composites stay whole (ir/composite.h); outlives the trace; null: none
   const Sharding* sharding = nullptr;  // outlives the trace; null: one device
 };
 
@@ -109,7 +109,7 @@ class Scope {
 
   bool training() const { return context_.training; }
   DType compute() const { return context_.compute; }
-  const HostKernels& kernels() const { return context_.kernels; }
+  const ir::Target* target() const { return context_.target; }
   const Sharding* sharding() const { return context_.sharding; }
   const std::string& path() const { return path_; }
   // The last step of the path; layers open an ir::NameScope of it, for error messages.

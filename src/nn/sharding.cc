@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/manual.h"
 #include "ir/ops.h"
 #include "nn/scope.h"
 
@@ -55,7 +54,7 @@ ir::Value side_by_side(ir::Value x, size_t dim, const Dims& whole) {
 
 }  // namespace
 
-ir::Value gather_param_on_host(ir::Value value, const mesh::PartitionSpec& spec, const mesh::Mesh& mesh) {
+ir::Value gather_param_by_parts(ir::Value value, const mesh::PartitionSpec& spec, const mesh::Mesh& mesh) {
   const auto is_split = [](const mesh::AxisNames& axes) { return !axes.empty(); };
   const auto split = std::ranges::find_if(spec.dims, is_split);
   const bool one = std::ranges::count_if(spec.dims, is_split) == 1 && !spec.uses("tensor");
@@ -66,19 +65,6 @@ ir::Value gather_param_on_host(ir::Value value, const mesh::PartitionSpec& spec,
   const auto dim = static_cast<size_t>(split - spec.dims.begin());
   const ir::Value parts = parts_first(value, dim, mesh::parts(mesh, *split));
   return side_by_side(ir::reshard(parts, {}, {{*split}}), dim, value.dims());
-}
-
-ShardMap::ShardMap(const Scope& scope) {
-  if (scope.sharding()) mesh_ = scope.sharding()->mesh;
-}
-
-ir::Values ShardMap::operator()(const ir::Values& operands, const std::vector<bool>& rows, const ir::LoopFn& body) const {
-  return mesh_ ? ir::shard_map(*mesh_, operands, rows, body) : body(operands);
-}
-
-int64_t ShardMap::share_of(int64_t rows) const {
-  const int64_t devices = mesh_ ? mesh::batch_parts(*mesh_) : 1;
-  return rows % devices == 0 ? rows / devices : 0;
 }
 
 }  // namespace tessera::nn

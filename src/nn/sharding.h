@@ -3,7 +3,6 @@
 // where a parameter lies at rest is a rule's choice, and it is gathered for use, block by block.
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,22 +34,8 @@ ir::Value sum_gradient(const Scope& scope, ir::Value product);
 // A parameter at rest as `spec` (of its slice, in a scan) gathered over every axis but `tensor`; its gradient goes back to
 // `spec`.
 ir::Value gather_param(ir::Value value, const mesh::PartitionSpec& spec);
-// The same for virtual devices of this host, where XLA gathers along the first dimension of an array by copying its parts, and
-// along another one number by number: the parts are gathered one after the other, and then put side by side in rows.
-ir::Value gather_param_on_host(ir::Value value, const mesh::PartitionSpec& spec, const mesh::Mesh& mesh);
-
-// Calls a function of what each device has itself (ir::shard_map), or without a mesh of the arrays as they are. Outlives the
-// scope, so that gradients may use it.
-class ShardMap {
- public:
-  explicit ShardMap(const Scope& scope);
-
-  ir::Values operator()(const ir::Values& operands, const std::vector<bool>& rows, const ir::LoopFn& body) const;
-  // How many of so many rows a device has; 0 where they do not divide.
-  int64_t share_of(int64_t rows) const;
-
- private:
-  std::optional<mesh::Mesh> mesh_;
-};
+// The same where arrays are gathered fast along their first dimension alone: of one that is split along another, the parts are
+// gathered one after the other, and then put side by side in rows.
+ir::Value gather_param_by_parts(ir::Value value, const mesh::PartitionSpec& spec, const mesh::Mesh& mesh);
 
 }  // namespace tessera::nn

@@ -19,7 +19,7 @@ std::string cause_of(const pjrt::CompileReport& report) { return report.cached ?
 
 void RunEvaluators::start(std::shared_ptr<pjrt::Client> client, const pjrt::ExecutableCache& cache) {
   client_ = std::move(client);
-  const HostKernels kernels = host::register_kernels(*client_);
+  const host::Kernels kernels = host::register_kernels(*client_);
   std::map<std::string, std::shared_future<Compiled>> by_text;
   for (const recipe::EvalPlan& plan : recipe_.evals) {
     compiled_.emplace_back();

@@ -14,6 +14,8 @@
 namespace tessera::host {
 namespace {
 
+using ir::DenseInput;
+
 using Numbers = std::vector<double>;
 
 class DenseTest : public testing::Test {

@@ -7,14 +7,23 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "host/product.h"
+#include "host/target.h"
+#include "ir/composites.h"
 #include "ir/functions.h"
 #include "ir/grad.h"
+#include "ir/program.h"
+#include "mesh/mesh.h"
 #include "nn/attention.h"
 #include "nn/conv.h"
-#include "nn/host_block.h"
+#include "nn/fused_block.h"
 #include "nn/layer_norm.h"
 #include "nn/max_pool.h"
 #include "support/formula.h"
@@ -24,13 +33,18 @@ namespace tessera::host {
 namespace {
 
 using tessera::testing::HostArray;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-HostKernels registered() { return register_kernels(*tessera::testing::cpu_client()); }
+// With this machine's kernels, or with those given; a program's devices are one here.
+Target registered() { return Target(register_kernels(*tessera::testing::cpu_client())); }
+bool has(const Kernel& kernel) { return register_kernels(*tessera::testing::cpu_client()).has(kernel); }
 
-std::vector<HostArray> run(const ir::Graph& graph, const HostKernels& kernels, const std::vector<HostArray>& arguments) {
-  return tessera::testing::run_graph(graph, arguments, {}, kernels);
+std::string text_of(const ir::Graph& graph, const Target* target = nullptr) { return ir::program_text(graph, {}, target).text; }
+
+std::vector<HostArray> run(const ir::Graph& graph, const Target* target, const std::vector<HostArray>& arguments) {
+  return tessera::testing::run_graph(graph, arguments, {}, target);
 }
 
 HostArray formula(const std::string& name, const Dims& dims) {
@@ -50,16 +64,28 @@ void expect_near(const std::vector<HostArray>& got, const std::vector<HostArray>
 }
 
 TEST(Register, AgainIsHarmless) {
-  const HostKernels once = registered(), again = registered();
-  EXPECT_EQ(once.attention, again.attention);
-  EXPECT_FALSE(once.attention.empty());
-  EXPECT_EQ(once.product, again.product);
+  const Kernels once = register_kernels(*tessera::testing::cpu_client()),
+                again = register_kernels(*tessera::testing::cpu_client());
+  EXPECT_EQ(once, again);
+  EXPECT_TRUE(once.has(kAttention));
+  EXPECT_EQ(once.has(kProduct), product_f32_available());
+}
+
+// A program finds a function by its name alone.
+TEST(Register, EveryFunctionOfTheTableHasItsOwnName) {
+  std::set<std::string> names;
+  size_t functions = 0;
+  for (const Kernel* kernel : kernel_table()) {
+    for (const Entry& entry : kernel->functions) names.insert(call_target(entry.name)), ++functions;
+  }
+  EXPECT_EQ(names.size(), functions);
+  EXPECT_GT(functions, kernel_table().size());
 }
 
 // A dense layer's product with both its gradients, and a batched one with its: six forms of operands.
 TEST(Register, ProductsOfEveryFormEqualTheCompilers) {
-  const HostKernels kernels = registered();
-  if (kernels.product.empty()) GTEST_SKIP() << "this machine has no matrix unit (AMX)";
+  if (!has(kProduct)) GTEST_SKIP() << "this machine has no matrix unit (AMX)";
+  const Target target = registered();
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const ir::Value x = graph.add_parameter({DType::kF32, {256, 96}}), w = graph.add_parameter({DType::kF32, {96, 112}});
@@ -70,19 +96,20 @@ TEST(Register, ProductsOfEveryFormEqualTheCompilers) {
   graph.results = {y, s};
   const ir::Value loss = ir::sum_all(y * y) + ir::sum_all(s * s * s);
   for (const ir::Value g : ir::gradient(loss, {x, w, q, k})) graph.results.push_back(g);
-  const std::string text = ir::emit(graph, {.name = "test", .aliases = {}, .kernels = kernels});
+  const std::string text = text_of(graph, &target);
   EXPECT_THAT(text, HasSubstr("a_transposed = true, b_transposed = false"));
   EXPECT_THAT(text, HasSubstr("a_transposed = false, b_transposed = true"));
   EXPECT_THAT(text, Not(HasSubstr("dot_general")));
   EXPECT_THAT(text, Not(HasSubstr("stablehlo.transpose"))) << "a product's gradients come in the order of its operands";
   const std::vector<HostArray> arguments = {formula("x", {256, 96}), formula("w", {96, 112}), formula("q", {2, 3, 80, 48}),
                                             formula("k", {2, 3, 80, 48})};
-  expect_near(run(graph, kernels, arguments), run(graph, {}, arguments), 2e-6);
+  expect_near(run(graph, &target, arguments), run(graph, nullptr, arguments), 2e-6);
 }
 
+ir::Value middle_rows(ir::Graph& graph) { return graph.add_parameter({DType::kF32, {128, 128}}); }
+
 TEST(Register, SmallAndOddProductsAreLeftToTheCompiler) {
-  HostKernels kernels;
-  kernels.product = "some.kernel";
+  const Target target({&kProduct});
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const ir::Value small = graph.add_parameter({DType::kF32, {64, 64}});
@@ -90,40 +117,65 @@ TEST(Register, SmallAndOddProductsAreLeftToTheCompiler) {
   const ir::Value middle = graph.add_parameter({DType::kF32, {128, 128, 128}});
   graph.results = {ir::dot_general(small, small, {{}, {}, {1}, {0}}), ir::dot_general(bf16, bf16, {{}, {}, {1}, {0}}),
                    ir::dot_general(middle, middle, {{2}, {2}, {1}, {1}})};
-  EXPECT_THAT(ir::emit(graph, {.name = "test", .aliases = {}, .kernels = kernels}), Not(HasSubstr("some.kernel")));
+  EXPECT_THAT(text_of(graph, &target), Not(HasSubstr("tessera.product")));
+  graph.results = {ir::matmul(middle_rows(graph), middle_rows(graph))};
+  EXPECT_THAT(text_of(graph, &target), HasSubstr("tessera.product"));
+}
+
+// Each of several devices multiplies its own rows of the batch, and of the kernel's gradient has its share.
+TEST(Register, ProductsOfSeveralDevicesAreThoseOfTheirRows) {
+  const mesh::Mesh mesh = mesh::parse_mesh("fsdp=2", 2);
+  const Target target({&kProduct}, mesh);
+  ir::EmitOptions options;
+  options.mesh = mesh;
+  const auto text = [&](bool rows) {
+    ir::Graph graph;
+    const ir::GraphScope scope(graph);
+    const ir::Value x = graph.add_parameter({DType::kF32, {256, 128}}), w = graph.add_parameter({DType::kF32, {128, 128}});
+    const ir::Value y = rows ? ir::rows_of_batch(ir::matmul(x, w)) : ir::matmul(x, w);
+    graph.results = ir::gradient(ir::sum_all(y * y), {x, w});
+    return ir::program_text(graph, options, &target).text;
+  };
+  EXPECT_THAT(text(false), Not(HasSubstr("tessera.product"))) << "a call is opaque to the partitioner";
+  EXPECT_THAT(text(true), AllOf(HasSubstr("batch = 1 : i64, m = 128 : i64, n = 128 : i64, k = 128 : i64, a_transposed = false, "
+                                          "b_transposed = false"),
+                                HasSubstr("a_transposed = false, b_transposed = true"),
+                                HasSubstr("a_transposed = true, b_transposed = false"),
+                                HasSubstr("(tensor<128x128xf32>) -> (tensor<1x128x128xf32>)"), Not(HasSubstr("dot_general"))));
 }
 
 TEST(Register, AttentionEqualsItsDecomposition) {
-  const HostKernels kernels = registered();
-  const auto trace = [&](const HostKernels& used) {
+  const Target target = registered();
+  const auto trace = [&](const Target* used) {
     ir::Graph graph;
     const ir::GraphScope scope(graph);
     nn::ParamStore store(graph);
     ir::Values x;
     for (const int64_t tokens : {5, 19, 19}) x.push_back(graph.add_parameter({DType::kF32, {2, tokens, 3, 12}}));
-    const nn::Scope place(store, {.kernels = used});
+    const nn::Scope place(store, {.target = used});
     const ir::Value out = nn::dot_product_attention(place, x[0], x[1], x[2]);
     graph.results = {out};
     for (const ir::Value g : ir::gradient(ir::sum_all(out * out), x)) graph.results.push_back(g);
-    EXPECT_EQ(ir::emit(graph).find("attention_gradient") != std::string::npos, !used.attention.empty());
+    EXPECT_EQ(text_of(graph, used).find("attention_gradient") != std::string::npos, used != nullptr);
     return run(graph, used, {formula("q", x[0].dims()), formula("k", x[1].dims()), formula("v", x[2].dims())});
   };
-  expect_near(trace(kernels), trace({}), 2e-6);
+  expect_near(trace(&target), trace(nullptr), 2e-6);
 }
 
 // With the gradient of everything.
 TEST(Register, ProductsOfPatchesEqualTheConvolution) {
-  const auto trace = [](const HostKernels& used, int64_t window, const nn::ConvOptions& options) {
+  const Target target = registered();
+  const auto trace = [](const Target* used, int64_t window, const nn::ConvOptions& options) {
     ir::Graph graph;
     const ir::GraphScope graph_scope(graph);
     nn::ParamStore store(graph);
     const ir::Value x = graph.add_parameter({DType::kF32, {2, 9, 8, 3}}, "x");
-    const ir::Value y = nn::conv(nn::Scope(store, {.kernels = used}), x, 5, window, options);
+    const ir::Value y = nn::conv(nn::Scope(store, {.target = used}), x, 5, window, options);
     ir::Values wrt = store.values();
     wrt.push_back(x);
     graph.results = ir::gradient(ir::sum_all(y * y), wrt);
     graph.results.push_back(y);
-    EXPECT_EQ(used.patches.empty(), ir::emit(graph).find("stablehlo.convolution") != std::string::npos);
+    EXPECT_EQ(!used, text_of(graph, used).find("stablehlo.convolution") != std::string::npos);
     std::vector<HostArray> arguments = {formula("x", x.dims())};
     for (const nn::ParamSpec& spec : store.specs()) arguments.push_back(formula(spec.name, spec.type.dims));
     return run(graph, used, arguments);
@@ -139,90 +191,118 @@ TEST(Register, ProductsOfPatchesEqualTheConvolution) {
                         {7, {.stride = 2, .padding = 3}},
                         {2, {.stride = 2}}};
   for (const auto& [window, options] : cases) {
-    expect_near(trace(registered(), window, options), trace({}, window, options), 2e-6);
+    expect_near(trace(&target, window, options), trace(nullptr, window, options), 2e-6);
   }
 }
 
 TEST(Register, MaximaOfWindowsEqualTheCompilers) {
-  const auto trace = [](const HostKernels& used, int64_t window, int64_t stride, int64_t padding) {
+  const Target target = registered();
+  const auto trace = [](const Target* used, int64_t window, int64_t stride, int64_t padding) {
     ir::Graph graph;
     const ir::GraphScope graph_scope(graph);
     nn::ParamStore store(graph);
     const ir::Value x = graph.add_parameter({DType::kF32, {2, 9, 8, 20}}, "x");
-    const ir::Value y = nn::max_pool(nn::Scope(store, {.kernels = used}), ir::relu(x), window, stride, padding);
+    const ir::Value y = nn::max_pool(nn::Scope(store, {.target = used}), ir::relu(x), window, stride, padding);
     graph.results = ir::gradient(ir::sum_all(y * y), {x});
     graph.results.push_back(y);
-    EXPECT_EQ(used.max_pool.empty(), ir::emit(graph).find("stablehlo.select_and_scatter") != std::string::npos);
+    EXPECT_EQ(!used, text_of(graph, used).find("stablehlo.select_and_scatter") != std::string::npos);
     return run(graph, used, {formula("x", x.dims())});
   };
   for (const auto& [window, stride, padding] : {std::tuple{3, 2, 1}, {3, 2, 0}, {2, 2, 0}, {5, 1, 2}}) {
-    expect_near(trace(registered(), window, stride, padding), trace({}, window, stride, padding), 1e-6);
+    expect_near(trace(&target, window, stride, padding), trace(nullptr, window, stride, padding), 1e-6);
   }
 }
 
-// A block of a transformer in the host's calls, with the gradient of everything, and the same in layers.
+// A block of a transformer traced for `traced`, with the gradient of everything, and run on `finished`.
+std::vector<HostArray> block_results(const Target* traced, const Target* finished, bool biases, nn::Activation activation) {
+  ir::Graph graph;
+  const ir::GraphScope graph_scope(graph);
+  nn::ParamStore store(graph);
+  const nn::Scope scope(store, {.training = true, .target = traced});
+  const ir::Value x = graph.add_parameter({DType::kF32, {3 * 19, 48}}, "x");
+  const nn::AttentionOptions attention{.heads = 3, .qkv_bias = biases, .proj_bias = biases};
+  const nn::MlpOptions mlp{.hidden = 80, .activation = activation, .bias = biases};
+  const bool fused = nn::fused_block_fits(scope, x, 3, attention, mlp);
+  EXPECT_EQ(fused, traced != nullptr);
+  ir::Value y;
+  if (fused) {
+    y = nn::fused_attention_branch(scope / "norm1", scope / "attn", x, 3, 1e-6, attention);
+    y = nn::fused_mlp_branch(scope / "norm2", scope / "mlp", y, 1e-6, mlp);
+  } else {
+    y = x + nn::attention(scope / "attn", nn::layer_norm(scope / "norm1", x), 3, attention);
+    y = y + nn::mlp(scope / "mlp", nn::layer_norm(scope / "norm2", y), mlp);
+  }
+  graph.results = {y};
+  ir::Values wrt = {x};
+  std::map<std::string, ir::Value> by_name;
+  for (size_t i = 0; i < store.specs().size(); ++i) by_name[store.specs()[i].name] = store.values()[i];
+  for (const auto& [name, value] : by_name) wrt.push_back(value);
+  for (const ir::Value g : ir::gradient(ir::sum_all(y * y), wrt)) graph.results.push_back(g);
+  EXPECT_EQ(finished != nullptr, text_of(graph, finished).find("tessera.dense_backward") != std::string::npos);
+  std::vector<HostArray> arguments = {formula("x", x.dims())};
+  for (const nn::ParamSpec& spec : store.specs()) {
+    arguments.push_back(tessera::testing::f32_array(
+        spec.type.dims, tessera::testing::formula_array(spec.name, element_count(spec.type.dims), 0.3)));
+  }
+  return run(graph, finished, arguments);
+}
+
+constexpr std::pair<bool, nn::Activation> kBlocks[] = {{true, nn::Activation::kGelu}, {false, nn::Activation::kGeluTanh}};
+
+// In calls, and the same in layers.
 TEST(Register, TheBranchesOfABlockEqualTheirLayers) {
-  const HostKernels kernels = registered();
-  if (kernels.dense.empty()) GTEST_SKIP() << "this machine has no matrix unit (AMX)";
-  const auto trace = [&](const HostKernels& used, bool biases, nn::Activation activation) {
-    ir::Graph graph;
-    const ir::GraphScope graph_scope(graph);
-    nn::ParamStore store(graph);
-    const nn::Scope scope(store, {.training = true, .kernels = used});
-    const ir::Value x = graph.add_parameter({DType::kF32, {3 * 19, 48}}, "x");
-    const nn::AttentionOptions attention{.heads = 3, .qkv_bias = biases, .proj_bias = biases};
-    const nn::MlpOptions mlp{.hidden = 80, .activation = activation, .bias = biases};
-    ir::Value y;
-    if (nn::host_block_fits(scope, 48, attention, mlp)) {
-      y = nn::host_attention_branch(scope / "norm1", scope / "attn", x, 3, 1e-6, attention);
-      y = nn::host_mlp_branch(scope / "norm2", scope / "mlp", y, 1e-6, mlp);
-    } else {
-      y = x + nn::attention(scope / "attn", nn::layer_norm(scope / "norm1", x), 3, attention);
-      y = y + nn::mlp(scope / "mlp", nn::layer_norm(scope / "norm2", y), mlp);
-    }
-    graph.results = {y};
-    ir::Values wrt = {x};
-    std::map<std::string, ir::Value> by_name;
-    for (size_t i = 0; i < store.specs().size(); ++i) by_name[store.specs()[i].name] = store.values()[i];
-    for (const auto& [name, value] : by_name) wrt.push_back(value);
-    for (const ir::Value g : ir::gradient(ir::sum_all(y * y), wrt)) graph.results.push_back(g);
-    EXPECT_EQ(used.dense.empty(), ir::emit(graph).find("dense_gradient") == std::string::npos);
-    std::vector<HostArray> arguments = {formula("x", x.dims())};
-    for (const nn::ParamSpec& spec : store.specs()) {
-      arguments.push_back(tessera::testing::f32_array(
-          spec.type.dims, tessera::testing::formula_array(spec.name, element_count(spec.type.dims), 0.3)));
-    }
-    return run(graph, used, arguments);
-  };
-  for (const auto& [biases, activation] : {std::pair{true, nn::Activation::kGelu}, {false, nn::Activation::kGeluTanh}}) {
-    expect_near(trace(kernels, biases, activation), trace({}, biases, activation), 4e-6);
+  if (!has(kDense)) GTEST_SKIP() << "this machine has no matrix unit (AMX)";
+  const Target target = registered();
+  for (const auto& [biases, activation] : kBlocks) {
+    expect_near(block_results(&target, &target, biases, activation), block_results(nullptr, nullptr, biases, activation), 4e-6);
+  }
+}
+
+// Traced as calls, and then finished for a machine that has none of the kernels: the composites say in ops what they mean.
+TEST(Register, TheBranchesOfABlockMeanTheirLayers) {
+  const Target target({&kAttention, &kDense});
+  for (const auto& [biases, activation] : kBlocks) {
+    expect_near(block_results(&target, nullptr, biases, activation), block_results(nullptr, nullptr, biases, activation), 4e-6);
   }
 }
 
 TEST(Register, BranchesThatAreMoreAreLeftToLayers) {
-  HostKernels kernels;
-  kernels.dense = kernels.self_attention = "some.kernel";
+  const Target target({&kAttention, &kDense});
   ir::Graph graph;
   const ir::GraphScope graph_scope(graph);
   nn::ParamStore store(graph);
+  const ir::Value x = graph.add_parameter({DType::kF32, {10, 96}});
   const auto fits = [&](const nn::Context& context, const nn::AttentionOptions& attention, const nn::MlpOptions& mlp) {
-    return nn::host_block_fits(nn::Scope(store, context), 96, attention, mlp);
+    return nn::fused_block_fits(nn::Scope(store, context), x, 2, attention, mlp);
   };
   const nn::MlpOptions mlp{.hidden = 384};
   const ir::Value key = graph.add_parameter({DType::kU32, {2}});
-  EXPECT_TRUE(fits({.kernels = kernels}, {}, mlp));
+  const Target attention({&kAttention}), two({&kAttention, &kDense}, mesh::parse_mesh("fsdp=2", 2));
+  EXPECT_TRUE(fits({.target = &target}, {}, mlp));
   EXPECT_FALSE(fits({}, {}, mlp));
-  EXPECT_FALSE(fits({.compute = DType::kBF16, .kernels = kernels}, {}, mlp));
-  EXPECT_FALSE(fits({.kernels = kernels}, {.qk_norm = true}, mlp));
-  EXPECT_FALSE(fits({.kernels = kernels}, {}, {.hidden = 4096})) << "weights that don't stay in a cache";
-  EXPECT_FALSE(fits({.training = true, .key = key, .kernels = kernels}, {.dropout = 0.1}, mlp));
-  EXPECT_TRUE(fits({.training = false, .key = key, .kernels = kernels}, {.dropout = 0.1}, mlp));
+  EXPECT_FALSE(fits({.target = &attention}, {}, mlp));
+  EXPECT_FALSE(fits({.target = &two}, {}, mlp)) << "a call of the whole batch";
+  EXPECT_FALSE(fits({.compute = DType::kBF16, .target = &target}, {}, mlp));
+  EXPECT_FALSE(fits({.target = &target}, {.qk_norm = true}, mlp));
+  EXPECT_FALSE(fits({.target = &target}, {}, {.hidden = 4096})) << "weights that don't stay in a cache";
+  EXPECT_FALSE(fits({.training = true, .key = key, .target = &target}, {.dropout = 0.1}, mlp));
+  EXPECT_TRUE(fits({.training = false, .key = key, .target = &target}, {.dropout = 0.1}, mlp));
+}
+
+// Where features are split, a call would not have whole rows.
+TEST(Register, OverATensorAxisNothingIsTaken) {
+  const ir::Composite attention = nn::self_attention_composite({2, 5});
+  const std::vector<TensorType> types = {{DType::kF32, {20, 24}}};
+  EXPECT_TRUE(Target({&kAttention}).takes(attention, types));
+  EXPECT_TRUE(Target({&kAttention}, mesh::parse_mesh("fsdp=2", 2)).takes(attention, types));
+  EXPECT_FALSE(Target({&kAttention}, mesh::parse_mesh("fsdp=8", 8)).takes(attention, types)) << "4 examples on 8 devices";
+  EXPECT_FALSE(Target({&kAttention}, mesh::parse_mesh("tensor=2", 2)).takes(attention, types));
+  EXPECT_FALSE(Target({}).takes(attention, types));
 }
 
 // Two scans with stacks of the same type, which must not become one array, and their gradients.
 TEST(Register, StacksThatAreFilledNeedNoZeros) {
-  const HostKernels kernels = registered();
-  ASSERT_FALSE(kernels.unwritten.empty());
+  ASSERT_TRUE(has(kUnwritten));
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const ir::Value x = graph.add_parameter({DType::kF32, {256, 128}}), small = graph.add_parameter({DType::kF32, {4}});
@@ -236,9 +316,8 @@ TEST(Register, StacksThatAreFilledNeedNoZeros) {
   const ir::ScanResult one = scanned(x, 1, false), two = scanned(x, 2, true), three = scanned(small, 1, false);
   graph.results = {one.ys[0], two.ys[0], one.carry[0] + two.carry[0], three.ys[0]};
   graph.results.push_back(ir::gradient(ir::sum_all(one.carry[0] * two.carry[0]) + ir::sum_all(one.ys[0]), {x})[0]);
-  HostKernels only;
-  only.unwritten = kernels.unwritten;
-  const std::string text = ir::emit(graph, {.name = "test", .aliases = {}, .kernels = only});
+  const Target only({&kUnwritten});
+  const std::string text = text_of(graph, &only);
   EXPECT_THAT(text, HasSubstr("stack = 1"));
   EXPECT_THAT(text, HasSubstr("() -> (tensor<3x256x128xf32>)"));
   std::istringstream lines(text);
@@ -248,37 +327,81 @@ TEST(Register, StacksThatAreFilledNeedNoZeros) {
     }
   }
   const std::vector<HostArray> arguments = {formula("x", {256, 128}), formula("small", {4})};
-  expect_near(run(graph, only, arguments), run(graph, {}, arguments), 1e-6);
+  expect_near(run(graph, &only, arguments), run(graph, nullptr, arguments), 1e-6);
 }
 
-TEST(Register, WrongShapesAreRefusedByTheKernel) {
+// What a call says when its arrays are these.
+std::string refusal(const Entry& function, const std::vector<TensorType>& operands, const std::vector<TensorType>& results,
+                    const ir::AttrDict& attributes) {
   ir::Graph graph;
   const ir::GraphScope scope(graph);
-  const ir::Value q = graph.add_parameter({DType::kF32, {2, 5, 3, 12}}), k = graph.add_parameter({DType::kF32, {2, 5, 4, 12}});
-  graph.results = ir::ffi_call(registered().attention, {q, k, k}, {q.type()});
-  EXPECT_THROW(run(graph, {}, {formula("q", q.dims()), formula("k", k.dims())}), Error);
+  ir::Values values;
+  std::vector<HostArray> arguments;
+  for (const TensorType& type : operands) {
+    values.push_back(graph.add_parameter(type));
+    arguments.push_back(formula("x", type.dims));
+  }
+  graph.results = ir::ffi_call(call_target(function.name), values, results, attributes);
+  registered();
+  try {
+    tessera::testing::run_graph(graph, arguments, tessera::testing::quick_compile());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TensorType f32(Dims dims) { return {DType::kF32, std::move(dims)}; }
+
+TEST(Register, WrongShapesAreRefusedByTheKernel) {
+  const Entry &attention = kAttention.functions[0], &self = kAttention.functions[2], &patches = kPatches.functions[0],
+              &max_pool = kMaxPool.functions[0], &pool_gradient = kMaxPool.functions[1];
+  const TensorType q = f32({2, 5, 3, 12}), k = f32({2, 5, 4, 12}), x = f32({2, 9, 8, 3});
+  EXPECT_EQ(refusal(attention, {q, q, q}, {q}, {}), "");
+  EXPECT_THAT(refusal(attention, {q, k, k}, {q}, {}), HasSubstr("tessera.attention: its arrays"));
+  EXPECT_NE(refusal(attention, {q, q}, {q}, {}), "");
+  EXPECT_NE(refusal(attention, {q, q, q}, {q, q}, {}), "");
+  EXPECT_NE(refusal(attention, {q, q, {DType::kF64, q.dims}}, {q}, {}), "") << "another type";
+
+  const ir::AttrDict heads = ir::encode(ir::SelfAttention{.heads = 3, .tokens = 5});
+  EXPECT_EQ(refusal(self, {f32({10, 36})}, {f32({10, 12})}, heads), "");
+  EXPECT_NE(refusal(self, {f32({10, 36})}, {f32({10, 12})}, {}), "") << "no attributes";
+  EXPECT_NE(refusal(self, {f32({11, 36})}, {f32({11, 12})}, heads), "") << "no whole examples";
+  EXPECT_NE(refusal(self, {f32({10, 36})}, {f32({10, 13})}, heads), "");
+
+  const ir::AttrDict window = ir::encode(ir::Window{3, 2, 1}), none = ir::encode(ir::Window{0, 2, 1});
+  EXPECT_EQ(refusal(patches, {x}, {f32({2, 5, 4, 27})}, window), "");
+  EXPECT_NE(refusal(patches, {x}, {f32({2, 5, 4, 3})}, window), "");
+  EXPECT_EQ(refusal(max_pool, {x}, {f32({2, 5, 4, 3})}, window), "");
+  EXPECT_NE(refusal(max_pool, {x}, {f32({2, 4, 4, 3})}, window), "");
+  EXPECT_NE(refusal(max_pool, {x}, {f32({2, 5, 4, 3})}, none), "");
+  EXPECT_EQ(refusal(pool_gradient, {x, f32({2, 5, 4, 3})}, {x}, window), "");
+  EXPECT_NE(refusal(pool_gradient, {x, f32({2, 5, 4, 3})}, {f32({2, 9, 8, 4})}, window), "");
 }
 
 TEST(Register, ACallOfADenseLayerThatLacksAnArrayIsRefused) {
-  const HostKernels kernels = registered();
-  if (kernels.dense.empty()) GTEST_SKIP() << "this machine has no matrix unit (AMX)";
-  const std::string sizes = "rows = 4 : i64, in = 8 : i64, out = 8 : i64, epsilon = 0.0 : f64, input = ";
-  const HostArray x = formula("x", {4, 8}), kernel = formula("kernel", {8, 8}), bias = formula("bias", {8});
-  const auto call = [&](const std::vector<HostArray>& arrays, const std::string& input) {
-    ir::Graph graph;
-    const ir::GraphScope scope(graph);
-    ir::Values operands;
-    for (const HostArray& array : arrays) operands.push_back(graph.add_parameter(array.type));
-    graph.results = ir::ffi_call(kernels.dense, operands, {x.type}, sizes + "\"" + input + "\"");
-    return run(graph, {}, arrays);
+  if (!has(kDense)) GTEST_SKIP() << "this machine has no matrix unit (AMX)";
+  const TensorType x = f32({4, 8}), kernel = f32({8, 8}), bias = f32({8});
+  const auto call = [&](const std::vector<TensorType>& operands, ir::DenseInput input) {
+    return refusal(kDense.functions[0], operands, {x}, ir::encode(ir::DenseLayer{input}));
   };
-  EXPECT_NO_THROW(call({x, kernel, bias}, "plain"));
-  EXPECT_NO_THROW(call({x, kernel, bias, bias, bias}, "norm"));
-  EXPECT_THROW(call({x, kernel, bias, bias}, "norm"), Error);
-  EXPECT_THROW(call({x, kernel}, "plain"), Error);
-  EXPECT_THROW(call({x, kernel, bias}, "Plain"), Error);
-  EXPECT_THROW(call({x, kernel, x}, "gelu"), Error);
-  EXPECT_THROW(call({x, kernel, bias, bias}, "plain"), Error) << "a residual of another size";
+  using ir::DenseInput;
+  EXPECT_EQ(call({x, kernel, bias}, DenseInput::kPlain), "");
+  EXPECT_EQ(call({x, kernel, bias, x}, DenseInput::kPlain), "");
+  EXPECT_EQ(call({x, kernel, bias, bias, bias}, DenseInput::kNorm), "");
+  EXPECT_NE(call({x, kernel, bias, bias}, DenseInput::kNorm), "");
+  EXPECT_NE(call({x, kernel}, DenseInput::kPlain), "");
+  EXPECT_NE(call({x, kernel, bias}, static_cast<DenseInput>(4)), "");
+  EXPECT_NE(call({x, kernel, x}, DenseInput::kGelu), "");
+  EXPECT_NE(call({x, kernel, bias, bias}, DenseInput::kPlain), "") << "a residual of another size";
+
+  const auto gradient = [&](const std::vector<TensorType>& operands, const std::vector<TensorType>& results, DenseInput input) {
+    return refusal(kDense.functions[1], operands, results, ir::encode(ir::DenseLayer{input}));
+  };
+  EXPECT_EQ(gradient({x, x, kernel}, {x, kernel, bias}, DenseInput::kGelu), "");
+  EXPECT_EQ(gradient({x, x, kernel, bias, bias, x}, {x, kernel, bias, bias, bias}, DenseInput::kNorm), "");
+  EXPECT_NE(gradient({x, x, kernel, bias, bias}, {x, kernel, bias}, DenseInput::kNorm), "");
+  EXPECT_NE(gradient({x, x, kernel}, {x, kernel, x}, DenseInput::kPlain), "");
 }
 
 }  // namespace

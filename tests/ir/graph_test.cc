@@ -6,14 +6,21 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "ir/composite.h"
 #include "ir/flops.h"
 #include "ir/functions.h"
 #include "ir/grad.h"
 #include "ir/manual.h"
 #include "ir/op_entries.h"
+#include "ir/passes/rewrite.h"
+#include "ir/passes/verify.h"
 #include "ir/random.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
@@ -126,7 +133,7 @@ TEST(Emit, IsDeterministicGenericText) {
     Traced t;
     const ScanResult r = scan(3, {t.a}, {}, [&](const Values& c, const Values&) { return ScanResult{{c[0] * 2.0}, {}}; });
     t.graph.results = {r.carry[0], gradient(sum_all(tanh(t.a)), {t.a})[0]};
-    return emit(t.graph, {"m", {{0, 0}}});
+    return program_text(t.graph, {"m", {{0, 0}}}).text;
   };
   EXPECT_EQ(text(), text());
   EXPECT_THAT(text(), HasSubstr("%arg0: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}"));
@@ -158,7 +165,7 @@ TEST(Emit, TextDoesNotDependOnAddresses) {
     };
     const ScanResult r = scan(3, {t.a}, {}, body, {.remat = policy});
     t.graph.results = gradient(sum_all(r.carry[0]), {t.a});
-    return emit(t.graph);
+    return program_text(t.graph).text;
   };
   for (const RematPolicy& policy : {RematPolicy{Kind::kSaveAll, {}}, {Kind::kSaveNamed, {"f", "d", "c", "b", "a"}}}) {
     const std::string usual = text(policy);
@@ -181,7 +188,7 @@ TEST(Emit, AnUnrolledScanSaysTheSameWithoutALoop) {
     const ScanResult r = scan(4, {x}, {w}, body, {.remat = {RematPolicy::Kind::kSaveNamed, {"h"}}, .unroll = unroll});
     graph.results = {r.carry[0], r.ys[0]};
     for (const Value g : gradient(sum_all(r.carry[0] * r.carry[0]) + sum_all(r.ys[0]), {x, w})) graph.results.push_back(g);
-    return emit(graph);
+    return program_text(graph).text;
   };
   Graph loop, unrolled;
   EXPECT_THAT(trace(loop, false), HasSubstr("stablehlo.while"));
@@ -214,9 +221,7 @@ TEST(Emit, SaysWhetherThereAreLoops) {
           .carry[0];
     };
     t.graph.results = {inside ? case_of(constant(0, DType::kI32), {[&] { return Values{loop(t.a)}; }})[0] : loop(t.a)};
-    const Emitted emitted = emit_program(t.graph);
-    EXPECT_EQ(emitted.text, emit(t.graph));
-    return emitted.has_loops;
+    return program_text(t.graph).has_loops;
   };
   for (const bool inside : {false, true}) {
     EXPECT_TRUE(has_loops(false, inside));
@@ -233,7 +238,7 @@ TEST(Emit, WidenedGradientsAreSummedInF32) {
     Value y = matmul(x, w);
     if (wide) y = widen_rhs_gradient(y);
     graph.results = gradient(sum_all(convert(y, DType::kF32)), {w});
-    return emit(graph);
+    return program_text(graph).text;
   };
   constexpr const char* kWide = "(tensor<300x2xbf16>, tensor<300x4xbf16>) -> (tensor<2x4xf32>)";
   EXPECT_THAT(text(true), HasSubstr(kWide));
@@ -244,7 +249,7 @@ TEST(Emit, SmallProgramWordForWord) {
   Traced t;
   t.graph.results = {t.a * 0.5};
   EXPECT_EQ(
-      emit(t.graph, {"small", {}}),
+      program_text(t.graph, {"small", {}}).text,
       "module @small attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {\n"
       "  func.func public @main(%arg0: tensor<2x3xf32>, %arg1: tensor<4xf32>) -> (tensor<2x3xf32>) {\n"
       "    %0 = \"stablehlo.constant\"() {value = dense<5.00000000e-01> : tensor<f32>} : () -> (tensor<f32>)\n"
@@ -316,24 +321,92 @@ TEST(ShardMap, AreAPartOfEveryDevice) {
     EXPECT_EQ(local[1].dims(), (Dims{3, 5}));
     return {matmul(local[0], local[1])};
   };
-  graph.results = shard_map(mesh, {x, w}, {true, false}, product);
+  graph.results = shard_map(mesh, {x, w}, {0, kWhole}, product);
   EXPECT_EQ(graph.results[0].dims(), (Dims{8, 5}));
   EXPECT_EQ(product_flops(graph), 2.0 * 8 * 3 * 5);
 
   EmitOptions options;
   options.mesh = mesh;
-  const std::string text = emit(graph, options);
+  const std::string text = program_text(graph, options).text;
   EXPECT_THAT(text, HasSubstr("in_shardings = #sdy.sharding_per_value<[<@mesh, [{\"replica\", \"fsdp\"}, {}]>, "
                               "<@mesh, [{}, {}]>]>"));
   EXPECT_THAT(text, HasSubstr("(tensor<2x3xf32>, tensor<3x5xf32>) -> (tensor<2x5xf32>)"));
-  EXPECT_THROW(shard_map(mesh, {x, w}, {true, false}, [&](const Values&) -> Values { return {x}; }), InternalError);
+  EXPECT_THROW(shard_map(mesh, {x, w}, {0, kWhole}, [&](const Values&) -> Values { return {x}; }), InternalError);
 }
+
+enum class Kind : int64_t { kOne, kTwo };
+
+struct Numbers {
+  int64_t k = 3;
+  bool flag = true;
+  double epsilon = 0.5;
+  Kind kind = Kind::kTwo;
+
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("k", k, "");
+    field("flag", flag, "");
+    field("epsilon", epsilon, "");
+    field("kind", kind, "");
+  }
+};
 
 TEST(CustomCall, PrintsItsTargetAndAttributes) {
   Traced t;
-  t.graph.results = custom_call("kernel", {t.a}, {t.a.type()}, "k = 3 : i64", [](const Values& x) { return x; });
-  EXPECT_THAT(emit(t.graph), AllOf(HasSubstr("call_target_name = \"kernel\""), HasSubstr("backend_config = {k = 3 : i64}"),
-                                   HasSubstr("api_version = 4 : i32")));
+  t.graph.results = ffi_call("kernel", {t.a}, {t.a.type()}, encode(Numbers{}));
+  EXPECT_THAT(
+      program_text(t.graph).text,
+      AllOf(HasSubstr("call_target_name = \"kernel\""),
+            HasSubstr("backend_config = {k = 3 : i64, flag = true, epsilon = 5.0000000000000000e-01 : f64, kind = 1 : i64}"),
+            HasSubstr("api_version = 4 : i32")));
+}
+
+// Takes composites of some names, and calls a function for each.
+class Taker : public Target {
+ public:
+  explicit Taker(std::vector<std::string> names) : names_(std::move(names)) {}
+  bool takes(const Composite& composite, const std::vector<TensorType>&) const override {
+    return std::ranges::count(names_, composite.name()) > 0;
+  }
+  std::unique_ptr<Graph> select_kernels(const Graph& lowered) const override {
+    return rewrite(lowered, [](const Node& node, const Values& operands) -> std::optional<Values> {
+      if (node.op != &kOpComposite) return std::nullopt;
+      const auto& composite = *node.attr<std::shared_ptr<const Composite>>("_composite");
+      return ffi_call(composite.name(), operands, node.types, composite.encoded());
+    });
+  }
+  bool prefers_flat_sums() const override { return false; }
+  bool gathers_first_dimension_fast() const override { return false; }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+// A scan whose body is a composite, with its gradient.
+std::string text_with(const Target* tracing, const Target* finishing) {
+  Traced t;
+  const Composite square("square", Numbers{}, [](const Values& v) { return Values{v[0] * v[0]}; });
+  const auto body = [&](const Values& c, const Values&) { return ScanResult{composite(tracing, square, c), {}}; };
+  const Value last = scan(2, {t.a}, {}, body).carry[0];
+  t.graph.results = {last, gradient(sum_all(last), {t.a})[0]};
+  return program_text(t.graph, {}, finishing).text;
+}
+
+TEST(Composite, StaysWholeWhereItIsTaken) {
+  const Taker both({"square", "square_gradient"}), forward({"square"}), none({});
+  const std::string calls = text_with(&both, &both);
+  EXPECT_THAT(calls, AllOf(HasSubstr("\"square\""), HasSubstr("\"square_gradient\""), HasSubstr("backend_config = {k = 3")));
+  EXPECT_THAT(text_with(&forward, &forward), AllOf(HasSubstr("\"square\""), Not(HasSubstr("square_gradient"))))
+      << "a gradient that nobody takes is that of the decomposition";
+  EXPECT_EQ(text_with(&none, &none), text_with(nullptr, nullptr));
+  EXPECT_THAT(text_with(&both, nullptr), Not(HasSubstr("custom_call")))
+      << "kept while it was traced, and then for another machine";
+}
+
+TEST(Composite, IsMadeOfItsOperandsAlone) {
+  Traced t;
+  EXPECT_THROW(composite_node({"sum", NoAttributes{}, [&](const Values& v) { return Values{v[0] + t.a}; }}, {t.a}),
+               InternalError);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ inline Answer softmax_answer(const Classifier& model, const nlohmann::json& conf
   return {logits, -ir::sum_all(target * ir::log_softmax(logits)) / static_cast<double>(batch)};
 }
 
-inline CaseRun run_case(const Classifier& model, const Reference& reference, const HostKernels& kernels,
+inline CaseRun run_case(const Classifier& model, const Reference& reference, const ir::Target* target,
                         const AnswerOf& answer_of) {
   const nlohmann::json& config = reference.config;
   const InputShape& in = model.input();
@@ -108,7 +108,7 @@ inline CaseRun run_case(const Classifier& model, const Reference& reference, con
   const ir::GraphScope graph_scope(graph);
   const ir::Value images = graph.add_parameter({DType::kF32, {batch, in.height, in.width, in.channels}}, "images");
   nn::ParamStore store(graph);
-  const auto [logits, loss] = answer_of(nn::Scope(store, {.kernels = kernels}), images);
+  const auto [logits, loss] = answer_of(nn::Scope(store, {.target = target}), images);
   std::vector<size_t> trained;
   ir::Values wanted;
   for (size_t i = 0; i < store.specs().size(); ++i) {
@@ -127,7 +127,7 @@ inline CaseRun run_case(const Classifier& model, const Reference& reference, con
   }
   const bool small = in.height < 224;
   const pjrt::CompileOptions options = small ? testing::quick_compile() : pjrt::CompileOptions{};
-  const std::vector<testing::HostArray> results = testing::run_graph(graph, arguments, options, kernels);
+  const std::vector<testing::HostArray> results = testing::run_graph(graph, arguments, options, target);
 
   Arrays grads;
   for (size_t i = 0; i < trained.size(); ++i) {
@@ -177,9 +177,9 @@ inline void expect_gradient(const Reference& reference, const std::string& name,
 }
 
 // Logits to 1e-4, the loss, and every parameter's gradient to 1e-3.
-inline void expect_run(const Classifier& model, const Reference& reference, const HostKernels& kernels,
+inline void expect_run(const Classifier& model, const Reference& reference, const ir::Target* target,
                        const AnswerOf& answer_of) {
-  const CaseRun run = run_case(model, reference, kernels, answer_of);
+  const CaseRun run = run_case(model, reference, target, answer_of);
   const std::vector<float>& logits = reference.at("logits");
   EXPECT_LT(distance(run.logits, logits), 1e-4 * norm(logits));
   EXPECT_NEAR(run.loss[0], reference.at("loss")[0], 1e-4 * std::abs(reference.at("loss")[0]));
@@ -195,8 +195,8 @@ inline void expect_run(const Classifier& model, const Reference& reference, cons
   }
 }
 
-inline void expect_run(const Classifier& model, const Reference& reference, const HostKernels& kernels) {
-  expect_run(model, reference, kernels,
+inline void expect_run(const Classifier& model, const Reference& reference, const ir::Target* target) {
+  expect_run(model, reference, target,
              [&](const nn::Scope& scope, ir::Value images) { return softmax_answer(model, reference.config, scope, images); });
 }
 

@@ -49,16 +49,17 @@ ViT make_case(const Reference& reference) {
 
 class ViTReference : public ::testing::TestWithParam<std::string> {};
 
-void expect_reference(const std::string& name, const HostKernels& kernels) {
+void expect_reference(const std::string& name, const ir::Target* target) {
   const Reference reference = load_reference("vit_" + name + ".safetensors");
   const ViT model = make_case(reference);
-  expect_run(model, reference, kernels);
+  expect_run(model, reference, target);
 }
 
 TEST_P(ViTReference, LogitsLossAndGradientsAreTheirs) { expect_reference(GetParam(), {}); }
 
 TEST_P(ViTReference, AreTheirsWithTheHostsKernels) {
-  expect_reference(GetParam(), host::register_kernels(*testing::cpu_client()));
+  const host::Target target(host::register_kernels(*testing::cpu_client()));
+  expect_reference(GetParam(), &target);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ViTReference,

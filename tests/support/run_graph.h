@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ir/emit.h"
 #include "ir/graph.h"
+#include "ir/program.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 #include "pjrt/plugin.h"
@@ -74,9 +74,9 @@ inline pjrt::CompileOptions quick_compile() {
 // A compiled graph; run() may be called again with other arguments.
 class CompiledGraph {
  public:
-  // `kernels` are registered with cpu_client() (host/register.h).
-  explicit CompiledGraph(const ir::Graph& graph, const pjrt::CompileOptions& options = {}, const HostKernels& kernels = {})
-      : executable_(cpu_client()->compile(ir::emit(graph, {.name = "test", .aliases = {}, .kernels = kernels}), options)) {}
+  // A target's kernels are registered with cpu_client() (host/register.h).
+  explicit CompiledGraph(const ir::Graph& graph, const pjrt::CompileOptions& options = {}, const ir::Target* target = nullptr)
+      : executable_(cpu_client()->compile(ir::program_text(graph, {.name = "test"}, target).text, options)) {}
 
   // The graph's results, for its parameters in order.
   std::vector<HostArray> run(const std::vector<HostArray>& arguments) const {
@@ -99,8 +99,8 @@ class CompiledGraph {
 };
 
 inline std::vector<HostArray> run_graph(const ir::Graph& graph, const std::vector<HostArray>& arguments = {},
-                                        const pjrt::CompileOptions& options = {}, const HostKernels& kernels = {}) {
-  return CompiledGraph(graph, options, kernels).run(arguments);
+                                        const pjrt::CompileOptions& options = {}, const ir::Target* target = nullptr) {
+  return CompiledGraph(graph, options, target).run(arguments);
 }
 
 // Traces `body` over one parameter for each argument, and runs it.

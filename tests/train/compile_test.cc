@@ -39,7 +39,7 @@ TEST(Compile, SecondTimeComesFromTheCache) {
     const ir::GraphScope scope(graph);
     graph.results = {graph.add_parameter({DType::kF32, {2}}) + 1.0};
   }
-  const Program program{.name = "plus_one", .text = ir::emit(graph)};
+  const Program program{.name = "plus_one", .text = ir::program_text(graph).text};
   const pjrt::ExecutableCache cache(dir / "cache");
   EXPECT_FALSE(compile(*testing::cpu_client(), program, cache, {}).report.cached);
   EXPECT_TRUE(compile_async(testing::cpu_client(), program, cache, {}).get().report.cached);
@@ -61,7 +61,7 @@ TEST(Compile, ProgramsWithLoopsOverSeveralDevicesAreNotCached) {
     }
     ir::EmitOptions emit{.name = "two"};
     emit.mesh = mesh::parse_mesh("replica=2", 2);
-    ir::Emitted emitted = ir::emit_program(graph, emit);
+    const ir::ProgramText emitted = ir::program_text(graph, emit);
     const Program program{.name = "two", .text = emitted.text, .has_loops = emitted.has_loops, .devices = 2};
     compile(*client, program, cache, {});
     return compile(*client, program, cache, {}).report.cached;

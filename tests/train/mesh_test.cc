@@ -135,14 +135,13 @@ std::string step_text(const pjrt::Client& client, int64_t devices, const std::st
 TEST(Mesh, StepsCallTheHostsKernelsWhereNoFeaturesAreSplit) {
   const auto client =
       pjrt::Client::create(pjrt::Plugin::load(testing::cpu_plugin_path()), {.cpu_device_count = 4, .create_options = {}});
-  const HostKernels kernels = host::register_kernels(*client);
+  const host::Kernels kernels = host::register_kernels(*client);
   const std::string rows = step_text(*client, 4, "replica=2, fsdp=2"), features = step_text(*client, 4, "fsdp=2, tensor=2");
-  for (const std::string_view target : {kernels.self_attention, kernels.self_attention_gradient, kernels.product}) {
-    if (target.empty()) continue;  // no matrix unit
-    EXPECT_THAT(rows, HasSubstr("\"" + std::string(target) + "\""));
-    EXPECT_THAT(features, Not(HasSubstr("\"" + std::string(target) + "\"")));
-  }
-  EXPECT_FALSE(kernels.self_attention.empty());
+  ASSERT_TRUE(kernels.has(host::kAttention));
+  std::vector<std::string> targets = {"tessera.self_attention", "tessera.self_attention_gradient"};
+  if (kernels.has(host::kProduct)) targets.emplace_back("tessera.product");  // with a matrix unit
+  for (const std::string& target : targets) EXPECT_THAT(rows, HasSubstr("\"" + target + "\""));
+  EXPECT_THAT(features, Not(HasSubstr("\"tessera.")));
 }
 
 // Rows are mixed over the devices' borders, and noise does not depend on who draws it.

@@ -56,7 +56,7 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   for (size_t i = 0; i < params.size(); ++i) decays[params[i].name] = optimizer.rule(i).decay != 0;
 
   // The programs of a run on this host call them too.
-  const HostKernels kernels = host::register_kernels(*testing::cpu_client());
+  const host::Target target(host::register_kernels(*testing::cpu_client()));
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   ir::Values values, slots;
@@ -67,14 +67,14 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   const ir::Value labels = graph.add_parameter({DType::kI32, {batch}});
   nn::ParamStore store(graph);
   for (size_t i = 0; i < params.size(); ++i) store.provide(params[i].name, values[i]);
-  const ir::Value logits = model.logits(nn::Scope(store, {.training = true, .kernels = kernels}), images);
+  const ir::Value logits = model.logits(nn::Scope(store, {.training = true, .target = &target}), images);
   const auto smoothing = objectives::spread_over_all(run.value("label_smoothing", 0.0), in.classes);
   const ir::Value loss = ir::mean(objectives::softmax_cross_entropy(logits, labels, smoothing), {0});
   const optim::Optimizer::Result update = optimizer.apply(values, ir::gradient(loss, values), slots, step);
   graph.results = update.values;
   graph.results.insert(graph.results.end(), update.slots.begin(), update.slots.end());
   graph.results.insert(graph.results.end(), {loss, update.grad_norm});
-  const testing::CompiledGraph program(graph, testing::quick_compile(), kernels);
+  const testing::CompiledGraph program(graph, testing::quick_compile(), &target);
 
   models::Arrays file;
   for (const auto& entry : config["parameters"]) {

@@ -1,10 +1,10 @@
-// while, case, barriers, random bits, custom calls, and the identities that steer gradients.
+// while, case, barriers, random bits, and the identities that steer gradients.
 
 #include <algorithm>
 
 #include "ir/grad.h"
-#include "ir/lower.h"
 #include "ir/ops/support.h"
+#include "ir/passes/lower.h"
 #include "ir/sharding.h"
 
 namespace tessera::ir {
@@ -92,7 +92,7 @@ Values vjp_case(const VjpArgs& a) {
   return out;
 }
 
-// ---- barrier, random bits, custom call
+// ---- barrier, random bits
 
 Values vjp_barrier(const VjpArgs& a) {
   Values present;
@@ -111,19 +111,6 @@ Values vjp_barrier(const VjpArgs& a) {
 Types rng_types(const Node& n) {
   require(n, n.operands[0].type() == TensorType{DType::kU64, {2}}, "THREE_FRY's state is u64[2]");
   return {n.operands[0].type(), {static_cast<DType>(n.attr<int64_t>("_dtype")), n.attr<Dims>("_dims")}};
-}
-
-// Result types of ops that cannot be inferred are kept in the attributes: dtypes, ranks and sizes in three lists.
-Types declared_types(const Node& n) {
-  const Dims &dtypes = n.attr<Dims>("_dtypes"), &ranks = n.attr<Dims>("_ranks"), &sizes = n.attr<Dims>("_sizes");
-  Types out;
-  size_t at = 0;
-  for (size_t i = 0; i < dtypes.size(); ++i) {
-    TensorType t{static_cast<DType>(dtypes[i]), {}};
-    for (int64_t k = 0; k < ranks[i]; ++k) t.dims.push_back(sizes[at++]);
-    out.push_back(std::move(t));
-  }
-  return out;
 }
 
 // ---- sharding
@@ -173,7 +160,6 @@ constinit const OpDef kOpWhile("stablehlo.while", while_types, refuse_gradient);
 constinit const OpDef kOpCase("stablehlo.case", case_types, vjp_case);
 constinit const OpDef kOpOptimizationBarrier("stablehlo.optimization_barrier", operand_types, vjp_barrier);
 constinit const OpDef kOpRngBitGenerator("stablehlo.rng_bit_generator", rng_types, no_gradient);
-constinit const OpDef kOpCustomCall("stablehlo.custom_call", declared_types, refuse_gradient);
 constinit const OpDef kOpStopGradient("tessera.stop_gradient", operand_types, no_gradient, lower_identity);
 constinit const OpDef kOpShardingConstraint("sdy.sharding_constraint", operand_types, vjp_sharding_constraint);
 constinit const OpDef kOpManualComputation("sdy.manual_computation", manual_types, refuse_gradient);
@@ -261,40 +247,6 @@ Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vj
   Values out;
   for (size_t i = 0; i < outputs.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
   return out;
-}
-
-Attrs custom_call_attrs(const std::string& target, const std::vector<TensorType>& results, const std::string& attributes) {
-  Dims dtypes, ranks, sizes;
-  for (const TensorType& t : results) {
-    dtypes.push_back(static_cast<int64_t>(t.dtype));
-    ranks.push_back(t.rank());
-    sizes.insert(sizes.end(), t.dims.begin(), t.dims.end());
-  }
-  return {{"call_target_name", target},
-          {"api_version", TextAttr{"4 : i32"}},
-          {"backend_config", TextAttr{"{" + attributes + "}"}},
-          {"_dtypes", dtypes},
-          {"_ranks", ranks},
-          {"_sizes", sizes}};
-}
-
-Values ffi_call(std::string_view target, const Values& operands, const std::vector<TensorType>& results,
-                const std::string& attributes) {
-  Node* node = make_node(kOpCustomCall, operands, custom_call_attrs(std::string(target), results, attributes));
-  Values out;
-  for (size_t i = 0; i < results.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
-  return out;
-}
-
-Values custom_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
-                   const std::string& attributes, const LoopFn& decomposition, bool use_fallback) {
-  if (use_fallback) return decomposition(operands);
-  const Values out = ffi_call(target, operands, results, attributes);
-  return custom_gradient(operands, out, [decomposition](const Values& x, const Values&, const Values& ct) {
-    Values local;
-    for (const Value v : x) local.push_back(stop_gradient(v));
-    return vjp(decomposition(local), ct, local);
-  });
 }
 
 }  // namespace tessera::ir

@@ -43,7 +43,7 @@ Types dot_types(const Node& n) {
 // are multiplied in the order that leaves nothing to transpose where self is [batch…, contracted…, free…] or [batch…, free…,
 // contracted…]: a foreign kernel's result can't be transposed for nothing, as the compiler does with a product of its own.
 Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, const Dims& self_contract,
-                     const Dims& other_batch, const Dims& other_contract, bool self_is_lhs, DType summed) {
+                     const Dims& other_batch, const Dims& other_contract, bool self_is_lhs, DType summed, bool of_batch) {
   const Dims self_free = remaining(self.rank(), self_batch, self_contract);
   const Dims other_free = remaining(other.rank(), other_batch, other_contract);
   const int64_t nb = static_cast<int64_t>(self_batch.size());
@@ -54,6 +54,7 @@ Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, 
   const Value partial = contracted_first
                             ? dot_general(converted, ct, {other_batch, range(nb), other_free, ct_other_free}, summed)
                             : dot_general(ct, converted, {range(nb), other_batch, ct_other_free, other_free}, summed);
+  if (of_batch) rows_of_batch(partial);
   // partial: [batch…, self free…, other's contracted in other's order…], or the last two the other way round.
   Dims contracted;
   for (const int64_t d : remaining(other.rank(), other_batch, other_free)) {
@@ -74,12 +75,14 @@ Values vjp_dot(const VjpArgs& a) {
   const auto& d = a.node.attr<DotDims>("dot_dimension_numbers");
   const Value ct = convert(a.ct[0], a.x(0).dtype());
   const DType dtype = a.x(0).dtype(), rhs_summed = a.node.has_attr("_wide_rhs_gradient") ? DType::kF32 : dtype;
+  const bool rows = a.node.has_attr("_rows_of_batch");
   Values out(2);
   if (a.wanted[0]) {
-    out[0] = dot_operand_ct(ct, a.x(0), a.x(1), d.lhs_batch, d.lhs_contract, d.rhs_batch, d.rhs_contract, true, dtype);
+    out[0] = dot_operand_ct(ct, a.x(0), a.x(1), d.lhs_batch, d.lhs_contract, d.rhs_batch, d.rhs_contract, true, dtype, rows);
   }
   if (a.wanted[1]) {
-    out[1] = dot_operand_ct(ct, a.x(1), a.x(0), d.rhs_batch, d.rhs_contract, d.lhs_batch, d.lhs_contract, false, rhs_summed);
+    out[1] =
+        dot_operand_ct(ct, a.x(1), a.x(0), d.rhs_batch, d.rhs_contract, d.lhs_batch, d.lhs_contract, false, rhs_summed, rows);
   }
   return out;
 }
@@ -216,6 +219,12 @@ Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType
 Value widen_rhs_gradient(Value product) {
   TESSERA_CHECK(product.node->op == &kOpDotGeneral);
   product.node->attrs["_wide_rhs_gradient"] = true;
+  return product;
+}
+
+Value rows_of_batch(Value product) {
+  TESSERA_CHECK(product.node->op == &kOpDotGeneral);
+  product.node->attrs["_rows_of_batch"] = true;
   return product;
 }
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "ir/grad.h"
-#include "ir/lower.h"
 #include "ir/ops/support.h"
+#include "ir/passes/lower.h"
 
 namespace tessera::ir {
 namespace {

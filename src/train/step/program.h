@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/host_kernels.h"
 #include "base/shape.h"
 #include "data/transform/pp.h"
+#include "host/target.h"
 #include "objectives/objective.h"
 #include "optim/average.h"
 #include "recipe/teacher.h"
@@ -22,7 +22,7 @@ struct ProgramOptions {
   data::PixelScale pixels;                    // bytes -> numbers: what the pp chain leaves to the device
   DType compute = DType::kF32;                // of activations and products
   std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
-  HostKernels kernels;                        // of this host, that the program may call
+  host::Kernels kernels;                      // of this host, that the program may call
   // Training only.
   std::shared_ptr<const objectives::Objective> objective;
   Augmentation augmentation;

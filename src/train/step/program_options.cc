@@ -3,7 +3,7 @@
 namespace tessera::train {
 namespace {
 
-ProgramOptions options_of_all(const recipe::Recipe& recipe, const HostKernels& kernels) {
+ProgramOptions options_of_all(const recipe::Recipe& recipe, const host::Kernels& kernels) {
   ProgramOptions options;
   options.compute = recipe.compute;
   options.optimization_level = recipe.run.optimization_level;
@@ -13,7 +13,7 @@ ProgramOptions options_of_all(const recipe::Recipe& recipe, const HostKernels& k
 
 }  // namespace
 
-ProgramOptions train_options(const recipe::Recipe& recipe, const HostKernels& kernels) {
+ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& kernels) {
   ProgramOptions options = options_of_all(recipe, kernels);
   options.batch = recipe.rows();
   options.pixels = recipe.data.pp().pixel_scale();
@@ -25,7 +25,7 @@ ProgramOptions train_options(const recipe::Recipe& recipe, const HostKernels& ke
   return options;
 }
 
-ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const HostKernels& kernels) {
+ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const host::Kernels& kernels) {
   ProgramOptions options = options_of_all(recipe, kernels);
   options.batch = set.batch;
   options.pixels = set.pixels();

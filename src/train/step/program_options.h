@@ -1,15 +1,15 @@
 #pragma once
 // The options of a recipe's programs, for a run and for a plan of one.
 
-#include "base/host_kernels.h"
+#include "host/target.h"
 #include "recipe/recipe.h"
 #include "train/step/program.h"
 
 namespace tessera::train {
 
 // Of the training step. `kernels`: of this host; a plan for other hardware has none.
-ProgramOptions train_options(const recipe::Recipe& recipe, const HostKernels& kernels = {});
+ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& kernels = {});
 // Of one set of an evaluator.
-ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const HostKernels& kernels);
+ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const host::Kernels& kernels);
 
 }  // namespace tessera::train

@@ -1,9 +1,9 @@
 #include "train/step/step.h"
 
 #include "base/error.h"
-#include "ir/emit.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
+#include "ir/program.h"
 #include "ir/random.h"
 #include "nn/init.h"
 #include "objectives/softmax.h"
@@ -54,17 +54,17 @@ void spread(ir::EmitOptions& emit, const state::StateLayout& layout, std::vector
   emit.mesh = layout.mesh;
   emit.argument_specs = std::move(arguments);
   emit.result_specs = std::move(results);
-  emit.kernels = callable(emit.kernels, layout);
 }
 
 Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
-                   std::optional<int64_t> optimization_level = {}) {
-  ir::Emitted emitted = ir::emit_program(graph, emit);
+                   const ProgramOptions& options) {
+  const host::Target target = target_of(options, layout);
+  ir::ProgramText printed = ir::program_text(graph, emit, &target);
   return {.name = emit.name,
-          .text = std::move(emitted.text),
-          .has_loops = emitted.has_loops,
+          .text = std::move(printed.text),
+          .has_loops = printed.has_loops,
           .devices = layout.devices(),
-          .optimization_level = optimization_level};
+          .optimization_level = options.optimization_level};
 }
 
 // The specs of `count` entries, then of `inputs` arrays whose rows are those of the batch.
@@ -120,7 +120,7 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const state::State
   std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
   results.push_back({});
   spread(emit, layout, {{}}, std::move(results));
-  Program program = program_of(graph, emit, layout);
+  Program program = program_of(graph, emit, layout, {});
   program.once = true;
   return program;
 }
@@ -204,12 +204,12 @@ Program train_program(const models::Model& model, const state::StateLayout& layo
   const TrainArguments arguments = add_train_arguments(model, layout, options);
   graph.results = train_results(model, layout, optimizer, options, arguments);
 
-  ir::EmitOptions emit{.name = "train_step", .aliases = {}, .kernels = options.kernels};
+  ir::EmitOptions emit{.name = "train_step"};
   std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
   results.push_back({});
   spread(emit, layout, specs_of(arguments, layout, options), std::move(results));
   for (int64_t i = 0; i < static_cast<int64_t>(layout.entries.size()); ++i) emit.aliases.emplace_back(i, i);
-  Program program = program_of(graph, emit, layout, options.optimization_level);
+  Program program = program_of(graph, emit, layout, options);
   for (const auto& [argument, result] : emit.aliases) program.donated.push_back(argument);
   return program;
 }
@@ -226,9 +226,9 @@ Program eval_program(const models::Model& model, const evaluators::Evaluator& ev
       trace(layout, params, {}, options, [&](const nn::Scope& root) { return evaluator.rows(set, model, root, batch); });
   for (Value& column : columns) column = ir::reshape(ir::convert(column, DType::kF32), {options.batch, -1});
   graph.results = {ir::concatenate(columns, 1)};
-  ir::EmitOptions emit{.name = "evaluate", .aliases = {}, .kernels = options.kernels};
+  ir::EmitOptions emit{.name = "evaluate"};
   spread(emit, layout, with_batch(layout, layout.params, batch_inputs(inputs)), {{}});
-  return program_of(graph, emit, layout, options.optimization_level);
+  return program_of(graph, emit, layout, options);
 }
 
 Program predict_program(const models::Model& model, const state::StateLayout& layout, const ProgramOptions& options) {
@@ -239,9 +239,9 @@ Program predict_program(const models::Model& model, const state::StateLayout& la
   const Value pixels = normalize(images, options.pixels);
   graph.results = trace(layout, params, {}, options,
                         [&](const nn::Scope& root) { return Values{objectives::classify(model, root, pixels)}; });
-  ir::EmitOptions emit{.name = "predict", .aliases = {}, .kernels = options.kernels};
+  ir::EmitOptions emit{.name = "predict"};
   spread(emit, layout, with_batch(layout, layout.params, 1), {{}});
-  return program_of(graph, emit, layout, options.optimization_level);
+  return program_of(graph, emit, layout, options);
 }
 
 }  // namespace tessera::train

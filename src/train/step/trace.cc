@@ -1,6 +1,7 @@
 #include "train/step/trace.h"
 
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "ir/functions.h"
@@ -49,11 +50,8 @@ Values with_buffers(const state::StateLayout& layout, Values params, const Value
   return params;
 }
 
-HostKernels callable(HostKernels kernels, const state::StateLayout& layout) {
-  if (!layout.sharded()) return kernels;
-  if (layout.mesh.size("tensor") > 1) return {};
-  kernels.dense = kernels.dense_gradient = kernels.unwritten = {};
-  return kernels;
+host::Target target_of(const ProgramOptions& options, const state::StateLayout& layout) {
+  return host::Target(options.kernels, layout.sharded() ? std::optional(layout.mesh) : std::nullopt);
 }
 
 Values trace(const state::StateLayout& layout, const Values& params, nn::Context context, const ProgramOptions& options,
@@ -65,7 +63,8 @@ Values trace(const state::StateLayout& layout, const Values& params, nn::Context
   const nn::Sharding sharding = state::sharding_of(layout);
   context.compute = options.compute;
   if (layout.sharded()) context.sharding = &sharding;
-  context.kernels = callable(options.kernels, layout);
+  const host::Target target = target_of(options, layout);
+  context.target = &target;
   Values out = apply(nn::Scope(store, context));
   for (const nn::ParamSpec& spec : store.specs()) {
     TESSERA_CHECK(store.provides(spec.name), "the layout has no parameter {}", spec.name);

@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "base/host_kernels.h"
 #include "data/transform/pp.h"
+#include "host/target.h"
 #include "ir/ops.h"
 #include "models/model.h"
 #include "nn/scope.h"
@@ -22,9 +22,8 @@ ir::Value normalize(ir::Value images, const data::PixelScale& pixels);
 // `params` with `buffers` in the places of the layout's buffers.
 ir::Values with_buffers(const state::StateLayout& layout, ir::Values params, const ir::Values& buffers);
 
-// Of several devices each calls products, attention, patches and maxima for its own rows, and the rest is for the partitioner
-// to see. A call takes whole rows: where features are split, there is none.
-HostKernels callable(HostKernels kernels, const state::StateLayout& layout);
+// What the programs of a layout are for: this host, where they may call its kernels.
+host::Target target_of(const ProgramOptions& options, const state::StateLayout& layout);
 
 // What `apply` makes of the model in the current graph, whose parameters are `params` (all of the layout's). In training,
 // `buffers` gets what the layout's buffers become, in its order.

@@ -1,8 +1,9 @@
+#include "ir/passes/verify.h"
+
 #include <set>
 #include <string_view>
 
 #include "base/error.h"
-#include "ir/emit.h"
 #include "ir/op_entries.h"
 
 namespace tessera::ir {

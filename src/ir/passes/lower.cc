@@ -1,7 +1,8 @@
-#include "ir/lower.h"
+#include "ir/passes/lower.h"
+
+#include <map>
 
 #include "base/error.h"
-#include "ir/emit.h"
 #include "ir/op_entries.h"
 
 namespace tessera::ir {

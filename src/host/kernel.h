@@ -1,0 +1,79 @@
+#pragma once
+// One kernel: functions of this processor that a program calls, and what of a finished graph becomes a call of them. Each has a
+// file of its own, with its arithmetic, and a line of kernels.def.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/shape.h"
+#include "ir/composite.h"
+#include "ir/graph.h"
+#include "mesh/mesh.h"
+#include "mesh/partition.h"
+
+// Of xla/ffi/api/c_api.h, which only call.h includes.
+struct XLA_FFI_Error;
+struct XLA_FFI_CallFrame;
+
+namespace tessera::host {
+
+// The devices of a program, which are virtual ones of this host where there are several. A call takes whole rows of a batch.
+struct Devices {
+  std::optional<mesh::Mesh> mesh;  // none: one device
+
+  int64_t count() const { return mesh ? mesh::batch_parts(*mesh) : 1; }
+  // Whether each can have as many of so many rows.
+  bool can_share(int64_t rows) const { return rows % count() == 0; }
+};
+
+// Of one pass over one graph.
+struct Selection {
+  const Devices& devices;
+  int64_t stacks = 0;  // that are left unwritten
+  // What windows see of pictures, by picture and window: a convolution and its gradient see the same.
+  std::map<std::pair<ir::Value, std::string>, ir::Value> patches;
+};
+
+// A function as a program calls it: custom_call @tessera.<name>. One that computes a composite has that composite's name.
+struct Entry {
+  const char* name;
+  XLA_FFI_Error* (*handler)(XLA_FFI_CallFrame* frame);
+};
+std::string call_target(const std::string& name);
+
+using Types = std::vector<TensorType>;
+
+// A composite as one call of the function of its name; over several devices each calls it for its own part of every array.
+ir::Values call_function(const ir::Composite& composite, const ir::Values& operands, const Types& results,
+                         Selection& selection);
+
+struct Kernel {
+  std::span<const Entry> functions;
+  // Whether this processor can run it.
+  bool (*available)() = [] { return true; };
+  // Whether it computes the composite, of operands of these types; and how it is called then.
+  bool (*takes)(const ir::Composite& composite, const Types& operands,
+                const Devices& devices) = [](const ir::Composite&, const Types&, const Devices&) { return false; };
+  ir::Values (*call)(const ir::Composite& composite, const ir::Values& operands, const Types& results,
+                     Selection& selection) = call_function;
+  // What becomes of a node of a lowered graph that is no composite; nothing where the kernel has nothing to do with it.
+  std::optional<ir::Values> (*replace)(const ir::Node& node, const ir::Values& operands, Selection& selection) =
+      [](const ir::Node&, const ir::Values&, Selection&) -> std::optional<ir::Values> { return std::nullopt; };
+};
+
+// For `takes`.
+bool all_f32(const Types& types);
+
+#define KERNEL(name) extern const Kernel k##name;
+#include "host/kernels.def"
+#undef KERNEL
+
+// Every kernel of the table, in its order.
+std::span<const Kernel* const> kernel_table();
+
+}  // namespace tessera::host

@@ -1,0 +1,57 @@
+#pragma once
+// Composites: computations that a layer names, since a machine may have a kernel for the whole of one. A composite carries what
+// it means in ops, its decomposition, so that it has a gradient, which is a composite too, and runs without such a kernel.
+
+#include <any>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/attributes.h"
+#include "ir/graph.h"
+#include "ir/target.h"
+
+namespace tessera::ir {
+
+class Composite {
+ public:
+  // Of the operands, in ops. It outlives the trace: it captures numbers, and no scope of a model.
+  using Decomposition = std::function<Values(const Values&)>;
+
+  // `attributes`: a struct that encode() takes. ir/composites.h lists names, attributes, operands and results.
+  template <class T>
+  Composite(std::string name, const T& attributes, Decomposition decomposition)
+      : name_(std::move(name)),
+        attributes_(attributes),
+        encoded_(encode(attributes)),
+        decomposition_(std::move(decomposition)) {}
+
+  const std::string& name() const { return name_; }
+  // Those it was made with, of the same type.
+  template <class T>
+  const T& attributes() const {
+    return std::any_cast<const T&>(attributes_);
+  }
+  const AttrDict& encoded() const { return encoded_; }
+  Values decompose(const Values& operands) const { return decomposition_(operands); }
+
+  // `<name>_gradient` with the same attributes: the operands, of which there are so many, then the cotangents of the results ->
+  // the cotangents of the operands, which are all floats. Its decomposition is the gradient of this one's.
+  Composite gradient(size_t operands) const;
+
+ private:
+  std::string name_;
+  std::any attributes_;
+  AttrDict encoded_;
+  Decomposition decomposition_;
+};
+
+// The results of a composite: a node where the target takes it, so that the target's pass finds it in the finished graph, and
+// its decomposition where it does not or where there is none. The latter is decided here, and not by a pass, since the gradient
+// of a scan may keep what ops between operands and results give, and nothing from within a node.
+Values composite(const Target* target, const Composite& composite, const Values& operands);
+// The node, whoever takes it. Where nobody does, it becomes its decomposition later (ir/passes/expand_composites.h).
+Values composite_node(const Composite& composite, const Values& operands);
+
+}  // namespace tessera::ir

@@ -1,0 +1,61 @@
+#pragma once
+// What layers emit as composites (ir/composite.h), by name: attributes, operands and results. Each has its gradient under the
+// name <name>_gradient, with the same attributes: (operands, cotangents of the results) -> cotangents of the operands.
+//
+//   attention       NoAttributes. (q [batch, queries, heads, width], k, v [batch, keys, heads, width]) -> as q:
+//                   softmax(q k^T / sqrt(width)) v
+//   self_attention  SelfAttention. (qkv [batch * tokens, 3 * heads * width]) -> [batch * tokens, heads * width]: the same where
+//                   queries, keys and values are one array, side by side
+//   convolution     Window. (x [batch, h, w, in], kernel [window, window, in, features]) -> [batch, h', w', features]
+//   max_pool        Window. (x [batch, h, w, c]) -> [batch, h', w', c]: the largest number that a window sees; backward, the
+//                   first of several largest gets all
+//   dense           DenseLayer. (x [rows, in], kernel [in, out], bias [out][, scale, offset [in]][, residual [rows, out]]) ->
+//                   [rows, out]: f(x) kernel + bias + residual; scale and offset with a norm
+//   dense_backward  DenseLayer. (dy, x, kernel[, scale, offset[, add [rows, in]]]) -> (dx + add, dkernel, dbias[, dscale,
+//                   doffset]): the gradient of `dense` where there is something to add to it, and no residual
+
+#include <cstdint>
+
+namespace tessera::ir {
+
+struct SelfAttention {
+  int64_t heads = 1, tokens = 1;
+
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("heads", heads, "they divide a third of the width");
+    field("tokens", tokens, "of an example: they divide the rows");
+  }
+};
+
+// A square window that goes over pictures. What the padding adds on every side is zeros for a convolution, and nothing for a
+// maximum.
+struct Window {
+  int64_t window = 1, stride = 1, padding = 0;
+
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("window", window, "pixels of a side");
+    field("stride", stride, "pixels from one place of the window to the next");
+    field("padding", padding, "pixels on every side");
+  }
+
+  // Places of the window along a side of so many pixels.
+  int64_t places(int64_t size) const { return (size + 2 * padding - window) / stride + 1; }
+};
+
+// What is done to a dense layer's input first: nothing, layer norm over each row, the exact GELU, or its approximation by tanh.
+enum class DenseInput : int64_t { kPlain, kNorm, kGelu, kGeluTanh };
+
+struct DenseLayer {
+  DenseInput input = DenseInput::kPlain;
+  double epsilon = 0;  // of the norm
+
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("input", input, "what is done to x first");
+    field("epsilon", epsilon, "of the norm");
+  }
+};
+
+}  // namespace tessera::ir

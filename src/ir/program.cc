@@ -1,0 +1,49 @@
+#include "ir/program.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/op_entries.h"
+#include "ir/passes/expand_composites.h"
+#include "ir/passes/grouped_convolutions.h"
+#include "ir/passes/lower.h"
+#include "ir/passes/verify.h"
+
+namespace tessera::ir {
+namespace {
+
+bool has_loops(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const auto& node) {
+    return node->op == &kOpWhile || std::ranges::any_of(node->regions, [](const auto& region) { return has_loops(*region); });
+  });
+}
+
+// An argument that is donated must be what takes its place, in type and in layout: a difference would show as a silent copy.
+void check_aliases(const Graph& graph, const EmitOptions& options) {
+  for (const auto& [argument, result] : options.aliases) {
+    const auto a = static_cast<size_t>(argument), r = static_cast<size_t>(result);
+    TESSERA_CHECK(graph.results.at(r).type() == graph.parameters().at(a).type(), "an alias between different types");
+    const bool both = !options.argument_specs.empty() && !options.result_specs.empty();
+    TESSERA_CHECK(options.argument_specs.empty() == options.result_specs.empty() &&
+                      (!both || options.argument_specs.at(a) == options.result_specs.at(r)),
+                  "donated argument {} and result {} lie differently", argument, result);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> finish(const Graph& graph, const std::optional<mesh::Mesh>& mesh, const Target* target) {
+  std::unique_ptr<Graph> finished = lower(*expand_composites(graph, target));
+  if (target) finished = target->select_kernels(*finished);
+  if (mesh) finished = split_grouped_convolutions(*finished, *mesh);
+  verify(*finished);
+  return finished;
+}
+
+ProgramText program_text(const Graph& graph, const EmitOptions& options, const Target* target) {
+  check_aliases(graph, options);
+  const std::unique_ptr<Graph> finished = finish(graph, options.mesh, target);
+  return {emit(*finished, options), has_loops(*finished)};
+}
+
+}  // namespace tessera::ir

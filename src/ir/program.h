@@ -1,0 +1,27 @@
+#pragma once
+// From a traced graph to the text of a program: the passes, in their order.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ir/emit.h"
+#include "ir/graph.h"
+#include "ir/target.h"
+#include "mesh/mesh.h"
+
+namespace tessera::ir {
+
+// What is printed of `graph`, which has no parent: lowered, with the target's kernels where there is one, split over the mesh
+// where the partitioner has to be told, and verified.
+std::unique_ptr<Graph> finish(const Graph& graph, const std::optional<mesh::Mesh>& mesh = {}, const Target* target = nullptr);
+
+struct ProgramText {
+  std::string text;
+  bool has_loops = false;  // a stablehlo.while somewhere
+};
+
+// Of a traced graph: finished and printed. Checks each alias's types and layouts; throws InternalError where they differ.
+ProgramText program_text(const Graph& graph, const EmitOptions& options = {}, const Target* target = nullptr);
+
+}  // namespace tessera::ir

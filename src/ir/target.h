@@ -1,0 +1,29 @@
+#pragma once
+// The machine that a program is for, as far as its graph is concerned. Without one, programs are plain StableHLO.
+
+#include <memory>
+#include <vector>
+
+#include "base/shape.h"
+#include "ir/graph.h"
+
+namespace tessera::ir {
+
+class Target {
+ public:
+  virtual ~Target() = default;
+
+  // Whether it has a kernel for a composite of operands of these types.
+  virtual bool takes(const Composite& composite, const std::vector<TensorType>& operands) const = 0;
+
+  // A copy of a lowered graph in which its kernels are called: for the composites, all of which it takes, and for whatever else
+  // it has one.
+  virtual std::unique_ptr<Graph> select_kernels(const Graph& lowered) const = 0;
+
+  // Sums over several dimensions are slow: a layer that has the choice sums over one.
+  virtual bool prefers_flat_sums() const = 0;
+  // Arrays are gathered over the devices fast along their first dimension alone.
+  virtual bool gathers_first_dimension_fast() const = 0;
+};
+
+}  // namespace tessera::ir

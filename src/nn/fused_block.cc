@@ -1,0 +1,144 @@
+#include "nn/fused_block.h"
+
+#include <utility>
+#include <vector>
+
+#include "ir/composite.h"
+#include "ir/composites.h"
+#include "ir/functions.h"
+#include "ir/grad.h"
+#include "nn/dense.h"
+
+namespace tessera::nn {
+namespace {
+
+using ir::Composite;
+using ir::DenseInput;
+using ir::DenseLayer;
+using ir::Value;
+using ir::Values;
+
+// ---- one dense layer, in ops (ir/composites.h lists its operands and results)
+
+Value input_of(const DenseLayer& layer, Value x, Value scale, Value offset) {
+  switch (layer.input) {
+    case DenseInput::kPlain: return x;
+    case DenseInput::kNorm: return ir::standardize(x, layer.epsilon) * scale + offset;
+    case DenseInput::kGelu: return ir::gelu_exact(x);
+    case DenseInput::kGeluTanh: return ir::gelu_tanh(x);
+  }
+  return {};
+}
+
+Values dense_in_ops(const DenseLayer& layer, const Values& v) {
+  const bool norm = layer.input == DenseInput::kNorm;
+  const size_t next = norm ? 5 : 3;
+  const Value y = ir::matmul(input_of(layer, v[0], norm ? v[3] : Value{}, norm ? v[4] : Value{}), v[1]) + v[2];
+  return {next < v.size() ? y + v[next] : y};
+}
+
+Values dense_gradient_in_ops(const DenseLayer& layer, const Values& v) {
+  const Value dy = v[0];
+  Values local = {v[1], v[2], ir::zeros({DType::kF32, {v[2].dim(1)}})};  // x, kernel, bias[, scale, offset]
+  if (layer.input == DenseInput::kNorm) local.insert(local.end(), {v[3], v[4]});
+  for (Value& x : local) x = ir::stop_gradient(x);
+  Values out = ir::vjp(dense_in_ops(layer, local), {dy}, local);
+  if (v.size() == 6) out[0] = out[0] + v[5];
+  return out;
+}
+
+Composite dense_composite(const DenseLayer& layer) {
+  return {"dense", layer, [=](const Values& v) { return dense_in_ops(layer, v); }};
+}
+
+Value call(const DenseLayer& layer, const Values& operands) { return ir::composite_node(dense_composite(layer), operands)[0]; }
+
+Values call_gradient(const DenseLayer& layer, const Values& operands) {
+  return ir::composite_node({"dense_backward", layer, [=](const Values& v) { return dense_gradient_in_ops(layer, v); }},
+                            operands);
+}
+
+// ---- parameters
+
+struct Pair {
+  Value first, second;
+};
+
+Pair norm_params(const Scope& scope, int64_t features) {
+  const Value scale = scope.param("scale", {features}, init::ones());
+  return {scale, scope.param("bias", {features}, init::zeros())};
+}
+
+// A layer without a bias has one of zeros that nobody trains.
+Pair dense_params(const Scope& scope, int64_t in, int64_t out, const DenseOptions& options) {
+  const Value kernel = scope.param("kernel", {in, out}, options.kernel_init);
+  return {kernel, options.bias ? scope.param("bias", {out}, options.bias_init) : ir::zeros({DType::kF32, {out}})};
+}
+
+DenseInput activation_of(const MlpOptions& options) {
+  return options.activation == Activation::kGelu ? DenseInput::kGelu : DenseInput::kGeluTanh;
+}
+
+}  // namespace
+
+bool fused_block_fits(const Scope& scope, Value x, int64_t batch, const AttentionOptions& attention, const MlpOptions& mlp) {
+  const bool drops = scope.random() && (attention.attn_dropout > 0 || attention.dropout > 0 || mlp.dropout > 0);
+  if (!scope.target() || scope.compute() != DType::kF32 || drops || attention.qk_norm) return false;
+  const int64_t rows = x.dim(0), features = x.dim(1);
+  const auto f32 = [](Dims dims) { return TensorType{DType::kF32, std::move(dims)}; };
+  const auto takes = [&](DenseInput input, int64_t in, int64_t out) {
+    std::vector<TensorType> types = {f32({rows, in}), f32({in, out}), f32({out})};
+    if (input == DenseInput::kNorm) types.insert(types.end(), {f32({in}), f32({in})});
+    return scope.target()->takes(dense_composite({input}), types);
+  };
+  const bool attends =
+      scope.target()->takes(self_attention_composite({attention.heads, rows / batch}), {f32({rows, 3 * features})});
+  return attends && takes(DenseInput::kNorm, features, 3 * features) && takes(DenseInput::kPlain, features, features) &&
+         takes(DenseInput::kNorm, features, mlp.hidden) && takes(activation_of(mlp), mlp.hidden, features);
+}
+
+Value fused_attention_branch(const Scope& norm, const Scope& attn, Value x, int64_t batch, double epsilon,
+                             const AttentionOptions& options) {
+  const ir::NameScope named(attn.name());
+  const int64_t features = x.dim(-1);
+  const auto [scale, offset] = norm_params(norm, features);
+  const auto [qkv_kernel, qkv_bias] = dense_params(attn / "qkv", features, 3 * features, {options.qkv_bias, options.qkv_init});
+  const auto [kernel, bias] = dense_params(attn / "proj", features, features, {options.proj_bias, options.proj_init});
+
+  const DenseLayer qkv_layer{DenseInput::kNorm, epsilon}, proj_layer;
+  const Composite attention = self_attention_composite({options.heads, x.dim(0) / batch});
+  const Value qkv = ir::checkpoint_name(call(qkv_layer, {x, qkv_kernel, qkv_bias, scale, offset}), "qkv");
+  const Value mixed = ir::checkpoint_name(ir::composite_node(attention, {qkv})[0], "attention");
+  const Value y = ir::checkpoint_name(call(proj_layer, {mixed, kernel, bias, x}), "proj");
+
+  // What lies between has no gradient of its own: it stands among the inputs for the sake of the rule.
+  const Values inputs = {x, scale, offset, qkv_kernel, qkv_bias, kernel, bias, qkv, mixed};
+  return ir::custom_gradient(inputs, {y}, [=](const Values& in, const Values&, const Values& ct) -> Values {
+    const Values proj = call_gradient(proj_layer, {ct[0], in[8], in[5]});
+    const Value dqkv = ir::composite_node(attention.gradient(1), {in[7], proj[0]})[0];
+    const Values layer = call_gradient(qkv_layer, {dqkv, in[0], in[3], in[1], in[2], ct[0]});
+    return {layer[0], layer[3], layer[4], layer[1], layer[2], proj[1], proj[2], {}, {}};
+  })[0];
+}
+
+Value fused_mlp_branch(const Scope& norm, const Scope& mlp, Value x, double epsilon, const MlpOptions& options) {
+  const ir::NameScope named(mlp.name());
+  const int64_t features = x.dim(-1);
+  const DenseOptions dense{options.bias, options.kernel_init, options.bias_init};
+  const auto [scale, offset] = norm_params(norm, features);
+  const auto [kernel1, bias1] = dense_params(mlp / "fc1", features, options.hidden, dense);
+  const auto [kernel2, bias2] = dense_params(mlp / "fc2", options.hidden, features, dense);
+
+  const DenseLayer layer1{DenseInput::kNorm, epsilon}, layer2{activation_of(options)};
+  const Value hidden = ir::checkpoint_name(call(layer1, {x, kernel1, bias1, scale, offset}), "fc1");
+  const Value y = ir::checkpoint_name(call(layer2, {hidden, kernel2, bias2, x}), "fc2");
+
+  const Values inputs = {x, scale, offset, kernel1, bias1, kernel2, bias2, hidden};
+  return ir::custom_gradient(inputs, {y}, [=](const Values& in, const Values&, const Values& ct) -> Values {
+    const Values second = call_gradient(layer2, {ct[0], in[7], in[5]});
+    const Values first = call_gradient(layer1, {second[0], in[0], in[3], in[1], in[2], ct[0]});
+    return {first[0], first[3], first[4], first[1], first[2], second[1], second[2], {}};
+  })[0];
+}
+
+}  // namespace tessera::nn
