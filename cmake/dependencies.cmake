@@ -42,6 +42,13 @@ if(TESSERA_ARROW)
   get_filename_component(TESSERA_ARROW "${TESSERA_ARROW}/../../../.." ABSOLUTE)
 endif()
 
+# The Python that has TensorBoard, whose reader the tests compare with (./dev test installs it). Looked for at every build.
+set(TESSERA_TENSORBOARD_VENV "${TESSERA_VENV}" CACHE PATH "Python environment that holds TensorBoard")
+file(GLOB TESSERA_TENSORBOARD CONFIGURE_DEPENDS "${TESSERA_TENSORBOARD_VENV}/lib/python3*/site-packages/tensorboard/version.py")
+if(TESSERA_TENSORBOARD)
+  set(TESSERA_TENSORBOARD "${TESSERA_TENSORBOARD_VENV}/bin/python")
+endif()
+
 # Libraries a folder of src/ links, beyond the standard library, threads and fmt.
 set(TESSERA_LIBS_base PkgConfig::RE2)
 set(TESSERA_LIBS_config PkgConfig::TOMLPP)

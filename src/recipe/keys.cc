@@ -93,6 +93,7 @@ std::vector<SectionKeys> all_sections() {
       {"", "the recipe's own keys", config::describe<RunOptions>()},
       {"sharding", "how the state is split over a mesh", config::describe<mesh::ShardingOptions>({}, "sharding")},
       {"checkpoint", "when the state is saved", config::describe<CheckpointOptions>({}, "checkpoint")},
+      {"monitor", "where measurements go", config::describe<MonitorOptions>({}, "monitor")},
       data_section(),
       model_section(),
       objective_section(),

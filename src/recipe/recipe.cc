@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -10,6 +11,7 @@
 #include "base/text.h"
 #include "data/formats/parquet.h"
 #include "mesh/mesh.h"
+#include "monitor/sink.h"
 #include "recipe/teacher.h"
 
 namespace tessera::recipe {
@@ -359,11 +361,26 @@ void check_evals(const Section& recipe, const Section& checkpoint, Recipe& out) 
 
 bool BestMetric::of_training() const { return name == kTrainingLoss; }
 
+namespace {
+
+void read_monitor(Section section, Recipe& out) {
+  section.bind(out.monitor);
+  std::set<std::string> seen;
+  for (const std::string& name : out.monitor.sinks) {
+    if (!monitor::find_sink(name))
+      section.fail("sinks", fmt::format("names \"{}\", which is no sink", name), suggest_name(name, monitor::sink_names()));
+    if (!seen.insert(name).second) section.fail("sinks", fmt::format("names \"{}\" twice", name));
+  }
+}
+
+}  // namespace
+
 Recipe read_recipe(Section recipe, int64_t devices) {
   Recipe out;
   read_run(recipe, out);
   read_mesh(recipe, devices, out);
   Section checkpoint = recipe.section("checkpoint"), data = recipe.section("data");
+  read_monitor(recipe.section("monitor"), out);
   read_training_data(data, out);
   Section model = recipe.section("model");
   const Section objective = recipe.section("objective");

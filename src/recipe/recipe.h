@@ -70,6 +70,15 @@ struct CheckpointOptions {
   }
 };
 
+// Where measurements go besides metrics.jsonl and summary.csv.
+struct MonitorOptions {
+  std::vector<std::string> sinks = {"tensorboard"};
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("sinks", sinks, may_change("where measurements go besides metrics.jsonl: [\"tensorboard\"], or [] for nowhere"));
+  }
+};
+
 // By what the best checkpoint is chosen.
 struct BestMetric {
   std::string name;    // training_loss, or <evaluator>/<score>
@@ -125,6 +134,7 @@ struct Recipe {
   mesh::Mesh mesh;
   mesh::ShardingOptions sharding;
   CheckpointOptions checkpoint;
+  MonitorOptions monitor;
   Data data;
   int64_t batch = 0;
   std::unique_ptr<models::Model> model;

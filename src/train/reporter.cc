@@ -19,12 +19,18 @@ constexpr std::string_view kPrec = "prec@";
 }  // namespace
 
 Reporter::Reporter(const recipe::Recipe& recipe, const std::string& workdir, int64_t cores)
-    : recipe_(recipe), cores_(cores), writer_(workdir) {}
+    : recipe_(recipe), workdir_(workdir), cores_(cores), writer_(workdir) {}
+
+// Both are cut to the end of `kept_step`.
+void Reporter::begin_files(int64_t kept_step) {
+  writer_.truncate_after(kept_step);
+  sinks_.begin(recipe_.monitor.sinks, {workdir_, kept_step, monitor::time_now(), uptime()});
+}
 
 void Reporter::resume(const state::Progress& progress) {
   earlier_ = progress.seconds;
   interval_step_ = progress.step;
-  writer_.truncate_after(progress.owed ? progress.step - 1 : progress.step);
+  begin_files(progress.owed ? progress.step - 1 : progress.step);
 }
 
 void Reporter::begin() { begin_interval(Clock::now()); }
@@ -120,6 +126,7 @@ void Reporter::write(int64_t step, const std::optional<state::StepMetrics>& metr
     out.push_back({name + "/count", s.count});
   }
   writer_.write(step, out);
+  sinks_.put(step, monitor::Scalars{std::move(out)});
   if (!scores.empty()) writer_.write_summary(summary_of(step, metrics, scores));
   interval_step_ = step;
   begin_interval(ready_);

@@ -1,5 +1,5 @@
 #pragma once
-// What a run tells: lines of metrics.jsonl and summary.csv, and the console.
+// What a run tells: lines of metrics.jsonl and summary.csv, the console, and the sinks of its recipe (monitor/sink.h).
 //
 // A line of metrics.jsonl stands for a step at which training is logged or something is evaluated. It has, from step 1 on,
 // training_loss, l2_grads, l2_params, l2_updates, lr, the objective's (all of that step's update), img/sec, img/sec/core,
@@ -18,6 +18,7 @@
 
 #include "monitor/console.h"
 #include "monitor/metrics.h"
+#include "monitor/sinks.h"
 #include "recipe/recipe.h"
 #include "state/progress.h"
 #include "train/evaluate.h"
@@ -34,7 +35,7 @@ class Reporter {
 
   // The run starts, and drops whatever the files hold; or it goes on from `progress`: what files say of later steps is dropped
   // (with `owed`, of this step too).
-  void start() { writer_.truncate_after(-1); }
+  void start() { begin_files(-1); }
   void resume(const state::Progress& progress);
   // Training proper begins: the clock of img/sec starts.
   void begin();
@@ -63,11 +64,15 @@ class Reporter {
     Reporter& reporter_;
   };
 
+  // Nothing is told any more: waits for the sinks, but not for ever (monitor/sink_thread.h).
+  void finish() { sinks_.finish(); }
+
   double uptime() const;  // seconds, over all starts of the run
   monitor::MetricWriter& writer() { return writer_; }
   monitor::Console& console() { return console_; }
 
  private:
+  void begin_files(int64_t kept_step);
   void begin_interval(Clock::time_point start);
   double interval_seconds() const;
   // What each stage of the input took in the interval, of all stages' time.
@@ -78,8 +83,10 @@ class Reporter {
   monitor::StepLine line_of(int64_t step, const state::StepMetrics& metrics, std::optional<int64_t> memory) const;
 
   const recipe::Recipe& recipe_;
+  const std::string workdir_;
   int64_t cores_;
   monitor::MetricWriter writer_;
+  monitor::Sinks sinks_;
   monitor::Console console_;
   Clock::time_point start_ = Clock::now(), interval_ = start_;
   Clock::time_point ready_ = start_;  // when the last step that is known was

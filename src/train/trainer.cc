@@ -162,6 +162,7 @@ TrainResult Trainer::run() {
     rethrow_explained(std::current_exception());
   }
   reporter_.console().finish();
+  reporter_.finish();
   draw_plot();
   const bool done = progress_.step == recipe_.total && !progress_.owed;
   record_.ended(done ? "done" : "stopped", done ? "" : stop_.name(), *client_);

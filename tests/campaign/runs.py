@@ -35,7 +35,7 @@ predictions = true
 """
 
 # What the clock decides.
-TIMES = re.compile(r"img/sec|input|uptime|z/|y/")
+TIMES = re.compile(r"img/sec|input|uptime|core_hours|z/|y/|goodput|badput|mfu")
 
 
 def write_png(path, label, variant):

@@ -11,6 +11,8 @@
 
 #include "base/rng.h"
 #include "cli/run_program.h"
+#include "support/clock_keys.h"
+#include "support/tensorboard.h"
 
 namespace tessera::cli {
 namespace {
@@ -18,16 +20,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using ::testing::HasSubstr;
 
-constexpr const char* kTimes[] = {"img/sec",      "img/sec/core", "input_wait",    "input/read",
-                                  "input/decode", "input/resize", "input/augment", "uptime"};
-
 // metrics.jsonl without what the clock decides.
 std::vector<Json> timeless_metrics(const fs::path& workdir) {
   std::vector<Json> lines;
   std::istringstream text(read_file(workdir / "metrics.jsonl"));
   for (std::string line; std::getline(text, line);) {
     Json value = Json::parse(line);
-    for (const char* key : kTimes) value.erase(key);
+    testing::erase_clock_keys(value);
     lines.push_back(std::move(value));
   }
   return lines;
@@ -63,6 +62,11 @@ class Interrupted : public ::testing::Test {
     ASSERT_FALSE(weights(undisturbed).empty());
     EXPECT_TRUE(weights(workdir) == weights(undisturbed)) << "the final states differ";
     EXPECT_EQ(timeless_metrics(folder_ / workdir), timeless_metrics(folder_ / undisturbed));
+#ifdef TESSERA_TENSORBOARD_PYTHON
+    const auto curves = [&](const std::string& of) { return testing::timeless_curves((folder_ / of / "tb").string()); };
+    EXPECT_FALSE(curves(undisturbed).empty());
+    EXPECT_EQ(curves(workdir), curves(undisturbed));
+#endif
   }
 
   void kill_and_compare(int kills, const std::vector<std::string>& more);

@@ -305,7 +305,7 @@ TEST(TfrecordSource, RecordsOfMoreThanIsReadAtOnceAreReasons) {
   const std::string path = dir / "sparse";
   constexpr uint64_t kLength = uint64_t{100} << 30;
   std::string header(reinterpret_cast<const char*>(&kLength), sizeof kLength);
-  const uint32_t crc = masked_crc32c(header);
+  const uint32_t crc = store::masked_crc32c(header);
   header.append(reinterpret_cast<const char*>(&crc), sizeof crc);
   const std::string begin = framed(example("x", 3)) + header;
   write_file(path, bytes_of(begin));

@@ -526,7 +526,7 @@ std::string reseal_tfrecords(std::string_view in) {
   for (size_t at = 0; at + 12 <= bytes.size();) {
     uint64_t length;
     std::memcpy(&length, bytes.data() + at, sizeof length);
-    put(bytes, at + 8, raw(masked_crc32c(std::string_view(bytes).substr(at, 8))));
+    put(bytes, at + 8, raw(store::masked_crc32c(std::string_view(bytes).substr(at, 8))));
     if (length > bytes.size()) break;
     at += 12 + length + 4;
   }

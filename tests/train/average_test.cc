@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "inference/plain_weights.h"
 #include "inference/use_model.h"
+#include "support/clock_keys.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -21,10 +22,7 @@ std::map<int64_t, nlohmann::json> lines_of(const std::string& workdir) {
   std::istringstream text(testing::slurp(small_run().path(workdir) + "/metrics.jsonl"));
   for (std::string line; std::getline(text, line);) {
     nlohmann::json json = nlohmann::json::parse(line);
-    for (const char* key :
-         {"img/sec", "img/sec/core", "input_wait", "input/read", "input/decode", "input/resize", "input/augment", "uptime"}) {
-      json.erase(key);
-    }
+    testing::erase_clock_keys(json);
     const int64_t step = json["step"];
     lines[step] = std::move(json);
   }

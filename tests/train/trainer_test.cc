@@ -20,6 +20,7 @@
 #include "inference/plain_weights.h"
 #include "monitor/metrics.h"
 #include "state/model_source.h"
+#include "support/clock_keys.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -34,9 +35,7 @@ std::vector<nlohmann::json> metrics_of(const std::string& workdir) {
   std::istringstream text(testing::slurp(small_run().path(workdir) + "/metrics.jsonl"));
   for (std::string line; std::getline(text, line);) {
     nlohmann::json json = nlohmann::json::parse(line);
-    for (const char* key :
-         {"img/sec", "img/sec/core", "input_wait", "input/read", "input/decode", "input/resize", "input/augment", "uptime"})
-      json.erase(key);
+    testing::erase_clock_keys(json);
     lines.push_back(std::move(json));
   }
   return lines;

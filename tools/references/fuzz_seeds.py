@@ -155,6 +155,43 @@ def write_example():
     put("example", "empty", b"")
 
 
+# TensorBoard's event files.
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def framed(record):
+    def masked(data):
+        crc = crc32c(data)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+    length = struct.pack("<Q", len(record))
+    return length + masked(length) + record + masked(record)
+
+
+def write_events():
+    def event(step, content):
+        return b"\x09" + struct.pack("<d", 1e9) + (field(2, step) if step else b"") + content
+    scalars = field(5, field(1, field(1, b"loss") + b"\x15" + struct.pack("<f", 0.5)))
+    text = field(5, field(1, field(1, b"note") + field(8, field(1, 7) + field(8, b"words"))))
+    first = [event(0, field(3, b"brain.Event:2")), event(0, field(7, field(1, 1)))]
+    put("event", "version", first[0])
+    put("event", "start", first[1])
+    put("event", "scalars", event(300, scalars))
+    put("event", "text", event(3, text) + field(15, b"unknown"))
+    run = first + [event(step, scalars) for step in (1, 2, 9)] + [event(4, text)]
+    put("events", "run", b"".join(map(framed, run)))
+    put("events", "cut_off", b"".join(map(framed, run))[:-3])
+    put("events", "no_event", b"".join(map(framed, run[:3])) + framed(b"\x0a"))
+    put("events", "another_start", b"".join(map(framed, [run[0], event(7, field(7, field(1, 1))), run[2]])))
+    put("events", "empty", b"")
+
+
 # Thrift's compact protocol, as in a Parquet file's footer.
 
 def write_parquet():
@@ -212,13 +249,14 @@ def copy_images():
              "truncated_progressive.jpg", "grey_16bit.png", "grey_2bit.png", "palette_4bit.png", "rgb_key_colour.png", "gamma.png",
              "damaged.png", "truncated.png", "truncated.webp", "lossless_alpha.webp", "text.jpg"]
     for name in names:
-        shutil.copy(CORPUS.parents[1] / "data" / "images" / name, CORPUS / "image" / name)
+        shutil.copy(CORPUS.parents[1] / "image" / "images" / name, CORPUS / "image" / name)
 
 
 if __name__ == "__main__":
     write_tar()
     write_array_record()
     write_example()
+    write_events()
     write_parquet()
     write_npz()
     copy_images()

@@ -1,29 +1,15 @@
 #include "data/formats/tfrecord.h"
 
-#include <bit>
-#include <cstring>
+#include <cstdint>
+#include <string_view>
 
 #include "base/error.h"
 #include "data/formats/window.h"
-#include "store/crc32c.h"
 
 namespace tessera::data {
 namespace {
 
 constexpr const char* kCopyAgain = "the file is damaged or was not copied whole: copy it again";
-constexpr uint32_t kMaskDelta = 0xa282ead8;
-
-template <class T>
-T load(std::string_view bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
-template <class T>
-void append(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
 
 [[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help) {
   throw data_error(fmt::format("`{}`: {} at offset {}", path, what, offset), {}, help);
@@ -47,21 +33,19 @@ std::optional<Extent> record_at(const std::string& path, Window& window, int64_t
   if (offset == window.file_size()) return std::nullopt;
   if (!window.has(offset, kTfrecordHeader)) fail(path, offset, "a record is cut short", kCopyAgain);
   const std::string_view header = window.get(offset, kTfrecordHeader);
-  if (masked_crc32c(header.substr(0, 8)) != load<uint32_t>(header.substr(8))) {
+  const std::optional<uint64_t> length = store::tfrecord_length(header);
+  if (!length) {
     if (offset > 0) fail(path, offset, "wrong checksum of a record's length", kCopyAgain);
     refuse_compressed(path, header);
     fail(path, offset, "this is no TFRecord file: wrong checksum", "");
   }
-  const auto length = load<uint64_t>(header);
   const int64_t body = offset + kTfrecordHeader;
-  if (length > uint64_t{INT64_MAX} / 2 || !window.has(body, static_cast<int64_t>(length) + kTfrecordFooter))
-    fail(path, offset, fmt::format("a record of {} bytes is cut short", length), kCopyAgain);
-  return Extent{body, static_cast<int64_t>(length)};
+  if (*length > uint64_t{INT64_MAX} / 2 || !window.has(body, static_cast<int64_t>(*length) + kTfrecordFooter))
+    fail(path, offset, fmt::format("a record of {} bytes is cut short", *length), kCopyAgain);
+  return Extent{body, static_cast<int64_t>(*length)};
 }
 
 }  // namespace
-
-uint32_t masked_crc32c(std::string_view bytes) { return std::rotr(store::crc32c(store::as_bytes(bytes)), 15) + kMaskDelta; }
 
 std::optional<Extent> first_tfrecord_extent(const std::string& path, const store::ReadableFile& file) {
   Window window(file);
@@ -76,23 +60,6 @@ std::vector<Extent> scan_tfrecords(const std::string& path, const store::Readabl
     offset = record->offset + record->length + kTfrecordFooter;
   }
   return records;
-}
-
-bool tfrecord_intact(std::string_view data, std::string_view footer) {
-  return footer.size() == kTfrecordFooter && load<uint32_t>(footer) == masked_crc32c(data);
-}
-
-std::string tfrecord_header(std::string_view data) {
-  std::string header;
-  append(header, static_cast<uint64_t>(data.size()));
-  append(header, masked_crc32c(header));
-  return header;
-}
-
-std::string tfrecord_footer(std::string_view data) {
-  std::string footer;
-  append(footer, masked_crc32c(data));
-  return footer;
 }
 
 }  // namespace tessera::data

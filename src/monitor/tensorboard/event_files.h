@@ -1,0 +1,49 @@
+#pragma once
+// The event files of a run: one for each of its starts, events.out.tfevents.<number>.tessera, numbered from 1 on in ten digits,
+// so that their order by name, in which TensorBoard reads them, is that of the starts.
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "store/file.h"
+
+namespace tessera::monitor {
+
+// A file of records that only grows. A record whose writing failed leaves no part behind, where the disk allows that.
+class EventFile {
+ public:
+  // Creates it, with its directory open. `path` must not exist.
+  EventFile(const std::string& path, store::FileSystem& files);
+  // Appends an event; it reaches the operating system before this returns. Throws store::IoError where it cannot, and where the
+  // directory was removed or replaced.
+  void add(std::string_view event);
+
+ private:
+  void open();
+  void cut();
+  void cut_part() noexcept;
+
+  const std::string path_;
+  store::FileSystem& files_;
+  std::unique_ptr<store::Directory> directory_;
+  std::unique_ptr<store::WritableFile> file_;
+  int64_t size_ = 0;  // of whole records
+};
+
+// What earlier starts left.
+struct EarlierEvents {
+  std::string next_path;           // of the file of this start
+  std::set<int64_t> scalar_steps;  // of the events that are scalars, and kept
+};
+
+// Drops from the files in `directory` every event of a step after `kept_step`, the files of starts that came after it, and what
+// follows a damaged record; the rest stays byte for byte. Of `wanted` steps, ascending, those that have no scalars are
+// missing: from the first of them on scalars are dropped too, so that they can be written again in their order. Files of other
+// names are left alone.
+EarlierEvents cut_event_files(store::FileSystem& files, const std::string& directory, int64_t kept_step,
+                              const std::set<int64_t>& wanted);
+
+}  // namespace tessera::monitor

@@ -1,0 +1,15 @@
+// Damaged event files: mutants of good ones through every target of tests/fuzz/targets.h that concerns them.
+
+#include "fuzz/mutants.h"
+
+namespace tessera::monitor {
+namespace {
+
+TEST(EventFuzz, FilesGiveWhatCanBeReadOfThem) {
+  for (const fuzz::NamedTarget& target : fuzz::monitor_targets()) {
+    fuzz::expect_result_or_error(target, fuzz::corpus(target.name), /*some_pass=*/true);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::monitor
