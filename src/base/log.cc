@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
+#include <utility>
 
 #include "base/printable.h"
+#include "base/warning_listener.h"
 
 namespace tessera {
 namespace {
@@ -64,6 +67,7 @@ namespace {
 
 std::mutex g_mutex;
 std::string g_status;
+std::function<void(const std::string&)> g_listener;
 
 void write_all(std::string_view text) {
   while (!text.empty()) {
@@ -94,7 +98,21 @@ void log_status(std::string_view status) {
 
 void log_line(std::string_view text) { log_styled_line(printable(text)); }
 void log_note(std::string_view text) { log_styled_line(styled("note: ", Style::kCyan) + printable(text)); }
-void log_warning(std::string_view text) { log_styled_line(styled("warning: ", Style::kYellow) + printable(text)); }
+void log_warning(std::string_view text) {
+  log_styled_line(styled("warning: ", Style::kYellow) + printable(text));
+  std::function<void(const std::string&)> listener;
+  {
+    const std::lock_guard lock(g_mutex);
+    listener = g_listener;
+  }
+  if (listener) listener(std::string(text));
+}
+
+void set_warning_listener(std::function<void(const std::string&)> listener) {
+  const std::lock_guard lock(g_mutex);
+  g_listener = std::move(listener);
+}
+
 void log_error(std::string_view text) { log_styled_line(styled("error: ", Style::kRed) + printable(text)); }
 
 }  // namespace tessera

@@ -115,19 +115,40 @@ void MetricWriter::flush() {
   summary_.sync();
 }
 
+namespace {
+
+std::optional<MetricRow> row_of(const std::string& line) {
+  const auto json = read_json(line).value;
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;
+  MetricRow row{json["step"].get<int64_t>(), {}};
+  for (const auto& [name, value] : json.items()) {
+    if (const auto number = as_number(value)) row.values[name] = *number;
+  }
+  return row;
+}
+
+}  // namespace
+
 std::vector<MetricRow> read_metrics(const std::string& path, store::FileSystem& files) {
   std::vector<MetricRow> rows;
   if (!files.info(path)) return rows;
   for (const std::string& line : split(store::read_text(files, path), '\n')) {
-    const auto json = read_json(line).value;
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
-    MetricRow row{json["step"].get<int64_t>(), {}};
-    for (const auto& [name, value] : json.items()) {
-      if (const auto number = as_number(value)) row.values[name] = *number;
-    }
-    rows.push_back(std::move(row));
+    if (auto row = row_of(line)) rows.push_back(std::move(*row));
   }
   return rows;
+}
+
+std::optional<MetricRow> last_metrics(const std::string& path, store::FileSystem& files) {
+  constexpr int64_t kTail = 64 << 10;  // many lines
+  const auto info = files.info(path);
+  if (!info) return std::nullopt;
+  const int64_t begin = std::max<int64_t>(0, info->size - kTail);
+  const std::vector<std::byte> tail = store::read_range(files, path, begin, info->size - begin);
+  const std::vector<std::string> lines = split(store::as_text(tail), '\n');
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (auto row = row_of(*line)) return row;
+  }
+  return std::nullopt;
 }
 
 }  // namespace tessera::monitor

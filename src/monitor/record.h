@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/shape.h"
+#include "image/image.h"
 #include "monitor/metrics.h"
 
 namespace tessera::monitor {
@@ -20,13 +23,54 @@ struct Text {
   std::string name, markdown;
 };
 
+// Text as it is, a line each, for markdown.
+std::string as_code(const std::string& text);
+
+// Pictures under a name, in their order.
+struct Images {
+  std::string name;
+  std::vector<image::Image> images;
+};
+
+// How often the numbers of an array lie in each of so many equal parts of [least, greatest].
+struct Histogram {
+  std::string name;
+  double least = 0, greatest = 0, sum = 0, sum_of_squares = 0;
+  std::vector<double> counts;
+};
+struct Histograms {
+  std::vector<Histogram> histograms;
+};
+
+// A computation: each node's inputs are names of others. '/' in names makes groups.
+struct GraphNode {
+  std::string name, op;
+  std::vector<std::string> inputs;
+  TensorType type;  // of its (first) result
+};
+struct ModelGraph {
+  std::vector<GraphNode> nodes;
+};
+
+// What a run is made of, to compare it with others: the keys of its recipe.
+using HyperParameter = std::variant<bool, double, std::string>;
+struct HyperParameters {
+  std::vector<std::pair<std::string, HyperParameter>> values;
+};
+
+// The run came to its end, or this start of it did.
+struct RunEnd {
+  bool complete = false;
+};
+
 struct Record {
   int64_t step = 0;
   double time = 0;  // seconds since 1970
-  std::variant<Scalars, Text> content;
+  std::variant<Scalars, Text, Images, Histograms, ModelGraph, HyperParameters, RunEnd> content;
 
   // About what it takes in memory.
   size_t bytes() const;
 };
+using RecordContent = decltype(Record::content);
 
 }  // namespace tessera::monitor

@@ -1,5 +1,6 @@
 #include "monitor/sinks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -10,6 +11,7 @@ namespace tessera::monitor {
 double time_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 void Sinks::begin(const std::vector<std::string>& names, const RunStart& start, store::FileSystem& files) {
+  step_ = std::max<int64_t>(0, start.kept_step);
   for (const std::string& name : names) {
     const SinkKind* kind = find_sink(name);
     TESSERA_CHECK(kind, "there is no sink `{}`", name);
@@ -17,7 +19,8 @@ void Sinks::begin(const std::vector<std::string>& names, const RunStart& start, 
   }
 }
 
-void Sinks::put(int64_t step, decltype(Record::content) content) {
+void Sinks::put(int64_t step, RecordContent content) {
+  step_ = step;
   if (threads_.empty()) return;
   const auto record = std::make_shared<const Record>(Record{step, time_now(), std::move(content)});
   for (const auto& thread : threads_) thread->put(record);

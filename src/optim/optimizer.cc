@@ -96,6 +96,20 @@ void Optimizer::read_schedules(const RunLength& length) {
   }
 }
 
+std::vector<std::pair<std::string, double>> Optimizer::schedules_at(int64_t step) const {
+  std::vector<std::pair<std::string, double>> out;
+  if (schedule_.cycles_momentum()) out.emplace_back("momentum", schedule_.momentum_at(step));
+  for (size_t i = 0; i < more_schedules_.size(); ++i) {
+    const auto rule = split_rule(options_.schedules[i]);
+    if (!rule || freezes(options_.schedules[i])) continue;
+    const bool again = std::ranges::any_of(out, [&](const auto& known) { return known.first == "lr/" + rule->first; });
+    if (again) continue;  // the first rule of a pattern wins
+    out.emplace_back("lr/" + rule->first, more_schedules_[i].at(step));
+    if (more_schedules_[i].cycles_momentum()) out.emplace_back("momentum/" + rule->first, more_schedules_[i].momentum_at(step));
+  }
+  return out;
+}
+
 void Optimizer::bind(Params params) {
   TESSERA_CHECK(params_.empty(), "an optimizer is bound once");
   rules_ = resolve_rules(options_, params, section_.where());

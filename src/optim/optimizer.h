@@ -13,6 +13,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/section.h"
@@ -66,6 +67,10 @@ class Optimizer {
   bool trainable(size_t param) const { return !rules_[param].frozen; }
   // The slots of the trainable parameters, in the order of apply's `slots`.
   const Params& slots() const { return slots_; }
+
+  // On the host what the schedules say of the update after `step` of them, plateaus' scales left out: "lr/PATTERN" for each rule
+  // of `schedules`, and "momentum" and "momentum/PATTERN" where a schedule cycles it.
+  std::vector<std::pair<std::string, double>> schedules_at(int64_t step) const;
 
   struct Result {
     ir::Values values;    // new parameters, all of them

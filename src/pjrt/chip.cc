@@ -1,8 +1,6 @@
-#include "plan/chip.h"
+#include "pjrt/chip.h"
 
-#include <utility>
-
-namespace tessera::plan {
+namespace tessera::pjrt {
 namespace {
 
 constexpr double kTera = 1e12, kGiga = 1e9, kGiB = 1024.0 * 1024 * 1024;
@@ -25,11 +23,30 @@ constexpr Chip kChips[] = {
     {"b200", 2250 * kTera, 1125 * kTera, 180e9, 8000 * kGiga, 900 * kGiga, 50 * kGiga, kNvidia},
 };
 
+// How the kinds of devices begin that libtpu and the CUDA plugin name; longer ones before those that they begin with.
+struct KindOfDevice {
+  const char* begins;
+  const char* chip;
+};
+constexpr KindOfDevice kKinds[] = {
+    {"TPU v2", "v2"},        {"TPU v3", "v3"},        {"TPU v4", "v4"},        {"TPU v5 lite", "v5e"},  {"TPU v5e", "v5e"},
+    {"TPU v5", "v5p"},       {"TPU v6 lite", "v6e"},  {"TPU v6e", "v6e"},      {"TPU7x", "tpu7x"},      {"TPU v7x", "tpu7x"},
+    {"NVIDIA A100", "a100"}, {"NVIDIA H100", "h100"}, {"NVIDIA H200", "h200"}, {"NVIDIA B200", "b200"},
+};
+
 }  // namespace
 
 const Chip* find_chip(const std::string& name) {
   for (const Chip& chip : kChips) {
     if (name == chip.name) return &chip;
+  }
+  return nullptr;
+}
+
+const Chip* chip_of_device(const std::string& kind) {
+  if (kind.starts_with("TPU v4 lite")) return nullptr;  // a chip for inference
+  for (const KindOfDevice& known : kKinds) {
+    if (kind.starts_with(known.begins)) return find_chip(known.chip);
   }
   return nullptr;
 }
@@ -40,20 +57,4 @@ std::vector<std::string> chip_names() {
   return names;
 }
 
-const Chip* chip_of_device(const std::string& kind) {
-  constexpr std::pair<const char*, const char*> kTpus[] = {{"TPU v2", "v2"},       {"TPU v3", "v3"},  {"TPU v4", "v4"},
-                                                           {"TPU v5 lite", "v5e"}, {"TPU v5", "v5p"}, {"TPU v6 lite", "v6e"},
-                                                           {"TPU7x", "tpu7x"}};
-  for (const auto& [device, chip] : kTpus) {
-    if (kind == device) return find_chip(chip);
-  }
-  // "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
-  constexpr std::pair<const char*, const char*> kGpus[] = {
-      {"NVIDIA A100", "a100"}, {"NVIDIA H100", "h100"}, {"NVIDIA H200", "h200"}, {"NVIDIA B200", "b200"}};
-  for (const auto& [device, chip] : kGpus) {
-    if (kind.starts_with(device)) return find_chip(chip);
-  }
-  return nullptr;
-}
-
-}  // namespace tessera::plan
+}  // namespace tessera::pjrt

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tessera::plan {
+namespace tessera::pjrt {
 
 struct Chip {
   const char* name;      // "v5e"
@@ -21,8 +21,8 @@ struct Chip {
 
 // Nothing for a name that is not known.
 const Chip* find_chip(const std::string& name);
-std::vector<std::string> chip_names();
-// By what a plugin calls its devices: "TPU v5 lite", "NVIDIA H200". Nothing for others.
+// By what a plugin calls a device (pjrt::Device::kind): "TPU v5 lite", "NVIDIA H200"; nothing for others, as "cpu".
 const Chip* chip_of_device(const std::string& kind);
+std::vector<std::string> chip_names();
 
-}  // namespace tessera::plan
+}  // namespace tessera::pjrt

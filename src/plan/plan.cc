@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ir/flops.h"
 #include "pjrt/client.h"
 #include "pjrt/error.h"
 #include "plan/proposals.h"
 #include "recipe/recipe.h"
+#include "train/model_flops.h"
 #include "train/step/program_options.h"
 
 namespace tessera::plan {
@@ -82,21 +82,13 @@ std::vector<NamedType> shards_of(const state::StateLayout& layout) {
   return shards;
 }
 
-double model_flops(const recipe::Recipe& recipe) {
-  ir::Graph graph;
-  const ir::GraphScope scope(graph);
-  nn::ParamStore store(graph);
-  graph.results = {recipe.model->trace(nn::Scope(store, {}))};
-  return 3 * ir::product_flops(graph) * static_cast<double>(recipe.rows());
-}
-
 void estimate(const Case& c, const Target& target, Plan& plan) {
   if (!target.chip()) return;
   const bool bf16 = c.recipe.compute == DType::kBF16;
   plan.roofline = roofline({plan.counts, plan.state_bytes, bf16, target.devices(), target.groups()}, *target.chip());
   const double seconds = plan.roofline->seconds(), devices = static_cast<double>(target.devices());
   plan.images_per_second = static_cast<double>(c.recipe.batch) / seconds;
-  plan.mfu = model_flops(c.recipe) / seconds / devices / (bf16 ? target.chip()->bf16_flops : target.chip()->f32_flops);
+  plan.mfu = train::model_flops(c.recipe) / seconds / devices / (bf16 ? target.chip()->bf16_flops : target.chip()->f32_flops);
 }
 
 Plan plan_case(const Case& c, const Target& target, const PlanOptions& options, const CpuCase* cpu) {

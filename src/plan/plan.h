@@ -39,7 +39,7 @@ struct Plan {
   double state_bytes = 0;            // arguments read and results written
   std::optional<Roofline> roofline;  // nothing without figures of the chip
   double images_per_second = 0, mfu = 0;
-  const Chip* chip = nullptr;
+  const pjrt::Chip* chip = nullptr;
   std::vector<NamedType> largest;   // each device's part, largest first; when it does not fit
   std::vector<Proposal> proposals;  // that fit, best first; when it does not fit
 };

@@ -7,7 +7,7 @@ namespace {
 
 double ring_share(double devices) { return (devices - 1) / devices; }
 
-double exchange_seconds(const Step& step, const Chip& chip) {
+double exchange_seconds(const Step& step, const pjrt::Chip& chip) {
   double bytes = 0;
   for (const auto& [kind, collective] : step.counts.collectives) {
     bytes += collective.bytes * (kind == "all-reduce" ? 2 : 1);
@@ -28,7 +28,7 @@ const char* Roofline::bound() const {
   return memory > compute ? "HBM" : "compute";
 }
 
-Roofline roofline(const Step& step, const Chip& chip) {
+Roofline roofline(const Step& step, const pjrt::Chip& chip) {
   Roofline out;
   out.compute = step.counts.flops / (step.bf16 ? chip.bf16_flops : chip.f32_flops);
   out.memory = (step.counts.product_bytes + step.counts.transfer_bytes + step.state_bytes) / chip.hbm_bandwidth;

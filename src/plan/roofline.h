@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "plan/chip.h"
+#include "pjrt/chip.h"
 #include "plan/count.h"
 
 namespace tessera::plan {
@@ -31,6 +31,6 @@ struct Roofline {
   const char* bound() const;  // "compute", "HBM" or "interconnect"
 };
 
-Roofline roofline(const Step& step, const Chip& chip);
+Roofline roofline(const Step& step, const pjrt::Chip& chip);
 
 }  // namespace tessera::plan

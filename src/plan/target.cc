@@ -96,7 +96,7 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 class TpuSlice final : public Target {
  public:
-  TpuSlice(const std::string& name, const Chip& chip, int64_t slices, const train::DeviceOptions& device) {
+  TpuSlice(const std::string& name, const pjrt::Chip& chip, int64_t slices, const train::DeviceOptions& device) {
     name_ = slices > 1 ? fmt::format("{} x {}", slices, name) : name;
     chip_ = &chip;
     memory_ = chip.hbm_bytes;
@@ -124,7 +124,7 @@ class TpuSlice final : public Target {
 
 class GpuCluster final : public Target {
  public:
-  GpuCluster(const std::string& name, const Chip& chip, int64_t hosts, int64_t gpus, const train::DeviceOptions& device) {
+  GpuCluster(const std::string& name, const pjrt::Chip& chip, int64_t hosts, int64_t gpus, const train::DeviceOptions& device) {
     name_ = name;
     chip_ = &chip;
     memory_ = chip.hbm_bytes;
@@ -200,7 +200,7 @@ std::unique_ptr<Target> open_target(const std::string& name, int64_t slices, con
     local.devices = shape->front();
     return std::make_unique<Local>(name, local);
   }
-  const Chip* chip = find_chip(generation);
+  const pjrt::Chip* chip = pjrt::find_chip(generation);
   if (!chip) throw unknown_topology(name);
   if (!is_gpu(generation)) return std::make_unique<TpuSlice>(name, *chip, slices, device);
   if (shape->size() != 2) throw unknown_topology(name);

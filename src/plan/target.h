@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "pjrt/chip.h"
 #include "pjrt/program_info.h"
-#include "plan/chip.h"
 #include "train/device.h"
 #include "train/step/step.h"
 
@@ -31,7 +31,7 @@ class Target {
   int64_t devices() const { return devices_; }
   int64_t groups() const { return groups_; }  // slices or hosts
   // The figures of its chip; null where there are none (a CPU).
-  const Chip* chip() const { return chip_; }
+  const pjrt::Chip* chip() const { return chip_; }
   // Memory of one device; 0 where it is not known.
   double memory_bytes() const { return memory_; }
   virtual Compiled compile(const train::Program& program) const = 0;
@@ -39,7 +39,7 @@ class Target {
  protected:
   std::string name_, kind_;
   int64_t devices_ = 1, groups_ = 1;
-  const Chip* chip_ = nullptr;
+  const pjrt::Chip* chip_ = nullptr;
   double memory_ = 0;
 };
 

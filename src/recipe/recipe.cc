@@ -363,8 +363,10 @@ bool BestMetric::of_training() const { return name == kTrainingLoss; }
 
 namespace {
 
-void read_monitor(Section section, Recipe& out) {
+void read_monitor(Section section, const optim::RunLength& length, Recipe& out) {
   section.bind(out.monitor);
+  section.check_range("images", out.monitor.images, 0, 1000);
+  if (out.monitor.histograms != "none") out.histograms_every = steps_of(section, "histograms", out.monitor.histograms, length);
   std::set<std::string> seen;
   for (const std::string& name : out.monitor.sinks) {
     if (!monitor::find_sink(name))
@@ -380,7 +382,7 @@ Recipe read_recipe(Section recipe, int64_t devices) {
   read_run(recipe, out);
   read_mesh(recipe, devices, out);
   Section checkpoint = recipe.section("checkpoint"), data = recipe.section("data");
-  read_monitor(recipe.section("monitor"), out);
+  const Section monitor = recipe.section("monitor");
   read_training_data(data, out);
   Section model = recipe.section("model");
   const Section objective = recipe.section("objective");
@@ -395,6 +397,7 @@ Recipe read_recipe(Section recipe, int64_t devices) {
   read_optimizer(recipe.section("optimizer"), out, length);
   read_checkpoint(checkpoint, out, length);
   out.log_every = steps_of(recipe, "log", out.run.log, length);
+  read_monitor(monitor, length, out);
   if (recipe.has("average")) out.average.emplace(recipe.section("average"), length);
   if (recipe.has("model_init")) {
     Section section = recipe.section("model_init");

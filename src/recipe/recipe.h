@@ -73,9 +73,16 @@ struct CheckpointOptions {
 // Where measurements go besides metrics.jsonl and summary.csv.
 struct MonitorOptions {
   std::vector<std::string> sinks = {"tensorboard"};
+  int64_t images = 16;
+  std::string histograms = "none";
   template <class Visitor>
   void visit(Visitor&& field) {
     field("sinks", sinks, may_change("where measurements go besides metrics.jsonl: [\"tensorboard\"], or [] for nowhere"));
+    field("images", images, may_change("how many images of the first batch sinks get, as the model sees them; 0 for none"));
+    field(
+        "histograms", histograms,
+        may_change("how often sinks get histograms of parameters, updates and gradients, as \"500 steps\", or none; each takes "
+                   "the time of a step"));
   }
 };
 
@@ -150,8 +157,9 @@ struct Recipe {
   DType compute = DType::kF32;
   int64_t total = 0;  // steps
   int64_t examples_per_epoch = 0;
-  int64_t log_every = 0, checkpoint_every = 0, keep_every = 0;  // steps; 0: at the end only (keep_every: none)
-  std::string text;                                             // the resolved recipe
+  // Steps; 0: at the end only (keep_every and histograms_every: never).
+  int64_t log_every = 0, checkpoint_every = 0, keep_every = 0, histograms_every = 0;
+  std::string text;  // the resolved recipe
   std::vector<std::string> class_names;
 
   // Of a batch on the device: more than images where data.pp makes views of them.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "plan/chip.h"
+#include "pjrt/chip.h"
 #include "report/classes.h"
 #include "report/page.h"
 #include "report/page_parts.h"
@@ -168,7 +168,7 @@ Markup resources(const SavedRun& run, const TimeShares& time) {
     fact(html, "speed while training",
          fmt::format("{:.4g} images a second, {} of products on {} {}", time.images_per_second, flops_text(flops),
                      facts.devices, facts.devices == 1 ? "device" : "devices"));
-    if (const plan::Chip* chip = plan::chip_of_device(facts.device_kind)) {
+    if (const pjrt::Chip* chip = pjrt::chip_of_device(facts.device_kind)) {
       const bool bf16 = run.recipe.find("\ndtype = \"bf16\"") != std::string::npos;
       const double peak = (bf16 ? chip->bf16_flops : chip->f32_flops) * static_cast<double>(facts.devices);
       fact(html, "as planned by the products alone",

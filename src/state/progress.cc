@@ -37,6 +37,13 @@ int64_t count_at(const Json& object, const char* key, const std::string& where) 
   return value.get<int64_t>();
 }
 
+// A phase that another version did not know stays 0.
+void read_times(const Json& json, RunTimes& times) {
+  times.visit([&](const char* name, double& seconds) {
+    if (json.contains(name)) seconds = json.at(name);
+  });
+}
+
 }  // namespace
 
 std::string to_json(const Progress& progress, const RunDescription& run) {
@@ -48,6 +55,8 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
     for (const StepMetric& metric : *progress.metrics) json["metrics"][metric.name] = metric.value;
   }
   json["seconds"] = progress.seconds;
+  RunTimes times = progress.times;
+  times.visit([&](const char* name, double& seconds) { json["times"][name] = seconds; });
   json["best"] = progress.best;
   if (progress.plateau != optim::PlateauState{}) {
     const optim::PlateauState& p = progress.plateau;
@@ -80,6 +89,7 @@ Progress parse_progress(const std::string& text, const std::string& where) {
       }
     }
     progress.seconds = json.at("seconds");
+    if (json.contains("times")) read_times(json.at("times"), progress.times);
     progress.best = json.at("best").get<std::map<std::string, double>>();
     if (json.contains("plateau")) {
       const Json& plateau = json.at("plateau");

@@ -10,6 +10,7 @@
 
 #include "models/model.h"
 #include "optim/optimizer.h"
+#include "state/run_times.h"
 
 namespace tessera::state {
 
@@ -35,6 +36,7 @@ struct Progress {
   bool owed = false;                   // the run was interrupted before the evaluations and the metrics line of `step`
   std::optional<StepMetrics> metrics;  // of `step`; nothing at step 0
   double seconds = 0;                  // trained so far, by the clock
+  RunTimes times;                      // where they went
   std::map<std::string, double> best;  // evaluator -> best of its first score
   optim::PlateauState plateau;         // of a plateau schedule
   std::optional<BestCheckpoint> best_checkpoint;

@@ -3,6 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/warning_listener.h"
+#include "monitor/host_memory.h"
+#include "pjrt/chip.h"
+#include "train/hyper_parameters.h"
+#include "train/model_flops.h"
+
 namespace tessera::train {
 namespace {
 
@@ -24,16 +30,53 @@ Reporter::Reporter(const recipe::Recipe& recipe, const std::string& workdir, int
 // Both are cut to the end of `kept_step`.
 void Reporter::begin_files(int64_t kept_step) {
   writer_.truncate_after(kept_step);
-  sinks_.begin(recipe_.monitor.sinks, {workdir_, kept_step, monitor::time_now(), uptime()});
+  if (recipe_.monitor.sinks.empty()) return;
+  sinks_->begin(recipe_.monitor.sinks, {workdir_, kept_step, monitor::time_now(), uptime()});
+  sinks_->put(hyper_parameters(recipe_.text));
+  sinks_->put(monitor::Text{"recipe", monitor::as_code(recipe_.text)});
+  set_warning_listener([sinks = sinks_](const std::string& text) { sinks->put(monitor::Text{"warnings", text}); });
+}
+
+Reporter::~Reporter() { set_warning_listener(nullptr); }
+
+void Reporter::finish(bool complete) {
+  set_warning_listener(nullptr);
+  if (complete) sinks_->put(monitor::RunEnd{true});
+  sinks_->finish();
+}
+
+// Of the starts before this one, as far as their lines tell.
+double Reporter::last_uptime() const {
+  const auto row = monitor::last_metrics(writer_.metrics_path());
+  if (!row) return 0;
+  const auto uptime = row->values.find("uptime");
+  return uptime == row->values.end() ? 0 : uptime->second;
 }
 
 void Reporter::resume(const state::Progress& progress) {
   earlier_ = progress.seconds;
+  clock_.resume(progress.times, progress.seconds, last_uptime());
   interval_step_ = progress.step;
   begin_files(progress.owed ? progress.step - 1 : progress.step);
 }
 
-void Reporter::begin() { begin_interval(Clock::now()); }
+void Reporter::watch(const pjrt::Client& client) {
+  client_ = &client;
+  const pjrt::Chip* chip = pjrt::chip_of_device(client.devices().front().kind);
+  if (!chip) return;
+  peak_flops_ = recipe_.compute == DType::kBF16 ? chip->bf16_flops : chip->f32_flops;
+  flops_per_image_ = model_flops(recipe_) / static_cast<double>(recipe_.batch);
+}
+
+void Reporter::begin() {
+  clock_.begin();
+  begin_interval(Clock::now());
+}
+
+void Reporter::waited(double seconds) {
+  wait_ += seconds;
+  clock_.add(&state::RunTimes::input, seconds);
+}
 
 void Reporter::begin_interval(Clock::time_point start) {
   interval_ = ready_ = start;
@@ -50,6 +93,17 @@ Reporter::Pause::~Pause() {
   // A line may have been written meanwhile, and a new interval begun.
   reporter_.paused_ += Clock::now() - std::max(*reporter_.pause_, reporter_.interval_);
   reporter_.pause_.reset();
+}
+
+Reporter::Timed::~Timed() {
+  const double seconds = seconds_of(Clock::now() - start_);
+  if (phase_) reporter_.clock_.add(phase_, seconds);
+  if (name_.empty()) return;
+  auto& timings = reporter_.timings_;
+  auto at = std::ranges::find(timings, name_, &std::pair<std::string, Timing>::first);
+  if (at == timings.end()) at = timings.insert(at, {name_, {}});
+  at->second.seconds += seconds;
+  ++at->second.count;
 }
 
 std::vector<std::pair<const char*, double>> Reporter::stage_shares() const {
@@ -100,6 +154,47 @@ monitor::StepLine Reporter::line_of(int64_t step, const state::StepMetrics& metr
   return line;
 }
 
+// What the clock says of training since the line before, and of the run.
+void Reporter::add_clocks(const monitor::StepLine& line, std::vector<monitor::Metric>& out) const {
+  const state::RunTimes times = clock_.times();
+  const double core_hours = (times.step + times.input) * static_cast<double>(cores_) / 3600;
+  out.push_back({"core_hours", core_hours});
+  if (client_) out.push_back({"core_hours_" + client_->devices().front().kind, core_hours});
+  if (peak_flops_ > 0) {
+    out.push_back({"mfu", flops_per_image_ * line.images_per_second / (peak_flops_ * static_cast<double>(cores_))});
+  }
+  for (monitor::Metric& share : goodput(times, monitor::time_now())) out.push_back(std::move(share));
+  const auto steps = static_cast<double>(std::max<int64_t>(1, line.step - interval_step_));
+  out.push_back({"z/secs/input", wait_ / steps});
+  out.push_back({"z/secs/step", std::max(0.0, interval_seconds() - wait_) / steps});
+}
+
+// Means of what was timed since the line before.
+void Reporter::add_timings(std::vector<monitor::Metric>& out) {
+  for (const auto& [name, timing] : timings_) {
+    out.push_back({"z/secs/" + name, timing.seconds / static_cast<double>(timing.count)});
+  }
+  timings_.clear();
+}
+
+void Reporter::add_memory(std::vector<monitor::Metric>& out) const {
+  if (const auto host = monitor::host_memory()) {
+    out.push_back({"y/hostmem/total", host->total});
+    out.push_back({"y/hostmem/available", host->available});
+    out.push_back({"y/hostmem/used", host->used()});
+    out.push_back({"y/hostmem/resident", host->resident});
+  }
+  if (!client_) return;
+  for (size_t device = 0; device < std::min<size_t>(2, client_->devices().size()); ++device) {
+    const auto memory = client_->memory(device);
+    if (!memory) continue;
+    const std::string prefix = fmt::format("y/devmem/dev{}/", device);
+    out.push_back({prefix + "bytes_in_use", memory->in_use});
+    if (memory->peak_in_use) out.push_back({prefix + "peak_bytes_in_use", *memory->peak_in_use});
+    if (memory->limit) out.push_back({prefix + "bytes_limit", *memory->limit});
+  }
+}
+
 void Reporter::step(int64_t step, const state::StepMetrics& metrics, Clock::time_point ready, bool log_now,
                     std::optional<int64_t> memory) {
   ready_ = ready;
@@ -121,12 +216,19 @@ void Reporter::write(int64_t step, const std::optional<state::StepMetrics>& metr
   out.push_back({"examples_seen", step * recipe_.batch});
   out.push_back({"epoch", recipe_.epochs(step)});
   add_sets(step, out);
+  out.push_back({"progress", static_cast<double>(step) / static_cast<double>(recipe_.total)});
+  if (metrics) {
+    for (const auto& [name, value] : recipe_.optimizer->schedules_at(step - 1)) out.push_back({name, value});
+    add_clocks(line_of(step, *metrics, {}), out);
+  }
+  add_timings(out);
+  add_memory(out);
   for (const auto& [name, s] : scores) {
     for (const Score& score : s.values) out.push_back({fmt::format("{}/{}", name, score.name), score.value});
     out.push_back({name + "/count", s.count});
   }
   writer_.write(step, out);
-  sinks_.put(step, monitor::Scalars{std::move(out)});
+  sinks_->put(step, monitor::Scalars{std::move(out)});
   if (!scores.empty()) writer_.write_summary(summary_of(step, metrics, scores));
   interval_step_ = step;
   begin_interval(ready_);

@@ -79,6 +79,7 @@ std::optional<NamedScores> RunEvaluators::run(state::DeviceArrays& state, state:
 // With the weights at entry `first` of the state. False when a signal came in between.
 bool RunEvaluators::run_one(const EvaluationRunner& runner, const recipe::EvalPlan& plan, const std::string& name, int64_t step,
                             state::DeviceArrays& state, size_t first, NamedScores& scores) {
+  const Reporter::Timed timed(reporter_, &state::RunTimes::evaluation, "eval/" + name);
   const auto result = runner.run(
       state, [this] { return stop_.requested(); }, first);
   if (!result) return false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <future>
 #include <map>
 #include <utility>
@@ -24,6 +25,8 @@
 #include "train/run_evaluators.h"
 #include "train/run_record.h"
 #include "train/step/compile.h"
+#include "train/step/histograms.h"
+#include "train/step/model_graph.h"
 #include "train/step/program_options.h"
 #include "train/step/trace.h"
 #include "train/stop_signal.h"
@@ -33,6 +36,16 @@ namespace tessera::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// `count` pictures of the model's size, as bytes.
+monitor::Images images_of(const uint8_t* pixels, int64_t count, const models::InputShape& input) {
+  monitor::Images out{"first_batch", {}};
+  for (int64_t i = 0; i < count; ++i) {
+    image::Image& image = out.images.emplace_back(static_cast<int>(input.width), static_cast<int>(input.height));
+    std::memcpy(image.row(0), pixels + static_cast<size_t>(i) * image.byte_count(), image.byte_count());
+  }
+  return out;
+}
 
 class Trainer {
  public:
@@ -77,10 +90,21 @@ class Trainer {
   std::future<Compiled> start_compile(Program program, size_t state_arguments, int64_t batch);
   void start_input();
   void initialise();
+  bool wait_for_program(const std::future<Compiled>& future, const char* name);
   std::shared_ptr<const pjrt::Executable> take(std::future<Compiled>& future, const char* name);
+
+  // What sinks get besides metrics: the model, the first images, histograms.
+  void show_model();
+  void show_images(const data::Batch& rows);
+  void augment_first_images(DeviceBatch& batch);
+  bool shows_images() const { return !reporter_.sinks().empty() && recipe_.monitor.images > 0 && progress_.step == 0; }
+  bool wants_histograms() const { return !reporter_.sinks().empty() && recipe_.histograms_every > 0; }
+  void count_histograms(DeviceBatch& batch);
+  void tell_histograms(int64_t step);
 
   // One step and what follows it.
   void train_to_the_end(bool resumed);
+  state::ArgumentLists step_arguments(DeviceBatch& batch);
   Pending dispatch(DeviceBatch& batch);
   void next_batch(std::optional<DeviceBatch>& batch);
   void settle(const Pending& pending);
@@ -109,8 +133,8 @@ class Trainer {
   RunRecord record_;
   Reporter reporter_;
 
-  std::future<Compiled> init_future_, train_future_;
-  std::shared_ptr<const pjrt::Executable> train_program_;
+  std::future<Compiled> init_future_, train_future_, augmented_future_, histogram_future_;
+  std::shared_ptr<const pjrt::Executable> train_program_, histogram_program_;
   RunEvaluators evaluators_{recipe_, layout_, workdir_, reporter_, stop_};
   std::unique_ptr<data::TrainLoader> loader_;
 
@@ -122,6 +146,11 @@ class Trainer {
   state::Progress progress_;                              // `metrics` are those of `progress_.step`, once settled
   BestCheckpointKeeper best_{
       recipe_.best, progress_, {[this](int64_t step) { return has_checkpoint(step); }, [this] { checkpoints_->wait(); }}};
+  struct Counted {
+    int64_t step = 0;
+    pjrt::Buffer rows;  // of histogram_program
+  };
+  std::optional<Counted> counted_;  // of a step whose metrics are not read yet
   std::optional<Pending> pending_;  // the last step dispatched, until its metrics are read
   NamedScores last_scores_;
   bool stopped_ = false;  // saved because of a signal: the run ends here
@@ -136,6 +165,7 @@ TrainResult Trainer::run() {
   }
   try {
     if (client_future_.valid()) client_ = client_future_.get();
+    reporter_.watch(*client_);
     stop_.hold();  // from here on there is a run to save
     workdir_.write_recipe();
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
@@ -145,10 +175,11 @@ TrainResult Trainer::run() {
     if (const auto warning = space_warning(disk_need(recipe_, layout_), workdir_.path())) log_warning(*warning);
     if (!resumed && recipe_.model_init) load_initial_weights();
     start_programs();
+    show_model();
     place_teacher();
     start_input();
     resumed ? put_restored() : initialise();
-    if (wait_unless_stopped(train_future_, "train_step", reporter_, stop_)) {
+    if (wait_for_program(train_future_, "train_step")) {
       train_program_ = take(train_future_, "train_step");
       record_.started(recipe_, *client_, *train_program_);
       evaluators_.start(client_, cache_);  // after the training step's, which everything waits for
@@ -162,7 +193,7 @@ TrainResult Trainer::run() {
     rethrow_explained(std::current_exception());
   }
   reporter_.console().finish();
-  reporter_.finish();
+  reporter_.finish(progress_.step == recipe_.total && !progress_.owed);
   draw_plot();
   const bool done = progress_.step == recipe_.total && !progress_.owed;
   record_.ended(done ? "done" : "stopped", done ? "" : stop_.name(), *client_);
@@ -216,6 +247,7 @@ bool Trainer::restore() {
 }
 
 void Trainer::put_restored() {
+  const Reporter::Timed timed(reporter_, &state::RunTimes::restore);
   const auto read = [&](size_t entry, const Placed& box, std::byte* out) {
     state::read_entry(layout_.entries[entry], restored_->arrays, box, out);
   };
@@ -253,7 +285,21 @@ void Trainer::start_programs() {
   const ProgramOptions options = train_options(recipe_, host::register_kernels(*client_));
   train_future_ = start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(),
                                 recipe_.rows());
+  if (shows_images() && options.augmentation.values() > 0) {
+    augmented_future_ =
+        start_compile(augmented_program(*recipe_.model, layout_, options, recipe_.monitor.images), 0, recipe_.rows());
+  }
+  if (wants_histograms()) {
+    Program histograms = histogram_program(*recipe_.model, layout_, *recipe_.optimizer, options);
+    histogram_future_ = start_compile(std::move(histograms), layout_.entries.size(), recipe_.rows());
+  }
   if (!restored_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
+}
+
+// False when a signal came first.
+bool Trainer::wait_for_program(const std::future<Compiled>& future, const char* name) {
+  const Reporter::Timed timed(reporter_, &state::RunTimes::compile);
+  return wait_unless_stopped(future, name, reporter_, stop_);
 }
 
 std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& future, const char* name) {
@@ -279,7 +325,55 @@ void Trainer::initialise() {
     moments[i] = state::moments_of(initial_weights_[i]);
     initial_weights_[i] = {};
   }
-  log_line(state::parameter_table(layout_, moments));
+  const std::string table = state::parameter_table(layout_, moments);
+  log_line(table);
+  if (!reporter_.sinks().empty()) {
+    reporter_.sinks().put(monitor::Text{"model", monitor::as_code(recipe_.model->describe() + "\n" + table)});
+  }
+}
+
+// ---- what sinks get ----
+
+void Trainer::show_model() {
+  if (!reporter_.sinks().empty()) reporter_.sinks().put(model_graph(*recipe_.model));
+}
+
+// The host's rows of the first batch, where the device leaves them as they are.
+void Trainer::show_images(const data::Batch& rows) {
+  if (!shows_images() || augmented_future_.valid()) return;
+  const models::InputShape& input = recipe_.model->input();
+  reporter_.sinks().put(images_of(rows.images(), std::min(rows.rows(), recipe_.monitor.images), input));
+}
+
+void Trainer::augment_first_images(DeviceBatch& batch) {
+  if (!augmented_future_.valid() || !wait_for_program(augmented_future_, "augmented")) return;
+  const auto program = take(augmented_future_, "augmented");
+  const auto key = seed_key(static_cast<uint64_t>(recipe_.run.seed));
+  state::DeviceArrays rng = state::replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
+  state::ArgumentLists arguments = state::argument_lists(rng, 1);
+  state::append_arguments(arguments, batch.arguments());
+  const std::vector<uint8_t> pixels = program->execute(arguments)[0][0].to_host<uint8_t>();
+  const models::InputShape& input = recipe_.model->input();
+  const int64_t size = input.height * input.width * input.channels;
+  reporter_.sinks().put(images_of(pixels.data(), static_cast<int64_t>(pixels.size()) / size, input));
+}
+
+// Of the step to come, which is worked off twice for it.
+void Trainer::count_histograms(DeviceBatch& batch) {
+  const int64_t step = progress_.step + 1;
+  if (!wants_histograms() || !(step == 1 || recipe::due(step, recipe_.histograms_every, recipe_.total))) return;
+  if (!histogram_program_) {
+    if (!wait_for_program(histogram_future_, "histograms")) return;
+    histogram_program_ = take(histogram_future_, "histograms");
+  }
+  counted_ = Counted{step, std::move(histogram_program_->execute(step_arguments(batch))[0][0])};
+}
+
+void Trainer::tell_histograms(int64_t step) {
+  if (!counted_ || counted_->step != step) return;
+  const std::vector<float> rows = counted_->rows.to_host<float>();
+  reporter_.sinks().put(step, monitor::Histograms{read_histograms(layout_, *recipe_.optimizer, rows)});
+  counted_.reset();
 }
 
 // ---- the loop ----
@@ -313,11 +407,17 @@ void Trainer::train_to_the_end(bool resumed) {
   }
 }
 
-Trainer::Pending Trainer::dispatch(DeviceBatch& batch) {
+state::ArgumentLists Trainer::step_arguments(DeviceBatch& batch) {
   state::ArgumentLists arguments =
       state::argument_lists(state_, layout_.entries.size(), teacher_.empty() ? nullptr : &teacher_);
   state::append_arguments(arguments, batch.arguments());
-  state::DeviceArrays results = train_program_->execute(arguments);
+  return arguments;
+}
+
+Trainer::Pending Trainer::dispatch(DeviceBatch& batch) {
+  augment_first_images(batch);
+  count_histograms(batch);
+  state::DeviceArrays results = train_program_->execute(step_arguments(batch));
   ++progress_.step;
   progress_.examples_seen += recipe_.batch;
   Pending dispatched{progress_.step, std::move(results[0].back()), {}};
@@ -336,6 +436,8 @@ void Trainer::next_batch(std::optional<DeviceBatch>& batch) {
   // While the device still works on the last step nothing is lost by waiting.
   const bool idle = !pending_ || pending_->metrics.ready();
   if (idle) reporter_.waited(std::chrono::duration<double>(Clock::now() - start).count());
+  show_images(rows);
+  const Reporter::Timed timed(reporter_, nullptr, "transfer");
   batch.emplace(*client_, layout_.mesh, std::move(rows), recipe_.data.pp(), recipe_.objective->inputs());
 }
 
@@ -363,6 +465,7 @@ void Trainer::settle(const Pending& pending) {
   const auto memory = client_->memory(0);
   reporter_.step(step, metrics, ready, log_now, memory ? std::optional(memory->in_use) : std::nullopt);
   progress_.metrics = metrics;
+  tell_histograms(step);
   report_failures();
   // The line of the step at hand waits for its evaluations: finish_step() writes it.
   if (log_now && !(step == progress_.step && evaluators_.due(progress_.step))) reporter_.write(step, metrics, {});
@@ -421,6 +524,8 @@ void Trainer::follow_plateau(const NamedScores& scores) {
 // ---- saving and ending ----
 
 void Trainer::save(bool owed) {
+  progress_.times = reporter_.times();
+  const Reporter::Timed timed(reporter_, &state::RunTimes::save, "save");
   workdir_.renew_lock();
   best_.before_save();
   progress_.owed = owed;

@@ -62,7 +62,7 @@ class Interrupted : public ::testing::Test {
     ASSERT_FALSE(weights(undisturbed).empty());
     EXPECT_TRUE(weights(workdir) == weights(undisturbed)) << "the final states differ";
     EXPECT_EQ(timeless_metrics(folder_ / workdir), timeless_metrics(folder_ / undisturbed));
-#ifdef TESSERA_TENSORBOARD_PYTHON
+#ifdef TESSERA_HAS_TENSORBOARD
     const auto curves = [&](const std::string& of) { return testing::timeless_curves((folder_ / of / "tb").string()); };
     EXPECT_FALSE(curves(undisturbed).empty());
     EXPECT_EQ(curves(workdir), curves(undisturbed));

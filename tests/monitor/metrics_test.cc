@@ -63,6 +63,21 @@ TEST(MetricWriter, ReadsBackWhatItWrote) {
   EXPECT_TRUE(read_metrics(directory / "nowhere.jsonl").empty());
 }
 
+TEST(MetricWriter, TheLastLineIsFoundFromTheEnd) {
+  const TempDir directory;
+  const std::string path = directory / "metrics.jsonl";
+  EXPECT_FALSE(last_metrics(path));
+  spill(path, "");
+  EXPECT_FALSE(last_metrics(path));
+  for (const size_t before : {0u, 100u, 200'000u}) {
+    spill(path, std::string(before, 'x') + "\n{\"step\":1,\"uptime\":2}\n{\"step\":2,\"uptime\":3.5}\n{\"step\":3,\"upt");
+    const auto row = last_metrics(path);
+    ASSERT_TRUE(row) << before;
+    EXPECT_EQ(row->step, 2);
+    EXPECT_EQ(row->values.at("uptime"), 3.5);
+  }
+}
+
 TEST(MetricWriter, LinesThatNestDeepAreNone) {
   const TempDir directory;
   const std::string path = directory / "metrics.jsonl";

@@ -148,7 +148,7 @@ TEST(Roofline, OneDenseLayerOnThreeGenerationsByHand) {
   // 1.0995e12 flops; 0.4698e9 + 0.2684e9 bytes of memory; 134.2e6 x 63 / 64 = 132.1e6 bytes over the link.
   for (const Case& c : {Case{"v3", "compute", 17878, 1640.4, 943.7}, Case{"v5e", "compute", 5581.3, 901.3, 660.6},
                         Case{"h200", "compute", 1111.7, 153.8, 293.6}}) {
-    const Roofline r = roofline(dense_layer(), *find_chip(c.chip));
+    const Roofline r = roofline(dense_layer(), *pjrt::find_chip(c.chip));
     EXPECT_NEAR(r.compute * 1e6, c.compute, 1e-3 * c.compute) << c.chip;
     EXPECT_NEAR(r.memory * 1e6, c.memory, 1e-3 * c.memory) << c.chip;
     EXPECT_NEAR(r.interconnect * 1e6, c.interconnect, 1e-3 * c.interconnect) << c.chip;
@@ -160,13 +160,13 @@ TEST(Roofline, OneDenseLayerOnThreeGenerationsByHand) {
 TEST(Roofline, AllReduceGoesTwiceAndGroupsUseTheNetwork) {
   Step step = dense_layer();
   step.counts.flops = 0;
-  const double gather = roofline(step, *find_chip("h200")).interconnect;
+  const double gather = roofline(step, *pjrt::find_chip("h200")).interconnect;
   step.counts.collectives["all-reduce"] = step.counts.collectives["all-gather"];
-  EXPECT_NEAR(roofline(step, *find_chip("h200")).interconnect, 3 * gather, 1e-9 * gather);
+  EXPECT_NEAR(roofline(step, *pjrt::find_chip("h200")).interconnect, 3 * gather, 1e-9 * gather);
   step.counts.collectives.erase("all-reduce");
   step.groups = 8;  // 134.2e6 x 7 / 8 / 8 devices a host over 50 GB/s, against 7 / 8 of it inside at 450 GB/s
-  EXPECT_NEAR(roofline(step, *find_chip("h200")).interconnect, 134.2177e6 * 7 / 8 / 8 / 50e9, 1e-6);
-  EXPECT_STREQ(roofline(step, *find_chip("h200")).bound(), "interconnect");
+  EXPECT_NEAR(roofline(step, *pjrt::find_chip("h200")).interconnect, 134.2177e6 * 7 / 8 / 8 / 50e9, 1e-6);
+  EXPECT_STREQ(roofline(step, *pjrt::find_chip("h200")).bound(), "interconnect");
 }
 
 // docs.cloud.google.com/tpu/docs (system architecture: peak bf16, memory and its bandwidth of a chip; v2 to v4 have two cores a
@@ -183,7 +183,7 @@ TEST(Chips, AreAsTheirMakersSay) {
                               {"a100", 312, 80, 2039},
                               {"h100", 989, 80, 3350},
                               {"h200", 989, 141, 4800}}) {
-    const Chip& chip = *find_chip(want.name);
+    const pjrt::Chip& chip = *pjrt::find_chip(want.name);
     EXPECT_DOUBLE_EQ(chip.bf16_flops, want.tera_flops * 1e12) << want.name;
     EXPECT_DOUBLE_EQ(chip.hbm_bytes, want.gigabytes * 1e9) << want.name;
     EXPECT_DOUBLE_EQ(chip.hbm_bandwidth, want.gigabytes_per_second * 1e9) << want.name;

@@ -13,6 +13,8 @@ std::string cpu_plugin_path();
 std::string program_path();
 // Python with pyarrow; empty where ./dev parquet-deps was not run.
 std::string python_path();
+// Python with TensorBoard; empty where ./dev did not install it.
+std::string tensorboard_python_path();
 // Where this test program keeps compiled programs, for its next process and its next time.
 std::string cache_path();
 // A file with one line for each source of the test programs, relative to tests/.

@@ -1,8 +1,9 @@
 #pragma once
-// Event files, read by TensorBoard's own reader. Only where ./dev has installed it (TESSERA_TENSORBOARD_PYTHON).
+// Event files, read by TensorBoard's own reader. Only where ./dev has installed it (TESSERA_HAS_TENSORBOARD).
 
-#ifdef TESSERA_TENSORBOARD_PYTHON
+#ifdef TESSERA_HAS_TENSORBOARD
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -12,13 +13,14 @@
 #include <string>
 
 #include "support/clock_keys.h"
+#include "support/paths.h"
 
 namespace tessera::testing {
 
-// What tests/support/read_events.py says of a directory.
-inline nlohmann::json read_events(const std::string& directory) {
+// What a script of tests/support says of a directory.
+inline nlohmann::json ask_tensorboard(const std::string& script, const std::string& directory) {
   const std::string command =
-      "'" TESSERA_TENSORBOARD_PYTHON "' '" TESSERA_SOURCE_DIR "/tests/support/read_events.py' '" + directory + "'";
+      fmt::format("'{}' '{}' '{}'", tensorboard_python_path(), source_path("tests/support/" + script), directory);
   FILE* pipe = ::popen(command.c_str(), "r");
   if (!pipe) throw std::runtime_error("cannot run " + command);
   std::string text;
@@ -27,6 +29,11 @@ inline nlohmann::json read_events(const std::string& directory) {
   if (::pclose(pipe) != 0) throw std::runtime_error("failed: " + command);
   return nlohmann::json::parse(text);
 }
+
+// Everything in a directory of event files.
+inline nlohmann::json read_events(const std::string& directory) { return ask_tensorboard("read_events.py", directory); }
+// How the HParams tab compares all runs under a directory.
+inline nlohmann::json read_hparams(const std::string& directory) { return ask_tensorboard("read_hparams.py", directory); }
 
 // Its curves but for those that the clock decides.
 inline nlohmann::json timeless_curves(const std::string& directory) {

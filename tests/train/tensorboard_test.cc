@@ -2,13 +2,16 @@
 
 #include "support/tensorboard.h"
 
-#ifdef TESSERA_TENSORBOARD_PYTHON
+#ifdef TESSERA_HAS_TENSORBOARD
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
+#include "base/text.h"
 #include "train/json_lines.h"
 #include "train/small_run.h"
 
@@ -81,6 +84,118 @@ TEST(TensorBoard, WhatIsMissingIsWrittenAgain) {
     small_run().train(name, {"log=1 steps"});
     EXPECT_EQ(testing::timeless_curves(tb(name)), expected) << all;
     EXPECT_EQ(testing::read_events(tb(name))["scalars"], curves_of_metrics(name)) << all;
+  }
+}
+
+TEST(TensorBoard, HasTheRecipeTheModelAndWarnings) {
+  const json texts = testing::read_events(tb(whole()))["texts"];
+  ASSERT_TRUE(texts.contains("recipe") && texts.contains("model"));
+  EXPECT_EQ(texts["recipe"].size(), 1u);
+  EXPECT_EQ(texts["recipe"][0][0], 0);
+  std::string recipe;
+  for (const std::string& line : split(testing::slurp(small_run().path(whole()) + "/recipe.toml"), '\n'))
+    recipe += "    " + line + "\n";
+  EXPECT_EQ(texts["recipe"][0][1], recipe);
+  EXPECT_NE(texts["model"][0][1].get<std::string>().find("blocks/attn/qkv/kernel"), std::string::npos) << texts["model"][0][1];
+}
+
+TEST(TensorBoard, HasTheKeysOfTheRecipeAsHyperParameters) {
+  const std::string name = killed_after(5);
+  small_run().train(name, {"log=1 steps", "data.threads=1"});
+  const json hparams = testing::read_events(tb(name))["hparams"];
+  EXPECT_EQ(hparams["start"]["optimizer.weight_decay"], 0.05);
+  EXPECT_EQ(hparams["start"]["optimizer.name"], "adamw");
+  EXPECT_EQ(hparams["start"]["model.pool"], "gap");
+  EXPECT_EQ(hparams["start"]["eval_at_start"], false);
+  EXPECT_EQ(hparams["start"]["data.threads"], 1) << "of the last start";
+  EXPECT_EQ(hparams["end"], 1) << "success";
+}
+
+TEST(TensorBoard, ComparesRunsByTheKeysInWhichTheyDiffer) {
+  small_run().train("compared/a", {"total=6 steps"});
+  small_run().train("compared/b", {"total=6 steps", "optimizer.weight_decay=0.2"});
+  const json shown = testing::read_hparams(small_run().path("compared"));
+  EXPECT_EQ(shown["differing"], json({"optimizer.weight_decay"}));
+  EXPECT_EQ(shown["runs"]["a/tb"]["hparams"]["optimizer.weight_decay"], 0.05);
+  EXPECT_EQ(shown["runs"]["b/tb"]["hparams"]["optimizer.weight_decay"], 0.2);
+  EXPECT_TRUE(shown["runs"]["a/tb"]["metrics"].contains("val/prec@1"));
+}
+
+TEST(TensorBoard, HasTheFirstBatchAsTheModelSeesIt) {
+  const json images = testing::read_events(tb(whole()))["images"]["first_batch"];
+  ASSERT_EQ(images.size(), 1u);
+  EXPECT_EQ(images[0][0], 0);
+  ASSERT_EQ(images[0][1].size(), 12u) << "the batch";
+  EXPECT_EQ(images[0][1][0].size(), 8u * 8 * 3);
+  // The same rows with mixing and erasing on the device: where nothing is mixed in, they are the same pixels.
+  small_run().train("board_mixed",
+                    {"total=6 steps", "data.mixup={mixup=0.8}", "monitor.images=5",
+                     "data.pp=decode | random_crop(8) | flip_lr | value_range(-1, 1) | random_erasing(1, mode=const)"});
+  const json mixed = testing::read_events(tb("board_mixed"))["images"]["first_batch"];
+  ASSERT_EQ(mixed[0][1].size(), 5u);
+  for (size_t i = 0; i < 5; ++i) {
+    int grey = 0, near = 0;
+    for (size_t p = 0; p < 192; ++p) {
+      const int value = mixed[0][1][i][p], before = images[0][1][i][p];
+      grey += value == 127 || value == 128;  // 0 after value_range(-1, 1)
+      near += std::abs(value - before) <= 40;
+    }
+    EXPECT_GE(grey, 3) << "erased";
+    EXPECT_GE(near, 30) << "a mixture of the same picture";
+  }
+}
+
+// A node of a layer stands under its name, and every input is a node.
+TEST(TensorBoard, HasTheModelsGraph) {
+  const json graph = testing::read_events(tb(whole()))["graph"];
+  size_t parameters = 0, scans = 0;
+  for (const auto& [name, node] : graph.items()) {
+    for (std::string input : node["inputs"]) {
+      if (const size_t colon = input.find(':'); colon != std::string::npos) input.resize(colon);
+      EXPECT_TRUE(graph.contains(input)) << name << " <- " << input;
+    }
+    parameters += node["op"] == "parameter";
+    scans += node["op"] == "scan";
+  }
+  const recipe::Recipe recipe = recipe::read_recipe(small_run().section());
+  EXPECT_EQ(parameters, recipe.specs.size());
+  EXPECT_EQ(scans, 1u);
+  ASSERT_TRUE(graph.contains(recipe.specs[0].name)) << recipe.specs[0].name;
+  EXPECT_EQ(graph[recipe.specs[0].name]["shape"], json(recipe.specs[0].type.dims));
+}
+
+// The sums of squares of all histograms of a kind are what the step itself measures as norms; and the run is not changed.
+TEST(TensorBoard, HistogramsAreOfTheStepItself) {
+  small_run().train("board_histograms", {"log=1 steps", "monitor.histograms=4 steps"});
+  EXPECT_EQ(small_run().weights_of("board_histograms", 12), small_run().weights_of(whole(), 12));
+  const json events = testing::read_events(tb("board_histograms"));
+  std::map<std::pair<std::string, int64_t>, double> squares;
+  std::set<int64_t> steps;
+  for (const auto& [tag, points] : events["histograms"].items()) {
+    for (const json& point : points) {
+      const json& h = point[1];
+      const std::string kind = tag.substr(0, tag.find('/'));
+      const int64_t step = point[0];
+      steps.insert(step);
+      squares[{kind, step}] += h["sum_squares"].get<double>();
+      double all = 0;
+      for (const double count : h["counts"]) {
+        EXPECT_GE(count, 0);
+        all += count;
+      }
+      EXPECT_EQ(all, h["num"].get<double>()) << tag;
+      EXPECT_EQ(h["counts"].size(), 30u);
+      EXPECT_DOUBLE_EQ(h["limits"].back(), h["max"]);
+    }
+  }
+  EXPECT_EQ(steps, (std::set<int64_t>{1, 4, 8, 12}));
+  for (const auto& [kind, metric] : {std::pair("params", "l2_params"), {"updates", "l2_updates"}, {"gradients", "l2_grads"}}) {
+    for (const json& point : events["scalars"][metric]) {
+      const int64_t step = point[0];
+      if (!steps.contains(step)) continue;
+      const double norm = point[1];
+      EXPECT_NEAR(std::sqrt(squares[{kind, step}]), norm, 1e-5 * norm) << kind << " at " << step;
+    }
   }
 }
 

@@ -152,7 +152,8 @@ EarlierEvents cut_event_files(store::FileSystem& files, const std::string& direc
     std::vector<Event> kept;
     for (const Event& event : file.events) {
       const EventFacts& facts = event.facts;
-      if (facts.step <= kept_step && !(facts.scalars && facts.step >= first_missing)) kept.push_back(event);
+      if (facts.of_run || facts.step > kept_step || (facts.scalars && facts.step >= first_missing)) continue;
+      kept.push_back(event);
     }
     rewrite(files, file, kept);
   }

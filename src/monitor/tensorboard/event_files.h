@@ -39,8 +39,8 @@ struct EarlierEvents {
   std::set<int64_t> scalar_steps;  // of the events that are scalars, and kept
 };
 
-// Drops from the files in `directory` every event of a step after `kept_step`, the files of starts that came after it, and what
-// follows a damaged record; the rest stays byte for byte. Of `wanted` steps, ascending, those that have no scalars are
+// Drops from the files in `directory` every event of a step after `kept_step`, the files of starts that came after it, what is
+// of the run as a whole (each start writes it again), and what follows a damaged record; the rest stays byte for byte. Of `wanted` steps, ascending, those that have no scalars are
 // missing: from the first of them on scalars are dropped too, so that they can be written again in their order. Files of other
 // names are left alone.
 EarlierEvents cut_event_files(store::FileSystem& files, const std::string& directory, int64_t kept_step,

@@ -1,5 +1,8 @@
 #include "train/step/step.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
@@ -8,6 +11,7 @@
 #include "nn/init.h"
 #include "objectives/softmax.h"
 #include "train/step/batch_gradient.h"
+#include "train/step/histograms.h"
 #include "train/step/trace.h"
 
 namespace tessera::train {
@@ -157,23 +161,43 @@ std::vector<mesh::PartitionSpec> specs_of(const TrainArguments& arguments, const
   return specs;
 }
 
-// The program's results: the state of the next step in the layout's order, and what was measured.
-Values train_results(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
-                     const ProgramOptions& options, const TrainArguments& arguments) {
+// What draws in the step after `step` of them.
+Value step_key(Value rng, Value step) { return ir::fold_in(ir::fold_in(rng, "step"), step); }
+
+struct StepUpdate {
+  BatchGradient batch;
+  optim::Optimizer::Result result;
+  Values differences;  // of the trainable parameters: after minus before
+};
+
+StepUpdate step_update(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
+                       const ProgramOptions& options, const TrainArguments& arguments) {
   const Values& state = arguments.state;
   const auto params_end = state.begin() + static_cast<ptrdiff_t>(layout.params);
   const Values params(state.begin(), params_end);
   const Values slots(params_end, params_end + static_cast<ptrdiff_t>(layout.slots));
-  const Value step = state[layout.step_index()], rng = state[layout.rng_index()];
-  const Value key = ir::fold_in(ir::fold_in(rng, "step"), step);
+  const Value step = state[layout.step_index()];
 
   const TrainRows rows = mix_rows(options.augmentation, arguments.batch, arguments.augment);
-  const BatchGradient batch = batch_gradient({model, layout, optimizer, options, params, arguments.teacher}, rows, key);
-  const optim::Optimizer::Result update =
-      optimizer.apply(params, batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
-  Values differences, weights;
+  StepUpdate out;
+  out.batch = batch_gradient({model, layout, optimizer, options, params, arguments.teacher}, rows,
+                             step_key(state[layout.rng_index()], step));
+  out.result =
+      optimizer.apply(params, out.batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
   for (size_t i = 0; i < params.size(); ++i) {
-    if (optimizer.trainable(i)) differences.push_back(update.values[i] - params[i]);
+    if (optimizer.trainable(i)) out.differences.push_back(out.result.values[i] - params[i]);
+  }
+  return out;
+}
+
+// The program's results: the state of the next step in the layout's order, and what was measured.
+Values train_results(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
+                     const ProgramOptions& options, const TrainArguments& arguments) {
+  const Values& state = arguments.state;
+  const Value step = state[layout.step_index()], rng = state[layout.rng_index()];
+  const auto [batch, update, differences] = step_update(model, layout, optimizer, options, arguments);
+  Values weights;
+  for (size_t i = 0; i < layout.params; ++i) {
     if (layout.entries[i].trained) weights.push_back(update.values[i]);
   }
 
@@ -212,6 +236,56 @@ Program train_program(const models::Model& model, const state::StateLayout& layo
   Program program = program_of(graph, emit, layout, options);
   for (const auto& [argument, result] : emit.aliases) program.donated.push_back(argument);
   return program;
+}
+
+Program augmented_program(const models::Model& model, const state::StateLayout& layout, const ProgramOptions& options,
+                          int64_t images) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const Value rng = graph.add_parameter({DType::kU32, {2}}, "rng");
+  const objectives::Inputs& inputs = options.objective->inputs();
+  objectives::Batch batch = add_batch(model, inputs, options.batch);
+  const Value augment = graph.add_parameter({DType::kF32, {options.batch, options.augmentation.values()}}, "augment");
+  const TrainRows rows = mix_rows(options.augmentation, std::move(batch), augment);
+  Value pixels = rows.batch.images;
+  if (rows.boxes) {
+    const Value key = ir::fold_in(step_key(rng, ir::constant(0, DType::kI32)), "erasing");
+    pixels = erase_boxes(*options.augmentation.erasing, normalize(pixels, options.pixels), rows.boxes, key);
+    data::PixelScale back;
+    for (size_t c = 0; c < 3; ++c) {
+      back.scale[c] = 1 / options.pixels.scale[c];
+      back.offset[c] = -options.pixels.offset[c] / options.pixels.scale[c];
+    }
+    pixels = normalize(pixels, back);
+  }
+  pixels = ir::convert(ir::slice_axis(pixels, 0, 0, std::min(images, options.batch)), DType::kF32);
+  pixels = ir::clamp(ir::constant(0), ir::round_nearest_even(pixels), ir::constant(255));
+  graph.results = {ir::convert(pixels, DType::kU8)};
+  ir::EmitOptions emit{.name = "augmented"};
+  std::vector<mesh::PartitionSpec> specs = with_batch(layout, 0, batch_inputs(inputs) + 1);
+  specs.insert(specs.begin(), mesh::PartitionSpec{});
+  spread(emit, layout, std::move(specs), {{}});
+  Program program = program_of(graph, emit, layout);
+  program.once = true;
+  return program;
+}
+
+Program histogram_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
+                          const ProgramOptions& options) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const TrainArguments arguments = add_train_arguments(model, layout, options);
+  const auto [batch, update, differences] = step_update(model, layout, optimizer, options, arguments);
+  Values rows;
+  for (size_t i = 0, trained = 0; i < layout.params; ++i) {
+    if (!optimizer.trainable(i)) continue;
+    for (const Value x : {update.values[i], differences[trained], batch.grads[trained]}) rows.push_back(histogram_row(x));
+    ++trained;
+  }
+  graph.results = {ir::concatenate(rows, 0)};
+  ir::EmitOptions emit{.name = "histograms", .aliases = {}, .kernels = options.kernels};
+  spread(emit, layout, specs_of(arguments, layout, options), {{}});
+  return program_of(graph, emit, layout, options.optimization_level);
 }
 
 Program eval_program(const models::Model& model, const evaluators::Evaluator& evaluator, size_t set,

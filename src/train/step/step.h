@@ -35,6 +35,16 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const state::State
 Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
 
+// (rng u32[2], images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values]) -> u8 [images, H, W, 3]: the first
+// images of the run's first batch as the model sees them, mixed and erased, but not normalised. Where the device does either.
+Program augmented_program(const models::Model& model, const state::StateLayout& layout, const ProgramOptions& options,
+                          int64_t images);
+
+// The arguments of train_program, none of them donated -> f32 [3 * trained, kHistogramColumns]: of each trained parameter a row
+// for its value after the update, one for the update and one for the gradient before clipping (train/step/histograms.h).
+Program histogram_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
+                          const ProgramOptions& options);
+
 // (params…, the evaluator's inputs of the set) -> f32 [B, columns]: its rows.
 Program eval_program(const models::Model& model, const evaluators::Evaluator& evaluator, size_t set,
                      const state::StateLayout& layout, const ProgramOptions& options);

@@ -1,8 +1,8 @@
-#include "plan/chip.h"
+#include "pjrt/chip.h"
 
 #include <gtest/gtest.h>
 
-namespace tessera::plan {
+namespace tessera::pjrt {
 namespace {
 
 TEST(Chip, IsKnownByWhatPluginsCallTheirDevices) {
@@ -16,9 +16,9 @@ TEST(Chip, IsKnownByWhatPluginsCallTheirDevices) {
     ASSERT_NE(chip_of_device(device), nullptr) << device;
     EXPECT_STREQ(chip_of_device(device)->name, chip);
   }
-  for (const char* device : {"cpu", "", "TPU v5 litest", "NVIDIA GeForce RTX 4090"})
+  for (const char* device : {"cpu", "", "TPU v4 lite", "NVIDIA GeForce RTX 4090"})
     EXPECT_EQ(chip_of_device(device), nullptr) << device;
 }
 
 }  // namespace
-}  // namespace tessera::plan
+}  // namespace tessera::pjrt
