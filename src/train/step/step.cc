@@ -265,7 +265,7 @@ Program augmented_program(const models::Model& model, const state::StateLayout& 
   std::vector<mesh::PartitionSpec> specs = with_batch(layout, 0, batch_inputs(inputs) + 1);
   specs.insert(specs.begin(), mesh::PartitionSpec{});
   spread(emit, layout, std::move(specs), {{}});
-  Program program = program_of(graph, emit, layout);
+  Program program = program_of(graph, emit, layout, {});
   program.once = true;
   return program;
 }
@@ -283,9 +283,9 @@ Program histogram_program(const models::Model& model, const state::StateLayout& 
     ++trained;
   }
   graph.results = {ir::concatenate(rows, 0)};
-  ir::EmitOptions emit{.name = "histograms", .aliases = {}, .kernels = options.kernels};
+  ir::EmitOptions emit{.name = "histograms"};
   spread(emit, layout, specs_of(arguments, layout, options), {{}});
-  return program_of(graph, emit, layout, options.optimization_level);
+  return program_of(graph, emit, layout, options);
 }
 
 Program eval_program(const models::Model& model, const evaluators::Evaluator& evaluator, size_t set,
