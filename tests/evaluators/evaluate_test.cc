@@ -386,7 +386,12 @@ TEST(Evaluators, EachHasItsSchedule) {
   const std::string files = small_run().path("schedules") + "/evals";
   EXPECT_EQ(json_lines(files + "/val_000000012.jsonl").size(), 23u);
   EXPECT_TRUE(fs::exists(files + "/val_000000000.jsonl"));
-  EXPECT_EQ(std::distance(fs::directory_iterator(files), {}), 5);
+  int64_t predictions = 0, summaries = 0;
+  for (const auto& entry : fs::directory_iterator(files)) {
+    ++(entry.path().extension() == ".jsonl" ? predictions : summaries);
+  }
+  EXPECT_EQ(predictions, 5) << "of val";
+  EXPECT_EQ(summaries, 4) << "the last evaluation of each evaluator";
 }
 
 }  // namespace

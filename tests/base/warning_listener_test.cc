@@ -1,0 +1,38 @@
+#include "base/warning_listener.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/log.h"
+
+namespace tessera {
+namespace {
+
+TEST(WarningListener, IsToldOfWarningsAlone) {
+  std::vector<std::string> told;
+  set_warning_listener([&](const std::string& text) { told.push_back(text); });
+  ::testing::internal::CaptureStderr();
+  log_warning("the disk is full");
+  log_note("a note");
+  set_warning_listener(nullptr);
+  log_warning("nobody hears this");
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(told, std::vector<std::string>{"the disk is full"});
+}
+
+// As a sink does that cannot keep up with what it is told.
+TEST(WarningListener, MayWarnItself) {
+  int told = 0;
+  set_warning_listener([&](const std::string& text) {
+    if (++told == 1) log_warning("about " + text);
+  });
+  ::testing::internal::CaptureStderr();
+  log_warning("the disk");
+  set_warning_listener(nullptr);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "warning: the disk\nwarning: about the disk\n");
+  EXPECT_EQ(told, 2);
+}
+
+}  // namespace
+}  // namespace tessera
