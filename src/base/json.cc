@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -142,6 +143,18 @@ nlohmann::json parse_json(std::string_view text, const std::string& where, const
 
 nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& where, const JsonLimits& limits) {
   return build_or_throw<nlohmann::ordered_json>(text, where, limits);
+}
+
+int64_t json_integer(const nlohmann::ordered_json& value, int64_t least, int64_t most) {
+  const auto wide = [&] { return value.is_number_unsigned() && !std::in_range<int64_t>(value.get<uint64_t>()); };
+  if (!value.is_number_integer() || wide()) {
+    throw data_error(fmt::format("{} in place of a whole number",
+                                 value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)));
+  }
+  const auto number = value.get<int64_t>();
+  if (number < least || number > most)
+    throw data_error(fmt::format("{}, which is no number from {} to {}", number, least, most));
+  return number;
 }
 
 }  // namespace tessera

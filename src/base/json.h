@@ -30,4 +30,8 @@ nlohmann::json parse_json(std::string_view text, const std::string& where, const
 // Keeps the order of keys. Finding a key takes time with their number.
 nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& where, const JsonLimits& limits = {});
 
+// A whole number in [least, most]; nlohmann's own conversion cuts off what is none. Throws a data Error without a place: "1.5 in
+// place of a whole number".
+int64_t json_integer(const nlohmann::ordered_json& value, int64_t least, int64_t most);
+
 }  // namespace tessera

@@ -16,23 +16,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
 // Beyond any data set; a million of them can be added up.
-constexpr int64_t kMostImages = 1'000'000'000'000;
+constexpr int64_t kMaxImages = 1'000'000'000'000;
 
 // JSON has no other numbers than finite ones.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 double finite_or(const Json& value, double otherwise) { return value.is_null() ? otherwise : value.get<double>(); }
 
-// A whole number in [least, most]; json's own conversion would cut off what is none.
-int64_t whole(const Json& value, int64_t least, int64_t most) {
-  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{kMostImages})) {
-    throw data_error(fmt::format("{} in place of a whole number", value.dump(-1, ' ', false, Json::error_handler_t::replace)));
-  }
-  const auto number = value.get<int64_t>();
-  if (number < least || number > most)
-    throw data_error(fmt::format("{}, which is no number from {} to {}", number, least, most));
-  return number;
-}
-int64_t count_at(const Json& json, const char* key) { return whole(json.at(key), 0, kMostImages); }
+int64_t count_at(const Json& json, const char* key) { return json_integer(json.at(key), 0, kMaxImages); }
 
 EvaluationSummary from_json(const Json& json) {
   EvaluationSummary out;
@@ -49,15 +39,16 @@ EvaluationSummary from_json(const Json& json) {
   const Json& cells = json.at("confusion");
   if (!cells.is_array() || cells.size() % 3 != 0) throw data_error("a confusion matrix that is cut");
   for (size_t i = 0; i < cells.size(); i += 3) {
-    out.confusion.push_back({static_cast<int32_t>(whole(cells[i], 0, classes - 1)),
-                             static_cast<int32_t>(whole(cells[i + 1], 0, classes)), whole(cells[i + 2], 1, kMostImages)});
+    out.confusion.push_back({static_cast<int32_t>(json_integer(cells[i], 0, classes - 1)),
+                             static_cast<int32_t>(json_integer(cells[i + 1], 0, classes)),
+                             json_integer(cells[i + 2], 1, kMaxImages)});
   }
   out.left_out = count_at(json, "left_out");
   out.worst_by = json.at("worst_by");
   for (const Json& one : json.at("worst")) {
     WorstExample worst{count_at(one, "sample"), one.at("id")};
-    worst.label = static_cast<int32_t>(whole(one.at("label"), -1, classes - 1));
-    worst.predicted = static_cast<int32_t>(whole(one.at("predicted"), -1, classes - 1));
+    worst.label = static_cast<int32_t>(json_integer(one.at("label"), -1, classes - 1));
+    worst.predicted = static_cast<int32_t>(json_integer(one.at("predicted"), -1, classes - 1));
     worst.loss = finite_or(one.at("loss"), kInfinity);
     out.worst.push_back(std::move(worst));
   }

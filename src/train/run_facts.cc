@@ -10,19 +10,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kMost = uint64_t{1} << 60;  // bytes, parameters
+constexpr int64_t kMaxWhole = int64_t{1} << 60;  // bytes, parameters
 
 Json number_or_null(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
 
-// A whole number from 0 on; json's own conversion would cut off what is none.
-int64_t whole(const Json& value) {
-  const bool good = value.is_number_unsigned() && value.get<uint64_t>() <= kMost;
-  if (!good)
-    throw data_error(
-        fmt::format("it holds {} in place of a whole number", value.dump(-1, ' ', false, Json::error_handler_t::replace)));
-  return value.get<int64_t>();
-}
-
+int64_t whole(const Json& value) { return json_integer(value, 0, kMaxWhole); }
 std::optional<int64_t> whole_or_null(const Json& value) { return value.is_null() ? std::nullopt : std::optional(whole(value)); }
 
 RunFacts from_json(const Json& json) {
@@ -73,7 +65,7 @@ RunFacts parse_run_facts(std::string_view json, const std::string& where) {
     throw data_error(fmt::format("run.json is not what this program writes: {}", error.what()), where);
   } catch (const Error& error) {
     if (!error.where().empty()) throw;
-    throw data_error(fmt::format("run.json is not what this program writes: {}", error.message()), where);
+    throw data_error(fmt::format("run.json is not what this program writes: it holds {}", error.message()), where);
   }
 }
 
