@@ -52,9 +52,9 @@ class Misfits {
   std::vector<std::string> lines_;
 };
 
-std::string param_name(const StateEntry& entry) { return entry.name.substr(std::string_view("params/").size()); }
-
 }  // namespace
+
+std::string param_name(const StateEntry& entry) { return entry.name.substr(std::string_view("params/").size()); }
 
 std::string StateEntry::part_name(int64_t part) const {
   return stacked() ? fmt::format("{}/{}{}", name.substr(0, block_at), part, name.substr(block_at)) : name;

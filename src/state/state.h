@@ -49,6 +49,9 @@ struct StateEntry {
   TensorType part_type() const;
 };
 
+// Of an entry of params/: its name in the model.
+std::string param_name(const StateEntry& entry);
+
 // The order of arrays in programs' arguments and results.
 struct StateLayout {
   std::vector<StateEntry> entries;

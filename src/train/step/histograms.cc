@@ -61,7 +61,7 @@ std::vector<monitor::Histogram> read_histograms(const state::StateLayout& layout
   for (size_t i = 0; i < layout.params; ++i) {
     if (!optimizer.trainable(i)) continue;
     const state::StateEntry& entry = layout.entries[i];
-    const std::string name = entry.name.substr(entry.name.find('/') + 1);
+    const std::string name = state::param_name(entry);
     for (const char* of : {"params", "updates", "gradients"}) {
       TESSERA_CHECK(rest.size() >= static_cast<size_t>(kHistogramColumns));
       out.push_back(histogram_of(fmt::format("{}/{}", of, name), rest.first(kHistogramColumns),
