@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "cli/finished_run.h"
 #include "cli/run_program.h"
 
 namespace tessera::cli {
@@ -15,27 +16,10 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class ReportCommand : public ::testing::Test {
+class ReportCommand : public FinishedRun<ReportCommand> {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new TempFolder;
-    write_images(*folder_ / "train", 6);
-    write_images(*folder_ / "val", 5);
-    write_file(*folder_ / "tiny.toml", tiny_recipe());
-    trained_ = new Outcome(tessera({"train", "tiny.toml", "--workdir", "run"}));
-  }
-  static void TearDownTestSuite() {
-    delete trained_;
-    delete folder_;
-  }
-  static Outcome tessera(const std::vector<std::string>& args) { return run_program(args, folder_->path()); }
   static std::string page(const std::string& path) { return read_file(*folder_ / path); }
-
-  static TempFolder* folder_;
-  static Outcome* trained_;
 };
-TempFolder* ReportCommand::folder_ = nullptr;
-Outcome* ReportCommand::trained_ = nullptr;
 
 TEST_F(ReportCommand, ARunLeavesItsReport) {
   ASSERT_EQ(trained_->exit, 0) << trained_->err;

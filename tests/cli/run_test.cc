@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "cli/finished_run.h"
 #include "cli/run_program.h"
 
 namespace tessera::cli {
@@ -19,29 +20,12 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 // A finished run, made once.
-class Run : public ::testing::Test {
+class Run : public FinishedRun<Run> {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new TempFolder;
-    write_images(*folder_ / "train", 6);
-    write_images(*folder_ / "val", 5);
-    write_file(*folder_ / "tiny.toml", tiny_recipe());
-    trained_ = new Outcome(tessera({"train", "--workdir", "run", "tiny.toml"}));
-  }
-  static void TearDownTestSuite() {
-    delete trained_;
-    delete folder_;
-  }
-  static Outcome tessera(const std::vector<std::string>& args) { return run_program(args, folder_->path()); }
   static Json logits(const std::string& from) {
     return tessera({"predict", "--json", "--logits", "val", "--from", from}).json().at(3).at("logits");
   }
-
-  static TempFolder* folder_;
-  static Outcome* trained_;
 };
-TempFolder* Run::folder_ = nullptr;
-Outcome* Run::trained_ = nullptr;
 
 TEST_F(Run, EndsBySayingWhereEverythingIs) {
   ASSERT_EQ(trained_->exit, 0) << trained_->err;
