@@ -13,8 +13,8 @@ namespace tessera::report {
 namespace {
 
 constexpr const char* kLibrary = "librsvg-2.so.2";
-constexpr int kRgb24 = 1;             // CAIRO_FORMAT_RGB24: 32-bit words, red, green and blue from the upper to the lower
-constexpr int kMostPixels = 1 << 14;  // of a side
+constexpr int kRgb24 = 1;            // CAIRO_FORMAT_RGB24: 32-bit words, red, green and blue from the upper to the lower
+constexpr int kMaxPixels = 1 << 14;  // of a side
 
 struct Rectangle {  // RsvgRectangle
   double x, y, width, height;
@@ -96,7 +96,7 @@ image::Image rasterise_svg(const std::string& svg, double scale) {
   double width = 0, height = 0;
   if (!handle || !library.intrinsic_size(handle.get(), &width, &height)) throw refuse("this is no SVG with a size");
   const Rectangle view{0, 0, std::round(width * scale), std::round(height * scale)};
-  if (!(view.width >= 1 && view.width <= kMostPixels && view.height >= 1 && view.height <= kMostPixels)) {
+  if (!(view.width >= 1 && view.width <= kMaxPixels && view.height >= 1 && view.height <= kMaxPixels)) {
     throw refuse("it would be too large");
   }
   const Owned surface(library.surface_create(kRgb24, static_cast<int>(view.width), static_cast<int>(view.height)),

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kLast = ".last.json";
 constexpr std::string_view kStage = "input/";
-constexpr double kMost = 1e15;  // of seconds and examples
+constexpr double kMaxFigure = 1e15;  // of seconds and examples
 
 // "runs//a/./b/" -> {"runs", "a", "b"}
 std::vector<std::string> parts_of(const std::string& path) {
@@ -121,7 +121,7 @@ SavedRun read_run(const std::string& path, store::FileSystem& files) {
 
 double value_or(const monitor::MetricRow& row, std::string_view name, double otherwise) {
   const auto found = row.values.find(name);
-  return found == row.values.end() || !(std::abs(found->second) < kMost) ? otherwise : found->second;
+  return found == row.values.end() || !(std::abs(found->second) < kMaxFigure) ? otherwise : found->second;
 }
 
 }  // namespace
