@@ -138,7 +138,7 @@ constexpr Entry kFunctions[] = {kEntry<kFunction>};
 // ---- in a graph
 // Every f32 dot_general that is large enough to gain, and whose operands lie in memory as [batch…, rows…, contracted…] or
 // [batch…, contracted…, rows…]: all that dense layers, attention and their gradients make. In a program for several devices
-// those of which the rows are the batch's (ir::rows_of_batch), each device multiplying its own: a call is opaque to the
+// those whose rows are the batch's (ir::rows_of_batch), each device multiplying its own: a call is opaque to the
 // partitioner.
 
 // Multiply-adds below which a call, its packing and its threads cost more than they save (measured: bench_step, digits).

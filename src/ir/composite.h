@@ -36,7 +36,7 @@ class Composite {
   const AttrDict& encoded() const { return encoded_; }
   Values decompose(const Values& operands) const { return decomposition_(operands); }
 
-  // `<name>_gradient` with the same attributes: the operands, of which there are so many, then the cotangents of the results ->
+  // `<name>_gradient` with the same attributes: its operands, then the cotangents of the results ->
   // the cotangents of the operands, which are all floats. Its decomposition is the gradient of this one's.
   Composite gradient(size_t operands) const;
 

@@ -112,7 +112,7 @@ Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType
 // The product, of which the right side's gradient is summed in f32 whatever its dtype: over devices too, where the summed
 // dimension is split. It is rounded to the dtype afterwards.
 Value widen_rhs_gradient(Value product);
-// The product of two matrices, of which the left one's rows follow the batch: so that devices which hold rows of the batch may
+// The product of two matrices, where the rows of the left one follow the batch, so that devices which hold rows of the batch may
 // each multiply their own, here and in its gradients.
 Value rows_of_batch(Value product);
 Value matmul(Value lhs, Value rhs);  // [.., m, k] x [k, n], or equal leading batch dimensions on both

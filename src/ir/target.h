@@ -16,8 +16,8 @@ class Target {
   // Whether it has a kernel for a composite of operands of these types.
   virtual bool takes(const Composite& composite, const std::vector<TensorType>& operands) const = 0;
 
-  // A copy of a lowered graph in which its kernels are called: for the composites, all of which it takes, and for whatever else
-  // it has one.
+  // A copy of a lowered graph in which its kernels are called: for every composite in it, and for other
+  // nodes that it has a kernel for. It takes every composite of the graph.
   virtual std::unique_ptr<Graph> select_kernels(const Graph& lowered) const = 0;
 
   // Sums over several dimensions are slow: a layer that has the choice sums over one.

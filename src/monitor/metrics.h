@@ -77,7 +77,7 @@ struct MetricRow {
 };
 // The lines that can be read, in the order of the file; none when there is no file.
 std::vector<MetricRow> read_metrics(const std::string& path, store::FileSystem& files = store::local_files());
-// The last of them, without reading what stands long before it.
+// The last of them. Reads the end of the file alone.
 std::optional<MetricRow> last_metrics(const std::string& path, store::FileSystem& files = store::local_files());
 
 }  // namespace tessera::monitor

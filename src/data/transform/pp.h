@@ -8,8 +8,8 @@
 //
 // value_range and normalise run on the device: a chain says what they amount to as a PixelScale, and the pixels travel as
 // uint8. A chain is checked when it is parsed: its order, its sizes, and that what comes out has one fixed size. Crops and
-// flips that follow `decode` cost nothing of themselves: of a JPEG only what the crop needs is decoded, and a flip after a
-// resize is part of its writing.
+// flips that follow `decode` cost no time of their own: only the part of a JPEG that the crop needs is decoded, and a flip
+// after a resize is part of writing the result.
 
 #include <array>
 #include <memory>
