@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/line_listener.h"
 #include "base/printable.h"
 #include "base/warning_listener.h"
 
@@ -67,7 +69,7 @@ namespace {
 
 std::mutex g_mutex;
 std::string g_status;
-std::function<void(const std::string&)> g_listener;
+std::function<void(const std::string&)> g_listener, g_line_listener;
 
 void write_all(std::string_view text) {
   while (!text.empty()) {
@@ -79,12 +81,30 @@ void write_all(std::string_view text) {
 
 constexpr std::string_view kClearLine = "\r\033[K";
 
+// Without what styled() put around its parts: printable() leaves no escape sequence of others.
+std::string plain(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i, 2) == "\033[") {
+      i = std::min(text.find('m', i), text.size());
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void log_styled_line(std::string_view text) {
-  const std::lock_guard lock(g_mutex);
-  if (g_status.empty()) return write_all(fmt::format("{}\n", text));
-  write_all(fmt::format("{}{}\n{}", kClearLine, text, g_status));
+  std::function<void(const std::string&)> listener;
+  {
+    const std::lock_guard lock(g_mutex);
+    write_all(g_status.empty() ? fmt::format("{}\n", text) : fmt::format("{}{}\n{}", kClearLine, text, g_status));
+    listener = g_line_listener;
+  }
+  if (listener) listener(plain(text));
 }
 
 void log_status(std::string_view status) {
@@ -111,6 +131,11 @@ void log_warning(std::string_view text) {
 void set_warning_listener(std::function<void(const std::string&)> listener) {
   const std::lock_guard lock(g_mutex);
   g_listener = std::move(listener);
+}
+
+void set_line_listener(std::function<void(const std::string&)> listener) {
+  const std::lock_guard lock(g_mutex);
+  g_line_listener = std::move(listener);
 }
 
 void log_error(std::string_view text) { log_styled_line(styled("error: ", Style::kRed) + printable(text)); }

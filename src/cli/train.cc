@@ -4,12 +4,14 @@
 #include <new>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/process.h"
 #include "base/shell.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/crash.h"
 #include "cli/version.h"
+#include "monitor/log_file.h"
 #include "report/report.h"
 #include "store/file.h"
 #include "store/url.h"
@@ -37,13 +39,36 @@ class Train final : public Command {
   }
   void declare(Flags& flags) override {
     flags.add("--workdir", "DIR", &workdir_, "the run's directory; runs/<recipe>-N when not given");
+    flags.add("--log-file", "FILE", &log_file_, "where the console's lines go too; <workdir>/log.txt when not given");
     flags.add("--no-report", &no_report_, "do not write <workdir>/report/index.html when the run ends");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     const RecipeWords recipe_path = recipe_words(words, "train");
-    config::Section recipe = load_recipe(recipe_path);
     store::refuse_url(workdir_);  // before the data is read
-    train::TrainOptions options{workdir_, device, crash_context().command, version_line()};
+    store::refuse_url(log_file_);
+    monitor::LogFile log(fmt::format("start    {}: {}", version_line(), one_line(crash_context().command)));
+    if (!log_file_.empty()) {
+      store::local_files().make_directories(store::parent_path(log_file_));
+      log.open(log_file_);
+    }
+    try {
+      return train(recipe_path, device, log);
+    } catch (const Error& error) {
+      log.add(fmt::format("error: {}", printable(error.what())));
+      throw;
+    } catch (const std::bad_alloc&) {
+      log.add("error: there is not enough memory");
+      throw;
+    } catch (const store::OutOfFiles& error) {
+      log.add(fmt::format("error: {}", printable(error.what())));
+      throw;
+    }
+  }
+
+ private:
+  Exit train(const RecipeWords& recipe_path, const train::DeviceOptions& device, monitor::LogFile& log) const {
+    config::Section recipe = load_recipe(recipe_path);
+    train::TrainOptions options{workdir_, device, crash_context().command, version_line(), &log};
     if (options.workdir.empty()) options.workdir = train::default_workdir(recipe_path.path);
     crash_context().workdir = options.workdir;
     try {
@@ -59,7 +84,6 @@ class Train final : public Command {
     }
   }
 
- private:
   // The run has ended, whatever becomes of its report.
   void write_report(const std::string& workdir) const {
     if (no_report_) return;
@@ -114,6 +138,7 @@ class Train final : public Command {
   }
 
   std::string workdir_;
+  std::string log_file_;
   bool no_report_ = false;
 };
 

@@ -31,6 +31,8 @@ class Sink {
   // Brings what earlier starts wrote to the end of RunStart::kept_step. May read metrics.jsonl.
   virtual void begin(const RunStart& start) = 0;
   virtual void write(const Record& record) = 0;
+  // How a warning that it fails or is too slow ends.
+  virtual const char* when_it_fails() const { return "the run goes on, and metrics.jsonl has its figures"; }
 };
 
 // What `monitor.sinks` of a recipe names.

@@ -17,7 +17,7 @@ namespace tessera::monitor {
 
 // What stands before the mutex is the thread's, the rest under the mutex.
 struct SinkThread::Work {
-  std::string name;
+  std::string name, comfort;  // the warnings' beginning and end
   std::unique_ptr<Sink> sink;
   RunStart start;
   SinkLimits limits;
@@ -53,7 +53,7 @@ void SinkThread::Work::warn(const std::string& why) {
     const std::lock_guard lock(mutex);
     if (std::exchange(warned, true)) return;
   }
-  log_warning(fmt::format("{}: {}; the run goes on, and metrics.jsonl has its figures", name, why));
+  log_warning(fmt::format("{}: {}; {}", name, why, comfort));
 }
 
 bool SinkThread::Work::attempt(const std::function<void()>& body) {
@@ -105,6 +105,7 @@ void SinkThread::Work::run() {
 SinkThread::SinkThread(std::string name, std::unique_ptr<Sink> sink, RunStart start, SinkLimits limits)
     : work_(std::make_shared<Work>()) {
   work_->name = std::move(name);
+  work_->comfort = sink->when_it_fails();
   work_->sink = std::move(sink);
   work_->start = std::move(start);
   work_->limits = limits;

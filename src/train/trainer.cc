@@ -57,6 +57,7 @@ class Trainer {
         workdir_(options.workdir, recipe_.text),
         record_(workdir_, options.command, options.version),
         reporter_(recipe_, workdir_.path(), recipe_.mesh.devices()) {
+    if (options.log) options.log->open(workdir_.log());
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
                     recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp,
                     recipe::data_identity(recipe_.data)};

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "config/section.h"
+#include "monitor/log_file.h"
 #include "train/device.h"
 #include "train/reporter.h"
 
@@ -27,6 +28,7 @@ struct TrainOptions {
   std::string workdir;
   DeviceOptions device;
   std::string command = {}, version = {};  // of the program, for run.json
+  monitor::LogFile* log = nullptr;         // opened in the workdir once that is the run's; null: none
 };
 
 struct TrainResult {

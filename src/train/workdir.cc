@@ -19,6 +19,7 @@ namespace {
 
 constexpr const char* kRecipe = "recipe.toml";
 constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kLog = "log.txt";
 constexpr const char* kSaved = ".saved";  // there once a checkpoint was saved
 
 }  // namespace
@@ -46,8 +47,8 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
 void Workdir::refuse_foreign() const {
   std::vector<std::string> others;
   for (const store::FileInfo& file : files_.list(path_)) {
-    const bool own = file.name == ".lock" || file.name == kSaved || file.name.find(kRecipe) != std::string::npos ||
-                     file.name.starts_with("crash-");
+    const bool own = file.name == ".lock" || file.name == kSaved || file.name == kLog ||
+                     file.name.find(kRecipe) != std::string::npos || file.name.starts_with("crash-");
     if (!own) others.push_back(file.name);
   }
   if (others.empty()) return;
@@ -83,6 +84,8 @@ void Workdir::compare() {
   }
   throw usage_error(text, store::join_path(path_, kRecipe), "name another --workdir, or go back to the values that are there");
 }
+
+std::string Workdir::log() const { return store::join_path(path_, kLog); }
 
 std::string Workdir::evaluation(const std::string& name, int64_t step) const {
   return fmt::format("{}/evals/{}_{:09}", path_, name, step);

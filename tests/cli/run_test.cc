@@ -14,6 +14,7 @@ namespace tessera::cli {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
@@ -39,6 +40,36 @@ TEST_F(Run, EndsBySayingWhereEverythingIs) {
     EXPECT_TRUE(fs::exists(*folder_ / path)) << path;
   }
   EXPECT_THAT(trained_->err, HasSubstr("val  top1"));
+}
+
+// What the terminal got stands in log.txt too, after the time, start after start.
+TEST_F(Run, LogHasWhatTheTerminalGot) {
+  const auto lines_of = [](const std::string& file) {
+    std::istringstream lines(read_file(*folder_ / file));
+    std::string text;
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_THAT(line, ContainsRegex("^20[0-9-]+T[0-9:.]+Z "));
+      text += line.substr(line.find(' ') + 1) + "\n";
+    }
+    return text;
+  };
+  const std::vector<std::string> args = {"train", "tiny.toml", "--workdir", "logged", "--color", "always"};
+  const Outcome first = run_program({"train", "tiny.toml", "--workdir", "logged"}, folder_->path());
+  ASSERT_EQ(first.exit, 0) << first.err;
+  const std::string start = "start    tessera [0-9.]+( \\([0-9a-f]+\\))?: tessera train tiny.toml --workdir logged";
+  EXPECT_THAT(lines_of("logged/log.txt"), ContainsRegex("^" + start + "\n"));
+  EXPECT_THAT(lines_of("logged/log.txt"), EndsWith("\n" + first.err));
+
+  const Outcome again = run_program(args, folder_->path());
+  EXPECT_THAT(again.err, HasSubstr("\033["));
+  EXPECT_THAT(lines_of("logged/log.txt"), ContainsRegex(start + " --color always\nnote: the run is finished: step 6 of 6\n$"));
+
+  const Outcome elsewhere =
+      tessera({"train", "tiny.toml", "optimizer.lr=1e30", "--workdir", "diverged", "--log-file", "logs/a.log"});
+  EXPECT_EQ(elsewhere.exit, 5);
+  EXPECT_THAT(lines_of("logs/a.log"), EndsWith("\n" + elsewhere.err)) << "with the error that ended it";
+  EXPECT_FALSE(fs::exists(*folder_ / "diverged/log.txt"));
+  EXPECT_FALSE(lines_of("logs/a.log").empty());
 }
 
 TEST_F(Run, IsNotTrainedAgain) {
