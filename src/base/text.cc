@@ -92,7 +92,7 @@ std::string human_bytes(double bytes) {
 
 std::string human_count(int64_t count) {
   std::string digits = std::to_string(count < 0 ? -count : count);
-  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), ",");
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<size_t>(i), 1, ',');
   return count < 0 ? "-" + digits : digits;
 }
 
