@@ -115,9 +115,7 @@ void MetricWriter::flush() {
   summary_.sync();
 }
 
-namespace {
-
-std::optional<MetricRow> row_of(const std::string& line) {
+std::optional<MetricRow> parse_metrics_line(std::string_view line) {
   const auto json = read_json(line).value;
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;
   MetricRow row{json["step"].get<int64_t>(), {}};
@@ -127,13 +125,11 @@ std::optional<MetricRow> row_of(const std::string& line) {
   return row;
 }
 
-}  // namespace
-
 std::vector<MetricRow> read_metrics(const std::string& path, store::FileSystem& files) {
   std::vector<MetricRow> rows;
   if (!files.info(path)) return rows;
   for (const std::string& line : split(store::read_text(files, path), '\n')) {
-    if (auto row = row_of(line)) rows.push_back(std::move(*row));
+    if (auto row = parse_metrics_line(line)) rows.push_back(std::move(*row));
   }
   return rows;
 }
@@ -146,7 +142,7 @@ std::optional<MetricRow> last_metrics(const std::string& path, store::FileSystem
   const std::vector<std::byte> tail = store::read_range(files, path, begin, info->size - begin);
   const std::vector<std::string> lines = split(store::as_text(tail), '\n');
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (auto row = row_of(*line)) return row;
+    if (auto row = parse_metrics_line(*line)) return row;
   }
   return std::nullopt;
 }

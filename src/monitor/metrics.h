@@ -75,6 +75,8 @@ struct MetricRow {
   int64_t step = 0;
   std::map<std::string, double, std::less<>> values;
 };
+// Nothing for what is no whole JSON object with a step.
+std::optional<MetricRow> parse_metrics_line(std::string_view line);
 // The lines that can be read, in the order of the file; none when there is no file.
 std::vector<MetricRow> read_metrics(const std::string& path, store::FileSystem& files = store::local_files());
 // The last of them. Reads the end of the file alone.
