@@ -1,53 +1,13 @@
 // Several runs side by side.
 #include <algorithm>
-#include <map>
 
-#include "base/error.h"
 #include "base/text.h"
-#include "config/section.h"
 #include "report/page.h"
 #include "report/page_parts.h"
+#include "report/sections.h"
 
 namespace tessera::report {
 namespace {
-
-// The values of each key that is not the same in all recipes; empty where a recipe lacks it.
-std::map<std::string, std::vector<std::string>> differing_keys(const std::vector<SavedRun>& runs) {
-  std::map<std::string, std::vector<std::string>> out;
-  for (size_t i = 1; i < runs.size(); ++i) {
-    for (const config::Difference& one : config::difference(runs[0].recipe, runs[i].recipe)) {
-      auto& values = out.try_emplace(one.key, runs.size(), one.left).first->second;
-      values[i] = one.right;
-    }
-  }
-  return out;
-}
-
-Markup recipe_differences(const std::vector<SavedRun>& runs) {
-  Html html;
-  html.add("<h2>Keys of the recipes that differ</h2>\n");
-  std::map<std::string, std::vector<std::string>> keys;
-  try {
-    keys = differing_keys(runs);
-  } catch (const Error& error) {
-    html.add("<p class=\"trouble\">The recipes can't be compared: {}</p>\n", error.message());
-    return html.take();
-  }
-  if (keys.empty()) {
-    html.add("<p>The recipes are the same.</p>\n");
-    return html.take();
-  }
-  html.add("<div class=\"wide\"><table class=\"facts\"><thead><tr><th scope=\"col\">key</th>");
-  for (const SavedRun& run : runs) html.add("<th scope=\"col\">{}</th>", run.name);
-  html.add("</tr></thead><tbody>\n");
-  for (const auto& [key, values] : keys) {
-    html.add("<tr><th scope=\"row\"><code>{}</code></th>", key);
-    for (const std::string& value : values) html.add("<td>{}</td>", value.empty() ? "–" : value);
-    html.add("</tr>\n");
-  }
-  html.add("</tbody></table></div>\n");
-  return html.take();
-}
 
 // A row of figures for each run.
 Markup score_table(const std::vector<SavedRun>& runs) {

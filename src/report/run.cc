@@ -33,18 +33,6 @@ std::string end_of(const std::vector<std::string>& parts, size_t count) {
   return parts.empty() ? "." : join({parts.begin() + static_cast<std::ptrdiff_t>(from), parts.end()}, "/");
 }
 
-// The shortest ends of the paths that are all different; the paths themselves where there are none.
-void name_runs(std::vector<SavedRun>& runs) {
-  size_t longest = 1;
-  for (const SavedRun& run : runs) longest = std::max(longest, parts_of(run.path).size());
-  for (size_t count = 1; count <= longest; ++count) {
-    std::set<std::string> names;
-    for (SavedRun& run : runs) names.insert(run.name = end_of(parts_of(run.path), count));
-    if (names.size() == runs.size()) return;
-  }
-  for (SavedRun& run : runs) run.name = run.path;
-}
-
 // What `read` makes of a file; a problem of the run where it can't be read.
 template <class Read>
 void read_part(SavedRun& run, store::FileSystem& files, const std::string& path, const Read& read) {
@@ -93,17 +81,8 @@ size_t place_of(const SavedRun& run, const std::string& name) {
 }
 
 SavedRun read_run(const std::string& path, store::FileSystem& files) {
-  const auto info = files.info(path);
-  if (!info) throw usage_error(fmt::format("there is no run `{}`", path), {}, "name the directory of a run: runs/digits-1");
-  if (!info->directory) throw usage_error(fmt::format("`{}` is a file, and no directory of a run", path));
-  const std::string recipe = store::join_path(path, "recipe.toml"), metrics = store::join_path(path, "metrics.jsonl");
-  if (!files.info(recipe) && !files.info(metrics)) {
-    throw usage_error(fmt::format("`{}` holds no run: neither recipe.toml nor metrics.jsonl", path), {},
-                      "name the directory that `tessera train` said, as runs/digits-1");
-  }
-  SavedRun run;
-  run.path = path;
-  read_part(run, files, recipe, [&](std::string text) { run.recipe = std::move(text); });
+  SavedRun run = read_run_head(path, files);
+  const std::string metrics = store::join_path(path, "metrics.jsonl");
   read_part(run, files, metrics, [&](const std::string&) { run.rows = monitor::read_metrics(metrics, files); });
   if (run.recipe.empty() && run.rows.empty()) {
     throw data_error(fmt::format("nothing of the run `{}` can be read: {}", path,
@@ -111,11 +90,6 @@ SavedRun read_run(const std::string& path, store::FileSystem& files) {
   }
   std::erase_if(run.rows, [](const monitor::MetricRow& row) { return row.step < 0; });
   std::ranges::stable_sort(run.rows, {}, &monitor::MetricRow::step);
-  run.evaluators = evaluators_of(run.recipe);
-  const std::string facts = store::join_path(path, "run.json");
-  read_part(run, files, facts, [&](const std::string& text) { run.facts = train::parse_run_facts(text, facts); });
-  read_evaluations(run, files);
-  std::ranges::stable_sort(run.evaluations, {}, [&](const train::EvaluationSummary& one) { return place_of(run, one.name); });
   return run;
 }
 
@@ -126,6 +100,41 @@ double value_or(const monitor::MetricRow& row, std::string_view name, double oth
 
 }  // namespace
 
+bool holds_run(const std::string& path, store::FileSystem& files) {
+  return files.info(store::join_path(path, "recipe.toml")) || files.info(store::join_path(path, "metrics.jsonl"));
+}
+
+SavedRun read_run_head(const std::string& path, store::FileSystem& files) {
+  const auto info = files.info(path);
+  if (!info) throw usage_error(fmt::format("there is no run `{}`", path), {}, "name the directory of a run: runs/digits-1");
+  if (!info->directory) throw usage_error(fmt::format("`{}` is a file, and no directory of a run", path));
+  if (!holds_run(path, files)) {
+    throw usage_error(fmt::format("`{}` holds no run: neither recipe.toml nor metrics.jsonl", path), {},
+                      "name the directory that `tessera train` said, as runs/digits-1");
+  }
+  SavedRun run;
+  run.path = path;
+  const std::string recipe = store::join_path(path, "recipe.toml"), facts = store::join_path(path, "run.json");
+  read_part(run, files, recipe, [&](std::string text) { run.recipe = std::move(text); });
+  run.evaluators = evaluators_of(run.recipe);
+  read_part(run, files, facts, [&](const std::string& text) { run.facts = train::parse_run_facts(text, facts); });
+  read_evaluations(run, files);
+  std::ranges::stable_sort(run.evaluations, {}, [&](const train::EvaluationSummary& one) { return place_of(run, one.name); });
+  return run;
+}
+
+std::vector<std::string> shortest_names(const std::vector<std::string>& paths) {
+  size_t longest = 1;
+  for (const std::string& path : paths) longest = std::max(longest, parts_of(path).size());
+  std::vector<std::string> names;
+  for (size_t count = 1; count <= longest; ++count) {
+    names.clear();
+    for (const std::string& path : paths) names.push_back(end_of(parts_of(path), count));
+    if (std::set(names.begin(), names.end()).size() == paths.size()) return names;
+  }
+  return paths;
+}
+
 std::vector<SavedRun> read_runs(const std::vector<std::string>& paths, store::FileSystem& files) {
   std::vector<SavedRun> runs;
   std::vector<store::FileId> seen;
@@ -135,7 +144,8 @@ std::vector<SavedRun> read_runs(const std::vector<std::string>& paths, store::Fi
     if (std::ranges::find(seen, id) != seen.end()) throw usage_error(fmt::format("the run `{}` is named twice", path));
     seen.push_back(id);
   }
-  name_runs(runs);
+  const std::vector<std::string> names = shortest_names(paths);
+  for (size_t i = 0; i < runs.size(); ++i) runs[i].name = names[i];
   return runs;
 }
 

@@ -24,9 +24,17 @@ struct SavedRun {
 };
 
 // Usage Errors: there is no such directory, or it holds no run of ours; a directory that is named twice. Files of a run that
-// can't be read or make no sense are `problems`; without recipe and metrics it is a data Error. Several runs are called by the
-// shortest ends of their paths that tell them apart.
+// can't be read or make no sense are `problems`; without recipe and metrics it is a data Error. They are called by
+// shortest_names().
 std::vector<SavedRun> read_runs(const std::vector<std::string>& paths, store::FileSystem& files = store::local_files());
+
+// The same of one run, without its rows and its name: what is there while a run goes on.
+SavedRun read_run_head(const std::string& path, store::FileSystem& files = store::local_files());
+// Whether a directory is a run's.
+bool holds_run(const std::string& path, store::FileSystem& files = store::local_files());
+
+// What runs are called: the shortest ends of their paths that are all different; the paths themselves where there are none.
+std::vector<std::string> shortest_names(const std::vector<std::string>& paths);
 
 // The values of a metric by step, finite or not.
 std::vector<std::pair<int64_t, double>> series(const SavedRun& run, std::string_view metric);
