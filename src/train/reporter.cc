@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/warning_listener.h"
-#include "monitor/host_memory.h"
+#include "monitor/host_usage.h"
 #include "pjrt/chip.h"
 #include "train/hyper_parameters.h"
 #include "train/model_flops.h"
@@ -177,13 +177,27 @@ void Reporter::add_timings(std::vector<monitor::Metric>& out) {
   timings_.clear();
 }
 
-void Reporter::add_memory(std::vector<monitor::Metric>& out) const {
+// Since the line before.
+void Reporter::add_traffic(std::vector<monitor::Metric>& out) {
+  const Clock::time_point now = Clock::now();
+  const auto total = monitor::host_traffic();
+  const double seconds = std::chrono::duration<double>(now - traffic_at_).count();
+  if (total && traffic_ && seconds > 0) {
+    out.push_back({"y/hostio/read", static_cast<double>(total->read - traffic_->read) / seconds});
+    out.push_back({"y/hostio/written", static_cast<double>(total->written - traffic_->written) / seconds});
+  }
+  traffic_ = total;
+  traffic_at_ = now;
+}
+
+void Reporter::add_memory(std::vector<monitor::Metric>& out) {
   if (const auto host = monitor::host_memory()) {
     out.push_back({"y/hostmem/total", host->total});
     out.push_back({"y/hostmem/available", host->available});
     out.push_back({"y/hostmem/used", host->used()});
     out.push_back({"y/hostmem/resident", host->resident});
   }
+  add_traffic(out);
   if (!client_) return;
   for (size_t device = 0; device < std::min<size_t>(2, client_->devices().size()); ++device) {
     const auto memory = client_->memory(device);

@@ -5,7 +5,8 @@
 // training_loss, l2_grads, l2_params, l2_updates, lr, the objective's (all of that step's update), img/sec, img/sec/core,
 // input_wait, input/<stage>, uptime, examples_seen, epoch (and of a mixture examples_seen/<set>, epoch/<set>), progress (the
 // share of the steps that are done), lr/<pattern> and momentum where the optimizer has them (optim/optimizer.h), core_hours,
-// core_hours_<kind of device>, mfu, goodput, badput/<phase> (train/run_clock.h), z/secs/<phase>, y/hostmem/…, y/devmem/dev<n>/…;
+// core_hours_<kind of device>, mfu, goodput, badput/<phase> (train/run_clock.h), z/secs/<phase>, y/hostmem/…,
+// y/hostio/…, y/devmem/dev<n>/…;
 // then <evaluator>/<score> (prec@1, prec@5 and loss of classification) and /count.
 //
 // img/sec and input_wait (the share of the time spent waiting for input) are over the steps since the line before, evaluations
@@ -13,7 +14,8 @@
 // goes on over restarts, and so do core hours, which are of steps alone. z/secs/input is what a step waited for its input,
 // z/secs/step what it took besides, z/secs/transfer what the loop needed to send a batch, means over the same steps;
 // z/secs/eval/<evaluator> and z/secs/save are of those since the line before. Memory is in bytes: of the machine, of this process
-// (resident), and what the plugin says of the first two devices. mfu is of train/model_flops.h, where a chip's peak is known
+// (resident), and what the plugin says of the first two devices. y/hostio/read and /written: bytes a second that storage delivered
+// and took for this process since the line before. mfu is of train/model_flops.h, where a chip's peak is known
 // (pjrt/chip.h). All these, from img/sec to uptime and from core_hours to y/, are the clock's and the machine's; the others are
 // a function of recipe and data.
 
@@ -26,6 +28,7 @@
 #include <vector>
 
 #include "monitor/console.h"
+#include "monitor/host_usage.h"
 #include "monitor/metrics.h"
 #include "monitor/sinks.h"
 #include "pjrt/client.h"
@@ -118,7 +121,8 @@ class Reporter {
                                  const NamedScores& scores) const;
   void add_clocks(const monitor::StepLine& line, std::vector<monitor::Metric>& out) const;
   void add_timings(std::vector<monitor::Metric>& out);
-  void add_memory(std::vector<monitor::Metric>& out) const;
+  void add_memory(std::vector<monitor::Metric>& out);
+  void add_traffic(std::vector<monitor::Metric>& out);
   monitor::StepLine line_of(int64_t step, const state::StepMetrics& metrics, std::optional<int64_t> memory) const;
 
   const recipe::Recipe& recipe_;
@@ -143,6 +147,8 @@ class Reporter {
     int64_t count = 0;
   };
   std::vector<std::pair<std::string, Timing>> timings_;  // z/secs/<name> since the line before, in the order they came
+  std::optional<monitor::HostTraffic> traffic_ = monitor::host_traffic();  // at the line before, of this process
+  Clock::time_point traffic_at_ = start_;
   const pjrt::Client* client_ = nullptr;
   double flops_per_image_ = 0, peak_flops_ = 0;  // of a device, a second; 0: not known
 };

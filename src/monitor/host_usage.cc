@@ -1,4 +1,4 @@
-#include "monitor/host_memory.h"
+#include "monitor/host_usage.h"
 
 #include <unistd.h>
 
@@ -25,12 +25,10 @@ std::optional<int64_t> number_in(std::string_view text) {
   return number;
 }
 
-// "MemTotal:       24689764 kB" -> bytes
-std::optional<int64_t> entry(std::string_view meminfo, std::string_view name) {
-  const size_t at = meminfo.find(name);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::optional<int64_t> kilobytes = number_in(meminfo.substr(at + name.size()));
-  return kilobytes ? std::optional(*kilobytes * 1024) : std::nullopt;
+// The number behind a name: of "MemTotal:       24689764 kB", 24689764.
+std::optional<int64_t> entry(std::string_view text, std::string_view name) {
+  const size_t at = text.find(name);
+  return at == std::string_view::npos ? std::nullopt : number_in(text.substr(at + name.size()));
 }
 
 }  // namespace
@@ -41,11 +39,18 @@ std::optional<HostMemory> parse_host_memory(std::string_view meminfo, std::strin
   if (!total || !available || blank == std::string_view::npos) return std::nullopt;
   const std::optional<int64_t> pages = number_in(statm.substr(blank));
   if (!pages) return std::nullopt;
-  return HostMemory{*total, *available, *pages * page};
+  return HostMemory{*total * 1024, *available * 1024, *pages * page};
 }
 
 std::optional<HostMemory> host_memory() {
   return parse_host_memory(contents("/proc/meminfo"), contents("/proc/self/statm"), sysconf(_SC_PAGESIZE));
 }
+
+std::optional<HostTraffic> parse_host_traffic(std::string_view io) {
+  const auto read = entry(io, "\nread_bytes:"), written = entry(io, "\nwrite_bytes:");
+  return read && written ? std::optional(HostTraffic{*read, *written}) : std::nullopt;
+}
+
+std::optional<HostTraffic> host_traffic() { return parse_host_traffic(contents("/proc/self/io")); }
 
 }  // namespace tessera::monitor

@@ -1,4 +1,4 @@
-#include "monitor/host_memory.h"
+#include "monitor/host_usage.h"
 
 #include <gtest/gtest.h>
 
@@ -33,6 +33,16 @@ TEST(HostMemory, GrowsWithTheProcess) {
   const std::vector<char> taken(size_t{64} << 20, 'x');
   EXPECT_GT(host_memory()->resident, before->resident + (int64_t{32} << 20)) << taken.size();
   EXPECT_GT(before->total, before->used());
+}
+
+TEST(HostTraffic, IsWhatTheSystemSays) {
+  const auto traffic = parse_host_traffic(
+      "rchar: 10\nwchar: 20\nsyscr: 1\nsyscw: 2\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 7\n");
+  ASSERT_TRUE(traffic);
+  EXPECT_EQ(traffic->read, 4096);
+  EXPECT_EQ(traffic->written, 8192);
+  EXPECT_FALSE(parse_host_traffic(""));
+  EXPECT_FALSE(parse_host_traffic("rchar: 10\nread_bytes: x\nwrite_bytes: 1\n"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of this machine and of this process, in bytes.
+// Memory of this machine and of this process, and what the process read and wrote: all in bytes.
 
 #include <cstdint>
 #include <optional>
@@ -18,5 +18,13 @@ struct HostMemory {
 std::optional<HostMemory> host_memory();
 // The texts of the two files, for pages of `page` bytes.
 std::optional<HostMemory> parse_host_memory(std::string_view meminfo, std::string_view statm, int64_t page);
+
+// What storage delivered and took for this process since it began (/proc/self/io): files that were in memory already are not
+// counted, and network file systems as far as they tell.
+struct HostTraffic {
+  int64_t read = 0, written = 0;
+};
+std::optional<HostTraffic> host_traffic();
+std::optional<HostTraffic> parse_host_traffic(std::string_view io);
 
 }  // namespace tessera::monitor
