@@ -86,8 +86,10 @@ struct CheckpointManager::Save {
   std::string state_json, run;
   std::optional<int64_t> best;
   std::function<void()> before_commit;
-  std::deque<std::vector<HostTensor>> read;  // and not taken by the writer yet
-  int64_t bytes_in_flight = 0;               // being read, read, or being written
+  std::function<void(const std::string&)> ended;
+  std::string outcome = "the save was given up";  // for `ended`
+  std::deque<std::vector<HostTensor>> read;       // and not taken by the writer yet
+  int64_t bytes_in_flight = 0;                    // being read, read, or being written
   bool reading = true;
   bool given_up = false;  // a `read` threw: there is nothing to commit
   bool failed = false;    // the writer threw: there is nothing to read for
@@ -150,6 +152,7 @@ void CheckpointManager::begin(Snapshot& snapshot) {
     save_->run = std::move(snapshot.run);
     save_->best = snapshot.best;
     save_->before_commit = std::move(snapshot.before_commit);
+    save_->ended = std::move(snapshot.ended);
   }
   changed_.notify_all();
 }
@@ -235,6 +238,7 @@ void CheckpointManager::save() {
   {
     const std::lock_guard lock(mutex_);
     last_committed_ = step;
+    save_->outcome.clear();
   }
   if (!writers_.leads()) return;
   try {
@@ -302,6 +306,7 @@ void CheckpointManager::fail(const std::string& message, bool committed) {
                                             : "the checkpoint of step {} could not be saved: {}";
     unpolled_.push_back({save_->step, committed, fmt::format(fmt::runtime(what), save_->step, message)});
     ++failures_;
+    if (!committed) save_->outcome = unpolled_.back().message;
     give_up_reading();
   }
   changed_.notify_all();
@@ -327,6 +332,10 @@ void CheckpointManager::finish_save() {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !save_->reading; });
+  }
+  if (save_->ended) save_->ended(save_->outcome);
+  {
+    const std::lock_guard lock(mutex_);
     save_.reset();
   }
   changed_.notify_all();

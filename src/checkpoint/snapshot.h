@@ -45,6 +45,8 @@ struct Snapshot {
   std::string run = {};                 // whose it is: checkpoints of other runs are neither replaced nor removed; may be empty
   std::optional<int64_t> best = {};     // step of a checkpoint that stays besides the keep rules; may be this one
   std::function<void()> before_commit;  // called on the writer thread before COMMIT is written: make the metrics durable here
+  // Called once on the writer thread when the save has ended, with why it failed; empty: it was committed. Must not throw.
+  std::function<void(const std::string& failure)> ended;
 
   size_t all_groups() const { return groups_before + groups.size() + groups_after; }
   // Adds a group of arrays that are in memory already (`data.owner` keeps them alive).

@@ -19,6 +19,7 @@ struct Handled {
   int number;
   const char* name;
 };
+constexpr int kAsked = -1;  // no signal's number
 // All but Ctrl-C mean that the run is to be started again: SIGHUP says that the terminal is gone, SIGXCPU that the processor
 // time which the system grants is used up.
 constexpr std::array kHandled = {Handled{SIGTERM, "SIGTERM"}, Handled{SIGINT, "Ctrl-C"}, Handled{SIGHUP, "SIGHUP"},
@@ -28,7 +29,7 @@ static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it
 
 constexpr std::string_view kNothingLost = "\nstopped before training began; the same command starts again\n";
 
-Exit exit_of(int number) { return number == SIGINT ? Exit::kInterrupted : Exit::kPreempted; }
+Exit exit_of(int number) { return number == SIGINT || number == kAsked ? Exit::kInterrupted : Exit::kPreempted; }
 
 // Async-signal-safe.
 void on_signal(int number) {
@@ -64,6 +65,11 @@ StopSignal::~StopSignal() {
 
 void StopSignal::hold() { held.store(true); }
 
+void StopSignal::ask() {
+  int none = 0;
+  received.compare_exchange_strong(none, kAsked);
+}
+
 bool StopSignal::requested() const { return received.load() != 0; }
 
 Exit StopSignal::exit_code() const {
@@ -72,6 +78,7 @@ Exit StopSignal::exit_code() const {
 }
 
 const char* StopSignal::name() const {
+  if (received.load() == kAsked) return "a request";
   for (const Handled& handled : kHandled) {
     if (handled.number == received.load()) return handled.name;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// SIGTERM, SIGHUP, SIGXCPU and Ctrl-C ask the run to finish its step, save and end.
+// SIGTERM, SIGHUP, SIGXCPU and Ctrl-C ask the run to finish its step, save and end; so does ask().
 
 #include "base/error.h"
 
@@ -16,10 +16,14 @@ class StopSignal {
   StopSignal& operator=(const StopSignal&) = delete;
 
   void hold();
+  // The same as Ctrl-C, from a thread of the program: somebody asked for it who is no terminal. A signal before it stays the
+  // reason, and one that comes later becomes it.
+  void ask();
   bool requested() const;
-  // The exit code that goes with the signal: kInterrupted for SIGINT, kPreempted for the others. kDone when there was none.
+  // The exit code that goes with the signal: kInterrupted for SIGINT and ask(), kPreempted for the others. kDone when there was
+  // none.
   Exit exit_code() const;
-  // "SIGTERM", "Ctrl-C"; empty when there was none.
+  // "SIGTERM", "Ctrl-C", "a request"; empty when there was none.
   const char* name() const;
 };
 

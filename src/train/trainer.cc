@@ -20,6 +20,8 @@
 #include "state/device_arrays.h"
 #include "state/model_source.h"
 #include "train/best_checkpoint.h"
+#include "train/control.h"
+#include "train/control_socket.h"
 #include "train/disk_space.h"
 #include "train/divergence.h"
 #include "train/run_evaluators.h"
@@ -108,13 +110,17 @@ class Trainer {
   state::ArgumentLists step_arguments(DeviceBatch& batch);
   Pending dispatch(DeviceBatch& batch);
   void next_batch(std::optional<DeviceBatch>& batch);
+  void await_batch(std::optional<DeviceBatch>& batch);
   void settle(const Pending& pending);
   void finish_step();
   void follow_plateau(const NamedScores& scores);
   std::string path_of(int64_t step) const;
+  static std::string place_of(int64_t step);
   bool has_checkpoint(int64_t step) const;
 
   void save(bool owed);
+  void save_unless_saved();
+  void end_control(const std::string& why);
   void report_failures();
   void draw_plot() const;
   void record_failure();
@@ -122,6 +128,7 @@ class Trainer {
   [[noreturn]] void rethrow_explained(std::exception_ptr error) const;
 
   StopSignal stop_;
+  RunControl control_{stop_};
   std::future<std::shared_ptr<pjrt::Client>> client_future_;
   std::shared_ptr<pjrt::Client> client_;
   pjrt::ExecutableCache cache_;
@@ -133,6 +140,7 @@ class Trainer {
   std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
   RunRecord record_;
   Reporter reporter_;
+  std::optional<ControlSocket> control_socket_;  // once there is a run to save
 
   std::future<Compiled> init_future_, train_future_, augmented_future_, histogram_future_;
   std::shared_ptr<const pjrt::Executable> train_program_, histogram_program_;
@@ -172,6 +180,7 @@ TrainResult Trainer::run() {
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
     if (!resumed) workdir_.mark_started();
     resumed ? reporter_.resume(progress_) : reporter_.start();
+    control_socket_.emplace(workdir_.path(), control_);
     announce();
     if (const auto warning = space_warning(disk_need(recipe_, layout_), workdir_.path())) log_warning(*warning);
     if (!resumed && recipe_.model_init) load_initial_weights();
@@ -188,7 +197,9 @@ TrainResult Trainer::run() {
     train_to_the_end(resumed);
     checkpoints_->wait();
     report_failures();
+    end_control("the run has ended");
   } catch (...) {
+    end_control("the run failed");
     reporter_.console().finish();
     record_failure();
     rethrow_explained(std::current_exception());
@@ -383,7 +394,7 @@ void Trainer::train_to_the_end(bool resumed) {
   reporter_.begin();
   if (progress_.owed) finish_step();  // the evaluation at the start, or one that a signal cut off
   std::optional<DeviceBatch> batch;
-  if (progress_.step < recipe_.total && !stopped_ && !stop_.requested()) next_batch(batch);
+  if (progress_.step < recipe_.total && !stopped_) await_batch(batch);
   if (!stopped_ && stop_.requested()) {
     // A signal during compilation, or before the first batch came: what was resumed is on disk already.
     if (!resumed) save(/*owed=*/false);
@@ -399,12 +410,19 @@ void Trainer::train_to_the_end(bool resumed) {
     if (before) settle(*before);  // while the device works on the step just dispatched
 
     const bool last = progress_.step == recipe_.total;
-    if (last || stop_.requested() || evaluators_.due(progress_.step) || recipe_.saves_at(progress_.step)) {
+    const bool asked = stop_.requested() || control_.save_wanted();
+    if (last || asked || evaluators_.due(progress_.step) || recipe_.saves_at(progress_.step)) {
       settle(*pending_);
       pending_.reset();
       finish_step();
     }
     if (last || stopped_) return;
+    await_batch(batch);
+    if (!batch) {  // the end was asked for after the step was finished
+      save_unless_saved();
+      stopped_ = true;
+      return;
+    }
   }
 }
 
@@ -429,14 +447,23 @@ Trainer::Pending Trainer::dispatch(DeviceBatch& batch) {
   return dispatched;
 }
 
-// Leaves `batch` empty when a signal came first: that waits for no disk and no decoder.
+// The next batch, unless there is one; saves what is asked for meanwhile. Leaves `batch` empty when the run shall stop.
+void Trainer::await_batch(std::optional<DeviceBatch>& batch) {
+  while (!batch && !stop_.requested()) {
+    next_batch(batch);
+    if (!batch && control_.save_wanted()) save_unless_saved();
+  }
+}
+
+// Leaves `batch` empty when something was asked of the run first: that waits for no disk and no decoder.
 void Trainer::next_batch(std::optional<DeviceBatch>& batch) {
   const auto start = Clock::now();
-  if (!loader_->wait([this] { return stop_.requested(); })) return;
-  data::Batch rows = loader_->next();
+  const bool came = loader_->wait([this] { return stop_.requested() || control_.save_wanted(); });
   // While the device still works on the last step nothing is lost by waiting.
   const bool idle = !pending_ || pending_->metrics.ready();
   if (idle) reporter_.waited(std::chrono::duration<double>(Clock::now() - start).count());
+  if (!came) return;
+  data::Batch rows = loader_->next();
   show_images(rows);
   const Reporter::Timed timed(reporter_, nullptr, "transfer");
   batch.emplace(*client_, layout_.mesh, std::move(rows), recipe_.data.pp(), recipe_.objective->inputs());
@@ -473,7 +500,7 @@ void Trainer::settle(const Pending& pending) {
 }
 
 // Evaluations, the metrics line and the checkpoint of the step at hand, whose metrics are known. Sets stopped_ when it saved
-// because of a signal; one that comes later is for the next step.
+// because the end was asked for; what is asked later is for the next step.
 void Trainer::finish_step() {
   const Reporter::Pause pause(reporter_);
   bool new_best = false;
@@ -494,12 +521,15 @@ void Trainer::finish_step() {
   }
   progress_.owed = false;
   stopped_ = stop_.requested();
-  if (stopped_ || new_best || recipe_.saves_at(progress_.step)) save(/*owed=*/false);
+  if (stopped_ || new_best || control_.save_wanted() || recipe_.saves_at(progress_.step)) save(/*owed=*/false);
 }
 
 std::string Trainer::path_of(int64_t step) const {
   return store::join_path(workdir_.checkpoints(), checkpoint::step_directory(step));
 }
+
+// In the workdir.
+std::string Trainer::place_of(int64_t step) { return store::join_path("checkpoints", checkpoint::step_directory(step)); }
 
 bool Trainer::has_checkpoint(int64_t step) const {
   return store::local_files().info(store::join_path(path_of(step), checkpoint::kCommitFile)).has_value();
@@ -541,7 +571,25 @@ void Trainer::save(bool owed) {
     workdir_.expect_in_place();
     reporter_.writer().flush();
   };
+  snapshot.ended = [asked = control_.take(), step = progress_.step,
+                    path = place_of(progress_.step)](const std::string& failure) {
+    for (const RunControl::Saved& saved : asked) saved({step, path, failure});
+  };
   checkpoints_->save_async(std::move(snapshot));
+}
+
+// Of a step that is finished. While the run waits for the next one, it may be asked to save again and again.
+void Trainer::save_unless_saved() {
+  const Reporter::Pause pause(reporter_);
+  checkpoints_->wait();
+  if (!has_checkpoint(progress_.step)) return save(/*owed=*/false);
+  for (const RunControl::Saved& saved : control_.take()) saved({progress_.step, place_of(progress_.step), ""});
+}
+
+// Nobody can ask anything any more, and who waits is told why.
+void Trainer::end_control(const std::string& why) {
+  control_.end(why);
+  control_socket_.reset();
 }
 
 void Trainer::report_failures() {

@@ -9,6 +9,8 @@
 //     is saved. The checkpoint that is the best by checkpoint.best stays besides the last ones.
 //   - SIGTERM, SIGHUP, SIGXCPU and Ctrl-C end the run after the current step with a checkpoint, however long the next batch
 //     takes to come. An evaluation under way is given up; the checkpoint says so, and it is done again when the run goes on.
+//   - While it trains, other processes of the user may ask it for a checkpoint or its end through <workdir>/control.sock
+//     (control_socket.h), also while it waits for a batch.
 //   - A save that fails is a warning; the run goes on, and its exit code is kData. So it is where the workdir, its checkpoints
 //     or its metrics were moved, removed or changed meanwhile; nothing is made in their place.
 //   - A checkpoint of another run, and a new start over metrics whose checkpoints are gone, are refused.
@@ -33,7 +35,7 @@ struct TrainOptions {
 
 struct TrainResult {
   Exit exit = Exit::kDone;
-  std::string stopped_by;        // the signal; empty where none came
+  std::string stopped_by;        // the signal, or "a request"; empty where none came
   bool finished_before = false;  // there was nothing left to do
   int64_t step = 0, total = 0;
   bool classifier = true, evaluators = false;  // of the recipe

@@ -76,6 +76,30 @@ TEST(Manager, BeforeCommitRunsWhileNothingIsCommitted) {
   EXPECT_EQ(newest_in(directory.path()), 7);
 }
 
+TEST(Manager, WhoSavesIsToldHowItEnded) {
+  const TempDir directory;
+  std::vector<std::string> told;
+  const auto snapshot_of = [&](int64_t step) {
+    Snapshot snapshot = make_snapshot(step);
+    snapshot.ended = [&](const std::string& failure) { told.push_back(failure); };
+    return snapshot;
+  };
+  CheckpointManager manager(directory.path(), {1, 0});
+  manager.save_async(snapshot_of(7));
+  manager.wait();
+  EXPECT_THAT(told, ElementsAre(""));
+  Snapshot failing = snapshot_of(8);
+  failing.before_commit = [] { throw data_error("the metrics are gone"); };
+  manager.save_async(std::move(failing));
+  manager.wait();
+  EXPECT_THAT(told, ElementsAre("", HasSubstr("the checkpoint of step 8 could not be saved: the metrics are gone")));
+  Snapshot unread = snapshot_of(9);
+  unread.groups.front().read = []() -> std::vector<HostTensor> { throw device_error("the device is gone"); };
+  EXPECT_THROW(manager.save_async(std::move(unread)), Error);
+  EXPECT_THAT(told, ElementsAre("", HasSubstr("step 8"), "the save was given up"));
+  EXPECT_EQ(manager.poll_failure()->step, 8);
+}
+
 TEST(Manager, AFailureBeforeTheCommitIsReportedAndCommitsNothing) {
   const TempDir directory;
   CheckpointManager manager(directory.path(), {1, 0});
