@@ -109,6 +109,8 @@ std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size
       flag.set(word.substr(equals + 1));
     } else if (flag.placeholder.empty()) {
       flag.set("1");
+    } else if (flag.placeholder.starts_with('[')) {
+      flag.set("");
     } else if (position + 1 < args.size()) {
       flag.set(args[++position]);
     } else {

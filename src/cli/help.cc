@@ -47,7 +47,8 @@ std::string flag_lines(const Flags& flags, bool common) {
   std::string text;
   for (const Flag& flag : flags.all()) {
     if (flag.common != common) continue;
-    const std::string left = "  " + flag.name + (flag.placeholder.empty() ? "" : " " + flag.placeholder);
+    const std::string left =
+        "  " + flag.name + (flag.placeholder.empty() || flag.placeholder[0] == '[' ? "" : " ") + flag.placeholder;
     const std::string help = flag.help + (flag.environment.empty() ? "" : fmt::format(" [{}]", flag.environment));
     text += fmt::format("{:<28}{}\n", left, wrap(help, kColumn));
   }
