@@ -83,6 +83,15 @@ std::string receive_line(const Descriptor& socket, const std::string& workdir) {
 
 }  // namespace
 
+bool is_training(const std::string& workdir) {
+  const Descriptor directory(::open(workdir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return false;
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return false;
+  const int number = connect_to(socket, socket_address(directory, kControlSocket));
+  return number == 0 || number == EAGAIN;  // EAGAIN: so many ask it that one more would have to wait
+}
+
 Json ask_run(const std::string& workdir, const Json& request, std::optional<std::chrono::milliseconds> patience) {
   const Descriptor socket = connect_run(workdir, patience);
   send_line(socket, request.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -38,6 +38,9 @@ class ControlSocket {
   std::unique_ptr<Server> server_;  // null: there is none
 };
 
+// Whether the run of a workdir can be asked now. Never waits, and never throws.
+bool is_training(const std::string& workdir);
+
 // Sends a request to the run of a workdir and gives its answer. Throws a usage Error where there is no run or it is not
 // training, and a data Error for an answer that is no `ok`, or that does not come (within `patience`, where there is one).
 nlohmann::ordered_json ask_run(const std::string& workdir, const nlohmann::ordered_json& request,

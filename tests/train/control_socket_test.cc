@@ -75,6 +75,16 @@ class Socket : public ::testing::Test {
   RunControl control_{stop_};
 };
 
+TEST_F(Socket, IsThereAsLongAsTheRun) {
+  EXPECT_FALSE(is_training(dir_.path()));
+  {
+    const ControlSocket socket(dir_.path(), control_);
+    EXPECT_TRUE(is_training(dir_.path()));
+  }
+  EXPECT_FALSE(is_training(dir_.path()));
+  EXPECT_FALSE(is_training(dir_ / "none"));
+}
+
 TEST_F(Socket, IsTheUsersAloneAndGoesWithTheRun) {
   const std::string path = dir_ / kControlSocket;
   {
