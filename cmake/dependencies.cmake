@@ -19,6 +19,8 @@ pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_library(TESSERA_LBFGS liblbfgs.a REQUIRED)
 find_package(Boost 1.74 REQUIRED)
+find_file(TESSERA_DYGRAPH_JS dygraph.min.js PATHS /usr/share/javascript/dygraphs REQUIRED)
+find_file(TESSERA_DYGRAPH_CSS dygraph.min.css PATHS /usr/share/javascript/dygraphs REQUIRED)
 
 file(GLOB TESSERA_PJRT_INCLUDE "${TESSERA_VENV}/lib/python3*/site-packages/xla_plugins/xla_cpu_pjrt/include")
 if(NOT EXISTS "${TESSERA_PJRT_INCLUDE}/pjrt_c_api.h")

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <optional>
 
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/process.h"
 #include "base/shell.h"
 #include "base/text.h"
+#include "board/board.h"
+#include "cli/board.h"
 #include "cli/command.h"
 #include "cli/crash.h"
 #include "cli/version.h"
@@ -40,6 +43,9 @@ class Train final : public Command {
   void declare(Flags& flags) override {
     flags.add("--workdir", "DIR", &workdir_, "the run's directory; runs/<recipe>-N when not given");
     flags.add("--log-file", "FILE", &log_file_, "where the console's lines go too; <workdir>/log.txt when not given");
+    flags.add(
+        "--board", "[=ADDRESS]", [this](const std::string& value) { board_ = value == "1" ? "" : value; },
+        "a live page of the run, as --board, --board=6070 or --board=127.0.0.1:6070");
     flags.add("--no-report", &no_report_, "do not write <workdir>/report/index.html when the run ends");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
@@ -71,6 +77,9 @@ class Train final : public Command {
     train::TrainOptions options{workdir_, device, crash_context().command, version_line(), &log};
     if (options.workdir.empty()) options.workdir = train::default_workdir(recipe_path.path);
     crash_context().workdir = options.workdir;
+    std::optional<board::Board> page;
+    if (board_) page.emplace(board::BoardOptions{{options.workdir}, /*expected=*/true, board::parse_address(*board_)});
+    if (page) tell_of_page(*page, board::parse_address(*board_));
     try {
       const train::TrainResult result = train::train(std::move(recipe), options);
       // One that was stopped goes on, and whoever stopped it may not wait for images.
@@ -139,6 +148,7 @@ class Train final : public Command {
 
   std::string workdir_;
   std::string log_file_;
+  std::optional<std::string> board_;
   bool no_report_ = false;
 };
 

@@ -101,12 +101,13 @@ class RunningProgram {
     if (!done_ && ::waitpid(child_, &status_, WNOHANG) == child_) done_ = true;
     return !done_;
   }
-  // What it wrote to stderr so far.
+  // What it wrote so far.
+  std::string out() const { return read_file(files_ / "out"); }
   std::string err() const { return read_file(files_ / "err"); }
   Outcome wait() {
     if (!done_) ::waitpid(child_, &status_, 0);
     done_ = true;
-    return {WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_), read_file(files_ / "out"), err()};
+    return {WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_), out(), err()};
   }
 
  private:

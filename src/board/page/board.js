@@ -1,0 +1,412 @@
+// The page of one or several runs. It asks the server's /api (docs/board.md) and draws with dygraphs; what the server says in
+// HTML was escaped there, all other text goes in as text.
+'use strict';
+
+const POINTS = 1500;        // of a curve
+const QUIET = 1000;         // milliseconds between two updates of a run, at least
+const POLLING = 5000;       // milliseconds, where the server sends no events
+const COLORS = ['#2f81f7', '#e0812b', '#2da44e', '#d9485f', '#a371f7', '#1b9aaa', '#b8860b', '#8b949e'];
+const DASHES = [null, [6, 3], [2, 2], [8, 3, 2, 3], [12, 4]];
+
+// What is drawn together. `match` gets a figure's name and the names of the run's evaluators.
+const isEvaluator = (name, evaluators) => evaluators.some((one) => name.startsWith(one + '/'));
+const CHARTS = [
+  {title: 'Loss', log: true, match: (n, e) => n === 'training_loss' || (isEvaluator(n, e) && n.endsWith('/loss'))},
+  {title: 'Scores', match: (n, e) => isEvaluator(n, e) && !/\/(loss|count)$/.test(n)},
+  {title: 'Learning rate', match: (n) => /^(lr|momentum)(\/|$)/.test(n)},
+  {title: 'Norms', log: true, match: (n) => /^l2_/.test(n)},
+  {title: 'Images a second', match: (n) => n === 'img/sec'},
+  {title: 'Seconds of a step', stacked: true, match: (n) => /^z\/secs\/(input|transfer|step)$/.test(n)},
+  {title: 'Seconds of evaluations and saves', match: (n) => /^z\/secs\/(eval\/|save)/.test(n)},
+  {title: 'Work of the input', stacked: true, match: (n) => /^input\//.test(n)},
+  {title: 'Utilisation', match: (n) => n === 'mfu' || n === 'goodput' || n === 'input_wait'},
+  {title: 'Time lost', stacked: true, match: (n) => /^badput\//.test(n)},
+  {title: 'Memory', unit: 'bytes', planned: true, match: (n) => /^y\/(hostmem|devmem)\//.test(n)},
+  {title: 'Bytes read and written', unit: 'bytes', match: (n) => /^y\/hostio\//.test(n)},
+];
+
+const element = (id) => document.getElementById(id);
+const make = (tag, attributes = {}, ...children) => {
+  const out = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith('on')) out.addEventListener(name.slice(2), value);
+    else if (name.startsWith('aria-')) out.setAttribute(name, String(value));
+    else if (value === true) out.setAttribute(name, '');
+    else if (value !== false && value !== null && value !== undefined) out.setAttribute(name, value);
+  }
+  out.append(...children.filter((one) => one !== null && one !== undefined));
+  return out;
+};
+
+// ---- numbers as people read them ----
+const shortNumber = (value) => {
+  if (value === null || value === undefined || !Number.isFinite(value)) return '–';
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e7)) return Number(value.toPrecision(3)).toExponential();
+  return size >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(4)));
+};
+const bytesText = (value) => {
+  if (!Number.isFinite(value)) return '–';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  while (Math.abs(value) >= 1024 && unit < units.length - 1) { value /= 1024; ++unit; }
+  return `${Number(value.toPrecision(3))} ${units[unit]}`;
+};
+const durationText = (seconds) => {
+  if (!Number.isFinite(seconds)) return '–';
+  const whole = Math.max(0, Math.round(seconds)), hours = Math.floor(whole / 3600), minutes = Math.floor(whole / 60) % 60;
+  const two = (n) => String(n).padStart(2, '0');
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+};
+
+// ---- what the server knows ----
+const board = {runs: [], chosen: [], data: new Map(), charts: [], filter: '', smoothing: 0, answer: '', busy: false};
+const query = (values) => new URLSearchParams(values).toString();
+
+async function ask(path, values = {}, options = {}) {
+  const response = await fetch(`${path}?${query(values)}`, options);
+  if (!response.ok) throw new Error((await response.text()).trim() || `${response.status}`);
+  return (response.headers.get('content-type') || '').includes('json') ? response.json() : response.text();
+}
+
+function tell(problem) {
+  element('trouble').hidden = !problem;
+  element('trouble').textContent = problem || '';
+}
+
+const dataOf = (name) => {
+  if (!board.data.has(name)) board.data.set(name, {generation: -1, metrics: {}, last: -1, version: -1, log: 0});
+  return board.data.get(name);
+};
+const runOf = (name) => board.runs.find((run) => run.name === name);
+const first = () => runOf(board.chosen[0]);
+
+async function loadMetrics(name) {
+  const data = dataOf(name);
+  let got = await ask('/api/metrics', {run: name, after: data.last, max: POINTS});
+  if (got.generation !== data.generation) {
+    if (data.last >= 0) got = await ask('/api/metrics', {run: name, max: POINTS});
+    data.metrics = {};
+    data.generation = got.generation;
+    data.last = -1;
+  }
+  for (const [metric, points] of Object.entries(got.metrics)) {
+    const known = data.metrics[metric] ||= {step: [], value: []};
+    for (let i = 0; i < points.step.length; ++i) {
+      known.step.push(points.step[i]);
+      known.value.push(points.value[i]);
+    }
+    data.last = Math.max(data.last, points.step[points.step.length - 1]);
+  }
+}
+
+// ---- curves ----
+// As TensorBoard smooths: an exponential mean without the bias of its start.
+function smoothed(values, weight) {
+  if (!(weight > 0)) return values;
+  let mean = 0, share = 0;
+  return values.map((value) => {
+    if (value === null) return null;
+    mean = mean * weight + (1 - weight) * value;
+    share = share * weight + (1 - weight);
+    return mean / share;
+  });
+}
+
+function curvesOf(chart) {
+  const curves = [];
+  board.chosen.forEach((name, runIndex) => {
+    const evaluators = (runOf(name)?.scores || []).map((one) => one.evaluator);
+    const found = Object.keys(dataOf(name).metrics).filter((metric) => chart.match(metric, evaluators)).sort();
+    found.forEach((metric, metricIndex) => {
+      const several = board.chosen.length > 1;
+      curves.push({
+        run: name, metric, label: several ? `${metric} · ${name}` : metric,
+        color: COLORS[(several ? runIndex : metricIndex) % COLORS.length],
+        dash: several && !chart.stacked ? DASHES[metricIndex % DASHES.length] : null,
+        points: dataOf(name).metrics[metric],
+      });
+    });
+  });
+  return curves;
+}
+
+function tableOf(curves) {
+  const rows = new Map();
+  curves.forEach((curve, index) => {
+    const values = smoothed(curve.points.value, board.smoothing);
+    curve.points.step.forEach((step, i) => {
+      if (!rows.has(step)) rows.set(step, [step, ...curves.map(() => null)]);
+      rows.get(step)[index + 1] = values[i];
+    });
+  });
+  return [...rows.values()].sort((a, b) => a[0] - b[0]);
+}
+
+function plannedBytes() {
+  const planned = dataOf(board.chosen[0]).facts?.planned;
+  return planned ? Math.max(planned.peak || 0, (planned.arguments || 0) + (planned.temporaries || 0)) : 0;
+}
+
+function drawChart(chart) {
+  const curves = curvesOf(chart);
+  chart.box.hidden = curves.length === 0 || !(`${chart.title} ${curves.map((one) => one.metric).join(' ')}`)
+    .toLowerCase().includes(board.filter);
+  if (chart.box.hidden) return;
+  const table = tableOf(curves);
+  const style = getComputedStyle(document.body);
+  const format = chart.unit === 'bytes' ? bytesText : shortNumber;
+  const log = chart.logOn && table.some((row) => row.slice(1).some((value) => value > 0));
+  const labels = ['step', ...curves.map((one) => one.label)];
+  const series = {};
+  curves.forEach((curve) => { series[curve.label] = {color: curve.color, strokePattern: curve.dash}; });
+  const options = {
+    labels, series, logscale: log, stackedGraph: Boolean(chart.stacked) && board.chosen.length === 1,
+    connectSeparatedPoints: true, drawPoints: table.length < 3, strokeWidth: 1.6, labelsDiv: chart.legend, legend: 'always',
+    gridLineColor: style.getPropertyValue('--line').trim(), axisLineColor: style.getPropertyValue('--soft').trim(),
+    highlightCircleSize: 3, hideOverlayOnMouseOut: false, digitsAfterDecimal: 4,
+    axes: {y: {valueFormatter: format, axisLabelFormatter: format, axisLabelWidth: 62},
+           x: {valueFormatter: (step) => `step ${step.toLocaleString('en')}`,
+               axisLabelFormatter: (step) => shortNumber(step)}},
+  };
+  if (chart.graph && chart.labels === labels.join('\n')) {
+    chart.graph.updateOptions({file: table, ...options});
+  } else {
+    chart.graph?.destroy();
+    chart.graph = new Dygraph(chart.plot, table, options);
+    chart.labels = labels.join('\n');
+  }
+  const planned = chart.planned ? plannedBytes() : 0;
+  chart.note.textContent = planned > 0 ? `A step was planned to take ${bytesText(planned)} of a device's memory.` : '';
+}
+
+function addChart(definition, parent) {
+  const chart = {...definition, logOn: Boolean(definition.log)};
+  chart.plot = make('div', {class: 'plot', role: 'img', 'aria-label': `Curves: ${chart.title}`});
+  chart.legend = make('div', {class: 'legend'});
+  chart.note = make('p', {class: 'note soft'});
+  const button = make('button', {type: 'button', 'aria-pressed': chart.logOn, onclick: () => {
+    chart.logOn = !chart.logOn;
+    button.setAttribute('aria-pressed', chart.logOn);
+    drawChart(chart);
+  }}, 'log');
+  chart.box = make('article', {class: 'chart', hidden: true},
+    make('header', {}, make('h3', {}, chart.title), chart.stacked ? null : button), chart.plot, chart.legend, chart.note);
+  parent.append(chart.box);
+  board.charts.push(chart);
+  return chart;
+}
+
+// A chart for each figure that no other shows.
+function addOtherCharts() {
+  const shown = (name, evaluators) => CHARTS.some((chart) => chart.match(name, evaluators));
+  const names = new Set();
+  for (const run of board.chosen) {
+    const evaluators = (runOf(run)?.scores || []).map((one) => one.evaluator);
+    Object.keys(dataOf(run).metrics).filter((name) => !shown(name, evaluators)).forEach((name) => names.add(name));
+  }
+  for (const name of [...names].sort()) {
+    if (board.charts.some((chart) => chart.title === name)) continue;
+    addChart({title: name, other: true, match: (n) => n === name}, element('more-charts'));
+  }
+}
+
+function drawCharts() {
+  addOtherCharts();
+  for (const chart of board.charts) {
+    if (!chart.other || element('more').open) drawChart(chart);
+  }
+}
+
+// ---- the run in words ----
+const stateBadge = (run) => make('span', {class: `state ${run.state.replace(' ', '-')}`}, run.state);
+
+function drawRuns() {
+  const place = element('runs');
+  if (board.runs.length < 2) return place.replaceChildren();
+  const rows = board.runs.map((run) => {
+    const chosen = board.chosen.includes(run.name);
+    const box = make('input', {type: 'checkbox', checked: chosen, 'aria-label': `show ${run.name}`,
+                               onchange: () => choose(run.name, box.checked)});
+    const color = chosen ? COLORS[board.chosen.indexOf(run.name) % COLORS.length] : 'transparent';
+    const key = make('span', {class: 'key'});
+    key.style.background = color;
+    const score = run.scores[0];
+    return make('tr', {class: chosen ? 'chosen' : ''}, make('td', {}, box),
+      make('th', {scope: 'row', class: 'name', onclick: () => choose(run.name, true, true)}, key, run.name),
+      make('td', {}, stateBadge(run)),
+      make('td', {}, `${shortNumber(run.step)}${run.total ? ` of ${shortNumber(run.total)}` : ''}`),
+      make('td', {class: 'wide-only'}, shortNumber(run.newest.training_loss)),
+      make('td', {}, score ? `${score.score} ${score.text}` : '–'),
+      make('td', {class: 'wide-only'}, score ? `${score.best_text} at ${shortNumber(score.best_step)}` : '–'));
+  });
+  const head = ['', 'run', 'state', 'steps', 'training loss', 'score', 'best'];
+  place.replaceChildren(make('div', {class: 'wide'}, make('table', {},
+    make('thead', {}, make('tr', {}, ...head.map((one, i) =>
+      make('th', {scope: 'col', class: i === 4 || i === 6 ? 'wide-only' : ''}, one)))),
+    make('tbody', {}, ...rows))));
+}
+
+async function command(what) {
+  board.busy = true;
+  board.answer = what === 'profile' ? 'profiling for 10 seconds …' : '…';
+  drawHead();
+  try {
+    const answer = await ask(`/api/${what}`, {run: board.chosen[0], ...(what === 'profile' ? {seconds: 10} : {})}, {method: 'POST'});
+    board.answer = answer.path ? `written: ${answer.path}` : 'the run was told';
+  } catch (error) {
+    board.answer = error.message;
+  }
+  board.busy = false;
+  drawHead();
+}
+
+// `code` between backquotes, as messages write it.
+const withCode = (text) => text.split('`').map((part, i) => (i % 2 === 1 ? make('code', {}, part) : part));
+
+function drawButtons(run) {
+  if (run.state !== 'running') return null;
+  const button = (what, title, more = {}) => make('button',
+    {type: 'button', disabled: board.busy, onclick: () => command(what), ...more}, title);
+  return make('p', {class: 'buttons'}, button('checkpoint', 'Save a checkpoint'), button('profile', 'Profile 10 s'),
+    button('stop', 'Stop', {class: 'danger', onclick: () => {
+      if (confirm(`Stop ${run.name} after this step? It is saved, and the same command continues it.`)) command('stop');
+    }}), make('span', {class: 'soft', role: 'status'}, board.answer));
+}
+
+function drawHead() {
+  const run = first();
+  if (board.runs.length === 0 || !run) return element('head').replaceChildren(make('h1', {}, 'No runs yet'));
+  document.title = `${run.progress ? Math.floor(100 * run.progress) + ' % ' : ''}${run.name} – Tessera`;
+  const numbers = [['step', `${shortNumber(run.step)}${run.total ? ` of ${shortNumber(run.total)}` : ''}`],
+                   ['left', run.seconds_left === null ? null : durationText(run.seconds_left)],
+                   ['took', run.newest.uptime ? durationText(run.newest.uptime) : null],
+                   ['epoch', run.newest.epoch ? shortNumber(run.newest.epoch) : null],
+                   ['training loss', run.newest.training_loss === undefined ? null : shortNumber(run.newest.training_loss)],
+                   ['images/s', run.newest['img/sec'] ? shortNumber(run.newest['img/sec']) : null],
+                   ...run.scores.map((one) => [`${one.evaluator} ${one.score}`,
+                     `${one.text}${one.best_step !== one.step ? ` (best ${one.best_text} at ${shortNumber(one.best_step)})` : ''}`])];
+  const remarks = (dataOf(run.name).remarks || [])
+    .filter((one) => one.topic !== 'ended' || run.state !== 'running')  // its files alone don't tell that it goes on
+    .map((one) => make('li', {class: one.trouble ? 'trouble' : ''}, ...withCode(`${one.text}${one.advice ? ` ${one.advice}` : ''}`)));
+  const buttons = drawButtons(run);
+  const problems = run.problems.map((one) => make('p', {class: 'trouble'}, one));
+  element('head').replaceChildren(
+    make('div', {class: 'titles'}, make('h1', {}, run.name), stateBadge(run), run.message ? make('span', {}, run.message) : null),
+    ...(run.progress ? [make('progress', {max: 1, value: run.progress, 'aria-label': 'progress'})] : []),
+    make('ul', {class: 'numbers'}, ...numbers.filter((one) => one[1] !== null).map(([name, value]) =>
+      make('li', {}, `${name} `, make('b', {}, value)))),
+    ...(remarks.length > 0 ? [make('ul', {class: 'verdict'}, ...remarks)] : []), ...(buttons ? [buttons] : []), ...problems);
+}
+
+function drawCheckpoints(list) {
+  if (!list || list.length === 0) return element('checkpoints').replaceChildren();
+  element('checkpoints').replaceChildren(make('h2', {}, 'Checkpoints'), make('div', {class: 'wide'}, make('table', {class: 'facts'},
+    make('thead', {}, make('tr', {}, ...['step', 'size', 'where'].map((one) => make('th', {scope: 'col'}, one)))),
+    make('tbody', {}, ...list.map((one) => make('tr', {}, make('th', {scope: 'row'}, shortNumber(one.step)),
+      make('td', {}, bytesText(one.bytes)), make('td', {}, make('code', {}, one.path))))))));
+}
+
+async function loadDetails(run) {
+  const data = dataOf(run.name);
+  if (data.version === run.version) return;
+  data.version = run.version;
+  const details = await ask('/api/run', {run: run.name});
+  data.remarks = details.remarks;
+  data.facts = details.facts;
+  drawCheckpoints(details.checkpoints);
+  drawHead();
+  drawCharts();  // what was planned
+  const parts = ['evaluations', 'facts', ...(element('images').childElementCount === 0 ? ['images'] : [])];
+  for (const part of parts) {
+    const open = [...element(part).querySelectorAll('details')].map((one) => one.open);
+    element(part).innerHTML = await ask('/api/part', {run: run.name, part});
+    element(part).querySelectorAll('details').forEach((one, i) => { one.open = Boolean(open[i]); });
+  }
+}
+
+async function loadLog(run) {
+  const data = dataOf(run.name), place = element('log');
+  const got = await ask('/api/log', {run: run.name, after: data.log});
+  if (got.next < data.log) place.textContent = '';
+  data.log = got.next;
+  if (got.lines.length === 0) return;
+  const atEnd = place.scrollTop + place.clientHeight >= place.scrollHeight - 8;
+  place.append(got.lines.join('\n') + '\n');
+  if (atEnd) place.scrollTop = place.scrollHeight;
+}
+
+async function loadDifferences() {
+  const place = element('differences');
+  if (board.chosen.length < 2) return place.replaceChildren();
+  place.innerHTML = await ask('/api/part', {run: board.chosen.join('\n'), part: 'differences'});
+}
+
+// ---- keeping up ----
+function choose(name, on, alone = false) {
+  board.chosen = alone ? [name] : board.chosen.filter((one) => one !== name).concat(on ? [name] : []);
+  if (board.chosen.length === 0) board.chosen = [name];
+  for (const part of ['evaluations', 'images', 'facts', 'checkpoints']) element(part).replaceChildren();
+  element('log').textContent = '';
+  for (const data of board.data.values()) { data.version = -1; data.log = 0; }
+  drawRuns();
+  loadDifferences().catch((error) => tell(error.message));
+  update();
+}
+
+let updating = null, again = false;
+async function update() {
+  if (updating) { again = true; return updating; }
+  updating = (async () => {
+    try {
+      board.runs = (await ask('/api/runs')).runs;
+      board.chosen = board.chosen.filter(runOf);
+      if (board.chosen.length === 0 && board.runs.length > 0) {
+        board.chosen = [(board.runs.find((run) => run.state === 'running') || board.runs[0]).name];
+      }
+      await Promise.all(board.chosen.map(loadMetrics));
+      drawRuns();
+      drawHead();
+      drawCharts();
+      if (first()) {
+        await loadLog(first());
+        await loadDetails(first());
+      }
+      tell('');
+    } catch (error) {
+      tell(`The server does not answer any more (${error.message}). This is the last that it said.`);
+    }
+    document.body.dataset.ready = 'yes';
+  })();
+  await updating;
+  await new Promise((done) => setTimeout(done, QUIET));
+  updating = null;
+  if (again) { again = false; update(); }
+}
+
+function listen() {
+  const events = new EventSource('/api/events');
+  let timer = null;
+  events.addEventListener('change', update);
+  events.onopen = () => { clearInterval(timer); timer = null; update(); };
+  events.onerror = () => {
+    timer ||= setInterval(update, POLLING);
+    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 30000);
+  };
+}
+
+element('smoothing').addEventListener('input', (event) => {
+  board.smoothing = Number(event.target.value);
+  element('smoothing-value').textContent = event.target.value;
+  drawCharts();
+});
+element('filter').addEventListener('input', (event) => {
+  board.filter = event.target.value.trim().toLowerCase();
+  drawCharts();
+});
+element('controls').addEventListener('submit', (event) => event.preventDefault());
+element('more').addEventListener('toggle', drawCharts);
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawCharts);
+for (const definition of CHARTS) addChart(definition, element('charts'));
+update();
+if (location.hash !== '#still') listen();  // for pictures of the page

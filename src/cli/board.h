@@ -1,0 +1,11 @@
+#pragma once
+// What commands that serve a page have in common.
+
+#include "board/board.h"
+
+namespace tessera::cli {
+
+// Where the page is, with the token that opens it: to stdout, so that it stands in no log.
+void tell_of_page(const board::Board& page, const board::Address& asked);
+
+}  // namespace tessera::cli
