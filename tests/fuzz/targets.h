@@ -30,6 +30,7 @@ const std::vector<NamedTarget>& models_targets();      // directories of timm's 
 const std::vector<NamedTarget>& monitor_targets();     // event files of TensorBoard
 const std::vector<NamedTarget>& train_targets();       // what a checkpoint knows besides arrays
 const std::vector<NamedTarget>& report_targets();      // what a run leaves for its report
+const std::vector<NamedTarget>& http_targets();        // requests for pages
 
 // A parser may throw an Error with a message and nothing else.
 template <class Body>
