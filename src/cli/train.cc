@@ -41,7 +41,10 @@ class Train final : public Command {
             "stopped by SIGTERM (or SIGHUP, SIGXCPU) and Ctrl-C after saving: the same command continues."};
   }
   void declare(Flags& flags) override {
-    flags.add("--workdir", "DIR", &workdir_, "the run's directory; runs/<recipe>-N when not given");
+    flags.add("--workdir", "DIR", &workdir_,
+              "the run's directory; when not given, that of this recipe's newest run under runs/ if it is not finished, else a "
+              "new one, runs/<recipe>-N");
+    flags.add("--new", &new_, "do not go on with an unfinished run");
     flags.add("--log-file", "FILE", &log_file_, "where the console's lines go too; <workdir>/log.txt when not given");
     flags.add(
         "--board", "[=ADDRESS]", [this](const std::string& value) { board_ = value == "1" ? "" : value; },
@@ -51,6 +54,9 @@ class Train final : public Command {
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     const RecipeWords recipe_path = recipe_words(words, "train");
     store::refuse_url(workdir_);  // before the data is read
+    if (new_ && !workdir_.empty()) {
+      throw usage_error("--new chooses a directory itself, and --workdir names one", {}, "leave one of them out");
+    }
     store::refuse_url(log_file_);
     monitor::LogFile log(fmt::format("start    {}: {}", version_line(), one_line(crash_context().command)));
     if (!log_file_.empty()) {
@@ -74,12 +80,19 @@ class Train final : public Command {
  private:
   Exit train(const RecipeWords& recipe_path, const train::DeviceOptions& device, monitor::LogFile& log) const {
     config::Section recipe = load_recipe(recipe_path);
-    train::TrainOptions options{workdir_, device, crash_context().command, version_line(), &log};
-    if (options.workdir.empty()) options.workdir = train::default_workdir(recipe_path.path);
-    crash_context().workdir = options.workdir;
     std::optional<board::Board> page;
-    if (board_) page.emplace(board::BoardOptions{{options.workdir}, /*expected=*/true, board::parse_address(*board_)});
-    if (page) tell_of_page(*page, board::parse_address(*board_));
+    train::TrainOptions options{workdir_, recipe_path.path, new_};
+    options.device = device;
+    options.command = crash_context().command;
+    options.version = version_line();
+    options.log = &log;
+    options.on_workdir = [&](const std::string& workdir) {
+      crash_context().workdir = workdir;
+      if (!board_) return;
+      const board::Address address = board::parse_address(*board_);
+      page.emplace(board::BoardOptions{{workdir}, /*expected=*/true, address});
+      tell_of_page(*page, address);
+    };
     try {
       const train::TrainResult result = train::train(std::move(recipe), options);
       // One that was stopped goes on, and whoever stopped it may not wait for images.
@@ -88,7 +101,7 @@ class Train final : public Command {
       tell(result, recipe_path);
       return result.exit;
     } catch (const Error& error) {
-      if (error.code() == Exit::kDiverged) write_report(options.workdir);
+      if (error.code() == Exit::kDiverged) write_report(crash_context().workdir);
       throw;
     }
   }
@@ -149,7 +162,7 @@ class Train final : public Command {
   std::string workdir_;
   std::string log_file_;
   std::optional<std::string> board_;
-  bool no_report_ = false;
+  bool no_report_ = false, new_ = false;
 };
 
 }  // namespace

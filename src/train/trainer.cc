@@ -22,6 +22,7 @@
 #include "train/best_checkpoint.h"
 #include "train/control.h"
 #include "train/control_socket.h"
+#include "train/default_workdir.h"
 #include "train/disk_space.h"
 #include "train/divergence.h"
 #include "train/run_evaluators.h"
@@ -49,6 +50,18 @@ monitor::Images images_of(const uint8_t* pixels, int64_t count, const models::In
   return out;
 }
 
+std::string workdir_of(const TrainOptions& options, const std::string& recipe) {
+  std::string path = options.workdir;
+  if (path.empty()) {
+    const DefaultWorkdir chosen = default_workdir(options.recipe_path, recipe, options.fresh);
+    path = chosen.path;
+    if (chosen.continued)
+      log_note(fmt::format("`{}` has this recipe and is not finished, so it goes on; --new starts afresh", path));
+  }
+  if (options.on_workdir) options.on_workdir(path);
+  return path;
+}
+
 class Trainer {
  public:
   Trainer(config::Section recipe, const TrainOptions& options)
@@ -56,7 +69,7 @@ class Trainer {
         cache_(options.device.cache),
         recipe_(recipe::read_recipe(std::move(recipe), device_count(options.device))),
         layout_(recipe::recipe_layout(recipe_)),
-        workdir_(options.workdir, recipe_.text),
+        workdir_(workdir_of(options, recipe_.text), recipe_.text),
         record_(workdir_, options.command, options.version),
         reporter_(recipe_, workdir_.path(), recipe_.mesh.devices()) {
     if (options.log) options.log->open(workdir_.log());

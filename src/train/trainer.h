@@ -16,6 +16,7 @@
 //   - A checkpoint of another run, and a new start over metrics whose checkpoints are gone, are refused.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/error.h"
@@ -27,8 +28,12 @@
 namespace tessera::train {
 
 struct TrainOptions {
-  std::string workdir;
-  DeviceOptions device;
+  std::string workdir;  // empty: default_workdir() of the next two
+  std::string recipe_path = {};
+  bool fresh = false;
+  // Told which directory it is, before anything is written in it. What it throws ends the start.
+  std::function<void(const std::string& workdir)> on_workdir = {};
+  DeviceOptions device = {};
   std::string command = {}, version = {};  // of the program, for run.json
   monitor::LogFile* log = nullptr;         // opened in the workdir once that is the run's; null: none
 };

@@ -181,13 +181,4 @@ std::string find_recipe(const std::string& path, store::FileSystem& files) {
   return {};
 }
 
-std::string default_workdir(const std::string& recipe_path, store::FileSystem& files) {
-  std::string name = recipe_path.substr(recipe_path.rfind('/') + 1);
-  if (name.ends_with(".toml")) name.resize(name.size() - 5);
-  for (int n = 1;; ++n) {
-    const std::string path = fmt::format("runs/{}-{}", name, n);
-    if (!files.info(path)) return path;
-  }
-}
-
 }  // namespace tessera::train

@@ -73,7 +73,4 @@ class Workdir {
 // none.
 std::string find_recipe(const std::string& path, store::FileSystem& files = store::local_files());
 
-// "runs/<recipe>-N" for `recipes/digits.toml` -> "runs/digits-1": the first N that does not exist.
-std::string default_workdir(const std::string& recipe_path, store::FileSystem& files = store::local_files());
-
 }  // namespace tessera::train

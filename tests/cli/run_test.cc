@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "cli/finished_run.h"
 #include "cli/run_program.h"
@@ -92,6 +93,55 @@ TEST_F(Run, GoesIntoANumberedFolderWhenNoneIsNamed) {
   EXPECT_EQ(first.exit, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("runs/tiny-1/checkpoints/step_000000001"));
   EXPECT_THAT(read_file(*folder_ / "runs/tiny-1/recipe.toml"), HasSubstr("total = \"1 step\""));
+}
+
+// The same command again, without --workdir, after a signal.
+TEST_F(Run, AnUnfinishedOneOfTheSameRecipeGoesOn) {
+  TempFolder folder;
+  fs::create_directory_symlink(folder_->path() / "train", folder / "train");
+  fs::create_directory_symlink(folder_->path() / "val", folder / "val");
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "tiny.toml", "--no-report"});
+    return run_program(more, folder.path());
+  };
+  // Stopped once it has begun.
+  const auto stopped = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "tiny.toml", "total=1000000 steps"});
+    RunningProgram program(more, folder.path());
+    while (program.running() && program.err().find("  loss ") == std::string::npos) std::this_thread::yield();
+    program.send(SIGTERM);
+    return program.wait();
+  };
+  EXPECT_EQ(stopped({}).exit, 75);
+  const Outcome again = stopped({});
+  EXPECT_EQ(again.exit, 75);
+  EXPECT_THAT(again.err,
+              HasSubstr("note: `runs/tiny-1` has this recipe and is not finished, so it goes on; --new starts afresh"));
+  EXPECT_THAT(again.err, HasSubstr("continues runs/tiny-1 from step"));
+  EXPECT_THAT(train({}).out, HasSubstr("runs/tiny-2/")) << "another length";
+  EXPECT_THAT(train({}).out, HasSubstr("runs/tiny-3/")) << "the last one is finished";
+  EXPECT_THAT(train({"seed=4"}).out, HasSubstr("runs/tiny-4/")) << "another recipe";
+  EXPECT_THAT(stopped({}).err, HasSubstr("continues runs/tiny-1 from step")) << "though others came since";
+  EXPECT_EQ(stopped({"--new"}).exit, 75);
+  EXPECT_TRUE(fs::exists(folder / "runs/tiny-5/checkpoints"));
+  EXPECT_THAT(stopped({}).err, HasSubstr("continues runs/tiny-5 from step")) << "the newest";
+  const Outcome both = train({"--new", "--workdir", "x"});
+  EXPECT_EQ(both.exit, 2);
+  EXPECT_THAT(both.err, HasSubstr("--new chooses a directory itself"));
+}
+
+TEST_F(Run, OneThatTrainsNowIsLeftAlone) {
+  TempFolder folder;
+  fs::create_directory_symlink(folder_->path() / "train", folder / "train");
+  fs::create_directory_symlink(folder_->path() / "val", folder / "val");
+  write_file(folder / "tiny.toml", tiny_recipe());
+  RunningProgram first({"train", "tiny.toml", "total=1000000 steps"}, folder.path());
+  while (first.running() && first.err().find("  loss ") == std::string::npos) std::this_thread::yield();
+  RunningProgram second({"train", "tiny.toml", "total=1000000 steps"}, folder.path());
+  while (second.running() && second.err().find("  loss ") == std::string::npos) std::this_thread::yield();
+  EXPECT_TRUE(first.running() && second.running()) << first.err() << second.err();
+  EXPECT_TRUE(fs::exists(folder / "runs/tiny-2/recipe.toml"));
 }
 
 TEST_F(Run, IsContinuedByTheCommandThatItNamesWhenItIsStopped) {
