@@ -13,7 +13,7 @@ namespace tessera::pjrt {
 
 enum class Platform { kCpu, kCuda, kTpu };
 
-// "cpu", "cuda", "tpu"; parse_platform throws a usage Error that lists them.
+// "cpu", "cuda" (also "gpu"), "tpu"; parse_platform throws a usage Error that lists them.
 std::string_view platform_name(Platform platform);
 Platform parse_platform(std::string_view name);
 

@@ -136,6 +136,7 @@ std::string environment_variable(const char* name) {
 std::string_view platform_name(Platform platform) { return files_of(platform).name; }
 
 Platform parse_platform(std::string_view name) {
+  if (name == "gpu") return Platform::kCuda;  // as JAX has it
   std::vector<std::string> names;
   for (const PlatformFiles& files : platform_files()) {
     if (files.name == name) return files.platform;

@@ -98,6 +98,7 @@ TEST(Platform, NamesAreReadAndWritten) {
   for (const Platform platform : {Platform::kCpu, Platform::kCuda, Platform::kTpu}) {
     EXPECT_EQ(parse_platform(platform_name(platform)), platform);
   }
+  EXPECT_EQ(parse_platform("gpu"), Platform::kCuda);
   EXPECT_THAT(message_of<Error>([] { parse_platform("cuba"); }),
               AllOf(HasSubstr("unknown platform `cuba`"), HasSubstr("cuda")));
 }
