@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/spans.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
 
@@ -215,6 +216,7 @@ std::optional<int64_t> CheckpointManager::last_committed() const {
 }
 
 void CheckpointManager::run() {
+  name_thread("checkpoint writer");
   for (;;) {
     {
       std::unique_lock lock(mutex_);
@@ -254,6 +256,7 @@ bool CheckpointManager::write(CheckpointWriter& writer) {
   try {
     expect_directory();
     if (!write_groups(writer)) return false;
+    const PhaseSpan span("commit", save_->step, SpanKind::kSave);
     writer.commit(save_->state_json, save_->before_commit, save_->run);
     return true;
   } catch (const Error& error) {
@@ -277,7 +280,10 @@ bool CheckpointManager::write_groups(CheckpointWriter& writer) {
   std::vector<HostTensor> group;
   while (next_group(group)) {
     const int64_t bytes = bytes_of(group);
-    writer.write_group(group);
+    {
+      const PhaseSpan span("write and sync", save_->step, SpanKind::kSave);
+      writer.write_group(group);
+    }
     group.clear();  // before the room is given back
     {
       const std::lock_guard lock(mutex_);

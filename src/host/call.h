@@ -12,6 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/spans.h"
 #include "base/visit.h"
 #include "host/kernel.h"
 #include "host/parallel_for.h"
@@ -90,6 +91,7 @@ XLA_FFI_Error* handle(XLA_FFI_CallFrame* frame) {
           .RemainingRets()
           .Attrs()
           .To([](ffi::ThreadPool pool, ffi::RemainingArgs arguments, ffi::RemainingRets results, ffi::Dictionary attributes) {
+            const Span span(SpanKind::kKernel, kFunction.name);
             if (kFunction.run(Call(pool, arguments, results, attributes))) return ffi::Error::Success();
             return ffi::Error::InvalidArgument(call_target(kFunction.name) + ": its arrays are not those of its attributes");
           })

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/spans.h"
 #include "pjrt/c_arguments.h"
 #include "pjrt/call.h"
 #include "pjrt/dtype.h"
@@ -97,6 +98,7 @@ std::optional<DeviceMemory> Client::memory(size_t device) const {
 }
 
 Upload Client::upload(const void* data, const TensorType& type, size_t device, int semantics) const {
+  const Span span(SpanKind::kRuntime, "copy to device");
   const auto out = PJRT(
       *plugin_, PJRT_Client_BufferFromHostBuffer)({.client = client_,
                                                    .data = data,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/spans.h"
 #include "pjrt/call.h"
 
 namespace tessera::pjrt {
@@ -19,7 +20,9 @@ Event::~Event() {
 }
 
 void Event::await() const {
-  if (event_ != nullptr) PJRT(*plugin_, PJRT_Event_Await)({.event = event_});
+  if (event_ == nullptr) return;
+  const Span span(SpanKind::kRuntime, "wait for the device");
+  PJRT(*plugin_, PJRT_Event_Await)({.event = event_});
 }
 
 bool Event::is_ready() const { return event_ == nullptr || PJRT(*plugin_, PJRT_Event_IsReady)({.event = event_}).is_ready; }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/spans.h"
 #include "pjrt/call.h"
 #include "pjrt/client.h"
 #include "pjrt/dtype.h"
@@ -105,6 +106,7 @@ void Executable::mark_donated(std::span<const std::vector<Buffer*>> args, bool r
 }
 
 std::vector<std::vector<Buffer>> Executable::execute(std::span<const std::vector<Buffer*>> args) const {
+  const Span span(SpanKind::kRuntime, "execute");
   TESSERA_CHECK(args.size() == devices_.size(), "`{}` runs on {} devices, got arguments for {}", name_, devices_.size(),
                 args.size());
   const std::vector<std::vector<PJRT_Buffer*>> inputs = handles(args);

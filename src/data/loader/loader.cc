@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "base/spans.h"
 #include "base/text.h"
 #include "data/loader/loader_core.h"
 
@@ -41,7 +42,11 @@ struct Rows {
     slot.repairs[r] = {};
     lane.run.scratch().activity().begin(pick.set, pick.sample, "reading");
     const auto start = std::chrono::steady_clock::now();
-    std::optional<std::string> failed = set.source->read(pick.sample, lane.sample);
+    std::optional<std::string> failed;
+    {
+      const Span span(SpanKind::kInput, "read");
+      failed = set.source->read(pick.sample, lane.sample);
+    }
     lane.run.scratch().seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (failed) return image::DecodeFailure{std::move(*failed)};
     slot.labels[r] = lane.sample.label;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/spans.h"
 
 namespace tessera::data {
 namespace {
@@ -95,6 +96,7 @@ void LoaderWork::read_ahead() {
     }
     lock.unlock();
     try {
+      const Span span(SpanKind::kInput, "read ahead", batch);
       maker.prefetch(batch, row);
     } catch (const std::exception&) {
       // Whoever reads the sample meets the same, and tells it.
@@ -137,10 +139,11 @@ LoaderThreads::LoaderThreads(std::shared_ptr<LoaderWork> work, int fillers, int 
   for (int i = 0; i < fillers; ++i) work_->workers.emplace_back();
   try {
     for (int i = 0; i < fillers; ++i) {
-      start([work = work_.get(), worker = &work_->workers[static_cast<size_t>(i)]] { work->fill(*worker); });
+      start(fmt::format("input {}", i + 1),
+            [work = work_.get(), worker = &work_->workers[static_cast<size_t>(i)]] { work->fill(*worker); });
     }
     for (int i = 0; i < readers; ++i) {
-      start([work = work_.get()] { work->read_ahead(); });
+      start(fmt::format("read ahead {}", i + 1), [work = work_.get()] { work->read_ahead(); });
     }
   } catch (const std::system_error& error) {
     const size_t started = threads_.size();
@@ -153,13 +156,14 @@ LoaderThreads::LoaderThreads(std::shared_ptr<LoaderWork> work, int fillers, int 
 }
 
 template <class Body>
-void LoaderThreads::start(Body body) {
+void LoaderThreads::start(std::string name, Body body) {
   {
     const std::lock_guard lock(work_->mutex);
     ++work_->threads;
   }
   try {
-    threads_.emplace_back([work = work_, body] {
+    threads_.emplace_back([work = work_, name = std::move(name), body] {
+      name_thread(name);
       body();
       const std::lock_guard lock(work->mutex);
       if (--work->threads == 0) work->ended.notify_all();

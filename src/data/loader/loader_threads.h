@@ -132,7 +132,7 @@ class LoaderThreads {
 
  private:
   template <class Body>
-  void start(Body body);
+  void start(std::string name, Body body);
   void end();
   std::shared_ptr<LoaderWork> work_;
   std::vector<std::thread> threads_;

@@ -20,7 +20,7 @@ PpImage::PpImage(ByteSpan file, PpScratch& scratch, PpTrace* trace) : file_(file
 
 image::SampleError PpImage::open(const image::DecodePolicy& policy) {
   policy_ = policy;
-  const Stopwatch watch(scratch_.seconds.decode);
+  const Stopwatch watch(scratch_.seconds.decode, "decode");
   image::ImageInfo info;
   if (image::SampleError failed = scratch_.state().decoder.probe(file_, info)) return failed;
   width_ = info.width;
@@ -64,14 +64,14 @@ void PpImage::start_decoding() {
       narrowed_ = true;
     }
   }
-  const Stopwatch watch(scratch_.seconds.decode);
+  const Stopwatch watch(scratch_.seconds.decode, "decode");
   started_ = true;
   scratch_.state().decoder.start_region(file_, box_, scratch_.state().decoded, policy_);
 }
 
 void PpImage::decode_on(PpImage& first, PpImage* second) {
   first.scratch_.activity().enter(kDecoding);
-  const Stopwatch watch(first.scratch_.seconds.decode);
+  const Stopwatch watch(first.scratch_.seconds.decode, "decode");
   image::Decoder::decode_on(first.scratch_.state().decoder, second ? &second->scratch_.state().decoder : nullptr);
 }
 
@@ -80,7 +80,7 @@ image::SampleError PpImage::load() {
   const char* op = scratch_.activity().enter(kDecoding);
   start_decoding();
   if (decoding()) decode_on(*this, nullptr);
-  const Stopwatch watch(scratch_.seconds.decode);
+  const Stopwatch watch(scratch_.seconds.decode, "decode");
   loaded_ = true;
   image::Decoder& decoder = scratch_.state().decoder;
   const image::SampleError failed = decoder.finish_region(source_);
@@ -122,13 +122,13 @@ image::SampleError PpImage::prepare() {
   const auto* filter = resize_ && !narrowed_ ? std::get_if<image::Filter>(&resize_->method) : nullptr;
   if (image::SampleError failed = filter ? narrow_source(image::needed_input(resize_->window, *filter)) : load()) return failed;
   if (!resize_) return std::nullopt;
-  const Stopwatch watch(scratch_.seconds.resize);
+  const Stopwatch watch(scratch_.seconds.resize, "resize");
   settle_mirror();
   return std::nullopt;
 }
 
 void PpImage::paint(uint8_t* out) {
-  const Stopwatch watch(scratch_.seconds.resize);
+  const Stopwatch watch(scratch_.seconds.resize, "resize");
   const ptrdiff_t stride = ptrdiff_t{width_} * image::Image::kChannels;
   PpScratch::State& s = scratch_.state();
   if (!resize_) return image::copy_image(source_, mirror_source_, out, stride);

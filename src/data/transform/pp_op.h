@@ -59,7 +59,7 @@ class PpImage {
   template <class Change>
   [[nodiscard]] image::SampleError edit(const Change& change) {
     if (image::SampleError failed = begin_edit()) return failed;
-    const Stopwatch watch(scratch_.seconds.augment);
+    const Stopwatch watch(scratch_.seconds.augment, "augment");
     change(scratch_.state().canvas);
     end_edit();
     return std::nullopt;

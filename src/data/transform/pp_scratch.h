@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 
+#include "base/spans.h"
 #include "data/transform/pp.h"
 #include "image/augment/plan.h"
 #include "image/resize/resize.h"
@@ -21,13 +22,15 @@ struct PpScratch::State {
   image::AugmentPlan plan;
 };
 
-// Adds the time until its end to `seconds`.
+// Adds the time until its end to `seconds`; in a profile it is the stage of that name.
 class Stopwatch {
  public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
+  Stopwatch(double& seconds, const char* stage)
+      : span_(SpanKind::kInput, stage), seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
   ~Stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
 
  private:
+  Span span_;
   double& seconds_;
   std::chrono::steady_clock::time_point start_;
 };
