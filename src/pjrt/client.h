@@ -55,6 +55,7 @@ class Client : public std::enable_shared_from_this<Client> {
   Client& operator=(const Client&) = delete;
 
   const Plugin& plugin() const { return *plugin_; }
+  std::shared_ptr<const Plugin> shared_plugin() const { return plugin_; }
   const std::string& platform_name() const { return platform_name_; }  // "cpu", "cuda", "tpu"
   const std::string& platform_version() const { return platform_version_; }
   int process_index() const { return process_index_; }

@@ -15,13 +15,15 @@ std::string program_path();
 std::string python_path();
 // Python with TensorBoard; empty where ./dev did not install it.
 std::string tensorboard_python_path();
+// Python with xprof; likewise.
+std::string xprof_python_path();
 // Where this test program keeps compiled programs, for its next process and its next time.
 std::string cache_path();
 // A file with one line for each source of the test programs, relative to tests/.
 std::string test_sources_path();
 // A library to preload (tests/cli/odd_files).
 std::string odd_files_path();
-// Plugins that are wrong in one way each, 1 to 4 (tests/pjrt/fake_plugin).
+// Plugins that are wrong in one way each, 1 to 4, or have a profiler, 5 and 6 (tests/pjrt/fake_plugin).
 std::string fake_plugin_path(int number);
 
 }  // namespace tessera::testing

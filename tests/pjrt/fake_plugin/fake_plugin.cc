@@ -1,6 +1,7 @@
 // Plugins that are wrong in one way each, which no real one is. TESSERA_FAKE says in which:
 //   1 another major version   2 a table that ends in the middle of PJRT_Client_Create   3 a table with an empty entry there
 //   4 PJRT_Plugin_Initialize fails with RESOURCE_EXHAUSTED
+// Two are right and have a profiler, which the CPU plugin has not: 5 one that works, 6 one that does not start.
 #include <pjrt_c_api.h>
 
 #include <cstring>
@@ -44,7 +45,94 @@ PJRT_Error* attributes(PJRT_Plugin_Attributes_Args* args) {
   return nullptr;
 }
 
+// ---- a profiler, as xla/backends/profiler/plugin/profiler_c_api.h has it ----
+
+const char* const kRecorded = "what was recorded";
+int g_profilers = 0, g_failures = 0, g_recording = 0;
+
+struct Failed {
+  size_t struct_size;
+  void* priv;
+  void* failure;
+};
+struct Message {
+  size_t struct_size;
+  void* priv;
+  const void* failure;
+  const char* text;
+  size_t size;
+};
+struct Create {
+  size_t struct_size;
+  const char* options;
+  size_t options_size;
+  void* profiler;
+};
+struct Profiler {
+  size_t struct_size;
+  void* profiler;
+};
+struct Data {
+  size_t struct_size;
+  void* profiler;
+  uint8_t* buffer;
+  size_t size;
+};
+
+void destroy_failure(Failed*) { --g_failures; }
+void failure_message(Message* args) {
+  args->text = "somebody else profiles";
+  args->size = std::strlen(args->text);
+}
+void* create_profiler(Create* args) {
+  ++g_profilers;
+  args->profiler = &g_profilers;
+  return nullptr;
+}
+void* destroy_profiler(Profiler*) {
+  --g_profilers;
+  return nullptr;
+}
+void* start_profiler(Profiler*) {
+  if (TESSERA_FAKE == 6) {
+    ++g_failures;
+    return &g_failures;
+  }
+  ++g_recording;
+  return nullptr;
+}
+void* stop_profiler(Profiler*) {
+  --g_recording;
+  return nullptr;
+}
+// The first call asks for the size.
+void* collect_data(Data* args) {
+  if (args->buffer != nullptr) std::memcpy(args->buffer, kRecorded, std::strlen(kRecorded));
+  args->size = std::strlen(kRecorded);
+  return nullptr;
+}
+
+struct ProfilerTable {
+  size_t struct_size = sizeof(ProfilerTable);
+  void* priv = nullptr;
+  void (*destroy_failure_)(Failed*) = destroy_failure;
+  void (*message)(Message*) = failure_message;
+  void* code = nullptr;
+  void* (*create)(Create*) = create_profiler;
+  void* (*destroy)(Profiler*) = destroy_profiler;
+  void* (*start)(Profiler*) = start_profiler;
+  void* (*stop)(Profiler*) = stop_profiler;
+  void* (*collect)(Data*) = collect_data;
+};
+struct ProfilerExtension {
+  PJRT_Extension_Base base;
+  const ProfilerTable* table;
+};
+
 }  // namespace
+
+// For the test: profilers, recordings and errors that are there.
+extern "C" int fake_profiler_things() { return g_profilers + g_failures + g_recording; }
 
 // For the test: errors that the caller still owes a PJRT_Error_Destroy.
 extern "C" int fake_live_errors() { return g_live_errors; }
@@ -60,5 +148,8 @@ extern "C" const PJRT_Api* GetPjrtApi() {
   api.PJRT_Error_GetCode = error_code;
   api.PJRT_Plugin_Initialize = initialize;
   api.PJRT_Plugin_Attributes = attributes;
+  static const ProfilerTable table;
+  static ProfilerExtension profiler{{sizeof(ProfilerExtension), PJRT_Extension_Type_Profiler, nullptr}, &table};
+  if (TESSERA_FAKE >= 5) api.extension_start = &profiler.base;
   return &api;
 }
