@@ -75,6 +75,7 @@ struct MonitorOptions {
   std::vector<std::string> sinks = {"tensorboard"};
   int64_t images = 16;
   std::string histograms = "none";
+  std::string profile = "auto";
   template <class Visitor>
   void visit(Visitor&& field) {
     field("sinks", sinks, may_change("where measurements go besides metrics.jsonl: [\"tensorboard\"], or [] for nowhere"));
@@ -83,7 +84,17 @@ struct MonitorOptions {
         "histograms", histograms,
         may_change("how often sinks get histograms of parameters, updates and gradients, as \"500 steps\", or none; each takes "
                    "the time of a step"));
+    field("profile", profile,
+          may_change(
+              "steps to profile into <workdir>/plugins/profile: \"steps 2-6\" or \"step 2\"; auto: only those after a step "
+              "that took three times as long as others; none"));
   }
+};
+
+// What monitor.profile asks for.
+struct ProfilePlan {
+  int64_t first = 0, last = 0;  // steps, counted from 1; 0: none
+  bool slow_steps = true;       // those after a step that took much longer than others
 };
 
 // By what the best checkpoint is chosen.
@@ -159,6 +170,7 @@ struct Recipe {
   int64_t examples_per_epoch = 0;
   // Steps; 0: at the end only (keep_every and histograms_every: never).
   int64_t log_every = 0, checkpoint_every = 0, keep_every = 0, histograms_every = 0;
+  ProfilePlan profile;
   std::string text;  // the resolved recipe
   std::vector<std::string> class_names;
 

@@ -18,6 +18,10 @@ void RunControl::save(Saved saved) {
   saved({.failure = why});
 }
 
+void RunControl::profile(double seconds, const Profiles::Done& done) {
+  profiles_ ? profiles_->ask(seconds, done) : done({{}, "this run cannot be profiled"});
+}
+
 std::vector<RunControl::Saved> RunControl::take() {
   const std::lock_guard lock(mutex_);
   save_wanted_.store(false, std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "train/profiles.h"
 #include "train/stop_signal.h"
 
 namespace tessera::train {
@@ -25,8 +26,8 @@ class RunControl {
   // Called once, from any thread. Must not throw.
   using Saved = std::function<void(const SaveOutcome&)>;
 
-  // `stop` is borrowed.
-  explicit RunControl(StopSignal& stop) : stop_(stop) {}
+  // Both are borrowed; without `profiles` none can be asked for.
+  explicit RunControl(StopSignal& stop, Profiles* profiles = nullptr) : stop_(stop), profiles_(profiles) {}
   // end(), if nobody called it.
   ~RunControl() { end("the run ended"); }
   RunControl(const RunControl&) = delete;
@@ -37,6 +38,8 @@ class RunControl {
   void save(Saved saved);
   // The end, as after Ctrl-C: the step is finished and saved.
   void stop() { stop_.ask(); }
+  // A profile of so many seconds from now on.
+  void profile(double seconds, const Profiles::Done& done);
 
   // ---- for the loop ----
   bool save_wanted() const { return save_wanted_.load(std::memory_order_relaxed); }
@@ -47,6 +50,7 @@ class RunControl {
 
  private:
   StopSignal& stop_;
+  Profiles* profiles_;
   std::mutex mutex_;
   std::atomic<bool> save_wanted_{false};
   std::vector<Saved> waiting_;

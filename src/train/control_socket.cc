@@ -36,6 +36,31 @@ constexpr auto kRest = std::chrono::seconds(1);      // after the system gave no
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 std::string refusal(const std::string& why) { return line_of({{"ok", false}, {"error", why}}); }
 
+// Paths as they are in the workdir.
+std::string answer_of(const ProfileOutcome& outcome) {
+  if (!outcome.failure.empty()) return refusal(outcome.failure);
+  const auto inside = [place = profile::profiles_directory("")](const std::string& path) {
+    return path.substr(path.rfind(place));
+  };
+  const profile::ProfileFiles& files = outcome.files;
+  return line_of({{"ok", true},
+                  {"directory", inside(files.directory)},
+                  {"xplane", inside(files.xplane)},
+                  {"trace", inside(files.trace)},
+                  {"summary", inside(files.summary)},
+                  {"table", files.table}});
+}
+
+double seconds_of(const Json& request) {
+  const auto seconds = request.find("seconds");
+  const bool number = seconds != request.end() && seconds->is_number();
+  const double value = number ? seconds->get<double>() : 0;
+  if (!(value > 0 && value <= kMaxProfileSeconds)) {
+    throw data_error(fmt::format("needs `seconds`, more than 0 and at most {:.0f}", kMaxProfileSeconds));
+  }
+  return value;
+}
+
 // Answers on their way from whoever knows them to the thread that sends them. It may outlive the socket.
 class Answers {
  public:
@@ -254,7 +279,8 @@ void ControlSocket::Server::obey(Client& client, std::string_view line) {
 void ControlSocket::Server::obey(int64_t client, const Json& request) {
   const auto what = request.is_object() ? request.find("do") : request.end();
   if (!request.is_object() || what == request.end() || !what->is_string()) throw data_error("names nothing to `do`");
-  if (request.size() > 1) throw data_error("has keys that are not known");
+  const bool profile = *what == "profile";
+  if (request.size() > (profile ? 2 : 1)) throw data_error("has keys that are not known");
   if (*what == "stop") {
     control_.stop();
     answers_->put(client, line_of({{"ok", true}}));
@@ -263,8 +289,11 @@ void ControlSocket::Server::obey(int64_t client, const Json& request) {
       const bool ok = saved.failure.empty();
       answers->put(client, ok ? line_of({{"ok", true}, {"step", saved.step}, {"path", saved.path}}) : refusal(saved.failure));
     });
+  } else if (profile) {
+    control_.profile(seconds_of(request),
+                     [answers = answers_, client](const ProfileOutcome& outcome) { answers->put(client, answer_of(outcome)); });
   } else {
-    throw data_error(fmt::format("wants `{}`, and a run knows checkpoint and stop", what->get<std::string>()));
+    throw data_error(fmt::format("wants `{}`, and a run knows checkpoint, profile and stop", what->get<std::string>()));
   }
 }
 

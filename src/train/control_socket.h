@@ -4,6 +4,8 @@
 // A connection carries one request and its answer, each one line of JSON:
 //   {"do": "checkpoint"}   {"ok": true, "step": 120, "path": "checkpoints/step_000000120"}, once it is committed
 //                            (paths are those in the workdir)
+//   {"do": "profile", "seconds": 10}   {"ok": true, "directory": "plugins/profile/…", "xplane": "…", "trace": "…",
+//                            "summary": "…", "table": "…"}, once it is written; `seconds` is at most kMaxProfileSeconds
 //   {"do": "stop"}         {"ok": true}, at once; the run ends as after Ctrl-C
 //   anything else, and what fails   {"ok": false, "error": "…"}
 // A request has at most kMaxRequestBytes. The socket has mode 600, and only the user of the run, and root, are answered.
@@ -21,6 +23,7 @@ namespace tessera::train {
 
 inline constexpr const char* kControlSocket = "control.sock";
 inline constexpr size_t kMaxRequestBytes = 4096;
+inline constexpr double kMaxProfileSeconds = 600;
 
 // The socket and the thread that answers. Clients that are silent, slow or many hold neither the run nor its end.
 class ControlSocket {

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/spans.h"
 #include "monitor/console.h"
 #include "monitor/host_usage.h"
 #include "monitor/metrics.h"
@@ -83,11 +84,12 @@ class Reporter {
     Reporter& reporter_;
   };
 
-  // While it lives, time counts for a phase of RunTimes (none: null), and as z/secs/<name> (none: empty). They don't nest.
+  // While it lives, time counts for a phase of RunTimes (none: null), and as z/secs/<name> (none: empty), and it is a phase of
+  // profiles. They don't nest.
   class Timed {
    public:
     Timed(Reporter& reporter, double state::RunTimes::*phase, std::string name = {})
-        : reporter_(reporter), phase_(phase), name_(std::move(name)) {}
+        : reporter_(reporter), phase_(phase), name_(std::move(name)), span_(lasting_name(name_.empty() ? "start" : name_)) {}
     ~Timed();
     Timed(const Timed&) = delete;
     Timed& operator=(const Timed&) = delete;
@@ -96,6 +98,7 @@ class Reporter {
     Reporter& reporter_;
     double state::RunTimes::*phase_;
     std::string name_;
+    PhaseSpan span_;
     Clock::time_point start_ = Clock::now();
   };
   state::RunTimes times() const { return clock_.times(); }

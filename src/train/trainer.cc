@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/spans.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
@@ -25,6 +26,7 @@
 #include "train/default_workdir.h"
 #include "train/disk_space.h"
 #include "train/divergence.h"
+#include "train/profiles.h"
 #include "train/run_evaluators.h"
 #include "train/run_record.h"
 #include "train/step/compile.h"
@@ -121,6 +123,7 @@ class Trainer {
   // One step and what follows it.
   void train_to_the_end(bool resumed);
   state::ArgumentLists step_arguments(DeviceBatch& batch);
+  void one_step(std::optional<DeviceBatch>& batch);
   Pending dispatch(DeviceBatch& batch);
   void next_batch(std::optional<DeviceBatch>& batch);
   void await_batch(std::optional<DeviceBatch>& batch);
@@ -141,7 +144,6 @@ class Trainer {
   [[noreturn]] void rethrow_explained(std::exception_ptr error) const;
 
   StopSignal stop_;
-  RunControl control_{stop_};
   std::future<std::shared_ptr<pjrt::Client>> client_future_;
   std::shared_ptr<pjrt::Client> client_;
   pjrt::ExecutableCache cache_;
@@ -153,6 +155,8 @@ class Trainer {
   std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
   RunRecord record_;
   Reporter reporter_;
+  Profiles profiles_{workdir_.path(), recipe_.profile};
+  RunControl control_{stop_, &profiles_};
   std::optional<ControlSocket> control_socket_;  // once there is a run to save
 
   std::future<Compiled> init_future_, train_future_, augmented_future_, histogram_future_;
@@ -188,6 +192,7 @@ TrainResult Trainer::run() {
   try {
     if (client_future_.valid()) client_ = client_future_.get();
     reporter_.watch(*client_);
+    profiles_.watch(client_->shared_plugin());
     stop_.hold();  // from here on there is a run to save
     workdir_.write_recipe();
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
@@ -404,6 +409,7 @@ void Trainer::tell_histograms(int64_t step) {
 // ---- the loop ----
 
 void Trainer::train_to_the_end(bool resumed) {
+  name_thread("training loop");
   reporter_.begin();
   if (progress_.owed) finish_step();  // the evaluation at the start, or one that a signal cut off
   std::optional<DeviceBatch> batch;
@@ -416,11 +422,8 @@ void Trainer::train_to_the_end(bool resumed) {
   if (!batch || stopped_) return;
 
   for (;;) {
-    if (pending_ && !pending_->ready && pending_->metrics.ready()) pending_->ready = Clock::now();
-    const std::optional<Pending> before = std::exchange(pending_, dispatch(*batch));
-    batch.reset();
-    if (progress_.step < recipe_.total) next_batch(batch);
-    if (before) settle(*before);  // while the device works on the step just dispatched
+    profiles_.before(progress_.step + 1);
+    one_step(batch);
 
     const bool last = progress_.step == recipe_.total;
     const bool asked = stop_.requested() || control_.save_wanted();
@@ -447,6 +450,7 @@ state::ArgumentLists Trainer::step_arguments(DeviceBatch& batch) {
 }
 
 Trainer::Pending Trainer::dispatch(DeviceBatch& batch) {
+  const PhaseSpan span("dispatch");
   augment_first_images(batch);
   count_histograms(batch);
   state::DeviceArrays results = train_program_->execute(step_arguments(batch));
@@ -460,6 +464,16 @@ Trainer::Pending Trainer::dispatch(DeviceBatch& batch) {
   return dispatched;
 }
 
+// Dispatches the step of `batch`, which becomes the next one, and settles the step before.
+void Trainer::one_step(std::optional<DeviceBatch>& batch) {
+  const PhaseSpan span("step", progress_.step + 1, SpanKind::kStep);
+  if (pending_ && !pending_->ready && pending_->metrics.ready()) pending_->ready = Clock::now();
+  const std::optional<Pending> before = std::exchange(pending_, dispatch(*batch));
+  batch.reset();
+  if (progress_.step < recipe_.total) next_batch(batch);
+  if (before) settle(*before);  // while the device works on the step just dispatched
+}
+
 // The next batch, unless there is one; saves what is asked for meanwhile. Leaves `batch` empty when the run shall stop.
 void Trainer::await_batch(std::optional<DeviceBatch>& batch) {
   while (!batch && !stop_.requested()) {
@@ -471,7 +485,11 @@ void Trainer::await_batch(std::optional<DeviceBatch>& batch) {
 // Leaves `batch` empty when something was asked of the run first: that waits for no disk and no decoder.
 void Trainer::next_batch(std::optional<DeviceBatch>& batch) {
   const auto start = Clock::now();
-  const bool came = loader_->wait([this] { return stop_.requested() || control_.save_wanted(); });
+  bool came = false;
+  {
+    const PhaseSpan span("wait for input");
+    came = loader_->wait([this] { return stop_.requested() || control_.save_wanted(); });
+  }
   // While the device still works on the last step nothing is lost by waiting.
   const bool idle = !pending_ || pending_->metrics.ready();
   if (idle) reporter_.waited(std::chrono::duration<double>(Clock::now() - start).count());
@@ -485,7 +503,10 @@ void Trainer::next_batch(std::optional<DeviceBatch>& batch) {
 // Reads a step's metrics, stops the run if they are not finite, and tells them.
 void Trainer::settle(const Pending& pending) {
   const int64_t step = pending.step;
-  const std::vector<float> values = pending.metrics.to_host<float>();
+  const std::vector<float> values = [&] {
+    const PhaseSpan span("wait for the device");
+    return pending.metrics.to_host<float>();
+  }();
   const Clock::time_point ready = pending.ready.value_or(Clock::now());
   state::StepMetrics metrics;
   for (const std::string& name : metric_names(*recipe_.objective)) metrics.push_back({name, values[metrics.size()]});
@@ -508,14 +529,18 @@ void Trainer::settle(const Pending& pending) {
   progress_.metrics = metrics;
   tell_histograms(step);
   report_failures();
+  profiles_.settled(step, ready);
   // The line of the step at hand waits for its evaluations: finish_step() writes it.
-  if (log_now && !(step == progress_.step && evaluators_.due(progress_.step))) reporter_.write(step, metrics, {});
+  if (!log_now || (step == progress_.step && evaluators_.due(progress_.step))) return;
+  const PhaseSpan span("write metrics");
+  reporter_.write(step, metrics, {});
 }
 
 // Evaluations, the metrics line and the checkpoint of the step at hand, whose metrics are known. Sets stopped_ when it saved
 // because the end was asked for; what is asked later is for the next step.
 void Trainer::finish_step() {
   const Reporter::Pause pause(reporter_);
+  profiles_.interrupted();
   bool new_best = false;
   if (evaluators_.due(progress_.step)) {
     std::optional<NamedScores> scores;
@@ -594,6 +619,7 @@ void Trainer::save(bool owed) {
 // Of a step that is finished. While the run waits for the next one, it may be asked to save again and again.
 void Trainer::save_unless_saved() {
   const Reporter::Pause pause(reporter_);
+  profiles_.interrupted();
   checkpoints_->wait();
   if (!has_checkpoint(progress_.step)) return save(/*owed=*/false);
   for (const RunControl::Saved& saved : control_.take()) saved({progress_.step, place_of(progress_.step), ""});
@@ -602,6 +628,7 @@ void Trainer::save_unless_saved() {
 // Nobody can ask anything any more, and who waits is told why.
 void Trainer::end_control(const std::string& why) {
   control_.end(why);
+  profiles_.end();
   control_socket_.reset();
 }
 

@@ -191,7 +191,7 @@ TEST_F(Socket, GarbageIsAnsweredInWords) {
   EXPECT_EQ(refused("[\"stop\"]\n"), "the request names nothing to `do`");
   EXPECT_EQ(refused("{\"do\": 3}\n"), "the request names nothing to `do`");
   EXPECT_EQ(refused("{\"do\": \"stop\", \"now\": true}\n"), "the request has keys that are not known");
-  EXPECT_EQ(refused("{\"do\": \"dance\"}\n"), "the request wants `dance`, and a run knows checkpoint and stop");
+  EXPECT_EQ(refused("{\"do\": \"dance\"}\n"), "the request wants `dance`, and a run knows checkpoint, profile and stop");
   EXPECT_EQ(refused(std::string(100, '[') + "\n"), "the request cannot be read as JSON: it nests more than 64 levels deep");
   EXPECT_EQ(refused(std::string(kMaxRequestBytes + 1, ' ')), "a request is one line of at most 4096 bytes");
   EXPECT_FALSE(stop_.requested());
