@@ -25,7 +25,7 @@ using http::Response;
 
 constexpr const char* kHtml = "text/html; charset=utf-8";
 constexpr int64_t kMostPoints = 10000, kUsualPoints = 2000;
-constexpr double kUsualProfile = 10, kLongestProfile = 600;
+constexpr double kUsualProfile = 10;  // seconds
 constexpr size_t kKeptParts = 256;
 // Nothing but what this server gives; styles in attributes are those of reports.
 constexpr const char* kPolicy =
@@ -61,8 +61,8 @@ double profile_seconds(const Request& request) {
   double value = 0;
   const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), value);
   const bool whole = error == std::errc{} && end == given->data() + given->size();
-  if (!whole || !(value > 0 && value <= kLongestProfile)) {
-    throw Refusal{400, fmt::format("`seconds` is a number up to {:g}", kLongestProfile)};
+  if (!whole || !(value > 0 && value <= train::kMaxProfileSeconds)) {
+    throw Refusal{400, fmt::format("`seconds` is a number up to {:g}", train::kMaxProfileSeconds)};
   }
   return value;
 }

@@ -60,7 +60,7 @@ const durationText = (seconds) => {
 };
 
 // ---- what the server knows ----
-const board = {runs: [], chosen: [], data: new Map(), charts: [], filter: '', smoothing: 0, answer: '', busy: false};
+const board = {runs: [], chosen: [], data: new Map(), charts: [], filter: '', smoothing: 0, answer: '', table: '', busy: false};
 const query = (values) => new URLSearchParams(values).toString();
 
 async function ask(path, values = {}, options = {}) {
@@ -253,7 +253,9 @@ async function command(what) {
   drawHead();
   try {
     const answer = await ask(`/api/${what}`, {run: board.chosen[0], ...(what === 'profile' ? {seconds: 10} : {})}, {method: 'POST'});
-    board.answer = answer.path ? `written: ${answer.path}` : 'the run was told';
+    const written = answer.path || answer.directory;
+    board.answer = written ? `written: ${first().path}/${written}` : 'the run was told';
+    if (answer.table) board.table = answer.table;
   } catch (error) {
     board.answer = error.message;
   }
@@ -296,7 +298,8 @@ function drawHead() {
     ...(run.progress ? [make('progress', {max: 1, value: run.progress, 'aria-label': 'progress'})] : []),
     make('ul', {class: 'numbers'}, ...numbers.filter((one) => one[1] !== null).map(([name, value]) =>
       make('li', {}, `${name} `, make('b', {}, value)))),
-    ...(remarks.length > 0 ? [make('ul', {class: 'verdict'}, ...remarks)] : []), ...(buttons ? [buttons] : []), ...problems);
+    ...(remarks.length > 0 ? [make('ul', {class: 'verdict'}, ...remarks)] : []), ...(buttons ? [buttons] : []),
+    ...(board.table ? [make('pre', {}, board.table)] : []), ...problems);
 }
 
 function drawCheckpoints(list) {
@@ -347,6 +350,7 @@ function choose(name, on, alone = false) {
   board.chosen = alone ? [name] : board.chosen.filter((one) => one !== name).concat(on ? [name] : []);
   if (board.chosen.length === 0) board.chosen = [name];
   for (const part of ['evaluations', 'images', 'facts', 'checkpoints']) element(part).replaceChildren();
+  board.answer = board.table = '';
   element('log').textContent = '';
   for (const data of board.data.values()) { data.version = -1; data.log = 0; }
   drawRuns();
