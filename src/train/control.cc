@@ -28,7 +28,7 @@ std::vector<RunControl::Saved> RunControl::take() {
   return std::exchange(waiting_, {});
 }
 
-void RunControl::end(std::string why) {
+void RunControl::end(const std::string& why) {
   std::vector<Saved> waiting;
   {
     const std::lock_guard lock(mutex_);

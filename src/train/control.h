@@ -46,7 +46,7 @@ class RunControl {
   // Those who wait for a save: whoever takes them answers them.
   std::vector<Saved> take();
   // Nothing is done any more: whoever waits, or asks from now on, is told why.
-  void end(std::string why);
+  void end(const std::string& why);
 
  private:
   StopSignal& stop_;

@@ -192,7 +192,7 @@ void Profiles::watch(std::shared_ptr<const pjrt::Plugin> plugin) {
   work_->plugin = std::move(plugin);
 }
 
-void Profiles::ask(double seconds, Done done) {
+void Profiles::ask(double seconds, const Done& done) {
   const auto duration = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   Order order{.reason = fmt::format("{:.4g} s, as asked", seconds),
               .suffix = {},

@@ -44,7 +44,7 @@ class Profiles {
 
   // ---- on any thread ----
   // One of so many seconds, from now on. Refused while another is taken or written.
-  void ask(double seconds, Done done);
+  void ask(double seconds, const Done& done);
 
   // ---- for the loop ----
   // `step` will be dispatched next.

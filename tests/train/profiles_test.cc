@@ -164,10 +164,10 @@ TEST(Profiles, StepsOfTheRecipeAreRecordedAndChangeNoNumbers) {
 }
 
 TEST(Profiles, TheKeyMayChangeFromStartToStart) {
-  ASSERT_EQ(small_run().train("longer", {"total=4 steps"}).exit, Exit::kDone);
-  ASSERT_EQ(small_run().train("longer", {"total=8 steps", "monitor.profile=step 6"}).exit, Exit::kDone);
-  ASSERT_EQ(profiles_of(small_run().path("longer")).size(), 1u);
-  EXPECT_THAT(testing::slurp(profiles_of(small_run().path("longer"))[0] + "/summary.txt"), HasSubstr("(step 6)"));
+  ASSERT_EQ(small_run().train("profiled_later", {"total=4 steps"}).exit, Exit::kDone);
+  ASSERT_EQ(small_run().train("profiled_later", {"total=8 steps", "monitor.profile=step 6"}).exit, Exit::kDone);
+  ASSERT_EQ(profiles_of(small_run().path("profiled_later")).size(), 1u);
+  EXPECT_THAT(testing::slurp(profiles_of(small_run().path("profiled_later"))[0] + "/summary.txt"), HasSubstr("(step 6)"));
 }
 
 TEST(Profiles, AKeyThatIsNoneOfItsFormsIsRefused) {
