@@ -58,9 +58,11 @@ struct HyperParameters {
   std::vector<std::pair<std::string, HyperParameter>> values;
 };
 
-// The run came to its end, or this start of it did.
+// The run came to its end, or this start of it did: all steps are done; a signal came, and the next start goes on; or it failed.
+enum class Ending { kComplete, kStopped, kFailed };
 struct RunEnd {
-  bool complete = false;
+  Ending ending = Ending::kComplete;
+  int exit_code = 0;  // of the program
 };
 
 struct Record {

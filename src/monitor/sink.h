@@ -20,8 +20,9 @@ struct RunStart {
   std::string workdir;
   // Everything of later steps is to be dropped: what metrics.jsonl was cut to. -1: the run starts from the beginning.
   int64_t kept_step = -1;
-  double time = 0;    // now, in seconds since 1970
-  double uptime = 0;  // seconds that the run took until now, of all its starts
+  double time = 0;                         // now, in seconds since 1970
+  double uptime = 0;                       // seconds that the run took until now, of all its starts
+  std::string command = {}, version = {};  // of the program; may be empty
 };
 
 // All functions are called on one thread, begin() first. Whatever one throws is a warning, and the record is lost.
@@ -40,6 +41,8 @@ struct SinkKind {
   const char* name;
   const char* help;
   std::unique_ptr<Sink> (*make)(store::FileSystem& files);
+  // What it lacks of a run that is finished, it takes when the run is started once more: what it writes to may have been away.
+  bool catches_up = false;
 };
 #define SINK(object) extern const SinkKind object;
 #include "monitor/sinks.def"

@@ -390,7 +390,8 @@ void read_monitor(Section section, const optim::RunLength& length, Recipe& out) 
   std::set<std::string> seen;
   for (const std::string& name : out.monitor.sinks) {
     if (!monitor::find_sink(name))
-      section.fail("sinks", fmt::format("names \"{}\", which is no sink", name), suggest_name(name, monitor::sink_names()));
+      section.fail("sinks", fmt::format("names \"{}\", which is no sink", name),
+                   fmt::format("known: {}", join(monitor::sink_names(), ", ")));
     if (!seen.insert(name).second) section.fail("sinks", fmt::format("names \"{}\" twice", name));
   }
 }

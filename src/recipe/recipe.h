@@ -78,7 +78,9 @@ struct MonitorOptions {
   std::string profile = "auto";
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("sinks", sinks, may_change("where measurements go besides metrics.jsonl: [\"tensorboard\"], or [] for nowhere"));
+    field("sinks", sinks,
+          may_change(
+              "where measurements go besides metrics.jsonl: any of \"tensorboard\", \"wandb\", \"mlflow\"; [] for nowhere"));
     field("images", images, may_change("how many images of the first batch sinks get, as the model sees them; 0 for none"));
     field(
         "histograms", histograms,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "base/warning_listener.h"
 #include "monitor/host_usage.h"
@@ -24,24 +26,44 @@ constexpr std::string_view kPrec = "prec@";
 
 }  // namespace
 
-Reporter::Reporter(const recipe::Recipe& recipe, const std::string& workdir, int64_t cores)
-    : recipe_(recipe), workdir_(workdir), cores_(cores), writer_(workdir) {}
+Reporter::Reporter(const recipe::Recipe& recipe, const std::string& workdir, int64_t cores, std::string command,
+                   std::string version)
+    : recipe_(recipe),
+      workdir_(workdir),
+      cores_(cores),
+      command_(std::move(command)),
+      version_(std::move(version)),
+      writer_(workdir) {}
 
 // Both are cut to the end of `kept_step`.
 void Reporter::begin_files(int64_t kept_step) {
   writer_.truncate_after(kept_step);
   if (recipe_.monitor.sinks.empty()) return;
-  sinks_->begin(recipe_.monitor.sinks, {workdir_, kept_step, monitor::time_now(), uptime()});
+  begin_sinks(recipe_.monitor.sinks, kept_step);
+  set_warning_listener([sinks = sinks_](const std::string& text) { sinks->put(monitor::Text{"warnings", text}); });
+}
+
+void Reporter::begin_sinks(const std::vector<std::string>& names, int64_t kept_step) {
+  sinks_->begin(names, {workdir_, kept_step, monitor::time_now(), uptime(), command_, version_});
   sinks_->put(hyper_parameters(recipe_.text));
   sinks_->put(monitor::Text{"recipe", monitor::as_code(recipe_.text)});
-  set_warning_listener([sinks = sinks_](const std::string& text) { sinks->put(monitor::Text{"warnings", text}); });
+}
+
+void Reporter::catch_up(const state::Progress& progress) {
+  earlier_ = progress.seconds;
+  std::vector<std::string> names;
+  std::ranges::copy_if(recipe_.monitor.sinks, std::back_inserter(names),
+                       [](const std::string& name) { return monitor::find_sink(name)->catches_up; });
+  if (names.empty()) return;
+  begin_sinks(names, progress.step);
+  finish({});
 }
 
 Reporter::~Reporter() { set_warning_listener(nullptr); }
 
-void Reporter::finish(bool complete) {
+void Reporter::finish(const monitor::RunEnd& end) {
   set_warning_listener(nullptr);
-  if (complete) sinks_->put(monitor::RunEnd{true});
+  sinks_->put(end);
   sinks_->finish();
 }
 

@@ -46,7 +46,9 @@ class Reporter {
   using Clock = std::chrono::steady_clock;
 
  public:
-  Reporter(const recipe::Recipe& recipe, const std::string& workdir, int64_t cores);
+  // `command` and `version` are of the program, for sinks.
+  Reporter(const recipe::Recipe& recipe, const std::string& workdir, int64_t cores, std::string command = {},
+           std::string version = {});
   ~Reporter();
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
@@ -55,6 +57,8 @@ class Reporter {
   // (with `owed`, of this step too).
   void start() { begin_files(-1); }
   void resume(const state::Progress& progress);
+  // The run was finished before: sinks that may lack something of it (SinkKind::catches_up) get it now. To be called alone.
+  void catch_up(const state::Progress& progress);
   // The devices, whose memory, kind and peak are told of; must outlive the reporter's last call.
   void watch(const pjrt::Client& client);
   // Training proper begins: the clock of img/sec starts.
@@ -105,8 +109,8 @@ class Reporter {
 
   // What sinks get besides the lines: nothing where the recipe names none.
   monitor::Sinks& sinks() const { return *sinks_; }
-  // Nothing is told any more: waits for the sinks, but not for ever (monitor/sink_thread.h). `complete`: the run is through.
-  void finish(bool complete);
+  // Nothing is told any more: waits for the sinks, but not for ever (monitor/sink_thread.h).
+  void finish(const monitor::RunEnd& end);
 
   double uptime() const;  // seconds, over all starts of the run
   monitor::MetricWriter& writer() { return writer_; }
@@ -114,6 +118,7 @@ class Reporter {
 
  private:
   void begin_files(int64_t kept_step);
+  void begin_sinks(const std::vector<std::string>& names, int64_t kept_step);
   double last_uptime() const;
   void begin_interval(Clock::time_point start);
   double interval_seconds() const;
@@ -131,6 +136,7 @@ class Reporter {
   const recipe::Recipe& recipe_;
   const std::string workdir_;
   int64_t cores_;
+  const std::string command_, version_;
   monitor::MetricWriter writer_;
   const std::shared_ptr<monitor::Sinks> sinks_ = std::make_shared<monitor::Sinks>();  // the listener's of warnings too
   monitor::Console console_;

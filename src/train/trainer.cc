@@ -73,7 +73,7 @@ class Trainer {
         layout_(recipe::recipe_layout(recipe_)),
         workdir_(workdir_of(options, recipe_.text), recipe_.text),
         record_(workdir_, options.command, options.version),
-        reporter_(recipe_, workdir_.path(), recipe_.mesh.devices()) {
+        reporter_(recipe_, workdir_.path(), recipe_.mesh.devices(), options.command, options.version) {
     if (options.log) options.log->open(workdir_.log());
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
                     recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp,
@@ -187,6 +187,7 @@ TrainResult Trainer::run() {
   if (progress_.step >= recipe_.total && !progress_.owed) {
     TrainResult done = result(Exit::kDone);
     done.finished_before = true;
+    reporter_.catch_up(progress_);
     return done;
   }
   try {
@@ -223,9 +224,9 @@ TrainResult Trainer::run() {
     rethrow_explained(std::current_exception());
   }
   reporter_.console().finish();
-  reporter_.finish(progress_.step == recipe_.total && !progress_.owed);
-  draw_plot();
   const bool done = progress_.step == recipe_.total && !progress_.owed;
+  reporter_.finish(done ? monitor::RunEnd{} : monitor::RunEnd{monitor::Ending::kStopped, static_cast<int>(stop_.exit_code())});
+  draw_plot();
   record_.ended(done ? "done" : "stopped", done ? "" : stop_.name(), *client_);
   TrainResult out = result(done ? Exit::kDone : stop_.exit_code());
   const bool harmed = reporter_.writer().failing() || reporter_.writer().disturbed();
@@ -655,6 +656,7 @@ void Trainer::record_failure() {
   } catch (const Error& error) {
     const bool diverged = error.code() == Exit::kDiverged;
     if (client_) record_.ended(diverged ? "diverged" : "failed", error.message(), *client_);
+    reporter_.finish({monitor::Ending::kFailed, static_cast<int>(error.code())});
     if (diverged) draw_plot();
   } catch (...) {
     // A bug of ours, or memory that the system refuses: whoever tells of that writes no files of the run.

@@ -17,6 +17,8 @@ std::string python_path();
 std::string tensorboard_python_path();
 // Python with xprof; likewise.
 std::string xprof_python_path();
+// Python with W&B and MLflow; empty where ./dev did not install it.
+std::string trackers_python_path();
 // Where this test program keeps compiled programs, for its next process and its next time.
 std::string cache_path();
 // A file with one line for each source of the test programs, relative to tests/.

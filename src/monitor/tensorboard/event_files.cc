@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -84,44 +83,8 @@ void rewrite(store::FileSystem& files, const OldFile& file, const std::vector<Ev
 
 }  // namespace
 
-EventFile::EventFile(const std::string& path, store::FileSystem& files)
-    : path_(path), files_(files), directory_(files.open_directory(store::parent_path(path))), file_(files.create(path)) {}
-
 void EventFile::add(std::string_view event) {
-  const std::string header = store::tfrecord_header(event), footer = store::tfrecord_footer(event);
-  if (!file_) open();
-  try {
-    for (const std::string_view part : {std::string_view(header), event, std::string_view(footer)}) {
-      file_->write(store::as_bytes(part));
-    }
-    file_->flush();
-  } catch (const store::IoError&) {
-    file_.reset();
-    cut_part();
-    throw;
-  }
-  size_ += static_cast<int64_t>(header.size() + event.size() + footer.size());
-}
-
-// Removes what a write that failed has left of its bytes.
-void EventFile::cut() {
-  const auto there = files_.info(store::parent_path(path_));
-  if (!there || there->id != directory_->id() || !files_.info(path_)) throw store::IoError(ENOENT, "write", path_);
-  files_.truncate(path_, size_);
-}
-
-// At once, so that the last record of a file is whole too; where that fails, the next add() does it.
-void EventFile::cut_part() noexcept {
-  try {
-    cut();
-  } catch (const std::exception&) {
-    // add() throws what is wrong.
-  }
-}
-
-void EventFile::open() {
-  cut();
-  file_ = files_.append(path_);
+  file_.add(fmt::format("{}{}{}", store::tfrecord_header(event), event, store::tfrecord_footer(event)));
 }
 
 EarlierEvents cut_event_files(store::FileSystem& files, const std::string& directory, int64_t kept_step,

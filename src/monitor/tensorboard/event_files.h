@@ -3,34 +3,25 @@
 // so that their order by name, in which TensorBoard reads them, is that of the starts.
 
 #include <cstdint>
-#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 
+#include "monitor/append_file.h"
 #include "store/file.h"
 
 namespace tessera::monitor {
 
-// A file of records that only grows. A record whose writing failed leaves no part behind, where the disk allows that.
+// A file of events.
 class EventFile {
  public:
-  // Creates it, with its directory open. `path` must not exist.
-  EventFile(const std::string& path, store::FileSystem& files);
-  // Appends an event; it reaches the operating system before this returns. Throws store::IoError where it cannot, and where the
-  // directory was removed or replaced.
+  // `path` must not exist; its directory must.
+  EventFile(const std::string& path, store::FileSystem& files) : file_(path, 0, files) {}
+  // As AppendFile::add.
   void add(std::string_view event);
 
  private:
-  void open();
-  void cut();
-  void cut_part() noexcept;
-
-  const std::string path_;
-  store::FileSystem& files_;
-  std::unique_ptr<store::Directory> directory_;
-  std::unique_ptr<store::WritableFile> file_;
-  int64_t size_ = 0;  // of whole records
+  AppendFile file_;
 };
 
 // What earlier starts left.

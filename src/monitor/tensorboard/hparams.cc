@@ -11,7 +11,15 @@ constexpr uint32_t kSessionStartInfo = 3, kSessionEndInfo = 4;  // of HParamsPlu
 constexpr uint32_t kHparams = 1, kKey = 1, kValue = 2;          // of SessionStartInfo: a map
 constexpr uint32_t kNumber = 2, kString = 3, kBool = 4;         // of google.protobuf.Value
 constexpr uint32_t kStatus = 1;                                 // of SessionEndInfo
-constexpr int32_t kUnknown = 0, kSuccess = 1;
+constexpr int32_t kUnknown = 0, kSuccess = 1, kFailure = 2;
+
+int32_t status_of(Ending ending) {
+  switch (ending) {
+    case Ending::kComplete: return kSuccess;
+    case Ending::kFailed: return kFailure;
+    default: return kUnknown;  // it goes on some day
+  }
+}
 
 void add_value(pbf_writer& out, const HyperParameter& value) {
   if (const auto* flag = std::get_if<bool>(&value)) {
@@ -42,7 +50,7 @@ std::string session_end(const RunEnd& end) {
   std::string out;
   pbf_writer data(out);
   pbf_writer info(data, kSessionEndInfo);
-  info.add_enum(kStatus, end.complete ? kSuccess : kUnknown);
+  info.add_enum(kStatus, status_of(end.ending));
   return out;
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "monitor/metrics.h"
+#include "monitor/earlier_rows.h"
 #include "monitor/sink.h"
 #include "monitor/tensorboard/event.h"
 #include "monitor/tensorboard/event_files.h"
@@ -20,7 +20,7 @@ class Tensorboard final : public Sink {
   void begin(const RunStart& start) override {
     const std::string directory = store::join_path(start.workdir, "tb");
     files_.make_directories(directory);
-    const std::vector<MetricRow> rows = kept_rows(start);
+    const std::vector<MetricRow> rows = earlier_rows(start, files_);
     std::set<int64_t> steps;
     for (const MetricRow& row : rows) steps.insert(row.step);
     const EarlierEvents earlier = cut_event_files(files_, directory, start.kept_step, steps);
@@ -38,21 +38,12 @@ class Tensorboard final : public Sink {
   }
 
  private:
-  std::vector<MetricRow> kept_rows(const RunStart& start) const {
-    if (start.kept_step < 0) return {};
-    std::vector<MetricRow> rows = read_metrics(store::join_path(start.workdir, "metrics.jsonl"), files_);
-    // Lines of this start may have come meanwhile.
-    std::erase_if(rows, [&](const MetricRow& row) { return row.step > start.kept_step; });
-    return rows;
-  }
-
   static Record as_record(const MetricRow& row, const RunStart& start) {
-    Record record{row.step, start.time, {}};
+    Record record{row.step, time_of(row, start), {}};
     Scalars scalars;
     for (const auto& [name, value] : row.values) {
       if (name != "step") scalars.metrics.push_back({name, value});
     }
-    if (const auto uptime = row.values.find("uptime"); uptime != row.values.end()) record.time -= start.uptime - uptime->second;
     record.content = std::move(scalars);
     return record;
   }

@@ -1,0 +1,190 @@
+#include "monitor/mlflow/client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+#include "monitor/environment.h"
+#include "monitor/mlflow/names.h"
+
+namespace tessera::monitor {
+namespace {
+
+using Json = nlohmann::json;
+
+// mlflow/utils/validation.py
+constexpr size_t kMaxMetrics = 1000, kMaxPairs = 100;
+constexpr int64_t kPage = 25'000;
+constexpr size_t kShownReason = 300;  // characters of what a server says
+constexpr const char* kNotThere = "RESOURCE_DOES_NOT_EXIST";
+
+int64_t milliseconds(double seconds) { return std::llround(seconds * 1000); }
+
+// JSON's own texts for what is no number in JSON, as protobuf's mapping has them.
+Json number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+// Some servers write 64-bit numbers as texts, as that mapping has it too; what is left out is 0.
+double number_at(const Json& json, const char* key) {
+  const Json value = json.value(key, Json(0));
+  return value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr) : value.get<double>();
+}
+
+Json pairs_of(const MlflowPairs& pairs) {
+  Json out = Json::array();
+  for (const auto& [key, value] : pairs) out.push_back({{"key", key}, {"value", value}});
+  return out;
+}
+
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+bool is_true(const std::string& value) { return value == "true" || value == "True" || value == "TRUE" || value == "1"; }
+
+// What a page or a proxy in the place of the server says is of no use in a message.
+std::string reason_of(long status, const Json& body) {
+  std::string text = fmt::format("the server says {}", status);
+  if (body.is_object() && body.contains("message") && body["message"].is_string()) {
+    text += ": " + mlflow_text(one_line(body["message"].get<std::string>()), kShownReason);
+  } else if (status == 401 || status == 403) {
+    text += ": MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN, let nobody in";
+  }
+  return text;
+}
+
+}  // namespace
+
+MlflowServer mlflow_server() {
+  MlflowServer server;
+  server.uri = from_environment("MLFLOW_TRACKING_URI");
+  while (server.uri.ends_with('/')) server.uri.pop_back();
+  if (!server.uri.starts_with("http://") && !server.uri.starts_with("https://")) {
+    throw data_error(server.uri.empty() ? "MLFLOW_TRACKING_URI is not set: it names the server, as http://host:5000"
+                                        : "MLFLOW_TRACKING_URI names no server, as http://host:5000 does");
+  }
+  server.http.user = from_environment("MLFLOW_TRACKING_USERNAME");
+  server.http.password = from_environment("MLFLOW_TRACKING_PASSWORD");
+  server.http.token = from_environment("MLFLOW_TRACKING_TOKEN");
+  server.http.verify = !is_true(from_environment("MLFLOW_TRACKING_INSECURE_TLS"));
+  server.http.authorities = from_environment("MLFLOW_TRACKING_SERVER_CERT_PATH");
+  server.http.own_certificate = from_environment("MLFLOW_TRACKING_CLIENT_CERT_PATH");
+  const std::string limit = from_environment("MLFLOW_HTTP_REQUEST_TIMEOUT");
+  int seconds = 0;
+  std::from_chars(limit.data(), limit.data() + limit.size(), seconds);
+  if (seconds > 0) server.http.timeout = std::chrono::seconds(seconds);
+  return server;
+}
+
+struct MlflowClient::Reply {
+  Json body;
+  bool there = true;  // false: the server has no such thing
+};
+
+MlflowClient::Reply MlflowClient::call(const std::string& path, const std::string& json) {
+  const HttpReply reply = http_.request(uri_ + "/api/2.0/mlflow/" + path, json);
+  Json body = read_json(reply.body).value;
+  if (reply.status == 404 && body.is_object() && body.value("error_code", "") == kNotThere) return {Json(), false};
+  if (reply.status != 200) throw data_error(reason_of(reply.status, body));
+  if (!body.is_object()) throw data_error("what answers at MLFLOW_TRACKING_URI is no MLflow server");
+  return {std::move(body), true};
+}
+
+// Something of a run.
+void MlflowClient::tell(const std::string& path, const std::string& json) {
+  if (!call(path, json).there) throw data_error("the server does not know the run any more");
+}
+
+std::string MlflowClient::experiment() {
+  if (const std::string id = from_environment("MLFLOW_EXPERIMENT_ID"); !id.empty()) return id;
+  const std::string name = from_environment("MLFLOW_EXPERIMENT_NAME");
+  if (name.empty()) return "0";
+  const std::string query = "experiments/get-by-name?experiment_name=" + http_.escaped(name);
+  Reply found = call(query);
+  if (found.there) return found.body.at("experiment").at("experiment_id");
+  try {
+    return call("experiments/create", text_of({{"name", name}})).body.at("experiment_id");
+  } catch (const Error&) {
+    // Another run may have made it meanwhile.
+    found = call(query);
+    if (!found.there) throw;
+    return found.body.at("experiment").at("experiment_id");
+  }
+}
+
+std::string MlflowClient::create_run(const std::string& experiment, const std::string& name, double time,
+                                     const MlflowPairs& tags) {
+  const Json request = {
+      {"experiment_id", experiment}, {"run_name", name}, {"start_time", milliseconds(time)}, {"tags", pairs_of(tags)}};
+  const Reply reply = call("runs/create", text_of(request));
+  if (!reply.there) throw data_error(fmt::format("the server has no experiment {}", experiment));
+  return reply.body.at("run").at("info").at("run_id");
+}
+
+std::optional<MlflowRunInfo> MlflowClient::find_run(const std::string& id) {
+  const Reply reply = call("runs/get?run_id=" + http_.escaped(id));
+  if (!reply.there) return std::nullopt;
+  MlflowRunInfo out{id, true, {}, {}};
+  const Json& run = reply.body.at("run");
+  out.active = run.at("info").value("lifecycle_stage", "active") == "active";
+  const Json data = run.value("data", Json::object());
+  for (const Json& param : data.value("params", Json::array())) out.params[param.at("key")] = param.value("value", "");
+  for (const Json& metric : data.value("metrics", Json::array())) out.metrics.push_back(metric.at("key"));
+  return out;
+}
+
+std::map<int64_t, double> MlflowClient::points(const std::string& run, const std::string& key) {
+  std::map<int64_t, double> points;
+  std::string token;
+  do {
+    std::string query = fmt::format("metrics/get-history?run_id={}&metric_key={}&max_results={}", http_.escaped(run),
+                                    http_.escaped(key), kPage);
+    if (!token.empty()) query += "&page_token=" + http_.escaped(token);
+    const Reply reply = call(query);
+    if (!reply.there) break;
+    for (const Json& point : reply.body.value("metrics", Json::array())) {
+      points[static_cast<int64_t>(number_at(point, "step"))] = number_at(point, "value");
+    }
+    token = reply.body.value("next_page_token", "");
+  } while (!token.empty());
+  return points;
+}
+
+void MlflowClient::log_params(const std::string& run, const MlflowPairs& params) {
+  for (size_t begin = 0; begin < params.size(); begin += kMaxPairs) {
+    const size_t end = std::min(params.size(), begin + kMaxPairs);
+    const MlflowPairs some(params.begin() + static_cast<ptrdiff_t>(begin), params.begin() + static_cast<ptrdiff_t>(end));
+    tell("runs/log-batch", text_of({{"run_id", run}, {"params", pairs_of(some)}}));
+  }
+}
+
+void MlflowClient::log_metrics(const std::string& run, const std::vector<MlflowPoint>& points) {
+  for (size_t begin = 0; begin < points.size(); begin += kMaxMetrics) {
+    Json metrics = Json::array();
+    for (size_t i = begin; i < std::min(points.size(), begin + kMaxMetrics); ++i) {
+      const MlflowPoint& point = points[i];
+      metrics.push_back({{"key", point.key}, {"value", number(point.value)}, {"timestamp", point.time}, {"step", point.step}});
+    }
+    tell("runs/log-batch", text_of({{"run_id", run}, {"metrics", std::move(metrics)}}));
+  }
+}
+
+void MlflowClient::set_tags(const std::string& run, const MlflowPairs& tags) {
+  tell("runs/log-batch", text_of({{"run_id", run}, {"tags", pairs_of(tags)}}));
+}
+
+void MlflowClient::set_status(const std::string& run, const std::string& status, std::optional<double> end) {
+  Json request = {{"run_id", run}, {"status", status}};
+  if (end) request["end_time"] = milliseconds(*end);
+  tell("runs/update", text_of(request));
+}
+
+}  // namespace tessera::monitor
