@@ -45,7 +45,8 @@ struct Outcome {
   // What there is to say of each example of the evaluator's own data.
   std::vector<Column> columns;
   metrics::Features predictions;
-  std::string details;  // JSON, for a file of its own; may be empty
+  metrics::Features features;  // of each of them; empty where the evaluator computes none
+  std::string details;         // JSON, for a file of its own; may be empty
 };
 
 class Evaluator {

@@ -1,5 +1,7 @@
 #include "evaluators/feature_evaluator.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace tessera::evaluators {
@@ -17,7 +19,7 @@ void FeatureEvaluator::check(const models::Model& model, const config::Section& 
 }
 
 Outcome FeatureEvaluator::outcome(std::vector<Rows> sets) const {
-  const Rows& test = sets[0];
+  Rows& test = sets[0];
   const std::vector<Predictions> all = predictions(sets[1], test.features);
   const std::vector<ScoreKind> kinds = score_kinds();
   Outcome out;
@@ -35,6 +37,7 @@ Outcome FeatureEvaluator::outcome(std::vector<Rows> sets) const {
         out.predictions.values.push_back(static_cast<float>(predicted[row]));
     }
   }
+  out.features = std::move(test.features);
   return out;
 }
 

@@ -36,6 +36,12 @@ size_t bytes_of(const ModelGraph& graph) {
   }
   return bytes;
 }
+size_t bytes_of(const Embedding& embedding) {
+  size_t bytes = embedding.values.size() * sizeof(float);
+  for (const image::Image& image : embedding.images) bytes += sizeof image + image.byte_count();
+  for (const std::string& id : embedding.ids) bytes += 2 * sizeof id + id.size();
+  return bytes;
+}
 size_t bytes_of(const HyperParameters& parameters) { return parameters.values.size() * sizeof parameters.values[0]; }
 size_t bytes_of(const RunEnd&) { return 0; }
 

@@ -52,6 +52,15 @@ struct ModelGraph {
   std::vector<GraphNode> nodes;
 };
 
+// What a model made of some examples, each with its label, its name and a picture; all pictures are squares of one size.
+struct Embedding {
+  std::string name;
+  int64_t width = 0;          // numbers of an example
+  std::vector<float> values;  // [examples, width]
+  std::vector<std::string> labels, ids;
+  std::vector<image::Image> images;
+};
+
 // What a run is made of, to compare it with others: the keys of its recipe.
 using HyperParameter = std::variant<bool, double, std::string>;
 struct HyperParameters {
@@ -68,7 +77,7 @@ struct RunEnd {
 struct Record {
   int64_t step = 0;
   double time = 0;  // seconds since 1970
-  std::variant<Scalars, Text, Images, Histograms, ModelGraph, HyperParameters, RunEnd> content;
+  std::variant<Scalars, Text, Images, Histograms, ModelGraph, Embedding, HyperParameters, RunEnd> content;
 
   // About what it takes in memory.
   size_t bytes() const;

@@ -385,6 +385,8 @@ ProfilePlan read_profile(const Section& section, const std::string& text) {
 void read_monitor(Section section, const optim::RunLength& length, Recipe& out) {
   section.bind(out.monitor);
   section.check_range("images", out.monitor.images, 0, 1000);
+  section.check_range("worst", out.monitor.worst, 0, 32);
+  section.check_range("projector", out.monitor.projector, 0, 10'000);
   if (out.monitor.histograms != "none") out.histograms_every = steps_of(section, "histograms", out.monitor.histograms, length);
   out.profile = read_profile(section, out.monitor.profile);
   std::set<std::string> seen;

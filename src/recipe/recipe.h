@@ -73,7 +73,7 @@ struct CheckpointOptions {
 // Where measurements go besides metrics.jsonl and summary.csv.
 struct MonitorOptions {
   std::vector<std::string> sinks = {"tensorboard"};
-  int64_t images = 16;
+  int64_t images = 16, worst = 8, projector = 500;
   std::string histograms = "none";
   std::string profile = "auto";
   template <class Visitor>
@@ -82,6 +82,10 @@ struct MonitorOptions {
           may_change(
               "where measurements go besides metrics.jsonl: any of \"tensorboard\", \"wandb\", \"mlflow\"; [] for nowhere"));
     field("images", images, may_change("how many images of the first batch sinks get, as the model sees them; 0 for none"));
+    field("worst", worst, may_change("how many of the images with the greatest loss sinks get at each evaluation; 0 for none"));
+    field("projector", projector,
+          may_change(
+              "examples whose features TensorBoard's projector gets at the end, of evaluators that compute them; 0 for none"));
     field(
         "histograms", histograms,
         may_change("how often sinks get histograms of parameters, updates and gradients, as \"500 steps\", or none; each takes "

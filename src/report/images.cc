@@ -10,9 +10,9 @@
 #include "image/codec/encode_jpeg.h"
 #include "image/codec/png.h"
 #include "image/draw.h"
-#include "image/resize/resize.h"
 #include "recipe/data_options.h"
 #include "report/html.h"
+#include "train/sample_view.h"
 
 namespace tessera::report {
 namespace {
@@ -21,69 +21,17 @@ constexpr int kSmall = 64;     // images up to this side are PNG files, larger o
 constexpr int kLargest = 192;  // of a side; what is larger is made smaller
 constexpr int kQuality = 85;
 
-// No side longer than kLargest.
-image::Image shrunk(image::Image pixels) {
-  const int side = std::max(pixels.width(), pixels.height());
-  if (side <= kLargest) return pixels;
-  const auto scaled = [side](int length) { return std::max(1, length * kLargest / side); };
-  image::Image small(scaled(pixels.width()), scaled(pixels.height()));
-  image::Resizer().resize(pixels.view(), image::Filter::kBilinear, false, small.width(), small.height(), small.row(0),
-                          small.stride());
-  return small;
-}
-
 std::string uri_of(const image::Image& pixels) {
   const bool small = std::max(pixels.width(), pixels.height()) <= kSmall;
   const std::vector<uint8_t> bytes = small ? image::encode_png(pixels.view()) : image::encode_jpeg(pixels.view(), kQuality);
   return data_uri(small ? "image/png" : "image/jpeg", {bytes.data(), bytes.size()});
 }
 
-// The pictures of one data section.
-class Viewer {
- public:
-  explicit Viewer(recipe::Data data) : data_(std::move(data)) { scratch_.set_limits(data_.limits, nullptr); }
-
-  const recipe::Data& data() const { return data_; }
-  Picture picture(size_t set, int64_t index, data::SampleKey key) {
-    const data::Source& source = *data_.sets[set].source;
-    Picture out;
-    if (index < 0 || index >= source.size()) {
-      out.problem = fmt::format("the data have no sample {} any more", index);
-      return out;
-    }
-    out.id = source.id(index);
-    const std::optional<std::string> problem = fill(set, index, key, out.pixels);
-    if (!source.class_names().empty()) {
-      out.caption = source.class_names()[static_cast<size_t>(sample_.label)];
-    } else if (!sample_.texts.empty() && !sample_.texts[0].empty()) {
-      out.caption = sample_.texts[0][0];
-    }
-    if (problem) {
-      out.problem = *problem;
-      out.pixels = image::Image();
-    } else {
-      out.pixels = shrunk(std::move(out.pixels));
-      out.uri = uri_of(out.pixels);
-    }
-    return out;
-  }
-
- private:
-  std::optional<std::string> fill(size_t set, int64_t index, const data::SampleKey& key, image::Image& pixels) {
-    const data::Source& source = *data_.sets[set].source;
-    const data::Pp& pp = *data_.sets[set].pp;
-    pixels.reset(pp.width(), pp.height());
-    auto failed = source.read(index, sample_);
-    if (source.fill_pixels(index, {pixels.row(0), pixels.byte_count()})) return std::nullopt;
-    if (failed) return failed;
-    const image::SampleError error = pp.run(sample_.image, key, scratch_, pixels.row(0));
-    return error ? std::optional(error->reason) : std::nullopt;
-  }
-
-  recipe::Data data_;
-  data::PpScratch scratch_;
-  data::Sample sample_;
-};
+Picture picture_of(train::SampleView view) {
+  Picture out{std::move(view.id), std::move(view.caption), {}, std::move(view.problem), std::move(view.pixels)};
+  if (out.problem.empty()) out.uri = uri_of(out.pixels);
+  return out;
+}
 
 // The recipe of the run, without the cache of the section `data`: a report fills none.
 config::Section recipe_of(const SavedRun& run, const std::string& data) {
@@ -115,7 +63,7 @@ Pictures training_pictures(const SavedRun& run, int64_t count) {
     recipe::RunOptions options;
     recipe.bind_part(options);
     recipe::TrainDataOptions training;
-    Viewer viewer(recipe::open_training_data(recipe.section("data"), training));
+    train::SampleViewer viewer(recipe::open_training_data(recipe.section("data"), training), kLargest);
     const std::vector<data::DataSet>& sets = viewer.data().sets;
     const auto seed = static_cast<uint64_t>(options.seed);
     out.chain = sets.front().pp->text();
@@ -123,7 +71,7 @@ Pictures training_pictures(const SavedRun& run, int64_t count) {
       const size_t set = static_cast<size_t>(i) % sets.size();
       const auto place = static_cast<uint64_t>(i) / sets.size();
       const data::Position at = data::FullShuffle(sets[set].source->size(), seed).at({0, place});
-      out.pictures.push_back(viewer.picture(set, at.sample, {seed, at.epoch, static_cast<uint64_t>(at.sample)}));
+      out.pictures.push_back(picture_of(viewer.view(set, at.sample, {seed, at.epoch, static_cast<uint64_t>(at.sample)})));
     }
   });
 }
@@ -132,10 +80,10 @@ Pictures worst_pictures(const SavedRun& run, const train::EvaluationSummary& eva
   return pictures_or_problem(run, [&](Pictures& out) {
     const std::string& name = evaluation.evaluator;
     config::Section data = recipe_of(run, fmt::format("eval.{}.data", name)).section("eval").section(name).section("data");
-    Viewer viewer(recipe::open_data(data, data::PpUse::kEval));
+    train::SampleViewer viewer(recipe::open_data(data, data::PpUse::kEval), kLargest);
     out.chain = viewer.data().pp().text();
     for (const train::WorstExample& worst : evaluation.worst) {
-      out.pictures.push_back(viewer.picture(0, worst.sample, {0, 0, static_cast<uint64_t>(worst.sample)}));
+      out.pictures.push_back(picture_of(viewer.view(0, worst.sample, {0, 0, static_cast<uint64_t>(worst.sample)})));
       Picture& picture = out.pictures.back();
       if (picture.problem.empty() && picture.id != worst.id) {
         picture = {};

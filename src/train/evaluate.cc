@@ -162,6 +162,7 @@ std::optional<Evaluation> EvaluationRunner::run(state::DeviceArrays& state, cons
   std::ranges::stable_partition(out.scores.values, &Score::share);
   out.columns = std::move(outcome.columns);
   out.predictions = std::move(outcome.predictions);
+  out.features = std::move(outcome.features);
   out.details = std::move(outcome.details);
   return out;
 }

@@ -38,7 +38,8 @@ struct Evaluation {
   std::vector<int32_t> labels;
   std::vector<evaluators::Column> columns;
   metrics::Features predictions;
-  std::string details;  // JSON; may be empty
+  metrics::Features features;  // of each of them, where the evaluator computes some
+  std::string details;         // JSON; may be empty
   // What could not be read, of any of the plan's sets: the names of the sources, and the files.
   std::vector<std::pair<std::string, data::SkippedFile>> skipped;
 };

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <map>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "host/register.h"
+#include "train/evaluation_pictures.h"
 #include "train/evaluation_summary.h"
 #include "train/step/program_options.h"
 #include "train/step/trace.h"
@@ -89,11 +92,32 @@ bool RunEvaluators::run_one(const EvaluationRunner& runner, const recipe::EvalPl
     write_files(plan, *result, workdir_.evaluation(name, step));
     const std::string last = workdir_.last_evaluation(name);
     store::local_files().make_directories(store::parent_path(last));
-    store::write_atomic(store::local_files(), last, to_json(summary_of(plan, *result, name, step)));
+    EvaluationSummary summary = summary_of(plan, *result, name, step);
+    store::write_atomic(store::local_files(), last, to_json(summary));
+    show(plan, *result, std::move(summary));
   } catch (const Error& error) {
     log_warning(error.message());
+  } catch (const std::system_error& error) {
+    log_warning(fmt::format("no pictures of `{}`: the system has no thread for them: {}", name, error.code().message()));
   }
   return true;
+}
+
+// On a thread of its own, which is left to itself where a signal comes while it waits for a file.
+void RunEvaluators::show(const recipe::EvalPlan& plan, const Evaluation& evaluation, EvaluationSummary summary) const {
+  monitor::Sinks& sinks = reporter_.sinks();
+  if (sinks.empty()) return;
+  const int64_t step = summary.step;
+  EvaluationView view{plan.sets[0].data, std::move(summary), recipe_.monitor.worst};
+  if (step == recipe_.total) take_features(evaluation, recipe_.monitor.projector, view);
+  std::packaged_task<std::vector<monitor::RecordContent>()> task(
+      [view = std::move(view)] { return evaluation_pictures(view); });
+  auto pictures = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (pictures.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    if (stop_.requested()) return;
+  }
+  for (monitor::RecordContent& content : pictures.get()) sinks.put(step, std::move(content));
 }
 
 void RunEvaluators::tell(const NamedScores& scores, state::Progress& progress) {

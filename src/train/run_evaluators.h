@@ -16,6 +16,7 @@
 #include "state/device_arrays.h"
 #include "state/progress.h"
 #include "train/evaluate.h"
+#include "train/evaluation_summary.h"
 #include "train/reporter.h"
 #include "train/step/compile.h"
 #include "train/stop_signal.h"
@@ -55,6 +56,8 @@ class RunEvaluators {
   std::optional<Executables> programs(size_t evaluator);
   bool run_one(const EvaluationRunner& runner, const recipe::EvalPlan& plan, const std::string& name, int64_t step,
                state::DeviceArrays& state, size_t first, NamedScores& scores);
+  // What sinks get of an evaluation besides its scores; features at the end of the run alone.
+  void show(const recipe::EvalPlan& plan, const Evaluation& evaluation, EvaluationSummary summary) const;
   void tell(const NamedScores& scores, state::Progress& progress);
 
   const recipe::Recipe& recipe_;

@@ -20,6 +20,11 @@ inline nlohmann::json read_hparams(const std::string& directory) {
   return ask_script(tensorboard_python_path(), "read_hparams.py", {directory});
 }
 
+// What a real server of it serves of all runs under a directory: the projector's embeddings, and the sizes of pictures.
+inline nlohmann::json serve_tensorboard(const std::string& directory) {
+  return ask_script(tensorboard_python_path(), "serve_tensorboard.py", {directory});
+}
+
 // Its curves but for those that the clock decides.
 inline nlohmann::json timeless_curves(const std::string& directory) {
   nlohmann::json curves = read_events(directory)["scalars"];

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "image/codec/decode.h"
 #include "train/json_lines.h"
 #include "train/small_run.h"
 
@@ -197,6 +198,92 @@ TEST(TensorBoard, HistogramsAreOfTheStepItself) {
       EXPECT_NEAR(std::sqrt(squares[{kind, step}]), norm, 1e-5 * norm) << kind << " at " << step;
     }
   }
+}
+
+// The summary that a report reads has the same examples and cells.
+json last_evaluation(const std::string& workdir, const std::string& name) {
+  return json::parse(testing::slurp(small_run().path(workdir) + "/evals/" + name + ".last.json"));
+}
+
+image::Image decoded(const std::string& path) {
+  const std::string bytes = testing::slurp(path);
+  image::Image image;
+  EXPECT_FALSE(image::Decoder().decode({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, image));
+  return image;
+}
+
+TEST(TensorBoard, HasTheWorstImagesOfEachEvaluation) {
+  const json events = testing::read_events(tb(whole())), last = last_evaluation(whole(), "val");
+  const json& images = events["images"]["val/worst"];
+  ASSERT_EQ(images.size(), 4u) << "of steps 3, 6, 9 and 12";
+  EXPECT_EQ(images[3][0], 12);
+  ASSERT_EQ(images[3][1].size(), 8u);
+  // The worst one, with the middle of its file's pixels.
+  const std::string id = last["worst"][0]["id"];
+  const image::Image file = decoded(small_run().path("val/" + id));
+  ASSERT_EQ(images[3][1][0].size(), 8u * 8 * 3);
+  for (int y = 0; y < 8; ++y) {
+    for (int i = 0; i < 24; ++i) EXPECT_EQ(images[3][1][0][y * 24 + i], file.row(y + 1)[3 + i]) << y << " " << i;
+  }
+  const std::string table = events["texts"]["val/worst_table"][3][1];
+  EXPECT_NE(table.find("| 1 | " + id + " |"), std::string::npos) << table;
+  EXPECT_NE(table.find("| 8 |"), std::string::npos) << table;
+  EXPECT_EQ(table.find("| 9 |"), std::string::npos) << table;
+}
+
+// Three classes: cells of 40 pixels beside their names. The darker, the greater the share of the row.
+TEST(TensorBoard, HasTheConfusionMatrixOfEachEvaluation) {
+  const json images = testing::read_events(tb(whole()))["images"]["val/confusion"], last = last_evaluation(whole(), "val");
+  ASSERT_EQ(images.size(), 4u);
+  constexpr size_t kMargin = 90, kCell = 40, kWidth = kMargin + 3 * kCell;
+  const json& pixels = images[3][1][0];
+  ASSERT_EQ(pixels.size(), kWidth * 3 * kCell * 3);
+  double counts[3][3] = {}, rows[3] = {};
+  for (size_t i = 0; i < last["confusion"].size(); i += 3) {
+    const size_t label = last["confusion"][i], predicted = last["confusion"][i + 1];
+    const double count = last["confusion"][i + 2];
+    counts[label][predicted] = count;
+    rows[label] += count;
+  }
+  for (size_t row = 0; row < 3; ++row) {
+    for (size_t column = 0; column < 3; ++column) {
+      const int red = pixels[3 * ((row * kCell + 1) * kWidth + kMargin + column * kCell + 1)];
+      EXPECT_NEAR(red, 255 - 235 * counts[row][column] / rows[row], 1) << row << " " << column;
+    }
+  }
+}
+
+TEST(TensorBoard, ServesFeaturesToItsProjector) {
+  const std::string near = fmt::format(
+      "eval.near={{type='knn', k=3, every='12 steps', data={{source='folder({0}/val)', pp='{1}'}}, "
+      "train={{source='folder({0}/train)', pp='{1}'}}}}",
+      small_run().path("."), "decode | central_crop(8) | value_range(-1, 1)");
+  small_run().train("projected/run", {near, "monitor.projector=10"});
+  const json served = testing::serve_tensorboard(small_run().path("projected"));
+  const json& embeddings = served["projector"]["run/tb"];
+  ASSERT_EQ(embeddings.size(), 1u) << served["projector"].dump();
+  const json& near_at_end = embeddings["near at step 12"];
+  ASSERT_EQ(near_at_end["values"].size(), 10u) << "of 23 images";
+  for (const json& row : near_at_end["values"]) EXPECT_EQ(row.size(), 16u) << "the model's width";
+  EXPECT_EQ(near_at_end["metadata"].size(), 11u);
+  EXPECT_EQ(near_at_end["metadata"][0], json({"label", "name"}));
+  std::set<std::string> labels;
+  for (size_t i = 1; i < 11; ++i) {
+    const std::string label = near_at_end["metadata"][i][0], name = near_at_end["metadata"][i][1];
+    EXPECT_TRUE(name.starts_with(label + "/")) << name;
+    labels.insert(label);
+  }
+  EXPECT_EQ(labels.size(), 3u) << "evenly over the source";
+  EXPECT_EQ(near_at_end["sprite"], json({4 * 48, 4 * 48}));
+  EXPECT_EQ(near_at_end["side"], json({48, 48}));
+  const json& images = served["images"]["run/tb"];
+  EXPECT_EQ(images["val/worst"]["12"].size(), 8u);
+  EXPECT_EQ(images["val/confusion"]["12"], json({{90 + 120, 120}}));
+  EXPECT_EQ(images["near/confusion"]["12"].size(), 1u);
+  // A run that goes on from before has none until its end.
+  for (const int64_t step : {12}) fs::remove_all(small_run().step_of("projected/run", step));
+  small_run().train("projected/run", {near, "monitor.projector=0"});
+  EXPECT_FALSE(fs::exists(tb("projected/run") + "/projector_config.pbtxt"));
 }
 
 TEST(TensorBoard, IsOffWhereTheRecipeSaysSo) {

@@ -142,8 +142,9 @@ void add_content(pbf_writer& out, const HyperParameters& parameters) {
 }
 void add_content(pbf_writer& out, const RunEnd& end) { add_hparams(out, "session_end_info", session_end(end)); }
 
-// Not a summary.
+// Not summaries.
 void add_content(pbf_writer&, const ModelGraph&) {}
+void add_content(pbf_writer&, const Embedding&) {}
 
 void read_summary(pbf_reader summary, EventFacts& facts) {
   while (summary.next(summary::kValue, pbf_wire_type::length_delimited)) {

@@ -9,6 +9,7 @@
 #include "monitor/sink.h"
 #include "monitor/tensorboard/event.h"
 #include "monitor/tensorboard/event_files.h"
+#include "monitor/tensorboard/projector.h"
 
 namespace tessera::monitor {
 namespace {
@@ -24,6 +25,8 @@ class Tensorboard final : public Sink {
     std::set<int64_t> steps;
     for (const MetricRow& row : rows) steps.insert(row.step);
     const EarlierEvents earlier = cut_event_files(files_, directory, start.kept_step, steps);
+    cut_projector(files_, directory, start.kept_step);
+    directory_ = directory;
     file_.emplace(earlier.next_path, files_);
     file_->add(version_event(start.time));
     file_->add(start_event(start.time, start.kept_step + 1));
@@ -33,6 +36,9 @@ class Tensorboard final : public Sink {
   }
 
   void write(const Record& record) override {
+    if (const auto* embedding = std::get_if<Embedding>(&record.content)) {
+      return write_projector(files_, directory_, record.step, *embedding);
+    }
     const std::string event = record_event(record);
     if (!event.empty()) file_->add(event);
   }
@@ -49,6 +55,7 @@ class Tensorboard final : public Sink {
   }
 
   store::FileSystem& files_;
+  std::string directory_;
   std::optional<EventFile> file_;
 };
 

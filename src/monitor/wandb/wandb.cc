@@ -85,8 +85,9 @@ class Wandb final : public Sink {
     for (const auto& [key, value] : parameters.values) items.emplace_back(key, wandb_json(value));
     add_other(wandb_config(items));
   }
-  // TensorFlow's graphs are nothing that W&B shows.
+  // TensorFlow's graphs and TensorBoard's projector are nothing that W&B shows.
   void add(const Record&, const ModelGraph&) {}
+  void add(const Record&, const Embedding&) {}
   void add(const Record& record, const RunEnd& end) {
     // Ctrl-C is meant to end it; the other signals are a machine's.
     if (end.ending == Ending::kStopped && end.exit_code == static_cast<int>(Exit::kPreempted)) add_other(wandb_preempting());
