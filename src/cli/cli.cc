@@ -13,53 +13,16 @@
 #include "base/shell.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/common_flags.h"
 #include "cli/crash.h"
 #include "cli/exhausted.h"
 #include "cli/help.h"
 #include "cli/version.h"
 #include "pjrt/stderr_filter.h"
-#include "store/cache_directory.h"
 #include "store/file.h"
 
 namespace tessera::cli {
 namespace {
-
-struct Globals {
-  train::DeviceOptions device;
-  bool help = false, version = false;
-};
-
-void choose_color(const std::string& value) {
-  if (value == "auto") return set_color_mode(ColorMode::kAuto);
-  if (value == "always") return set_color_mode(ColorMode::kAlways);
-  if (value == "never") return set_color_mode(ColorMode::kNever);
-  throw usage_error(fmt::format("`--color` is \"{}\"", value), {}, "auto, always or never");
-}
-
-void declare_globals(Flags& flags, Globals& globals) {
-  const auto common = [](Flag& flag) -> Flag& {
-    flag.common = true;
-    return flag;
-  };
-  train::DeviceOptions& device = globals.device;
-  common(flags.add(
-      "--platform", "NAME", [&](const std::string& name) { device.platform = pjrt::parse_platform(name); },
-      "cpu (default), cuda or tpu"));
-  common(flags.add("--devices", "N", &device.devices, 1, "how many devices; on a CPU they are virtual"));
-  Flag& plugin = common(flags.add("--plugin", "PATH", &device.plugin, "the PJRT plugin: a file, or a directory that has one"));
-  plugin.environment = "TESSERA_PLUGIN_PATH";
-  plugin.read_environment = false;
-  common(flags.add(
-             "--cache-dir", "DIR",
-             [&](const std::string& path) {
-               store::set_cache_directory(path);
-               device.cache = pjrt::ExecutableCache::standard();
-             },
-             "where compiled programs and indexes of data are kept: a directory that only you can write to; empty: nowhere"))
-      .read_environment = false;
-  common(flags.add("--color", "WHEN", choose_color, "auto (default), always or never; NO_COLOR is heeded"));
-  common(flags.add("--help", &globals.help, "this text")).environment.clear();
-}
 
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
@@ -91,24 +54,24 @@ const CommandEntry* take_command(const std::vector<std::string>& args, size_t& p
   throw usage_error(fmt::format("unknown command `{}`", first), {}, suggest_name(first, command_names()));
 }
 
-Exit run_version(const std::vector<std::string>& args, const Globals& globals) {
+Exit run_version(const std::vector<std::string>& args, const CommonFlags& common) {
   const bool json = std::find(args.begin(), args.end(), "--json") != args.end();
-  json ? print_json_text(version_json(globals.device.plugin)) : print(version_line());
+  json ? print_json_text(version_json(common.device.plugin)) : print(version_line());
   return Exit::kDone;
 }
 
 Exit dispatch(const std::vector<std::string>& args) {
-  Globals globals;
+  CommonFlags common;
   Flags before;
-  declare_globals(before, globals);
-  bool json = false;
-  before.add("--version", &globals.version, "").environment.clear();
+  declare_common_flags(before, common);
+  bool json = false, version = false;
+  before.add("--version", &version, "").environment.clear();
   before.add("--json", &json, "").environment.clear();
   before.read_environment();
   size_t position = 0;
   before.parse(args, position, /*first_word=*/true);
-  if (globals.version) return run_version(args, globals);
-  if (globals.help || position == args.size()) {
+  if (version) return run_version(args, common);
+  if (common.help || position == args.size()) {
     print(short_help());
     return Exit::kDone;
   }
@@ -120,14 +83,14 @@ Exit dispatch(const std::vector<std::string>& args) {
   const std::unique_ptr<Command> command = entry->make();
   Flags flags;
   command->declare(flags);
-  declare_globals(flags, globals);
+  declare_common_flags(flags, common);
   flags.read_environment();
   const std::vector<std::string> words = flags.parse(args, position);
-  if (globals.help) {
+  if (common.help) {
     print(command_help(command->page(), flags));
     return Exit::kDone;
   }
-  return command->run(words, globals.device);
+  return command->run(words, common.device);
 }
 
 // Of the current exception.

@@ -1,5 +1,6 @@
 // tessera help: the keys of a recipe, and the pages of commands.
 #include "base/text.h"
+#include "cli/common_flags.h"
 #include "cli/help.h"
 
 namespace tessera::cli {
@@ -20,7 +21,9 @@ class Help final : public Command {
       if (entry.name != name) continue;
       const auto command = entry.make();
       Flags flags;
+      CommonFlags common;
       command->declare(flags);
+      declare_common_flags(flags, common);
       print(command_help(command->page(), flags));
       return Exit::kDone;
     }

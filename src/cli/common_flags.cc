@@ -1,0 +1,49 @@
+#include "cli/common_flags.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "pjrt/cache.h"
+#include "store/cache_directory.h"
+
+namespace tessera::cli {
+namespace {
+
+void choose_color(const std::string& value) {
+  if (value == "auto") return set_color_mode(ColorMode::kAuto);
+  if (value == "always") return set_color_mode(ColorMode::kAlways);
+  if (value == "never") return set_color_mode(ColorMode::kNever);
+  throw usage_error(fmt::format("`--color` is \"{}\"", value), {}, "auto, always or never");
+}
+
+}  // namespace
+
+void declare_common_flags(Flags& flags, CommonFlags& values) {
+  const auto common = [](Flag& flag) -> Flag& {
+    flag.common = true;
+    return flag;
+  };
+  train::DeviceOptions& device = values.device;
+  common(flags.add(
+      "--platform", "NAME", [&](const std::string& name) { device.platform = pjrt::parse_platform(name); },
+      "cpu (default), cuda or tpu"));
+  common(flags.add("--devices", "N", &device.devices, 1, "how many devices; on a CPU they are virtual"));
+  Flag& plugin = common(flags.add("--plugin", "PATH", &device.plugin, "the PJRT plugin: a file, or a directory that has one"));
+  plugin.environment = "TESSERA_PLUGIN_PATH";
+  plugin.read_environment = false;
+  common(flags.add(
+             "--cache-dir", "DIR",
+             [&](const std::string& path) {
+               store::set_cache_directory(path);
+               device.cache = pjrt::ExecutableCache::standard();
+             },
+             "where compiled programs and indexes of data are kept: a directory that only you can write to; empty: nowhere"))
+      .read_environment = false;
+  common(flags.add("--color", "WHEN", choose_color, "auto (default), always or never; NO_COLOR is heeded"));
+  common(flags.add("--help", &values.help, "this text")).environment.clear();
+}
+
+}  // namespace tessera::cli
