@@ -49,6 +49,7 @@ class Train final : public Command {
     flags.add(
         "--board", "[=ADDRESS]", [this](const std::string& value) { board_ = value == "1" ? "" : value; },
         "a live page of the run, as --board, --board=6070 or --board=127.0.0.1:6070");
+    flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
     flags.add("--no-report", &no_report_, "do not write <workdir>/report/index.html when the run ends");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
@@ -86,6 +87,7 @@ class Train final : public Command {
     options.command = crash_context().command;
     options.version = version_line();
     options.log = &log;
+    options.parameters = parameters_;
     options.on_workdir = [&](const std::string& workdir) {
       crash_context().workdir = workdir;
       if (!board_) return;
@@ -162,7 +164,7 @@ class Train final : public Command {
   std::string workdir_;
   std::string log_file_;
   std::optional<std::string> board_;
-  bool no_report_ = false, new_ = false;
+  bool parameters_ = false, no_report_ = false, new_ = false;
 };
 
 }  // namespace

@@ -1,18 +1,26 @@
 #pragma once
-// The console of a training run. On a terminal: one line drawn again in place at most ten times a second, and finished lines
-// for epochs and evaluations. In a file: a plain line at each log interval. Everything goes to stderr through base/log.h.
+// The console of a training run. Everything goes to stderr through base/log.h. On a terminal: a table with a row for each epoch
+// or evaluation (monitor/score_table.h), and below it one line drawn again in place at most ten times a second:
 //
 //   compile  train_step 1.8 s (cached)
+//   epoch  step  train loss  val top1  val loss   time
+//       2   114      0.8012     90.10    0.4121   0:24
+//   e 3/10 ━━━━━━━━━━╸───────── 31/57  loss 0.4120  lr 1.8e-4  142 img/s  wait 1%  ETA 5:12
+//
+// Neither is ever wider than the terminal, which is asked at each line, so that it may change. In a file: a plain line at each log
+// interval and evaluation.
+//
 //   e 3/10 [31/57]  loss 0.412  lr 1.8e-4  142 img/s  wait 1%  ETA 5:12
-//     val  top1 91.3 (+1.2) best  loss 0.331
+//     val  step 171  top1 91.3 (+1.2) best  loss 0.331
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "monitor/score_table.h"
 
 namespace tessera::monitor {
 
@@ -25,23 +33,30 @@ struct StepLine {
   int64_t steps_per_epoch = 0;
   double loss = 0;
   double lr = 0;
-  double images_per_second = 0;
-  double wait = 0;                     // share of the time spent waiting for input, 0 to 1
-  std::string wait_for;                // the stage of the input that it waits for, where that matters
-  std::optional<double> eta_seconds;   // nothing while it is not known
-  std::optional<double> memory_bytes;  // device memory in use, where the plugin tells it
+  std::optional<double> images_per_second;  // nothing while no time was measured
+  double wait = 0;                          // share of the time spent waiting for input, 0 to 1
+  std::string wait_for;                     // the stage of the input that it waits for, where that matters
+  std::optional<double> eta_seconds;        // nothing while it is not known
+  std::optional<double> memory_bytes;       // device memory in use, where the plugin tells it
+};
+
+struct EvalScore {
+  std::string name;  // "top1"
+  double value = 0;
 };
 
 struct EvalLine {
-  std::string name;                                    // of the evaluator: "val"
-  std::vector<std::pair<std::string, double>> values;  // the first is the one that counts: {"top1", 91.3}, {"loss", 0.331}
-  std::optional<double> change;                        // of the first value, against the best so far
-  bool best = false;
+  std::string name;  // of the evaluator: "val"
+  int64_t step = 0;
+  std::vector<EvalScore> values;  // the first is the one that counts: {"top1", 91.3}, {"loss", 0.331}
+  std::optional<double> change;   // of the first value, against the best so far
+  bool best = false;              // it is better than all before
 };
 
 // The texts alone, without colour.
 std::string step_text(const StepLine& line);
-// As step_text with a bar in place of "[31/57]", at most `width` columns wide. `unicode`: the bar is "━━╸──", else "==>--".
+// As step_text with a bar in place of "[31/57]", at most `width` columns wide: figures that don't fit are left out, the least
+// important first, and then the bar. `unicode`: the bar is "━━╸──", else "==>--".
 std::string progress_text(const StepLine& line, int width, bool unicode);
 std::string eval_text(const EvalLine& line);
 // "18.4 s" after the name of what took so long; `note` as "cached" may be empty.
@@ -69,18 +84,32 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // After each step (cheap when there is nothing to show). `log_now`: the step ends a log interval. A terminal keeps the line
-  // of an epoch's last step, or of a log interval where the run isn't counted in epochs; a file gets every log interval.
+  // Training begins, of so many steps, counted in epochs or not, with these scores: the table's columns.
+  void begin(bool epochs, int64_t steps, std::vector<ScoreColumn> scores);
+  // After each step (cheap when there is nothing to show). `log_now`: the step ends a log interval, which a file gets.
   void step(const StepLine& line, bool log_now);
+  // A line of a file; on a terminal a part of the row to come.
   void evaluation(const EvalLine& line);
+  // Ends a row of the table: an epoch, or evaluations. Its training loss is the mean of the steps since the row before, or
+  // `loss` where there was none.
+  void row(std::optional<double> epoch, int64_t step, std::optional<double> loss);
   void phase(std::string_view phase, std::string_view what, double seconds, std::string_view note = {});
   // Shows in place what is going on, until the next call of anything ("compile  train_step …").
   void busy(std::string_view text);
   void finish();
 
  private:
+  void keep(const EvalLine& line);
+  void forget_row();
+
   Options options_;
   double last_drawn_ = -1e9;
+  std::optional<ScoreTable> table_;
+  std::vector<ScoreColumn> scores_;
+  std::vector<size_t> columns_;  // of the last header
+  TableRow row_;                 // to come
+  double loss_sum_ = 0, row_began_ = 0;
+  int64_t losses_ = 0;
 };
 
 }  // namespace tessera::monitor

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "base/text.h"
 #include "config/duration.h"
 #include "config/section.h"
+#include "monitor/alerts.h"
 
 namespace tessera::report {
 namespace {
@@ -185,6 +187,20 @@ std::optional<Remark> at_chance(const SavedRun& run, const BestScore& best) {
   return std::nullopt;
 }
 
+// What was told while the run went on, and nothing else here says: the first time, and how often.
+std::optional<Remark> alert(const std::vector<monitor::Alert>& alerts, const std::string& kind) {
+  const auto first = std::ranges::find(alerts, kind, &monitor::Alert::kind);
+  if (first == alerts.end()) return std::nullopt;
+  const auto sentence = [](std::string clause) {
+    clause[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(clause[0])));
+    return clause + ".";
+  };
+  Remark remark{kind, sentence(first->text), sentence(first->advice), true};
+  const auto times = std::ranges::count(alerts, kind, &monitor::Alert::kind);
+  if (times > 1) remark.text += fmt::format(" It happened {} times.", human_count(times));
+  return remark;
+}
+
 std::optional<Remark> unreadable(const SavedRun& run) {
   for (const train::EvaluationSummary& evaluation : run.evaluations) {
     if (evaluation.skipped == 0) continue;
@@ -245,6 +261,8 @@ std::vector<Remark> verdict(const SavedRun& run) {
     add(at_chance(run, *best));
   }
   add(unstable(run));
+  const std::vector<monitor::Alert> alerts = monitor::alerts_of(run.rows);
+  for (const char* kind : {"loss_spike", "throughput", "memory"}) add(alert(alerts, kind));
   add(input_bound(run));
   add(unreadable(run));
   return remarks;

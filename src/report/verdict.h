@@ -10,7 +10,8 @@
 namespace tessera::report {
 
 struct Remark {
-  // What it is about: ended, score, improving, overfitting, input, unstable, chance, unreadable.
+  // What it is about: ended, score, improving, overfitting, input, unstable, chance, unreadable, or a kind of alert
+  // (monitor/alerts.h): loss_spike, throughput, memory.
   std::string topic;
   std::string text;    // whole sentences
   std::string advice;  // what to try; may be empty

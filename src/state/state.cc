@@ -223,6 +223,14 @@ Moments moments_of(const store::Bytes& bytes) {
   return m;
 }
 
+std::string parameter_summary(const StateLayout& layout) {
+  const auto bytes = [](int64_t n) { return human_bytes(static_cast<double>(n)); };
+  const std::string share =
+      layout.sharded() ? fmt::format(", {} on each of {} devices", bytes(layout.shard_bytes()), layout.devices()) : "";
+  return fmt::format("{} parameters in {} arrays, {} of state{}", human_count(layout.param_count()), layout.params,
+                     bytes(layout.bytes()), share);
+}
+
 std::string parameter_table(const StateLayout& layout, const std::vector<Moments>& moments) {
   size_t name_width = 4, shape_width = 5, size_width = 4, place_width = 4;
   struct Row {
@@ -247,10 +255,7 @@ std::string parameter_table(const StateLayout& layout, const std::vector<Moments
     table += fmt::format("{:<{}}  {:<{}}  {:>{}}{}  {:>+9.4f}  {:.4f}\n", rows[i].name, name_width, rows[i].shape, shape_width,
                          rows[i].size, size_width, place(rows[i].place), moments[i].mean, moments[i].deviation);
   }
-  const auto bytes = [](int64_t n) { return human_bytes(static_cast<double>(n)); };
-  const std::string share =
-      layout.sharded() ? fmt::format(", {} on each of {} devices", bytes(layout.shard_bytes()), layout.devices()) : "";
-  return table + fmt::format("{} parameters, {} of state{}", human_count(layout.param_count()), bytes(layout.bytes()), share);
+  return table + parameter_summary(layout);
 }
 
 }  // namespace tessera::state

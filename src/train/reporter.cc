@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/log.h"
 #include "base/warning_listener.h"
 #include "monitor/host_usage.h"
 #include "pjrt/chip.h"
@@ -23,6 +24,22 @@ constexpr double kWaitWorthAWord = 0.02;
 
 // On the console prec@1 is top1.
 constexpr std::string_view kPrec = "prec@";
+constexpr int64_t kTopFive = 5;
+std::string shown_name(const std::string& score) {
+  return score.starts_with(kPrec) ? "top" + score.substr(kPrec.size()) : score;
+}
+
+// Evaluations about an epoch apart or more, and so near to the end of one, are that epoch's.
+constexpr double kNearEpoch = 0.2;
+
+// Averaged weights stay where they began for long, and are left out.
+monitor::ClassCounts class_counts(const recipe::Recipe& recipe) {
+  monitor::ClassCounts counts;
+  for (const recipe::EvalPlan& plan : recipe.evals) {
+    if (plan.options.type == "classification") counts[plan.name] = recipe.model->input().classes;
+  }
+  return counts;
+}
 
 }  // namespace
 
@@ -33,11 +50,14 @@ Reporter::Reporter(const recipe::Recipe& recipe, const std::string& workdir, int
       cores_(cores),
       command_(std::move(command)),
       version_(std::move(version)),
-      writer_(workdir) {}
+      writer_(workdir),
+      alerts_(class_counts(recipe)) {}
 
 // Both are cut to the end of `kept_step`.
 void Reporter::begin_files(int64_t kept_step) {
   writer_.truncate_after(kept_step);
+  // What was told of is not told again.
+  for (const monitor::MetricRow& row : monitor::read_metrics(writer_.metrics_path())) alerts_.add(row);
   if (recipe_.monitor.sinks.empty()) return;
   begin_sinks(recipe_.monitor.sinks, kept_step);
   set_warning_listener([sinks = sinks_](const std::string& text) { sinks->put(monitor::Text{"warnings", text}); });
@@ -92,6 +112,19 @@ void Reporter::watch(const pjrt::Client& client) {
 
 void Reporter::begin() {
   clock_.begin();
+  std::vector<monitor::ScoreColumn> columns;
+  const auto add = [&](const std::string& evaluator, std::vector<evaluators::ScoreKind> kinds) {
+    // As Scores has them.
+    std::stable_partition(kinds.begin(), kinds.end(), [](const evaluators::ScoreKind& kind) { return kind.share; });
+    for (const evaluators::ScoreKind& kind : kinds) {
+      if (shows(kind.name)) columns.push_back({evaluator, shown_name(kind.name), kind.share});
+    }
+  };
+  for (const recipe::EvalPlan& plan : recipe_.evals) {
+    add(plan.name, plan.evaluator->score_kinds());
+    if (recipe_.average) add(recipe::averaged_name(plan.name), plan.evaluator->score_kinds());
+  }
+  console_.begin(in_epochs(), recipe_.total, std::move(columns));
   begin_interval(Clock::now());
 }
 
@@ -109,7 +142,7 @@ void Reporter::begin_interval(Clock::time_point start) {
 
 double Reporter::uptime() const { return earlier_ + seconds_of(Clock::now() - start_); }
 
-double Reporter::interval_seconds() const { return std::max(seconds_of(ready_ - interval_ - paused_), 1e-9); }
+double Reporter::interval_seconds() const { return std::max(seconds_of(ready_ - interval_ - paused_), 0.0); }
 
 Reporter::Pause::~Pause() {
   // A line may have been written meanwhile, and a new interval begun.
@@ -149,23 +182,60 @@ void Reporter::add_sets(int64_t step, std::vector<monitor::Metric>& out) const {
   }
 }
 
+// prec@5 of five classes or fewer is always 1.
+bool Reporter::shows(const std::string& score) const {
+  const int64_t classes = recipe_.model->input().classes;
+  return !(classes > 0 && classes <= kTopFive && score == fmt::format("{}{}", kPrec, kTopFive));
+}
+
+bool Reporter::in_epochs() const { return config::parse_duration(recipe_.run.total).unit == config::DurationUnit::kEpochs; }
+
+bool Reporter::evaluates_at(int64_t step) const {
+  return std::ranges::any_of(recipe_.evals,
+                             [&](const recipe::EvalPlan& plan) { return recipe::due(plan, step, recipe_.run, recipe_.total); });
+}
+
+// What the console's table calls `step`: the epoch that ends there or, where evaluations come within epochs, a part of one.
+std::optional<double> Reporter::table_epoch(int64_t step) const {
+  if (!in_epochs()) return std::nullopt;
+  const double epochs = recipe_.epochs(step), whole = std::round(epochs);
+  const bool within = std::ranges::any_of(recipe_.evals, [&](const recipe::EvalPlan& plan) {
+    return plan.every > 0 && recipe_.epochs(plan.every) < 1 - kNearEpoch;
+  });
+  return !within && std::abs(epochs - whole) <= kNearEpoch ? whole : epochs;
+}
+
+// Whether the table has a row here though nothing is evaluated: at the end of an epoch that no evaluation is about to show, or
+// has just shown; and of a run that is not counted in epochs and has no evaluators, at each line of metrics.
+bool Reporter::ends_row(int64_t step, bool log_now) const {
+  if (!in_epochs()) return recipe_.evals.empty() && log_now;
+  const double length = recipe_.epochs(1);  // epochs a step
+  const auto whole = std::llround(recipe_.epochs(step));
+  const auto at = [&](double epochs) { return std::min<int64_t>(recipe_.total, std::llround(epochs / length)); };
+  if (whole < 1 || step != at(static_cast<double>(whole))) return false;
+  for (int64_t near = at(static_cast<double>(whole) - 0.5) + 1; near <= at(static_cast<double>(whole) + 0.5); ++near) {
+    if (evaluates_at(near)) return false;
+  }
+  return true;
+}
+
 monitor::StepLine Reporter::line_of(int64_t step, const state::StepMetrics& metrics, std::optional<int64_t> memory) const {
   const int64_t n = recipe_.examples_per_epoch, batch = recipe_.batch;
-  const config::Duration total = config::parse_duration(recipe_.run.total);
   monitor::StepLine line;
   line.step = step;
   line.steps = recipe_.total;
   line.epoch = (step * batch - 1) / n + 1;
-  if (total.unit == config::DurationUnit::kEpochs) line.epochs = static_cast<int64_t>(std::ceil(total.value));
+  if (in_epochs()) line.epochs = static_cast<int64_t>(std::ceil(config::parse_duration(recipe_.run.total).value));
   line.steps_per_epoch = std::max<int64_t>(1, std::llround(static_cast<double>(n) / static_cast<double>(batch)));
   line.step_in_epoch = std::clamp<int64_t>(step - (line.epoch - 1) * n / batch, 1, line.steps_per_epoch);
   // Whole steps rarely end with the last epoch: what is over belongs to it.
   if (line.epochs > 0 && line.epoch > line.epochs) line.epoch = line.epochs, line.step_in_epoch = line.steps_per_epoch;
   line.loss = static_cast<double>(metrics[kLoss].value);
   line.lr = static_cast<double>(metrics[kLr].value);
-  const double seconds = interval_seconds();
-  line.images_per_second = static_cast<double>((step - interval_step_) * batch) / seconds;
-  line.wait = std::clamp(wait_ / seconds, 0.0, 1.0);
+  if (const double seconds = interval_seconds(); seconds > 0 && step > interval_step_) {
+    line.images_per_second = static_cast<double>((step - interval_step_) * batch) / seconds;
+    line.wait = std::clamp(wait_ / seconds, 0.0, 1.0);
+  }
   if (line.wait > kWaitWorthAWord) {
     const auto shares = stage_shares();
     const auto slowest = std::ranges::max_element(shares, {}, &std::pair<const char*, double>::second);
@@ -182,8 +252,8 @@ void Reporter::add_clocks(const monitor::StepLine& line, std::vector<monitor::Me
   const double core_hours = (times.step + times.input) * static_cast<double>(cores_) / 3600;
   out.push_back({"core_hours", core_hours});
   if (client_) out.push_back({"core_hours_" + client_->devices().front().kind, core_hours});
-  if (peak_flops_ > 0) {
-    out.push_back({"mfu", flops_per_image_ * line.images_per_second / (peak_flops_ * static_cast<double>(cores_))});
+  if (peak_flops_ > 0 && line.images_per_second) {
+    out.push_back({"mfu", flops_per_image_ * *line.images_per_second / (peak_flops_ * static_cast<double>(cores_))});
   }
   for (monitor::Metric& share : goodput(times, monitor::time_now())) out.push_back(std::move(share));
   const auto steps = static_cast<double>(std::max<int64_t>(1, line.step - interval_step_));
@@ -235,7 +305,9 @@ void Reporter::step(int64_t step, const state::StepMetrics& metrics, Clock::time
                     std::optional<int64_t> memory) {
   ready_ = ready;
   if (step > interval_step_) seconds_per_step_ = interval_seconds() / static_cast<double>(step - interval_step_);
-  console_.step(line_of(step, metrics, memory), log_now);
+  const monitor::StepLine line = line_of(step, metrics, memory);
+  console_.step(line, log_now);
+  if (ends_row(step, log_now)) console_.row(table_epoch(step), step, line.loss);
 }
 
 void Reporter::write(int64_t step, const std::optional<state::StepMetrics>& metrics, const NamedScores& scores) {
@@ -243,8 +315,10 @@ void Reporter::write(int64_t step, const std::optional<state::StepMetrics>& metr
   if (metrics) {
     for (const state::StepMetric& metric : *metrics) out.push_back({metric.name, metric.value});
     const monitor::StepLine line = line_of(step, *metrics, {});
-    out.push_back({"img/sec", line.images_per_second});
-    out.push_back({"img/sec/core", line.images_per_second / static_cast<double>(cores_)});
+    if (const auto rate = line.images_per_second) {
+      out.push_back({"img/sec", *rate});
+      out.push_back({"img/sec/core", *rate / static_cast<double>(cores_)});
+    }
     out.push_back({"input_wait", line.wait});
     for (const auto& [name, share] : stage_shares()) out.push_back({fmt::format("input/{}", name), share});
   }
@@ -264,8 +338,13 @@ void Reporter::write(int64_t step, const std::optional<state::StepMetrics>& metr
     out.push_back({name + "/count", s.count});
   }
   writer_.write(step, out);
+  const std::vector<monitor::Alert> alerts = alerts_.add(monitor::parse_metrics_line(monitor::metrics_line(step, out)).value());
   sinks_->put(step, monitor::Scalars{std::move(out)});
-  if (!scores.empty()) writer_.write_summary(summary_of(step, metrics, scores));
+  if (!scores.empty()) {
+    writer_.write_summary(summary_of(step, metrics, scores));
+    console_.row(table_epoch(step), step, metrics ? std::optional(static_cast<double>((*metrics)[kLoss].value)) : std::nullopt);
+  }
+  for (const monitor::Alert& alert : alerts) log_warning(fmt::format("{}; {}", alert.text, alert.advice));
   interval_step_ = step;
   begin_interval(ready_);
 }
@@ -295,18 +374,17 @@ monitor::SummaryRow Reporter::summary_of(int64_t step, const std::optional<state
   return row;
 }
 
-void Reporter::evaluated(const std::string& name, const Scores& scores, std::optional<double> best) {
+void Reporter::evaluated(const std::string& name, int64_t step, const Scores& scores, std::optional<double> best) {
   monitor::EvalLine line;
   line.name = name;
+  line.step = step;
   const auto shown = [](const Score& score, double value) { return score.share ? 100 * value : value; };
   for (const Score& score : scores.values) {
-    const bool prec = score.name.starts_with(kPrec);
-    line.values.emplace_back(prec ? fmt::format("top{}", score.name.substr(kPrec.size())) : score.name,
-                             shown(score, score.value));
+    if (shows(score.name)) line.values.push_back({shown_name(score.name), shown(score, score.value)});
   }
   const Score& first = scores.values.front();
   if (best) line.change = shown(first, first.value - *best);
-  line.best = !best || first.better_than(*best);
+  line.best = best && first.better_than(*best);
   console_.evaluation(line);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What a run tells: lines of metrics.jsonl and summary.csv, the console, and the sinks of its recipe (monitor/sink.h).
+// What a run tells: lines of metrics.jsonl and summary.csv, the console with alerts (monitor/alerts.h), and the sinks of its
+// recipe (monitor/sink.h).
 //
 // A line of metrics.jsonl stands for a step at which training is logged or something is evaluated. It has, from step 1 on,
 // training_loss, l2_grads, l2_params, l2_updates, lr, the objective's (all of that step's update), img/sec, img/sec/core,
@@ -10,14 +11,15 @@
 // then <evaluator>/<score> (prec@1, prec@5 and loss of classification) and /count.
 //
 // img/sec and input_wait (the share of the time spent waiting for input) are over the steps since the line before, evaluations
-// and saves left out; input/<stage> is what each stage of the input took of its threads' working time; uptime is in seconds and
-// goes on over restarts, and so do core hours, which are of steps alone. z/secs/input is what a step waited for its input,
-// z/secs/step what it took besides, z/secs/transfer what the loop needed to send a batch, means over the same steps;
-// z/secs/eval/<evaluator> and z/secs/save are of those since the line before. Memory is in bytes: of the machine, of this process
-// (resident), and what the plugin says of the first two devices. y/hostio/read and /written: bytes a second that storage delivered
-// and took for this process since the line before. mfu is of train/model_flops.h, where a chip's peak is known
-// (pjrt/chip.h). All these, from img/sec to uptime and from core_hours to y/, are the clock's and the machine's; the others are
-// a function of recipe and data.
+// and saves left out; img/sec, img/sec/core and mfu are missing where no time was measured, as in a line without a step of its
+// own; input/<stage> is what each stage of the input took of its threads' working time; uptime is in seconds and goes on over
+// restarts, and so do core hours, which are of steps alone. z/secs/input is what a step waited for its input, z/secs/step what
+// it took besides, z/secs/transfer what the loop needed to send a batch, means over the same steps; z/secs/eval/<evaluator>
+// and z/secs/save are of those since the line before. Memory is in bytes: of the machine, of this process (resident), and what
+// the plugin says of the first two devices. y/hostio/read and /written: bytes a second that storage delivered and took for this
+// process since the line before. mfu is of train/model_flops.h, where a chip's peak is known (pjrt/chip.h). All
+// these, from img/sec to uptime and from core_hours to y/, are the clock's and the machine's; the others are a function of
+// recipe and data.
 
 #include <chrono>
 #include <cstdint>
@@ -28,6 +30,7 @@
 #include <vector>
 
 #include "base/spans.h"
+#include "monitor/alerts.h"
 #include "monitor/console.h"
 #include "monitor/host_usage.h"
 #include "monitor/metrics.h"
@@ -73,8 +76,8 @@ class Reporter {
   void waited(double seconds);
   // The line of a step in metrics.jsonl (and a row of summary.csv where something was evaluated). `metrics`: nothing at step 0.
   void write(int64_t step, const std::optional<state::StepMetrics>& metrics, const NamedScores& scores);
-  // An evaluation for the console; `best` is the best first score so far, before it.
-  void evaluated(const std::string& name, const Scores& scores, std::optional<double> best);
+  // An evaluation after `step` for the console; `best` is the best first score so far, before it.
+  void evaluated(const std::string& name, int64_t step, const Scores& scores, std::optional<double> best);
 
   // While it lives, time does not count for img/sec. One at a time.
   class Pause {
@@ -120,6 +123,11 @@ class Reporter {
   void begin_files(int64_t kept_step);
   void begin_sinks(const std::vector<std::string>& names, int64_t kept_step);
   double last_uptime() const;
+  bool in_epochs() const;
+  bool shows(const std::string& score) const;
+  bool evaluates_at(int64_t step) const;
+  std::optional<double> table_epoch(int64_t step) const;
+  bool ends_row(int64_t step, bool log_now) const;
   void begin_interval(Clock::time_point start);
   double interval_seconds() const;
   // What each stage of the input took in the interval, of all stages' time.
@@ -138,6 +146,7 @@ class Reporter {
   int64_t cores_;
   const std::string command_, version_;
   monitor::MetricWriter writer_;
+  monitor::Alerts alerts_;
   const std::shared_ptr<monitor::Sinks> sinks_ = std::make_shared<monitor::Sinks>();  // the listener's of warnings too
   monitor::Console console_;
   Clock::time_point start_ = Clock::now(), interval_ = start_;

@@ -123,7 +123,7 @@ void RunEvaluators::show(const recipe::EvalPlan& plan, const Evaluation& evaluat
 void RunEvaluators::tell(const NamedScores& scores, state::Progress& progress) {
   for (const auto& [name, s] : scores) {
     const auto best = progress.best.find(name);
-    reporter_.evaluated(name, s, best == progress.best.end() ? std::nullopt : std::optional(best->second));
+    reporter_.evaluated(name, progress.step, s, best == progress.best.end() ? std::nullopt : std::optional(best->second));
     const Score& first = s.values.front();
     if (best == progress.best.end() || first.better_than(best->second)) progress.best[name] = first.value;
   }

@@ -72,6 +72,7 @@ class Trainer {
         recipe_(recipe::read_recipe(std::move(recipe), device_count(options.device))),
         layout_(recipe::recipe_layout(recipe_)),
         workdir_(workdir_of(options, recipe_.text), recipe_.text),
+        shows_parameters_(options.parameters),
         record_(workdir_, options.command, options.version),
         reporter_(recipe_, workdir_.path(), recipe_.mesh.devices(), options.command, options.version) {
     if (options.log) options.log->open(workdir_.log());
@@ -153,6 +154,7 @@ class Trainer {
   state::RunDescription description_;
   std::string run_;                                           // whose the checkpoints are
   std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
+  bool shows_parameters_;
   RunRecord record_;
   Reporter reporter_;
   Profiles profiles_{workdir_.path(), recipe_.profile};
@@ -241,7 +243,7 @@ void Trainer::announce() const {
     log_note(fmt::format("`{}` is now {} (was {})", change.key, recipe::shown_value(change.right),
                          recipe::shown_value(change.left)));
   }
-  log_line(fmt::format("{}   {} parameters", recipe_.model->describe(), human_count(layout_.param_count())));
+  log_line(fmt::format("{}   {}", recipe_.model->describe(), state::parameter_summary(layout_)));
   if (recipe_.teacher) log_line(fmt::format("teacher {}", recipe_.teacher->model->describe()));
   if (layout_.sharded()) {
     log_line(fmt::format("{} devices   mesh {}   {}", layout_.devices(), layout_.mesh.text(), recipe_.sharding.preset));
@@ -357,7 +359,7 @@ void Trainer::initialise() {
     initial_weights_[i] = {};
   }
   const std::string table = state::parameter_table(layout_, moments);
-  log_line(table);
+  if (shows_parameters_) log_line(table);
   if (!reporter_.sinks().empty()) {
     reporter_.sinks().put(monitor::Text{"model", monitor::as_code(recipe_.model->describe() + "\n" + table)});
   }

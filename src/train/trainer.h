@@ -36,6 +36,7 @@ struct TrainOptions {
   DeviceOptions device = {};
   std::string command = {}, version = {};  // of the program, for run.json
   monitor::LogFile* log = nullptr;         // opened in the workdir once that is the run's; null: none
+  bool parameters = false;                 // the table of all parameters, when the run starts
 };
 
 struct TrainResult {

@@ -40,7 +40,7 @@ TEST_F(Run, EndsBySayingWhereEverythingIs) {
   for (const char* path : {"run/checkpoints/step_000000006/COMMIT", "run/metrics.jsonl", "run/plot.svg", "run/recipe.toml"}) {
     EXPECT_TRUE(fs::exists(*folder_ / path)) << path;
   }
-  EXPECT_THAT(trained_->err, HasSubstr("val  top1"));
+  EXPECT_THAT(trained_->err, HasSubstr("val  step 3  top1"));
 }
 
 // What the terminal got stands in log.txt too, after the time, start after start.

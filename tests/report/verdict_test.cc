@@ -130,6 +130,21 @@ TEST(Verdict, SaysThatGradientsJumped) {
   EXPECT_EQ(text_of(run, "unstable"), "nothing");
 }
 
+// What was told while the run went on (monitor/alerts.h), where no other remark says it.
+TEST(Verdict, RepeatsAlerts) {
+  SavedRun run = run_of(kGood);
+  run.rows.clear();
+  for (int64_t i = 0; i < 200; ++i) {
+    const double loss = i % 70 == 60 ? 50 : 2 - 0.005 * static_cast<double>(i);
+    run.rows.push_back({10 * (i + 1), {{"training_loss", loss}, {"img/sec", i < 100 ? 1000.0 : 500.0}}});
+  }
+  EXPECT_THAT(topics(run), ElementsAre("ended", "loss_spike", "throughput"));
+  EXPECT_THAT(text_of(run, "loss_spike"), AllOf(HasSubstr("The training loss jumped to 50 at step 610, from about 1.7"),
+                                                HasSubstr(". It happened 2 times. If it does not come down")));
+  EXPECT_THAT(text_of(run, "throughput"),
+              HasSubstr("Training slowed down to 500 img/s or less at step 1,050, from 1000. Look"));
+}
+
 TEST(Verdict, CountsFilesThatCouldNotBeRead) {
   SavedRun run = run_of(kGood);
   run.evaluations[0].skipped = 1200;

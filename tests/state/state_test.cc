@@ -142,7 +142,8 @@ TEST(State, TableTellsInitialStatistics) {
   const std::string table = state::parameter_table(layout, moments);
   EXPECT_NE(table.find("embed/kernel        [2, 3]"), std::string::npos) << table;
   EXPECT_NE(table.find("+2.5000  1.7078"), std::string::npos) << table;  // of 0, 1, …, 5
-  EXPECT_NE(table.find("22 parameters"), std::string::npos) << table;
+  EXPECT_NE(table.find("22 parameters in "), std::string::npos) << table;
+  EXPECT_TRUE(table.ends_with("\n" + state::parameter_summary(layout))) << table;
 }
 
 TEST(Progress, RoundTripIsExact) {

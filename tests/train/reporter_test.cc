@@ -1,5 +1,6 @@
 #include "train/reporter.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "store/temp_dir.h"
@@ -8,6 +9,9 @@
 
 namespace tessera::train {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Four steps of 12 examples in 10 seconds, one of them spent waiting, then one step in 4.
 TEST(Reporter, CountsExamplesASecond) {
@@ -52,6 +56,73 @@ TEST(Reporter, TellsEverySchedule) {
   const auto line = testing::json_lines(dir / "metrics.jsonl").at(0);
   EXPECT_DOUBLE_EQ(line["lr/head/.*"], 5e-3) << "the second step of a warm-up of four";
   EXPECT_FALSE(line.contains("lr/pos_embed"));
+}
+
+// A line without a step of its own, or without time since the one before, has no speed.
+TEST(Reporter, TellsNoSpeedWhereNoTimeWasMeasured) {
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
+  const testing::TempDir dir;
+  Reporter reporter(recipe, dir.path(), 1);
+  reporter.start();
+  reporter.begin();
+  const auto start = std::chrono::steady_clock::now();
+  const state::StepMetrics metrics = {{"training_loss", 1}, {"l2_grads", 1}, {"l2_params", 1}, {"l2_updates", 1}, {"lr", 0.5}};
+  reporter.write(1, metrics, {});
+  ::testing::internal::CaptureStderr();
+  reporter.step(2, metrics, start - std::chrono::seconds(1), true, {});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), Not(HasSubstr("img/s")));
+  reporter.write(2, metrics, {});
+  reporter.step(3, metrics, start + std::chrono::seconds(4), true, {});
+  reporter.write(3, metrics, {});
+  const auto lines = testing::json_lines(dir / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 3u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_FALSE(lines[i].contains("img/sec") || lines[i].contains("img/sec/core")) << lines[i];
+    EXPECT_EQ(lines[i]["input_wait"], 0.0);
+  }
+  EXPECT_TRUE(lines[2].contains("img/sec"));
+}
+
+// An alert is a warning, once, and not again when the run goes on.
+TEST(Reporter, TellsAlertsOnce) {
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
+  const testing::TempDir dir;
+  const auto said = [&](int64_t from, int64_t to) {
+    ::testing::internal::CaptureStderr();
+    Reporter reporter(recipe, dir.path(), 1);
+    state::Progress progress;
+    progress.step = from;
+    from == 0 ? reporter.start() : reporter.resume(progress);
+    reporter.begin();
+    for (int64_t step = from + 1; step <= to; ++step) {
+      const float loss = step > 40 ? 9 : 3 - 0.03f * static_cast<float>(step);
+      reporter.write(
+          step, state::StepMetrics{{"training_loss", loss}, {"l2_grads", 1}, {"l2_params", 1}, {"l2_updates", 1}, {"lr", 1}},
+          {});
+    }
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said(0, 45), HasSubstr("warning: the training loss jumped to 9 at step 42, from about 2.1; if it does not"));
+  EXPECT_EQ(said(45, 50), "");
+  EXPECT_THAT(said(40, 50), HasSubstr("jumped to 9 at step 42")) << "of steps that are done again";
+}
+
+// On the console prec@5 of five classes or fewer is left out, and the first evaluation is not the best.
+TEST(Reporter, TellsEvaluations) {
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
+  const testing::TempDir dir;
+  Reporter reporter(recipe, dir.path(), 1);
+  const int64_t classes = recipe.model->input().classes;
+  ASSERT_LE(classes, 5);
+  const Scores scores{{{"prec@1", true, 0.5}, {"prec@5", true, 1}, {"loss", false, 0.25}}, 10};
+  ::testing::internal::CaptureStderr();
+  reporter.evaluated("val", 3, scores, {});
+  reporter.evaluated("val", 6, scores, 0.25);
+  reporter.evaluated("val", 9, scores, 0.75);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "  val  step 3  top1 50  loss 0.25\n"
+            "  val  step 6  top1 50 (+25) best  loss 0.25\n"
+            "  val  step 9  top1 50 (-25)  loss 0.25\n");
 }
 
 // What is timed stands in the next line, as a mean, and once.
