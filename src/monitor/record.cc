@@ -32,14 +32,14 @@ size_t bytes_of(const ModelGraph& graph) {
   size_t bytes = 0;
   for (const GraphNode& node : graph.nodes) {
     bytes += sizeof node + node.name.size();
-    for (const std::string& input : node.inputs) bytes += sizeof input + input.size();
+    for (const std::string& input : node.inputs) bytes += sizeof(std::string) + input.size();
   }
   return bytes;
 }
 size_t bytes_of(const Embedding& embedding) {
   size_t bytes = embedding.values.size() * sizeof(float);
   for (const image::Image& image : embedding.images) bytes += sizeof image + image.byte_count();
-  for (const std::string& id : embedding.ids) bytes += 2 * sizeof id + id.size();
+  for (const std::string& id : embedding.ids) bytes += 2 * sizeof(std::string) + id.size();
   return bytes;
 }
 size_t bytes_of(const HyperParameters& parameters) { return parameters.values.size() * sizeof parameters.values[0]; }

@@ -79,7 +79,7 @@ void read_run(Section& recipe, Recipe& out) {
     recipe.fail("optimization_level", fmt::format("is {}", *level), "0 to 3");
 }
 
-void read_training_data(Section section, Recipe& out) {
+void read_training_data(const Section& section, Recipe& out) {
   TrainDataOptions options;
   out.data = open_training_data(section, options);
   out.batch = options.batch;
@@ -98,7 +98,7 @@ void read_training_data(Section section, Recipe& out) {
   }
 }
 
-void read_model(Section section, const Section& data, Recipe& out) {
+void read_model(const Section& section, const Section& data, Recipe& out) {
   models::InputShape in{out.data.pp().height(), out.data.pp().width(), 3, static_cast<int64_t>(out.class_names.size())};
   if (const auto& tokens = out.objective->inputs().tokens; !tokens.empty()) {
     in.tokens = tokens[0].length, in.vocabulary = tokens[0].vocabulary;
@@ -123,7 +123,7 @@ void read_teacher(const Section& section, Recipe& out) {
       lay_out(load_teacher(*source, section, out.model->input(), out.data.pp().pixel_scale()), out.mesh, out.sharding);
 }
 
-void read_optimizer(Section section, Recipe& out, const optim::RunLength& length) {
+void read_optimizer(const Section& section, Recipe& out, const optim::RunLength& length) {
   out.optimizer = std::make_unique<optim::Optimizer>(section, length);
   optim::Params params;
   const std::vector<int64_t> layers = models::parameter_layers(*out.model, out.specs);

@@ -159,7 +159,7 @@ std::optional<Evaluation> EvaluationRunner::run(state::DeviceArrays& state, cons
   const std::vector<evaluators::ScoreKind> kinds = plan_->evaluator->score_kinds();
   TESSERA_CHECK(outcome.scores.size() == kinds.size(), "{} figures for {} scores", outcome.scores.size(), kinds.size());
   for (size_t i = 0; i < kinds.size(); ++i) out.scores.values.push_back({kinds[i].name, kinds[i].share, outcome.scores[i]});
-  std::ranges::stable_partition(out.scores.values, &Score::share);
+  std::stable_partition(out.scores.values.begin(), out.scores.values.end(), [](const Score& score) { return score.share; });
   out.columns = std::move(outcome.columns);
   out.predictions = std::move(outcome.predictions);
   out.features = std::move(outcome.features);

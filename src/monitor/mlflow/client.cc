@@ -104,7 +104,7 @@ void MlflowClient::tell(const std::string& path, const std::string& json) {
 }
 
 std::string MlflowClient::experiment() {
-  if (const std::string id = from_environment("MLFLOW_EXPERIMENT_ID"); !id.empty()) return id;
+  if (std::string id = from_environment("MLFLOW_EXPERIMENT_ID"); !id.empty()) return id;
   const std::string name = from_environment("MLFLOW_EXPERIMENT_NAME");
   if (name.empty()) return "0";
   const std::string query = "experiments/get-by-name?experiment_name=" + http_.escaped(name);

@@ -188,8 +188,8 @@ class Mlflow final : public Sink {
                         {"mlflow.user", from_environment("LOGNAME", from_environment("USER"))},
                         {"tessera.version", mlflow_text(start_.version, kMlflowTag)}};
     std::erase_if(tags, [](const auto& tag) { return tag.second.empty(); });
-    const std::string id = client_->create_run(client_->experiment(), std::string(store::last_part(start_.workdir)),
-                                               start_.time - start_.uptime, tags);
+    std::string id = client_->create_run(client_->experiment(), std::string(store::last_part(start_.workdir)),
+                                         start_.time - start_.uptime, tags);
     store::write_atomic(files_, state_path(), nlohmann::json({{"run_id", id}}).dump() + "\n");
     return id;
   }
