@@ -26,7 +26,7 @@ TEST_F(ReportCommand, ARunLeavesItsReport) {
   EXPECT_THAT(trained_->out, HasSubstr("report      run/report/index.html\n"));
   const std::string html = page("run/report/index.html");
   EXPECT_THAT(html,
-              AllOf(HasSubstr("The run ended as planned, after 6 steps."), HasSubstr("tessera train tiny.toml --workdir run"),
+              AllOf(HasSubstr("The run ended as planned, after 6 steps."), HasSubstr("tessera train --workdir run tiny.toml"),
                     HasSubstr("data:image/png;base64,"), Not(HasSubstr("Not shown"))));
   // The command makes the same of the same run.
   const Outcome again = tessera({"report", "run", "--out", "again", "--png"});
