@@ -12,8 +12,9 @@
 namespace tessera::cli {
 
 struct Flag {
-  std::string name;         // "--workdir"
-  std::string placeholder;  // of the value, as "DIR"; empty: the flag takes none; "[=ADDRESS]": it may be left out, and is empty
+  std::string name;  // "--workdir"
+  std::string
+      placeholder;  // of the value, as "DIR"; empty: the flag takes none; "[=ADDRESS]": it may be left out, and is empty
   std::string help;
   std::string environment;       // "TESSERA_WORKDIR"; empty: none
   bool read_environment = true;  // false: whoever uses the value reads the variable too
