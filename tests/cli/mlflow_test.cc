@@ -162,9 +162,9 @@ TEST_F(Mlflow, ARunThatWasKilledIsOneRunWithEachStepOnce) {
   Json timeless_run = found;
   for (const auto& [name, points] : found["metrics"].items()) {
     if (testing::is_clock_key(name)) timeless_run["metrics"].erase(name);
-    EXPECT_EQ(points.size(),
-              name.starts_with("val/") || name.starts_with("z/") ? points.size() : static_cast<size_t>(last + 30))
-        << name;
+    // Those of evaluations, and those that a line in which no time was measured lacks.
+    const bool sometimes = name.starts_with("val/") || name.starts_with("z/") || name.starts_with("img/");
+    if (!sometimes) EXPECT_EQ(points.size(), static_cast<size_t>(last + 30)) << name;
   }
   expect_curves(timeless_run, timeless(expected));
 }
