@@ -128,11 +128,12 @@ void add_environment(pbf_writer& space, const Profile& profile) {
 
 // The field that the reader is at, as it is.
 void copy_field(pbf_reader& from, pbf_writer& to) {
+  const protozero::pbf_tag_type tag = from.tag();  // before its value is taken
   switch (from.wire_type()) {
-    case pbf_wire_type::varint: to.add_uint64(from.tag(), from.get_uint64()); break;
-    case pbf_wire_type::fixed64: to.add_fixed64(from.tag(), from.get_fixed64()); break;
-    case pbf_wire_type::length_delimited: to.add_bytes(from.tag(), from.get_view()); break;
-    case pbf_wire_type::fixed32: to.add_fixed32(from.tag(), from.get_fixed32()); break;
+    case pbf_wire_type::varint: to.add_uint64(tag, from.get_uint64()); break;
+    case pbf_wire_type::fixed64: to.add_fixed64(tag, from.get_fixed64()); break;
+    case pbf_wire_type::length_delimited: to.add_bytes(tag, from.get_view()); break;
+    case pbf_wire_type::fixed32: to.add_fixed32(tag, from.get_fixed32()); break;
     default: throw data_error("the plugin's profile has a field of an unknown kind");
   }
 }
