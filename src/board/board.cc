@@ -1,17 +1,15 @@
 #include "board/board.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/background_thread.h"
 #include "base/error.h"
 #include "board/access.h"
 #include "board/routes.h"
@@ -64,15 +62,12 @@ class Board::Watch {
       return change.wait_for(lock, kTick, [this] { return ending; });
     }
     void work(const std::weak_ptr<http::Server>& readers) {
-      sigset_t all;
-      sigfillset(&all);
-      pthread_sigmask(SIG_BLOCK, &all, nullptr);
-      setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
+      become_background_thread();
       for (int tick = 0; !pause(); ++tick) {
         const bool slow = tick % kSlowTicks == 0;
         bool news = slow && runs->scan();
         for (const auto& run : runs->all()) {
-          if (!slow && !news && !goes_on(*run)) continue;
+          if (!slow && !goes_on(*run)) continue;
           const WatchedRun::Change changed = run->refresh();
           news = news || changed.metrics || changed.state;
         }

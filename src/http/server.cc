@@ -1,8 +1,6 @@
 #include "http/server.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
@@ -13,7 +11,6 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <condition_variable>
-#include <csignal>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -23,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/background_thread.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -36,28 +34,20 @@ using boost::system::error_code;
 using WireRequest = beast::http::request<beast::http::string_body>;
 
 constexpr int kWorkers = 4;
-constexpr int kNice = 10;
 constexpr size_t kWaitingEvents = 256;  // of one reader
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(1);
-
-// Signals are for the threads that were there before, and processors for those with a run's work.
-void become_background_thread() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);  // where it is refused, all is as it was
-}
 
 // Threads that make answers. They share what they work with, so that one that hangs can be left behind.
 class Workers {
  public:
   void start(int count) {
+    // A thread that has begun waits for the lock, and so is counted before it can end.
+    const std::lock_guard lock(queue_->mutex);
     for (int i = 0; i < count; ++i) {
       std::thread([queue = queue_] {
         become_background_thread();
         queue->run();
       }).detach();
-      const std::lock_guard lock(queue_->mutex);
       ++queue_->threads;
     }
   }
