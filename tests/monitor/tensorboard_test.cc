@@ -14,21 +14,17 @@
 #include "store/faulty_files.h"
 #include "store/temp_dir.h"
 #include "store/tfrecord_frame.h"
+#include "support/hex.h"
 
 namespace tessera::monitor {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::hex;
 using testing::slurp;
 using testing::spill;
 using testing::TempDir;
-
-std::string hex(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
 
 std::string framed(const std::string& event) { return store::tfrecord_header(event) + event + store::tfrecord_footer(event); }
 

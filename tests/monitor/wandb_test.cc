@@ -12,21 +12,17 @@
 #include "monitor/wandb/values.h"
 #include "store/faulty_files.h"
 #include "store/temp_dir.h"
+#include "support/hex.h"
 
 namespace tessera::monitor {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::hex;
 using testing::slurp;
 using testing::spill;
 using testing::TempDir;
-
-std::string hex(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
 
 std::string log_of(const std::vector<std::string>& records) {
   std::string out = record_log_header();
