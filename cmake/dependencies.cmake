@@ -47,26 +47,18 @@ if(TESSERA_ARROW)
   get_filename_component(TESSERA_ARROW "${TESSERA_ARROW}/../../../.." ABSOLUTE)
 endif()
 
-# The Python that has TensorBoard, whose reader the tests compare with (./dev test installs it). Looked for at every build.
-set(TESSERA_TENSORBOARD_VENV "${TESSERA_VENV}" CACHE PATH "Python environment that holds TensorBoard")
-file(GLOB TESSERA_TENSORBOARD CONFIGURE_DEPENDS "${TESSERA_TENSORBOARD_VENV}/lib/python3*/site-packages/tensorboard/version.py")
-if(TESSERA_TENSORBOARD)
-  set(TESSERA_TENSORBOARD "${TESSERA_TENSORBOARD_VENV}/bin/python")
-endif()
-
-# The Python that has xprof, likewise for profiles.
-set(TESSERA_XPROF_VENV "${CMAKE_SOURCE_DIR}/.deps/xprof" CACHE PATH "Python environment that holds xprof")
-file(GLOB TESSERA_XPROF CONFIGURE_DEPENDS "${TESSERA_XPROF_VENV}/lib/python3*/site-packages/xprof/version.py")
-if(TESSERA_XPROF)
-  set(TESSERA_XPROF "${TESSERA_XPROF_VENV}/bin/python")
-endif()
-
-# The Python that has W&B's and MLflow's programs, for tests too.
-set(TESSERA_TRACKERS_VENV "${CMAKE_SOURCE_DIR}/.deps/trackers" CACHE PATH "Python environment that holds W&B and MLflow")
-file(GLOB TESSERA_TRACKERS CONFIGURE_DEPENDS "${TESSERA_TRACKERS_VENV}/lib/python3*/site-packages/mlflow/version.py")
-if(TESSERA_TRACKERS)
-  set(TESSERA_TRACKERS "${TESSERA_TRACKERS_VENV}/bin/python")
-endif()
+# tessera_find_reader(NAME ENVIRONMENT PACKAGE): the Python whose packages the tests compare with, where ./dev test installed them:
+# TESSERA_<NAME>, empty where it didn't. Looked for at every build; TESSERA_<NAME>_VENV is another place.
+macro(tessera_find_reader NAME ENVIRONMENT PACKAGE)
+  set(TESSERA_${NAME}_VENV "${ENVIRONMENT}" CACHE PATH "Python environment that holds ${PACKAGE}")
+  file(GLOB TESSERA_${NAME} CONFIGURE_DEPENDS "${TESSERA_${NAME}_VENV}/lib/python3*/site-packages/${PACKAGE}/version.py")
+  if(TESSERA_${NAME})
+    set(TESSERA_${NAME} "${TESSERA_${NAME}_VENV}/bin/python")
+  endif()
+endmacro()
+tessera_find_reader(TENSORBOARD "${TESSERA_VENV}" tensorboard)           # of event files
+tessera_find_reader(XPROF "${CMAKE_SOURCE_DIR}/.deps/xprof" xprof)       # of profiles
+tessera_find_reader(TRACKERS "${CMAKE_SOURCE_DIR}/.deps/trackers" mlflow)  # W&B's and MLflow's programs
 
 # Libraries a folder of src/ links, beyond the standard library, threads and fmt.
 set(TESSERA_LIBS_base PkgConfig::RE2)
