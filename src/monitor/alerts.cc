@@ -277,8 +277,8 @@ Alerts::Alerts(const ClassCounts& classes) {
   }
 }
 
-// The time before a start's first step is told as a share; in core hours, which are those of goodput and badput/input, it is the
-// same in all lines of a start.
+// badput/init is the share of time before a start's first step. Multiplied by the core hours it is the same in all lines of a
+// start, so another product means another start.
 bool Alerts::is_start(const MetricRow& row) {
   const auto init = find(row, "badput/init"), hours = find(row, "core_hours"), good = find(row, "goodput"),
              input = find(row, "badput/input");

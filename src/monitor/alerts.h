@@ -13,9 +13,9 @@
 //   chance      prec@1 of an evaluator is within three standard errors of 1/classes, three evaluations in a row, after 300 steps
 //               and an epoch
 //
-// An alert comes once, at the line that completes it, and not again before what it tells of has passed for some lines. Those of
-// loss and scores follow from figures that a run repeats byte for byte, the others from the clock's and the machine's, of which
-// each start of a run begins anew.
+// An alert comes once, at the line that completes it. It comes again only after its cause was gone for some lines. Alerts of loss
+// and scores follow from figures that a resumed run repeats byte for byte. The others follow from times and memory, and are
+// counted anew at each start.
 
 #include <cstdint>
 #include <map>

@@ -47,7 +47,7 @@ class LogSink final : public Sink {
 
 }  // namespace
 
-// The mutex is recursive because a full queue is told of by a line too.
+// The mutex is recursive: when the queue is full, the warning about it is a line of this log as well.
 struct LogFile::Lines {
   std::recursive_mutex mutex;
   std::vector<std::shared_ptr<const Record>> before;  // there was a file

@@ -62,7 +62,7 @@ class Reporter {
   void resume(const state::Progress& progress);
   // The run was finished before: sinks that may lack something of it (SinkKind::catches_up) get it now. To be called alone.
   void catch_up(const state::Progress& progress);
-  // The devices, whose memory, kind and peak are told of; must outlive the reporter's last call.
+  // The client whose devices' memory, kind and peak speed are reported. It must outlive the reporter's last call.
   void watch(const pjrt::Client& client);
   // Training proper begins: the clock of img/sec starts.
   void begin();
@@ -112,7 +112,7 @@ class Reporter {
 
   // What sinks get besides the lines: nothing where the recipe names none.
   monitor::Sinks& sinks() const { return *sinks_; }
-  // Nothing is told any more: waits for the sinks, but not for ever (monitor/sink_thread.h).
+  // The last call. Waits until the sinks have written, for a bounded time (monitor/sink_thread.h).
   void finish(const monitor::RunEnd& end);
 
   double uptime() const;  // seconds, over all starts of the run

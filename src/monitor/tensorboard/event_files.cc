@@ -59,7 +59,7 @@ struct OldFile {
   std::vector<Event> events;
 };
 
-// What a file begins with and says nothing of a step: its version, and start_event.
+// The records at the start of a file that belong to no step: its version, and start_event.
 constexpr size_t kPreamble = 2;
 
 // Whether the file is one of ours whose start came no later than `kept_step`.
