@@ -61,7 +61,7 @@ tessera_find_reader(XPROF "${CMAKE_SOURCE_DIR}/.deps/xprof" xprof)       # of pr
 tessera_find_reader(TRACKERS "${CMAKE_SOURCE_DIR}/.deps/trackers" mlflow)  # W&B's and MLflow's programs
 
 # Libraries a folder of src/ links, beyond the standard library, threads and fmt.
-set(TESSERA_LIBS_base PkgConfig::RE2)
+set(TESSERA_LIBS_base PkgConfig::RE2 PkgConfig::CRYPTO)
 set(TESSERA_LIBS_config PkgConfig::TOMLPP)
 set(TESSERA_LIBS_http Boost::headers)
 set(TESSERA_LIBS_image PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY)

@@ -1,8 +1,6 @@
 #include "report/html.h"
 
-#include <openssl/evp.h>
-
-#include "base/error.h"
+#include "base/base64.h"
 #include "base/text.h"
 
 namespace tessera::report {
@@ -18,12 +16,7 @@ Markup with_code(std::string_view text) {
 }
 
 std::string data_uri(std::string_view mime, std::basic_string_view<unsigned char> bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // and a zero
-  const int length =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes.data(), static_cast<int>(bytes.size()));
-  TESSERA_CHECK(length + 1 == static_cast<int>(text.size()), "{} characters for {} bytes", length, bytes.size());
-  text.pop_back();
-  return fmt::format("data:{};base64,{}", mime, text);
+  return fmt::format("data:{};base64,{}", mime, base64({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
 }  // namespace tessera::report
