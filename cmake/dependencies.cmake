@@ -47,6 +47,9 @@ if(TESSERA_ARROW)
   get_filename_component(TESSERA_ARROW "${TESSERA_ARROW}/../../../.." ABSOLUTE)
 endif()
 
+# Gloo: only for tessera_gloo.so, which the program loads when several processes on CPUs train together.
+find_library(TESSERA_GLOO libgloo.so REQUIRED)
+
 # tessera_find_reader(NAME ENVIRONMENT PACKAGE): the Python whose packages the tests compare with, where ./dev test installed them:
 # TESSERA_<NAME>, empty where it didn't. Looked for at every build; TESSERA_<NAME>_VENV is another place.
 macro(tessera_find_reader NAME ENVIRONMENT PACKAGE)
@@ -64,6 +67,7 @@ tessera_find_reader(TRACKERS "${CMAKE_SOURCE_DIR}/.deps/trackers" mlflow)  # W&B
 set(TESSERA_LIBS_base PkgConfig::RE2 PkgConfig::CRYPTO)
 set(TESSERA_LIBS_config PkgConfig::TOMLPP)
 set(TESSERA_LIBS_http Boost::headers)
+set(TESSERA_LIBS_group ${CMAKE_DL_LIBS})
 set(TESSERA_LIBS_image PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY)
 set(TESSERA_LIBS_data PkgConfig::ZSTD PkgConfig::BROTLI PkgConfig::SENTENCEPIECE PkgConfig::ICU ${TESSERA_SNAPPY} ${CMAKE_DL_LIBS})
 set(TESSERA_LIBS_monitor ZLIB::ZLIB ${CMAKE_DL_LIBS})

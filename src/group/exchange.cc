@@ -1,0 +1,230 @@
+#include "group/exchange.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "group/gloo_module.h"
+#include "http/client.h"
+
+namespace tessera::group {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLibrary = "tessera_gloo.so";
+// A slot is a lane, the number of the call in it, and a step of the call.
+constexpr int kCallBits = 32, kStepBits = 8;
+constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybody sends everything to everybody
+
+fs::path find_library() {
+  if (const char* own = std::getenv("TESSERA_GLOO"); own && *own) return own;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const fs::path& path : {folder / kLibrary, folder.parent_path() / "bin" / kLibrary}) {
+    if (fs::exists(path, error)) return path;
+  }
+  throw device_error(fmt::format("several processes on CPUs need {}, which is not beside the program", kLibrary), {},
+                     "apt-get install libgloo-dev and build again; TESSERA_GLOO=FILE names it elsewhere");
+}
+
+const TesseraGlooApi* load() {
+  const fs::path path = find_library();
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!library)
+    throw device_error(fmt::format("cannot load `{}`: {}", path.string(), ::dlerror()), {}, "apt-get install libgloo0");
+  const auto get = reinterpret_cast<TesseraGlooApiFn>(::dlsym(library, "tessera_gloo_api"));
+  const TesseraGlooApi* api = get ? get() : nullptr;
+  if (!api || api->version != kTesseraGlooVersion) {
+    throw device_error(fmt::format("`{}` belongs to another version of the program", path.string()), {},
+                       "build it again: ./dev build");
+  }
+  return api;
+}
+
+const TesseraGlooApi& gloo() {
+  static const TesseraGlooApi* api = load();
+  return *api;
+}
+
+[[noreturn]] void fail(const std::string& what, char* reason) {
+  if (!reason) throw std::bad_alloc();
+  const std::string text = reason;
+  gloo().free_text(reason);
+  throw device_error(fmt::format("{}: {}", what, text.substr(0, text.find('\n'))), {},
+                     "look at the logs of the other processes");
+}
+
+// This host's address as those see it who are where the coordinator is: that of the interface that leads there. Nothing is sent.
+std::string address_towards(const std::string& coordinator) {
+  const auto at = http::parse_endpoint(coordinator, "2379");
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (!at || ::getaddrinfo(at->host.c_str(), at->port.c_str(), &hints, &found) != 0)
+    throw device_error(fmt::format("`{}` has no address", coordinator), "--coordinator-address");
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
+  const int descriptor = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  char text[NI_MAXHOST] = "";
+  const bool good =
+      descriptor >= 0 && ::connect(descriptor, found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!good) throw device_error(fmt::format("no network leads to `{}`", coordinator), "--coordinator-address");
+  return text;
+}
+
+// Of Members, for the module, whose functions may not throw.
+struct AddressBook {
+  Members& members;
+  std::chrono::milliseconds patience;
+
+  TesseraGlooStore store() {
+    const auto put = [](void* self, const char* key, const char* value, size_t bytes) {
+      return guarded([&] { static_cast<AddressBook*>(self)->members.put("gloo/" + std::string(key), {value, bytes}); });
+    };
+    const auto get = [](void* self, const char* key, void* taker, void (*take)(void*, const char*, size_t)) {
+      return guarded([&] {
+        const auto& book = *static_cast<AddressBook*>(self);
+        const std::string value = book.members.get("gloo/" + std::string(key), book.patience);
+        take(taker, value.data(), value.size());
+      });
+    };
+    return {this, put, get};
+  }
+  template <class Fn>
+  static bool guarded(Fn&& fn) {
+    try {
+      fn();
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+};
+
+// Of `count` numbers, those that process `p` of `n` adds up.
+struct Part {
+  size_t begin, end;
+  size_t size() const { return end - begin; }
+};
+Part part_of(size_t count, int64_t p, int64_t n) {
+  const auto cut = [&](int64_t at) { return count * static_cast<size_t>(at) / static_cast<size_t>(n); };
+  return {cut(p), cut(p + 1)};
+}
+
+}  // namespace
+
+struct Exchange::Connections {
+  void* context = nullptr;
+  std::mutex mutex;
+  std::map<uint32_t, uint64_t> calls;  // of each lane, so far
+
+  ~Connections() {
+    if (context) gloo().close(context);
+  }
+  void transfer(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot) {
+    char* reason = nullptr;
+    if (!gloo().transfer(context, sends.data(), sends.size(), receives.data(), receives.size(), slot, &reason))
+      fail("an array does not reach the other processes", reason);
+  }
+};
+
+Exchange::Exchange(Members& members, const std::string& coordinator, const ExchangeOptions& options)
+    : process_id_(members.process_id()), count_(members.count()), connections_(std::make_unique<Connections>()) {
+  AddressBook book{members, std::min<std::chrono::milliseconds>(options.patience, std::chrono::minutes(2))};
+  const TesseraGlooStore store = book.store();
+  char* reason = nullptr;
+  connections_->context = gloo().connect(static_cast<int32_t>(process_id_), static_cast<int32_t>(count_),
+                                         address_towards(coordinator).c_str(), &store, options.patience.count(), &reason);
+  if (!connections_->context) fail("the processes cannot connect to each other", reason);
+}
+
+Exchange::~Exchange() = default;
+
+uint64_t Exchange::next_slot(uint32_t lane) {
+  const std::lock_guard lock(connections_->mutex);
+  const uint64_t call = connections_->calls[lane]++ & ((uint64_t{1} << kCallBits) - 1);
+  return (static_cast<uint64_t>(lane) << (kCallBits + kStepBits)) | (call << kStepBits);
+}
+
+void Exchange::sum(std::span<const float> in, std::span<float> out, uint32_t lane) {
+  TESSERA_CHECK(in.size() == out.size(), "{} numbers become {}", in.size(), out.size());
+  const uint64_t slot = next_slot(lane);
+  const bool whole = in.size() <= kWholeArray;
+  const auto part = [&](int64_t process) { return whole ? Part{0, in.size()} : part_of(in.size(), process, count_); };
+  const Part own = part(process_id_);
+  const auto sent = [](const float* data, size_t count) {  // Gloo takes no const pointers
+    return std::pair{static_cast<void*>(const_cast<float*>(data)), count * sizeof(float)};
+  };
+
+  std::vector<float> others(static_cast<size_t>(count_ - 1) * own.size());
+  std::vector<TesseraGlooPart> sends, receives;
+  float* free = others.data();
+  for (int64_t process = 0; process < count_; ++process) {
+    if (process == process_id_) continue;
+    const Part theirs = part(process);
+    const auto [data, bytes] = sent(in.data() + theirs.begin, theirs.size());
+    sends.push_back({static_cast<int32_t>(process), data, bytes});
+    receives.push_back({static_cast<int32_t>(process), free, own.size() * sizeof(float)});
+    free += own.size();
+  }
+  connections_->transfer(sends, receives, slot);
+
+  std::vector<const float*> parts;
+  for (int64_t process = 0, other = 0; process < count_; ++process) {
+    parts.push_back(process == process_id_ ? in.data() + own.begin : others.data() + static_cast<size_t>(other++) * own.size());
+  }
+  for (size_t i = 0; i < own.size(); ++i) {
+    float total = parts[0][i];
+    for (size_t p = 1; p < parts.size(); ++p) total += parts[p][i];
+    out[own.begin + i] = total;
+  }
+  if (whole) return;
+
+  sends.clear();
+  receives.clear();
+  for (int64_t process = 0; process < count_; ++process) {
+    if (process == process_id_) continue;
+    const Part theirs = part(process);
+    const auto [data, bytes] = sent(out.data() + own.begin, own.size());
+    sends.push_back({static_cast<int32_t>(process), data, bytes});
+    receives.push_back({static_cast<int32_t>(process), out.data() + theirs.begin, theirs.size() * sizeof(float)});
+  }
+  connections_->transfer(sends, receives, slot + 1);
+}
+
+void Exchange::gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) {
+  TESSERA_CHECK(in.size() * static_cast<size_t>(count_) == out.size(), "{} bytes of each of {} are not {}", in.size(), count_,
+                out.size());
+  const uint64_t slot = next_slot(lane);
+  std::vector<TesseraGlooPart> sends, receives;
+  for (int64_t process = 0; process < count_; ++process) {
+    std::byte* place = out.data() + static_cast<size_t>(process) * in.size();
+    if (process == process_id_) {
+      std::memcpy(place, in.data(), in.size());
+      continue;
+    }
+    sends.push_back({static_cast<int32_t>(process), const_cast<std::byte*>(in.data()), in.size()});
+    receives.push_back({static_cast<int32_t>(process), place, in.size()});
+  }
+  connections_->transfer(sends, receives, slot);
+}
+
+}  // namespace tessera::group

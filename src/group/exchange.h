@@ -1,0 +1,47 @@
+#pragma once
+// Arrays between the processes of a run, where the plugin has no collectives of its own: the CPU plugin. Over Gloo's TCP
+// connections, in a module that is loaded when it is used.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "group/members.h"
+
+namespace tessera::group {
+
+struct ExchangeOptions {
+  // A process waits so long for another one's part of an array. A process that is gone is known much sooner (Members).
+  std::chrono::milliseconds patience = std::chrono::minutes(30);
+};
+
+// Calls may be under way at once, from any threads. Those that may be have lanes of their own, and those of one lane come in the
+// same order in every process. All throw a device Error: another process has ended, cannot be reached, or does not answer.
+class Exchange {
+ public:
+  // Connects to all others. `members` is used here only.
+  explicit Exchange(Members& members, const std::string& coordinator, const ExchangeOptions& options = {});
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  int64_t process_id() const { return process_id_; }
+  int64_t count() const { return count_; }
+
+  // out = the sum of all processes' `in`, added up in the order of their ids: ((0 + 1) + 2) + …, so that every process has the
+  // same bytes. `out` may be `in`.
+  void sum(std::span<const float> in, std::span<float> out, uint32_t lane);
+  // out = all processes' `in`, one after the other. `out` does not overlap `in`.
+  void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane);
+
+ private:
+  struct Connections;
+  uint64_t next_slot(uint32_t lane);
+
+  int64_t process_id_, count_;
+  std::unique_ptr<Connections> connections_;
+};
+
+}  // namespace tessera::group

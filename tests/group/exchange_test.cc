@@ -1,0 +1,116 @@
+#include "group/exchange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "group/local_etcd.h"
+
+namespace tessera::group {
+namespace {
+
+using ::testing::HasSubstr;
+
+// `body` in each of so many processes, which are threads here.
+void in_each(int64_t count, const std::function<void(Exchange&)>& body, const ExchangeOptions& options = {}) {
+  const LocalEtcd etcd;
+  std::vector<std::thread> threads;
+  for (int64_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      const auto members =
+          join_by_etcd({i, count, etcd.address(), "run"}, [](const std::string& who) { ADD_FAILURE() << who; });
+      Exchange exchange(*members, etcd.address(), options);
+      body(exchange);
+      members->barrier("end", std::chrono::minutes(5));
+      members->leave();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Of sizes so different that the order of a sum shows in its bits.
+std::vector<float> numbers(int64_t process, size_t count) {
+  std::mt19937 random(static_cast<uint32_t>(100 * process) + static_cast<uint32_t>(count));
+  std::uniform_real_distribution<float> mantissa(-1, 1);
+  std::vector<float> out(count);
+  for (float& x : out) x = std::ldexp(mantissa(random), static_cast<int>(random() % 20));
+  return out;
+}
+
+std::vector<float> sum_in_order(int64_t processes, size_t count) {
+  std::vector<float> total = numbers(0, count);
+  for (int64_t p = 1; p < processes; ++p) {
+    const std::vector<float> more = numbers(p, count);
+    for (size_t i = 0; i < count; ++i) total[i] += more[i];
+  }
+  return total;
+}
+
+class Sums : public ::testing::TestWithParam<int> {};
+
+TEST_P(Sums, AreAddedUpInTheOrderOfTheProcesses) {
+  in_each(GetParam(), [&](Exchange& exchange) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{16384}, size_t{16385}, size_t{300'001}}) {
+      const std::vector<float> in = numbers(exchange.process_id(), count), want = sum_in_order(exchange.count(), count);
+      std::vector<float> out(count), in_place = in;
+      exchange.sum(in, out, 0);
+      EXPECT_EQ(std::memcmp(out.data(), want.data(), 4 * count), 0) << count;
+      exchange.sum(in_place, in_place, 0);
+      EXPECT_EQ(in_place, want) << count;
+    }
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Processes, Sums, ::testing::Values(2, 3, 4, 7));
+
+TEST(Exchange, GathersInTheOrderOfTheProcesses) {
+  in_each(3, [](Exchange& exchange) {
+    const std::vector<std::byte> in(5, static_cast<std::byte>(exchange.process_id()));
+    std::vector<std::byte> out(15);
+    exchange.gather(in, out, 4);
+    for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(static_cast<size_t>(out[i]), i / 5);
+  });
+}
+
+// As calls of a program that don't depend on each other: each process begins them in another order.
+TEST(Exchange, LanesDoNotWaitForEachOther) {
+  constexpr uint32_t kLanes = 6, kRepeats = 20;
+  in_each(3, [](Exchange& exchange) {
+    std::vector<std::thread> calls;
+    for (uint32_t i = 0; i < kLanes; ++i) {
+      const uint32_t lane = (i + static_cast<uint32_t>(exchange.process_id())) % kLanes;
+      calls.emplace_back([&exchange, lane] {
+        const std::vector<float> in(20'000, static_cast<float>(lane + 1));
+        std::vector<float> out(in.size());
+        for (uint32_t repeat = 0; repeat < kRepeats; ++repeat) exchange.sum(in, out, lane);
+        EXPECT_EQ(out, std::vector<float>(in.size(), 3 * static_cast<float>(lane + 1)));
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    for (std::thread& call : calls) call.join();
+  });
+}
+
+TEST(Exchange, GivesUpWithAMessage) {
+  in_each(2,
+          [](Exchange& exchange) {
+            if (exchange.process_id() == 1) return;  // never sums
+            std::vector<float> x(4);
+            try {
+              exchange.sum(x, x, 0);
+              ADD_FAILURE() << "there is no other";
+            } catch (const Error& error) {
+              EXPECT_EQ(error.code(), Exit::kDevice);
+              EXPECT_THAT(error.message(), HasSubstr("an array does not reach the other processes: "));
+            }
+          },
+          {.patience = std::chrono::seconds(2)});
+}
+
+}  // namespace
+}  // namespace tessera::group
