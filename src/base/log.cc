@@ -97,18 +97,29 @@ std::string plain(std::string_view text) {
 
 }  // namespace
 
-void log_styled_line(std::string_view text) {
+namespace {
+
+std::atomic<bool> g_quiet{false};
+
+void show_line(std::string_view text, bool always) {
   std::function<void(const std::string&)> listener;
   {
     const std::lock_guard lock(g_mutex);
-    write_all(g_status.empty() ? fmt::format("{}\n", text) : fmt::format("{}{}\n{}", kClearLine, text, g_status));
+    if (always || !g_quiet)
+      write_all(g_status.empty() ? fmt::format("{}\n", text) : fmt::format("{}{}\n{}", kClearLine, text, g_status));
     listener = g_line_listener;
   }
   if (listener) listener(plain(text));
 }
 
+}  // namespace
+
+void set_quiet_log(bool quiet) { g_quiet = quiet; }
+
+void log_styled_line(std::string_view text) { show_line(text, false); }
+
 void log_status(std::string_view status) {
-  if (!stderr_is_terminal()) return;
+  if (g_quiet || !stderr_is_terminal()) return;
   const std::string text = one_line(status);
   const std::lock_guard lock(g_mutex);
   if (text == g_status) return;
@@ -119,7 +130,7 @@ void log_status(std::string_view status) {
 void log_line(std::string_view text) { log_styled_line(printable(text)); }
 void log_note(std::string_view text) { log_styled_line(styled("note: ", Style::kCyan) + printable(text)); }
 void log_warning(std::string_view text) {
-  log_styled_line(styled("warning: ", Style::kYellow) + printable(text));
+  show_line(styled("warning: ", Style::kYellow) + printable(text), true);
   std::function<void(const std::string&)> listener;
   {
     const std::lock_guard lock(g_mutex);
@@ -138,6 +149,6 @@ void set_line_listener(std::function<void(const std::string&)> listener) {
   g_line_listener = std::move(listener);
 }
 
-void log_error(std::string_view text) { log_styled_line(styled("error: ", Style::kRed) + printable(text)); }
+void log_error(std::string_view text) { show_line(styled("error: ", Style::kRed) + printable(text), true); }
 
 }  // namespace tessera

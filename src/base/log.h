@@ -13,6 +13,9 @@ void set_color_mode(ColorMode mode);
 bool color_enabled();
 bool stderr_is_terminal();
 
+// Of what follows only warnings and errors are shown at the terminal; listeners (base/line_listener.h) still hear all.
+void set_quiet_log(bool quiet);
+
 // The descriptor that messages are written to: 2 until set otherwise.
 int log_descriptor();
 void set_log_descriptor(int descriptor);

@@ -86,6 +86,7 @@ Exit dispatch(const std::vector<std::string>& args) {
   declare_common_flags(flags, common);
   flags.read_environment();
   const std::vector<std::string> words = flags.parse(args, position);
+  if (common.quiet) set_quiet_log(true);
   if (common.help) {
     print(command_help(command->page(), flags));
     return Exit::kDone;

@@ -8,7 +8,7 @@ namespace tessera::cli {
 
 struct CommonFlags {
   train::DeviceOptions device;
-  bool help = false;
+  bool help = false, quiet = false;
 };
 
 // `common` must outlive `flags`.
