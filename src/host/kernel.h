@@ -34,7 +34,8 @@ struct Devices {
 // Of one pass over one graph.
 struct Selection {
   const Devices& devices;
-  int64_t stacks = 0;  // that are left unwritten
+  int64_t stacks = 0;    // that are left unwritten
+  int64_t channels = 0;  // of calls that other processes take part in
   // What windows see of pictures, by picture and window: a convolution and its gradient see the same.
   std::map<std::pair<ir::Value, std::string>, ir::Value> patches;
 };

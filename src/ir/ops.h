@@ -194,8 +194,9 @@ Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vj
 // stablehlo.rng_bit_generator, THREE_FRY; state u64[2]. Gives {new state, bits}. Its numbers depend on how XLA partitions it:
 // layers use random.h, whose do not.
 Values rng_bit_generator(Value state, const TensorType& type);
-// A typed-FFI custom call (api version 4), without a gradient. Layers emit composites (ir/composite.h) instead.
+// A typed-FFI custom call (api version 4), without a gradient. Layers emit composites (ir/composite.h) instead. One with a side
+// effect is neither merged with an equal one nor left out.
 Values ffi_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
-                const AttrDict& attributes = {});
+                const AttrDict& attributes = {}, bool has_side_effect = false);
 
 }  // namespace tessera::ir

@@ -38,15 +38,19 @@ std::pair<Value, Value> threefry(Value key, Value x0, Value x1) {
 Value pack(Value a, Value b) { return concatenate({reshape(a, {1}), reshape(b, {1})}, 0); }
 
 // The row-major position of every element, modulo 2^32, and the part above it.
-std::pair<Value, Value> positions(const Dims& dims) {
+std::pair<Value, Value> positions(const Dims& dims, Value first_row) {
+  const auto along = [&](int64_t axis) {
+    const Value own = iota({DType::kU32, dims}, axis);
+    return axis == 0 && first_row ? own + first_row : own;
+  };
   Value low = zeros({DType::kU32, dims});
   int64_t stride = 1;
   for (int64_t axis = static_cast<int64_t>(dims.size()) - 1; axis >= 0; --axis) {
-    low = low + iota({DType::kU32, dims}, axis) * u32(static_cast<uint64_t>(stride));
+    low = low + along(axis) * u32(static_cast<uint64_t>(stride));
     stride *= dims[idx(axis)];
   }
   // Arrays of 2^32 elements and more: the leading axis also goes into the high word, so that positions stay distinct.
-  const Value high = stride > int64_t{0xffffffff} ? iota({DType::kU32, dims}, 0) : zeros({DType::kU32, dims});
+  const Value high = stride > int64_t{0xffffffff} ? along(0) : zeros({DType::kU32, dims});
   return {low, high};
 }
 
@@ -70,13 +74,13 @@ Value fold_in(Value key, Value counter) {
   return pack(a, b);
 }
 
-Value random_bits(Value key, const Dims& dims) {
-  const auto [low, high] = positions(dims);
+Value random_bits(Value key, const Dims& dims, Value first_row) {
+  const auto [low, high] = positions(dims, first_row);
   return threefry(key, high, low).first;
 }
 
-Value random_uniform(Value key, const Dims& dims, double low, double high) {
-  const Value bits = shift_right_logical(random_bits(key, dims), u32(8));
+Value random_uniform(Value key, const Dims& dims, double low, double high, Value first_row) {
+  const Value bits = shift_right_logical(random_bits(key, dims, first_row), u32(8));
   const Value unit = convert(bits, DType::kF32) * std::ldexp(1.0, -24);
   return low == 0 && high == 1 ? unit : unit * (high - low) + low;
 }
@@ -98,10 +102,10 @@ Value erf_inv(Value x) {
   return x * select(is_central, polynomial(kCentral, w - 2.5), polynomial(kTail, sqrt(maximum(w, constant(5))) - 3.0));
 }
 
-Value random_normal(Value key, const Dims& dims) {
+Value random_normal(Value key, const Dims& dims, Value first_row) {
   // The smallest magnitude of 2u - 1 below one is kept, so that erf_inv stays finite.
   const double edge = 1.0 - std::ldexp(1.0, -24);
-  const Value u = random_uniform(key, dims, -1, 1);
+  const Value u = random_uniform(key, dims, -1, 1, first_row);
   return std::numbers::sqrt2 * erf_inv(clamp(constant(-edge), u, constant(edge)));
 }
 
@@ -111,8 +115,8 @@ Value random_truncated_normal(Value key, const Dims& dims, double low, double hi
   return clamp(constant(low), x, constant(high));
 }
 
-Value bernoulli(Value key, double probability, const Dims& dims) {
-  return compare(Compare::kLt, random_uniform(key, dims), constant(probability));
+Value bernoulli(Value key, double probability, const Dims& dims, Value first_row) {
+  return compare(Compare::kLt, random_uniform(key, dims, 0, 1, first_row), constant(probability));
 }
 
 }  // namespace tessera::ir

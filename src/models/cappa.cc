@@ -32,9 +32,9 @@ Value shift_right(Value captions) {
 }
 
 // `count` of each row's `tokens` places, every choice as likely: bool [rows, tokens].
-Value draw_places(Value key, int64_t rows, int64_t tokens, int64_t count) {
+Value draw_places(const nn::Scope& scope, int64_t rows, int64_t tokens, int64_t count) {
   if (count == tokens) return ir::constant(1, DType::kBool, {rows, tokens});
-  const Value draws = ir::random_bits(key, {rows, tokens});
+  const Value draws = ir::random_bits(scope.key(), {rows, tokens}, ir::first_row(scope.processes(), rows));
   const Value own = ir::expand_dims(draws, 2), other = ir::expand_dims(draws, 1);
   const TensorType pairs{DType::kI32, {1, tokens, tokens}};
   const Value earlier = ir::compare(ir::Compare::kLt, ir::iota(pairs, 2), ir::iota(pairs, 1));
@@ -55,8 +55,9 @@ Value CapPa::features(const nn::Scope& scope, Value images) const {
 
 std::optional<ParallelPrediction> CapPa::draw_parallel(const nn::Scope& scope, int64_t rows) const {
   if (config_.masked_pred_prob == 0 || !scope.random()) return std::nullopt;
-  const Value rows_drawn = ir::bernoulli((scope / "parallel").key(), config_.masked_pred_prob, {rows});
-  return ParallelPrediction{rows_drawn, draw_places((scope / "hidden").key(), rows, config_.input.tokens, config_.hidden())};
+  const Value rows_drawn =
+      ir::bernoulli((scope / "parallel").key(), config_.masked_pred_prob, {rows}, ir::first_row(scope.processes(), rows));
+  return ParallelPrediction{rows_drawn, draw_places(scope / "hidden", rows, config_.input.tokens, config_.hidden())};
 }
 
 Value CapPa::embed(const nn::Scope& scope, Value captions, const std::optional<ParallelPrediction>& parallel) const {

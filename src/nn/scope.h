@@ -13,6 +13,7 @@
 
 #include "base/shape.h"
 #include "ir/graph.h"
+#include "ir/processes.h"
 #include "ir/target.h"
 #include "nn/init.h"
 #include "nn/sharding.h"
@@ -76,6 +77,7 @@ struct Context {
   DType compute = DType::kF32;         // of activations and products; parameters stay f32 and are converted at use
   const ir::Target* target = nullptr;  // which composites stay whole (ir/composite.h); outlives the trace; null: none
   const Sharding* sharding = nullptr;  // outlives the trace; null: one device
+  ir::Processes processes = {};        // that share the batch: layers see this one's rows
 };
 
 // A place in the model: a path with a context. Cheap to copy; the store outlives it.
@@ -111,6 +113,7 @@ class Scope {
   DType compute() const { return context_.compute; }
   const ir::Target* target() const { return context_.target; }
   const Sharding* sharding() const { return context_.sharding; }
+  const ir::Processes& processes() const { return context_.processes; }
   const std::string& path() const { return path_; }
   // The last step of the path; layers open an ir::NameScope of it, for error messages.
   std::string name() const;

@@ -249,11 +249,12 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
   return plan;
 }
 
-void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where) {
-  const int64_t parts = mesh::batch_parts(mesh) * accumulate;
+void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where, int64_t processes) {
+  const int64_t parts = mesh::batch_parts(mesh) * accumulate * processes;
   if (batch % parts == 0) return;
   const int64_t below = batch / parts * parts;
-  const std::string each = accumulate == 1 ? "" : fmt::format(" times {} micro-batches", accumulate);
+  std::string each = accumulate == 1 ? "" : fmt::format(" times {} micro-batches", accumulate);
+  if (processes > 1) each += fmt::format(", of {} processes", processes);
   throw usage_error(fmt::format("a batch of {} can't be divided over the {} parts of mesh `{}`{}", batch,
                                 mesh::batch_parts(mesh), mesh.text(), each),
                     where,
@@ -400,7 +401,7 @@ void read_monitor(Section section, const optim::RunLength& length, Recipe& out) 
 
 }  // namespace
 
-Recipe read_recipe(Section recipe, int64_t devices) {
+Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
   Recipe out;
   read_run(recipe, out);
   read_mesh(recipe, devices, out);
@@ -416,7 +417,8 @@ Recipe read_recipe(Section recipe, int64_t devices) {
   if (out.run.accumulate < 1 || out.batch % out.run.accumulate != 0) {
     recipe.fail("accumulate", fmt::format("must divide data.batch, which is {}, and is {}", out.batch, out.run.accumulate));
   }
-  check_batch(out.batch, out.run.accumulate, out.mesh, data.place("batch"));
+  check_batch(out.batch, out.run.accumulate, out.mesh, data.place("batch"), processes);
+  out.processes = processes;
   read_optimizer(recipe.section("optimizer"), out, length);
   read_checkpoint(checkpoint, out, length);
   out.log_every = steps_of(recipe, "log", out.run.log, length);

@@ -155,6 +155,7 @@ struct Teacher;  // recipe/teacher.h
 
 struct Recipe {
   RunOptions run;
+  int64_t processes = 1;  // that share each batch, where every process has a mesh of its own
   mesh::Mesh mesh;
   mesh::ShardingOptions sharding;
   CheckpointOptions checkpoint;
@@ -180,8 +181,8 @@ struct Recipe {
   std::string text;  // the resolved recipe
   std::vector<std::string> class_names;
 
-  // Of a batch on the device: more than images where data.pp makes views of them.
-  int64_t rows() const { return batch * data.pp().views(); }
+  // Of a batch on this process's devices: more than images where data.pp makes views of them.
+  int64_t rows() const { return batch * data.pp().views() / processes; }
   // Whether a checkpoint of this step is due, whatever its scores.
   bool saves_at(int64_t step) const;
   double epochs(int64_t step) const {
@@ -189,15 +190,15 @@ struct Recipe {
   }
 };
 
-// Reads, opens and checks all of it, for a run on so many devices. Usage Errors for the recipe, data Errors for what its
+// Reads, opens and checks all of it, for a run on so many devices of each of so many processes. Usage Errors for the recipe, data Errors for what its
 // sources lack.
-Recipe read_recipe(config::Section recipe, int64_t devices = 1);
+Recipe read_recipe(config::Section recipe, int64_t devices = 1, int64_t processes = 1);
 // The state of a run of this recipe, on its mesh. Warns about sharding rules that match nothing.
 state::StateLayout recipe_layout(const Recipe& recipe);
 
-// Usage Error at `where` unless `batch` can be cut for the mesh into equal parts of `accumulate` micro-batches; sizes that can
-// are listed.
-void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where);
+// Usage Error at `where` unless `batch` can be cut for the processes, and for the mesh of each, into equal parts of `accumulate`
+// micro-batches; sizes that can are listed.
+void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where, int64_t processes = 1);
 
 // What evaluators have to know of training.
 struct EvalSetting {

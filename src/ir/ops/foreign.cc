@@ -83,8 +83,9 @@ constinit const OpDef kOpCustomCall("stablehlo.custom_call", declared_types, ref
 constinit const OpDef kOpComposite("tessera.composite", declared_types, vjp_composite);
 
 Values ffi_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
-                const AttrDict& attributes) {
+                const AttrDict& attributes, bool has_side_effect) {
   Attrs attrs{{"call_target_name", target}, {"api_version", TextAttr{"4 : i32"}}, {"backend_config", attributes}};
+  if (has_side_effect) attrs["has_side_effect"] = true;
   return results_of(make_node(kOpCustomCall, operands, with_types(std::move(attrs), results)));
 }
 

@@ -25,15 +25,17 @@ Value inside(Value box, const Dims& image_dims) {
                          ir::logical_and(below(y, side(2)), below(x, side(3))));
 }
 
-// Row i -> row B-1-i, or i-1.
-Value partner_of(Value x, Augmentation::Mix mix) {
-  if (mix == Augmentation::Mix::kTimm) return ir::reverse(x, {0});
+// Row i -> row B-1-i, or i-1, of the whole batch.
+Value partner_of(Value own, Augmentation::Mix mix, const ir::Processes& processes) {
+  const Value x = ir::gather_over_processes(processes, own);
+  if (mix == Augmentation::Mix::kTimm) return ir::own_rows(processes, ir::reverse(x, {0}));
   const int64_t rows = x.dim(0);
-  return ir::concatenate({ir::slice_axis(x, 0, rows - 1, rows), ir::slice_axis(x, 0, 0, rows - 1)}, 0);
+  return ir::own_rows(processes, ir::concatenate({ir::slice_axis(x, 0, rows - 1, rows), ir::slice_axis(x, 0, 0, rows - 1)}, 0));
 }
 
-Value mix_images(Augmentation::Mix mix, Value images, Value rows) {
-  const Value own = ir::convert(images, DType::kF32), partner = ir::convert(partner_of(images, mix), DType::kF32);
+Value mix_images(Augmentation::Mix mix, Value images, Value rows, const ir::Processes& processes) {
+  const Value own = ir::convert(images, DType::kF32);
+  const Value partner = ir::convert(partner_of(images, mix, processes), DType::kF32);
   const Value share = beside_images(columns(rows, 0, 1));
   Value mixed = own * share + partner * (1.0 - share);
   if (mix == Augmentation::Mix::kBigVision) return mixed;
@@ -54,11 +56,11 @@ Augmentation augmentation_of(const data::Pp& pp, const std::optional<image::Mixu
   return augmentation;
 }
 
-TrainRows mix_rows(const Augmentation& augmentation, objectives::Batch batch, Value augment) {
+TrainRows mix_rows(const Augmentation& augmentation, objectives::Batch batch, Value augment, const ir::Processes& processes) {
   TrainRows rows{std::move(batch), {}};
   if (augmentation.mix != Augmentation::Mix::kNone) {
-    rows.batch.images = mix_images(augmentation.mix, rows.batch.images, columns(augment, 0, image::kMixedRowValues));
-    rows.batch.partner_labels = partner_of(rows.batch.labels, augmentation.mix);
+    rows.batch.images = mix_images(augmentation.mix, rows.batch.images, columns(augment, 0, image::kMixedRowValues), processes);
+    rows.batch.partner_labels = partner_of(rows.batch.labels, augmentation.mix, processes);
     rows.batch.own_share = ir::reshape(columns(augment, 1, 2), {-1});
   }
   if (augmentation.erasing) {
@@ -68,12 +70,13 @@ TrainRows mix_rows(const Augmentation& augmentation, objectives::Batch batch, Va
   return rows;
 }
 
-Value erase_boxes(const data::Erasing& erasing, Value images, Value boxes, Value key) {
+Value erase_boxes(const data::Erasing& erasing, Value images, Value boxes, Value key, const ir::Processes& processes) {
   const Dims dims = images.dims();
+  const Value first = ir::first_row(processes, dims[0]);
   for (int64_t i = 0; i < erasing.boxes; ++i) {
     const Value box = ir::reshape(ir::slice_axis(boxes, 1, i, i + 1), {-1, data::kEraseValues});
     const Value fill = erasing.fill == data::Erasing::Fill::kPixel
-                           ? ir::random_normal(ir::fold_in(key, static_cast<uint64_t>(i)), dims)
+                           ? ir::random_normal(ir::fold_in(key, static_cast<uint64_t>(i)), dims, first)
                            : ir::reshape(columns(box, 4, 7), {-1, 1, 1, 3});
     images = ir::select(inside(columns(box, 0, 4), dims), fill, images);
   }

@@ -7,6 +7,7 @@
 #include "data/transform/pp.h"
 #include "image/augment/mixup.h"
 #include "ir/graph.h"
+#include "ir/processes.h"
 #include "objectives/batch.h"
 
 namespace tessera::train {
@@ -38,10 +39,12 @@ struct TrainRows {
   }
 };
 
-// `batch` as it came; `augment`: none when augmentation.values() is 0.
-TrainRows mix_rows(const Augmentation& augmentation, objectives::Batch batch, ir::Value augment);
+// `batch` as it came; `augment`: none when augmentation.values() is 0. Partners may be rows of other processes.
+TrainRows mix_rows(const Augmentation& augmentation, objectives::Batch batch, ir::Value augment,
+                   const ir::Processes& processes = {});
 
 // Erases the boxes of normalised images, f32 [B, H, W, 3]; later boxes lie over earlier ones.
-ir::Value erase_boxes(const data::Erasing& erasing, ir::Value images, ir::Value boxes, ir::Value key);
+ir::Value erase_boxes(const data::Erasing& erasing, ir::Value images, ir::Value boxes, ir::Value key,
+                      const ir::Processes& processes = {});
 
 }  // namespace tessera::train

@@ -31,8 +31,8 @@ class Differentiation {
   explicit Differentiation(const Differentiated& of) : of_(of) {}
 
   BatchGradient gradient(const TrainRows& rows, Value key) const {
-    if (of_.options.accumulate == 1) return gradient_of(answers(rows, key, of_.params));
-    return of_.options.objective->per_example() ? summed(rows, key) : compared(rows, key);
+    if (of_.options.accumulate == 1) return over_processes(gradient_of(answers(rows, key, of_.params)));
+    return over_processes(of_.options.objective->per_example() ? summed(rows, key) : compared(rows, key));
   }
 
  private:
@@ -42,6 +42,15 @@ class Differentiation {
     objectives::Batch batch;  // what the objective reads beside them
     Values buffers;           // what the layout's buffers become
   };
+
+  // The sums of what each process makes of its rows, in one exchange.
+  BatchGradient over_processes(BatchGradient own) const {
+    Values all = own.grads;
+    all.insert(all.end(), own.measured.begin(), own.measured.end());
+    all = ir::sum_over_processes(of_.processes, all);
+    const auto split = all.begin() + static_cast<ptrdiff_t>(own.grads.size());
+    return {{all.begin(), split}, {split, all.end()}, std::move(own.buffers)};
+  }
 
   // A gradient of parameter i lies as the parameter does: summed over the devices no later than it has to be.
   Value at_rest(Value x, size_t i) const {
@@ -54,24 +63,33 @@ class Differentiation {
     objectives::Batch& batch = out.batch;
     batch.images = normalize(batch.images, of_.options.pixels);
     if (rows.boxes) {
-      batch.images = erase_boxes(*of_.options.augmentation.erasing, batch.images, rows.boxes, ir::fold_in(key, "erasing"));
+      batch.images =
+          erase_boxes(*of_.options.augmentation.erasing, batch.images, rows.boxes, ir::fold_in(key, "erasing"), of_.processes);
     }
     if (of_.options.teacher) batch.teacher = teacher_logits(batch.images);
     const auto apply = [&](const nn::Scope& scope) { return of_.options.objective->outputs(of_.model, scope, batch); };
-    out.outputs = trace(of_.layout, params, {.training = true, .key = key}, of_.options, apply, &out.buffers);
+    out.outputs =
+        trace(of_.layout, params, {.training = true, .key = key, .processes = of_.processes}, of_.options, apply, &out.buffers);
     return out;
   }
 
   BatchGradient gradient_of(const Answers& answers) const {
     const objectives::Objective& objective = *of_.options.objective;
-    const auto compare = [&](const nn::Scope& scope) { return objective.combine_batch(of_.model, scope, answers.outputs); };
+    // Examples that are compared are those of all processes, each of which adds the losses of its own.
+    const bool compares = of_.processes.several() && !objective.per_example();
+    Values compared = answers.outputs;
+    if (compares) {
+      for (Value& output : compared) output = ir::gather_over_processes(of_.processes, output);
+    }
+    const auto own = [&](Value of_each) { return compares ? ir::own_rows(of_.processes, of_each) : of_each; };
+    const auto compare = [&](const nn::Scope& scope) { return objective.combine_batch(of_.model, scope, compared); };
     const Values outputs = trace(of_.layout, of_.params, {.training = true}, of_.options, compare);
     BatchGradient out{{}, {}, answers.buffers};
-    const double share = 1.0 / static_cast<double>(of_.options.batch);
-    const Value loss = ir::sum_all(objective.loss(outputs, answers.batch)) * share;
+    const double share = 1.0 / static_cast<double>(of_.options.batch * of_.processes.count);
+    const Value loss = ir::sum_all(own(objective.loss(outputs, answers.batch))) * share;
     out.measured.push_back(loss);
     for (size_t i = 0; i < objective.metrics().size(); ++i) {
-      out.measured.push_back(ir::sum_all(ir::stop_gradient(objective.metric(i, outputs, answers.batch))) * share);
+      out.measured.push_back(ir::sum_all(own(ir::stop_gradient(objective.metric(i, outputs, answers.batch)))) * share);
     }
     Values wanted;
     for (size_t i = 0; i < of_.layout.params; ++i) {

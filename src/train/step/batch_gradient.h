@@ -23,9 +23,10 @@ struct Differentiated {
   const optim::Optimizer& optimizer;  // says which parameters are trainable
   const ProgramOptions& options;
   ir::Values params, teacher;  // all of the layout's, and of the teacher's where there is one
+  ir::Processes processes;     // that share the batch
 };
 
-// `rows` are the whole batch; `key` draws what the step draws.
+// `rows` are the whole batch, or this process's part of it, whose gradients and measurements are then summed over the processes; `key` draws what the step draws.
 BatchGradient batch_gradient(const Differentiated& of, const TrainRows& rows, ir::Value key);
 
 }  // namespace tessera::train

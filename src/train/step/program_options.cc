@@ -16,6 +16,7 @@ ProgramOptions options_of_all(const recipe::Recipe& recipe, const host::Kernels&
 ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& kernels) {
   ProgramOptions options = options_of_all(recipe, kernels);
   options.batch = recipe.rows();
+  options.processes = recipe.processes;
   options.pixels = recipe.data.pp().pixel_scale();
   options.objective = recipe.objective;
   options.augmentation = augmentation_of(recipe.data.pp(), recipe.data.mixup);

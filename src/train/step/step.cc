@@ -136,7 +136,17 @@ struct TrainArguments {
   Values state, teacher;
   objectives::Batch batch;
   Value augment;  // null where the augmentation takes no values
+  ir::Processes processes;
+  Value votes;  // null where there is one process
 };
+
+// The last arguments of a program that several processes run together.
+void add_processes(const ProgramOptions& options, ir::Processes& processes, Value& votes) {
+  processes.count = options.processes;
+  if (!processes.several()) return;
+  processes.index = ir::current_graph().add_parameter({DType::kI32, {}}, "process");
+  votes = ir::current_graph().add_parameter({DType::kF32, {kVotes}}, "votes");
+}
 
 TrainArguments add_train_arguments(const models::Model& model, const state::StateLayout& layout,
                                    const ProgramOptions& options) {
@@ -147,6 +157,8 @@ TrainArguments add_train_arguments(const models::Model& model, const state::Stat
   out.batch = add_batch(model, options.objective->inputs(), options.batch);
   if (const int64_t values = options.augmentation.values())
     out.augment = graph.add_parameter({DType::kF32, {options.batch, values}}, "augment");
+  add_processes(options, out.processes, out.votes);
+  TESSERA_CHECK(!out.processes.several() || !layout.sharded(), "{} processes on a mesh of several devices", options.processes);
   return out;
 }
 
@@ -178,9 +190,9 @@ StepUpdate step_update(const models::Model& model, const state::StateLayout& lay
   const Values slots(params_end, params_end + static_cast<ptrdiff_t>(layout.slots));
   const Value step = state[layout.step_index()];
 
-  const TrainRows rows = mix_rows(options.augmentation, arguments.batch, arguments.augment);
+  const TrainRows rows = mix_rows(options.augmentation, arguments.batch, arguments.augment, arguments.processes);
   StepUpdate out;
-  out.batch = batch_gradient({model, layout, optimizer, options, params, arguments.teacher}, rows,
+  out.batch = batch_gradient({model, layout, optimizer, options, params, arguments.teacher, arguments.processes}, rows,
                              step_key(state[layout.rng_index()], step));
   out.result =
       optimizer.apply(params, out.batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
@@ -214,7 +226,9 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
   if (layout.lr_scale) results.push_back(state[layout.lr_scale_index()]);
   Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(weights), ir::global_norm(differences), update.lr};
   measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());
-  results.push_back(pack(measured));
+  Value metrics = pack(measured);
+  if (arguments.votes) metrics = ir::concatenate({metrics, ir::sum_over_processes(arguments.processes, arguments.votes)}, 0);
+  results.push_back(metrics);
   return results;
 }
 
@@ -246,11 +260,14 @@ Program augmented_program(const models::Model& model, const state::StateLayout& 
   const objectives::Inputs& inputs = options.objective->inputs();
   objectives::Batch batch = add_batch(model, inputs, options.batch);
   const Value augment = graph.add_parameter({DType::kF32, {options.batch, options.augmentation.values()}}, "augment");
-  const TrainRows rows = mix_rows(options.augmentation, std::move(batch), augment);
+  ir::Processes processes;
+  Value votes;
+  add_processes(options, processes, votes);
+  const TrainRows rows = mix_rows(options.augmentation, std::move(batch), augment, processes);
   Value pixels = rows.batch.images;
   if (rows.boxes) {
     const Value key = ir::fold_in(step_key(rng, ir::constant(0, DType::kI32)), "erasing");
-    pixels = erase_boxes(*options.augmentation.erasing, normalize(pixels, options.pixels), rows.boxes, key);
+    pixels = erase_boxes(*options.augmentation.erasing, normalize(pixels, options.pixels), rows.boxes, key, processes);
     data::PixelScale back;
     for (size_t c = 0; c < 3; ++c) {
       back.scale[c] = 1 / options.pixels.scale[c];
@@ -265,7 +282,9 @@ Program augmented_program(const models::Model& model, const state::StateLayout& 
   std::vector<mesh::PartitionSpec> specs = with_batch(layout, 0, batch_inputs(inputs) + 1);
   specs.insert(specs.begin(), mesh::PartitionSpec{});
   spread(emit, layout, std::move(specs), {{}});
-  Program program = program_of(graph, emit, layout, {});
+  ProgramOptions calls;
+  calls.kernels = processes.several() ? options.kernels : host::Kernels{};
+  Program program = program_of(graph, emit, layout, calls);
   program.once = true;
   return program;
 }

@@ -29,13 +29,14 @@ std::vector<std::string> metric_names(const objectives::Objective& objective);
 Program init_program(const std::vector<nn::ParamSpec>& specs, const state::StateLayout& layout);
 
 // (state…, the teacher's params…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the
-// augmentation has values) -> (state…, metrics f32 [metric_names]). Each state argument is donated to the result of its place.
+// augmentation has values; of several processes this one's number i32 and its votes f32 [kVotes]) -> (state…, metrics f32
+// [metric_names], then the votes' sums). Each state argument is donated to the result of its place.
 // training_loss is the mean over the batch before the update (label smoothing included), l2_grads the global norm before
 // clipping, l2_params after the update, l2_updates of the difference.
 Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
 
-// (rng u32[2], images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values]) -> u8 [images, H, W, 3]: the first
+// (rng u32[2], images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values], the process's number and votes) -> u8 [images, H, W, 3]: the first
 // images of the run's first batch as the model sees them, mixed and erased, but not normalised. Where the device does either.
 Program augmented_program(const models::Model& model, const state::StateLayout& layout, const ProgramOptions& options,
                           int64_t images);
@@ -51,6 +52,10 @@ Program eval_program(const models::Model& model, const evaluators::Evaluator& ev
 
 // (params…, images) -> logits f32 [B, classes], of a Classifier.
 Program predict_program(const models::Model& model, const state::StateLayout& layout, const ProgramOptions& options);
+
+// The processes of a run agree on what they do after a step: each says what it is asked for, and the last kVotes measurements of
+// the step are the sums over all of them.
+enum Vote : size_t { kVoteStop, kVoteInterrupt, kVotes };
 
 // The key of a run's seed.
 std::array<uint32_t, 2> seed_key(uint64_t seed);

@@ -1,0 +1,122 @@
+#include "host/processes.h"
+
+#include <xla/ffi/api/ffi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/spans.h"
+#include "host/kernel.h"
+#include "ir/op_entries.h"
+#include "ir/ops.h"
+
+namespace tessera::host {
+namespace {
+
+namespace ffi = xla::ffi;
+using Numbers = ffi::Buffer<ffi::F32>;
+
+std::atomic<group::Exchange*> exchange{nullptr};
+
+constexpr const char* kSum = "sum_over_processes";
+constexpr const char* kGather = "gather_over_processes";
+
+// Arrays below so many numbers travel together.
+constexpr size_t kPacked = size_t{1} << 16;
+
+struct Array {
+  std::span<const float> in;
+  std::span<float> out;
+};
+
+void sum_arrays(const std::vector<Array>& arrays, uint32_t lane) {
+  std::vector<float> packed;
+  for (const Array& array : arrays) {
+    if (array.in.size() < kPacked) packed.insert(packed.end(), array.in.begin(), array.in.end());
+  }
+  if (!packed.empty()) exchange.load()->sum(packed, packed, lane);
+  const float* next = packed.data();
+  for (const Array& array : arrays) {
+    if (array.in.size() >= kPacked) {
+      exchange.load()->sum(array.in, array.out, lane);
+    } else {
+      std::copy_n(next, array.out.size(), array.out.data());
+      next += array.out.size();
+    }
+  }
+}
+
+// The work on a thread of its own. Calls that don't depend on each other begin in another order in each process: one that waited
+// on a thread of the plugin could keep the call from beginning that another process waits for.
+ffi::Future in_background(const char* name, std::function<void()> work) {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  std::thread([name, work = std::move(work), promise]() mutable {
+    try {
+      {
+        const Span span(SpanKind::kKernel, name);
+        work();
+      }
+      promise.SetAvailable();
+    } catch (const std::exception& error) {
+      promise.SetError(ffi::Error(ffi::ErrorCode::kUnavailable, error.what()));
+    }
+  }).detach();
+  return future;
+}
+
+ffi::Future sum(ffi::RemainingArgs arguments, ffi::RemainingRets results, int64_t channel) {
+  std::vector<Array> arrays;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Numbers in = *arguments.get<Numbers>(i);
+    auto out = *results.get<Numbers>(i);
+    arrays.push_back({{in.typed_data(), in.element_count()}, {out->typed_data(), out->element_count()}});
+  }
+  return in_background(kSum, [arrays = std::move(arrays), channel] { sum_arrays(arrays, static_cast<uint32_t>(channel)); });
+}
+
+ffi::Future gather(ffi::AnyBuffer in, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer> out, int64_t channel) {
+  const std::span from(static_cast<const std::byte*>(in.untyped_data()), in.size_bytes());
+  const std::span to(static_cast<std::byte*>(out->untyped_data()), out->size_bytes());
+  return in_background(kGather, [=] { exchange.load()->gather(from, to, static_cast<uint32_t>(channel)); });
+}
+
+XLA_FFI_Error* handle_sum(XLA_FFI_CallFrame* frame) {
+  static auto* handler = ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<int64_t>("channel").To(sum).release();
+  return handler->Call(frame);
+}
+XLA_FFI_Error* handle_gather(XLA_FFI_CallFrame* frame) {
+  static auto* handler = ffi::Ffi::Bind()
+                             .Arg<ffi::AnyBuffer>()
+                             .Arg<ffi::AnyBuffer>()
+                             .Ret<ffi::AnyBuffer>()
+                             .Attr<int64_t>("channel")
+                             .To(gather)
+                             .release();
+  return handler->Call(frame);
+}
+
+constexpr Entry kFunctions[] = {{kSum, handle_sum}, {kGather, handle_gather}};
+
+// Each call is a channel: processes find each other's by its number, which the same program text gives it in all of them.
+std::optional<ir::Values> replace(const ir::Node& node, const ir::Values& operands, Selection& selection) {
+  const bool sums = node.op == &ir::kOpSumOverProcesses;
+  if (!sums && node.op != &ir::kOpGatherOverProcesses) return std::nullopt;
+  const ir::AttrDict channel{{{"channel", selection.channels++}}};
+  return ir::ffi_call(call_target(sums ? kSum : kGather), operands, node.types, channel, /*has_side_effect=*/true);
+}
+
+}  // namespace
+
+void set_exchange(group::Exchange* to) { exchange = to; }
+
+constinit const Kernel kProcesses{
+    .functions = kFunctions, .available = [] { return exchange.load() != nullptr; }, .replace = replace};
+
+}  // namespace tessera::host
