@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/crash.h"
 #include "cli/version.h"
+#include "group/place.h"
 #include "monitor/log_file.h"
 #include "report/report.h"
 #include "store/file.h"
@@ -49,6 +50,11 @@ class Train final : public Command {
     flags.add(
         "--board", "[=ADDRESS]", [this](const std::string& value) { board_ = value == "1" ? "" : value; },
         "a live page of the run, as --board, --board=6070 or --board=127.0.0.1:6070");
+    flags.add("--num-processes", "N", &processes_.num_processes, 1,
+              "how many processes train this run together; tessera launch sets this and the next three");
+    flags.add("--process-id", "ID", &processes_.process_id, 0, "which of them this is, from 0");
+    flags.add("--coordinator-address", "HOST:PORT", &processes_.coordinator, "of the etcd at which they meet");
+    flags.add("--run-id", "NAME", &processes_.run, "tells runs apart that meet at one etcd: another name for each start");
     flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
     flags.add("--no-report", &no_report_, "do not write <workdir>/report/index.html when the run ends");
   }
@@ -81,6 +87,8 @@ class Train final : public Command {
  private:
   Exit train(const RecipeWords& recipe_path, const train::DeviceOptions& device, monitor::LogFile& log) const {
     config::Section recipe = load_recipe(recipe_path);
+    const group::Place place = group::find_place(processes_);
+    if (!place.leads()) set_quiet_log(true);
     std::optional<board::Board> page;
     train::TrainOptions options{workdir_, recipe_path.path, new_};
     options.device = device;
@@ -88,22 +96,24 @@ class Train final : public Command {
     options.version = version_line();
     options.log = &log;
     options.parameters = parameters_;
+    options.place = place;
     options.on_workdir = [&](const std::string& workdir) {
       crash_context().workdir = workdir;
-      if (!board_) return;
+      if (!board_ || !place.leads()) return;
       const board::Address address = board::parse_address(*board_);
       page.emplace(board::BoardOptions{{workdir}, /*expected=*/true, address});
       tell_of_page(*page, address);
     };
     try {
       const train::TrainResult result = train::train(std::move(recipe), options);
+      if (!place.leads()) return result.exit;
       // One that was stopped goes on, and whoever stopped it may not wait for images.
       const bool has_report = store::local_files().info(store::join_path(result.workdir, kReport)).has_value();
       if (result.stopped_by.empty() && !(result.finished_before && has_report)) write_report(result.workdir);
       tell(result, recipe_path);
       return result.exit;
     } catch (const Error& error) {
-      if (error.code() == Exit::kDiverged) write_report(crash_context().workdir);
+      if (error.code() == Exit::kDiverged && place.leads()) write_report(crash_context().workdir);
       throw;
     }
   }
@@ -164,6 +174,7 @@ class Train final : public Command {
   std::string workdir_;
   std::string log_file_;
   std::optional<std::string> board_;
+  group::PlaceOptions processes_;
   bool parameters_ = false, no_report_ = false, new_ = false;
 };
 

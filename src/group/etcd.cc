@@ -135,7 +135,11 @@ class EtcdMembers final : public Members {
       throw;
     }
   }
-  ~EtcdMembers() override { stop(); }
+  // Without leave(): the others need not wait until the lease has run out.
+  ~EtcdMembers() override {
+    if (!leaving_.exchange(true)) revoke();
+    stop();
+  }
 
   void put(const std::string& key, const std::string& value) override {
     guarded([&] { etcd_.put(root_ + "values/" + key, value, kept_); });
@@ -159,10 +163,10 @@ class EtcdMembers final : public Members {
     leaving_ = true;
     try {
       etcd_.put(left_key(place_.process_id), "", kept_);
-      etcd_.revoke(lease_);
     } catch (const http::ConnectionError&) {
       // The coordinator may have ended first.
     }
+    revoke();
     stop();
   }
 
@@ -177,6 +181,14 @@ class EtcdMembers final : public Members {
   }
   static Error unreachable(const http::ConnectionError& error) {
     return device_error(fmt::format("the coordinator: {}", error.what()), "--coordinator-address", kHelp);
+  }
+
+  void revoke() const noexcept {
+    try {
+      etcd_.revoke(lease_);
+    } catch (...) {
+      // It runs out.
+    }
   }
 
   std::string member_key(int64_t process) const { return fmt::format("{}members/{:08}", root_, process); }

@@ -12,7 +12,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -87,9 +86,6 @@ std::string last_line(const std::string& path) {
 }  // namespace
 
 LocalEtcd::LocalEtcd(const std::string& host) {
-  std::string name = (fs::temp_directory_path() / "tessera-etcd-XXXXXX").string();
-  if (!::mkdtemp(name.data())) throw device_error(fmt::format("cannot make a directory like `{}`", name));
-  directory_ = name;
   try {
     start(host);
   } catch (...) {
@@ -101,14 +97,14 @@ LocalEtcd::LocalEtcd(const std::string& host) {
 LocalEtcd::~LocalEtcd() { end(); }
 
 void LocalEtcd::start(const std::string& host) {
-  const std::string log = directory_ + "/log";
+  const std::string log = directory_.path() + "/log", data = directory_.path() + "/data";
   for (int i = 0; i < kTries; ++i) {
     const auto [client, peer] = free_ports();
     address_ = fmt::format("{}:{}", host, client);
     const std::string clients = "http://" + address_, peers = fmt::format("http://127.0.0.1:{}", peer);
-    pid_ = spawn({"etcd", "--name", "tessera", "--data-dir", directory_ + "/data", "--listen-client-urls", clients,
-                  "--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-                  "--initial-cluster", "tessera=" + peers, "--logger", "zap", "--log-level", "error"},
+    pid_ = spawn({"etcd", "--name", "tessera", "--data-dir", data, "--listen-client-urls", clients, "--advertise-client-urls",
+                  clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster",
+                  "tessera=" + peers, "--logger", "zap", "--log-level", "error"},
                  log);
     if (pid_ < 0) throw device_error("the system starts no further process for etcd");
     int status = 0;
@@ -126,7 +122,7 @@ void LocalEtcd::start(const std::string& host) {
     const std::string why = last_line(log);
     if (i + 1 == kTries) throw device_error(fmt::format("etcd does not start: {}", why.empty() ? "it says nothing" : why));
     end();
-    fs::create_directories(directory_);
+    fs::remove_all(data);
   }
 }
 
@@ -136,8 +132,6 @@ void LocalEtcd::end() {
     ::waitpid(pid_, nullptr, 0);
   }
   pid_ = -1;
-  std::error_code ignored;
-  fs::remove_all(directory_, ignored);
 }
 
 }  // namespace tessera::group

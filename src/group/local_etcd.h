@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "base/temporary_directory.h"
+
 namespace tessera::group {
 
 // Runs Debian's `etcd` (etcd-server) on free ports, in a new directory that goes with it. It ends with this object, and with the
@@ -25,7 +27,8 @@ class LocalEtcd {
   void start(const std::string& host);
   void end();
 
-  std::string directory_, address_;
+  const TemporaryDirectory directory_{"tessera-etcd"};
+  std::string address_;
   pid_t pid_ = -1;
 };
 

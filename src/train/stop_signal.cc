@@ -15,6 +15,8 @@ namespace {
 std::atomic<int> received{0};
 std::atomic<bool> held{false};
 std::atomic<bool> installed{false};
+std::atomic<bool> needs_agreement{false};
+std::atomic<int> agreed{0};  // an exit code
 struct Handled {
   int number;
   const char* name;
@@ -48,6 +50,8 @@ StopSignal::StopSignal() {
   TESSERA_CHECK(!installed.exchange(true), "two StopSignals at once");
   received.store(0);
   held.store(false);
+  needs_agreement.store(false);
+  agreed.store(0);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -70,19 +74,26 @@ void StopSignal::ask() {
   received.compare_exchange_strong(none, kAsked);
 }
 
-bool StopSignal::requested() const { return received.load() != 0; }
+void StopSignal::wait_for_agreement() { needs_agreement.store(true); }
 
-Exit StopSignal::exit_code() const {
+void StopSignal::agree(Exit code) { agreed.store(static_cast<int>(code)); }
+
+Exit StopSignal::wanted() const {
   const int number = received.load();
   return number == 0 ? Exit::kDone : exit_of(number);
 }
 
+bool StopSignal::requested() const { return needs_agreement.load() ? agreed.load() != 0 : received.load() != 0; }
+
+Exit StopSignal::exit_code() const { return needs_agreement.load() ? static_cast<Exit>(agreed.load()) : wanted(); }
+
 const char* StopSignal::name() const {
+  if (!requested()) return "";
   if (received.load() == kAsked) return "a request";
   for (const Handled& handled : kHandled) {
     if (handled.number == received.load()) return handled.name;
   }
-  return "";
+  return "another process";
 }
 
 }  // namespace tessera::train

@@ -16,6 +16,12 @@ class StopSignal {
   StopSignal& operator=(const StopSignal&) = delete;
 
   void hold();
+  // From now on requested() is false until agree(): where several processes train together, all have to end after the same step.
+  void wait_for_agreement();
+  // All agreed that the run ends with `code`.
+  void agree(Exit code);
+  // What the signal that came asks for, whatever was agreed: kDone where none came.
+  Exit wanted() const;
   // The same as Ctrl-C, from a thread of the program: somebody asked for it who is no terminal. A signal before it stays the
   // reason, and one that comes later becomes it.
   void ask();
@@ -23,7 +29,7 @@ class StopSignal {
   // The exit code that goes with the signal: kInterrupted for SIGINT and ask(), kPreempted for the others. kDone when there was
   // none.
   Exit exit_code() const;
-  // "SIGTERM", "Ctrl-C", "a request"; empty when there was none.
+  // "SIGTERM", "Ctrl-C", "a request", "another process"; empty when there was none.
   const char* name() const;
 };
 

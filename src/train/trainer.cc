@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <map>
 #include <utility>
 
 #include "base/log.h"
 #include "base/spans.h"
+#include "base/temporary_directory.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
@@ -26,6 +29,7 @@
 #include "train/default_workdir.h"
 #include "train/disk_space.h"
 #include "train/divergence.h"
+#include "train/processes.h"
 #include "train/profiles.h"
 #include "train/run_evaluators.h"
 #include "train/run_record.h"
@@ -52,7 +56,7 @@ monitor::Images images_of(const uint8_t* pixels, int64_t count, const models::In
   return out;
 }
 
-std::string workdir_of(const TrainOptions& options, const std::string& recipe) {
+std::string chosen_workdir(const TrainOptions& options, const std::string& recipe) {
   std::string path = options.workdir;
   if (path.empty()) {
     const DefaultWorkdir chosen = default_workdir(options.recipe_path, recipe, options.fresh);
@@ -60,7 +64,6 @@ std::string workdir_of(const TrainOptions& options, const std::string& recipe) {
     if (chosen.continued)
       log_note(fmt::format("`{}` has this recipe and is not finished, so it goes on; --new starts afresh", path));
   }
-  if (options.on_workdir) options.on_workdir(path);
   return path;
 }
 
@@ -69,17 +72,23 @@ class Trainer {
   Trainer(config::Section recipe, const TrainOptions& options)
       : client_future_(std::async(std::launch::async, [device = options.device] { return open_client(device); })),
         cache_(options.device.cache),
-        recipe_(recipe::read_recipe(std::move(recipe), device_count(options.device))),
+        processes_(options.place),
+        recipe_(read_recipe(std::move(recipe), options.device)),
         layout_(recipe::recipe_layout(recipe_)),
-        workdir_(workdir_of(options, recipe_.text), recipe_.text),
+        home_(home_of(options)),
+        workdir_(own_directory_ ? own_directory_->path() + "/run" : home_, recipe_.text),
         shows_parameters_(options.parameters),
         record_(workdir_, options.command, options.version),
-        reporter_(recipe_, workdir_.path(), recipe_.mesh.devices(), options.command, options.version) {
-    if (options.log) options.log->open(workdir_.log());
+        reporter_(recipe_, workdir_.path(), recipe_.mesh.devices() * processes_.count(), options.command, options.version) {
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
                     recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp,
                     recipe::data_identity(recipe_.data)};
     run_ = recipe::run_name(description_);
+    processes_.expect_same("the program", options.version);
+    processes_.expect_same("the recipe", recipe_.text);
+    processes_.expect_same("the data", fmt::format("{}\n{}", run_, fmt::join(recipe_.class_names, "\n")));
+    if (options.log) options.log->open(log_path());  // after the leader has made the directory
+    if (processes_.several()) stop_.wait_for_agreement();
   }
 
   TrainResult run();
@@ -99,8 +108,14 @@ class Trainer {
     return devices_of(device, *client_);
   }
 
+  recipe::Recipe read_recipe(config::Section recipe, const DeviceOptions& device);
+  // The run's directory, which the leader chooses. The others have one of their own beside it, for what they don't keep.
+  std::string home_of(const TrainOptions& options);
+  std::string log_path() const;
+
   // Start: workdir -> resume -> model_init -> scratch.
   void announce() const;
+  std::optional<checkpoint::LoadedCheckpoint> latest_checkpoint();
   bool restore();
   void put_restored();
   void load_initial_weights();
@@ -116,8 +131,8 @@ class Trainer {
   void show_model();
   void show_images(const data::Batch& rows);
   void augment_first_images(DeviceBatch& batch);
-  bool shows_images() const { return !reporter_.sinks().empty() && recipe_.monitor.images > 0 && progress_.step == 0; }
-  bool wants_histograms() const { return !reporter_.sinks().empty() && recipe_.histograms_every > 0; }
+  bool shows_images() const { return has_sinks_ && recipe_.monitor.images > 0 && progress_.step == 0; }
+  bool wants_histograms() const { return has_sinks_ && recipe_.histograms_every > 0; }
   void count_histograms(DeviceBatch& batch);
   void tell_histograms(int64_t step);
 
@@ -129,6 +144,8 @@ class Trainer {
   void next_batch(std::optional<DeviceBatch>& batch);
   void await_batch(std::optional<DeviceBatch>& batch);
   void settle(const Pending& pending);
+  state::DeviceArrays& votes();
+  void take_votes(const float* sums);
   void finish_step();
   void follow_plateau(const NamedScores& scores);
   std::string path_of(int64_t step) const;
@@ -148,8 +165,12 @@ class Trainer {
   std::future<std::shared_ptr<pjrt::Client>> client_future_;
   std::shared_ptr<pjrt::Client> client_;
   pjrt::ExecutableCache cache_;
+  Processes processes_;
+  bool has_sinks_ = false;  // the leader, and what is made for them is made by all
   recipe::Recipe recipe_;
   state::StateLayout layout_;
+  std::optional<TemporaryDirectory> own_directory_;  // of a process that does not lead
+  std::string home_;
   Workdir workdir_;
   state::RunDescription description_;
   std::string run_;                                           // whose the checkpoints are
@@ -169,9 +190,11 @@ class Trainer {
   std::optional<checkpoint::LoadedCheckpoint> restored_;  // until it is on the devices
   state::HostArrays initial_weights_;                     // of model_init, likewise; empty bytes where the drawn value stays
   state::DeviceArrays teacher_;                           // its weights, where there is one
-  state::DeviceArrays state_;                             // after `progress_.step` steps, once the device is through
-  std::optional<int64_t> resumed_from_;                   // the step
-  state::Progress progress_;                              // `metrics` are those of `progress_.step`, once settled
+  Exit voted_ = Exit::kDone;
+  state::DeviceArrays votes_;            // of several processes: this one's number, and voted_
+  state::DeviceArrays state_;            // after `progress_.step` steps, once the device is through
+  std::optional<int64_t> resumed_from_;  // the step
+  state::Progress progress_;             // `metrics` are those of `progress_.step`, once settled
   BestCheckpointKeeper best_{
       recipe_.best, progress_, {[this](int64_t step) { return has_checkpoint(step); }, [this] { checkpoints_->wait(); }}};
   struct Counted {
@@ -189,19 +212,21 @@ TrainResult Trainer::run() {
   if (progress_.step >= recipe_.total && !progress_.owed) {
     TrainResult done = result(Exit::kDone);
     done.finished_before = true;
-    reporter_.catch_up(progress_);
+    if (processes_.leads()) reporter_.catch_up(progress_);
+    processes_.leave();
     return done;
   }
   try {
     if (client_future_.valid()) client_ = client_future_.get();
+    processes_.expect_same("the plugin", client_->platform_version());
     reporter_.watch(*client_);
     profiles_.watch(client_->shared_plugin());
     stop_.hold();  // from here on there is a run to save
     workdir_.write_recipe();
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
     if (!resumed) workdir_.mark_started();
-    resumed ? reporter_.resume(progress_) : reporter_.start();
-    control_socket_.emplace(workdir_.path(), control_);
+    resumed&& processes_.leads() ? reporter_.resume(progress_) : reporter_.start();
+    if (processes_.leads()) control_socket_.emplace(workdir_.path(), control_);
     announce();
     if (const auto warning = space_warning(disk_need(recipe_, layout_), workdir_.path())) log_warning(*warning);
     if (!resumed && recipe_.model_init) load_initial_weights();
@@ -218,8 +243,10 @@ TrainResult Trainer::run() {
     train_to_the_end(resumed);
     checkpoints_->wait();
     report_failures();
+    processes_.leave();
     end_control("the run has ended");
   } catch (...) {
+    processes_.wait_for_news(std::current_exception());
     end_control("the run failed");
     reporter_.console().finish();
     record_failure();
@@ -237,6 +264,37 @@ TrainResult Trainer::run() {
 }
 
 // ---- start ----
+
+recipe::Recipe Trainer::read_recipe(config::Section section, const DeviceOptions& device) {
+  if (processes_.several() && (device.platform != pjrt::Platform::kCpu || device.devices.value_or(1) > 1)) {
+    throw usage_error(fmt::format("{} processes train on CPUs only, with one device each", processes_.count()), {},
+                      "leave out --platform and --devices, or start one process with several devices");
+  }
+  const int64_t devices = device_count(device);
+  recipe::Recipe recipe = recipe::read_recipe(std::move(section), devices, processes_.count());
+  has_sinks_ = !recipe.monitor.sinks.empty();
+  if (!processes_.leads()) recipe.monitor.sinks.clear();
+  return recipe;
+}
+
+std::string Trainer::home_of(const TrainOptions& options) {
+  std::string path;
+  if (processes_.leads()) {
+    path = chosen_workdir(options, recipe_.text);
+    processes_.from_leader("workdir", std::filesystem::absolute(path));
+  } else {
+    path = processes_.from_leader("workdir", "");
+    own_directory_.emplace("tessera-process");
+  }
+  if (options.on_workdir) options.on_workdir(path);
+  return path;
+}
+
+std::string Trainer::log_path() const {
+  if (processes_.leads()) return workdir_.log();
+  store::local_files().make_directories(home_);
+  return store::join_path(home_, fmt::format("log-{}.txt", processes_.index()));
+}
 
 void Trainer::announce() const {
   for (const config::Difference& change : workdir_.changes()) {
@@ -261,21 +319,32 @@ void Trainer::announce() const {
   }
 }
 
-bool Trainer::restore() {
+// The leader's checkpoint, so that all go on from the same.
+std::optional<checkpoint::LoadedCheckpoint> Trainer::latest_checkpoint() {
+  if (!processes_.leads()) {
+    const std::string path = processes_.from_leader("checkpoint", "");
+    return path.empty() ? std::nullopt : std::optional(checkpoint::load(path));
+  }
   checkpoint::LatestCheckpoint latest = checkpoint::find_latest(workdir_.checkpoints());
   for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) workdir_.pass_over(bad);
-  if (!latest.checkpoint) {
-    workdir_.expect_nothing_lost();
+  if (!latest.checkpoint) workdir_.expect_nothing_lost();
+  processes_.from_leader("checkpoint", latest.checkpoint ? latest.checkpoint->path : "");
+  return std::move(latest.checkpoint);
+}
+
+bool Trainer::restore() {
+  std::optional<checkpoint::LoadedCheckpoint> latest = latest_checkpoint();
+  if (!latest) {
     progress_.owed = evaluators_.due(progress_.step);
     return false;
   }
-  const checkpoint::LoadedCheckpoint& from = *latest.checkpoint;
+  const checkpoint::LoadedCheckpoint& from = *latest;
   progress_ = state::parse_progress(from.state_json, from.path);
   recipe::check_run(from, description_);
   resumed_from_ = progress_.step;
   best_.resume();
   state::check_arrays(layout_, from.arrays, from.path);
-  restored_ = std::move(*latest.checkpoint);
+  restored_ = std::move(*latest);
   return true;
 }
 
@@ -305,6 +374,8 @@ void Trainer::place_teacher() {
 void Trainer::start_input() {
   data::LoaderOptions options = recipe_.data.loader(recipe_.batch, static_cast<uint64_t>(recipe_.run.seed));
   options.start_batch = progress_.step;
+  options.row_count = options.batch / processes_.count();
+  options.row_begin = processes_.index() * options.row_count;
   loader_ = std::make_unique<data::TrainLoader>(recipe_.data.sets, options);
   reporter_.watch(*loader_);
 }
@@ -315,6 +386,7 @@ std::future<Compiled> Trainer::start_compile(Program program, size_t state_argum
 }
 
 void Trainer::start_programs() {
+  processes_.connect();
   const ProgramOptions options = train_options(recipe_, host::register_kernels(*client_));
   train_future_ = start_compile(train_program(*recipe_.model, layout_, *recipe_.optimizer, options), layout_.entries.size(),
                                 recipe_.rows());
@@ -385,6 +457,7 @@ void Trainer::augment_first_images(DeviceBatch& batch) {
   state::DeviceArrays rng = state::replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
   state::ArgumentLists arguments = state::argument_lists(rng, 1);
   state::append_arguments(arguments, batch.arguments());
+  if (processes_.several()) state::append_arguments(arguments, votes());
   const std::vector<uint8_t> pixels = program->execute(arguments)[0][0].to_host<uint8_t>();
   const models::InputShape& input = recipe_.model->input();
   const int64_t size = input.height * input.width * input.channels;
@@ -449,7 +522,26 @@ state::ArgumentLists Trainer::step_arguments(DeviceBatch& batch) {
   state::ArgumentLists arguments =
       state::argument_lists(state_, layout_.entries.size(), teacher_.empty() ? nullptr : &teacher_);
   state::append_arguments(arguments, batch.arguments());
+  if (processes_.several()) state::append_arguments(arguments, votes());
   return arguments;
+}
+
+// What each process is asked to do goes into the step, so that all find the same in its sums.
+state::DeviceArrays& Trainer::votes() {
+  if (!votes_.empty() && voted_ == stop_.wanted()) return votes_;
+  voted_ = stop_.wanted();
+  const auto index = static_cast<int32_t>(processes_.index());
+  std::array<float, kVotes> sums{};
+  sums[kVoteStop] = voted_ == Exit::kDone ? 0 : 1;
+  sums[kVoteInterrupt] = voted_ == Exit::kInterrupted ? 1 : 0;
+  votes_ = state::replicate(*client_, layout_.mesh, &index, {DType::kI32, {}});
+  votes_[0].push_back(std::move(state::replicate(*client_, layout_.mesh, sums.data(), {DType::kF32, {kVotes}})[0][0]));
+  return votes_;
+}
+
+// All processes read them of the same step, while they work on the same next one, after which they end.
+void Trainer::take_votes(const float* sums) {
+  if (sums[kVoteStop] > 0) stop_.agree(sums[kVoteInterrupt] > 0 ? Exit::kInterrupted : Exit::kPreempted);
 }
 
 Trainer::Pending Trainer::dispatch(DeviceBatch& batch) {
@@ -526,6 +618,7 @@ void Trainer::settle(const Pending& pending) {
                 workdir_.path(),
                 divergence_help(recipe_, workdir_.path(), from ? std::optional(path_of(*from)) : std::nullopt));
   }
+  if (processes_.several()) take_votes(values.data() + metrics.size());
   const bool log_now = step == 1 || recipe::due(step, recipe_.log_every, recipe_.total);
   const auto memory = client_->memory(0);
   reporter_.step(step, metrics, ready, log_now, memory ? std::optional(memory->in_use) : std::nullopt);
@@ -566,7 +659,7 @@ void Trainer::finish_step() {
 }
 
 std::string Trainer::path_of(int64_t step) const {
-  return store::join_path(workdir_.checkpoints(), checkpoint::step_directory(step));
+  return store::join_path(store::join_path(home_, "checkpoints"), checkpoint::step_directory(step));
 }
 
 // In the workdir.
@@ -596,6 +689,7 @@ void Trainer::follow_plateau(const NamedScores& scores) {
 // ---- saving and ending ----
 
 void Trainer::save(bool owed) {
+  if (!processes_.leads()) return;
   progress_.times = reporter_.times();
   const Reporter::Timed timed(reporter_, &state::RunTimes::save, "save");
   workdir_.renew_lock();
@@ -673,7 +767,7 @@ TrainResult Trainer::result(Exit exit) const {
   result.total = recipe_.total;
   result.classifier = dynamic_cast<const models::Classifier*>(recipe_.model.get()) != nullptr;
   result.evaluators = !recipe_.evals.empty();
-  result.workdir = workdir_.path();
+  result.workdir = home_;
   if (has_checkpoint(progress_.step)) result.checkpoint = path_of(progress_.step);
   if (const auto& best = progress_.best_checkpoint; best && best->step != progress_.step && has_checkpoint(best->step)) {
     result.best = fmt::format("{} ({} {:.4g})", path_of(best->step), best->metric, best->value);

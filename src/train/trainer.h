@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "config/section.h"
+#include "group/place.h"
 #include "monitor/log_file.h"
 #include "train/device.h"
 #include "train/reporter.h"
@@ -36,6 +37,7 @@ struct TrainOptions {
   DeviceOptions device = {};
   std::string command = {}, version = {};  // of the program, for run.json
   monitor::LogFile* log = nullptr;         // opened in the workdir once that is the run's; null: none
+  group::Place place = {};                 // among the processes that train this run together
   bool parameters = false;                 // the table of all parameters, when the run starts
 };
 

@@ -96,6 +96,7 @@ class RunningProgram {
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
 
+  pid_t pid() const { return child_; }
   void send(int signal) { ::kill(child_, signal); }
   bool running() {
     if (!done_ && ::waitpid(child_, &status_, WNOHANG) == child_) done_ = true;

@@ -1,0 +1,49 @@
+#pragma once
+// This process among those that train one run together.
+//
+// The leader, process 0, is the one that reports and saves; the others keep nothing of the run but their log, and read its
+// checkpoints. Decisions follow from what all know alike: the step, the measurements, the votes of a step. When one is gone, the
+// others end with exit code 75, and the run goes on from its last checkpoint when all are started again.
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "group/exchange.h"
+#include "group/members.h"
+#include "group/place.h"
+
+namespace tessera::train {
+
+class Processes {
+ public:
+  // Meets the others where there are several; alone all of the below is immediate.
+  explicit Processes(group::Place place);
+  ~Processes();
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  int64_t count() const { return place_.num_processes; }
+  int64_t index() const { return place_.process_id; }
+  bool several() const { return place_.several(); }
+  bool leads() const { return place_.leads(); }
+
+  // What the leader says, to all of them. Each key is used once.
+  std::string from_leader(const std::string& key, const std::string& value);
+  // Throws a usage Error in all of them where `value` is not the same in all, with the processes that differ from the leader.
+  void expect_same(const std::string& what, const std::string& value);
+  // Connects them for programs that sum over processes (host/processes.h).
+  void connect();
+  // After a failure of the device: where another process is gone, and that was the cause, this one ends with exit code 75 meanwhile.
+  void wait_for_news(const std::exception_ptr& failure) const;
+  // The end, once all have come to it.
+  void leave();
+
+ private:
+  const group::Place place_;
+  std::unique_ptr<group::Members> members_;
+  std::unique_ptr<group::Exchange> exchange_;
+};
+
+}  // namespace tessera::train

@@ -1,0 +1,168 @@
+// Runs of several processes: the same bytes as one process with as many devices, whatever happens to them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "cli/run_program.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Launch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_images(folder_ / "train", 20);
+    write_images(folder_ / "val", 7);
+    recipe(tiny_recipe());
+  }
+  void recipe(const std::string& text) const { write_file(folder_ / "tiny.toml", text); }
+
+  static std::vector<std::string> words(int64_t processes, const std::string& workdir, const std::vector<std::string>& more) {
+    std::vector<std::string> args{"launch", "local:" + std::to_string(processes), "--", "train", "tiny.toml", "--workdir",
+                                  workdir};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  void launch(int64_t processes, const std::string& workdir, const std::vector<std::string>& more = {}) const {
+    const Outcome outcome = run_program(words(processes, workdir, more), folder_.path());
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  }
+  void train(int64_t devices, const std::string& workdir, std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"train", "tiny.toml", "--devices", std::to_string(devices), "--workdir", workdir});
+    const Outcome outcome = run_program(more, folder_.path());
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  }
+
+  std::string weights(const std::string& workdir, const std::string& step) const {
+    return read_file(folder_ / workdir / ("checkpoints/step_0000000" + step) / "state.safetensors");
+  }
+  // The last training_loss of a run.
+  double loss(const std::string& workdir) const {
+    std::ifstream file(folder_ / workdir / "metrics.jsonl");
+    double last = 0;
+    for (std::string line; std::getline(file, line);) last = Json::parse(line).value("training_loss", last);
+    return last;
+  }
+  // Waits until the run has a line of that step.
+  void await_step(RunningProgram& run, const std::string& workdir, int step) const {
+    const std::string wanted = "\"step\":" + std::to_string(step) + ",";
+    while (run.running() && read_file(folder_ / workdir / "metrics.jsonl").find(wanted) == std::string::npos) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  // The process of a launch that has that number.
+  static pid_t process_of(const RunningProgram& launch, const std::string& number) {
+    for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+      pid_t pid = 0;
+      const std::string name = entry.path().filename();
+      if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) continue;
+      std::istringstream status(read_file(entry.path() / "status"));
+      const std::string environment = read_file(entry.path() / "environ");
+      for (std::string line; std::getline(status, line);) {
+        if (line != "PPid:\t" + std::to_string(launch.pid())) continue;
+        if (environment.find(std::string("TESSERA_PROCESS_ID=") + number + '\0') != std::string::npos) return pid;
+      }
+    }
+    return -1;
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(Launch, EndsWithTheBytesOfAsManyDevices) {
+  train(2, "devices");
+  launch(2, "processes");
+  ASSERT_FALSE(weights("devices", "06").empty());
+  EXPECT_TRUE(weights("processes", "06") == weights("devices", "06"));
+  EXPECT_TRUE(weights("processes", "03") == weights("devices", "03"));
+  EXPECT_EQ(loss("processes"), loss("devices"));
+}
+
+TEST_F(Launch, OnlyTheFirstProcessReports) {
+  const Outcome outcome = run_program(words(2, "run", {}), folder_.path());
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("val  step 6"), Not(HasSubstr("[1]"))));
+  EXPECT_THAT(read_file(folder_ / "run/log-1.txt"), HasSubstr("val  step 6"));
+  train(1, "alone");
+  const auto lines = [&](const char* of) { return std::ranges::count(read_file(folder_ / of / "metrics.jsonl"), '\n'); };
+  EXPECT_EQ(lines("run"), lines("alone"));
+}
+
+// Batch norm, mixed and erased images, micro-batches and dropped paths see rows of other processes, or their numbers: the figures
+// are those of one process, but for the order of sums.
+TEST_F(Launch, WhatSeesTheWholeBatchSeesThatOfAllProcesses) {
+  recipe(R"toml(seed = 3
+total = "4 steps"
+log = "1 steps"
+accumulate = 2
+data = { source = "folder(train)", batch = 8, threads = 1, pp = "decode | resize(32) | value_range(-1, 1) | random_erasing(0.9, mode=pixel)", mixup = { mixup = 0.8, cutmix = 1.0 } }
+model = { name = "resnet", variant = "resnet18", drop_path = 0.2 }
+objective = { name = "softmax" }
+optimizer = { name = "sgd", lr = "1e-6" }
+)toml");
+  train(1, "one");
+  launch(2, "two");
+  // The loss is a sum of some 10^4 products in f32: 1e-4 of it is far more than their rounding, and far less than what a row in the
+  // wrong place changes.
+  EXPECT_NEAR(loss("two"), loss("one"), 1e-4 * loss("one"));
+}
+
+TEST_F(Launch, AKilledProcessEndsTheOthersAndAllGoOn) {
+  const std::vector<std::string> more = {"total=60 steps", "checkpoint.every=10 steps"};
+  launch(2, "whole", more);
+  for (const std::string victim : {"0", "1"}) {
+    RunningProgram run(words(2, "killed" + victim, more), folder_.path());
+    await_step(run, "killed" + victim, 14);
+    const pid_t pid = process_of(run, victim);
+    ASSERT_GT(pid, 0) << run.err();
+    ::kill(pid, SIGKILL);
+    const Outcome outcome = run.wait();
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("process " + victim + " was killed"), HasSubstr("restart 1 of 10")));
+    EXPECT_TRUE(weights("killed" + victim, "60") == weights("whole", "60"));
+  }
+}
+
+TEST_F(Launch, ASignalEndsAllAfterTheSameStepAndTheRunGoesOnWithAnotherNumber) {
+  const std::vector<std::string> more = {"total=60 steps", "checkpoint.every=60 steps"};
+  RunningProgram run(words(2, "run", more), folder_.path());
+  await_step(run, "run", 14);
+  run.send(SIGTERM);
+  const Outcome outcome = run.wait();
+  EXPECT_EQ(outcome.exit, 75) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("which is saved"));
+  launch(1, "run", more);
+  launch(4, "run", more);
+  EXPECT_FALSE(weights("run", "60").empty());
+}
+
+TEST_F(Launch, MistakesAreExplained) {
+  const auto error = [&](const std::vector<std::string>& args, int exit) {
+    const Outcome outcome = run_program(args, folder_.path());
+    EXPECT_EQ(outcome.exit, exit) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"launch"}, 2), HasSubstr("needs a place and a command"));
+  EXPECT_THAT(error({"launch", "moon:2", "--", "train", "x"}, 2), HasSubstr("`moon:2` is no place to launch"));
+  EXPECT_THAT(error({"launch", "local:0", "--", "train", "x"}, 2), HasSubstr("`local:0` is no place to launch"));
+  EXPECT_THAT(error({"launch", "local:2"}, 2), HasSubstr("nothing is launched"));
+  EXPECT_THAT(error({"launch", "local:2", "--", "predict", "x"}, 2), HasSubstr("`predict` is not run by several processes"));
+  EXPECT_THAT(error(words(3, "run", {}), 2), HasSubstr("a batch of 4 can't be divided over"));
+  EXPECT_THAT(error(words(2, "run", {"--devices", "2"}), 2), HasSubstr("2 processes train on CPUs only, with one device each"));
+  EXPECT_THAT(
+      error({"train", "tiny.toml", "--num-processes", "2", "--process-id", "0", "--coordinator-address", "127.0.0.1:1"}, 4),
+      HasSubstr("the coordinator: 127.0.0.1:1 cannot be reached"));
+}
+
+}  // namespace
+}  // namespace tessera::cli
