@@ -44,6 +44,9 @@ void on_signal(int number) {
   received.store(number);
 }
 
+// What a signal asks for is done; the next one of its kind ends the process, should the end take long.
+void on_late_signal(int number) { signal(number, SIG_DFL); }
+
 }  // namespace
 
 StopSignal::StopSignal() {
@@ -63,7 +66,13 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
-  for (size_t i = 0; i < kHandled.size(); ++i) sigaction(kHandled[i].number, &previous[i], nullptr);
+  struct sigaction late {};
+  late.sa_handler = on_late_signal;
+  late.sa_flags = SA_RESTART;
+  for (size_t i = 0; i < kHandled.size(); ++i) {
+    const bool theirs = !held.load() || previous[i].sa_handler != SIG_DFL;
+    sigaction(kHandled[i].number, theirs ? &previous[i] : &late, nullptr);
+  }
   installed.store(false);
 }
 

@@ -7,7 +7,8 @@ namespace tessera::train {
 
 // While one lives, these signals end the process at once, since there is nothing to save yet and a disk may not answer; once
 // they are held they only set a flag, and a second SIGINT ends the process with exit code 130. SIGHUP stays ignored where it
-// was (nohup). The handlers that were there before come back with its end. One at a time.
+// was (nohup). The handlers that were there before come back with its end; where there was none, one more signal of each kind does
+// nothing, since the run is saved and its command is about to end. One at a time.
 class StopSignal {
  public:
   StopSignal();

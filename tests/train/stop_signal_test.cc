@@ -30,5 +30,19 @@ TEST(StopSignalDeathTest, OthersAreRepeatedWithoutHarm) {
   EXPECT_EXIT(receive({SIGHUP, SIGINT}), ::testing::ExitedWithCode(7), "");
 }
 
+// What the run still writes is small, and its exit code says that it is done.
+[[noreturn]] void receive_after_the_end(std::initializer_list<int> signals) {
+  StopSignal().hold();
+  for (const int number : signals) raise(number);
+  _exit(0);
+}
+
+TEST(StopSignalDeathTest, OneThatComesAfterTheEndChangesNothing) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(receive_after_the_end({SIGINT}), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(receive_after_the_end({SIGTERM, SIGHUP}), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(receive_after_the_end({SIGINT, SIGINT}), ::testing::KilledBySignal(SIGINT), "");
+}
+
 }  // namespace
 }  // namespace tessera::train
