@@ -131,7 +131,7 @@ Part part_of(size_t count, int64_t p, int64_t n) {
 
 }  // namespace
 
-struct Exchange::Connections {
+struct GlooExchange::Connections {
   void* context = nullptr;
   std::mutex mutex;
   std::map<uint32_t, uint64_t> calls;  // of each lane, so far
@@ -146,7 +146,7 @@ struct Exchange::Connections {
   }
 };
 
-Exchange::Exchange(Members& members, const std::string& coordinator, const ExchangeOptions& options)
+GlooExchange::GlooExchange(Members& members, const std::string& coordinator, const ExchangeOptions& options)
     : process_id_(members.process_id()), count_(members.count()), connections_(std::make_unique<Connections>()) {
   AddressBook book{members, std::min<std::chrono::milliseconds>(options.patience, std::chrono::minutes(2))};
   const TesseraGlooStore store = book.store();
@@ -156,15 +156,15 @@ Exchange::Exchange(Members& members, const std::string& coordinator, const Excha
   if (!connections_->context) fail("the processes cannot connect to each other", reason);
 }
 
-Exchange::~Exchange() = default;
+GlooExchange::~GlooExchange() = default;
 
-uint64_t Exchange::next_slot(uint32_t lane) {
+uint64_t GlooExchange::next_slot(uint32_t lane) {
   const std::lock_guard lock(connections_->mutex);
   const uint64_t call = connections_->calls[lane]++ & ((uint64_t{1} << kCallBits) - 1);
   return (static_cast<uint64_t>(lane) << (kCallBits + kStepBits)) | (call << kStepBits);
 }
 
-void Exchange::sum(std::span<const float> in, std::span<float> out, uint32_t lane) {
+void GlooExchange::sum(std::span<const float> in, std::span<float> out, uint32_t lane) {
   TESSERA_CHECK(in.size() == out.size(), "{} numbers become {}", in.size(), out.size());
   const uint64_t slot = next_slot(lane);
   const bool whole = in.size() <= kWholeArray;
@@ -210,7 +210,7 @@ void Exchange::sum(std::span<const float> in, std::span<float> out, uint32_t lan
   connections_->transfer(sends, receives, slot + 1);
 }
 
-void Exchange::gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) {
+void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) {
   TESSERA_CHECK(in.size() * static_cast<size_t>(count_) == out.size(), "{} bytes of each of {} are not {}", in.size(), count_,
                 out.size());
   const uint64_t slot = next_slot(lane);

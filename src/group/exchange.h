@@ -21,20 +21,28 @@ struct ExchangeOptions {
 // same order in every process. All throw a device Error: another process has ended, cannot be reached, or does not answer.
 class Exchange {
  public:
+  virtual ~Exchange() = default;
+
+  // out = the sum of all processes' `in`, added up in the order of their ids: ((0 + 1) + 2) + …, so that every process has the
+  // same bytes. `out` may be `in`.
+  virtual void sum(std::span<const float> in, std::span<float> out, uint32_t lane) = 0;
+  // out = all processes' `in`, one after the other. `out` does not overlap `in`.
+  virtual void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) = 0;
+};
+
+class GlooExchange final : public Exchange {
+ public:
   // Connects to all others. `members` is used here only.
-  explicit Exchange(Members& members, const std::string& coordinator, const ExchangeOptions& options = {});
-  ~Exchange();
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  explicit GlooExchange(Members& members, const std::string& coordinator, const ExchangeOptions& options = {});
+  ~GlooExchange() override;
+  GlooExchange(const GlooExchange&) = delete;
+  GlooExchange& operator=(const GlooExchange&) = delete;
 
   int64_t process_id() const { return process_id_; }
   int64_t count() const { return count_; }
 
-  // out = the sum of all processes' `in`, added up in the order of their ids: ((0 + 1) + 2) + …, so that every process has the
-  // same bytes. `out` may be `in`.
-  void sum(std::span<const float> in, std::span<float> out, uint32_t lane);
-  // out = all processes' `in`, one after the other. `out` does not overlap `in`.
-  void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane);
+  void sum(std::span<const float> in, std::span<float> out, uint32_t lane) override;
+  void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) override;
 
  private:
   struct Connections;

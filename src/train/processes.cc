@@ -67,7 +67,7 @@ void Processes::expect_same(const std::string& what, const std::string& value) {
 
 void Processes::connect() {
   if (!several()) return;
-  exchange_ = std::make_unique<group::Exchange>(*members_, place_.coordinator);
+  exchange_ = std::make_unique<group::GlooExchange>(*members_, place_.coordinator);
   host::set_exchange(exchange_.get());
 }
 

@@ -18,14 +18,14 @@ namespace {
 using ::testing::HasSubstr;
 
 // `body` in each of so many processes, which are threads here.
-void in_each(int64_t count, const std::function<void(Exchange&)>& body, const ExchangeOptions& options = {}) {
+void in_each(int64_t count, const std::function<void(GlooExchange&)>& body, const ExchangeOptions& options = {}) {
   const LocalEtcd etcd;
   std::vector<std::thread> threads;
   for (int64_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       const auto members =
           join_by_etcd({i, count, etcd.address(), "run"}, [](const std::string& who) { ADD_FAILURE() << who; });
-      Exchange exchange(*members, etcd.address(), options);
+      GlooExchange exchange(*members, etcd.address(), options);
       body(exchange);
       members->barrier("end", std::chrono::minutes(5));
       members->leave();
@@ -55,7 +55,7 @@ std::vector<float> sum_in_order(int64_t processes, size_t count) {
 class Sums : public ::testing::TestWithParam<int> {};
 
 TEST_P(Sums, AreAddedUpInTheOrderOfTheProcesses) {
-  in_each(GetParam(), [&](Exchange& exchange) {
+  in_each(GetParam(), [&](GlooExchange& exchange) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{16384}, size_t{16385}, size_t{300'001}}) {
       const std::vector<float> in = numbers(exchange.process_id(), count), want = sum_in_order(exchange.count(), count);
       std::vector<float> out(count), in_place = in;
@@ -69,7 +69,7 @@ TEST_P(Sums, AreAddedUpInTheOrderOfTheProcesses) {
 INSTANTIATE_TEST_SUITE_P(Processes, Sums, ::testing::Values(2, 3, 4, 7));
 
 TEST(Exchange, GathersInTheOrderOfTheProcesses) {
-  in_each(3, [](Exchange& exchange) {
+  in_each(3, [](GlooExchange& exchange) {
     const std::vector<std::byte> in(5, static_cast<std::byte>(exchange.process_id()));
     std::vector<std::byte> out(15);
     exchange.gather(in, out, 4);
@@ -80,7 +80,7 @@ TEST(Exchange, GathersInTheOrderOfTheProcesses) {
 // As calls of a program that don't depend on each other: each process begins them in another order.
 TEST(Exchange, LanesDoNotWaitForEachOther) {
   constexpr uint32_t kLanes = 6, kRepeats = 20;
-  in_each(3, [](Exchange& exchange) {
+  in_each(3, [](GlooExchange& exchange) {
     std::vector<std::thread> calls;
     for (uint32_t i = 0; i < kLanes; ++i) {
       const uint32_t lane = (i + static_cast<uint32_t>(exchange.process_id())) % kLanes;
@@ -98,7 +98,7 @@ TEST(Exchange, LanesDoNotWaitForEachOther) {
 
 TEST(Exchange, GivesUpWithAMessage) {
   in_each(2,
-          [](Exchange& exchange) {
+          [](GlooExchange& exchange) {
             if (exchange.process_id() == 1) return;  // never sums
             std::vector<float> x(4);
             try {

@@ -12,6 +12,7 @@
 #include "ir/functions.h"
 #include "ir/grad.h"
 #include "ir/op_entries.h"
+#include "ir/processes.h"
 #include "ir/random.h"
 #include "support/run_graph.h"
 
@@ -307,6 +308,13 @@ std::map<const OpDef*, Entry> entries_control() {
                               return composite_node({"cubes", NoAttributes{}, cubes}, {x[0], x[1]});
                             }}});
   e[&kOpCustomCall] = {Entry::kRefused, {{{{3}}, [](const Values& x) { return ffi_call("kernel", x, {x[0].type()}); }}}};
+  // A kernel of host computes them, and its test has their gradients.
+  e[&kOpSumOverProcesses] = {Entry::kRefused, {{{{3}}, [](const Values& x) {
+                                                  return one(back(sum_over_processes({2, {}}, convert(x[0], DType::kF32))));
+                                                }}}};
+  e[&kOpGatherOverProcesses] = {Entry::kRefused, {{{{3}}, [](const Values& x) {
+                                                     return one(gather_over_processes({2, constant(0, DType::kI32)}, x[0]));
+                                                   }}}};
   e[&kOpScan] = rule({scan_case({Kind::kSaveNothing, {}}, false), scan_case({Kind::kSaveNothing, {}}, true),
                       scan_case({Kind::kSaveNamed, {"h"}}, false), scan_case({Kind::kSaveAll, {}}, false),
                       scan_case({Kind::kSaveAll, {}}, true), scan_case({Kind::kSaveNamed, {"h"}}, false, true),
