@@ -243,8 +243,12 @@ std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedMode
   const auto client = train::open_client(device);
   const state::StateLayout layout = spread(model.layout, recipe, train::devices_of(device, *client));
   // How often it runs in training does not matter here, so that any length of a run will do.
-  recipe::EvalSetting setting{model.model.get(),    {}, std::max<int64_t>(1, data.batch), {}, layout.mesh, {}, {},
-                              !predictions.empty(), {}};
+  recipe::EvalSetting setting{.model = model.model.get(),
+                              .classes = model.class_names,
+                              .classes_by_number = true,
+                              .batch = std::max<int64_t>(1, data.batch),
+                              .mesh = layout.mesh,
+                              .predictions = !predictions.empty()};
   read_objective(recipe, data.pp, setting);
   config::Section evals = recipe.section("eval");
   std::vector<recipe::EvalPlan> plans;

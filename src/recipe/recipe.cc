@@ -13,6 +13,7 @@
 #include "data/formats/parquet.h"
 #include "mesh/mesh.h"
 #include "monitor/sink.h"
+#include "data/relabelled.h"
 #include "recipe/teacher.h"
 
 namespace tessera::recipe {
@@ -31,24 +32,43 @@ void check_input(const Section& section, const models::Model& model, const Data&
 
 // Labels are places in the list of classes, so that the lists must be the same.
 void check_classes(const Section& section, const std::vector<std::string>& wanted, const std::vector<std::string>& found,
+std::string listed(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(names.begin(),
+                                       names.begin() + static_cast<ptrdiff_t>(std::min<size_t>(names.size(), 5)));
+  return one_line(join(first, ", ")) + (names.size() > 5 ? ", …" : "");
+}
+
                    const std::string& whose) {
   if (wanted == found) return;
-  const auto listed = [](const std::vector<std::string>& names) {
-    std::vector<std::string> first(names.begin(), names.begin() + static_cast<ptrdiff_t>(std::min<size_t>(names.size(), 5)));
-    return one_line(join(first, ", ")) + (names.size() > 5 ? ", …" : "");
+  const auto lacking = [](const std::vector<std::string>& names, const std::vector<std::string>& all) {
+    return std::ranges::find_if(names, [&](const std::string& name) { return std::ranges::find(all, name) == all.end(); });
   };
-  for (const std::string& name : wanted) {
-    if (std::find(found.begin(), found.end(), name) == found.end()) {
-      section.fail("source",
-                   fmt::format("has no class `{}`: {} classes ({}), and {} has {} ({})", one_line(name), found.size(),
-                               listed(found), whose, wanted.size(), listed(wanted)),
-                   fmt::format("every class of {} needs its folder here, even an empty class would shift the labels", whose));
-    }
+  const std::string lists =
+      fmt::format("{} classes ({}), and {} has {} ({})", found.size(), listed(found), whose, wanted.size(), listed(wanted));
+  if (const auto missing = lacking(wanted, found); missing != wanted.end()) {
+    section.fail("source", fmt::format("has no class `{}`: {}", one_line(*missing), lists),
+                 fmt::format("every class of {} needs its folder here, even an empty class would shift the labels", whose));
   }
-  section.fail(
-      "source",
-      fmt::format("has {} classes ({}), and {} has {} ({})", found.size(), listed(found), whose, wanted.size(), listed(wanted)),
-      fmt::format("take out the folders that {} does not know", whose));
+  section.fail("source", "has " + lists, fmt::format("take out the folders that {} does not know", whose));
+}
+
+// Makes the labels of an evaluator's data training's, by the names of the classes; classes without images here are as good as
+// any. Words that training does not know are an Error, unless classes are compared by number.
+void take_training_classes(const Section& section, const EvalSetting& setting, Data& data) {
+  auto& source = data.sets.front().source;
+  if (auto same = tessera::data::relabelled(source, setting.classes)) {
+    source = std::move(same);
+    return;
+  }
+  if (setting.classes_by_number) return;
+  for (const std::string& name : source->class_names()) {
+    if (std::ranges::find(setting.classes, name) != setting.classes.end()) continue;
+    section.fail("source",
+                 fmt::format("has a class that training does not: `{}`; {} classes here ({}), {} in training ({})",
+                             one_line(name), source->class_names().size(), listed(source->class_names()),
+                             setting.classes.size(), listed(setting.classes)),
+                 "take out its images, or give it its name in training");
+  }
 }
 
 int64_t steps_of(const Section& section, const char* key, const std::string& text, const optim::RunLength& length) {
@@ -215,24 +235,32 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
   check_predictions(section, plan.options);
   Section data = section.section("data");
   plan.sets.push_back({open_data(data, tessera::data::PpUse::kEval)});
-  const Data& own = plan.sets[0].data;
+  Data& own = plan.sets[0].data;
   check_input(data, *setting.model, own);
-  const std::vector<std::string> classes = own.source().class_names();
   const auto id = [source = own.sets.front().source](int64_t sample) { return source->id(sample); };
-  plan.evaluator = evaluators::make_evaluator(section, {own.inputs(), classes, setting.captions, setting.encode,
-                                                        own.source().size(), id, setting.objective, plan.options.predictions});
+  const auto make = [&] {
+    plan.evaluator =
+        evaluators::make_evaluator(section, {own.inputs(), own.source().class_names(), setting.captions, setting.encode,
+                                             own.source().size(), id, setting.objective, plan.options.predictions});
+  };
+  make();
   plan.evaluator->check(*setting.model, section);
   if (plan.evaluator->inputs(0).labels) {
-    if (classes.empty()) data.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
+    if (own.source().class_names().empty())
+      data.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
     // A classifier's labels are training's.
     const bool classifies = dynamic_cast<const models::Classifier*>(setting.model) != nullptr;
-    if (classifies && !setting.classes.empty()) check_classes(data, setting.classes, classes, "training");
+    if (classifies && !setting.classes.empty() && own.source().class_names() != setting.classes) {
+      take_training_classes(data, setting, own);
+      make();
+    }
   }
   for (const std::string& key : plan.evaluator->further_sets()) {
     Section further = section.section(key);
     plan.sets.push_back({open_data(further, tessera::data::PpUse::kEval)});
     check_input(further, *setting.model, plan.sets.back().data);
     const auto& source = plan.sets.back().data.source();
+  const std::vector<std::string> classes = own.source().class_names();
     check_classes(further, classes, source.class_names(), data.path());
     check_class_sizes(source, plan.evaluator->least_of_a_class(plan.sets.size() - 1), section.place(key));
   }
@@ -429,8 +457,12 @@ Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
     section.bind(out.model_init.emplace());
     if (out.model_init->from.empty()) section.fail_missing("from");
   }
-  EvalSetting setting{
-      out.model.get(), out.class_names, out.batch, length, out.mesh, {}, {}, false, [&] { return out.objective; }};
+  EvalSetting setting{.model = out.model.get(),
+                      .classes = out.class_names,
+                      .batch = out.batch,
+                      .length = length,
+                      .mesh = out.mesh,
+                      .objective = [&] { return out.objective; }};
   set_captions(*out.objective, out.data.pp(), setting);
   Section evals = recipe.section("eval");
   for (const std::string& name : evals.keys()) {

@@ -203,7 +203,8 @@ void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, cons
 // What evaluators have to know of training.
 struct EvalSetting {
   const models::Model* model = nullptr;
-  std::vector<std::string> classes;  // empty: whatever the evaluator's data has
+  std::vector<std::string> classes;  // of training; empty: whatever the evaluator's data has
+  bool classes_by_number = false;    // where the data's names are not among `classes`, which may be in words of their own
   int64_t batch = 1;                 // where the evaluator has none of its own
   optim::RunLength length;
   mesh::Mesh mesh;

@@ -102,16 +102,20 @@ std::vector<std::string> classifier_scopes(const models::Model& model) {
   return scopes;
 }
 
-// Of timm's or Hugging Face's.
-LoadedModel load_directory(const std::string& from) {
+// Of a directory of timm's or Hugging Face's.
+interop::ModelConfig read_config(const std::string& from) {
   const auto text_of = [&](std::string_view name) {
     const std::string path = store::join_path(from, name);
     if (!store::local_files().info(path)) return std::string();
     store::verify_checksum(store::local_files(), path);
     return store::read_text(store::local_files(), path);
   };
-  interop::ModelConfig config =
-      interop::parse_model_config(text_of(kConfig), text_of(kProcessor), store::join_path(from, kConfig));
+  return interop::parse_model_config(text_of(kConfig), text_of(kProcessor), store::join_path(from, kConfig));
+}
+
+// The same with its weights.
+LoadedModel load_directory(const std::string& from) {
+  interop::ModelConfig config = read_config(from);
   LoadedModel loaded;
   loaded.model = std::move(config.model);
   loaded.layout = param_layout(models::parameters(*loaded.model));
@@ -215,6 +219,22 @@ std::vector<std::string> init_from(const ModelInit& init, const models::Model& m
   }
   std::vector<std::string> notes = imported.notes;
   notes.push_back(
+std::string preprocessing_of(const std::string& from) {
+  const WeightPath path = parse_weight_path(from);
+  try {
+    const SourceKind kind = kind_of(path.path, "model_init.from");
+    if (kind == SourceKind::kFile) return "";
+    if (kind != SourceKind::kDirectory) {
+      const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(path.path, kind);
+      return parse_description(checkpoint.state_json, checkpoint.path).eval_pp;
+    }
+    const interop::ModelConfig config = read_config(path.path);
+    return config.preprocessing ? interop::timm_pp(*config.preprocessing) : "";
+  } catch (const Error&) {
+    return "";  // reading the weights says why
+  }
+}
+
       fmt::format("{} of {} parameters are those of {}", layout.params - imported.kept.size(), layout.params, init.from));
   take_imported(layout, std::move(imported), params);
   return notes;

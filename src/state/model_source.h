@@ -59,6 +59,10 @@ struct LoadedModel {
 // says what was looked for; so is an average that the source has not.
 LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
 
+// The preprocessing for evaluation that comes with weights, as LoadedModel::pp; empty where none does, or `from` (with a scope,
+// as in model_init) is no source of weights.
+std::string preprocessing_of(const std::string& from);
+
 // The weights that model_init names into `params` (parameters' initial values in the layout's order). Positions, patches and
 // input channels are adapted; a classifier that the source lacks or has of other classes keeps its initial value where
 // `new_classifier` allows it. Gives notes for the user: what was adapted or kept, and how many parameters were taken. What does

@@ -20,6 +20,7 @@
 #include "host/register.h"
 #include "monitor/plot.h"
 #include "pjrt/error.h"
+#include "recipe/preprocessing_notes.h"
 #include "recipe/run_identity.h"
 #include "state/device_arrays.h"
 #include "state/model_source.h"
@@ -333,6 +334,7 @@ std::optional<checkpoint::LoadedCheckpoint> Trainer::latest_checkpoint() {
 }
 
 bool Trainer::restore() {
+  for (const std::string& note : recipe::evaluation_notes(recipe_)) log_note(note);
   std::optional<checkpoint::LoadedCheckpoint> latest = latest_checkpoint();
   if (!latest) {
     progress_.owed = evaluators_.due(progress_.step);
@@ -370,6 +372,7 @@ void Trainer::place_teacher() {
   teacher_ = state::to_device(recipe_.teacher->layout, recipe_.teacher->params, *client_);
   recipe_.teacher.reset();  // the host's copy has served
 }
+  if (const auto note = recipe::weights_note(recipe_, state::preprocessing_of(recipe_.model_init->from))) log_note(*note);
 
 void Trainer::start_input() {
   data::LoaderOptions options = recipe_.data.loader(recipe_.batch, static_cast<uint64_t>(recipe_.run.seed));

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "config/byte_size.h"
-#include "data/cache/cached_source.h"
 #include "data/format_testing.h"
+#include "data/forwarding_source.h"
 #include "data/loader/loader.h"
 #include "data/tools/convert/shard_writer.h"
 #include "image/image_testing.h"
@@ -47,9 +47,9 @@ struct Pictures {
 };
 
 // Counts what is read of a source, which has captions.
-class Counted final : public CachedSource {
+class Counted final : public ForwardingSource {
  public:
-  using CachedSource::CachedSource;
+  using ForwardingSource::ForwardingSource;
   std::vector<std::string> text_fields() const override { return {"caption", "note", "none"}; }
   std::optional<std::string> read(int64_t index, Sample& sample) const override {
     ++reads;

@@ -71,11 +71,18 @@ TEST(Recipe, MistakesNameTheirKey) {
   EXPECT_FAILURE("data.source", {"data.source=\"folder(/nonexistent)\""}, Exit::kData);
 }
 
-TEST(Recipe, EvaluatorsMustHaveTheClassesOfTraining) {
+TEST(Recipe, EvaluatorsHaveTheClassesOfTraining) {
   const testing::TempDir dir;
   testing::make_images(dir / "other", 6, 3);
   std::filesystem::rename(dir / "other/red", dir / "other/rot");
-  EXPECT_FAILURE("has no class `red`", {fmt::format("eval.val.data.source=\"folder({}/other)\"", dir.path())});
+  const std::vector<std::string> other{fmt::format("eval.val.data.source=\"folder({}/other)\"", dir.path())};
+  EXPECT_FAILURE("has a class that training does not: `rot`", other);
+  // One that is missing is none too many: labels are training's.
+  std::filesystem::remove_all(dir / "other/rot");
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section(other));
+  const data::Source& source = recipe.evals[0].sets[0].data.source();
+  EXPECT_EQ(source.class_names(), recipe.class_names);
+  EXPECT_EQ(source.class_sizes(), (std::vector<int64_t>{2, 2, 0}));
 }
 
 TEST(Recipe, WhatItSaysOfTheInputReachesTheLoader) {

@@ -8,7 +8,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "data/cache/cached_source.h"
+#include "data/cache/cache.h"
+#include "data/forwarding_source.h"
 #include "data/read_file.h"
 #include "store/crc32c.h"
 #include "store/file.h"
@@ -86,10 +87,10 @@ std::optional<uint64_t> unpack(Sample& sample, const std::string& id) {
   return header.stamp[0] | uint64_t{header.stamp[1]} << 32;
 }
 
-class DiskCache final : public CachedSource {
+class DiskCache final : public ForwardingSource {
  public:
   DiskCache(std::shared_ptr<const Source> source, const std::string& path, std::shared_ptr<ByteBudget> budget)
-      : CachedSource(std::move(source)), budget_(std::move(budget)), states_(static_cast<size_t>(size())) {
+      : ForwardingSource(std::move(source)), budget_(std::move(budget)), states_(static_cast<size_t>(size())) {
     const Hash128 name = Hasher().add(this->name()).add(std::to_string(size())).add(join(text_fields(), ",")).finish();
     folder_ = fs::path(path) / to_string(name);
     find_kept();

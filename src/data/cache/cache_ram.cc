@@ -1,6 +1,7 @@
 #include <mutex>
 
-#include "data/cache/cached_source.h"
+#include "data/cache/cache.h"
+#include "data/forwarding_source.h"
 #include "image/codec/exif.h"
 #include "image/codec/pixels_file.h"
 
@@ -29,10 +30,13 @@ void show(const Picture& picture, Sample& sample) {
   for (size_t i = 0; i < picture.texts.size(); ++i) sample.texts[i].assign(picture.texts[i].begin(), picture.texts[i].end());
 }
 
-class RamCache final : public CachedSource {
+class RamCache final : public ForwardingSource {
  public:
   RamCache(std::shared_ptr<const Source> source, std::shared_ptr<ByteBudget> budget, const image::DecodeLimits& limits)
-      : CachedSource(std::move(source)), budget_(std::move(budget)), limits_(limits), pictures_(static_cast<size_t>(size())) {}
+      : ForwardingSource(std::move(source)),
+        budget_(std::move(budget)),
+        limits_(limits),
+        pictures_(static_cast<size_t>(size())) {}
   ~RamCache() override {
     for (const auto& picture : pictures_) delete picture.load();
   }

@@ -12,6 +12,8 @@
 namespace tessera::data {
 
 inline constexpr std::string_view kManifestFile = "manifest.json";
+// Beside shards of tar: the names of the classes, one a line.
+inline constexpr std::string_view kClassList = "classes.txt";
 // Beside the shards, or above their folder 1.0.0: what a conversion is to become; without a manifest it did not end.
 inline constexpr std::string_view kConversionFile = "convert.json";
 inline constexpr int kManifestVersion = 1;

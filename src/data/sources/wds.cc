@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/formats/webdataset.h"
+#include "data/index/manifest.h"
 #include "data/records/text_values.h"
 #include "data/source_call.h"
 
@@ -165,14 +166,26 @@ Parts choose_parts(const FieldArguments& arguments, const std::vector<std::strin
   return parts;
 }
 
+// The names of classes that `tessera data convert` writes beside its shards; empty where there are none.
+std::string classes_beside(const std::vector<std::string>& paths) {
+  const std::string folder = store::parent_path(paths.front());
+  const bool one_folder =
+      std::ranges::all_of(paths, [&](const std::string& path) { return store::parent_path(path) == folder; });
+  const std::string classes = store::join_path(folder, kClassList);
+  store::FileSystem& files = store::local_files();
+  const bool converted = one_folder && files.info(store::join_path(folder, kManifestFile)) && files.info(classes);
+  return converted ? classes : "";
+}
+
 }  // namespace
 
 std::shared_ptr<const Source> make_wds(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), pattern = call.text("pattern");
-  const FieldArguments arguments = read_field_arguments(call);
+  FieldArguments arguments = read_field_arguments(call);
   call.finish();
   std::vector<std::string> paths = find_shards(pattern, where);
   Parts parts = choose_parts(arguments, paths, where);
+  if (arguments.classes.empty() && !arguments.label && parts.label) arguments.classes = classes_beside(paths);
   ShardIndexOptions options{
       pattern, fmt::format("wds({}, label={})", absolute_path(pattern), parts.label ? parts.label->name : ""), where, {}, {}};
   options.needs_labels = parts.label && arguments.classes.empty();

@@ -36,15 +36,15 @@ class Reencoder {
  public:
   Reencoder(const ConvertOptions& options, const image::DecodeLimits& limits) : options_(options), decoder_(limits) {}
 
-  // A reason when the image cannot be decoded.
+  // A reason when the image cannot be decoded, which is tried of those that stay as they are too: whoever reads the shards
+  // would find out late, and a text file among the images would become a member .jpg.
   [[nodiscard]] std::optional<std::string> apply(Sample& sample) {
-    if (options_.resize == 0 && !options_.quality) return std::nullopt;
     image::ImageInfo info;
     if (auto failed = decoder_.probe(sample.image, info)) return failed->reason;
+    if (auto failed = decoder_.decode(sample.image, image_)) return failed->reason;
     const int side = std::min(info.width, info.height);
     const bool smaller = options_.resize > 0 && side > options_.resize;
     if (!smaller && !options_.quality) return std::nullopt;
-    if (auto failed = decoder_.decode(sample.image, image_)) return failed->reason;
     const image::Image* result = &image_;
     if (smaller) {
       const double scale = static_cast<double>(options_.resize) / side;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "data/index/manifest.h"
 #include "store/file.h"
 
 namespace tessera::data {
@@ -73,7 +74,7 @@ void write_tfds_metadata(const std::string& folder, const std::string& name, Con
 
 void write_tar_metadata(const std::string& folder, const std::vector<std::string>& classes,
                         const std::vector<ConvertedSplit>& splits) {
-  if (!classes.empty()) write(folder + "/classes.txt", join(classes, "\n"));
+  if (!classes.empty()) write(store::join_path(folder, kClassList), join(classes, "\n"));
   Json json = {{"splits", Json::object()}};
   for (const ConvertedSplit& split : splits) {
     json["splits"][split.name] = {{"name", split.name},

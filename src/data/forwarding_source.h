@@ -1,14 +1,17 @@
 #pragma once
-// What both caches have in common. Only cache_*.cc include this.
+// A source that says what another one says, for those that change one thing of it: caches, other labels.
 
-#include "data/cache/cache.h"
+#include <memory>
+#include <utility>
+
+#include "data/source.h"
 
 namespace tessera::data {
 
-// A source that says what another one says.
-class CachedSource : public Source {
+// All but read() and prefetch(), which caches do in their own way.
+class ForwardingSource : public Source {
  public:
-  explicit CachedSource(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
+  explicit ForwardingSource(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
   int64_t size() const override { return source_->size(); }
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
   std::optional<std::vector<int64_t>> class_sizes() const override { return source_->class_sizes(); }

@@ -1,0 +1,16 @@
+#pragma once
+// A source whose labels are places in another list of classes.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/source.h"
+
+namespace tessera::data {
+
+// `source` with labels that are places in `classes`, by the classes' names. Classes that it lacks have no samples. It is `source`
+// itself where the lists are the same, and null where `source` has a class that `classes` lacks, or has none at all.
+std::shared_ptr<const Source> relabelled(const std::shared_ptr<const Source>& source, const std::vector<std::string>& classes);
+
+}  // namespace tessera::data

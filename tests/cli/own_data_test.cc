@@ -1,0 +1,103 @@
+// Data as people have them: sets that lack a class, files that are no images, what `data convert` wrote.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/metrics_lines.h"
+#include "cli/run_program.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class OwnData : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_images(folder_ / "train", 8);
+    for (int i = 0; i < 3; ++i) write_image(folder_ / "train/middle" / (std::to_string(i) + ".png"), 0, 20 + i);
+    write_images(folder_ / "val", 4);
+    write_file(folder_ / "tiny.toml", tiny_recipe());
+  }
+  Outcome run(const std::vector<std::string>& args) const { return run_program(args, folder_.path()); }
+  Outcome train(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args{"train", "tiny.toml", "--workdir", "run"};
+    args.insert(args.end(), more.begin(), more.end());
+    return run(args);
+  }
+
+  TempFolder folder_;
+};
+
+// Labels are training's: left 0, middle 1, right 2.
+TEST_F(OwnData, AnEvaluatorsFolderMayLackAClass) {
+  const Outcome outcome = train({"eval.val.predictions=true"});
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  std::map<std::string, int> labels;
+  std::istringstream lines(read_file(folder_ / "run/evals/val_000000006.jsonl"));
+  for (std::string line; std::getline(lines, line);) ++labels[Json::parse(line)["label"].get<std::string>()];
+  EXPECT_EQ(labels, (std::map<std::string, int>{{"left", 4}, {"right", 4}}));
+  const Outcome again = run({"eval", "run/recipe.toml", "--from", "run", "--json"});
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, Not(HasSubstr("compared by number")));
+}
+
+TEST_F(OwnData, AClassThatTrainingDoesNotKnowIsNamed) {
+  write_image(folder_ / "val/upside_down/0.png", 0, 0);
+  const Outcome outcome = train();
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("`upside_down`"), HasSubstr("eval.val.data.source"), HasSubstr("take out")));
+}
+
+TEST_F(OwnData, WhatConvertWroteHasItsClasses) {
+  ASSERT_EQ(run({"data", "convert", "train", "--to", "tar", "--out", "shards"}).exit, 0);
+  const Outcome outcome = train({"data.source=wds(shards/shards-train-*.tar)"});
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  const Json state = Json::parse(read_file(folder_ / "run/checkpoints/step_000000006/state.json"));
+  EXPECT_EQ(state["class_names"], (Json{"left", "middle", "right"}));
+}
+
+TEST_F(OwnData, ConvertLeavesOutWhatIsNoImage) {
+  const std::string image = read_file(folder_ / "train/left/0.png");
+  write_file(folder_ / "train/left/cut.jpg", image.substr(0, image.size() - 30));
+  write_file(folder_ / "train/left/readme.txt", "these are mine");
+  for (const char* format : {"tar", "tfrecord"}) {
+    SCOPED_TRACE(format);
+    const Outcome outcome = run({"data", "convert", "train", "--to", format, "--out", format});
+    EXPECT_EQ(outcome.exit, 3);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("left out: left/cut.jpg: "), HasSubstr("left out: left/readme.txt: "),
+                                   HasSubstr("19 samples in 1 shards")));
+  }
+}
+
+// Weights that are used to other images than a recipe makes.
+TEST_F(OwnData, FineTuningSaysWhatDiffersFromTheWeights) {
+  const std::vector<std::string> tune{"model={name=\"vit\", width=24, depth=2, heads=2, patch=4, pool=\"gap\"}",
+                                      "data.pp=decode | resize(16) | normalise",
+                                      "eval.val.data.pp=decode | resize(16, interpolation=bicubic) | normalise",
+                                      "model_init.from=" + testing::source_path("tests/references/timm_local_dir")};
+  const Outcome outcome = train(tune);
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("note: the weights are used to other images"), HasSubstr("values (normalise("),
+                    HasSubstr("interpolation (bilinear there, bicubic here)"), HasSubstr("theirs for evaluation")));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("size (")));
+  std::vector<std::string> same = tune;
+  same[1] = "data.pp=decode | resize(16) | value_range(-1, 1)";
+  same[2] = "eval.val.data.pp=decode | resize(16) | value_range(-1, 1)";
+  same.push_back("seed=4");
+  std::vector<std::string> args{"train", "tiny.toml", "--workdir", "same"};
+  args.insert(args.end(), same.begin(), same.end());
+  EXPECT_THAT(run(args).err, Not(HasSubstr("other images")));
+}
+
+TEST_F(OwnData, EvaluatingOnOtherValuesIsNoted) {
+  EXPECT_THAT(
+      train({"eval.val.data.pp=decode | resize(8) | normalise"}).err,
+      AllOf(HasSubstr("note: `eval.val.data.pp` scales values otherwise"), HasSubstr("normalise and value_range(-1, 1)")));
+}
+
+}  // namespace
+}  // namespace tessera::cli
