@@ -66,6 +66,7 @@ Exit dispatch(const std::vector<std::string>& args) {
   declare_common_flags(before, common);
   bool json = false, version = false;
   before.add("--version", &version, "").environment.clear();
+  before.add("-V", &version, "").environment.clear();
   before.add("--json", &json, "").environment.clear();
   before.read_environment();
   size_t position = 0;

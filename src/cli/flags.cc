@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/other_flags.h"
 
 namespace tessera::cli {
 namespace {
@@ -86,7 +87,8 @@ const Flag& Flags::find(const std::string& name) const {
     if (flag.name == name) return flag;
     names.push_back(flag.name);
   }
-  throw usage_error(fmt::format("unknown flag `{}`", name), {}, suggest_name(name, names));
+  const std::string foreign = help_for_foreign_flag(name);
+  throw usage_error(fmt::format("unknown flag `{}`", name), {}, foreign.empty() ? suggest_name(name, names) : foreign);
 }
 
 std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size_t& position, bool first_word) const {

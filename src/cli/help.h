@@ -2,6 +2,7 @@
 // Help pages: two examples first, then the flags.
 
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 
@@ -13,8 +14,14 @@ std::string short_help();
 std::string group_help(const std::string& group);
 std::string command_help(const Page& page, const Flags& flags);
 
-// `tessera help KEY`: documentation of the recipe's keys that are KEY or lie below it ("optimizer", "data.pp"); with an empty
-// KEY the sections. An unknown key is a usage Error that names the nearest.
+// `tessera help KEY`: documentation of the recipe's keys that are KEY or lie below it ("optimizer", "data.pp"), or of what
+// is called KEY ("vit", "cosine", "flip_lr"); with an empty KEY the sections. An unknown KEY is a usage Error that names the
+// nearest.
 std::string key_help(const std::string& key);
+// What KEY may be: sections, keys, models, optimizers, steps of preprocessing, ….
+std::vector<std::string> help_topics();
+
+// The manual of the program, for `man`: commands with their flags, keys of a recipe, exit codes.
+std::string man_page();
 
 }  // namespace tessera::cli

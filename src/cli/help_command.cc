@@ -12,10 +12,19 @@ class Help final : public Command {
     return {"help",
             "[KEY|COMMAND]",
             "what a recipe's keys mean",
-            {{"tessera help optimizer", "all keys of a section"}, {"tessera help data.pp", "one key"}},
+            {{"tessera help optimizer", "all keys of a section"},
+             {"tessera help data.pp", "one key"},
+             {"tessera help cosine", "a schedule; so models, optimizers, objectives, evaluators, sources and steps of data.pp"},
+             {"tessera help --man > tessera.1", "the manual: man ./tessera.1"}},
             ""};
   }
+  void declare(Flags& flags) override { flags.add("--man", &man_, "all of it as a page for man"); }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
+    if (man_) {
+      reject_extra(words, 0, "help");
+      print(man_page());
+      return Exit::kDone;
+    }
     const std::string name = join(words, " ");
     for (const CommandEntry& entry : commands()) {
       if (entry.name != name) continue;
@@ -31,6 +40,9 @@ class Help final : public Command {
     print(key_help(name));
     return Exit::kDone;
   }
+
+ private:
+  bool man_ = false;
 };
 
 }  // namespace

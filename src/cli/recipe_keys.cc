@@ -7,6 +7,10 @@
 #include "cli/help.h"
 #include "data/source.h"
 #include "data/transform/pp.h"
+#include "evaluators/evaluator.h"
+#include "models/family.h"
+#include "models/model.h"
+#include "objectives/objective.h"
 #include "optim/optimizer.h"
 #include "optim/update_rule.h"
 #include "recipe/keys.h"
@@ -17,6 +21,9 @@ namespace {
 using config::KeyDoc;
 using recipe::SectionKeys;
 
+// The recipe's own keys, which are in no section.
+constexpr std::string_view kTop = "(top)";
+
 std::string key_line(const KeyDoc& doc) {
   const std::string value = doc.default_value.empty() || doc.default_value == "\"\"" ? "" : " = " + doc.default_value;
   return fmt::format("  {}{}\n      {}: {}\n", doc.key, value, doc.type, doc.help);
@@ -25,11 +32,11 @@ std::string key_line(const KeyDoc& doc) {
 std::string section_list(const std::vector<SectionKeys>& all) {
   std::string text = "Sections of a recipe:\n";
   for (const SectionKeys& section : all) {
-    text += fmt::format("  {:<12} {}\n", section.name.empty() ? "(top)" : section.name, section.help);
+    text += fmt::format("  {:<12} {}\n", section.name.empty() ? kTop : section.name, section.help);
   }
   return text +
          "\nMore: tessera help optimizer, tessera help model.patch, tessera help seed, tessera help pp, tessera help sources,\n"
-         "      tessera help optimizers, tessera help schedules";
+         "      tessera help optimizers, tessera help schedules; and any name of theirs: tessera help vit, tessera help cosine";
 }
 
 std::string pp_list() {
@@ -70,31 +77,125 @@ std::string source_list() {
          "text=NAME or text=[NAME, NAME]. Patterns may hold * and {000..127}. Relative paths start from the working directory.";
 }
 
+// Families with what they are; their keys are the help of each.
+std::string model_list() {
+  std::string text = "Models (model.name):\n";
+  for (const models::Family* family : models::families()) text += fmt::format("  {:<12} {}\n", family->name, family->title);
+  return text + "Keys of one: tessera help vit. One key in all: tessera help model.patch. Named variants: tessera models.";
+}
+
+// The entry of a list whose usage is `name` or begins with `name(` or `name[`: lines from there to the next entry.
+std::string entry_of(const std::string& list, const std::string& name) {
+  std::string text;
+  bool inside = false;
+  for (const std::string& line : split(list, '\n')) {
+    const std::string_view left = trim(line);
+    const bool begins = line.starts_with("  ") && !line.starts_with("   ");
+    if (begins)
+      inside = left.starts_with(name) && (left.size() == name.size() || left[name.size()] == '(' || left[name.size()] == '[');
+    if (!begins && !line.starts_with("      ")) inside = false;
+    if (inside) text += line + "\n";
+  }
+  return text;
+}
+
+std::string with_title(const std::string& title, const std::string& text) { return text.empty() ? text : title + "\n" + text; }
+
+// The keys that are a component's own: those whose help begins with "(name) ".
+std::string own_keys_of(const std::string& section, const std::string& name) {
+  std::string text;
+  for (const SectionKeys& keys : recipe::recipe_keys()) {
+    if (keys.name != section) continue;
+    for (KeyDoc doc : keys.keys) {
+      if (!doc.help.starts_with("(" + name + ") ")) continue;
+      doc.help.erase(0, name.size() + 3);
+      text += key_line(doc);
+    }
+  }
+  return text;
+}
+
+// An objective or an evaluator.
+template <class Kind>
+std::string kind_help(const std::vector<const Kind*>& kinds, const std::string& key, const std::string& section,
+                      const std::string& name) {
+  for (const Kind* kind : kinds) {
+    if (name == kind->name) return fmt::format("{} = \"{}\": {}\n{}", key, name, kind->help, own_keys_of(section, name));
+  }
+  return "";
+}
+
+// What is called so besides keys: a model, an objective, an optimizer, a schedule, a step of preprocessing, a source; all that
+// are. Empty where nothing is.
+std::string component_help(const std::string& name) {
+  std::string text;
+  for (const models::Family* family : models::families()) {
+    if (name == family->name)
+      text += fmt::format("model.name = \"{}\": {}\n{}", name, family->title, own_keys_of("model", name));
+  }
+  if (const models::NamedModel named = models::find_named(name); named.family) {
+    text += fmt::format(
+        "model = {{ name = \"{}\", variant = \"{}\" }}\n  What else can be set: tessera help {}. Its size: tessera "
+        "models {}.\n",
+        named.family->name, name, named.family->name, name);
+  }
+  text += kind_help(objectives::objective_kinds(), "objective.name", "objective", name);
+  text += kind_help(evaluators::evaluator_kinds(), "eval.NAME.type", "eval", name);
+  text += with_title("An optimizer, optimizer.name:", entry_of(optimizer_list(), name));
+  text += with_title("A schedule, optimizer.lr:", entry_of(schedule_list(), name));
+  text += with_title("A step of preprocessing, data.pp:", entry_of(pp_list(), name));
+  text += with_title("A source, data.source:", entry_of(source_list(), name));
+  return text;
+}
+
+// All that component_help() knows, for suggestions.
+std::vector<std::string> component_names() {
+  std::vector<std::string> names = models::model_names();
+  for (const objectives::ObjectiveKind* kind : objectives::objective_kinds()) names.push_back(kind->name);
+  for (const evaluators::EvaluatorKind* kind : evaluators::evaluator_kinds()) names.push_back(kind->name);
+  for (const optim::OptimizerKind* kind : optim::optimizer_kinds()) names.push_back(kind->name);
+  for (const data::PpOpInfo& op : data::pp_ops()) names.push_back(op.name);
+  return names;
+}
+
 bool is_or_below(const std::string& key, const std::string& wanted) {
   return key == wanted || (key.starts_with(wanted) && key[wanted.size()] == '.');
 }
 
 }  // namespace
 
+std::vector<std::string> help_topics() {
+  std::vector<std::string> topics = {"pp", "sources", "optimizers", "schedules"};
+  for (const SectionKeys& section : recipe::recipe_keys()) {
+    topics.emplace_back(section.name.empty() ? kTop : section.name);
+    for (const KeyDoc& doc : section.keys) topics.push_back(doc.key);
+  }
+  for (std::string& name : component_names()) topics.push_back(std::move(name));
+  std::vector<std::string> once;
+  for (std::string& topic : topics) {
+    if (std::ranges::find(once, topic) == once.end()) once.push_back(std::move(topic));
+  }
+  return once;
+}
+
 std::string key_help(const std::string& key) {
   const std::vector<SectionKeys>& all = recipe::recipe_keys();
   if (key.empty()) return section_list(all);
+  if (key == "model" || key == "models" || key == "model.name") return model_list();
   if (key == "pp" || key == "data.pp") return pp_list();
   if (key == "optimizers" || key == "optimizer.name") return optimizer_list();
   if (key == "schedules" || key == "optimizer.lr") return schedule_list();
   if (key == "sources" || key == "data.source") return source_list();
   const std::string wanted = recipe::with_placeholder(key);
   std::string text;
-  std::vector<std::string> known = {"pp", "sources", "optimizers", "schedules"};
   for (const SectionKeys& section : all) {
-    if (!section.name.empty()) known.push_back(section.name);
     for (const KeyDoc& doc : section.keys) {
-      known.push_back(doc.key);
-      if (is_or_below(doc.key, wanted)) text += key_line(doc);
+      if (section.name.empty() ? doc.key == wanted || wanted == kTop : is_or_below(doc.key, wanted)) text += key_line(doc);
     }
   }
+  if (text.empty()) text = component_help(key);
   if (text.empty()) {
-    const auto near = nearest_name(key, known);
+    const auto near = nearest_name(key, help_topics());
     throw usage_error(fmt::format("no key `{}` in a recipe", key), {},
                       near ? fmt::format("did you mean `{}`?", *near) : "tessera help lists the sections");
   }

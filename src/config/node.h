@@ -52,7 +52,4 @@ std::string table_text(const Node& node);
 // What a message says of a value: "the text \"fast\"", "the whole number 3", "a table".
 std::string found_text(const Node& node);
 
-// The candidate that `key` was meant for: near by spelling, or another system's word for it (learning_rate for lr); or "".
-std::string suggest_key(std::string_view key, const std::vector<std::string>& candidates);
-
 }  // namespace tessera::config

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/node.h"
+#include "config/other_words.h"
 
 namespace tessera::config {
 namespace {
@@ -141,13 +142,33 @@ std::string meant_path(const Node& node) {
   return path;
 }
 
+// Where a key that stands at the top of a recipe belongs: below the first section, nearest to the root, that has one of the name.
+std::string meant_below(const Node& root, const std::string& key) {
+  std::vector<const Node*> level{&root};
+  while (!level.empty()) {
+    std::vector<const Node*> next;
+    for (const Node* node : level) {
+      for (const std::string& name : node->known) {
+        const Node* child = node->find(name);
+        if (child == nullptr || child->table() == nullptr) continue;
+        if (const std::string found = same_key(key, child->known); !found.empty()) return child->path() + "." + found;
+        next.push_back(child);
+      }
+    }
+    level = std::move(next);
+  }
+  return "";
+}
+
 Error unknown_key(const Node& node) {
   const Node& leaf = *first_leaf(&node);
   const std::string path = leaf.path(), section = node.parent->path();
-  const std::string meant = meant_path(leaf);
+  std::string meant = meant_path(leaf);
+  if (meant.empty() && node.parent->parent == nullptr && &leaf == &node) meant = meant_below(*node.parent, node.key);
   std::string help;
   if (!meant.empty() && meant != section && !path.starts_with(meant + ".")) {
-    help = fmt::format("did you mean `{}`?  ", meant);
+    const std::string example = example_of(leaf.key, meant);
+    help = fmt::format("did you mean `{}`{}?  ", meant, example.empty() ? "" : fmt::format(", as {}", example));
   } else if (!node.parent->known.empty()) {
     help = fmt::format("known {}: {}  ", section.empty() ? "keys" : fmt::format("keys of `{}`", section),
                        join(node.parent->known, ", "));

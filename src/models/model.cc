@@ -104,7 +104,12 @@ std::unique_ptr<Model> make_model(config::Section section, const InputShape& dat
   for (const Family* family : families()) {
     if (family->name == name) return family->make(std::move(section), data);
   }
-  throw usage_error(fmt::format("there is no model `{}`", name), section.place("name"), suggest_name(name, model_names()));
+  // timm's names and those of its pretrained weights ("resnet50.a1_in1k") are variants here.
+  const NamedModel named = find_named(name.substr(0, name.find('.')));
+  throw usage_error(fmt::format("there is no model `{}`", name), section.place("name"),
+                    named.family ? fmt::format("it is a variant: model = {{ name = \"{}\", variant = \"{}\" }}",
+                                               named.family->name, named.architecture->name)
+                                 : suggest_name(name, model_names()) + "  tessera models lists the named variants of all");
 }
 
 ir::Value blank_images(const InputShape& input, int64_t batch) {

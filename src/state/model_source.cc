@@ -31,6 +31,20 @@ struct ComputeOptions {
 
 enum class SourceKind { kCheckpoint, kWorkdir, kDirectory, kFile };
 
+// What other libraries' users write; empty for anything else.
+std::string help_for_foreign(const std::string& from) {
+  for (const std::string_view prefix : {"hf-hub", "hf_hub", "hf"}) {
+    if (from != prefix && !from.starts_with(std::string(prefix) + ":")) continue;
+    return "weights are read from disk: `hf download OWNER/NAME --local-dir DIR`, then name DIR";
+  }
+  for (const std::string_view ending : {".pth", ".pt", ".ckpt", ".bin", ".pth.tar"}) {
+    if (!from.ends_with(ending)) continue;
+    return "files of torch.save are Python programs, which are not run here; in Python, once: "
+           "safetensors.torch.save_file(torch.load(\"FILE\", map_location=\"cpu\"), \"FILE.safetensors\"), then name that";
+  }
+  return "";
+}
+
 SourceKind kind_of(const std::string& from, const std::string& where) {
   store::FileSystem& files = store::local_files();
   const auto has = [&](std::string_view name) { return files.info(store::join_path(from, name)).has_value(); };
@@ -39,6 +53,8 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   if (has("checkpoints")) return SourceKind::kWorkdir;
   if (is_weight_file(from) && files.info(from)) return SourceKind::kFile;
   const char* what = files.info(from) ? "holds no weights" : "does not exist";
+  if (const std::string help = help_for_foreign(from); !help.empty())
+    throw usage_error(fmt::format("`{}` {}", one_line(from), what), where, help);
   throw usage_error(fmt::format("`{}` {}", one_line(from), what), where,
                     "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
                     "with config.json and model.safetensors (or its index and files), or a .safetensors or .npz file");
@@ -203,22 +219,6 @@ LoadedModel load_model(const std::string& from, Weights weights, const std::stri
   return load_directory(from);
 }
 
-std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
-                                   HostArrays& params, bool new_classifier) {
-  const WeightPath from = parse_weight_path(init.from);
-  const SourceKind kind = kind_of(from.path, "model_init.from");
-  interop::ImportOptions options;
-  options.dont_load = init.dont_load;
-  if (new_classifier) options.new_classifier = classifier_scopes(model);
-  interop::Imported imported;
-  if (kind == SourceKind::kDirectory || kind == SourceKind::kFile) {
-    imported = import_weights(from, model, options);
-  } else {
-    const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from.path, kind);
-    imported = own_weights(checkpoint, parse_weights(init.weights, "model_init.weights"), from.scope, model, options);
-  }
-  std::vector<std::string> notes = imported.notes;
-  notes.push_back(
 std::string preprocessing_of(const std::string& from) {
   const WeightPath path = parse_weight_path(from);
   try {
@@ -235,6 +235,22 @@ std::string preprocessing_of(const std::string& from) {
   }
 }
 
+std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
+                                   HostArrays& params, bool new_classifier) {
+  const WeightPath from = parse_weight_path(init.from);
+  const SourceKind kind = kind_of(from.path, "model_init.from");
+  interop::ImportOptions options;
+  options.dont_load = init.dont_load;
+  if (new_classifier) options.new_classifier = classifier_scopes(model);
+  interop::Imported imported;
+  if (kind == SourceKind::kDirectory || kind == SourceKind::kFile) {
+    imported = import_weights(from, model, options);
+  } else {
+    const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from.path, kind);
+    imported = own_weights(checkpoint, parse_weights(init.weights, "model_init.weights"), from.scope, model, options);
+  }
+  std::vector<std::string> notes = imported.notes;
+  notes.push_back(
       fmt::format("{} of {} parameters are those of {}", layout.params - imported.kept.size(), layout.params, init.from));
   take_imported(layout, std::move(imported), params);
   return notes;

@@ -10,6 +10,7 @@
 namespace tessera::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -70,7 +71,8 @@ TEST(Help, ExplainsTheKeysOfARecipe) {
   const Outcome one = run_program({"help", "optimizer.weight_decay"});
   EXPECT_EQ(one.exit, 0);
   EXPECT_EQ(one.out, "  optimizer.weight_decay = 0.0\n      a number: weight decay, where the mask lets it act\n");
-  EXPECT_THAT(run_program({"help", "model"}).out, HasSubstr("model.patch\n      a whole number: (vit) side of a patch"));
+  EXPECT_THAT(run_program({"help", "model.patch"}).out, HasSubstr("model.patch\n      a whole number: (vit) side of a patch"));
+  EXPECT_THAT(run_program({"help", "(top)"}).out, AllOf(HasSubstr("seed = 0"), Not(HasSubstr("optimizer"))));
   EXPECT_THAT(run_program({"help", "eval.val.every"}).out, HasSubstr("eval.NAME.every = \"1 epoch\""));
   EXPECT_THAT(run_program({"help", "sharding"}).out, HasSubstr("sharding.preset = \"fully_sharded\""));
   EXPECT_THAT(run_program({"help", "nonsense"}).err, HasSubstr("tessera help lists the sections"));
@@ -87,6 +89,52 @@ TEST(Help, ExplainsTheKeysOfARecipe) {
   EXPECT_EQ(unknown.exit, 2);
   EXPECT_EQ(unknown.err, "error: no key `optimizer.weight_dekay` in a recipe\nhelp: did you mean `optimizer.weight_decay`?\n");
   EXPECT_EQ(run_program({"help", "train"}).out, run_program({"train", "--help"}).out);
+}
+
+TEST(Help, ExplainsWhateverHasAName) {
+  const auto help = [](const std::string& name) { return run_program({"help", name}).out; };
+  EXPECT_THAT(help("model"), AllOf(HasSubstr("  vit "), HasSubstr("  resnet "), Not(HasSubstr("model.width"))));
+  EXPECT_THAT(help("vit"), AllOf(HasSubstr("model.name = \"vit\""), HasSubstr("model.class_token"), Not(HasSubstr("(vit)"))));
+  EXPECT_THAT(help("resnet18"), HasSubstr("model = { name = \"resnet\", variant = \"resnet18\" }"));
+  EXPECT_THAT(help("adamw"), AllOf(HasSubstr("optimizer.name"), HasSubstr("b1 = 0.9"), Not(HasSubstr("nadam"))));
+  EXPECT_THAT(help("cosine"), AllOf(HasSubstr("cosine(LR, min=0"), Not(HasSubstr("flat_cosine"))));
+  EXPECT_THAT(help("flip_lr"), HasSubstr("mirrored left to right"));
+  EXPECT_THAT(help("tfds"), HasSubstr("a data set that TFDS prepared"));
+  EXPECT_THAT(help("knn"), AllOf(HasSubstr("eval.NAME.type = \"knn\""), HasSubstr("eval.NAME.k = ")));
+  EXPECT_THAT(help("jsd"), HasSubstr("objective.name = \"jsd\""));
+  EXPECT_THAT(run_program({"help", "cosin"}).err, HasSubstr("did you mean `cosine`?"));
+  EXPECT_THAT(run_program({"help", "adamww"}).err, HasSubstr("did you mean `adamw`?"));
+}
+
+TEST(Help, IsAManPageToo) {
+  const std::string page = run_program({"help", "--man"}).out;
+  EXPECT_THAT(page, StartsWith(".TH TESSERA 1 "));
+  for (const CommandEntry& entry : commands()) {
+    std::string name(entry.name);
+    if (const size_t dash = name.find('-'); dash != std::string::npos) name.insert(dash, "\\");
+    EXPECT_THAT(page, HasSubstr("\n.SS " + name + "\n"));
+  }
+  EXPECT_THAT(page, HasSubstr(".B optimizer.weight_decay = 0.0\n"));
+  EXPECT_THAT(page, HasSubstr(".B \\-\\-workdir DIR\n"));
+  // A line that begins with a dot is a request, and there are no others than these.
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(".") && !line.starts_with("'")) continue;
+    const std::string request = line.substr(0, line.find(' '));
+    EXPECT_TRUE(request == ".TH" || request == ".SH" || request == ".SS" || request == ".TP" || request == ".B" ||
+                request == ".PP")
+        << line;
+  }
+}
+
+TEST(Version, HasThreeSpellings) {
+  const Outcome version = run_program({"--version"});
+  for (const char* word : {"-V", "version"}) {
+    const Outcome same = run_program({word});
+    EXPECT_EQ(same.exit, 0) << word;
+    EXPECT_EQ(same.out, version.out) << word;
+  }
+  EXPECT_EQ(run_program({"version", "--json"}).out, run_program({"--version", "--json"}).out);
 }
 
 TEST(Version, IsOneLineOrOneJsonObject) {
@@ -127,6 +175,53 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err, c.err);
   }
+}
+
+// People bring the words of other trainers.
+TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
+  const TempFolder folder;
+  write_images(folder / "train", 6);
+  write_images(folder / "val", 5);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const auto help = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> args{"train", "tiny.toml"};
+    args.insert(args.end(), words.begin(), words.end());
+    const Outcome outcome = run_program(args, folder.path());
+    EXPECT_EQ(outcome.exit, 2) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(help({"--epochs", "5"}), HasSubstr("written 'total=90 epochs'"));
+  EXPECT_THAT(help({"--lr", "1e-3"}), HasSubstr("written optimizer.lr=VALUE"));
+  EXPECT_THAT(help({"--batch-size", "4"}), HasSubstr("written data.batch=VALUE"));
+  EXPECT_THAT(help({"--weight-decay=0.1"}), HasSubstr("written optimizer.weight_decay=VALUE"));
+  EXPECT_THAT(help({"--resume", "runs/a"}), HasSubstr("goes on by itself"));
+  EXPECT_THAT(help({"--output-dir", "x"}), HasSubstr("--workdir DIR"));
+  EXPECT_THAT(help({"--gpus", "2"}), HasSubstr("--platform cuda"));
+  EXPECT_THAT(help({"--sched", "cosine"}), HasSubstr("optimizer.lr=cosine(1e-3"));
+  EXPECT_THAT(help({"batch=4"}), HasSubstr("did you mean `data.batch`?"));
+  EXPECT_THAT(help({"lr=1e-3"}), HasSubstr("did you mean `optimizer.lr`?"));
+  EXPECT_THAT(help({"epochs=3"}), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
+  EXPECT_THAT(help({"amp=true"}), HasSubstr("did you mean `dtype`, as dtype = \"bf16\"?"));
+  EXPECT_THAT(help({"model=resnet18"}), HasSubstr("model = { name = \"resnet\", variant = \"resnet18\" }"));
+  EXPECT_THAT(help({"model.name=resnet50.a1_in1k"}), HasSubstr("variant = \"resnet50\""));
+  EXPECT_THAT(help({"model_init.from=vit.pth"}), HasSubstr("safetensors.torch.save_file"));
+  EXPECT_THAT(help({"model_init.from=hf-hub:timm/vit_tiny"}), HasSubstr("hf download"));
+}
+
+TEST(CommandLine, QuietShowsResultsAndWarningsAlone) {
+  const TempFolder folder;
+  write_images(folder / "train", 6);
+  write_images(folder / "val", 5);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const Outcome loud = run_program({"train", "tiny.toml", "--workdir", "loud"}, folder.path());
+  EXPECT_THAT(loud.err, HasSubstr("ViT 16 x 2"));
+  const Outcome quiet = run_program({"train", "tiny.toml", "--workdir", "quiet", "--quiet"}, folder.path());
+  EXPECT_EQ(quiet.exit, 0);
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_THAT(quiet.out, HasSubstr("checkpoint  quiet/checkpoints/step_000000006"));
+  EXPECT_THAT(read_file(folder / "quiet/log.txt"), HasSubstr("ViT 16 x 2"));
+  const Outcome wrong = run_program({"train", "tiny.toml", "--quiet", "totl=3"}, folder.path());
+  EXPECT_THAT(wrong.err, HasSubstr("error: unknown key `totl`"));
 }
 
 // A URL is never a local path: nothing is made under its name.

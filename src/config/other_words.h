@@ -1,0 +1,18 @@
+#pragma once
+// What other trainers call the keys of a recipe, for messages.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::config {
+
+// The candidate that `key` was meant for: near by spelling, or another system's word for it (learning_rate for lr); or "".
+std::string suggest_key(std::string_view key, const std::vector<std::string>& candidates);
+// The same without what is only near by spelling.
+std::string same_key(std::string_view key, const std::vector<std::string>& candidates);
+// How a value is written where `key`, another system's word, is `meant` here and takes values of another kind: epochs for
+// total gives `total = "90 epochs"`. Else "".
+std::string example_of(std::string_view key, std::string_view meant);
+
+}  // namespace tessera::config
