@@ -32,6 +32,7 @@ struct Range {
 };
 
 struct Axes {
+  bool log_x = false;                             // x is a decimal logarithm
   Range x_range;                                  // the axis ends where the data do
   std::vector<double> x_ticks, y_ticks;           // the y axis ends at its outer ticks
   double left = 0, top = kTop, height = kHeight;  // of the panel, and where its curves begin
@@ -57,6 +58,9 @@ std::string label(double x, double y, std::string_view anchor, std::string_view 
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\"{}>{}</text>\n", x, y, anchor, kInk, more,
                      escape_markup(content));
 }
+
+// 1e-04, from its logarithm.
+std::string power_text(double exponent) { return fmt::format("{:.0e}", std::pow(10.0, exponent)); }
 
 // 0.02, 150, 20k: ticks are round, so few digits say all.
 std::string tick_text(double value) {
@@ -135,7 +139,8 @@ std::string draw_axes(const Axes& axes, std::string_view x_label) {
   }
   for (const double tick : axes.x_ticks) {
     const double x = axes.x(tick);
-    out += straight(x, bottom, x, bottom + 5, kInk) + label(x, bottom + 20, "middle", tick_text(tick));
+    out += straight(x, bottom, x, bottom + 5, kInk) +
+           label(x, bottom + 20, "middle", axes.log_x ? power_text(tick) : tick_text(tick));
   }
   out += straight(left, bottom, right, bottom, kInk);
   return out + label((left + right) / 2, axes.height - 10, "middle", x_label);
@@ -195,6 +200,15 @@ bool has_points(const PlotPanel& panel) {
   return std::ranges::any_of(panel.series, [](const PlotSeries& series) { return std::ranges::any_of(series.points, finite); });
 }
 
+// As it is drawn: with logarithms in place of x where the axis is logarithmic.
+PlotPanel on_axis(PlotPanel panel) {
+  if (!panel.log_x) return panel;
+  for (PlotSeries& series : panel.series) {
+    for (PlotPoint& p : series.points) p.x = p.x > 0 ? std::log10(p.x) : std::numeric_limits<double>::quiet_NaN();
+  }
+  return panel;
+}
+
 // `more`: height that the legends of the panels need.
 std::string draw_panel(const PlotPanel& panel, double left, double more, std::string_view x_label) {
   Range x, y;
@@ -205,10 +219,13 @@ std::string draw_panel(const PlotPanel& panel, double left, double more, std::st
   }
   // A scale from zero where that costs little room tells more than one that magnifies noise.
   if (y.low > 0 && y.low < 0.4 * y.high) y.low = 0;
-  if (x.low > 0 && x.low < 0.4 * x.high) x.low = 0;
-  Axes axes{x, axis_ticks(x.low, x.high, 6), axis_ticks(y.low, y.high, 6), left, kTop + more, kHeight + more};
+  if (!panel.log_x && x.low > 0 && x.low < 0.4 * x.high) x.low = 0;
+  Axes axes{panel.log_x, x, axis_ticks(x.low, x.high, 6), axis_ticks(y.low, y.high, 6), left, kTop + more, kHeight + more};
+  if (panel.log_x) std::erase_if(axes.x_ticks, [](double tick) { return tick != std::round(tick); });
   if (x.high > x.low) {
     std::erase_if(axes.x_ticks, [&](double tick) { return tick < x.low || tick > x.high * (1 + 1e-9); });
+  } else if (panel.log_x) {
+    axes.x_range = {x.low - 1, x.high + 1};
   } else {
     axes.x_range = {axes.x_ticks.front(), axes.x_ticks.back()};
   }
@@ -262,7 +279,7 @@ std::string plot_svg(const std::vector<PlotPanel>& panels, std::string_view x_la
   }
   std::string body;
   for (size_t i = 0; i < drawn.size(); ++i) {
-    body += draw_panel(*drawn[i], kPanelWidth * static_cast<double>(i), more, x_label);
+    body += draw_panel(on_axis(*drawn[i]), kPanelWidth * static_cast<double>(i), more, x_label);
   }
   const double width = kPanelWidth * static_cast<double>(std::max<size_t>(drawn.size(), 1)), height = kHeight + more;
   return fmt::format(

@@ -27,6 +27,7 @@ struct PlotSeries {
 struct PlotPanel {
   std::string title;
   std::vector<PlotSeries> series;
+  bool log_x = false;  // the x axis is logarithmic, with ticks at powers of ten; points at x <= 0 leave a gap
 };
 
 // Panels side by side over the same kind of x axis. Panels without a finite point are left out.

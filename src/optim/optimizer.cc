@@ -173,9 +173,9 @@ Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& g
     if (!trainable(i)) continue;
     const ParamRule& rule = rules_[i];
     const Schedule& schedule = rule.schedule == 0 ? schedule_ : more_schedules_[rule.schedule - 1];
-    context.base = schedule.base();
+    context.base = schedule.sweeps() ? rates[rule.schedule] : ir::constant(schedule.base());
     context.momentum = schedule.cycles_momentum() ? schedule.momentum_at(step) : ir::Value();
-    context.schedule = rates[rule.schedule] / context.base;
+    context.schedule = schedule.sweeps() ? ir::constant(1.0) : rates[rule.schedule] / schedule.base();
     context.lr = rate_of(rule, rates[rule.schedule], params_[i]);
     context.weight_decay = options_.weight_decay * rule.decay;
     ir::Values own;

@@ -114,6 +114,7 @@ T Schedule::decay(const T& step) const {
     case Kind::kRsqrt: return base_ * reciprocal_sqrt(1.0 + (at_least(step - warmup_, 0) + shift_) / timescale_);
     case Kind::kStep: return stepped(step);
     case Kind::kStable: return stable(step);
+    case Kind::kExponential: return base_ * power_of(end_ / base_, at_most(step / length_, 1));
     case Kind::kOneCycle: return one_cycle(step, first_, base_, last_);
   }
   TESSERA_CHECK(false, "schedule kind");

@@ -13,6 +13,7 @@
 //   flat_cosine          lr, after the flat part falling as a cosine to lr / div_final
 //   one_cycle            from lr / div to lr and down to lr / div_final, both as cosines; the optimizer's momentum, where it
 //                        cycles, from m0 to m1 and back in the same steps
+//   exponential          lr (end / lr)^p, p = s / L, at most 1
 //   plateau              lr, times what plateau.h decides
 // down(s) is min(1, (T - s) / C), noise(s) 1 + n, from timm's generator, for every `hold` (torch_noise.h).
 // The warm-up, by warmup_mode, with w0 = warmup_start:
@@ -29,7 +30,7 @@
 // scale_from_0 is big_vision's convention (big_vision/utils.py create_learning_rate_schedule), overlap and prefix are timm's
 // (timm/scheduler; it has w0 = 1e-5 and hold = 1 epoch unless told otherwise). `scale` is big_vision's but for the first step,
 // which is not spent at rate 0. timm's milestones count one earlier: its 30 is 29 epochs here. wsd is timm's, flat_cosine and
-// one_cycle are fastai's; torch's OneCycleLR of N steps is one_cycle in a run of N - 1, whose rise is one step shorter.
+// one_cycle are fastai's, exponential its SchedExp; torch's OneCycleLR of N steps is one_cycle in a run of N - 1, whose rise is one step shorter.
 
 #include <cstdint>
 #include <optional>
@@ -56,6 +57,9 @@ class Schedule {
   double at(int64_t step) const;         // on the host
   ir::Value at(ir::Value step) const;    // in a graph: integer or float scalar -> f32 scalar
   double base() const { return base_; }  // the rate that the recipe names, > 0
+  // Whether it goes through base rates, as a search for one does, rather than below one: an exponential that rises. What is
+  // relative to the base rate stays then as it is (UpdateContext::schedule is 1).
+  bool sweeps() const { return kind_ == Kind::kExponential && end_ > base_; }
   // Whether it says the optimizer's momentum too; what momentum_at() gives, on the host and in a graph as at().
   bool cycles_momentum() const { return top_momentum_ > 0; }
   double momentum_at(int64_t step) const;
@@ -65,7 +69,7 @@ class Schedule {
 
  private:
   friend class ScheduleParser;
-  enum class Kind { kConstant, kPolynomial, kCosine, kTanh, kRsqrt, kStep, kStable, kOneCycle };
+  enum class Kind { kConstant, kPolynomial, kCosine, kTanh, kRsqrt, kStep, kStable, kOneCycle, kExponential };
   enum class Warmup { kScale, kScaleFrom0, kOverlap, kPrefix };
   enum class Shape { kLinear, kCosine, kOneMinusSqrt };
   struct Cycle {
@@ -102,6 +106,7 @@ class Schedule {
   std::vector<double> milestones_, factors_;           // of step
   double timescale_ = 0, shift_ = 0;                   // of rsqrt, and of wsd where above 0
   double decay_steps_ = 0;                             // of wsd
+  double end_ = 0, length_ = 1;                        // of exponential: its last rate, and the steps to it
   Shape shape_ = Shape::kOneMinusSqrt;                 // of wsd
   double rise_ = 0, first_ = 0, last_ = 0;             // of one_cycle and flat_cosine: steps, rates at both ends
   double end_momentum_ = 0, top_momentum_ = 0;         // of one_cycle: at both ends and at its top; 0: the optimizer's own

@@ -33,6 +33,10 @@ constexpr Entry kSchedules[] = {
     {"one_cycle", "one_cycle(LR, rise=25 %, div=25, div_final=1e5, momentum=[0.95, 0.85])",
      "rises from LR / div, falls to LR / div_final (fastai); with momentum, that of sgd or b1 of adam, adamw and nadamw goes "
      "from the first to the second and back"},
+    {"exponential", "exponential(LR, end=1e-5, length=DURATION)",
+     "falls or rises by equal factors to `end`, in so long or over the run; a rising one goes through base rates, so that "
+     "weight "
+     "decay relative to the base rate stays as it is (tessera lr-find)"},
     {"plateau", "plateau(LR, metric=val/prec@1, mode=max, factor=0.1, patience=10, threshold=1e-4, cooldown=0, min=0)",
      "falls when an evaluator's metric stops getting better; patience and cooldown are evaluations"},
 };
@@ -119,6 +123,7 @@ class ScheduleParser {
     if (name_ == "rsqrt") read_rsqrt();
     if (name_ == "step") read_step();
     if (name_ == "flat_cosine" || name_ == "one_cycle") read_one_cycle();
+    if (name_ == "exponential") read_exponential();
     if (name_ == "plateau") read_plateau();
     if (name_ == "wsd") s_.kind_ = Kind::kStable;
     if (name_ == "linear" || name_ == "polynomial") s_.kind_ = Kind::kPolynomial;
@@ -175,6 +180,14 @@ class ScheduleParser {
       call_.fail("`momentum` must hold two numbers above 0 and below 1", "at both ends and at the top: momentum=[0.95, 0.85]");
     }
     s_.end_momentum_ = momentum[0], s_.top_momentum_ = momentum[1];
+  }
+
+  void read_exponential() {
+    s_.kind_ = Kind::kExponential;
+    s_.end_ = positive("end", 1e-5);
+    if (!std::isfinite(s_.end_)) call_.fail(fmt::format("`end` must be finite, and is {}", s_.end_));
+    s_.length_ = optional_duration("length").value_or(s_.total_);
+    if (s_.length_ < 1) call_.fail("`length` must be at least one step");
   }
 
   void read_plateau() {

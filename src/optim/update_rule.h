@@ -15,7 +15,7 @@ struct UpdateContext {
   ir::Value step;           // f32 scalar: 1 for the first update
   ir::Value lr;             // f32: schedule times the parameter's multiplier; a scalar, or [depth, 1, …] where blocks differ
   ir::Value schedule;       // f32 scalar: the schedule relative to its base rate, without multiplier
-  double base = 1;          // that base rate
+  ir::Value base;           // f32 scalar: that base rate
   ir::Value momentum;       // f32 scalar: replaces the rule's own where the schedule cycles momentum; else none
   double weight_decay = 0;  // 0 where the mask says so
 };

@@ -54,6 +54,19 @@ TEST(Schedule, CosineAgainstClosedForm) {
   EXPECT_NEAR(rate("cosine(0.1, min=0.02)", 500), 0.06, 1e-15);
 }
 
+// fastai's SchedExp: start (end / start)^pos.
+TEST(Schedule, ExponentialGoesByEqualFactors) {
+  EXPECT_DOUBLE_EQ(rate("exponential(0.1, end=1e-3)", 0), 0.1);
+  EXPECT_NEAR(rate("exponential(0.1, end=1e-3)", 500), 0.01, 1e-15);
+  EXPECT_NEAR(rate("exponential(0.1, end=1e-3)", 1000), 1e-3, 1e-15);
+  EXPECT_NEAR(rate("exponential(1e-7, end=10, length=100 steps)", 50), 1e-3, 1e-12);
+  EXPECT_NEAR(rate("exponential(1e-7, end=10, length=10 epochs)", 400), 10, 1e-9) << "it stays there";
+  EXPECT_FALSE(Schedule::parse("exponential(0.1, end=1e-3)", kRun).sweeps());
+  EXPECT_TRUE(Schedule::parse("exponential(1e-7, end=10)", kRun).sweeps());
+  EXPECT_THROW(rate("exponential(0.1, end=0)", 0), Error);
+  EXPECT_THROW(rate("exponential(0.1, length=0 steps)", 0), Error);
+}
+
 TEST(Schedule, WarmupCountsFromOneAndDecayBeginsAfterIt) {
   EXPECT_DOUBLE_EQ(rate("cosine(1, warmup=50 steps)", 0), 1.0 / 50);
   EXPECT_DOUBLE_EQ(rate("cosine(1, warmup=50 steps)", 49), 1);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes the reference files under tests/references with the pinned timm and torch, those of TensorFlow's image ops, those of
-# tests/references/formats with the pinned libraries of data formats, and those of tests/references/text with tokenizers.
+# tests/references/formats with the pinned libraries of data formats, those of tests/references/text with tokenizers, and
+# lr_suggestions.json with fastai's functions.
 #   tools/references/run.sh                 every script
 #   tools/references/run.sh vit adamw       only these
 # Python 3.11, 3.12 or 3.13 on x86-64 Linux (PYTHON=... chooses one; TensorFlow's and data_formats' wheels are for 3.11). The first
@@ -27,7 +28,7 @@ need() {
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
 [ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions patches timm_vit_table \
   image_models layers timm_variants losses mixup augment crop_draws tensorflow_ops tensorflow_crop_draws data_formats text fuzz_seeds \
-  hugging_face_weights hugging_face_processors ${BIG_VISION:+cappa two_tower metrics big_vision_text_ops big_vision_optimizers big_vision_weights big_vision_losses}
+  hugging_face_weights hugging_face_processors lr_suggestions ${BIG_VISION:+cappa two_tower metrics big_vision_text_ops big_vision_optimizers big_vision_weights big_vision_losses}
 for script; do
   case $script in
     fuzz_seeds)  # needs Python's own library alone
@@ -36,6 +37,7 @@ for script; do
       ;;
     data_formats | check_convert) need requirements-formats.txt references-formats --no-binary promise ;;
     text) need requirements-text.txt references-text ;;
+    lr_suggestions) need requirements-fastai.txt references-fastai ;;
     tensorflow_* | big_vision_text_ops) need requirements-tensorflow.txt references-tensorflow ;;
     cappa | two_tower | metrics | big_vision_*) need requirements-jax.txt references-jax ;;
     hugging_face_weights | hugging_face_processors)
