@@ -53,7 +53,7 @@ std::string write_checkpoint(store::FileSystem& files, const std::string& direct
 }
 
 void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest,
-                      const std::string& run, std::optional<int64_t> best) {
+                      const std::string& run, const std::vector<int64_t>& best) {
   std::vector<int64_t> whole;
   for (const store::FileInfo& entry : files.list(directory)) {
     const auto name = parse_directory_name(entry.name);
@@ -66,7 +66,8 @@ void apply_keep_rules(store::FileSystem& files, const std::string& directory, co
   for (size_t i = 0; i < whole.size(); ++i) {
     const bool recent = static_cast<int64_t>(i) + 1 < rules.keep_last;
     const bool kept_for_ever = rules.keep_every_steps > 0 && whole[i] % rules.keep_every_steps == 0;
-    if (!recent && !kept_for_ever && whole[i] != best) remove_checkpoint(files, directory, step_directory(whole[i]));
+    const bool good = std::ranges::find(best, whole[i]) != best.end();
+    if (!recent && !kept_for_ever && !good) remove_checkpoint(files, directory, step_directory(whole[i]));
   }
 }
 
@@ -85,7 +86,7 @@ struct CheckpointManager::Save {
   int64_t step = 0;
   FileNumbers numbers;
   std::string state_json, run;
-  std::optional<int64_t> best;
+  std::vector<int64_t> best;
   std::function<void()> before_commit;
   std::function<void(const std::string&)> ended;
   std::string outcome = "the save was given up";  // for `ended`

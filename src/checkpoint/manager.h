@@ -109,9 +109,9 @@ std::string write_checkpoint(store::FileSystem& files, const std::string& direct
 
 // Removes checkpoints that the rules don't keep, where `newest` is known to be whole. Damaged ones, and those that say that
 // they are of another run than `run`, are left for a person to look at.
-// `best`: one that stays besides.
+// `best`: steps of those that stay besides.
 void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest,
-                      const std::string& run = {}, std::optional<int64_t> best = {});
+                      const std::string& run = {}, const std::vector<int64_t>& best = {});
 
 // Removes `step_*.tmp-<pid>` whose process is dead or this one. Errors are ignored: it is tried again next time.
 void sweep_leftovers(store::FileSystem& files, const std::string& directory);

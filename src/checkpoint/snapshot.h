@@ -43,7 +43,7 @@ struct Snapshot {
   size_t groups_after = 0;              // and of those with higher ones
   std::string state_json = "{}";        // any JSON value: data position, seeds, …
   std::string run = {};                 // whose it is: checkpoints of other runs are neither replaced nor removed; may be empty
-  std::optional<int64_t> best = {};     // step of a checkpoint that stays besides the keep rules; may be this one
+  std::vector<int64_t> best = {};       // steps of checkpoints that stay besides the keep rules; this one may be among them
   std::function<void()> before_commit;  // called on the writer thread before COMMIT is written: make the metrics durable here
   // Called once on the writer thread when the save has ended, with why it failed; empty: it was committed. Must not throw.
   std::function<void(const std::string& failure)> ended;

@@ -4,16 +4,18 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "base/call.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "data/formats/parquet.h"
+#include "data/relabelled.h"
 #include "mesh/mesh.h"
 #include "monitor/sink.h"
-#include "data/relabelled.h"
 #include "recipe/teacher.h"
 
 namespace tessera::recipe {
@@ -30,14 +32,14 @@ void check_input(const Section& section, const models::Model& model, const Data&
                "make both the same: the size of the last crop or resize, or model.image_size");
 }
 
-// Labels are places in the list of classes, so that the lists must be the same.
-void check_classes(const Section& section, const std::vector<std::string>& wanted, const std::vector<std::string>& found,
 std::string listed(const std::vector<std::string>& names) {
   const std::vector<std::string> first(names.begin(),
                                        names.begin() + static_cast<ptrdiff_t>(std::min<size_t>(names.size(), 5)));
   return one_line(join(first, ", ")) + (names.size() > 5 ? ", …" : "");
 }
 
+// Labels are places in the list of classes, so that the lists must be the same.
+void check_classes(const Section& section, const std::vector<std::string>& wanted, const std::vector<std::string>& found,
                    const std::string& whose) {
   if (wanted == found) return;
   const auto lacking = [](const std::vector<std::string>& names, const std::vector<std::string>& all) {
@@ -157,6 +159,9 @@ void read_optimizer(const Section& section, Recipe& out, const optim::RunLength&
 void read_checkpoint(Section section, Recipe& out, const optim::RunLength& length) {
   section.bind(out.checkpoint);
   if (out.checkpoint.keep < 1) section.fail("keep", fmt::format("must be at least 1, and is {}", out.checkpoint.keep));
+  if (out.checkpoint.keep_best < 1)
+    section.fail("keep_best", fmt::format("must be at least 1, and is {}", out.checkpoint.keep_best),
+                 "checkpoint.best = \"none\" keeps none");
   out.checkpoint_every = steps_of(section, "every", out.checkpoint.every, length);
   if (out.checkpoint.keep_every) out.keep_every = steps_of(section, "keep_every", *out.checkpoint.keep_every, length);
 }
@@ -255,12 +260,12 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
       make();
     }
   }
+  const std::vector<std::string> classes = own.source().class_names();
   for (const std::string& key : plan.evaluator->further_sets()) {
     Section further = section.section(key);
     plan.sets.push_back({open_data(further, tessera::data::PpUse::kEval)});
     check_input(further, *setting.model, plan.sets.back().data);
     const auto& source = plan.sets.back().data.source();
-  const std::vector<std::string> classes = own.source().class_names();
     check_classes(further, classes, source.class_names(), data.path());
     check_class_sizes(source, plan.evaluator->least_of_a_class(plan.sets.size() - 1), section.place(key));
   }
@@ -358,8 +363,48 @@ void read_best(const Section& checkpoint, const std::vector<BestMetric>& scores,
   }
 }
 
+// "val/loss, patience=5 epochs, min_delta=0.001"
+void read_early_stop(const Section& recipe, const std::vector<BestMetric>& scores, const optim::RunLength& length,
+                     Recipe& out) {
+  const std::string& text = out.run.early_stop;
+  if (text.empty() || text == "none") return;
+  const std::string place = recipe.place("early_stop");
+  const Call written = parse_call("early_stop(" + text + ")", place);
+  CallReader call(written, place);
+  EarlyStop stop;
+  const std::string metric = call.text("metric");
+  stop.text = call.text("patience");
+  stop.min_delta = call.number("min_delta", 0);
+  call.finish();
+  const auto found = std::ranges::find(scores, metric, &BestMetric::name);
+  if (found == scores.end()) {
+    std::vector<std::string> names;
+    for (const BestMetric& score : scores) names.push_back(score.name);
+    recipe.fail("early_stop", fmt::format("waits for \"{}\", which is no score of an evaluator of this recipe", metric),
+                names.empty() ? "add one: [eval.val]" : suggest_name(metric, names));
+  }
+  stop.metric = *found;
+  const auto evaluations = parse_number(stop.text);
+  stop.evaluations = evaluations.has_value();
+  if (evaluations) {
+    const bool whole = *evaluations >= 1 && *evaluations <= INT32_MAX && *evaluations == std::floor(*evaluations);
+    stop.patience = whole ? static_cast<int64_t>(*evaluations) : 0;
+    stop.text += stop.patience == 1 ? " evaluation" : " evaluations";
+  } else {
+    stop.patience = config::to_steps(config::parse_duration(stop.text, place), length.batch, length.examples_per_epoch,
+                                     length.total_steps, place);
+  }
+  if (stop.patience < 1) {
+    recipe.fail("early_stop", fmt::format("has a patience of \"{}\", which must be at least 1 step or evaluation", stop.text),
+                "patience=5 epochs, patience=500 steps or patience=3, which is evaluations");
+  }
+  if (!(stop.min_delta >= 0))
+    recipe.fail("early_stop", fmt::format("has a min_delta of {}, which must not be negative", stop.min_delta));
+  out.early_stop = stop;
+}
+
 // That averages' scores have names of their own, and that a plateau's metric and that of the best checkpoint are given.
-void check_evals(const Section& recipe, const Section& checkpoint, Recipe& out) {
+void check_evals(const Section& recipe, const Section& checkpoint, const optim::RunLength& length, Recipe& out) {
   std::vector<std::string> metrics;
   std::vector<BestMetric> scores;
   const auto offer = [&](const std::string& name, const EvalPlan& plan) {
@@ -380,6 +425,7 @@ void check_evals(const Section& recipe, const Section& checkpoint, Recipe& out) 
     }
   }
   read_best(checkpoint, scores, out);
+  read_early_stop(recipe, scores, length, out);
   const auto& plateau = out.optimizer->schedule().plateau();
   if (!plateau || std::find(metrics.begin(), metrics.end(), plateau->metric) != metrics.end()) return;
   throw usage_error(fmt::format("the plateau's metric `{}` is none that an evaluator of this recipe gives", plateau->metric),
@@ -468,7 +514,7 @@ Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
   for (const std::string& name : evals.keys()) {
     out.evals.push_back(read_eval(name, evals.section(name), setting));
   }
-  check_evals(recipe, checkpoint, out);
+  check_evals(recipe, checkpoint, length, out);
   recipe.finish();
   out.text = recipe.dump();
   return out;

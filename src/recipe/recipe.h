@@ -33,6 +33,7 @@ struct RunOptions {
   std::optional<int64_t> optimization_level;
   std::string log = "50 steps";
   bool eval_at_start = false;
+  std::string early_stop;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("seed", seed, "of initial weights, sample order and augmentation; 0 or more");
@@ -48,6 +49,10 @@ struct RunOptions {
             "of the compiler, 0 to 3: 0 compiles fastest, 2 runs fastest, 3 is experimental; the plugin's own when not given"));
     field("log", log, may_change("how often training measurements are written"));
     field("eval_at_start", eval_at_start, may_change("evaluate before the first step too"));
+    field(
+        "early_stop", early_stop,
+        may_change("ends the run when a score does not get better: \"val/loss, patience=5 epochs\"; patience is a duration, or "
+                   "evaluations as patience=3; min_delta=0.001: less than that is no better"));
   }
 };
 
@@ -56,6 +61,7 @@ struct CheckpointOptions {
   int64_t keep = 2;
   std::optional<std::string> keep_every;
   std::string best = "training_loss";
+  int64_t keep_best = 1;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("every", every, may_change("how often the state is saved; at the end always"));
@@ -67,6 +73,7 @@ struct CheckpointOptions {
         may_change(
             "the best one stays too: by training_loss, of those saved; or by a score as val/prec@1, and each new best is saved "
             "at once; none: no other than the latest"));
+    field("keep_best", keep_best, may_change("how many of the best checkpoints stay, 1 or more"));
   }
 };
 
@@ -110,6 +117,15 @@ struct BestMetric {
 
   bool of_training() const;
   bool better(double value, double than) const { return share ? value > than : value < than; }
+};
+
+// When a run ends before its total: once a score has not become better for so long.
+struct EarlyStop {
+  BestMetric metric;         // of an evaluator
+  int64_t patience = 0;      // steps, or evaluations
+  bool evaluations = false;  // which of them
+  double min_delta = 0;      // what is better by less is not
+  std::string text;          // of `patience`, for messages: "5 epochs"
 };
 
 struct EvalOptions {
@@ -171,6 +187,7 @@ struct Recipe {
   std::optional<state::ModelInit> model_init;
   std::vector<EvalPlan> evals;
   std::optional<BestMetric> best;  // nothing: none is kept as the best
+  std::optional<EarlyStop> early_stop;
 
   DType compute = DType::kF32;
   int64_t total = 0;  // steps

@@ -221,7 +221,9 @@ Remark ending(const SavedRun& run) {
   Remark remark{"ended"};
   const std::string state = run.facts ? run.facts->state : "";
   if (state == "done") {
-    remark.text = fmt::format("The run ended as planned, after {}.", steps(last_step(run)));
+    const std::string& early = run.facts->message;
+    remark.text = early.empty() ? fmt::format("The run ended as planned, after {}.", steps(last_step(run)))
+                                : fmt::format("The run ended early, after {}: {}.", steps(last_step(run)), early);
   } else if (state == "stopped") {
     remark.text = fmt::format("The run was stopped early by {}, {}.", run.facts->message, place(run));
     remark.advice = "The same command goes on with it.";

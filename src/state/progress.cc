@@ -37,6 +37,12 @@ int64_t count_at(const Json& object, const char* key, const std::string& where) 
   return value.get<int64_t>();
 }
 
+Json best_json(const BestCheckpoint& best) { return {{"metric", best.metric}, {"step", best.step}, {"value", best.value}}; }
+
+BestCheckpoint best_of(const Json& json, const std::string& where) {
+  return {json.at("metric"), count_at(json, "step", where), json.at("value")};
+}
+
 // A phase that another version did not know stays 0.
 void read_times(const Json& json, RunTimes& times) {
   times.visit([&](const char* name, double& seconds) {
@@ -64,7 +70,15 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
     if (p.best) json["plateau"]["best"] = *p.best;
   }
   if (const auto& best = progress.best_checkpoint) {
-    json["best_checkpoint"] = {{"metric", best->metric}, {"step", best->step}, {"value", best->value}};
+    json["best_checkpoint"] = best_json(*best);
+  }
+  for (const BestCheckpoint& one : progress.runners_up) json["runners_up"].push_back(best_json(one));
+  if (const auto& stop = progress.early_stop) {
+    json["early_stop"] = {{"metric", stop->metric},
+                          {"best", stop->best},
+                          {"best_step", stop->best_step},
+                          {"last_step", stop->last_step},
+                          {"worse", stop->worse}};
   }
   json["input"] = {{"height", run.input.height},   {"width", run.input.width},   {"channels", run.input.channels},
                    {"classes", run.input.classes}, {"tokens", run.input.tokens}, {"vocabulary", run.input.vocabulary}};
@@ -96,9 +110,14 @@ Progress parse_progress(const std::string& text, const std::string& where) {
       progress.plateau = {plateau.at("scale"), {}, count_at(plateau, "bad", where), count_at(plateau, "cooldown", where)};
       if (plateau.contains("best")) progress.plateau.best = plateau.at("best").get<double>();
     }
-    if (json.contains("best_checkpoint")) {
-      const Json& best = json.at("best_checkpoint");
-      progress.best_checkpoint = BestCheckpoint{best.at("metric"), count_at(best, "step", where), best.at("value")};
+    if (json.contains("best_checkpoint")) progress.best_checkpoint = best_of(json.at("best_checkpoint"), where);
+    if (json.contains("runners_up")) {
+      for (const Json& one : json.at("runners_up")) progress.runners_up.push_back(best_of(one, where));
+    }
+    if (json.contains("early_stop")) {
+      const Json& stop = json.at("early_stop");
+      progress.early_stop = EarlyStopState{stop.at("metric"), stop.at("best"), count_at(stop, "best_step", where),
+                                           count_at(stop, "last_step", where), count_at(stop, "worse", where)};
     }
     return progress;
   });

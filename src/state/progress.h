@@ -30,6 +30,15 @@ struct BestCheckpoint {
   bool operator==(const BestCheckpoint&) const = default;
 };
 
+// What a run that may end early knows of the score that it is waiting for to get better.
+struct EarlyStopState {
+  std::string metric;
+  double best = 0;
+  int64_t best_step = 0, last_step = 0;  // when it was the best, and when it was measured last
+  int64_t worse = 0;                     // measurements since the best
+  bool operator==(const EarlyStopState&) const = default;
+};
+
 struct Progress {
   int64_t step = 0;  // steps done; also the number of training batches used: data position
   int64_t examples_seen = 0;
@@ -40,6 +49,8 @@ struct Progress {
   std::map<std::string, double> best;  // evaluator -> best of its first score
   optim::PlateauState plateau;         // of a plateau schedule
   std::optional<BestCheckpoint> best_checkpoint;
+  std::vector<BestCheckpoint> runners_up;  // the next best ones that are kept too, best first
+  std::optional<EarlyStopState> early_stop;
 };
 
 // What training data can be told apart by, without reading them: how many samples there are, and a hash of that, of the

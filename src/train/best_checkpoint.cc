@@ -1,17 +1,20 @@
 #include "train/best_checkpoint.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 namespace tessera::train {
 
-BestCheckpointKeeper::BestCheckpointKeeper(const std::optional<recipe::BestMetric>& metric, state::Progress& progress,
-                                           Checkpoints checkpoints)
-    : metric_(metric), progress_(progress), checkpoints_(std::move(checkpoints)) {}
+BestCheckpointKeeper::BestCheckpointKeeper(const std::optional<recipe::BestMetric>& metric, int64_t count,
+                                           state::Progress& progress, Checkpoints checkpoints)
+    : metric_(metric), count_(static_cast<size_t>(count)), progress_(progress), checkpoints_(std::move(checkpoints)) {}
 
 void BestCheckpointKeeper::resume() {
-  auto& best = progress_.best_checkpoint;
-  if (!metric_ || (best && best->metric != metric_->name)) best.reset();
+  Ranking now = ranking();
+  std::erase_if(now, [&](const state::BestCheckpoint& one) { return !metric_ || one.metric != metric_->name; });
+  if (now.size() > count_) now.resize(count_);
+  set(std::move(now));
 }
 
 // The start is none.
@@ -22,35 +25,64 @@ bool BestCheckpointKeeper::take(const NamedScores& scores) {
     const std::optional<double> score = s.find(metric_->name.substr(name.size() + 1));
     if (!score || !std::isfinite(*score)) continue;
     forget_missing();
-    const auto& best = progress_.best_checkpoint;
-    if (best && best->step != progress_.step && !metric_->better(*score, best->value)) return false;
-    remember(*score);
-    return true;
+    return rank(*score);
   }
   return false;
 }
 
 void BestCheckpointKeeper::before_save() {
-  const auto& best = progress_.best_checkpoint;
-  if (best && best->step != progress_.step) forget_missing();
-  if (!metric_ || !metric_->of_training() || !progress_.metrics) return;
-  const double loss = progress_.metrics->front().value;
-  if (!best || metric_->better(loss, best->value)) remember(loss);
+  const std::vector<int64_t> best = steps();
+  const bool ranked = std::ranges::find(best, progress_.step) != best.end();
+  if (!ranked) forget_missing();
+  if (metric_ && metric_->of_training() && progress_.metrics && !ranked) rank(progress_.metrics->front().value);
 }
 
-void BestCheckpointKeeper::remember(double value) {
-  const bool again = progress_.best_checkpoint && progress_.best_checkpoint->step == progress_.step;
-  if (!again) before_ = std::exchange(progress_.best_checkpoint, std::nullopt);
-  progress_.best_checkpoint = state::BestCheckpoint{metric_->name, progress_.step, value};
+bool BestCheckpointKeeper::rank(double value) {
+  Ranking old = ranking();
+  const bool again = std::erase_if(old, [&](const state::BestCheckpoint& one) { return one.step == progress_.step; }) > 0;
+  // Of equal ones the earlier stands first.
+  const auto place =
+      std::ranges::find_if(old, [&](const state::BestCheckpoint& one) { return metric_->better(value, one.value); });
+  if (place == old.end() && old.size() >= count_) return false;
+  if (!again) before_ = old;
+  old.insert(place, {metric_->name, progress_.step, value});
+  if (old.size() > count_) old.resize(count_);
+  set(std::move(old));
+  return true;
 }
 
 void BestCheckpointKeeper::forget_missing() {
-  auto& best = progress_.best_checkpoint;
-  const auto missing = [&] { return best && !checkpoints_.has(best->step); };
-  if (!missing()) return;
+  const auto missing = [&](const state::BestCheckpoint& one) { return !checkpoints_.has(one.step); };
+  Ranking now = ranking();
+  if (std::ranges::none_of(now, missing)) return;
   checkpoints_.wait();
-  if (missing()) best = std::exchange(before_, std::nullopt);
-  if (missing()) best.reset();
+  if (std::erase_if(now, missing) == 0) return;
+  // Those that made room are there still where the one that replaced them was not saved.
+  for (const state::BestCheckpoint& one : std::exchange(before_, {})) {
+    if (now.size() >= count_ || missing(one) || std::ranges::find(now, one) != now.end()) continue;
+    const auto place = std::ranges::find_if(now, [&](const auto& other) { return metric_->better(one.value, other.value); });
+    now.insert(place, one);
+  }
+  set(std::move(now));
+}
+
+std::vector<int64_t> BestCheckpointKeeper::steps() const {
+  std::vector<int64_t> steps;
+  for (const state::BestCheckpoint& one : ranking()) steps.push_back(one.step);
+  return steps;
+}
+
+BestCheckpointKeeper::Ranking BestCheckpointKeeper::ranking() const {
+  Ranking all;
+  if (progress_.best_checkpoint) all.push_back(*progress_.best_checkpoint);
+  all.insert(all.end(), progress_.runners_up.begin(), progress_.runners_up.end());
+  return all;
+}
+
+void BestCheckpointKeeper::set(Ranking ranking) {
+  progress_.best_checkpoint = ranking.empty() ? std::nullopt : std::optional(ranking.front());
+  if (!ranking.empty()) ranking.erase(ranking.begin());
+  progress_.runners_up = std::move(ranking);
 }
 
 }  // namespace tessera::train

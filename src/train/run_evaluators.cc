@@ -61,11 +61,12 @@ std::optional<Executables> RunEvaluators::programs(size_t evaluator) {
   return programs;
 }
 
-std::optional<NamedScores> RunEvaluators::run(state::DeviceArrays& state, state::Progress& progress) {
+std::optional<NamedScores> RunEvaluators::run(state::DeviceArrays& state, state::Progress& progress, bool at_end) {
   NamedScores scores;
   for (size_t e = 0; e < recipe_.evals.size(); ++e) {
     const recipe::EvalPlan& plan = recipe_.evals[e];
-    if (!recipe::due(plan, progress.step, recipe_.run, recipe_.total)) continue;
+    const bool is_due = recipe::due(plan, progress.step, recipe_.run, recipe_.total);
+    if (at_end ? is_due || !plan.options.at_end : !is_due) continue;
     const std::optional<Executables> compiled = programs(e);
     if (!compiled) return std::nullopt;
     reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));

@@ -49,8 +49,8 @@ class RunEvaluators {
   // Whether any is due after `step` steps.
   bool due(int64_t step) const;
   // The scores of those due after progress.step steps, told and written to evals/; nothing when a signal came in between.
-  // progress.best is brought up to date.
-  std::optional<NamedScores> run(state::DeviceArrays& state, state::Progress& progress);
+  // progress.best is brought up to date. `at_end`: of those that are not due then and run at the end of a run instead.
+  std::optional<NamedScores> run(state::DeviceArrays& state, state::Progress& progress, bool at_end = false);
 
  private:
   std::optional<Executables> programs(size_t evaluator);

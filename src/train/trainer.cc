@@ -30,6 +30,7 @@
 #include "train/default_workdir.h"
 #include "train/disk_space.h"
 #include "train/divergence.h"
+#include "train/early_stop.h"
 #include "train/processes.h"
 #include "train/profiles.h"
 #include "train/run_evaluators.h"
@@ -148,6 +149,7 @@ class Trainer {
   state::DeviceArrays& votes();
   void take_votes(const float* sums);
   void finish_step();
+  std::optional<NamedScores> evaluate();
   void follow_plateau(const NamedScores& scores);
   std::string path_of(int64_t step) const;
   static std::string place_of(int64_t step);
@@ -160,6 +162,8 @@ class Trainer {
   void draw_plot() const;
   void record_failure();
   TrainResult result(Exit exit) const;
+  // Whether nothing is left to do: the last step is done, or early_stop ended the run before it.
+  bool at_end() const;
   [[noreturn]] void rethrow_explained(std::exception_ptr error) const;
 
   StopSignal stop_;
@@ -196,8 +200,10 @@ class Trainer {
   state::DeviceArrays state_;            // after `progress_.step` steps, once the device is through
   std::optional<int64_t> resumed_from_;  // the step
   state::Progress progress_;             // `metrics` are those of `progress_.step`, once settled
-  BestCheckpointKeeper best_{
-      recipe_.best, progress_, {[this](int64_t step) { return has_checkpoint(step); }, [this] { checkpoints_->wait(); }}};
+  BestCheckpointKeeper best_{recipe_.best,
+                             recipe_.checkpoint.keep_best,
+                             progress_,
+                             {[this](int64_t step) { return has_checkpoint(step); }, [this] { checkpoints_->wait(); }}};
   struct Counted {
     int64_t step = 0;
     pjrt::Buffer rows;  // of histogram_program
@@ -210,7 +216,7 @@ class Trainer {
 
 TrainResult Trainer::run() {
   const bool resumed = restore();
-  if (progress_.step >= recipe_.total && !progress_.owed) {
+  if (at_end()) {
     TrainResult done = result(Exit::kDone);
     done.finished_before = true;
     if (processes_.leads()) reporter_.catch_up(progress_);
@@ -254,10 +260,11 @@ TrainResult Trainer::run() {
     rethrow_explained(std::current_exception());
   }
   reporter_.console().finish();
-  const bool done = progress_.step == recipe_.total && !progress_.owed;
+  const bool done = at_end();
   reporter_.finish(done ? monitor::RunEnd{} : monitor::RunEnd{monitor::Ending::kStopped, static_cast<int>(stop_.exit_code())});
   draw_plot();
-  record_.ended(done ? "done" : "stopped", done ? "" : stop_.name(), *client_);
+  const auto early = progress_.step < recipe_.total ? early_end(recipe_.early_stop, progress_.early_stop) : std::nullopt;
+  record_.ended(done ? "done" : "stopped", done ? early.value_or("") : stop_.name(), *client_);
   TrainResult out = result(done ? Exit::kDone : stop_.exit_code());
   const bool harmed = reporter_.writer().failing() || reporter_.writer().disturbed();
   if (checkpoints_->failures() > 0 || harmed || out.checkpoint.empty()) out.exit = Exit::kData;
@@ -314,6 +321,7 @@ void Trainer::announce() const {
   log_line(fmt::format("{}   {} images{}   batch {}, {} steps ({:.4g} epochs)", recipe_.data.name(),
                        human_count(recipe_.examples_per_epoch), kinds, recipe_.batch, human_count(recipe_.total),
                        recipe_.epochs(recipe_.total)));
+  for (const std::string& note : recipe::evaluation_notes(recipe_)) log_note(note);
   if (progress_.step > 0 || progress_.owed) {
     log_line(fmt::format("continues {} from step {} of {}", workdir_.path(), human_count(progress_.step),
                          human_count(recipe_.total)));
@@ -365,6 +373,7 @@ void Trainer::load_initial_weights() {
   initial_weights_.resize(layout_.params);
   for (const std::string& note : state::init_from(*recipe_.model_init, *recipe_.model, layout_, initial_weights_))
     log_note(note);
+  if (const auto note = recipe::weights_note(recipe_, state::preprocessing_of(recipe_.model_init->from))) log_note(*note);
 }
 
 void Trainer::place_teacher() {
@@ -372,7 +381,6 @@ void Trainer::place_teacher() {
   teacher_ = state::to_device(recipe_.teacher->layout, recipe_.teacher->params, *client_);
   recipe_.teacher.reset();  // the host's copy has served
 }
-  if (const auto note = recipe::weights_note(recipe_, state::preprocessing_of(recipe_.model_init->from))) log_note(*note);
 
 void Trainer::start_input() {
   data::LoaderOptions options = recipe_.data.loader(recipe_.batch, static_cast<uint64_t>(recipe_.run.seed));
@@ -492,7 +500,7 @@ void Trainer::train_to_the_end(bool resumed) {
   reporter_.begin();
   if (progress_.owed) finish_step();  // the evaluation at the start, or one that a signal cut off
   std::optional<DeviceBatch> batch;
-  if (progress_.step < recipe_.total && !stopped_) await_batch(batch);
+  if (!at_end() && !stopped_) await_batch(batch);
   if (!stopped_ && stop_.requested()) {
     // A signal during compilation, or before the first batch came: what was resumed is on disk already.
     if (!resumed) save(/*owed=*/false);
@@ -511,7 +519,7 @@ void Trainer::train_to_the_end(bool resumed) {
       pending_.reset();
       finish_step();
     }
-    if (last || stopped_) return;
+    if (last || stopped_ || at_end()) return;
     await_batch(batch);
     if (!batch) {  // the end was asked for after the step was finished
       save_unless_saved();
@@ -643,7 +651,7 @@ void Trainer::finish_step() {
   bool new_best = false;
   if (evaluators_.due(progress_.step)) {
     std::optional<NamedScores> scores;
-    if (!stop_.requested()) scores = evaluators_.run(state_, progress_);
+    if (!stop_.requested()) scores = evaluate();
     if (!scores) {
       save(/*owed=*/true);
       stopped_ = true;
@@ -658,7 +666,29 @@ void Trainer::finish_step() {
   }
   progress_.owed = false;
   stopped_ = stop_.requested();
-  if (stopped_ || new_best || control_.save_wanted() || recipe_.saves_at(progress_.step)) save(/*owed=*/false);
+  if (stopped_ || new_best || at_end() || control_.save_wanted() || recipe_.saves_at(progress_.step)) save(/*owed=*/false);
+}
+
+// The evaluators that are due, and where their scores end the run those of its end too. Nothing when a signal came first:
+// nothing of it is kept then.
+std::optional<NamedScores> Trainer::evaluate() {
+  std::optional<NamedScores> scores = evaluators_.run(state_, progress_);
+  if (!scores || !recipe_.early_stop) return scores;
+  const auto state = after_scores(*recipe_.early_stop, progress_.early_stop, progress_.step, *scores);
+  const auto early = progress_.step < recipe_.total ? early_end(recipe_.early_stop, state) : std::nullopt;
+  if (early) {
+    const auto more = evaluators_.run(state_, progress_, /*at_end=*/true);
+    if (!more) return std::nullopt;
+    scores->insert(scores->end(), more->begin(), more->end());
+    log_note(fmt::format("{}: the run ends at step {} of {}", *early, human_count(progress_.step), human_count(recipe_.total)));
+  }
+  progress_.early_stop = state;
+  return scores;
+}
+
+bool Trainer::at_end() const {
+  if (progress_.owed) return false;
+  return progress_.step >= recipe_.total || early_end(recipe_.early_stop, progress_.early_stop).has_value();
 }
 
 std::string Trainer::path_of(int64_t step) const {
@@ -704,7 +734,7 @@ void Trainer::save(bool owed) {
   snapshot.step = progress_.step;
   snapshot.state_json = state::to_json(progress_, description_);
   snapshot.run = run_;
-  if (progress_.best_checkpoint) snapshot.best = progress_.best_checkpoint->step;
+  snapshot.best = best_.steps();
   snapshot.before_commit = [this] {
     workdir_.expect_in_place();
     reporter_.writer().flush();

@@ -311,7 +311,7 @@ TEST(KeepRules, TheBestStaysBesidesTheOthers) {
   CheckpointManager manager(directory.path(), {2, 0});
   const auto save = [&](int64_t step, int64_t best) {
     Snapshot snapshot = make_snapshot(step);
-    snapshot.best = best;
+    snapshot.best = {best};
     manager.save_async(std::move(snapshot));
     manager.wait();
     return steps_in(directory.path());

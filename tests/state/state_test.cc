@@ -155,6 +155,8 @@ TEST(Progress, RoundTripIsExact) {
   progress.seconds = 12.5;
   progress.best = {{"val", 0.3}};
   progress.best_checkpoint = state::BestCheckpoint{"val/loss", 80, 0.1};
+  progress.runners_up = {{"val/loss", 100, 0.2}, {"val/loss", 40, 0.3}};
+  progress.early_stop = state::EarlyStopState{"val/loss", 0.1, 80, 120, 2};
   progress.plateau = {.scale = 0.3, .best = 0.7, .bad = 2, .cooldown = 3};
   const state::RunDescription run{"seed = 0\n", {8, 8, 3, 2, 16, 100}, {"kät\xff", "dog"}, "decode | resize(8)", {60, "1f"}};
   const std::string json = state::to_json(progress, run);
@@ -165,6 +167,8 @@ TEST(Progress, RoundTripIsExact) {
   EXPECT_EQ(back.metrics, progress.metrics);
   EXPECT_EQ(back.best, progress.best);
   EXPECT_EQ(back.best_checkpoint, progress.best_checkpoint);
+  EXPECT_EQ(back.runners_up, progress.runners_up);
+  EXPECT_EQ(back.early_stop, progress.early_stop);
   EXPECT_EQ(back.plateau, progress.plateau);
   const state::RunDescription same = state::parse_description(json, "test");
   EXPECT_EQ(same.recipe, run.recipe);

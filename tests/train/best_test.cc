@@ -194,7 +194,7 @@ TEST(BestCheckpointKeeper, FallsBackWhereASaveFailed) {
   const std::optional<recipe::BestMetric> metric = recipe::BestMetric{"val/prec@1", /*share=*/true};
   state::Progress progress;
   Steps there;
-  BestCheckpointKeeper keeper(metric, progress,
+  BestCheckpointKeeper keeper(metric, 1, progress,
                               {[&](int64_t step) { return std::ranges::find(there, step) != there.end(); }, [] {}});
   const auto takes = [&](int64_t step, double score) {
     progress.step = step;
@@ -219,6 +219,54 @@ TEST(BestCheckpointKeeper, FallsBackWhereASaveFailed) {
   EXPECT_EQ(best(), 1);
   there = {};
   EXPECT_EQ(best(), -1);
+}
+
+TEST(BestCheckpoint, SeveralAreRanked) {
+  const std::optional<recipe::BestMetric> metric = recipe::BestMetric{"val/loss", /*share=*/false};
+  state::Progress progress;
+  Steps there;
+  BestCheckpointKeeper keeper(metric, 3, progress,
+                              {[&](int64_t step) { return std::ranges::find(there, step) != there.end(); }, [] {}});
+  const auto takes = [&](int64_t step, double loss, bool saved = true) {
+    progress.step = step;
+    Scores scores;
+    scores.values.push_back({"loss", /*share=*/false, loss});
+    const bool taken = keeper.take({{"val", scores}});
+    if (taken && saved) there.push_back(step);
+    return taken;
+  };
+  EXPECT_TRUE(takes(1, 0.5));
+  EXPECT_TRUE(takes(2, 0.7));
+  EXPECT_TRUE(takes(3, 0.6));
+  EXPECT_EQ(keeper.steps(), (Steps{1, 3, 2}));
+  EXPECT_FALSE(takes(4, 0.8));
+  EXPECT_FALSE(takes(5, 0.7)) << "no better than the one that is there";
+  EXPECT_TRUE(takes(6, 0.4, /*saved=*/false));
+  EXPECT_EQ(keeper.steps(), (Steps{6, 1, 3}));
+  keeper.forget_missing();
+  EXPECT_EQ(keeper.steps(), (Steps{1, 3, 2})) << "6 was not saved, and 2 had to go for it";
+  EXPECT_EQ(progress.best_checkpoint->step, 1);
+  // Fewer are asked for when the run goes on; another metric begins afresh.
+  BestCheckpointKeeper fewer(metric, 2, progress, {[](int64_t) { return true; }, [] {}});
+  fewer.resume();
+  EXPECT_EQ(fewer.steps(), (Steps{1, 3}));
+  const std::optional<recipe::BestMetric> other = recipe::BestMetric{"val/prec@1", /*share=*/true};
+  BestCheckpointKeeper another(other, 2, progress, {[](int64_t) { return true; }, [] {}});
+  another.resume();
+  EXPECT_EQ(another.steps(), Steps{});
+}
+
+TEST(BestCheckpoint, AsManyStayAsAreAskedFor) {
+  const auto kept = plus(kByScore, {"checkpoint.keep_best=2"});
+  EXPECT_EQ(small_run().train("two", kept).exit, Exit::kDone);
+  std::map<int64_t, double> losses = column("two", "val/loss");
+  const int64_t first = least(losses);
+  losses.erase(first);
+  const int64_t second = least(losses);
+  Steps wanted{first, second, 12};
+  std::ranges::sort(wanted);
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  EXPECT_EQ(steps_in("two"), wanted);
 }
 
 TEST(DivergenceHelp, FitsTheRecipe) {
