@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 constexpr const char* kLibrary = "tessera_gloo.so";
 // A slot is a lane, the number of the call in it, and a step of the call.
 constexpr int kCallBits = 32, kStepBits = 8;
+constexpr size_t kPiece = size_t{4} << 20;        // bytes of a broadcast that are passed on at once
 constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybody sends everything to everybody
 
 fs::path find_library() {
@@ -225,6 +226,19 @@ void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> ou
     receives.push_back({static_cast<int32_t>(process), place, in.size()});
   }
   connections_->transfer(sends, receives, slot);
+}
+
+// From each process to the next, so that no connection carries the bytes more than once.
+void GlooExchange::broadcast(std::span<std::byte> bytes, uint32_t lane) {
+  for (size_t begin = 0; begin < bytes.size(); begin += kPiece) {
+    const std::span piece = bytes.subspan(begin, std::min(kPiece, bytes.size() - begin));
+    const auto with = [&](int64_t process) {
+      return std::vector<TesseraGlooPart>{{static_cast<int32_t>(process), piece.data(), piece.size()}};
+    };
+    const uint64_t slot = next_slot(lane);
+    if (process_id_ > 0) connections_->transfer({}, with(process_id_ - 1), slot);
+    if (process_id_ + 1 < count_) connections_->transfer(with(process_id_ + 1), {}, slot);
+  }
 }
 
 }  // namespace tessera::group

@@ -28,6 +28,8 @@ class Exchange {
   virtual void sum(std::span<const float> in, std::span<float> out, uint32_t lane) = 0;
   // out = all processes' `in`, one after the other. `out` does not overlap `in`.
   virtual void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) = 0;
+  // What process 0 has in `bytes`, into those of all others.
+  virtual void broadcast(std::span<std::byte> bytes, uint32_t lane) = 0;
 };
 
 class GlooExchange final : public Exchange {
@@ -43,6 +45,7 @@ class GlooExchange final : public Exchange {
 
   void sum(std::span<const float> in, std::span<float> out, uint32_t lane) override;
   void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) override;
+  void broadcast(std::span<std::byte> bytes, uint32_t lane) override;
 
  private:
   struct Connections;

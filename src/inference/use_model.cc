@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "data/read_file.h"
 #include "host/register.h"
+#include "train/processes.h"
 #include "train/step/compile.h"
 #include "train/step/step.h"
 #include "train/step/trace.h"
@@ -177,7 +178,7 @@ class EvalRunner {
                                                        .kernels = host::register_kernels(*client_)}),
                                   of.batch));
     }
-    return *train::EvaluationRunner(client_, programs, layout_, plan).run(params_);
+    return *train::EvaluationRunner(client_, programs, layout_, plan, alone_).run(params_);
   }
 
  private:
@@ -195,6 +196,7 @@ class EvalRunner {
   const state::StateLayout& layout_;
   const train::DeviceOptions& device_;
   state::DeviceArrays params_;
+  train::Processes alone_{{}};
   std::map<std::string, std::shared_ptr<const pjrt::Executable>> by_text_;
 };
 

@@ -154,7 +154,9 @@ struct EvalSet {
   Data data;
   int64_t texts = 0;  // of the evaluator's, in place of data
   int64_t batch = 0;
+  int64_t processes = 1;  // that share each batch
 
+  int64_t rows() const { return batch / processes; }  // of a process
   int64_t size() const { return texts > 0 ? texts : data.source().size(); }
   data::PixelScale pixels() const { return texts > 0 ? data::PixelScale{} : data.pp().pixel_scale(); }
 };
@@ -225,6 +227,7 @@ struct EvalSetting {
   int64_t batch = 1;                 // where the evaluator has none of its own
   optim::RunLength length;
   mesh::Mesh mesh;
+  int64_t processes = 1;
   // How training makes captions (evaluators/evaluator.h).
   std::optional<objectives::TokenInput> captions;
   std::function<std::vector<int32_t>(const std::string&)> encode;

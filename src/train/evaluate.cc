@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "train/gather_rows.h"
 
 namespace tessera::train {
 namespace {
@@ -92,10 +93,12 @@ pjrt::Buffer EvaluationRunner::execute(size_t set, state::DeviceArrays& state, s
   return std::move(programs_[set]->execute(state::argument_lists(state, layout_->params, &arguments, first))[0][0]);
 }
 
-std::optional<EvaluationRunner::SetRows> EvaluationRunner::rows_of(size_t set, state::DeviceArrays& state, const Stop& stop,
-                                                                   size_t first) const {
+std::optional<SetRows> EvaluationRunner::rows_of(size_t set, state::DeviceArrays& state, const Stop& stop, size_t first) const {
   const recipe::EvalSet& of = plan_->sets[set];
-  data::EvalLoader loader(of.data.sets.front(), of.data.loader(of.batch, 0));
+  data::LoaderOptions options = of.data.loader(of.batch, 0);
+  options.row_count = of.rows();
+  options.row_begin = processes_->index() * options.row_count;
+  data::EvalLoader loader(of.data.sets.front(), options);
   Gathering gathering(plan_->name, of.size(), !of.data.source().class_names().empty());
   for (;;) {
     if (!loader.wait(stop)) return std::nullopt;
@@ -108,35 +111,37 @@ std::optional<EvaluationRunner::SetRows> EvaluationRunner::rows_of(size_t set, s
     gathering.add(std::move(part));
   }
   data::LoaderStats stats = loader.stats();
-  SetRows out{gathering.take(), stats.skips, std::move(stats.skipped)};
+  SetRows out = gather(*processes_, {gathering.take(), stats.skips, std::move(stats.skipped)});
+  data::expect_readable(of.data.source(), out.files, options);
   TESSERA_CHECK(out.rows.size() == of.size() - out.skipped, "evaluated {} of {} images, {} of them skipped", out.rows.size(),
                 of.size(), out.skipped);
   return out;
 }
 
-std::optional<EvaluationRunner::SetRows> EvaluationRunner::rows_of_texts(size_t set, state::DeviceArrays& state,
-                                                                         const Stop& stop, size_t first) const {
+std::optional<SetRows> EvaluationRunner::rows_of_texts(size_t set, state::DeviceArrays& state, const Stop& stop,
+                                                       size_t first) const {
   const recipe::EvalSet& of = plan_->sets[set];
   const objectives::TokenInput& input = plan_->evaluator->inputs(set).tokens[0];
   const std::span<const int32_t> ids = plan_->evaluator->texts();
   Gathering gathering(plan_->name, of.texts, false);
-  for (int64_t begin = 0; begin < of.texts; begin += of.batch) {
+  for (int64_t batch = 0; batch < of.texts; batch += of.batch) {
     if (stop && stop()) return std::nullopt;
-    const int64_t count = std::min(of.batch, of.texts - begin);
-    std::vector<int32_t> rows(static_cast<size_t>(of.batch * input.length), input.pad);
+    const int64_t begin = std::min(of.texts, batch + processes_->index() * of.rows());
+    const int64_t count = std::min(of.rows(), of.texts - begin);
+    std::vector<int32_t> rows(static_cast<size_t>(of.rows() * input.length), input.pad);
     std::ranges::copy(ids.subspan(static_cast<size_t>(begin * input.length), static_cast<size_t>(count * input.length)),
                       rows.begin());
     Part part;
     for (int64_t row = 0; row < count; ++row) part.places.push_back(row), part.samples.push_back(begin + row);
     state::DeviceArrays arguments(static_cast<size_t>(layout_->devices()));
     std::vector<pjrt::Upload> uploads =
-        state::send_rows(*client_, layout_->mesh, rows.data(), {DType::kI32, {of.batch, input.length}});
+        state::send_rows(*client_, layout_->mesh, rows.data(), {DType::kI32, {of.rows(), input.length}});
     for (size_t d = 0; d < uploads.size(); ++d) arguments[d].push_back(std::move(uploads[d].buffer));
     part.rows = execute(set, state, arguments, first);
     for (const pjrt::Upload& upload : uploads) upload.done_with_host.await();
     gathering.add(std::move(part));
   }
-  return SetRows{gathering.take(), 0};
+  return gather(*processes_, {gathering.take(), 0});
 }
 
 std::optional<Evaluation> EvaluationRunner::run(state::DeviceArrays& state, const std::function<bool()>& stop,

@@ -11,6 +11,7 @@
 #include "pjrt/executable.h"
 #include "recipe/recipe.h"
 #include "train/device.h"
+#include "train/processes.h"
 
 namespace tessera::train {
 
@@ -46,23 +47,26 @@ struct Evaluation {
 
 using Executables = std::vector<std::shared_ptr<const pjrt::Executable>>;
 
+// Of a data set.
+struct SetRows {
+  evaluators::Rows rows;
+  int64_t skipped = 0;
+  std::vector<data::SkippedFile> files = {};
+};
+
 class EvaluationRunner {
  public:
-  // `programs`: for each set of the plan, of eval_program for this layout and the set's batch and pp chain.
+  // `programs`: for each set of the plan, of eval_program for this layout and the set's rows and pp chain. Each of several
+  // processes works off its rows of every batch, and has those of all in the end.
   EvaluationRunner(std::shared_ptr<const pjrt::Client> client, Executables programs, const state::StateLayout& layout,
-                   const recipe::EvalPlan& plan)
-      : client_(std::move(client)), programs_(std::move(programs)), layout_(&layout), plan_(&plan) {}
+                   const recipe::EvalPlan& plan, Processes& processes)
+      : client_(std::move(client)), programs_(std::move(programs)), layout_(&layout), plan_(&plan), processes_(&processes) {}
 
   // The parameters at the head of `state`, or their averages at entry `first`, are read, not consumed. Nothing when stop()
   // became true before the last batch.
   std::optional<Evaluation> run(state::DeviceArrays& state, const std::function<bool()>& stop = {}, size_t first = 0) const;
 
  private:
-  struct SetRows {
-    evaluators::Rows rows;
-    int64_t skipped = 0;
-    std::vector<data::SkippedFile> files = {};
-  };
   using Stop = std::function<bool()>;
   std::optional<SetRows> rows_of(size_t set, state::DeviceArrays& state, const Stop& stop, size_t first) const;
   std::optional<SetRows> rows_of_texts(size_t set, state::DeviceArrays& state, const Stop& stop, size_t first) const;
@@ -72,6 +76,7 @@ class EvaluationRunner {
   Executables programs_;
   const state::StateLayout* layout_;
   const recipe::EvalPlan* plan_;
+  Processes* processes_;
 };
 
 // What the plan wants in files: PATH.jsonl or PATH.parquet, a line or row for each example (`id`, `label`, and the columns;

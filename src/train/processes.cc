@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -21,6 +22,9 @@ constexpr std::chrono::minutes kStartPatience{10};
 constexpr std::chrono::seconds kNewsPatience{13};
 // Until the leader has written the last checkpoint.
 constexpr std::chrono::hours kEndPatience{2};
+
+// Of gather() and copy_from_leader(); those of programs count from zero.
+constexpr uint32_t kLane = (1u << 24) - 1;
 
 // A step under way can't be finished without the one that is gone, and its state is no longer whole: the process ends at once,
 // on a thread that no plugin or disk holds.
@@ -69,6 +73,26 @@ void Processes::connect() {
   if (!several()) return;
   exchange_ = std::make_unique<group::GlooExchange>(*members_, place_.coordinator);
   host::set_exchange(exchange_.get());
+}
+
+void Processes::copy_from_leader(std::span<std::byte> bytes) {
+  if (several()) exchange_->broadcast(bytes, kLane);
+}
+
+std::vector<std::string> Processes::gather(std::string bytes) {
+  if (!several()) return {std::move(bytes)};
+  TESSERA_CHECK(exchange_);
+  const auto all = static_cast<size_t>(count());
+  std::vector<uint64_t> sizes(all);
+  const uint64_t own = bytes.size();
+  exchange_->gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(sizes)), kLane);
+  const uint64_t longest = std::ranges::max(sizes);
+  bytes.resize(longest);
+  std::string gathered(all * longest, '\0');
+  exchange_->gather(std::as_bytes(std::span(bytes)), std::as_writable_bytes(std::span(gathered)), kLane);
+  std::vector<std::string> out;
+  for (size_t process = 0; process < all; ++process) out.push_back(gathered.substr(process * longest, sizes[process]));
+  return out;
 }
 
 void Processes::wait_for_news(const std::exception_ptr& failure) const {

@@ -1,14 +1,16 @@
 #pragma once
 // This process among those that train one run together.
 //
-// The leader, process 0, is the one that reports and saves; the others keep nothing of the run but their log, and read its
-// checkpoints. Decisions follow from what all know alike: the step, the measurements, the votes of a step. When one is gone, the
+// The leader, process 0, is the one that reports and saves; the others keep nothing of the run but their log, and get the state
+// of a checkpoint from it, so that they need not see its disk. Decisions follow from what all know alike: the step, the measurements, the votes of a step. When one is gone, the
 // others end with exit code 75, and the run goes on from its last checkpoint when all are started again.
 
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "group/exchange.h"
 #include "group/members.h"
@@ -33,8 +35,12 @@ class Processes {
   std::string from_leader(const std::string& key, const std::string& value);
   // Throws a usage Error in all of them where `value` is not the same in all, with the processes that differ from the leader.
   void expect_same(const std::string& what, const std::string& value);
-  // Connects them for programs that sum over processes (host/processes.h).
+  // Connects them, for gather() and for programs that sum over processes (host/processes.h).
   void connect();
+  // What the leader has in `bytes`, into those of all. After connect(), as gather().
+  void copy_from_leader(std::span<std::byte> bytes);
+  // The bytes that each of them gives, in the order of the processes; all come to it, and in the same order to each of several.
+  std::vector<std::string> gather(std::string bytes);
   // After a failure of the device: where another process is gone, and that was the cause, this one ends with exit code 75 meanwhile.
   void wait_for_news(const std::exception_ptr& failure) const;
   // The end, once all have come to it.

@@ -31,7 +31,7 @@ void RunEvaluators::start(std::shared_ptr<pjrt::Client> client, const pjrt::Exec
       Program program = eval_program(*recipe_.model, *plan.evaluator, set, layout_, eval_options(recipe_, of, kernels));
       const std::string text = program.text;
       if (!by_text.contains(text)) {
-        auto arguments = arguments_of(layout_, layout_.params, image_batch(*recipe_.model, of.batch));
+        auto arguments = arguments_of(layout_, layout_.params, image_batch(*recipe_.model, of.rows()));
         by_text[text] = compile_async(client_, std::move(program), cache, std::move(arguments)).share();
       }
       compiled_.back().push_back(by_text[text]);
@@ -70,7 +70,7 @@ std::optional<NamedScores> RunEvaluators::run(state::DeviceArrays& state, state:
     const std::optional<Executables> compiled = programs(e);
     if (!compiled) return std::nullopt;
     reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));
-    const EvaluationRunner runner(client_, *compiled, layout_, plan);
+    const EvaluationRunner runner(client_, *compiled, layout_, plan, processes_);
     if (!run_one(runner, plan, plan.name, progress.step, state, 0, scores)) return std::nullopt;
     if (layout_.averages == 0) continue;
     const std::string averaged = recipe::averaged_name(plan.name);

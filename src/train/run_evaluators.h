@@ -17,6 +17,7 @@
 #include "state/progress.h"
 #include "train/evaluate.h"
 #include "train/evaluation_summary.h"
+#include "train/processes.h"
 #include "train/reporter.h"
 #include "train/step/compile.h"
 #include "train/stop_signal.h"
@@ -41,8 +42,8 @@ class RunEvaluators {
  public:
   // All of it is borrowed.
   RunEvaluators(const recipe::Recipe& recipe, const state::StateLayout& layout, const Workdir& workdir, Reporter& reporter,
-                const StopSignal& stop)
-      : recipe_(recipe), layout_(layout), workdir_(workdir), reporter_(reporter), stop_(stop) {}
+                const StopSignal& stop, Processes& processes)
+      : recipe_(recipe), layout_(layout), workdir_(workdir), reporter_(reporter), stop_(stop), processes_(processes) {}
 
   // Starts to compile their programs; evaluators with the same program share one.
   void start(std::shared_ptr<pjrt::Client> client, const pjrt::ExecutableCache& cache);
@@ -65,6 +66,7 @@ class RunEvaluators {
   const Workdir& workdir_;
   Reporter& reporter_;
   const StopSignal& stop_;
+  Processes& processes_;
   std::shared_ptr<pjrt::Client> client_;
   std::vector<std::vector<std::shared_future<Compiled>>> compiled_;  // of each evaluator's sets
   std::vector<bool> announced_;

@@ -189,7 +189,7 @@ class Trainer {
 
   std::future<Compiled> init_future_, train_future_, augmented_future_, histogram_future_;
   std::shared_ptr<const pjrt::Executable> train_program_, histogram_program_;
-  RunEvaluators evaluators_{recipe_, layout_, workdir_, reporter_, stop_};
+  RunEvaluators evaluators_{recipe_, layout_, workdir_, reporter_, stop_, processes_};
   std::unique_ptr<data::TrainLoader> loader_;
 
   std::optional<checkpoint::LoadedCheckpoint> restored_;  // until it is on the devices
@@ -267,7 +267,8 @@ TrainResult Trainer::run() {
   record_.ended(done ? "done" : "stopped", done ? early.value_or("") : stop_.name(), *client_);
   TrainResult out = result(done ? Exit::kDone : stop_.exit_code());
   const bool harmed = reporter_.writer().failing() || reporter_.writer().disturbed();
-  if (checkpoints_->failures() > 0 || harmed || out.checkpoint.empty()) out.exit = Exit::kData;
+  const bool unsaved = processes_.leads() && out.checkpoint.empty();
+  if (checkpoints_->failures() > 0 || harmed || unsaved) out.exit = Exit::kData;
   return out;
 }
 
@@ -328,43 +329,41 @@ void Trainer::announce() const {
   }
 }
 
-// The leader's checkpoint, so that all go on from the same.
 std::optional<checkpoint::LoadedCheckpoint> Trainer::latest_checkpoint() {
-  if (!processes_.leads()) {
-    const std::string path = processes_.from_leader("checkpoint", "");
-    return path.empty() ? std::nullopt : std::optional(checkpoint::load(path));
-  }
   checkpoint::LatestCheckpoint latest = checkpoint::find_latest(workdir_.checkpoints());
   for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) workdir_.pass_over(bad);
   if (!latest.checkpoint) workdir_.expect_nothing_lost();
-  processes_.from_leader("checkpoint", latest.checkpoint ? latest.checkpoint->path : "");
   return std::move(latest.checkpoint);
 }
 
+// The leader's checkpoint, which the others don't see: put_restored() sends them its arrays.
 bool Trainer::restore() {
   for (const std::string& note : recipe::evaluation_notes(recipe_)) log_note(note);
-  std::optional<checkpoint::LoadedCheckpoint> latest = latest_checkpoint();
-  if (!latest) {
+  if (processes_.leads()) restored_ = latest_checkpoint();
+  if (restored_) {
+    recipe::check_run(*restored_, description_);
+    state::check_arrays(layout_, restored_->arrays, restored_->path);
+  }
+  const std::string state = processes_.from_leader("state", restored_ ? restored_->state_json : "");
+  if (state.empty()) {
     progress_.owed = evaluators_.due(progress_.step);
     return false;
   }
-  const checkpoint::LoadedCheckpoint& from = *latest;
-  progress_ = state::parse_progress(from.state_json, from.path);
-  recipe::check_run(from, description_);
+  progress_ = state::parse_progress(state, restored_ ? restored_->path : home_);
   resumed_from_ = progress_.step;
   best_.resume();
-  state::check_arrays(layout_, from.arrays, from.path);
-  restored_ = std::move(*latest);
   return true;
 }
 
 void Trainer::put_restored() {
   const Reporter::Timed timed(reporter_, &state::RunTimes::restore);
-  const auto read = [&](size_t entry, const Placed& box, std::byte* out) {
-    state::read_entry(layout_.entries[entry], restored_->arrays, box, out);
+  const auto read = [&](size_t i, const Placed& box, std::byte* out) {
+    const state::StateEntry& entry = layout_.entries[i];
+    if (restored_) state::read_entry(entry, restored_->arrays, box, out);
+    processes_.copy_from_leader({out, static_cast<size_t>(byte_count({entry.type.dtype, box.dims}))});
   };
   state_ = state::to_device(layout_, layout_.entries.size(), read, *client_);
-  restored_->check();
+  if (restored_) restored_->check();
   restored_.reset();
 }
 
@@ -409,7 +408,7 @@ void Trainer::start_programs() {
     Program histograms = histogram_program(*recipe_.model, layout_, *recipe_.optimizer, options);
     histogram_future_ = start_compile(std::move(histograms), layout_.entries.size(), recipe_.rows());
   }
-  if (!restored_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
+  if (!resumed_from_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
 }
 
 // False when a signal came first.

@@ -80,12 +80,20 @@ class Launch : public ::testing::Test {
 };
 
 TEST_F(Launch, EndsWithTheBytesOfAsManyDevices) {
+  recipe(tiny_recipe() + "predictions = true\n");
+  write_file(folder_ / "val/left/broken.png", "no image");
   train(2, "devices");
   launch(2, "processes");
   ASSERT_FALSE(weights("devices", "06").empty());
   EXPECT_TRUE(weights("processes", "06") == weights("devices", "06"));
   EXPECT_TRUE(weights("processes", "03") == weights("devices", "03"));
   EXPECT_EQ(loss("processes"), loss("devices"));
+  // Each process evaluates its part of the set.
+  for (const char* kind : {".jsonl", ".skipped.jsonl"}) {
+    const auto rows = [&](const char* run) { return read_file(folder_ / run / (std::string("evals/val_000000006") + kind)); };
+    EXPECT_FALSE(rows("devices").empty()) << kind;
+    EXPECT_EQ(rows("processes"), rows("devices")) << kind;
+  }
 }
 
 TEST_F(Launch, OnlyTheFirstProcessReports) {

@@ -52,9 +52,9 @@ std::vector<float> sum_in_order(int64_t processes, size_t count) {
   return total;
 }
 
-class Sums : public ::testing::TestWithParam<int> {};
+class Arrays : public ::testing::TestWithParam<int> {};
 
-TEST_P(Sums, AreAddedUpInTheOrderOfTheProcesses) {
+TEST_P(Arrays, AreAddedUpInTheOrderOfTheProcesses) {
   in_each(GetParam(), [&](GlooExchange& exchange) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{16384}, size_t{16385}, size_t{300'001}}) {
       const std::vector<float> in = numbers(exchange.process_id(), count), want = sum_in_order(exchange.count(), count);
@@ -66,7 +66,7 @@ TEST_P(Sums, AreAddedUpInTheOrderOfTheProcesses) {
     }
   });
 }
-INSTANTIATE_TEST_SUITE_P(Processes, Sums, ::testing::Values(2, 3, 4, 7));
+INSTANTIATE_TEST_SUITE_P(Processes, Arrays, ::testing::Values(2, 3, 4, 7));
 
 TEST(Exchange, GathersInTheOrderOfTheProcesses) {
   in_each(3, [](GlooExchange& exchange) {
@@ -74,6 +74,21 @@ TEST(Exchange, GathersInTheOrderOfTheProcesses) {
     std::vector<std::byte> out(15);
     exchange.gather(in, out, 4);
     for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(static_cast<size_t>(out[i]), i / 5);
+  });
+}
+
+TEST_P(Arrays, AreBroadcastFromTheFirst) {
+  in_each(GetParam(), [](GlooExchange& exchange) {
+    for (const size_t bytes : {size_t{0}, size_t{1}, (size_t{4} << 20) + 3, size_t{12} << 20}) {
+      std::vector<std::byte> all(bytes, std::byte{1});
+      if (exchange.process_id() == 0) {
+        for (size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>(i % 251);
+      }
+      exchange.broadcast(all, 1);
+      size_t same = 0;
+      for (size_t i = 0; i < bytes; ++i) same += all[i] == static_cast<std::byte>(i % 251);
+      EXPECT_EQ(same, bytes);
+    }
   });
 }
 

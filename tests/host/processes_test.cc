@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 
 constexpr int64_t kCount = 3;
 
-class Replicas final : public group::Exchange {
+class Replicas : public group::Exchange {
  public:
   void sum(std::span<const float> in, std::span<float> out, uint32_t) override {
     for (size_t i = 0; i < in.size(); ++i) out[i] = kCount * in[i];
@@ -33,6 +33,7 @@ class Replicas final : public group::Exchange {
   void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t) override {
     for (size_t p = 0; p < kCount; ++p) std::memcpy(out.data() + p * in.size(), in.data(), in.size());
   }
+  void broadcast(std::span<std::byte>, uint32_t) override {}
 };
 
 // The function's results and the gradients of weighted sums of them: the loss is the sum of every process's.
@@ -103,9 +104,8 @@ TEST_F(ProcessesTest, TheGradientOfGatheredRowsIsOfTheProcessesOwn) {
 }
 
 TEST_F(ProcessesTest, AnExchangeThatFailsEndsTheProgram) {
-  struct Broken final : group::Exchange {
+  struct Broken final : Replicas {
     void sum(std::span<const float>, std::span<float>, uint32_t) override { throw device_error("process 2 does not answer"); }
-    void gather(std::span<const std::byte>, std::span<std::byte>, uint32_t) override {}
   } broken;
   set_exchange(&broken);
   const auto total = [](const ir::Processes& processes, const ir::Values& x) { return sum_over_processes(processes, x); };

@@ -326,11 +326,20 @@ state::DeviceArrays initial_params(const recipe::Recipe& recipe) {
   return compile(init_program(recipe.specs, state::param_layout(recipe.specs)))->execute(state::argument_lists(key, 1));
 }
 
+Processes& alone() {
+  static Processes processes{{}};
+  return processes;
+}
+
 EvaluationRunner runner_of(const recipe::Recipe& recipe, const state::StateLayout& layout, const recipe::EvalPlan& plan) {
   ProgramOptions options;
   options.batch = plan.sets[0].batch;
   options.pixels = plan.sets[0].data.pp().pixel_scale();
-  return {testing::cpu_client(), {compile(eval_program(*recipe.model, *plan.evaluator, 0, layout, options))}, layout, plan};
+  return {testing::cpu_client(),
+          {compile(eval_program(*recipe.model, *plan.evaluator, 0, layout, options))},
+          layout,
+          plan,
+          alone()};
 }
 
 TEST(Evaluate, ExactWhateverTheBatch) {

@@ -254,6 +254,23 @@ int64_t count_rows(int64_t n, const LoaderOptions& options) {
 
 }  // namespace
 
+void expect_few_unreadable(const Source& source, int64_t count, const SkippedFile& last, const LoaderOptions& options) {
+  if (count <= 1 || static_cast<double>(count) / static_cast<double>(source.size()) <= options.max_bad) return;
+  throw data_error(fmt::format("{} of the {} samples of `{}` can't be read, more than {:g} %; the last is `{}`: {}", count,
+                               human_count(source.size()), source.name(), 100 * options.max_bad, last.id, last.reason),
+                   options.where, "repair or remove them (`tessera data check` lists every one), or raise max_bad");
+}
+
+void expect_readable(const Source& source, const std::vector<SkippedFile>& skipped, const LoaderOptions& options) {
+  if (skipped.empty()) return;
+  const auto count = static_cast<int64_t>(skipped.size());
+  expect_few_unreadable(source, count, skipped.back(), options);
+  if (count < source.size()) return;
+  throw data_error(fmt::format("none of the {} images of `{}` can be read; the first is `{}`: {}", human_count(count),
+                               source.name(), skipped.front().id, skipped.front().reason),
+                   options.where, "`tessera data check` lists every unreadable file");
+}
+
 TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) {
   TESSERA_CHECK(!sets.empty());
   const int64_t views = sets.front().pp->views();
@@ -286,7 +303,7 @@ StageSeconds TrainLoader::stages() const { return core_->stages(); }
 size_t TrainLoader::bytes() const { return core_->bytes(); }
 std::vector<uint64_t> TrainLoader::seen(int64_t batches) const { return order_->seen(static_cast<uint64_t>(batches * batch_)); }
 
-EvalLoader::EvalLoader(DataSet set, LoaderOptions options) : source_(set.source) {
+EvalLoader::EvalLoader(DataSet set, LoaderOptions options) : source_(set.source), options_(options) {
   check_batch(*source_, options);
   const int64_t n = source_->size();
   batches_ = (n + options.batch - 1) / options.batch;
@@ -312,12 +329,7 @@ void EvalLoader::check_sum() const {
   const LoaderStats now = core_->stats();
   TESSERA_CHECK(static_cast<int64_t>(mask_sum_) == expected_rows_ - now.skips,
                 "masks sum to {}, with {} samples of which {} skipped", mask_sum_, expected_rows_, now.skips);
-  if (expected_rows_ > 0 && now.skips == expected_rows_) {
-    throw data_error(
-        fmt::format("none of the {} images of `{}` can be read; the first is `{}`: {}", human_count(expected_rows_),
-                    source_->name(), now.skipped.front().id, now.skipped.front().reason),
-        "", "`tessera data check` lists every unreadable file");
-  }
+  if (expected_rows_ == source_->size()) expect_readable(*source_, now.skipped, options_);
 }
 
 LoaderStats EvalLoader::stats() const { return core_->stats(); }

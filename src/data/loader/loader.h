@@ -114,6 +114,11 @@ struct LoaderStats {
   std::vector<SkippedFile> skipped;  // each file once
 };
 
+// Throws a data Error where `count` of the source's samples can't be read, and that is more than options.max_bad and than one.
+void expect_few_unreadable(const Source& source, int64_t count, const SkippedFile& last, const LoaderOptions& options);
+// The same for those skipped in an evaluation, each once, and where none can be read.
+void expect_readable(const Source& source, const std::vector<SkippedFile>& skipped, const LoaderOptions& options);
+
 // Endless shuffled batches of a mixture (sample_order.h). Throws a data Error when the batch is larger than all sets together.
 class TrainLoader {
  public:
@@ -145,7 +150,8 @@ class EvalLoader {
   EvalLoader(DataSet set, LoaderOptions options);
   ~EvalLoader();
 
-  // Nothing after the last batch. Throws a data Error then when not one sample could be read.
+  // Nothing after the last batch. Throws a data Error then when not one sample could be read, unless others have rows of the
+  // batches too: then nobody alone can tell.
   std::optional<Batch> next();
   bool wait(const StopWaiting& stop);  // TrainLoader's
   int64_t batches() const { return batches_; }
@@ -156,6 +162,7 @@ class EvalLoader {
   void check_sum() const;
   std::unique_ptr<LoaderCore> core_;
   std::shared_ptr<const Source> source_;
+  LoaderOptions options_;
   int64_t batches_ = 0, expected_rows_ = 0;
   double mask_sum_ = 0;
 };

@@ -80,9 +80,7 @@ size_t batch_bytes(const std::vector<DataSet>& sets, const LoaderOptions& option
 
 LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, int64_t epoch, RowMaker rows)
     : sets_(std::move(sets)),
-      max_bad_(options.max_bad),
-      patience_(options.patience_seconds),
-      where_(options.where),
+      options_(options),
       delivered_(options.start_batch),
       end_batch_(end_batch),
       epoch_(epoch),
@@ -99,7 +97,7 @@ LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, 
   work_->next_batch = options.start_batch;
   work_->end_batch = end_batch;
   make_slots(options);
-  threads_.emplace(work_, threads, kReaders, where_);
+  threads_.emplace(work_, threads, kReaders, options_.where);
 }
 
 void LoaderCore::make_slots(const LoaderOptions& options) {
@@ -116,7 +114,7 @@ bool LoaderCore::wait(const StopWaiting& stop) {
   if (failed_ || delivered_ >= end_batch_ || work_->complete()) return true;
   TESSERA_CHECK(!work_->open.empty() || !work_->free.empty(), "the caller holds all {} batches", work_->slots.size());
   const Clock::time_point start = Clock::now();
-  double tell_at = patience_;
+  double tell_at = options_.patience_seconds;
   bool stopped = false;
   while (!work_->complete() && !stopped) {
     work_->ready.wait_for(lock, kLookForStop, [this] { return work_->complete(); });
@@ -124,7 +122,7 @@ bool LoaderCore::wait(const StopWaiting& stop) {
     stopped = stop && stop();
     if (const double waited = seconds_since(start); waited >= tell_at) {
       tell_what_hangs(waited);
-      tell_at += kAgain * patience_;
+      tell_at += kAgain * options_.patience_seconds;
     }
     lock.lock();
   }
@@ -220,12 +218,7 @@ void LoaderCore::note_skip(const LoaderSlot::Skip& skip) {
   if (count <= kLoggedSkips)
     log_warning(fmt::format("skipped {}/{}: {}", source.name(), one_line(stats_.skipped.back().id), one_line(skip.reason)));
   if (count == kLoggedSkips) log_warning("further unreadable files are counted but not named");
-  const double share = static_cast<double>(known.size()) / static_cast<double>(source.size());
-  if (known.size() == 1 || share <= max_bad_) return;
-  throw data_error(
-      fmt::format("{} of the {} samples of `{}` can't be read, more than {:g} %; the last is `{}`: {}", known.size(),
-                  human_count(source.size()), source.name(), 100 * max_bad_, stats_.skipped.back().id, skip.reason),
-      where_, "repair or remove them (`tessera data check` lists every one), or raise max_bad");
+  expect_few_unreadable(source, static_cast<int64_t>(known.size()), stats_.skipped.back(), options_);
 }
 
 LoaderStats LoaderCore::stats() const {

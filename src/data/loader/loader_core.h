@@ -28,8 +28,7 @@ class LoaderCore {
   void note_skip(const LoaderSlot::Skip& skip);
 
   std::vector<DataSet> sets_;
-  double max_bad_, patience_;
-  std::string where_;
+  const LoaderOptions options_;
   int64_t delivered_, end_batch_, epoch_;
   std::exception_ptr failed_;
   LoaderStats stats_;                                 // but for what the threads count
