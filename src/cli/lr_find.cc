@@ -26,6 +26,9 @@ using train::LrSearch;
 // few, and the average is long.)
 constexpr double kLeastFall = 0.01;
 
+// Of LrSuggestions::values().
+constexpr const char* kTitles[] = {"valley", "steep", "min / 10", "slide"};
+
 std::string rate_text(const std::optional<double>& rate) { return rate ? fmt::format("{:.2e}", *rate) : "none"; }
 
 std::string end_of(const LrSearch& search) {
@@ -41,7 +44,8 @@ std::string row(const std::string& name, const optim::LrSuggestions& rates, cons
 }
 
 std::string table(const train::LrFindResult& result) {
-  std::string text = fmt::format("{:<8}{:>10}{:>10}{:>10}{:>10}", "seed", "valley", "steep", "min / 10", "slide");
+  std::string text = fmt::format("{:<8}", "seed");
+  for (const char* title : kTitles) text += fmt::format("{:>10}", title);
   for (const LrSearch& search : result.searches)
     text += "\n" + row(std::to_string(search.seed), search.suggestions, end_of(search));
   if (result.searches.size() > 1) text += "\n" + row("median", result.median, "");
@@ -88,11 +92,8 @@ std::string plot(const train::LrFindResult& result) {
   const auto values = result.median.values();
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i]) continue;
-    panel.series.push_back({optim::LrSuggestions::kNames[i],
-                            {{*values[i], loss_at(result.searches[0], *values[i])}},
-                            true,
-                            i + 1,
-                            rate_text(values[i])});
+    panel.series.push_back(
+        {kTitles[i], {{*values[i], loss_at(result.searches[0], *values[i])}}, true, i + 1, rate_text(values[i])});
   }
   return monitor::plot_svg({panel}, "learning rate");
 }
@@ -113,7 +114,8 @@ class LrFind final : public Command {
         "lr-find",
         "RECIPE [key=value …]",
         "which learning rate a recipe can bear: a few steps under a growing one",
-        {{"tessera lr-find recipes/digits.toml", "100 steps from 1e-7 to 10; a plot and the numbers in runs/digits-lr-1"},
+        {{"tessera lr-find recipes/digits.toml",
+          "a search of 100 steps from 1e-7 to 10; a plot and the numbers in runs/digits-lr-1"},
          {"tessera lr-find recipes/digits.toml --seeds 3 --json", "three searches with their median, as one JSON object"}},
         "Trains the recipe's model on its data with its optimizer and a learning rate that grows from step to step by the "
         "same\n"

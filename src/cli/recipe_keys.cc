@@ -148,13 +148,24 @@ std::string component_help(const std::string& name) {
   return text;
 }
 
+// The names that begin the entries of a list.
+void add_entries(const std::string& list, std::vector<std::string>& names) {
+  for (const std::string& line : split(list, '\n')) {
+    if (!line.starts_with("  ") || line.starts_with("   ")) continue;
+    const std::string_view entry = trim(line);
+    names.emplace_back(entry.substr(0, entry.find_first_of(" ([")));
+  }
+}
+
 // All that component_help() knows, for suggestions.
 std::vector<std::string> component_names() {
   std::vector<std::string> names = models::model_names();
   for (const objectives::ObjectiveKind* kind : objectives::objective_kinds()) names.push_back(kind->name);
   for (const evaluators::EvaluatorKind* kind : evaluators::evaluator_kinds()) names.push_back(kind->name);
   for (const optim::OptimizerKind* kind : optim::optimizer_kinds()) names.push_back(kind->name);
+  add_entries(schedule_list(), names);
   for (const data::PpOpInfo& op : data::pp_ops()) names.push_back(op.name);
+  add_entries(source_list(), names);
   return names;
 }
 

@@ -40,7 +40,7 @@ TEST_F(LrFind, SuggestsRatesAndTouchesNoRun) {
   EXPECT_THAT(outcome.out, ContainsRegex("next    tessera train tiny.toml optimizer.lr=[0-9.e-]+\n"));
   EXPECT_THAT(outcome.err, HasSubstr("3 searches of 100 steps from 1e-07 to 10; one program"));
   EXPECT_THAT(read_file(folder_ / "runs/tiny-lr-1/lr.svg"),
-              AllOf(HasSubstr("seed 5"), HasSubstr("valley: "), HasSubstr(">1e-03<")));
+              AllOf(HasSubstr("seed 5"), HasSubstr("valley: "), HasSubstr("min / 10: "), HasSubstr(">1e-04<")));
   EXPECT_EQ(fs::last_write_time(folder_ / "runs/tiny-1/metrics.jsonl"), before);
   EXPECT_FALSE(fs::exists(folder_ / "runs/tiny-2"));
   EXPECT_EQ(find().exit, 0);

@@ -56,7 +56,7 @@ TEST_F(OwnData, WhatConvertWroteHasItsClasses) {
   const Outcome outcome = train({"data.source=wds(shards/shards-train-*.tar)"});
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   const Json state = Json::parse(read_file(folder_ / "run/checkpoints/step_000000006/state.json"));
-  EXPECT_EQ(state["class_names"], (Json{"left", "middle", "right"}));
+  EXPECT_EQ(state["state"]["class_names"], (Json{"left", "middle", "right"}));
 }
 
 TEST_F(OwnData, ConvertLeavesOutWhatIsNoImage) {

@@ -182,7 +182,7 @@ TEST(Section, FinishFindsUnknownKeysAnywhere) {
   EXPECT_THAT(finish("[eval.val]\ntipe = \"x\"").help(), HasSubstr("did you mean `eval.val.type`?"));
   EXPECT_EQ(finish("evall = {}").message(), "unknown key `evall`");
   EXPECT_EQ(finish("zzzzzz = 1").help(), "known keys: seed, total, strict, checkpoint, eval  All keys: tessera help");
-  EXPECT_THAT(finish("epochs = 3").help(), HasSubstr("did you mean `total`?"));
+  EXPECT_THAT(finish("epochs = 3").help(), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
 }
 
 TEST(Section, NameChoosesAComponentAndTextIsShorthand) {
