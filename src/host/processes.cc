@@ -13,6 +13,7 @@
 
 #include "base/spans.h"
 #include "host/kernel.h"
+#include "ir/manual.h"
 #include "ir/op_entries.h"
 #include "ir/ops.h"
 
@@ -26,6 +27,8 @@ std::atomic<group::Exchange*> exchange{nullptr};
 
 constexpr const char* kSum = "sum_over_processes";
 constexpr const char* kGather = "gather_over_processes";
+
+constexpr int64_t kMostDevices = 256;  // of a process
 
 // Arrays below so many numbers travel together.
 constexpr size_t kPacked = size_t{1} << 16;
@@ -71,24 +74,28 @@ ffi::Future in_background(const char* name, std::function<void()> work) {
   return future;
 }
 
-ffi::Future sum(ffi::RemainingArgs arguments, ffi::RemainingRets results, int64_t channel) {
+// Of a channel's call by one of the devices of this process.
+uint32_t lane_of(int64_t channel, int32_t device) { return static_cast<uint32_t>(channel * kMostDevices + device); }
+
+ffi::Future sum(ffi::RemainingArgs arguments, ffi::RemainingRets results, int32_t device, int64_t channel) {
   std::vector<Array> arrays;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Numbers in = *arguments.get<Numbers>(i);
     auto out = *results.get<Numbers>(i);
     arrays.push_back({{in.typed_data(), in.element_count()}, {out->typed_data(), out->element_count()}});
   }
-  return in_background(kSum, [arrays = std::move(arrays), channel] { sum_arrays(arrays, static_cast<uint32_t>(channel)); });
+  return in_background(kSum, [arrays = std::move(arrays), lane = lane_of(channel, device)] { sum_arrays(arrays, lane); });
 }
 
-ffi::Future gather(ffi::AnyBuffer in, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer> out, int64_t channel) {
+ffi::Future gather(ffi::AnyBuffer in, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer> out, int32_t device, int64_t channel) {
   const std::span from(static_cast<const std::byte*>(in.untyped_data()), in.size_bytes());
   const std::span to(static_cast<std::byte*>(out->untyped_data()), out->size_bytes());
-  return in_background(kGather, [=] { exchange.load()->gather(from, to, static_cast<uint32_t>(channel)); });
+  return in_background(kGather, [=] { exchange.load()->gather(from, to, lane_of(channel, device)); });
 }
 
 XLA_FFI_Error* handle_sum(XLA_FFI_CallFrame* frame) {
-  static auto* handler = ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attr<int64_t>("channel").To(sum).release();
+  static auto* handler =
+      ffi::Ffi::Bind().RemainingArgs().RemainingRets().Ctx<ffi::DeviceOrdinal>().Attr<int64_t>("channel").To(sum).release();
   return handler->Call(frame);
 }
 XLA_FFI_Error* handle_gather(XLA_FFI_CallFrame* frame) {
@@ -96,6 +103,7 @@ XLA_FFI_Error* handle_gather(XLA_FFI_CallFrame* frame) {
                              .Arg<ffi::AnyBuffer>()
                              .Arg<ffi::AnyBuffer>()
                              .Ret<ffi::AnyBuffer>()
+                             .Ctx<ffi::DeviceOrdinal>()
                              .Attr<int64_t>("channel")
                              .To(gather)
                              .release();
@@ -104,12 +112,18 @@ XLA_FFI_Error* handle_gather(XLA_FFI_CallFrame* frame) {
 
 constexpr Entry kFunctions[] = {{kSum, handle_sum}, {kGather, handle_gather}};
 
-// Each call is a channel: processes find each other's by its number, which the same program text gives it in all of them.
+// Each call is a channel: processes find each other's by its number, which the same program text gives it in all of them. On a
+// mesh every device makes it, of the whole arrays where they are not its own parts already.
 std::optional<ir::Values> replace(const ir::Node& node, const ir::Values& operands, Selection& selection) {
   const bool sums = node.op == &ir::kOpSumOverProcesses;
   if (!sums && node.op != &ir::kOpGatherOverProcesses) return std::nullopt;
   const ir::AttrDict channel{{{"channel", selection.channels++}}};
-  return ir::ffi_call(call_target(sums ? kSum : kGather), operands, node.types, channel, /*has_side_effect=*/true);
+  const auto call = [&](const ir::Values& parts) {
+    return ir::ffi_call(call_target(sums ? kSum : kGather), parts, node.types, channel, /*has_side_effect=*/true);
+  };
+  if (!selection.devices.mesh || node.attr<bool>("_on_device")) return call(operands);
+  const std::vector<int64_t> whole(operands.size(), ir::kWhole);
+  return ir::shard_map(*selection.devices.mesh, operands, whole, call, ir::kWhole);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,14 +36,50 @@ TextAttr all_axes(const mesh::Mesh& mesh) {
   return {"#sdy<manual_axes{" + list + "}>"};
 }
 
-// `in` and `out`: where the operands and results of the region lie; results are split along `dim`.
-Attrs manual_attrs(const mesh::Mesh& mesh, const std::vector<std::string>& in, const std::vector<std::string>& out,
-                   int64_t dim) {
-  return {{"in_shardings", shardings(in)},
-          {"out_shardings", shardings(out)},
-          {"manual_axes", all_axes(mesh)},
-          {"_split", dim},
-          {"_parts", mesh::batch_parts(mesh)}};
+// The whole of an array of which a device's part has these dimensions.
+Dims whole_dims(const mesh::Mesh& mesh, Dims part, const mesh::PartitionSpec& spec) {
+  for (size_t d = 0; d < spec.dims.size(); ++d) part.at(d) *= mesh::parts(mesh, spec.dims[d]);
+  return part;
+}
+
+using SpecOf = std::function<mesh::PartitionSpec(size_t)>;
+
+// `in` and `out`: where each operand and result lies.
+Values manual_computation(const mesh::Mesh& mesh, const Values& operands, const SpecOf& in, const LoopFn& body,
+                          const SpecOf& out) {
+  auto region = std::make_unique<Graph>(&current_graph());
+  std::vector<std::string> in_shardings, out_shardings;
+  {
+    const GraphScope scope(*region);
+    Values local;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const TensorType& type = operands[i].type();
+      local.push_back(region->add_parameter({type.dtype, mesh::shard_dims(mesh, type.dims, in(i))}));
+      in_shardings.push_back(sharding_text(in(i), type.rank()));
+    }
+    region->results = body(local);
+    for (Value& result : region->results) result = region->adopt(result);
+  }
+  TESSERA_CHECK(region->captures.empty() && region->slices.empty(), "what a device does alone uses a value from outside");
+  Dims result_dims;  // of all results, one after the other
+  for (size_t i = 0; i < region->results.size(); ++i) {
+    const Value v = region->results[i];
+    const Dims dims = whole_dims(mesh, v.dims(), out(i));
+    result_dims.insert(result_dims.end(), dims.begin(), dims.end());
+    out_shardings.push_back(sharding_text(out(i), v.rank()));
+  }
+  std::vector<std::unique_ptr<Graph>> regions;
+  regions.push_back(std::move(region));
+  Node* node = make_node(kOpManualComputation, operands,
+                         {{"in_shardings", shardings(in_shardings)},
+                          {"out_shardings", shardings(out_shardings)},
+                          {"manual_axes", all_axes(mesh)},
+                          {"_result_dims", result_dims},
+                          {"_parts", mesh::batch_parts(mesh)}},
+                         std::move(regions));
+  Values results;
+  for (size_t i = 0; i < node->types.size(); ++i) results.push_back(node->result(static_cast<int>(i)));
+  return results;
 }
 
 }  // namespace
@@ -50,28 +87,15 @@ Attrs manual_attrs(const mesh::Mesh& mesh, const std::vector<std::string>& in, c
 Values shard_map(const mesh::Mesh& mesh, const Values& operands, const std::vector<int64_t>& split, const LoopFn& body,
                  int64_t result_split) {
   TESSERA_CHECK(split.size() == operands.size());
-  auto region = std::make_unique<Graph>(&current_graph());
-  std::vector<std::string> in, out;
-  {
-    const GraphScope scope(*region);
-    Values local;
-    for (size_t i = 0; i < operands.size(); ++i) {
-      const mesh::PartitionSpec spec = split_at(split[i], mesh);
-      const TensorType& type = operands[i].type();
-      local.push_back(region->add_parameter({type.dtype, mesh::shard_dims(mesh, type.dims, spec)}));
-      in.push_back(sharding_text(spec, type.rank()));
-    }
-    region->results = body(local);
-    for (Value& result : region->results) result = region->adopt(result);
-  }
-  TESSERA_CHECK(region->captures.empty() && region->slices.empty(), "what a device does alone uses a value from outside");
-  for (const Value v : region->results) out.push_back(sharding_text(split_at(result_split, mesh), v.rank()));
-  std::vector<std::unique_ptr<Graph>> regions;
-  regions.push_back(std::move(region));
-  Node* node = make_node(kOpManualComputation, operands, manual_attrs(mesh, in, out, result_split), std::move(regions));
-  Values results;
-  for (size_t i = 0; i < node->types.size(); ++i) results.push_back(node->result(static_cast<int>(i)));
-  return results;
+  const auto in = [&](size_t i) { return split_at(split[i], mesh); };
+  return manual_computation(mesh, operands, in, body, [&](size_t) { return split_at(result_split, mesh); });
+}
+
+Values shard_map_at(const mesh::Mesh& mesh, const Values& operands, const std::vector<mesh::PartitionSpec>& specs,
+                    const LoopFn& body) {
+  TESSERA_CHECK(specs.size() == operands.size());
+  const auto spec = [&](size_t i) { return specs[i]; };
+  return manual_computation(mesh, operands, spec, body, spec);
 }
 
 }  // namespace tessera::ir

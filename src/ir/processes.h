@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ir/ops.h"
+#include "mesh/partition.h"
 
 namespace tessera::ir {
 
@@ -19,6 +20,9 @@ struct Processes {
 // The sum over all processes of each array, f32, added up in the order of the processes: the same bytes in each. The cotangent is
 // the sum of the cotangents, as of a loss that is the sum of what each process adds to it. As it is with one process.
 Values sum_over_processes(const Processes& processes, const Values& xs);
+// The same of arrays that lie on the mesh of each process as `specs` say: a device sends its part. It has no gradient.
+Values sum_over_processes(const Processes& processes, const Values& xs, const mesh::Mesh& mesh,
+                          const std::vector<mesh::PartitionSpec>& specs);
 Value sum_over_processes(const Processes& processes, Value x);
 
 // [rows, …] -> [count * rows, …]: the rows of all processes, in their order. Differentiable where floats are.

@@ -275,9 +275,9 @@ TrainResult Trainer::run() {
 // ---- start ----
 
 recipe::Recipe Trainer::read_recipe(config::Section section, const DeviceOptions& device) {
-  if (processes_.several() && (device.platform != pjrt::Platform::kCpu || device.devices.value_or(1) > 1)) {
-    throw usage_error(fmt::format("{} processes train on CPUs only, with one device each", processes_.count()), {},
-                      "leave out --platform and --devices, or start one process with several devices");
+  if (processes_.several() && device.platform != pjrt::Platform::kCpu) {
+    throw usage_error(fmt::format("{} processes train on CPUs only", processes_.count()), {},
+                      "leave out --platform, or start one process with several devices");
   }
   const int64_t devices = device_count(device);
   recipe::Recipe recipe = recipe::read_recipe(std::move(section), devices, processes_.count());
@@ -545,7 +545,8 @@ state::DeviceArrays& Trainer::votes() {
   sums[kVoteStop] = voted_ == Exit::kDone ? 0 : 1;
   sums[kVoteInterrupt] = voted_ == Exit::kInterrupted ? 1 : 0;
   votes_ = state::replicate(*client_, layout_.mesh, &index, {DType::kI32, {}});
-  votes_[0].push_back(std::move(state::replicate(*client_, layout_.mesh, sums.data(), {DType::kF32, {kVotes}})[0][0]));
+  state::DeviceArrays wanted = state::replicate(*client_, layout_.mesh, sums.data(), {DType::kF32, {kVotes}});
+  for (size_t d = 0; d < votes_.size(); ++d) votes_[d].push_back(std::move(wanted[d][0]));
   return votes_;
 }
 

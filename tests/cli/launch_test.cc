@@ -106,6 +106,15 @@ TEST_F(Launch, OnlyTheFirstProcessReports) {
   EXPECT_EQ(lines("run"), lines("alone"));
 }
 
+// The sums of the devices of a process are added up first, so that the last digits are others than those of four devices.
+TEST_F(Launch, ProcessesMayHaveSeveralDevices) {
+  const std::vector<std::string> sharded = {"--devices", "2", "mesh=fsdp=2", "sharding=fully_sharded"};
+  train(1, "one");
+  launch(2, "four", sharded);
+  EXPECT_NEAR(loss("four"), loss("one"), 1e-5 * loss("one"));
+  EXPECT_EQ(weights("four", "06").size(), weights("one", "06").size());
+}
+
 // Batch norm, mixed and erased images, micro-batches and dropped paths see rows of other processes, or their numbers: the figures
 // are those of one process, but for the order of sums.
 TEST_F(Launch, WhatSeesTheWholeBatchSeesThatOfAllProcesses) {
@@ -114,13 +123,13 @@ total = "4 steps"
 log = "1 steps"
 accumulate = 2
 data = { source = "folder(train)", batch = 8, threads = 1, pp = "decode | resize(32) | value_range(-1, 1) | random_erasing(0.9, mode=pixel)", mixup = { mixup = 0.8, cutmix = 1.0 } }
-model = { name = "resnet", variant = "resnet18", drop_path = 0.2 }
+model = { name = "resnet", block = "basic", depths = [1, 1, 1, 1], dims = [8, 16, 16, 16], drop_path = 0.2 }
 objective = { name = "softmax" }
 optimizer = { name = "sgd", lr = "1e-6" }
 )toml");
   train(1, "one");
-  launch(2, "two");
-  // The loss is a sum of some 10^4 products in f32: 1e-4 of it is far more than their rounding, and far less than what a row in the
+  launch(2, "two", {"--devices", "2"});
+  // The loss is a sum of some 10^3 products in f32: 1e-4 of it is far more than their rounding, and far less than what a row in the
   // wrong place changes.
   EXPECT_NEAR(loss("two"), loss("one"), 1e-4 * loss("one"));
 }
@@ -166,7 +175,7 @@ TEST_F(Launch, MistakesAreExplained) {
   EXPECT_THAT(error({"launch", "local:2"}, 2), HasSubstr("nothing is launched"));
   EXPECT_THAT(error({"launch", "local:2", "--", "predict", "x"}, 2), HasSubstr("`predict` is not run by several processes"));
   EXPECT_THAT(error(words(3, "run", {}), 2), HasSubstr("a batch of 4 can't be divided over"));
-  EXPECT_THAT(error(words(2, "run", {"--devices", "2"}), 2), HasSubstr("2 processes train on CPUs only, with one device each"));
+  EXPECT_THAT(error(words(2, "run", {"--platform", "cuda"}), 2), HasSubstr("2 processes train on CPUs only"));
   EXPECT_THAT(
       error({"train", "tiny.toml", "--num-processes", "2", "--process-id", "0", "--coordinator-address", "127.0.0.1:1"}, 4),
       HasSubstr("the coordinator: 127.0.0.1:1 cannot be reached"));

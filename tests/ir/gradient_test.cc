@@ -57,7 +57,7 @@ Value on_two_devices(Value x) {
     const GraphScope scope(*body[0]);
     body[0]->results = {body[0]->add_parameter({x.dtype(), {x.dim(0) / 2}}) * 2.0};
   }
-  return make_node(kOpManualComputation, {x}, {{"_split", int64_t{0}}, {"_parts", int64_t{2}}}, std::move(body))->result();
+  return make_node(kOpManualComputation, {x}, {{"_result_dims", x.dims()}, {"_parts", int64_t{2}}}, std::move(body))->result();
 }
 Value const_i32(const Dims& dims, const std::vector<int32_t>& values) {
   return constant_array({DType::kI32, dims}, std::as_bytes(std::span(values)));

@@ -126,7 +126,13 @@ Values vjp_sharding_constraint(const VjpArgs& a) {
 // The body's results, of which each device makes its part.
 Types manual_types(const Node& n) {
   Types out = types_of(n.regions.at(0)->results);
-  for (TensorType& type : out) type.dims.at(idx(n.attr<int64_t>("_split"))) *= n.attr<int64_t>("_parts");
+  const auto& dims = n.attr<Dims>("_result_dims");
+  auto next = dims.begin();
+  for (TensorType& type : out) {
+    require(n, dims.end() - next >= type.rank(), "dimensions of each result");
+    std::copy_n(next, type.rank(), type.dims.begin());
+    next += type.rank();
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include "ir/processes.h"
 
+#include "ir/manual.h"
 #include "ir/ops/support.h"
 
 namespace tessera::ir {
@@ -20,8 +21,9 @@ Types sum_types(const Node& n) {
 
 int64_t count_of(const Node& n) { return n.attr<int64_t>("_processes"); }
 
-Values sum_node(int64_t count, const Values& xs) {
-  Node* node = make_node(kOpSumOverProcesses, xs, {{"_processes", count}});
+// `on_device`: in a computation of one device (ir/manual.h), whose own parts the arrays are.
+Values sum_node(int64_t count, const Values& xs, bool on_device = false) {
+  Node* node = make_node(kOpSumOverProcesses, xs, {{"_processes", count}, {"_on_device", on_device}});
   Values out;
   for (size_t i = 0; i < xs.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
   return out;
@@ -56,11 +58,17 @@ constinit const OpDef kOpGatherOverProcesses("tessera.gather_over_processes", ga
 Values sum_over_processes(const Processes& processes, const Values& xs) {
   return processes.several() && !xs.empty() ? sum_node(processes.count, xs) : xs;
 }
+Values sum_over_processes(const Processes& processes, const Values& xs, const mesh::Mesh& mesh,
+                          const std::vector<mesh::PartitionSpec>& specs) {
+  if (!processes.several() || xs.empty()) return xs;
+  return shard_map_at(mesh, xs, specs, [&](const Values& parts) { return sum_node(processes.count, parts, true); });
+}
 Value sum_over_processes(const Processes& processes, Value x) { return sum_over_processes(processes, Values{x})[0]; }
 
 Value gather_over_processes(const Processes& processes, Value x) {
   if (!processes.several()) return x;
-  return make_node(kOpGatherOverProcesses, {x, processes.index}, {{"_processes", processes.count}})->result();
+  return make_node(kOpGatherOverProcesses, {x, processes.index}, {{"_processes", processes.count}, {"_on_device", false}})
+      ->result();
 }
 
 Value own_rows(const Processes& processes, Value x) {

@@ -47,9 +47,20 @@ class Differentiation {
   BatchGradient over_processes(BatchGradient own) const {
     Values all = own.grads;
     all.insert(all.end(), own.measured.begin(), own.measured.end());
-    all = ir::sum_over_processes(of_.processes, all);
+    all = of_.layout.sharded() ? ir::sum_over_processes(of_.processes, all, of_.layout.mesh, specs_at_rest(all.size()))
+                               : ir::sum_over_processes(of_.processes, all);
     const auto split = all.begin() + static_cast<ptrdiff_t>(own.grads.size());
     return {{all.begin(), split}, {split, all.end()}, std::move(own.buffers)};
+  }
+
+  // Those of the gradients, and then of as many others.
+  std::vector<mesh::PartitionSpec> specs_at_rest(size_t count) const {
+    std::vector<mesh::PartitionSpec> specs;
+    for (size_t i = 0; i < of_.layout.params; ++i) {
+      if (of_.optimizer.trainable(i)) specs.push_back(of_.layout.entries[i].spec);
+    }
+    specs.resize(count);
+    return specs;
   }
 
   // A gradient of parameter i lies as the parameter does: summed over the devices no later than it has to be.

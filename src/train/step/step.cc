@@ -158,7 +158,6 @@ TrainArguments add_train_arguments(const models::Model& model, const state::Stat
   if (const int64_t values = options.augmentation.values())
     out.augment = graph.add_parameter({DType::kF32, {options.batch, values}}, "augment");
   add_processes(options, out.processes, out.votes);
-  TESSERA_CHECK(!out.processes.several() || !layout.sharded(), "{} processes on a mesh of several devices", options.processes);
   return out;
 }
 
@@ -170,6 +169,7 @@ std::vector<mesh::PartitionSpec> specs_of(const TrainArguments& arguments, const
     const std::vector<mesh::PartitionSpec> teacher = options.teacher->layout.specs(arguments.teacher.size());
     specs.insert(specs.begin() + static_cast<ptrdiff_t>(state), teacher.begin(), teacher.end());
   }
+  if (arguments.votes) specs.resize(specs.size() + 2);  // whole on every device, as the process's number
   return specs;
 }
 
@@ -281,6 +281,7 @@ Program augmented_program(const models::Model& model, const state::StateLayout& 
   ir::EmitOptions emit{.name = "augmented"};
   std::vector<mesh::PartitionSpec> specs = with_batch(layout, 0, batch_inputs(inputs) + 1);
   specs.insert(specs.begin(), mesh::PartitionSpec{});
+  if (votes) specs.resize(specs.size() + 2);
   spread(emit, layout, std::move(specs), {{}});
   ProgramOptions calls;
   calls.kernels = processes.several() ? options.kernels : host::Kernels{};
