@@ -5,51 +5,43 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/error.h"
+#include "base/base64.h"
+#include "base/json.h"
 
 namespace tessera::train {
 namespace {
 
 using Json = nlohmann::json;
 
+// One after the other, in the order of the processes.
 template <class T>
-Json bytes_of(const std::vector<T>& values) {
-  const auto* begin = reinterpret_cast<const uint8_t*>(values.data());
-  return Json::binary(std::vector<uint8_t>(begin, begin + values.size() * sizeof(T)));
+std::vector<T> gathered(Processes& processes, const std::vector<T>& own) {
+  std::vector<T> all;
+  for (const std::string& bytes :
+       processes.gather(std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(T)))) {
+    const size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(T));
+    if (!bytes.empty()) std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
 }
 
-template <class T>
-void append(const Json& bytes, std::vector<T>& values) {
-  const std::vector<uint8_t>& from = bytes.get_binary();
-  const size_t before = values.size();
-  values.resize(before + from.size() / sizeof(T));
-  if (!from.empty()) std::memcpy(values.data() + before, from.data(), from.size());
-}
-
-std::string packed(const SetRows& rows) {
+// Names of files are any bytes.
+std::string facts_of(const SetRows& rows) {
   Json files = Json::array();
   for (const data::SkippedFile& file : rows.files) {
-    files.push_back({file.set, file.sample, Json::binary({file.id.begin(), file.id.end()}),
-                     Json::binary({file.reason.begin(), file.reason.end()})});
+    files.push_back({file.set, file.sample, base64(file.id), base64(file.reason)});
   }
-  const evaluators::Rows& of = rows.rows;
-  const Json json{{"samples", bytes_of(of.samples)}, {"labels", bytes_of(of.labels)}, {"values", bytes_of(of.features.values)},
-                  {"width", of.features.width},      {"skipped", rows.skipped},       {"files", std::move(files)}};
-  const std::vector<uint8_t> bytes = Json::to_msgpack(json);
-  return {bytes.begin(), bytes.end()};
+  return Json{{"width", rows.rows.features.width}, {"skipped", rows.skipped}, {"files", std::move(files)}}.dump();
 }
 
-std::string text_of(const Json& bytes) { return {bytes.get_binary().begin(), bytes.get_binary().end()}; }
-
-void append(const std::string& bytes, SetRows& all) {
-  const Json json = Json::from_msgpack(bytes);
-  append(json["samples"], all.rows.samples);
-  append(json["labels"], all.rows.labels);
-  append(json["values"], all.rows.features.values);
-  all.rows.features.width = std::max(all.rows.features.width, json["width"].get<int64_t>());
-  all.skipped += json["skipped"].get<int64_t>();
-  for (const Json& file : json["files"]) {
-    all.files.push_back({file[0].get<int32_t>(), file[1].get<int64_t>(), text_of(file[2]), text_of(file[3])});
+void add_facts(const std::string& text, SetRows& all) {
+  const Json json = parse_json(text, "an evaluation of another process");
+  const auto bytes = [](const Json& value) { return bytes_of_base64(value.get<std::string>()).value_or(""); };
+  all.rows.features.width = std::max(all.rows.features.width, json.at("width").get<int64_t>());
+  all.skipped += json.at("skipped").get<int64_t>();
+  for (const Json& file : json.at("files")) {
+    all.files.push_back({file.at(0).get<int32_t>(), file.at(1).get<int64_t>(), bytes(file.at(2)), bytes(file.at(3))});
   }
 }
 
@@ -70,8 +62,12 @@ std::vector<T> in_order(const std::vector<T>& values, const std::vector<size_t>&
 SetRows gather(Processes& processes, SetRows own) {
   if (!processes.several()) return own;
   SetRows all;
-  for (const std::string& bytes : processes.gather(packed(own))) append(bytes, all);
   evaluators::Rows& rows = all.rows;
+  rows.samples = gathered(processes, own.rows.samples);
+  rows.labels = gathered(processes, own.rows.labels);
+  rows.features.values = gathered(processes, own.rows.features.values);
+  for (const std::string& facts : processes.gather(facts_of(own))) add_facts(facts, all);
+
   std::vector<size_t> order(rows.samples.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t row) { return rows.samples[row]; });
