@@ -109,13 +109,15 @@ class StepBench {
     const std::array<uint32_t, 2> key = train::seed_key(0);
     state::DeviceArrays rng = state::replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
     state::DeviceArrays state = init.executable.execute(state::argument_lists(rng, 1));
-    state::DeviceArrays input = make_batch(*client_);
+    state::DeviceArrays input = make_batch(*client_), numbers = train::place_numbers(step.numbers, *client_, layout_.mesh);
 
     std::vector<double> seconds, cpu_seconds;
     float loss = 0;
     for (int i = 0; i < kWarmup + steps; ++i) {
       const Clock start = Clock::now();
-      state = step.executable.execute(state::argument_lists(state, layout_.entries.size(), &input));
+      state::ArgumentLists arguments = state::argument_lists(state, layout_.entries.size(), &input);
+      state::append_arguments(arguments, numbers);
+      state = step.executable.execute(arguments);
       loss = state[0].back().to_host<float>()[0];
       if (i < kWarmup) continue;
       const Clock end = Clock::now();

@@ -38,6 +38,7 @@ class RateFinder {
     load_weights();
     init_.emplace(init.get());
     step_.emplace(step.get());
+    numbers_ = place_numbers(step_->numbers, *client_, layout_.mesh);
   }
 
   LrSearch search(int64_t index);
@@ -66,7 +67,7 @@ class RateFinder {
   state::StateLayout layout_;
   std::optional<Compiled> init_, step_;
   state::HostArrays weights_;  // of model_init; empty bytes where the drawn value stays
-  state::DeviceArrays teacher_, state_;
+  state::DeviceArrays teacher_, state_, numbers_;
 };
 
 void RateFinder::load_weights() {
@@ -96,6 +97,7 @@ double RateFinder::step(data::TrainLoader& loader) {
   state::ArgumentLists arguments =
       state::argument_lists(state_, layout_.entries.size(), teacher_.empty() ? nullptr : &teacher_);
   state::append_arguments(arguments, batch.arguments());
+  state::append_arguments(arguments, numbers_);
   state::DeviceArrays results = step_->executable.execute(arguments);
   const double loss = results[0].back().to_host<float>().at(0);
   for (std::vector<pjrt::Buffer>& list : results) list.pop_back();

@@ -127,7 +127,8 @@ class Trainer {
   void start_input();
   void initialise();
   bool wait_for_program(const std::future<Compiled>& future, const char* name);
-  std::shared_ptr<const pjrt::Executable> take(std::future<Compiled>& future, const char* name);
+  std::shared_ptr<const pjrt::Executable> take(std::future<Compiled>& future, const char* name,
+                                               state::DeviceArrays* numbers = nullptr);
 
   // What sinks get besides metrics: the model, the first images, histograms.
   void show_model();
@@ -140,7 +141,7 @@ class Trainer {
 
   // One step and what follows it.
   void train_to_the_end(bool resumed);
-  state::ArgumentLists step_arguments(DeviceBatch& batch);
+  state::ArgumentLists step_arguments(DeviceBatch& batch, state::DeviceArrays& numbers);
   void one_step(std::optional<DeviceBatch>& batch);
   Pending dispatch(DeviceBatch& batch);
   void next_batch(std::optional<DeviceBatch>& batch);
@@ -189,6 +190,7 @@ class Trainer {
 
   std::future<Compiled> init_future_, train_future_, augmented_future_, histogram_future_;
   std::shared_ptr<const pjrt::Executable> train_program_, histogram_program_;
+  state::DeviceArrays numbers_, histogram_numbers_;  // of the two programs (ir/numbers.h)
   RunEvaluators evaluators_{recipe_, layout_, workdir_, reporter_, stop_, processes_};
   std::unique_ptr<data::TrainLoader> loader_;
 
@@ -243,7 +245,7 @@ TrainResult Trainer::run() {
     start_input();
     resumed ? put_restored() : initialise();
     if (wait_for_program(train_future_, "train_step")) {
-      train_program_ = take(train_future_, "train_step");
+      train_program_ = take(train_future_, "train_step", &numbers_);
       record_.started(recipe_, *client_, *train_program_);
       evaluators_.start(client_, cache_);  // after the training step's, which everything waits for
     }
@@ -417,8 +419,10 @@ bool Trainer::wait_for_program(const std::future<Compiled>& future, const char* 
   return wait_unless_stopped(future, name, reporter_, stop_);
 }
 
-std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& future, const char* name) {
+std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& future, const char* name,
+                                                      state::DeviceArrays* numbers) {
   Compiled compiled = future.get();
+  if (numbers) *numbers = place_numbers(compiled.numbers, *client_, layout_.mesh);
   reporter_.console().phase("compile", name, compiled.report.seconds, cause_of(compiled.report));
   return std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
 }
@@ -480,9 +484,9 @@ void Trainer::count_histograms(DeviceBatch& batch) {
   if (!wants_histograms() || !(step == 1 || recipe::due(step, recipe_.histograms_every, recipe_.total))) return;
   if (!histogram_program_) {
     if (!wait_for_program(histogram_future_, "histograms")) return;
-    histogram_program_ = take(histogram_future_, "histograms");
+    histogram_program_ = take(histogram_future_, "histograms", &histogram_numbers_);
   }
-  counted_ = Counted{step, std::move(histogram_program_->execute(step_arguments(batch))[0][0])};
+  counted_ = Counted{step, std::move(histogram_program_->execute(step_arguments(batch, histogram_numbers_))[0][0])};
 }
 
 void Trainer::tell_histograms(int64_t step) {
@@ -528,11 +532,12 @@ void Trainer::train_to_the_end(bool resumed) {
   }
 }
 
-state::ArgumentLists Trainer::step_arguments(DeviceBatch& batch) {
+state::ArgumentLists Trainer::step_arguments(DeviceBatch& batch, state::DeviceArrays& numbers) {
   state::ArgumentLists arguments =
       state::argument_lists(state_, layout_.entries.size(), teacher_.empty() ? nullptr : &teacher_);
   state::append_arguments(arguments, batch.arguments());
   if (processes_.several()) state::append_arguments(arguments, votes());
+  state::append_arguments(arguments, numbers);
   return arguments;
 }
 
@@ -559,7 +564,7 @@ Trainer::Pending Trainer::dispatch(DeviceBatch& batch) {
   const PhaseSpan span("dispatch");
   augment_first_images(batch);
   count_histograms(batch);
-  state::DeviceArrays results = train_program_->execute(step_arguments(batch));
+  state::DeviceArrays results = train_program_->execute(step_arguments(batch, numbers_));
   ++progress_.step;
   progress_.examples_seen += recipe_.batch;
   Pending dispatched{progress_.step, std::move(results[0].back()), {}};

@@ -11,8 +11,10 @@
 #include "ir/functions.h"
 #include "ir/ops.h"
 #include "objectives/softmax.h"
+#include "optim/update_rule.h"
 #include "support/run_graph.h"
 #include "train/small_run.h"
+#include "train/step/compile.h"
 
 namespace tessera::train {
 namespace {
@@ -23,12 +25,12 @@ using testing::HostArray;
 
 // A ViT of 2,000 weights over images of 8 x 8, its optimizer and its state.
 struct SmallModel {
-  explicit SmallModel(const std::string& model_options = "", const std::string& optimizer_options = "",
-                      const std::string& vit = "name = \"vit\", width = 8, depth = 2, heads = 2, patch = 4, pool = \"gap\"") {
+  explicit SmallModel(
+      const std::string& model_options = "", const std::string& optimizer_options = "",
+      const std::string& vit = "name = \"vit\", width = 8, depth = 2, heads = 2, patch = 4, pool = \"gap\"",
+      const std::string& optimizer_name = "name = \"adamw\", lr = 0.003, weight_decay = 0.1, clip = \"norm(1)\"") {
     config::Section recipe = config::parse_recipe(
-        fmt::format("model = {{ {}{} }}\n"
-                    "optimizer = {{ name = \"adamw\", lr = 0.003, weight_decay = 0.1, clip = \"norm(1)\"{} }}",
-                    vit, model_options, optimizer_options));
+        fmt::format("model = {{ {}{} }}\noptimizer = {{ {}{} }}", vit, model_options, optimizer_name, optimizer_options));
     model = models::make_model(recipe.section("model"), {8, 8, 3, 5});
     specs = models::parameters(*model);
     optimizer = std::make_unique<optim::Optimizer>(recipe.section("optimizer"), optim::RunLength{100, 16, 160});
@@ -66,6 +68,15 @@ std::vector<pjrt::Buffer> run(const pjrt::Executable& program, std::vector<pjrt:
   for (pjrt::Buffer& buffer : first) arguments.push_back(&buffer);
   for (pjrt::Buffer& buffer : rest) arguments.push_back(&buffer);
   return program.run(arguments);
+}
+
+// A step on `batch`.
+std::vector<pjrt::Buffer> train_step(const SmallModel& setup, std::vector<pjrt::Buffer>& state,
+                                     std::vector<pjrt::Buffer> batch) {
+  const Program program = train_program(*setup.model, setup.layout, *setup.optimizer, setup.options);
+  state::DeviceArrays numbers = place_numbers(program.numbers, *testing::cpu_client(), {});
+  for (pjrt::Buffer& number : numbers[0]) batch.push_back(std::move(number));
+  return run(*compile(program), state, std::move(batch));
 }
 
 std::vector<pjrt::Buffer> initial_state(const SmallModel& setup, uint64_t seed) {
@@ -107,12 +118,10 @@ struct Steps {
 };
 
 Steps train(const SmallModel& setup, int steps, uint64_t seed = 0) {
-  const std::shared_ptr<const pjrt::Executable> program =
-      compile(train_program(*setup.model, setup.layout, *setup.optimizer, setup.options));
   std::vector<pjrt::Buffer> state = initial_state(setup, seed);
   Steps out;
   for (int s = 0; s < steps; ++s) {
-    std::vector<pjrt::Buffer> results = run(*program, state, batch_of(setup.options.batch, 1));
+    std::vector<pjrt::Buffer> results = train_step(setup, state, batch_of(setup.options.batch, 1));
     out.metrics.push_back(results.back().to_host<float>());
     results.pop_back();
     for (const pjrt::Buffer& old : state) EXPECT_TRUE(old.donated());
@@ -158,8 +167,7 @@ TEST(Step, LearnsAndCounts) {
 // A buffer after one step on the batch.
 std::vector<float> buffer_after(const SmallModel& setup, const std::string& name, std::vector<pjrt::Buffer> batch) {
   std::vector<pjrt::Buffer> state = initial_state(setup, 0);
-  std::vector<pjrt::Buffer> results =
-      run(*compile(train_program(*setup.model, setup.layout, *setup.optimizer, setup.options)), state, std::move(batch));
+  std::vector<pjrt::Buffer> results = train_step(setup, state, std::move(batch));
   for (size_t i = 0; i < setup.layout.params; ++i) {
     if (setup.layout.entries[i].name != name) continue;
     EXPECT_FALSE(setup.layout.entries[i].trained);
@@ -203,8 +211,7 @@ TEST(Step, RandomLayersDependOnSeedAndStep) {
 float first_loss(const SmallModel& setup, int32_t step, std::vector<pjrt::Buffer> batch) {
   std::vector<pjrt::Buffer> state = initial_state(setup, 0);
   state[setup.layout.step_index()] = testing::cpu_client()->to_device(&step, {DType::kI32, {}});
-  const auto program = compile(train_program(*setup.model, setup.layout, *setup.optimizer, setup.options));
-  return run(*program, state, std::move(batch)).back().to_host<float>()[0];
+  return train_step(setup, state, std::move(batch)).back().to_host<float>()[0];
 }
 
 constexpr const char* kRandom = ", dropout = 0.2, drop_path = 0.2";
@@ -248,6 +255,21 @@ TEST(Step, ProgramsSayWhetherTheyHaveLoops) {
   const SmallModel setup;
   EXPECT_TRUE(train_program(*setup.model, setup.layout, *setup.optimizer, setup.options).has_loops) << "over the blocks";
   EXPECT_FALSE(init_program(setup.specs, setup.layout).has_loops);
+}
+
+// A search for a learning rate or a weight decay compiles once.
+TEST(Step, TheOptimizersNumbersAreArguments) {
+  const auto program = [](const std::string& name, const std::string& lr, double decay) {
+    const SmallModel setup("", "", "name = \"vit\", width = 8, depth = 1, heads = 2, patch = 4, pool = \"gap\"",
+                           fmt::format("name = \"{}\", lr = \"{}\", weight_decay = {}", name, lr, decay));
+    return train_program(*setup.model, setup.layout, *setup.optimizer, setup.options);
+  };
+  for (const optim::OptimizerKind* kind : optim::optimizer_kinds()) {
+    const Program one = program(kind->name, "cosine(0.003, warmup=7 steps)", 0.0123),
+                  other = program(kind->name, "cosine(0.0007, warmup=11 steps)", 0.0345);
+    EXPECT_EQ(one.text, other.text) << kind->name;
+    EXPECT_NE(one.numbers, other.numbers) << kind->name;
+  }
 }
 
 TEST(Step, MicroBatchesAddUpToTheBatch) {

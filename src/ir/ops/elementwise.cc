@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "ir/numbers.h"
 #include "ir/ops/support.h"
 
 namespace tessera::ir {
@@ -283,6 +284,9 @@ constinit const OpDef kOpClamp("stablehlo.clamp", clamp_types, vjp_clamp);
 // ---- functions
 
 Value constant(double value, DType dtype, const Dims& dims) {
+  if (NumbersScope* numbers = NumbersScope::current(); numbers && dtype == DType::kF32) {
+    if (const Value parameter = numbers->parameter(value)) return broadcast_to(parameter, dims);
+  }
   return make_node(kOpConstant, {}, {{"value", splat(value, dtype)}, {"_dtype", static_cast<int64_t>(dtype)}, {"_dims", dims}})
       ->result();
 }

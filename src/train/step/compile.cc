@@ -43,7 +43,7 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
   pjrt::CompileReport report;
   try {
     pjrt::Executable executable = pjrt::compile_cached(client, program.text, options, cache, &report);
-    return {std::move(executable), report};
+    return {std::move(executable), report, program.numbers};
   } catch (const Error& error) {
     if (!pjrt::is_out_of_memory(error)) throw;
     throw out_of_memory("compiling " + program.name, error.message(), arrays);
@@ -63,6 +63,14 @@ std::future<Compiled> compile_async(std::shared_ptr<pjrt::Client> client, Progra
     }
   }).detach();
   return future;
+}
+
+state::DeviceArrays place_numbers(const std::vector<float>& numbers, const pjrt::Client& client, const mesh::Mesh& mesh) {
+  state::DeviceArrays arrays(static_cast<size_t>(mesh.devices()));
+  for (size_t d = 0; d < arrays.size(); ++d) {
+    for (const float number : numbers) arrays[d].push_back(client.to_device(&number, {DType::kF32, {}}, d));
+  }
+  return arrays;
 }
 
 std::vector<NamedType> arguments_of(const state::StateLayout& layout, size_t count, const TensorType& images) {

@@ -9,6 +9,7 @@
 #include "base/shape.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
+#include "state/device_arrays.h"
 #include "train/step/step.h"
 
 namespace tessera::train {
@@ -16,6 +17,7 @@ namespace tessera::train {
 struct Compiled {
   pjrt::Executable executable;
   pjrt::CompileReport report;
+  std::vector<float> numbers = {};  // Program::numbers
 };
 
 // A device error that says what did not fit: the plugin's words, the account of the arrays and the largest of them.
@@ -29,6 +31,9 @@ std::future<Compiled> compile_async(std::shared_ptr<pjrt::Client> client, Progra
 // The same, waiting.
 Compiled compile(const pjrt::Client& client, const Program& program, const pjrt::ExecutableCache& cache,
                  const std::vector<NamedType>& arrays);
+
+// A program's numbers as its last arguments on every device of the mesh.
+state::DeviceArrays place_numbers(const std::vector<float>& numbers, const pjrt::Client& client, const mesh::Mesh& mesh);
 
 // The arguments of a program over the first `count` entries of a layout, and its batch.
 std::vector<NamedType> arguments_of(const state::StateLayout& layout, size_t count, const TensorType& images);

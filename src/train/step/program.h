@@ -41,6 +41,7 @@ struct Program {
   int64_t devices = 1;
   std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
   std::vector<int64_t> donated;               // arguments whose memory the results take over
+  std::vector<float> numbers;                 // its last arguments, f32 scalars (ir/numbers.h)
   bool once = false;                          // runs once: quick to compile matters more than quick to run
 };
 

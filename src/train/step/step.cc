@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ir/functions.h"
+#include "ir/numbers.h"
 #include "ir/ops.h"
 #include "ir/program.h"
 #include "ir/random.h"
@@ -162,14 +163,15 @@ TrainArguments add_train_arguments(const models::Model& model, const state::Stat
 }
 
 std::vector<mesh::PartitionSpec> specs_of(const TrainArguments& arguments, const state::StateLayout& layout,
-                                          const ProgramOptions& options) {
+                                          const ProgramOptions& options, size_t numbers) {
   const size_t inputs = batch_inputs(options.objective->inputs()) + (arguments.augment ? 1 : 0), state = arguments.state.size();
   std::vector<mesh::PartitionSpec> specs = with_batch(layout, state, inputs);
   if (options.teacher) {
     const std::vector<mesh::PartitionSpec> teacher = options.teacher->layout.specs(arguments.teacher.size());
     specs.insert(specs.begin() + static_cast<ptrdiff_t>(state), teacher.begin(), teacher.end());
   }
-  if (arguments.votes) specs.resize(specs.size() + 2);  // whole on every device, as the process's number
+  // Whole on every device: the process's number and votes, and numbers.
+  specs.resize(specs.size() + (arguments.votes ? 2 : 0) + numbers);
   return specs;
 }
 
@@ -179,7 +181,8 @@ Value step_key(Value rng, Value step) { return ir::fold_in(ir::fold_in(rng, "ste
 struct StepUpdate {
   BatchGradient batch;
   optim::Optimizer::Result result;
-  Values differences;  // of the trainable parameters: after minus before
+  Values differences;          // of the trainable parameters: after minus before
+  std::vector<float> numbers;  // of the optimizer, which are parameters of the program
 };
 
 StepUpdate step_update(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
@@ -194,20 +197,26 @@ StepUpdate step_update(const models::Model& model, const state::StateLayout& lay
   StepUpdate out;
   out.batch = batch_gradient({model, layout, optimizer, options, params, arguments.teacher, arguments.processes}, rows,
                              step_key(state[layout.rng_index()], step));
+  const ir::NumbersScope numbers(ir::current_graph());
   out.result =
       optimizer.apply(params, out.batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
+  out.numbers = numbers.values();
   for (size_t i = 0; i < params.size(); ++i) {
     if (optimizer.trainable(i)) out.differences.push_back(out.result.values[i] - params[i]);
   }
   return out;
 }
 
-// The program's results: the state of the next step in the layout's order, and what was measured.
+// The program's results: the state of the next step in the layout's order, and what was measured. `numbers`: those that became
+// parameters.
 Values train_results(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
-                     const ProgramOptions& options, const TrainArguments& arguments) {
+                     const ProgramOptions& options, const TrainArguments& arguments, std::vector<float>& numbers) {
   const Values& state = arguments.state;
   const Value step = state[layout.step_index()], rng = state[layout.rng_index()];
-  const auto [batch, update, differences] = step_update(model, layout, optimizer, options, arguments);
+  const StepUpdate made = step_update(model, layout, optimizer, options, arguments);
+  const BatchGradient& batch = made.batch;
+  const optim::Optimizer::Result& update = made.result;
+  numbers = made.numbers;
   Values weights;
   for (size_t i = 0; i < layout.params; ++i) {
     if (layout.entries[i].trained) weights.push_back(update.values[i]);
@@ -218,13 +227,16 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
   results.push_back(ir::add(step, ir::constant(1, DType::kI32)));
   results.push_back(rng);
   if (layout.averages > 0) {
+    const ir::NumbersScope scope(ir::current_graph());
     const Value decay = options.average->decay(step);
     for (size_t i = 0; i < layout.averages; ++i) {
       results.push_back(optim::Average::update(state[layout.average_index() + i], results[i], decay));
     }
+    numbers.insert(numbers.end(), scope.values().begin(), scope.values().end());
   }
   if (layout.lr_scale) results.push_back(state[layout.lr_scale_index()]);
-  Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(weights), ir::global_norm(differences), update.lr};
+  Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(weights), ir::global_norm(made.differences),
+                     update.lr};
   measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());
   Value metrics = pack(measured);
   if (arguments.votes) metrics = ir::concatenate({metrics, ir::sum_over_processes(arguments.processes, arguments.votes)}, 0);
@@ -240,14 +252,16 @@ Program train_program(const models::Model& model, const state::StateLayout& layo
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const TrainArguments arguments = add_train_arguments(model, layout, options);
-  graph.results = train_results(model, layout, optimizer, options, arguments);
+  std::vector<float> numbers;
+  graph.results = train_results(model, layout, optimizer, options, arguments, numbers);
 
   ir::EmitOptions emit{.name = "train_step"};
   std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
   results.push_back({});
-  spread(emit, layout, specs_of(arguments, layout, options), std::move(results));
+  spread(emit, layout, specs_of(arguments, layout, options, numbers.size()), std::move(results));
   for (int64_t i = 0; i < static_cast<int64_t>(layout.entries.size()); ++i) emit.aliases.emplace_back(i, i);
   Program program = program_of(graph, emit, layout, options);
+  program.numbers = std::move(numbers);
   for (const auto& [argument, result] : emit.aliases) program.donated.push_back(argument);
   return program;
 }
@@ -295,7 +309,7 @@ Program histogram_program(const models::Model& model, const state::StateLayout& 
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const TrainArguments arguments = add_train_arguments(model, layout, options);
-  const auto [batch, update, differences] = step_update(model, layout, optimizer, options, arguments);
+  const auto [batch, update, differences, numbers] = step_update(model, layout, optimizer, options, arguments);
   Values rows;
   for (size_t i = 0, trained = 0; i < layout.params; ++i) {
     if (!optimizer.trainable(i)) continue;
@@ -304,8 +318,10 @@ Program histogram_program(const models::Model& model, const state::StateLayout& 
   }
   graph.results = {ir::concatenate(rows, 0)};
   ir::EmitOptions emit{.name = "histograms"};
-  spread(emit, layout, specs_of(arguments, layout, options), {{}});
-  return program_of(graph, emit, layout, options);
+  spread(emit, layout, specs_of(arguments, layout, options, numbers.size()), {{}});
+  Program program = program_of(graph, emit, layout, options);
+  program.numbers = numbers;
+  return program;
 }
 
 Program eval_program(const models::Model& model, const evaluators::Evaluator& evaluator, size_t set,

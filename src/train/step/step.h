@@ -29,8 +29,8 @@ std::vector<std::string> metric_names(const objectives::Objective& objective);
 Program init_program(const std::vector<nn::ParamSpec>& specs, const state::StateLayout& layout);
 
 // (state…, the teacher's params…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the
-// augmentation has values; of several processes this one's number i32 and its votes f32 [kVotes]) -> (state…, metrics f32
-// [metric_names], then the votes' sums). Each state argument is donated to the result of its place.
+// augmentation has values; of several processes this one's number i32 and its votes f32 [kVotes]; the optimizer's numbers, each f32)
+// -> (state…, metrics f32 [metric_names], then the votes' sums). Each state argument is donated to the result of its place.
 // training_loss is the mean over the batch before the update (label smoothing included), l2_grads the global norm before
 // clipping, l2_params after the update, l2_updates of the difference.
 Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
