@@ -4,10 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/checkpoint.h"
 #include "train/run_facts.h"
