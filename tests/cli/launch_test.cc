@@ -163,6 +163,19 @@ TEST_F(Launch, ASignalEndsAllAfterTheSameStepAndTheRunGoesOnWithAnotherNumber) {
   EXPECT_FALSE(weights("run", "60").empty());
 }
 
+TEST_F(Launch, ADryRunShowsWhatWouldBeRun) {
+  const Outcome outcome =
+      run_program({"launch", "local:2", "--dry-run", "--", "train", "tiny.toml", "total=9 steps"}, folder_.path());
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, R"(# an etcd at 127.0.0.1:PORT, started for this launch
+# process 0
+TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=0 TESSERA_COORDINATOR_ADDRESS=127.0.0.1:PORT TESSERA_RUN_ID=RUN tessera train tiny.toml 'total=9 steps'
+# process 1
+TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=1 TESSERA_COORDINATOR_ADDRESS=127.0.0.1:PORT TESSERA_RUN_ID=RUN tessera train tiny.toml 'total=9 steps'
+)");
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
 TEST_F(Launch, MistakesAreExplained) {
   const auto error = [&](const std::vector<std::string>& args, int exit) {
     const Outcome outcome = run_program(args, folder_.path());
@@ -171,7 +184,8 @@ TEST_F(Launch, MistakesAreExplained) {
   };
   EXPECT_THAT(error({"launch"}, 2), HasSubstr("needs a place and a command"));
   EXPECT_THAT(error({"launch", "moon:2", "--", "train", "x"}, 2), HasSubstr("`moon:2` is no place to launch"));
-  EXPECT_THAT(error({"launch", "local:0", "--", "train", "x"}, 2), HasSubstr("`local:0` is no place to launch"));
+  EXPECT_THAT(error({"launch", "local:0", "--", "train", "x"}, 2), HasSubstr("`local:0` names no number of processes"));
+  EXPECT_THAT(error({"launch", "loca:2", "--", "train", "x"}, 2), HasSubstr("did you mean `local`?"));
   EXPECT_THAT(error({"launch", "local:2"}, 2), HasSubstr("nothing is launched"));
   EXPECT_THAT(error({"launch", "local:2", "--", "predict", "x"}, 2), HasSubstr("`predict` is not run by several processes"));
   EXPECT_THAT(error(words(3, "run", {}), 2), HasSubstr("a batch of 4 can't be divided over"));

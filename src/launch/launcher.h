@@ -1,0 +1,51 @@
+#pragma once
+// The ways to start the processes of a run. To add one, write a file with a `const Launcher` and a line in launchers.def; help and
+// messages follow from it.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "launch/plan.h"
+
+namespace tessera::launch {
+
+// What is to be launched.
+struct Request {
+  std::string where;                 // what stands behind the launcher's name: "4" of local:4
+  std::vector<std::string> command;  // the program's words: "train", "recipes/digits.toml", …
+  int64_t restarts = 10;             // at most, in a row
+  std::string coordinator;           // of an etcd that runs; empty: one of this launch's own
+};
+
+struct Launcher {
+  std::string_view name;     // "local"
+  std::string_view words;    // "local:N"
+  std::string_view summary;  // one line of help, no full stop
+  std::string_view example;  // what stands for the words in a command that works: "local:2"
+
+  // Looks at nothing but the request and files here. A usage Error says what is wrong with it.
+  Plan (*plan)(const Request& request);
+  // Starts what plan() shows and returns when it has ended, with the exit code of the run (launch/supervise.h), or when it was
+  // handed over to a scheduler.
+  Exit (*run)(const Request& request);
+};
+
+// launchers.def, in its order.
+const std::vector<const Launcher*>& launchers();
+
+// Of "local:4": the launcher; `where` becomes "4". A usage Error names those there are.
+const Launcher& find_launcher(const std::string& place, std::string& where);
+
+// A command that shows how `launcher` is used.
+std::string example_of(const Launcher& launcher);
+// The number behind a launcher's name. A usage Error where it is none or out of bounds.
+int64_t process_count(const Request& request, const Launcher& launcher);
+
+#define LAUNCHER(object) extern const Launcher object;
+#include "launch/launchers.def"
+#undef LAUNCHER
+
+}  // namespace tessera::launch
