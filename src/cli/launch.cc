@@ -1,8 +1,16 @@
 // tessera launch: several processes that train one run together.
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
 #include "cli/command.h"
+#include "cli/common_flags.h"
+#include "launch/host_agent.h"
 #include "launch/launcher.h"
+#include "pjrt/plugin.h"
 
 namespace tessera::cli {
 namespace {
@@ -17,6 +25,30 @@ std::string places() {
   return text;
 }
 
+// Of "2..4".
+launch::Elastic elastic(const std::string& text) {
+  launch::Elastic out;
+  const char* end = text.data() + text.size();
+  const auto [dots, error] = std::from_chars(text.data(), end, out.least);
+  if (error == std::errc() && std::string_view(dots, end).starts_with("..")) {
+    const auto [stopped, second] = std::from_chars(dots + 2, end, out.most);
+    if (second == std::errc() && stopped == end && out.least >= 1 && out.most >= out.least) return out;
+  }
+  throw usage_error(fmt::format("`--elastic` takes two numbers of hosts, and is \"{}\"", text), {}, "--elastic 2..4");
+}
+
+// Of "NAME=VALUE" or "NAME".
+launch::Variable variable(const std::string& text) {
+  const size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  if (name.empty()) throw usage_error(fmt::format("`--env` takes NAME or NAME=VALUE, and is \"{}\"", text));
+  if (equals != std::string::npos) return {name, text.substr(equals + 1)};
+  const char* value = std::getenv(name.c_str());
+  if (!value)
+    throw usage_error(fmt::format("`--env {}`: there is no such variable here", name), {}, "--env NAME=VALUE sets one");
+  return {name, value};
+}
+
 class Launch final : public Command {
  public:
   Page page() const override {
@@ -25,6 +57,7 @@ class Launch final : public Command {
         "PLACE -- train RECIPE [key=value …]",
         "train one run with several processes, here or on several hosts",
         {{kExample, "two processes on this machine, each with half of the processors and of every batch"},
+         {"tessera launch ssh:a,b -- train recipes/digits.toml --workdir /shared/runs/digits", "one on each of two hosts"},
          {"tessera launch local:2 --dry-run -- train recipes/digits.toml", "show what would be run"}},
         "Places:\n" + places() +
             "Weights and metrics are those of one process. Process 0 reports and saves. A process that dies ends the others\n"
@@ -36,8 +69,20 @@ class Launch final : public Command {
     flags.add("--dry-run", &dry_run_, "show what would be run, and run nothing");
     flags.add("--restarts", "N", &request_.restarts, 0, "how often the run is started again when a process is lost (10)");
     flags.add("--coordinator-address", "HOST:PORT", &request_.coordinator, "of an etcd that runs already");
+    flags.add(
+        "--elastic", "MIN..MAX", [this](const std::string& value) { request_.elastic = elastic(value); },
+        "go on without hosts that are not reached, with MIN to MAX of them, as divide the batch");
+    flags.add("--directory", "DIR", &request_.directory,
+              "where the hosts run it; this machine's current directory when not given");
+    flags.add(
+        "--env", "NAME[=VALUE]", [this](const std::string& value) { request_.environment.push_back(variable(value)); },
+        "a variable of the environment for the processes; this one's value where none is given. May be repeated");
+    flags.add(
+        "--option", "WORD", [this](const std::string& value) { request_.options.push_back(value); },
+        "a word for ssh or the scheduler, as --option=-i --option=KEY. May be repeated");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
+    if (words == std::vector<std::string>{"host"}) return launch::run_host_agent();
     if (words.empty()) throw usage_error("tessera launch needs a place and a command", {}, kExample);
     const launch::Launcher& launcher = launch::find_launcher(words[0], request_.where);
     request_.command.assign(words.begin() + 1, words.end());
@@ -46,12 +91,41 @@ class Launch final : public Command {
                                                  : fmt::format("`{}` is not run by several processes", request_.command[0]),
                         {}, "write the command after --: " + launch::example_of(launcher));
     }
+    if (request_.directory.empty()) request_.directory = std::filesystem::current_path();
+    if (launcher.copies) find_what_is_copied();
     if (!dry_run_) return launcher.run(request_);
     print(launch::to_text(launcher.plan(request_)));
     return Exit::kDone;
   }
 
  private:
+  // Reads the words of train as train will.
+  void find_what_is_copied() {
+    const std::unique_ptr<Command> train = make_train();
+    Flags flags;
+    CommonFlags common;
+    train->declare(flags);
+    declare_common_flags(flags, common);
+    flags.read_environment();
+    size_t position = 1;
+    const RecipeWords recipe = recipe_words(flags.parse(request_.command, position), "train");
+    request_.recipe = recipe.path;
+    config::Section data = load_recipe(recipe).section("data");
+    data.bind_field("batch", config::Field(&request_.batch), {});
+    request_.plugin = pjrt::find_plugin(common.device.platform, common.device.plugin);
+    drop_flag(request_.command, "--plugin");
+  }
+  // With its value: the file lies elsewhere on the hosts.
+  static void drop_flag(std::vector<std::string>& words, const std::string& name) {
+    for (auto word = words.begin(); word != words.end();) {
+      if (*word == name) {
+        word = words.erase(word, std::next(word, word + 1 == words.end() ? 1 : 2));
+      } else {
+        word = word->starts_with(name + "=") ? words.erase(word) : word + 1;
+      }
+    }
+  }
+
   launch::Request request_;
   bool dry_run_ = false;
 };

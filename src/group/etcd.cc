@@ -35,6 +35,8 @@ struct KeyValue {
   std::string key, value;
 };
 
+std::string root_of(const std::string& run) { return fmt::format("tessera/{}/", run); }
+
 // One server. Answers that are not what etcd gives are ConnectionErrors too.
 class Etcd {
  public:
@@ -113,11 +115,7 @@ class Etcd {
 class EtcdMembers final : public Members {
  public:
   EtcdMembers(Place place, http::Endpoint at, Lost lost, const MembersOptions& options)
-      : Members(std::move(place)),
-        options_(options),
-        etcd_(std::move(at)),
-        root_(fmt::format("tessera/{}/", place_.run)),
-        lost_(std::move(lost)) {
+      : Members(std::move(place)), options_(options), etcd_(std::move(at)), root_(root_of(place_.run)), lost_(std::move(lost)) {
     try {
       lease_ = etcd_.grant(options.patience);
       kept_ = etcd_.grant(kKept);
@@ -351,6 +349,15 @@ std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const Membe
                       "give it as HOST:PORT");
   }
   return std::make_unique<EtcdMembers>(place, *at, std::move(lost), options);
+}
+
+bool has_members(const std::string& coordinator, const std::string& run) {
+  const auto at = http::parse_endpoint(coordinator, "2379");
+  try {
+    return at && !Etcd(*at).with_prefix(root_of(run) + "members/").empty();
+  } catch (const http::ConnectionError&) {
+    return false;
+  }
 }
 
 }  // namespace tessera::group

@@ -51,4 +51,7 @@ class Members {
 // one's id.
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options = {});
 
+// Whether a process of that run is a member now. False where the coordinator can't be reached.
+bool has_members(const std::string& coordinator, const std::string& run);
+
 }  // namespace tessera::group

@@ -20,13 +20,17 @@ namespace {
 // Calls `on_line` for each line that comes from a pipe until its other end is closed.
 void read_lines(int from, const std::function<void(const std::string&)>& on_line) {
   std::string pending;
+  const auto tell = [&](size_t end) {
+    std::string line = pending.substr(0, end);
+    if (line.ends_with('\r')) line.pop_back();  // of ssh, which thinks of terminals
+    on_line(line);
+  };
   char part[4096];
   for (ssize_t count = 0; (count = ::read(from, part, sizeof part)) > 0;) {
     pending.append(part, static_cast<size_t>(count));
-    for (size_t end = 0; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1))
-      on_line(pending.substr(0, end));
+    for (size_t end = 0; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1)) tell(end);
   }
-  if (!pending.empty()) on_line(pending);
+  if (!pending.empty()) tell(pending.size());
   ::close(from);
 }
 
@@ -106,7 +110,7 @@ void Child::start() {
 }
 
 Child::~Child() {
-  if (input_ >= 0) ::close(input_);
+  close_input();
   if (pid_ > 0 && !status_) {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
@@ -114,7 +118,7 @@ Child::~Child() {
   if (reader_.joinable()) reader_.join();
 }
 
-bool Child::write(const std::string& text) {
+bool Child::write(std::string_view text) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t wrote = ::write(input_, text.data() + done, text.size() - done);
     if (wrote < 0 && errno == EINTR) continue;
@@ -122,6 +126,10 @@ bool Child::write(const std::string& text) {
     done += static_cast<size_t>(wrote);
   }
   return true;
+}
+
+void Child::close_input() {
+  if (input_ >= 0) ::close(std::exchange(input_, -1));
 }
 
 void Child::send(int signal) {
@@ -143,6 +151,8 @@ void Child::wait() {
 std::optional<Exit> Child::exit() const {
   return WIFEXITED(*status_) ? std::optional(static_cast<Exit>(WEXITSTATUS(*status_))) : std::nullopt;
 }
+
+int Child::exit_code() const { return WIFEXITED(*status_) ? WEXITSTATUS(*status_) : 128 + WTERMSIG(*status_); }
 
 std::string Child::end() const {
   if (const auto code = exit()) return fmt::format("{} ended with exit code {}", name(), static_cast<int>(*code));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct ChildOptions {
   std::vector<std::string> command;     // the first is a path, or a name in $PATH
   std::vector<Variable> environment;    // beside this process's
   std::optional<cpu_set_t> processors;  // those it may use; all when absent
+  bool serves = false;                  // the others need it, and it ends when they have ended
   bool own_group = false;               // the terminal's Ctrl-C doesn't reach it
   std::optional<std::string> input;     // what it reads first; more comes by write(). This process's stdin when absent
   // What it says, line by line, from a thread of its own. Absent: it has this process's terminal, and stderr goes where messages
@@ -37,21 +39,24 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   const std::string& name() const { return options_.name; }
+  bool serves() const { return options_.serves; }
   bool own_group() const { return options_.own_group; }
   virtual void send(int signal);
+  // Called every second or so while it runs.
+  virtual void tick() {}
+  // More input. False where it reads no more.
+  bool write(std::string_view text);
+  void close_input();
   // Whether it has ended; never waits.
   bool ended();
   // Waits for its end and for all it said.
   void wait();
   // Of one that has ended; nothing where it was killed, and nobody but the system says why.
   virtual std::optional<Exit> exit() const;
+  // The same as a shell says it: 128 and the signal's number where one killed it.
+  int exit_code() const;
   // The same as a sentence without full stop: "process 1 was killed (Killed)".
   virtual std::string end() const;
-
- protected:
-  // False where it reads no more.
-  bool write(const std::string& text);
-  int wait_status() const { return *status_; }
 
  private:
   void start();

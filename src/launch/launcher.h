@@ -3,6 +3,7 @@
 // messages follow from it.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,12 +13,27 @@
 
 namespace tessera::launch {
 
+// A run may go on with fewer hosts.
+struct Elastic {
+  int64_t least = 1, most = 1;
+};
+
 // What is to be launched.
 struct Request {
-  std::string where;                 // what stands behind the launcher's name: "4" of local:4
-  std::vector<std::string> command;  // the program's words: "train", "recipes/digits.toml", …
-  int64_t restarts = 10;             // at most, in a row
-  std::string coordinator;           // of an etcd that runs; empty: one of this launch's own
+  std::string where;                  // what stands behind the launcher's name: "4" of local:4
+  std::vector<std::string> command;   // the program's words: "train", "recipes/digits.toml", …
+  int64_t restarts = 10;              // at most, in a row
+  std::string coordinator;            // of an etcd that runs; empty: one of this launch's own
+  std::vector<Variable> environment;  // beside what tells each process its place
+
+  // Of launchers that copy what they run (Launcher::copies).
+  std::string recipe;     // the word of the command that names it
+  std::string plugin;     // the file
+  int64_t batch = 0;      // of the recipe: a number of hosts must divide it
+  std::string directory;  // where the processes run, and all hosts see the same files
+
+  std::vector<std::string> options;  // for the program that starts the processes elsewhere, as they are
+  std::optional<Elastic> elastic;    // how many hosts will do; absent: all
 };
 
 struct Launcher {
@@ -25,6 +41,7 @@ struct Launcher {
   std::string_view words;    // "local:N"
   std::string_view summary;  // one line of help, no full stop
   std::string_view example;  // what stands for the words in a command that works: "local:2"
+  bool copies = false;       // program, plugin and recipe to the hosts
 
   // Looks at nothing but the request and files here. A usage Error says what is wrong with it.
   Plan (*plan)(const Request& request);

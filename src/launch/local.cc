@@ -40,7 +40,8 @@ std::vector<ProcessPlan> processes_of(const Request& request, const std::string&
   for (int64_t process = 0; process < count; ++process) {
     ProcessPlan& one = out.emplace_back();
     one.host = fmt::format("process {}", process);
-    one.environment = place_variables(process, count, coordinator, run);
+    one.environment = request.environment;
+    for (Variable& variable : place_variables(process, count, coordinator, run)) one.environment.push_back(std::move(variable));
     one.command = {"tessera"};
     one.command.insert(one.command.end(), request.command.begin(), request.command.end());
   }
@@ -82,7 +83,8 @@ Exit run(const Request& request) {
 
 }  // namespace
 
-const Launcher kLocal = {"local",   "local:N", "N processes on this machine, each with its share of the processors",
-                         "local:2", plan,      run};
+const Launcher kLocal = {"local",   "local:N",        "N processes on this machine, each with its share of the processors",
+                         "local:2", /*copies=*/false, plan,
+                         run};
 
 }  // namespace tessera::launch

@@ -16,6 +16,9 @@ struct ProcessPlan {
   std::string host;                   // as messages call it: "process 1", "tpu-host-3"
   std::vector<Variable> environment;  // beside what the host has
   std::vector<std::string> command;   // words; the first is a program
+  // Of a host elsewhere: words that run a command there, which is put behind the last; and where it runs.
+  std::vector<std::string> shell;
+  std::string directory;
 };
 
 // A file that every host gets.

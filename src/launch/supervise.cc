@@ -59,6 +59,7 @@ class Run {
     bool asked = false;
     std::optional<Clock::time_point> failed_at;
     while (!all_ended()) {
+      for (const auto& child : children_) child->tick();
       if (!failed_at && first_failure()) failed_at = Clock::now();
       if (failed_at && !asked && Clock::now() - *failed_at > kOthersEnd) send(SIGKILL);
       siginfo_t info{};
@@ -69,34 +70,45 @@ class Run {
       asked = true;
       // The terminal's Ctrl-C has reached those of its group already, and a second one ends them without saving.
       for (const auto& child : children_) {
-        if (info.si_code != SI_KERNEL || child->own_group()) child->send(number);
+        if (!child->serves() && (info.si_code != SI_KERNEL || child->own_group())) child->send(number);
       }
     }
-    for (const auto& child : children_) child->wait();  // for what they said last
+    for (const auto& child : children_) {
+      if (!child->serves()) child->wait();  // for what they said last
+    }
     return asked;
   }
 
   // The first, in the order of ends as they were noticed, that did not end well.
   const Child* first_failure() {
     for (const auto& child : children_) {
-      if (!failure_ && child->ended() && child->exit() != Exit::kDone) failure_ = child.get();
+      if (!failure_ && child->ended() && (child->serves() || child->exit() != Exit::kDone)) failure_ = child.get();
     }
     return failure_;
   }
   // An exit code that another start would end with as well.
   std::optional<Exit> mistake() const {
     for (const auto& child : children_) {
+      if (child->serves()) continue;
       const std::optional<Exit> exit = child->exit();
       if (exit && *exit != Exit::kDone && *exit != Exit::kPreempted) return exit;
     }
     return std::nullopt;
   }
+  // One that was lost is why the others ended.
+  std::string why() const {
+    for (const auto& child : children_) {
+      if (child->ended() && !child->exit()) return child->end();
+    }
+    return failure_->end();
+  }
   Exit leaders_exit() const { return children_[0]->exit().value_or(Exit::kPreempted); }
 
  private:
   bool all_ended() {
-    return std::ranges::count_if(children_, [](const auto& child) { return child->ended(); }) ==
-           static_cast<ptrdiff_t>(children_.size());
+    bool all = true;
+    for (const auto& child : children_) all = (child->ended() || child->serves()) && all;
+    return all;
   }
   void send(int signal) const {
     for (const auto& child : children_) child->send(signal);
@@ -120,7 +132,7 @@ Outcome attempt_once(const StartAll& start, int64_t attempt) {
     if (!failure) return {Exit::kDone, {}};
     if (asked) return {run.leaders_exit(), {}};
     if (const auto mistake = run.mistake()) return {mistake, {}};
-    return {std::nullopt, failure->end()};
+    return {std::nullopt, run.why()};
   } catch (const NotNow& not_now) {
     return {std::nullopt, not_now.why};
   }

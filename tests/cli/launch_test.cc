@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <fstream>
-#include <thread>
 
+#include "cli/launched_run.h"
 #include "cli/run_program.h"
 
 namespace tessera::cli {
@@ -43,22 +42,13 @@ class Launch : public ::testing::Test {
     EXPECT_EQ(outcome.exit, 0) << outcome.err;
   }
 
-  std::string weights(const std::string& workdir, const std::string& step) const {
-    return read_file(folder_ / workdir / ("checkpoints/step_0000000" + step) / "state.safetensors");
-  }
+  std::string weights(const std::string& workdir, const std::string& step) const { return weights_of(folder_ / workdir, step); }
   // The last training_loss of a run.
   double loss(const std::string& workdir) const {
     std::ifstream file(folder_ / workdir / "metrics.jsonl");
     double last = 0;
     for (std::string line; std::getline(file, line);) last = Json::parse(line).value("training_loss", last);
     return last;
-  }
-  // Waits until the run has a line of that step.
-  void await_step(RunningProgram& run, const std::string& workdir, int step) const {
-    const std::string wanted = "\"step\":" + std::to_string(step) + ",";
-    while (run.running() && read_file(folder_ / workdir / "metrics.jsonl").find(wanted) == std::string::npos) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
   }
   // The process of a launch that has that number.
   static pid_t process_of(const RunningProgram& launch, const std::string& number) {
@@ -139,7 +129,7 @@ TEST_F(Launch, AKilledProcessEndsTheOthersAndAllGoOn) {
   launch(2, "whole", more);
   for (const std::string victim : {"0", "1"}) {
     RunningProgram run(words(2, "killed" + victim, more), folder_.path());
-    await_step(run, "killed" + victim, 14);
+    await_step(run, folder_ / ("killed" + victim), 14);
     const pid_t pid = process_of(run, victim);
     ASSERT_GT(pid, 0) << run.err();
     ::kill(pid, SIGKILL);
@@ -153,7 +143,7 @@ TEST_F(Launch, AKilledProcessEndsTheOthersAndAllGoOn) {
 TEST_F(Launch, ASignalEndsAllAfterTheSameStepAndTheRunGoesOnWithAnotherNumber) {
   const std::vector<std::string> more = {"total=60 steps", "checkpoint.every=60 steps"};
   RunningProgram run(words(2, "run", more), folder_.path());
-  await_step(run, "run", 14);
+  await_step(run, folder_ / "run", 14);
   run.send(SIGTERM);
   const Outcome outcome = run.wait();
   EXPECT_EQ(outcome.exit, 75) << outcome.err;

@@ -1,0 +1,26 @@
+#pragma once
+// What a host needs to run the program: files of this machine, each known by its SHA-256.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launch/plan.h"
+
+namespace tessera::launch {
+
+// The program, the libraries it uses but the C library's own, the module of CPU collectives, and an etcd where one is installed.
+// `plugin` and `recipe` are files; the plugin may be empty. Names: bin/tessera, lib/libre2.so.9, bin/<plugin>, recipe/<recipe>.
+std::vector<CopiedFile> files_of_a_host(const std::string& plugin, const std::string& recipe);
+
+struct HashedFile {
+  CopiedFile file;
+  std::string sha256;  // 64 hexadecimal digits
+  int64_t bytes = 0;
+};
+// Reads them all. A data Error where one can't be read.
+std::vector<HashedFile> hashed(const std::vector<CopiedFile>& files);
+// Names all of them together: names and contents.
+std::string digest_of(const std::vector<HashedFile>& files);
+
+}  // namespace tessera::launch

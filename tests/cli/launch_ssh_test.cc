@@ -1,0 +1,247 @@
+// Runs on several hosts, which are sshd on addresses of this machine, and network namespaces.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "cli/launched_run.h"
+#include "cli/run_program.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+void run_command(const std::string& command) { ASSERT_EQ(std::system((command + " >/dev/null 2>&1").c_str()), 0) << command; }
+
+uint16_t free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
+// sshd with keys of its own, and a user's configuration that knows hosts by short names.
+class SshServers {
+ public:
+  SshServers() {
+    if (::geteuid() == 0) fs::create_directories("/run/sshd");
+    run_command(fmt::format("ssh-keygen -q -t ed25519 -N '' -f {}/host", folder_.path().string()));
+    run_command(fmt::format("ssh-keygen -q -t ed25519 -N '' -f {}/user", folder_.path().string()));
+    run_command(fmt::format("ssh-keygen -q -t ed25519 -N '' -f {}/stranger", folder_.path().string()));
+  }
+  ~SshServers() {
+    for (const pid_t pid : servers_) {
+      ::kill(pid, SIGTERM);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+  SshServers(const SshServers&) = delete;
+  SshServers& operator=(const SshServers&) = delete;
+
+  std::string config() const { return folder_ / "config"; }
+  // A server on that address, started by words before its own: {"ip", "netns", "exec", "x"}.
+  void serve(const std::string& name, const std::string& address, std::vector<std::string> words = {}) {
+    const std::string key = read_file(folder_ / "host.pub");
+    append("known", fmt::format("[{}]:{} {}", address, port_, key));
+    add_name(name, address, "user");
+    const fs::path file = folder_ / ("sshd_" + name);
+    // What hosts keep of a launch stays from test to test: the plugin is large.
+    const std::string home = testing::cache_path() + "/launch_home";
+    fs::create_directories(home);
+    write_file(file, fmt::format("ListenAddress {0}:{1}\nHostKey {2}/host\nAuthorizedKeysFile {2}/user.pub\nStrictModes no\n"
+                                 "PasswordAuthentication no\nPidFile none\nSetEnv HOME={3}\n",
+                                 address, port_, folder_.path().string(), home));
+    words.insert(words.end(), {"/usr/sbin/sshd", "-D", "-f", file, "-E", folder_ / ("log_" + name)});
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::execvp(argv[0], argv.data());
+      ::_exit(127);
+    }
+    servers_.push_back(pid);
+    while (read_file(folder_ / ("log_" + name)).find("Server listening") == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  // A name for an address, with a key of the folder.
+  void add_name(const std::string& name, const std::string& address, const std::string& key) {
+    append("config", fmt::format("Host {0}\n  HostName {1}\n  Port {2}\n  IdentityFile {3}/{4}\n  IdentitiesOnly yes\n"
+                                 "  UserKnownHostsFile {3}/known\n  GlobalKnownHostsFile none\n",
+                                 name, address, port_, folder_.path().string(), key));
+  }
+
+ private:
+  void append(const std::string& file, const std::string& text) const { std::ofstream(folder_ / file, std::ios::app) << text; }
+
+  TempFolder folder_;
+  const uint16_t port_ = free_port();
+  std::vector<pid_t> servers_;
+};
+
+class LaunchOverSsh : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_images(folder_ / "train", 20);
+    write_images(folder_ / "val", 7);
+    write_file(folder_ / "tiny.toml", tiny_recipe());
+  }
+  std::vector<std::string> words(const std::string& place, std::vector<std::string> flags,
+                                 std::vector<std::string> train) const {
+    std::vector<std::string> all{"launch", place, "--option=-F", "--option=" + servers_.config(), "--env", "TESSERA_CACHE_DIR"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    all.insert(all.end(), {"--", "train", "tiny.toml", "checkpoint.every=100 steps", "eval.val.every=100 steps"});
+    all.insert(all.end(), train.begin(), train.end());
+    return all;
+  }
+
+  TempFolder folder_;
+  SshServers servers_;
+};
+
+// Whatever becomes of the launching machine, the run has a checkpoint and goes on from it.
+TEST_F(LaunchOverSsh, HostsSaveWhenTheyAreAskedOrLeftAndEndWithTheBytesOfProcessesHere) {
+  servers_.serve("a", "127.0.0.1");
+  servers_.serve("b", "127.0.0.2");
+  servers_.add_name("c", "127.0.0.3", "user");
+  const std::vector<std::string> train = {"total=300 steps", "--workdir", "run"};
+  const auto log = [&] { return read_file(folder_ / "run/log.txt"); };
+
+  RunningProgram left(words("ssh:a,b", {}, train), folder_.path());
+  await_step(left, folder_ / "run", 14);
+  left.send(SIGKILL);
+  EXPECT_EQ(left.wait().exit, 128 + SIGKILL) << left.err();
+  while (log().find("stopped by") == std::string::npos && log().find("next ") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_THAT(log(), HasSubstr("stopped by SIGTERM"));
+
+  RunningProgram asked(words("ssh:a,b", {}, train), folder_.path());
+  await_step(asked, folder_ / "run", 100);
+  asked.send(SIGINT);
+  const Outcome stopped = asked.wait();
+  EXPECT_EQ(stopped.exit, 130) << stopped.err;
+  EXPECT_THAT(stopped.err, AllOf(HasSubstr("[a] continues run"), HasSubstr("[a] stopped by Ctrl-C"), Not(HasSubstr("copy "))));
+
+  const Outcome rest = run_program(words("ssh:a,c,b", {"--elastic", "1..3"}, train), folder_.path());
+  EXPECT_EQ(rest.exit, 0) << rest.err;
+  EXPECT_THAT(rest.err, AllOf(HasSubstr("c is left out: "), HasSubstr("Connection refused"), HasSubstr("with 2 of 3 hosts")));
+
+  std::vector<std::string> local = words("local:2", {}, {"total=300 steps", "--workdir", "local"});
+  const Outcome here = run_program(local, folder_.path());
+  EXPECT_EQ(here.exit, 0) << here.err;
+  ASSERT_FALSE(weights_of(folder_ / "run", "300").empty());
+  EXPECT_TRUE(weights_of(folder_ / "run", "300") == weights_of(folder_ / "local", "300"));
+}
+
+TEST_F(LaunchOverSsh, MistakesAreExplained) {
+  servers_.serve("a", "127.0.0.1");
+  servers_.add_name("stranger", "127.0.0.1", "stranger");
+  servers_.add_name("nowhere", "no.such.host.invalid", "user");
+  servers_.add_name("down", "127.0.0.2", "user");
+  const auto error = [&](const std::string& place, int exit, std::vector<std::string> flags = {}) {
+    const Outcome outcome = run_program(words(place, std::move(flags), {}), folder_.path());
+    EXPECT_EQ(outcome.exit, exit) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(error("ssh:a,a", 2), HasSubstr("`a` is twice among the hosts"));
+  EXPECT_THAT(error("ssh:a,-oProxyCommand=x", 2), HasSubstr("`-oProxyCommand=x` is no host"));
+  EXPECT_THAT(error("ssh:a:x", 2), HasSubstr("`a:x` is no host"));
+  EXPECT_THAT(error("ssh", 2), HasSubstr("no hosts are named"));
+  EXPECT_THAT(error("ssh:./hosts", 2), HasSubstr("cannot read the list of hosts `./hosts`"));
+  EXPECT_THAT(error("ssh:a,b,c", 2), HasSubstr("a batch of 4 can't be divided over 3 hosts"));
+  EXPECT_THAT(error("ssh:a", 2, {"--elastic", "3"}), HasSubstr("`--elastic` takes two numbers of hosts"));
+  EXPECT_THAT(error("ssh:a", 2, {"--env", "NO_SUCH_VARIABLE"}), HasSubstr("there is no such variable here"));
+  EXPECT_THAT(error("ssh:a", 4, {"--directory", "/no/such"}), HasSubstr("a: there is no directory `/no/such`"));
+  EXPECT_THAT(error("ssh:a", 4, {"--option=-oUserKnownHostsFile=/dev/null"}),
+              AllOf(HasSubstr("Host key verification failed"), HasSubstr("its key is unknown")));
+  write_file(folder_ / "hosts", "stranger  # with another key\n\nnowhere\ndown\na\n");
+  EXPECT_THAT(error("ssh:hosts", 4),
+              AllOf(HasSubstr("3 of 4 hosts cannot be used"), HasSubstr("stranger: "), HasSubstr("Permission denied"),
+                    HasSubstr("nowhere: "), HasSubstr("down: "), HasSubstr("it takes no key of yours: ssh-copy-id stranger")));
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+// Hosts with addresses of their own: network namespaces on a bridge, gone with this object.
+class Namespaces {
+ public:
+  explicit Namespaces(int count) : count_(count) {
+    made_ = ip("link add {0}b type bridge") && ip("addr add 198.18.{1}.254/24 dev {0}b") && ip("link set {0}b up");
+    for (int i = 0; made_ && i < count; ++i) {
+      made_ = ip("netns add {0}{2}", i) && ip("link add {0}v{2} type veth peer name eth0 netns {0}{2}", i) &&
+              ip("link set {0}v{2} master {0}b up", i) && ip("-n {0}{2} addr add 198.18.{1}.{2}/24 dev eth0", i) &&
+              ip("-n {0}{2} link set eth0 up", i) && ip("-n {0}{2} link set lo up", i);
+    }
+  }
+  ~Namespaces() {
+    for (int i = 0; i < count_; ++i) {
+      end_processes(i);
+      ip("link delete {0}v{2}", i);
+      ip("netns delete {0}{2}", i);
+    }
+    ip("link delete {0}b");
+  }
+  Namespaces(const Namespaces&) = delete;
+  Namespaces& operator=(const Namespaces&) = delete;
+
+  bool made() const { return made_; }
+  std::string name(int host) const { return fmt::format("{}{}", prefix_, host + 1); }
+  std::string address(int host) const { return fmt::format("198.18.{}.{}", net_, host + 1); }
+  // Its power is cut, as the others see it.
+  void cut(int host) {
+    ip("-n {0}{2} link set eth0 down", host);
+    end_processes(host);
+  }
+
+ private:
+  bool ip(const std::string& words, int host = 0) const {
+    const std::string command = fmt::format(fmt::runtime("ip " + words), prefix_, net_, host + 1);
+    return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
+  }
+  void end_processes(int host) const {
+    std::system(fmt::format("ip netns pids {} 2>/dev/null | xargs -r kill -9 2>/dev/null", name(host)).c_str());
+  }
+
+  const std::string prefix_ = fmt::format("ts{}", ::getpid());
+  const int count_, net_ = ::getpid() % 250;
+  bool made_ = false;
+};
+
+TEST_F(LaunchOverSsh, AHostThatIsGoneForGoodIsLeftOut) {
+  Namespaces hosts(3);
+  if (!hosts.made()) GTEST_SKIP() << "network namespaces are not permitted";
+  std::string place = "ssh:";
+  for (int i = 0; i < 3; ++i) {
+    servers_.serve(hosts.name(i), hosts.address(i), {"ip", "netns", "exec", hosts.name(i)});
+    place += (i ? "," : "") + hosts.name(i);
+  }
+  const std::vector<std::string> train = {"total=300 steps", "data.batch=6", "--workdir", "run"};
+  RunningProgram run(
+      words(place, {"--elastic", "2..3", "--option=-oConnectTimeout=2", "--option=-oServerAliveInterval=1"}, train),
+      folder_.path());
+  await_step(run, folder_ / "run", 110);
+  hosts.cut(1);
+  const Outcome outcome = run.wait();
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("restart 1 of 10"), HasSubstr(hosts.name(1) + " is left out: "),
+                                 HasSubstr("with 2 of 3 hosts"), HasSubstr("continues run from step 100")));
+  EXPECT_FALSE(weights_of(folder_ / "run", "300").empty());
+}
+
+}  // namespace
+}  // namespace tessera::cli
