@@ -77,6 +77,12 @@ class Launch final : public Command {
     flags.add(
         "--env", "NAME[=VALUE]", [this](const std::string& value) { request_.environment.push_back(variable(value)); },
         "a variable of the environment for the processes; this one's value where none is given. May be repeated");
+    flags.add("--program", "FILE", &request_.program,
+              "where the hosts of mpi, slurm and jobset have the program; this one when not given");
+    flags.add("--image", "NAME", &request_.image, "the containers' image for jobset, with the program and etcd in it");
+    flags.add("--volume", "CLAIM:DIR", &request_.volume,
+              "the containers' shared disk for jobset: a PersistentVolumeClaim and where it lies");
+    flags.add("--topology", "CHIP:GRID", &request_.topology, "of TPUs for jobset and tpu-vm, as v5e:16x16");
     flags.add(
         "--option", "WORD", [this](const std::string& value) { request_.options.push_back(value); },
         "a word for ssh or the scheduler, as --option=-i --option=KEY. May be repeated");
@@ -91,7 +97,7 @@ class Launch final : public Command {
                                                  : fmt::format("`{}` is not run by several processes", request_.command[0]),
                         {}, "write the command after --: " + launch::example_of(launcher));
     }
-    if (request_.directory.empty()) request_.directory = std::filesystem::current_path();
+    if (request_.directory.empty() && launcher.name != "jobset") request_.directory = std::filesystem::current_path();
     if (launcher.copies) find_what_is_copied();
     if (!dry_run_) return launcher.run(request_);
     print(launch::to_text(launcher.plan(request_)));

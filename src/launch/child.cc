@@ -149,14 +149,15 @@ void Child::wait() {
 }
 
 std::optional<Exit> Child::exit() const {
-  return WIFEXITED(*status_) ? std::optional(static_cast<Exit>(WEXITSTATUS(*status_))) : std::nullopt;
+  const auto exit = static_cast<Exit>(exit_code());
+  return exit_code() < 128 || exit == Exit::kInterrupted ? std::optional(exit) : std::nullopt;
 }
 
 int Child::exit_code() const { return WIFEXITED(*status_) ? WEXITSTATUS(*status_) : 128 + WTERMSIG(*status_); }
 
 std::string Child::end() const {
-  if (const auto code = exit()) return fmt::format("{} ended with exit code {}", name(), static_cast<int>(*code));
-  return fmt::format("{} was killed ({})", name(), ::strsignal(WTERMSIG(*status_)));
+  if (exit()) return fmt::format("{} ended with exit code {}", name(), exit_code());
+  return fmt::format("{} was killed ({})", name(), ::strsignal(exit_code() - 128));
 }
 
 }  // namespace tessera::launch

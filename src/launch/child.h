@@ -51,8 +51,9 @@ class Child {
   bool ended();
   // Waits for its end and for all it said.
   void wait();
-  // Of one that has ended; nothing where it was killed, and nobody but the system says why.
-  virtual std::optional<Exit> exit() const;
+  // Of one that has ended; nothing where a signal killed it, or ended what it spoke for (exit codes from 128, as shells say it, but
+  // for Ctrl-C's).
+  std::optional<Exit> exit() const;
   // The same as a shell says it: 128 and the signal's number where one killed it.
   int exit_code() const;
   // The same as a sentence without full stop: "process 1 was killed (Killed)".

@@ -32,6 +32,9 @@ struct Request {
   int64_t batch = 0;      // of the recipe: a number of hosts must divide it
   std::string directory;  // where the processes run, and all hosts see the same files
 
+  std::string program;               // where the hosts have the program, for launchers that don't copy it; empty: as here
+  std::string image, volume;         // of containers: what they run, and "CLAIM:PATH", the disk that they share
+  std::string topology;              // of TPUs, as "v5e:16x16"
   std::vector<std::string> options;  // for the program that starts the processes elsewhere, as they are
   std::optional<Elastic> elastic;    // how many hosts will do; absent: all
 };
@@ -58,6 +61,12 @@ const Launcher& find_launcher(const std::string& place, std::string& where);
 
 // A command that shows how `launcher` is used.
 std::string example_of(const Launcher& launcher);
+// The words of the command, the program's path first.
+std::vector<std::string> program_words(const Request& request);
+// A name of the run for schedulers, from the recipe's: small letters, digits and '-', at most 40.
+std::string run_name(const Request& request);
+// Gives `plan.written` to `plan.submit`. Returns its exit code; a device Error where there is no such program.
+Exit submit(const Plan& plan);
 // The number behind a launcher's name. A usage Error where it is none or out of bounds.
 int64_t process_count(const Request& request, const Launcher& launcher);
 

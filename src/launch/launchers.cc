@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 
+#include <cctype>
 #include <charconv>
+#include <filesystem>
+#include <utility>
 
 #include "base/text.h"
+#include "launch/child.h"
 #include "launch/launcher.h"
 
 namespace tessera::launch {
@@ -39,6 +43,43 @@ const Launcher& find_launcher(const std::string& place, std::string& where) {
 
 std::string example_of(const Launcher& launcher) {
   return fmt::format("tessera launch {} -- train recipes/digits.toml", launcher.example);
+}
+
+std::vector<std::string> program_words(const Request& request) {
+  std::vector<std::string> words = {request.program};
+  if (request.program.empty()) words[0] = std::filesystem::read_symlink("/proc/self/exe");
+  words.insert(words.end(), request.command.begin(), request.command.end());
+  return words;
+}
+
+std::string run_name(const Request& request) {
+  std::string name;
+  for (const std::string& word : request.command) {
+    if (!word.ends_with(".toml")) continue;
+    for (const char c : std::filesystem::path(word).stem().string()) {
+      const bool plain = std::isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'z');
+      name += plain ? c : std::isupper(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(c)) : '-';
+    }
+    break;
+  }
+  name = name.substr(0, 40);
+  const size_t first = name.find_first_of("abcdefghijklmnopqrstuvwxyz"), last = name.find_last_not_of('-');
+  return first == std::string::npos ? "tessera" : name.substr(first, last - first + 1);
+}
+
+Exit submit(const Plan& plan) {
+  ChildOptions options;
+  options.name = plan.submit[0];
+  options.command = plan.submit;
+  options.input = plan.written;
+  Child child(std::move(options));
+  child.close_input();
+  child.wait();
+  if (child.exit_code() == 127) {
+    throw device_error(fmt::format("`{}` is not installed here", plan.submit[0]), {},
+                       "--dry-run prints what it would get, for a machine that has it");
+  }
+  return static_cast<Exit>(child.exit_code());
 }
 
 int64_t process_count(const Request& request, const Launcher& launcher) {

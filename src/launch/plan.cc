@@ -23,6 +23,8 @@ std::string command_line(const std::vector<std::string>& words) {
 
 namespace {
 
+constexpr size_t kShownProcesses = 8;  // of more the first two and the last are shown
+
 std::string process_line(const ProcessPlan& process) {
   std::string line;
   for (const Variable& variable : process.environment) {
@@ -53,8 +55,15 @@ std::string to_text(const Plan& plan) {
     if (!file.name.starts_with("lib/")) text += fmt::format("#   {:<{}}  {}\n", file.name, width, file.from);
   }
   if (libraries) text += fmt::format("#   {:<{}}  the libraries that they use\n", "lib", width);
-  for (const WrittenFile& file : plan.written) text += fmt::format("# {}:\n{}\n", file.name, file.text);
-  for (const ProcessPlan& process : plan.processes) {
+  text += plan.written;
+  if (!plan.submit.empty()) text += fmt::format("# launch gives this to: {}\n", command_line(plan.submit));
+  for (size_t i = 0; i < plan.processes.size(); ++i) {
+    const size_t left = plan.processes.size() - 1 - i;
+    if (plan.processes.size() > kShownProcesses && i == 2) {
+      text += fmt::format("# … {} more like these\n", left);
+      i += left;  // the last
+    }
+    const ProcessPlan& process = plan.processes[i];
     if (!process.host.empty()) text += fmt::format("# {}\n", process.host);
     text += process_line(process) + "\n";
   }

@@ -27,16 +27,12 @@ struct CopiedFile {
   std::string from;  // the file here
 };
 
-// A file that is written for a scheduler.
-struct WrittenFile {
-  std::string name, text;
-};
-
 struct Plan {
   std::vector<std::string> notes;  // what is done beside, one line each
   std::vector<CopiedFile> files;
-  std::vector<WrittenFile> written;
+  std::string written;  // a file for a scheduler, in which # begins a comment; empty: none
   std::vector<ProcessPlan> processes;
+  std::vector<std::string> submit;  // words that hand `written` over, as their input
 };
 
 // What stands in a plan for what is known when it is carried out.

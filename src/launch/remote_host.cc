@@ -213,12 +213,6 @@ void RemoteChild::tick() {
   if (!ended()) write("\n");
 }
 
-std::optional<Exit> RemoteChild::exit() const {
-  return exit_code() < 128                                      ? std::optional(static_cast<Exit>(exit_code()))
-         : static_cast<Exit>(exit_code()) == Exit::kInterrupted ? std::optional(Exit::kInterrupted)
-                                                                : std::nullopt;
-}
-
 std::string RemoteChild::end() const {
   if (exit_code() == kConnectionLost) return fmt::format("the connection to {} is lost", name());
   if (exit()) return fmt::format("{} ended with exit code {}", name(), exit_code());

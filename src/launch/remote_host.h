@@ -36,8 +36,6 @@ class RemoteChild final : public Child {
               std::function<void(const std::string&)> on_line);
   void send(int signal) override;
   void tick() override;
-  // Nothing where the connection was lost too.
-  std::optional<Exit> exit() const override;
   std::string end() const override;
 
  private:

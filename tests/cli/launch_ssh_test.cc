@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -175,6 +176,37 @@ TEST_F(LaunchOverSsh, MistakesAreExplained) {
               AllOf(HasSubstr("3 of 4 hosts cannot be used"), HasSubstr("stranger: "), HasSubstr("Permission denied"),
                     HasSubstr("nowhere: "), HasSubstr("down: "), HasSubstr("it takes no key of yours: ssh-copy-id stranger")));
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+// gcloud is played by a script that says how it would reach two hosts.
+TEST_F(LaunchOverSsh, AGcloudThatNamesHostsIsEnough) {
+  servers_.serve("a", "127.0.0.1");
+  servers_.serve("b", "127.0.0.2");
+  write_file(folder_ / "bin/gcloud", fmt::format(R"(#!/bin/sh
+echo "$@" >> calls
+case "$*" in
+  *other*) echo "ERROR: (gcloud.compute.tpus.tpu-vm.ssh) NOT_FOUND: no TPU of that name" >&2; exit 1 ;;
+  *--dry-run*) echo Using ssh batch size of 1. >&2
+    for host in a b; do echo "/usr/bin/ssh -t -F {} $host -- @command"; done ;;
+esac
+)",
+                                                 servers_.config()));
+  fs::permissions(folder_ / "bin/gcloud", fs::perms::owner_all);
+  const std::map<std::string, std::string> path = {{"PATH", (folder_ / "bin").string() + ":" + std::getenv("PATH")}};
+  const auto launch = [&](const std::string& name) {
+    return run_program({"launch", "tpu-vm:" + name, "--option=--zone=z", "--env", "TESSERA_CACHE_DIR", "--", "train",
+                        "tiny.toml", "--workdir", "run"},
+                       folder_.path(), path);
+  };
+  const Outcome good = launch("mine");
+  EXPECT_EQ(good.exit, 0) << good.err;
+  EXPECT_THAT(good.err, HasSubstr("[worker-0] checkpoint  run/checkpoints/step_000000006"));
+  EXPECT_EQ(read_file(folder_ / "calls"),
+            "compute tpus tpu-vm ssh mine --worker=all --command=true --quiet --zone=z\n"
+            "compute tpus tpu-vm ssh mine --worker=all --command=@command --quiet --dry-run --zone=z\n");
+  const Outcome bad = launch("other");
+  EXPECT_EQ(bad.exit, 4) << bad.err;
+  EXPECT_THAT(bad.err, AllOf(HasSubstr("NOT_FOUND: no TPU of that name"), HasSubstr("--option=--zone=ZONE")));
 }
 
 // Hosts with addresses of their own: network namespaces on a bridge, gone with this object.

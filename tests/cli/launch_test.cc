@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <fstream>
+#include <map>
+#include <thread>
 
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
@@ -151,6 +154,69 @@ TEST_F(Launch, ASignalEndsAllAfterTheSameStepAndTheRunGoesOnWithAnotherNumber) {
   launch(1, "run", more);
   launch(4, "run", more);
   EXPECT_FALSE(weights("run", "60").empty());
+}
+
+TEST_F(Launch, MpirunStartsAndStopsTheRun) {
+  const std::map<std::string, std::string> root = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  const std::vector<std::string> more = {"total=300 steps", "checkpoint.every=300 steps", "eval.val.every=300 steps"};
+  std::vector<std::string> command = words(2, "mpi", more);
+  command[1] = "mpi:2";
+  RunningProgram run(command, folder_.path(), root);
+  await_step(run, folder_ / "mpi", 14);
+  run.send(SIGTERM);
+  const Outcome stopped = run.wait();
+  EXPECT_EQ(stopped.exit, 75) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("which is saved"));
+  const Outcome rest = run_program(command, folder_.path(), root);
+  EXPECT_EQ(rest.exit, 0) << rest.err;
+  launch(2, "local", more);
+  EXPECT_TRUE(weights("mpi", "300") == weights("local", "300"));
+}
+
+// Its commands are played by scripts: srun starts two processes here, scancel sends their signals.
+TEST_F(Launch, AJobOfSlurmSavesWhenItsTimeEndsAndAsksForMore) {
+  write_file(folder_ / "bin/srun", R"(#!/bin/sh
+shift
+export SLURM_NTASKS=2 SLURM_LAUNCH_NODE_IPADDR=127.0.0.1
+SLURM_PROCID=0 "$@" & first=$!
+SLURM_PROCID=1 "$@" & second=$!
+echo $first $second > tasks
+wait $first; code=$?
+wait $second
+exit $code
+)");
+  write_file(folder_ / "bin/scancel", "#!/bin/sh\nkill -TERM $(cat tasks)\n");
+  write_file(folder_ / "bin/scontrol", "#!/bin/sh\necho \"$@\" > asked\n");
+  for (const char* name : {"srun", "scancel", "scontrol"}) fs::permissions(folder_ / "bin" / name, fs::perms::owner_all);
+  std::vector<std::string> command =
+      words(2, "run", {"total=300 steps", "checkpoint.every=300 steps", "eval.val.every=300 steps"});
+  command[1] = "slurm:2";
+  command.insert(command.begin() + 2, "--dry-run");
+  const Outcome script = run_program(command, folder_.path());
+  ASSERT_EQ(script.exit, 0) << script.err;
+  write_file(folder_ / "job", script.out);
+
+  const std::string start = "cd " + folder_.path().string() +
+                            " && export PATH=$PWD/bin:$PATH SLURM_JOB_ID=" + std::to_string(::getpid()) +
+                            " TESSERA_CACHE_DIR=" + testing::cache_path() + "; exec bash job > out 2>&1";
+  const pid_t job = ::fork();
+  if (job == 0) {
+    ::execl("/bin/sh", "sh", "-c", start.c_str(), nullptr);
+    ::_exit(127);
+  }
+  int status = 0;
+  pid_t ended = 0;
+  while (ended == 0 && read_file(folder_ / "run/metrics.jsonl").find("\"step\":14,") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ended = ::waitpid(job, &status, WNOHANG);
+  }
+  if (ended == 0) {
+    ::kill(job, SIGTERM);
+    ::waitpid(job, &status, 0);
+  }
+  EXPECT_EQ(WEXITSTATUS(status), 75) << read_file(folder_ / "out");
+  EXPECT_THAT(read_file(folder_ / "out"), HasSubstr("stopped by SIGTERM"));
+  EXPECT_EQ(read_file(folder_ / "asked"), "requeue " + std::to_string(::getpid()) + "\n");
 }
 
 TEST_F(Launch, ADryRunShowsWhatWouldBeRun) {
