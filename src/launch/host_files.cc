@@ -20,10 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The C library and the loader go together, and every host has its own.
+// The C library and the loader go together, and every host has its own. So has it the C++ library, whose build depends on the C
+// library's age more than what we link does.
 bool is_of_the_system(const std::string& name) {
-  for (const std::string_view start : {"ld-linux", "linux-vdso", "libc.so", "libm.so", "libmvec.so", "libdl.so",
-                                       "libpthread.so", "librt.so", "libresolv.so", "libutil.so", "libnss_"}) {
+  for (const std::string_view start :
+       {"ld-linux", "linux-vdso", "libc.so", "libm.so", "libmvec.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so",
+        "libutil.so", "libnss_", "libstdc++.so", "libgcc_s.so"}) {
     if (name.starts_with(start)) return true;
   }
   return false;

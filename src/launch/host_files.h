@@ -9,7 +9,7 @@
 
 namespace tessera::launch {
 
-// The program, the libraries it uses but the C library's own, the module of CPU collectives, and an etcd where one is installed.
+// The program, the libraries it uses but the C and C++ libraries, the module of CPU collectives, and an etcd where one is installed.
 // `plugin` and `recipe` are files; the plugin may be empty. Names: bin/tessera, lib/libre2.so.9, bin/<plugin>, recipe/<recipe>.
 std::vector<CopiedFile> files_of_a_host(const std::string& plugin, const std::string& recipe);
 

@@ -187,7 +187,7 @@ class RemoteRun {
     request.environment = variables_of(request_, index, static_cast<int64_t>(places.size()), coordinator, run);
     if (!request_.plugin.empty()) {
       request.environment.push_back(
-          {"TESSERA_PLUGIN", reached.files + "/bin/" + std::filesystem::path(request_.plugin).filename().string()});
+          {"TESSERA_PLUGIN_PATH", reached.files + "/bin/" + std::filesystem::path(request_.plugin).filename().string()});
     }
     request.command = request_.command;
     std::ranges::replace(request.command, request_.recipe,
