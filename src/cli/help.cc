@@ -50,7 +50,10 @@ std::string flag_lines(const Flags& flags, bool common) {
     const std::string left =
         "  " + flag.name + (flag.placeholder.empty() || flag.placeholder[0] == '[' ? "" : " ") + flag.placeholder;
     const std::string help = flag.help + (flag.environment.empty() ? "" : fmt::format(" [{}]", flag.environment));
-    text += fmt::format("{:<28}{}\n", left, wrap(help, kColumn));
+    // A long one has a line of its own.
+    const std::string begin =
+        left.size() < kColumn ? left + std::string(kColumn - left.size(), ' ') : left + "\n" + std::string(kColumn, ' ');
+    text += fmt::format("{}{}\n", begin, wrap(help, kColumn));
   }
   return text;
 }

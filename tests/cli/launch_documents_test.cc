@@ -51,8 +51,8 @@ TEST(LaunchDocuments, ShowWhatADryRunPrints) {
     for (const Shown& shown : shown_in(document)) {
       ++found;
       const std::string command = "cd " + folder.path().string() + " && PATH=" + fs::path(program).parent_path().string() +
-                                  ":$PATH " + (document == "docs/pod.md" ? "TESSERA_PLUGIN_PATH=libtpu.so " : "") + shown.command +
-                                  " > out 2> err";
+                                  ":$PATH " + (document == "docs/pod.md" ? "TESSERA_PLUGIN_PATH=libtpu.so " : "") +
+                                  shown.command + " > out 2> err";
       EXPECT_EQ(std::system(command.c_str()), 0) << shown.command << "\n" << read_file(folder / "err");
       EXPECT_EQ(without_places(shown.output), without_places(read_file(folder / "out"))) << document << ": " << shown.command;
     }
