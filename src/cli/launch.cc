@@ -1,16 +1,22 @@
 // tessera launch: several processes that train one run together.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
+#include <optional>
 #include <string_view>
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "launch/host_agent.h"
 #include "launch/launcher.h"
+#include "mesh/mesh.h"
+#include "mesh/partition.h"
 #include "pjrt/plugin.h"
+#include "recipe/recipe.h"
 
 namespace tessera::cli {
 namespace {
@@ -47,6 +53,27 @@ launch::Variable variable(const std::string& text) {
   if (!value)
     throw usage_error(fmt::format("`--env {}`: there is no such variable here", name), {}, "--env NAME=VALUE sets one");
   return {name, value};
+}
+
+// What a number of hosts must divide, so that each gets the same part of every batch (recipe/recipe.h, check_batch).
+int64_t common_batch(config::Section recipe, const train::DeviceOptions& device) {
+  recipe::RunOptions run;
+  recipe.bind_part(run);
+  int64_t batch = 0;
+  recipe.section("data").bind_field("batch", config::Field(&batch), {});
+  // Of other platforms the devices are the hosts'.
+  const bool known = device.platform == pjrt::Platform::kCpu;
+  const int64_t parts =
+      known ? mesh::batch_parts(mesh::parse_mesh(run.mesh, device.devices.value_or(1), recipe.place("mesh"))) : 1;
+  int64_t common = std::max<int64_t>(1, batch / (parts * std::max<int64_t>(1, run.accumulate)));
+  config::Section evaluators = recipe.section("eval");
+  for (const std::string& name : evaluators.keys()) {
+    config::Section evaluator = evaluators.section(name);
+    std::optional<int64_t> own;
+    if (evaluator.has("batch")) evaluator.bind_field("batch", config::Field(&own), {});
+    if (own) common = std::gcd(common, std::max<int64_t>(1, *own / parts));
+  }
+  return common;
 }
 
 class Launch final : public Command {
@@ -116,8 +143,7 @@ class Launch final : public Command {
     size_t position = 1;
     const RecipeWords recipe = recipe_words(flags.parse(request_.command, position), "train");
     request_.recipe = recipe.path;
-    config::Section data = load_recipe(recipe).section("data");
-    data.bind_field("batch", config::Field(&request_.batch), {});
+    request_.batch = common_batch(load_recipe(recipe), common.device);
     request_.plugin = pjrt::find_plugin(common.device.platform, common.device.plugin);
     drop_flag(request_.command, "--plugin");
   }

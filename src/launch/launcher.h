@@ -29,7 +29,7 @@ struct Request {
   // Of launchers that copy what they run (Launcher::copies).
   std::string recipe;     // the word of the command that names it
   std::string plugin;     // the file
-  int64_t batch = 0;      // of the recipe: a number of hosts must divide it
+  int64_t batch = 0;      // what the recipe's batches have in common: a number of hosts must divide it
   std::string directory;  // where the processes run, and all hosts see the same files
 
   std::string program;               // where the hosts have the program, for launchers that don't copy it; empty: as here

@@ -159,8 +159,7 @@ Reached reach(const RemoteHost& host, const std::vector<HashedFile>& files, cons
   reached.address = own_address(answer.find("@address").value_or(""));
   if (answer.find("@nodirectory")) {
     reached.problem = fmt::format("there is no directory `{}`", directory);
-    reached.help =
-        "all hosts need the run's directory and data under the same paths, on a shared disk; --directory DIR names it";
+    reached.help = "the processes run there on all hosts; --directory DIR names another";
     return reached;
   }
   std::set<std::string> lacking;

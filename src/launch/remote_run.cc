@@ -40,8 +40,8 @@ void check_batch(const Request& request, int64_t hosts) {
   const std::string over = request.elastic
                                ? fmt::format("{} to {} hosts", request.elastic->least, std::min(hosts, request.elastic->most))
                                : fmt::format("{} hosts", hosts);
-  throw usage_error(fmt::format("a batch of {} can't be divided over {}", request.batch, over), "`data.batch`",
-                    "choose a batch that the number of hosts divides");
+  throw usage_error(fmt::format("the recipe's batches can't be divided over {}", over), "`data.batch`, `eval.NAME.batch`",
+                    fmt::format("take a number of hosts that divides {}, or other batches", request.batch));
 }
 
 std::vector<Variable> variables_of(const Request& request, int64_t process, int64_t count, const std::string& coordinator,
@@ -142,6 +142,10 @@ class RemoteRun {
   void tell_fewer(int64_t processes) const {
     for (const Problem& one : problems_) log_warning(fmt::format("{} is left out: {}", one.host, one.reached.problem));
     log_line(fmt::format("the run goes on with {} of {} hosts", processes, hosts_.size()));
+    if (places_[0].host != &hosts_[0]) {
+      log_line(
+          fmt::format("{} is process 0 now: its workdir must be the one that {} had", places_[0].host->name, hosts_[0].name));
+    }
   }
 
   // Where etcd runs: the first host, unless it was reached by an address that is its own alone.
@@ -227,7 +231,7 @@ Plan plan_remote_run(const Request& request, const std::vector<RemoteHost>& host
     plan.notes.push_back(fmt::format("an etcd on {}, started for this launch", hosts[0].name));
   }
   if (request.elastic) {
-    plan.notes.push_back(fmt::format("{} to {} hosts, as many as are reached and divide the batch of {}",
+    plan.notes.push_back(fmt::format("{} to {} hosts, as many as are reached and divide {}, for the batches",
                                      request.elastic->least, request.elastic->most, request.batch));
   }
   plan.notes.push_back("each host gets what it has not yet of these files, in ~/.cache/tessera/launch:");

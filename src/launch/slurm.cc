@@ -17,7 +17,7 @@ constexpr int kWarning = 300;  // seconds
 // The nodes reach each other, so that etcd runs on the first of them.
 constexpr const char* kEtcd = R"(
 # The processes meet at an etcd on this node, the first one.
-export port=$((20000 + SLURM_JOB_ID % 10000)); peer=$((port + 10000))
+export port=$((20000 + SLURM_JOB_ID % 5000)); peer=$((port + 5000))
 data=$(mktemp -d)
 etcd --name tessera --data-dir "$data" --logger zap --log-level error \
   --listen-client-urls "http://0.0.0.0:$port" --advertise-client-urls "http://$(hostname):$port" \

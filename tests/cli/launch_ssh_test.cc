@@ -165,7 +165,7 @@ TEST_F(LaunchOverSsh, MistakesAreExplained) {
   EXPECT_THAT(error("ssh:a:x", 2), HasSubstr("`a:x` is no host"));
   EXPECT_THAT(error("ssh", 2), HasSubstr("no hosts are named"));
   EXPECT_THAT(error("ssh:./hosts", 2), HasSubstr("cannot read the list of hosts `./hosts`"));
-  EXPECT_THAT(error("ssh:a,b,c", 2), HasSubstr("a batch of 4 can't be divided over 3 hosts"));
+  EXPECT_THAT(error("ssh:a,b,c", 2), HasSubstr("batches can't be divided over 3 hosts"));
   EXPECT_THAT(error("ssh:a", 2, {"--elastic", "3"}), HasSubstr("`--elastic` takes two numbers of hosts"));
   EXPECT_THAT(error("ssh:a", 2, {"--env", "NO_SUCH_VARIABLE"}), HasSubstr("there is no such variable here"));
   EXPECT_THAT(error("ssh:a", 4, {"--directory", "/no/such"}), HasSubstr("a: there is no directory `/no/such`"));
@@ -262,7 +262,7 @@ TEST_F(LaunchOverSsh, AHostThatIsGoneForGoodIsLeftOut) {
     servers_.serve(hosts.name(i), hosts.address(i), {"ip", "netns", "exec", hosts.name(i)});
     place += (i ? "," : "") + hosts.name(i);
   }
-  const std::vector<std::string> train = {"total=300 steps", "data.batch=6", "--workdir", "run"};
+  const std::vector<std::string> train = {"total=300 steps", "data.batch=12", "eval.val.batch=6", "--workdir", "run"};
   RunningProgram run(
       words(place, {"--elastic", "2..3", "--option=-oConnectTimeout=2", "--option=-oServerAliveInterval=1"}, train),
       folder_.path());
