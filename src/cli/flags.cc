@@ -87,7 +87,8 @@ const Flag& Flags::find(const std::string& name) const {
     if (flag.name == name) return flag;
     names.push_back(flag.name);
   }
-  const std::string foreign = help_for_foreign_flag(name);
+  std::string foreign = explain_ ? explain_(name) : "";
+  if (foreign.empty()) foreign = help_for_foreign_flag(name);
   throw usage_error(fmt::format("unknown flag `{}`", name), {}, foreign.empty() ? suggest_name(name, names) : foreign);
 }
 

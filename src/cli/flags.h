@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tessera::cli {
@@ -39,11 +40,15 @@ class Flags {
   // flag is a usage Error that names the nearest.
   std::vector<std::string> parse(const std::vector<std::string>& args, size_t& position, bool first_word = false) const;
 
+  // What to say of a flag that is unknown here, where that is more than a near name; empty: nothing.
+  void explain_unknown(std::function<std::string(const std::string& name)> explain) { explain_ = std::move(explain); }
+
   const std::vector<Flag>& all() const { return flags_; }
 
  private:
   const Flag& find(const std::string& name) const;
   std::vector<Flag> flags_;
+  std::function<std::string(const std::string&)> explain_;
 };
 
 }  // namespace tessera::cli

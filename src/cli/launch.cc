@@ -93,6 +93,7 @@ class Launch final : public Command {
             "data. Exit codes are those of train. More: docs/hosts.md"};
   }
   void declare(Flags& flags) override {
+    flags.explain_unknown(flag_of_train);
     flags.add("--dry-run", &dry_run_, "show what would be run, and run nothing");
     flags.add("--restarts", "N", &request_.restarts, 0, "how often the run is started again when a process is lost (10)");
     flags.add("--coordinator-address", "HOST:PORT", &request_.coordinator, "of an etcd that runs already");
@@ -113,6 +114,13 @@ class Launch final : public Command {
     flags.add(
         "--option", "WORD", [this](const std::string& value) { request_.options.push_back(value); },
         "a word for ssh or the scheduler, as --option=-i --option=KEY. May be repeated");
+  }
+  static std::string flag_of_train(const std::string& name) {
+    Flags flags;
+    const std::unique_ptr<Command> train = make_train();
+    train->declare(flags);
+    const bool known = std::ranges::any_of(flags.all(), [&](const Flag& flag) { return flag.name == name; });
+    return known ? fmt::format("it is a flag of train, whose words stand behind --: {} {} …", kExample, name) : "";
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     if (words == std::vector<std::string>{"host"}) return launch::run_host_agent();

@@ -1,6 +1,7 @@
 #include "launch/host_files.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <link.h>
 #include <unistd.h>
 
@@ -45,7 +46,7 @@ std::vector<std::string> loaded_libraries() {
 std::string program_in_path(const std::string& name) {
   const char* path = std::getenv("PATH");
   for (const std::string& folder : split(path ? path : "", ':')) {
-    const std::string file = folder + "/" + name;
+    std::string file = fmt::format("{}/{}", folder, name);
     if (!folder.empty() && ::access(file.c_str(), X_OK) == 0) return file;
   }
   return {};

@@ -79,7 +79,11 @@ Exit submit(const Plan& plan) {
     throw device_error(fmt::format("`{}` is not installed here", plan.submit[0]), {},
                        "--dry-run prints what it would get, for a machine that has it");
   }
-  return static_cast<Exit>(child.exit_code());
+  if (child.exit_code() != 0) {
+    throw device_error(fmt::format("`{}` did not take the run; what it said stands above", plan.submit[0]), {},
+                       "--dry-run prints what it got");
+  }
+  return Exit::kDone;
 }
 
 int64_t process_count(const Request& request, const Launcher& launcher) {

@@ -36,6 +36,10 @@ int64_t usable_count(const Request& request, int64_t hosts, int64_t reached) {
 }
 
 void check_batch(const Request& request, int64_t hosts) {
+  if (request.elastic && request.elastic->least > hosts) {
+    throw usage_error(fmt::format("the run wants {} hosts at least, and {} are named", request.elastic->least, hosts),
+                      "--elastic");
+  }
   if (usable_count(request, hosts, hosts) > 0 && (request.elastic || divides(request.batch, hosts))) return;
   const std::string over = request.elastic
                                ? fmt::format("{} to {} hosts", request.elastic->least, std::min(hosts, request.elastic->most))

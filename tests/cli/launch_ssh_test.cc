@@ -167,6 +167,7 @@ TEST_F(LaunchOverSsh, MistakesAreExplained) {
   EXPECT_THAT(error("ssh:./hosts", 2), HasSubstr("cannot read the list of hosts `./hosts`"));
   EXPECT_THAT(error("ssh:a,b,c", 2), HasSubstr("batches can't be divided over 3 hosts"));
   EXPECT_THAT(error("ssh:a", 2, {"--elastic", "3"}), HasSubstr("`--elastic` takes two numbers of hosts"));
+  EXPECT_THAT(error("ssh:a", 2, {"--elastic", "2..3"}), HasSubstr("the run wants 2 hosts at least, and 1 are named"));
   EXPECT_THAT(error("ssh:a", 2, {"--env", "NO_SUCH_VARIABLE"}), HasSubstr("there is no such variable here"));
   EXPECT_THAT(error("ssh:a", 4, {"--directory", "/no/such"}), HasSubstr("a: there is no directory `/no/such`"));
   EXPECT_THAT(error("ssh:a", 4, {"--option=-oUserKnownHostsFile=/dev/null"}),

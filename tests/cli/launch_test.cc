@@ -243,6 +243,8 @@ TEST_F(Launch, MistakesAreExplained) {
   EXPECT_THAT(error({"launch", "local:0", "--", "train", "x"}, 2), HasSubstr("`local:0` names no number of processes"));
   EXPECT_THAT(error({"launch", "loca:2", "--", "train", "x"}, 2), HasSubstr("did you mean `local`?"));
   EXPECT_THAT(error({"launch", "local:2"}, 2), HasSubstr("nothing is launched"));
+  EXPECT_THAT(error({"launch", "local:2", "train", "tiny.toml", "--workdir", "x"}, 2),
+              HasSubstr("whose words stand behind --"));
   EXPECT_THAT(error({"launch", "local:2", "--", "predict", "x"}, 2), HasSubstr("`predict` is not run by several processes"));
   EXPECT_THAT(error(words(3, "run", {}), 2), HasSubstr("a batch of 4 can't be divided over"));
   EXPECT_THAT(error(words(2, "run", {"--platform", "cuda"}), 2), HasSubstr("2 processes train on CPUs only"));
