@@ -25,7 +25,7 @@ NumbersScope* NumbersScope::current() { return t_numbers; }
 Value NumbersScope::parameter(double number) {
   const auto value = static_cast<float>(number);
   if (!std::isfinite(value) || std::ranges::count(kOfFormulas, value) > 0) return {};
-  Value& known = known_[value];
+  Value& known = known_[number];
   if (!known) {
     known = graph_.add_parameter({DType::kF32, {}}, "number");
     values_.push_back(value);

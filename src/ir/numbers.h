@@ -31,7 +31,7 @@ class NumbersScope {
  private:
   Graph& graph_;
   std::vector<float> values_;
-  std::map<float, Value> known_;
+  std::map<double, Value> known_;  // 1e-3 and 1 - 0.999 are two
 };
 
 }  // namespace tessera::ir

@@ -45,6 +45,8 @@ TEST(Numbers, AreParametersWhereverTheyAreUsed) {
 
 TEST(Numbers, EqualOnesAreOneAndThoseOfFormulasStay) {
   EXPECT_THAT(traced(3, 3, 0.5)->numbers, ElementsAre(3));
+  // Or a rate of 1e-3 would make another program, for Adam's 1 - b2.
+  EXPECT_THAT(traced(0.001, 1 - 0.999, 0.5)->numbers, ElementsAre(0.001f, 0.001f));
   Graph graph;
   const Value x = graph.add_parameter({DType::kF32, {}});
   const GraphScope scope(graph);
