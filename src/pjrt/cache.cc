@@ -26,6 +26,8 @@ constexpr char kMagic[8] = {'T', 'S', 'R', 'X', 'E', 'X', 'E', 2};
 constexpr size_t kSealedBytes = 32;  // of the header, before the seal
 constexpr size_t kHeaderBytes = kSealedBytes + 32;
 constexpr std::string_view kSuffix = ".exe";
+// The largest programs take minutes. One that waited so long compiles itself.
+constexpr std::chrono::minutes kTurnPatience{15};
 
 template <class T>
 void put(std::string& out, T value) {
@@ -157,6 +159,16 @@ std::string ExecutableCache::keep(const Hash128& key, std::string_view payload) 
   }
 }
 
+std::shared_ptr<const void> ExecutableCache::await_turn(const Hash128& key, bool& waited) const {
+  waited = false;
+  if (!enabled()) return nullptr;
+  try {
+    return store::PrivateDirectory::make(directory_).lock(to_string(key) + ".lock", kTurnPatience, waited);
+  } catch (const Error&) {
+    return nullptr;  // keep() says why
+  }
+}
+
 void ExecutableCache::remove(const Hash128& key) const {
   try {
     const auto directory = enabled() ? store::PrivateDirectory::find(directory_) : std::nullopt;
@@ -188,9 +200,10 @@ Executable compile_cached(const Client& client, std::string_view stablehlo, cons
   }
   const auto start = std::chrono::steady_clock::now();
   const Hash128 key = cache_key(client, stablehlo, options);
-  const ExecutableCache::Found found = cache.find(key);
-  out.reason = found.reason;
-  if (found.payload) {
+  const auto load = [&]() -> std::optional<Executable> {
+    const ExecutableCache::Found found = cache.find(key);
+    out.reason = found.reason;
+    if (!found.payload) return std::nullopt;
     try {
       Executable executable = client.deserialize(*found.payload, options);
       out.cached = true;
@@ -199,7 +212,14 @@ Executable compile_cached(const Client& client, std::string_view stablehlo, cons
     } catch (const Error& error) {
       out.reason = "the plugin refused the cache entry: " + error.message();
       cache.remove(key);
+      return std::nullopt;
     }
+  };
+  if (auto executable = load()) return std::move(*executable);
+  bool waited = false;
+  const auto turn = cache.await_turn(key, waited);
+  if (waited) {
+    if (auto executable = load()) return std::move(*executable);
   }
   Executable executable = client.compile(stablehlo, options);
   out.seconds = seconds_since(start);

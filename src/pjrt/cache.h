@@ -13,6 +13,7 @@
 // why, and every program is compiled.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,9 @@ class ExecutableCache {
   // stays). Returns "" or why it could not be kept: a cache that can't be written is no reason to stop.
   std::string keep(const Hash128& key, std::string_view payload) const;
   void remove(const Hash128& key) const;
+  // Held by who compiles for the key, so that processes which start together compile a program once: the others wait here, and
+  // then find it. Null where the cache is off or waiting was in vain.
+  std::shared_ptr<const void> await_turn(const Hash128& key, bool& waited) const;
 
  private:
   std::string directory_;
@@ -55,7 +59,7 @@ class ExecutableCache {
 // What became of a compile_cached call.
 struct CompileReport {
   bool cached = false;
-  double seconds = 0;    // compiling, or loading from the cache
+  double seconds = 0;    // compiling, or loading from the cache, and waiting for a process that compiles the same
   std::string reason;    // why it was compiled: "not there", "damaged: …", "the cache is off"
   std::string not_kept;  // why the result was not kept; "" when it was, or was there already
 };

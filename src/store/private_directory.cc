@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "store/digest.h"
 #include "store/file.h"
@@ -147,6 +149,29 @@ std::optional<std::string> PrivateDirectory::read_file(const std::string& name, 
     done += static_cast<size_t>(n);
   }
   return text;
+}
+
+std::shared_ptr<const void> PrivateDirectory::lock(const std::string& name, std::chrono::milliseconds patience,
+                                                   bool& waited) const {
+  constexpr std::chrono::milliseconds kPoll{20};
+  for (const auto end = std::chrono::steady_clock::now() + patience;;) {
+    const int descriptor = open_retrying(*descriptor_, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
+    if (descriptor < 0) return nullptr;
+    const auto file = owned(descriptor);
+    int failed = 0;
+    while ((failed = flock(descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno) == EWOULDBLOCK) {
+      waited = true;
+      if (std::chrono::steady_clock::now() >= end) return nullptr;
+      std::this_thread::sleep_for(kPoll);
+    }
+    if (failed == EINTR) continue;
+    if (failed != 0) return nullptr;
+    struct stat held;
+    // The holder before removed the file: whoever comes next would lock another one.
+    if (fstat(descriptor, &held) != 0 || held.st_nlink == 0) continue;
+    // Removed first, then unlocked.
+    return {file.get(), [file, name, directory = descriptor_](const void*) { unlinkat(*directory, name.c_str(), 0); }};
+  }
 }
 
 std::optional<Bytes> PrivateDirectory::map(const std::string& name) const {

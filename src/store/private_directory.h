@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <initializer_list>
@@ -44,6 +45,11 @@ class PrivateDirectory {
   void write(const std::string& name, const std::vector<std::string_view>& parts) const;
   // The same where there is no such file yet; false, and nothing done, where there is one.
   bool write_new(const std::string& name, std::string_view content) const;
+
+  // One holder at a time, over all processes: waits while another has the lock of this name, `patience` at most. Null where
+  // that was in vain, or the file system knows no locks. A file of this name is there while somebody holds it or waits. `waited`
+  // becomes true where somebody else had it.
+  std::shared_ptr<const void> lock(const std::string& name, std::chrono::milliseconds patience, bool& waited) const;
 
   struct Entry {
     std::string name;

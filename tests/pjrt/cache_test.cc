@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <set>
 
@@ -88,6 +89,26 @@ TEST_F(Cache, TheSecondCompileIsARead) {
   EXPECT_TRUE(second.cached);
   EXPECT_EQ(second.reason, "");
   EXPECT_EQ(std::distance(fs::directory_iterator(cache.directory()), {}), 1) << "no temporary file is left";
+}
+
+// As processes of a launch do, and runs of a sweep.
+TEST_F(Cache, WhoComesWhileOneCompilesWaitsAndLoads) {
+  const ExecutableCache cache(root_.string());
+  const auto client = cpu_client();
+  const Hash128 key = cache_key(*client, kTwice, {});
+  bool waited = true;
+  auto turn = cache.await_turn(key, waited);
+  EXPECT_FALSE(waited);
+  auto second = std::async(std::launch::async, [&] { return compile(cache); });
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout) << "it did not wait";
+  EXPECT_EQ(cache.keep(key, client->compile(kTwice).serialize()), "");
+  turn.reset();
+  EXPECT_TRUE(second.get().cached);
+  EXPECT_EQ(std::distance(fs::directory_iterator(cache.directory()), {}), 1) << "no lock is left";
+  // Another program's turn is its own.
+  turn = cache.await_turn(key, waited);
+  const auto other = cache.await_turn({key.high, key.low + 1}, waited);
+  EXPECT_TRUE(turn && other && !waited);
 }
 
 TEST_F(Cache, EveryDamageIsAMissAndIsMended) {
