@@ -98,15 +98,6 @@ std::string plot(const train::LrFindResult& result) {
   return monitor::plot_svg({panel}, "learning rate");
 }
 
-// The recipe's schedule with another rate: its first number.
-std::string with_rate(const std::string& schedule, double rate) {
-  const size_t begin = schedule.find('('), first = begin == std::string::npos ? 0 : begin + 1;
-  const size_t end = std::min(schedule.find_first_of(",)", first), schedule.size());
-  std::string value(trim(schedule.substr(first, end - first)));
-  return schedule.substr(0, first) + (value.starts_with("lr") ? "lr=" : "") + fmt::format("{:.2g}", rate) +
-         schedule.substr(end);
-}
-
 class LrFind final : public Command {
  public:
   Page page() const override {
@@ -215,7 +206,7 @@ class LrFind final : public Command {
     }
     if (!result.median.valley || schedule.empty()) return;
     print(fmt::format("{:<8}tessera train {} {}", "next", shell_quoted(recipe_path),
-                      shell_quoted("optimizer.lr=" + with_rate(schedule, *result.median.valley))));
+                      shell_quoted("optimizer.lr=" + optim::with_rate(schedule, fmt::format("{:.2g}", *result.median.valley)))));
   }
 
   train::LrFindOptions options_;

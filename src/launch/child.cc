@@ -71,6 +71,22 @@ struct Pipe {
 
 }  // namespace
 
+std::optional<cpu_set_t> share_of_processors(int64_t index, int64_t count) {
+  cpu_set_t all, own;
+  CPU_ZERO(&own);
+  sched_getaffinity(0, sizeof all, &all);
+  std::vector<int> numbers;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &all)) numbers.push_back(cpu);
+  }
+  const auto there = static_cast<int64_t>(numbers.size());
+  if (there < count) return std::nullopt;
+  for (int64_t i = index * there / count; i < (index + 1) * there / count; ++i) {
+    CPU_SET(numbers[static_cast<size_t>(i)], &own);
+  }
+  return own;
+}
+
 Child::Child(ChildOptions options) : options_(std::move(options)) { start(); }
 
 void Child::start() {

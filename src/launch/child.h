@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@
 #include "launch/plan.h"
 
 namespace tessera::launch {
+
+// Of `count` processes that share this one's processors, those of the `index`-th; nothing where there are fewer than processes.
+std::optional<cpu_set_t> share_of_processors(int64_t index, int64_t count);
 
 struct ChildOptions {
   std::string name;                     // as messages call it: "process 1"

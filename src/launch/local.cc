@@ -17,23 +17,6 @@
 namespace tessera::launch {
 namespace {
 
-// Of `processes`, the share of the processors that this program may use; nothing where they are too few.
-std::optional<cpu_set_t> processors_of(int64_t process, int64_t processes) {
-  cpu_set_t all, own;
-  CPU_ZERO(&own);
-  sched_getaffinity(0, sizeof all, &all);
-  std::vector<int> numbers;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &all)) numbers.push_back(cpu);
-  }
-  const auto count = static_cast<int64_t>(numbers.size());
-  if (count < processes) return std::nullopt;
-  for (int64_t i = process * count / processes; i < (process + 1) * count / processes; ++i) {
-    CPU_SET(numbers[static_cast<size_t>(i)], &own);
-  }
-  return own;
-}
-
 std::vector<ProcessPlan> processes_of(const Request& request, const std::string& coordinator, const std::string& run) {
   const int64_t count = process_count(request, kLocal);
   std::vector<ProcessPlan> out;
@@ -63,7 +46,7 @@ std::unique_ptr<Child> start(ProcessPlan process, int64_t index, int64_t count) 
   options.command = std::move(process.command);
   options.command[0] = std::filesystem::read_symlink("/proc/self/exe");
   options.environment = std::move(process.environment);
-  options.processors = processors_of(index, count);
+  options.processors = share_of_processors(index, count);
   if (index > 0) options.on_line = [index](const std::string& line) { log_line(fmt::format("[{}] {}", index, line)); };
   return std::make_unique<Child>(std::move(options));
 }

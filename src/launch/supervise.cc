@@ -1,53 +1,23 @@
 #include "launch/supervise.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <optional>
 
 #include "base/log.h"
+#include "launch/signals.h"
 
 namespace tessera::launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kForwarded[] = {SIGTERM, SIGHUP, SIGINT};
 // When one has ended with a failure the others notice within their patience, and end.
 constexpr std::chrono::seconds kOthersEnd{30};
 constexpr std::chrono::seconds kLongestPause{60};
-
-sigset_t forwarded_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : kForwarded) sigaddset(&set, number);
-  return set;
-}
-
-sigset_t waited_signals() {
-  sigset_t set = forwarded_signals();
-  sigaddset(&set, SIGCHLD);
-  return set;
-}
-
-// The signals that are waited for stay blocked meanwhile; those of before are back afterwards.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    const sigset_t set = waited_signals();
-    pthread_sigmask(SIG_BLOCK, &set, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 // All processes once, from start to end.
 class Run {
@@ -62,15 +32,12 @@ class Run {
       for (const auto& child : children_) child->tick();
       if (!failed_at && first_failure()) failed_at = Clock::now();
       if (failed_at && !asked && Clock::now() - *failed_at > kOthersEnd) send(SIGKILL);
-      siginfo_t info{};
-      const sigset_t set = waited_signals();
-      const timespec patience{1, 0};
-      const int number = ::sigtimedwait(&set, &info, &patience);
-      if (number <= 0 || number == SIGCHLD) continue;
+      const BlockedSignals::Signal signal = BlockedSignals::wait(std::chrono::seconds(1));
+      if (signal.number == 0 || signal.number == SIGCHLD) continue;
       asked = true;
       // The terminal's Ctrl-C has reached those of its group already, and a second one ends them without saving.
       for (const auto& child : children_) {
-        if (!child->serves() && (info.si_code != SI_KERNEL || child->own_group())) child->send(number);
+        if (!child->serves() && (!signal.from_terminal || child->own_group())) child->send(signal.number);
       }
     }
     for (const auto& child : children_) {
@@ -139,11 +106,7 @@ Outcome attempt_once(const StartAll& start, int64_t attempt) {
 }
 
 // False when a signal came first.
-bool pause(std::chrono::seconds time) {
-  const sigset_t set = forwarded_signals();
-  const timespec patience{time.count(), 0};
-  return ::sigtimedwait(&set, nullptr, &patience) <= 0;
-}
+bool pause(std::chrono::seconds time) { return BlockedSignals::wait_for_request(time).number == 0; }
 
 }  // namespace
 

@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/graph.h"
@@ -116,5 +117,8 @@ class Schedule {
 
 // All calls with their arguments, a line each.
 std::string schedule_help();
+
+// The text of a schedule with another rate: its first number, as cosine(LR, …) and cosine(lr=LR, …) have it.
+std::string with_rate(std::string_view schedule, std::string_view rate);
 
 }  // namespace tessera::optim

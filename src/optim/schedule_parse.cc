@@ -300,4 +300,11 @@ std::string schedule_help() {
   return text + kCommon;
 }
 
+std::string with_rate(std::string_view schedule, std::string_view rate) {
+  const size_t open = schedule.find('('), first = open == std::string_view::npos ? 0 : open + 1;
+  const size_t end = std::min(schedule.find_first_of(",)", first), schedule.size());
+  const std::string_view value = trim(schedule.substr(first, end - first));
+  return fmt::format("{}{}{}{}", schedule.substr(0, first), value.starts_with("lr") ? "lr=" : "", rate, schedule.substr(end));
+}
+
 }  // namespace tessera::optim

@@ -436,6 +436,21 @@ void check_evals(const Section& recipe, const Section& checkpoint, const optim::
 
 }  // namespace
 
+std::vector<BestMetric> scores_of(const Recipe& recipe) {
+  std::vector<BestMetric> scores;
+  const auto add = [&](const std::string& name, const EvalPlan& plan) {
+    std::vector<evaluators::ScoreKind> kinds = plan.evaluator->score_kinds();
+    std::ranges::stable_partition(kinds, [](const evaluators::ScoreKind& kind) { return kind.share; });
+    for (const evaluators::ScoreKind& kind : kinds) scores.push_back({name + "/" + kind.name, kind.share});
+  };
+  for (const EvalPlan& plan : recipe.evals) {
+    add(plan.name, plan);
+    if (recipe.average) add(averaged_name(plan.name), plan);
+  }
+  scores.push_back({kTrainingLoss});
+  return scores;
+}
+
 bool BestMetric::of_training() const { return name == kTrainingLoss; }
 
 namespace {

@@ -239,6 +239,10 @@ void set_captions(const objectives::Objective& objective, const data::Pp& pp, Ev
 // One evaluator's plan from its section.
 EvalPlan read_eval(const std::string& name, config::Section section, const EvalSetting& setting);
 
+// The scores that a run of the recipe gives: of each evaluator in its order, shares first, and those of averaged weights behind
+// them; then training_loss.
+std::vector<BestMetric> scores_of(const Recipe& recipe);
+
 // What scores of averaged weights are called: "val" -> "val_ema".
 std::string averaged_name(const std::string& evaluator);
 

@@ -29,6 +29,10 @@ RunFacts from_json(const Json& json) {
   facts.devices = whole(json.at("devices"));
   facts.parameters = whole(json.at("parameters"));
   facts.flops = json.at("flops");
+  if (const auto compile = json.find("compile"); compile != json.end()) {  // older versions don't say
+    facts.compile_seconds = compile->at("seconds");
+    facts.compiled = !compile->at("cached").get<bool>();
+  }
   const Json& planned = json.at("planned");
   facts.planned = {whole(planned.at("arguments")),   whole(planned.at("outputs")),        whole(planned.at("aliased")),
                    whole(planned.at("temporaries")), whole(planned.at("generated_code")), whole(planned.at("peak"))};
@@ -45,6 +49,7 @@ std::string to_json(const RunFacts& facts) {
                {"version", facts.version}, {"platform", facts.platform}, {"device_kind", facts.device_kind},
                {"plugin", facts.plugin},   {"devices", facts.devices},   {"parameters", facts.parameters},
                {"flops", facts.flops}};
+  json["compile"] = {{"seconds", facts.compile_seconds}, {"cached", !facts.compiled}};
   const pjrt::CompiledMemory& planned = facts.planned;
   json["planned"] = {{"arguments", planned.arguments},
                      {"outputs", planned.outputs},

@@ -15,7 +15,10 @@ RunRecord::RunRecord(const Workdir& workdir, std::string command, std::string ve
   facts_.version = std::move(version);
 }
 
-void RunRecord::started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step) {
+void RunRecord::started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step,
+                        const pjrt::CompileReport& report) {
+  facts_.compile_seconds = report.seconds;
+  facts_.compiled = !report.cached;
   const models::ModelCost cost = models::cost(*recipe.model);
   facts_.parameters = cost.parameters;
   facts_.flops = cost.flops;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "pjrt/cache.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 #include "recipe/recipe.h"
@@ -18,7 +19,8 @@ class RunRecord {
   RunRecord(const Workdir& workdir, std::string command, std::string version);
 
   // The run is about to train. Nothing is written before.
-  void started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step);
+  void started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step,
+               const pjrt::CompileReport& report);
   // It ended; `state` as in RunFacts.
   void ended(std::string state, std::string message, const pjrt::Client& client);
 

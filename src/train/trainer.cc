@@ -128,7 +128,7 @@ class Trainer {
   void initialise();
   bool wait_for_program(const std::future<Compiled>& future, const char* name);
   std::shared_ptr<const pjrt::Executable> take(std::future<Compiled>& future, const char* name,
-                                               state::DeviceArrays* numbers = nullptr);
+                                               state::DeviceArrays* numbers = nullptr, pjrt::CompileReport* report = nullptr);
 
   // What sinks get besides metrics: the model, the first images, histograms.
   void show_model();
@@ -245,8 +245,9 @@ TrainResult Trainer::run() {
     start_input();
     resumed ? put_restored() : initialise();
     if (wait_for_program(train_future_, "train_step")) {
-      train_program_ = take(train_future_, "train_step", &numbers_);
-      record_.started(recipe_, *client_, *train_program_);
+      pjrt::CompileReport compilation;
+      train_program_ = take(train_future_, "train_step", &numbers_, &compilation);
+      record_.started(recipe_, *client_, *train_program_, compilation);
       evaluators_.start(client_, cache_);  // after the training step's, which everything waits for
     }
     train_to_the_end(resumed);
@@ -420,8 +421,9 @@ bool Trainer::wait_for_program(const std::future<Compiled>& future, const char* 
 }
 
 std::shared_ptr<const pjrt::Executable> Trainer::take(std::future<Compiled>& future, const char* name,
-                                                      state::DeviceArrays* numbers) {
+                                                      state::DeviceArrays* numbers, pjrt::CompileReport* report) {
   Compiled compiled = future.get();
+  if (report) *report = compiled.report;
   if (numbers) *numbers = place_numbers(compiled.numbers, *client_, layout_.mesh);
   reporter_.console().phase("compile", name, compiled.report.seconds, cause_of(compiled.report));
   return std::make_shared<const pjrt::Executable>(std::move(compiled.executable));

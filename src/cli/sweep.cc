@@ -1,0 +1,289 @@
+// tessera sweep: one recipe with many settings.
+#include "sweep/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/shell.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "launch/child.h"
+#include "pjrt/plugin.h"
+#include "report/report.h"
+#include "store/file.h"
+#include "store/url.h"
+#include "train/default_workdir.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr const char* kRate = "lr";
+constexpr const char* kFile = "sweep.json";
+constexpr const char* kExample = "tessera sweep recipes/digits.toml lr=1e-3,3e-3 seed=0..2";
+
+// What a sweep's directory says of it.
+struct Saved {
+  std::vector<std::string> words;
+  bool finished = false;
+};
+
+std::optional<Saved> read_saved(const std::string& directory) {
+  store::FileSystem& files = store::local_files();
+  const std::string path = store::join_path(directory, kFile);
+  if (!files.info(path)) return std::nullopt;
+  const nlohmann::json json = parse_json(store::read_text(files, path), path);
+  try {
+    return Saved{json.at("words").get<std::vector<std::string>>(), json.at("finished").get<bool>()};
+  } catch (const nlohmann::json::exception&) {
+    throw data_error(fmt::format("`{}` is not what this program writes", path), {}, "give the sweep another --workdir");
+  }
+}
+
+void write_saved(const std::string& directory, const Saved& saved) {
+  const nlohmann::ordered_json json{{"words", saved.words}, {"finished", saved.finished}};
+  store::write_atomic(store::local_files(), store::join_path(directory, kFile),
+                      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+// How many GPUs this process may use, by their numbers.
+std::vector<std::string> visible_gpus() {
+  if (const char* set = std::getenv("CUDA_VISIBLE_DEVICES"); set && *set) {
+    std::vector<std::string> out;
+    for (const std::string& one : split(set, ',')) out.emplace_back(trim(one));
+    return out;
+  }
+  std::vector<std::string> out;
+  std::error_code error;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error))
+    out.push_back(std::to_string(out.size()));
+  return out;
+}
+
+class SweepCommand final : public Command {
+ public:
+  Page page() const override {
+    return {"sweep",
+            "RECIPE key=value,value … [key=value …]",
+            "train a recipe with every choice of some settings, and compare the runs",
+            {{kExample, "six runs: each rate with each seed"},
+             {"tessera sweep recipes/digits.toml optimizer.weight_decay=0.01,0.1,0.3 total=\"10 epochs\" --jobs 2",
+              "three short runs, two at a time"}},
+            "seed=0..4 are the whole numbers from 0 to 4; lr=1e-3,3e-3 is the rate of the recipe's schedule. Other\n"
+            "key=value words are the same in all runs. Runs whose settings differ in the optimizer's numbers or the\n"
+            "seed share one compiled program. A run that fails is named, and the others go on. Ctrl-C saves those that\n"
+            "train, and the same command goes on. The workdir holds a run's directory for each, sweep.csv, sweep.svg\n"
+            "and report/index.html. Runs that differ in the seed alone are one row of the table: mean and deviation."};
+  }
+  void declare(Flags& flags) override {
+    flags.add("--workdir", "DIR", &workdir_, "of all runs; runs/<recipe>-sweep-N when not given");
+    flags.add("--jobs", "N", &jobs_, 1,
+              "runs at a time; when not given, one for each processor or GPU (or --devices of them), and one on TPUs");
+    flags.add("--max", "N", &most_, 1, "at most so many runs, the first of them");
+    flags.add("--random", &random_, "with --max: drawn from all choices");
+    flags.add("--draw", "SEED", &draw_, 0, "another draw of --random (0)");
+    flags.add("--metric", "NAME", &metric_, "what is compared; the first evaluator's first score when not given");
+    flags.add("--dry-run", &dry_run_, "list the runs, and train none");
+  }
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
+    store::refuse_url(workdir_);
+    take_words(recipe_words(words, "sweep"));
+    const std::vector<sweep::Variant> variants = choose();
+    sweep::SweepOptions options = options_for(variants, device);
+    if (dry_run_) {
+      for (const sweep::Variant& variant : variants) print(sweep::text_of(variant));
+      return Exit::kDone;
+    }
+    options.directory = choose_directory(words);
+    log_line(fmt::format("{} runs in {}, {} at a time", variants.size(), options.directory,
+                         std::min(options.slots.size(), variants.size())));
+    const sweep::SweepResult result = sweep::run_sweep(options);
+    return tell(result, options, words);
+  }
+
+ private:
+  // Splits them into axes and what all runs have.
+  void take_words(const RecipeWords& words) {
+    recipe_.path = words.path;
+    for (const std::string& word : words.overrides) {
+      if (auto axis = sweep::parse_axis(word)) {
+        const bool again = std::ranges::any_of(axes_, [&](const sweep::Axis& known) { return known.key == axis->key; });
+        if (again) throw usage_error(fmt::format("`{}` is given twice", axis->key), {}, "put all its values into one word");
+        axes_.push_back(std::move(*axis));
+      } else {
+        recipe_.overrides.push_back(word.starts_with("lr=") ? word_of(kRate, word.substr(3)) : word);
+      }
+    }
+    if (axes_.empty()) throw usage_error("tessera sweep needs a key with several values", {}, kExample);
+  }
+
+  std::vector<sweep::Variant> choose() const {
+    if (random_ && !most_) throw usage_error("--random draws some runs", {}, "say how many: --max 20 --random");
+    if (random_) return sweep::sample(axes_, *most_, static_cast<uint64_t>(draw_));
+    std::vector<sweep::Variant> all = sweep::grid(axes_);
+    if (most_) all.resize(std::min(all.size(), static_cast<size_t>(*most_)));
+    return all;
+  }
+
+  // The recipe's schedule is that of the words which all runs have.
+  std::string word_of(const std::string& key, const std::string& value) const {
+    if (key != kRate) return key + "=" + value;
+    return "optimizer.lr=" + optim::with_rate(load_recipe(recipe_).section("optimizer").text("lr", "1e-3"), value);
+  }
+
+  recipe::Recipe read(const sweep::Variant& variant, int64_t devices) const {
+    RecipeWords words = recipe_;
+    for (const auto& [key, value] : variant) words.overrides.push_back(word_of(key, value));
+    return recipe::read_recipe(load_recipe(words), devices);
+  }
+
+  sweep::SweepOptions options_for(const std::vector<sweep::Variant>& variants, const train::DeviceOptions& device) const {
+    const int64_t devices = device.devices.value_or(1);
+    const recipe::Recipe first = read(variants[0], devices);
+    // Each value once, so that a mistake is known before hours of training.
+    for (const sweep::Axis& axis : axes_) {
+      for (const std::string& value : axis.values) {
+        sweep::Variant variant = variants[0];
+        std::ranges::find(variant, axis.key, &std::pair<std::string, std::string>::first)->second = value;
+        if (variant != variants[0]) read(variant, devices);
+      }
+    }
+    sweep::SweepOptions options;
+    options.program = std::filesystem::read_symlink("/proc/self/exe");
+    options.command = {"train", recipe_.path};
+    options.command.insert(options.command.end(), recipe_.overrides.begin(), recipe_.overrides.end());
+    for (std::string& flag : flags_of(device)) options.command.push_back(std::move(flag));
+    options.variants = variants;
+    options.word = [this](const std::string& key, const std::string& value) { return word_of(key, value); };
+    options.slots = slots_for(device, static_cast<int64_t>(variants.size()));
+    options.metric = metric_of(first);
+    return options;
+  }
+
+  static std::vector<std::string> flags_of(const train::DeviceOptions& device) {
+    std::vector<std::string> flags = {"--platform", std::string(pjrt::platform_name(device.platform)),
+                                      "--cache-dir=" + device.cache.directory()};
+    if (!device.plugin.empty()) flags.insert(flags.end(), {"--plugin", device.plugin});
+    if (device.devices) flags.insert(flags.end(), {"--devices", std::to_string(*device.devices)});
+    return flags;
+  }
+
+  std::vector<sweep::Slot> slots_for(const train::DeviceOptions& device, int64_t runs) const {
+    const int64_t each = device.devices.value_or(1);
+    std::vector<std::string> gpus;
+    int64_t most = 1;
+    if (device.platform == pjrt::Platform::kCpu) {
+      cpu_set_t own;
+      if (sched_getaffinity(0, sizeof own, &own) == 0) most = CPU_COUNT(&own);
+    } else if (device.platform == pjrt::Platform::kCuda) {
+      gpus = visible_gpus();
+      most = static_cast<int64_t>(gpus.size()) / each;
+    }
+    const int64_t count = std::clamp<int64_t>(jobs_.value_or(most), 1, runs);
+    std::vector<sweep::Slot> slots(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      sweep::Slot& slot = slots[static_cast<size_t>(i)];
+      if (device.platform == pjrt::Platform::kCpu) slot.processors = launch::share_of_processors(i, count);
+      if (gpus.empty()) continue;
+      std::string own;
+      for (int64_t g = i * each; g < (i + 1) * each; ++g)
+        own += (own.empty() ? "" : ",") + gpus[static_cast<size_t>(g) % gpus.size()];
+      slot.environment = {{"CUDA_VISIBLE_DEVICES", own}};
+    }
+    return slots;
+  }
+
+  recipe::BestMetric metric_of(const recipe::Recipe& recipe) const {
+    const std::vector<recipe::BestMetric> scores = recipe::scores_of(recipe);
+    if (metric_.empty()) return scores.front();
+    std::vector<std::string> names;
+    for (const recipe::BestMetric& score : scores) {
+      if (score.name == metric_) return score;
+      names.push_back(score.name);
+    }
+    throw usage_error(fmt::format("`--metric` is `{}`, which no run of this recipe gives", metric_), {},
+                      suggest_name(metric_, names));
+  }
+
+  // With the words of this sweep in it. One that is not finished is gone on with.
+  std::string choose_directory(const std::vector<std::string>& words) const {
+    std::string directory = workdir_;
+    if (directory.empty()) {
+      std::string name = store::last_part(recipe_.path);
+      if (name.ends_with(".toml")) name.resize(name.size() - 5);
+      directory = train::default_workdir(name + "-sweep", "", /*fresh=*/true).path;
+      const size_t dash = directory.rfind('-');
+      const std::string newest = directory.substr(0, dash + 1) + std::to_string(std::stoll(directory.substr(dash + 1)) - 1);
+      const auto saved = read_saved(newest);
+      if (saved && saved->words == words && !saved->finished) {
+        log_note(fmt::format("`{}` is this sweep and not finished, so it goes on", newest));
+        directory = newest;
+      }
+    }
+    const auto saved = read_saved(directory);
+    if (saved && saved->words != words) {
+      throw usage_error(fmt::format("`{}` is another sweep: tessera sweep {}", directory, shell_line(saved->words)), {},
+                        "give this one another --workdir");
+    }
+    store::local_files().make_directories(directory);
+    write_saved(directory, {words, false});
+    return directory;
+  }
+
+  static std::string shell_line(const std::vector<std::string>& words) {
+    std::string line;
+    for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_quoted(word);
+    return line;
+  }
+
+  Exit tell(const sweep::SweepResult& result, const sweep::SweepOptions& options, const std::vector<std::string>& words) const {
+    store::FileSystem& files = store::local_files();
+    const std::string& directory = options.directory;
+    store::write_atomic(files, store::join_path(directory, "sweep.csv"), sweep::csv(result, options.metric));
+    const std::string plot = sweep::plot(result, options.metric);
+    if (!plot.empty()) store::write_atomic(files, store::join_path(directory, "sweep.svg"), plot);
+    if (result.stopped) {
+      log_line(fmt::format("stopped; the same command goes on: tessera sweep {}", shell_line(words)));
+      return Exit::kInterrupted;
+    }
+    write_saved(directory, {words, true});
+    print(sweep::table(result, options.metric));
+    print(sweep::compilations(result));
+    print(fmt::format("{:<10}{}", "table", store::join_path(directory, "sweep.csv")));
+    if (!plot.empty()) print(fmt::format("{:<10}{}", "plot", store::join_path(directory, "sweep.svg")));
+    write_comparison(result, directory);
+    const auto failed = std::ranges::find(result.trials, sweep::Ending::kFailed, &sweep::Trial::ending);
+    return failed == result.trials.end() ? Exit::kDone : failed->exit;
+  }
+
+  static void write_comparison(const sweep::SweepResult& result, const std::string& directory) {
+    std::vector<std::string> runs;
+    for (const sweep::Trial& trial : result.trials) {
+      if (trial.ending == sweep::Ending::kDone) runs.push_back(trial.path);
+    }
+    if (runs.empty()) return;
+    try {
+      print(fmt::format("{:<10}{}", "report", report::write_report(runs, {store::join_path(directory, "report")})));
+    } catch (const Error& error) {
+      log_warning(fmt::format("no report was written: {}", error.message()));
+    }
+  }
+
+  std::string workdir_, metric_;
+  std::optional<int64_t> jobs_, most_;
+  int64_t draw_ = 0;
+  bool random_ = false, dry_run_ = false;
+  RecipeWords recipe_;
+  std::vector<sweep::Axis> axes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_sweep() { return std::make_unique<SweepCommand>(); }
+
+}  // namespace tessera::cli

@@ -1,0 +1,78 @@
+#pragma once
+// Trains the recipes of a sweep, some at a time, and compares them.
+//
+// Each is a run of its own in <directory>/<variant>, trained by a process of its own, so that one that fails takes none with it.
+// Recipes that differ in the optimizer's numbers or the seed have one program, which the first process compiles and the others
+// load (pjrt/cache.h).
+
+#include <sched.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "launch/plan.h"
+#include "recipe/recipe.h"
+#include "sweep/variants.h"
+
+namespace tessera::sweep {
+
+// Where a run trains while others train beside it.
+struct Slot {
+  std::vector<launch::Variable> environment;  // as CUDA_VISIBLE_DEVICES=1
+  std::optional<cpu_set_t> processors;        // nothing: all
+};
+
+struct SweepOptions {
+  std::string program;               // that trains: this one
+  std::vector<std::string> command;  // behind it: "train", the recipe, what all have in common, flags
+  std::vector<Variant> variants;
+  // What train reads of a key and a value: "optimizer.lr=1e-4".
+  std::function<std::string(const std::string& key, const std::string& value)> word;
+  std::string directory;      // of all runs; made when missing
+  std::vector<Slot> slots;    // as many run at a time
+  recipe::BestMetric metric;  // that ranks them
+};
+
+enum class Ending { kDone, kFailed, kStopped };
+
+struct Trial {
+  Variant variant;
+  std::string path;  // its run's directory
+  Ending ending = Ending::kStopped;
+  Exit exit = Exit::kDone;           // of one that failed; kDevice where it was killed
+  std::string problem;               // of one that failed: a line
+  std::optional<double> best, last;  // of the metric
+  int64_t best_step = 0;
+  double seconds = 0;     // of this call; 0 where it was done before
+  bool before = false;    // done by an earlier call
+  bool compiled = false;  // its training step, in place of loading it
+  double compile_seconds = 0;
+};
+
+struct SweepResult {
+  std::vector<Trial> trials;  // in the order of the variants
+  double seconds = 0;
+  bool stopped = false;  // by a signal: those that were running are saved, and the same call goes on with them
+};
+
+// Tells of each run as it ends. A run that is done already is not trained again. SIGTERM, SIGHUP and SIGINT let those that run
+// save, and start no others.
+SweepResult run_sweep(const SweepOptions& options);
+
+// ---- what is shown of a result ----
+
+// Trials that differ in the seed alone are one row: mean and standard deviation (n - 1) of their best. The best row first;
+// those without a number last.
+std::string table(const SweepResult& result, const recipe::BestMetric& metric);
+// A row for each trial.
+std::string csv(const SweepResult& result, const recipe::BestMetric& metric);
+// The metric over each key whose values are numbers; empty where there is none.
+std::string plot(const SweepResult& result, const recipe::BestMetric& metric);
+// "3 programs compiled in 21.3 s, 5 loaded"
+std::string compilations(const SweepResult& result);
+
+}  // namespace tessera::sweep
