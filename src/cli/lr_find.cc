@@ -205,8 +205,9 @@ class LrFind final : public Command {
                       100 * kLeastFall, flat, result.searches.size()));
     }
     if (!result.median.valley || schedule.empty()) return;
-    print(fmt::format("{:<8}tessera train {} {}", "next", shell_quoted(recipe_path),
-                      shell_quoted("optimizer.lr=" + optim::with_rate(schedule, fmt::format("{:.2g}", *result.median.valley)))));
+    print(
+        fmt::format("{:<8}tessera train {} {}", "next", shell_quoted(recipe_path),
+                    shell_quoted("optimizer.lr=" + optim::with_rate(schedule, fmt::format("{:.2g}", *result.median.valley)))));
   }
 
   train::LrFindOptions options_;

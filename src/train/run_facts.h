@@ -19,7 +19,7 @@ struct RunFacts {
   std::string platform, device_kind, plugin;  // "cpu", "NVIDIA H200", the plugin's own words
   int64_t devices = 1;
   int64_t parameters = 0;
-  double flops = 0;  // of products and convolutions, forward, of one example
+  double flops = 0;            // of products and convolutions, forward, of one example
   double compile_seconds = 0;  // until the last start had its training step: compiling, loading, waiting for another process
   bool compiled = false;       // it was compiled then, not loaded
   // The compiler's account of the training step, on one device: bytes.
