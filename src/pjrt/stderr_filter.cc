@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,11 +39,33 @@ off_t file_size(int descriptor) {
 }
 
 // Our own mistakes are exceptions, so that only a library aborts.
-constexpr std::string_view kAborted =
-    "error: a library ended the program; its last words stand above\n"
+constexpr std::string_view kAborted = "error: a library ended the program; its last words stand above\n";
+constexpr std::string_view kFailedCheck =
     "help: where that is a failed check of the device's compiler, another batch, size of images or dtype may avoid it\n";
+constexpr std::string_view kOutOfAddresses =
+    "help: the memory that this process may take (`ulimit -v`) was used up: make `data.batch`, `data.prefetch`, "
+    "`data.threads` or the model smaller, or raise the limit\n";
+constexpr uint64_t kAddressMargin = 256 << 20;  // more than a library asks for at once: a thread's stack or arena
 
-// Async-signal-safe: only pread, write and raise.
+// Whether `ulimit -v` leaves less than the margin. Async-signal-safe: system calls and arithmetic.
+bool out_of_addresses() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
+  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  char text[32];
+  const ssize_t size = file < 0 ? 0 : read(file, text, sizeof text);
+  if (file >= 0) close(file);
+  uint64_t pages = 0;  // the first number: the size of the address space
+  for (ssize_t i = 0; i < size && text[i] >= '0' && text[i] <= '9'; ++i)
+    pages = pages * 10 + static_cast<uint64_t>(text[i] - '0');
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + kAddressMargin > limit.rlim_cur;
+}
+
+void write_or_exit(int descriptor, std::string_view text) {
+  if (write(descriptor, text.data(), text.size()) < 0) _exit(1);
+}
+
+// Async-signal-safe: only system calls.
 void show_captured_and_die(int signal_number) {
   const int captured = g_captured;
   const int terminal = log_descriptor();
@@ -51,7 +74,10 @@ void show_captured_and_die(int signal_number) {
   for (ssize_t size; (size = pread(captured, block, sizeof block, position)) > 0; position += size) {
     if (write(terminal, block, static_cast<size_t>(size)) < 0) break;
   }
-  if (signal_number == SIGABRT && write(terminal, kAborted.data(), kAborted.size()) < 0) _exit(1);
+  if (signal_number == SIGABRT) {
+    write_or_exit(terminal, kAborted);
+    write_or_exit(terminal, out_of_addresses() ? kOutOfAddresses : kFailedCheck);
+  }
   raise(signal_number);  // SA_RESETHAND has put the default action back
 }
 
