@@ -1,15 +1,12 @@
 #include "group/exchange.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <new>
@@ -18,48 +15,29 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/shared_library.h"
 #include "group/gloo_module.h"
 #include "http/client.h"
 
 namespace tessera::group {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr const char* kLibrary = "tessera_gloo.so";
 // A slot is a lane, the number of the call in it, and a step of the call.
 constexpr int kCallBits = 32, kStepBits = 8;
 constexpr size_t kPiece = size_t{4} << 20;        // bytes of a broadcast that are passed on at once
 constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybody sends everything to everybody
 
-fs::path find_library() {
-  if (const char* own = std::getenv("TESSERA_GLOO"); own && *own) return own;
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& path : {folder / kLibrary, folder.parent_path() / "bin" / kLibrary}) {
-    if (fs::exists(path, error)) return path;
-  }
-  throw device_error(fmt::format("several processes on CPUs need {}, which is not beside the program", kLibrary), {},
-                     "apt-get install libgloo-dev and build again; TESSERA_GLOO=FILE names it elsewhere");
-}
-
-const TesseraGlooApi* load() {
-  const fs::path path = find_library();
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library)
-    throw device_error(fmt::format("cannot load `{}`: {}", path.string(), ::dlerror()), {}, "apt-get install libgloo0");
-  const auto get = reinterpret_cast<TesseraGlooApiFn>(::dlsym(library, "tessera_gloo_api"));
-  const TesseraGlooApi* api = get ? get() : nullptr;
-  if (!api || api->version != kTesseraGlooVersion) {
-    throw device_error(fmt::format("`{}` belongs to another version of the program", path.string()), {},
-                       "build it again: ./dev build");
-  }
-  return api;
-}
+const Module kModule{.file = "tessera_gloo.so",
+                     .environment = "TESSERA_GLOO",
+                     .function = "tessera_gloo_api",
+                     .needed_by = "several processes on CPUs need",
+                     .code = Exit::kDevice,
+                     .help_missing = "apt-get install libgloo-dev and build again; TESSERA_GLOO=FILE names it elsewhere",
+                     .help_unloadable = "apt-get install libgloo0"};
 
 const TesseraGlooApi& gloo() {
-  static const TesseraGlooApi* api = load();
-  return *api;
+  static const TesseraGlooApi& api = module_api<TesseraGlooApi>(kModule, kTesseraGlooVersion);
+  return api;
 }
 
 [[noreturn]] void fail(const std::string& what, char* reason) {

@@ -1,6 +1,5 @@
 #include "report/rasterise.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -8,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/shared_library.h"
 
 namespace tessera::report {
 namespace {
@@ -38,34 +38,27 @@ struct Library {
   void (*unref)(void* object);
 };
 
-Error missing(const char* why) {
+Error missing(const std::string& why) {
   return data_error(fmt::format("curves as PNG files need librsvg: {}", why), {}, "apt-get install librsvg2-2");
 }
 
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (!function) throw missing(::dlerror());
-}
-
 Library load() {
-  void* at = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!at) throw missing(::dlerror());
+  const SharedLibrary at(kLibrary, missing);
   Library library;
-  find(at, "rsvg_handle_new_from_data", library.new_from_data);
-  find(at, "rsvg_handle_get_intrinsic_size_in_pixels", library.intrinsic_size);
-  find(at, "rsvg_handle_render_document", library.render);
-  find(at, "cairo_image_surface_create", library.surface_create);
-  find(at, "cairo_surface_status", library.surface_status);
-  find(at, "cairo_image_surface_get_data", library.surface_data);
-  find(at, "cairo_image_surface_get_stride", library.surface_stride);
-  find(at, "cairo_surface_flush", library.surface_flush);
-  find(at, "cairo_surface_destroy", library.surface_destroy);
-  find(at, "cairo_create", library.cairo_create);
-  find(at, "cairo_set_source_rgb", library.set_rgb);
-  find(at, "cairo_paint", library.paint);
-  find(at, "cairo_destroy", library.cairo_destroy);
-  find(at, "g_object_unref", library.unref);
+  at.find("rsvg_handle_new_from_data", library.new_from_data);
+  at.find("rsvg_handle_get_intrinsic_size_in_pixels", library.intrinsic_size);
+  at.find("rsvg_handle_render_document", library.render);
+  at.find("cairo_image_surface_create", library.surface_create);
+  at.find("cairo_surface_status", library.surface_status);
+  at.find("cairo_image_surface_get_data", library.surface_data);
+  at.find("cairo_image_surface_get_stride", library.surface_stride);
+  at.find("cairo_surface_flush", library.surface_flush);
+  at.find("cairo_surface_destroy", library.surface_destroy);
+  at.find("cairo_create", library.cairo_create);
+  at.find("cairo_set_source_rgb", library.set_rgb);
+  at.find("cairo_paint", library.paint);
+  at.find("cairo_destroy", library.cairo_destroy);
+  at.find("g_object_unref", library.unref);
   return library;
 }
 

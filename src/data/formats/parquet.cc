@@ -1,45 +1,22 @@
 #include "data/formats/parquet.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <new>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/shared_library.h"
 #include "data/formats/parquet_footer.h"
 
 namespace tessera::data {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr const char* kLibrary = "tessera_parquet.so";
-constexpr const char* kHelp =
-    "./dev parquet-deps fetches Arrow's library and builds it; TESSERA_PARQUET=FILE names it elsewhere";
-
-fs::path find_library() {
-  if (const char* own = std::getenv("TESSERA_PARQUET"); own && *own) return own;
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const fs::path& path : {folder / kLibrary, folder.parent_path() / "bin" / kLibrary}) {
-    if (fs::exists(path, error)) return path;
-  }
-  throw data_error(fmt::format("Parquet files need {}, which is not beside the program", kLibrary), {}, kHelp);
-}
-
-const TesseraParquetApi* load() {
-  const fs::path path = find_library();
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library) throw data_error(fmt::format("cannot load `{}`: {}", path.string(), ::dlerror()), {}, kHelp);
-  const auto get = reinterpret_cast<const TesseraParquetApi* (*)()>(::dlsym(library, "tessera_parquet_api"));
-  const TesseraParquetApi* api = get ? get() : nullptr;
-  if (!api || api->version != kTesseraParquetVersion)
-    throw data_error(fmt::format("`{}` belongs to another version of the program", path.string()), {},
-                     "build it again: ./dev build");
-  return api;
-}
+const Module kModule{
+    .file = "tessera_parquet.so",
+    .environment = "TESSERA_PARQUET",
+    .function = "tessera_parquet_api",
+    .needed_by = "Parquet files need",
+    .help_missing = "./dev parquet-deps fetches Arrow's library and builds it; TESSERA_PARQUET=FILE names it elsewhere",
+    .help_unloadable = "./dev parquet-deps fetches Arrow's library and builds it; TESSERA_PARQUET=FILE names it elsewhere"};
 
 [[noreturn]] void fail(const std::string& path, const std::string& what, char* reason,
                        const std::string& help = "the file is damaged, was not copied whole or is of another format") {
@@ -58,8 +35,8 @@ const TesseraParquetApi* load() {
 }  // namespace
 
 const TesseraParquetApi& parquet_api() {
-  static const TesseraParquetApi* api = load();
-  return *api;
+  static const TesseraParquetApi& api = module_api<TesseraParquetApi>(kModule, kTesseraParquetVersion);
+  return api;
 }
 
 TesseraParquetValue ParquetGroup::value(size_t column, int64_t row, int64_t item) const {

@@ -1,11 +1,11 @@
 #include "monitor/mlflow/http.h"
 
 #include <curl/curl.h>
-#include <dlfcn.h>
 
 #include <array>
 
 #include "base/error.h"
+#include "base/shared_library.h"
 
 namespace tessera::monitor {
 namespace {
@@ -29,33 +29,26 @@ struct Library {
   decltype(&curl_slist_free_all) free_list;
 };
 
-Error missing(const char* why) {
+Error missing(const std::string& why) {
   return data_error(
       fmt::format("MLflow's server is reached with libcurl, which cannot be loaded: {}; apt-get install libcurl4", why));
 }
 
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (!function) throw missing(::dlerror());
-}
-
 Library load() {
-  void* at = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!at) throw missing(::dlerror());
+  const SharedLibrary at(kLibrary, missing);
   Library library{};
-  find(at, "curl_global_init", library.global_init);
-  find(at, "curl_easy_init", library.init);
-  find(at, "curl_easy_cleanup", library.cleanup);
-  find(at, "curl_easy_reset", library.reset);
-  find(at, "curl_easy_setopt", library.set);
-  find(at, "curl_easy_perform", library.perform);
-  find(at, "curl_easy_getinfo", library.info);
-  find(at, "curl_easy_strerror", library.error_text);
-  find(at, "curl_easy_escape", library.escape);
-  find(at, "curl_free", library.free);
-  find(at, "curl_slist_append", library.append);
-  find(at, "curl_slist_free_all", library.free_list);
+  at.find("curl_global_init", library.global_init);
+  at.find("curl_easy_init", library.init);
+  at.find("curl_easy_cleanup", library.cleanup);
+  at.find("curl_easy_reset", library.reset);
+  at.find("curl_easy_setopt", library.set);
+  at.find("curl_easy_perform", library.perform);
+  at.find("curl_easy_getinfo", library.info);
+  at.find("curl_easy_strerror", library.error_text);
+  at.find("curl_easy_escape", library.escape);
+  at.find("curl_free", library.free);
+  at.find("curl_slist_append", library.append);
+  at.find("curl_slist_free_all", library.free_list);
   if (library.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw missing("it does not start");
   return library;
 }
