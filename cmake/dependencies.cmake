@@ -54,7 +54,7 @@ find_library(TESSERA_GLOO libgloo.so REQUIRED)
 # TESSERA_<NAME>, empty where it didn't. Looked for at every build; TESSERA_<NAME>_VENV is another place.
 macro(tessera_find_reader NAME ENVIRONMENT PACKAGE)
   set(TESSERA_${NAME}_VENV "${ENVIRONMENT}" CACHE PATH "Python environment that holds ${PACKAGE}")
-  file(GLOB TESSERA_${NAME} CONFIGURE_DEPENDS "${TESSERA_${NAME}_VENV}/lib/python3*/site-packages/${PACKAGE}/version.py")
+  file(GLOB TESSERA_${NAME} CONFIGURE_DEPENDS "${TESSERA_${NAME}_VENV}/lib/python3*/site-packages/${PACKAGE}/__init__.py")
   if(TESSERA_${NAME})
     set(TESSERA_${NAME} "${TESSERA_${NAME}_VENV}/bin/python")
   endif()
@@ -62,15 +62,15 @@ endmacro()
 tessera_find_reader(TENSORBOARD "${TESSERA_VENV}" tensorboard)           # of event files
 tessera_find_reader(XPROF "${CMAKE_SOURCE_DIR}/.deps/xprof" xprof)       # of profiles
 tessera_find_reader(TRACKERS "${CMAKE_SOURCE_DIR}/.deps/trackers" mlflow)  # W&B's and MLflow's programs
+tessera_find_reader(BUCKETS "${CMAKE_SOURCE_DIR}/.deps/buckets" gcp_storage_emulator)  # servers of buckets
 
 # Libraries a folder of src/ links, beyond the standard library, threads and fmt.
-set(TESSERA_LIBS_base PkgConfig::RE2 PkgConfig::CRYPTO)
+set(TESSERA_LIBS_base PkgConfig::RE2 PkgConfig::CRYPTO ${CMAKE_DL_LIBS})
 set(TESSERA_LIBS_config PkgConfig::TOMLPP)
 set(TESSERA_LIBS_http Boost::headers)
-set(TESSERA_LIBS_group ${CMAKE_DL_LIBS})
 set(TESSERA_LIBS_image PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY)
-set(TESSERA_LIBS_data PkgConfig::ZSTD PkgConfig::BROTLI PkgConfig::SENTENCEPIECE PkgConfig::ICU ${TESSERA_SNAPPY} ${CMAKE_DL_LIBS})
-set(TESSERA_LIBS_monitor ZLIB::ZLIB ${CMAKE_DL_LIBS})
+set(TESSERA_LIBS_data PkgConfig::ZSTD PkgConfig::BROTLI PkgConfig::SENTENCEPIECE PkgConfig::ICU ${TESSERA_SNAPPY})
+set(TESSERA_LIBS_monitor ZLIB::ZLIB)
 set(TESSERA_LIBS_store PkgConfig::CRYPTO)
 set(TESSERA_LIBS_checkpoint PkgConfig::ZIP)
 set(TESSERA_LIBS_profile ZLIB::ZLIB)

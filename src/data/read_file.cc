@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
 #include <system_error>
 
+#include "base/error.h"
 #include "base/text.h"
+#include "store/buckets.h"
 #include "store/file.h"
 #include "store/file_kind.h"
 #include "store/read_retries.h"
@@ -32,6 +35,11 @@ std::string system_reason(const std::string& path) {
   return std::generic_category().message(errno);
 }
 
+std::string over_the_limit(int64_t size) {
+  return fmt::format("the file is {}, which is over the limit of {}", human_bytes(static_cast<double>(size)),
+                     human_bytes(static_cast<double>(kMaxFileBytes)));
+}
+
 // A reason, with errno as the call left it that failed; zero where none did.
 std::optional<std::string> read_once(const std::string& path, PaddedBuffer& buffer) {
   errno = 0;
@@ -39,10 +47,7 @@ std::optional<std::string> read_once(const std::string& path, PaddedBuffer& buff
   struct stat info {};
   if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return system_reason(path);
   if (!S_ISREG(info.st_mode)) return fmt::format("{}, not a regular file", store::file_kind(info.st_mode));
-  if (info.st_size > kMaxFileBytes) {
-    return fmt::format("the file is {}, which is over the limit of {}", human_bytes(static_cast<double>(info.st_size)),
-                       human_bytes(static_cast<double>(kMaxFileBytes)));
-  }
+  if (info.st_size > kMaxFileBytes) return over_the_limit(info.st_size);
   buffer.reset(static_cast<size_t>(info.st_size));
   for (size_t done = 0; done < buffer.size();) {
     const ssize_t got = ::read(file.descriptor, buffer.data() + done, buffer.size() - done);
@@ -54,9 +59,22 @@ std::optional<std::string> read_once(const std::string& path, PaddedBuffer& buff
   return std::nullopt;
 }
 
+std::optional<std::string> read_object(const std::string& path, PaddedBuffer& buffer) {
+  try {
+    const auto object = store::files_at(path).open(path);
+    if (object->size() > kMaxFileBytes) return over_the_limit(object->size());
+    buffer.reset(static_cast<size_t>(object->size()));
+    object->read(0, std::as_writable_bytes(std::span(buffer.data(), buffer.size())));
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer& buffer) {
+  if (store::is_bucket(path)) return read_object(path, buffer);
   store::ReadRetries retries;
   for (;;) {
     std::optional<std::string> failed = read_once(path, buffer);
@@ -65,6 +83,11 @@ std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer
 }
 
 void fetch_file(const std::string& path) {
+  if (store::is_bucket(path)) {
+    const auto object = store::files_at(path).open(path);
+    object->prefetch(0, object->size());
+    return;
+  }
   const OpenFile file(path);
   if (file.descriptor >= 0) ::posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_WILLNEED);
 }

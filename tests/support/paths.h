@@ -19,6 +19,8 @@ std::string tensorboard_python_path();
 std::string xprof_python_path();
 // Python with W&B and MLflow; empty where ./dev did not install it.
 std::string trackers_python_path();
+// Python with servers of S3 and Google Cloud Storage; likewise.
+std::string buckets_python_path();
 // Where this test program keeps compiled programs, for its next process and its next time.
 std::string cache_path();
 // A file with one line for each source of the test programs, relative to tests/.

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -17,6 +18,7 @@
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "store/buckets.h"
 #include "store/file.h"
 #include "store/file_kind.h"
 #include "store/url.h"
@@ -138,6 +140,24 @@ void add_file(const std::string& path, std::vector<std::string>& paths, const st
   paths.push_back(path);
 }
 
+// The objects that a pattern names, from a listing of the folder above its first wildcard; one that has no wildcard is looked for
+// when it is opened.
+void add_objects(const std::string& pattern, std::vector<std::string>& paths, const std::string& where) {
+  if (!has_wildcard(pattern)) {
+    paths.push_back(pattern);
+    return;
+  }
+  const std::string folder = pattern.substr(0, pattern.rfind('/', pattern.find_first_of("*?[")));
+  if (folder.ends_with('/'))
+    throw data_error(fmt::format("`{}` has a wildcard in the bucket's name", pattern), where, "name the bucket");
+  const size_t before = paths.size();
+  store::list_objects(folder, [&](const std::string& name) {
+    std::string path = store::join_path(folder, name);
+    if (::fnmatch(pattern.c_str(), path.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0) paths.push_back(std::move(path));
+  });
+  if (paths.size() == before) throw data_error(fmt::format("no object matches `{}`", pattern), where);
+}
+
 // "dir/train.tfrecord-00003-of-01024" -> ("dir/train.tfrecord-*-of-01024", 3, 1024).
 struct ShardName {
   std::string set;
@@ -160,6 +180,12 @@ std::optional<ShardName> shard_name(const std::string& path) {
 }  // namespace
 
 void list_directory(const std::string& path, const std::function<void(std::string_view, EntryKind)>& visit) {
+  if (store::is_bucket(path)) {
+    for (const store::FileInfo& entry : store::files_at(path).list(path)) {
+      if (!entry.name.starts_with('.')) visit(entry.name, entry.directory ? EntryKind::kDirectory : EntryKind::kFile);
+    }
+    return;
+  }
   DIR* directory = opendir(path.c_str());
   if (!directory) store::fail_reading(errno, "list", path);
   const std::unique_ptr<DIR, int (*)(DIR*)> closer(directory, closedir);
@@ -172,6 +198,10 @@ void list_directory(const std::string& path, const std::function<void(std::strin
 }
 
 FileStamp stamp_of(const std::string& path) {
+  if (store::is_bucket(path)) {
+    const store::ObjectStamp stamp = store::object_stamp(path);
+    return {stamp.size, -1 - static_cast<int64_t>(stamp.tag >> 1)};
+  }
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) throw store::IoError(errno, "read", path);
   return {info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
@@ -194,7 +224,7 @@ std::optional<uint64_t> stamp_number(const FileStamp& stamp) {
 std::optional<uint64_t> stamp_number(const std::string& path) {
   try {
     return stamp_number(stamp_of(path));
-  } catch (const store::IoError&) {
+  } catch (const Error&) {
     return std::nullopt;
   }
 }
@@ -210,7 +240,7 @@ Hash128 fingerprint_files(int64_t count, const std::function<std::string(int64_t
       FileStamp stamp{-1, -1};
       try {
         stamp = stamp_of(name);
-      } catch (const store::IoError&) {
+      } catch (const Error&) {
         // It is not there, which is said by a stamp that no file has.
       }
       hasher.add(name).add({reinterpret_cast<const char*>(&stamp), sizeof stamp});
@@ -249,6 +279,10 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
 std::vector<std::string> find_shards(const std::string& pattern, const std::string& where) {
   std::vector<std::string> paths;
   for (const std::string& one : expand_braces(pattern)) {
+    if (store::is_bucket(one)) {
+      add_objects(one, paths, where);
+      continue;
+    }
     store::refuse_url(one, where);
     has_wildcard(one) ? add_matches(one, paths, where) : add_file(one, paths, where);
   }
@@ -286,6 +320,8 @@ void check_shards_complete(const std::vector<std::string>& paths, const std::str
   }
 }
 
-std::string absolute_path(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+std::string absolute_path(const std::string& path) {
+  return store::is_url(path) ? path : fs::absolute(path).lexically_normal().string();
+}
 
 }  // namespace tessera::data

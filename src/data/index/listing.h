@@ -22,13 +22,14 @@ enum class EntryKind {
 // system for nothing but names where the file system tells kinds with them. Throws IoError.
 void list_directory(const std::string& path, const std::function<void(std::string_view name, EntryKind kind)>& visit);
 
-// When a file or directory changed last, and its size, in one call to the system.
+// When a file or directory changed last, and its size, in one call to the system. Of an object in a bucket `mtime` is a negative
+// number made of its ETag or generation, which changes with the object.
 struct FileStamp {
   int64_t size = 0;
   int64_t mtime = 0;  // nanoseconds since 1970
   bool operator==(const FileStamp&) const = default;
 };
-// Throws IoError when there is nothing at `path`.
+// Throws IoError when there is nothing at `path`; a data Error for objects.
 FileStamp stamp_of(const std::string& path);
 
 // Whether a listing that began at `began` (nanoseconds since 1970) may have missed a later change: file systems tell time
@@ -46,7 +47,8 @@ Hash128 fingerprint_files(int64_t count, const std::function<std::string(int64_t
 // "train-{000..127}.tar" -> each of them; "{a,b}" -> both. Text without braces is itself. At most 10 million.
 std::vector<std::string> expand_braces(const std::string& pattern);
 
-// The files that `pattern` names, sorted as bytes: a path, with braces as above, with * ? [ ] in any part. Throws a data Error
+// The files that `pattern` names, sorted as bytes: a path, with braces as above, with * ? [ ] in any part; an object of a bucket
+// (store/buckets.h) that is named without wildcards is not looked for. Throws a data Error
 // at `where` when a file is missing or nothing matches, and when names of the form …-00003-of-01024… show that a shard of a set
 // is missing.
 std::vector<std::string> find_shards(const std::string& pattern, const std::string& where);
@@ -54,7 +56,7 @@ std::vector<std::string> find_shards(const std::string& pattern, const std::stri
 // The check of find_shards for files that are known already; sorted. `what` names the set.
 void check_shards_complete(const std::vector<std::string>& paths, const std::string& where);
 
-// Paths from `path` alone to absolute ones; "." and doubled slashes are dropped.
+// Paths from `path` alone to absolute ones; "." and doubled slashes are dropped. A URL is itself.
 std::string absolute_path(const std::string& path);
 
 }  // namespace tessera::data

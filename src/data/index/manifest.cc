@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"
 
@@ -57,7 +58,7 @@ std::optional<ManifestFile> from_json(const nlohmann::json& json) {
 using Entries = std::map<std::string, ManifestFile, std::less<>>;
 
 std::optional<std::string> small_file(const std::string& path) {
-  store::FileSystem& files = store::local_files();
+  store::FileSystem& files = store::files_at(path);
   const auto info = files.info(path);
   if (!info || info->directory || info->size > static_cast<int64_t>(kMaxBytes)) return std::nullopt;
   return store::read_text(files, path);
@@ -89,7 +90,7 @@ std::optional<Entries> entries_of(const std::string& folder) {
 }
 
 void check_size(const std::string& path, const ManifestFile& wanted) {
-  const auto info = store::local_files().info(path);
+  const auto info = store::files_at(path).info(path);
   if (!info || info->size == wanted.size) return;  // who opens it reports what is missing
   throw data_error(fmt::format("`{}` has {} bytes, but {} says {}", one_line(path), human_count(info->size), kManifestFile,
                                human_count(wanted.size)),
@@ -100,7 +101,7 @@ void check_size(const std::string& path, const ManifestFile& wanted) {
 void check_present(const std::string& folder, const Entries& entries, const std::set<std::string>& splits) {
   for (const auto& [name, file] : entries) {
     const std::string path = store::join_path(folder, name);
-    if (!splits.contains(file.split) || store::local_files().info(path)) continue;
+    if (!splits.contains(file.split) || store::files_at(path).info(path)) continue;
     throw data_error(fmt::format("the shard `{}` is missing: {} lists it", one_line(path), kManifestFile), {},
                      fmt::format("copy or convert it again; where it is to be left out, remove {}",
                                  store::join_path(folder, kManifestFile)));
@@ -171,7 +172,7 @@ class Manifests {
 
 std::string compare_sum(const std::string& path, const ManifestFile& wanted) {
   try {
-    const std::string sum = store::to_hex(store::sha256_of(store::local_files(), path));
+    const std::string sum = store::to_hex(store::sha256_of(store::files_at(path), path));
     return sum == wanted.sha256 ? "" : fmt::format("its SHA-256 is {}, and {} says {}", sum, kManifestFile, wanted.sha256);
   } catch (const Error& error) {
     return error.message();

@@ -10,6 +10,7 @@
 #include "data/formats/varint.h"
 #include "data/index/manifest.h"
 #include "data/index/progress.h"
+#include "store/buckets.h"
 #include "store/crc32c.h"
 
 namespace tessera::data {
@@ -26,7 +27,7 @@ uint32_t checksum(std::string_view bytes) { return store::crc32c(store::as_bytes
 
 std::shared_ptr<const store::ReadableFile> ShardFiles::open(size_t shard, const std::string& path) const {
   using Made = LruCache<size_t, store::ReadableFile>::Made;
-  return files_.get(shard, [&] { return Made{store::local_files().open(path), 1}; });
+  return files_.get(shard, [&] { return Made{store::files_at(path).open(path), 1}; });
 }
 
 std::string encode_extents(const std::vector<Extent>& extents) {
@@ -85,13 +86,14 @@ ShardIndex::ShardIndex(std::vector<std::string> paths, ShardIndexOptions options
 void ShardIndex::stat_all() {
   stamps_.resize(paths_.size());
   const auto count = static_cast<int64_t>(paths_.size());
-  constexpr int64_t kGrain = 256;
+  const bool remote = std::ranges::any_of(paths_, [](const std::string& path) { return store::is_bucket(path); });
+  const int64_t grain = remote ? 1 : 256;
   try {
-    parallel_for((count + kGrain - 1) / kGrain, thread_count(count > 4 * kGrain ? kThreads : 1, count), [&](int64_t part, int) {
-      for (int64_t i = part * kGrain; i < std::min(count, (part + 1) * kGrain); ++i)
+    parallel_for((count + grain - 1) / grain, thread_count(count > 4 * grain ? kThreads : 1, count), [&](int64_t part, int) {
+      for (int64_t i = part * grain; i < std::min(count, (part + 1) * grain); ++i)
         stamps_[static_cast<size_t>(i)] = stamp_of(paths_[static_cast<size_t>(i)]);
     });
-  } catch (const store::IoError& error) {
+  } catch (const Error& error) {
     throw data_error(error.message(), options_.where, error.help());
   }
   for (const FileStamp& stamp : stamps_) bytes_ += static_cast<uint64_t>(stamp.size);
@@ -159,7 +161,7 @@ void ShardIndex::build() {
   parallel_for(count, thread_count(kThreads, count), [&](int64_t index, int) {
     const auto i = static_cast<size_t>(index);
     try {
-      ShardScan scan = scan_shard(i, *store::local_files().open(paths_[i]));
+      ShardScan scan = scan_shard(i, *store::files_at(paths_[i]).open(paths_[i]));
       built.counts[i] = scan.samples();
       if (scan.count) built.own_extents = true;
       built.found[i].add(scan.labels);

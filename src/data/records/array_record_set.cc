@@ -5,6 +5,7 @@
 #include "data/formats/bytes_file.h"
 #include "data/index/lru_cache.h"
 #include "data/records/record_set.h"
+#include "store/buckets.h"
 
 namespace tessera::data {
 namespace {
@@ -134,7 +135,7 @@ std::unique_ptr<RecordSet> open_array_records(std::vector<std::string> paths, Re
 std::string first_array_record(const std::vector<std::string>& paths, const std::string& where) {
   try {
     for (const std::string& path : paths) {
-      const auto file = store::local_files().open(path);
+      const auto file = store::files_at(path).open(path);
       const ArrayRecordIndex index = read_array_record_index(path, *file);
       if (index.records() == 0) continue;
       RecordGroup group;

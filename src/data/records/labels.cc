@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "data/names.h"
+#include "store/buckets.h"
 #include "store/file.h"
 
 namespace tessera::data {
@@ -62,7 +63,7 @@ std::vector<std::string> read_classes(const std::string& argument, const std::st
   }
   std::vector<std::string> names;
   try {
-    for (const std::string& line : split(store::read_text(store::local_files(), argument), '\n')) {
+    for (const std::string& line : split(store::read_text(store::files_at(argument), argument), '\n')) {
       if (const std::string_view name = trim(line); !name.empty()) names.emplace_back(name);
     }
   } catch (const Error& error) {

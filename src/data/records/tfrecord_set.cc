@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "data/formats/tfrecord.h"
 #include "data/records/record_set.h"
+#include "store/buckets.h"
 
 namespace tessera::data {
 namespace {
@@ -58,7 +59,7 @@ std::unique_ptr<RecordSet> open_tfrecords(std::vector<std::string> paths, Record
 std::string first_tfrecord(const std::vector<std::string>& paths, const std::string& where) {
   try {
     for (const std::string& path : paths) {
-      const auto file = store::local_files().open(path);
+      const auto file = store::files_at(path).open(path);
       if (const auto extent = first_tfrecord_extent(path, *file)) {
         check_sample_bytes(extent->length);
         std::string record(static_cast<size_t>(extent->length), '\0');

@@ -7,6 +7,7 @@
 #include "data/read_file.h"
 #include "data/records/text_values.h"
 #include "data/source_call.h"
+#include "store/buckets.h"
 
 namespace tessera::data {
 namespace {
@@ -144,7 +145,7 @@ Columns choose_columns(const FieldArguments& arguments, const std::string& path,
   std::vector<std::string> names;
   std::string first;
   try {
-    const auto file = store::local_files().open(path);
+    const auto file = store::files_at(path).open(path);
     first = first_line(*file);
   } catch (const Error& error) {
     throw data_error(error.message(), where, error.help());

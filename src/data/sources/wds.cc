@@ -9,6 +9,7 @@
 #include "data/index/manifest.h"
 #include "data/records/text_values.h"
 #include "data/source_call.h"
+#include "store/buckets.h"
 
 namespace tessera::data {
 namespace {
@@ -134,7 +135,7 @@ void look_at_first(const std::vector<std::string>& paths, const std::string& whe
   for (const std::string& path : paths) {
     bool seen = false;
     try {
-      seen = visit_first_wds(path, *store::local_files().open(path), look);
+      seen = visit_first_wds(path, *store::files_at(path).open(path), look);
     } catch (const Error& error) {
       throw data_error(error.message(), where, error.help());
     }
@@ -172,7 +173,7 @@ std::string classes_beside(const std::vector<std::string>& paths) {
   const bool one_folder =
       std::ranges::all_of(paths, [&](const std::string& path) { return store::parent_path(path) == folder; });
   const std::string classes = store::join_path(folder, kClassList);
-  store::FileSystem& files = store::local_files();
+  store::FileSystem& files = store::files_at(folder);
   const bool converted = one_folder && files.info(store::join_path(folder, kManifestFile)) && files.info(classes);
   return converted ? classes : "";
 }

@@ -5,6 +5,7 @@
 #include "data/text/byte_bpe.h"
 #include "data/text/fake_tokenizer.h"
 #include "data/text/sentencepiece.h"
+#include "store/buckets.h"
 #include "store/file.h"
 
 namespace tessera::data {
@@ -13,7 +14,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path, std::st
   if (path.starts_with("fake(")) return make_fake_tokenizer(path, where);
   std::string bytes;
   try {
-    bytes = store::read_text(store::local_files(), path);
+    bytes = store::read_text(store::files_at(path), path);
   } catch (const Error& error) {
     throw data_error(fmt::format("the tokenizer's model cannot be read: {}", error.message()), std::string(where),
                      "`tessera data tokenizer` makes a SentencePiece model from a source's texts");

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/transform/pp_op.h"
+#include "store/buckets.h"
 #include "store/file.h"
 
 namespace tessera::data {
@@ -91,7 +92,7 @@ Table::Numbers parse_table(const CallReader& call, const std::string& bytes, con
 
 std::string read_table(const CallReader& call, const std::string& path) {
   try {
-    return store::read_text(store::local_files(), path);
+    return store::read_text(store::files_at(path), path);
   } catch (const Error& error) {
     call.fail(error.message(), error.help());
   }

@@ -1,0 +1,218 @@
+// tessera_buckets.so: objects of S3 and Google Cloud Storage, read through Arrow's filesystems, behind the C interface of
+// store/buckets_module.h. Where servers and credentials are follows the variables of their own tools: AWS_* and ~/.aws,
+// GOOGLE_APPLICATION_CREDENTIALS and gcloud's.
+
+#include "store/buckets_module.h"
+
+#include <arrow/filesystem/filesystem.h>
+#include <arrow/filesystem/gcsfs.h>
+#include <arrow/filesystem/s3fs.h>
+#include <arrow/io/interfaces.h>
+#include <arrow/util/key_value_metadata.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace {
+
+namespace fs = arrow::fs;
+
+// A server that is not there or says 503 is tried again, with growing pauses, for about so long.
+constexpr int kS3Attempts = 6;
+constexpr double kGcsRetrySeconds = 20;
+constexpr double kConnectSeconds = 5, kRequestSeconds = 20;
+constexpr int kIoThreads = 64;  // GCS listings and S3 clients wait in these
+
+char* copy_text(const std::string& text) {
+  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy) std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+void check(const arrow::Status& status) {
+  if (status.IsOutOfMemory()) throw std::bad_alloc();
+  if (!status.ok()) throw std::runtime_error(status.message());
+}
+
+template <class T>
+T take(arrow::Result<T> result) {
+  check(result.status());
+  return std::move(result).ValueUnsafe();
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::string first_variable(const char* name, const char* other) {
+  const std::string value = variable(name);
+  return value.empty() ? variable(other) : value;
+}
+
+// "http://host:port/" -> "http", "host:port"
+std::pair<std::string, std::string> split_endpoint(std::string url) {
+  std::string scheme = "https";
+  if (const size_t end = url.find("://"); end != std::string::npos) {
+    scheme = url.substr(0, end);
+    url.erase(0, end + 3);
+  }
+  while (!url.empty() && url.back() == '/') url.pop_back();
+  return {scheme, url};
+}
+
+std::shared_ptr<fs::FileSystem> connect_s3(const std::string& bucket) {
+  check(fs::EnsureS3Initialized());
+  fs::S3Options options = fs::S3Options::Defaults();
+  options.connect_timeout = kConnectSeconds;
+  options.request_timeout = kRequestSeconds;
+  options.retry_strategy = fs::S3RetryStrategy::GetAwsStandardRetryStrategy(kS3Attempts);
+  options.region = first_variable("AWS_REGION", "AWS_DEFAULT_REGION");
+  const std::string endpoint = first_variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+  if (!endpoint.empty()) {
+    std::tie(options.scheme, options.endpoint_override) = split_endpoint(endpoint);
+    if (options.region.empty()) options.region = "us-east-1";
+  } else if (options.region.empty()) {
+    options.region = take(fs::ResolveS3BucketRegion(bucket));
+  }
+  return take(fs::S3FileSystem::Make(options));
+}
+
+std::shared_ptr<fs::FileSystem> connect_gcs() {
+  const std::string emulator = variable("STORAGE_EMULATOR_HOST");
+  fs::GcsOptions options = emulator.empty() ? fs::GcsOptions::Defaults() : fs::GcsOptions::Anonymous();
+  options.retry_limit_seconds = kGcsRetrySeconds;
+  if (!emulator.empty()) std::tie(options.scheme, options.endpoint_override) = split_endpoint(emulator);
+  return take(fs::GcsFileSystem::Make(options));
+}
+
+// One connection for each bucket, since they lie in regions of their own. They stay until the process ends.
+std::shared_ptr<fs::FileSystem> connection(const std::string& scheme, const std::string& bucket) {
+  static std::mutex mutex;
+  static auto& made = *new std::map<std::string, std::shared_ptr<fs::FileSystem>>();
+  const std::lock_guard lock(mutex);
+  auto& place = made[scheme + "://" + bucket];
+  if (place) return place;
+  if (made.size() == 1) check(arrow::io::SetIOThreadPoolCapacity(kIoThreads));
+  if (scheme != "s3" && scheme != "gs") throw std::runtime_error("not an address of a bucket");
+  place = scheme == "s3" ? connect_s3(bucket) : connect_gcs();
+  return place;
+}
+
+// Where a URL leads, and its path as Arrow writes it: "bucket/key".
+struct Place {
+  std::shared_ptr<fs::FileSystem> files;
+  std::string path;
+
+  explicit Place(std::string_view url) {
+    const size_t end = url.find("://");
+    if (end == std::string_view::npos) throw std::runtime_error("not an address of a bucket");
+    path = url.substr(end + 3);
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    const std::string bucket = path.substr(0, path.find('/'));
+    if (bucket.empty()) throw std::runtime_error("the address names no bucket");
+    files = connection(std::string(url.substr(0, end)), bucket);
+  }
+};
+
+struct Object {
+  std::shared_ptr<arrow::io::RandomAccessFile> file;
+  int64_t size = 0;
+  std::string tag;
+};
+
+TesseraBucketsInfo describe(const fs::FileInfo& info) {
+  if (info.IsFile()) return {TESSERA_BUCKETS_OBJECT, info.size()};
+  return {info.IsDirectory() ? TESSERA_BUCKETS_FOLDER : TESSERA_BUCKETS_NOTHING, 0};
+}
+
+// What run() gives; `failed` where it throws, with the reason in `*error`.
+template <class Run, class Value>
+Value guarded(char** error, Value failed, Run&& run) {
+  *error = nullptr;
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+  } catch (const std::exception& thrown) {
+    *error = copy_text(thrown.what());
+  }
+  return failed;
+}
+
+void* open_object(const char* url, char** error) {
+  return guarded(error, static_cast<void*>(nullptr), [&]() -> void* {
+    const Place place(url);
+    auto object = std::make_unique<Object>();
+    object->file = take(place.files->OpenInputFile(place.path));
+    object->size = take(object->file->GetSize());
+    const auto metadata = take(object->file->ReadMetadata());
+    for (const char* key : {"generation", "ETag", "etag"}) {
+      if (!metadata || !object->tag.empty()) break;
+      if (auto value = metadata->Get(key); value.ok()) object->tag = *value;
+    }
+    return object.release();
+  });
+}
+
+void close_object(void* object) { delete static_cast<Object*>(object); }
+int64_t size_of(const void* object) { return static_cast<const Object*>(object)->size; }
+const char* tag_of(const void* object) { return static_cast<const Object*>(object)->tag.c_str(); }
+
+// Arrow's S3 says that it read what was asked for even where the answer was shorter, and leaves the rest of `out` as it was. So
+// the last bytes are marked before. Bytes that equal the mark by chance do not equal its complement the second time.
+int64_t read_object(void* object, int64_t offset, int64_t length, void* out, char** error) {
+  constexpr int64_t kMarked = 16;
+  return guarded(error, int64_t{-1}, [&] {
+    const int64_t marked = std::min(length, kMarked);
+    std::byte* const end = static_cast<std::byte*>(out) + length;
+    int64_t got = 0;
+    for (const std::byte mark : {std::byte{0xa5}, std::byte{0x5a}}) {
+      std::fill(end - marked, end, mark);
+      got = take(static_cast<Object*>(object)->file->ReadAt(offset, length, out));
+      if (got < length || std::any_of(end - marked, end, [&](std::byte byte) { return byte != mark; })) return got;
+    }
+    throw std::runtime_error("the answer is shorter than what was asked for");
+  });
+}
+
+int info_of(const char* url, TesseraBucketsInfo* info, char** error) {
+  return guarded(error, 0, [&] {
+    const Place place(url);
+    *info = describe(take(place.files->GetFileInfo(place.path)));
+    return 1;
+  });
+}
+
+int list_folder(const char* url, int deep, void* context, TesseraBucketsVisit visit, char** error) {
+  return guarded(error, 0, [&] {
+    const Place place(url);
+    fs::FileSelector selector;
+    selector.base_dir = place.path;
+    selector.recursive = deep != 0;
+    for (const fs::FileInfo& found : take(place.files->GetFileInfo(selector))) {
+      const TesseraBucketsInfo info = describe(found);
+      visit(context, found.path().c_str() + place.path.size() + 1, &info);
+    }
+    return 1;
+  });
+}
+
+void free_text(char* text) { std::free(text); }
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const TesseraBucketsApi* tessera_buckets_api(void) {
+  static const TesseraBucketsApi api = {
+      kTesseraBucketsVersion, open_object, close_object, size_of, tag_of, read_object, info_of, list_folder, free_text};
+  return &api;
+}

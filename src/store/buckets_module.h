@@ -1,0 +1,41 @@
+#pragma once
+// The C interface of tessera_buckets.so (modules/buckets), which reads objects of S3 and Google Cloud Storage through Arrow's
+// filesystems. Loaded when the first s3:// or gs:// path is opened, so that the program runs without Arrow's libraries.
+
+#include <cstdint>
+
+extern "C" {
+
+enum TesseraBucketsKind { TESSERA_BUCKETS_NOTHING, TESSERA_BUCKETS_OBJECT, TESSERA_BUCKETS_FOLDER };
+
+struct TesseraBucketsInfo {
+  int32_t kind;  // TesseraBucketsKind
+  int64_t size;  // bytes, of an object
+};
+
+// `name` is relative to the folder that was listed.
+typedef void (*TesseraBucketsVisit)(void* context, const char* name, const struct TesseraBucketsInfo* info);
+
+// URLs are s3://bucket/key and gs://bucket/key, the key as it is (no %XX, no query). Functions that fail give null, -1 or 0 and
+// set `*error`, to be freed with free_text; it stays null where the system refused memory. All are thread-safe but close.
+struct TesseraBucketsApi {
+  int32_t version;  // kTesseraBucketsVersion
+  // Asks the server for the object's size and version, and reads that size only.
+  void* (*open)(const char* url, char** error);
+  void (*close)(void* object);
+  int64_t (*size)(const void* object);
+  // The object's ETag or generation, which changes when it is written again; empty where the server tells none.
+  const char* (*tag)(const void* object);
+  // How many bytes were read into `out`; fewer than `length` where the object ends before.
+  int64_t (*read)(void* object, int64_t offset, int64_t length, void* out, char** error);
+  // 1, or 0 on failure.
+  int (*info)(const char* url, struct TesseraBucketsInfo* info, char** error);
+  // What is in a folder, of any depth where `deep`, in no particular order; 1, or 0 on failure.
+  int (*list)(const char* url, int deep, void* context, TesseraBucketsVisit visit, char** error);
+  void (*free_text)(char* text);
+};
+
+const struct TesseraBucketsApi* tessera_buckets_api(void);
+}
+
+constexpr int32_t kTesseraBucketsVersion = 1;

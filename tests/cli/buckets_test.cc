@@ -1,0 +1,171 @@
+// Data in buckets, on real servers of S3 and Google Cloud Storage that fail as tests/support/serve_buckets.py is told.
+
+#ifdef TESSERA_HAS_BUCKETS
+
+#include "store/buckets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "cli/run_program.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// The servers, with what is in `folder`; they end with this object, or with this process.
+class Servers {
+ public:
+  explicit Servers(const fs::path& folder) {
+    int to_it[2], from_it[2];
+    EXPECT_EQ(::pipe2(to_it, O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(from_it, O_CLOEXEC), 0);
+    const std::string python = testing::buckets_python_path(), script = testing::source_path("tests/support/serve_buckets.py");
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::dup2(to_it[0], STDIN_FILENO);
+      ::dup2(from_it[1], STDOUT_FILENO);
+      ::execl(python.c_str(), python.c_str(), script.c_str(), folder.c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(to_it[0]);
+    ::close(from_it[1]);
+    to_ = to_it[1];
+    from_ = ::fdopen(from_it[0], "r");
+    const Json addresses = Json::parse(line());
+    environment_ = {{"AWS_ACCESS_KEY_ID", "testing"},         {"AWS_SECRET_ACCESS_KEY", "testing"},
+                    {"AWS_EC2_METADATA_DISABLED", "true"},    {"AWS_REGION", "us-east-1"},
+                    {"AWS_ENDPOINT_URL", addresses.at("s3")}, {"STORAGE_EMULATOR_HOST", addresses.at("gs")}};
+    for (const auto& [name, value] : environment_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Servers() {
+    ::close(to_);
+    std::fclose(from_);
+    ::waitpid(child_, nullptr, 0);
+  }
+  Servers(const Servers&) = delete;
+  Servers& operator=(const Servers&) = delete;
+
+  const std::map<std::string, std::string>& environment() const { return environment_; }
+  // Every `every`th question about an object fails; gives how many did since the last call.
+  int fail(const std::vector<std::string>& faults, int every = 1) {
+    const std::string text = Json{{"faults", faults}, {"every", every}}.dump() + "\n";
+    EXPECT_EQ(::write(to_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    return std::stoi(line());
+  }
+
+ private:
+  std::string line() {
+    std::string text;
+    for (int c = std::fgetc(from_); c != EOF && c != '\n'; c = std::fgetc(from_)) text += static_cast<char>(c);
+    return text;
+  }
+
+  pid_t child_ = -1;
+  int to_ = -1;
+  std::FILE* from_ = nullptr;
+  std::map<std::string, std::string> environment_;
+};
+
+TEST(Buckets, TrainAsTheSameFilesDoFromADisk) {
+  const TempFolder folder;
+  write_images(folder / "train", 6);
+  write_images(folder / "val", 2);
+  write_file(folder / "recipe.toml", tiny_recipe());
+  for (const char* set : {"train", "val"}) {
+    const std::string source = fmt::format("folder({})", set);
+    ASSERT_EQ(run_program({"data", "convert", source, "--to", "tar", "--out", fmt::format("sets/{}", set)}, folder.path()).exit,
+              0);
+    ASSERT_EQ(
+        run_program({"data", "convert", source, "--to", "array_record", "--out", fmt::format("records/{}", set)}, folder.path())
+            .exit,
+        0);
+  }
+  fs::create_directories(folder / "bucket");
+  fs::rename(folder / "sets", folder / "bucket/sets");
+  fs::rename(folder / "records", folder / "bucket/records");
+  Servers servers(folder / "bucket");
+  const auto train = [&](const std::string& name, const std::string& data, const std::string& eval) {
+    const Outcome run =
+        run_program({"train", "recipe.toml", "--workdir", name, "data.source=" + data, "eval.val.data.source=" + eval},
+                    folder.path(), servers.environment());
+    EXPECT_EQ(run.exit, 0) << run.err;
+    std::vector<Json> figures;
+    std::istringstream lines(read_file(folder / (name + "/metrics.jsonl")));
+    for (std::string line; std::getline(lines, line);) {
+      const Json all = Json::parse(line);
+      for (const char* key : {"training_loss", "val/loss"}) {
+        if (all.contains(key)) figures.push_back(all[key]);
+      }
+    }
+    return figures;
+  };
+  const auto local = train("local", "wds(bucket/sets/train/train-*.tar)", "wds(bucket/sets/val/val-*.tar)");
+  EXPECT_GE(local.size(), 3u);
+  EXPECT_EQ(train("s3", "wds(s3://data/sets/train/train-*.tar)", "tfds(val, data_dir=s3://data/records, split=train)"), local);
+  // The index of the shards is kept, and objects of Google Cloud Storage are found without folders.
+  for (const char* source : {"wds(s3://data/sets/val/val-*.tar)", "tfds(val, data_dir=gs://data/records, split=train)"}) {
+    const Outcome check = run_program({"data", "check", source}, folder.path(), servers.environment());
+    EXPECT_THAT(check.out, HasSubstr("4 files")) << source << check.err;
+  }
+}
+
+TEST(Buckets, WhatCannotBeReadIsSaid) {
+  const TempFolder folder;
+  write_file(folder / "bucket/a.tar", std::string(1024, '\0'));
+  Servers servers(folder / "bucket");
+  const auto message = [&](const std::string& source) {
+    const Outcome outcome = run_program({"data", "check", source}, folder.path(), servers.environment());
+    EXPECT_EQ(outcome.exit, 3) << source;
+    return outcome.err;
+  };
+  EXPECT_THAT(message("wds(s3://data/b.tar)"),
+              AllOf(HasSubstr("cannot open `s3://data/b.tar`"), HasSubstr("look at its name")));
+  EXPECT_THAT(message("wds(s3://other/b.tar)"), HasSubstr("cannot open `s3://other/b.tar`"));
+  EXPECT_THAT(message("wds(gs://data/b.tar)"), HasSubstr("cannot open `gs://data/b.tar`"));
+  EXPECT_THAT(message("wds(s3://data/b*.tar)"), HasSubstr("no object matches `s3://data/b*.tar`"));
+  EXPECT_THAT(message("wds(s3://da*/b.tar)"), HasSubstr("wildcard in the bucket's name"));
+  const Outcome other = run_program({"data", "check", "wds(hf://data/a.tar)"}, folder.path());
+  EXPECT_EQ(other.exit, 2);
+  EXPECT_THAT(other.err, HasSubstr("local file systems only"));
+  const std::pair<const char*, const char*> kRefusals[] = {
+      {"denied", "these credentials may not read it"}, {"elsewhere", "another region"}, {"expired", "may have expired"}};
+  for (const auto& [fault, help] : kRefusals) {
+    servers.fail({fault});
+    EXPECT_THAT(message("wds(s3://data/a.tar)"), HasSubstr(help)) << fault;
+  }
+}
+
+TEST(Buckets, BytesAreRightWhateverTheServersDo) {
+  constexpr int64_t kSize = 900'001;
+  const TempFolder folder;
+  std::mt19937_64 random(1);
+  std::string bytes(kSize, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  write_file(folder / "bucket/a.bin", bytes);
+  Servers servers(folder / "bucket");
+  const auto faults_of = [&](const std::string& url, const std::vector<std::string>& faults) {
+    const auto object = store::files_at(url).open(url);
+    servers.fail(faults, 2);
+    std::string read(kSize, '\0');
+    for (int64_t at = 0; at < kSize; at += 70'000) {
+      const auto length = std::min<int64_t>(70'000, kSize - at);
+      object->read(at, std::as_writable_bytes(std::span(read).subspan(static_cast<size_t>(at), static_cast<size_t>(length))));
+    }
+    EXPECT_TRUE(read == bytes) << url;
+    return servers.fail({});
+  };
+  EXPECT_GE(faults_of("s3://data/a.bin", {"bad gateway", "gateway timeout", "too many requests", "reset", "close", "truncated",
+                                          "long length", "short length", "reset in body", "drip", "late"}),
+            11);
+  EXPECT_GE(faults_of("gs://data/a.bin", {"drip", "late"}), 5);
+}
+
+}  // namespace
+}  // namespace tessera::cli
+
+#endif
