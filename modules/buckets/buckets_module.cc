@@ -71,6 +71,9 @@ std::pair<std::string, std::string> split_endpoint(std::string url) {
   return {scheme, url};
 }
 
+// For hosts that end as C++ programs do; Tessera's own ends without taking globals down.
+void finalize_s3() { (void)fs::EnsureS3Finalized(); }
+
 std::shared_ptr<fs::FileSystem> connect_s3(const std::string& bucket) {
   check(fs::EnsureS3Initialized());
   fs::S3Options options = fs::S3Options::Defaults();
@@ -85,7 +88,10 @@ std::shared_ptr<fs::FileSystem> connect_s3(const std::string& bucket) {
   } else if (options.region.empty()) {
     options.region = take(fs::ResolveS3BucketRegion(bucket));
   }
-  return take(fs::S3FileSystem::Make(options));
+  auto files = take(fs::S3FileSystem::Make(options));
+  static const int registered = std::atexit(finalize_s3);  // behind the globals that this made, so that it runs before they go
+  (void)registered;
+  return files;
 }
 
 std::shared_ptr<fs::FileSystem> connect_gcs() {

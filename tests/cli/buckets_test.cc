@@ -114,6 +114,48 @@ TEST(Buckets, TrainAsTheSameFilesDoFromADisk) {
   }
 }
 
+// Images beside a file of lines, one of them missing, a tokenizer, and copies of the samples on a disk.
+TEST(Buckets, LinesImagesAndTokenizersAreRead) {
+  const TempFolder folder;
+  std::string lines;
+  for (int i = 0; i < 8; ++i) {
+    write_image(folder / "bucket" / fmt::format("images/{}.png", i), i % 2, i);
+    lines += fmt::format("{{\"image\": \"images/{}.png\", \"label\": \"{}\", \"caption\": \"picture {}\"}}\n", i,
+                         i % 2 == 0 ? "left" : "right", i % 3);
+  }
+  write_file(folder / "bucket/set.jsonl", lines);
+  write_file(folder / "bucket/more.jsonl", lines + "{\"image\": \"images/none.png\", \"label\": \"left\"}\n");
+  const Outcome made = run_program(
+      {"data", "tokenizer", "jsonl(bucket/set.jsonl, text=caption)", "--kind", "word", "--out", "bucket/words.model"},
+      folder.path());
+  ASSERT_EQ(made.exit, 0) << made.err;
+  write_images(folder / "val", 2);
+  write_file(folder / "recipe.toml", tiny_recipe());
+  Servers servers(folder / "bucket");
+  const auto shown = [&](const std::string& root) {
+    write_file(folder / "captions.toml",
+               fmt::format("data = {{ source = \"jsonl({0}/set.jsonl, text=caption)\", batch = 2, pp = "
+                           "\"decode | resize(8) | tokenize(8, model={0}/words.model, key=caption)\" }}\n",
+                           root));
+    const Outcome outcome = run_program({"data", "show", "captions.toml", "--json"}, folder.path(), servers.environment());
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string local = shown("bucket");
+  EXPECT_THAT(local, HasSubstr("picture 2"));
+  for (const char* root : {"s3://data", "gs://data"}) EXPECT_EQ(shown(root), local) << root;
+
+  for (const char* workdir : {"first", "second"}) {
+    const Outcome run = run_program({"train", "recipe.toml", "--workdir", workdir,
+                                     "data.source=jsonl(s3://data/more.jsonl, label=label)", "data.cache=disk(cache, 1 GiB)"},
+                                    folder.path(), servers.environment());
+    EXPECT_EQ(run.exit, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("images/none.png")) << workdir;
+  }
+  EXPECT_EQ(read_file(folder / "first/summary.csv"), read_file(folder / "second/summary.csv"));
+  EXPECT_FALSE(fs::is_empty(folder / "cache"));
+}
+
 TEST(Buckets, WhatCannotBeReadIsSaid) {
   const TempFolder folder;
   write_file(folder / "bucket/a.tar", std::string(1024, '\0'));
