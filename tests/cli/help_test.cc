@@ -52,7 +52,7 @@ TEST(Help, EveryCommandBeginsWithTwoExamplesAndNamesItsFlags) {
     EXPECT_EQ(outcome.exit, 0) << name;
     EXPECT_EQ(outcome.err, "") << name;
     EXPECT_THAT(outcome.out, StartsWith("tessera " + name + ": "));
-    EXPECT_THAT(outcome.out, ContainsRegex("\n\n  tessera " + name + ".*\n      [a-z].*\n  tessera " + name + ".*\n      "));
+    EXPECT_THAT(outcome.out, ContainsRegex(fmt::format("\n\n  tessera {0}.*\n      [a-z].*\n  tessera {0}.*\n      ", name)));
     EXPECT_THAT(outcome.out, HasSubstr("Usage: tessera " + name));
     EXPECT_THAT(outcome.out, HasSubstr("--platform NAME"));
     EXPECT_THAT(outcome.out, HasSubstr("[TESSERA_PLATFORM]"));
