@@ -5,10 +5,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
 #include <optional>
+#include <string>
 
 namespace tessera {
 
@@ -38,6 +40,12 @@ inline std::optional<int64_t> address_space_left() {
 // left nothing before it began.
 inline bool process_is_dead(int64_t pid) {
   return pid == getpid() || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH);
+}
+
+// The machine's name as the kernel has it; empty where it tells none.
+inline std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace tessera

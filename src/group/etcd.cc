@@ -15,6 +15,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "group/members.h"
 #include "http/client.h"
 
@@ -203,9 +204,7 @@ class EtcdMembers final : public Members {
                       "--process-id", "give each process an id of its own, and each run a --run-id");
   }
   static std::string describe() {
-    char host[256] = "";
-    ::gethostname(host, sizeof host - 1);
-    return fmt::format("process {} on {}", ::getpid(), host);
+    return fmt::format("process {} on {}", ::getpid(), host_name());
   }
 
   // Calls `done` until it says true, less and less often; false after `patience`.

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "config/section.h"
 #include "recipe/keys.h"
 
@@ -48,6 +51,22 @@ state::DataIdentity data_identity(const Data& data) {
     add_names(source, hasher);
   }
   return {data.size(), to_string(hasher.finish())};
+}
+
+std::string data_summary(const Recipe& recipe) {
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& section, const Data& data) {
+    const state::DataIdentity identity = data_identity(data);
+    lines.push_back(fmt::format("{}: {} samples, {} classes, identity {}", section, human_count(identity.samples),
+                                data.source().class_names().size(), identity.hash));
+  };
+  add("data", recipe.data);
+  for (const EvalPlan& eval : recipe.evals) {
+    for (const EvalSet& set : eval.sets) {
+      if (set.texts == 0) add("eval." + eval.name, set.data);
+    }
+  }
+  return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 std::string run_name(const state::RunDescription& run) {

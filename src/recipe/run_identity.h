@@ -5,6 +5,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "recipe/data_options.h"
+#include "recipe/recipe.h"
 #include "state/progress.h"
 
 namespace tessera::recipe {
@@ -13,6 +14,9 @@ namespace tessera::recipe {
 std::string shown_value(const std::string& text);
 
 state::DataIdentity data_identity(const Data& data);
+
+// The data of training and of every evaluator, a line each: samples, classes and identity. Equal where processes see the same.
+std::string data_summary(const Recipe& recipe);
 
 // 32 hexadecimal digits: equal for runs whose recipes differ only in keys that may change (recipe/keys.h), and whose data are
 // the same.

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "store/file.h"
 
@@ -26,9 +27,7 @@ std::string read_holder(int fd) {
 }
 
 void write_holder(int fd) {
-  std::array<char, 128> host{};
-  gethostname(host.data(), host.size() - 1);
-  const std::string text = fmt::format("process {} on {}\n", getpid(), host.data());
+  const std::string text = fmt::format("process {} on {}\n", getpid(), host_name());
   // Only a help for messages: the lock holds without it, on a full disk too.
   if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) < 0) return;
 }

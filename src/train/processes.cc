@@ -5,13 +5,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "config/section.h"
 #include "host/processes.h"
+#include "recipe/run_identity.h"
 
 namespace tessera::train {
 namespace {
@@ -22,6 +27,9 @@ constexpr std::chrono::minutes kStartPatience{10};
 constexpr std::chrono::seconds kNewsPatience{13};
 // Until the leader has written the last checkpoint.
 constexpr std::chrono::hours kEndPatience{2};
+
+// All leave a barrier within less, and the best of services takes no signature that is wrong by fifteen minutes.
+constexpr std::chrono::seconds kClockMargin{60};
 
 // Of gather() and copy_from_leader(); those of programs count from zero.
 constexpr uint32_t kLane = (1u << 24) - 1;
@@ -35,6 +43,26 @@ void end_without(const std::string& who) {
 }
 
 }  // namespace
+
+std::vector<std::string> lines_that_differ(const std::string& leaders, const std::string& its) {
+  const std::vector<std::string> left = split(leaders, '\n'), right = split(its, '\n');
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
+    const std::string theirs = i < left.size() ? left[i] : "", ours = i < right.size() ? right[i] : "";
+    if (theirs != ours)
+      lines.push_back(fmt::format("{}   process 0: {}", recipe::shown_value(ours), recipe::shown_value(theirs)));
+  }
+  return lines;
+}
+
+std::vector<std::string> keys_that_differ(const std::string& leaders, const std::string& its) {
+  std::vector<std::string> lines;
+  for (const config::Difference& change : config::difference(leaders, its)) {
+    lines.push_back(fmt::format("{} = {}   process 0: {}", change.key, recipe::shown_value(change.right),
+                                recipe::shown_value(change.left)));
+  }
+  return lines;
+}
 
 Processes::Processes(group::Place place) : place_(std::move(place)) {
   if (!several()) return;
@@ -51,22 +79,46 @@ std::string Processes::from_leader(const std::string& key, const std::string& va
   return members_->get("leader/" + key, kStartPatience);
 }
 
-void Processes::expect_same(const std::string& what, const std::string& value) {
+void Processes::expect_same(const std::string& what, const std::string& value, const Explain& explain) {
   if (!several()) return;
-  members_->put(fmt::format("same/{}/{}", what, index()), value);
+  const auto key = [&](const char* kind, int64_t process) { return fmt::format("{}/{}/{}", kind, what, process); };
+  members_->put(key("host", index()), host_name());
+  members_->put(key("same", index()), value);
   std::vector<std::string> different;
-  const std::string leaders = members_->get(fmt::format("same/{}/0", what), kStartPatience);
+  const std::string leaders = members_->get(key("same", 0), kStartPatience);
   for (int64_t process = 1; process < count(); ++process) {
-    if (members_->get(fmt::format("same/{}/{}", what, process), kStartPatience) != leaders)
-      different.push_back(std::to_string(process));
+    const std::string its = members_->get(key("same", process), kStartPatience);
+    if (its == leaders) continue;
+    different.push_back(fmt::format("\n  process {} on {}", process, members_->get(key("host", process), kStartPatience)));
+    for (const std::string& line : explain(leaders, its)) different.back() += "\n    " + line;
   }
   if (different.empty()) return;
   // Whoever leaves first would be missed by those who still compare.
   members_->barrier("differs/" + what, kStartPatience);
   members_->leave();
-  throw usage_error(fmt::format("{} of process{} {} differ{} from the leader's", what, different.size() == 1 ? "" : "es",
-                                fmt::join(different, ", "), different.size() == 1 ? "s" : ""),
-                    {}, "give every process the same program, recipe and data");
+  throw usage_error(fmt::format("{} differs from that of process 0{}", what, fmt::join(different, "")), {},
+                    "give every process the same program, recipe and data");
+}
+
+void Processes::compare_clocks() {
+  if (!several()) return;
+  using std::chrono::system_clock;
+  const auto milliseconds = [](auto duration) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  };
+  members_->barrier("clocks", kStartPatience);
+  const system_clock::time_point now = system_clock::now();
+  members_->put(fmt::format("clock/{}", index()), std::to_string(milliseconds(now.time_since_epoch())));
+  if (!leads()) return;
+  for (int64_t process = 1; process < count(); ++process) {
+    const int64_t its = std::stoll(members_->get(fmt::format("clock/{}", process), kStartPatience));
+    const int64_t ahead = its - milliseconds(now.time_since_epoch());
+    if (std::abs(ahead) < milliseconds(kClockMargin)) continue;
+    log_note(
+        fmt::format("the clock of process {} is {:.0f} s {} that of process 0: certificates and signed requests may be refused "
+                    "there",
+                    process, std::abs(static_cast<double>(ahead)) / 1000, ahead > 0 ? "ahead of" : "behind"));
+  }
 }
 
 void Processes::connect() {

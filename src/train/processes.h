@@ -2,11 +2,14 @@
 // This process among those that train one run together.
 //
 // The leader, process 0, is the one that reports and saves; the others keep nothing of the run but their log, and get the state
-// of a checkpoint from it, so that they need not see its disk. Decisions follow from what all know alike: the step, the measurements, the votes of a step. When one is gone, the
-// others end with exit code 75, and the run goes on from its last checkpoint when all are started again.
+// of a checkpoint from it, so that they need not see its disk. Decisions follow from what all know alike: the step, the
+// measurements, the votes of a step. When one is gone, the others end with exit code 75, and the run goes on from its last
+// checkpoint when all are started again.
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +20,13 @@
 #include "group/place.h"
 
 namespace tessera::train {
+
+// How a process's value differs from the leader's, a line each.
+using Explain = std::function<std::vector<std::string>(const std::string& leaders, const std::string& its)>;
+// For values of several lines.
+std::vector<std::string> lines_that_differ(const std::string& leaders, const std::string& its);
+// For recipes: the keys.
+std::vector<std::string> keys_that_differ(const std::string& leaders, const std::string& its);
 
 class Processes {
  public:
@@ -33,8 +43,11 @@ class Processes {
 
   // What the leader says, to all of them. Each key is used once.
   std::string from_leader(const std::string& key, const std::string& value);
-  // Throws a usage Error in all of them where `value` is not the same in all, with the processes that differ from the leader.
-  void expect_same(const std::string& what, const std::string& value);
+  // Throws a usage Error in all of them where `value` is not the same in all. It names the processes that differ from the leader,
+  // and what `explain` says of each.
+  void expect_same(const std::string& what, const std::string& value, const Explain& explain = lines_that_differ);
+  // A note of the leader's where the clock of another machine is wrong by more than the time in which they can be compared.
+  void compare_clocks();
   // Connects them, for gather() and for programs that sum over processes (host/processes.h).
   void connect();
   // What the leader has in `bytes`, into those of all. After connect(), as gather().

@@ -1,10 +1,8 @@
 #include "train/profiles.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -13,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/spans.h"
 #include "base/text.h"
 #include "pjrt/profiler.h"
@@ -29,12 +28,6 @@ constexpr auto kMostLookedAt = std::chrono::seconds(30);
 constexpr int kMostOfARun = 3;  // profiles of slow steps
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr const char* kSlow = "_slow";
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 int64_t unix_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -87,8 +87,9 @@ class Trainer {
                     recipe::data_identity(recipe_.data)};
     run_ = recipe::run_name(description_);
     processes_.expect_same("the program", options.version);
-    processes_.expect_same("the recipe", recipe_.text);
-    processes_.expect_same("the data", fmt::format("{}\n{}", run_, fmt::join(recipe_.class_names, "\n")));
+    processes_.expect_same("the recipe", recipe_.text, keys_that_differ);
+    processes_.expect_same("the data", recipe::data_summary(recipe_));
+    processes_.compare_clocks();
     if (options.log) options.log->open(log_path());  // after the leader has made the directory
     if (processes_.several()) stop_.wait_for_agreement();
   }

@@ -1,12 +1,12 @@
 #include "monitor/wandb/place.h"
 
 #include <fmt/chrono.h>
-#include <unistd.h>
 
 #include <array>
 #include <ctime>
 #include <optional>
 
+#include "base/process.h"
 #include "base/text.h"
 #include "monitor/environment.h"
 #include "store/digest.h"
@@ -26,11 +26,6 @@ std::string random_id() {
   std::string id;
   for (const std::byte byte : random) id += kLetters[std::to_integer<size_t>(byte) % kLetters.size()];
   return id;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 std::vector<std::string> words_of(const std::string& list) {
