@@ -1,7 +1,7 @@
 // Times one training step of Tessera: the program that `tessera train` compiles for the same recipe, on a batch that is already
 // on the device.
 //
-//   bench_step (vit_small | digits | resnet18) BATCH STEPS [key=value …]      as in a recipe: model.remat=dots accumulate=4
+//   bench_step (vit_small | digits | resnet18) BATCH STEPS [key=value …]      as in a recipe: model.remat=dots dtype=bf16
 //
 // Prints {"name", "batch", "compile_seconds", "seconds": [one for each timed step], "cpu_seconds": [the same], "loss",
 // "state_bytes", "temporary_bytes", "peak_bytes"}. With STEPS 0, the program's text is printed instead and nothing is run.
@@ -91,6 +91,9 @@ class StepBench {
     recipe.bind_field("accumulate", &options.accumulate, "");
     bool kernels = true;
     recipe.bind_field("kernels", &kernels, "");
+    std::string dtype = "f32";
+    recipe.bind_field("dtype", &dtype, "");
+    options.compute = parse_dtype(dtype);
     spread(recipe);
     recipe.finish();
     if (kernels) options.kernels = host::register_kernels(*client_);
