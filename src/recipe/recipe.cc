@@ -518,6 +518,10 @@ Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
     Section section = recipe.section("model_init");
     section.bind(out.model_init.emplace());
     if (out.model_init->from.empty()) section.fail_missing("from");
+    if (out.run.resume) {
+      recipe.fail("resume", "and `model_init` both say which weights come first",
+                  "keep `resume` to go on from a state with its moments and step, `model_init` to begin with weights alone");
+    }
   }
   EvalSetting setting{.model = out.model.get(),
                       .classes = out.class_names,

@@ -34,6 +34,7 @@ struct RunOptions {
   std::string log = "50 steps";
   bool eval_at_start = false;
   std::string early_stop;
+  std::optional<std::string> resume;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("seed", seed, "of initial weights, sample order and augmentation; 0 or more");
@@ -49,6 +50,9 @@ struct RunOptions {
             "of the compiler, 0 to 3: 0 compiles fastest, 2 runs fastest, 3 is experimental; the plugin's own when not given"));
     field("log", log, may_change("how often training measurements are written"));
     field("eval_at_start", eval_at_start, may_change("evaluate before the first step too"));
+    field("resume", resume,
+          "where another run is gone on from, as RUN or RUN@STEP: its weights, averages, moments, step and schedule, with what "
+          "this recipe has otherwise; total counts from its step 0");
     field(
         "early_stop", early_stop,
         may_change("ends the run when a score does not get better: \"val/loss, patience=5 epochs\"; patience is a duration, or "

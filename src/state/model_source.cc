@@ -1,13 +1,16 @@
 #include "state/model_source.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "checkpoint/commit.h"
 #include "data/limits.h"
 #include "interop/model_config.h"
 #include "interop/timm_import.h"
@@ -58,6 +61,28 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   throw usage_error(fmt::format("`{}` {}", one_line(from), what), where,
                     "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
                     "with config.json and model.safetensors (or its index and files), or a .safetensors or .npz file");
+}
+
+// WORKDIR@STEP as the directory of that checkpoint; other paths as they are.
+std::string at_step(const std::string& from, const std::string& where) {
+  store::FileSystem& files = store::local_files();
+  const size_t at = from.rfind('@');
+  if (at == std::string::npos || files.info(from)) return from;
+  int64_t step = -1;
+  const char* const end = from.data() + from.size();
+  const bool number = std::from_chars(from.data() + at + 1, end, step).ptr == end && step >= 0;
+  const std::string checkpoints = store::join_path(from.substr(0, at), "checkpoints");
+  if (!number || !files.info(checkpoints)) return from;
+  std::string path = store::join_path(checkpoints, checkpoint::step_directory(step));
+  if (files.info(path)) return path;
+  std::vector<int64_t> steps;
+  for (const store::FileInfo& entry : files.list(checkpoints)) {
+    const auto name = checkpoint::parse_directory_name(entry.name);
+    if (name && !name->writer) steps.push_back(name->step);
+  }
+  std::ranges::sort(steps);
+  throw usage_error(fmt::format("`{}` has no checkpoint of step {}", one_line(from.substr(0, at)), step), where,
+                    steps.empty() ? "it has none yet" : fmt::format("it has those of steps {}", fmt::join(steps, ", ")));
 }
 
 checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind kind) {
@@ -183,10 +208,11 @@ std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& 
   return kAverages;
 }
 
-checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from) {
-  const SourceKind kind = kind_of(from, "--from");
-  if (kind == SourceKind::kCheckpoint || kind == SourceKind::kWorkdir) return load_checkpoint(from, kind);
-  throw usage_error(fmt::format("`{}` is not a checkpoint of ours", from), "--from", "name a run's directory or a checkpoint");
+checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from, const std::string& where) {
+  const std::string path = at_step(from, where);
+  const SourceKind kind = kind_of(path, where);
+  if (kind == SourceKind::kCheckpoint || kind == SourceKind::kWorkdir) return load_checkpoint(path, kind);
+  throw usage_error(fmt::format("`{}` is not a checkpoint of ours", from), where, "name a run's directory or a checkpoint");
 }
 
 models::ArrayViews LoadedModel::arrays() const {
@@ -205,7 +231,8 @@ HostArrays empty_params(const StateLayout& layout) {
   return params;
 }
 
-LoadedModel load_model(const std::string& from, Weights weights, const std::string& where) {
+LoadedModel load_model(const std::string& named, Weights weights, const std::string& where) {
+  const std::string from = at_step(named, where);
   const SourceKind kind = kind_of(from, where);
   if (kind == SourceKind::kFile) {
     throw usage_error(fmt::format("`{}` does not say what model it is for", from), where,
@@ -220,8 +247,9 @@ LoadedModel load_model(const std::string& from, Weights weights, const std::stri
 }
 
 std::string preprocessing_of(const std::string& from) {
-  const WeightPath path = parse_weight_path(from);
+  WeightPath path = parse_weight_path(from);
   try {
+    path.path = at_step(path.path, "model_init.from");
     const SourceKind kind = kind_of(path.path, "model_init.from");
     if (kind == SourceKind::kFile) return "";
     if (kind != SourceKind::kDirectory) {
@@ -237,7 +265,8 @@ std::string preprocessing_of(const std::string& from) {
 
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
                                    HostArrays& params, bool new_classifier) {
-  const WeightPath from = parse_weight_path(init.from);
+  WeightPath from = parse_weight_path(init.from);
+  from.path = at_step(from.path, "model_init.from");
   const SourceKind kind = kind_of(from.path, "model_init.from");
   interop::ImportOptions options;
   options.dont_load = init.dont_load;

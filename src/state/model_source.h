@@ -22,7 +22,8 @@ struct ModelInit {
   template <class Visitor>
   void visit(Visitor&& field) {
     field("from", from,
-          "a workdir, a checkpoint directory, a timm or Hugging Face directory, a .safetensors file of theirs or a .npz of "
+          "a workdir, WORKDIR@STEP, a checkpoint directory, a timm or Hugging Face directory, a .safetensors file of theirs or "
+          "a .npz of "
           "big_vision's; PATH:SCOPE takes what is below a scope, as siglip.npz:params/img");
     field("weights", weights, "of a run: raw, or average where it kept one");
     field("dont_load", dont_load, "patterns of parameters that keep their initial value, as head/.*");
@@ -36,8 +37,9 @@ Weights parse_weights(const std::string& text, const std::string& where);
 // What the names of these arrays begin with in a checkpoint; a usage Error where it has none of them.
 std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& loaded);
 
-// The checkpoint at `from`, or the newest whole one of a workdir. A directory or file of timm's is a usage Error.
-checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from);
+// The checkpoint at `from`, or the newest whole one of a workdir, or that of WORKDIR@STEP. A directory or file of timm's is a
+// usage Error at `where`.
+checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from, const std::string& where = "--from");
 
 // A model with its weights, and all that is needed to use it on images.
 struct LoadedModel {
@@ -54,8 +56,8 @@ struct LoadedModel {
   models::ArrayViews arrays() const;
 };
 
-// `from` is a checkpoint directory (…/checkpoints/step_000001000), a workdir (its newest whole checkpoint is taken), or a
-// directory with config.json and model.safetensors of timm's or of a ViT of Hugging Face's. Anything else is a usage Error that
+// `from` is a checkpoint directory (…/checkpoints/step_000001000), WORKDIR@1000 for that, a workdir (its newest whole checkpoint
+// is taken), or a directory with config.json and model.safetensors of timm's or of a ViT of Hugging Face's. Anything else is a usage Error that
 // says what was looked for; so is an average that the source has not.
 LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
 

@@ -58,7 +58,11 @@ class Reporter {
 
   // The run starts, and drops whatever the files hold; or it goes on from `progress`: what files say of later steps is dropped
   // (with `owed`, of this step too).
-  void start() { begin_files(-1); }
+  // At `step`, which is not 0 where the run goes on from another one.
+  void start(int64_t step) {
+    interval_step_ = step;
+    begin_files(-1);
+  }
   void resume(const state::Progress& progress);
   // The run was finished before: sinks that may lack something of it (SinkKind::catches_up) get it now. To be called alone.
   void catch_up(const state::Progress& progress);

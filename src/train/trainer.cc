@@ -120,6 +120,9 @@ class Trainer {
   void announce() const;
   std::optional<checkpoint::LoadedCheckpoint> latest_checkpoint();
   bool restore();
+  void take_up(const std::string& state);
+  // Whether there are arrays to begin with, of this run or another.
+  bool has_state() const { return resumed_from_ || began_at_; }
   void put_restored();
   void load_initial_weights();
   void place_teacher();
@@ -202,6 +205,7 @@ class Trainer {
   state::DeviceArrays votes_;            // of several processes: this one's number, and voted_
   state::DeviceArrays state_;            // after `progress_.step` steps, once the device is through
   std::optional<int64_t> resumed_from_;  // the step
+  std::optional<int64_t> began_at_;      // the step of another run that this one goes on from
   state::Progress progress_;             // `metrics` are those of `progress_.step`, once settled
   BestCheckpointKeeper best_{recipe_.best,
                              recipe_.checkpoint.keep_best,
@@ -235,16 +239,16 @@ TrainResult Trainer::run() {
     workdir_.write_recipe();
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
     if (!resumed) workdir_.mark_started();
-    resumed&& processes_.leads() ? reporter_.resume(progress_) : reporter_.start();
+    resumed&& processes_.leads() ? reporter_.resume(progress_) : reporter_.start(progress_.step);
     if (processes_.leads()) control_socket_.emplace(workdir_.path(), control_);
     announce();
     if (const auto warning = space_warning(disk_need(recipe_, layout_), workdir_.path())) log_warning(*warning);
-    if (!resumed && recipe_.model_init) load_initial_weights();
+    if (!has_state() && recipe_.model_init) load_initial_weights();
     start_programs();
     show_model();
     place_teacher();
     start_input();
-    resumed ? put_restored() : initialise();
+    has_state() ? put_restored() : initialise();
     if (wait_for_program(train_future_, "train_step")) {
       pjrt::CompileReport compilation;
       train_program_ = take(train_future_, "train_step", &numbers_, &compilation);
@@ -327,7 +331,10 @@ void Trainer::announce() const {
                        human_count(recipe_.examples_per_epoch), kinds, recipe_.batch, human_count(recipe_.total),
                        recipe_.epochs(recipe_.total)));
   for (const std::string& note : recipe::evaluation_notes(recipe_)) log_note(note);
-  if (progress_.step > 0 || progress_.owed) {
+  if (began_at_) {
+    log_line(fmt::format("begins at step {} of {}, with the state of {}", human_count(*began_at_), human_count(recipe_.total),
+                         *recipe_.run.resume));
+  } else if (progress_.step > 0 || progress_.owed) {
     log_line(fmt::format("continues {} from step {} of {}", workdir_.path(), human_count(progress_.step),
                          human_count(recipe_.total)));
   }
@@ -340,23 +347,43 @@ std::optional<checkpoint::LoadedCheckpoint> Trainer::latest_checkpoint() {
   return std::move(latest.checkpoint);
 }
 
-// The leader's checkpoint, which the others don't see: put_restored() sends them its arrays.
+// The leader's checkpoint, which the others don't see: put_restored() sends them its arrays. True where it is of this run.
 bool Trainer::restore() {
   for (const std::string& note : recipe::evaluation_notes(recipe_)) log_note(note);
   if (processes_.leads()) restored_ = latest_checkpoint();
-  if (restored_) {
-    recipe::check_run(*restored_, description_);
-    state::check_arrays(layout_, restored_->arrays, restored_->path);
-  }
+  const bool own = restored_.has_value();
+  if (own) recipe::check_run(*restored_, description_);
+  if (processes_.leads() && !own && recipe_.run.resume) restored_ = state::open_checkpoint(*recipe_.run.resume, "resume");
+  if (restored_) state::check_arrays(layout_, restored_->arrays, restored_->path);
+  const std::string whose = processes_.from_leader("whose state", own ? "own" : "");
   const std::string state = processes_.from_leader("state", restored_ ? restored_->state_json : "");
   if (state.empty()) {
     progress_.owed = evaluators_.due(progress_.step);
+    return false;
+  }
+  if (whose.empty()) {
+    take_up(state);
     return false;
   }
   progress_ = state::parse_progress(state, restored_ ? restored_->path : home_);
   resumed_from_ = progress_.step;
   best_.resume();
   return true;
+}
+
+// Of another run: where it stands in its schedule. Its scores and times are its own.
+void Trainer::take_up(const std::string& state) {
+  const state::Progress other = state::parse_progress(state, *recipe_.run.resume);
+  if (other.step >= recipe_.total) {
+    throw usage_error(fmt::format("`{}` is at step {}, and this run ends after step {}", *recipe_.run.resume,
+                                  human_count(other.step), human_count(recipe_.total)),
+                      "resume", "set a larger `total`, which counts from step 0, or an earlier RUN@STEP");
+  }
+  progress_.step = other.step;
+  progress_.examples_seen = other.examples_seen;
+  progress_.plateau = other.plateau;
+  progress_.owed = recipe_.run.eval_at_start;
+  began_at_ = other.step;
 }
 
 void Trainer::put_restored() {
@@ -412,7 +439,7 @@ void Trainer::start_programs() {
     Program histograms = histogram_program(*recipe_.model, layout_, *recipe_.optimizer, options);
     histogram_future_ = start_compile(std::move(histograms), layout_.entries.size(), recipe_.rows());
   }
-  if (!resumed_from_) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
+  if (!has_state()) init_future_ = start_compile(init_program(recipe_.specs, layout_), 0, 0);
 }
 
 // False when a signal came first.
