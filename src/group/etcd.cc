@@ -203,9 +203,7 @@ class EtcdMembers final : public Members {
     throw usage_error(fmt::format("process {} of run `{}` is there already: {}", place_.process_id, place_.run, other),
                       "--process-id", "give each process an id of its own, and each run a --run-id");
   }
-  static std::string describe() {
-    return fmt::format("process {} on {}", ::getpid(), host_name());
-  }
+  static std::string describe() { return fmt::format("process {} on {}", ::getpid(), host_name()); }
 
   // Calls `done` until it says true, less and less often; false after `patience`.
   template <class Fn>
