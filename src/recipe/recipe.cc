@@ -440,7 +440,7 @@ std::vector<BestMetric> scores_of(const Recipe& recipe) {
   std::vector<BestMetric> scores;
   const auto add = [&](const std::string& name, const EvalPlan& plan) {
     std::vector<evaluators::ScoreKind> kinds = plan.evaluator->score_kinds();
-    std::ranges::stable_partition(kinds, [](const evaluators::ScoreKind& kind) { return kind.share; });
+    std::stable_partition(kinds.begin(), kinds.end(), [](const evaluators::ScoreKind& kind) { return kind.share; });
     for (const evaluators::ScoreKind& kind : kinds) scores.push_back({name + "/" + kind.name, kind.share});
   };
   for (const EvalPlan& plan : recipe.evals) {
