@@ -18,7 +18,7 @@ TEST(Reporter, CountsExamplesASecond) {
   const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
   const testing::TempDir dir;
   Reporter reporter(recipe, dir.path(), /*cores=*/2);
-  reporter.start();
+  reporter.start(0);
   const auto start = std::chrono::steady_clock::now();
   reporter.begin();
   reporter.waited(1);
@@ -49,7 +49,7 @@ TEST(Reporter, TellsEverySchedule) {
       {"optimizer.schedules=['head/.* = cosine(1e-2, warmup=4 steps)', 'pos_embed = none', 'head/.* = 1']"}));
   const testing::TempDir dir;
   Reporter reporter(recipe, dir.path(), 1);
-  reporter.start();
+  reporter.start(0);
   reporter.begin();
   const state::StepMetrics metrics = {{"training_loss", 1}, {"l2_grads", 1}, {"l2_params", 1}, {"l2_updates", 1}, {"lr", 0.5}};
   reporter.write(2, metrics, {});
@@ -63,7 +63,7 @@ TEST(Reporter, TellsNoSpeedWhereNoTimeWasMeasured) {
   const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
   const testing::TempDir dir;
   Reporter reporter(recipe, dir.path(), 1);
-  reporter.start();
+  reporter.start(0);
   reporter.begin();
   const auto start = std::chrono::steady_clock::now();
   const state::StepMetrics metrics = {{"training_loss", 1}, {"l2_grads", 1}, {"l2_params", 1}, {"l2_updates", 1}, {"lr", 0.5}};
@@ -92,7 +92,7 @@ TEST(Reporter, TellsAlertsOnce) {
     Reporter reporter(recipe, dir.path(), 1);
     state::Progress progress;
     progress.step = from;
-    from == 0 ? reporter.start() : reporter.resume(progress);
+    from == 0 ? reporter.start(0) : reporter.resume(progress);
     reporter.begin();
     for (int64_t step = from + 1; step <= to; ++step) {
       const float loss = step > 40 ? 9 : 3 - 0.03f * static_cast<float>(step);
@@ -130,7 +130,7 @@ TEST(Reporter, TellsWhatPhasesTook) {
   const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
   const testing::TempDir dir;
   Reporter reporter(recipe, dir.path(), 1);
-  reporter.start();
+  reporter.start(0);
   reporter.begin();
   for (int i = 0; i < 2; ++i) const Reporter::Timed timed(reporter, &state::RunTimes::save, "save");
   const state::StepMetrics metrics = {{"training_loss", 1}, {"l2_grads", 1}, {"l2_params", 1}, {"l2_updates", 1}, {"lr", 0.5}};
