@@ -15,6 +15,7 @@ class ForwardingSource : public Source {
   int64_t size() const override { return source_->size(); }
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
   std::optional<std::vector<int64_t>> class_sizes() const override { return source_->class_sizes(); }
+  std::optional<std::vector<int32_t>> labels() const override { return source_->labels(); }
   std::vector<std::string> text_fields() const override { return source_->text_fields(); }
   std::string id(int64_t index) const override { return source_->id(index); }
   std::optional<uint64_t> stamp(int64_t index) const override { return source_->stamp(index); }

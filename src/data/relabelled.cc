@@ -22,6 +22,12 @@ class Relabelled final : public ForwardingSource {
     for (size_t l = 0; l < own->size(); ++l) sizes[static_cast<size_t>(labels_[l])] = (*own)[l];
     return sizes;
   }
+  std::optional<std::vector<int32_t>> labels() const override {
+    auto own = source_->labels();
+    if (!own) return std::nullopt;
+    for (int32_t& label : *own) label = label < 0 ? label : labels_[static_cast<size_t>(label)];
+    return own;
+  }
   void prefetch(int64_t index) const override { source_->prefetch(index); }
   // A sample that can't be read has a label too, if it is known.
   std::optional<std::string> read(int64_t index, Sample& sample) const override {

@@ -46,6 +46,8 @@ class Source {
   // How many samples each class has, where that is known without reading images: of folders, and of labels in an index, for
   // which a source may read through its shards once.
   virtual std::optional<std::vector<int64_t>> class_sizes() const { return std::nullopt; }
+  // The class of each sample, -1 where its label is none; known where class_sizes() is, and made in the same way.
+  virtual std::optional<std::vector<int32_t>> labels() const { return std::nullopt; }
   // The names of the texts that come with every image: captions, say.
   virtual std::vector<std::string> text_fields() const { return {}; }
   // A name for messages and reports, unique in the source: of a file, its path relative to the source's folder.

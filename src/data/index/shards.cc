@@ -265,28 +265,34 @@ std::vector<CodedLabel> ShardIndex::labels_of(size_t shard, const std::vector<st
   return decode_labels(scan_again(shard).labels.encode(names), samples_of(shard), most).value();
 }
 
-std::optional<LabelCounts> ShardIndex::count_labels(const std::vector<SampleRange>& ranges) const {
-  if (size() > kMaxStored) return std::nullopt;
+bool ShardIndex::visit_labels(const std::vector<SampleRange>& ranges, const VisitLabel& visit) const {
+  if (size() > kMaxStored) return false;
   if (!options_.needs_labels) {
     ShardIndexOptions options = options_;
     options.needs_labels = true;
-    return ShardIndex(paths_, std::move(options)).count_labels(ranges);
+    return ShardIndex(paths_, std::move(options)).visit_labels(ranges, visit);
   }
   const std::vector<std::string> names(labels_.names.begin(), labels_.names.end());
-  std::vector<int64_t> of_names(names.size());
-  LabelCounts counts;
-  for (size_t shard = 0; shard < shards(); ++shard) {
-    const std::vector<CodedLabel> labels = labels_of(shard, names);
-    for (const SampleRange& range : ranges) {
-      for (int64_t i = std::max(range.begin, first_[shard]); i < std::min(range.end, first_[shard + 1]); ++i) {
-        const CodedLabel& label = labels[static_cast<size_t>(i - first_[shard])];
-        if (label.kind == CodedLabel::Kind::kNumber) ++counts.numbers[label.value];
-        if (label.kind == CodedLabel::Kind::kName) ++of_names[static_cast<size_t>(label.value)];
-      }
+  std::optional<size_t> decoded;
+  std::vector<CodedLabel> labels;
+  for (const SampleRange& range : ranges) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const Place place = locate(i);
+      if (decoded != place.shard) labels = labels_of(place.shard, names);
+      decoded = place.shard;
+      visit(i, labels[static_cast<size_t>(place.sample)], names);
     }
   }
-  for (size_t i = 0; i < names.size(); ++i) counts.names[names[i]] = of_names[i];
-  return counts;
+  return true;
+}
+
+std::optional<LabelCounts> ShardIndex::count_labels(const std::vector<SampleRange>& ranges) const {
+  LabelCounts counts;
+  const bool known = visit_labels(ranges, [&](int64_t, const CodedLabel& label, const std::vector<std::string>& names) {
+    if (label.kind == CodedLabel::Kind::kNumber) ++counts.numbers[label.value];
+    if (label.kind == CodedLabel::Kind::kName) ++counts.names[names[static_cast<size_t>(label.value)]];
+  });
+  return known ? std::optional(std::move(counts)) : std::nullopt;
 }
 
 Extent ShardIndex::extent(const Place& place) const {

@@ -88,8 +88,12 @@ class ShardIndex {
   void prefetch(int64_t sample) const;
   std::shared_ptr<const store::ReadableFile> file(size_t shard) const { return files_.open(shard, paths_[shard]); }
   const LabelsFound& labels() const { return labels_; }  // empty where they were not needed
-  // How many samples of `ranges` have each label; nothing for sets of more than kMaxStored. Where labels were not needed so
-  // far, scans the shards with them, which is kept too.
+  // Calls `visit` with each sample of `ranges`, its label, and the texts among which a label that is a name has its place. One
+  // range after the other. False for sets of more than kMaxStored. Where labels were not needed so far, scans the shards with
+  // them, which is kept too.
+  using VisitLabel = std::function<void(int64_t sample, const CodedLabel&, const std::vector<std::string>& names)>;
+  bool visit_labels(const std::vector<SampleRange>& ranges, const VisitLabel& visit) const;
+  // How many samples of `ranges` have each label; nothing where visit_labels() says false.
   std::optional<LabelCounts> count_labels(const std::vector<SampleRange>& ranges) const;
   // Whether extents are at hand; if not, samples of one shard are best read together.
   bool stored() const { return stored_; }

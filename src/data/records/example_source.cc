@@ -35,6 +35,7 @@ class ExampleSource final : public Source {
   std::optional<uint64_t> stamp(int64_t index) const override { return records_->index().stamp(record_of(index)); }
   std::optional<Hash128> fingerprint() const override { return records_->index().fingerprint(); }
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(records_->index(), ranges_); }
+  std::optional<std::vector<int32_t>> labels() const override { return labels_.of_samples(records_->index(), ranges_); }
   void prefetch(int64_t index) const override { records_->prefetch(record_of(index)); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::vector<int64_t> stretches() const override;

@@ -126,4 +126,17 @@ std::optional<std::vector<int64_t>> Labels::class_sizes(const ShardIndex& index,
   return sizes;
 }
 
+std::optional<std::vector<int32_t>> Labels::of_samples(const ShardIndex& index, const std::vector<SampleRange>& ranges) const {
+  if (names_.empty()) return std::nullopt;
+  std::vector<int32_t> classes;
+  Sample sample;
+  const bool known = index.visit_labels(ranges, [&](int64_t, const CodedLabel& label, const std::vector<std::string>& names) {
+    std::optional<std::string> problem = "it has none";
+    if (label.kind == CodedLabel::Kind::kNumber) problem = set(label.value, sample);
+    if (label.kind == CodedLabel::Kind::kName) problem = set(std::string_view(names[static_cast<size_t>(label.value)]), sample);
+    classes.push_back(problem ? -1 : sample.label);
+  });
+  return known ? std::optional(std::move(classes)) : std::nullopt;
+}
+
 }  // namespace tessera::data

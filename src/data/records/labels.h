@@ -41,6 +41,8 @@ class Labels {
   // How many samples of `ranges` each class has, by the labels in the index; nothing where there are no classes, or the index
   // cannot tell.
   std::optional<std::vector<int64_t>> class_sizes(const ShardIndex& index, const std::vector<SampleRange>& ranges) const;
+  // The class of each sample of `ranges`, -1 where its label is no class; nothing where class_sizes() tells nothing.
+  std::optional<std::vector<int32_t>> of_samples(const ShardIndex& index, const std::vector<SampleRange>& ranges) const;
 
  private:
   std::vector<std::string> names_;

@@ -26,6 +26,11 @@ class Fake final : public Source {
     for (int64_t c = 0; c < classes; ++c) sizes.push_back((images_ - c + classes - 1) / classes);
     return sizes;
   }
+  std::optional<std::vector<int32_t>> labels() const override {
+    std::vector<int32_t> labels(static_cast<size_t>(images_));
+    for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int32_t>(i % classes_.size());
+    return labels;
+  }
   std::vector<std::string> text_fields() const override {
     return words_ > 0 ? std::vector<std::string>{"text"} : std::vector<std::string>{};
   }

@@ -15,6 +15,11 @@ class Folder final : public Source {
   int64_t size() const override { return index_.size(); }
   const std::vector<std::string>& class_names() const override { return index_.classes(); }
   std::optional<std::vector<int64_t>> class_sizes() const override { return index_.class_sizes(); }
+  std::optional<std::vector<int32_t>> labels() const override {
+    std::vector<int32_t> labels(static_cast<size_t>(size()));
+    for (size_t i = 0; i < labels.size(); ++i) labels[i] = index_.label(static_cast<int64_t>(i));
+    return labels;
+  }
   std::string id(int64_t index) const override { return index_.path(index); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   const std::string& name() const override { return root_; }

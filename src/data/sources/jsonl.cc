@@ -54,6 +54,7 @@ class JsonLines final : public Source {
   std::optional<uint64_t> stamp(int64_t index) const override;
   std::optional<Hash128> fingerprint() const override;
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
+  std::optional<std::vector<int32_t>> labels() const override { return labels_.of_samples(index_, {{0, size()}}); }
 
   std::string id(int64_t index) const override {
     try {

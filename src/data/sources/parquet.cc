@@ -62,6 +62,7 @@ class Parquet final : public Source {
   std::vector<int64_t> stretches() const override;
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
+  std::optional<std::vector<int32_t>> labels() const override { return labels_.of_samples(index_, {{0, size()}}); }
 
  private:
   using Files = LruCache<size_t, ParquetFile>;

@@ -78,6 +78,7 @@ class Wds final : public Source {
   std::optional<Hash128> fingerprint() const override { return index_.fingerprint(); }
   std::string id(int64_t index) const override;
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
+  std::optional<std::vector<int32_t>> labels() const override { return labels_.of_samples(index_, {{0, size()}}); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
 
  private:

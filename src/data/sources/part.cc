@@ -1,0 +1,187 @@
+// part(SOURCE, train|valid, 20 %) or part(SOURCE, train|valid, fold=0/5): what of a source is held out for validation, or what
+// that leaves.
+//
+// A call around a source, not an argument of each: tfds(…) has a `split=` of its own, and what stands around a source serves
+// every source, the sets of a mixture, evaluators and the data commands alike.
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/duration.h"
+#include "data/forwarding_source.h"
+#include "data/source_call.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr int64_t kMaxSamples = int64_t{1} << 26, kMaxFolds = 1000;
+
+// Which samples are held out.
+struct Holdout {
+  double share = 0;             // of each class, or
+  int64_t fold = 0, folds = 0;  // fold of folds, where these are not 0
+  int64_t seed = 0;
+};
+
+class Part final : public ForwardingSource {
+ public:
+  // samples: of the source, rising. labels: theirs.
+  Part(std::shared_ptr<const Source> source, std::string name, std::vector<int64_t> samples,
+       std::optional<std::vector<int32_t>> labels)
+      : ForwardingSource(std::move(source)), name_(std::move(name)), samples_(std::move(samples)), labels_(std::move(labels)) {}
+
+  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  const std::string& name() const override { return name_; }
+  std::optional<std::vector<int32_t>> labels() const override { return labels_; }
+  std::optional<std::vector<int64_t>> class_sizes() const override {
+    if (!labels_) return std::nullopt;
+    std::vector<int64_t> sizes(class_names().size());
+    for (const int32_t label : *labels_) {
+      if (label >= 0) ++sizes[static_cast<size_t>(label)];
+    }
+    return sizes;
+  }
+  std::string id(int64_t index) const override { return source_->id(sample(index)); }
+  std::optional<std::string> read(int64_t index, Sample& out) const override { return source_->read(sample(index), out); }
+  void prefetch(int64_t index) const override { source_->prefetch(sample(index)); }
+  std::optional<uint64_t> stamp(int64_t index) const override { return source_->stamp(sample(index)); }
+  std::optional<Hash128> fingerprint() const override {
+    const auto whole = source_->fingerprint();
+    return whole ? std::optional(Hasher().add(to_string(*whole)).add(name_).finish()) : std::nullopt;
+  }
+  bool fill_pixels(int64_t index, std::span<uint8_t> row) const override { return source_->fill_pixels(sample(index), row); }
+  // The source's, where the part has samples of them.
+  std::vector<int64_t> stretches() const override {
+    std::vector<int64_t> own;
+    for (const int64_t begin : source_->stretches()) {
+      const int64_t place = std::ranges::lower_bound(samples_, begin) - samples_.begin();
+      if (place < size() && (own.empty() || own.back() != place)) own.push_back(place);
+    }
+    return own;
+  }
+
+ private:
+  int64_t sample(int64_t index) const { return samples_[static_cast<size_t>(index)]; }
+  std::string name_;
+  std::vector<int64_t> samples_;
+  std::optional<std::vector<int32_t>> labels_;
+};
+
+double read_share(const CallReader& call, const std::string& text, std::string_view where) {
+  const config::Duration share = config::parse_duration(text, where);
+  if (share.unit != config::DurationUnit::kPercent || share.value <= 0 || share.value >= 100) {
+    call.fail(fmt::format("the share is `{}`", text), "a percentage between 0 and 100, for example 20 %");
+  }
+  return share.value / 100;
+}
+
+void read_fold(const CallReader& call, const std::string& text, Holdout& out) {
+  const char* end = text.data() + text.size();
+  const auto fold = std::from_chars(text.data(), end, out.fold);
+  const bool slash = fold.ec == std::errc() && fold.ptr != end && *fold.ptr == '/';
+  const auto folds = slash ? std::from_chars(fold.ptr + 1, end, out.folds) : fold;
+  if (!slash || folds.ec != std::errc() || folds.ptr != end || out.folds < 2 || out.folds > kMaxFolds || out.fold < 0 ||
+      out.fold >= out.folds) {
+    call.fail(fmt::format("the fold is `{}`", text),
+              fmt::format("K/N with K from 0 to N-1 and N from 2 to {}: 0/5 is the first of five folds", kMaxFolds));
+  }
+}
+
+Hash128 keyed(int64_t seed, std::string_view text) { return Hasher().add(std::to_string(seed)).add(text).finish(); }
+
+// Whether the sample at place `rank` of the `count` of its class is held out. The order is of hashes, so a new file moves at
+// most one other one over each border. `turn`, a number of the class, spreads what is left over by division over the folds.
+bool held_out(const Holdout& holdout, int64_t rank, int64_t count, uint64_t turn) {
+  if (holdout.folds == 0) return rank < std::llround(holdout.share * static_cast<double>(count));
+  const auto folds = static_cast<uint64_t>(holdout.folds);
+  const uint64_t block = static_cast<uint64_t>(rank) * folds / static_cast<uint64_t>(count);
+  return (block + turn % folds) % folds == static_cast<uint64_t>(holdout.fold);
+}
+
+Holdout read_holdout(CallReader& call, const std::string& share, const std::string& fold, std::string_view where) {
+  Holdout out;
+  out.seed = call.integer("seed", 0);
+  call.finish();
+  if (share.empty() == fold.empty()) {
+    call.fail(share.empty() ? "it says neither a share nor a fold" : "it says both a share and a fold",
+              "part(SOURCE, valid, 20 %) or part(SOURCE, valid, fold=0/5)");
+  }
+  if (fold.empty()) out.share = read_share(call, share, where);
+  if (share.empty()) read_fold(call, fold, out);
+  return out;
+}
+
+// The samples of each class by their hashes; those without a class are one more, the last.
+struct Ranked {
+  Hash128 hash;
+  int64_t sample = 0;
+};
+std::vector<std::vector<Ranked>> rank_samples(const Source& source, const std::vector<int32_t>& labels, int64_t seed) {
+  std::vector<std::vector<Ranked>> classes(source.class_names().size() + 1);
+  for (int64_t i = 0; i < source.size(); ++i) {
+    const int32_t label = labels.empty() ? -1 : labels[static_cast<size_t>(i)];
+    classes[label < 0 ? classes.size() - 1 : static_cast<size_t>(label)].push_back({keyed(seed, source.id(i)), i});
+  }
+  const auto key = [](const Ranked& one) { return std::tuple(one.hash.high, one.hash.low, one.sample); };
+  for (std::vector<Ranked>& one : classes) std::ranges::sort(one, {}, key);
+  return classes;
+}
+
+// Of each sample, whether it is held out. Throws where a class keeps none for training.
+std::vector<bool> hold_out(const Source& source, const std::vector<int32_t>& labels, const Holdout& holdout,
+                           std::string_view where) {
+  std::vector<bool> held(static_cast<size_t>(source.size()));
+  const auto classes = rank_samples(source, labels, holdout.seed);
+  for (size_t c = 0; c < classes.size(); ++c) {
+    const std::string name = c < source.class_names().size() ? source.class_names()[c] : "";
+    const uint64_t turn = keyed(holdout.seed, name).low;
+    const auto count = static_cast<int64_t>(classes[c].size());
+    int64_t kept = 0;
+    for (int64_t rank = 0; rank < count; ++rank) {
+      const bool out = held_out(holdout, rank, count, turn);
+      held[static_cast<size_t>(classes[c][static_cast<size_t>(rank)].sample)] = out;
+      kept += out ? 0 : 1;
+    }
+    if (kept > 0 || count == 0 || c == source.class_names().size()) continue;
+    throw data_error(fmt::format("the class `{}` of `{}` has no training images: all of its {} would be held out", name,
+                                 source.name(), count),
+                     std::string(where), "hold out less, take another fold or seed, or add images of it");
+  }
+  return held;
+}
+
+}  // namespace
+
+std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where) {
+  const std::string inner = call.text("source"), part = call.text("part"), share = call.text("share", ""),
+                    fold = call.text("fold", "");
+  const Holdout holdout = read_holdout(call, share, fold, where);
+  if (part != "train" && part != "valid") call.fail(fmt::format("unknown part `{}`", part), "train or valid");
+  std::shared_ptr<const Source> source = make_source(inner, where);
+  auto labels = source->size() > kMaxSamples ? std::nullopt : source->labels();
+  if (source->size() > kMaxSamples || (!labels && !source->class_names().empty())) {
+    call.fail(fmt::format("`{}` is of more than {} samples, too many to part", source->name(), human_count(kMaxSamples)),
+              "list some of its shards as training data and others as validation data, or use tfds(…, split=…)");
+  }
+  const std::vector<bool> held = hold_out(*source, labels.value_or(std::vector<int32_t>()), holdout, where);
+  std::vector<int64_t> samples;
+  std::optional<std::vector<int32_t>> own;
+  if (labels) own.emplace();
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (held[i] != (part == "valid")) continue;
+    samples.push_back(static_cast<int64_t>(i));
+    if (labels) own->push_back((*labels)[i]);
+  }
+  if (samples.empty()) {
+    throw data_error(fmt::format("the part `{}` of `{}` has no samples", part, source->name()), std::string(where),
+                     "a class of N images gives the nearest whole number to its share of N; ask for another share or fold");
+  }
+  std::string name = fmt::format("{} [{} of {}{}]", source->name(), part, fold.empty() ? share : "fold " + fold,
+                                 holdout.seed == 0 ? "" : fmt::format(", seed {}", holdout.seed));
+  return std::make_shared<Part>(std::move(source), std::move(name), std::move(samples), std::move(own));
+}
+
+}  // namespace tessera::data
