@@ -121,11 +121,11 @@ TEST(Part, MistakesAreNamed) {
   const TempDir dir;
   const std::string folder = write_classes(dir, {10, 1});
   EXPECT_THAT(error_of(part(folder, "valid, 60 %"), Exit::kData), AllOf(HasSubstr("`b`"), HasSubstr("no training images")));
-  EXPECT_THAT(error_of(part(folder, "test, 60 %"), Exit::kUsage), HasSubstr("train or valid"));
+  EXPECT_THAT(error_of(part(folder, "test, 60 %"), Exit::kUsage), AllOf(HasSubstr("`test`"), HasSubstr("valid")));
   EXPECT_THAT(error_of(part(folder, "valid"), Exit::kUsage), HasSubstr("neither a share nor a fold"));
   EXPECT_THAT(error_of(part(folder, "valid, 20 %, fold=0/5"), Exit::kUsage), HasSubstr("both"));
   EXPECT_THAT(error_of(part(folder, "valid, 3 %"), Exit::kData), HasSubstr("has no samples"));
-  for (const char* share : {"0 %", "100 %", "3 epochs"}) {
+  for (const char* share : {"0 %", "100 %", "3 epochs", "20", "0.2"}) {
     EXPECT_THAT(error_of(part(folder, fmt::format("valid, {}", share)), Exit::kUsage), HasSubstr("between 0 and 100"));
   }
   for (const char* fold : {"5/5", "0", "0/1", "-1/5", "0/5x", "x/5", "0/"}) {

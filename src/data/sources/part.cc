@@ -71,11 +71,11 @@ class Part final : public ForwardingSource {
 };
 
 double read_share(const CallReader& call, const std::string& text, std::string_view where) {
+  const char* help = "a percentage between 0 and 100, for example 20 %";
+  if (parse_number(text)) call.fail(fmt::format("the share is `{}`, without a unit", text), help);
   const config::Duration share = config::parse_duration(text, where);
-  if (share.unit != config::DurationUnit::kPercent || share.value <= 0 || share.value >= 100) {
-    call.fail(fmt::format("the share is `{}`", text), "a percentage between 0 and 100, for example 20 %");
-  }
-  return share.value / 100;
+  if (share.unit == config::DurationUnit::kPercent && share.value > 0 && share.value < 100) return share.value / 100;
+  call.fail(fmt::format("the share is `{}`", text), help);
 }
 
 void read_fold(const CallReader& call, const std::string& text, Holdout& out) {
@@ -159,7 +159,8 @@ std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where
   const std::string inner = call.text("source"), part = call.text("part"), share = call.text("share", ""),
                     fold = call.text("fold", "");
   const Holdout holdout = read_holdout(call, share, fold, where);
-  if (part != "train" && part != "valid") call.fail(fmt::format("unknown part `{}`", part), "train or valid");
+  if (part != "train" && part != "valid")
+    call.fail(fmt::format("unknown part `{}`", part), suggest_name(part, {"train", "valid"}));
   std::shared_ptr<const Source> source = make_source(inner, where);
   auto labels = source->size() > kMaxSamples ? std::nullopt : source->labels();
   if (source->size() > kMaxSamples || (!labels && !source->class_names().empty())) {
