@@ -14,6 +14,7 @@
 #include "pjrt/call.h"
 #include "pjrt/plugin_file.h"
 #include "pjrt/stderr_filter.h"
+#include "pjrt/tpu_chips.h"
 
 namespace tessera::pjrt {
 namespace {
@@ -95,8 +96,9 @@ using GetPjrtApi = const PJRT_Api* (*)();
 
 const PJRT_Api* open_library(const std::string& path) {
   check_library_file(path);
-  // libtpu asks a metadata server for minutes on hosts that have none; a set variable is left alone.
-  if (file_name(path).find("libtpu") != std::string::npos) setenv("TPU_SKIP_MDS_QUERY", "1", 0);
+  // Without a TPU libtpu asks a metadata server that isn't there, for minutes; with one, that tells it where in the slice this
+  // host is. A set variable is left alone.
+  if (file_name(path).find("libtpu") != std::string::npos && tpu_chips() == 0) setenv("TPU_SKIP_MDS_QUERY", "1", 0);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
