@@ -52,6 +52,26 @@ TEST_F(OtherRun, IsGoneOnFromWithAnotherLengthAndSchedule) {
   EXPECT_THAT(on.err, HasSubstr("continues longer from step 9 of 12"));
 }
 
+// docs/splits.md: a run on a part of a folder resumes like one on the whole, and is refused where files were added.
+TEST_F(OtherRun, OnAPartIsGoneOnFromAndKnowsItsFiles) {
+  fs::copy(*folder_ / "train", *folder_ / "own", fs::copy_options::recursive);
+  const std::vector<std::string> parts = {"data.source=part(folder(own), train, fold=1/3)",
+                                          "eval.val.data.source=part(folder(own), valid, fold=1/3)"};
+  const Outcome whole = train("part", parts);
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  std::vector<std::string> resumed = parts;
+  resumed.push_back("resume=part@3");
+  const Outcome again = train("part_again", resumed);
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(state("part_again"), state("part"));
+  EXPECT_NE(state("part"), state("run"));
+
+  for (const char* file : {"another.png", "one more.png"}) write_image(*folder_ / "own" / "left" / file, 0, 7);
+  const Outcome other = train("part", parts);
+  EXPECT_EQ(other.exit, 3) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("data of"));
+}
+
 TEST_F(OtherRun, WhatCannotBeGoneOnFromIsSaid) {
   const auto error = [](std::vector<std::string> overrides, int exit = 2) {
     const Outcome run = train("none", std::move(overrides));
