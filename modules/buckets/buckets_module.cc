@@ -1,4 +1,4 @@
-// tessera_buckets.so: objects of S3 and Google Cloud Storage, read through Arrow's filesystems, behind the C interface of
+// tessera_buckets.so: objects of S3 and Google Cloud Storage, read and written through Arrow's filesystems, behind the C interface of
 // store/buckets_module.h. Where servers and credentials are follows the variables of their own tools: AWS_* and ~/.aws,
 // GOOGLE_APPLICATION_CREDENTIALS and gcloud's.
 
@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -31,7 +32,8 @@ namespace fs = arrow::fs;
 constexpr int kS3Attempts = 6;
 constexpr double kGcsRetrySeconds = 20;
 constexpr double kConnectSeconds = 5, kRequestSeconds = 20;
-constexpr int kIoThreads = 64;  // GCS listings and S3 clients wait in these
+constexpr int64_t kWritten = 8 << 20;  // bytes handed over at once
+constexpr int kIoThreads = 64;         // GCS listings and S3 clients wait in these
 
 char* copy_text(const std::string& text) {
   auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
@@ -60,6 +62,8 @@ std::string first_variable(const char* name, const char* other) {
   return value.empty() ? variable(other) : value;
 }
 
+std::string s3_endpoint() { return first_variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"); }
+
 // "http://host:port/" -> "http", "host:port"
 std::pair<std::string, std::string> split_endpoint(std::string url) {
   std::string scheme = "https";
@@ -79,9 +83,10 @@ std::shared_ptr<fs::FileSystem> connect_s3(const std::string& bucket) {
   fs::S3Options options = fs::S3Options::Defaults();
   options.connect_timeout = kConnectSeconds;
   options.request_timeout = kRequestSeconds;
+  options.allow_delayed_open = true;  // what is small is written by one request
   options.retry_strategy = fs::S3RetryStrategy::GetAwsStandardRetryStrategy(kS3Attempts);
   options.region = first_variable("AWS_REGION", "AWS_DEFAULT_REGION");
-  const std::string endpoint = first_variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+  const std::string endpoint = s3_endpoint();
   if (!endpoint.empty()) {
     std::tie(options.scheme, options.endpoint_override) = split_endpoint(endpoint);
     if (options.region.empty()) options.region = "us-east-1";
@@ -107,7 +112,8 @@ std::shared_ptr<fs::FileSystem> connection(const std::string& scheme, const std:
   static std::mutex mutex;
   static auto& made = *new std::map<std::string, std::shared_ptr<fs::FileSystem>>();
   const std::lock_guard lock(mutex);
-  auto& place = made[scheme + "://" + bucket];
+  const std::string server = scheme == "s3" ? s3_endpoint() : variable("STORAGE_EMULATOR_HOST");
+  auto& place = made[server + " " + scheme + "://" + bucket];
   if (place) return place;
   if (made.size() == 1) check(arrow::io::SetIOThreadPoolCapacity(kIoThreads));
   if (scheme != "s3" && scheme != "gs") throw std::runtime_error("not an address of a bucket");
@@ -213,12 +219,42 @@ int list_folder(const char* url, int deep, void* context, TesseraBucketsVisit vi
   });
 }
 
+int write_object(const char* url, void* context, TesseraBucketsNext next, char** error) {
+  return guarded(error, 0, [&] {
+    const Place place(url);
+    const auto stream = take(place.files->OpenOutputStream(place.path));
+    std::vector<std::byte> part(static_cast<size_t>(kWritten));
+    try {
+      for (int64_t got = 0; (got = next(context, part.data(), kWritten)) != 0;) {
+        if (got < 0) throw std::runtime_error("given up");
+        check(stream->Write(part.data(), got));
+      }
+    } catch (...) {
+      (void)stream->Abort();
+      throw;
+    }
+    check(stream->Close());
+    return 1;
+  });
+}
+
+int remove_object(const char* url, char** error) {
+  return guarded(error, 0, [&] {
+    const Place place(url);
+    const fs::FileInfo there = take(place.files->GetFileInfo(place.path));
+    if (there.IsFile()) check(place.files->DeleteFile(place.path));
+    if (there.IsDirectory()) check(place.files->DeleteDir(place.path));
+    return 1;
+  });
+}
+
 void free_text(char* text) { std::free(text); }
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const TesseraBucketsApi* tessera_buckets_api(void) {
   static const TesseraBucketsApi api = {
-      kTesseraBucketsVersion, open_object, close_object, size_of, tag_of, read_object, info_of, list_folder, free_text};
+      kTesseraBucketsVersion, open_object,   close_object, size_of, tag_of, read_object, info_of, list_folder,
+      write_object,           remove_object, free_text};
   return &api;
 }

@@ -17,12 +17,14 @@
 #include "base/shared_library.h"
 #include "store/block_cache.h"
 #include "store/buckets_module.h"
+#include "store/crc32c.h"
 #include "store/url.h"
 
 namespace tessera::store {
 namespace {
 
 constexpr int64_t kCacheBytes = int64_t{512} << 20;
+constexpr int64_t kPart = 8 << 20;  // of what is copied past the cache
 
 const Module kModule{
     .file = "tessera_buckets.so",
@@ -48,7 +50,7 @@ bool is_passing(std::string_view reason) {
   constexpr auto kWords = std::to_array<std::string_view>({"HTTP status 429", "HTTP status 502", "HTTP status 504",
                                                            "Throttling", "the answer is shorter", "ends too early",
                                                            "Unsupported protocol", "json input is not an object"});
-  return std::ranges::any_of(kWords, [&](std::string_view word) { return reason.find(word) != reason.npos; });
+  return std::ranges::any_of(kWords, [&](std::string_view word) { return reason.find(word) != std::string_view::npos; });
 }
 
 // Calls `call`, which gives false and sets the reason where it fails, until it succeeds; a failure that passes is tried again
@@ -72,13 +74,33 @@ void ask(std::string_view action, const std::string& url, const std::function<bo
   }
 }
 
+[[noreturn]] void ends_early(const std::string& url, int64_t offset, int64_t wanted) {
+  throw data_error(fmt::format("`{}` ends too early: {} more bytes are wanted at {}", one_line(url), wanted, offset), {},
+                   "the object was changed, or its server cut the answer short");
+}
+
+// A part of an object from `offset` on; as much as there is of it.
+int64_t read_range(void* object, const std::string& url, int64_t offset, std::span<std::byte> out) {
+  int64_t got = 0;
+  ask("read", url, [&](char** reason) {
+    got = api().read(object, offset, static_cast<int64_t>(out.size()), out.data(), reason);
+    return got >= 0;
+  });
+  return got;
+}
+
+std::unique_ptr<void, void (*)(void*)> open_object(const std::string& url) {
+  std::unique_ptr<void, void (*)(void*)> object(nullptr, api().close);
+  ask("open", url, [&](char** reason) {
+    object.reset(api().open(url.c_str(), reason));
+    return object != nullptr;
+  });
+  return object;
+}
+
 class BucketObject final : public ReadableFile {
  public:
-  explicit BucketObject(const std::string& url) : url_(url), object_(nullptr, api().close) {
-    ask("open", url, [&](char** reason) {
-      object_.reset(api().open(url.c_str(), reason));
-      return object_ != nullptr;
-    });
+  explicit BucketObject(const std::string& url) : url_(url), object_(open_object(url)) {
     size_ = api().size(object_.get());
     const Hash128 identity = Hasher().add(url).add(api().tag(object_.get())).finish();
     number_ = identity.low;
@@ -90,7 +112,7 @@ class BucketObject final : public ReadableFile {
 
   void read(int64_t offset, std::span<std::byte> out) const override {
     if (offset < 0 || offset > size_ || static_cast<int64_t>(out.size()) > size_ - offset)
-      ends_early(offset, static_cast<int64_t>(out.size()));
+      ends_early(url_, offset, static_cast<int64_t>(out.size()));
     cache().read(number_, size_, offset, out, fetch());
   }
 
@@ -110,20 +132,11 @@ class BucketObject final : public ReadableFile {
 
   void fetch_range(int64_t offset, std::span<std::byte> out) const {
     while (!out.empty()) {
-      int64_t got = 0;
-      ask("read", url_, [&](char** reason) {
-        got = api().read(object_.get(), offset, static_cast<int64_t>(out.size()), out.data(), reason);
-        return got >= 0;
-      });
-      if (got == 0) ends_early(offset, static_cast<int64_t>(out.size()));
+      const int64_t got = read_range(object_.get(), url_, offset, out);
+      if (got == 0) ends_early(url_, offset, static_cast<int64_t>(out.size()));
       out = out.subspan(static_cast<size_t>(got));
       offset += got;
     }
-  }
-
-  [[noreturn]] void ends_early(int64_t offset, int64_t wanted) const {
-    throw data_error(fmt::format("`{}` ends too early: {} more bytes are wanted at {}", one_line(url_), wanted, offset), {},
-                     "the object was changed, or its server cut the answer short");
   }
 
   std::string url_;
@@ -203,6 +216,77 @@ class BucketFiles final : public FileSystem {
   }
 };
 
+// Calls visit(bytes) for the parts of an object, in order, past the cache.
+void visit_object(const std::string& url, const std::function<void(std::span<const std::byte>)>& visit) {
+  const auto object = open_object(url);
+  const int64_t size = api().size(object.get());
+  std::vector<std::byte> part(static_cast<size_t>(std::min(size, kPart)));
+  for (int64_t offset = 0; offset < size;) {
+    const std::span<std::byte> wanted = std::span(part).first(static_cast<size_t>(std::min(size - offset, kPart)));
+    const int64_t got = read_range(object.get(), url, offset, wanted);
+    if (got == 0) ends_early(url, offset, size - offset);
+    visit(wanted.first(static_cast<size_t>(got)));
+    offset += got;
+  }
+}
+
+// What was handed over of a file so far.
+struct Handed {
+  const ReadableFile* from;
+  int64_t offset = 0;
+  uint32_t crc = 0;
+  std::exception_ptr failure;
+};
+
+int64_t hand_over(void* context, void* out, int64_t capacity) {
+  auto& handed = *static_cast<Handed*>(context);
+  try {
+    const int64_t count = std::min(capacity, handed.from->size() - handed.offset);
+    const std::span bytes(static_cast<std::byte*>(out), static_cast<size_t>(count));
+    handed.from->read(handed.offset, bytes);
+    handed.crc = crc32c(bytes, handed.crc);
+    handed.offset += count;
+    return count;
+  } catch (...) {
+    handed.failure = std::current_exception();
+    return -1;
+  }
+}
+
+// What the server has now is what `from` is.
+void write_checked(const ReadableFile& from, const std::string& url) {
+  for (int tries = 1;; ++tries) {
+    Handed handed{&from};
+    ask("write", url, [&](char** reason) {
+      handed = {&from};
+      const bool written = api().write(url.c_str(), &handed, hand_over, reason) != 0;
+      if (!handed.failure) return written;
+      if (*reason) api().free_text(*reason);
+      std::rethrow_exception(handed.failure);
+    });
+    uint32_t crc = 0;
+    visit_object(url, [&](std::span<const std::byte> bytes) { crc = crc32c(bytes, crc); });
+    if (crc == handed.crc) return;
+    if (tries == 2) {
+      throw data_error(fmt::format("`{}` is not what was written to it", one_line(url)), {},
+                       "another program writes to it, or the network changes bytes on the way");
+    }
+  }
+}
+
+// A text as a file.
+class TextFile final : public ReadableFile {
+ public:
+  explicit TextFile(std::string_view text) : text_(text) {}
+  int64_t size() const override { return static_cast<int64_t>(text_.size()); }
+  void read(int64_t offset, std::span<std::byte> out) const override {
+    std::ranges::copy(as_bytes(text_).subspan(static_cast<size_t>(offset), out.size()), out.begin());
+  }
+
+ private:
+  std::string_view text_;
+};
+
 }  // namespace
 
 bool is_bucket(std::string_view path) { return path.starts_with("s3://") || path.starts_with("gs://"); }
@@ -223,6 +307,33 @@ void list_objects(const std::string& url, const std::function<void(const std::st
   });
 }
 
+void upload_file(const std::string& path, const std::string& url) { write_checked(*local_files().open(path), url); }
+
+void write_object(const std::string& url, std::string_view text) { write_checked(TextFile(text), url); }
+
+std::optional<std::string> read_object(const std::string& url) {
+  if (!files_at(url).info(url)) return std::nullopt;
+  std::string text;
+  visit_object(url, [&](std::span<const std::byte> bytes) { text += as_text(bytes); });
+  return text;
+}
+
+uint32_t download_file(const std::string& url, const std::string& path) {
+  const std::unique_ptr<WritableFile> file = local_files().create(path);
+  uint32_t crc = 0;
+  visit_object(url, [&](std::span<const std::byte> bytes) {
+    crc = crc32c(bytes, crc);
+    file->write(bytes);
+  });
+  file->sync();
+  file->close();
+  return crc;
+}
+
+void remove_object(const std::string& url) {
+  ask("remove", url, [&](char** reason) { return api().remove(url.c_str(), reason) != 0; });
+}
+
 std::string bucket_help(std::string_view reason) {
   struct Case {
     std::string_view word, help;
@@ -241,9 +352,10 @@ std::string bucket_help(std::string_view reason) {
       {"ocation constraint", "the bucket lies in another region: set AWS_REGION to that, or leave it unset"},
       {"PermanentRedirect", "the bucket lies in another region: set AWS_REGION to that, or leave it unset"},
       {"HTTP status 301", "the bucket lies in another region: set AWS_REGION to that, or leave it unset"},
-      {"ACCESS_DENIED", "these credentials may not read it: see `aws sts get-caller-identity`, and the bucket's policy"},
-      {"HTTP status 403", "these credentials may not read it: see `aws sts get-caller-identity`, and the bucket's policy"},
-      {"PERMISSION_DENIED", "these credentials may not read it: the account needs the role Storage Object Viewer"},
+      {"ACCESS_DENIED", "these credentials may not do that: see `aws sts get-caller-identity`, and the bucket's policy"},
+      {"HTTP status 403", "these credentials may not do that: see `aws sts get-caller-identity`, and the bucket's policy"},
+      {"PERMISSION_DENIED",
+       "these credentials may not do that: the account needs the role Storage Object Viewer, to write Storage Object User"},
       {"OAuth2", "no credentials: gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=FILE"},
       {"UNAUTHENTICATED", "no credentials: gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=FILE"},
       {"does not exist", "look at its name: keys tell upper from lower case"},
@@ -255,7 +367,8 @@ std::string bucket_help(std::string_view reason) {
       {"HTTP status 400", "the server refuses it: the credentials may have expired, or AWS_REGION is not the bucket's"},
       {"HTTP status 5", "the server fails or is too busy: start again later"},
   });
-  const auto found = std::ranges::find_if(kCases, [&](const Case& one) { return reason.find(one.word) != reason.npos; });
+  const auto found =
+      std::ranges::find_if(kCases, [&](const Case& one) { return reason.find(one.word) != std::string_view::npos; });
   return found == kCases.end() ? std::string() : std::string(found->help);
 }
 

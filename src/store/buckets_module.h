@@ -1,6 +1,6 @@
 #pragma once
-// The C interface of tessera_buckets.so (modules/buckets), which reads objects of S3 and Google Cloud Storage through Arrow's
-// filesystems. Loaded when the first s3:// or gs:// path is opened, so that the program runs without Arrow's libraries.
+// The C interface of tessera_buckets.so (modules/buckets), which reads and writes objects of S3 and Google Cloud Storage through
+// Arrow's filesystems. Loaded when the first s3:// or gs:// path is opened, so that the program runs without Arrow's libraries.
 
 #include <cstdint>
 
@@ -15,6 +15,10 @@ struct TesseraBucketsInfo {
 
 // `name` is relative to the folder that was listed.
 typedef void (*TesseraBucketsVisit)(void* context, const char* name, const struct TesseraBucketsInfo* info);
+
+// Puts the next bytes of what is written into `out`, `capacity` of them at most, and gives their number: 0 at the end, -1 to give
+// up.
+typedef int64_t (*TesseraBucketsNext)(void* context, void* out, int64_t capacity);
 
 // URLs are s3://bucket/key and gs://bucket/key, the key as it is (no %XX, no query). Functions that fail give null, -1 or 0 and
 // set `*error`, to be freed with free_text; it stays null where the system refused memory. All are thread-safe but close.
@@ -32,10 +36,15 @@ struct TesseraBucketsApi {
   int (*info)(const char* url, struct TesseraBucketsInfo* info, char** error);
   // What is in a folder, of any depth where `deep`, in no particular order; 1, or 0 on failure.
   int (*list)(const char* url, int deep, void* context, TesseraBucketsVisit visit, char** error);
+  // Writes an object anew, in parts; it is there when all of it is. 1, or 0 on failure: then it is as it was, or not there. Where
+  // next() gave up, `*error` says nothing of use.
+  int (*write)(const char* url, void* context, TesseraBucketsNext next, char** error);
+  // Whether or not it is there, a folder with all that is in it; 1, or 0 on failure.
+  int (*remove)(const char* url, char** error);
   void (*free_text)(char* text);
 };
 
 const struct TesseraBucketsApi* tessera_buckets_api(void);
 }
 
-constexpr int32_t kTesseraBucketsVersion = 1;
+constexpr int32_t kTesseraBucketsVersion = 2;

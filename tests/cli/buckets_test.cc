@@ -10,6 +10,7 @@
 #include <random>
 
 #include "cli/run_program.h"
+#include "support/bucket_servers.h"
 
 namespace tessera::cli {
 namespace {
@@ -17,59 +18,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The servers, with what is in `folder`; they end with this object, or with this process.
-class Servers {
- public:
-  explicit Servers(const fs::path& folder) {
-    int to_it[2], from_it[2];
-    EXPECT_EQ(::pipe2(to_it, O_CLOEXEC), 0);
-    EXPECT_EQ(::pipe2(from_it, O_CLOEXEC), 0);
-    const std::string python = testing::buckets_python_path(), script = testing::source_path("tests/support/serve_buckets.py");
-    child_ = ::fork();
-    if (child_ == 0) {
-      ::dup2(to_it[0], STDIN_FILENO);
-      ::dup2(from_it[1], STDOUT_FILENO);
-      ::execl(python.c_str(), python.c_str(), script.c_str(), folder.c_str(), nullptr);
-      ::_exit(127);
-    }
-    ::close(to_it[0]);
-    ::close(from_it[1]);
-    to_ = to_it[1];
-    from_ = ::fdopen(from_it[0], "r");
-    const Json addresses = Json::parse(line());
-    environment_ = {{"AWS_ACCESS_KEY_ID", "testing"},         {"AWS_SECRET_ACCESS_KEY", "testing"},
-                    {"AWS_EC2_METADATA_DISABLED", "true"},    {"AWS_REGION", "us-east-1"},
-                    {"AWS_ENDPOINT_URL", addresses.at("s3")}, {"STORAGE_EMULATOR_HOST", addresses.at("gs")}};
-    for (const auto& [name, value] : environment_) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~Servers() {
-    ::close(to_);
-    std::fclose(from_);
-    ::waitpid(child_, nullptr, 0);
-  }
-  Servers(const Servers&) = delete;
-  Servers& operator=(const Servers&) = delete;
-
-  const std::map<std::string, std::string>& environment() const { return environment_; }
-  // Every `every`th question about an object fails; gives how many did since the last call.
-  int fail(const std::vector<std::string>& faults, int every = 1) {
-    const std::string text = Json{{"faults", faults}, {"every", every}}.dump() + "\n";
-    EXPECT_EQ(::write(to_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-    return std::stoi(line());
-  }
-
- private:
-  std::string line() {
-    std::string text;
-    for (int c = std::fgetc(from_); c != EOF && c != '\n'; c = std::fgetc(from_)) text += static_cast<char>(c);
-    return text;
-  }
-
-  pid_t child_ = -1;
-  int to_ = -1;
-  std::FILE* from_ = nullptr;
-  std::map<std::string, std::string> environment_;
-};
+using testing::BucketServers;
 
 TEST(Buckets, TrainAsTheSameFilesDoFromADisk) {
   const TempFolder folder;
@@ -88,7 +37,7 @@ TEST(Buckets, TrainAsTheSameFilesDoFromADisk) {
   fs::create_directories(folder / "bucket");
   fs::rename(folder / "sets", folder / "bucket/sets");
   fs::rename(folder / "records", folder / "bucket/records");
-  Servers servers(folder / "bucket");
+  BucketServers servers(folder / "bucket");
   const auto train = [&](const std::string& name, const std::string& data, const std::string& eval) {
     const Outcome run =
         run_program({"train", "recipe.toml", "--workdir", name, "data.source=" + data, "eval.val.data.source=" + eval},
@@ -131,7 +80,7 @@ TEST(Buckets, LinesImagesAndTokenizersAreRead) {
   ASSERT_EQ(made.exit, 0) << made.err;
   write_images(folder / "val", 2);
   write_file(folder / "recipe.toml", tiny_recipe());
-  Servers servers(folder / "bucket");
+  BucketServers servers(folder / "bucket");
   const auto shown = [&](const std::string& root) {
     write_file(folder / "captions.toml",
                fmt::format("data = {{ source = \"jsonl({0}/set.jsonl, text=caption)\", batch = 2, pp = "
@@ -159,7 +108,7 @@ TEST(Buckets, LinesImagesAndTokenizersAreRead) {
 TEST(Buckets, WhatCannotBeReadIsSaid) {
   const TempFolder folder;
   write_file(folder / "bucket/a.tar", std::string(1024, '\0'));
-  Servers servers(folder / "bucket");
+  BucketServers servers(folder / "bucket");
   const auto message = [&](const std::string& source) {
     const Outcome outcome = run_program({"data", "check", source}, folder.path(), servers.environment());
     EXPECT_EQ(outcome.exit, 3) << source;
@@ -175,7 +124,7 @@ TEST(Buckets, WhatCannotBeReadIsSaid) {
   EXPECT_EQ(other.exit, 2);
   EXPECT_THAT(other.err, HasSubstr("local file systems only"));
   const std::pair<const char*, const char*> kRefusals[] = {
-      {"denied", "these credentials may not read it"}, {"elsewhere", "another region"}, {"expired", "may have expired"}};
+      {"denied", "these credentials may not do that"}, {"elsewhere", "another region"}, {"expired", "may have expired"}};
   for (const auto& [fault, help] : kRefusals) {
     servers.fail({fault});
     EXPECT_THAT(message("wds(s3://data/a.tar)"), HasSubstr(help)) << fault;
@@ -189,7 +138,7 @@ TEST(Buckets, BytesAreRightWhateverTheServersDo) {
   std::string bytes(kSize, '\0');
   for (char& byte : bytes) byte = static_cast<char>(random());
   write_file(folder / "bucket/a.bin", bytes);
-  Servers servers(folder / "bucket");
+  BucketServers servers(folder / "bucket");
   const auto faults_of = [&](const std::string& url, const std::vector<std::string>& faults) {
     const auto object = store::files_at(url).open(url);
     servers.fail(faults, 2);

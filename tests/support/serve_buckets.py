@@ -2,7 +2,8 @@
 
 Puts the files of FOLDER into the bucket `data` of both. Prints {"s3": URL, "gs": URL}, the addresses of the proxies. Then each
 line of stdin is JSON and answered with one line: {"faults": [KIND, ...], "every": N} makes every Nth GET or HEAD of an object
-fail, each time in the next of these ways, and is answered with the number of faults since the line before. {"delay": SECONDS}
+fail, each time in the next of these ways, or, with "writes": true, every Nth PUT, POST or DELETE; it is answered with the number of
+faults since the line before. {"delay": SECONDS}
 makes every answer wait. It ends with stdin, so that it never outlives whoever started it.
 """
 import functools
@@ -44,13 +45,13 @@ class Plan:
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.kinds, self.every, self.seen, self.made, self.delay = [], 1, 0, 0, 0.0
+        self.kinds, self.every, self.writes, self.seen, self.made, self.delay = [], 1, False, 0, 0, 0.0
 
     def set(self, wanted):
         with self.lock:
             made, self.made, self.seen = self.made, 0, 0
             self.kinds, self.every = wanted.get("faults", []), wanted.get("every", 1)
-            self.delay = wanted.get("delay", 0.0)
+            self.writes, self.delay = wanted.get("writes", False), wanted.get("delay", 0.0)
             return made
 
     def next(self):
@@ -90,13 +91,25 @@ class Proxy(server.BaseHTTPRequestHandler):
         self.connection.shutdown(socket.SHUT_RDWR)
         self.connection.close()
 
+    def sent(self):
+        """The body; of one in chunks what they hold."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return body
+
     def answer(self):
-        length = int(self.headers.get("Content-Length") or 0)
-        sent = self.rfile.read(length)
+        sent = self.sent()
         if self.plan.delay:
             time.sleep(self.plan.delay)
-        of_object = self.command in ("GET", "HEAD") and "list-type" not in self.path
-        fault = self.plan.next() if of_object else None
+        reads = self.command in ("GET", "HEAD")
+        concerned = not reads if self.plan.writes else reads and "list-type" not in self.path
+        fault = self.plan.next() if concerned else None
         if fault in REFUSALS:
             return self.refuse(*REFUSALS[fault])
         if fault == "reset":
@@ -108,11 +121,17 @@ class Proxy(server.BaseHTTPRequestHandler):
             self.wfile.write(b"\x00\x01 this is no HTTP\r\n\r\n")
             self.close_connection = True
             return None
+        if fault == "corrupt" and sent:  # the first byte of a file of ours is never this one
+            at = sent.find(b"\r\n") + 2 if "aws-chunked" in self.headers.get("Content-Encoding", "") else 0
+            sent = sent[:at] + b"\xff" + sent[at + 1:]
         upstream = http.client.HTTPConnection("127.0.0.1", self.port)
-        upstream.request(self.command, self.path, sent, dict(self.headers))
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "transfer-encoding"}
+        upstream.request(self.command, self.path, sent, headers | {"Content-Length": str(len(sent))})
         reply = upstream.getresponse()
         body = reply.read()
         upstream.close()
+        if fault == "reset after":
+            return self.reset()
         return self.forward(reply, body, fault)
 
     def forward(self, reply, body, fault):
