@@ -36,10 +36,14 @@ inline std::optional<int64_t> address_space_left() {
   return static_cast<int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGE_SIZE);
 }
 
-// Of a process whose number is in the name of something that it left: true for one that is gone, and for this process, which
-// left nothing before it began.
+// Of a process whose number is in the name of something that it left: true for one that is gone, though its parent may not have
+// asked how it ended, and for this process, which left nothing before it began.
 inline bool process_is_dead(int64_t pid) {
-  return pid == getpid() || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH);
+  if (pid == getpid() || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH)) return true;
+  std::string text;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), text);
+  const size_t name_end = text.rfind(')');  // "4711 (name) Z …"
+  return name_end != std::string::npos && text.substr(name_end + 1, 2) == " Z";
 }
 
 // The machine's name as the kernel has it; empty where it tells none.

@@ -16,7 +16,9 @@
 #include "cli/version.h"
 #include "group/place.h"
 #include "monitor/log_file.h"
+#include "remote/run_copy.h"
 #include "report/report.h"
+#include "store/buckets.h"
 #include "store/file.h"
 #include "store/url.h"
 #include "train/trainer.h"
@@ -43,7 +45,8 @@ class Train final : public Command {
   }
   void declare(Flags& flags) override {
     flags.add("--workdir", "DIR", &workdir_,
-              "the run's directory; when not given, that of this recipe's newest run under runs/ if it is not finished, else a "
+              "the run's directory, also s3://BUCKET/RUN or gs://BUCKET/RUN; when not given, that of this recipe's newest run "
+              "under runs/ if it is not finished, else a "
               "new one, runs/<recipe>-N");
     flags.add("--new", &new_, "do not go on with an unfinished run");
     flags.add("--log-file", "FILE", &log_file_, "where the console's lines go too; <workdir>/log.txt when not given");
@@ -60,7 +63,7 @@ class Train final : public Command {
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     const RecipeWords recipe_path = recipe_words(words, "train");
-    store::refuse_url(workdir_);  // before the data is read
+    if (!store::is_bucket(workdir_)) store::refuse_url(workdir_);  // before the data is read
     if (new_ && !workdir_.empty()) {
       throw usage_error("--new chooses a directory itself, and --workdir names one", {}, "leave one of them out");
     }
@@ -89,8 +92,10 @@ class Train final : public Command {
     config::Section recipe = load_recipe(recipe_path);
     const group::Place place = group::find_place(processes_);
     if (!place.leads()) set_quiet_log(true);
+    std::optional<remote::RunCopy> copy;
+    if (store::is_bucket(workdir_) && place.leads()) copy.emplace(workdir_, train::kept_checkpoints);
     std::optional<board::Board> page;
-    train::TrainOptions options{workdir_, recipe_path.path, new_};
+    train::TrainOptions options{copy ? copy->local() : workdir_, recipe_path.path, new_};
     options.device = device;
     options.command = crash_context().command;
     options.version = version_line();
@@ -105,12 +110,13 @@ class Train final : public Command {
       tell_of_page(*page, address);
     };
     try {
-      const train::TrainResult result = train::train(std::move(recipe), options);
+      train::TrainResult result = train::train(std::move(recipe), options);
       if (!place.leads()) return result.exit;
       // One that was stopped goes on, and whoever stopped it may not wait for images.
       const bool has_report = store::local_files().info(store::join_path(result.workdir, kReport)).has_value();
       if (result.stopped_by.empty() && !(result.finished_before && has_report)) write_report(result.workdir);
-      tell(result, recipe_path);
+      if (copy && !copy->finish()) result.exit = Exit::kData;
+      tell(result, recipe_path, copy ? copy->url() : result.workdir);
       return result.exit;
     } catch (const Error& error) {
       if (error.code() == Exit::kDiverged && place.leads()) write_report(crash_context().workdir);
@@ -133,35 +139,37 @@ class Train final : public Command {
     }
   }
 
-  static void tell(const train::TrainResult& result, const RecipeWords& recipe) {
+  // `workdir`: as the user names it, which is another path where it is in a bucket.
+  static void tell(const train::TrainResult& result, const RecipeWords& recipe, const std::string& workdir) {
     // The run has ended well whether or not somebody still reads.
-    const auto line = [](const char* what, const std::string& path) { print_if_read(fmt::format("{:<12}{}", what, path)); };
+    const auto line = [](const char* what, const std::string& text) { print_if_read(fmt::format("{:<12}{}", what, text)); };
+    const auto shown = [&](const std::string& path) { return workdir + path.substr(result.workdir.size()); };
     if (result.finished_before) {
       log_note(fmt::format("the run is finished: step {} of {}", human_count(result.step), human_count(result.total)));
     }
-    if (!result.checkpoint.empty()) line("checkpoint", result.checkpoint);
+    if (!result.checkpoint.empty()) line("checkpoint", shown(result.checkpoint));
     for (const auto& [what, name] :
          {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}, std::pair{"report", kReport}}) {
       const std::string path = store::join_path(result.workdir, name);
-      if (store::local_files().info(path)) line(what, path);
+      if (store::local_files().info(path)) line(what, shown(path));
     }
-    if (!result.best.empty()) log_line(fmt::format("best checkpoint: {}", result.best));
+    if (!result.best.empty()) log_line(fmt::format("best checkpoint: {}", shown(result.best)));
     if (!result.finished_before) {
       log_line(fmt::format("{} of host memory at most", human_bytes(static_cast<double>(peak_resident_bytes()))));
     }
     if (result.exit == Exit::kPreempted || result.exit == Exit::kInterrupted) {
       log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}", result.stopped_by,
-                           human_count(result.step), human_count(result.total), again(recipe, result.workdir)));
+                           human_count(result.step), human_count(result.total), again(recipe, workdir)));
     }
-    if (result.exit == Exit::kDone) line("next", next(result));
+    if (result.exit == Exit::kDone) line("next", next(result, workdir));
   }
 
   // What a model of this kind is for.
-  static std::string next(const train::TrainResult& result) {
-    const std::string workdir = shell_quoted(result.workdir);
-    if (result.classifier) return fmt::format("tessera predict --from {} IMAGE…", workdir);
-    if (!result.evaluators) return fmt::format("tessera export --plain --from {} --to FILE.safetensors", workdir);
-    return fmt::format("tessera eval {} --from {}", shell_quoted(store::join_path(result.workdir, "recipe.toml")), workdir);
+  static std::string next(const train::TrainResult& result, const std::string& workdir) {
+    const std::string from = shell_quoted(workdir);
+    if (result.classifier) return fmt::format("tessera predict --from {} IMAGE…", from);
+    if (!result.evaluators) return fmt::format("tessera export --plain --from {} --to FILE.safetensors", from);
+    return fmt::format("tessera eval {} --from {}", shell_quoted(store::join_path(result.workdir, "recipe.toml")), from);
   }
 
   // The command that goes on with the run, as a shell takes it.

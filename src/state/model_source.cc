@@ -14,9 +14,12 @@
 #include "data/limits.h"
 #include "interop/model_config.h"
 #include "interop/timm_import.h"
+#include "remote/run_copy.h"
 #include "state/progress.h"
 #include "state/weight_file.h"
+#include "store/buckets.h"
 #include "store/checksums.h"
+#include "store/url.h"
 
 namespace tessera::state {
 namespace {
@@ -63,8 +66,10 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
                     "with config.json and model.safetensors (or its index and files), or a .safetensors or .npz file");
 }
 
-// WORKDIR@STEP as the directory of that checkpoint; other paths as they are.
+// WORKDIR@STEP as the directory of that checkpoint, a run in a bucket as its copy here; other paths as they are.
 std::string at_step(const std::string& from, const std::string& where) {
+  if (store::is_bucket(from)) return at_step(remote::fetch_run(from), where);
+  store::refuse_url(from, where);
   store::FileSystem& files = store::local_files();
   const size_t at = from.rfind('@');
   if (at == std::string::npos || files.info(from)) return from;

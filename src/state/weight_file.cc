@@ -86,7 +86,8 @@ void WeightFile::check() const {
 
 WeightPath parse_weight_path(const std::string& text) {
   const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || store::local_files().info(text)) return {text, ""};
+  const bool of_url = text.find("://") == colon;
+  if (colon == std::string::npos || of_url || store::local_files().info(text)) return {text, ""};
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 

@@ -181,4 +181,15 @@ std::string find_recipe(const std::string& path, store::FileSystem& files) {
   return {};
 }
 
+remote::KeptCheckpoints kept_checkpoints(const std::string& state_json, const std::string& where) {
+  const state::Progress progress = state::parse_progress(state_json, where);
+  remote::KeptCheckpoints kept;
+  if (progress.best_checkpoint) kept.best.push_back(progress.best_checkpoint->step);
+  for (const state::BestCheckpoint& one : progress.runners_up) kept.best.push_back(one.step);
+  for (const config::Difference& key : config::difference("", state::parse_description(state_json, where).recipe)) {
+    if (key.key == "checkpoint.keep_every") kept.others = true;
+  }
+  return kept;
+}
+
 }  // namespace tessera::train

@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/section.h"
+#include "remote/run_copy.h"
 #include "store/file.h"
 #include "store/lock.h"
 
@@ -72,5 +73,8 @@ class Workdir {
 // The resolved recipe of a workdir, or of the workdir that a checkpoint `…/checkpoints/step_…` belongs to; empty when there is
 // none.
 std::string find_recipe(const std::string& path, store::FileSystem& files = store::local_files());
+
+// For a run in a bucket (remote/run_copy.h): which older checkpoints stay with one.
+remote::KeptCheckpoints kept_checkpoints(const std::string& state_json, const std::string& where);
 
 }  // namespace tessera::train
