@@ -92,6 +92,7 @@ Exit dispatch(const std::vector<std::string>& args) {
     print(command_help(command->page(), flags));
     return Exit::kDone;
   }
+  choose_platform(common);
   return command->run(words, common.device);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "pjrt/accelerators.h"
 #include "pjrt/cache.h"
 #include "store/cache_directory.h"
 
@@ -28,8 +29,12 @@ void declare_common_flags(Flags& flags, CommonFlags& values) {
   };
   train::DeviceOptions& device = values.device;
   common(flags.add(
-      "--platform", "NAME", [&](const std::string& name) { device.platform = pjrt::parse_platform(name); },
-      "cpu (default), cuda or tpu"));
+      "--platform", "NAME",
+      [&](const std::string& name) {
+        values.automatic = name == "auto";
+        if (!values.automatic) device.platform = pjrt::parse_platform(name);
+      },
+      "auto (default: TPU, then GPU, then CPU), cpu, cuda or tpu"));
   common(flags.add("--devices", "N", &device.devices, 1, "how many devices; on a CPU they are virtual"));
   Flag& plugin = common(flags.add("--plugin", "PATH", &device.plugin, "the PJRT plugin: a file, or a directory that has one"));
   plugin.environment = "TESSERA_PLUGIN_PATH";
@@ -45,6 +50,13 @@ void declare_common_flags(Flags& flags, CommonFlags& values) {
   common(flags.add("--color", "WHEN", choose_color, "auto (default), always or never; NO_COLOR is heeded"));
   common(flags.add("--quiet", &values.quiet, "show warnings, errors and results alone; a run's log.txt has all"));
   common(flags.add("--help", &values.help, "this text")).environment.clear();
+}
+
+void choose_platform(CommonFlags& values) {
+  train::DeviceOptions& device = values.device;
+  if (!values.automatic || !device.plugin.empty()) return;
+  device.choice = pjrt::choose_platform(pjrt::tpu_chips(), pjrt::nvidia_gpus(), pjrt::plugin_places());
+  device.platform = device.choice.platform;
 }
 
 }  // namespace tessera::cli

@@ -8,8 +8,12 @@ namespace tessera::cli {
 
 struct CommonFlags {
   train::DeviceOptions device;
+  bool automatic = true;  // nobody named a platform
   bool help = false, quiet = false;
 };
+
+// Where nobody named the platform, nor a plugin, which belongs to one: what this machine has, into `values.device`.
+void choose_platform(CommonFlags& values);
 
 // `common` must outlive `flags`.
 void declare_common_flags(Flags& flags, CommonFlags& common);

@@ -72,7 +72,7 @@ Words values_of(const std::string& name) {
     for (const auto* kind : kinds) names.push_back(kind->name);
     return names;
   };
-  if (name == "--platform") return {"cpu", "cuda", "tpu"};
+  if (name == "--platform") return {"auto", "cpu", "cuda", "tpu"};
   if (name == "--color") return {"auto", "always", "never"};
   if (name == "model.name" || name == "model") return models::model_names();
   if (name == "objective.name" || name == "objective") return named(objectives::objective_kinds());

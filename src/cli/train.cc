@@ -97,6 +97,10 @@ class Train final : public Command {
     std::optional<board::Board> page;
     train::TrainOptions options{copy ? copy->local() : workdir_, recipe_path.path, new_};
     options.device = device;
+    if (place.several() && !device.choice.why.empty()) {  // they train on CPUs only, unless somebody says otherwise
+      options.device.platform = pjrt::Platform::kCpu;
+      options.device.choice = {};
+    }
     options.command = crash_context().command;
     options.version = version_line();
     options.log = &log;

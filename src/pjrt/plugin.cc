@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <mutex>
 
+#include "pjrt/accelerators.h"
 #include "pjrt/call.h"
 #include "pjrt/plugin_file.h"
 #include "pjrt/stderr_filter.h"
-#include "pjrt/tpu_chips.h"
 
 namespace tessera::pjrt {
 namespace {

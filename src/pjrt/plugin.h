@@ -22,9 +22,11 @@ struct PluginPlaces {
   std::string flag;                       // --plugin: a file, or a directory that has one
   std::string environment_path;           // TESSERA_PLUGIN_PATH: files or directories, separated by ':'
   std::string program_directory;          // beside the program
-  std::vector<std::string> environments;  // Python environments: <each>/lib/python3*/site-packages/<wheel's path>
+  std::vector<std::string> environments;  // of Python: <each>/lib/python3*/{site,dist}-packages/<wheel's path>
+  std::vector<std::string> libraries;     // directories of the library itself: images of TPU machines have /lib/libtpu.so
 };
-// The places of this process: /proc/self/exe's directory, then $VIRTUAL_ENV and <that directory>/../.deps/venv.
+// The places of this process: /proc/self/exe's directory, then $VIRTUAL_ENV, $CONDA_PREFIX, <that directory>/../.deps/venv, the
+// user's and the system's packages, /lib and /usr/local/lib.
 PluginPlaces plugin_places(const std::string& flag = {});
 
 // The path of the platform's plugin. Throws a device Error that lists every place looked at and the `pip install` line.

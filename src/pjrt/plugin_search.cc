@@ -58,12 +58,15 @@ bool is_other_platforms(const fs::path& path, Platform platform) {
                      [&](const PlatformFiles& f) { return f.platform != platform && path.filename() == f.file; });
 }
 
-// The site-packages directories of a Python environment, the newest Python first.
+// Where Pythons below this directory have their packages, the newest Python first: in `dist-packages` on Debian.
 std::vector<fs::path> site_packages(const fs::path& environment) {
   std::vector<fs::path> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(environment / "lib", ignored)) {
-    if (entry.path().filename().string().starts_with("python3")) found.push_back(entry.path() / "site-packages");
+    if (!entry.path().filename().string().starts_with("python3")) continue;
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      if (is_folder(entry.path() / packages)) found.push_back(entry.path() / packages);
+    }
   }
   std::sort(found.rbegin(), found.rend(), [](const fs::path& a, const fs::path& b) {
     const std::string x = a.string(), y = b.string();
@@ -115,7 +118,7 @@ class Search {
     if (places.environment_path.empty()) what += "\n  TESSERA_PLUGIN_PATH (not set)";
     throw device_error(
         std::move(what), {},
-        fmt::format("{}, in a Python environment that is active (VIRTUAL_ENV), or give the file with --plugin or "
+        fmt::format("{}, in a Python environment that is active or with --user, or give the file with --plugin or "
                     "TESSERA_PLUGIN_PATH",
                     files_.install));
   }
@@ -137,7 +140,7 @@ std::string_view platform_name(Platform platform) { return files_of(platform).na
 
 Platform parse_platform(std::string_view name) {
   if (name == "gpu") return Platform::kCuda;  // as JAX has it
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"auto"};  // which the command line reads itself (cli/common_flags.cc)
   for (const PlatformFiles& files : platform_files()) {
     if (files.name == name) return files.platform;
     names.emplace_back(files.name);
@@ -152,8 +155,11 @@ PluginPlaces plugin_places(const std::string& flag) {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   places.program_directory = program.parent_path().string();
-  places.environments = {environment_variable("VIRTUAL_ENV")};
+  places.environments = {environment_variable("VIRTUAL_ENV"), environment_variable("CONDA_PREFIX")};
   if (!places.program_directory.empty()) places.environments.push_back(places.program_directory + "/../.deps/venv");
+  if (const std::string home = environment_variable("HOME"); !home.empty()) places.environments.push_back(home + "/.local");
+  places.environments.insert(places.environments.end(), {"/usr/local", "/usr"});
+  places.libraries = {"/lib", "/usr/local/lib"};
   return places;
 }
 
@@ -173,6 +179,9 @@ std::string find_plugin(Platform platform, const PluginPlaces& places) {
   if (!places.program_directory.empty() && search.try_file(beside)) return search.found();
   for (const std::string& environment : places.environments) {
     if (!environment.empty() && search.try_environment(environment)) return search.found();
+  }
+  for (const std::string& directory : places.libraries) {
+    if (search.try_file(fs::path(directory) / search.file())) return search.found();
   }
   search.fail(places);
 }

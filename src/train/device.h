@@ -9,6 +9,7 @@
 
 #include "data/loader/loader.h"
 #include "objectives/batch.h"
+#include "pjrt/accelerators.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
 #include "state/device_arrays.h"
@@ -17,6 +18,9 @@ namespace tessera::train {
 
 struct DeviceOptions {
   pjrt::Platform platform = pjrt::Platform::kCpu;
+  // Where nobody named the platform: why it is this one, and what is missing for a faster one (pjrt/accelerators.h). open_client()
+  // says so once.
+  pjrt::PlatformChoice choice;
   std::string plugin;  // --plugin: a file, or a directory that has one
   // --devices: how many to use. The CPU plugin makes that many virtual ones, 1 when not given; other platforms have what they
   // have, and use all of it when not given.

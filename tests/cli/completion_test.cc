@@ -36,7 +36,7 @@ TEST(Completion, OffersCommandsFlagsKeysAndValues) {
   EXPECT_THAT(candidates({""}), Contains("data"));
   EXPECT_THAT(candidates({"data", "c"}), ElementsAre("check", "convert"));
   EXPECT_THAT(candidates({"train", "--work"}), ElementsAre("--workdir"));
-  EXPECT_THAT(candidates({"train", "--platform", ""}), ElementsAre("cpu", "cuda", "tpu"));
+  EXPECT_THAT(candidates({"train", "--platform", ""}), ElementsAre("auto", "cpu", "cuda", "tpu"));
   EXPECT_THAT(candidates({"train", "--workdir", ""}), ElementsAre()) << "the shell knows names of files";
   EXPECT_THAT(candidates({"train", "a.toml", "optimizer.weight"}), ElementsAre("optimizer.weight_decay="));
   EXPECT_THAT(candidates({"train", "a.toml", "optimizer.name=nada"}),

@@ -79,6 +79,7 @@ class RunningProgram {
     child_ = ::fork();
     if (child_ == 0) {
       ::setenv("TESSERA_CACHE_DIR", cache.c_str(), 1);
+      ::setenv("TESSERA_PLATFORM", "cpu", 1);  // whatever this machine has
       ::setenv("XDG_CONFIG_HOME", (cache + "/config").c_str(), 1);
       for (const char* name : {"NO_COLOR", "FORCE_COLOR", "TESSERA_COLOR"}) ::unsetenv(name);
       for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
