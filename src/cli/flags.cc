@@ -107,6 +107,10 @@ std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size
       continue;
     }
     const size_t equals = word.find('=');
+    if (pass_unknown_ && word != "-h" && std::ranges::find(flags_, word.substr(0, equals), &Flag::name) == flags_.end()) {
+      words.push_back(word);
+      continue;
+    }
     const Flag& flag = find(word == "-h" ? "--help" : word.substr(0, equals));
     if (equals != std::string::npos) {
       flag.set(word.substr(equals + 1));

@@ -43,12 +43,16 @@ class Flags {
   // What to say of a flag that is unknown here, where that is more than a near name; empty: nothing.
   void explain_unknown(std::function<std::string(const std::string& name)> explain) { explain_ = std::move(explain); }
 
+  // From now on parse() returns unknown flags as words, in their places.
+  void pass_unknown() { pass_unknown_ = true; }
+
   const std::vector<Flag>& all() const { return flags_; }
 
  private:
   const Flag& find(const std::string& name) const;
   std::vector<Flag> flags_;
   std::function<std::string(const std::string&)> explain_;
+  bool pass_unknown_ = false;
 };
 
 }  // namespace tessera::cli

@@ -1,33 +1,10 @@
 // tessera train: from a recipe to weights.
-#include <fmt/format.h>
-
-#include <new>
-#include <optional>
-
-#include "base/log.h"
-#include "base/printable.h"
-#include "base/process.h"
 #include "base/shell.h"
-#include "base/text.h"
-#include "board/board.h"
-#include "cli/board.h"
 #include "cli/command.h"
-#include "cli/crash.h"
-#include "cli/version.h"
-#include "group/place.h"
-#include "monitor/log_file.h"
-#include "remote/run_copy.h"
-#include "report/report.h"
-#include "store/buckets.h"
-#include "store/file.h"
-#include "store/url.h"
-#include "train/trainer.h"
-#include "train/workdir.h"
+#include "cli/training.h"
 
 namespace tessera::cli {
 namespace {
-
-constexpr const char* kReport = "report/index.html";
 
 class Train final : public Command {
  public:
@@ -43,151 +20,16 @@ class Train final : public Command {
             "All keys: tessera help KEY. Exit codes: 0 done, 2 recipe, 3 data, 4 device, 5 diverged, 75 and 130\n"
             "stopped by SIGTERM (or SIGHUP, SIGXCPU) and Ctrl-C after saving: the same command continues."};
   }
-  void declare(Flags& flags) override {
-    flags.add("--workdir", "DIR", &workdir_,
-              "the run's directory, also s3://BUCKET/RUN or gs://BUCKET/RUN; when not given, that of this recipe's newest run "
-              "under runs/ if it is not finished, else a "
-              "new one, runs/<recipe>-N");
-    flags.add("--new", &new_, "do not go on with an unfinished run");
-    flags.add("--log-file", "FILE", &log_file_, "where the console's lines go too; <workdir>/log.txt when not given");
-    flags.add(
-        "--board", "[=ADDRESS]", [this](const std::string& value) { board_ = value == "1" ? "" : value; },
-        "a live page of the run, as --board, --board=6070 or --board=127.0.0.1:6070");
-    flags.add("--num-processes", "N", &processes_.num_processes, 1,
-              "how many processes train this run together; tessera launch sets this and the next three");
-    flags.add("--process-id", "ID", &processes_.process_id, 0, "which of them this is, from 0");
-    flags.add("--coordinator-address", "HOST:PORT", &processes_.coordinator, "of the etcd at which they meet");
-    flags.add("--run-id", "NAME", &processes_.run, "tells runs apart that meet at one etcd: another name for each start");
-    flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
-    flags.add("--no-report", &no_report_, "do not write <workdir>/report/index.html when the run ends");
-  }
+  void declare(Flags& flags) override { training_.declare(flags); }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
-    const RecipeWords recipe_path = recipe_words(words, "train");
-    if (!store::is_bucket(workdir_)) store::refuse_url(workdir_);  // before the data is read
-    if (new_ && !workdir_.empty()) {
-      throw usage_error("--new chooses a directory itself, and --workdir names one", {}, "leave one of them out");
-    }
-    store::refuse_url(log_file_);
-    monitor::LogFile log(fmt::format("start    {}: {}", version_line(), one_line(crash_context().command)));
-    if (!log_file_.empty()) {
-      store::local_files().make_directories(store::parent_path(log_file_));
-      log.open(log_file_);
-    }
-    try {
-      return train(recipe_path, device, log);
-    } catch (const Error& error) {
-      log.add(fmt::format("error: {}", printable(error.what())));
-      throw;
-    } catch (const std::bad_alloc&) {
-      log.add("error: there is not enough memory");
-      throw;
-    } catch (const store::OutOfFiles& error) {
-      log.add(fmt::format("error: {}", printable(error.what())));
-      throw;
-    }
+    const RecipeWords recipe = recipe_words(words, "train");
+    std::string command = "tessera train " + shell_quoted(recipe.path);
+    for (const std::string& word : recipe.overrides) command += " " + shell_quoted(word);
+    return training_.run({[recipe] { return load_recipe(recipe); }, recipe.path, command}, device);
   }
 
  private:
-  Exit train(const RecipeWords& recipe_path, const train::DeviceOptions& device, monitor::LogFile& log) const {
-    config::Section recipe = load_recipe(recipe_path);
-    const group::Place place = group::find_place(processes_);
-    if (!place.leads()) set_quiet_log(true);
-    std::optional<remote::RunCopy> copy;
-    if (store::is_bucket(workdir_) && place.leads()) copy.emplace(workdir_, train::kept_checkpoints);
-    std::optional<board::Board> page;
-    train::TrainOptions options{copy ? copy->local() : workdir_, recipe_path.path, new_};
-    options.device = device;
-    if (place.several() && !device.choice.why.empty()) {  // they train on CPUs only, unless somebody says otherwise
-      options.device.platform = pjrt::Platform::kCpu;
-      options.device.choice = {};
-    }
-    options.command = crash_context().command;
-    options.version = version_line();
-    options.log = &log;
-    options.parameters = parameters_;
-    options.place = place;
-    options.on_workdir = [&](const std::string& workdir) {
-      crash_context().workdir = workdir;
-      if (!board_ || !place.leads()) return;
-      const board::Address address = board::parse_address(*board_);
-      page.emplace(board::BoardOptions{{workdir}, /*expected=*/true, address});
-      tell_of_page(*page, address);
-    };
-    try {
-      train::TrainResult result = train::train(std::move(recipe), options);
-      if (!place.leads()) return result.exit;
-      // One that was stopped goes on, and whoever stopped it may not wait for images.
-      const bool has_report = store::local_files().info(store::join_path(result.workdir, kReport)).has_value();
-      if (result.stopped_by.empty() && !(result.finished_before && has_report)) write_report(result.workdir);
-      if (copy && !copy->finish()) result.exit = Exit::kData;
-      tell(result, recipe_path, copy ? copy->url() : result.workdir);
-      return result.exit;
-    } catch (const Error& error) {
-      if (error.code() == Exit::kDiverged && place.leads()) write_report(crash_context().workdir);
-      throw;
-    }
-  }
-
-  // The run has ended, whatever becomes of its report.
-  void write_report(const std::string& workdir) const {
-    if (no_report_) return;
-    const auto failed = [](std::string_view why) { log_warning(fmt::format("no report was written: {}", why)); };
-    try {
-      report::write_report({workdir});
-    } catch (const Error& error) {
-      failed(error.message());
-    } catch (const std::bad_alloc&) {
-      failed("there is not enough memory");
-    } catch (const store::OutOfFiles& error) {
-      failed(error.what());
-    }
-  }
-
-  // `workdir`: as the user names it, which is another path where it is in a bucket.
-  static void tell(const train::TrainResult& result, const RecipeWords& recipe, const std::string& workdir) {
-    // The run has ended well whether or not somebody still reads.
-    const auto line = [](const char* what, const std::string& text) { print_if_read(fmt::format("{:<12}{}", what, text)); };
-    const auto shown = [&](const std::string& path) { return workdir + path.substr(result.workdir.size()); };
-    if (result.finished_before) {
-      log_note(fmt::format("the run is finished: step {} of {}", human_count(result.step), human_count(result.total)));
-    }
-    if (!result.checkpoint.empty()) line("checkpoint", shown(result.checkpoint));
-    for (const auto& [what, name] :
-         {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}, std::pair{"report", kReport}}) {
-      const std::string path = store::join_path(result.workdir, name);
-      if (store::local_files().info(path)) line(what, shown(path));
-    }
-    if (!result.best.empty()) log_line(fmt::format("best checkpoint: {}", shown(result.best)));
-    if (!result.finished_before) {
-      log_line(fmt::format("{} of host memory at most", human_bytes(static_cast<double>(peak_resident_bytes()))));
-    }
-    if (result.exit == Exit::kPreempted || result.exit == Exit::kInterrupted) {
-      log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}", result.stopped_by,
-                           human_count(result.step), human_count(result.total), again(recipe, workdir)));
-    }
-    if (result.exit == Exit::kDone) line("next", next(result, workdir));
-  }
-
-  // What a model of this kind is for.
-  static std::string next(const train::TrainResult& result, const std::string& workdir) {
-    const std::string from = shell_quoted(workdir);
-    if (result.classifier) return fmt::format("tessera predict --from {} IMAGE…", from);
-    if (!result.evaluators) return fmt::format("tessera export --plain --from {} --to FILE.safetensors", from);
-    return fmt::format("tessera eval {} --from {}", shell_quoted(store::join_path(result.workdir, "recipe.toml")), from);
-  }
-
-  // The command that goes on with the run, as a shell takes it.
-  static std::string again(const RecipeWords& recipe, const std::string& workdir) {
-    std::string command = "tessera train " + shell_quoted(recipe.path);
-    for (const std::string& word : recipe.overrides) command += " " + shell_quoted(word);
-    return command + " --workdir " + shell_quoted(workdir);
-  }
-
-  std::string workdir_;
-  std::string log_file_;
-  std::optional<std::string> board_;
-  group::PlaceOptions processes_;
-  bool parameters_ = false, no_report_ = false, new_ = false;
+  Training training_;
 };
 
 }  // namespace

@@ -1,0 +1,49 @@
+#pragma once
+// Training, for the commands that come to a recipe in ways of their own.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "cli/flags.h"
+#include "config/section.h"
+#include "group/place.h"
+#include "monitor/log_file.h"
+#include "train/device.h"
+#include "train/trainer.h"
+
+namespace tessera::cli {
+
+struct RecipeToTrain {
+  std::function<config::Section()> read;  // what it throws goes into the log too
+  std::string path;                       // of the recipe; names the run's directory
+  std::string command;                    // as a shell takes it: `tessera train recipe.toml seed=1`
+};
+
+// The flags of train, and what it does with them. Must outlive the Flags it is declared to.
+class Training {
+ public:
+  void declare(Flags& flags);
+  // Where --workdir is not given.
+  void set_workdir(const std::string& path) {
+    if (workdir_.empty() && !new_) workdir_ = path;
+  }
+  // Of --num-processes.
+  int64_t processes() const { return processes_.num_processes.value_or(1); }
+  Exit run(const RecipeToTrain& recipe, const train::DeviceOptions& device);
+
+ private:
+  Exit train(const RecipeToTrain& recipe, const train::DeviceOptions& device, monitor::LogFile& log) const;
+  void write_report(const std::string& workdir) const;
+  static void tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir);
+  static std::string next(const train::TrainResult& result, const std::string& workdir);
+
+  std::string workdir_;
+  std::string log_file_;
+  std::optional<std::string> board_;
+  group::PlaceOptions processes_;
+  bool parameters_ = false, no_report_ = false, new_ = false;
+};
+
+}  // namespace tessera::cli

@@ -1,0 +1,35 @@
+#include "cli/translated.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/shell.h"
+
+namespace tessera::cli {
+
+void TranslatedCommand::declare(Flags& flags) {
+  flags.pass_unknown();
+  flags.add("--print-recipe", &print_, "print the recipe, and do not train");
+  flags.add("--list", &list_, "list the arguments and what becomes of each");
+  training_.declare(flags);
+}
+
+Exit TranslatedCommand::run(const std::vector<std::string>& words, const train::DeviceOptions& device) {
+  if (list_) {
+    print(lists());
+    return Exit::kDone;
+  }
+  const translate::Translation made = translate(words, device.devices.value_or(1) * training_.processes());
+  const auto read = [&made] { return config::parse_recipe(made.recipe, "the recipe of these arguments", made.overrides); };
+  if (print_) {
+    print(made.overrides.empty() ? made.recipe : read().dump());
+    return Exit::kDone;
+  }
+  for (const std::string& note : made.notes) log_line(note);
+  training_.set_workdir(made.workdir);
+  std::string command = "tessera " + page().name + own_flags();
+  for (const std::string& word : words) command += " " + shell_quoted(word);
+  return training_.run({read, made.name, command}, device);
+}
+
+}  // namespace tessera::cli

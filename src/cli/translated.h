@@ -1,0 +1,30 @@
+#pragma once
+// A command that takes another trainer's command line.
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/training.h"
+#include "translate/arguments.h"
+
+namespace tessera::cli {
+
+class TranslatedCommand : public Command {
+ public:
+  void declare(Flags& flags) override;
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override;
+
+ protected:
+  virtual std::string lists() const = 0;  // what --list prints
+  // `devices`: of all processes of this run, as far as the flags say.
+  virtual translate::Translation translate(const std::vector<std::string>& words, int64_t devices) = 0;
+  // Flags that translate() looks at, as a shell takes them: " --world-size 8".
+  virtual std::string own_flags() const { return ""; }
+
+ private:
+  bool print_ = false, list_ = false;
+  Training training_;
+};
+
+}  // namespace tessera::cli

@@ -1,0 +1,114 @@
+#pragma once
+// Command lines of other trainers, read as Python's argparse reads them, and the tables that say what becomes of each argument.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tessera::translate {
+
+// What becomes of an argument here.
+enum class Kind {
+  kExact,         // the recipe does the same
+  kApproximated,  // the recipe does something close to it; `how` says what
+  kIgnored,       // of the other trainer's own machinery, or without an effect on the result
+  kMissing,       // an error unless it has its default
+};
+std::string_view kind_name(Kind kind);
+
+enum class Takes { kNothing, kText, kInteger, kNumber, kNumbers, kTexts };
+
+struct Argument {
+  const char* names;  // "--batch-size -b": the first is what others call it, and its key in YAML
+  Takes takes;
+  Kind kind;
+  const char* fallback;  // when it is not given; numbers separated by blanks; "": none
+  const char* how;       // what becomes of it
+};
+
+// An argument's values, by its name without dashes and with _ for -: "batch_size".
+class Arguments {
+ public:
+  explicit Arguments(std::span<const Argument> table) : table_(table) {}
+
+  // Reads words as argparse does: --name VALUE, --name=VALUE, -b VALUE, -b8, and unique beginnings of long names. What is no
+  // argument's value is returned. An unknown argument is a usage Error that names the nearest.
+  std::vector<std::string> parse(const std::vector<std::string>& words);
+  // As if given, but what is given already stays. `key` may have - or _. No values: as if not given.
+  void set_default(std::string_view key, const std::vector<std::string>& values, const std::string& where);
+
+  // Whether it has another value than its fallback.
+  bool given(std::string_view name) const;
+  std::string text(std::string_view name) const;
+  bool flag(std::string_view name) const;
+  double number(std::string_view name) const;
+  int64_t integer(std::string_view name) const;
+  std::optional<double> optional_number(std::string_view name) const;
+  std::vector<double> numbers(std::string_view name) const;
+
+  // Those that have another value than their fallback, in the table's order.
+  std::vector<const Argument*> all_given() const;
+  // A usage Error for the first of kind kMissing among them.
+  void refuse_missing() const;
+
+ private:
+  struct Value {
+    std::string name;
+    std::vector<std::string> words;
+  };
+  const Argument& find(const std::string& word, const std::string& where) const;
+  const Argument& entry(std::string_view name) const;
+  const Value* value(std::string_view name) const;
+  std::vector<std::string> words_of(std::string_view name) const;
+  void set(const Argument& argument, std::vector<std::string> words, const std::string& where);
+
+  std::span<const Argument> table_;
+  std::vector<Value> values_;
+};
+
+// "--batch-size"
+std::string long_name(const Argument& argument);
+// The arguments of each kind, as a Markdown table each: for docs/from_timm.md and `--list`.
+std::string argument_lists(std::span<const Argument> table);
+
+// What a recipe is made of, in order: key = value lines and sections, and what to say of the translation.
+class RecipeText {
+ public:
+  void comment(const std::string& line) { text_ += "# " + line + "\n"; }
+  void section(const std::string& name) { text_ += "\n[" + name + "]\n"; }
+  void raw(const std::string& key, const std::string& value) { text_ += key + " = " + value + "\n"; }
+  void string(const std::string& key, const std::string& value) { raw(key, quoted(value)); }
+  void number(const std::string& key, double value);
+  void boolean(const std::string& key, bool value) { raw(key, value ? "true" : "false"); }
+  const std::string& text() const { return text_; }
+  static std::string quoted(const std::string& value);  // as TOML's basic string
+
+ private:
+  std::string text_;
+};
+
+// A number as a recipe writes it: at most ten digits, "300", "0.004", "1e-05".
+std::string number_text(double value);
+std::string numbers_text(const std::vector<double>& values);  // "[0.08, 1]"
+
+// What a command line has become.
+struct Translation {
+  std::string recipe;                  // TOML
+  std::string name;                    // of the recipe, for its run's directory
+  std::string workdir;                 // empty: the usual one
+  std::vector<std::string> notes;      // what to tell
+  std::vector<std::string> overrides;  // KEY=VALUE words, settings of the recipe
+};
+
+// Whether a word is KEY=VALUE, for the recipe.
+bool is_setting(const std::string& word);
+// A value in a call of a recipe, in quotes where it needs them: `folder('a, b')`.
+std::string call_value(const std::string& text);
+// What of the given arguments is approximated or ignored, as notes.
+void tell_of(const Arguments& arguments, std::vector<std::string>& notes);
+
+}  // namespace tessera::translate
