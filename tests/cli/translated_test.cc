@@ -1,4 +1,4 @@
-// tessera timm: command lines of another trainer.
+// tessera timm and tessera vit10b: command lines of other trainers.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TranslatedTest : public ::testing::Test {
  protected:
@@ -69,12 +70,25 @@ TEST_F(TranslatedTest, MistakesAreNamed) {
   EXPECT_EQ(setting.exit, 2);
   EXPECT_THAT(setting.err, HasSubstr("did you mean `model.width`?"));
   EXPECT_EQ(run({"timm", "--data-dir", "absent"}).exit, 3);
+  EXPECT_EQ(run({"vit10b", "--embed_dims", "3"}).exit, 2);
 }
 
 TEST_F(TranslatedTest, HelpAndListsAreThere) {
   EXPECT_THAT(run({"timm", "--help"}).out,
               AllOf(HasSubstr("--world-size N"), HasSubstr("--print-recipe"), HasSubstr("--workdir")));
   EXPECT_THAT(run({"timm", "--list"}).out, AllOf(HasSubstr("## Approximated, and how"), HasSubstr("| `--batch-size`, `-b` |")));
+  EXPECT_THAT(run({"vit10b", "--list"}).out, HasSubstr("| `--embed_dim` |"));
+}
+
+TEST_F(TranslatedTest, Vit10bTrains) {
+  const Outcome outcome =
+      run({"vit10b", "--data_dir",      "photos", "--ckpt_dir",     "vit", "--image_size", "16", "--patch_size",
+           "8",      "--embed_dim",     "16",     "--num_heads",    "2",   "--num_blocks", "2",  "--batch_size",
+           "4",      "--num_epochs",    "2",      "--warmup_steps", "2",   "--devices",    "2",  "--num_workers",
+           "8",      "monitor.sinks=[]"});
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("ignored: --num_workers"), HasSubstr("val  step 8"), Not(HasSubstr("warning"))));
+  EXPECT_THAT(outcome.out, HasSubstr("vit/checkpoints/step_000000008"));
 }
 
 }  // namespace
