@@ -233,13 +233,13 @@ TEST(CommandLine, UrlsAreRefused) {
   write_file(folder / "tiny.toml", tiny_recipe());
   const std::string model = testing::source_path("tests/references/timm_local_dir");
   const std::vector<std::vector<std::string>> commands = {
-      {"train", "tiny.toml", "--workdir", "gs://b/run"},
+      {"train", "tiny.toml", "--workdir", "az://b/run"},
       {"train", "tiny.toml", "data.source=\"folder(s3://b/train)\""},
       {"train", "tiny.toml", "data.source=\"wds(hf://b/train-{000..009}.tar)\""},
       {"train", "tiny.toml", "data.source=\"tfrecord(https://b/*.tfrecord, image=image)\""},
-      {"predict", "--from", "gs://b/run", "image.png"},
+      {"predict", "--from", "hf://b/run", "image.png"},
       {"predict", "--from", model, "https://b/image.png"},
-      {"eval", "tiny.toml", "--from", "s3://b/run"},
+      {"eval", "tiny.toml", "--from", "az://b/run"},
       {"export", "--from", model, "--to", "gs://b/out"},
       {"import", "tiny.toml", "--from", "gs://b/model.safetensors", "--to", "out"},
       {"data", "convert", "folder(train)", "--to", "tar", "--out", "gs://b/out"},
@@ -250,7 +250,7 @@ TEST(CommandLine, UrlsAreRefused) {
     EXPECT_EQ(outcome.exit, 2) << ::testing::PrintToString(command);
     EXPECT_THAT(outcome.err, HasSubstr("is a URL, and files are read and written on local file systems only"))
         << ::testing::PrintToString(command);
-    for (const char* name : {"gs:", "s3:", "hf:", "https:"})
+    for (const char* name : {"gs:", "s3:", "az:", "hf:", "https:"})
       EXPECT_FALSE(fs::exists(folder / name)) << ::testing::PrintToString(command);
   }
 }
