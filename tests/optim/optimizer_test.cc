@@ -125,6 +125,10 @@ TEST(Optimizer, MistakesTeach) {
   EXPECT_NE(failure("name = \"lion\", lr = 1, b2 = 1").find("optimizer.b2"), std::string::npos);
   EXPECT_NE(failure("name = \"adafactor\", lr = 1, decay_rate = 0.8").find("below 0"), std::string::npos);
   EXPECT_NE(failure("name = \"adafactor_bv\", lr = 1, beta2_cap = 1").find("optimizer.beta2_cap"), std::string::npos);
+  EXPECT_NE(failure("name = \"rmsprop\", lr = 1, momentum = 1").find("optimizer.momentum"), std::string::npos);
+  EXPECT_NE(failure("name = \"adamax\", lr = 1, eps = 0").find("optimizer.eps"), std::string::npos);
+  EXPECT_NE(failure("name = \"adagrad\", lr = 1, initial = -1").find("optimizer.initial"), std::string::npos);
+  EXPECT_NE(failure("name = \"adadelta\", lr = 1, rho = 1").find("optimizer.rho"), std::string::npos);
   EXPECT_NE(failure("name = \"rmsprop_tf\", lr = 1, alpha = 2").find("optimizer.alpha"), std::string::npos);
   EXPECT_NE(failure("name = \"novograd\", lr = 1, b2 = 1").find("optimizer.b2"), std::string::npos);
   EXPECT_NE(failure("name = \"madgrad\", lr = 1, momentum = 1").find("optimizer.momentum"), std::string::npos);

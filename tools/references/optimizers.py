@@ -72,6 +72,16 @@ RUNS = {
     "adafactor_scaled": ("min_factored = 5, scale_parameter = true, eps_scale = 0.2", ScaledAdafactor, 1e-2, 0.1,
                          dict(min_dim_size_to_factor=5, eps_scale=0.2)),
     "adafactor_bv": ('min_factored = 5, decoupled = "lr"', "adafactorbv", 1e-2, 0.1, dict(min_dim_size_to_factor=5, **WIDE)),
+    "rmsprop": ("eps = 1e-3", "rmsprop", 1e-2, 0.1, dict(eps=1e-3, alpha=0.99, momentum=0.0)),
+    "rmsprop_centered": ("alpha = 0.8, eps = 1e-2, momentum = 0.9, centered = true", "rmsprop", 1e-2, 0.1,
+                         dict(eps=1e-2, alpha=0.8, momentum=0.9, centered=True)),
+    "adamax": ("", "adamax", 1e-2, 0.1, {}),
+    "adamax_fast": ("b1 = 0.8, b2 = 0.9, eps = 1e-3", "adamax", 1e-2, 0.1, dict(betas=(0.8, 0.9), eps=1e-3)),
+    "adagrad": ("eps = 1e-8", "adagrad", 1e-2, 0.1, {}),
+    "adagrad_initial": ("lr_decay = 0.1, initial = 0.2, eps = 1e-3", "adagrad", 1e-2, 0.1,
+                        dict(lr_decay=0.1, initial_accumulator_value=0.2, eps=1e-3)),
+    "adadelta": ("", "adadelta", 1.0, 0.1, {}),
+    "adadelta_slow": ("rho = 0.5, eps = 1e-3", "adadelta", 0.5, 0.1, dict(rho=0.5, eps=1e-3)),
     "rmsprop_tf": ("eps = 1e-3", "rmsproptf", 1e-2, 0.1, dict(eps=1e-3)),
     "rmsprop_tf_centered": ('centered = true, lr_in_momentum = false, decoupled = "lr", eps = 1e-2', "rmsproptfw", 1e-2, 0.1,
                             dict(centered=True, lr_in_momentum=False, eps=1e-2)),
@@ -168,7 +178,7 @@ def main():
 def ours_name(key):
     """The longest of our names that the run's begins with."""
     names = ["adamw", "adam", "nadamw", "nadam", "radam", "adabelief", "sgd", "lars", "larc", "lamb", "lambc", "lion", "adafactor",
-             "adafactor_bv", "rmsprop_tf", "novograd", "madgrad", "muon"]
+             "adafactor_bv", "rmsprop", "rmsprop_tf", "adamax", "adagrad", "adadelta", "novograd", "madgrad", "muon"]
     key = key.removeprefix("lookahead_")
     return max((n for n in names if key == n or key.startswith(n + "_")), key=len)
 
