@@ -65,6 +65,10 @@ constexpr TimmOptimizer kOptimizers[] = {
     {"nlarc", "larc", "nesterov = true", true, false, true},
     {"lion", "lion", "", false, true, false},
     {"clion", "lion", "caution = true", false, true, false},
+    {"rmsprop", "rmsprop", "alpha = 0.9", true, false, true},
+    {"adamax", "adamax", "", false, true, true},
+    {"adagrad", "adagrad", "eps = 1e-8", false, false, true},
+    {"adadelta", "adadelta", "", false, false, true},
     {"rmsproptf", "rmsprop_tf", "", true, false, true},
     {"crmsproptf", "rmsprop_tf", "caution = true", true, false, true},
     {"novograd", "novograd", "", false, true, true},
@@ -582,8 +586,9 @@ class Translator {
     text_.number("weight_decay", args_.number("weight_decay"));
     for (const std::string& option : split(found.options, ',')) {
       const size_t equals = option.find('=');
-      if (equals != std::string::npos)
-        text_.raw(std::string(trim(option.substr(0, equals))), std::string(trim(option.substr(equals + 1))));
+      if (equals == std::string::npos) continue;
+      const std::string key(trim(option.substr(0, equals)));
+      if (key != "eps" || !args_.given("opt_eps")) text_.raw(key, std::string(trim(option.substr(equals + 1))));
     }
     if (found.momentum) text_.number("momentum", args_.number("momentum"));
     if (found.eps && args_.given("opt_eps")) text_.number("eps", args_.number("opt_eps"));
