@@ -15,6 +15,7 @@
 #include "interop/model_config.h"
 #include "interop/timm_import.h"
 #include "remote/run_copy.h"
+#include "state/hub_cache.h"
 #include "state/progress.h"
 #include "state/weight_file.h"
 #include "store/buckets.h"
@@ -41,7 +42,7 @@ enum class SourceKind { kCheckpoint, kWorkdir, kDirectory, kFile };
 std::string help_for_foreign(const std::string& from) {
   for (const std::string_view prefix : {"hf-hub", "hf_hub", "hf"}) {
     if (from != prefix && !from.starts_with(std::string(prefix) + ":")) continue;
-    return "weights are read from disk: `hf download OWNER/NAME --local-dir DIR`, then name DIR";
+    return "name it hub(OWNER/NAME), once `hf download OWNER/NAME` has fetched it";
   }
   for (const std::string_view ending : {".pth", ".pt", ".ckpt", ".bin", ".pth.tar"}) {
     if (!from.ends_with(ending)) continue;
@@ -61,16 +62,19 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   const char* what = files.info(from) ? "holds no weights" : "does not exist";
   if (const std::string help = help_for_foreign(from); !help.empty())
     throw usage_error(fmt::format("`{}` {}", one_line(from), what), where, help);
-  throw usage_error(fmt::format("`{}` {}", one_line(from), what), where,
-                    "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
-                    "with config.json and model.safetensors (or its index and files), or a .safetensors or .npz file");
+  throw usage_error(
+      fmt::format("`{}` {}", one_line(from), what), where,
+      "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
+      "with config.json and model.safetensors (or its index and files), hub(OWNER/NAME), or a .safetensors or .npz file");
 }
 
-// WORKDIR@STEP as the directory of that checkpoint, a run in a bucket as its copy here; other paths as they are.
-std::string at_step(const std::string& from, const std::string& where) {
-  if (store::is_bucket(from)) return at_step(remote::fetch_run(from), where);
-  store::refuse_url(from, where);
+// What the user names as a path: hub(OWNER/NAME) as its folder in the cache, a run in a bucket as its copy here, WORKDIR@STEP as
+// the directory of that checkpoint; other paths as they are.
+std::string locate(const std::string& named, const std::string& where) {
+  if (store::is_bucket(named)) return locate(remote::fetch_run(named), where);
+  store::refuse_url(named, where);
   store::FileSystem& files = store::local_files();
+  const std::string from = in_hub_cache(named, where);
   const size_t at = from.rfind('@');
   if (at == std::string::npos || files.info(from)) return from;
   int64_t step = -1;
@@ -214,7 +218,7 @@ std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& 
 }
 
 checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from, const std::string& where) {
-  const std::string path = at_step(from, where);
+  const std::string path = locate(from, where);
   const SourceKind kind = kind_of(path, where);
   if (kind == SourceKind::kCheckpoint || kind == SourceKind::kWorkdir) return load_checkpoint(path, kind);
   throw usage_error(fmt::format("`{}` is not a checkpoint of ours", from), where, "name a run's directory or a checkpoint");
@@ -237,7 +241,7 @@ HostArrays empty_params(const StateLayout& layout) {
 }
 
 LoadedModel load_model(const std::string& named, Weights weights, const std::string& where) {
-  const std::string from = at_step(named, where);
+  const std::string from = locate(named, where);
   const SourceKind kind = kind_of(from, where);
   if (kind == SourceKind::kFile) {
     throw usage_error(fmt::format("`{}` does not say what model it is for", from), where,
@@ -254,7 +258,7 @@ LoadedModel load_model(const std::string& named, Weights weights, const std::str
 std::string preprocessing_of(const std::string& from) {
   WeightPath path = parse_weight_path(from);
   try {
-    path.path = at_step(path.path, "model_init.from");
+    path.path = locate(path.path, "model_init.from");
     const SourceKind kind = kind_of(path.path, "model_init.from");
     if (kind == SourceKind::kFile) return "";
     if (kind != SourceKind::kDirectory) {
@@ -271,7 +275,7 @@ std::string preprocessing_of(const std::string& from) {
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
                                    HostArrays& params, bool new_classifier) {
   WeightPath from = parse_weight_path(init.from);
-  from.path = at_step(from.path, "model_init.from");
+  from.path = locate(from.path, "model_init.from");
   const SourceKind kind = kind_of(from.path, "model_init.from");
   interop::ImportOptions options;
   options.dont_load = init.dont_load;

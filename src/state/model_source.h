@@ -1,5 +1,5 @@
 #pragma once
-// Weights from wherever they lie: a run, a checkpoint of one, or a directory of timm's or Hugging Face's.
+// Weights from wherever they lie: a run, a checkpoint of one, a directory of timm's or Hugging Face's, or its cache.
 
 #include <memory>
 #include <string>
@@ -22,9 +22,9 @@ struct ModelInit {
   template <class Visitor>
   void visit(Visitor&& field) {
     field("from", from,
-          "a workdir, WORKDIR@STEP, a checkpoint directory, a timm or Hugging Face directory, a .safetensors file of theirs or "
-          "a .npz of "
-          "big_vision's; PATH:SCOPE takes what is below a scope, as siglip.npz:params/img");
+          "a workdir, WORKDIR@STEP, a checkpoint directory, a timm or Hugging Face directory, a .safetensors file of theirs, "
+          "hub(OWNER/NAME) from the Hugging Face cache, or a .npz of big_vision's; PATH:SCOPE takes what is below a scope, as "
+          "siglip.npz:params/img");
     field("weights", weights, "of a run: raw, or average where it kept one");
     field("dont_load", dont_load, "patterns of parameters that keep their initial value, as head/.*");
   }
@@ -57,7 +57,7 @@ struct LoadedModel {
 };
 
 // `from` is a checkpoint directory (…/checkpoints/step_000001000), WORKDIR@1000 for that, a workdir (its newest whole checkpoint
-// is taken), or a directory with config.json and model.safetensors of timm's or of a ViT of Hugging Face's. Anything else is a usage Error that
+// is taken), hub(OWNER/NAME) (state/hub_cache.h), or a directory with config.json and model.safetensors of timm's or of a ViT of Hugging Face's. Anything else is a usage Error that
 // says what was looked for; so is an average that the source has not.
 LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
 

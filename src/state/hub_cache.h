@@ -1,0 +1,20 @@
+#pragma once
+// Models by their names on the Hugging Face Hub, read from the cache that huggingface_hub keeps on this machine.
+
+#include <string>
+
+namespace tessera::state {
+
+// Where huggingface_hub keeps what it fetched: $HF_HUB_CACHE, else $HUGGINGFACE_HUB_CACHE, else $HF_HOME/hub, else
+// $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. An empty variable counts as none.
+std::string hub_cache();
+
+// The folder of a model in the cache, for `hub(OWNER/NAME)` or `hub(OWNER/NAME, revision=REV)`, where REV is a branch, a tag or a
+// commit ("main"): models--OWNER--NAME/snapshots/COMMIT, where refs/REV holds COMMIT
+// (https://huggingface.co/docs/hub/local-cache). timm's own names need no owner: `hub(vit_tiny_patch16_224.augreg_in21k)` is
+// timm/vit_tiny_patch16_224.augreg_in21k, and the name alone, without `hub()`, is the same where no file has it. Any other text
+// comes back as it is. A model that is not there, or is there without its weights, is a usage Error at `where` that says how to
+// fetch it and which other weights of it are there.
+std::string in_hub_cache(const std::string& from, const std::string& where);
+
+}  // namespace tessera::state
