@@ -71,7 +71,7 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
 // What the user names as a path: hub(OWNER/NAME) as its folder in the cache, a run in a bucket as its copy here, WORKDIR@STEP as
 // the directory of that checkpoint; other paths as they are.
 std::string locate(const std::string& named, const std::string& where) {
-  if (store::is_bucket(named)) return locate(remote::fetch_run(named), where);
+  if (store::is_bucket(named) && !is_weight_file(named)) return locate(remote::fetch_run(named), where);
   store::refuse_url(named, where);
   store::FileSystem& files = store::local_files();
   const std::string from = in_hub_cache(named, where);
