@@ -3,17 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/parallel.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "data/read_file.h"
 #include "host/register.h"
+#include "inference/row_reader.h"
 #include "train/processes.h"
 #include "train/step/compile.h"
 #include "train/step/step.h"
@@ -35,41 +33,17 @@ struct TrainingData {
   }
 };
 
-// Files to rows of a batch, in parallel.
-class RowReader {
- public:
-  RowReader(const data::Pp& pp, const image::DecodeLimits& limits, int threads)
-      : pp_(pp), scratch_(static_cast<size_t>(threads)) {
-    for (data::PpScratch& scratch : scratch_) scratch.set_limits(limits, nullptr);
-  }
-
-  std::vector<Prediction> read(std::span<const std::string> paths, uint8_t* rows) {
-    std::vector<Prediction> out(paths.size());
-    parallel_for(static_cast<int64_t>(paths.size()), static_cast<int>(scratch_.size()), [&](int64_t i, int thread) {
-      Prediction& one = out[static_cast<size_t>(i)];
-      one.path = paths[static_cast<size_t>(i)];
-      one.error = read_row(one.path, scratch_[static_cast<size_t>(thread)], rows + static_cast<size_t>(i) * pp_.image_bytes());
-    });
-    return out;
-  }
-
- private:
-  std::string read_row(const std::string& path, data::PpScratch& scratch, uint8_t* row) const {
-    PaddedBuffer file;
-    if (const auto reason = data::read_whole_file(path, file)) return *reason;
-    const image::SampleError failed = pp_.run(file.view(), {}, scratch, row);
-    return failed ? failed->reason : "";
-  }
-
-  const data::Pp& pp_;
-  std::vector<data::PpScratch> scratch_;
-};
-
 // A batch that the device works on.
 struct InFlight {
   std::vector<Prediction> rows;
   std::vector<pjrt::Buffer> logits;
 };
+
+std::vector<Prediction> with_errors(std::span<const std::string> paths, const std::vector<std::string>& errors) {
+  std::vector<Prediction> rows;
+  for (size_t i = 0; i < paths.size(); ++i) rows.push_back({paths[i], {}, errors[i]});
+  return rows;
+}
 
 void deliver(InFlight& batch, int64_t classes, const std::function<void(Prediction)>& take) {
   if (batch.rows.empty()) return;
@@ -82,13 +56,6 @@ void deliver(InFlight& batch, int64_t classes, const std::function<void(Predicti
     take(std::move(batch.rows[i]));
   }
   batch.rows.clear();
-}
-
-void check_size(const data::Pp& pp, const models::InputShape& in) {
-  if (pp.height() == in.height && pp.width() == in.width) return;
-  throw usage_error(fmt::format("the preprocessing makes images of {} x {}, and the model takes {} x {}", pp.height(),
-                                pp.width(), in.height, in.width),
-                    pp.text(), "make both the same");
 }
 
 // Labels are places in the list of classes. timm's files name classes in words of their own, so that there only their number
@@ -207,11 +174,11 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
   const data::Pp pp(pp_text, data::PpUse::kEval, "preprocessing");
   const models::InputShape& in = model.model->input();
   if (dynamic_cast<const models::Classifier*>(model.model.get()) == nullptr) {
-    throw usage_error("the model is no classifier, so that it has no answer to an image", model.path, "tessera eval scores it");
+    throw usage_error("the model is no classifier, so that it has no answer to an image", model.path,
+                      "tessera eval scores it, and tessera caption lets a captioner write");
   }
   check_size(pp, in);
-  // Few programs serve every number of images: powers of two.
-  const size_t batch = std::min(kPredictBatch, std::bit_ceil(std::max<size_t>(1, paths.size())));
+  const size_t batch = rows_for(paths.size(), kPredictBatch);
   const auto client = train::open_client(device);
   const TensorType images = train::image_batch(*model.model, static_cast<int64_t>(batch));
   const train::Program program = train::predict_program(*model.model, model.layout,
@@ -223,12 +190,12 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
       train::compile(*client, program, device.cache, train::arguments_of(model.layout, model.layout.params, images));
   state::DeviceArrays params = state::to_device(model.layout, model.params, *client);
 
-  RowReader reader(pp, model.limits, thread_count(0, static_cast<int64_t>(batch)));
+  RowReader reader(pp, model.limits, static_cast<int64_t>(batch));
   std::vector<uint8_t> pixels(batch * pp.image_bytes());
   InFlight before;
   for (size_t begin = 0; begin < paths.size(); begin += batch) {
     const auto part = std::span(paths).subspan(begin, std::min(batch, paths.size() - begin));
-    InFlight now{reader.read(part, pixels.data()), {}};
+    InFlight now{with_errors(part, reader.read(part, pixels.data())), {}};
     state::DeviceArrays rows(1);
     rows[0].push_back(client->to_device(pixels.data(), images));
     now.logits = std::move(compiled.executable.execute(state::argument_lists(params, model.layout.params, &rows))[0]);

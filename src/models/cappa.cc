@@ -17,6 +17,7 @@ extern const Family kCapPa;
 namespace {
 
 using ir::Value;
+using ir::Values;
 
 // [rows] beside [rows, …] of `rank`.
 Value beside(Value rows, int64_t rank) {
@@ -66,12 +67,24 @@ Value CapPa::embed(const nn::Scope& scope, Value captions, const std::optional<P
     const Value mask_id = ir::constant(static_cast<double>(config_.input.vocabulary), DType::kI32);
     ids = ir::select(beside(parallel->rows, 2), ir::select(parallel->hidden, mask_id, captions), ids);
   }
-  const Value x = nn::embedding(scope / "decoder" / "embed", ids, config_.embeddings(), config_.width);
-  const nn::Init init = nn::init::normal(1 / std::sqrt(static_cast<double>(config_.width)));
+  const Value x = embed_ids(scope, ids);
+  const Value sum = x + ir::convert(positions(scope), x.dtype());
+  return nn::shard(scope, ir::reshape(sum, {-1, config_.width}), {nn::Along::kBatch});
+}
+
+Value CapPa::embed_ids(const nn::Scope& scope, Value ids) const {
+  return nn::embedding(scope / "decoder" / "embed", ids, config_.embeddings(), config_.width);
+}
+
+Value CapPa::positions(const nn::Scope& scope) const {
   const Dims dims = {1, config_.input.tokens, config_.width};
-  const Value positions =
-      config_.encoder.posemb == PosEmb::kSincos2d ? sincos2d(1, dims[1], dims[2]) : scope.param("pos_embed", dims, init);
-  return nn::shard(scope, ir::reshape(x + ir::convert(positions, x.dtype()), {-1, config_.width}), {nn::Along::kBatch});
+  if (config_.encoder.posemb == PosEmb::kSincos2d) return sincos2d(1, dims[1], dims[2]);
+  return scope.param("pos_embed", dims, nn::init::normal(1 / std::sqrt(static_cast<double>(config_.width))));
+}
+
+Value CapPa::head(const nn::Scope& decoder, Value x) const {
+  x = nn::layer_norm(decoder / "norm", x);
+  return nn::dense(decoder / "logits", x, config_.input.vocabulary, {true, nn::init::zeros()});
 }
 
 nn::DecoderBlockOptions CapPa::block_options() const {
@@ -104,9 +117,41 @@ Value CapPa::decode(const nn::Scope& scope, Value encoded, Value captions,
   if (parallel) mask = ir::logical_or(beside(parallel->rows, 4), mask);
   const nn::Scope decoder = scope / "decoder";
   Value x = blocks(decoder / "blocks", embed(scope, captions, parallel), rows, encoded, mask);
-  x = nn::layer_norm(decoder / "norm", x);
-  x = nn::dense(decoder / "logits", x, vocabulary, {true, nn::init::zeros()});
+  x = head(decoder, x);
   return ir::convert(ir::reshape(nn::shard(scope, x, {nn::Along::kBatch}), {rows, tokens, vocabulary}), DType::kF32);
+}
+
+DecoderCache CapPa::begin(const nn::Scope& scope, Value encoded, int64_t rows) const {
+  const int64_t batch = encoded.dim(0);
+  const Value memory = ir::reshape(encoded, {-1, encoded.dim(2)});
+  const nn::Scope stacked = scope / "decoder" / "blocks";
+  const auto body = [&](const Values&, const Values&) -> ir::ScanResult {
+    const nn::Scope cross = stacked.in_scan({}) / "cross";
+    const nn::KeysValues of = nn::cross_keys_values(cross, memory, batch, config_.width, block_options().cross);
+    return {{}, {of.keys, of.values}};
+  };
+  const Values images = ir::scan(config_.depth, {}, {}, body).ys;
+  const int64_t head = config_.width / config_.heads;
+  const Value empty = ir::zeros({images[0].dtype(), {config_.depth, rows, config_.input.tokens, config_.heads, head}});
+  return {{images[0], images[1]}, {empty, empty}};
+}
+
+Value CapPa::next(const nn::Scope& scope, DecoderCache& cache, Value previous, Value position) const {
+  const Value start = ir::compare(ir::Compare::kEq, position, ir::zeros({position.dtype(), {}}));
+  Value x = embed_ids(scope, ir::select(start, ir::zeros_like(previous), previous));
+  const Value zero = ir::zeros({position.dtype(), {}});
+  const Value place = ir::dynamic_slice(positions(scope), {zero, position, zero}, {1, 1, config_.width});
+  x = x + ir::convert(ir::reshape(place, {1, config_.width}), x.dtype());
+  const nn::Scope decoder = scope / "decoder", stacked = decoder / "blocks";
+  const auto body = [&](const Values& carry, const Values& of) -> ir::ScanResult {
+    nn::KeysValues own{of[2], of[3]};
+    const Value y = nn::decoder_block_step(stacked.in_scan({}), carry[0], own, {of[0], of[1]}, position, block_options());
+    return {{y}, {own.keys, own.values}};
+  };
+  const Values stacks = {cache.images.keys, cache.images.values, cache.captions.keys, cache.captions.values};
+  const ir::ScanResult result = ir::scan(config_.depth, {x}, stacks, body);
+  cache.captions = {result.ys[0], result.ys[1]};
+  return ir::convert(head(decoder, result.carry[0]), DType::kF32);
 }
 
 std::string CapPa::describe() const {

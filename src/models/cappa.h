@@ -89,6 +89,8 @@ class CapPa : public Captioner {
   ir::Value encode(const nn::Scope& scope, ir::Value images) const override;
   ir::Value decode(const nn::Scope& scope, ir::Value encoded, ir::Value captions,
                    const std::optional<ParallelPrediction>& parallel = {}) const override;
+  DecoderCache begin(const nn::Scope& scope, ir::Value encoded, int64_t rows) const override;
+  ir::Value next(const nn::Scope& scope, DecoderCache& cache, ir::Value previous, ir::Value position) const override;
   std::optional<ParallelPrediction> draw_parallel(const nn::Scope& scope, int64_t rows) const override;
   bool has_parallel() const override { return config_.masked_pred_prob > 0; }
   const InputShape& input() const override { return config_.input; }
@@ -100,6 +102,11 @@ class CapPa : public Captioner {
  private:
   // captions -> what the decoder reads [rows * tokens, width], and the mask of its self-attention.
   ir::Value embed(const nn::Scope& scope, ir::Value captions, const std::optional<ParallelPrediction>& parallel) const;
+  // Ids -> their embeddings, and what is added to those of a caption: [1, tokens, width].
+  ir::Value embed_ids(const nn::Scope& scope, ir::Value ids) const;
+  ir::Value positions(const nn::Scope& scope) const;
+  // What leaves the blocks, [rows, width] -> [rows, vocabulary].
+  ir::Value head(const nn::Scope& decoder, ir::Value x) const;
   ir::Value blocks(const nn::Scope& scope, ir::Value x, int64_t rows, ir::Value encoded, ir::Value mask) const;
   nn::DecoderBlockOptions block_options() const;
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "models/model.h"
+#include "nn/attention.h"
 
 namespace tessera::models {
 
@@ -11,6 +12,12 @@ namespace tessera::models {
 struct ParallelPrediction {
   ir::Value rows;    // bool [rows]: the others are predicted token after token
   ir::Value hidden;  // bool [rows, tokens]: of a row that is predicted at once
+};
+
+// What the decoder keeps while it writes captions, arrays of every block stacked: keys and values of the images' tokens, [depth,
+// batch, image tokens, heads, width], and of the captions' tokens so far, [depth, rows, tokens, heads, width].
+struct DecoderCache {
+  nn::KeysValues images, captions;
 };
 
 // A model that writes captions: an encoder of images and a decoder that attends to its tokens.
@@ -23,6 +30,12 @@ class Captioner : public Model {
   // are of the same image.
   virtual ir::Value decode(const nn::Scope& scope, ir::Value encoded, ir::Value captions,
                            const std::optional<ParallelPrediction>& parallel = {}) const = 0;
+  // What writing begins with: `rows` captions without a token, of the encoded images as in decode().
+  virtual DecoderCache begin(const nn::Scope& scope, ir::Value encoded, int64_t rows) const = 0;
+  // The logits of the captions' tokens at `position`, an i32 scalar, from their tokens before: f32 [rows, vocabulary], equal to
+  // decode()'s but for rounding. `previous`, i32 [rows], are the tokens at position - 1, and at 0 not looked at; `cache` holds
+  // those before, and gets these.
+  virtual ir::Value next(const nn::Scope& scope, DecoderCache& cache, ir::Value previous, ir::Value position) const = 0;
   // What training draws for so many captions (scope.random()); nothing where every caption goes token after token.
   virtual std::optional<ParallelPrediction> draw_parallel(const nn::Scope& scope, int64_t rows) const = 0;
   // Whether it may be asked to predict in parallel.

@@ -148,21 +148,59 @@ ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const Attent
   return project_out(scope, mixed, features, options);
 }
 
-ir::Value cross_attention(const Scope& scope, ir::Value x, ir::Value memory, int64_t batch, const AttentionOptions& options) {
+ir::Value attention_step(const Scope& scope, ir::Value x, KeysValues& cache, ir::Value position,
+                         const AttentionOptions& options) {
   const ir::NameScope named(scope.name());
-  const int64_t features = x.dim(-1);
-  const auto projection = [&](int64_t parts) {
-    return HeadProjection{features, options.heads, parts, {options.qkv_bias, with_parts(options.qkv_init, parts)}, "qkv"};
-  };
-  ir::Value q = project_heads(scope / "q", x, batch, projection(1))[0];
-  const ir::Values kv = project_heads(scope / "kv", memory, batch, projection(2));
-  ir::Value k = kv[0];
+  const int64_t features = x.dim(-1), rows = x.dim(0), tokens = cache.keys.dim(1);
+  const HeadProjection projection{features, options.heads, 3, {options.qkv_bias, options.qkv_init}, "qkv"};
+  const ir::Values heads = project_heads(scope / "qkv", x, rows, projection);
+  ir::Value q = heads[0], k = heads[1];
   if (options.qk_norm) {
     q = layer_norm(scope / "q_norm", q, options.epsilon);
     k = layer_norm(scope / "k_norm", k, options.epsilon);
   }
-  const ir::Value mixed = merge_heads(dot_product_attention(scope, q, k, kv[1], options.attn_dropout));
-  return project_out(scope, mixed, features, options);
+  const ir::Value first = ir::zeros({position.dtype(), {}});
+  const ir::Values place = {first, position, first, first};
+  cache.keys = ir::dynamic_update_slice(cache.keys, k, place);
+  cache.values = ir::dynamic_update_slice(cache.values, heads[2], place);
+  const ir::Value seen = ir::compare(ir::Compare::kLe, ir::iota({position.dtype(), {1, 1, 1, tokens}}, 3), position);
+  const ir::Value mixed = dot_product_attention(scope, q, cache.keys, cache.values, 0, seen);
+  return project_out(scope, merge_heads(mixed), features, options);
+}
+
+namespace {
+
+HeadProjection cross_projection(int64_t features, int64_t parts, const AttentionOptions& options) {
+  return {features, options.heads, parts, {options.qkv_bias, with_parts(options.qkv_init, parts)}, "qkv"};
+}
+
+ir::Value cross_queries(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options) {
+  const ir::Value q = project_heads(scope / "q", x, batch, cross_projection(x.dim(-1), 1, options))[0];
+  return options.qk_norm ? layer_norm(scope / "q_norm", q, options.epsilon) : q;
+}
+
+ir::Value cross_mix(const Scope& scope, ir::Value q, const KeysValues& memory, const AttentionOptions& options) {
+  const ir::Value mixed = merge_heads(dot_product_attention(scope, q, memory.keys, memory.values, options.attn_dropout));
+  return project_out(scope, mixed, q.dim(2) * q.dim(3), options);
+}
+
+}  // namespace
+
+KeysValues cross_keys_values(const Scope& scope, ir::Value memory, int64_t batch, int64_t features,
+                             const AttentionOptions& options) {
+  const ir::Values kv = project_heads(scope / "kv", memory, batch, cross_projection(features, 2, options));
+  return {options.qk_norm ? layer_norm(scope / "k_norm", kv[0], options.epsilon) : kv[0], kv[1]};
+}
+
+ir::Value cross_attention(const Scope& scope, ir::Value x, const KeysValues& memory, const AttentionOptions& options) {
+  const ir::NameScope named(scope.name());
+  return cross_mix(scope, cross_queries(scope, x, memory.keys.dim(0), options), memory, options);
+}
+
+ir::Value cross_attention(const Scope& scope, ir::Value x, ir::Value memory, int64_t batch, const AttentionOptions& options) {
+  const ir::NameScope named(scope.name());
+  const ir::Value q = cross_queries(scope, x, batch, options);
+  return cross_mix(scope, q, cross_keys_values(scope, memory, batch, x.dim(-1), options), options);
 }
 
 }  // namespace tessera::nn

@@ -51,6 +51,24 @@ struct AttentionOptions {
 // between the layers it is the composite `self_attention`.
 ir::Value attention(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& options, ir::Value mask = {});
 
+// Keys and values of attention, [batch, tokens, heads, width] each.
+struct KeysValues {
+  ir::Value keys, values;
+};
+
+// Self-attention of one more token of each row: x [rows, features] at the place `position`, an integer scalar that is the same
+// for all rows, attends to the tokens of its row up to itself -> [rows, features]. `cache` holds the rows' keys and values,
+// [rows, tokens, heads, width]; those of x are put into it at `position`, and what stands behind is not looked at. The layers of
+// attention(), without dropout.
+ir::Value attention_step(const Scope& scope, ir::Value x, KeysValues& cache, ir::Value position,
+                         const AttentionOptions& options);
+
+// Keys and values of `memory` for cross_attention() of queries that have so many features: its layer `kv`.
+KeysValues cross_keys_values(const Scope& scope, ir::Value memory, int64_t batch, int64_t features,
+                             const AttentionOptions& options);
+// cross_attention() of queries to a memory whose keys and values are known: its layers `q` and `proj`.
+ir::Value cross_attention(const Scope& scope, ir::Value x, const KeysValues& memory, const AttentionOptions& options);
+
 // Queries of x attend to the tokens of `memory`: [batch * queries, features], [batch * tokens, memory features] -> [batch *
 // queries, features]. Layers `q`, `kv` (one kernel [memory features, 2 * features]) and `proj`. The products are named as
 // those of self-attention for remat policies, `q` and `kv` both "qkv".

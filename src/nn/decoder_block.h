@@ -19,4 +19,9 @@ struct DecoderBlockOptions {
 ir::Value decoder_block(const Scope& scope, ir::Value x, int64_t rows, ir::Value memory, int64_t batch, ir::Value mask,
                         const DecoderBlockOptions& options);
 
+// The same of one more token of each row, x [rows, features] at the place `position`. `cache` holds the rows' keys and values of
+// the self-attention so far and gets those of x (attention_step); `memory` those of cross_keys_values().
+ir::Value decoder_block_step(const Scope& scope, ir::Value x, KeysValues& cache, const KeysValues& memory, ir::Value position,
+                             const DecoderBlockOptions& options);
+
 }  // namespace tessera::nn

@@ -196,6 +196,7 @@ LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) 
   section.bind(limits);
   loaded.limits = data::read_limits(section, limits);
   loaded.path = checkpoint.path;
+  loaded.recipe = std::move(run.recipe);
   return loaded;
 }
 

@@ -8,7 +8,7 @@
 # run downloads about 2.5 GB into .deps/references of the checkout (4.1 GB installed), 0.3 GB into .deps/references-tensorflow,
 # 0.5 GB into .deps/references-formats (2 GB installed) and 5 MB into .deps/references-text; the scripts then take half a minute.
 # timm_commands is made when TIMM and VIT_10B name checkouts of the two programs whose arguments are translated.
-# Those that run big_vision's own code (cappa, two_tower, metrics, big_vision_*) are made when BIG_VISION names a checkout of it, at
+# Those that run big_vision's own code (cappa, captions, two_tower, metrics, big_vision_*) are made when BIG_VISION names a checkout of it, at
 # commit 0127fb6; 0.2 GB in .deps/references-jax.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,7 +29,7 @@ need() {
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
 [ $# -gt 0 ] || set -- vit adamw optimizers schedules pillow_resize timm_local_dir positions patches timm_vit_table \
   image_models layers timm_variants losses mixup augment crop_draws tensorflow_ops tensorflow_crop_draws data_formats text fuzz_seeds \
-  hugging_face_weights hugging_face_processors lr_suggestions timm_inputs ${TIMM:+timm_commands} ${BIG_VISION:+cappa two_tower metrics big_vision_text_ops big_vision_optimizers big_vision_weights big_vision_losses}
+  hugging_face_weights hugging_face_processors lr_suggestions timm_inputs ${TIMM:+timm_commands} ${BIG_VISION:+cappa captions two_tower metrics big_vision_text_ops big_vision_optimizers big_vision_weights big_vision_losses}
 for script; do
   case $script in
     fuzz_seeds)  # needs Python's own library alone
@@ -40,7 +40,7 @@ for script; do
     text) need requirements-text.txt references-text ;;
     lr_suggestions) need requirements-fastai.txt references-fastai ;;
     tensorflow_* | big_vision_text_ops) need requirements-tensorflow.txt references-tensorflow ;;
-    cappa | two_tower | metrics | big_vision_*) need requirements-jax.txt references-jax ;;
+    cappa | captions | two_tower | metrics | big_vision_*) need requirements-jax.txt references-jax ;;
     hugging_face_weights | hugging_face_processors)
       need requirements.txt references
       need requirements-transformers.txt references-transformers
