@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -13,48 +12,11 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/image_paths.h"
 #include "inference/use_model.h"
-#include "store/url.h"
 
 namespace tessera::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-bool looks_like_image(const fs::path& path) {
-  std::string end = path.extension().string();
-  std::transform(end.begin(), end.end(), end.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return end == ".jpg" || end == ".jpeg" || end == ".png" || end == ".webp";
-}
-
-void add_folder(const std::string& folder, std::vector<std::string>& paths) {
-  const size_t before = paths.size();
-  const auto options = fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, options)) {
-    if (!entry.is_directory() && looks_like_image(entry.path())) paths.push_back(entry.path().string());
-  }
-  if (paths.size() == before) throw data_error(fmt::format("the folder `{}` holds no images (jpg, png, webp)", folder));
-  std::sort(paths.begin() + static_cast<ptrdiff_t>(before), paths.end());
-}
-
-// Files as they are, folders as the images below them.
-std::vector<std::string> image_paths(const std::vector<std::string>& words) {
-  std::vector<std::string> paths;
-  for (const std::string& word : words) {
-    store::refuse_url(word);
-    std::error_code ignored;
-    if (!fs::is_directory(word, ignored)) {
-      paths.push_back(word);
-      continue;
-    }
-    try {
-      add_folder(word, paths);
-    } catch (const fs::filesystem_error& error) {
-      throw data_error(fmt::format("cannot list `{}`: {}", error.path1().string(), error.code().message()));
-    }
-  }
-  return paths;
-}
 
 // In double precision, from the largest logit down.
 std::vector<double> softmax(const std::vector<float>& logits) {
