@@ -39,7 +39,7 @@ const CommandEntry* find_command(const std::string& name) {
 
 // The command that `args` names at `position`, which is moved behind its words.
 const CommandEntry* take_command(const std::vector<std::string>& args, size_t& position) {
-  const std::string first = args[position];
+  const std::string& first = args[position];
   const std::string both = position + 1 < args.size() ? first + " " + args[position + 1] : first;
   for (const auto& [name, words] : {std::pair{both, size_t{2}}, std::pair{first, size_t{1}}}) {
     if (const CommandEntry* entry = find_command(name)) {

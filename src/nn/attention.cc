@@ -95,7 +95,7 @@ ir::Values project_heads(const Scope& scope, ir::Value x, int64_t batch, const H
 }
 
 ir::Value merge_heads(ir::Value x) {
-  const Dims d = x.dims();
+  const Dims& d = x.dims();
   return ir::reshape(x, {d[0] * d[1], d[2] * d[3]});
 }
 

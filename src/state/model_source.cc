@@ -74,7 +74,7 @@ std::string locate(const std::string& named, const std::string& where) {
   if (store::is_bucket(named) && !is_weight_file(named)) return locate(remote::fetch_run(named), where);
   store::refuse_url(named, where);
   store::FileSystem& files = store::local_files();
-  const std::string from = in_hub_cache(named, where);
+  std::string from = in_hub_cache(named, where);
   const size_t at = from.rfind('@');
   if (at == std::string::npos || files.info(from)) return from;
   int64_t step = -1;

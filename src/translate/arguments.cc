@@ -77,7 +77,9 @@ const Argument& Arguments::find(const std::string& word, const std::string& wher
     for (const Argument* argument : beginnings) names.push_back(long_name(*argument));
     throw usage_error(fmt::format("`{}` may be {}", word, join(names, ", ")), where, "write it in full");
   }
-  throw usage_error(fmt::format("unknown argument `{}`", word), where, suggest_name(word, all));
+  const auto near = nearest_name(word, all);  // all would be a screen of names
+  throw usage_error(fmt::format("unknown argument `{}`", word), where,
+                    near ? fmt::format("did you mean `{}`?", *near) : "--list shows those that are known");
 }
 
 std::vector<std::string> Arguments::parse(const std::vector<std::string>& words) {

@@ -18,7 +18,7 @@ class TranslatedTest : public ::testing::Test {
     write_images(folder_ / "photos/train", 8);
     write_images(folder_ / "photos/val", 4);
   }
-  Outcome run(std::vector<std::string> words) const { return run_program(words, folder_.path()); }
+  Outcome run(const std::vector<std::string>& words) const { return run_program(words, folder_.path()); }
   // A model and a run that are small.
   Outcome timm(std::vector<std::string> more) const {
     std::vector<std::string> words = {

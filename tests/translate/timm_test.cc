@@ -24,7 +24,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 std::string read(const std::string& path) {
   std::ostringstream text;
@@ -221,7 +220,7 @@ TEST(TimmCommands, TakeTheDefaultsOfBits) {
 
 TEST(TimmCommands, LookForTheFoldersOfASplitAsTimmDoes) {
   const TemporaryDirectory root("timm");
-  const std::string path = root.path();
+  const std::string& path = root.path();
   EXPECT_THAT(made(path).recipe, AllOf(HasSubstr("folder(" + path + ")")));
   std::filesystem::create_directories(path + "/training");
   std::filesystem::create_directories(path + "/val");
