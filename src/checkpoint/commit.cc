@@ -1,11 +1,15 @@
 #include "checkpoint/commit.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <map>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "checkpoint/checkpoint.h"
 #include "store/crc32c.h"
 
@@ -116,6 +120,21 @@ std::string commit_text(const Commit& commit) {
   }
   text += "\n  ],\n";
   return text + checksum_lines(text);
+}
+
+std::optional<RunAtStep> parse_run_at_step(const std::string& text) {
+  const size_t at = text.rfind('@');
+  if (at == std::string::npos) return std::nullopt;
+  RunAtStep out{text.substr(0, at)};
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data() + at + 1, end, out.step);
+  if (error != std::errc() || stopped != end || out.step < 0) return std::nullopt;
+  return out;
+}
+
+Error no_such_step(const RunAtStep& wanted, const std::vector<int64_t>& steps, const std::string& where) {
+  return usage_error(fmt::format("`{}` has no checkpoint of step {}", one_line(wanted.run), wanted.step), where,
+                     steps.empty() ? "it has none yet" : fmt::format("it has those of steps {}", fmt::join(steps, ", ")));
 }
 
 std::string state_file_name(size_t index, size_t count) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "store/file.h"
 
 namespace tessera::checkpoint {
@@ -23,6 +24,16 @@ struct DirectoryName {
 };
 // Nothing for names that are not ours.
 std::optional<DirectoryName> parse_directory_name(std::string_view name);
+
+// A run and one of its steps, as users name them: "runs/digits@1000".
+struct RunAtStep {
+  std::string run;
+  int64_t step = 0;
+};
+// Nothing where the text does not end in @ and a number.
+std::optional<RunAtStep> parse_run_at_step(const std::string& text);
+// The usage Error for a run without a checkpoint of the step; `steps`: those that it has, rising.
+Error no_such_step(const RunAtStep& wanted, const std::vector<int64_t>& steps, const std::string& where = {});
 
 struct CommittedFile {
   std::string name;  // within the directory; plain letters, digits, '.', '_', '-'

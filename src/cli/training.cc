@@ -1,4 +1,4 @@
-// Training of a recipe: flags, log, live page, report, and what is told in the end.
+// What train does with a recipe: flags, log, live page, report, and the lines printed after the run.
 #include "cli/training.h"
 
 #include <fmt/format.h>

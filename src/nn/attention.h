@@ -58,7 +58,7 @@ struct KeysValues {
 
 // Self-attention of one more token of each row: x [rows, features] at the place `position`, an integer scalar that is the same
 // for all rows, attends to the tokens of its row up to itself -> [rows, features]. `cache` holds the rows' keys and values,
-// [rows, tokens, heads, width]; those of x are put into it at `position`, and what stands behind is not looked at. The layers of
+// [rows, tokens, heads, width]; those of x are put into it at `position`, and later positions are not looked at. The layers of
 // attention(), without dropout.
 ir::Value attention_step(const Scope& scope, ir::Value x, KeysValues& cache, ir::Value position,
                          const AttentionOptions& options);

@@ -1,16 +1,12 @@
 #include "remote/run_copy.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <limits>
-#include <new>
-#include <system_error>
 #include <utility>
 
 #include "base/background_thread.h"
@@ -18,7 +14,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "store/buckets.h"
@@ -32,7 +27,6 @@ namespace {
 constexpr auto kLook = std::chrono::seconds(1);    // for new checkpoints
 constexpr auto kPause = std::chrono::seconds(30);  // after a failure
 constexpr int64_t kNone = -1, kAll = std::numeric_limits<int64_t>::max();
-constexpr const char* kRecipe = "recipe.toml";
 
 std::string trimmed(std::string url) {
   while (url.ends_with('/')) url.pop_back();
@@ -50,16 +44,6 @@ std::string copy_directory(const std::string& url, const char* kind) {
   return store::join_path(parent.path(), fmt::format("{}-{:016x}", store::last_part(url), hash128(url).low));
 }
 
-// "s3://bucket/run@120" -> "s3://bucket/run", 120
-std::pair<std::string, std::optional<int64_t>> split_step(const std::string& url) {
-  const size_t at = url.rfind('@');
-  int64_t step = 0;
-  const char* const end = url.data() + url.size();
-  if (at == std::string::npos || std::from_chars(url.data() + at + 1, end, step).ptr != end || step < 0)
-    return {trimmed(url), std::nullopt};
-  return {trimmed(url.substr(0, at)), step};
-}
-
 bool is_copied(const std::string& name) { return name != ".lock" && name.find(".tmp") == std::string::npos; }
 
 // As .saved (train/workdir.h), which says that there are checkpoints.
@@ -68,9 +52,10 @@ bool is_mark(const std::string& name) { return name.starts_with('.'); }
 }  // namespace
 
 std::string fetch_run(const std::string& address) {
-  const auto [url, wanted] = split_step(address);
+  const auto wanted = checkpoint::parse_run_at_step(address);
+  const std::string url = trimmed(wanted ? wanted->run : address);
   const RunObjects there = list_run(url);
-  const std::optional<int64_t> step = wanted ? wanted : there.newest(kAll);
+  const std::optional<int64_t> step = wanted ? wanted->step : there.newest(kAll);
   if (!step) {
     throw usage_error(fmt::format("`{}` holds no checkpoint of a run", one_line(url)), {},
                       "name the address that `tessera train --workdir` was given");
@@ -80,12 +65,10 @@ std::string fetch_run(const std::string& address) {
     for (const auto& [one, objects] : there.checkpoints) {
       if (there.committed(one)) steps.push_back(one);
     }
-    throw usage_error(fmt::format("`{}` has no checkpoint of step {}", one_line(url), *step), {},
-                      steps.empty() ? "it has none yet" : fmt::format("it has those of steps {}", fmt::join(steps, ", ")));
+    throw checkpoint::no_such_step({url, *step}, steps);
   }
   const std::string local = copy_directory(url, "fetched");
   fetch_checkpoint(url, *step, store::join_path(local, "checkpoints"));
-  if (std::ranges::find(there.others, kRecipe) != there.others.end()) fetch_file(url, kRecipe, local);
   return fmt::format("{}@{}", local, *step);
 }
 

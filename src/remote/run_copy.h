@@ -19,8 +19,7 @@
 namespace tessera::remote {
 
 // A local copy, made where it is missing, of the newest whole checkpoint below `url`, or of that of step K where `url` ends with
-// @K, and of recipe.toml: for programs that use a run's weights. Gives its path, with @K where `url` has it. Copies stay in the
-// cache directory. Throws a usage or data Error where there is none.
+// @K: for programs that use a run's weights. Gives it as WORKDIR@STEP. Copies stay in the cache directory. Throws a usage or data Error where there is none.
 std::string fetch_run(const std::string& url);
 
 // What a checkpoint says in its state.json of older ones.

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <limits>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/printable.h"

@@ -1,10 +1,8 @@
 #include "state/model_source.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -75,14 +73,11 @@ std::string locate(const std::string& named, const std::string& where) {
   store::refuse_url(named, where);
   store::FileSystem& files = store::local_files();
   std::string from = in_hub_cache(named, where);
-  const size_t at = from.rfind('@');
-  if (at == std::string::npos || files.info(from)) return from;
-  int64_t step = -1;
-  const char* const end = from.data() + from.size();
-  const bool number = std::from_chars(from.data() + at + 1, end, step).ptr == end && step >= 0;
-  const std::string checkpoints = store::join_path(from.substr(0, at), "checkpoints");
-  if (!number || !files.info(checkpoints)) return from;
-  std::string path = store::join_path(checkpoints, checkpoint::step_directory(step));
+  const auto wanted = checkpoint::parse_run_at_step(from);
+  if (!wanted || files.info(from)) return from;
+  const std::string checkpoints = store::join_path(wanted->run, "checkpoints");
+  if (!files.info(checkpoints)) return from;
+  std::string path = store::join_path(checkpoints, checkpoint::step_directory(wanted->step));
   if (files.info(path)) return path;
   std::vector<int64_t> steps;
   for (const store::FileInfo& entry : files.list(checkpoints)) {
@@ -90,8 +85,7 @@ std::string locate(const std::string& named, const std::string& where) {
     if (name && !name->writer) steps.push_back(name->step);
   }
   std::ranges::sort(steps);
-  throw usage_error(fmt::format("`{}` has no checkpoint of step {}", one_line(from.substr(0, at)), step), where,
-                    steps.empty() ? "it has none yet" : fmt::format("it has those of steps {}", fmt::join(steps, ", ")));
+  throw checkpoint::no_such_step(*wanted, steps, where);
 }
 
 checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind kind) {

@@ -35,7 +35,7 @@ std::span<const TimmOptimizer> timm_optimizers();
 // Arguments and optimizers as Markdown: what `tessera timm --list` prints, and docs/from_timm.md holds.
 std::string timm_lists();
 
-// `words`: what stands behind train.py; a launcher before that (distributed_train.sh N, torchrun --nproc_per_node=N train.py) says
+// `words`: the arguments of train.py; a launcher before that (distributed_train.sh N, torchrun --nproc_per_node=N train.py) says
 // how many devices. `-c FILE` reads YAML. Words KEY=VALUE are settings of the recipe. Usage Errors for what is unknown or has no
 // counterpart. Looks for the folders of --data-dir, and opens nothing else.
 Translation translate_timm(std::vector<std::string> words, const TimmOptions& options);

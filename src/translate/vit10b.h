@@ -12,7 +12,7 @@ namespace tessera::translate {
 
 std::span<const Argument> vit10b_arguments();
 
-// `words`: what stands behind run_vit_training.py, or a command that has that in it; KEY=VALUE are settings of the recipe. Usage
+// `words`: the arguments of run_vit_training.py, or a command that has that in it; KEY=VALUE are settings of the recipe. Usage
 // Errors for what is unknown.
 Translation translate_vit10b(std::vector<std::string> words);
 

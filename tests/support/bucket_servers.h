@@ -1,5 +1,5 @@
 #pragma once
-// Real servers of S3 and Google Cloud Storage that fail as they are told (serve_buckets.py).
+// Servers of S3 and Google Cloud Storage for tests, which answer with the faults that a test asks for (serve_buckets.py).
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -36,7 +36,7 @@ const nlohmann::json& timms() {
   return json;
 }
 
-// Name and words of each line of timm_commands.txt, none of which needs a shell's quotes.
+// Name and words of each line of timm_commands.txt, which have no quotes for a shell.
 std::vector<std::pair<std::string, std::vector<std::string>>> commands() {
   std::vector<std::pair<std::string, std::vector<std::string>>> out;
   for (const std::string& line : split(read("tests/references/timm_commands.txt"), '\n')) {

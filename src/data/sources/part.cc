@@ -1,7 +1,7 @@
 // part(SOURCE, train|valid, 20 %) or part(SOURCE, train|valid, fold=0/5): what of a source is held out for validation, or what
 // that leaves.
 //
-// A call around a source, not an argument of each: tfds(…) has a `split=` of its own, and what stands around a source serves
+// A call around a source, not an argument of each: tfds(…) has a `split=` of its own, and a call that wraps a source serves
 // every source, the sets of a mixture, evaluators and the data commands alike.
 
 #include <algorithm>
