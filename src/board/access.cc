@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <span>
 
@@ -36,11 +35,7 @@ std::string board_token() {
     throw usage_error(
         fmt::format("TESSERA_BOARD_TOKEN is no token: {} to {} letters, digits, - and _", kLeastToken, kMostToken));
   }
-  std::array<std::byte, 16> bytes;
-  store::fill_random(bytes);
-  std::string token;
-  for (const std::byte byte : bytes) token += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return token;
+  return store::random_hex(16);
 }
 
 bool Access::is_token(const std::optional<std::string>& text) const {

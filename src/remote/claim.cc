@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <exception>
@@ -14,7 +13,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/process.h"
 #include "base/text.h"
 #include "store/buckets.h"
 #include "store/digest.h"
@@ -23,14 +21,6 @@ namespace tessera::remote {
 namespace {
 
 constexpr size_t kMaxClaim = 1000;  // bytes shown of an object that may be anyone's
-
-std::string make_token() {
-  std::array<std::byte, 8> bytes{};
-  store::fill_random(bytes);
-  std::string text;
-  for (const std::byte byte : bytes) text += fmt::format("{:02x}", std::to_integer<int>(byte));
-  return text;
-}
 
 // A claim is "TOKEN COUNT PID HOST".
 std::vector<std::string> words_of(const std::string& claim) { return split(claim.substr(0, kMaxClaim), ' '); }
@@ -51,7 +41,8 @@ bool is_gone(const std::string& claim, const std::string& host) {
 
 }  // namespace
 
-Claim::Claim(std::string url, ClaimOptions options) : url_(std::move(url)), token_(make_token()), options_(std::move(options)) {
+Claim::Claim(std::string url, ClaimOptions options)
+    : url_(std::move(url)), token_(store::random_hex(8)), options_(std::move(options)) {
   wait_for_owner();
   store::write_object(url_, text());
   settled_ = std::chrono::steady_clock::now() + options_.settled;

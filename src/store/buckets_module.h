@@ -37,7 +37,7 @@ struct TesseraBucketsApi {
   // What is in a folder, of any depth where `deep`, in no particular order; 1, or 0 on failure.
   int (*list)(const char* url, int deep, void* context, TesseraBucketsVisit visit, char** error);
   // Writes an object anew, in parts; it is there when all of it is. 1, or 0 on failure: then it is as it was, or not there. Where
-  // next() gave up, `*error` says nothing of use.
+  // next() gave up, the caller knows why, and `*error` does not.
   int (*write)(const char* url, void* context, TesseraBucketsNext next, char** error);
   // Whether or not it is there, a folder with all that is in it; 1, or 0 on failure.
   int (*remove)(const char* url, char** error);

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include <cerrno>
+#include <vector>
 
 #include "base/error.h"
 
@@ -51,9 +52,9 @@ Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::st
   return digest;
 }
 
-std::string to_hex(const Digest& digest) {
+std::string to_hex(std::span<const std::byte> bytes) {
   std::string text;
-  for (const std::byte byte : digest) text += fmt::format("{:02x}", std::to_integer<int>(byte));
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", std::to_integer<int>(byte));
   return text;
 }
 
@@ -67,6 +68,12 @@ void fill_random(std::span<std::byte> out) {
     TESSERA_CHECK(count > 0 || errno == EINTR, "getrandom: errno {}", errno);
     if (count > 0) out = out.subspan(static_cast<size_t>(count));
   }
+}
+
+std::string random_hex(size_t bytes) {
+  std::vector<std::byte> random(bytes);
+  fill_random(random);
+  return to_hex(random);
 }
 
 }  // namespace tessera::store

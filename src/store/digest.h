@@ -32,13 +32,15 @@ class Sha256 {
 // Of the parts end to end.
 Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::string_view> parts);
 
-// 64 lower-case hexadecimal digits.
-std::string to_hex(const Digest& digest);
+// Two lower-case hexadecimal digits for each byte: 64 of a digest.
+std::string to_hex(std::span<const std::byte> bytes);
 
 // Takes the same time wherever they differ, so that it tells nobody how much of a forged one was right.
 bool same_digest(std::span<const std::byte> a, std::span<const std::byte> b);
 
 // `out` filled with what nobody can foretell.
 void fill_random(std::span<std::byte> out);
+// So many random bytes as to_hex() writes them: a token.
+std::string random_hex(size_t bytes);
 
 }  // namespace tessera::store
