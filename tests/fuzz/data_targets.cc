@@ -4,6 +4,7 @@
 
 #include "data/formats/array_record.h"
 #include "data/formats/bytes_file.h"
+#include "data/formats/csv.h"
 #include "data/formats/example.h"
 #include "data/formats/json_fields.h"
 #include "data/formats/lines.h"
@@ -354,6 +355,24 @@ bool lines(std::string_view bytes) {
   return !found.empty();
 }
 
+bool csv(std::string_view bytes) {
+  return parses([&] {
+    const BytesFile file(bytes);
+    const std::vector<Extent> records = scan_csv("fuzz", file, ',');
+    check_extents(records, bytes);
+    bool whole = true;
+    for (const Extent& record : records) {
+      const auto fields = parse_csv_record(read_extent(file, record), ',');
+      // Only the last may lack the end of a quote.
+      TESSERA_CHECK(whole && (!fields || !fields->empty()));
+      whole = fields.has_value();
+    }
+    const std::string first = first_csv_record("fuzz", file, ',');
+    TESSERA_CHECK(records.empty() ? first.empty() : first == read_extent(file, records[0]));
+    return !records.empty() && whole;
+  });
+}
+
 // The footer alone, as it stands before its length and PAR1.
 bool parquet_footer(std::string_view bytes) {
   const auto depth = parquet_schema_depth(bytes);
@@ -514,6 +533,7 @@ const std::vector<NamedTarget>& data_targets() {
                                                {"tfds_features", tfds_features, 2048},
                                                {"tfds_split", tfds_split, 128},
                                                {"lines", lines, 256},
+                                               {"csv", csv, 256},
                                                {"parquet_footer", parquet_footer, 9000},
                                                {"charsmap", charsmap, 2048},
                                                {"tokenizer_json", tokenizer_json, 16384},

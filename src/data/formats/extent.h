@@ -2,6 +2,9 @@
 // Where a sample lies in the file that holds it.
 
 #include <cstdint>
+#include <string>
+
+#include "store/file.h"
 
 namespace tessera::data {
 
@@ -15,5 +18,8 @@ struct Extent {
 inline constexpr int64_t kMaxSampleBytes = int64_t{1} << 30;
 // Throws a data Error for more.
 void check_sample_bytes(int64_t bytes);
+
+// Its bytes. Throws as check_sample_bytes() and the file do.
+std::string read_extent(const store::ReadableFile& file, const Extent& extent);
 
 }  // namespace tessera::data

@@ -63,11 +63,7 @@ std::vector<Extent> scan_lines(const store::ReadableFile& file) { return find_li
 
 std::string first_line(const store::ReadableFile& file) {
   const std::vector<Extent> lines = find_lines(file, true);
-  if (lines.empty()) return {};
-  check_sample_bytes(lines[0].length);
-  std::string line(static_cast<size_t>(lines[0].length), '\0');
-  file.read(lines[0].offset, std::as_writable_bytes(std::span(line)));
-  return line;
+  return lines.empty() ? std::string() : read_extent(file, lines[0]);
 }
 
 }  // namespace tessera::data

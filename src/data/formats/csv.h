@@ -1,0 +1,25 @@
+#pragma once
+// Tables as text: a row a record, fields between separators (RFC 4180). A field in double quotes may hold separators, line breaks
+// and, doubled, quotes. Spaces around a field without quotes are no part of it; records may end in "\n" or "\r\n".
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/formats/extent.h"
+#include "store/file.h"
+
+namespace tessera::data {
+
+// Every record that is not blank, without its end and without a byte-order mark; the header, where there is one, is the first.
+// Throws a data Error that names `path` for text in UTF-16.
+std::vector<Extent> scan_csv(const std::string& path, const store::ReadableFile& file, char separator);
+
+// The first of them; empty when there is none.
+std::string first_csv_record(const std::string& path, const store::ReadableFile& file, char separator);
+
+// The fields of a record, which are its only one; nothing where a quote has no end.
+std::optional<std::vector<std::string>> parse_csv_record(std::string_view record, char separator);
+
+}  // namespace tessera::data

@@ -1,0 +1,224 @@
+// csv(pattern): tables whose rows name image files.
+
+#include "data/formats/csv.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "data/records/listed_images.h"
+#include "data/records/text_values.h"
+#include "data/source_call.h"
+#include "store/buckets.h"
+
+namespace tessera::data {
+namespace {
+
+constexpr const char* kSplit = "split";
+
+// One column's value that rows must have; column empty: all rows are taken.
+struct Split {
+  std::string column, value;
+};
+
+struct Table {
+  char separator = ',';
+  bool header = true;
+  std::vector<std::string> columns;  // names
+};
+
+// Tables by path, which the functions of a ListFormat share.
+using Tables = std::map<std::string, Table>;
+
+// "tab" or the character itself; where nothing is said, what such files usually have.
+char read_separator(CallReader& call, const std::string& path) {
+  const std::string text = call.text("sep", path.ends_with(".tsv") ? "tab" : ",");
+  if (text == "tab" || text == "\\t") return '\t';
+  if (text.size() == 1 && text != "\"" && text != "\n" && text != "\r") return text[0];
+  call.fail(fmt::format("sep=`{}` is not one character", one_line(text)), "a character in quotes, as sep=\";\", or sep=tab");
+}
+
+// "train": of the column `split`; "fold=3": of the column `fold`.
+Split read_split(CallReader& call) {
+  const std::string text = call.text(kSplit, "");
+  if (text.empty()) return {};
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) return {kSplit, text};
+  return {std::string(trim(text.substr(0, equals))), std::string(trim(text.substr(equals + 1)))};
+}
+
+// Another separator that would make several columns of a header that is one.
+std::string separator_help(const std::string& header) {
+  for (const auto& [character, name] :
+       {std::pair{';', "\";\""}, {'\t', "tab"}, {'|', "\"|\""}, {',', "\",\""}, {' ', "\" \""}}) {
+    if (header.find(character) != std::string::npos) return fmt::format("sep={}", name);
+  }
+  return "the first row of a table names its columns; header=false where there is none";
+}
+
+Table read_table(const std::string& path, char separator, bool header, const std::string& where) {
+  try {
+    const auto file = store::files_at(path).open(path);
+    const std::string first = first_csv_record(path, *file, separator);
+    if (first.empty()) throw data_error(fmt::format("`{}` is empty", one_line(path)));
+    auto fields = parse_csv_record(first, separator);
+    if (!fields) throw data_error(fmt::format("a quote in the first row of `{}` has no end", one_line(path)));
+    if (fields->size() < 2 && first.find_first_of(";\t|, ") != std::string::npos) {
+      throw data_error(fmt::format("`{}` has one column, `{}`", one_line(path), one_line(first.substr(0, 200))), {},
+                       separator_help(first));
+    }
+    Table table{separator, header, std::move(*fields)};
+    if (!header) {
+      for (size_t i = 0; i < table.columns.size(); ++i) table.columns[i] = std::to_string(i + 1);
+    }
+    return table;
+  } catch (const Error& error) {
+    throw data_error(error.message(), where, error.help());
+  }
+}
+
+std::string image_help(const std::vector<std::string>& columns) {
+  constexpr std::array kUsual = {"filename", "file", "path", "filepath", "file_name", "image_path", "img", "id", "image_id"};
+  const auto usual = std::ranges::find_if(kUsual, [&](const char* name) { return std::ranges::count(columns, name) > 0; });
+  const std::string example = usual != kUsual.end() ? *usual : columns.front();
+  return fmt::format("it has {}; name the one with the images' files: image={}",
+                     one_line(fmt::format("{}", fmt::join(columns, ", "))), one_line(example));
+}
+
+// Where there is no header, the first column is the image's file and the second, if there is one, the label.
+ListedColumns choose_columns(const FieldArguments& arguments, const Table& table) {
+  const auto usual = [&](const char* named, const char* numbered) { return table.header ? named : numbered; };
+  ListedColumns columns{arguments.image.value_or(usual("image", "1")), {}, arguments.texts};
+  const std::string label = usual("label", "2");
+  const bool labelled = arguments.label || std::ranges::count(table.columns, label) > 0;
+  if (!arguments.no_label && labelled) columns.label = arguments.label.value_or(label);
+  return columns;
+}
+
+void expect_columns(const std::string& path, const Table& table, const ListedColumns& columns, const Split& split,
+                    const std::string& where) {
+  std::vector<std::string> wanted = columns.all();
+  wanted.push_back(split.column);
+  for (const std::string& name : wanted) {
+    const auto count = std::ranges::count(table.columns, name);
+    if (name.empty() || count == 1) continue;
+    if (count > 1) throw data_error(fmt::format("`{}` has {} columns `{}`", one_line(path), count, one_line(name)), where);
+    throw data_error(fmt::format("`{}` has no column `{}`", one_line(path), one_line(name)), where,
+                     name == "image" ? image_help(table.columns) : suggest_name(name, table.columns));
+  }
+}
+
+std::optional<std::vector<std::string>> fields_of(const Table& table, std::string_view row, std::string* problem) {
+  auto fields = parse_csv_record(row, table.separator);
+  std::string why;
+  if (!fields) {
+    why = "a quote has no end";
+  } else if (fields->size() != table.columns.size()) {
+    why = fmt::format("it has {} fields, and the first row {}", fields->size(), table.columns.size());
+    fields.reset();
+  }
+  if (problem) *problem = std::move(why);
+  return fields;
+}
+
+// A label that is written as a whole number is one; "007" is a name.
+JsonField to_field(std::string value, bool label) {
+  if (value.empty()) return {};
+  const auto number = label ? parse_index(value) : std::nullopt;
+  if (number && std::to_string(*number) == value) return {JsonField::Kind::kInteger, std::move(value), *number};
+  return {JsonField::Kind::kText, std::move(value)};
+}
+
+std::vector<Extent> rows_of(const std::string& path, const store::ReadableFile& file, const Table& table) {
+  std::vector<Extent> rows = scan_csv(path, file, table.separator);
+  if (table.header && !rows.empty()) rows.erase(rows.begin());
+  return rows;
+}
+
+std::string value_of(const Table& table, const std::vector<std::string>& fields, const std::string& column) {
+  return fields[static_cast<size_t>(std::ranges::find(table.columns, column) - table.columns.begin())];
+}
+
+// Rows that cannot be read are samples too, for whoever counts them: where there are few samples, they may be nothing else.
+void expect_rows(const Source& source, const Tables& tables, const Split& split, const std::string& where) {
+  constexpr int64_t kFew = 100;
+  constexpr size_t kShown = 20;
+  if (source.size() > kFew) return;
+  std::set<std::string> values;
+  for (const auto& [path, table] : tables) {
+    const auto file = store::files_at(path).open(path);
+    for (const Extent& row : rows_of(path, *file, table)) {
+      const auto fields = fields_of(table, read_extent(*file, row), nullptr);
+      if (!fields) continue;
+      const std::string value = value_of(table, *fields, split.column);
+      if (value == split.value) return;
+      if (values.size() < kShown) values.insert(fmt::format("`{}`", one_line(value)));
+    }
+  }
+  throw data_error(fmt::format("no row of `{}` has `{}` in its column `{}`", one_line(tables.begin()->first),
+                               one_line(split.value), one_line(split.column)),
+                   where, fmt::format("the column has {}", fmt::join(values, ", ")));
+}
+
+ListFormat table_format(const std::shared_ptr<const Tables>& tables, const std::string& label, const Split& split) {
+  const auto scan = [tables, split](const std::string& path, const store::ReadableFile& file) {
+    const Table& table = tables->at(path);
+    std::vector<Extent> rows = rows_of(path, file, table);
+    if (split.column.empty()) return rows;
+    std::erase_if(rows, [&](const Extent& row) {
+      const auto fields = fields_of(table, read_extent(file, row), nullptr);
+      // A row that cannot be read stays, for whoever counts such rows.
+      return fields && value_of(table, *fields, split.column) != split.value;
+    });
+    return rows;
+  };
+  const auto fields = [tables, label](const std::string& path, std::string_view row, const std::vector<std::string>& names,
+                                      std::string* problem) -> std::optional<std::vector<JsonField>> {
+    const Table& table = tables->at(path);
+    const auto all = fields_of(table, row, problem);
+    if (!all) return std::nullopt;
+    std::vector<JsonField> out;
+    for (const std::string& name : names) {
+      out.push_back(name.empty() ? JsonField() : to_field(value_of(table, *all, name), name == label));
+    }
+    return out;
+  };
+  return {"row", scan, fields};
+}
+
+}  // namespace
+
+std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_view) {
+  const std::string where(where_view), path = call.text("path");
+  const FieldArguments arguments = read_field_arguments(call);
+  const std::string root = call.text("root", ""), suffix = call.text("suffix", "");
+  const char separator = read_separator(call, path);
+  const bool header = call.boolean("header", true);
+  const Split split = read_split(call);
+  call.finish();
+  const std::vector<std::string> paths = find_shards(path, where);
+  auto tables = std::make_shared<Tables>();
+  for (const std::string& one : paths) (*tables)[one] = read_table(one, separator, header, where);
+  const Table& first = tables->at(paths[0]);
+  const ListedColumns columns = choose_columns(arguments, first);
+  for (const auto& [one, table] : *tables) expect_columns(one, table, columns, split, where);
+  const std::string identity = fmt::format("csv({}, label={}, sep={}, header={}, {}={})", absolute_path(path), columns.label,
+                                           separator, header, split.column, split.value);
+  auto source =
+      list_images(paths, {path, identity, root, suffix, columns, table_format(tables, columns.label, split), where}, arguments);
+  if (!split.column.empty()) expect_rows(*source, *tables, split, where);
+  if (split.column.empty() && std::ranges::count(first.columns, kSplit) > 0) {
+    log_note(fmt::format("`{}` has a column `split`, and all rows are used; split=train takes those with `train` in it",
+                         one_line(path)));
+  }
+  return source;
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,184 @@
+// csv(…): tables whose rows name image files.
+
+#include "data/formats/csv.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "data/format_testing.h"
+#include "data/formats/bytes_file.h"
+
+namespace tessera::data {
+namespace {
+
+using image::testing::TempDir;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::expect_samples;
+using ::testing::HasSubstr;
+using testing::kFormats;
+using testing::open_error;
+using ::testing::Optional;
+using testing::range;
+
+using Rows = std::vector<std::vector<std::string>>;
+
+void write_text(const std::string& path, const std::string& text) {
+  image::testing::write_file(path, {text.begin(), text.end()});
+}
+
+Rows rows_of(const std::string& text, char separator = ',') {
+  const BytesFile file(text);
+  Rows rows;
+  for (const Extent& record : scan_csv("test", file, separator)) {
+    rows.push_back(parse_csv_record(read_extent(file, record), separator).value_or(std::vector<std::string>{"no end"}));
+  }
+  return rows;
+}
+
+std::string reason(const Source& source, int64_t index) {
+  Sample sample;
+  return source.read(index, sample).value_or("read");
+}
+
+// The reference samples.
+std::string table(const std::string& separator) {
+  const auto row = [&](const std::string& image, const std::string& name, const std::string& label,
+                       const std::string& caption) {
+    return fmt::format("{1}{0}{2}{0}{3}{0}{4}\r\n", separator, image, name, label, caption);
+  };
+  std::string text = "\xef\xbb\xbf" + row("image", "class", "label", "caption");
+  int i = 0;
+  for (const auto& sample : testing::reference_samples()) {
+    text += row(fmt::format("{:02}.{}", i, i % 3 == 0 ? "png" : "jpg"), testing::kClasses[static_cast<size_t>(sample.label)],
+                std::to_string(sample.label), '"' + sample.caption + '"');
+    ++i;
+  }
+  return text;
+}
+
+TEST(Csv, ReadsWhatPythonReads) {
+  for (const auto& table :
+       nlohmann::json::parse(image::testing::read_file(tessera::testing::source_path("tests/references/csv_tables.json")))) {
+    const auto text = table["text"].get<std::string>();
+    EXPECT_EQ(rows_of(text, table["separator"].get<std::string>()[0]), table["rows"].get<Rows>()) << text;
+  }
+}
+
+TEST(Csv, DropsSpacesOutsideQuotesAndBlankLines) {
+  EXPECT_EQ(rows_of("\xef\xbb\xbf a , b b ,\" c \" \r\n \r\n\nd\t,,\"\"\n1, 2"),
+            (Rows{{"a", "b b", " c "}, {"d", "", ""}, {"1", "2"}}));
+  EXPECT_EQ(rows_of("a b  c\n", ' '), (Rows{{"a", "b", "", "c"}}));
+  EXPECT_EQ(rows_of("5\" disk,\"a\"b\n"), (Rows{{"5\" disk", "ab"}}));
+  EXPECT_EQ(rows_of("a,\"b\nc,d\n"), (Rows{{"no end"}}));
+  EXPECT_TRUE(rows_of("").empty());
+  const std::string utf16(
+      "\xff\xfe"
+      "a\0",
+      4);
+  EXPECT_THROW(scan_csv("test", BytesFile(utf16), ','), Error);
+}
+
+TEST(Csv, RecordsCrossChunks) {
+  const std::string large(1'500'000, 'x');
+  EXPECT_EQ(rows_of("a,\"" + large + "\n" + large + "\"\nb,c\n"), (Rows{{"a", large + "\n" + large}, {"b", "c"}}));
+}
+
+TEST(CsvSource, ReadsRows) {
+  const TempDir dir;
+  write_text(dir / "a.csv", table(","));
+  const std::string rooted = ", root=" + kFormats + "/images";
+  const auto source = make_source("csv(" + (dir / "a.csv") + ", text=caption" + rooted + ")");
+  expect_samples(*source, range(0, 12));
+  EXPECT_EQ(source->id(1), "01.jpg");
+  const auto named = make_source("csv(" + (dir / "a.csv") + ", label=class" + rooted + ")");
+  EXPECT_EQ(named->class_names(), testing::kClasses);
+  expect_samples(*named, range(0, 12));
+  write_text(dir / "b.tsv", table("\t"));
+  expect_samples(*make_source("csv(" + (dir / "b.tsv") + rooted + ")"), range(0, 12));
+  write_text(dir / "c.csv", table(";"));
+  expect_samples(*make_source("csv(" + (dir / "c.csv") + ", sep=\";\"" + rooted + ")"), range(0, 12));
+  EXPECT_TRUE(make_source("csv(" + (dir / "a.csv") + ", label=none" + rooted + ")")->class_names().empty());
+}
+
+TEST(CsvSource, NeedsNoHeader) {
+  const TempDir dir;
+  write_text(dir / "x.png", "x");
+  write_text(dir / "val.txt", "x.png 3\nx.png 1\n");
+  const auto source = make_source("csv(" + (dir / "val.txt") + ", sep=\" \", header=false)");
+  EXPECT_THAT(source->labels(), Optional(ElementsAre(3, 1)));
+  EXPECT_EQ(source->class_names().size(), 4u);
+}
+
+TEST(CsvSource, TakesTheRowsOfASplit) {
+  const TempDir dir;
+  for (const std::string name : {"1", "2", "3", "4"}) write_text(dir / (name + ".png"), name);
+  write_text(dir / "a.csv", "id,breed,split,fold\n1,owl,train,0\n2,cat,valid,1\n3,cat,train,1\nbroken\n4,owl,,0\n");
+  const auto open = [&](const std::string& arguments) {
+    return make_source("csv(" + (dir / "a.csv") + ", image=id, label=breed, suffix=.png, " + arguments + ")");
+  };
+  const auto train = open("split=train");
+  ASSERT_EQ(train->size(), 3);
+  EXPECT_EQ(train->id(0), "1");
+  EXPECT_EQ(train->id(1), "3");
+  EXPECT_THAT(reason(*train, 2), HasSubstr("no row: it has 1 fields, and the first row 4"));
+  EXPECT_THAT(train->labels(), Optional(ElementsAre(1, 0, -1)));
+  EXPECT_THAT(open("split=\"fold=1\"")->class_names(), ElementsAre("cat"));
+  EXPECT_EQ(open("split=\"fold=0\"")->size(), 3);
+  EXPECT_THAT(open_error("csv(" + (dir / "a.csv") + ", image=id, split=test)"),
+              AllOf(HasSubstr("no row of"), HasSubstr("has `test` in its column `split`"),
+                    HasSubstr("the column has ``, `train`, `valid`")));
+  EXPECT_THAT(open_error("csv(" + (dir / "a.csv") + ", image=id, split=\"part=1\")"), HasSubstr("no column `part`"));
+}
+
+TEST(CsvSource, LabelsAreNumbersOrNames) {
+  const TempDir dir;
+  write_text(dir / "x.png", "x");
+  const auto classes = [&](const std::string& rows) {
+    write_text(dir / "a.csv", "image,label\n" + rows);
+    return make_source("csv(" + (dir / "a.csv") + ")")->class_names();
+  };
+  EXPECT_THAT(classes("x.png,2\nx.png,0\n"), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(classes("x.png,02\nx.png,01\n"), ElementsAre("01", "02"));
+  EXPECT_THAT(classes("x.png,b\nx.png,\nx.png,a b\n"), ElementsAre("a b", "b"));
+  write_text(dir / "a.csv", "image,label\nx.png,b\nx.png,\n");
+  const auto source = make_source("csv(" + (dir / "a.csv") + ")");
+  EXPECT_EQ(reason(*source, 0), "read");
+  EXPECT_EQ(reason(*source, 1), "it has no label `label`");
+  write_text(dir / "a.csv", "image,label\nx.png,3\nx.png,cat\n");
+  EXPECT_THAT(open_error("csv(" + (dir / "a.csv") + ")"), HasSubstr("some labels are numbers"));
+}
+
+TEST(CsvSource, SeveralFilesMayHaveTheirColumnsInAnotherOrder) {
+  const TempDir dir;
+  write_text(dir / "x.png", "x");
+  write_text(dir / "1.csv", "image,label\nx.png,a\n");
+  write_text(dir / "2.csv", "label,image\nb,x.png\n");
+  EXPECT_THAT(make_source("csv(" + (dir / "*.csv") + ")")->labels(), Optional(ElementsAre(0, 1)));
+  write_text(dir / "3.csv", "class,image\nb,x.png\n");
+  EXPECT_THAT(open_error("csv(" + (dir / "*.csv") + ")"), AllOf(HasSubstr("3.csv` has no column `label`")));
+}
+
+TEST(CsvSource, MistakesAreExplained) {
+  const TempDir dir;
+  const std::string call = "csv(" + (dir / "a.csv");
+  EXPECT_THAT(open_error(call + ")"), HasSubstr("No such file"));
+  write_text(dir / "a.csv", "\n");
+  EXPECT_THAT(open_error(call + ")"), HasSubstr("is empty"));
+  write_text(dir / "a.csv", "filename;species\na.jpg;owl\n");
+  EXPECT_THAT(open_error(call + ")"), AllOf(HasSubstr("has one column, `filename;species`"), HasSubstr("sep=\";\"")));
+  EXPECT_THAT(open_error(call + ", sep=\";\")"),
+              AllOf(HasSubstr("no column `image`"), HasSubstr("it has filename, species"), HasSubstr("image=filename")));
+  EXPECT_THAT(open_error(call + ", sep=\";\", image=filename, label=specis)"),
+              AllOf(HasSubstr("no column `specis`"), HasSubstr("did you mean `species`?")));
+  EXPECT_THAT(open_error(call + ", sep=ab)", Exit::kUsage), HasSubstr("is not one character"));
+  write_text(dir / "a.csv", "image,image\na,b\n");
+  EXPECT_THAT(open_error(call + ")"), HasSubstr("has 2 columns `image`"));
+  write_text(dir / "a.csv", "image,\"label\na,b\n");
+  EXPECT_THAT(open_error(call + ")"), HasSubstr("a quote in the first row"));
+}
+
+}  // namespace
+}  // namespace tessera::data
