@@ -154,7 +154,18 @@ std::vector<KeyDoc> describe(T options = {}, const std::string& prefix = {}) {
   return docs;
 }
 
-// The same as a function of the path alone, for tables of components.
+// The keys whose values differ from the defaults, a TOML line each.
+template <class T>
+std::string changed_keys(const T& options) {
+  const std::vector<KeyDoc> given = describe(options), usual = describe<T>();
+  std::string text;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i].default_value != usual[i].default_value) text += given[i].key + " = " + given[i].default_value + "\n";
+  }
+  return text;
+}
+
+// describe() as a function of the path alone, for tables of components.
 template <class T>
 std::vector<KeyDoc> keys_of(const std::string& prefix) {
   return describe<T>({}, prefix);

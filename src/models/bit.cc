@@ -240,6 +240,8 @@ const Family kBiT = {
     .make = make,
     .keys = [](const std::string& prefix) { return config::describe<BiTOptions>({}, prefix); },
     .from_timm = from_timm,
+    .keys_from_timm = [](std::string_view args,
+                         const std::string& where) { return config::changed_keys(options_of(args, where)); },
     .architectures = kArchitectures,
     .plain = {"resnetv2_50x1_bit", "resnetv2_101x1_bit", "resnetv2_152x2_bit"},
     .fixed = {"layers", "width_factor"},

@@ -345,6 +345,8 @@ const Family kConvNeXt = {
     .make = make,
     .keys = [](const std::string& prefix) { return config::describe<ConvNeXtOptions>({}, prefix); },
     .from_timm = from_timm,
+    .keys_from_timm = [](std::string_view args,
+                         const std::string& where) { return config::changed_keys(options_of(args, where)); },
     .architectures = kArchitectures,
     .plain = {"convnext_tiny", "convnextv2_tiny"},
     .fixed = {},

@@ -33,6 +33,8 @@ struct Family {
   std::vector<config::KeyDoc> (*keys)(const std::string& prefix);
   // From arguments of timm's class, JSON; data errors name `where`. None, as all below, where timm has no such models.
   std::unique_ptr<Classifier> (*from_timm)(std::string_view args, const InputShape& input, const std::string& where) = nullptr;
+  // The same arguments as keys of a recipe's section, a TOML line each.
+  std::string (*keys_from_timm)(std::string_view args, const std::string& where) = nullptr;
   std::span<const TimmArchitecture> architectures;
   // Sections of a recipe, inline TOML without `name`, that are known by a name elsewhere: big_vision's sizes.
   std::vector<std::pair<const char*, const char*>> others = {};

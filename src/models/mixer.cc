@@ -222,6 +222,10 @@ std::unique_ptr<Classifier> from_timm(std::string_view args, const InputShape& i
   return std::make_unique<Mixer>(resolve(options_of(args, where), kRes, input, {}));
 }
 
+std::string keys_from_timm(std::string_view args, const std::string& where) {
+  return config::changed_keys(options_of(args, where));
+}
+
 std::vector<config::KeyDoc> keys(const std::string& prefix) { return config::describe<MixerOptions>({}, prefix); }
 
 constexpr TimmArchitecture kMixers[] = {
@@ -249,6 +253,7 @@ const Family kMixer = {
     .make = make<false>,
     .keys = keys,
     .from_timm = from_timm<false>,
+    .keys_from_timm = keys_from_timm,
     .architectures = kMixers,
     .plain = {},
     .fixed = {"block_layer", "patch_size", "embed_dim", "num_blocks", "mlp_ratio"},
@@ -262,6 +267,7 @@ const Family kResMLP = {
     .make = make<true>,
     .keys = keys,
     .from_timm = from_timm<true>,
+    .keys_from_timm = keys_from_timm,
     .architectures = kResMLPs,
     .plain = {},
     .fixed = {"block_layer", "patch_size", "embed_dim", "num_blocks", "mlp_ratio"},

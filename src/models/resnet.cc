@@ -321,6 +321,8 @@ const Family kResNet = {
     .make = make,
     .keys = [](const std::string& prefix) { return config::describe<ResNetOptions>({}, prefix); },
     .from_timm = from_timm,
+    .keys_from_timm = [](std::string_view args,
+                         const std::string& where) { return config::changed_keys(options_of(args, where)); },
     .architectures = kArchitectures,
     // No argument says the kind of block.
     .plain = {"resnet50", "resnet18"},

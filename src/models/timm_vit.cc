@@ -122,6 +122,8 @@ const Family kViT = {
     .make = make_vit,
     .keys = [](const std::string& prefix) { return config::describe<ViTOptions>({}, prefix); },
     .from_timm = vit_from_timm,
+    .keys_from_timm = [](std::string_view args,
+                         const std::string& where) { return config::changed_keys(vit_options_of_timm(args, where)); },
     .architectures = kArchitectures,
     .others =
         {

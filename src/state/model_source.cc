@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -157,7 +158,38 @@ interop::ModelConfig read_config(const std::string& from) {
   return interop::parse_model_config(text_of(kConfig), text_of(kProcessor), store::join_path(from, kConfig));
 }
 
-// The same with its weights.
+// The `model` section for it: timm's named variant where it is that one, or else with all that its class can be told.
+std::string model_keys(const interop::ModelConfig& config, const std::string& where) {
+  const models::Family& family = config.model->family();
+  const std::string name = fmt::format("name = \"{}\"\n", family.name), args = config.model->timm_args();
+  const models::NamedModel named = models::find_named(config.architecture);
+  if (named.family == &family && named.architecture != nullptr &&
+      family.from_timm(named.architecture->args, config.model->input(), where)->timm_args() == args) {
+    return name + fmt::format("variant = \"{}\"\n", named.architecture->name);
+  }
+  return name + family.keys_from_timm(args, where);
+}
+
+// The `model` section of a run without what is as it would be anyway. A variant has defaults of its own: then all is kept.
+std::string own_model_keys(const config::Section& section, const models::Model& model) {
+  std::string all = section.dump();
+  if (section.has("variant")) return all;
+  std::set<std::string> usual;
+  for (const config::KeyDoc& key : model.family().keys("")) usual.insert(key.key + " = " + key.default_value);
+  std::string kept;
+  for (const std::string& line : split(all, '\n')) {
+    if (!line.empty() && !usual.contains(line)) kept += line + "\n";
+  }
+  return kept;
+}
+
+Error no_model_beside(const std::string& file, const std::string& where) {
+  return usage_error(fmt::format("`{}` does not say what model it is for", one_line(file)), where,
+                     "put timm's or Hugging Face's config.json beside it and name the directory, or: tessera import --from "
+                     "FILE RECIPE --to DIR");
+}
+
+// Such a directory with its weights.
 LoadedModel load_directory(const std::string& from) {
   interop::ModelConfig config = read_config(from);
   LoadedModel loaded;
@@ -238,16 +270,43 @@ HostArrays empty_params(const StateLayout& layout) {
 LoadedModel load_model(const std::string& named, Weights weights, const std::string& where) {
   const std::string from = locate(named, where);
   const SourceKind kind = kind_of(from, where);
-  if (kind == SourceKind::kFile) {
-    throw usage_error(fmt::format("`{}` does not say what model it is for", from), where,
-                      "put timm's or Hugging Face's config.json beside it and name the directory, or: tessera import --from "
-                      "FILE RECIPE --to DIR");
-  }
+  if (kind == SourceKind::kFile) throw no_model_beside(from, where);
   if (kind != SourceKind::kDirectory) return load_own(from, kind, weights);
   if (weights == Weights::kAverage) {
     throw usage_error(fmt::format("`{}` holds one set of weights", from), "--weights", "leave it out");
   }
   return load_directory(from);
+}
+
+WeightsFacts describe_weights(const std::string& named, const std::string& where) {
+  const std::string from = locate(named, where);
+  const SourceKind kind = kind_of(from, where);
+  if (kind == SourceKind::kFile) throw no_model_beside(from, where);
+  WeightsFacts facts;
+  std::unique_ptr<models::Model> model;
+  if (kind == SourceKind::kDirectory) {
+    interop::ModelConfig config = read_config(from);
+    facts.model = model_keys(config, store::join_path(from, kConfig));
+    facts.class_names = std::move(config.label_names);
+    if (config.preprocessing) facts.pp = interop::timm_pp(*config.preprocessing);
+    model = std::move(config.model);
+  } else {
+    const checkpoint::LoadedCheckpoint checkpoint = load_checkpoint(from, kind);
+    RunDescription run = parse_description(checkpoint.state_json, checkpoint.path);
+    config::Section section = config::parse_recipe(run.recipe, checkpoint.path).section("model");
+    model = models::make_model(section, run.input);
+    facts.model = own_model_keys(section, *model);
+    facts.class_names = std::move(run.class_names);
+    facts.pp = std::move(run.eval_pp);
+  }
+  facts.classifiers = classifier_scopes(*model);
+  if (facts.classifiers.empty()) {
+    throw usage_error(fmt::format("`{}` holds a model that tells no classes apart: {}", one_line(named), model->describe()),
+                      where);
+  }
+  facts.parameters = models::cost(*model).parameters;
+  facts.input = model->input();
+  return facts;
 }
 
 std::string preprocessing_of(const std::string& from) {

@@ -62,6 +62,18 @@ struct LoadedModel {
 // says what was looked for; so is an average that the source has not.
 LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
 
+// What is known of weights without reading them.
+struct WeightsFacts {
+  std::string model;      // the `model` section of a recipe, a TOML line a key
+  double parameters = 0;  // elements
+  models::InputShape input;
+  std::vector<std::string> classifiers;  // scopes of the layers that tell classes apart: "head"
+  std::vector<std::string> class_names;  // by index; empty where they are not known
+  std::string pp;                        // as LoadedModel::pp
+};
+// Of what load_model() takes, with its Errors; a usage Error also for a model that tells no classes apart.
+WeightsFacts describe_weights(const std::string& from, const std::string& where = "--from");
+
 // The preprocessing for evaluation that comes with weights, as LoadedModel::pp; empty where none does, or `from` (with a scope,
 // as in model_init) is no source of weights.
 std::string preprocessing_of(const std::string& from);

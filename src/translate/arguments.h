@@ -81,6 +81,7 @@ class RecipeText {
   void comment(const std::string& line) { text_ += "# " + line + "\n"; }
   void section(const std::string& name) { text_ += "\n[" + name + "]\n"; }
   void raw(const std::string& key, const std::string& value) { text_ += key + " = " + value + "\n"; }
+  void lines(const std::string& text) { text_ += text; }  // keys and values that are TOML already
   void string(const std::string& key, const std::string& value) { raw(key, quoted(value)); }
   void number(const std::string& key, double value);
   void boolean(const std::string& key, bool value) { raw(key, value ? "true" : "false"); }

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "base/call.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "models/family.h"
 #include "store/file.h"
+#include "translate/folders.h"
 #include "translate/yaml.h"
 
 namespace tessera::translate {
@@ -90,24 +90,6 @@ constexpr TimmOptimizer kOptimizers[] = {
     {"fusedadamw", "adamw", "", false, true, true},
     {"fusedlamb", "lamb", "", false, true, true},
 };
-
-// How timm looks for the folder of a split: of this name, else of another name for it, else the folder itself.
-std::string folder_of(const std::string& root, const std::string& split) {
-  static const std::vector<std::string> train = {"train", "training"},
-                                        validation = {"val", "valid", "validation", "eval", "evaluation"};
-  std::error_code error;
-  const auto is_there = [&](const std::string& path) { return std::filesystem::exists(path, error); };
-  const std::string name = split.substr(0, split.find('['));
-  std::string own = store::join_path(root, name);
-  if (is_there(own) || !is_there(root)) return own;
-  for (const std::vector<std::string>& names : {train, validation}) {
-    if (std::ranges::find(names, name) == names.end()) continue;
-    for (const std::string& other : names) {
-      if (is_there(store::join_path(root, other))) return store::join_path(root, other);
-    }
-  }
-  return root;
-}
 
 std::string lower(std::string text) {
   std::ranges::transform(text, text.begin(),

@@ -439,6 +439,11 @@ TEST(Describe, ListsFieldsWithTypesAndDefaults) {
   EXPECT_EQ(docs[0].help, "of everything random");
   EXPECT_EQ(docs[3].key, "checkpoint.every");
   EXPECT_EQ(docs[3].default_value, "\"10 epochs\"");
+  RunOptions changed;
+  changed.strict = false;
+  changed.checkpoint.keep = 3;
+  EXPECT_EQ(changed_keys(changed), "strict = false\ncheckpoint.keep = 3\n");
+  EXPECT_EQ(changed_keys(RunOptions()), "");
   const auto adamw = describe(AdamW{}, "optimizer");
   EXPECT_EQ(adamw[3].key, "optimizer.clip");
   EXPECT_EQ(adamw[3].type, "a number");

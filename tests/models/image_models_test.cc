@@ -229,6 +229,19 @@ TEST(NamedModels, HaveTimmsParameters) {
   }
 }
 
+// What timm's arguments are in a recipe's section makes the model of these arguments.
+TEST(NamedModels, AreSectionsOfARecipe) {
+  for (const Family* family : families()) {
+    for (const TimmArchitecture& architecture : family->architectures) {
+      const auto model = make_named(*family, architecture);
+      const std::string keys = family->keys_from_timm(model->timm_args(), architecture.name);
+      const std::string recipe = fmt::format("[model]\nname = \"{}\"\n{}", family->name, keys);
+      const auto again = make_model(config::parse_recipe(recipe, architecture.name).section("model"), model->input());
+      EXPECT_EQ(dynamic_cast<Classifier&>(*again).timm_args(), model->timm_args()) << recipe;
+    }
+  }
+}
+
 TEST(NamedModels, AreWrittenUnderTheirNames) {
   for (const Family* family : families()) {
     for (const TimmArchitecture& architecture : family->architectures) {

@@ -41,7 +41,8 @@ inline std::vector<float> formula_parameter(const std::string& name, const Dims&
   for (const char* token : {"pos_embed", "cls_token", "reg_token", "latent"}) {
     if (rest == token) return formula_array(name, count, 0.5);
   }
-  if (dims.size() >= 2) return formula_array(name, count, std::sqrt(3 / static_cast<double>(count / dims[0])));
+  if (dims.size() >= 2)
+    return formula_array(name, count, std::sqrt(3 / (static_cast<double>(count) / static_cast<double>(dims[0]))));
   if (rest == "weight" || rest == "running_var") return formula_array(name, count, 0.2, 1);
   return formula_array(name, count, 0.05);
 }
