@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "evaluators/real_labels.h"
 #include "ir/functions.h"
+#include "metrics/class_tally.h"
 #include "metrics/confusion.h"
 #include "objectives/softmax.h"
 
@@ -23,12 +25,35 @@ constexpr int64_t kTop = 5;
 // A matrix of more classes takes longer to read than to draw conclusions from: 128 MiB.
 constexpr int64_t kMaxClasses = 4096;
 
+// What `metrics` may name.
+struct Metric {
+  const char* name;
+  double (metrics::ClassTally::*value)() const;
+};
+constexpr Metric kMetrics[] = {{"f1", &metrics::ClassTally::f1},
+                               {"f1_weighted", &metrics::ClassTally::weighted_f1},
+                               {"kappa", &metrics::ClassTally::kappa},
+                               {"balanced_accuracy", &metrics::ClassTally::balanced_accuracy}};
+
+std::vector<Metric> find_metrics(const std::vector<std::string>& names, const config::Section& section) {
+  std::vector<Metric> found;
+  std::vector<std::string> known;
+  for (const Metric& one : kMetrics) known.emplace_back(one.name);
+  for (const std::string& name : names) {
+    const auto* const one = std::ranges::find(kMetrics, name, &Metric::name);
+    if (one == std::end(kMetrics)) section.fail("metrics", fmt::format("has no `{}`", name), suggest_name(name, known));
+    if (std::ranges::count(names, name) > 1) section.fail("metrics", fmt::format("has `{}` twice", name));
+    found.push_back(*one);
+  }
+  return found;
+}
+
 // Of recall and precision, where there is any.
 ordered_json share(double value) { return std::isnan(value) ? ordered_json() : ordered_json(value); }
 
-std::string class_table(const metrics::Confusion& confusion, const std::vector<std::string>& names) {
+std::string class_table(const metrics::Confusion& confusion, double balanced_accuracy, const std::vector<std::string>& names) {
   ordered_json json, matrix;
-  json["balanced_accuracy"] = share(confusion.balanced_accuracy());
+  json["balanced_accuracy"] = share(balanced_accuracy);
   for (int64_t c = 0; c < confusion.classes(); ++c) {
     json["classes"].push_back({{"class", names[static_cast<size_t>(c)]},
                                {"examples", confusion.of_class(c)},
@@ -48,6 +73,7 @@ class Classification final : public Evaluator {
       : per_class_(options.per_class), predictions_(data.predictions), names_(data.class_names) {
     inputs_.labels = true;
   }
+  void set_metrics(std::vector<Metric> metrics) { metrics_ = std::move(metrics); }
   void set_real(std::vector<std::vector<int32_t>> real) { real_ = std::move(real); }
 
   void check(const models::Model& model, const config::Section& section) const override {
@@ -56,6 +82,7 @@ class Classification final : public Evaluator {
   }
   std::vector<ScoreKind> score_kinds() const override {
     std::vector<ScoreKind> kinds = {{"loss"}, {"prec@1", true}, {"prec@5", true}};
+    for (const Metric& metric : metrics_) kinds.push_back({metric.name, true});
     if (!real_.empty()) kinds.push_back({"real@1", true});
     return kinds;
   }
@@ -84,10 +111,15 @@ class Classification final : public Evaluator {
     const auto predicted = [&](size_t i) {
       return static_cast<int32_t>(out.predictions.row(static_cast<int64_t>(i))[kPredicted]);
     };
+    metrics::ClassTally tally(static_cast<int64_t>(names_.size()));
+    if (per_class_ || !metrics_.empty()) {
+      for (size_t i = 0; i < labels.size(); ++i) tally.add(labels[i], predicted(i));
+    }
+    for (const Metric& metric : metrics_) out.scores.push_back((tally.*metric.value)());
     if (per_class_) {
       metrics::Confusion confusion(static_cast<int64_t>(names_.size()));
       for (size_t i = 0; i < labels.size(); ++i) confusion.add(labels[i], predicted(i));
-      out.details = class_table(confusion, names_);
+      out.details = class_table(confusion, tally.balanced_accuracy(), names_);
     }
     if (!real_.empty()) {
       metrics::MultiLabelAccuracy real;
@@ -103,6 +135,7 @@ class Classification final : public Evaluator {
   objectives::Inputs inputs_;
   bool per_class_, predictions_;
   std::vector<std::string> names_;
+  std::vector<Metric> metrics_;
   std::vector<std::vector<int32_t>> real_;  // of each sample of the source
 };
 
@@ -117,6 +150,7 @@ std::shared_ptr<const Evaluator> make_classification(config::Section section, co
                  "save predictions instead");
   }
   auto evaluator = std::make_shared<Classification>(options, data);
+  evaluator->set_metrics(find_metrics(options.metrics, section));
   if (!options.real.empty()) evaluator->set_real(read_real_labels(options.real, section, data));
   return evaluator;
 }

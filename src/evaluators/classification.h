@@ -5,10 +5,14 @@
 namespace tessera::evaluators {
 
 struct ClassificationOptions {
+  std::vector<std::string> metrics;
   bool per_class = false;
   std::string real;
   template <class Visitor>
   void visit(Visitor&& field) {
+    field("metrics", metrics,
+          "further scores: f1 (the mean over classes), f1_weighted (by their examples), kappa (Cohen's), balanced_accuracy; as "
+          "scikit-learn has them");
     field("per_class", per_class,
           "write recall and precision of each class and the confusion matrix to <workdir>/evals/NAME_<step>.json");
     field("real", real,
@@ -19,7 +23,7 @@ struct ClassificationOptions {
 };
 
 // The factory of evaluators.def: loss (softmax cross-entropy, natural logarithm), prec@1 and prec@5; with `real`, real@1: the
-// share of images with right classes whose prediction is one of them.
+// share of images with right classes whose prediction is one of them. With `metrics`, these (metrics/class_tally.h).
 std::shared_ptr<const Evaluator> make_classification(config::Section section, const EvaluatorData& data);
 
 }  // namespace tessera::evaluators

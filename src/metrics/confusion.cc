@@ -36,15 +36,6 @@ double Confusion::precision(int64_t predicted) const {
   return share(at(predicted, predicted), given);
 }
 
-double Confusion::balanced_accuracy() const {
-  double sum = 0;
-  int64_t counted = 0;
-  for (int64_t c = 0; c < classes_; ++c) {
-    if (of_class(c) > 0) sum += recall(c), ++counted;
-  }
-  return counted == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(counted);
-}
-
 std::vector<ConfusionCell> confusion_cells(std::span<const int32_t> labels, std::span<const int32_t> predicted) {
   TESSERA_CHECK(labels.size() == predicted.size(), "{} labels and {} predictions", labels.size(), predicted.size());
   std::vector<std::pair<int32_t, int32_t>> pairs;

@@ -21,8 +21,6 @@ class Confusion {
   double recall(int64_t label) const;
   // Examples given the class that are of it, as a share; NaN for a class that was never given.
   double precision(int64_t predicted) const;
-  // The mean recall over classes with examples: scikit-learn's balanced_accuracy_score. NaN without any.
-  double balanced_accuracy() const;
 
  private:
   size_t place(int64_t label, int64_t predicted) const { return static_cast<size_t>(label * (classes_ + 1) + predicted); }

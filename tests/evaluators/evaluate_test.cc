@@ -13,6 +13,7 @@
 #include "evaluators/split_images.h"
 #include "inference/use_model.h"
 #include "ir/ops.h"
+#include "metrics/class_tally.h"
 #include "metrics/confusion.h"
 #include "metrics/few_shot.h"
 #include "metrics/linear_probe.h"
@@ -134,8 +135,9 @@ std::map<std::string, Scores> evaluate_text(const std::string& recipe, int64_t d
 std::string all_evaluators() {
   std::string recipe;
   for (const int64_t n : kSplits) {
-    recipe += section("top", "classification", n, "per_class = true") + section("shots", "few_shot", n, "shots = [1, 5]") +
-              section("knn", "knn", n) + section("probe", "linear_probe", n, "c = 0.5");
+    recipe += section("top", "classification", n, "per_class = true\nmetrics = [\"kappa\", \"f1\"]") +
+              section("shots", "few_shot", n, "shots = [1, 5]") + section("knn", "knn", n) +
+              section("probe", "linear_probe", n, "c = 0.5");
   }
   return recipe;
 }
@@ -163,15 +165,19 @@ Answer answer(std::span<const float> logits, int32_t label) {
 
 void expect_classification(const Scores& scores, const Split& split) {
   double loss = 0, first = 0, top5 = 0;
+  metrics::ClassTally tally(kSplitClasses);
   const auto n = static_cast<double>(split.labels.size());
   for (size_t i = 0; i < split.labels.size(); ++i) {
     const Answer one = answer(split.outputs.logits.row(static_cast<int64_t>(i)), split.labels[i]);
     loss += one.loss / n, first += one.first, top5 += one.top5;
+    tally.add(split.labels[i], one.predicted);
   }
   EXPECT_EQ(scores.count, static_cast<int64_t>(split.labels.size()));
   EXPECT_NEAR(scores.at("loss"), loss, 1e-6);
   EXPECT_EQ(scores.at("prec@1"), first / n);
   EXPECT_EQ(scores.at("prec@5"), top5 / n);
+  EXPECT_EQ(scores.at("f1"), tally.f1());
+  EXPECT_TRUE(split.labels.size() == 1 || scores.at("kappa") == tally.kappa());
 }
 
 void expect_learned(const std::map<std::string, Scores>& scores, const Split& train, const Split& split, int64_t n) {
@@ -216,7 +222,11 @@ void expect_class_table(const std::string& path, const Split& split) {
     confusion.add(split.labels[i], answer(split.outputs.logits.row(static_cast<int64_t>(i)), split.labels[i]).predicted);
   }
   const json table = json::parse(testing::slurp(path));
-  EXPECT_EQ(table["balanced_accuracy"], confusion.balanced_accuracy());
+  metrics::ClassTally tally(kSplitClasses);
+  for (size_t i = 0; i < split.labels.size(); ++i) {
+    tally.add(split.labels[i], answer(split.outputs.logits.row(static_cast<int64_t>(i)), split.labels[i]).predicted);
+  }
+  EXPECT_EQ(table["balanced_accuracy"], tally.balanced_accuracy());
   for (int64_t c = 0; c < kSplitClasses; ++c) {
     const json& of_class = table["classes"][static_cast<size_t>(c)];
     EXPECT_EQ(of_class["class"], fmt::format("c{}", c));

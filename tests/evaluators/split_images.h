@@ -31,7 +31,7 @@ inline std::vector<Picture> pictures(int64_t count, uint64_t seed) {
   std::vector<Picture> all;
   for (int64_t label = 0; label < kSplitClasses; ++label) {
     for (int64_t i = label; i < count; i += kSplitClasses) {
-      Picture& one = all.emplace_back(static_cast<int32_t>(label), fmt::format("c{}/{:04}.png", label, i));
+      Picture& one = all.emplace_back(Picture{static_cast<int32_t>(label), fmt::format("c{}/{:04}.png", label, i)});
       Rng rng(seed, static_cast<uint64_t>(i));
       for (int64_t p = 0; p < kSplitSize * kSplitSize * 3; ++p) {
         const bool tinted = p % 3 == label % 3;

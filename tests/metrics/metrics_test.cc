@@ -3,9 +3,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "metrics/class_tally.h"
 #include "metrics/confusion.h"
 #include "metrics/few_shot.h"
 #include "metrics/linear_probe.h"
@@ -186,7 +189,9 @@ TEST(Confusion, EqualsScikitLearn) {
     EXPECT_FLOAT_EQ(static_cast<float>(confusion.recall(c)), recall[static_cast<size_t>(c)]);
     EXPECT_FLOAT_EQ(static_cast<float>(confusion.precision(c)), precision[static_cast<size_t>(c)]);
   }
-  EXPECT_FLOAT_EQ(static_cast<float>(confusion.balanced_accuracy()), reference("confusion/balanced")[0]);
+  ClassTally tally(kClasses);
+  for (size_t i = 0; i < labels.size(); ++i) tally.add(labels[i], predicted[i]);
+  EXPECT_FLOAT_EQ(static_cast<float>(tally.balanced_accuracy()), reference("confusion/balanced")[0]);
   std::vector<int64_t> cells(static_cast<size_t>(kClasses * kClasses));
   for (const ConfusionCell& cell : confusion_cells(labels, predicted)) {
     EXPECT_GT(cell.count, 0);
@@ -195,7 +200,38 @@ TEST(Confusion, EqualsScikitLearn) {
   for (int64_t i = 0; i < kClasses * kClasses; ++i)
     EXPECT_EQ(cells[static_cast<size_t>(i)], confusion.at(i / kClasses, i % kClasses));
   const Confusion empty(2);
-  EXPECT_TRUE(std::isnan(empty.recall(0)) && std::isnan(empty.precision(1)) && std::isnan(empty.balanced_accuracy()));
+  EXPECT_TRUE(std::isnan(empty.recall(0)) && std::isnan(empty.precision(1)));
+}
+
+// tools/references/class_scores.py
+TEST(ClassTally, EqualsScikitLearn) {
+  std::ifstream in(testing::source_path("tests/references/class_scores.json"));
+  for (const auto& one : nlohmann::json::parse(in)) {
+    ClassTally tally(one["classes"]);
+    const auto labels = one["labels"].get<std::vector<int32_t>>(), predicted = one["predicted"].get<std::vector<int32_t>>();
+    for (size_t i = 0; i < labels.size(); ++i) tally.add(labels[i], predicted[i]);
+    const auto expect = [&](const char* name, double value) {
+      if (one[name].is_null()) {
+        EXPECT_TRUE(std::isnan(value)) << name << one;
+      } else {
+        EXPECT_NEAR(value, one[name].get<double>(), 1e-14) << name << one;
+      }
+    };
+    expect("f1", tally.f1());
+    expect("f1_weighted", tally.weighted_f1());
+    expect("kappa", tally.kappa());
+    expect("balanced_accuracy", tally.balanced_accuracy());
+  }
+}
+
+TEST(ClassTally, CountsExamplesWithoutAnAnswerAsWrong) {
+  ClassTally tally(2);
+  tally.add(0, 0), tally.add(1, 2), tally.add(1, 1), tally.add(1, 2);
+  EXPECT_DOUBLE_EQ(tally.balanced_accuracy(), (1 + 1 / 3.0) / 2);
+  EXPECT_DOUBLE_EQ(tally.f1(), (1 + 2 / 4.0) / 2);
+  const ClassTally empty(2);
+  EXPECT_TRUE(std::isnan(empty.f1()) && std::isnan(empty.weighted_f1()) && std::isnan(empty.kappa()) &&
+              std::isnan(empty.balanced_accuracy()));
 }
 
 TEST(MultiLabelAccuracy, CountsExamplesThatHaveLabels) {
