@@ -7,14 +7,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "checkpoint/zip_archive.h"
 #include "store/file.h"
 
 namespace tessera::checkpoint {
@@ -24,12 +23,6 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY", kSuffix = ".npy";
 constexpr size_t kMaxRank = 32;
-// A zip archive packs at most about a thousand to one: an array that claims more is not unpacked.
-constexpr uint64_t kMaxRatio = 1100;
-// Weights hardly pack. What all arrays may take together: that is more, for a file, than any of weights unpacks to, and less
-// than what members that are nothing but zeros, or that share their bytes, make of a small file.
-constexpr uint64_t kFreeBytes = uint64_t{1} << 30, kMaxTotalRatio = 16;
-
 [[noreturn]] void fail(const std::string& name, const std::string& what, const std::string& where) {
   throw data_error(fmt::format("the array `{}` {}", name, what), where);
 }
@@ -158,90 +151,20 @@ std::vector<std::byte> to_c_order(std::span<const std::byte> in, const TensorTyp
   return out;
 }
 
-struct ZipCloser {
+struct ZipDiscarder {
   void operator()(zip_t* archive) const { zip_discard(archive); }
-  void operator()(zip_file_t* file) const { zip_fclose(file); }
 };
 
-class Archive {
- public:
-  explicit Archive(const std::string& path) : path_(path) {
-    int code = 0;
-    archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
-    if (archive_) {
-      file_size_ = std::filesystem::file_size(path);
-      return;
-    }
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    const std::string reason = zip_error_strerror(&error);
-    zip_error_fini(&error);
-    throw data_error(fmt::format("cannot be read as an .npz file: {}", reason), path);
-  }
+// Without ".npy"; empty for entries that are no arrays.
+std::string array_name(const ZipArchive& archive, uint64_t index) {
+  const std::string name = archive.name(index);
+  return name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : std::string();
+}
 
-  uint64_t size() const { return static_cast<uint64_t>(zip_get_num_entries(archive_.get(), 0)); }
-
-  // Without ".npy"; empty for entries that are no arrays.
-  std::string name(uint64_t index) const {
-    const char* raw = zip_get_name(archive_.get(), index, 0);
-    const std::string_view name = raw ? raw : "";
-    return name.ends_with(kSuffix) ? std::string(name.substr(0, name.size() - kSuffix.size())) : std::string();
-  }
-
-  // Throws where the entries claim more than a file of weights unpacks to, one by one or together.
-  void check_sizes(const std::vector<uint64_t>& entries) const {
-    uint64_t total = 0;
-    for (const uint64_t index : entries) {
-      const zip_stat_t stat = checked_stat(index, name(index));
-      total += stat.size;
-      if (total > kFreeBytes && total / kMaxTotalRatio > file_size_) {
-        throw data_error(fmt::format("unpacks to more than {}, from {}", human_bytes(static_cast<double>(total)),
-                                     human_bytes(static_cast<double>(file_size_))),
-                         path_, "files of weights pack less; if it is one, write it again without compression");
-      }
-    }
-  }
-
-  std::vector<std::byte> bytes(uint64_t index, const std::string& name) const {
-    const zip_stat_t stat = checked_stat(index, name);
-    const std::unique_ptr<zip_file_t, ZipCloser> file(zip_fopen_index(archive_.get(), index, 0));
-    if (!file) fail(name, fmt::format("cannot be read: {}", zip_strerror(archive_.get())), path_);
-    std::vector<std::byte> bytes(stat.size);
-    size_t have = 0;
-    while (have < bytes.size()) {
-      const zip_int64_t got = zip_fread(file.get(), bytes.data() + have, bytes.size() - have);
-      if (got <= 0) fail(name, fmt::format("is damaged: {}", zip_file_strerror(file.get())), path_);
-      have += static_cast<size_t>(got);
-    }
-    // The checksum is compared when the end is read.
-    std::byte beyond;
-    if (zip_fread(file.get(), &beyond, 1) < 0) fail(name, fmt::format("is damaged: {}", zip_file_strerror(file.get())), path_);
-    return bytes;
-  }
-
- private:
-  zip_stat_t checked_stat(uint64_t index, const std::string& name) const {
-    zip_stat_t stat;
-    constexpr zip_uint64_t kSizes = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
-    if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || (stat.valid & kSizes) != kSizes) {
-      fail(name, "has no size", path_);
-    }
-    // Both sizes are the file's own claims.
-    if (stat.comp_size > file_size_ || stat.size / kMaxRatio > stat.comp_size) {
-      fail(name, "claims more bytes than its packed ones can hold", path_);
-    }
-    return stat;
-  }
-
-  std::string path_;
-  std::unique_ptr<zip_t, ZipCloser> archive_;
-  uint64_t file_size_ = 0;
-};
-
-[[noreturn]] void none_begins_with(const std::string& prefix, const Archive& archive, const std::string& path) {
+[[noreturn]] void none_begins_with(const std::string& prefix, const ZipArchive& archive, const std::string& path) {
   std::set<std::string> roots;
   for (uint64_t i = 0; i < archive.size(); ++i) {
-    const std::string name = archive.name(i);
+    const std::string name = array_name(archive, i);
     if (!name.empty()) roots.insert(name.substr(0, name.find('/')));
   }
   throw data_error(roots.empty() ? "holds no arrays" : fmt::format("holds no array whose name begins with `{}`", prefix), path,
@@ -249,11 +172,11 @@ class Archive {
 }
 
 // The arrays whose names begin so.
-std::vector<uint64_t> entries_with(const Archive& archive, const std::string& prefix, const std::string& path) {
+std::vector<uint64_t> entries_with(const ZipArchive& archive, const std::string& prefix, const std::string& path) {
   std::vector<uint64_t> entries;
   std::set<std::string> names;
   for (uint64_t i = 0; i < archive.size(); ++i) {
-    const std::string name = archive.name(i);
+    const std::string name = array_name(archive, i);
     if (name.empty() || !name.starts_with(prefix)) continue;
     if (!names.insert(name).second) fail(name, "is there twice", path);
     entries.push_back(i);
@@ -300,7 +223,7 @@ class ArchiveWriter {
 
   void finish() {
     if (zip_close(archive_.get()) != 0) fail();
-    archive_.release();  // zip_close freed it
+    static_cast<void>(archive_.release());  // zip_close freed it
     store::local_files().append(path_)->sync();
   }
 
@@ -308,7 +231,7 @@ class ArchiveWriter {
   [[noreturn]] void fail() { throw store::IoError(zip_error_code_system(zip_get_error(archive_.get())), "write", path_); }
 
   std::string path_;
-  std::unique_ptr<zip_t, ZipCloser> archive_;
+  std::unique_ptr<zip_t, ZipDiscarder> archive_;
 };
 
 }  // namespace
@@ -341,15 +264,15 @@ NpzArray parse_npy(std::string name, std::vector<std::byte> file, const std::str
 }
 
 std::vector<NpzArray> read_npz(const std::string& path, const std::vector<std::string>& prefixes) {
-  const Archive archive(path);
+  const ZipArchive archive(path, "an .npz file");
   for (const std::string& prefix : prefixes) {
     const std::vector<uint64_t> entries = entries_with(archive, prefix, path);
     if (entries.empty()) continue;
     archive.check_sizes(entries);
     std::vector<NpzArray> arrays;
     for (const uint64_t i : entries) {
-      const std::string name = archive.name(i);
-      arrays.push_back(parse_npy(name, archive.bytes(i, name), path));
+      const std::string name = array_name(archive, i);
+      arrays.push_back(parse_npy(name, archive.bytes(i), path));
       arrays.back().name.erase(0, prefix.size());
     }
     return arrays;

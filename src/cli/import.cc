@@ -23,7 +23,7 @@ class Import final : public Command {
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_,
-              "a directory with model.safetensors and config.json, a .safetensors or .npz file; :SCOPE below it");
+              "a directory with model.safetensors and config.json, a .safetensors, .pth or .npz file; :SCOPE below it");
     flags.add("--to", "DIR", &to_, "a new directory, for --from of other commands and for model_init.from");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {

@@ -43,11 +43,6 @@ std::string help_for_foreign(const std::string& from) {
     if (from != prefix && !from.starts_with(std::string(prefix) + ":")) continue;
     return "name it hub(OWNER/NAME), once `hf download OWNER/NAME` has fetched it";
   }
-  for (const std::string_view ending : {".pth", ".pt", ".ckpt", ".bin", ".pth.tar"}) {
-    if (!from.ends_with(ending)) continue;
-    return "files of torch.save are Python programs, which are not run here; in Python, once: "
-           "safetensors.torch.save_file(torch.load(\"FILE\", map_location=\"cpu\"), \"FILE.safetensors\"), then name that";
-  }
   return "";
 }
 
@@ -64,7 +59,7 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   throw usage_error(
       fmt::format("`{}` {}", one_line(from), what), where,
       "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
-      "with config.json and model.safetensors (or its index and files), hub(OWNER/NAME), or a .safetensors or .npz file");
+      "with config.json and model.safetensors (or its index and files), hub(OWNER/NAME), or a .safetensors, .pth or .npz file");
 }
 
 // What the user names as a path: hub(OWNER/NAME) as its folder in the cache, a run in a bucket as its copy here, WORKDIR@STEP as

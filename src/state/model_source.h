@@ -22,7 +22,7 @@ struct ModelInit {
   template <class Visitor>
   void visit(Visitor&& field) {
     field("from", from,
-          "a workdir, WORKDIR@STEP, a checkpoint directory, a timm or Hugging Face directory, a .safetensors file of theirs, "
+          "a workdir, WORKDIR@STEP, a checkpoint directory, a timm or Hugging Face directory, a .safetensors or .pth file, "
           "hub(OWNER/NAME) from the Hugging Face cache, or a .npz of big_vision's; PATH:SCOPE takes what is below a scope, as "
           "siglip.npz:params/img");
     field("weights", weights, "of a run: raw, or average where it kept one");

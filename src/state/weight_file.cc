@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/npz.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/torch_file.h"
 #include "store/checksums.h"
 #include "store/file.h"
 
@@ -16,6 +19,34 @@ namespace tessera::state {
 namespace {
 
 constexpr std::string_view kSafetensors = ".safetensors", kNpz = ".npz", kIndex = ".safetensors.index.json";
+// Of torch.save.
+constexpr std::string_view kTorch[] = {".pth", ".pt", ".bin", ".pth.tar", ".ckpt"};
+
+bool is_torch(const std::string& path) {
+  return std::ranges::any_of(kTorch, [&](std::string_view ending) { return path.ends_with(ending); });
+}
+
+// What follows the scope in a name of torch's; nothing where it is not below it.
+std::optional<std::string> below_scope(const std::string& name, const std::string& scope) {
+  const std::string prefix = scope.empty() ? "" : scope + ".";
+  return name.starts_with(prefix) ? std::optional(name.substr(prefix.size())) : std::nullopt;
+}
+
+void expect_arrays(const WeightPath& from, const WeightFile& out) {
+  if (!out.arrays.empty()) return;
+  throw data_error(
+      from.scope.empty() ? "holds no arrays" : fmt::format("holds no array whose name begins with `{}.`", from.scope),
+      from.path);
+}
+
+void read_torch_arrays(const WeightPath& from, WeightFile& out) {
+  store::verify_checksum(store::local_files(), from.path);
+  for (checkpoint::NpzArray& array : checkpoint::read_torch(from.path)) {
+    if (const auto name = below_scope(array.name, from.scope)) out.owned[*name] = {array.type, std::move(array.data)};
+  }
+  out.arrays = models::views(out.owned);
+  expect_arrays(from, out);
+}
 
 void read_npz_arrays(const WeightPath& from, WeightFile& out) {
   store::verify_checksum(store::local_files(), from.path);
@@ -49,12 +80,11 @@ void read_safetensors_arrays(const std::string& path, const std::string& scope, 
                              WeightFile& out) {
   store::verify_checksum(store::local_files(), path);
   const checkpoint::SafetensorsFile file = checkpoint::SafetensorsFile::open(path);
-  const std::string prefix = scope.empty() ? "" : scope + ".";
   size_t found = 0;
   for (const checkpoint::TensorView& tensor : file.tensors()) {
     if (wanted != nullptr && !wanted->contains(tensor.name)) continue;
     ++found;
-    if (tensor.name.starts_with(prefix)) out.arrays[tensor.name.substr(prefix.size())] = {tensor.type, tensor.data};
+    if (const auto name = below_scope(tensor.name, scope)) out.arrays[*name] = {tensor.type, tensor.data};
   }
   if (wanted != nullptr && found != wanted->size()) {
     throw data_error(fmt::format("holds {} of the {} arrays that the index says are in it", found, wanted->size()), path,
@@ -71,11 +101,7 @@ void read_safetensors(const WeightPath& from, WeightFile& out) {
   } else {
     read_safetensors_arrays(from.path, from.scope, nullptr, out);
   }
-  if (out.arrays.empty()) {
-    throw data_error(
-        from.scope.empty() ? "holds no arrays" : fmt::format("holds no array whose name begins with `{}.`", from.scope),
-        from.path);
-  }
+  expect_arrays(from, out);
 }
 
 }  // namespace
@@ -92,12 +118,12 @@ WeightPath parse_weight_path(const std::string& text) {
 }
 
 bool is_weight_file(const std::string& path) {
-  return path.ends_with(kSafetensors) || path.ends_with(kNpz) || path.ends_with(kIndex);
+  return path.ends_with(kSafetensors) || path.ends_with(kNpz) || path.ends_with(kIndex) || is_torch(path);
 }
 
 std::string weight_file_in(const std::string& directory) {
-  for (const std::string_view ending : {kSafetensors, kIndex}) {
-    const std::string path = store::join_path(directory, fmt::format("model{}", ending));
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"}) {
+    std::string path = store::join_path(directory, name);
     if (store::local_files().info(path)) return path;
   }
   return "";
@@ -106,7 +132,11 @@ std::string weight_file_in(const std::string& directory) {
 WeightFile read_weight_file(const WeightPath& from) {
   WeightFile out;
   out.path = from.path;
-  from.path.ends_with(kNpz) ? read_npz_arrays(from, out) : read_safetensors(from, out);
+  if (is_torch(from.path)) {
+    read_torch_arrays(from, out);
+  } else {
+    from.path.ends_with(kNpz) ? read_npz_arrays(from, out) : read_safetensors(from, out);
+  }
   out.naming = interop::naming_of(out.arrays);
   if (out.naming != interop::Naming::kTimm) {
     out.owned = interop::to_timm_naming(out.arrays, out.naming, from.path);

@@ -17,11 +17,11 @@ struct WeightPath {
 // What follows the last colon is a scope, unless there is a file of the whole name.
 WeightPath parse_weight_path(const std::string& text);
 
-// Whether the name is of a weight file: *.safetensors, *.npz, or what lists the safetensors files that hold a large model
-// together, *.safetensors.index.json.
+// Whether the name is of a weight file: *.safetensors, *.npz, torch's *.pth (also *.pth.tar, *.pt, *.bin, *.ckpt), or what lists
+// the safetensors files that hold a large model together, *.safetensors.index.json.
 bool is_weight_file(const std::string& path);
 
-// The weight file of a directory, model.safetensors or model.safetensors.index.json; empty where it has neither.
+// The weight file of a directory, model.safetensors, model.safetensors.index.json or pytorch_model.bin; empty where it has none.
 std::string weight_file_in(const std::string& directory);
 
 // Arrays under timm's names, wherever they come from.
@@ -37,9 +37,9 @@ struct WeightFile {
   void check() const;
 };
 
-// A .safetensors file of timm's or Hugging Face's or an index of several, or a .npz file of big_vision's: the arrays below
-// `scope`, which a .npz file may have below "params" or "opt/target". Throws data errors, also where a file does not fit its
-// line in a SHA256SUMS of its directory or in <path>.sha256.
+// A .safetensors file of timm's or Hugging Face's or an index of several, a file of torch.save (checkpoint/torch_file.h), or a .npz
+// file of big_vision's: the arrays below `scope`, which a .npz file may have below "params" or "opt/target". Throws data errors,
+// also where a file does not fit its line in a SHA256SUMS of its directory or in <path>.sha256.
 WeightFile read_weight_file(const WeightPath& from);
 
 }  // namespace tessera::state

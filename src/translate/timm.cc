@@ -346,7 +346,7 @@ class Translator {
     if (args_.integer("grad_accum_steps") > 1) text_.raw("accumulate", fmt::format("{}", args_.integer("grad_accum_steps")));
     text_.string("log", fmt::format("{} steps", args_.integer("log_interval")));
     const std::string resume = args_.text("resume");
-    refuse_pickle("--resume", resume);
+    refuse_pickle(resume);
     if (!resume.empty()) text_.string("resume", resume);
     text_.section("checkpoint");
     const int64_t recovery = args_.integer("recovery_interval");
@@ -599,18 +599,15 @@ class Translator {
     if (args_.flag("model_ema_warmup")) text_.boolean("warmup", true);
   }
 
-  static void refuse_pickle(const char* argument, const std::string& path) {
+  static void refuse_pickle(const std::string& path) {
     for (const char* end : {".pth", ".pth.tar", ".pt", ".bin"}) {
       if (!path.ends_with(end)) continue;
-      throw usage_error(fmt::format("`{} {}` is a pickle, which is not read", argument, path), {},
-                        "save its weights with timm.models.save_for_hf(model, DIR), and give --initial-checkpoint DIR; moments "
-                        "and step do not come along");
+      throw usage_error(fmt::format("`--resume {}` has moments and a step of torch's, which are not taken over", path), {},
+                        fmt::format("for the weights alone: --initial-checkpoint {}", path));
     }
   }
   void write_start() {
     const std::string initial = args_.text("initial_checkpoint"), adapted = args_.text("pretrained_path");
-    refuse_pickle("--initial-checkpoint", initial);
-    refuse_pickle("--pretrained-path", adapted);
     if (!initial.empty() && !adapted.empty()) {
       throw usage_error("`--initial-checkpoint` and `--pretrained-path` are given", {}, "leave one of them out");
     }

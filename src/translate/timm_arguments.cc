@@ -38,10 +38,10 @@ const Argument kTable[] = {
      "nothing is downloaded: save the model with timm's save_for_hf(model, DIR) and give --initial-checkpoint DIR"},
     {"--pretrained-path", kText, kExact, "", "`model_init.from`, the head begins anew"},
     {"--initial-checkpoint", kText, kApproximated, "",
-     "`model_init.from`: a directory of timm's or Hugging Face's, a .safetensors file or a run of this program; a .pth is an "
-     "error"},
+     "`model_init.from`: a directory of timm's or Hugging Face's, a .safetensors or .pth file, or a run of this program"},
     {"--resume", kText, kApproximated, "",
-     "`resume`: a run of this program, or RUN@STEP; a .pth.tar is an error. The same command continues its own run without it"},
+     "`resume`: a run of this program, or RUN@STEP; of a .pth.tar the weights alone can be had (--initial-checkpoint). The "
+     "same command continues its own run without it"},
     {"--no-resume-opt", kNothing, kMissing, "", "to take the weights alone, give --initial-checkpoint RUN"},
     {"--num-classes", kInteger, kExact, "",
      "`model.classes`; when not given as many as the data have (timm: the model's 1000)"},

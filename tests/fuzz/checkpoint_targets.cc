@@ -7,8 +7,10 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/npz.h"
+#include "checkpoint/pickle.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/slices.h"
+#include "checkpoint/torch_file.h"
 #include "fuzz/targets.h"
 #include "store/crc32c.h"
 #include "store/memory_files.h"
@@ -41,12 +43,34 @@ void check_written(const std::vector<NpzArray>& arrays) {
   }
 }
 
-// NumPy's archives: a .npz, and the same bytes as one .npy.
-bool npz(std::string_view bytes) {
-  static const int file = memfd_create("fuzz.npz", 0);
+// The bytes as a file that libzip can open; the same one each time.
+std::string as_file(std::string_view bytes) {
+  static const int file = memfd_create("fuzz", 0);
   TESSERA_CHECK(file >= 0 && ftruncate(file, 0) == 0);
   TESSERA_CHECK(pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-  const std::string path = fmt::format("/proc/self/fd/{}", file);
+  return fmt::format("/proc/self/fd/{}", file);
+}
+
+bool torch(std::string_view bytes) {
+  const std::string path = as_file(bytes);
+  return parses([&] {
+    for (const NpzArray& array : read_torch(path)) check(array);
+    return true;
+  });
+}
+
+// What a file of torch.save holds beside elements.
+bool pickle(std::string_view bytes) {
+  return parses([&] {
+    const Pickle made(bytes, "fuzz");
+    made.root().find("state_dict");
+    return true;
+  });
+}
+
+// NumPy's archives: a .npz, and the same bytes as one .npy.
+bool npz(std::string_view bytes) {
+  const std::string path = as_file(bytes);
   const bool archive = parses([&] {
     const std::vector<NpzArray> arrays = read_npz(path);
     for (const NpzArray& array : arrays) check(array);
@@ -150,6 +174,8 @@ bool resealed_commit(std::string_view bytes) { return commit(reseal_commit(bytes
 
 const std::vector<NamedTarget>& checkpoint_targets() {
   static const std::vector<NamedTarget> all = {{"npz", npz, 2048},
+                                               {"torch", torch, 8192},
+                                               {"pickle", pickle, 2048},
                                                {"safetensors", safetensors, 2048},
                                                {"slices", slices, 256},
                                                {"commit", commit, 1024},

@@ -245,7 +245,7 @@ TEST(TimmCommands, AreRefusedWithTheReason) {
   EXPECT_THAT(error_of("/imagenet --opt adahessian"), HasSubstr("there is no `--opt adahessian`"));
   EXPECT_THAT(error_of("/imagenet --sched cosin"), HasSubstr("`cosine`"));
   EXPECT_THAT(error_of("/imagenet --model seresnet34"), AllOf(HasSubstr("not among the models"), HasSubstr("resnet34")));
-  EXPECT_THAT(error_of("/imagenet --resume last.pth.tar"), HasSubstr("is a pickle"));
+  EXPECT_THAT(error_of("/imagenet --resume last.pth.tar"), HasSubstr("--initial-checkpoint last.pth.tar"));
   EXPECT_THAT(error_of("/imagenet --dataset hfds/food101"), HasSubstr("parquet"));
   EXPECT_THAT(error_of("/imagenet --dataset wds/x --train-split train"), HasSubstr("must name tar files"));
   EXPECT_THAT(error_of("/imagenet --input-size 3 224 192"), HasSubstr("3 N N"));

@@ -1,0 +1,106 @@
+#include "checkpoint/zip_archive.h"
+
+#include <fmt/format.h>
+#include <zip.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/text.h"
+
+namespace tessera::checkpoint {
+namespace {
+
+// A zip archive packs at most about a thousand to one: an entry that claims more is not unpacked.
+constexpr uint64_t kMaxRatio = 1100;
+// What all entries may take together: that is more, for a file, than any of weights unpacks to, and less than what members that
+// are nothing but zeros, or that share their bytes, make of a small file.
+constexpr uint64_t kFreeBytes = uint64_t{1} << 30, kMaxTotalRatio = 16;
+
+[[noreturn]] void fail(const std::string& name, const std::string& what, const std::string& where) {
+  throw data_error(fmt::format("the array `{}` {}", one_line(name), what), where);
+}
+
+struct FileCloser {
+  void operator()(zip_file_t* file) const { zip_fclose(file); }
+};
+
+}  // namespace
+
+void ZipArchive::Closer::operator()(zip* archive) const { zip_discard(archive); }
+
+ZipArchive::ZipArchive(const std::string& path, const std::string& what) : path_(path) {
+  int code = 0;
+  archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  if (archive_) {
+    file_size_ = std::filesystem::file_size(path);
+    return;
+  }
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  const std::string reason = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  throw data_error(fmt::format("cannot be read as {}: {}", what, reason), path);
+}
+
+uint64_t ZipArchive::size() const { return static_cast<uint64_t>(zip_get_num_entries(archive_.get(), 0)); }
+
+std::string ZipArchive::name(uint64_t index) const {
+  const char* raw = zip_get_name(archive_.get(), index, 0);
+  return raw ? raw : "";
+}
+
+std::optional<uint64_t> ZipArchive::find(const std::string& name) const {
+  const zip_int64_t index = zip_name_locate(archive_.get(), name.c_str(), 0);
+  return index < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(index));
+}
+
+uint64_t ZipArchive::most_bytes() const { return std::max(kFreeBytes, kMaxTotalRatio * file_size_); }
+
+void ZipArchive::check_sizes(const std::vector<uint64_t>& entries) const {
+  uint64_t total = 0;
+  for (const uint64_t index : entries) {
+    total += sizes(index).unpacked;
+    if (total > most_bytes()) {
+      throw data_error(fmt::format("unpacks to more than {}, from {}", human_bytes(static_cast<double>(total)),
+                                   human_bytes(static_cast<double>(file_size_))),
+                       path_, "files of weights pack less; if it is one, write it again without compression");
+    }
+  }
+}
+
+ZipArchive::Sizes ZipArchive::sizes(uint64_t index) const {
+  zip_stat_t stat;
+  constexpr zip_uint64_t kSizes = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
+  if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || (stat.valid & kSizes) != kSizes) {
+    fail(name(index), "has no size", path_);
+  }
+  // Both sizes are the file's own claims.
+  if (stat.comp_size > file_size_ || stat.size / kMaxRatio > stat.comp_size) {
+    fail(name(index), "claims more bytes than its packed ones can hold", path_);
+  }
+  return {stat.comp_size, stat.size};
+}
+
+uint64_t ZipArchive::unpacked_size(uint64_t index) const { return sizes(index).unpacked; }
+
+std::vector<std::byte> ZipArchive::bytes(uint64_t index) const {
+  std::vector<std::byte> bytes(unpacked_size(index));
+  const std::unique_ptr<zip_file_t, FileCloser> file(zip_fopen_index(archive_.get(), index, 0));
+  if (!file) fail(name(index), fmt::format("cannot be read: {}", zip_strerror(archive_.get())), path_);
+  const auto damaged = [&] { fail(name(index), fmt::format("is damaged: {}", zip_file_strerror(file.get())), path_); };
+  size_t have = 0;
+  while (have < bytes.size()) {
+    const zip_int64_t got = zip_fread(file.get(), bytes.data() + have, bytes.size() - have);
+    if (got <= 0) damaged();
+    have += static_cast<size_t>(got);
+  }
+  // The checksum is compared when the end is read.
+  std::byte beyond;
+  if (zip_fread(file.get(), &beyond, 1) < 0) damaged();
+  return bytes;
+}
+
+}  // namespace tessera::checkpoint
