@@ -30,9 +30,9 @@ struct Metric {
   const char* name;
   double (metrics::ClassTally::*value)() const;
 };
-constexpr Metric kMetrics[] = {{"f1", &metrics::ClassTally::f1},
+constexpr Metric kMetrics[] = {{"f1_macro", &metrics::ClassTally::f1},
                                {"f1_weighted", &metrics::ClassTally::weighted_f1},
-                               {"kappa", &metrics::ClassTally::kappa},
+                               {"cohen_kappa", &metrics::ClassTally::kappa},
                                {"balanced_accuracy", &metrics::ClassTally::balanced_accuracy}};
 
 std::vector<Metric> find_metrics(const std::vector<std::string>& names, const config::Section& section) {

@@ -10,9 +10,10 @@ struct ClassificationOptions {
   std::string real;
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("metrics", metrics,
-          "further scores: f1 (the mean over classes), f1_weighted (by their examples), kappa (Cohen's), balanced_accuracy; as "
-          "scikit-learn has them");
+    field(
+        "metrics", metrics,
+        "further scores: f1_macro (the mean over classes), f1_weighted (by their examples), cohen_kappa, balanced_accuracy; as "
+        "scikit-learn has them");
     field("per_class", per_class,
           "write recall and precision of each class and the confusion matrix to <workdir>/evals/NAME_<step>.json");
     field("real", real,

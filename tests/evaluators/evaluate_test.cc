@@ -135,7 +135,7 @@ std::map<std::string, Scores> evaluate_text(const std::string& recipe, int64_t d
 std::string all_evaluators() {
   std::string recipe;
   for (const int64_t n : kSplits) {
-    recipe += section("top", "classification", n, "per_class = true\nmetrics = [\"kappa\", \"f1\"]") +
+    recipe += section("top", "classification", n, "per_class = true\nmetrics = [\"cohen_kappa\", \"f1_macro\"]") +
               section("shots", "few_shot", n, "shots = [1, 5]") + section("knn", "knn", n) +
               section("probe", "linear_probe", n, "c = 0.5");
   }
@@ -176,8 +176,8 @@ void expect_classification(const Scores& scores, const Split& split) {
   EXPECT_NEAR(scores.at("loss"), loss, 1e-6);
   EXPECT_EQ(scores.at("prec@1"), first / n);
   EXPECT_EQ(scores.at("prec@5"), top5 / n);
-  EXPECT_EQ(scores.at("f1"), tally.f1());
-  EXPECT_TRUE(split.labels.size() == 1 || scores.at("kappa") == tally.kappa());
+  EXPECT_EQ(scores.at("f1_macro"), tally.f1());
+  EXPECT_TRUE(split.labels.size() == 1 || scores.at("cohen_kappa") == tally.kappa());
 }
 
 void expect_learned(const std::map<std::string, Scores>& scores, const Split& train, const Split& split, int64_t n) {
