@@ -78,7 +78,7 @@ class SweepCommand final : public Command {
             "key=value words are the same in all runs. Runs whose settings differ in the optimizer's numbers or the\n"
             "seed share one compiled program. A run that fails is named, and the others go on. Ctrl-C saves those that\n"
             "train, and the same command goes on. The workdir holds a run's directory for each, sweep.csv, sweep.svg\n"
-            "and report/index.html. Runs that differ in the seed alone are one row of the table: mean and deviation."};
+            "and report/index.html. Runs that differ in seed or fold alone are one row of the table: mean and deviation."};
   }
   void declare(Flags& flags) override {
     flags.add("--workdir", "DIR", &workdir_, "of all runs; runs/<recipe>-sweep-N when not given");

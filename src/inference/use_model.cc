@@ -217,6 +217,7 @@ std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedMode
                               .classes_by_number = true,
                               .batch = std::max<int64_t>(1, data.batch),
                               .mesh = layout.mesh,
+                              .held_out = recipe::held_out(recipe.section("data")),
                               .predictions = !predictions.empty()};
   read_objective(recipe, data.pp, setting);
   config::Section evals = recipe.section("eval");

@@ -22,10 +22,14 @@ struct DataOptions {
   std::string max_bad = "1 %";
   std::string cache = "none";
   std::string memory;
+  std::optional<std::string> fold;
   data::LimitOptions limits;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("source", source, "where the images are: folder(path), tfds(name), wds(pattern), …; tessera help sources lists all");
+    field("fold", fold,
+          "\"0/5\": training goes without the first of five folds of its source, and evaluators of the same source have that "
+          "alone");
     field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
     field("threads", threads, may_change("that decode, at most 1024; 0: one for each core"));
     field("prefetch", prefetch, may_change("batches made ahead, 1 to 1024"));
@@ -88,11 +92,21 @@ struct Data {
   data::LoaderOptions loader(int64_t batch, uint64_t seed) const;
 };
 
+// The fold that training goes without, and of what: evaluators of the same source have it.
+struct HeldOut {
+  std::optional<std::string> fold;
+  std::vector<std::string> sources;  // of training, as the recipe writes them
+};
+// From the `data` section of a recipe.
+HeldOut held_out(config::Section data);
+
 // The arrays of tokens that a chain makes.
 std::vector<objectives::TokenInput> token_inputs(const data::Pp& pp);
 
 // Throws usage Errors for the section, data Errors for what its sources lack. Other keys of the section are left to others.
 Data open_data(config::Section section, data::PpUse use);
+// The same for an evaluator's. Where something is held out, it is that fold where its source is training's, or not given.
+Data open_evaluation_data(config::Section section, const HeldOut& held_out);
 // The same for training's, with its mixture.
 Data open_training_data(config::Section section, TrainDataOptions& options);
 

@@ -239,7 +239,7 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
   if (setting.predictions) plan.options.predictions = true;
   check_predictions(section, plan.options);
   Section data = section.section("data");
-  plan.sets.push_back({open_data(data, tessera::data::PpUse::kEval)});
+  plan.sets.push_back({open_evaluation_data(data, setting.held_out)});
   Data& own = plan.sets[0].data;
   check_input(data, *setting.model, own);
   const auto id = [source = own.sets.front().source](int64_t sample) { return source->id(sample); };
@@ -434,6 +434,15 @@ void check_evals(const Section& recipe, const Section& checkpoint, const optim::
                     metrics.empty() ? "add one: [eval.val]" : suggest_name(plateau->metric, metrics));
 }
 
+// That somebody looks at what training goes without.
+void check_held_out(const Section& data, const Recipe& out) {
+  const auto& fold = out.data.options.fold;
+  if (!fold || std::ranges::any_of(out.evals, [&](const EvalPlan& plan) { return plan.sets[0].data.options.fold == fold; }))
+    return;
+  data.fail("fold", fmt::format("holds fold {} out, and no evaluator has it", *fold),
+            "an evaluator without a source, or with that of data.source, has it: eval.val.data.source=\"…\"");
+}
+
 }  // namespace
 
 std::vector<BestMetric> scores_of(const Recipe& recipe) {
@@ -529,6 +538,7 @@ Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
                       .length = length,
                       .mesh = out.mesh,
                       .processes = processes,
+                      .held_out = held_out(recipe.section("data")),
                       .objective = [&] { return out.objective; }};
   set_captions(*out.objective, out.data.pp(), setting);
   Section evals = recipe.section("eval");
@@ -536,6 +546,7 @@ Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
     out.evals.push_back(read_eval(name, evals.section(name), setting));
   }
   check_evals(recipe, checkpoint, length, out);
+  check_held_out(data, out);
   recipe.finish();
   out.text = recipe.dump();
   return out;

@@ -232,6 +232,7 @@ struct EvalSetting {
   optim::RunLength length;
   mesh::Mesh mesh;
   int64_t processes = 1;
+  HeldOut held_out = {};  // of training's data
   // How training makes captions (evaluators/evaluator.h).
   std::optional<objectives::TokenInput> captions;
   std::function<std::vector<int32_t>(const std::string&)> encode;

@@ -15,10 +15,11 @@
 namespace tessera::sweep {
 namespace {
 
-constexpr const char* kSeed = "seed";
+// Runs that differ in these alone are one row.
+bool is_repetition(const std::string& key) { return key == "seed" || key == "data.fold"; }
 
 struct Row {
-  Variant variant;  // without the seed
+  Variant variant;  // without seed and fold
   size_t trials = 0, failed = 0;
   std::vector<double> best;
 
@@ -41,7 +42,7 @@ std::vector<Row> rows_of(const SweepResult& result, const recipe::BestMetric& me
   std::vector<Row> rows;
   for (const Trial& trial : result.trials) {
     Variant variant = trial.variant;
-    std::erase_if(variant, [](const auto& one) { return one.first == kSeed; });
+    std::erase_if(variant, [](const auto& one) { return is_repetition(one.first); });
     auto row = std::ranges::find(rows, variant, &Row::variant);
     if (row == rows.end()) row = rows.insert(rows.end(), Row{.variant = variant, .best = {}});
     ++row->trials;

@@ -56,14 +56,18 @@ bool is_option(const std::string& part) {
 std::optional<std::vector<std::string>> range_of(const std::string& word, std::string_view value) {
   const size_t dots = value.find("..");
   if (dots == std::string_view::npos) return std::nullopt;
-  const auto first = whole(value.substr(0, dots)), last = whole(value.substr(dots + 2));
+  const std::string_view after = value.substr(dots + 2);
+  const size_t slash = std::min(after.find('/'), after.size());
+  const std::string_view rest = after.substr(slash);  // of each value: "/5" of data.fold=0..4/5
+  if (!rest.empty() && !whole(rest.substr(1))) return std::nullopt;
+  const auto first = whole(value.substr(0, dots)), last = whole(after.substr(0, slash));
   if (!first || !last) return std::nullopt;
   if (*last < *first || *last - *first >= kMostOfARange) {
     throw usage_error(fmt::format("`{}` is no range of at most {} numbers", word, human_count(kMostOfARange)), {},
                       "for example seed=0..4");
   }
   std::vector<std::string> values;
-  for (int64_t i = *first; i <= *last; ++i) values.push_back(std::to_string(i));
+  for (int64_t i = *first; i <= *last; ++i) values.push_back(fmt::format("{}{}", i, rest));
   return values;
 }
 

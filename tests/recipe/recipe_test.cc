@@ -45,6 +45,27 @@ TEST(Recipe, ResolvesDurationsAndDefaults) {
   EXPECT_TRUE(config::difference(recipe.text, recipe::read_recipe(config::parse_recipe(recipe.text)).text).empty());
 }
 
+// Training goes without a fold, and evaluators of the same source have it.
+TEST(Recipe, HoldsAFoldOut) {
+  const std::string source = "fake(images=40, classes=4)";
+  const std::vector<std::string> words = {"data.source=" + source, "eval.val.data.source=" + source, "data.fold=1/4",
+                                          "data.batch=5", "eval.val.batch=5"};
+  const recipe::Recipe made = recipe::read_recipe(testing::small_run().section(words));
+  const int64_t held_out = made.evals[0].sets[0].data.size();
+  EXPECT_TRUE(held_out >= 8 && held_out <= 12) << held_out;  // ten images a class, two or three of each
+  EXPECT_EQ(made.data.size(), 40 - held_out);
+  // As it is written to the workdir, for those who read a part of it.
+  const recipe::Recipe again = recipe::read_recipe(config::parse_recipe(made.text));
+  EXPECT_EQ(again.data.size(), 40 - held_out);
+  EXPECT_EQ(again.evals[0].sets[0].data.size(), held_out);
+  std::vector<std::string> other = words;
+  other[1] = "eval.val.data.source=fake(images=8, classes=4)";
+  EXPECT_FAILURE("`data.fold` holds fold 1/4 out, and no evaluator has it", other);
+  other = words;
+  other[2] = "data.fold=4/4";
+  EXPECT_FAILURE("K from 0 to N-1", other);
+}
+
 TEST(Recipe, MistakesNameTheirKey) {
   EXPECT_FAILURE("did you mean `optimizer.lr`", {"optimiser={lr=1}"});
   EXPECT_FAILURE("data.batch", {"data.batch=61"});
@@ -237,7 +258,7 @@ TEST(Workdir, ContinuesWithTheSameRecipeAndListsWhatDiffers) {
     Workdir first(path, "seed = 0\ntotal = \"10 steps\"\nlog = \"1 step\"\n");
     first.write_recipe();
   }
-  Workdir(path, "seed = 1\n");  // nothing was done yet: another recipe may take it over
+  { const Workdir taken(path, "seed = 1\n"); }  // nothing was done yet: another recipe may take it over
   std::filesystem::create_directories(path + "/checkpoints/step_000000001");
   const Workdir again(path, "seed = 0\ntotal = \"20 steps\"\nlog = \"2 steps\"\n");
   EXPECT_EQ(again.changes().size(), 2u);
@@ -249,7 +270,7 @@ TEST(Workdir, RefusesAnotherRecipe) {
   std::filesystem::create_directories(dir / "a/checkpoints/step_000000001");
   EXPECT_NO_THROW(Workdir(dir / "a", "seed = 0\n[data]\nthreads = 2\n"));
   try {
-    Workdir(dir / "a", "seed = 1\n[data]\nthreads = 1\n");
+    const Workdir other(dir / "a", "seed = 1\n[data]\nthreads = 1\n");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kUsage);

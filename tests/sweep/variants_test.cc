@@ -29,6 +29,11 @@ TEST(Axis, HasValuesBetweenCommasOrARange) {
   EXPECT_THAT(values_of("x=\"a,b\",c"), ElementsAre("\"a,b\"", "c"));
 }
 
+TEST(Axis, OfFoldsHasTheirNumber) {
+  EXPECT_EQ(parse_axis("data.fold=0..2/3")->values, (std::vector<std::string>{"0/3", "1/3", "2/3"}));
+  EXPECT_FALSE(parse_axis("data.source=a..b/c"));
+}
+
 TEST(Axis, IsNoneOfAWordWithOneValue) {
   for (const char* word : {"total=10 epochs", "model.depths=[1, 2]", "optimizer.lr=cosine(1e-3, warmup=5 %)", "seed", "=1,2",
                            "early_stop=val/loss, patience=5 epochs", "data.source=folder(../images)"}) {
