@@ -18,19 +18,24 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A server that ends with this object, or with this process.
+// A script of tests/support that prints its address, and ends with this object or with this process.
 class Server {
  public:
-  Server() {
+  Server(const std::string& name, std::vector<std::string> args) {
     int to_it[2], from_it[2];
     EXPECT_EQ(::pipe2(to_it, O_CLOEXEC), 0);
     EXPECT_EQ(::pipe2(from_it, O_CLOEXEC), 0);
-    const std::string python = testing::trackers_python_path(), script = testing::source_path("tests/support/serve_mlflow.py");
+    const std::string python = testing::trackers_python_path(), script = testing::source_path("tests/support/" + name);
+    args.insert(args.begin(), {python, script});
+    std::vector<char*> argv;
+    argv.reserve(args.size() + 1);
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
     child_ = ::fork();
     if (child_ == 0) {
       ::dup2(to_it[0], STDIN_FILENO);
       ::dup2(from_it[1], STDOUT_FILENO);
-      ::execl(python.c_str(), python.c_str(), script.c_str(), folder_.path().c_str(), nullptr);
+      ::execv(python.c_str(), argv.data());
       ::_exit(127);
     }
     ::close(to_it[0]);
@@ -45,7 +50,7 @@ class Server {
     ::waitpid(child_, nullptr, 0);
   }
   const std::string& address() const { return address_; }
-  // "stop" or "start"
+  // "stop" or "start", to serve_mlflow.py.
   void tell(const std::string& what) {
     EXPECT_EQ(::write(to_, (what + "\n").c_str(), what.size() + 1), static_cast<ssize_t>(what.size() + 1));
     EXPECT_EQ(line(), "done");
@@ -58,7 +63,6 @@ class Server {
     return text;
   }
 
-  TempFolder folder_;
   pid_t child_ = -1;
   int to_ = -1;
   FILE* from_ = nullptr;
@@ -68,15 +72,16 @@ class Server {
 class Mlflow : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    server_ = new Server;
     folder_ = new TempFolder;
+    fs::create_directory(*folder_ / "server");
+    server_ = new Server("serve_mlflow.py", {(*folder_ / "server").string()});
     write_images(*folder_ / "train", 12);
     write_images(*folder_ / "val", 5);
     write_file(*folder_ / "tiny.toml", "optimization_level = 0\n" + tiny_recipe());
   }
   static void TearDownTestSuite() {
-    delete folder_;
     delete server_;
+    delete folder_;
   }
 
   static std::vector<std::string> command(const std::string& workdir, const std::vector<std::string>& more = {}) {
@@ -167,6 +172,26 @@ TEST_F(Mlflow, ARunThatWasKilledIsOneRunWithEachStepOnce) {
     if (!sometimes) EXPECT_EQ(points.size(), static_cast<size_t>(last + 30)) << name;
   }
   expect_curves(timeless_run, timeless(expected));
+}
+
+// The server is not done with the killed start's first points when the next one asks what it has.
+TEST_F(Mlflow, ARequestOfAKilledStartThatIsStillAtWorkIsAwaited) {
+  const Server slow("slow_mlflow.py", {server_->address(), "3"});
+  auto through_slow = variables("at_work");
+  through_slow["MLFLOW_TRACKING_URI"] = slow.address();
+  RunningProgram run(command("at_work", {"total=100000 steps", "checkpoint.every=20 steps"}), folder_->path(), through_slow);
+  wait_until(run, [] {
+    return wrote("at_work", 50) && read_file(*folder_ / "at_work/mlflow.json").find("sending") != std::string::npos;
+  });
+  run.send(SIGKILL);
+  run.wait();
+  const int64_t last = curves_of(*folder_ / "at_work").at("training_loss").rbegin()->first;
+  const Outcome outcome =
+      run_program(command("at_work", {"total=" + std::to_string(last + 30) + " steps"}), folder_->path(), through_slow);
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr("warning: mlflow")));
+  const Json points = only_run("at_work")["metrics"]["training_loss"];
+  EXPECT_EQ(points.size(), static_cast<size_t>(last + 30)) << points.dump().substr(0, 900);
 }
 
 TEST_F(Mlflow, ASignalIsKilledUntilItGoesOn) {

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 // mlflow/utils/validation.py
-constexpr size_t kMaxMetrics = 1000, kMaxPairs = 100;
+constexpr size_t kMaxPairs = 100;
 constexpr int64_t kPage = 25'000;
 constexpr size_t kShownReason = 300;  // characters of what a server says
 constexpr const char* kNotThere = "RESOURCE_DOES_NOT_EXIST";
@@ -166,15 +166,12 @@ void MlflowClient::log_params(const std::string& run, const MlflowPairs& params)
   }
 }
 
-void MlflowClient::log_metrics(const std::string& run, const std::vector<MlflowPoint>& points) {
-  for (size_t begin = 0; begin < points.size(); begin += kMaxMetrics) {
-    Json metrics = Json::array();
-    for (size_t i = begin; i < std::min(points.size(), begin + kMaxMetrics); ++i) {
-      const MlflowPoint& point = points[i];
-      metrics.push_back({{"key", point.key}, {"value", number(point.value)}, {"timestamp", point.time}, {"step", point.step}});
-    }
-    tell("runs/log-batch", text_of({{"run_id", run}, {"metrics", std::move(metrics)}}));
+void MlflowClient::log_metrics(const std::string& run, std::span<const MlflowPoint> points) {
+  Json metrics = Json::array();
+  for (const MlflowPoint& point : points) {
+    metrics.push_back({{"key", point.key}, {"value", number(point.value)}, {"timestamp", point.time}, {"step", point.step}});
   }
+  tell("runs/log-batch", text_of({{"run_id", run}, {"metrics", std::move(metrics)}}));
 }
 
 void MlflowClient::set_tags(const std::string& run, const MlflowPairs& tags) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,8 @@ MlflowServer mlflow_server();
 
 using MlflowPairs = std::vector<std::pair<std::string, std::string>>;
 
+// The server takes so many in one request (mlflow/utils/validation.py).
+constexpr size_t kMlflowMaxPoints = 1000;
 struct MlflowPoint {
   std::string key;
   double value = 0;
@@ -54,7 +57,8 @@ class MlflowClient {
 
   // As many requests as the server's limits ask for.
   void log_params(const std::string& run, const MlflowPairs& params);
-  void log_metrics(const std::string& run, const std::vector<MlflowPoint>& points);
+  // One request, of at most kMlflowMaxPoints.
+  void log_metrics(const std::string& run, std::span<const MlflowPoint> points);
   void set_tags(const std::string& run, const MlflowPairs& tags);
   // "RUNNING", "FINISHED", "FAILED" or "KILLED"; with a time it has ended then.
   void set_status(const std::string& run, const std::string& status, std::optional<double> end = std::nullopt);

@@ -137,7 +137,13 @@ HttpReply Http::request(const std::string& url, const std::string& json) {
   session.set_credentials();
   const CURLcode code = curl().perform(session.handle);
   session.set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));
-  if (code != CURLE_OK) throw data_error(reason[0] ? reason.data() : curl().error_text(code));
+  if (code != CURLE_OK) {
+    const std::string why = reason[0] ? reason.data() : curl().error_text(code);
+    if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY) {
+      throw NotReached(why);
+    }
+    throw data_error(why);
+  }
   curl().info(session.handle, CURLINFO_RESPONSE_CODE, &reply.status);
   return reply;
 }

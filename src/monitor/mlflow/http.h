@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
+
 namespace tessera::monitor {
 
 struct HttpOptions {
@@ -22,6 +24,12 @@ struct HttpReply {
   std::string body;
 };
 
+// No connection to the server: it got nothing.
+class NotReached : public Error {
+ public:
+  explicit NotReached(std::string what) : Error(Exit::kData, std::move(what)) {}
+};
+
 // For one thread. Keeps its connection open.
 class Http {
  public:
@@ -31,7 +39,8 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  // A POST of `json`, or a GET where it is empty. Redirects are not followed. Throws a data Error where no reply comes.
+  // A POST of `json`, or a GET where it is empty. Redirects are not followed. Throws a data Error where no reply
+  // comes, which is NotReached where there was no connection.
   HttpReply request(const std::string& url, const std::string& json);
   // A part of a URL's query: all but letters, digits and "-._~" as %XX.
   std::string escaped(const std::string& text) const;

@@ -5,7 +5,9 @@
 // time until the server is back, or until the run's next start.
 //
 // Points cannot be deleted there, and a second point of a key and step would stand beside the first. Those that a killed start
-// sent after its last checkpoint stay, and are not sent again, since a run that goes on repeats its steps. Where it does not (its
+// sent after its last checkpoint stay, and are not sent again, since a run that goes on repeats its steps. Its last request may
+// still be at work when the next start asks, so mlflow.json names the last point of each before it goes, and the next start
+// waits for that point. Where it does not (its
 // length was changed, and so its learning rate), which the training loss shows, the new points stand beside the old.
 
 #include <algorithm>
@@ -15,6 +17,9 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -34,7 +39,8 @@ using Clock = std::chrono::steady_clock;
 // Lines that come at a faster pace are sent together.
 constexpr auto kPace = std::chrono::seconds(1);
 constexpr const char* kLoss = "training_loss";
-constexpr size_t kMaxWaiting = 1000;  // points
+// How long a request without a reply may still be at work on the server.
+constexpr std::chrono::milliseconds kAtWork{4'000}, kAskAgain{100};
 // After a failure the server is left alone for so long, twice as long after the next.
 constexpr auto kFirstPause = std::chrono::seconds(1), kLongestPause = std::chrono::seconds(60);
 
@@ -97,7 +103,7 @@ class Mlflow final : public Sink {
       if (const auto value = number_of(metric.value)) row.values[metric.name] = *value;
     }
     add_row(row, record.time);
-    if (waiting_.size() >= kMaxWaiting || Clock::now() - sent_at_ >= kPace) attempt([this] { send(); });
+    if (waiting_.size() >= kMlflowMaxPoints || Clock::now() - sent_at_ >= kPace) attempt([this] { send(); });
   }
 
   void end(const RunEnd& how, double time) {
@@ -144,11 +150,23 @@ class Mlflow final : public Sink {
 
   std::string state_path() const { return store::join_path(start_.workdir, "mlflow.json"); }
 
-  std::string known_run() const {
-    if (!files_.info(state_path())) return from_environment("MLFLOW_RUN_ID");
+  void read_state() {
+    run_ = from_environment("MLFLOW_RUN_ID");
+    if (!files_.info(state_path())) return;
     const nlohmann::json state = read_json(store::read_text(files_, state_path())).value;
-    return state.is_object() && state.contains("run_id") && state["run_id"].is_string() ? state["run_id"].get<std::string>()
-                                                                                        : "";
+    run_ =
+        state.is_object() && state.contains("run_id") && state["run_id"].is_string() ? state["run_id"].get<std::string>() : "";
+    if (run_.empty() || !state.contains("sending")) return;
+    const nlohmann::json& last = state["sending"];
+    if (last.contains("key") && last["key"].is_string() && last.contains("step") && last["step"].is_number_integer()) {
+      unanswered_ = {last["key"].get<std::string>(), last["step"].get<int64_t>()};
+    }
+  }
+
+  void write_state() {
+    nlohmann::json state = {{"run_id", run_}};
+    if (unanswered_) state["sending"] = {{"key", unanswered_->first}, {"step", unanswered_->second}};
+    store::write_atomic(files_, state_path(), state.dump() + "\n");
   }
 
   // Whether a run there is this one. One that starts from the beginning with other keys is another.
@@ -162,17 +180,16 @@ class Mlflow final : public Sink {
 
   void connect() {
     if (!client_) client_.emplace(mlflow_server());
-    const std::string id = known_run();
-    std::optional<MlflowRunInfo> run = id.empty() ? std::nullopt : client_->find_run(id);
+    if (run_.empty()) read_state();
+    std::optional<MlflowRunInfo> run = run_.empty() ? std::nullopt : client_->find_run(run_);
     if (run && goes_on(*run)) {
-      client_->set_status(id, "RUNNING");
-      // Once more: a killed start's last request may only now be through, which that change has waited for.
-      run = client_->find_run(id);
+      client_->set_status(run_, "RUNNING");
+      await_unanswered();
+      run = client_->find_run(run_);
       if (!run) throw data_error("the server does not know the run any more");
     } else {
       run = MlflowRunInfo{create_run(), true, {}, {}};
     }
-    run_ = run->id;
     // They never change there: a key that changed between two starts stays what it was.
     MlflowPairs lacking;
     std::ranges::copy_if(*params_, std::back_inserter(lacking),
@@ -188,10 +205,22 @@ class Mlflow final : public Sink {
                         {"mlflow.user", from_environment("LOGNAME", from_environment("USER"))},
                         {"tessera.version", mlflow_text(start_.version, kMlflowTag)}};
     std::erase_if(tags, [](const auto& tag) { return tag.second.empty(); });
-    std::string id = client_->create_run(client_->experiment(), std::string(store::last_part(start_.workdir)),
-                                         start_.time - start_.uptime, tags);
-    store::write_atomic(files_, state_path(), nlohmann::json({{"run_id", id}}).dump() + "\n");
-    return id;
+    run_ = client_->create_run(client_->experiment(), std::string(store::last_part(start_.workdir)),
+                               start_.time - start_.uptime, tags);
+    unanswered_.reset();
+    write_state();
+    return run_;
+  }
+
+  // Until the request that got no reply, of this start or of one that was killed, is through, or has had its time: the server
+  // never got it then.
+  void await_unanswered() {
+    if (!unanswered_) return;
+    const auto& [key, step] = *unanswered_;
+    for (const auto until = Clock::now() + kAtWork; Clock::now() < until; std::this_thread::sleep_for(kAskAgain)) {
+      if (client_->points(run_, key).contains(step)) break;
+    }
+    unanswered_.reset();
   }
 
   // ---- points ----
@@ -217,10 +246,24 @@ class Mlflow final : public Sink {
   }
 
   void send() {
-    if (waiting_.empty()) return;
-    client_->log_metrics(run_, waiting_);
+    for (size_t begin = 0; begin < waiting_.size(); begin += kMlflowMaxPoints) {
+      send_request(std::span(waiting_).subspan(begin, std::min(kMlflowMaxPoints, waiting_.size() - begin)));
+    }
     waiting_.clear();
     sent_at_ = Clock::now();
+  }
+
+  void send_request(std::span<const MlflowPoint> points) {
+    unanswered_ = {points.back().key, points.back().step};
+    write_state();
+    try {
+      client_->log_metrics(run_, points);
+    } catch (const NotReached&) {
+      unanswered_.reset();
+      write_state();
+      throw;
+    }
+    unanswered_.reset();
   }
 
   // Lines that the queue had no room for.
@@ -251,6 +294,7 @@ class Mlflow final : public Sink {
   std::optional<MlflowPairs> params_;
   std::optional<MlflowClient> client_;
   std::string run_;
+  std::optional<std::pair<std::string, int64_t>> unanswered_;  // the last point, key and step, of a request without a reply
   bool online_ = false, ended_ = false, warned_ = false;
   int64_t last_step_ = -1;      // of the records so far
   double last_time_ = 0;        // of points so far
