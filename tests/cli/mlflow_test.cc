@@ -53,8 +53,9 @@ class Server {
   // "stop" or "start", to serve_mlflow.py.
   void tell(const std::string& what) {
     EXPECT_EQ(::write(to_, (what + "\n").c_str(), what.size() + 1), static_cast<ssize_t>(what.size() + 1));
-    EXPECT_EQ(line(), "done");
+    await_done();
   }
+  void await_done() { EXPECT_EQ(line(), "done"); }
 
  private:
   std::string line() {
@@ -176,7 +177,7 @@ TEST_F(Mlflow, ARunThatWasKilledIsOneRunWithEachStepOnce) {
 
 // The server is not done with the killed start's first points when the next one asks what it has.
 TEST_F(Mlflow, ARequestOfAKilledStartThatIsStillAtWorkIsAwaited) {
-  const Server slow("slow_mlflow.py", {server_->address(), "3"});
+  Server slow("slow_mlflow.py", {server_->address(), "2"});
   auto through_slow = variables("at_work");
   through_slow["MLFLOW_TRACKING_URI"] = slow.address();
   RunningProgram run(command("at_work", {"total=100000 steps", "checkpoint.every=20 steps"}), folder_->path(), through_slow);
@@ -190,6 +191,7 @@ TEST_F(Mlflow, ARequestOfAKilledStartThatIsStillAtWorkIsAwaited) {
       run_program(command("at_work", {"total=" + std::to_string(last + 30) + " steps"}), folder_->path(), through_slow);
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.err, Not(HasSubstr("warning: mlflow")));
+  slow.await_done();
   const Json points = only_run("at_work")["metrics"]["training_loss"];
   EXPECT_EQ(points.size(), static_cast<size_t>(last + 30)) << points.dump().substr(0, 900);
 }

@@ -1,7 +1,7 @@
 """A proxy before MLflow's server that keeps the first request with points for a while: slow_mlflow.py SERVER SECONDS.
 
-Who sent it may be gone by then: it is passed on all the same, as a busy server would come to it. Prints its address, and ends
-with stdin.
+Who sent it may be gone by then: it is passed on all the same, as a busy server would come to it. Prints its address, then
+`done` once that request is, and ends with stdin.
 """
 import http.server
 import json
@@ -19,7 +19,8 @@ class Proxy(http.server.BaseHTTPRequestHandler):
 
     def pass_on(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or None
-        if body and json.loads(body).get("metrics") and Proxy.first.acquire(blocking=False):
+        kept = body and json.loads(body).get("metrics") and Proxy.first.acquire(blocking=False)
+        if kept:
             time.sleep(Proxy.seconds)
         request = urllib.request.Request(Proxy.server_address + self.path, body, {"Content-Type": "application/json"}, method=self.command)
         try:
@@ -28,6 +29,8 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             reply = error
         with reply:
             status, text = reply.status, reply.read()
+        if kept:
+            print("done", flush=True)
         try:
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
