@@ -50,8 +50,8 @@ struct TrainDataOptions {
   void visit(Visitor&& field) {
     field("batch", batch, "images of one step");
     field("shuffle", shuffle,
-          "full: every epoch a permutation; window(samples=8192, lanes=64, stretch=128): reads in a row; auto: as the source "
-          "likes");
+          "full: every epoch a permutation; window(samples=8192, lanes=64, stretch=128): reads in a row; balanced(power=1): "
+          "all classes equally often; auto: as the source likes");
   }
 };
 

@@ -81,7 +81,7 @@ TEST(WindowShuffle, ReplacementsVisitEveryOtherSampleOfTheLane) {
   const WindowShuffle order(60, uneven(60), 3, 2, 7);
   for (uint64_t position = 0; position < 60; ++position) {
     std::set<int64_t> seen = {order.at({1, position}).sample};
-    for (uint64_t attempt = 1; attempt < order.reach(); ++attempt) {
+    for (uint64_t attempt = 1; attempt < order.reach({}); ++attempt) {
       const Position at = order.replacement({1, position}, attempt);
       EXPECT_EQ(at.epoch, position / 30);
       EXPECT_TRUE(seen.insert(at.sample).second);

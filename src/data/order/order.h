@@ -27,10 +27,10 @@ class Order {
   virtual ~Order() = default;
   virtual int64_t size() const = 0;
   virtual Position at(LanePlace place) const = 0;
-  // The sample to try instead of the one at `place` that could not be read: attempt 1 .. reach() - 1 visits other samples of
+  // The sample to try instead of the one at `place` that could not be read: attempt 1 .. reach(place) - 1 visits other samples of
   // the epoch, each once, beginning half a lane away, so that a replacement is not soon seen again.
   virtual Position replacement(LanePlace place, uint64_t attempt) const = 0;
-  virtual uint64_t reach() const = 0;
+  virtual uint64_t reach(LanePlace place) const = 0;
 };
 
 // Every epoch a keyed permutation of all n >= 1 samples, computed anew for each position: no memory. Lane l of `lanes` takes
@@ -41,7 +41,7 @@ class FullShuffle final : public Order {
   int64_t size() const override { return static_cast<int64_t>(n_); }
   Position at(LanePlace place) const override;
   Position replacement(LanePlace place, uint64_t attempt) const override;
-  uint64_t reach() const override { return n_; }
+  uint64_t reach(LanePlace) const override { return n_; }
 
  private:
   Position in_epoch(uint64_t epoch, uint64_t place) const;
@@ -59,7 +59,7 @@ class WindowShuffle final : public Order {
   int64_t size() const override { return static_cast<int64_t>(n_); }
   Position at(LanePlace place) const override;
   Position replacement(LanePlace place, uint64_t attempt) const override;
-  uint64_t reach() const override { return n_ / lanes_; }
+  uint64_t reach(LanePlace) const override { return n_ / lanes_; }
 
  private:
   using Ends = std::vector<int64_t>;  // of the stretches in an epoch's order

@@ -1,10 +1,13 @@
 #include "data/order/shuffle.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "base/call.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "data/order/balanced_shuffle.h"
 
 namespace tessera::data {
 namespace {
@@ -30,20 +33,46 @@ Shuffle parse_shuffle(std::string_view text, std::string_view where) {
     shuffle.stretch = positive(reader, "stretch", shuffle.stretch);
   } else if (call.name == "full") {
     shuffle.kind = Shuffle::Kind::kFull;
+  } else if (call.name == "balanced") {
+    shuffle.kind = Shuffle::Kind::kBalanced;
+    shuffle.power = reader.number("power", shuffle.power);
+    if (!(shuffle.power >= 0 && shuffle.power <= 1))
+      reader.fail(fmt::format("`power` must lie in [0, 1], not {}", shuffle.power));
   } else if (call.name != "auto") {
     throw usage_error(fmt::format("unknown shuffle `{}`", call.name), std::string(where),
-                      suggest_name(call.name, {"auto", "full", "window"}));
+                      suggest_name(call.name, {"auto", "full", "window", "balanced"}));
   }
   reader.finish();
   return shuffle;
 }
+
+namespace {
+
+std::shared_ptr<const Order> balanced(const Source& source, double power, uint64_t seed, int64_t lanes) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (source.size() > kMost) {
+    throw usage_error(fmt::format("`data.shuffle = \"balanced\"` takes {} samples at most, and `{}` has {}", human_count(kMost),
+                                  source.name(), human_count(source.size())),
+                      {}, "take \"full\"");
+  }
+  const auto labels = source.labels();
+  if (!labels || std::ranges::all_of(*labels, [](int32_t label) { return label < 0; })) {
+    throw usage_error(
+        fmt::format("`data.shuffle = \"balanced\"` needs the class of each sample, and `{}` does not know it", source.name()),
+        {}, "take \"full\", or a source with labels");
+  }
+  return std::make_shared<BalancedShuffle>(*labels, power, seed, lanes);
+}
+
+}  // namespace
 
 SampleOrder make_sample_order(const std::vector<WeightedSource>& sets, const Shuffle& shuffle, int64_t batch, uint64_t seed) {
   std::vector<std::vector<int64_t>> stretches;
   bool windows = shuffle.kind == Shuffle::Kind::kWindow;
   int64_t fewest = batch;
   for (const WeightedSource& set : sets) {
-    stretches.push_back(shuffle.kind == Shuffle::Kind::kFull ? std::vector<int64_t>() : set.source->stretches());
+    const bool anywhere = shuffle.kind == Shuffle::Kind::kFull || shuffle.kind == Shuffle::Kind::kBalanced;
+    stretches.push_back(anywhere ? std::vector<int64_t>() : set.source->stretches());
     windows = windows || !stretches.back().empty();
     fewest = std::min(fewest, set.source->size());
   }
@@ -61,7 +90,9 @@ SampleOrder make_sample_order(const std::vector<WeightedSource>& sets, const Shu
     }
     const uint64_t own = seed_of_set(seed, i);
     std::shared_ptr<const Order> order;
-    if (stretches[i].empty()) {
+    if (shuffle.kind == Shuffle::Kind::kBalanced) {
+      order = balanced(*sets[i].source, shuffle.power, own, lanes);
+    } else if (stretches[i].empty()) {
       order = std::make_shared<FullShuffle>(n, own, lanes);
     } else {
       const int64_t window = std::max<int64_t>(1, shuffle.samples / lanes);
