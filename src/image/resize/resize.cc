@@ -17,7 +17,13 @@
 #include "image/pair_products-inl.h"
 #include "image/resize/resize.h"
 
+#if HWY_TARGET == HWY_AVX3_DL
+// Highway 1.0's own attributes for this target name AVX-VNNI in place of AVX-512's VNNI: with them the compiler writes products that
+// Ice Lake and Zen 4 don't have.
+HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR_AVX3 ",avx512vnni")
+#else
 HWY_BEFORE_NAMESPACE();
+#endif
 namespace tessera::image::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -335,14 +341,14 @@ void Resizer::resize_window(const ImageView& from, const Box& input, const Resiz
   const ResizeAxis across{window.in_width, window.width, {input.x, input.width}, {box.x, box.width}};
   const ResizeAxis down{window.in_height, window.height, {input.y, input.height}, {box.y, box.height}};
   if (!down_first(window)) {
-    const ImageView middle = s.across(from, s.taps(across, filter), mirror, s.middle);
+    const ImageView middle = State::across(from, s.taps(across, filter), mirror, s.middle);
     return s.down(middle, s.taps(down, filter), to, stride);
   }
   const ptrdiff_t middle_stride = State::padded_row(from.width);
   s.middle.reset(static_cast<size_t>(middle_stride) * static_cast<size_t>(box.height));
   s.down(from, s.taps(down, filter), s.middle.data(), middle_stride);
   const ImageView middle{s.middle.data(), from.width, box.height, middle_stride};
-  copy_image(s.across(middle, s.taps(across, filter), mirror, s.wide), false, to, stride);
+  copy_image(State::across(middle, s.taps(across, filter), mirror, s.wide), false, to, stride);
 }
 
 }  // namespace tessera::image
