@@ -362,7 +362,7 @@ constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>, kEntry<kSel
 
 }  // namespace
 
-constinit const Kernel kAttention{.functions = kFunctions, .takes = takes};
+constinit const Kernel kAttention{.functions = kFunctions, .takes = takes, .takes_bf16_as_f32 = true};
 
 }  // namespace tessera::host
 #endif

@@ -38,6 +38,7 @@ struct Selection {
   int64_t channels = 0;  // of calls that other processes take part in
   // What windows see of pictures, by picture and window: a convolution and its gradient see the same.
   std::map<std::pair<ir::Value, std::string>, ir::Value> patches;
+  std::map<ir::Value, ir::Value> as_f32;  // of bf16 values, for kernels that take those as f32
 };
 
 // A function as a program calls it: custom_call @tessera.<name>. One that computes a composite has that composite's name.
@@ -60,6 +61,9 @@ struct Kernel {
   // Whether it computes the composite, of operands of these types; and how it is called then.
   bool (*takes)(const ir::Composite& composite, const Types& operands,
                 const Devices& devices) = [](const ir::Composite&, const Types&, const Devices&) { return false; };
+  // Of bf16 it is called with the same numbers in f32, and its results are rounded. The plugin computes in f32 as well, with a
+  // rounding after every op.
+  bool takes_bf16_as_f32 = false;
   ir::Values (*call)(const ir::Composite& composite, const ir::Values& operands, const Types& results,
                      Selection& selection) = call_function;
   // What becomes of a node of a lowered graph that is no composite; nothing where the kernel has nothing to do with it.

@@ -168,7 +168,7 @@ constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>};
 
 }  // namespace
 
-constinit const Kernel kMaxPool{.functions = kFunctions, .takes = takes};
+constinit const Kernel kMaxPool{.functions = kFunctions, .takes = takes, .takes_bf16_as_f32 = true};
 
 }  // namespace tessera::host
 #endif

@@ -159,6 +159,6 @@ constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>};
 
 }  // namespace
 
-constinit const Kernel kPatches{.functions = kFunctions, .takes = takes, .call = call_convolution};
+constinit const Kernel kPatches{.functions = kFunctions, .takes = takes, .takes_bf16_as_f32 = true, .call = call_convolution};
 
 }  // namespace tessera::host

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ir/op_entries.h"
+#include "ir/ops.h"
 #include "ir/passes/rewrite.h"
 
 namespace tessera::host {
@@ -16,6 +17,29 @@ Types types_of(const ir::Values& values) {
   return types;
 }
 
+Types with_bf16_as_f32(Types types) {
+  for (TensorType& type : types) {
+    if (type.dtype == DType::kBF16) type.dtype = DType::kF32;
+  }
+  return types;
+}
+
+// Converts each value once, so that what a kernel keeps for it is found again.
+ir::Values with_bf16_as_f32(ir::Values values, Selection& selection) {
+  for (ir::Value& value : values) {
+    if (value.dtype() != DType::kBF16) continue;
+    ir::Value& converted = selection.as_f32[value];
+    if (!converted) converted = ir::convert(value, DType::kF32);
+    value = converted;
+  }
+  return values;
+}
+
+ir::Values convert_to(const Types& types, ir::Values values) {
+  for (size_t i = 0; i < values.size(); ++i) values[i] = ir::convert(values[i], types[i].dtype);
+  return values;
+}
+
 }  // namespace
 
 bool Kernels::has(const Kernel& kernel) const { return std::ranges::count(kernels_, &kernel) > 0; }
@@ -25,8 +49,10 @@ Target::Target(Kernels kernels, std::optional<mesh::Mesh> mesh) : devices_{std::
 }
 
 const Kernel* Target::taker(const ir::Composite& composite, const Types& operands) const {
-  const auto found =
-      std::ranges::find_if(kernels_, [&](const Kernel* kernel) { return kernel->takes(composite, operands, devices_); });
+  const Types as_f32 = with_bf16_as_f32(operands);
+  const auto found = std::ranges::find_if(kernels_, [&](const Kernel* kernel) {
+    return kernel->takes(composite, kernel->takes_bf16_as_f32 ? as_f32 : operands, devices_);
+  });
   return found == kernels_.end() ? nullptr : *found;
 }
 
@@ -42,7 +68,9 @@ std::unique_ptr<ir::Graph> Target::select_kernels(const ir::Graph& lowered) cons
     const auto& composite = *node.attr<std::shared_ptr<const ir::Composite>>("_composite");
     const Kernel* kernel = taker(composite, types_of(operands));
     TESSERA_CHECK(kernel, "composite {} has no kernel", composite.name());
-    return kernel->call(composite, operands, node.types, selection);
+    if (!kernel->takes_bf16_as_f32) return kernel->call(composite, operands, node.types, selection);
+    const ir::Values as_f32 = with_bf16_as_f32(operands, selection);
+    return convert_to(node.types, kernel->call(composite, as_f32, with_bf16_as_f32(node.types), selection));
   });
   return ir::rewrite(*called, [&](const ir::Node& node, const ir::Values& operands) -> std::optional<ir::Values> {
     for (const Kernel* kernel : kernels_) {

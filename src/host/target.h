@@ -41,6 +41,7 @@ class Target : public ir::Target {
   bool prefers_flat_sums() const override { return !kernels_.empty() && !devices_.mesh; }
   // It gathers along another dimension by turning the whole array over, number by number, before and after.
   bool gathers_first_dimension_fast() const override { return !kernels_.empty() && devices_.mesh; }
+  bool widens_bf16() const override { return !kernels_.empty(); }
 
  private:
   const Kernel* taker(const ir::Composite& composite, const Types& operands) const;

@@ -33,7 +33,7 @@ void check_aliases(const Graph& graph, const EmitOptions& options) {
 }  // namespace
 
 std::unique_ptr<Graph> finish(const Graph& graph, const std::optional<mesh::Mesh>& mesh, const Target* target) {
-  std::unique_ptr<Graph> finished = lower(*expand_composites(graph, target));
+  std::unique_ptr<Graph> finished = lower(*expand_composites(graph, target), target);
   if (target) finished = target->select_kernels(*finished);
   if (mesh) finished = split_grouped_convolutions(*finished, *mesh);
   verify(*finished);

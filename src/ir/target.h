@@ -24,6 +24,9 @@ class Target {
   virtual bool prefers_flat_sums() const = 0;
   // Arrays are gathered over the devices fast along their first dimension alone.
   virtual bool gathers_first_dimension_fast() const = 0;
+  // Arithmetic in bf16 is done in f32. That holds for writing to a part of an array too, so a loop that fills a stack would
+  // convert all of it each time: scans stack the numbers' bits.
+  virtual bool widens_bf16() const = 0;
 };
 
 }  // namespace tessera::ir

@@ -162,6 +162,50 @@ TEST(Register, AttentionEqualsItsDecomposition) {
   expect_near(trace(&target), trace(nullptr), 2e-6);
 }
 
+// It is done in f32. What is rounded to bf16: the result, its cotangent, and the gradient, by 2^-9 each.
+TEST(Register, AttentionInBf16IsThatInF32Rounded) {
+  const Target target = registered();
+  const auto trace = [&](const Target* used, DType dtype) {
+    ir::Graph graph;
+    const ir::GraphScope scope(graph);
+    nn::ParamStore store(graph);
+    ir::Values x, rounded;
+    for (int i = 0; i < 3; ++i) {
+      x.push_back(graph.add_parameter({DType::kF32, {2, 19, 3, 12}}));
+      rounded.push_back(ir::convert(ir::convert(x.back(), DType::kBF16), dtype));
+    }
+    const nn::Scope place(store, {.compute = dtype, .target = used});
+    const ir::Value out = ir::convert(nn::dot_product_attention(place, rounded[0], rounded[1], rounded[2]), DType::kF32);
+    graph.results = {out};
+    for (const ir::Value g : ir::gradient(ir::sum_all(out * out), x)) graph.results.push_back(g);
+    EXPECT_EQ(text_of(graph, used).find("attention_gradient") != std::string::npos, used != nullptr);
+    return run(graph, used, {formula("q", x[0].dims()), formula("k", x[1].dims()), formula("v", x[2].dims())});
+  };
+  expect_near(trace(&target, DType::kBF16), trace(nullptr, DType::kF32), 0x1p-7);
+}
+
+// Numbers that bf16 holds exactly, so no rounding hides a slice of another iteration.
+TEST(Register, StacksOfBitsHoldTheNumbers) {
+  const Target target = registered();
+  const auto trace = [](const Target* used) {
+    ir::Graph graph;
+    const ir::GraphScope scope(graph);
+    const ir::Value x = graph.add_parameter({DType::kF32, {4}}), w = graph.add_parameter({DType::kF32, {3, 4}});
+    const auto body = [](const ir::Values& c, const ir::Values& s) { return ir::ScanResult{{c[0] * s[0]}, {c[0] + s[0]}}; };
+    const ir::ScanResult all = ir::scan(3, {ir::convert(x, DType::kBF16)}, {ir::convert(w, DType::kBF16)}, body,
+                                        {.remat = {.kind = ir::RematPolicy::Kind::kSaveAll}});
+    const ir::Value last = ir::convert(all.carry[0], DType::kF32), sums = ir::convert(all.ys[0], DType::kF32);
+    graph.results = ir::gradient(ir::sum_all(last) + ir::sum_all(sums * sums), {x, w});
+    graph.results.insert(graph.results.end(), {last, sums});
+    EXPECT_EQ(text_of(graph, used).find("ui16") != std::string::npos, used != nullptr);
+    const auto f32 = [](const Dims& dims, const std::vector<float>& numbers) {
+      return tessera::testing::f32_array(dims, numbers);
+    };
+    return run(graph, used, {f32({4}, {1, 2, -1, 3}), f32({3, 4}, {2, 1, 0, -1, 0.5, 3, 1, 2, -4, 1, 2, 0.25})});
+  };
+  expect_near(trace(&target), trace(nullptr), 0);
+}
+
 // With the gradient of everything.
 TEST(Register, ProductsOfPatchesEqualTheConvolution) {
   const Target target = registered();

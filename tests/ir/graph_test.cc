@@ -377,10 +377,33 @@ class Taker : public Target {
   }
   bool prefers_flat_sums() const override { return false; }
   bool gathers_first_dimension_fast() const override { return false; }
+  bool widens_bf16() const override { return false; }
 
  private:
   std::vector<std::string> names_;
 };
+
+struct Widening : Taker {
+  Widening() : Taker({}) {}
+  bool widens_bf16() const override { return true; }
+};
+
+// What a loop writes and reads part by part, in its gradient too, is never bf16 where that would be converted whole.
+TEST(Scan, StacksBitsWhereBf16IsWidened) {
+  Graph graph;
+  const GraphScope scope(graph);
+  const Value x = graph.add_parameter({DType::kBF16, {8}}), weights = graph.add_parameter({DType::kBF16, {3, 8}});
+  const auto body = [](const Values& c, const Values& w) { return ScanResult{{c[0] * w[0]}, {c[0]}}; };
+  const ScanResult all = scan(3, {x}, {weights}, body, {.remat = {.kind = RematPolicy::Kind::kSaveAll}});
+  const Value loss = sum_all(convert(all.carry[0], DType::kF32)) + sum_all(convert(all.ys[0], DType::kF32));
+  graph.results = gradient(loss, {x, weights});
+  const Widening widening;
+  const std::string bits = program_text(graph, {}, &widening).text, plain = program_text(graph).text;
+  constexpr const char *kWritten = "(tensor<3x8xbf16>, tensor<1x8xbf16>", *kWrittenBits = "(tensor<3x8xui16>, tensor<1x8xui16>",
+                       *kRead = "(tensor<3x8xbf16>, tensor<i32>";
+  EXPECT_THAT(plain, AllOf(HasSubstr(kWritten), HasSubstr(kRead), Not(HasSubstr("ui16"))));
+  EXPECT_THAT(bits, AllOf(HasSubstr(kWrittenBits), Not(HasSubstr(kWritten)), Not(HasSubstr(kRead))));
+}
 
 // A scan whose body is a composite, with its gradient.
 std::string text_with(const Target* tracing, const Target* finishing) {

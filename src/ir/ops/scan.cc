@@ -314,6 +314,27 @@ Values unroll_scan(const Node& n, const Values& operands) {
   return carries;
 }
 
+// How a loop keeps its stacked arrays, of bf16 as bits where the scan has to (ir/target.h), and their numbers again.
+class Stacks {
+ public:
+  explicit Stacks(const Node& scan) : bits_(scan.has_attr("_stacks_bits")) {}
+
+  TensorType kept(TensorType type) const {
+    if (bits_ && type.dtype == DType::kBF16) type.dtype = DType::kU16;
+    return type;
+  }
+  Value kept(Value x) const {
+    const DType dtype = kept(x.type()).dtype;
+    if (dtype == x.dtype()) return x;
+    const bool were_bits = x.node->op == &kOpBitcastConvert && x.node->operands[0].dtype() == dtype;
+    return were_bits ? x.node->operands[0] : bitcast_convert(x, dtype);
+  }
+  static Value numbers(Value kept, DType dtype) { return kept.dtype() == dtype ? kept : bitcast_convert(kept, dtype); }
+
+ private:
+  bool bits_;
+};
+
 // What a loop writes whole, slice by slice: its first values are never read.
 Value stack_to_fill(const TensorType& type) {
   const Value stack = zeros(type);
@@ -325,11 +346,13 @@ Value stack_to_fill(const TensorType& type) {
 Values lower_scan(const Node& n, const Values& operands) {
   if (n.attr<bool>("_unroll")) return unroll_scan(n, operands);
   const Layout l = layout_of(n);
+  const Stacks how(n);
   const size_t stacks = n.types.size() - l.carries;
   Values init{constant(0, DType::kI32)};
   init.insert(init.end(), operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries));
-  for (size_t i = 0; i < stacks; ++i) init.push_back(stack_to_fill(n.types[l.carries + i]));
-  init.insert(init.end(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries), operands.end());
+  for (size_t i = 0; i < stacks; ++i) init.push_back(stack_to_fill(how.kept(n.types[l.carries + i])));
+  for (size_t i = 0; i < l.slices; ++i) init.push_back(how.kept(operands[l.carries + i]));
+  init.insert(init.end(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries + l.slices), operands.end());
   const size_t first_stack = 1 + l.carries, first_slice = first_stack + stacks;
 
   const auto condition = [&](const Values& s) {
@@ -338,17 +361,23 @@ Values lower_scan(const Node& n, const Values& operands) {
   const auto body = [&](const Values& s) {
     const Value index = l.reverse ? static_cast<double>(l.length - 1) - s[0] : s[0];
     Values arguments(s.begin() + 1, s.begin() + static_cast<std::ptrdiff_t>(first_stack));
-    for (size_t i = 0; i < l.slices; ++i) arguments.push_back(read_slice(s[first_slice + i], index));
+    for (size_t i = 0; i < l.slices; ++i) {
+      arguments.push_back(Stacks::numbers(read_slice(s[first_slice + i], index), operands[l.carries + i].dtype()));
+    }
     arguments.insert(arguments.end(), s.begin() + static_cast<std::ptrdiff_t>(first_slice + l.slices), s.end());
     const Values results = lower_inline(*n.regions[0], arguments);
     Values next{s[0] + 1.0};
     next.insert(next.end(), results.begin(), results.begin() + static_cast<std::ptrdiff_t>(l.carries));
-    for (size_t i = 0; i < stacks; ++i) next.push_back(write_slice(s[first_stack + i], results[l.carries + i], index));
+    for (size_t i = 0; i < stacks; ++i) {
+      next.push_back(write_slice(s[first_stack + i], how.kept(results[l.carries + i]), index));
+    }
     next.insert(next.end(), s.begin() + static_cast<std::ptrdiff_t>(first_slice), s.end());
     return next;
   };
   const Values end = while_loop(init, condition, body);
-  return Values(end.begin() + 1, end.begin() + static_cast<std::ptrdiff_t>(first_slice));
+  Values out(end.begin() + 1, end.begin() + static_cast<std::ptrdiff_t>(first_slice));
+  for (size_t i = l.carries; i < out.size(); ++i) out[i] = Stacks::numbers(out[i], n.types[i].dtype);
+  return out;
 }
 
 }  // namespace

@@ -17,6 +17,14 @@ std::unique_ptr<Graph> lower_region(const Graph& region, Graph* parent) {
   return copy;
 }
 
+// In every scan, also in those of regions.
+void stack_bits(const Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (node->op == &kOpScan) node->attrs["_stacks_bits"] = true;
+    for (const auto& region : node->regions) stack_bits(*region);
+  }
+}
+
 }  // namespace
 
 Values lower_inline(const Graph& body, const Values& arguments) {
@@ -46,8 +54,9 @@ Values lower_inline(const Graph& body, const Values& arguments) {
   return out;
 }
 
-std::unique_ptr<Graph> lower(const Graph& graph) {
+std::unique_ptr<Graph> lower(const Graph& graph, const Target* target) {
   TESSERA_CHECK(graph.parent() == nullptr);
+  if (target && target->widens_bf16()) stack_bits(graph);
   return lower_region(graph, nullptr);
 }
 
