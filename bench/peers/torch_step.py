@@ -1,6 +1,6 @@
-"""A training step of timm's VisionTransformer or ResNet in PyTorch.   torch_step.py TASK BATCH STEPS (eager | compile | xla)
+"""A training step of a timm model in PyTorch.   torch_step.py TASK BATCH STEPS (eager | compile | xla) [bf16] [channels_last]
 
-xla: PyTorch/XLA's CPU device, one graph a step.
+xla: PyTorch/XLA's CPU device, one graph a step. bf16: autocast, as timm's --amp-dtype bfloat16.
 """
 import sys
 import time
@@ -20,7 +20,7 @@ def model_of(name, task):
 
 
 def main():
-    task, batch, steps, mode = TASKS[sys.argv[1]], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    task, batch, steps, mode, words = TASKS[sys.argv[1]], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5:]
     torch.manual_seed(0)
     model = model_of(sys.argv[1], task)
     version, device, sync = f"torch {torch.__version__.split('+')[0]} {mode}", torch.device("cpu"), lambda: None
@@ -28,14 +28,17 @@ def main():
         import torch_xla
         version, device, sync = f"torch_xla {torch_xla.__version__}", torch_xla.device(), torch_xla.sync
     model = model.to(device).train()
+    layout = torch.channels_last if "channels_last" in words else torch.contiguous_format
+    model = model.to(memory_format=layout)
     forward = torch.compile(model) if mode == "compile" else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=task.decay, fused=mode != "xla")
-    images = torch.rand(batch, 3, task.size, task.size).mul_(2).sub_(1).to(device)
+    images = torch.rand(batch, 3, task.size, task.size).mul_(2).sub_(1).to(device, memory_format=layout)
     labels = torch.randint(0, task.classes, (batch,)).to(device)
     sync()
 
     def step():
-        loss = torch.nn.functional.cross_entropy(forward(images), labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in words):
+            loss = torch.nn.functional.cross_entropy(forward(images), labels)
         loss.backward()
         if task.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), task.clip)

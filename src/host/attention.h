@@ -1,8 +1,10 @@
 #pragma once
-// Softmax attention in f32 on the host, one head at a time, so that scores and probabilities never leave a core's cache.
+// Softmax attention on the host, one head at a time, so that scores and probabilities never leave a core's cache. Products are
+// those of host/unit.h on the vector units; scores, probabilities and sums are f32.
 
 #include <cstdint>
 
+#include "base/shape.h"
 #include "host/parallel_for.h"
 
 namespace tessera::host {
@@ -12,15 +14,16 @@ namespace tessera::host {
 struct AttentionShape {
   int64_t batch = 0, heads = 0, queries = 0, keys = 0, width = 0;
   int64_t stride = heads * width;  // numbers from a query, key or value to the next, and from a cotangent of one
+  DType dtype = DType::kF32;       // of all arrays: f32 or bf16
 };
 
 // out [batch, queries, heads, width] = softmax(q k^T / sqrt(width)) v. The result does not depend on the number of threads.
-void attention_f32(const AttentionShape& shape, const float* q, const float* k, const float* v, float* out,
-                   const ParallelFor& parallel);
+void attention(const AttentionShape& shape, const void* q, const void* k, const void* v, void* out,
+               const ParallelFor& parallel);
 
 // The cotangents of q, k and v, from that of out. With P the probabilities and S the scores: dv = P^T dout, dP = dout v^T,
 // dS = P * (dP - rowsum(P * dP)), dq = dS k / sqrt(width), dk = dS^T q / sqrt(width). P is computed again.
-void attention_gradient_f32(const AttentionShape& shape, const float* q, const float* k, const float* v, const float* dout,
-                            float* dq, float* dk, float* dv, const ParallelFor& parallel);
+void attention_gradient(const AttentionShape& shape, const void* q, const void* k, const void* v, const void* dout, void* dq,
+                        void* dk, void* dv, const ParallelFor& parallel);
 
 }  // namespace tessera::host

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -14,6 +15,14 @@ namespace tessera::host {
 namespace {
 
 using F32 = xla::ffi::Buffer<xla::ffi::F32>;
+using Any = xla::ffi::AnyBuffer;
+
+std::optional<DType> float_of(xla::ffi::DataType type) {
+  if (type == xla::ffi::F32) return DType::kF32;
+  return type == xla::ffi::BF16 ? std::optional(DType::kBF16) : std::nullopt;
+}
+xla::ffi::DataType element_type(const Any& array) { return array.element_type(); }
+xla::ffi::DataType element_type(xla::ffi::Result<Any> array) { return array->element_type(); }
 
 // Phases on the threads of the plugin. The calling thread, which may be one of them, works too, and waits only for calls that
 // have begun: a helper that comes late, or never, is not missed.
@@ -87,6 +96,28 @@ bool Call::has(size_t arguments, size_t results) const {
   for (size_t i = 0; good && i < arguments; ++i) good = arguments_.get<F32>(i).has_value();
   for (size_t i = 0; good && i < results; ++i) good = results_.get<F32>(i).has_value();
   return good;
+}
+
+bool Call::has_floats(size_t arguments, size_t results) const {
+  const auto is_float = [](const auto& array) { return array.has_value() && float_of(element_type(*array)).has_value(); };
+  bool good = arguments_.size() == arguments && results_.size() == results;
+  for (size_t i = 0; good && i < arguments; ++i) good = is_float(arguments_.get<Any>(i));
+  for (size_t i = 0; good && i < results; ++i) good = is_float(results_.get<Any>(i));
+  return good;
+}
+
+CallArray<const void> Call::floats(size_t i) const {
+  const auto array = arguments_.get<Any>(i);
+  TESSERA_CHECK(array.has_value(), "argument {} of a call", i);
+  const auto dims = array->dimensions();
+  return {{dims.begin(), dims.size()}, array->untyped_data(), float_of(array->element_type()).value()};
+}
+
+CallArray<void> Call::float_result(size_t i) const {
+  auto array = results_.get<Any>(i);
+  TESSERA_CHECK(array.has_value(), "result {} of a call", i);
+  const auto dims = (*array)->dimensions();
+  return {{dims.begin(), dims.size()}, (*array)->untyped_data(), float_of((*array)->element_type()).value()};
 }
 
 CallArray<const float> Call::argument(size_t i) const {

@@ -19,11 +19,12 @@
 
 namespace tessera::host {
 
-// One array of a call: f32, dense and row-major.
+// One array of a call, dense and row-major: of f32, or, where `Number` is void, of `dtype`.
 template <class Number>
 struct CallArray {
   std::span<const int64_t> dims;
   Number* data = nullptr;
+  DType dtype = DType::kF32;
 
   size_t rank() const { return dims.size(); }
   // Whether it has so many numbers.
@@ -49,6 +50,11 @@ class Call {
   size_t arguments() const { return arguments_.size(); }
   CallArray<const float> argument(size_t i) const;
   CallArray<float> result(size_t i) const;
+
+  // The same where each array is of f32 or of bf16.
+  bool has_floats(size_t arguments, size_t results) const;
+  CallArray<const void> floats(size_t i) const;
+  CallArray<void> float_result(size_t i) const;
 
   // What the emitting side wrote (ir/attributes.h); nothing when one is missing or has another type.
   template <class T>

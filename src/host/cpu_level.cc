@@ -25,5 +25,6 @@ std::string_view level() {
 }  // namespace
 
 bool matrix_unit_allowed() { return level().empty(); }
+bool vector_bf16_allowed() { return level().empty() || level() == "avx512_bf16"; }
 
 }  // namespace tessera::host

@@ -1,11 +1,12 @@
 #pragma once
-// TESSERA_CPU=avx2 or avx512 holds this program's own functions to instructions of that level, on a processor that has more:
-// to see what another machine would compute. avx512 is without the matrix unit. XLA's code is held by
+// TESSERA_CPU holds this program's own functions to what another processor would have, to see what it would compute and how
+// fast: `avx2`; `avx512`, without products of bf16; `avx512_bf16`, without the matrix unit (AMX). XLA's code is held by
 // XLA_FLAGS=--xla_cpu_max_isa=AVX2.
 
 namespace tessera::host {
 
-// Whether the environment leaves the matrix unit to us.
+// What the environment leaves to us.
 bool matrix_unit_allowed();
+bool vector_bf16_allowed();
 
 }  // namespace tessera::host

@@ -15,17 +15,22 @@ namespace {
 
 using ir::DenseInput;
 
-constexpr int64_t kTaskPanels = 2;   // of the result's rows that a task of the forward layer computes, one after the other
-constexpr int64_t kPackPanels = 2;   // of the weights, packed by a task
-constexpr int64_t kChunkRows = 128;  // that the gradient takes at a time
-constexpr int64_t kPartRows = 256;   // at least, that a part of the sums over rows has …
-constexpr int64_t kMaxParts = 16;    // … and at most so many parts
-constexpr int64_t kSumBlock = 4096;  // numbers of the gradient that a task sums up
+constexpr int64_t kPackPanels = 2;                   // of the weights, packed by a task
+constexpr int64_t kEnoughTasks = 16;                 // of rows
+constexpr int64_t kBlockBytes = int64_t{256} << 10;  // of f32 that a task has in its cache at a time: in L2, beside as many
+constexpr int64_t kBlockNumbers = 8192;              // of a few rows, in L1
+constexpr int64_t kChunkRows = 128;                  // that the gradient takes at a time
+constexpr int64_t kPartRows = 256;                   // at least, that a part of the sums over rows has …
+constexpr int64_t kMaxParts = 16;                    // … and at most so many parts
+constexpr int64_t kSumBlock = 4096;                  // numbers of the gradient that a task sums up
+
+// Weights packed for the matrix unit take 6 bytes each, their gradient 4: with a block of rows they are to stay in 2 MiB.
+constexpr int64_t kMaxCachedWeights = int64_t{192} * 768;
 
 int64_t divided_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
-int64_t floats_of(int64_t bytes) { return bytes / static_cast<int64_t>(sizeof(float)); }
+int64_t floats_of(int64_t bytes) { return divided_up(bytes, static_cast<int64_t>(sizeof(float))); }
 
-// Memory handed out piece by piece, each aligned for the matrix unit.
+// Memory handed out piece by piece, each aligned for the units.
 class Pieces {
  public:
   static int64_t padded(int64_t count) { return divided_up(count, kAlign) * kAlign; }
@@ -42,53 +47,138 @@ class Pieces {
   float* next_;
 };
 
+// ---- arrays of f32 or bf16
+
+const void* from(const void* data, DType dtype, int64_t first) {
+  return static_cast<const uint8_t*>(data) + first * element_bytes(dtype);
+}
+void* from(void* data, DType dtype, int64_t first) { return static_cast<uint8_t*>(data) + first * element_bytes(dtype); }
+
+// Numbers as f32: where they lie, or widened to `to`.
+const float* read(const void* data, DType dtype, int64_t first, int64_t count, float* to) {
+  const void* at = from(data, dtype, first);
+  if (dtype == DType::kF32) return static_cast<const float*>(at);
+  widen(static_cast<const uint16_t*>(at), count, to);
+  return to;
+}
+
+// Where f32 results of an array are computed: in place, or in `apart`, from where `round` takes them.
+float* place(void* data, DType dtype, int64_t first, float* apart) {
+  return dtype == DType::kF32 ? static_cast<float*>(data) + first : apart;
+}
+void round(const float* numbers, int64_t count, void* data, DType dtype, int64_t first) {
+  if (dtype != DType::kF32) narrow(numbers, count, static_cast<uint16_t*>(from(data, dtype, first)));
+}
+
+Operand rows_of(const void* data, DType dtype, int64_t row, int64_t rows, int64_t width) {
+  return {from(data, dtype, row * width), dtype, rows, width, width, 1};
+}
+// The transpose of `rows` rows: the sums over them are products.
+Operand columns_of(const void* data, DType dtype, int64_t row, int64_t rows, int64_t width) {
+  return {from(data, dtype, row * width), dtype, width, rows, 1, width};
+}
+
 // The layer's weights as the right side of its products, packed in a phase of its own.
 struct PackedWeights {
-  Operand from;
-  uint8_t* to;
+  const Unit& unit;
+  Operand operand;
+  uint8_t* to = nullptr;
 
-  int64_t bytes() const { return packed_bytes(from.rows, from.k); }
+  int64_t bytes() const { return unit.packed_bytes(operand.rows, operand.k); }
   Phase phase() const {
-    return {divided_up(panels(from.rows), kPackPanels), [*this](int64_t task) {
-              const int64_t first = task * kPackPanels, last = std::min(panels(from.rows), first + kPackPanels);
-              pack_panels(from, Side::kRight, first, last, 0, steps(from.k), to);
+    return {divided_up(unit.panels(operand.rows), kPackPanels), [*this](int64_t task) {
+              const int64_t first = task * kPackPanels, last = std::min(unit.panels(operand.rows), first + kPackPanels);
+              unit.pack(operand, first, last, 0, unit.steps(operand.k), to);
             }};
   }
+  Panels panels(int64_t first, int64_t count) const { return unit.part(to, operand.k, operand.rows, first, count); }
+  Panels panels() const { return panels(0, unit.panels(operand.rows)); }
 };
+
+// Rows that a task takes where each has so many numbers: a multiple of the unit's.
+int64_t task_rows(const Unit& unit, int64_t rows, int64_t numbers) {
+  const int64_t cached = kBlockBytes / 4 / numbers, spread = divided_up(rows, kEnoughTasks);
+  return std::max<int64_t>(1, divided_up(std::min(cached, spread), unit.rows)) * unit.rows;
+}
 
 // ---- forward
 
-void forward_panel(const Dense& d, const DenseArguments& a, int64_t row, const uint8_t* weights, float* y) {
-  thread_local Scratch scratch;
-  const int64_t rows = std::min(kPanel, d.rows - row);
-  Pieces pieces(
-      scratch.get<float>(Pieces::padded(rows * d.in) + 2 * Pieces::padded(rows) + floats_of(packed_bytes(rows, d.in))));
-  float *mean = pieces.take(rows), *inverse = pieces.take(rows), *changed = pieces.take(rows * d.in);
-  uint8_t* packed = pieces.take_bytes(packed_bytes(rows, d.in));
-  const float* x = a.x + row * d.in;
-  if (d.input == DenseInput::kNorm) norm_rows({rows, d.in}, d.epsilon, x, a.scale, a.offset, changed, mean, inverse);
-  if (d.input == DenseInput::kGelu) gelu_numbers(x, rows * d.in, changed);
-  if (d.input == DenseInput::kGeluTanh) gelu_tanh_numbers(x, rows * d.in, changed);
-  pack_panels({d.input == DenseInput::kPlain ? x : changed, rows, d.in, d.in, 1}, Side::kLeft, 0, 1, 0, steps(d.in), packed);
-  float* to = y + row * d.out;
-  multiply_block({0, 1, 0, panels(d.out)}, packed, weights, steps(d.in), to, rows, d.out, true);
-  add_to_rows({rows, d.out}, a.bias, a.residual ? a.residual + row * d.out : nullptr, to);
-}
+class Forward {
+ public:
+  Forward(const Unit& unit, const Dense& layer, const DenseArguments& arguments, void* y)
+      : unit_(unit), d_(layer), a_(arguments), y_(y) {
+    rows_ = task_rows(unit, d_.rows, d_.in);
+    column_panels_ = std::max<int64_t>(1, kBlockBytes / 4 / (rows_ * unit.panel));
+  }
+
+  // `scratch` is of the calling thread and stays as it is until the phases are done.
+  std::vector<Phase> list(Scratch& scratch) {
+    weights_.to = scratch.get<uint8_t>(weights_.bytes());
+    return {weights_.phase(), {divided_up(d_.rows, rows_), [this](int64_t task) {
+                                 const int64_t row = task * rows_;
+                                 rows(row, std::min(rows_, d_.rows - row));
+                               }}};
+  }
+
+ private:
+  void rows(int64_t row, int64_t rows) const {
+    thread_local Scratch scratch;
+    const int64_t numbers = Pieces::padded(rows * d_.in), width = column_panels_ * unit_.panel;
+    Pieces pieces(
+        scratch.get<float>(2 * numbers + 2 * Pieces::padded(rows) + Pieces::padded(rows * width) + Pieces::padded(width)));
+    const Operand left = input(row, rows, pieces);
+    float *block = pieces.take(rows * width), *residual = pieces.take(width);
+    for (int64_t panel = 0; panel * unit_.panel < d_.out; panel += column_panels_) {
+      const Panels right = weights_.panels(panel, column_panels_);
+      const int64_t first = row * d_.out + panel * unit_.panel, stride = d_.dtype == DType::kF32 ? d_.out : width;
+      float* sums = place(y_, d_.dtype, first, block);
+      unit_.multiply(left, right, sums, stride, true);
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t at = first + r * d_.out;
+        add_to_rows({1, right.columns}, a_.bias + panel * unit_.panel,
+                    a_.residual ? read(a_.residual, d_.dtype, at, right.columns, residual) : nullptr, sums + r * stride);
+        round(sums + r * stride, right.columns, y_, d_.dtype, at);
+      }
+    }
+  }
+
+  // f(x) of these rows, of the unit's dtype where it is not x itself.
+  Operand input(int64_t row, int64_t rows, Pieces& pieces) const {
+    if (d_.input == DenseInput::kPlain) return rows_of(a_.x, d_.dtype, row, rows, d_.in);
+    float *changed = pieces.take(rows * d_.in), *mean = pieces.take(rows), *inverse = pieces.take(rows);
+    const float* x = read(a_.x, d_.dtype, row * d_.in, rows * d_.in, changed);
+    if (d_.input == DenseInput::kNorm) norm_rows({rows, d_.in}, d_.epsilon, x, a_.scale, a_.offset, changed, mean, inverse);
+    if (d_.input == DenseInput::kGelu) gelu_numbers(x, rows * d_.in, changed);
+    if (d_.input == DenseInput::kGeluTanh) gelu_tanh_numbers(x, rows * d_.in, changed);
+    if (unit_.dtype == DType::kF32) return rows_of(changed, DType::kF32, 0, rows, d_.in);
+    auto* narrowed = reinterpret_cast<uint16_t*>(pieces.take_bytes(rows * d_.in * 2));
+    narrow(changed, rows * d_.in, narrowed);
+    return rows_of(narrowed, DType::kBF16, 0, rows, d_.in);
+  }
+
+  const Unit& unit_;
+  const Dense d_;
+  const DenseArguments a_;
+  void* const y_;
+  PackedWeights weights_{unit_, {a_.kernel, DType::kF32, d_.out, d_.in, 1, d_.out}};
+  int64_t rows_ = 0, column_panels_ = 0;
+};
 
 // ---- backward
+// Each part of the rows gives its rows of dx and its sums over rows. Small weights' gradient is such a sum, taken while the rows
+// are in the cache. That of others is a product of its own, of all rows of f(x) and dy.
 
-// Sums over rows: the first part's are the caller's arrays, the others stand one after the other in memory and are added at the
-// end.
+// The first part's sums are the caller's arrays, the others stand one after the other in memory and are added at the end.
 struct Sums {
   float *dkernel, *dbias, *dscale, *doffset;
 
-  static int64_t count(const Dense& d) {
-    return Pieces::padded(d.in * d.out) + Pieces::padded(d.out) + 2 * Pieces::padded(d.in);
+  static int64_t count(const Dense& d, bool with_kernel) {
+    return (with_kernel ? Pieces::padded(d.in * d.out) : 0) + Pieces::padded(d.out) + 2 * Pieces::padded(d.in);
   }
-  static Sums in(const Dense& d, float* memory) {
+  static Sums in(const Dense& d, bool with_kernel, float* memory) {
     Pieces pieces(memory);
     Sums sums{};
-    sums.dkernel = pieces.take(d.in * d.out);
+    if (with_kernel) sums.dkernel = pieces.take(d.in * d.out);
     sums.dbias = pieces.take(d.out);
     sums.dscale = pieces.take(d.in);
     sums.doffset = pieces.take(d.in);
@@ -96,51 +186,46 @@ struct Sums {
   }
 };
 
-// A thread's memory for one chunk.
-struct ChunkMemory {
-  float *changed, *slope, *mean, *inverse;
-  uint8_t *dy_left, *x_left, *dy_right;
-
-  explicit ChunkMemory(const Dense& d) {
-    thread_local Scratch scratch;
-    const int64_t numbers = Pieces::padded(kChunkRows * d.in), row_numbers = Pieces::padded(kChunkRows);
-    const int64_t bytes = packed_bytes(kChunkRows, d.out) + packed_bytes(d.in, kChunkRows) + packed_bytes(d.out, kChunkRows);
-    Pieces pieces(scratch.get<float>(2 * numbers + 2 * row_numbers + floats_of(bytes)));
-    changed = pieces.take(numbers);
-    slope = pieces.take(numbers);
-    mean = pieces.take(row_numbers);
-    inverse = pieces.take(row_numbers);
-    dy_left = pieces.take_bytes(packed_bytes(kChunkRows, d.out));
-    x_left = pieces.take_bytes(packed_bytes(d.in, kChunkRows));
-    dy_right = pieces.take_bytes(packed_bytes(d.out, kChunkRows));
-  }
-};
-
 class Backward {
  public:
-  Backward(const Dense& dense, const DenseGradientArguments& arguments, const DenseGradient& gradient)
-      : d_(dense), a_(arguments), g_(gradient) {
-    parts_ = std::clamp(d_.rows / kPartRows, int64_t{1}, kMaxParts);
-    part_rows_ = divided_up(divided_up(d_.rows, parts_), kPanel) * kPanel;
+  Backward(const Unit& unit, const Dense& layer, const DenseGradientArguments& arguments, const DenseGradient& gradient)
+      : unit_(unit), d_(layer), a_(arguments), g_(gradient), kernel_in_parts_(d_.in * d_.out <= kMaxCachedWeights) {
+    if (kernel_in_parts_) {
+      parts_ = std::clamp(d_.rows / kPartRows, int64_t{1}, kMaxParts);
+      part_rows_ = divided_up(divided_up(d_.rows, parts_), unit.rows) * unit.rows;
+      chunk_rows_ = std::min(kChunkRows / unit.rows * unit.rows, part_rows_);
+    } else {
+      part_rows_ = chunk_rows_ = task_rows(unit, d_.rows, d_.in);
+    }
     parts_ = divided_up(d_.rows, part_rows_);
+    block_rows_ = std::min(chunk_rows_, divided_up(kBlockNumbers, std::max(d_.in, d_.out)));
   }
 
-  // `scratch` is of the calling thread and stays as it is until the phases are done.
-  std::vector<Phase> list(Scratch& scratch) {
-    PackedWeights weights{{a_.kernel, d_.in, d_.out, d_.out, 1}, nullptr};
-    sums_ = scratch.get<float>((parts_ - 1) * Sums::count(d_) + floats_of(weights.bytes()));
-    weights.to = weights_ = reinterpret_cast<uint8_t*>(sums_ + (parts_ - 1) * Sums::count(d_));
-    const Phase rows{parts_, [this](int64_t part) { add_rows(part); }};
-    const Phase parts{kernel_tasks() + 1, [this](int64_t task) { add_parts(task); }};
-    return {weights.phase(), rows, parts};
+  // The scratches are of the calling thread and stay as they are until the phases are done.
+  std::vector<Phase> list(Scratch& scratch, Scratch& product_scratch) {
+    const int64_t own_sums = (parts_ - 1) * Sums::count(d_, kernel_in_parts_);
+    const int64_t kept = kernel_in_parts_ || !changes() ? 0 : d_.rows * d_.in * element_bytes(unit_.dtype);
+    sums_ = scratch.get<float>(own_sums + Pieces::padded(floats_of(weights_.bytes())) + Pieces::padded(floats_of(kept)));
+    Pieces pieces(sums_ + own_sums);
+    weights_.to = pieces.take_bytes(weights_.bytes());
+    changed_ = pieces.take_bytes(kept);
+    std::vector<Phase> phases = {weights_.phase(), {parts_, [this](int64_t part) { add_rows(part); }}};
+    if (!kernel_in_parts_) {
+      const Operand input = columns_of(changes() ? changed_ : a_.x, changes() ? unit_.dtype : d_.dtype, 0, d_.rows, d_.in);
+      product_.emplace(unit_, input, columns_of(a_.dy, d_.dtype, 0, d_.rows, d_.out), Destination{g_.dkernel, DType::kF32});
+      product_->add_to(phases, product_scratch);
+    }
+    phases.push_back({kernel_tasks() + 1, [this](int64_t task) { add_parts(task); }});
+    return phases;
   }
 
  private:
-  int64_t kernel_tasks() const { return divided_up(d_.in * d_.out, kSumBlock); }
+  bool changes() const { return d_.input != DenseInput::kPlain; }
+  int64_t kernel_tasks() const { return kernel_in_parts_ ? divided_up(d_.in * d_.out, kSumBlock) : 0; }
 
   Sums sums(int64_t part) const {
     if (part == 0) return {g_.dkernel, g_.dbias, g_.dscale, g_.doffset};
-    return Sums::in(d_, sums_ + (part - 1) * Sums::count(d_));
+    return Sums::in(d_, kernel_in_parts_, sums_ + (part - 1) * Sums::count(d_, kernel_in_parts_));
   }
 
   void add_rows(int64_t part) const {
@@ -148,161 +233,217 @@ class Backward {
     std::fill_n(to.dbias, d_.out, 0.0F);
     if (d_.input == DenseInput::kNorm) std::fill_n(to.dscale, d_.in, 0.0F), std::fill_n(to.doffset, d_.in, 0.0F);
     const int64_t first = part * part_rows_, last = std::min(d_.rows, first + part_rows_);
-    for (int64_t row = first; row < last; row += kChunkRows) chunk(row, std::min(kChunkRows, last - row), row == first, to);
+    for (int64_t row = first; row < last; row += chunk_rows_) chunk(row, std::min(chunk_rows_, last - row), row == first, to);
   }
+
+  // A thread's memory for one chunk.
+  struct Memory {
+    uint8_t *changed = nullptr, *dy_right = nullptr;         // of the chunk
+    float* dx;                                               // of the chunk, where it is rounded
+    float *numbers, *slope, *x, *dy, *add, *mean, *inverse;  // of a block
+
+    Memory(const Unit& unit, const Dense& d, int64_t rows, int64_t block, bool with_kernel) {
+      thread_local Scratch scratch;
+      const int64_t changed_bytes = with_kernel ? rows * d.in * element_bytes(unit.dtype) : 0;
+      const int64_t right_bytes = with_kernel ? unit.packed_bytes(d.out, rows) : 0;
+      const int64_t dx_numbers = d.dtype == DType::kF32 ? 0 : rows * d.in;
+      Pieces pieces(scratch.get<float>(Pieces::padded(floats_of(changed_bytes)) + Pieces::padded(floats_of(right_bytes)) +
+                                       Pieces::padded(dx_numbers) + 4 * Pieces::padded(block * d.in) +
+                                       Pieces::padded(block * d.out) + 2 * Pieces::padded(block)));
+      changed = pieces.take_bytes(changed_bytes);
+      dy_right = pieces.take_bytes(right_bytes);
+      dx = pieces.take(dx_numbers);
+      for (float** piece : {&numbers, &slope, &x, &add}) *piece = pieces.take(block * d.in);
+      dy = pieces.take(block * d.out);
+      mean = pieces.take(block);
+      inverse = pieces.take(block);
+    }
+  };
 
   void chunk(int64_t row, int64_t rows, bool fresh, const Sums& sums) const {
-    const ChunkMemory m(d_);
-    const float *x = a_.x + row * d_.in, *dy = a_.dy + row * d_.out;
-    if (d_.input == DenseInput::kNorm)
-      norm_rows({rows, d_.in}, d_.epsilon, x, a_.scale, a_.offset, m.changed, m.mean, m.inverse);
-    if (d_.input == DenseInput::kGelu) gelu_numbers(x, rows * d_.in, m.changed, m.slope);
-    if (d_.input == DenseInput::kGeluTanh) gelu_tanh_numbers(x, rows * d_.in, m.changed, m.slope);
-    input_gradient(row, rows, m, sums);
-    const float* changed = d_.input == DenseInput::kPlain ? x : m.changed;
-    pack_panels({changed, d_.in, rows, 1, d_.in}, Side::kLeft, 0, panels(d_.in), 0, steps(rows), m.x_left);
-    pack_panels({dy, d_.out, rows, 1, d_.out}, Side::kRight, 0, panels(d_.out), 0, steps(rows), m.dy_right);
-    multiply_block({0, panels(d_.in), 0, panels(d_.out)}, m.x_left, m.dy_right, steps(rows), sums.dkernel, d_.in, d_.out,
-                   fresh);
-    add_column_sums({rows, d_.out}, dy, sums.dbias);
+    const Memory m(unit_, d_, chunk_rows_, block_rows_, kernel_in_parts_);
+    const Operand dy = rows_of(a_.dy, d_.dtype, row, rows, d_.out);
+    float* dx = place(g_.dx, d_.dtype, row * d_.in, m.dx);
+    uint8_t* changed = kernel_in_parts_ ? m.changed : changed_ + row * d_.in * element_bytes(unit_.dtype);
+    unit_.multiply(dy, weights_.panels(), dx, d_.in, true);
+    for (int64_t r = 0; r < rows; r += block_rows_) {
+      block(row + r, std::min(block_rows_, rows - r), m, dx + r * d_.in, from(changed, unit_.dtype, r * d_.in), sums);
+    }
+    if (!kernel_in_parts_) return;
+    const Operand input =
+        changes() ? columns_of(m.changed, unit_.dtype, 0, rows, d_.in) : columns_of(a_.x, d_.dtype, row, rows, d_.in);
+    const int64_t panels = unit_.panels(d_.out);
+    unit_.pack(columns_of(a_.dy, d_.dtype, row, rows, d_.out), 0, panels, 0, unit_.steps(rows), m.dy_right);
+    unit_.multiply(input, unit_.part(m.dy_right, rows, d_.out, 0, panels), sums.dkernel, d_.out, fresh);
   }
 
-  void input_gradient(int64_t row, int64_t rows, const ChunkMemory& m, const Sums& sums) const {
-    float* dx = g_.dx + row * d_.in;
-    pack_panels({a_.dy + row * d_.out, rows, d_.out, d_.out, 1}, Side::kLeft, 0, panels(rows), 0, steps(d_.out), m.dy_left);
-    multiply_block({0, panels(rows), 0, panels(d_.in)}, m.dy_left, weights_, steps(d_.out), dx, rows, d_.in, true);
-    const bool activation = d_.input == DenseInput::kGelu || d_.input == DenseInput::kGeluTanh;
-    if (activation) multiply_numbers(m.slope, rows * d_.in, dx);
-    if (d_.input == DenseInput::kNorm) {
-      norm_gradient_rows({rows, d_.in}, a_.x + row * d_.in, a_.scale, m.mean, m.inverse,
-                         a_.add ? a_.add + row * d_.in : nullptr, dx, sums.dscale, sums.doffset);
+  // A few rows: dx from the cotangent of f(x), f(x) in the unit's dtype to `changed`, and what is added to the sums.
+  void block(int64_t row, int64_t rows, const Memory& m, float* dx, void* changed, const Sums& sums) const {
+    const int64_t first = row * d_.in, count = rows * d_.in;
+    add_column_sums({rows, d_.out}, read(a_.dy, d_.dtype, row * d_.out, rows * d_.out, m.dy), sums.dbias);
+    if (changes()) {
+      const float* x = read(a_.x, d_.dtype, first, count, m.x);
+      float* numbers = place(changed, unit_.dtype, 0, m.numbers);
+      if (d_.input == DenseInput::kNorm) {
+        norm_rows({rows, d_.in}, d_.epsilon, x, a_.scale, a_.offset, numbers, m.mean, m.inverse);
+        norm_gradient_rows({rows, d_.in}, x, a_.scale, m.mean, m.inverse,
+                           a_.add ? read(a_.add, d_.dtype, first, count, m.add) : nullptr, dx, sums.dscale, sums.doffset);
+      } else {
+        d_.input == DenseInput::kGelu ? gelu_numbers(x, count, numbers, m.slope)
+                                      : gelu_tanh_numbers(x, count, numbers, m.slope);
+        multiply_numbers(m.slope, count, dx);
+      }
+      round(numbers, count, changed, unit_.dtype, 0);
     }
+    round(dx, count, g_.dx, d_.dtype, first);
   }
 
   // A block of the kernel's gradient, or all that are vectors.
   void add_parts(int64_t task) const {
     const Sums to = sums(0);
     const int64_t first = task * kSumBlock, count = std::min(kSumBlock, d_.in * d_.out - first);
-    const auto add = [](const float* from, int64_t numbers, float* sum) {
-      for (int64_t i = 0; i < numbers; ++i) sum[i] += from[i];
-    };
     for (int64_t part = 1; part < parts_; ++part) {
-      const Sums from = sums(part);
+      const Sums more = sums(part);
       if (task < kernel_tasks()) {
-        add(from.dkernel + first, count, to.dkernel + first);
+        add_numbers(more.dkernel + first, count, to.dkernel + first);
         continue;
       }
-      add(from.dbias, d_.out, to.dbias);
-      if (d_.input == DenseInput::kNorm) add(from.dscale, d_.in, to.dscale), add(from.doffset, d_.in, to.doffset);
+      add_numbers(more.dbias, d_.out, to.dbias);
+      if (d_.input == DenseInput::kNorm) {
+        add_numbers(more.dscale, d_.in, to.dscale);
+        add_numbers(more.doffset, d_.in, to.doffset);
+      }
     }
   }
 
+  const Unit& unit_;
   const Dense d_;
   const DenseGradientArguments a_;
   const DenseGradient g_;
-  int64_t parts_ = 0, part_rows_ = 0;
+  const bool kernel_in_parts_;
+  int64_t parts_ = 0, part_rows_ = 0, chunk_rows_ = 0, block_rows_ = 0;
   float* sums_ = nullptr;
-  uint8_t* weights_ = nullptr;
+  uint8_t* changed_ = nullptr;  // f(x) of all rows, where the kernel's gradient is a product of its own
+  PackedWeights weights_{unit_, {a_.kernel, DType::kF32, d_.in, d_.out, d_.out, 1}};
+  std::optional<ProductPhases> product_;
 };
 
 }  // namespace
 
-void dense_f32(const Dense& d, const DenseArguments& a, float* y, const ParallelFor& parallel) {
+void dense_on(const Unit& unit, const Dense& layer, const DenseArguments& arguments, void* y, const ParallelFor& parallel) {
   thread_local Scratch scratch;
-  PackedWeights weights{{a.kernel, d.out, d.in, 1, d.out}, nullptr};
-  weights.to = scratch.get<uint8_t>(weights.bytes());
-  const int64_t row_panels = panels(d.rows);
-  const auto rows = [&](int64_t task) {
-    const int64_t last = std::min(row_panels, (task + 1) * kTaskPanels);
-    for (int64_t p = task * kTaskPanels; p < last; ++p) forward_panel(d, a, p * kPanel, weights.to, y);
-  };
-  parallel({weights.phase(), {divided_up(row_panels, kTaskPanels), rows}});
+  Forward forward(unit, layer, arguments, y);
+  parallel(forward.list(scratch));
 }
 
-void dense_gradient_f32(const Dense& dense, const DenseGradientArguments& arguments, const DenseGradient& gradient,
-                        const ParallelFor& parallel) {
-  thread_local Scratch scratch;
-  Backward backward(dense, arguments, gradient);
-  parallel(backward.list(scratch));
+void dense(const Dense& layer, const DenseArguments& arguments, void* y, const ParallelFor& parallel) {
+  dense_on(unit_for(layer.dtype), layer, arguments, y, parallel);
+}
+
+void dense_gradient_on(const Unit& unit, const Dense& layer, const DenseGradientArguments& arguments,
+                       const DenseGradient& gradient, const ParallelFor& parallel) {
+  thread_local Scratch scratch, product_scratch;
+  Backward backward(unit, layer, arguments, gradient);
+  parallel(backward.list(scratch, product_scratch));
+}
+
+void dense_gradient(const Dense& layer, const DenseGradientArguments& arguments, const DenseGradient& gradient,
+                    const ParallelFor& parallel) {
+  dense_gradient_on(unit_for(layer.dtype), layer, arguments, gradient, parallel);
 }
 
 // ---- as calls
 
 namespace {
 
+using Floats = CallArray<const void>;
+
 // The layer of a call; nothing when x and kernel do not go together.
-std::optional<Dense> dense_of(const Call& call, const CallArray<const float>& x, const CallArray<const float>& kernel) {
+std::optional<Dense> dense_of(const Call& call, const Floats& x, const Floats& kernel) {
   const auto layer = call.attributes<ir::DenseLayer>();
   const bool known = layer && layer->input >= DenseInput::kPlain && layer->input <= DenseInput::kGeluTanh;
   if (!known || x.rank() != 2 || kernel.rank() != 2 || x.dims[1] != kernel.dims[0]) return std::nullopt;
-  return Dense{x.dims[0], kernel.dims[0], kernel.dims[1], layer->input, layer->epsilon};
+  return Dense{x.dims[0], kernel.dims[0], kernel.dims[1], layer->input, layer->epsilon, x.dtype};
 }
 
+bool is_f32(const auto& array, int64_t count) { return array.dtype == DType::kF32 && array.has(count); }
+const float* f32(const Floats& array) { return static_cast<const float*>(array.data); }
+float* f32(const CallArray<void>& array) { return static_cast<float*>(array.data); }
+
 // (x, kernel, bias[, scale, offset][, residual]) -> y.
-bool dense(const Call& call) {
+bool dense_call(const Call& call) {
   const size_t given = call.arguments();
-  if (given < 3 || !call.has(given, 1)) return false;
-  const auto x = call.argument(0), kernel = call.argument(1), bias = call.argument(2);
-  const auto y = call.result(0);
+  if (given < 3 || !call.has_floats(given, 1)) return false;
+  const auto x = call.floats(0), kernel = call.floats(1), bias = call.floats(2);
+  const auto y = call.float_result(0);
   const auto d = dense_of(call, x, kernel);
-  if (!d || !bias.has(d->out) || !y.has(d->rows * d->out)) return false;
-  DenseArguments a{x.data, kernel.data, bias.data};
+  const auto is_output = [&](const auto& array) { return array.dtype == x.dtype && array.has(d->rows * d->out); };
+  if (!d || !is_f32(kernel, d->in * d->out) || !is_f32(bias, d->out) || !is_output(y)) return false;
+  DenseArguments a{x.data, f32(kernel), f32(bias)};
   size_t next = 3;
   if (d->input == DenseInput::kNorm) {
-    if (given < 5 || !call.argument(3).has(d->in) || !call.argument(4).has(d->in)) return false;
-    a.scale = call.argument(3).data, a.offset = call.argument(4).data;
+    if (given < 5 || !is_f32(call.floats(3), d->in) || !is_f32(call.floats(4), d->in)) return false;
+    a.scale = f32(call.floats(3)), a.offset = f32(call.floats(4));
     next = 5;
   }
   if (next < given) {
-    if (!call.argument(next).has(d->rows * d->out)) return false;
-    a.residual = call.argument(next++).data;
+    if (!is_output(call.floats(next))) return false;
+    a.residual = call.floats(next++).data;
   }
   if (next != given) return false;
-  dense_f32(*d, a, y.data, call.parallel());
+  dense(*d, a, y.data, call.parallel());
   return true;
 }
 
 // (dy, x, kernel[, scale, offset[, add]]) -> (dx, dkernel, dbias[, dscale, doffset]).
 bool dense_backward(const Call& call) {
   const size_t given = call.arguments();
-  if (given < 3 || given > 6 || !call.has(given, given < 5 ? 3 : 5)) return false;
-  const auto dy = call.argument(0), x = call.argument(1), kernel = call.argument(2);
-  const auto dx = call.result(0), dkernel = call.result(1), dbias = call.result(2);
+  if (given < 3 || given > 6 || !call.has_floats(given, given < 5 ? 3 : 5)) return false;
+  const auto dy = call.floats(0), x = call.floats(1), kernel = call.floats(2);
+  const auto dx = call.float_result(0), dkernel = call.float_result(1), dbias = call.float_result(2);
   const auto d = dense_of(call, x, kernel);
-  if (!d || !dy.has(d->rows * d->out) || !dx.same_shape(x) || !dkernel.same_shape(kernel) || !dbias.has(d->out)) return false;
-  DenseGradientArguments a{dy.data, x.data, kernel.data};
-  DenseGradient g{dx.data, dkernel.data, dbias.data};
+  const auto is_input = [&](const auto& array) { return array.dtype == x.dtype && array.same_shape(x); };
+  if (!d || dy.dtype != x.dtype || !dy.has(d->rows * d->out) || !is_f32(kernel, d->in * d->out)) return false;
+  if (!is_input(dx) || !is_f32(dkernel, d->in * d->out) || !is_f32(dbias, d->out)) return false;
+  DenseGradientArguments a{dy.data, x.data, f32(kernel)};
+  DenseGradient g{dx.data, f32(dkernel), f32(dbias)};
   const bool norm = d->input == DenseInput::kNorm;
   if (norm ? given < 5 : given != 3) return false;
   if (norm) {
-    const auto scale = call.argument(3), offset = call.argument(4);
-    const auto dscale = call.result(3), doffset = call.result(4);
-    if (!scale.has(d->in) || !offset.has(d->in) || !dscale.has(d->in) || !doffset.has(d->in)) return false;
-    a.scale = scale.data, a.offset = offset.data, g.dscale = dscale.data, g.doffset = doffset.data;
+    const auto scale = call.floats(3), offset = call.floats(4);
+    const auto dscale = call.float_result(3), doffset = call.float_result(4);
+    if (!is_f32(scale, d->in) || !is_f32(offset, d->in) || !is_f32(dscale, d->in) || !is_f32(doffset, d->in)) return false;
+    a.scale = f32(scale), a.offset = f32(offset), g.dscale = f32(dscale), g.doffset = f32(doffset);
   }
   if (given == 6) {
-    if (!call.argument(5).same_shape(x)) return false;
-    a.add = call.argument(5).data;
+    if (!is_input(call.floats(5))) return false;
+    a.add = call.floats(5).data;
   }
-  dense_gradient_f32(*d, a, g, call.parallel());
+  dense_gradient(*d, a, g, call.parallel());
   return true;
 }
 
-// Weights packed for the matrix unit take 6 bytes each, their gradient 4: with a block of rows they are to stay in 2 MiB.
-constexpr int64_t kMaxWeights = int64_t{192} * 768;
-
+// What has rows is of x's dtype, f32 or bf16, and the rest of f32. The matrix unit packs both sides of a product: large weights'
+// products are left to `product`, which packs them once.
 bool takes(const ir::Composite& composite, const Types& operands, const Devices& devices) {
-  if (devices.mesh || !all_f32(operands)) return false;
   const bool forward = composite.name() == "dense";
-  if (!forward && composite.name() != "dense_backward") return false;
-  return element_count(operands[forward ? 1 : 2].dims) <= kMaxWeights;
+  if (devices.mesh || (!forward && composite.name() != "dense_backward")) return false;
+  const size_t kernel = forward ? 1 : 2;
+  const DType dtype = operands[0].dtype;
+  if (dtype != DType::kF32 && dtype != DType::kBF16) return false;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool has_rows = i != kernel && operands[i].rank() == 2;
+    if (operands[i].dtype != (has_rows ? dtype : DType::kF32)) return false;
+  }
+  const bool on_tiles = tiles_available() && &unit_for(dtype) == &tile_unit();
+  return !on_tiles || element_count(operands[kernel].dims) <= kMaxCachedWeights;
 }
 
-constexpr Function kForward{"dense", dense}, kBackward{"dense_backward", dense_backward};
+constexpr Function kForward{"dense", dense_call}, kBackward{"dense_backward", dense_backward};
 constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>};
 
 }  // namespace
 
-constinit const Kernel kDense{.functions = kFunctions, .available = product_f32_available, .takes = takes};
+constinit const Kernel kDense{.functions = kFunctions, .takes = takes};
 
 }  // namespace tessera::host

@@ -23,6 +23,10 @@ bool all_f32(const Types& types) {
   return std::ranges::all_of(types, [](const TensorType& type) { return type.dtype == DType::kF32; });
 }
 
+bool all_bf16(const Types& types) {
+  return std::ranges::all_of(types, [](const TensorType& type) { return type.dtype == DType::kBF16; });
+}
+
 std::span<const Kernel* const> kernel_table() {
   static constexpr const Kernel* kTable[] = {
 #define KERNEL(name) &k##name,

@@ -73,6 +73,7 @@ struct Kernel {
 
 // For `takes`.
 bool all_f32(const Types& types);
+bool all_bf16(const Types& types);
 
 #define KERNEL(name) extern const Kernel k##name;
 #include "host/kernels.def"

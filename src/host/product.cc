@@ -6,33 +6,117 @@
 #include <vector>
 
 #include "host/call.h"
-#include "host/cpu_level.h"
 #include "host/kernel.h"
+#include "host/rows.h"
 #include "host/tiles.h"
 #include "ir/manual.h"
 #include "ir/op_entries.h"
 #include "ir/ops.h"
 
-#if defined(__x86_64__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 namespace tessera::host {
 namespace {
 
+int64_t divided_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
+
+void serial(const std::vector<Phase>& phases) {
+  for (const Phase& phase : phases) {
+    for (int64_t task = 0; task < phase.count; ++task) phase.work(task);
+  }
+}
+
+// ---- on the vector units: the right side is packed, the left side is read where it lies
+
+constexpr int64_t kPackedAtOnce = int64_t{8} << 20;  // bytes of the right side; of more, chunks of k are packed, of …
+constexpr int64_t kPackedChunk = int64_t{4} << 20;   // … so many bytes
+constexpr int64_t kLeftBytes = int64_t{256} << 10;   // of the left side that a task goes through again and again: in L2
+constexpr int64_t kLeftChunk = 384;                  // of k, as far as that matters here
+constexpr int64_t kEnoughTasks = 16;                 // of a phase
+constexpr int64_t kPackPanels = 4;                   // packed by a task
+
+}  // namespace
+
+ProductPhases::ProductPhases(const Unit& unit, const Operand& a, const Operand& b, Destination c)
+    : unit_(unit), a_(a), b_(b), c_(c), chunk_(a.k) {
+  const int64_t panels = unit.panels(b.rows);
+  if (unit.packed_bytes(b.rows, a.k) > kPackedAtOnce) {
+    const int64_t steps = std::max<int64_t>(kPackedChunk / (panels * unit.step_bytes), divided_up(kLeftChunk, unit.step));
+    chunk_ = divided_up(a.k, divided_up(a.k, steps * unit.step) * unit.step) * unit.step;
+  }
+  const int64_t most = std::max(unit.rows, kLeftBytes / 4 / std::min(chunk_, kLeftChunk));
+  group_rows_ = divided_up(divided_up(a.rows, divided_up(a.rows, most)), unit.rows) * unit.rows;
+  row_groups_ = divided_up(a.rows, group_rows_);
+  group_panels_ = divided_up(panels, std::min(divided_up(panels, 2), divided_up(kEnoughTasks, row_groups_)));
+  column_groups_ = divided_up(panels, group_panels_);
+  packs_left_ = unit.pack_left && a.k_stride != 1 && column_groups_ > 1;
+}
+
+int64_t ProductPhases::left_panels() const { return packs_left_ ? divided_up(a_.rows, unit_.rows) : 0; }
+
+void ProductPhases::add_to(std::vector<Phase>& phases, Scratch& scratch) {
+  const auto aligned = [](int64_t bytes) { return divided_up(bytes, Scratch::kAlign) * Scratch::kAlign; };
+  const bool apart = c_.dtype != DType::kF32 && chunk_ < a_.k;
+  const int64_t right = aligned(unit_.packed_bytes(b_.rows, chunk_));
+  const int64_t left = packs_left_ ? aligned(unit_.packed_left_bytes(a_.rows, chunk_)) : 0;
+  packed_ = scratch.get<uint8_t>(right + left + (apart ? a_.rows * b_.rows * static_cast<int64_t>(sizeof(float)) : 0));
+  packed_left_ = packed_ + right;
+  sums_ = apart ? reinterpret_cast<float*>(packed_left_ + left) : nullptr;
+  for (int64_t k = 0; k < a_.k; k += chunk_) {
+    const int64_t length = std::min(chunk_, a_.k - k);
+    const int64_t packs = divided_up(unit_.panels(b_.rows), kPackPanels) + divided_up(left_panels(), kPackPanels);
+    phases.push_back({packs, [=, this](int64_t task) { pack(task, k, length); }});
+    phases.push_back({row_groups_ * column_groups_, [=, this](int64_t task) { multiply(task, k, length); }});
+  }
+  if (!apart) return;
+  phases.push_back({a_.rows, [this](int64_t row) {
+                      narrow(sums_ + row * b_.rows, b_.rows, static_cast<uint16_t*>(c_.data) + row * b_.rows);
+                    }});
+}
+
+void ProductPhases::pack(int64_t task, int64_t k, int64_t length) const {
+  const int64_t right = unit_.panels(b_.rows), right_tasks = divided_up(right, kPackPanels);
+  if (task < right_tasks) {
+    const int64_t first = task * kPackPanels;
+    unit_.pack(b_, first, std::min(right, first + kPackPanels), k, unit_.steps(length), packed_);
+  } else {
+    const int64_t first = (task - right_tasks) * kPackPanels;
+    unit_.pack_left(a_.part(0, a_.rows, k, length), first, std::min(left_panels(), first + kPackPanels), packed_left_);
+  }
+}
+
+float* ProductPhases::sums_at(int64_t row, int64_t column) const {
+  return (sums_ ? sums_ : static_cast<float*>(c_.data)) + row * b_.rows + column;
+}
+
+void ProductPhases::multiply(int64_t task, int64_t k, int64_t length) const {
+  thread_local Scratch scratch;
+  const int64_t row = task % row_groups_ * group_rows_, rows = std::min(group_rows_, a_.rows - row);
+  const int64_t panel = task / row_groups_ * group_panels_, column = panel * unit_.panel;
+  const Panels right = unit_.part(packed_, length, b_.rows, panel, group_panels_);
+  const int64_t columns = right.columns;
+  const Operand left =
+      packs_left_ ? unit_.packed_left(packed_left_, a_.rows, length).part(row, rows, 0, length) : a_.part(row, rows, k, length);
+  if (c_.dtype == DType::kF32 || sums_) return unit_.multiply(left, right, sums_at(row, column), b_.rows, k == 0);
+  auto* sums = scratch.get<float>(rows * columns);
+  unit_.multiply(left, right, sums, columns, true);
+  for (int64_t i = 0; i < rows; ++i) {
+    narrow(sums + i * columns, columns, static_cast<uint16_t*>(c_.data) + (row + i) * b_.rows + column);
+  }
+}
+
+// ---- on the matrix unit: both sides are packed, by all threads together
+
+namespace {
+
 constexpr int64_t kChunk = 512;        // of k: packed at a time
-constexpr int64_t kPackPanels = 4;     // packed by a task
 constexpr int64_t kGroupRows = 4;      // panels of the result that a task computes …
 constexpr int64_t kGroupColumns = 12;  // … the right side kept in L2
 constexpr int64_t kEnoughGroups = 8;   // where there are fewer, a group has fewer columns
 
-int64_t divided_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
-
 // One product in phases: for each chunk of k its operands are packed, then it is added to the result.
-class Phases {
+class TilePhases {
  public:
-  Phases(const Operand& a, const Operand& b, float* c) : a_(a), b_(b), c_(c), left_(panels(a.rows)), right_(panels(b.rows)) {
+  TilePhases(const Operand& a, const Operand& b, float* c)
+      : a_(a), b_(b), c_(c), left_(panels(a.rows)), right_(panels(b.rows)) {
     groups_ = divided_up(left_, kGroupRows);
     const int64_t split = std::max(divided_up(right_, kGroupColumns), std::min(right_, divided_up(kEnoughGroups, groups_)));
     columns_ = divided_up(right_, split);
@@ -70,7 +154,7 @@ class Phases {
   void multiply(int64_t task, int64_t count, uint8_t* packed, bool fresh) const {
     const int64_t row = task % groups_ * kGroupRows, column = task / groups_ * columns_;
     const Block block{row, std::min(left_, row + kGroupRows), column, std::min(right_, column + columns_)};
-    multiply_block(block, packed, packed_right(packed, count), count, c_, a_.rows, b_.rows, fresh);
+    multiply_block(block, packed, packed_right(packed, count), count, c_, b_.rows, a_.rows, b_.rows, fresh);
   }
 
   const Operand a_, b_;
@@ -79,40 +163,30 @@ class Phases {
   int64_t groups_, columns_;    // groups of rows; panels of columns in a group
 };
 
-void serial(const std::vector<Phase>& phases) {
-  for (const Phase& phase : phases) {
-    for (int64_t task = 0; task < phase.count; ++task) phase.work(task);
-  }
-}
-
 }  // namespace
 
-void product_f32(const Product& x, const float* a, const float* b, float* c, const ParallelFor& parallel) {
+void multiply_on(const Unit& unit, const Product& x, Source a, Source b, Destination c, const ParallelFor& parallel) {
   const auto one = [&](int64_t i, const ParallelFor& run) {
     thread_local Scratch scratch;
-    const Operand left{a + i * x.m * x.k, x.m, x.k, x.a_transposed ? 1 : x.k, x.a_transposed ? x.m : 1};
-    const Operand right{b + i * x.n * x.k, x.n, x.k, x.b_transposed ? x.k : 1, x.b_transposed ? 1 : x.n};
-    const Phases phases(left, right, c + i * x.m * x.n);
-    run(phases.list(scratch));
+    const Operand left = Operand{a.data, a.dtype, x.m, x.k, x.a_transposed ? 1 : x.k, x.a_transposed ? x.m : 1}.matrix(i);
+    const Operand right = Operand{b.data, b.dtype, x.n, x.k, x.b_transposed ? x.k : 1, x.b_transposed ? 1 : x.n}.matrix(i);
+    const Destination to{static_cast<uint8_t*>(c.data) + i * x.m * x.n * element_bytes(c.dtype), c.dtype};
+    const bool f32 = a.dtype == DType::kF32 && b.dtype == DType::kF32 && c.dtype == DType::kF32;
+    if (f32 && tiles_available() && &unit == &tile_unit()) {
+      const TilePhases phases(left, right, static_cast<float*>(to.data));
+      return run(phases.list(scratch));
+    }
+    ProductPhases product(unit, left, right, to);
+    std::vector<Phase> phases;
+    product.add_to(phases, scratch);
+    run(phases);
   };
   if (x.batch == 1) return one(0, parallel);
   parallel({{x.batch, [&](int64_t i) { one(i, serial); }}});
 }
 
-bool product_f32_available() {
-#if defined(__x86_64__)
-  static const bool available = [] {
-    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM of arch_prctl(2), XFEATURE_XTILEDATA
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    __asm__("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(0));
-    const bool amx = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0;
-    return matrix_unit_allowed() && amx && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
-           syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  }();
-  return available;
-#else
-  return false;  // No other processor has such a unit that this folder knows.
-#endif
+void multiply(const Product& product, Source a, Source b, Destination c, const ParallelFor& parallel) {
+  multiply_on(unit_for(a.dtype), product, a, b, c, parallel);
 }
 
 // ---- as a call
@@ -123,12 +197,12 @@ using ir::Value;
 using ir::Values;
 
 bool product(const Call& call) {
-  if (!call.has(2, 1)) return false;
-  const auto a = call.argument(0), b = call.argument(1);
-  const auto c = call.result(0);
+  if (!call.has_floats(2, 1)) return false;
+  const auto a = call.floats(0), b = call.floats(1);
+  const auto c = call.float_result(0);
   const auto p = call.attributes<Product>();
   if (!p || !a.has(p->batch * p->m * p->k) || !b.has(p->batch * p->k * p->n) || !c.has(p->batch * p->m * p->n)) return false;
-  product_f32(*p, a.data, b.data, c.data, call.parallel());
+  multiply(*p, {a.data, a.dtype}, {b.data, b.dtype}, {c.data, c.dtype}, call.parallel());
   return true;
 }
 
@@ -136,7 +210,7 @@ constexpr Function kFunction{"product", product};
 constexpr Entry kFunctions[] = {kEntry<kFunction>};
 
 // ---- in a graph
-// Every f32 dot_general that is large enough to gain, and whose operands lie in memory as [batch…, rows…, contracted…] or
+// Every dot_general of f32 or bf16 that is large enough to gain, and whose operands lie in memory as [batch…, rows…, contracted…] or
 // [batch…, contracted…, rows…]: all that dense layers, attention and their gradients make. In a program for several devices
 // those whose rows are the batch's (ir::rows_of_batch), each device multiplying its own: a call is opaque to the
 // partitioner.
@@ -173,15 +247,16 @@ std::optional<Sizes> sizes_of(const TensorType& type, const Dims& self_batch, co
 
 // What a call of a product of operands of these types would be; nothing where it is left to the compiler.
 std::optional<Product> product_of(const ir::DotDims& dims, const TensorType& lhs, const TensorType& rhs, DType result) {
-  if (lhs.dtype != DType::kF32 || rhs.dtype != DType::kF32 || result != DType::kF32) return std::nullopt;
+  const bool narrow = lhs.dtype == DType::kBF16 && (result == DType::kF32 || result == DType::kBF16);
+  if (lhs.dtype != rhs.dtype || !(narrow || (lhs.dtype == DType::kF32 && result == DType::kF32))) return std::nullopt;
   const auto a = sizes_of(lhs, dims.lhs_batch, dims.lhs_contract), b = sizes_of(rhs, dims.rhs_batch, dims.rhs_contract);
   if (!a || !b || a->batch * a->rows * a->contracted * b->rows < kWorthwhile) return std::nullopt;
   // The right side is [k, n] when it is not transposed: the mirror of the left.
   return Product{a->batch, a->rows, b->rows, a->contracted, a->transposed, !b->transposed};
 }
 
-Value call_product(const Product& product, const Values& operands, const Dims& result) {
-  return ir::ffi_call(call_target(kFunction.name), operands, {{DType::kF32, result}}, ir::encode(product))[0];
+Value call_product(const Product& product, const Values& operands, const TensorType& result) {
+  return ir::ffi_call(call_target(kFunction.name), operands, {result}, ir::encode(product))[0];
 }
 
 // Each device multiplies its own rows. Where they are what is summed over, each has its rows' share of the result, and the
@@ -196,7 +271,7 @@ std::optional<Value> product_of_rows(const ir::Node& node, const Values& operand
   const std::optional<Product> product = product_of(dims, lhs, rhs, own.dtype);
   if (!product) return std::nullopt;
   const auto multiply = [&](const Values& local) -> Values {
-    const Value y = call_product(*product, local, own.dims);
+    const Value y = call_product(*product, local, own);
     return {summed ? ir::reshape(y, {1, own.dims[0], own.dims[1]}) : y};
   };
   const Value parts = ir::shard_map(*devices.mesh, operands, {0, summed ? 0 : ir::kWhole}, multiply)[0];
@@ -212,11 +287,11 @@ std::optional<Values> replace(const ir::Node& node, const Values& operands, Sele
   }
   const auto& dims = node.attr<ir::DotDims>("dot_dimension_numbers");
   const auto product = product_of(dims, operands[0].type(), operands[1].type(), node.types[0].dtype);
-  return product ? std::optional(Values{call_product(*product, operands, node.types[0].dims)}) : std::nullopt;
+  return product ? std::optional(Values{call_product(*product, operands, node.types[0])}) : std::nullopt;
 }
 
 }  // namespace
 
-constinit const Kernel kProduct{.functions = kFunctions, .available = product_f32_available, .replace = replace};
+constinit const Kernel kProduct{.functions = kFunctions, .replace = replace};
 
 }  // namespace tessera::host

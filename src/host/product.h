@@ -1,19 +1,15 @@
 #pragma once
-// Matrix products in f32 on the host's matrix unit (Intel AMX), several times as fast as its vector units.
-//
-// AMX multiplies bf16 and adds in f32. An f32 number is exactly the sum of three bf16 numbers (8 + 8 + 8 bits), so a product of
-// two matrices is the sum of nine bf16 products; the three smallest, below 2^-24 of the result, are left out. What remains is
-// as exact as f32 products with f32 sums (H. Henry, P. Tang, A. Heinecke: Leveraging the bfloat16 Artificial Intelligence
-// Datatype For Higher-Precision Computations, 2019; XLA calls it BF16_BF16_F32_X6). The result does not depend on the number of
-// threads.
+// Matrix products on this processor's fastest unit (unit.h), of f32 or bf16 numbers, with sums in f32. The result does not depend
+// on the number of threads.
 
 #include <cstdint>
 
 #include "host/parallel_for.h"
+#include "host/unit.h"
 
 namespace tessera::host {
 
-// c[i] = a[i] b[i] for i < batch: dense, row-major f32 matrices [m, k] x [k, n] -> [m, n].
+// c[i] = a[i] b[i] for i < batch: dense, row-major matrices [m, k] x [k, n] -> [m, n].
 struct Product {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool a_transposed = false;  // a[i] is stored as [k, m]
@@ -31,10 +27,44 @@ struct Product {
   }
 };
 
-// Whether this machine has the unit and the kernel lets this process use it. The answer does not change.
-bool product_f32_available();
+// The numbers of an array, f32 or bf16.
+struct Source {
+  const void* data;
+  DType dtype;
+};
+struct Destination {
+  void* data;
+  DType dtype;
+};
 
-// `c` does not overlap `a` or `b`. An operand that is not finite gives NaN; subnormal operands count as zero.
-void product_f32(const Product& product, const float* a, const float* b, float* c, const ParallelFor& parallel);
+// `c` does not overlap `a` or `b`. On the unit for the dtype of `a`, or on a given one.
+void multiply(const Product& product, Source a, Source b, Destination c, const ParallelFor& parallel);
+void multiply_on(const Unit& unit, const Product& product, Source a, Source b, Destination c, const ParallelFor& parallel);
+
+// The phases of one product of two operands. What they share lives in the object, and in `scratch` of the calling thread, which
+// stay as they are until the phases are done.
+class ProductPhases {
+ public:
+  ProductPhases(const Unit& unit, const Operand& a, const Operand& b, Destination c);
+
+  // Appends them.
+  void add_to(std::vector<Phase>& phases, Scratch& scratch);
+
+ private:
+  void pack(int64_t task, int64_t k, int64_t length) const;
+  void multiply(int64_t task, int64_t k, int64_t length) const;
+  int64_t left_panels() const;
+  float* sums_at(int64_t row, int64_t column) const;
+
+  const Unit& unit_;
+  const Operand a_, b_;
+  const Destination c_;
+  int64_t chunk_;                      // of k: packed at a time
+  int64_t group_rows_, group_panels_;  // of the result that a task computes …
+  int64_t row_groups_, column_groups_;
+  bool packs_left_;  // so that not each group of columns does
+  uint8_t *packed_ = nullptr, *packed_left_ = nullptr;
+  float* sums_ = nullptr;  // of the whole result, where chunks are added up and it is not f32
+};
 
 }  // namespace tessera::host

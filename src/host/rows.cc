@@ -1,113 +1,136 @@
-#include "host/rows.h"
-
-#if defined(__x86_64__)
-
-#include <immintrin.h>
+// Highway compiles this file once for each instruction set and picks one when the program runs.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "host/rows.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h has to come first.
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <numbers>
 
-// The rest of this file runs only where product_f32_available().
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma")
+#include "host/rows.h"
 
-namespace tessera::host {
+HWY_BEFORE_NAMESPACE();
+namespace tessera::host::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// What is not exported is local: position-independent code does not inline functions that others could replace.
 namespace {
 
-constexpr int64_t kLanes = 16;
-// Of g++ 12's intrinsics, those that take a mask are the ones that do not warn of uninitialised values.
-constexpr __mmask16 kAll = 0xffff;
+using D = hn::CappedTag<float, 16>;
+using V = hn::Vec<D>;
 
-inline __mmask16 first(int64_t count) { return static_cast<__mmask16>((1U << std::min(count, kLanes)) - 1); }
+HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(D())); }
+HWY_INLINE V number(float x) { return hn::Set(D(), x); }
 
-// Calls act(i, mask) for each vector of `count` numbers.
+// A whole vector of numbers, or the last `count` of a row. Past the end nothing is read: zeros stand there.
+struct Whole {};
+struct Part {
+  int64_t count;
+};
+HWY_INLINE V load(const float* x, Whole) { return hn::LoadU(D(), x); }
+HWY_INLINE void store(V v, float* x, Whole) { hn::StoreU(v, D(), x); }
+HWY_INLINE V inside(V v, Whole) { return v; }
+HWY_INLINE V load(const float* x, Part part) {
+  HWY_ALIGN float block[16] = {};
+  std::copy_n(x, part.count, block);
+  return hn::Load(D(), block);
+}
+HWY_INLINE void store(V v, float* x, Part part) {
+  HWY_ALIGN float block[16];
+  hn::Store(v, D(), block);
+  std::copy_n(block, part.count, x);
+}
+// With zeros past the end.
+HWY_INLINE V inside(V v, Part part) { return hn::IfThenElseZero(hn::FirstN(D(), static_cast<size_t>(part.count)), v); }
+
+// Calls act(i, extent) for each vector of `count` numbers.
 template <class Act>
-inline void each_vector(int64_t count, const Act& act) {
+HWY_INLINE void each_vector(int64_t count, const Act& act) {
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) act(i, kAll);
-  if (i < count) act(i, first(count - i));
+  for (; i + lanes() <= count; i += lanes()) act(i, Whole());
+  if (i < count) act(i, Part{count - i});
 }
 
-inline __m512 load(const float* x, __mmask16 mask) { return _mm512_maskz_loadu_ps(mask, x); }
-inline void store(float* x, __mmask16 mask, __m512 v) { _mm512_mask_storeu_ps(x, mask, v); }
+// 2^n for whole n in [-252, 127]: as two factors, so that subnormal results come out right.
+HWY_INLINE V times_power_of_two(V x, V n) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const auto whole = hn::ConvertTo(di, n), half = hn::ShiftRight<1>(whole), rest = hn::Sub(whole, half);
+  const auto power = [&](auto e) { return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127)))); };
+  return hn::Mul(hn::Mul(x, power(half)), power(rest));
+}
 
 // For x in [-104, 0] (or NaN), by Taylor's series around the nearest multiple of ln 2.
-inline __m512 exponential(__m512 x) {
+HWY_INLINE V exponential(V x) {
   constexpr float kUpper = 0x1.62e4p-1F;  // of ln 2, with few enough digits that multiples are exact
   constexpr auto kLower = static_cast<float>(std::numbers::ln2 - static_cast<double>(kUpper));
   constexpr float kTaylor[] = {1.0F / 5040, 1.0F / 720, 1.0F / 120, 1.0F / 24, 1.0F / 6, 1.0F / 2, 1, 1};
-  const __m512 n = _mm512_maskz_roundscale_ps(kAll, _mm512_mul_ps(x, _mm512_set1_ps(std::numbers::log2e_v<float>)),
-                                              _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(kUpper), x);
-  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(kLower), r);
-  __m512 sum = _mm512_set1_ps(kTaylor[0]);
-  for (size_t i = 1; i < std::size(kTaylor); ++i) sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(kTaylor[i]));
-  return _mm512_maskz_scalef_ps(kAll, sum, n);
+  const V n = hn::Round(hn::Mul(x, number(std::numbers::log2e_v<float>)));
+  V r = hn::NegMulAdd(n, number(kUpper), x);
+  r = hn::NegMulAdd(n, number(kLower), r);
+  V sum = number(kTaylor[0]);
+  for (size_t i = 1; i < std::size(kTaylor); ++i) sum = hn::MulAdd(sum, r, number(kTaylor[i]));
+  return times_power_of_two(sum, n);
+}
+
+// |x|, at most `most`; a NaN stays one.
+HWY_INLINE V magnitude(V x, float most) {
+  const V u = hn::Abs(x);
+  return hn::IfThenElse(hn::Gt(u, number(most)), number(most), u);
 }
 
 // Phi(x) and exp(-x^2 / 2). With u = |x|, Phi(-u) exp(u^2 / 2) is smooth in t = 1 / (1 + u / 4), as in Abramowitz and Stegun
 // 7.1.26; the coefficients are a minimax fit over u in [0, 14], found by reweighted least squares, exact to 4e-11.
 struct Normal {
-  __m512 distribution, bell;
+  V distribution, bell;
 };
-inline Normal normal(__m512 x) {
+HWY_INLINE Normal normal(V x) {
   constexpr float kFit[] = {0.035911135F,  -0.20477906F, 0.40935895F,  -0.3431068F, 0.30285814F,
                             -0.013195981F, 0.11643427F,  0.096600726F, 0.09991865F};
-  // Further out both are 0 or 1. A NaN stays: where one of two numbers is NaN, the instruction takes the second.
-  const __m512 u = _mm512_maskz_min_ps(kAll, _mm512_set1_ps(14.375F), _mm512_abs_ps(x)), one = _mm512_set1_ps(1);
-  // A division in two steps of Newton's method. The instruction is the first: exact to 2^-27.
-  const __m512 below = _mm512_fmadd_ps(u, _mm512_set1_ps(0.25F), one), near = _mm512_maskz_rcp14_ps(kAll, below);
-  const __m512 t = _mm512_mul_ps(near, _mm512_fnmadd_ps(below, near, _mm512_set1_ps(2)));
+  // Further out both are 0 or 1.
+  const V u = magnitude(x, 14.375F), one = number(1), t = hn::Div(one, hn::MulAdd(u, number(0.25F), one));
   Normal out;
-  out.bell = exponential(_mm512_mul_ps(_mm512_mul_ps(u, u), _mm512_set1_ps(-0.5F)));
-  __m512 sum = _mm512_set1_ps(kFit[0]);
-  for (size_t i = 1; i < std::size(kFit); ++i) sum = _mm512_fmadd_ps(sum, t, _mm512_set1_ps(kFit[i]));
-  const __m512 tail = _mm512_mul_ps(_mm512_mul_ps(sum, t), out.bell);
-  const __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
-  out.distribution = _mm512_mask_mov_ps(_mm512_sub_ps(one, tail), negative, tail);
+  out.bell = exponential(hn::Mul(hn::Mul(u, u), number(-0.5F)));
+  V sum = number(kFit[0]);
+  for (size_t i = 1; i < std::size(kFit); ++i) sum = hn::MulAdd(sum, t, number(kFit[i]));
+  const V tail = hn::Mul(hn::Mul(sum, t), out.bell);
+  out.distribution = hn::IfThenElse(hn::Lt(x, hn::Zero(D())), tail, hn::Sub(one, tail));
   return out;
 }
 
 // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), with u as in rows.h, and the derivative of 2 u.
 struct Gate {
-  __m512 share, slope;
+  V share, slope;
 };
-inline Gate gate(__m512 x) {
-  const __m512 one = _mm512_set1_ps(1), squared = _mm512_mul_ps(x, x);
-  const __m512 twice = _mm512_set1_ps(2 * std::numbers::sqrt2_v<float> * std::numbers::inv_sqrtpi_v<float>);
-  const __m512 u = _mm512_mul_ps(_mm512_mul_ps(twice, x), _mm512_fmadd_ps(squared, _mm512_set1_ps(0.044715F), one));
-  // A NaN stays: where one of two numbers is NaN, the instruction takes the second.
-  const __m512 small =
-      exponential(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_maskz_min_ps(kAll, _mm512_set1_ps(104), _mm512_abs_ps(u))));
-  const __m512 whole = _mm512_div_ps(one, _mm512_add_ps(one, small));
-  const __mmask16 negative = _mm512_cmp_ps_mask(u, _mm512_setzero_ps(), _CMP_LT_OQ);
-  return {_mm512_mask_mov_ps(whole, negative, _mm512_mul_ps(small, whole)),
-          _mm512_mul_ps(twice, _mm512_fmadd_ps(squared, _mm512_set1_ps(3 * 0.044715F), one))};
+HWY_INLINE Gate gate(V x) {
+  const V one = number(1), squared = hn::Mul(x, x);
+  const V twice = number(2 * std::numbers::sqrt2_v<float> * std::numbers::inv_sqrtpi_v<float>);
+  const V u = hn::Mul(hn::Mul(twice, x), hn::MulAdd(squared, number(0.044715F), one));
+  const V small = exponential(hn::Neg(magnitude(u, 104)));
+  const V whole = hn::Div(one, hn::Add(one, small));
+  return {hn::IfThenElse(hn::Lt(u, hn::Zero(D())), hn::Mul(small, whole), whole),
+          hn::Mul(twice, hn::MulAdd(squared, number(3 * 0.044715F), one))};
 }
 
-inline float sum_of(__m512 v) {
-  v = _mm512_add_ps(v, _mm512_maskz_shuffle_f32x4(kAll, v, v, 0x4e));
-  v = _mm512_add_ps(v, _mm512_maskz_shuffle_f32x4(kAll, v, v, 0xb1));
-  v = _mm512_add_ps(v, _mm512_maskz_permute_ps(kAll, v, 0x4e));
-  v = _mm512_add_ps(v, _mm512_maskz_permute_ps(kAll, v, 0xb1));
-  return _mm512_cvtss_f32(v);
-}
+HWY_INLINE float sum_of(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
 
 // A row's mean, and one over the root of its variance plus epsilon.
 struct Moments {
   float mean, inverse;
 };
-inline Moments moments(const float* x, int64_t width, double epsilon) {
-  __m512 sum = _mm512_setzero_ps();
-  each_vector(width, [&](int64_t i, __mmask16 m) { sum = _mm512_add_ps(sum, load(x + i, m)); });
+HWY_INLINE Moments moments(const float* x, int64_t width, double epsilon) {
+  V sum = hn::Zero(D());
+  each_vector(width, [&](int64_t i, auto extent) { sum = hn::Add(sum, load(x + i, extent)); });
   const float share = 1 / static_cast<float>(width), mean = sum_of(sum) * share;
-  const __m512 centre = _mm512_set1_ps(mean);
-  __m512 squares = _mm512_setzero_ps();
-  each_vector(width, [&](int64_t i, __mmask16 m) {
-    const __m512 off = _mm512_maskz_sub_ps(m, load(x + i, m), centre);
-    squares = _mm512_fmadd_ps(off, off, squares);
+  const V centre = number(mean);
+  V squares = hn::Zero(D());
+  each_vector(width, [&](int64_t i, auto extent) {
+    const V off = inside(hn::Sub(load(x + i, extent), centre), extent);
+    squares = hn::MulAdd(off, off, squares);
   });
   return {mean, 1 / std::sqrt(sum_of(squares) * share + static_cast<float>(epsilon))};
 }
@@ -121,10 +144,10 @@ void norm_rows(RowShape shape, double epsilon, const float* x, const float* scal
     float* to = y + r * shape.width;
     const Moments of = moments(from, shape.width, epsilon);
     mean[r] = of.mean, inverse[r] = of.inverse;
-    const __m512 centre = _mm512_set1_ps(of.mean), factor = _mm512_set1_ps(of.inverse);
-    each_vector(shape.width, [&](int64_t i, __mmask16 m) {
-      const __m512 normal = _mm512_mul_ps(_mm512_sub_ps(load(from + i, m), centre), factor);
-      store(to + i, m, _mm512_fmadd_ps(normal, load(scale + i, m), load(offset + i, m)));
+    const V centre = number(of.mean), factor = number(of.inverse);
+    each_vector(shape.width, [&](int64_t i, auto extent) {
+      const V normal = hn::Mul(hn::Sub(load(from + i, extent), centre), factor);
+      store(hn::MulAdd(normal, load(scale + i, extent), load(offset + i, extent)), to + i, extent);
     });
   }
 }
@@ -135,90 +158,168 @@ void norm_gradient_rows(RowShape shape, const float* x, const float* scale, cons
   for (int64_t r = 0; r < shape.rows; ++r) {
     const float* from = x + r * shape.width;
     float* gradient = dy + r * shape.width;
-    const __m512 centre = _mm512_set1_ps(mean[r]), factor = _mm512_set1_ps(inverse[r]);
-    const auto normal = [&](int64_t i, __mmask16 m) {
-      return _mm512_mul_ps(_mm512_maskz_sub_ps(m, load(from + i, m), centre), factor);
+    const V centre = number(mean[r]), factor = number(inverse[r]);
+    const auto normal = [&](int64_t i, auto extent) {
+      return hn::Mul(inside(hn::Sub(load(from + i, extent), centre), extent), factor);
     };
-    __m512 sum = _mm512_setzero_ps(), along = _mm512_setzero_ps();
-    each_vector(shape.width, [&](int64_t i, __mmask16 m) {
-      const __m512 d = load(gradient + i, m), n = normal(i, m), g = _mm512_mul_ps(d, load(scale + i, m));
-      store(doffset + i, m, _mm512_add_ps(load(doffset + i, m), d));
-      store(dscale + i, m, _mm512_fmadd_ps(d, n, load(dscale + i, m)));
-      sum = _mm512_add_ps(sum, g);
-      along = _mm512_fmadd_ps(g, n, along);
+    V sum = hn::Zero(D()), along = hn::Zero(D());
+    each_vector(shape.width, [&](int64_t i, auto extent) {
+      const V d = load(gradient + i, extent), n = normal(i, extent), g = hn::Mul(d, load(scale + i, extent));
+      store(hn::Add(load(doffset + i, extent), d), doffset + i, extent);
+      store(hn::MulAdd(d, n, load(dscale + i, extent)), dscale + i, extent);
+      sum = hn::Add(sum, g);
+      along = hn::MulAdd(g, n, along);
     });
-    const __m512 mean_g = _mm512_set1_ps(sum_of(sum) * share), mean_along = _mm512_set1_ps(sum_of(along) * share);
-    each_vector(shape.width, [&](int64_t i, __mmask16 m) {
-      const __m512 g = _mm512_mul_ps(load(gradient + i, m), load(scale + i, m));
-      const __m512 inner = _mm512_fnmadd_ps(normal(i, m), mean_along, _mm512_sub_ps(g, mean_g));
-      const __m512 rest = add ? load(add + r * shape.width + i, m) : _mm512_setzero_ps();
-      store(gradient + i, m, _mm512_fmadd_ps(inner, factor, rest));
+    const V mean_g = number(sum_of(sum) * share), mean_along = number(sum_of(along) * share);
+    each_vector(shape.width, [&](int64_t i, auto extent) {
+      const V g = hn::Mul(load(gradient + i, extent), load(scale + i, extent));
+      const V inner = hn::NegMulAdd(normal(i, extent), mean_along, hn::Sub(g, mean_g));
+      const V rest = add ? load(add + r * shape.width + i, extent) : hn::Zero(D());
+      store(hn::MulAdd(inner, factor, rest), gradient + i, extent);
     });
   }
 }
 
-void gelu_numbers(const float* x, int64_t count, float* y) {
-  each_vector(count, [&](int64_t i, __mmask16 m) {
-    const __m512 v = load(x + i, m);
-    store(y + i, m, _mm512_mul_ps(v, normal(v).distribution));
+void gelu(const float* x, int64_t count, float* y) {
+  each_vector(count, [&](int64_t i, auto extent) {
+    const V v = load(x + i, extent);
+    store(hn::Mul(v, normal(v).distribution), y + i, extent);
   });
 }
 
-void gelu_numbers(const float* x, int64_t count, float* y, float* slope) {
-  const __m512 peak = _mm512_set1_ps(std::numbers::inv_sqrtpi_v<float> / std::numbers::sqrt2_v<float>);
-  each_vector(count, [&](int64_t i, __mmask16 m) {
-    const __m512 v = load(x + i, m);
+void gelu_and_slope(const float* x, int64_t count, float* y, float* slope) {
+  const V peak = number(std::numbers::inv_sqrtpi_v<float> / std::numbers::sqrt2_v<float>);
+  each_vector(count, [&](int64_t i, auto extent) {
+    const V v = load(x + i, extent);
     const Normal n = normal(v);
-    store(y + i, m, _mm512_mul_ps(v, n.distribution));
-    store(slope + i, m, _mm512_fmadd_ps(_mm512_mul_ps(v, n.bell), peak, n.distribution));
+    store(hn::Mul(v, n.distribution), y + i, extent);
+    store(hn::MulAdd(hn::Mul(v, n.bell), peak, n.distribution), slope + i, extent);
   });
 }
 
-void gelu_tanh_numbers(const float* x, int64_t count, float* y) {
-  each_vector(count, [&](int64_t i, __mmask16 m) {
-    const __m512 v = load(x + i, m);
-    store(y + i, m, _mm512_mul_ps(v, gate(v).share));
+void gelu_tanh(const float* x, int64_t count, float* y) {
+  each_vector(count, [&](int64_t i, auto extent) {
+    const V v = load(x + i, extent);
+    store(hn::Mul(v, gate(v).share), y + i, extent);
   });
 }
 
-void gelu_tanh_numbers(const float* x, int64_t count, float* y, float* slope) {
-  each_vector(count, [&](int64_t i, __mmask16 m) {
-    const __m512 v = load(x + i, m);
+void gelu_tanh_and_slope(const float* x, int64_t count, float* y, float* slope) {
+  each_vector(count, [&](int64_t i, auto extent) {
+    const V v = load(x + i, extent);
     const Gate g = gate(v);
-    const __m512 value = _mm512_mul_ps(v, g.share);
-    store(y + i, m, value);
+    const V value = hn::Mul(v, g.share);
+    store(value, y + i, extent);
     // share + x share (1 - share) (2 u)'. Where the share is 0 or 1 to the last digit, (2 u)' may be too large to multiply.
-    const __m512 rest = _mm512_fnmadd_ps(value, g.share, value);
-    const __mmask16 inner = _mm512_cmp_ps_mask(rest, _mm512_setzero_ps(), _CMP_NEQ_UQ);
-    store(slope + i, m, _mm512_mask3_fmadd_ps(rest, g.slope, g.share, inner));
+    const V rest = hn::NegMulAdd(value, g.share, value);
+    const auto saturated = hn::Eq(rest, hn::Zero(D()));
+    store(hn::IfThenElse(saturated, g.share, hn::MulAdd(rest, g.slope, g.share)), slope + i, extent);
   });
 }
 
 void multiply_numbers(const float* factor, int64_t count, float* x) {
-  each_vector(count, [&](int64_t i, __mmask16 m) { store(x + i, m, _mm512_mul_ps(load(x + i, m), load(factor + i, m))); });
+  each_vector(count,
+              [&](int64_t i, auto extent) { store(hn::Mul(load(x + i, extent), load(factor + i, extent)), x + i, extent); });
 }
 
 void add_to_rows(RowShape shape, const float* row, const float* add, float* y) {
   for (int64_t r = 0; r < shape.rows; ++r) {
     const int64_t at = r * shape.width;
-    each_vector(shape.width, [&](int64_t i, __mmask16 m) {
-      __m512 v = _mm512_add_ps(load(y + at + i, m), load(row + i, m));
-      if (add) v = _mm512_add_ps(v, load(add + at + i, m));
-      store(y + at + i, m, v);
+    each_vector(shape.width, [&](int64_t i, auto extent) {
+      V v = hn::Add(load(y + at + i, extent), load(row + i, extent));
+      if (add) v = hn::Add(v, load(add + at + i, extent));
+      store(v, y + at + i, extent);
     });
   }
 }
 
 void add_column_sums(RowShape shape, const float* x, float* sums) {
-  each_vector(shape.width, [&](int64_t i, __mmask16 m) {
-    __m512 sum = _mm512_setzero_ps();
-    for (int64_t r = 0; r < shape.rows; ++r) sum = _mm512_add_ps(sum, load(x + r * shape.width + i, m));
-    store(sums + i, m, _mm512_add_ps(load(sums + i, m), sum));
+  each_vector(shape.width, [&](int64_t i, auto extent) {
+    V sum = hn::Zero(D());
+    for (int64_t r = 0; r < shape.rows; ++r) sum = hn::Add(sum, load(x + r * shape.width + i, extent));
+    store(hn::Add(load(sums + i, extent), sum), sums + i, extent);
   });
 }
 
+void add_numbers(const float* x, int64_t count, float* sums) {
+  each_vector(count,
+              [&](int64_t i, auto extent) { store(hn::Add(load(sums + i, extent), load(x + i, extent)), sums + i, extent); });
+}
+
+void widen(const uint16_t* x, int64_t count, float* y) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> dh;
+  each_vector(count, [&](int64_t i, auto extent) {
+    HWY_ALIGN uint16_t block[16] = {};
+    std::memcpy(block, x + i, static_cast<size_t>(std::min(lanes(), count - i)) * sizeof(uint16_t));
+    const auto bits = hn::PromoteTo(du, hn::Load(dh, block));
+    store(hn::BitCast(D(), hn::ShiftLeft<16>(bits)), y + i, extent);
+  });
+}
+
+void narrow(const float* x, int64_t count, uint16_t* y) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<uint16_t, D> dh;
+  each_vector(count, [&](int64_t i, auto extent) {
+    const V v = load(x + i, extent);
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
+    const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));  // a NaN may not become an infinity
+    const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+    HWY_ALIGN uint16_t block[16];
+    hn::Store(hn::DemoteTo(dh, hn::BitCast(di, hn::ShiftRight<16>(chosen))), dh, block);
+    std::memcpy(y + i, block, static_cast<size_t>(std::min(lanes(), count - i)) * sizeof(uint16_t));
+  });
+}
+
+}  // namespace tessera::host::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::host {
+namespace {
+HWY_EXPORT(norm_rows);
+HWY_EXPORT(norm_gradient_rows);
+HWY_EXPORT(gelu);
+HWY_EXPORT(gelu_and_slope);
+HWY_EXPORT(gelu_tanh);
+HWY_EXPORT(gelu_tanh_and_slope);
+HWY_EXPORT(multiply_numbers);
+HWY_EXPORT(add_to_rows);
+HWY_EXPORT(add_column_sums);
+HWY_EXPORT(add_numbers);
+HWY_EXPORT(widen);
+HWY_EXPORT(narrow);
+}  // namespace
+
+void norm_rows(RowShape shape, double epsilon, const float* x, const float* scale, const float* offset, float* y, float* mean,
+               float* inverse) {
+  HWY_DYNAMIC_DISPATCH(norm_rows)(shape, epsilon, x, scale, offset, y, mean, inverse);
+}
+void norm_gradient_rows(RowShape shape, const float* x, const float* scale, const float* mean, const float* inverse,
+                        const float* add, float* dy, float* dscale, float* doffset) {
+  HWY_DYNAMIC_DISPATCH(norm_gradient_rows)(shape, x, scale, mean, inverse, add, dy, dscale, doffset);
+}
+void gelu_numbers(const float* x, int64_t count, float* y) { HWY_DYNAMIC_DISPATCH(gelu)(x, count, y); }
+void gelu_numbers(const float* x, int64_t count, float* y, float* slope) {
+  HWY_DYNAMIC_DISPATCH(gelu_and_slope)(x, count, y, slope);
+}
+void gelu_tanh_numbers(const float* x, int64_t count, float* y) { HWY_DYNAMIC_DISPATCH(gelu_tanh)(x, count, y); }
+void gelu_tanh_numbers(const float* x, int64_t count, float* y, float* slope) {
+  HWY_DYNAMIC_DISPATCH(gelu_tanh_and_slope)(x, count, y, slope);
+}
+void multiply_numbers(const float* factor, int64_t count, float* x) {
+  HWY_DYNAMIC_DISPATCH(multiply_numbers)(factor, count, x);
+}
+void add_to_rows(RowShape shape, const float* row, const float* add, float* y) {
+  HWY_DYNAMIC_DISPATCH(add_to_rows)(shape, row, add, y);
+}
+void add_column_sums(RowShape shape, const float* x, float* sums) { HWY_DYNAMIC_DISPATCH(add_column_sums)(shape, x, sums); }
+void add_numbers(const float* x, int64_t count, float* sums) { HWY_DYNAMIC_DISPATCH(add_numbers)(x, count, sums); }
+void widen(const uint16_t* x, int64_t count, float* y) { HWY_DYNAMIC_DISPATCH(widen)(x, count, y); }
+void narrow(const float* x, int64_t count, uint16_t* y) { HWY_DYNAMIC_DISPATCH(narrow)(x, count, y); }
+
 }  // namespace tessera::host
-
-#pragma GCC pop_options
-
 #endif

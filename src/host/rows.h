@@ -1,6 +1,5 @@
 #pragma once
 // What surrounds a dense layer, on rows of f32 numbers that are in a core's cache: layer norm and GELU, forward and backward.
-// On vector units with 512 bits: only where product_f32_available().
 
 #include <cstdint>
 
@@ -38,5 +37,11 @@ void add_to_rows(RowShape shape, const float* row, const float* add, float* y);
 
 // sums [width] += the column sums of x.
 void add_column_sums(RowShape shape, const float* x, float* sums);
+// sums += x.
+void add_numbers(const float* x, int64_t count, float* sums);
+
+// bf16 as f32, and f32 as the nearest bf16, ties to even; a NaN stays one.
+void widen(const uint16_t* x, int64_t count, float* y);
+void narrow(const float* x, int64_t count, uint16_t* y);
 
 }  // namespace tessera::host

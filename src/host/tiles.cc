@@ -3,13 +3,20 @@
 #if defined(__x86_64__)
 
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
-// The rest of this file runs only where product_f32_available().
+#include "host/cpu_level.h"
+#include "host/parallel_for.h"
+
+// What follows, up to pop_options, runs only where tiles_available().
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+
+#include "host/avx512.h"
 
 namespace tessera::host {
 namespace {
@@ -19,10 +26,6 @@ namespace {
 // meet in a pair does not matter while both sides agree, and these meet without a shuffle.
 constexpr int64_t kTile = 16, kTileBytes = 1024, kParts = 3;
 static_assert(kPanel == 2 * kTile && kStep == 2 * kTile && kStepBytes == kParts * 2 * kTileBytes);
-
-// Of g++ 12's intrinsics, those that take a mask are the ones that do not warn of uninitialised values.
-constexpr __mmask16 kAll = 0xffff;
-constexpr __mmask8 kAllPairs = 0xff;
 
 // 16 numbers as three bf16 parts, the upper halves of an f32 each: x = part[0] + part[1] + part[2], exactly.
 struct Parts {
@@ -50,41 +53,12 @@ inline __m512i paired(__m512i low, __m512i high) {
   return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_maskz_srli_epi32(kAll, low, 16), high);
 }
 
-// 16 x 16 numbers of 32 bits, transposed in place.
-inline void transpose(__m512i r[kTile]) {
-  __m512i t[kTile];
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_maskz_unpacklo_epi32(kAll, r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_maskz_unpackhi_epi32(kAll, r[2 * i], r[2 * i + 1]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    r[4 * i + 0] = _mm512_maskz_unpacklo_epi64(kAllPairs, t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_maskz_unpackhi_epi64(kAllPairs, t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_maskz_unpacklo_epi64(kAllPairs, t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_maskz_unpackhi_epi64(kAllPairs, t[4 * i + 1], t[4 * i + 3]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_maskz_shuffle_i32x4(kAll, r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_maskz_shuffle_i32x4(kAll, r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_maskz_shuffle_i32x4(kAll, r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_maskz_shuffle_i32x4(kAll, r[i + 8], r[i + 12], 0xdd);
-  }
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm512_maskz_shuffle_i32x4(kAll, t[i], t[i + 8], 0x88);
-    r[i + 8] = _mm512_maskz_shuffle_i32x4(kAll, t[i], t[i + 8], 0xdd);
-    r[i + 4] = _mm512_maskz_shuffle_i32x4(kAll, t[i + 4], t[i + 12], 0x88);
-    r[i + 12] = _mm512_maskz_shuffle_i32x4(kAll, t[i + 4], t[i + 12], 0xdd);
-  }
-}
-
-inline __mmask16 first(int64_t count) { return static_cast<__mmask16>((1U << std::clamp<int64_t>(count, 0, kTile)) - 1); }
-
 // 32 of k of 16 rows, in pairs: out[part][row] is the row's, or, the other way round, out[part][pair] the pair of each row.
 inline void rows_of_pairs(const Operand& from, int64_t row, int64_t k, __m512i out[kParts][kTile]) {
   const __mmask16 left = first(from.k - k), right = first(from.k - k - kTile);
   for (int64_t i = 0; i < kTile; ++i) {
     const bool inside = row + i < from.rows;
-    const float* at = from.data + (row + i) * from.row_stride + k;
+    const float* at = from.f32(row + i, k);
     const Parts x = split(_mm512_maskz_loadu_ps(inside ? left : 0, at)),
                 y = split(_mm512_maskz_loadu_ps(inside ? right : 0, at + kTile));
     for (int p = 0; p < kParts; ++p) out[p][i] = paired(x.part[p], y.part[p]);
@@ -94,7 +68,7 @@ inline void rows_of_pairs(const Operand& from, int64_t row, int64_t k, __m512i o
 inline void pairs_of_rows(const Operand& from, int64_t row, int64_t k, __m512i out[kParts][kTile]) {
   const __mmask16 inside = first(from.rows - row);
   for (int64_t i = 0; i < kTile; ++i) {
-    const float* at = from.data + (k + i) * from.k_stride + row;
+    const float* at = from.f32(row, k + i);
     const Parts x = split(_mm512_maskz_loadu_ps(k + i < from.k ? inside : 0, at));
     const Parts y = split(_mm512_maskz_loadu_ps(k + i + kTile < from.k ? inside : 0, at + kTile * from.k_stride));
     for (int p = 0; p < kParts; ++p) out[p][i] = paired(x.part[p], y.part[p]);
@@ -228,20 +202,20 @@ void pack_panels(const Operand& from, Side side, int64_t first, int64_t last, in
   }
 }
 
-void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t m, int64_t n,
-                    bool fresh) {
+void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t stride, int64_t m,
+                    int64_t n, bool fresh) {
   const TileScope tiles;
   const int64_t panel_bytes = steps * kStepBytes;
   for (int64_t p = block.first_row; p < block.last_row; ++p) {
     const int64_t rows = std::min(kPanel, m - p * kPanel);
     for (int64_t q = block.first_column; q < block.last_column; ++q) {
       const int64_t columns = std::min(kPanel, n - q * kPanel);
-      float* to = c + p * kPanel * n + q * kPanel;
-      if (rows == kPanel && !fresh) prefetch_sums(to + kPanel, n);
+      float* to = c + p * kPanel * stride + q * kPanel;
+      if (rows == kPanel && !fresh) prefetch_sums(to + kPanel, stride);
       if (rows == kPanel && columns == kPanel) {
-        multiply_panels<2, 2>(a + p * panel_bytes, b + q * panel_bytes, steps, to, n, fresh);
+        multiply_panels<2, 2>(a + p * panel_bytes, b + q * panel_bytes, steps, to, stride, fresh);
       } else {
-        multiply_edge(a + p * panel_bytes, b + q * panel_bytes, steps, to, n, rows, columns, fresh);
+        multiply_edge(a + p * panel_bytes, b + q * panel_bytes, steps, to, stride, rows, columns, fresh);
       }
     }
   }
@@ -249,18 +223,69 @@ void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int6
 
 #pragma GCC pop_options
 
+namespace {
+
+void pack_right(const Operand& from, int64_t first, int64_t last, int64_t k, int64_t steps, uint8_t* to) {
+  pack_panels(from, Side::kRight, first, last, k, steps, to);
+}
+
+// A panel of the left side at a time: it stays in L2 beside those of the right side.
+void multiply(const Operand& a, const Panels& b, float* c, int64_t stride, bool fresh) {
+  thread_local Scratch scratch;
+  const int64_t count = steps(a.k);
+  auto* packed = scratch.get<uint8_t>(count * kStepBytes);
+  for (int64_t row = 0; row < a.rows; row += kPanel) {
+    const int64_t rows = std::min(kPanel, a.rows - row);
+    pack_panels(a.part(row, rows, 0, a.k), Side::kLeft, 0, 1, 0, count, packed);
+    multiply_block({0, 1, 0, panels(b.columns)}, packed, b.data, count, c + row * stride, stride, rows, b.columns, fresh);
+  }
+}
+
+}  // namespace
+
+bool tiles_available() {
+  static const bool available = [] {
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM of arch_prctl(2), XFEATURE_XTILEDATA
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    __asm__("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(0));
+    const bool amx = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0;
+    return matrix_unit_allowed() && amx && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
+           syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return available;
+}
+
+const Unit& tile_unit() {
+  static constexpr Unit kUnit{.dtype = DType::kF32,
+                              .rows = kPanel,
+                              .panel = kPanel,
+                              .step = kStep,
+                              .step_bytes = kStepBytes,
+                              .pack = pack_right,
+                              .multiply = multiply};
+  return kUnit;
+}
+
 }  // namespace tessera::host
 
-#else  // Nothing calls these where product_f32_available() is false.
+#else
 
 #include "base/error.h"
+#include "host/vectors.h"
 
 namespace tessera::host {
 
+// No other processor has such a unit that this folder knows.
+bool tiles_available() { return false; }
+
+const Unit& tile_unit() {
+  TESSERA_CHECK(false, "there is no matrix unit here");
+  return vector_unit();
+}
 void pack_panels(const Operand&, Side, int64_t, int64_t, int64_t, int64_t, uint8_t*) {
   TESSERA_CHECK(false, "there is no matrix unit here");
 }
-void multiply_block(const Block&, const uint8_t*, const uint8_t*, int64_t, float*, int64_t, int64_t, bool) {
+void multiply_block(const Block&, const uint8_t*, const uint8_t*, int64_t, float*, int64_t, int64_t, int64_t, bool) {
   TESSERA_CHECK(false, "there is no matrix unit here");
 }
 

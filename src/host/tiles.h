@@ -1,10 +1,26 @@
 #pragma once
 // Products on the matrix unit (Intel AMX), in pieces: operands packed as bf16 tiles, and blocks of a result from packed panels.
-// What product.h says of exactness is decided here. All of it runs only where product_f32_available().
+//
+// AMX multiplies bf16 and adds in f32. An f32 number is exactly the sum of three bf16 numbers (8 + 8 + 8 bits), so a product of
+// two matrices is the sum of nine bf16 products; the three smallest, below 2^-24 of the result, are left out. What remains is
+// as exact as f32 products with f32 sums (H. Henry, P. Tang, A. Heinecke: Leveraging the bfloat16 Artificial Intelligence
+// Datatype For Higher-Precision Computations, 2019; XLA calls it BF16_BF16_F32_X6). An operand that is not finite gives NaN;
+// subnormal operands count as zero.
 
 #include <cstdint>
 
+#include "host/unit.h"
+
 namespace tessera::host {
+
+// Whether this machine has the unit and the kernel lets this process use it. The answer does not change. All else of this file
+// is only for machines that have it.
+bool tiles_available();
+
+// f32 products. It packs rows of the left side again for each call of `multiply`.
+const Unit& tile_unit();
+
+// ---- both sides packed by the caller
 
 // A panel is 32 rows (or columns) of a result; a step is 32 of the contracted dimension k. For each step of each panel the
 // three bf16 parts of its numbers lie one after the other.
@@ -14,16 +30,10 @@ inline int64_t panels(int64_t rows) { return (rows + kPanel - 1) / kPanel; }
 inline int64_t steps(int64_t k) { return (k + kStep - 1) / kStep; }
 inline int64_t packed_bytes(int64_t rows, int64_t k) { return panels(rows) * steps(k) * kStepBytes; }
 
-// One operand: rows x k numbers, element (row, k) at data[row * row_stride + k * k_stride], one of the strides being 1. Rows of
-// the left side are those of the result, rows of the right side its columns.
-struct Operand {
-  const float* data;
-  int64_t rows, k, row_stride, k_stride;
-};
 enum class Side { kLeft, kRight };
 
 // Packs the panels [first, last) over [k, k + 32 * steps) of the contracted dimension, k a multiple of 32; `to` is where panel
-// 0 begins, aligned to 64 bytes.
+// 0 begins, aligned to 64 bytes. The operand is of f32.
 void pack_panels(const Operand& from, Side side, int64_t first, int64_t last, int64_t k, int64_t steps, uint8_t* to);
 
 // The result's panels [first_row, last_row) x [first_column, last_column).
@@ -31,8 +41,9 @@ struct Block {
   int64_t first_row, last_row, first_column, last_column;
 };
 
-// Adds a b to a block of c [m, n], dense and row-major, or sets it when `fresh`; `a` and `b` are packed over `steps` steps.
-void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t m, int64_t n,
-                    bool fresh);
+// Adds a b to a block of c, m rows of n numbers, `stride` apart, or sets it when `fresh`; `a` and `b` are packed over `steps`
+// steps.
+void multiply_block(const Block& block, const uint8_t* a, const uint8_t* b, int64_t steps, float* c, int64_t stride, int64_t m,
+                    int64_t n, bool fresh);
 
 }  // namespace tessera::host

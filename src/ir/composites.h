@@ -10,7 +10,8 @@
 //   max_pool        Window. (x [batch, h, w, c]) -> [batch, h', w', c]: the largest number that a window sees; backward, the
 //                   first of several largest gets all
 //   dense           DenseLayer. (x [rows, in], kernel [in, out], bias [out][, scale, offset [in]][, residual [rows, out]]) ->
-//                   [rows, out]: f(x) kernel + bias + residual; scale and offset with a norm
+//                   [rows, out]: f(x) kernel + bias + residual; scale and offset with a norm. What has rows is f32 or bf16, the
+//                   rest f32; the product is of f(x) and kernel in the dtype of x, the rest is computed in f32
 //   dense_backward  DenseLayer. (dy, x, kernel[, scale, offset[, add [rows, in]]]) -> (dx + add, dkernel, dbias[, dscale,
 //                   doffset]): the gradient of `dense` where there is something to add to it, and no residual
 

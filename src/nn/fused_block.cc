@@ -20,6 +20,9 @@ using ir::Values;
 
 // ---- one dense layer, in ops (ir/composites.h lists its operands and results)
 
+Value widened(Value x) { return ir::convert(x, DType::kF32); }
+
+// Of f32.
 Value input_of(const DenseLayer& layer, Value x, Value scale, Value offset) {
   switch (layer.input) {
     case DenseInput::kPlain: return x;
@@ -33,8 +36,10 @@ Value input_of(const DenseLayer& layer, Value x, Value scale, Value offset) {
 Values dense_in_ops(const DenseLayer& layer, const Values& v) {
   const bool norm = layer.input == DenseInput::kNorm;
   const size_t next = norm ? 5 : 3;
-  const Value y = ir::matmul(input_of(layer, v[0], norm ? v[3] : Value{}, norm ? v[4] : Value{}), v[1]) + v[2];
-  return {next < v.size() ? y + v[next] : y};
+  const DType dtype = v[0].dtype();
+  const Value input = input_of(layer, widened(v[0]), norm ? v[3] : Value{}, norm ? v[4] : Value{});
+  const Value y = widened(ir::matmul(ir::convert(input, dtype), ir::convert(v[1], dtype))) + v[2];
+  return {ir::convert(next < v.size() ? y + widened(v[next]) : y, dtype)};
 }
 
 Values dense_gradient_in_ops(const DenseLayer& layer, const Values& v) {
@@ -83,16 +88,16 @@ DenseInput activation_of(const MlpOptions& options) {
 
 bool fused_block_fits(const Scope& scope, Value x, int64_t batch, const AttentionOptions& attention, const MlpOptions& mlp) {
   const bool drops = scope.random() && (attention.attn_dropout > 0 || attention.dropout > 0 || mlp.dropout > 0);
-  if (!scope.target() || scope.compute() != DType::kF32 || drops || attention.qk_norm) return false;
+  if (!scope.target() || scope.compute() != x.dtype() || drops || attention.qk_norm) return false;
   const int64_t rows = x.dim(0), features = x.dim(1);
   const auto f32 = [](Dims dims) { return TensorType{DType::kF32, std::move(dims)}; };
   const auto takes = [&](DenseInput input, int64_t in, int64_t out) {
-    std::vector<TensorType> types = {f32({rows, in}), f32({in, out}), f32({out})};
+    std::vector<TensorType> types = {{x.dtype(), {rows, in}}, f32({in, out}), f32({out})};
     if (input == DenseInput::kNorm) types.insert(types.end(), {f32({in}), f32({in})});
     return scope.target()->takes(dense_composite({input}), types);
   };
   const bool attends =
-      scope.target()->takes(self_attention_composite({attention.heads, rows / batch}), {f32({rows, 3 * features})});
+      scope.target()->takes(self_attention_composite({attention.heads, rows / batch}), {{x.dtype(), {rows, 3 * features}}});
   return attends && takes(DenseInput::kNorm, features, 3 * features) && takes(DenseInput::kPlain, features, features) &&
          takes(DenseInput::kNorm, features, mlp.hidden) && takes(activation_of(mlp), mlp.hidden, features);
 }

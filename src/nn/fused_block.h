@@ -10,7 +10,7 @@
 namespace tessera::nn {
 
 // Whether these branches are to stand for x + attention(layer_norm(x)) and x + mlp(layer_norm(x)) of x [rows, features]: the
-// block is plain (f32, nothing is dropped, queries and keys have no norm), and the target has kernels for all of their
+// block is plain (nothing is dropped, queries and keys have no norm), and the target has kernels for all of their
 // composites. That is asked while the block is traced, and not of the finished graph, since the gradient of a fused branch is
 // another one than that of its layers: the addition goes into the norm's gradient, and what is between is not kept.
 bool fused_block_fits(const Scope& scope, ir::Value x, int64_t batch, const AttentionOptions& attention, const MlpOptions& mlp);

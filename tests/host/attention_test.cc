@@ -1,4 +1,4 @@
-// attention_f32 and its gradient against the formulas in f64.
+// Attention and its gradient against the formulas in f64.
 
 #include "host/attention.h"
 
@@ -11,11 +11,11 @@
 namespace tessera::host {
 namespace {
 
-using Numbers = std::vector<double>;
+using Doubles = std::vector<double>;
 
 // Everything of attention, in f64; dout is taken as given.
 struct Reference {
-  Numbers out, dq, dk, dv;
+  Doubles out, dq, dk, dv;
 
   Reference(const AttentionShape& s, const std::vector<float>& q, const std::vector<float>& k, const std::vector<float>& v,
             const std::vector<float>& dout)
@@ -35,7 +35,7 @@ struct Reference {
     };
     const auto query = [&](int64_t x) { return at(s.queries, i, x); };
     const double scale = 1 / std::sqrt(static_cast<double>(s.width));
-    Numbers p(static_cast<size_t>(s.keys)), dp(p.size());
+    Doubles p(static_cast<size_t>(s.keys)), dp(p.size());
     double greatest = -1e300, sum = 0, mean = 0;
     for (int64_t j = 0; j < s.keys; ++j) {
       for (int64_t x = 0; x < s.width; ++x) {
@@ -60,48 +60,61 @@ struct Reference {
   }
 };
 
-void expect_close(const std::vector<float>& got, const Numbers& want, const char* what) {
+void expect_close(const std::vector<float>& got, const Doubles& want, const char* what, double tolerance = 3e-6) {
   double error = 0, size = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     error = std::max(error, std::abs(got[i] - want[i]));
     size = std::max(size, std::abs(want[i]));
   }
-  EXPECT_LE(error, 3e-6 * size) << what;
+  EXPECT_LE(error, tolerance * size) << what;
 }
 
-// The five arrays of a shape; `scale` multiplies the queries.
+// The arrays of a shape; `scale` multiplies the queries.
 struct Arrays {
   explicit Arrays(const AttentionShape& s, float scale = 1)
-      : q(normal_numbers(s.batch * s.queries * s.heads * s.width, 1)),
-        k(normal_numbers(s.batch * s.keys * s.heads * s.width, 2)),
-        v(normal_numbers(s.batch * s.keys * s.heads * s.width, 3)),
-        dout(normal_numbers(s.batch * s.queries * s.heads * s.width, 4)),
-        out(q.size()),
-        dq(q.size()),
-        dk(k.size()),
-        dv(k.size()) {
-    for (float& x : q) x *= scale;
-  }
+      : q(s.dtype, scaled(normal_numbers(s.batch * s.queries * s.heads * s.width, 1), scale)),
+        k(s.dtype, normal_numbers(s.batch * s.keys * s.heads * s.width, 2)),
+        v(s.dtype, normal_numbers(s.batch * s.keys * s.heads * s.width, 3)),
+        dout(s.dtype, normal_numbers(s.batch * s.queries * s.heads * s.width, 4)),
+        out(s.dtype, q.read()),
+        dq(s.dtype, q.read()),
+        dk(s.dtype, k.read()),
+        dv(s.dtype, k.read()) {}
   void run(const AttentionShape& s, int threads) {
-    attention_f32(s, q.data(), k.data(), v.data(), out.data(), on_threads(threads));
-    attention_gradient_f32(s, q.data(), k.data(), v.data(), dout.data(), dq.data(), dk.data(), dv.data(), on_threads(threads));
+    attention(s, q.data(), k.data(), v.data(), out.data(), on_threads(threads));
+    attention_gradient(s, q.data(), k.data(), v.data(), dout.data(), dq.data(), dk.data(), dv.data(), on_threads(threads));
   }
-  std::vector<float> q, k, v, dout, out, dq, dk, dv;
+  Reference reference(const AttentionShape& s) { return {s, q.read(), k.read(), v.read(), dout.read()}; }
+
+  Numbers q, k, v, dout, out, dq, dk, dv;
+
+ private:
+  static std::vector<float> scaled(std::vector<float> numbers, float scale) {
+    for (float& x : numbers) x *= scale;
+    return numbers;
+  }
 };
 
+constexpr AttentionShape kShapes[] = {{2, 3, 16, 16, 32}, {1, 2, 196, 196, 64}, {2, 2, 5, 7, 9},
+                                      {3, 1, 1, 50, 20},  {1, 1, 17, 1, 1},     {1, 4, 33, 49, 80}};
+
 TEST(Attention, FollowsTheFormulas) {
-  const AttentionShape shapes[] = {{2, 3, 16, 16, 32}, {1, 2, 196, 196, 64}, {2, 2, 5, 7, 9},
-                                   {3, 1, 1, 50, 20},  {1, 1, 17, 1, 1},     {1, 4, 33, 49, 80}};
-  for (const AttentionShape& s : shapes) {
-    SCOPED_TRACE(testing::Message() << s.batch << " x " << s.heads << " heads, " << s.queries << " queries, " << s.keys
-                                    << " keys, width " << s.width);
-    Arrays x(s);
-    x.run(s, 2);
-    const Reference want(s, x.q, x.k, x.v, x.dout);
-    expect_close(x.out, want.out, "out");
-    expect_close(x.dq, want.dq, "dq");
-    expect_close(x.dk, want.dk, "dk");
-    expect_close(x.dv, want.dv, "dv");
+  for (AttentionShape s : kShapes) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      s.dtype = dtype;
+      s.stride = s.heads * s.width;
+      SCOPED_TRACE(testing::Message() << s.batch << " x " << s.heads << " heads, " << s.queries << " queries, " << s.keys
+                                      << " keys, width " << s.width << ", " << dtype_name(dtype));
+      Arrays x(s);
+      x.run(s, 2);
+      const Reference want = x.reference(s);
+      // In bf16 P and dS are rounded before they are multiplied, and so are the results: each by 2^-8 of the largest at most.
+      const double tolerance = dtype == DType::kBF16 ? 3 * 0x1p-8 : 3e-6;
+      expect_close(x.out.read(), want.out, "out", tolerance);
+      expect_close(x.dq.read(), want.dq, "dq", tolerance);
+      expect_close(x.dk.read(), want.dk, "dk", tolerance);
+      expect_close(x.dv.read(), want.dv, "dv", tolerance);
+    }
   }
 }
 
@@ -109,9 +122,9 @@ TEST(Attention, TakesScoresFarApart) {
   const AttentionShape s{1, 1, 6, 40, 16};
   Arrays x(s, 400);
   x.run(s, 1);
-  const Reference want(s, x.q, x.k, x.v, x.dout);
-  expect_close(x.out, want.out, "out");
-  for (const float value : x.dq) EXPECT_TRUE(std::isfinite(value));
+  const Reference want = x.reference(s);
+  expect_close(x.out.read(), want.out, "out");
+  for (const float value : x.dq.read()) EXPECT_TRUE(std::isfinite(value));
 }
 
 TEST(Attention, DoesNotDependOnTheThreads) {
@@ -119,17 +132,19 @@ TEST(Attention, DoesNotDependOnTheThreads) {
   Arrays one(s), three(s);
   one.run(s, 1);
   three.run(s, 3);
-  EXPECT_EQ(one.out, three.out);
-  EXPECT_EQ(one.dk, three.dk);
+  EXPECT_EQ(one.out.read(), three.out.read());
+  EXPECT_EQ(one.dk.read(), three.dk.read());
 }
 
 TEST(Attention, ANaNStaysOne) {
   const AttentionShape s{1, 1, 4, 4, 8};
   Arrays x(s);
-  x.q[0] = std::nanf("");
+  std::vector<float> q = x.q.read();
+  q[0] = std::nanf("");
+  x.q = Numbers(s.dtype, q);
   x.run(s, 1);
-  EXPECT_TRUE(std::isnan(x.out[0]));
-  EXPECT_TRUE(std::isnan(x.dk[0]));
+  EXPECT_TRUE(std::isnan(x.out.read()[0]));
+  EXPECT_TRUE(std::isnan(x.dk.read()[0]));
 }
 
 }  // namespace

@@ -4,12 +4,56 @@
 #include <algorithm>
 #include <atomic>
 #include <random>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/shape.h"
 #include "host/parallel_for.h"
+#include "host/tiles.h"
+#include "host/unit.h"
+#include "host/vectors.h"
 
 namespace tessera::host {
+
+// The units of this processor, for tests of each.
+struct NamedUnit {
+  std::string name;
+  const Unit* unit;
+};
+inline std::vector<NamedUnit> units() {
+  std::vector<NamedUnit> out = {{"Vectors", &vector_unit()}};
+  if (vector_bf16_available()) out.push_back({"VectorsOfBf16", &vector_bf16_unit()});
+  if (tiles_available()) out.push_back({"Tiles", &tile_unit()});
+  return out;
+}
+
+// An array of a kernel: numbers that `dtype` holds exactly, as they lie in memory and as f32.
+class Numbers {
+ public:
+  Numbers(DType dtype, std::vector<float> numbers) : dtype_(dtype), f32_(std::move(numbers)), bf16_(f32_.size()) {
+    for (size_t i = 0; i < f32_.size(); ++i) bf16_[i] = float_to_bf16(f32_[i]);
+    if (dtype == DType::kBF16) read();
+  }
+  void* data() { return dtype_ == DType::kBF16 ? static_cast<void*>(bf16_.data()) : f32_.data(); }
+  DType dtype() const { return dtype_; }
+  // What it was made of, or was read last.
+  const std::vector<float>& f32() const { return f32_; }
+  // What lies in memory now.
+  const std::vector<float>& read() {
+    for (size_t i = 0; dtype_ == DType::kBF16 && i < f32_.size(); ++i) f32_[i] = bf16_to_float(bf16_[i]);
+    return f32_;
+  }
+
+ private:
+  DType dtype_;
+  std::vector<float> f32_;
+  std::vector<uint16_t> bf16_;
+};
+
+// What rounding to a dtype changes a number by at most, as a share of it.
+inline double rounding_of(DType dtype) { return dtype == DType::kBF16 ? 0x1p-8 : 0x1p-24; }
 
 // Normal numbers, the same in every run.
 inline std::vector<float> normal_numbers(int64_t count, uint32_t seed) {

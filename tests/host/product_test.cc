@@ -1,4 +1,4 @@
-// product_f32 against sums in f64.
+// Products on every unit of this processor against sums in f64.
 
 #include "host/product.h"
 
@@ -12,19 +12,21 @@
 namespace tessera::host {
 namespace {
 
-class ProductTest : public testing::Test {
+class ProductOn : public testing::TestWithParam<NamedUnit> {
  protected:
-  void SetUp() override {
-    if (!product_f32_available()) GTEST_SKIP() << "this machine has no matrix unit (AMX)";
-  }
+  const Unit& unit() const { return *GetParam().unit; }
 };
+INSTANTIATE_TEST_SUITE_P(Units, ProductOn, testing::ValuesIn(units()), [](const auto& info) { return info.param.name; });
 
 struct Operands {
-  explicit Operands(const Product& p)
-      : a(normal_numbers(p.batch * p.m * p.k, 1)),
-        b(normal_numbers(p.batch * p.k * p.n, 2)),
-        c(static_cast<size_t>(p.batch * p.m * p.n), 7) {}
-  std::vector<float> a, b, c;
+  Operands(const Product& p, DType from, DType to)
+      : a(from, normal_numbers(p.batch * p.m * p.k, 1)),
+        b(from, normal_numbers(p.batch * p.k * p.n, 2)),
+        c(to, std::vector<float>(static_cast<size_t>(p.batch * p.m * p.n), 7)) {}
+  void run(const Unit& unit, const Product& p, int threads) {
+    multiply_on(unit, p, {a.data(), a.dtype()}, {b.data(), b.dtype()}, {c.data(), c.dtype()}, on_threads(threads));
+  }
+  Numbers a, b, c;
 };
 
 // Where element (row, k) of operand i lies.
@@ -32,59 +34,93 @@ size_t at(int64_t i, int64_t row, int64_t k, int64_t rows, int64_t inner, bool k
   return static_cast<size_t>(i * rows * inner + (k_first ? k * rows + row : row * inner + k));
 }
 
-// The greatest error of an element, in units of the sum of its terms' magnitudes.
-double worst_error(const Product& p, const Operands& x) {
-  double worst = 0;
+double seen(const Unit& unit, float x) { return unit.dtype == DType::kBF16 ? bf16_to_float(float_to_bf16(x)) : x; }
+
+// Of every element: within what summing k products in f32 and rounding the sum may change.
+void expect_exact(const Unit& unit, const Product& p, Operands& x) {
+  const std::vector<float>&a = x.a.read(), &b = x.b.read(), &c = x.c.read();
+  // Sums in f32, one number after the other, are off by up to k * 2^-24 and by about its root as a rule.
+  const double allowed = 0x1p-24 * (4 + 2 * std::sqrt(static_cast<double>(p.k)));
   for (int64_t i = 0; i < p.batch; ++i) {
     for (int64_t m = 0; m < p.m; ++m) {
       for (int64_t n = 0; n < p.n; ++n) {
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < p.k; ++k) {
           const double term =
-              static_cast<double>(x.a[at(i, m, k, p.m, p.k, p.a_transposed)]) * x.b[at(i, n, k, p.n, p.k, !p.b_transposed)];
+              seen(unit, a[at(i, m, k, p.m, p.k, p.a_transposed)]) * seen(unit, b[at(i, n, k, p.n, p.k, !p.b_transposed)]);
           sum += term;
           magnitude += std::abs(term);
         }
-        worst = std::max(worst, std::abs(x.c[static_cast<size_t>((i * p.m + m) * p.n + n)] - sum) / magnitude);
+        ASSERT_NEAR(c[static_cast<size_t>((i * p.m + m) * p.n + n)], sum,
+                    allowed * magnitude + rounding_of(x.c.dtype()) * std::abs(sum))
+            << "element " << m << ", " << n << " of product " << i;
       }
     }
   }
-  return worst;
 }
 
-TEST_F(ProductTest, IsAsExactAsF32InEverySizeAndForm) {
-  const Product sizes[] = {{1, 32, 32, 32},  {1, 1, 1, 1},     {1, 16, 17, 33},  {1, 47, 5, 31},    {3, 33, 49, 70},
-                           {1, 130, 66, 50}, {2, 20, 260, 64}, {1, 70, 450, 40}, {1, 40, 40, 1300}, {5, 1, 64, 20}};
-  for (Product p : sizes) {
+constexpr Product kSizes[] = {{1, 32, 32, 32},   {1, 1, 1, 1},     {1, 16, 17, 33},  {1, 47, 5, 31},
+                              {3, 33, 49, 70},   {1, 130, 66, 50}, {2, 20, 260, 64}, {1, 70, 450, 40},
+                              {1, 40, 40, 1300}, {5, 1, 64, 20},   {1, 13, 96, 781}};
+
+TEST_P(ProductOn, IsAsExactAsF32InEverySizeAndForm) {
+  for (Product p : kSizes) {
     for (const int form : {0, 1, 2, 3}) {
       p.a_transposed = (form & 1) != 0;
       p.b_transposed = (form & 2) != 0;
-      Operands x(p);
-      product_f32(p, x.a.data(), x.b.data(), x.c.data(), on_threads(2));
-      // Sums in f32, one number after the other, are off by up to k * 2^-24 and by about its root as a rule.
-      EXPECT_LT(worst_error(p, x), 0x1p-24 * (4 + 2 * std::sqrt(static_cast<double>(p.k))))
-          << p.batch << " x " << p.m << " " << p.n << " " << p.k << " form " << form;
+      for (const DType from : {DType::kF32, DType::kBF16}) {
+        if (GetParam().name == "Tiles" && from != DType::kF32) continue;
+        for (const DType to : {DType::kF32, DType::kBF16}) {
+          if (from == DType::kF32 && to != from) continue;
+          SCOPED_TRACE(testing::Message() << p.batch << " x " << p.m << " " << p.n << " " << p.k << " form " << form << ", "
+                                          << dtype_name(from) << " -> " << dtype_name(to));
+          Operands x(p, from, to);
+          x.run(unit(), p, 2);
+          expect_exact(unit(), p, x);
+        }
+      }
     }
   }
 }
 
-TEST_F(ProductTest, DoesNotDependOnTheThreads) {
-  const Product p{.batch = 1, .m = 300, .n = 500, .k = 700};
-  Operands one(p), three(p);
-  product_f32(p, one.a.data(), one.b.data(), one.c.data(), on_threads(1));
-  product_f32(p, three.a.data(), three.b.data(), three.c.data(), on_threads(3));
-  EXPECT_EQ(one.c, three.c);
+// More than is packed at once.
+TEST_P(ProductOn, IsExactWhenItIsTakenInChunks) {
+  const DType from = unit().dtype;
+  for (const bool transposed : {false, true}) {
+    for (const DType to : {DType::kF32, from}) {
+      const Product p{.batch = 1, .m = 30, .n = 1100, .k = 4101, .a_transposed = transposed};
+      Operands x(p, from, to);
+      x.run(unit(), p, 2);
+      expect_exact(unit(), p, x);
+    }
+  }
 }
 
-TEST_F(ProductTest, KeepsLargeSmallAndBrokenNumbers) {
+TEST_P(ProductOn, DoesNotDependOnTheThreads) {
+  for (const bool transposed : {false, true}) {
+    const Product p{.batch = 1, .m = 300, .n = 500, .k = 700, .a_transposed = transposed};
+    Operands one(p, unit().dtype, DType::kF32), three(p, unit().dtype, DType::kF32);
+    one.run(unit(), p, 1);
+    three.run(unit(), p, 3);
+    EXPECT_EQ(one.c.read(), three.c.read());
+  }
+}
+
+TEST_P(ProductOn, KeepsLargeSmallAndBrokenNumbers) {
   const Product p{.batch = 1, .m = 3, .n = 1, .k = 2};
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> a = {0x1p100F, 1 + 0x1p-23F, inf, 1, nan, 0}, b = {0x1p-90F, 1};
+  const float digits = unit().dtype == DType::kF32 ? 1 + 0x1p-23F : 1 + 0x1p-7F;  // the last one
+  std::vector<float> a = {0x1p100F, digits, inf, 1, nan, 0}, b = {0x1p-90F, 1};
   std::vector<float> c(3);
-  product_f32(p, a.data(), b.data(), c.data(), on_threads(1));
-  EXPECT_EQ(c[0], 0x1p10F + 1 + 0x1p-23F);
-  EXPECT_TRUE(std::isnan(c[1])) << "an infinite operand may not pass for a finite result";
+  multiply_on(unit(), p, {a.data(), DType::kF32}, {b.data(), DType::kF32}, {c.data(), DType::kF32}, on_threads(1));
+  EXPECT_EQ(c[0], 0x1p10F + digits);
+  EXPECT_FALSE(std::isfinite(c[1])) << "an infinite operand may not pass for a finite result";
   EXPECT_TRUE(std::isnan(c[2]));
+}
+
+TEST(Unit, TheFastestIsTakenForEachDtype) {
+  EXPECT_EQ(&unit_for(DType::kF32), tiles_available() ? &tile_unit() : &vector_unit());
+  EXPECT_EQ(unit_for(DType::kBF16).dtype == DType::kBF16, vector_bf16_available());
 }
 
 }  // namespace

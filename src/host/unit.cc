@@ -1,0 +1,13 @@
+#include "host/unit.h"
+
+#include "host/tiles.h"
+#include "host/vectors.h"
+
+namespace tessera::host {
+
+const Unit& unit_for(DType dtype) {
+  if (dtype == DType::kBF16 && vector_bf16_available()) return vector_bf16_unit();
+  return tiles_available() ? tile_unit() : vector_unit();
+}
+
+}  // namespace tessera::host

@@ -1,0 +1,248 @@
+// Products of bf16 numbers by vdpbf16ps, which adds two of them to a sum in f32 at once. Highway has no such target.
+
+#include "host/cpu_level.h"
+#include "host/vectors.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "host/parallel_for.h"
+
+// The rest of this file runs only where vector_bf16_available().
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
+
+#include "host/avx512.h"
+
+namespace tessera::host {
+namespace {
+
+// Numbers k and k + 1 of a row, or column, are a pair: 32 bits, k in the lower half.
+constexpr int64_t kLanes = 16, kVectors = 2, kColumns = kVectors * kLanes, kRows = 14;
+constexpr int64_t kChunk = 768;  // of k: a panel of the right side stays in L1, the rows of the left side in L2
+
+// Up to 16 numbers from (row, k) on, which lie one after the other, as bf16.
+inline __m256i load(const Operand& from, int64_t row, int64_t k, __mmask16 mask) {
+  if (from.dtype == DType::kBF16) return _mm256_maskz_loadu_epi16(mask, from.bf16(row, k));
+  return reinterpret_cast<__m256i>(_mm512_maskz_cvtneps_pbh(mask, _mm512_maskz_loadu_ps(mask, from.f32(row, k))));
+}
+
+// Pairs of 16 rows, k and k + 1 of each, where rows lie one after the other.
+inline __m512i pairs(const Operand& from, int64_t row, int64_t k, __mmask16 mask) {
+  const __m512i low = _mm512_maskz_cvtepu16_epi32(kAll, load(from, row, k, mask));
+  if (k + 1 == from.k) return low;
+  const __m512i high = _mm512_maskz_cvtepu16_epi32(kAll, load(from, row, k + 1, mask));
+  return _mm512_or_si512(low, _mm512_maskz_slli_epi32(kAll, high, 16));
+}
+
+// `count` numbers of a row from k on, which lie one after the other, and zeros up to an even number of them.
+inline void copy_row(const Operand& from, int64_t row, int64_t k, int64_t count, uint16_t* to) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const __mmask16 inside = first(count - i), written = first((count - i + 1) / 2 * 2);
+    _mm256_mask_storeu_epi16(to + i, written, load(from, row, k + i, inside));
+  }
+}
+
+// ---- the right side: a panel is [pairs][kColumns]
+
+// Columns that lie dense along k, and zeros instead of those past the end.
+void pack_columns(const Operand& from, int64_t column, int64_t columns, int64_t k, int64_t count, uint32_t* to) {
+  for (int64_t i = 0; i < count; i += 2 * kLanes) {
+    const int64_t written = std::min(kLanes, (count - i + 1) / 2);
+    for (int64_t j = 0; j < columns; j += kLanes) {
+      __m512i pair[kLanes];
+      for (int64_t c = 0; c < kLanes; ++c) {
+        const bool inside = j + c < columns;
+        alignas(64) uint16_t numbers[2 * kLanes];
+        const __m256i low = load(from, column + j + c, k + i, inside ? first(count - i) : 0);
+        const __m256i high = load(from, column + j + c, k + i + kLanes, inside ? first(count - i - kLanes) : 0);
+        _mm256_store_si256(reinterpret_cast<__m256i*>(numbers), low);
+        _mm256_store_si256(reinterpret_cast<__m256i*>(numbers + kLanes), high);
+        pair[c] = _mm512_load_si512(numbers);
+      }
+      transpose(pair);
+      for (int64_t p = 0; p < written; ++p) _mm512_storeu_si512(to + (i / 2 + p) * kColumns + j, pair[p]);
+    }
+  }
+}
+
+void pack_panel(const Operand& from, int64_t column, int64_t k, int64_t count, uint32_t* to) {
+  const int64_t columns = std::min(kColumns, from.rows - column), inside = std::clamp<int64_t>(from.k - k, 0, 2 * count);
+  if (columns < kColumns || inside < 2 * count) std::fill_n(to, count * kColumns, 0U);
+  if (from.row_stride != 1) return pack_columns(from, column, columns, k, inside, to);
+  for (int64_t i = 0; i < inside; i += 2, to += kColumns) {
+    for (int64_t v = 0; v < kColumns; v += kLanes) {
+      _mm512_storeu_si512(to + v, pairs(from, column + v, k + i, first(columns - v)));
+    }
+  }
+}
+
+void pack(const Operand& from, int64_t first_panel, int64_t last, int64_t k, int64_t steps, uint8_t* to) {
+  auto* panels = reinterpret_cast<uint32_t*>(to);
+  for (int64_t p = first_panel; p < last; ++p) pack_panel(from, p * kColumns, k, steps, panels + p * kColumns * steps);
+}
+
+// ---- the left side: where it lies, or panels of kRows rows
+
+// Pair k of row kRows p + r is at data[p * panel + r * row + k * step], in numbers of 16 bits.
+struct Left {
+  const uint16_t* data;
+  int64_t panel, row, step;
+};
+
+// The panels [first_panel, last) of rows that are not dense along k.
+void pack_left(const Operand& a, int64_t first_panel, int64_t last, void* to) {
+  const int64_t pair_count = (a.k + 1) / 2;
+  auto* panels = static_cast<uint32_t*>(to);
+  for (int64_t k = 0; k < pair_count; ++k) {
+    for (int64_t p = first_panel; p < last; ++p) {
+      const __mmask16 inside = first(std::min(kRows, a.rows - p * kRows));
+      _mm512_mask_storeu_epi32(panels + (p * pair_count + k) * kRows, inside, pairs(a, p * kRows, 2 * k, inside));
+    }
+  }
+}
+
+Left left_of(const Operand& a, Scratch& scratch) {
+  if (a.panel_stride > 0) return {a.bf16(0, 0), a.panel_stride, 2, 2 * kRows};
+  const int64_t even = (a.k + 1) / 2 * 2;
+  if (a.k_stride == 1) {
+    if (a.dtype == DType::kBF16 && a.k == even) return {a.bf16(0, 0), kRows * a.row_stride, a.row_stride, 2};
+    auto* to = scratch.get<uint16_t>(a.rows * even);
+    for (int64_t r = 0; r < a.rows; ++r) copy_row(a, r, 0, a.k, to + r * even);
+    return {to, kRows * even, even, 2};
+  }
+  const int64_t panels = (a.rows + kRows - 1) / kRows;
+  auto* to = scratch.get<uint32_t>(panels * kRows * even / 2);
+  pack_left(a, 0, panels, to);
+  return {reinterpret_cast<const uint16_t*>(to), kRows * even, 2, 2 * kRows};
+}
+
+// ---- blocks of the result
+
+struct Result {
+  float* data;
+  int64_t stride, columns;
+  bool fresh;
+};
+
+inline __m512bh pair_everywhere(const uint16_t* at) {
+  int32_t pair;
+  std::memcpy(&pair, at, sizeof(pair));
+  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+}
+
+template <int kR, int kV>
+inline void tile(const uint16_t* __restrict a, int64_t row, int64_t step, const uint32_t* __restrict b, int64_t count,
+                 const Result& c) {
+  __m512 sums[kR][kV];
+  for (int i = 0; i < kR; ++i) {
+    for (int j = 0; j < kV; ++j) {
+      sums[i][j] = c.fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(c.data + i * c.stride + j * kLanes);
+    }
+  }
+  for (int64_t k = 0; k < count; ++k, a += step, b += kColumns) {
+    __m512bh right[kV];
+    for (int j = 0; j < kV; ++j) right[j] = reinterpret_cast<__m512bh>(_mm512_load_si512(b + j * kLanes));
+    for (int i = 0; i < kR; ++i) {
+      const __m512bh left = pair_everywhere(a + i * row);
+      for (int j = 0; j < kV; ++j) sums[i][j] = _mm512_dpbf16_ps(sums[i][j], left, right[j]);
+    }
+  }
+  for (int i = 0; i < kR; ++i) {
+    for (int j = 0; j < kV; ++j) _mm512_storeu_ps(c.data + i * c.stride + j * kLanes, sums[i][j]);
+  }
+}
+
+// Of fewer columns than a panel has.
+template <int kR>
+[[gnu::noinline]] void edge_tile(const uint16_t* a, int64_t row, int64_t step, const uint32_t* b, int64_t count,
+                                 const Result& c) {
+  alignas(64) float block[kR * kColumns] = {};
+  if (!c.fresh) {
+    for (int i = 0; i < kR; ++i) std::copy_n(c.data + i * c.stride, c.columns, block + i * kColumns);
+  }
+  const Result to{block, kColumns, kColumns, c.fresh};
+  c.columns <= kLanes ? tile<kR, 1>(a, row, step, b, count, to) : tile<kR, kVectors>(a, row, step, b, count, to);
+  for (int i = 0; i < kR; ++i) std::copy_n(block + i * kColumns, c.columns, c.data + i * c.stride);
+}
+
+template <int kR>
+[[gnu::noinline]] void whole_tile(const uint16_t* a, int64_t row, int64_t step, const uint32_t* b, int64_t count,
+                                  const Result& c) {
+  tile<kR, kVectors>(a, row, step, b, count, c);
+}
+
+// A panel of the right side times all rows.
+void multiply_panel(const Left& a, int64_t rows, const uint32_t* b, int64_t count, const Result& c) {
+  int64_t i = 0;
+  const auto part = [&]<int kR>() {
+    const uint16_t* left = a.data + i / kRows * a.panel + i % kRows * a.row;
+    const Result to{c.data + i * c.stride, c.stride, c.columns, c.fresh};
+    c.columns == kColumns ? whole_tile<kR>(left, a.row, a.step, b, count, to)
+                          : edge_tile<kR>(left, a.row, a.step, b, count, to);
+    i += kR;
+  };
+  while (i + kRows <= rows) part.template operator()<kRows>();
+  if (i + 8 <= rows) part.template operator()<8>();
+  if (i + 4 <= rows) part.template operator()<4>();
+  if (i + 2 <= rows) part.template operator()<2>();
+  if (i < rows) part.template operator()<1>();
+}
+
+void multiply(const Operand& a, const Panels& b, float* c, int64_t stride, bool fresh) {
+  thread_local Scratch scratch;
+  for (int64_t k = 0; k < a.k; k += kChunk) {
+    const int64_t count = std::min(kChunk, a.k - k);
+    const Left left = left_of(a.part(0, a.rows, k, count), scratch);
+    const uint8_t* panel = b.data;
+    for (int64_t column = 0; column < b.columns; column += kColumns, panel += b.panel_bytes) {
+      const uint32_t* right = reinterpret_cast<const uint32_t*>(panel) + k / 2 * kColumns;
+      const int64_t columns = std::min(kColumns, b.columns - column);
+      multiply_panel(left, a.rows, right, (count + 1) / 2, {c + column, stride, columns, fresh && k == 0});
+    }
+  }
+}
+
+}  // namespace
+
+#pragma GCC pop_options
+
+const Unit& vector_bf16_unit() {
+  static constexpr Unit kUnit{.dtype = DType::kBF16,
+                              .rows = kRows,
+                              .panel = kColumns,
+                              .step = 2,
+                              .step_bytes = kColumns * 4,
+                              .pack = pack,
+                              .pack_left = pack_left,
+                              .multiply = multiply};
+  return kUnit;
+}
+
+bool vector_bf16_available() {
+  static const bool available = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
+                                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  return vector_bf16_allowed() && available;
+}
+
+}  // namespace tessera::host
+
+#else
+
+#include "base/error.h"
+
+namespace tessera::host {
+
+bool vector_bf16_available() { return false; }
+const Unit& vector_bf16_unit() {
+  TESSERA_CHECK(false, "this processor does not multiply bf16");
+  return vector_unit();
+}
+
+}  // namespace tessera::host
+
+#endif
