@@ -1,6 +1,6 @@
 """The work that every side of the step benchmarks does, and how it is timed.
 
-A ViT with mean pooling, learned positions and exact GELU (timm's VisionTransformer without class token) or timm's ResNet of the
+A ViT with mean pooling, learned positions and exact GELU (timm's VisionTransformer without class token) or timm's model of the
 task's name, mean softmax cross-entropy, AdamW on every parameter, f32; one batch that is already on the device; the loss is read
 after every step.
 """
@@ -11,8 +11,8 @@ from types import SimpleNamespace
 TASKS = {
     "vit_small": SimpleNamespace(width=384, depth=12, heads=6, patch=16, size=224, classes=1000, decay=1e-4, clip=None),
     "digits": SimpleNamespace(width=96, depth=6, heads=3, patch=4, size=16, classes=10, decay=0.05, clip=1.0),
-    "resnet18": SimpleNamespace(size=224, classes=1000, decay=1e-4, clip=None),
-}
+} | {name: SimpleNamespace(size=224, classes=1000, decay=1e-4, clip=None)
+     for name in ("resnet18", "resnet50", "convnext_tiny", "mixer_s16_224", "resmlp_12_224")}
 LEARNING_RATE = 1e-3
 WARMUP = 2
 

@@ -12,7 +12,7 @@ from tasks import LEARNING_RATE, TASKS, measure
 
 
 def model_of(name, task):
-    if name.startswith("resnet"):
+    if not hasattr(task, "patch"):
         return timm.create_model(name, num_classes=task.classes)
     return timm.models.VisionTransformer(
         img_size=task.size, patch_size=task.patch, embed_dim=task.width, depth=task.depth, num_heads=task.heads,

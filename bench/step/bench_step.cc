@@ -1,7 +1,7 @@
 // Times one training step of Tessera: the program that `tessera train` compiles for the same recipe, on a batch that is already
 // on the device.
 //
-//   bench_step (vit_small | digits | resnet18) BATCH STEPS [key=value …]      as in a recipe: model.remat=dots dtype=bf16
+//   bench_step TASK BATCH STEPS [key=value …]      as in a recipe: model.remat=dots dtype=bf16
 //
 // Prints {"name", "batch", "compile_seconds", "seconds": [one for each timed step], "cpu_seconds": [the same], "loss",
 // "state_bytes", "temporary_bytes", "peak_bytes"}. With STEPS 0, the program's text is printed instead and nothing is run.
@@ -50,19 +50,27 @@ constexpr const char* kDigits = R"toml(
 model = { name = "vit", width = 96, depth = 6, heads = 3, patch = 4, pool = "gap", gelu = "exact" }
 optimizer = { name = "adamw", lr = "1e-3", weight_decay = 0.05, decay_mask = "all", clip = "norm(1.0)" }
 )toml";
-constexpr const char* kResNet18 = R"toml(
-model = { name = "resnet", variant = "resnet18" }
-optimizer = { name = "adamw", lr = "1e-3", weight_decay = 1e-4, decay_mask = "all" }
-)toml";
-const Task kTasks[] = {{"vit_small", {224, 224, 3, 1000}, kViTSmall},
+// A variant of timm's.
+#define TESSERA_VARIANT(family, variant)                  \
+  "model = { name = \"" family "\", variant = \"" variant \
+  "\" }\noptimizer = { name = \"adamw\", lr = \"1e-3\", weight_decay = 1e-4, decay_mask = \"all\" }\n"
+constexpr models::InputShape kImageNet{224, 224, 3, 1000};
+const Task kTasks[] = {{"vit_small", kImageNet, kViTSmall},
                        {"digits", {16, 16, 3, 10}, kDigits},
-                       {"resnet18", {224, 224, 3, 1000}, kResNet18}};
+                       {"resnet18", kImageNet, TESSERA_VARIANT("resnet", "resnet18")},
+                       {"resnet50", kImageNet, TESSERA_VARIANT("resnet", "resnet50")},
+                       {"convnext_tiny", kImageNet, TESSERA_VARIANT("convnext", "convnext_tiny")},
+                       {"mixer_s16_224", kImageNet, TESSERA_VARIANT("mixer", "mixer_s16_224")},
+                       {"resmlp_12_224", kImageNet, TESSERA_VARIANT("resmlp", "resmlp_12_224")}};
+#undef TESSERA_VARIANT
 
 const Task& find_task(const std::string& name) {
+  std::vector<std::string> names;
   for (const Task& task : kTasks) {
     if (name == task.name) return task;
+    names.emplace_back(task.name);
   }
-  throw usage_error(fmt::format("no task '{}'", name), "bench_step", "vit_small, digits or resnet18");
+  throw usage_error(fmt::format("no task '{}'", name), "bench_step", fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
 // Of wall time, and of processor time of all threads: the second says more where other programs run too.
@@ -180,7 +188,7 @@ class StepBench {
 };
 
 int run(int argc, char** argv) {
-  if (argc < 4) throw usage_error("bench_step (vit_small | digits | resnet18) BATCH STEPS [key=value …]");
+  if (argc < 4) throw usage_error("bench_step TASK BATCH STEPS [key=value …]");
   StepBench bench(find_task(argv[1]), std::atoll(argv[2]), std::vector<std::string>(argv + 4, argv + argc));
   const int steps = std::atoi(argv[3]);
   if (steps > 0) {

@@ -19,6 +19,24 @@ ir::Values call_function(const ir::Composite& composite, const ir::Values& opera
                        [&](const ir::Values& local) { return ir::ffi_call(target, local, own, composite.encoded()); });
 }
 
+ir::Values call_with_whole_kernel(const ir::Composite& composite, const ir::Values& operands, const Types& results,
+                                  Selection& selection, const KernelFunctions& functions) {
+  const Devices& devices = selection.devices;
+  const auto call = [&](const char* name, const ir::Values& arguments, const std::vector<int64_t>& split, TensorType out) {
+    if (devices.mesh) out.dims[0] /= devices.count();
+    const auto local = [&](const ir::Values& own) { return ir::ffi_call(call_target(name), own, {out}, composite.encoded()); };
+    return devices.mesh ? ir::shard_map(*devices.mesh, arguments, split, local)[0] : local(arguments)[0];
+  };
+  const ir::Value x = operands[0], kernel = operands[1];
+  if (operands.size() == 2) return {call(functions.forward, operands, {0, ir::kWhole}, results[0])};
+  const ir::Value dy = operands[2];
+  const ir::Value dx = call(functions.input_gradient, {dy, kernel}, {0, ir::kWhole}, results[0]);
+  TensorType parts = results[1];
+  if (devices.mesh) parts.dims.insert(parts.dims.begin(), devices.count());
+  const ir::Value dkernel = call(functions.kernel_gradient, {x, dy}, {0, 0}, parts);
+  return {dx, devices.mesh ? ir::sum(dkernel, {0}) : dkernel};
+}
+
 bool all_f32(const Types& types) {
   return std::ranges::all_of(types, [](const TensorType& type) { return type.dtype == DType::kF32; });
 }

@@ -34,10 +34,8 @@ struct Devices {
 // Of one pass over one graph.
 struct Selection {
   const Devices& devices;
-  int64_t stacks = 0;    // that are left unwritten
-  int64_t channels = 0;  // of calls that other processes take part in
-  // What windows see of pictures, by picture and window: a convolution and its gradient see the same.
-  std::map<std::pair<ir::Value, std::string>, ir::Value> patches;
+  int64_t stacks = 0;                     // that are left unwritten
+  int64_t channels = 0;                   // of calls that other processes take part in
   std::map<ir::Value, ir::Value> as_f32;  // of bf16 values, for kernels that take those as f32
 };
 
@@ -53,6 +51,17 @@ using Types = std::vector<TensorType>;
 // A composite as one call of the function of its name; over several devices each calls it for its own part of every array.
 ir::Values call_function(const ir::Composite& composite, const ir::Values& operands, const Types& results,
                          Selection& selection);
+
+// The functions of a layer whose kernel goes with every example: (x, kernel) -> y, (cotangent of y, kernel) -> that of x, and
+// (x, cotangent of y) -> that of the kernel.
+struct KernelFunctions {
+  const char *forward, *input_gradient, *kernel_gradient;
+};
+
+// A composite (x, kernel) -> y, or its gradient, as calls of them. On several devices each calls for its rows of the batch, the
+// kernel being whole, and what they have of the kernel's gradient is added up.
+ir::Values call_with_whole_kernel(const ir::Composite& composite, const ir::Values& operands, const Types& results,
+                                  Selection& selection, const KernelFunctions& functions);
 
 struct Kernel {
   std::span<const Entry> functions;

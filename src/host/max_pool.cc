@@ -25,7 +25,7 @@ struct Seen {
   int64_t top, bottom, left, right;
 };
 
-Seen seen_from(const Patches& p, int64_t row, int64_t column) {
+Seen seen_from(const Windows& p, int64_t row, int64_t column) {
   const int64_t top = row * p.stride - p.padding, left = column * p.stride - p.padding;
   return {std::max<int64_t>(0, top), std::min(p.height, top + p.window), std::max<int64_t>(0, left),
           std::min(p.width, left + p.window)};
@@ -38,7 +38,7 @@ struct Largest {
 };
 
 template <class D>
-HWY_INLINE Largest<D> largest(D d, const Patches& p, const Seen& s, const float* channel) {
+HWY_INLINE Largest<D> largest(D d, const Windows& p, const Seen& s, const float* channel) {
   Largest<D> found{hn::Set(d, -std::numeric_limits<float>::infinity()), hn::Zero(d)};
   float place = 0;
   for (int64_t y = s.top; y < s.bottom; ++y) {
@@ -63,7 +63,7 @@ HWY_INLINE void each_vector(int64_t channels, const Work& work) {
 }
 
 // One line of windows of one picture.
-void pool_line(const Patches& p, int64_t row, const float* picture, float* out) {
+void pool_line(const Windows& p, int64_t row, const float* picture, float* out) {
   for (int64_t column = 0; column < p.columns(); ++column, out += p.channels) {
     const Seen s = seen_from(p, row, column);
     each_vector(p.channels, [&](auto d, int64_t c) { hn::StoreU(largest(d, p, s, picture + c).value, d, out + c); });
@@ -71,7 +71,7 @@ void pool_line(const Patches& p, int64_t row, const float* picture, float* out) 
 }
 
 // Lines [first, last) of one picture's cotangent. Windows that see other lines too are looked through once for each of the two.
-void gradient_lines(const Patches& p, int64_t first, int64_t last, const float* picture, const float* dout, float* dpicture) {
+void gradient_lines(const Windows& p, int64_t first, int64_t last, const float* picture, const float* dout, float* dpicture) {
   const int64_t line = p.width * p.channels;
   std::fill(dpicture + first * line, dpicture + last * line, 0.0F);
   const int64_t begin = std::max<int64_t>(0, (first + p.padding - p.window) / p.stride);
@@ -98,9 +98,9 @@ void gradient_lines(const Patches& p, int64_t first, int64_t last, const float* 
 
 }  // namespace
 
-void pool(const Patches& p, int64_t row, const float* picture, float* out) { pool_line(p, row, picture, out); }
+void pool(const Windows& p, int64_t row, const float* picture, float* out) { pool_line(p, row, picture, out); }
 
-void pool_gradient(const Patches& p, int64_t first, int64_t last, const float* picture, const float* dout, float* dpicture) {
+void pool_gradient(const Windows& p, int64_t first, int64_t last, const float* picture, const float* dout, float* dpicture) {
   gradient_lines(p, first, last, picture, dout, dpicture);
 }
 
@@ -117,14 +117,14 @@ constexpr int64_t kLines = 16;  // of a picture's cotangent, worked off together
 
 }  // namespace
 
-void max_pool_f32(const Patches& p, const float* x, float* out, const ParallelFor& parallel) {
+void max_pool_f32(const Windows& p, const float* x, float* out, const ParallelFor& parallel) {
   const int64_t rows = p.rows(), picture = p.height * p.width * p.channels, line = p.columns() * p.channels;
   parallel({{p.batch * rows, [&](int64_t task) {
                HWY_DYNAMIC_DISPATCH(pool)(p, task % rows, x + task / rows * picture, out + task * line);
              }}});
 }
 
-void max_pool_gradient_f32(const Patches& p, const float* x, const float* dout, float* dx, const ParallelFor& parallel) {
+void max_pool_gradient_f32(const Windows& p, const float* x, const float* dout, float* dx, const ParallelFor& parallel) {
   const int64_t picture = p.height * p.width * p.channels, pooled = p.rows() * p.columns() * p.channels;
   const int64_t bands = (p.height + kLines - 1) / kLines;
   parallel({{p.batch * bands, [&](int64_t task) {
@@ -142,17 +142,18 @@ bool max_pool(const Call& call) {
   if (!call.has(1, 1)) return false;
   const auto x = call.argument(0);
   const auto out = call.result(0);
-  const auto p = patches_of(x.dims, out.dims, call.attributes<ir::Window>());
-  if (p) max_pool_f32(*p, x.data, out.data, call.parallel());
-  return p.has_value();
+  const auto p = windows_of(x.dims, out.dims, call.attributes<ir::Window>());
+  if (!p || out.dims[3] != p->channels) return false;
+  max_pool_f32(*p, x.data, out.data, call.parallel());
+  return true;
 }
 
 bool max_pool_gradient(const Call& call) {
   if (!call.has(2, 1)) return false;
   const auto x = call.argument(0), dout = call.argument(1);
   const auto dx = call.result(0);
-  const auto p = patches_of(x.dims, dout.dims, call.attributes<ir::Window>());
-  if (!p || !dx.same_shape(x)) return false;
+  const auto p = windows_of(x.dims, dout.dims, call.attributes<ir::Window>());
+  if (!p || dout.dims[3] != p->channels || !dx.same_shape(x)) return false;
   max_pool_gradient_f32(*p, x.data, dout.data, dx.data, call.parallel());
   return true;
 }

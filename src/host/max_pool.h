@@ -2,15 +2,15 @@
 // The largest number of each channel that a window sees, and where its cotangent goes.
 
 #include "host/parallel_for.h"
-#include "host/patches.h"
+#include "host/windows.h"
 
 namespace tessera::host {
 
-// x -> out [batch, rows, columns, channels], of windows placed as those of patches; what is outside of the picture does not
+// x -> out [batch, rows, columns, channels], what is outside of the picture does not
 // count, a window that sees nothing gives -infinity, and one that sees NaN gives NaN.
-void max_pool_f32(const Patches& windows, const float* x, float* out, const ParallelFor& parallel);
+void max_pool_f32(const Windows& windows, const float* x, float* out, const ParallelFor& parallel);
 
 // (x, cotangent of `out`) -> that of x: each window's goes to the first of its largest numbers, line by line.
-void max_pool_gradient_f32(const Patches& windows, const float* x, const float* dout, float* dx, const ParallelFor& parallel);
+void max_pool_gradient_f32(const Windows& windows, const float* x, const float* dout, float* dx, const ParallelFor& parallel);
 
 }  // namespace tessera::host

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "host/call.h"
@@ -31,23 +32,32 @@ constexpr int64_t kPackedChunk = int64_t{4} << 20;   // … so many bytes
 constexpr int64_t kLeftBytes = int64_t{256} << 10;   // of the left side that a task goes through again and again: in L2
 constexpr int64_t kLeftChunk = 384;                  // of k, as far as that matters here
 constexpr int64_t kEnoughTasks = 16;                 // of a phase
-constexpr int64_t kPackPanels = 4;                   // packed by a task
+constexpr int64_t kPackPanels = 4;                   // of the right side, packed by a task …
+constexpr int64_t kPackLeftPanels = 8;               // … and of the left side, which are narrower
 
 }  // namespace
 
-ProductPhases::ProductPhases(const Unit& unit, const Operand& a, const Operand& b, Destination c)
-    : unit_(unit), a_(a), b_(b), c_(c), chunk_(a.k) {
+LeftSide::LeftSide(const Operand& operand)
+    : rows(operand.rows),
+      k(operand.k),
+      block([operand](int64_t row, int64_t count, int64_t first, int64_t length, Scratch&) {
+        return operand.part(row, count, first, length);
+      }),
+      whole(operand) {}
+
+ProductPhases::ProductPhases(const Unit& unit, LeftSide a, const Operand& b, Destination c)
+    : unit_(unit), a_(std::move(a)), b_(b), c_(c), chunk_(a_.k) {
   const int64_t panels = unit.panels(b.rows);
-  if (unit.packed_bytes(b.rows, a.k) > kPackedAtOnce) {
+  if (unit.packed_bytes(b.rows, a_.k) > kPackedAtOnce) {
     const int64_t steps = std::max<int64_t>(kPackedChunk / (panels * unit.step_bytes), divided_up(kLeftChunk, unit.step));
-    chunk_ = divided_up(a.k, divided_up(a.k, steps * unit.step) * unit.step) * unit.step;
+    chunk_ = divided_up(a_.k, divided_up(a_.k, steps * unit.step) * unit.step) * unit.step;
   }
   const int64_t most = std::max(unit.rows, kLeftBytes / 4 / std::min(chunk_, kLeftChunk));
-  group_rows_ = divided_up(divided_up(a.rows, divided_up(a.rows, most)), unit.rows) * unit.rows;
-  row_groups_ = divided_up(a.rows, group_rows_);
+  group_rows_ = divided_up(divided_up(a_.rows, divided_up(a_.rows, most)), unit.rows) * unit.rows;
+  row_groups_ = divided_up(a_.rows, group_rows_);
   group_panels_ = divided_up(panels, std::min(divided_up(panels, 2), divided_up(kEnoughTasks, row_groups_)));
   column_groups_ = divided_up(panels, group_panels_);
-  packs_left_ = unit.pack_left && a.k_stride != 1 && column_groups_ > 1;
+  packs_left_ = unit.pack_left && a_.whole && a_.whole->k_stride != 1 && column_groups_ > 1;
 }
 
 int64_t ProductPhases::left_panels() const { return packs_left_ ? divided_up(a_.rows, unit_.rows) : 0; }
@@ -62,7 +72,7 @@ void ProductPhases::add_to(std::vector<Phase>& phases, Scratch& scratch) {
   sums_ = apart ? reinterpret_cast<float*>(packed_left_ + left) : nullptr;
   for (int64_t k = 0; k < a_.k; k += chunk_) {
     const int64_t length = std::min(chunk_, a_.k - k);
-    const int64_t packs = divided_up(unit_.panels(b_.rows), kPackPanels) + divided_up(left_panels(), kPackPanels);
+    const int64_t packs = divided_up(unit_.panels(b_.rows), kPackPanels) + divided_up(left_panels(), kPackLeftPanels);
     phases.push_back({packs, [=, this](int64_t task) { pack(task, k, length); }});
     phases.push_back({row_groups_ * column_groups_, [=, this](int64_t task) { multiply(task, k, length); }});
   }
@@ -78,8 +88,8 @@ void ProductPhases::pack(int64_t task, int64_t k, int64_t length) const {
     const int64_t first = task * kPackPanels;
     unit_.pack(b_, first, std::min(right, first + kPackPanels), k, unit_.steps(length), packed_);
   } else {
-    const int64_t first = (task - right_tasks) * kPackPanels;
-    unit_.pack_left(a_.part(0, a_.rows, k, length), first, std::min(left_panels(), first + kPackPanels), packed_left_);
+    const int64_t first = (task - right_tasks) * kPackLeftPanels, last = std::min(left_panels(), first + kPackLeftPanels);
+    unit_.pack_left(a_.whole->part(0, a_.rows, k, length), first, last, packed_left_);
   }
 }
 
@@ -88,18 +98,27 @@ float* ProductPhases::sums_at(int64_t row, int64_t column) const {
 }
 
 void ProductPhases::multiply(int64_t task, int64_t k, int64_t length) const {
-  thread_local Scratch scratch;
+  thread_local Scratch scratch, left_scratch;
   const int64_t row = task % row_groups_ * group_rows_, rows = std::min(group_rows_, a_.rows - row);
   const int64_t panel = task / row_groups_ * group_panels_, column = panel * unit_.panel;
   const Panels right = unit_.part(packed_, length, b_.rows, panel, group_panels_);
-  const int64_t columns = right.columns;
-  const Operand left =
-      packs_left_ ? unit_.packed_left(packed_left_, a_.rows, length).part(row, rows, 0, length) : a_.part(row, rows, k, length);
-  if (c_.dtype == DType::kF32 || sums_) return unit_.multiply(left, right, sums_at(row, column), b_.rows, k == 0);
-  auto* sums = scratch.get<float>(rows * columns);
-  unit_.multiply(left, right, sums, columns, true);
+  const bool apart = c_.dtype != DType::kF32 && !sums_;
+  float* sums = apart ? scratch.get<float>(rows * right.columns) : sums_at(row, column);
+  const int64_t stride = apart ? right.columns : b_.rows;
+  if (packs_left_) {
+    unit_.multiply(unit_.packed_left(packed_left_, a_.rows, length).part(row, rows, 0, length), right, sums, stride, k == 0);
+  } else {
+    // Where numbers lie in memory the unit goes through k in chunks of its own.
+    const int64_t most = a_.whole ? length : kLeftChunk;
+    for (int64_t first = 0; first < length; first += most) {
+      const Operand left = a_.block(row, rows, k + first, std::min(most, length - first), left_scratch);
+      const Panels part{right.data + first / unit_.step * unit_.step_bytes, right.panel_bytes, right.columns};
+      unit_.multiply(left, part, sums, stride, k + first == 0);
+    }
+  }
+  if (!apart) return;
   for (int64_t i = 0; i < rows; ++i) {
-    narrow(sums + i * columns, columns, static_cast<uint16_t*>(c_.data) + (row + i) * b_.rows + column);
+    narrow(sums + i * stride, stride, static_cast<uint16_t*>(c_.data) + (row + i) * b_.rows + column);
   }
 }
 

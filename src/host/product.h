@@ -3,6 +3,10 @@
 // on the number of threads.
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "host/parallel_for.h"
 #include "host/unit.h"
@@ -41,11 +45,22 @@ struct Destination {
 void multiply(const Product& product, Source a, Source b, Destination c, const ParallelFor& parallel);
 void multiply_on(const Unit& unit, const Product& product, Source a, Source b, Destination c, const ParallelFor& parallel);
 
-// The phases of one product of two operands. What they share lives in the object, and in `scratch` of the calling thread, which
-// stay as they are until the phases are done.
+// The left side of a product: numbers as they lie, or rows that are put together block by block as they are needed.
+struct LeftSide {
+  int64_t rows, k;
+  // Rows [row, row + rows) over [k, k + length): where they lie, or in `scratch`.
+  std::function<Operand(int64_t row, int64_t rows, int64_t k, int64_t length, Scratch& scratch)> block;
+  std::optional<Operand> whole;  // all of it, where it lies in memory
+
+  LeftSide(const Operand& operand);  // NOLINT(google-explicit-constructor): an operand is one
+  LeftSide(int64_t all_rows, int64_t all_k, decltype(block) gather) : rows(all_rows), k(all_k), block(std::move(gather)) {}
+};
+
+// The phases of one product. What they share lives in the object, and in `scratch` of the calling thread, which stay as they are
+// until the phases are done.
 class ProductPhases {
  public:
-  ProductPhases(const Unit& unit, const Operand& a, const Operand& b, Destination c);
+  ProductPhases(const Unit& unit, LeftSide a, const Operand& b, Destination c);
 
   // Appends them.
   void add_to(std::vector<Phase>& phases, Scratch& scratch);
@@ -57,7 +72,8 @@ class ProductPhases {
   float* sums_at(int64_t row, int64_t column) const;
 
   const Unit& unit_;
-  const Operand a_, b_;
+  const LeftSide a_;
+  const Operand b_;
   const Destination c_;
   int64_t chunk_;                      // of k: packed at a time
   int64_t group_rows_, group_panels_;  // of the result that a task computes …

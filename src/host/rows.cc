@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <numbers>
 
@@ -42,6 +41,20 @@ HWY_INLINE V load(const float* x, Part part) {
 HWY_INLINE void store(V v, float* x, Part part) {
   HWY_ALIGN float block[16];
   hn::Store(v, D(), block);
+  std::copy_n(block, part.count, x);
+}
+// The same of 16 bits each.
+using DH = hn::Rebind<uint16_t, D>;
+HWY_INLINE hn::Vec<DH> load_bits(const uint16_t* x, Whole) { return hn::LoadU(DH(), x); }
+HWY_INLINE void store_bits(hn::Vec<DH> v, uint16_t* x, Whole) { hn::StoreU(v, DH(), x); }
+HWY_INLINE hn::Vec<DH> load_bits(const uint16_t* x, Part part) {
+  HWY_ALIGN uint16_t block[16] = {};
+  std::copy_n(x, part.count, block);
+  return hn::Load(DH(), block);
+}
+HWY_INLINE void store_bits(hn::Vec<DH> v, uint16_t* x, Part part) {
+  HWY_ALIGN uint16_t block[16];
+  hn::Store(v, DH(), block);
   std::copy_n(block, part.count, x);
 }
 // With zeros past the end.
@@ -248,11 +261,8 @@ void add_numbers(const float* x, int64_t count, float* sums) {
 
 void widen(const uint16_t* x, int64_t count, float* y) {
   const hn::RebindToUnsigned<D> du;
-  const hn::Rebind<uint16_t, D> dh;
   each_vector(count, [&](int64_t i, auto extent) {
-    HWY_ALIGN uint16_t block[16] = {};
-    std::memcpy(block, x + i, static_cast<size_t>(std::min(lanes(), count - i)) * sizeof(uint16_t));
-    const auto bits = hn::PromoteTo(du, hn::Load(dh, block));
+    const auto bits = hn::PromoteTo(du, load_bits(x + i, extent));
     store(hn::BitCast(D(), hn::ShiftLeft<16>(bits)), y + i, extent);
   });
 }
@@ -260,7 +270,6 @@ void widen(const uint16_t* x, int64_t count, float* y) {
 void narrow(const float* x, int64_t count, uint16_t* y) {
   const hn::RebindToUnsigned<D> du;
   const hn::RebindToSigned<D> di;
-  const hn::Rebind<uint16_t, D> dh;
   each_vector(count, [&](int64_t i, auto extent) {
     const V v = load(x + i, extent);
     const auto bits = hn::BitCast(du, v);
@@ -268,9 +277,7 @@ void narrow(const float* x, int64_t count, uint16_t* y) {
     const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
     const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));  // a NaN may not become an infinity
     const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
-    HWY_ALIGN uint16_t block[16];
-    hn::Store(hn::DemoteTo(dh, hn::BitCast(di, hn::ShiftRight<16>(chosen))), dh, block);
-    std::memcpy(y + i, block, static_cast<size_t>(std::min(lanes(), count - i)) * sizeof(uint16_t));
+    store_bits(hn::DemoteTo(DH(), hn::BitCast(di, hn::ShiftRight<16>(chosen))), y + i, extent);
   });
 }
 

@@ -76,6 +76,14 @@ void pack_panel(const Operand& from, int64_t column, int64_t k, int64_t count, f
   const int64_t inside = std::clamp<int64_t>(from.k - k, 0, count);
   if (columns < width || inside < count) std::fill_n(to, count * width, 0.0F);
   if (from.row_stride == 1) {
+    if (columns == width && from.dtype == DType::kF32) {
+      const D d;
+      for (int64_t i = 0; i < inside; ++i, to += width) {
+        const float* at = from.f32(column, k + i);
+        for (int j = 0; j < kVectors; ++j) hn::Store(hn::LoadU(d, at + j * lanes()), d, to + j * lanes());
+      }
+      return;
+    }
     for (int64_t i = 0; i < inside; ++i) copy(from, column, k + i, columns, to + i * width);
     return;
   }

@@ -7,6 +7,8 @@
 //   self_attention  SelfAttention. (qkv [batch * tokens, 3 * heads * width]) -> [batch * tokens, heads * width]: the same where
 //                   queries, keys and values are one array, side by side
 //   convolution     Window. (x [batch, h, w, in], kernel [window, window, in, features]) -> [batch, h', w', features]
+//   depthwise       Window. (x [batch, h, w, channels], kernel [window, window, 1, channels]) -> [batch, h', w', channels]: a
+//                   convolution of as many groups as channels
 //   max_pool        Window. (x [batch, h, w, c]) -> [batch, h', w', c]: the largest number that a window sees; backward, the
 //                   first of several largest gets all
 //   dense           DenseLayer. (x [rows, in], kernel [in, out], bias [out][, scale, offset [in]][, residual [rows, out]]) ->

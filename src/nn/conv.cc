@@ -23,9 +23,10 @@ ir::Value convolution(const Scope& scope, ir::Value x, ir::Value kernel, const C
   geometry.padding = {{options.padding, options.padding}, {options.padding, options.padding}};
   geometry.feature_groups = options.groups;
   const auto convolve = [=](const ir::Values& v) -> ir::Values { return {ir::conv2d_nhwc(v[0], v[1], geometry)}; };
-  if (options.groups > 1) return convolve({x, kernel})[0];
+  const bool depthwise = options.groups > 1 && options.groups == x.dim(3) && options.groups == kernel.dim(3);
+  if (options.groups > 1 && !depthwise) return convolve({x, kernel})[0];
   const ir::Window window{kernel.dim(0), options.stride, options.padding};
-  return ir::composite(scope.target(), {"convolution", window, convolve}, {x, kernel})[0];
+  return ir::composite(scope.target(), {depthwise ? "depthwise" : "convolution", window, convolve}, {x, kernel})[0];
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace tessera::host {
 namespace {
 
 // The numbers of x that a window sees at a place, of one channel, line by line.
-std::vector<size_t> seen(const Patches& p, int64_t b, int64_t row, int64_t column, int64_t channel) {
+std::vector<size_t> seen(const Windows& p, int64_t b, int64_t row, int64_t column, int64_t channel) {
   std::vector<size_t> found;
   for (int64_t i = 0; i < p.window * p.window; ++i) {
     const int64_t y = row * p.stride - p.padding + i / p.window, x = column * p.stride - p.padding + i % p.window;
@@ -29,7 +29,7 @@ struct Pooled {
   std::vector<double> dx;
 };
 
-Pooled by_definition(const Patches& p, const std::vector<float>& x, const std::vector<float>& dout) {
+Pooled by_definition(const Windows& p, const std::vector<float>& x, const std::vector<float>& dout) {
   Pooled want{{}, std::vector<double>(x.size())};
   for (int64_t i = 0; i < static_cast<int64_t>(dout.size()); ++i) {
     const int64_t place = i / p.channels, column = place % p.columns(), row = place / p.columns() % p.rows();
@@ -44,7 +44,7 @@ Pooled by_definition(const Patches& p, const std::vector<float>& x, const std::v
   return want;
 }
 
-void expect_as_defined(const Patches& p, const std::vector<float>& x) {
+void expect_as_defined(const Windows& p, const std::vector<float>& x) {
   const std::vector<float> dout = normal_numbers(p.batch * p.rows() * p.columns() * p.channels, 2);
   const Pooled want = by_definition(p, x, dout);
   for (const int threads : {1, 3}) {
@@ -57,9 +57,9 @@ void expect_as_defined(const Patches& p, const std::vector<float>& x) {
 }
 
 TEST(MaxPool, IsTheLargestAndItsFirstGetsTheCotangent) {
-  for (const Patches& p : {Patches{2, 5, 6, 3, 3, 2, 1}, Patches{1, 40, 7, 19, 3, 2, 1}, Patches{3, 4, 4, 64, 2, 2, 0},
-                           Patches{1, 33, 5, 33, 3, 1, 1}, Patches{1, 2, 2, 4, 5, 1, 4}, Patches{2, 7, 5, 1, 2, 3, 0},
-                           Patches{1, 37, 3, 16, 7, 4, 3}, Patches{1, 1, 1, 2, 1, 1, 2}}) {
+  for (const Windows& p : {Windows{2, 5, 6, 3, 3, 2, 1}, Windows{1, 40, 7, 19, 3, 2, 1}, Windows{3, 4, 4, 64, 2, 2, 0},
+                           Windows{1, 33, 5, 33, 3, 1, 1}, Windows{1, 2, 2, 4, 5, 1, 4}, Windows{2, 7, 5, 1, 2, 3, 0},
+                           Windows{1, 37, 3, 16, 7, 4, 3}, Windows{1, 1, 1, 2, 1, 1, 2}}) {
     std::vector<float> x = normal_numbers(p.batch * p.height * p.width * p.channels, 1);
     expect_as_defined(p, x);
     for (float& value : x) value = std::max(0.0F, std::round(value));  // many are equal
@@ -70,7 +70,7 @@ TEST(MaxPool, IsTheLargestAndItsFirstGetsTheCotangent) {
 }
 
 TEST(MaxPool, NaNStays) {
-  const Patches p{1, 4, 4, 20, 3, 2, 1};
+  const Windows p{1, 4, 4, 20, 3, 2, 1};
   std::vector<float> x(4 * 4 * 20, 1), out(2 * 2 * 20);
   x[20] = x[21 + 16] = std::numeric_limits<float>::quiet_NaN();  // of the second column: channels 0 and 17
   max_pool_f32(p, x.data(), out.data(), on_threads(1));

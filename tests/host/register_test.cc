@@ -208,14 +208,15 @@ TEST(Register, StacksOfBitsHoldTheNumbers) {
 }
 
 // With the gradient of everything.
-TEST(Register, ProductsOfPatchesEqualTheConvolution) {
+TEST(Register, ConvolutionsEqualTheCompilers) {
   const Target target = registered();
   const auto trace = [](const Target* used, int64_t window, const nn::ConvOptions& options) {
     ir::Graph graph;
     const ir::GraphScope graph_scope(graph);
     nn::ParamStore store(graph);
     const ir::Value x = graph.add_parameter({DType::kF32, {2, 9, 8, 3}}, "x");
-    const ir::Value y = nn::conv(nn::Scope(store, {.target = used}), x, 5, window, options);
+    const int64_t features = options.groups == 1 ? 5 : x.dim(3);
+    const ir::Value y = nn::conv(nn::Scope(store, {.target = used}), x, features, window, options);
     ir::Values wrt = store.values();
     wrt.push_back(x);
     graph.results = ir::gradient(ir::sum_all(y * y), wrt);
@@ -234,7 +235,9 @@ TEST(Register, ProductsOfPatchesEqualTheConvolution) {
                         {3, {.padding = 1}},
                         {3, {.stride = 2, .padding = 1, .standardize = 1e-6}},
                         {7, {.stride = 2, .padding = 3}},
-                        {2, {.stride = 2}}};
+                        {2, {.stride = 2}},
+                        {3, {.padding = 1, .groups = 3}},
+                        {3, {.stride = 2, .padding = 1, .groups = 3}}};
   for (const auto& [window, options] : cases) {
     expect_near(trace(&target, window, options), trace(nullptr, window, options), 2e-6);
   }
@@ -410,7 +413,7 @@ std::string refusal(const Entry& function, const std::vector<TensorType>& operan
 TensorType f32(Dims dims) { return {DType::kF32, std::move(dims)}; }
 
 TEST(Register, WrongShapesAreRefusedByTheKernel) {
-  const Entry &attention = kAttention.functions[0], &self = kAttention.functions[2], &patches = kPatches.functions[0],
+  const Entry &attention = kAttention.functions[0], &self = kAttention.functions[2], &convolution = kConvolution.functions[0],
               &max_pool = kMaxPool.functions[0], &pool_gradient = kMaxPool.functions[1];
   const TensorType q = f32({2, 5, 3, 12}), k = f32({2, 5, 4, 12}), x = f32({2, 9, 8, 3});
   EXPECT_EQ(refusal(attention, {q, q, q}, {q}, {}), "");
@@ -426,8 +429,11 @@ TEST(Register, WrongShapesAreRefusedByTheKernel) {
   EXPECT_NE(refusal(self, {f32({10, 36})}, {f32({10, 13})}, heads), "");
 
   const ir::AttrDict window = ir::encode(ir::Window{3, 2, 1}), none = ir::encode(ir::Window{0, 2, 1});
-  EXPECT_EQ(refusal(patches, {x}, {f32({2, 5, 4, 27})}, window), "");
-  EXPECT_NE(refusal(patches, {x}, {f32({2, 5, 4, 3})}, window), "");
+  const TensorType kernel = f32({3, 3, 3, 6});
+  EXPECT_EQ(refusal(convolution, {x, kernel}, {f32({2, 5, 4, 6})}, window), "");
+  EXPECT_NE(refusal(convolution, {x, kernel}, {f32({2, 5, 4, 3})}, window), "");
+  EXPECT_NE(refusal(convolution, {x, kernel}, {f32({2, 4, 4, 6})}, window), "");
+  EXPECT_NE(refusal(convolution, {x}, {f32({2, 5, 4, 6})}, window), "");
   EXPECT_EQ(refusal(max_pool, {x}, {f32({2, 5, 4, 3})}, window), "");
   EXPECT_NE(refusal(max_pool, {x}, {f32({2, 4, 4, 3})}, window), "");
   EXPECT_NE(refusal(max_pool, {x}, {f32({2, 5, 4, 3})}, none), "");

@@ -1,8 +1,10 @@
 // Ten optimizer steps of a small ViT follow PyTorch's (tools/references/adamw.py): losses, gradient norms and what the
-// parameters come to, for AdamW, AdamW with label smoothing and with adaptive clipping, Adam, and SGD.
+// parameters come to, for AdamW, AdamW with label smoothing and with adaptive clipping, Adam, and SGD. Fifty in bf16 follow its
+// autocast (tools/references/bf16_steps.py).
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "host/register.h"
@@ -42,7 +44,7 @@ struct Trace {
   models::Arrays parameters;  // after the last step, under timm's names
 };
 
-Trace train(const models::ViT& model, const nlohmann::json& config, const nlohmann::json& run) {
+Trace train(const models::ViT& model, const nlohmann::json& config, const nlohmann::json& run, DType compute = DType::kF32) {
   const int64_t batch = config["batch"], steps = config["steps"];
   const models::InputShape& in = model.input();
   const std::vector<nn::ParamSpec> specs = models::parameters(model);
@@ -67,7 +69,7 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   const ir::Value labels = graph.add_parameter({DType::kI32, {batch}});
   nn::ParamStore store(graph);
   for (size_t i = 0; i < params.size(); ++i) store.provide(params[i].name, values[i]);
-  const ir::Value logits = model.logits(nn::Scope(store, {.training = true, .target = &target}), images);
+  const ir::Value logits = model.logits(nn::Scope(store, {.training = true, .compute = compute, .target = &target}), images);
   const auto smoothing = objectives::spread_over_all(run.value("label_smoothing", 0.0), in.classes);
   const ir::Value loss = ir::mean(objectives::softmax_cross_entropy(logits, labels, smoothing), {0});
   const optim::Optimizer::Result update = optimizer.apply(values, ir::gradient(loss, values), slots, step);
@@ -96,11 +98,12 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   }
   Trace trace;
   for (int64_t s = 0; s < steps; ++s) {
+    const int64_t given = s % config.value("batches", steps);
     std::vector<HostArray> arguments = state;
     arguments.push_back(testing::i32_array({}, {static_cast<int32_t>(s)}));
     arguments.push_back(
-        testing::f32_array(images.dims(), testing::formula_images("adamw", s, batch, in.channels, in.height, in.width)));
-    arguments.push_back(testing::i32_array({batch}, testing::formula_labels(s, batch, in.classes)));
+        testing::f32_array(images.dims(), testing::formula_images("adamw", given, batch, in.channels, in.height, in.width)));
+    arguments.push_back(testing::i32_array({batch}, testing::formula_labels(given, batch, in.classes)));
     std::vector<HostArray> results = program.run(arguments);
     trace.grad_norms.push_back(static_cast<double>(results.back().floats()[0]));
     results.pop_back();
@@ -114,21 +117,26 @@ Trace train(const models::ViT& model, const nlohmann::json& config, const nlohma
   return trace;
 }
 
+models::ViT model_of(const nlohmann::json& config) {
+  models::InputShape input;
+  input.height = input.width = config["args"]["img_size"];
+  input.classes = config["args"]["num_classes"];
+  return models::ViT(models::resolve(models::vit_options_of_timm(config["args"].dump(), "reference"), input));
+}
+
+std::vector<float> numbers_of(const testing::ReferenceFile& file, const std::string& key) {
+  const testing::ReferenceTensor& tensor = file.tensors.at(key);
+  return models::to_floats({{DType::kF32, tensor.shape}, std::as_bytes(std::span(tensor.bytes))});
+}
+
 class Reference : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Reference, TenStepsFollowTorch) {
   const testing::ReferenceFile file = testing::read_references(testing::source_path("tests/references/adamw.safetensors"));
   const nlohmann::json& config = file.config;
-  models::InputShape input;
-  input.height = input.width = config["args"]["img_size"];
-  input.classes = config["args"]["num_classes"];
-  const models::ViT model(models::resolve(models::vit_options_of_timm(config["args"].dump(), "reference"), input));
-  const Trace trace = train(model, config, config["runs"][GetParam()]);
+  const Trace trace = train(model_of(config), config, config["runs"][GetParam()]);
 
-  const auto reference = [&](const std::string& key) {
-    const testing::ReferenceTensor& tensor = file.tensors.at(key + GetParam());
-    return models::to_floats({{DType::kF32, tensor.shape}, std::as_bytes(std::span(tensor.bytes))});
-  };
+  const auto reference = [&](const std::string& key) { return numbers_of(file, key + GetParam()); };
   const std::vector<float> losses = reference("losses"), norms = reference("grad_norms"), ends = reference("param_norms");
   ASSERT_EQ(trace.losses.size(), losses.size());
   for (size_t s = 0; s < losses.size(); ++s) {
@@ -144,6 +152,24 @@ TEST_P(Reference, TenStepsFollowTorch) {
     }
     EXPECT_NEAR(std::sqrt(squares) / static_cast<double>(ends[i++]), 1, 1e-3) << entry[0];
   }
+}
+
+// bf16 rounds in other places than torch's autocast, so that the two lie as far apart as two roundings of the same run: twice what
+// autocast changes of torch's own losses, at the most.
+TEST(Bf16Reference, FiftyStepsFollowTorchsAutocast) {
+  const testing::ReferenceFile file = testing::read_references(testing::source_path("tests/references/bf16_steps.safetensors"));
+  const std::vector<float> losses = numbers_of(file, "losses_bf16"), in_f32 = numbers_of(file, "losses_f32");
+  double band = 0;
+  for (size_t s = 0; s < losses.size(); ++s) band = std::max(band, 2 * std::abs(static_cast<double>(losses[s]) - in_f32[s]));
+  const Trace trace = train(model_of(file.config), file.config, file.config["runs"][""], DType::kBF16);
+  ASSERT_EQ(trace.losses.size(), losses.size());
+  EXPECT_LT(band, 0.01);
+  double changed = 0;
+  for (size_t s = 0; s < losses.size(); ++s) {
+    EXPECT_NEAR(trace.losses[s], static_cast<double>(losses[s]), band) << "step " << s;
+    changed = std::max(changed, std::abs(trace.losses[s] - static_cast<double>(in_f32[s])));
+  }
+  EXPECT_GT(changed, 1e-5) << "products of bf16 change something";
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, Reference, ::testing::Values("", "_smooth", "_agc", "_adam", "_sgd"),

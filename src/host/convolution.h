@@ -1,0 +1,30 @@
+#pragma once
+// Convolutions of one group as products on this processor's fastest unit (unit.h): what the window sees is put together block by
+// block, in a core's cache. Sums are f32, and do not depend on the number of threads.
+
+#include "base/shape.h"
+#include "host/parallel_for.h"
+#include "host/product.h"
+#include "host/windows.h"
+
+namespace tessera::host {
+
+// Over x [batch, height, width, channels] by a kernel [window, window, channels, features]; outside of a picture are zeros.
+struct Convolution {
+  Windows windows;  // over x
+  int64_t features = 0;
+  DType dtype = DType::kF32;  // of all arrays but a kernel's gradient: f32 or bf16
+};
+
+// y [batch, rows, columns, features].
+void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel);
+
+// (cotangent of y, kernel) -> that of x.
+void convolution_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx,
+                                const ParallelFor& parallel);
+
+// (x, cotangent of y) -> that of the kernel.
+void convolution_kernel_gradient(const Convolution& c, const void* x, const void* dy, Destination dkernel,
+                                 const ParallelFor& parallel);
+
+}  // namespace tessera::host

@@ -1,0 +1,19 @@
+#pragma once
+// Convolutions of as many groups as channels: each channel has a window of its own.
+
+#include "host/parallel_for.h"
+#include "host/windows.h"
+
+namespace tessera::host {
+
+// x [batch, height, width, channels], kernel [window, window, channels] -> y [batch, rows, columns, channels], f32; outside of a
+// picture are zeros. No result depends on the number of threads.
+void depthwise_f32(const Windows& windows, const float* x, const float* kernel, float* y, const ParallelFor& parallel);
+
+// (cotangent of y, kernel) -> that of x, and (x, cotangent of y) -> that of the kernel.
+void depthwise_input_gradient_f32(const Windows& windows, const float* dy, const float* kernel, float* dx,
+                                  const ParallelFor& parallel);
+void depthwise_kernel_gradient_f32(const Windows& windows, const float* x, const float* dy, float* dkernel,
+                                   const ParallelFor& parallel);
+
+}  // namespace tessera::host

@@ -1,0 +1,114 @@
+// Convolutions and their gradients against the definition in f64.
+
+#include "host/convolution.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "host/kernels_testing.h"
+
+namespace tessera::host {
+namespace {
+
+using Doubles = std::vector<double>;
+
+struct Arrays {
+  explicit Arrays(const Convolution& c)
+      : x(c.dtype, normal_numbers(c.windows.batch * c.windows.height * c.windows.width * c.windows.channels, 1)),
+        kernel(c.dtype, normal_numbers(c.windows.elements() * c.features, 2)),
+        dy(c.dtype, normal_numbers(c.windows.places() * c.features, 3)),
+        y(c.dtype, std::vector<float>(dy.f32().size(), 7)),
+        dx(c.dtype, std::vector<float>(x.f32().size(), 7)),
+        dkernel(c.dtype, std::vector<float>(kernel.f32().size(), 7)) {}
+  void run(const Convolution& c, int threads) {
+    convolution(c, x.data(), kernel.data(), y.data(), on_threads(threads));
+    convolution_input_gradient(c, dy.data(), kernel.data(), dx.data(), on_threads(threads));
+    convolution_kernel_gradient(c, x.data(), dy.data(), {dkernel.data(), dkernel.dtype()}, on_threads(threads));
+  }
+  Numbers x, kernel, dy, y, dx, dkernel;
+};
+
+// With the sums of the terms' magnitudes.
+struct Reference {
+  Doubles y, dx, dkernel, y_size, dx_size, dkernel_size;
+
+  Reference(const Convolution& c, const Arrays& a)
+      : y(a.dy.f32().size()),
+        dx(a.x.f32().size()),
+        dkernel(a.kernel.f32().size()),
+        y_size(y),
+        dx_size(dx),
+        dkernel_size(dkernel) {
+    const Windows& w = c.windows;
+    for (int64_t p = 0; p < w.places(); ++p) {
+      for (int64_t i = 0; i < w.elements(); ++i) {
+        const int64_t row = p / w.columns() % w.rows() * w.stride - w.padding + i / w.channels / w.window;
+        const int64_t column = p % w.columns() * w.stride - w.padding + i / w.channels % w.window;
+        if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
+        const int64_t picture = p / w.columns() / w.rows();
+        const auto in = static_cast<size_t>(((picture * w.height + row) * w.width + column) * w.channels + i % w.channels);
+        for (int64_t f = 0; f < c.features; ++f) {
+          const auto k = static_cast<size_t>(i * c.features + f), out = static_cast<size_t>(p * c.features + f);
+          add(y[out], y_size[out], static_cast<double>(a.x.f32()[in]) * a.kernel.f32()[k]);
+          add(dx[in], dx_size[in], static_cast<double>(a.dy.f32()[out]) * a.kernel.f32()[k]);
+          add(dkernel[k], dkernel_size[k], static_cast<double>(a.dy.f32()[out]) * a.x.f32()[in]);
+        }
+      }
+    }
+  }
+
+ private:
+  static void add(double& sum, double& size, double term) {
+    sum += term;
+    size += std::abs(term);
+  }
+};
+
+// Within the rounding of sums in f32, and of the result.
+void expect_exact(Numbers& got, const Doubles& want, const Doubles& sizes, double terms, const std::string& what) {
+  const std::vector<float>& numbers = got.read();
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const double allowed = 0x1p-24 * (4 + 2 * std::sqrt(terms)) * sizes[i] + rounding_of(got.dtype()) * std::abs(want[i]);
+    ASSERT_NEAR(numbers[i], want[i], allowed) << what << ", number " << i;
+  }
+}
+
+// Pictures of odd sizes, windows larger than the picture, places that see nothing but padding, and as much as a model's.
+constexpr Convolution kCases[] = {{{2, 5, 6, 3, 3, 1, 1}, 5},     {{1, 8, 7, 2, 7, 2, 3}, 33},   {{3, 4, 4, 5, 1, 2, 0}, 2},
+                                  {{1, 6, 4, 1, 2, 2, 0}, 1},     {{1, 2, 2, 4, 5, 1, 4}, 7},    {{2, 7, 5, 1, 2, 3, 0}, 3},
+                                  {{2, 3, 3, 2, 2, 1, 3}, 4},     {{3, 9, 9, 7, 1, 1, 0}, 40},   {{1, 5, 5, 3, 1, 1, 2}, 3},
+                                  {{2, 14, 13, 64, 3, 1, 1}, 70}, {{2, 14, 13, 48, 3, 2, 1}, 20}};
+
+TEST(Convolution, FollowsTheDefinition) {
+  for (Convolution c : kCases) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      c.dtype = dtype;
+      const Windows& w = c.windows;
+      SCOPED_TRACE(testing::Message() << w.batch << " x " << w.height << " x " << w.width << " x " << w.channels << ", window "
+                                      << w.window << ", stride " << w.stride << ", padding " << w.padding << " -> "
+                                      << c.features << ", " << dtype_name(dtype));
+      Arrays a(c);
+      a.run(c, 2);
+      const Reference want(c, a);
+      expect_exact(a.y, want.y, want.y_size, static_cast<double>(w.elements()), "y");
+      expect_exact(a.dx, want.dx, want.dx_size, static_cast<double>(w.window * w.window * c.features), "dx");
+      expect_exact(a.dkernel, want.dkernel, want.dkernel_size, static_cast<double>(w.places()), "dkernel");
+    }
+  }
+}
+
+TEST(Convolution, DoesNotDependOnTheThreads) {
+  for (const Convolution& c : kCases) {
+    Arrays one(c), three(c);
+    one.run(c, 1);
+    three.run(c, 3);
+    EXPECT_EQ(one.y.read(), three.y.read());
+    EXPECT_EQ(one.dx.read(), three.dx.read());
+    EXPECT_EQ(one.dkernel.read(), three.dkernel.read());
+  }
+}
+
+}  // namespace
+}  // namespace tessera::host
