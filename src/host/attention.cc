@@ -14,8 +14,8 @@
 
 #include "host/attention.h"
 #include "host/call.h"
+#include "host/floats.h"
 #include "host/kernel.h"
-#include "host/rows.h"
 #include "host/vectors.h"
 #include "ir/composites.h"
 
@@ -152,8 +152,7 @@ class Head {
     return index_ / s_.heads * tokens * stride + index_ % s_.heads * s_.width;
   }
   Operand tokens_of(const void* data, int64_t tokens, int64_t stride) const {
-    const auto* at = static_cast<const uint8_t*>(data) + first(tokens, stride) * element_bytes(s_.dtype);
-    return {at, s_.dtype, tokens, s_.width, stride, 1};
+    return {at(data, s_.dtype, first(tokens, stride)), s_.dtype, tokens, s_.width, stride, 1};
   }
   Operand queries(const void* data) const { return tokens_of(data, s_.queries, s_.stride); }
   Operand keys_of(const void* data) const { return tokens_of(data, s_.keys, s_.stride); }
@@ -171,11 +170,11 @@ class Head {
 
   void give(const float* from, int64_t tokens, int64_t from_stride, void* to, int64_t stride) const {
     for (int64_t i = 0; i < tokens; ++i, from += from_stride) {
-      const int64_t at = first(tokens, stride) + i * stride;
+      const int64_t number = first(tokens, stride) + i * stride;
       if (s_.dtype == DType::kF32) {
-        std::copy_n(from, s_.width, static_cast<float*>(to) + at);
+        std::copy_n(from, s_.width, static_cast<float*>(to) + number);
       } else {
-        narrow(from, s_.width, static_cast<uint16_t*>(to) + at);
+        narrow(from, s_.width, static_cast<uint16_t*>(to) + number);
       }
     }
   }
@@ -215,13 +214,6 @@ namespace {
 using Floats = CallArray<const void>;
 
 bool same(const auto& a, const Floats& b) { return a.dtype == b.dtype && a.same_shape(b); }
-const void* at(const Floats& array, int64_t number) {
-  return static_cast<const uint8_t*>(array.data) + number * element_bytes(array.dtype);
-}
-void* at(const CallArray<void>& array, int64_t number) {
-  return static_cast<uint8_t*>(array.data) + number * element_bytes(array.dtype);
-}
-
 // q [batch, queries, heads, width] and k; nothing when they do not go together.
 std::optional<AttentionShape> shape_of(const Floats& q, const Floats& k) {
   if (q.rank() != 4 || k.rank() != 4 || q.dtype != k.dtype) return std::nullopt;
@@ -271,7 +263,8 @@ bool self_attention_call(const Call& call) {
   const auto shape = shape_of(qkv, call.attributes<ir::SelfAttention>());
   if (!shape || out.dtype != qkv.dtype || !out.has(qkv.dims[0] * qkv.dims[1] / 3)) return false;
   const int64_t features = shape->stride / 3;
-  attention(*shape, qkv.data, at(qkv, features), at(qkv, 2 * features), out.data, call.parallel());
+  attention(*shape, qkv.data, at(qkv.data, qkv.dtype, features), at(qkv.data, qkv.dtype, 2 * features), out.data,
+            call.parallel());
   return true;
 }
 
@@ -282,8 +275,9 @@ bool self_attention_gradient_call(const Call& call) {
   const auto shape = shape_of(qkv, call.attributes<ir::SelfAttention>());
   if (!shape || dout.dtype != qkv.dtype || !dout.has(qkv.dims[0] * qkv.dims[1] / 3) || !same(dqkv, qkv)) return false;
   const int64_t features = shape->stride / 3;
-  attention_gradient(*shape, qkv.data, at(qkv, features), at(qkv, 2 * features), dout.data, dqkv.data, at(dqkv, features),
-                     at(dqkv, 2 * features), call.parallel());
+  const auto part = [&](const auto& array, int64_t number) { return at(array.data, array.dtype, number * features); };
+  attention_gradient(*shape, qkv.data, part(qkv, 1), part(qkv, 2), dout.data, dqkv.data, part(dqkv, 1), part(dqkv, 2),
+                     call.parallel());
   return true;
 }
 

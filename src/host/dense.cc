@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "host/call.h"
+#include "host/floats.h"
 #include "host/kernel.h"
 #include "host/product.h"
 #include "host/rows.h"
@@ -47,35 +48,12 @@ class Pieces {
   float* next_;
 };
 
-// ---- arrays of f32 or bf16
-
-const void* from(const void* data, DType dtype, int64_t first) {
-  return static_cast<const uint8_t*>(data) + first * element_bytes(dtype);
-}
-void* from(void* data, DType dtype, int64_t first) { return static_cast<uint8_t*>(data) + first * element_bytes(dtype); }
-
-// Numbers as f32: where they lie, or widened to `to`.
-const float* read(const void* data, DType dtype, int64_t first, int64_t count, float* to) {
-  const void* at = from(data, dtype, first);
-  if (dtype == DType::kF32) return static_cast<const float*>(at);
-  widen(static_cast<const uint16_t*>(at), count, to);
-  return to;
-}
-
-// Where f32 results of an array are computed: in place, or in `apart`, from where `round` takes them.
-float* place(void* data, DType dtype, int64_t first, float* apart) {
-  return dtype == DType::kF32 ? static_cast<float*>(data) + first : apart;
-}
-void round(const float* numbers, int64_t count, void* data, DType dtype, int64_t first) {
-  if (dtype != DType::kF32) narrow(numbers, count, static_cast<uint16_t*>(from(data, dtype, first)));
-}
-
 Operand rows_of(const void* data, DType dtype, int64_t row, int64_t rows, int64_t width) {
-  return {from(data, dtype, row * width), dtype, rows, width, width, 1};
+  return {at(data, dtype, row * width), dtype, rows, width, width, 1};
 }
 // The transpose of `rows` rows: the sums over them are products.
 Operand columns_of(const void* data, DType dtype, int64_t row, int64_t rows, int64_t width) {
-  return {from(data, dtype, row * width), dtype, width, rows, 1, width};
+  return {at(data, dtype, row * width), dtype, width, rows, 1, width};
 }
 
 // The layer's weights as the right side of its products, packed in a phase of its own.
@@ -267,7 +245,7 @@ class Backward {
     uint8_t* changed = kernel_in_parts_ ? m.changed : changed_ + row * d_.in * element_bytes(unit_.dtype);
     unit_.multiply(dy, weights_.panels(), dx, d_.in, true);
     for (int64_t r = 0; r < rows; r += block_rows_) {
-      block(row + r, std::min(block_rows_, rows - r), m, dx + r * d_.in, from(changed, unit_.dtype, r * d_.in), sums);
+      block(row + r, std::min(block_rows_, rows - r), m, dx + r * d_.in, at(changed, unit_.dtype, r * d_.in), sums);
     }
     if (!kernel_in_parts_) return;
     const Operand input =

@@ -259,6 +259,65 @@ void add_numbers(const float* x, int64_t count, float* sums) {
               [&](int64_t i, auto extent) { store(hn::Add(load(sums + i, extent), load(x + i, extent)), sums + i, extent); });
 }
 
+void column_moments(RowShape shape, const float* x, float* mean, float* squares) {
+  const V share = number(1 / static_cast<float>(shape.rows));
+  std::fill_n(mean, shape.width, 0.0F);
+  std::fill_n(squares, shape.width, 0.0F);
+  for (int64_t r = 0; r < shape.rows; ++r) add_numbers(x + r * shape.width, shape.width, mean);
+  each_vector(shape.width, [&](int64_t i, auto extent) { store(hn::Mul(load(mean + i, extent), share), mean + i, extent); });
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    const float* row = x + r * shape.width;
+    each_vector(shape.width, [&](int64_t i, auto extent) {
+      const V off = hn::Sub(load(row + i, extent), load(mean + i, extent));
+      store(hn::MulAdd(off, off, load(squares + i, extent)), squares + i, extent);
+    });
+  }
+}
+
+void normalize_columns(RowShape shape, const ColumnNorm& norm, const float* x, const float* add, float* y) {
+  const V zero = hn::Zero(D());
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    const int64_t at = r * shape.width;
+    each_vector(shape.width, [&](int64_t i, auto extent) {
+      const V off = hn::Sub(load(x + at + i, extent), load(norm.mean + i, extent));
+      V v = hn::MulAdd(off, load(norm.factor + i, extent), load(norm.offset + i, extent));
+      if (add) v = hn::Add(v, load(add + at + i, extent));
+      // A NaN is not below 0, and stays.
+      if (norm.relu) v = hn::IfThenElse(hn::Lt(v, zero), zero, v);
+      store(v, y + at + i, extent);
+    });
+  }
+}
+
+void add_norm_sums(RowShape shape, const float* x, const float* dy, const float* y, const float* mean, float* sums,
+                   float* along) {
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    const int64_t at = r * shape.width;
+    each_vector(shape.width, [&](int64_t i, auto extent) {
+      V g = load(dy + at + i, extent);
+      if (y) g = hn::IfThenElseZero(hn::Gt(load(y + at + i, extent), hn::Zero(D())), g);
+      const V off = hn::Sub(load(x + at + i, extent), load(mean + i, extent));
+      store(hn::Add(load(sums + i, extent), g), sums + i, extent);
+      store(hn::MulAdd(g, off, load(along + i, extent)), along + i, extent);
+    });
+  }
+}
+
+void normalize_columns_gradient(RowShape shape, const ColumnGradient& c, const float* x, const float* dy, const float* y,
+                                float* masked, float* dx) {
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    const int64_t at = r * shape.width;
+    each_vector(shape.width, [&](int64_t i, auto extent) {
+      V g = load(dy + at + i, extent);
+      if (y) g = hn::IfThenElseZero(hn::Gt(load(y + at + i, extent), hn::Zero(D())), g);
+      const V off = hn::Sub(load(x + at + i, extent), load(c.mean + i, extent));
+      const V inner = hn::NegMulAdd(off, load(c.slope + i, extent), hn::Sub(g, load(c.mean_g + i, extent)));
+      if (masked) store(g, masked + at + i, extent);
+      store(hn::Mul(inner, load(c.factor + i, extent)), dx + at + i, extent);
+    });
+  }
+}
+
 void widen(const uint16_t* x, int64_t count, float* y) {
   const hn::RebindToUnsigned<D> du;
   each_vector(count, [&](int64_t i, auto extent) {
@@ -297,6 +356,10 @@ HWY_EXPORT(multiply_numbers);
 HWY_EXPORT(add_to_rows);
 HWY_EXPORT(add_column_sums);
 HWY_EXPORT(add_numbers);
+HWY_EXPORT(column_moments);
+HWY_EXPORT(normalize_columns);
+HWY_EXPORT(add_norm_sums);
+HWY_EXPORT(normalize_columns_gradient);
 HWY_EXPORT(widen);
 HWY_EXPORT(narrow);
 }  // namespace
@@ -325,6 +388,20 @@ void add_to_rows(RowShape shape, const float* row, const float* add, float* y) {
 }
 void add_column_sums(RowShape shape, const float* x, float* sums) { HWY_DYNAMIC_DISPATCH(add_column_sums)(shape, x, sums); }
 void add_numbers(const float* x, int64_t count, float* sums) { HWY_DYNAMIC_DISPATCH(add_numbers)(x, count, sums); }
+void column_moments(RowShape shape, const float* x, float* mean, float* squares) {
+  HWY_DYNAMIC_DISPATCH(column_moments)(shape, x, mean, squares);
+}
+void normalize_columns(RowShape shape, const ColumnNorm& norm, const float* x, const float* add, float* y) {
+  HWY_DYNAMIC_DISPATCH(normalize_columns)(shape, norm, x, add, y);
+}
+void add_norm_sums(RowShape shape, const float* x, const float* dy, const float* y, const float* mean, float* sums,
+                   float* along) {
+  HWY_DYNAMIC_DISPATCH(add_norm_sums)(shape, x, dy, y, mean, sums, along);
+}
+void normalize_columns_gradient(RowShape shape, const ColumnGradient& c, const float* x, const float* dy, const float* y,
+                                float* masked, float* dx) {
+  HWY_DYNAMIC_DISPATCH(normalize_columns_gradient)(shape, c, x, dy, y, masked, dx);
+}
 void widen(const uint16_t* x, int64_t count, float* y) { HWY_DYNAMIC_DISPATCH(widen)(x, count, y); }
 void narrow(const float* x, int64_t count, uint16_t* y) { HWY_DYNAMIC_DISPATCH(narrow)(x, count, y); }
 

@@ -40,6 +40,30 @@ void add_column_sums(RowShape shape, const float* x, float* sums);
 // sums += x.
 void add_numbers(const float* x, int64_t count, float* sums);
 
+// ---- batch norm: statistics of columns
+
+// Of each column: the mean, and the sum of the squares of what numbers differ from it.
+void column_moments(RowShape shape, const float* x, float* mean, float* squares);
+
+// y = (x - mean) * factor + offset [+ add], at least 0 where `relu`; add may be null, and y may be x.
+struct ColumnNorm {
+  const float *mean, *factor, *offset;
+  bool relu;
+};
+void normalize_columns(RowShape shape, const ColumnNorm& norm, const float* x, const float* add, float* y);
+
+// With g = dy, or 0 where y is not above 0 (`y` may be null: everywhere dy): sums += the column sums of g, and
+// along += those of g * (x - mean).
+void add_norm_sums(RowShape shape, const float* x, const float* dy, const float* y, const float* mean, float* sums,
+                   float* along);
+
+// dx = factor * (g - mean_g - (x - mean) * slope), and g to `masked` where that is not null; dx may be dy.
+struct ColumnGradient {
+  const float *mean, *factor, *mean_g, *slope;
+};
+void normalize_columns_gradient(RowShape shape, const ColumnGradient& c, const float* x, const float* dy, const float* y,
+                                float* masked, float* dx);
+
 // bf16 as f32, and f32 as the nearest bf16, ties to even; a NaN stays one.
 void widen(const uint16_t* x, int64_t count, float* y);
 void narrow(const float* x, int64_t count, uint16_t* y);

@@ -9,6 +9,11 @@
 //   convolution     Window. (x [batch, h, w, in], kernel [window, window, in, features]) -> [batch, h', w', features]
 //   depthwise       Window. (x [batch, h, w, channels], kernel [window, window, 1, channels]) -> [batch, h', w', channels]: a
 //                   convolution of as many groups as channels
+//   batch_norm      BatchNorm. (x [rows, channels], scale, bias [channels][, residual [rows, channels]]) -> (y, mean [channels],
+//                   variance [channels]): y = relu((x - mean) / sqrt(variance + epsilon) * scale + bias + residual), the
+//                   variance being the biased one of the rows. What has rows is f32 or bf16, the rest f32
+//   batch_norm_backward  BatchNorm. (dy, x, scale, mean, variance[, y]) -> (dx, dscale, dbias[, dresidual]): its gradient where
+//                   nothing but y has a cotangent; y with a ReLU
 //   max_pool        Window. (x [batch, h, w, c]) -> [batch, h', w', c]: the largest number that a window sees; backward, the
 //                   first of several largest gets all
 //   dense           DenseLayer. (x [rows, in], kernel [in, out], bias [out][, scale, offset [in]][, residual [rows, out]]) ->
@@ -45,6 +50,18 @@ struct Window {
 
   // Places of the window along a side of so many pixels.
   int64_t places(int64_t size) const { return (size + 2 * padding - window) / stride + 1; }
+};
+
+struct BatchNorm {
+  double epsilon = 0;
+  bool relu = false, residual = false;
+
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("epsilon", epsilon, "added to the variance");
+    field("relu", relu, "what is below 0 becomes 0");
+    field("residual", residual, "something is added to the norm");
+  }
 };
 
 // What is done to a dense layer's input first: nothing, layer norm over each row, the exact GELU, or its approximation by tanh.

@@ -149,7 +149,7 @@ class ResNet final : public Classifier {
   explicit ResNet(ResNetConfig config) : config_(std::move(config)) {}
 
   ir::Value features(const nn::Scope& scope, ir::Value images) const override {
-    ir::Value x = ir::relu(norm(scope / "bn1", stem(scope / "conv1", images)));
+    ir::Value x = norm_relu(scope / "bn1", stem(scope / "conv1", images));
     x = nn::max_pool(scope, x, 3, 2, 1);
     const std::vector<int64_t>& depths = config_.options.depths;
     const std::vector<double> rates =
@@ -221,18 +221,29 @@ class ResNet final : public Classifier {
     return nn::conv(scope, x, features, window, options);
   }
 
-  ir::Value norm(const nn::Scope& scope, ir::Value x, bool last = false) const {
-    const nn::Init scale = last && config_.options.zero_init_last ? nn::init::zeros() : nn::init::ones();
-    return config_.batch_norm ? nn::batch_norm(scope, x, {.scale_init = scale})
-                              : nn::group_norm(scope, x, kNormGroups, 1e-5, scale);
+  // [relu](norm(x) [+ residual]).
+  struct After {
+    bool relu = false;
+    ir::Value residual = {};
+    bool last = false;  // of a branch
+  };
+  ir::Value norm(const nn::Scope& scope, ir::Value x, const After& after) const {
+    const nn::Init scale = after.last && config_.options.zero_init_last ? nn::init::zeros() : nn::init::ones();
+    if (config_.batch_norm) {
+      return nn::batch_norm(scope, x, {.scale_init = scale, .relu = after.relu, .residual = after.residual});
+    }
+    ir::Value y = nn::group_norm(scope, x, kNormGroups, 1e-5, scale);
+    if (after.residual) y = y + after.residual;
+    return after.relu ? ir::relu(y) : y;
   }
+  ir::Value norm_relu(const nn::Scope& scope, ir::Value x) const { return norm(scope, x, {.relu = true}); }
 
   ir::Value stem(const nn::Scope& scope, ir::Value x) const {
     const ResNetOptions& o = config_.options;
     if (o.stem == "plain") return conv(scope, x, config_.stem(), 7, 2);
     const int64_t first = o.stem == "deep_tiered" ? 3 * (o.stem_width / 4) : o.stem_width;
-    x = ir::relu(norm(scope / "1", conv(scope / "0", x, first, 3, 2)));
-    x = ir::relu(norm(scope / "4", conv(scope / "3", x, o.stem_width, 3)));
+    x = norm_relu(scope / "1", conv(scope / "0", x, first, 3, 2));
+    x = norm_relu(scope / "4", conv(scope / "3", x, o.stem_width, 3));
     return conv(scope / "6", x, config_.stem(), 3);
   }
 
@@ -251,25 +262,31 @@ class ResNet final : public Classifier {
     if (average && stride == 2) x = halve(x);
     const nn::Scope own = scope / "downsample";
     const ir::Value y = conv(own / (average ? "1" : "0"), x, config_.features(i), 1, average ? 1 : stride);
-    return norm(own / (average ? "2" : "1"), y);
+    return norm(own / (average ? "2" : "1"), y, {});
   }
 
-  ir::Value branch(const nn::Scope& scope, ir::Value x, size_t i, int64_t stride) const {
+  // Up to the last norm, whose scope is named, too.
+  struct Branch {
+    ir::Value x;
+    const char* last_norm;
+  };
+  Branch branch(const nn::Scope& scope, ir::Value x, size_t i, int64_t stride) const {
     const int64_t width = config_.width(i), features = config_.features(i);
     const auto kept = [](ir::Value y, const char* name) { return ir::checkpoint_name(y, name); };
     if (!config_.bottleneck) {
-      x = ir::relu(norm(scope / "bn1", kept(conv(scope / "conv1", x, width, 3, stride), "conv1")));
-      return norm(scope / "bn2", kept(conv(scope / "conv2", x, features, 3), "conv2"), true);
+      x = norm_relu(scope / "bn1", kept(conv(scope / "conv1", x, width, 3, stride), "conv1"));
+      return {kept(conv(scope / "conv2", x, features, 3), "conv2"), "bn2"};
     }
-    x = ir::relu(norm(scope / "bn1", kept(conv(scope / "conv1", x, width, 1), "conv1")));
-    x = ir::relu(norm(scope / "bn2", kept(conv(scope / "conv2", x, width, 3, stride, config_.options.groups), "conv2")));
-    return norm(scope / "bn3", kept(conv(scope / "conv3", x, features, 1), "conv3"), true);
+    x = norm_relu(scope / "bn1", kept(conv(scope / "conv1", x, width, 1), "conv1"));
+    x = norm_relu(scope / "bn2", kept(conv(scope / "conv2", x, width, 3, stride, config_.options.groups), "conv2"));
+    return {kept(conv(scope / "conv3", x, features, 1), "conv3"), "bn3"};
   }
 
   ir::Value block(const nn::Scope& scope, ir::Value x, size_t i, int64_t stride, ir::Value drop_rate) const {
-    ir::Value y = branch(scope, x, i, stride);
-    if (drop_rate) y = nn::drop_path(scope / "drop_path", y, x.dim(0), drop_rate);
-    return ir::relu(y + shortcut(scope, x, i, stride));
+    const auto [y, last_norm] = branch(scope, x, i, stride);
+    if (!drop_rate) return norm(scope / last_norm, y, {.relu = true, .residual = shortcut(scope, x, i, stride), .last = true});
+    const ir::Value normed = norm(scope / last_norm, y, {.last = true});
+    return ir::relu(nn::drop_path(scope / "drop_path", normed, x.dim(0), drop_rate) + shortcut(scope, x, i, stride));
   }
 
   ResNetConfig config_;

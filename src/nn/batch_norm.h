@@ -7,6 +7,8 @@ namespace tessera::nn {
 struct BatchNormOptions {
   double momentum = 0.1, epsilon = 1e-5;
   Init scale_init = init::ones();
+  bool relu = false;   // afterwards
+  ir::Value residual;  // of x's type: added before that; or none
 };
 
 // torch's BatchNorm2d: (x - mean) / sqrt(variance + epsilon) * scale + bias, in f32, given back in x's dtype. x [batch, h, w,

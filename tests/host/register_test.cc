@@ -23,6 +23,7 @@
 #include "ir/program.h"
 #include "mesh/mesh.h"
 #include "nn/attention.h"
+#include "nn/batch_norm.h"
 #include "nn/conv.h"
 #include "nn/fused_block.h"
 #include "nn/layer_norm.h"
@@ -240,6 +241,37 @@ TEST(Register, ConvolutionsEqualTheCompilers) {
                         {3, {.stride = 2, .padding = 1, .groups = 3}}};
   for (const auto& [window, options] : cases) {
     expect_near(trace(&target, window, options), trace(nullptr, window, options), 2e-6);
+  }
+}
+
+// With what comes after them, in training: the call, its decomposition, and the layers.
+TEST(Register, BatchNormsEqualTheCompilers) {
+  const Target target = registered();
+  const auto trace = [](const Target* traced, const Target* finished, bool relu, bool adds) {
+    ir::Graph graph;
+    const ir::GraphScope graph_scope(graph);
+    nn::ParamStore store(graph);
+    const ir::Value x = graph.add_parameter({DType::kF32, {3, 5, 4, 20}}, "x"), more = graph.add_parameter(x.type(), "more");
+    const nn::Scope scope(store, {.training = true, .target = traced});
+    const ir::Value y = nn::batch_norm(scope / "bn", x, {.relu = relu, .residual = adds ? more : ir::Value{}});
+    ir::Values wrt = {x, more};
+    for (size_t i = 0; i < store.specs().size(); ++i) {
+      if (store.specs()[i].trained) wrt.push_back(store.values()[i]);
+    }
+    graph.results = ir::gradient(ir::sum_all(y * y * (y + 1.0)), wrt);
+    graph.results.push_back(y);
+    for (const nn::BufferUpdate& update : store.updates()) graph.results.push_back(update.value);
+    EXPECT_EQ(finished != nullptr, text_of(graph, finished).find("tessera.batch_norm_backward") != std::string::npos);
+    std::vector<HostArray> arguments = {formula("x", x.dims()), formula("more", x.dims())};
+    for (const nn::ParamSpec& spec : store.specs()) arguments.push_back(formula(spec.name, spec.type.dims));
+    return run(graph, finished, arguments);
+  };
+  for (const bool relu : {false, true}) {
+    for (const bool adds : {false, true}) {
+      const std::vector<HostArray> want = trace(nullptr, nullptr, relu, adds);
+      expect_near(trace(&target, &target, relu, adds), want, 4e-6);
+      expect_near(trace(&target, nullptr, relu, adds), want, 4e-6);
+    }
   }
 }
 

@@ -1,0 +1,49 @@
+#pragma once
+// Batch norm in training, with what comes after it: an addition, and ReLU. Statistics and sums are f32 for a block of rows and
+// f64 over the blocks, which depend on the sizes alone: the result does not depend on the number of threads.
+
+#include <cstdint>
+
+#include "base/shape.h"
+#include "host/parallel_for.h"
+
+namespace tessera::host {
+
+// All arrays are dense and row-major. Those that have `rows` are of `dtype`, f32 or bf16, the others of f32.
+struct BatchNorm {
+  int64_t rows = 0, channels = 0;
+  double epsilon = 0;
+  bool relu = false;
+  DType dtype = DType::kF32;
+};
+
+struct BatchNormArguments {
+  const void* x;                   // [rows, channels]
+  const float *scale, *bias;       // [channels]
+  const void* residual = nullptr;  // [rows, channels], or null
+};
+struct BatchNormResults {
+  void* y;                 // [rows, channels]
+  float *mean, *variance;  // [channels]; the variance is the biased one
+};
+
+// y = relu((x - mean) / sqrt(variance + epsilon) * scale + bias + residual).
+void batch_norm(const BatchNorm& norm, const BatchNormArguments& arguments, const BatchNormResults& results,
+                const ParallelFor& parallel);
+
+struct BatchNormGradientArguments {
+  const void *dy, *x;
+  const void* y;  // where `relu`, else null
+  const float *scale, *mean, *variance;
+};
+struct BatchNormGradient {
+  void* dx;
+  float *dscale, *dbias;
+  void* dresidual = nullptr;  // or null
+};
+
+// The cotangents of all arguments, where nothing but y has one.
+void batch_norm_gradient(const BatchNorm& norm, const BatchNormGradientArguments& arguments, const BatchNormGradient& gradient,
+                         const ParallelFor& parallel);
+
+}  // namespace tessera::host
