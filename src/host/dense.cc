@@ -401,8 +401,8 @@ bool dense_backward(const Call& call) {
   return true;
 }
 
-// What has rows is of x's dtype, f32 or bf16, and the rest of f32. The matrix unit packs both sides of a product: large weights'
-// products are left to `product`, which packs them once.
+// What has rows is of x's dtype, f32 or bf16, and the rest of f32. The matrix unit packs both sides of a product, in f32 three
+// times each: large weights' products are left to `product`, which packs them once.
 bool takes(const ir::Composite& composite, const Types& operands, const Devices& devices) {
   const bool forward = composite.name() == "dense";
   if (devices.mesh || (!forward && composite.name() != "dense_backward")) return false;

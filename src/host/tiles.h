@@ -17,8 +17,10 @@ namespace tessera::host {
 // is only for machines that have it.
 bool tiles_available();
 
-// f32 products. It packs rows of the left side again for each call of `multiply`.
+// Products of f32, as above, and of bf16: f32 is rounded to the nearest bf16, ties to even. They pack the left side in each call
+// of `multiply`.
 const Unit& tile_unit();
+const Unit& tile_bf16_unit();
 
 // ---- both sides packed by the caller
 
@@ -33,7 +35,7 @@ inline int64_t packed_bytes(int64_t rows, int64_t k) { return panels(rows) * ste
 enum class Side { kLeft, kRight };
 
 // Packs the panels [first, last) over [k, k + 32 * steps) of the contracted dimension, k a multiple of 32; `to` is where panel
-// 0 begins, aligned to 64 bytes. The operand is of f32.
+// 0 begins, aligned to 64 bytes.
 void pack_panels(const Operand& from, Side side, int64_t first, int64_t last, int64_t k, int64_t steps, uint8_t* to);
 
 // The result's panels [first_row, last_row) x [first_column, last_column).

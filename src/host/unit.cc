@@ -6,8 +6,9 @@
 namespace tessera::host {
 
 const Unit& unit_for(DType dtype) {
-  if (dtype == DType::kBF16 && vector_bf16_available()) return vector_bf16_unit();
-  return tiles_available() ? tile_unit() : vector_unit();
+  if (dtype != DType::kBF16) return tiles_available() ? tile_unit() : vector_unit();
+  if (tiles_available()) return tile_bf16_unit();
+  return vector_bf16_available() ? vector_bf16_unit() : vector_unit();
 }
 
 }  // namespace tessera::host

@@ -23,7 +23,7 @@ class DenseOn : public testing::TestWithParam<NamedUnit> {
  protected:
   const Unit& unit() const { return *GetParam().unit; }
 };
-INSTANTIATE_TEST_SUITE_P(Units, DenseOn, testing::ValuesIn(units()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Units, DenseOn, testing::ValuesIn(units()), [](const auto& unit) { return unit.param.name; });
 
 double distribution(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
 double density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }

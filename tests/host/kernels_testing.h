@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/shape.h"
+#include "host/emulated_tiles.h"
 #include "host/parallel_for.h"
 #include "host/tiles.h"
 #include "host/unit.h"
@@ -25,7 +26,13 @@ struct NamedUnit {
 inline std::vector<NamedUnit> units() {
   std::vector<NamedUnit> out = {{"Vectors", &vector_unit()}};
   if (vector_bf16_available()) out.push_back({"VectorsOfBf16", &vector_bf16_unit()});
-  if (tiles_available()) out.push_back({"Tiles", &tile_unit()});
+  if (tiles_available()) {
+    out.push_back({"Tiles", &tile_unit()});
+    out.push_back({"TilesOfBf16", &tile_bf16_unit()});
+  } else if (emulated_tiles_run_here()) {
+    out.push_back({"EmulatedTiles", &emulated_tile_unit()});
+    out.push_back({"EmulatedTilesOfBf16", &emulated_tile_bf16_unit()});
+  }
   return out;
 }
 
