@@ -15,7 +15,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/bench"
-PARTS = ("step", "bf16", "digits", "resnet", "families", "scale", "data", "start", "memory")
+PARTS = ("step", "bf16", "digits", "resnet", "families", "predict", "scale", "data", "start", "memory")
 CORES = sorted(os.sched_getaffinity(0))[:2]  # every side has the same two
 
 
@@ -203,6 +203,60 @@ def part_resnet(report, options):
 def part_families(report, options):
     for task in ("convnext_tiny", "mixer_s16_224", "resmlp_12_224"):
         step_part(report, options, task, 16, task, images_per_second, 1.2, f"{task}, 224 px, batch 16, f32, AdamW")
+
+
+# As timm's directories hold them, with weights from a seed.
+PREDICT_MODELS = ("vit_small_patch16_224", "resnet50")
+
+
+def predict_folder(count):
+    """The photographs, again and again, as that many files."""
+    folder = WORK / f"photos-{count}/all"
+    photos = sorted((WORK / "photos/photos").glob("*.jpg"))
+    for i in range(count if photos else 0):
+        link = folder / f"{i:05}.jpg"
+        if not link.exists():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            os.link(photos[i % len(photos)], link)
+    return folder.parent
+
+
+def part_predict(report, options):
+    """Peers are timed from the first file read to the last answer, Tessera as a whole command, its start included."""
+    folder = predict_folder(options.images)
+    script = [python("references"), str(ROOT / "bench/peers/predict.py")]
+    for model in PREDICT_MODELS:
+        directory = WORK / f"timm-{model}"
+        if not (directory / "config.json").exists():
+            run_json([*script, "save", model, str(directory)])
+        command = [program("tessera"), "predict", "--from", str(directory), "--json", "--top", "1", str(folder)]
+
+        def tessera():
+            start = time.perf_counter()
+            done = subprocess.run(command, cwd=ROOT, env=clean_environment(TESSERA_CACHE_DIR=str(WORK / "cache")), text=True,
+                                  capture_output=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, CORES))
+            if done.returncode or done.stdout.count("\n") != options.images:
+                return None, f"exit {done.returncode}: {(done.stderr.strip() or 'too few answers').splitlines()[-1][:120]}"
+            return {"seconds": [time.perf_counter() - start]}, ""
+
+        tessera()  # fills the executable cache
+        sides = {"tessera, whole command": tessera}
+        for peer in ("timm", "compile", "onnxruntime", "openvino"):
+            if not options.peers or any(p in peer for p in options.peers.split(",")):
+                sides[peer] = lambda peer=peer, model=model: run_json([*script, peer, model, str(folder)])
+        results, notes = rounds_of(sides, options.rounds, f"predict, {model}")
+        report.title(f"predict, {model}", f"a folder of {options.images} JPEG files, f32, two cores")
+        rows = {}
+        for name in sides:
+            if not results[name]:
+                report.row(name, notes.get(name, "no result"))
+                continue
+            own = name.startswith("tessera")
+            ratio = None if own else paired(results, name, "tessera, whole command")
+            target = {"timm": 1.5, "compile": 1.5, "openvino": 1.0}.get(name)
+            rows[name] = {"seconds": best(results, name), "ratio": ratio, "rounds": results[name]}
+            report.row(name, f"{options.images / best(results, name):.1f} images/s", ratio, target)
+        report.keep(f"predict, {model}", {"rows": rows, "notes": notes})
 
 
 def part_scale(report, options):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ./dev bench [step|bf16|digits|resnet|families|scale|data|start|memory]… [--rounds N] [--peers a,b]: installs the peers that the parts need,
+# ./dev bench [step|bf16|digits|resnet|families|predict|scale|data|start|memory]… [--rounds N] [--peers a,b]: installs the peers that the parts need,
 # then runs bench/bench.py. A peer that can't be installed is left out with a line that says so.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -39,14 +39,17 @@ parts=" $* "
 wants() {
   local part
   for part; do [[ $parts == *" $part "* ]] && return; done
-  [[ ! $parts =~ \ (step|bf16|digits|resnet|families|scale|data|start|memory)\  ]]
+  [[ ! $parts =~ \ (step|bf16|digits|resnet|families|predict|scale|data|start|memory)\  ]]
 }
 
 wants step digits scale start && environment bench-jax tools/setup/bench-jax.txt '150 MB'
 wants step bf16 digits resnet families && environment references tools/references/requirements.txt 'PyTorch, 2.5 GB'
 wants step bf16 digits resnet families && environment references tools/setup/bench-torch.txt 'for torch.compile'
 wants step && environment bench-torch-xla tools/setup/bench-torch-xla.txt 'PyTorch/XLA, 3 GB'
-wants data memory && photos
+wants predict && environment references tools/references/requirements.txt 'PyTorch, 2.5 GB'
+wants predict && environment references tools/setup/bench-torch.txt 'for torch.compile'
+wants predict && environment references tools/setup/bench-inference.txt 'ONNX Runtime and OpenVINO, 0.1 GB'
+wants predict data memory && photos
 wants data && environment references tools/references/requirements.txt 'timm with PyTorch, 2.5 GB'
 wants data && environment references-tensorflow tools/references/requirements-tensorflow.txt 'TensorFlow, 0.3 GB'
 wants data && environment bench-data tools/setup/bench-data.txt 'DALI and grain, 0.3 GB'

@@ -86,7 +86,8 @@ class Forward {
   Forward(const Unit& unit, const Dense& layer, const DenseArguments& arguments, void* y)
       : unit_(unit), d_(layer), a_(arguments), y_(y) {
     rows_ = task_rows(unit, d_.rows, d_.in);
-    column_panels_ = std::max<int64_t>(1, kBlockBytes / 4 / (rows_ * unit.panel));
+    // A unit that packs the left side itself does so once for all columns.
+    column_panels_ = unit.pack_left ? std::max<int64_t>(1, kBlockBytes / 4 / (rows_ * unit.panel)) : unit.panels(d_.out);
   }
 
   // `scratch` is of the calling thread and stays as it is until the phases are done.
