@@ -37,7 +37,12 @@ Value standardize(Value x, double epsilon) {
   return convert(centred * inverse, x.dtype());
 }
 
-Value relu(Value x) { return maximum(x, constant(0, x.dtype())); }
+Value relu(Value x) {
+  const auto gradient = [](const Values&, const Values& y, const Values& ct) -> Values {
+    return {select(compare(Compare::kGt, y[0], constant(0, y[0].dtype())), ct[0], zeros_like(ct[0]))};
+  };
+  return custom_gradient({x}, {maximum(x, constant(0, x.dtype()))}, gradient)[0];
+}
 Value gelu_exact(Value x) { return 0.5 * x * (1.0 + erf(x * (1.0 / std::numbers::sqrt2))); }
 
 Value gelu_tanh(Value x) {

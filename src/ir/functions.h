@@ -13,7 +13,7 @@ Value logsumexp(Value x, int64_t axis = -1, bool keep_dims = false);
 // (x - mean) / sqrt(var + epsilon) over the last axis, in f32, given back in x's dtype; no scale or bias.
 Value standardize(Value x, double epsilon);
 
-Value relu(Value x);
+Value relu(Value x);        // its gradient at 0 is 0, as torch's and jax.nn's (that of maximum is a half)
 Value gelu_exact(Value x);  // x/2 (1 + erf(x/sqrt 2))
 Value gelu_tanh(Value x);   // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 Value silu(Value x);

@@ -496,6 +496,16 @@ TEST(FunctionGradient, AgreesWithFiniteDifferences) {
   for (const auto& [name, c] : cases) check_case(name, c);
 }
 
+// A block that begins as its residual alone has many zeros, so that a half would be felt.
+TEST(FunctionGradient, OfReluAtZeroIsZero) {
+  Graph graph;
+  const Value x = graph.add_parameter({DType::kF32, {4}});
+  const GraphScope scope(graph);
+  graph.results = gradient(sum_all(relu(x)), {x});
+  const std::vector<HostArray> results = testing::run_graph(graph, {testing::f32_array({4}, {-1, 0, 2, -0.0F})});
+  EXPECT_EQ(results[0].floats(), (std::vector<float>{0, 0, 1, 0}));
+}
+
 TEST(Gradient, NeedsAFloatScalar) {
   Graph graph;
   const Value x = graph.add_parameter({kF64, {3}});
