@@ -10,6 +10,8 @@
 #include "host/product.h"
 #include "host/rows.h"
 #include "host/tiles.h"
+#include "ir/manual.h"
+#include "ir/ops.h"
 
 namespace tessera::host {
 namespace {
@@ -335,6 +337,8 @@ void dense_gradient(const Dense& layer, const DenseGradientArguments& arguments,
 
 namespace {
 
+using ir::Values;
+
 using Floats = CallArray<const void>;
 
 // The layer of a call; nothing when x and kernel do not go together.
@@ -406,8 +410,9 @@ bool dense_backward(const Call& call) {
 // times each: large weights' products are left to `product`, which packs them once.
 bool takes(const ir::Composite& composite, const Types& operands, const Devices& devices) {
   const bool forward = composite.name() == "dense";
-  if (devices.mesh || (!forward && composite.name() != "dense_backward")) return false;
+  if (!forward && composite.name() != "dense_backward") return false;
   const size_t kernel = forward ? 1 : 2;
+  if (!devices.can_share(operands[0].dims[0])) return false;
   const DType dtype = operands[0].dtype;
   if (dtype != DType::kF32 && dtype != DType::kBF16) return false;
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -418,11 +423,34 @@ bool takes(const ir::Composite& composite, const Types& operands, const Devices&
   return !on_tiles || element_count(operands[kernel].dims) <= kMaxCachedWeights;
 }
 
+// On several devices each has its rows; the weights are whole, and of their gradient each has its rows' share.
+Values call_dense(const ir::Composite& composite, const Values& operands, const Types& results, Selection& selection) {
+  const Devices& devices = selection.devices;
+  if (!devices.mesh) return call_function(composite, operands, results, selection);
+  const size_t kernel = composite.name() == "dense" ? 1 : 2;
+  std::vector<int64_t> split;
+  for (size_t i = 0; i < operands.size(); ++i) split.push_back(i != kernel && operands[i].rank() == 2 ? 0 : ir::kWhole);
+  Types own = results;
+  own[0].dims[0] /= devices.count();
+  const auto call = [&](const Values& local) {
+    Values out = ir::ffi_call(call_target(composite.name()), local, own, composite.encoded());
+    for (size_t i = 1; i < out.size(); ++i) {
+      Dims part = own[i].dims;
+      part.insert(part.begin(), 1);
+      out[i] = ir::reshape(out[i], part);
+    }
+    return out;
+  };
+  Values out = ir::shard_map(*devices.mesh, operands, split, call);
+  for (size_t i = 1; i < out.size(); ++i) out[i] = ir::sum(out[i], {0});
+  return out;
+}
+
 constexpr Function kForward{"dense", dense_call}, kBackward{"dense_backward", dense_backward};
 constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>};
 
 }  // namespace
 
-constinit const Kernel kDense{.functions = kFunctions, .takes = takes};
+constinit const Kernel kDense{.functions = kFunctions, .takes = takes, .call = call_dense};
 
 }  // namespace tessera::host

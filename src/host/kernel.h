@@ -25,8 +25,13 @@ namespace tessera::host {
 // The devices of a program, which are virtual ones of this host where there are several. A call takes whole rows of a batch.
 struct Devices {
   std::optional<mesh::Mesh> mesh;  // none: one device
+  // Each of several processes has such a program for its rows of the batch. What it computes is what a device of a mesh does, to
+  // the last bit: a run ends with the same bytes either way.
+  bool one_of_many = false;
 
   int64_t count() const { return mesh ? mesh::batch_parts(*mesh) : 1; }
+  // Whether the batch has other rows than these.
+  bool share_batch() const { return mesh || one_of_many; }
   // Whether each can have as many of so many rows.
   bool can_share(int64_t rows) const { return rows % count() == 0; }
 };

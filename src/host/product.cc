@@ -230,9 +230,8 @@ constexpr Entry kFunctions[] = {kEntry<kFunction>};
 
 // ---- in a graph
 // Every dot_general of f32 or bf16 that is large enough to gain, and whose operands lie in memory as [batch…, rows…, contracted…] or
-// [batch…, contracted…, rows…]: all that dense layers, attention and their gradients make. In a program for several devices
-// those whose rows are the batch's (ir::rows_of_batch), each device multiplying its own: a call is opaque to the
-// partitioner.
+// [batch…, contracted…, rows…]: all that dense layers, attention and their gradients make. Where devices or processes share the
+// batch, those whose rows are the batch's (ir::rows_of_batch), each multiplying its own: a call is opaque to the partitioner.
 
 // Multiply-adds below which a call, its packing and its threads cost more than they save (measured: bench_step, digits).
 constexpr int64_t kWorthwhile = int64_t{1} << 20;
@@ -293,13 +292,14 @@ std::optional<Value> product_of_rows(const ir::Node& node, const Values& operand
     const Value y = call_product(*product, local, own);
     return {summed ? ir::reshape(y, {1, own.dims[0], own.dims[1]}) : y};
   };
+  if (!devices.mesh) return call_product(*product, operands, own);
   const Value parts = ir::shard_map(*devices.mesh, operands, {0, summed ? 0 : ir::kWhole}, multiply)[0];
   return summed ? ir::sum(parts, {0}) : parts;
 }
 
 std::optional<Values> replace(const ir::Node& node, const Values& operands, Selection& selection) {
   if (node.op != &ir::kOpDotGeneral) return std::nullopt;
-  if (selection.devices.mesh) {
+  if (selection.devices.share_batch()) {
     if (!node.has_attr("_rows_of_batch")) return std::nullopt;
     const std::optional<Value> parts = product_of_rows(node, operands, selection.devices);
     return parts ? std::optional(Values{*parts}) : std::nullopt;

@@ -33,7 +33,8 @@ class Target : public ir::Target {
  public:
   // A program over virtual devices of this host where there is a mesh. A call takes whole rows: where the mesh splits features,
   // there is none. Without kernels, as for other machines, it is no target: programs are what they are without one.
-  explicit Target(Kernels kernels, std::optional<mesh::Mesh> mesh = {});
+  // `one_of_many`: other processes have the other rows of the batch.
+  explicit Target(Kernels kernels, std::optional<mesh::Mesh> mesh = {}, bool one_of_many = false);
 
   bool takes(const ir::Composite& composite, const std::vector<TensorType>& operands) const override;
   std::unique_ptr<ir::Graph> select_kernels(const ir::Graph& lowered) const override;

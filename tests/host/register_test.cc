@@ -368,11 +368,13 @@ TEST(Register, BranchesThatAreMoreAreLeftToLayers) {
   };
   const nn::MlpOptions mlp{.hidden = 384};
   const ir::Value key = graph.add_parameter({DType::kU32, {2}});
-  const Target attention({&kAttention}), two({&kAttention, &kDense}, mesh::parse_mesh("fsdp=2", 2));
+  const Target attention({&kAttention}), two({&kAttention, &kDense}, mesh::parse_mesh("fsdp=2", 2)),
+      three({&kAttention, &kDense}, mesh::parse_mesh("fsdp=3", 3));
   EXPECT_TRUE(fits({.target = &target}, {}, mlp));
   EXPECT_FALSE(fits({}, {}, mlp));
   EXPECT_FALSE(fits({.target = &attention}, {}, mlp));
-  EXPECT_FALSE(fits({.target = &two}, {}, mlp)) << "a call of the whole batch";
+  EXPECT_TRUE(fits({.target = &two}, {}, mlp)) << "each device calls for its rows";
+  EXPECT_FALSE(fits({.target = &three}, {}, mlp)) << "10 rows on 3 devices";
   EXPECT_FALSE(fits({.compute = DType::kBF16, .target = &target}, {}, mlp)) << "x is f32";
   EXPECT_FALSE(fits({.target = &target}, {.qk_norm = true}, mlp));
   EXPECT_EQ(fits({.target = &target}, {}, {.hidden = 4096}), !tiles_available()) << "weights that don't stay in a cache";

@@ -138,9 +138,9 @@ TEST(Mesh, StepsCallTheHostsKernelsWhereNoFeaturesAreSplit) {
   const host::Kernels kernels = host::register_kernels(*client);
   const std::string rows = step_text(*client, 4, "replica=2, fsdp=2"), features = step_text(*client, 4, "fsdp=2, tensor=2");
   ASSERT_TRUE(kernels.has(host::kAttention));
-  std::vector<std::string> targets = {"tessera.self_attention", "tessera.self_attention_gradient"};
-  if (kernels.has(host::kProduct)) targets.emplace_back("tessera.product");  // with a matrix unit
-  for (const std::string& target : targets) EXPECT_THAT(rows, HasSubstr("\"" + target + "\""));
+  for (const std::string target :
+       {"tessera.self_attention", "tessera.self_attention_gradient", "tessera.dense", "tessera.dense_backward"})
+    EXPECT_THAT(rows, HasSubstr("\"" + target + "\""));
   EXPECT_THAT(features, Not(HasSubstr("\"tessera.")));
 }
 
