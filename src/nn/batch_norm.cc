@@ -18,11 +18,17 @@ struct Statistics {
   Value mean, variance;
 };
 
-// Of each channel, the last dimension, over the rows of all processes.
+// Numbers of each channel, the last dimension, in all processes.
+double numbers_of(Value x, const ir::Processes& processes) {
+  const int64_t rows = element_count(x.dims()) / x.dim(-1);
+  return static_cast<double>(rows * processes.count);
+}
+
+// Of each channel, over the rows of all processes.
 Statistics of_batch(Value x, const ir::Processes& processes) {
   Dims others;
   for (int64_t i = 0; i + 1 < x.rank(); ++i) others.push_back(i);
-  const double share = 1.0 / static_cast<double>(element_count(x.dims()) / x.dim(-1) * processes.count);
+  const double share = 1.0 / numbers_of(x, processes);
   const auto mean = [&](Value of) { return ir::sum_over_processes(processes, ir::sum(of, others)) * share; };
   const Value center = mean(x);
   return {center, mean(ir::square(x - center))};
@@ -30,7 +36,7 @@ Statistics of_batch(Value x, const ir::Processes& processes) {
 
 // One value more of each channel than there is to learn from has no unbiased variance: torch refuses that batch, here it is 0.
 double unbiased(Value x, const ir::Processes& processes) {
-  const auto count = static_cast<double>(element_count(x.dims()) / x.dim(-1) * processes.count);
+  const double count = numbers_of(x, processes);
   return count > 1 ? count / (count - 1) : 0;
 }
 

@@ -58,8 +58,8 @@ void multiply(int sums, int left, int right) {
 #define _tile_stored(tile, to, stride) ::store(tile, to, static_cast<size_t>(stride))
 #define _tile_zero(tile) ::zero(tile)
 #define _tile_dpbf16ps(sums, left, right) ::multiply(sums, left, right)
-#define _tile_loadconfig(config) static_cast<void>(config)
-#define _tile_release() static_cast<void>(0)
+#define _tile_loadconfig(config) static_cast<void>(config)  // NOLINT(bugprone-reserved-identifier)
+#define _tile_release() static_cast<void>(0)                // NOLINT(bugprone-reserved-identifier)
 #define tiles_available emulated_tiles_available
 #define tile_unit emulated_tile_unit
 #define tile_bf16_unit emulated_tile_bf16_unit

@@ -19,7 +19,6 @@
 namespace tessera::ir {
 namespace {
 
-using ::tessera::testing::f64_array;
 using ::tessera::testing::HostArray;
 
 constexpr DType kF64 = DType::kF64;
@@ -63,7 +62,7 @@ Value const_i32(const Dims& dims, const std::vector<int32_t>& values) {
   return constant_array({DType::kI32, dims}, std::as_bytes(std::span(values)));
 }
 
-Case conv_case(Dims input, Dims kernel, ConvOptions options) {
+Case conv_case(Dims input, Dims kernel, const ConvOptions& options) {
   return {{std::move(input), std::move(kernel)}, [options](const Values& x) { return one(conv2d_nhwc(x[0], x[1], options)); }};
 }
 
@@ -78,7 +77,7 @@ ScanResult scan_body(const Values& c, const Values& x, Value w) {
   return {{sin(h) * 0.5 + c[0]}, {sum(h * h, {1})}};
 }
 
-Case scan_case(RematPolicy policy, bool reverse, bool unroll = false) {
+Case scan_case(const RematPolicy& policy, bool reverse, bool unroll = false) {
   return {{{2, 3}, {3, 3}, {4, 3}}, [=](const Values& x) {
             const ScanResult r =
                 scan(4, {x[0]}, {x[2]}, [&](const Values& c, const Values& s) { return scan_body(c, s, x[1]); },

@@ -20,16 +20,17 @@ using ::testing::Not;
 using testing::small_run;
 
 // Sizes that 8 divides, and every array of them split.
-const std::vector<std::string> kOverrides = {"total=20 steps",
-                                             "log=1 steps",
-                                             "checkpoint.every=10 steps",
-                                             "data.batch=32",
-                                             "eval.val.batch=16",
-                                             "model.width=32",
-                                             "model.heads=4",
-                                             "eval.val.every=20 steps",
-                                             "sharding.rules=[\"opt/.*/(kernel|pos_embed) = fsdp(min_size=1)\", "
-                                             "\"params/.*/(bias|scale|pos_embed) = fsdp(min_size=1)\"]"};
+const std::vector<std::string> kOverrides = {
+    "total=20 steps",
+    "log=1 steps",
+    "checkpoint.every=10 steps",
+    "data.batch=32",
+    "eval.val.batch=16",
+    "model.width=32",
+    "model.heads=4",
+    "eval.val.every=20 steps",
+    "sharding.rules=[\"opt/.*/(kernel|pos_embed) = fsdp(min_size=1)\", "  // NOLINT(bugprone-suspicious-missing-comma)
+    "\"params/.*/(bias|scale|pos_embed) = fsdp(min_size=1)\"]"};
 
 TrainResult run_on(const std::string& workdir, int64_t devices, const std::string& mesh, std::vector<std::string> more = {}) {
   std::vector<std::string> overrides = kOverrides;
