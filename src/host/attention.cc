@@ -213,7 +213,6 @@ namespace {
 
 using Floats = CallArray<const void>;
 
-bool same(const auto& a, const Floats& b) { return a.dtype == b.dtype && a.same_shape(b); }
 // q [batch, queries, heads, width] and k; nothing when they do not go together.
 std::optional<AttentionShape> shape_of(const Floats& q, const Floats& k) {
   if (q.rank() != 4 || k.rank() != 4 || q.dtype != k.dtype) return std::nullopt;
@@ -228,7 +227,7 @@ bool attention_call(const Call& call) {
   const auto q = call.floats(0), k = call.floats(1), v = call.floats(2);
   const auto out = call.float_result(0);
   const auto shape = shape_of(q, k);
-  if (!shape || !same(v, k) || !same(out, q)) return false;
+  if (!shape || !v.same_type(k) || !out.same_type(q)) return false;
   attention(*shape, q.data, k.data, v.data, out.data, call.parallel());
   return true;
 }
@@ -238,7 +237,7 @@ bool attention_gradient_call(const Call& call) {
   const auto q = call.floats(0), k = call.floats(1), v = call.floats(2), dout = call.floats(3);
   const auto dq = call.float_result(0), dk = call.float_result(1), dv = call.float_result(2);
   const auto shape = shape_of(q, k);
-  if (!shape || !same(v, k) || !same(dout, q) || !same(dq, q) || !same(dk, k) || !same(dv, k)) return false;
+  if (!shape || !v.same_type(k) || !dout.same_type(q) || !dq.same_type(q) || !dk.same_type(k) || !dv.same_type(k)) return false;
   attention_gradient(*shape, q.data, k.data, v.data, dout.data, dq.data, dk.data, dv.data, call.parallel());
   return true;
 }
@@ -273,7 +272,7 @@ bool self_attention_gradient_call(const Call& call) {
   const auto qkv = call.floats(0), dout = call.floats(1);
   const auto dqkv = call.float_result(0);
   const auto shape = shape_of(qkv, call.attributes<ir::SelfAttention>());
-  if (!shape || dout.dtype != qkv.dtype || !dout.has(qkv.dims[0] * qkv.dims[1] / 3) || !same(dqkv, qkv)) return false;
+  if (!shape || dout.dtype != qkv.dtype || !dout.has(qkv.dims[0] * qkv.dims[1] / 3) || !dqkv.same_type(qkv)) return false;
   const int64_t features = shape->stride / 3;
   const auto part = [&](const auto& array, int64_t number) { return at(array.data, array.dtype, number * features); };
   attention_gradient(*shape, qkv.data, part(qkv, 1), part(qkv, 2), dout.data, dqkv.data, part(dqkv, 1), part(dqkv, 2),

@@ -18,8 +18,6 @@ constexpr int64_t kBlockNumbers = int64_t{32} << 10;  // of x: they stay in L2 w
 constexpr int64_t kBlockRows = 256;                   // at most: f32 sums of more lose digits
 constexpr int64_t kTaskChannels = 64;                 // whose sums over the blocks a task takes
 
-int64_t divided_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
-
 // Rows in blocks, and two sums of each block: so many numbers a channel, one after the other in memory.
 class Blocks {
  public:
@@ -156,10 +154,6 @@ namespace {
 
 using Floats = CallArray<const void>;
 
-bool is_channels(const auto& array, int64_t channels) { return array.dtype == DType::kF32 && array.has(channels); }
-const float* f32(const Floats& array) { return static_cast<const float*>(array.data); }
-float* f32(const CallArray<void>& array) { return static_cast<float*>(array.data); }
-
 // Of x [rows, channels]; nothing where it is not that, or the attributes are not there.
 std::optional<BatchNorm> norm_of(const Floats& x, const std::optional<ir::BatchNorm>& attributes) {
   if (!attributes || x.rank() != 2) return std::nullopt;
@@ -174,10 +168,9 @@ bool forward(const Call& call) {
   const auto x = call.floats(0), scale = call.floats(1), bias = call.floats(2);
   const auto y = call.float_result(0), mean = call.float_result(1), variance = call.float_result(2);
   const auto norm = norm_of(x, attributes);
-  const auto like_x = [&](const auto& array) { return array.dtype == x.dtype && array.same_shape(x); };
-  if (!norm || !like_x(y) || (given == 4 && !like_x(call.floats(3)))) return false;
-  if (!is_channels(scale, norm->channels) || !is_channels(bias, norm->channels)) return false;
-  if (!is_channels(mean, norm->channels) || !is_channels(variance, norm->channels)) return false;
+  if (!norm || !y.same_type(x) || (given == 4 && !call.floats(3).same_type(x))) return false;
+  if (!scale.is_f32(norm->channels) || !bias.is_f32(norm->channels)) return false;
+  if (!mean.is_f32(norm->channels) || !variance.is_f32(norm->channels)) return false;
   batch_norm(*norm, {x.data, f32(scale), f32(bias), given == 4 ? call.floats(3).data : nullptr},
              {y.data, f32(mean), f32(variance)}, call.parallel());
   return true;
@@ -189,13 +182,13 @@ bool backward(const Call& call) {
   if (!attributes || !call.has_floats(attributes->relu ? 6 : 5, attributes->residual ? 4 : 3)) return false;
   const auto dy = call.floats(0), x = call.floats(1);
   const auto norm = norm_of(x, attributes);
-  const auto like_x = [&](const auto& array) { return array.dtype == x.dtype && array.same_shape(x); };
-  if (!norm || !like_x(dy) || !like_x(call.float_result(0))) return false;
-  if ((norm->relu && !like_x(call.floats(5))) || (attributes->residual && !like_x(call.float_result(3)))) return false;
+  if (!norm || !dy.same_type(x) || !call.float_result(0).same_type(x)) return false;
+  if ((norm->relu && !call.floats(5).same_type(x)) || (attributes->residual && !call.float_result(3).same_type(x)))
+    return false;
   for (size_t i = 2; i < 5; ++i) {
-    if (!is_channels(call.floats(i), norm->channels)) return false;
+    if (!call.floats(i).is_f32(norm->channels)) return false;
   }
-  if (!is_channels(call.float_result(1), norm->channels) || !is_channels(call.float_result(2), norm->channels)) return false;
+  if (!call.float_result(1).is_f32(norm->channels) || !call.float_result(2).is_f32(norm->channels)) return false;
   batch_norm_gradient(*norm,
                       {dy.data, x.data, norm->relu ? call.floats(5).data : nullptr, f32(call.floats(2)), f32(call.floats(3)),
                        f32(call.floats(4))},

@@ -33,8 +33,14 @@ struct CallArray {
     for (const int64_t dim : dims) own *= dim;
     return own == count;
   }
+  bool is_f32(int64_t count) const { return dtype == DType::kF32 && has(count); }
   bool same_shape(const auto& other) const { return std::ranges::equal(dims, other.dims); }
+  bool same_type(const auto& other) const { return dtype == other.dtype && same_shape(other); }
 };
+
+// The numbers of an array that is of f32.
+inline const float* f32(const CallArray<const void>& array) { return static_cast<const float*>(array.data); }
+inline float* f32(const CallArray<void>& array) { return static_cast<float*>(array.data); }
 
 // The phases of a kernel on the threads of the plugin.
 ParallelFor parallel_on(xla::ffi::ThreadPool& pool);

@@ -14,8 +14,8 @@ namespace {
 
 // ---- what the window sees
 
-// Of a line of the window, which lies as it does in the picture, the part inside: numbers [begin, end) of it, of which the first
-// is number `at` of the picture's line.
+// A line of the window lies in memory as it does in the picture. Its numbers [begin, end) are inside the picture, and begin at
+// number `at` of the picture's line.
 struct Inside {
   int64_t begin, end, at;
 };
@@ -86,7 +86,7 @@ LeftSide elements(const Windows& w, const void* x, DType dtype) {
 
 // ---- the input's gradient
 
-// Windows over dy that see, at each pixel of x, the places of which it was seen; the kernel's elements in the opposite order.
+// The gradient of x is a convolution of dy by the kernel turned over. These are its windows; none where the stride is not 1.
 std::optional<Windows> windows_back(const Convolution& c) {
   const Windows& w = c.windows;
   if (w.stride != 1 || w.padding >= w.window) return std::nullopt;

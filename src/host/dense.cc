@@ -30,7 +30,6 @@ constexpr int64_t kSumBlock = 4096;                  // numbers of the gradient 
 // Weights packed for the matrix unit take 6 bytes each, their gradient 4: with a block of rows they are to stay in 2 MiB.
 constexpr int64_t kMaxCachedWeights = int64_t{192} * 768;
 
-int64_t divided_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
 int64_t floats_of(int64_t bytes) { return divided_up(bytes, static_cast<int64_t>(sizeof(float))); }
 
 // Memory handed out piece by piece, each aligned for the units.
@@ -349,10 +348,6 @@ std::optional<Dense> dense_of(const Call& call, const Floats& x, const Floats& k
   return Dense{x.dims[0], kernel.dims[0], kernel.dims[1], layer->input, layer->epsilon, x.dtype};
 }
 
-bool is_f32(const auto& array, int64_t count) { return array.dtype == DType::kF32 && array.has(count); }
-const float* f32(const Floats& array) { return static_cast<const float*>(array.data); }
-float* f32(const CallArray<void>& array) { return static_cast<float*>(array.data); }
-
 // (x, kernel, bias[, scale, offset][, residual]) -> y.
 bool dense_call(const Call& call) {
   const size_t given = call.arguments();
@@ -361,11 +356,11 @@ bool dense_call(const Call& call) {
   const auto y = call.float_result(0);
   const auto d = dense_of(call, x, kernel);
   const auto is_output = [&](const auto& array) { return array.dtype == x.dtype && array.has(d->rows * d->out); };
-  if (!d || !is_f32(kernel, d->in * d->out) || !is_f32(bias, d->out) || !is_output(y)) return false;
+  if (!d || !kernel.is_f32(d->in * d->out) || !bias.is_f32(d->out) || !is_output(y)) return false;
   DenseArguments a{x.data, f32(kernel), f32(bias)};
   size_t next = 3;
   if (d->input == DenseInput::kNorm) {
-    if (given < 5 || !is_f32(call.floats(3), d->in) || !is_f32(call.floats(4), d->in)) return false;
+    if (given < 5 || !call.floats(3).is_f32(d->in) || !call.floats(4).is_f32(d->in)) return false;
     a.scale = f32(call.floats(3)), a.offset = f32(call.floats(4));
     next = 5;
   }
@@ -385,9 +380,8 @@ bool dense_backward(const Call& call) {
   const auto dy = call.floats(0), x = call.floats(1), kernel = call.floats(2);
   const auto dx = call.float_result(0), dkernel = call.float_result(1), dbias = call.float_result(2);
   const auto d = dense_of(call, x, kernel);
-  const auto is_input = [&](const auto& array) { return array.dtype == x.dtype && array.same_shape(x); };
-  if (!d || dy.dtype != x.dtype || !dy.has(d->rows * d->out) || !is_f32(kernel, d->in * d->out)) return false;
-  if (!is_input(dx) || !is_f32(dkernel, d->in * d->out) || !is_f32(dbias, d->out)) return false;
+  if (!d || dy.dtype != x.dtype || !dy.has(d->rows * d->out) || !kernel.is_f32(d->in * d->out)) return false;
+  if (!dx.same_type(x) || !dkernel.is_f32(d->in * d->out) || !dbias.is_f32(d->out)) return false;
   DenseGradientArguments a{dy.data, x.data, f32(kernel)};
   DenseGradient g{dx.data, f32(dkernel), f32(dbias)};
   const bool norm = d->input == DenseInput::kNorm;
@@ -395,11 +389,11 @@ bool dense_backward(const Call& call) {
   if (norm) {
     const auto scale = call.floats(3), offset = call.floats(4);
     const auto dscale = call.float_result(3), doffset = call.float_result(4);
-    if (!is_f32(scale, d->in) || !is_f32(offset, d->in) || !is_f32(dscale, d->in) || !is_f32(doffset, d->in)) return false;
+    if (!scale.is_f32(d->in) || !offset.is_f32(d->in) || !dscale.is_f32(d->in) || !doffset.is_f32(d->in)) return false;
     a.scale = f32(scale), a.offset = f32(offset), g.dscale = f32(dscale), g.doffset = f32(doffset);
   }
   if (given == 6) {
-    if (!is_input(call.floats(5))) return false;
+    if (!call.floats(5).same_type(x)) return false;
     a.add = call.floats(5).data;
   }
   dense_gradient(*d, a, g, call.parallel());

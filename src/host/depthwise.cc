@@ -231,7 +231,7 @@ namespace {
 
 using ir::Values;
 
-// Windows over x, of which y is what they give; nothing when they, the kernel and the window do not go together.
+// The windows over x that give y; nothing when x, y, the kernel and the call's window do not fit together.
 std::optional<Windows> windows_of(const Call& call, const auto& x, const auto& kernel, const auto& y) {
   const auto w = host::windows_of(x.dims, y.dims, call.attributes<ir::Window>());
   return w && y.dims[3] == w->channels && kernel.has(w->elements()) ? w : std::nullopt;

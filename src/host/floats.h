@@ -1,5 +1,5 @@
 #pragma once
-// Arrays of f32 or bf16, of which kernels compute in f32.
+// Arrays of f32 or bf16 for kernels that compute in f32.
 
 #include <cstdint>
 

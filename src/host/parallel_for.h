@@ -10,6 +10,9 @@
 
 namespace tessera::host {
 
+// x / by, rounded up: the tasks for x things, `by` each.
+constexpr int64_t divided_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
+
 // work(i) for every i < count, in any order, on any threads.
 struct Phase {
   int64_t count = 0;

@@ -17,8 +17,6 @@
 namespace tessera::host {
 namespace {
 
-int64_t divided_up(int64_t x, int64_t by) { return (x + by - 1) / by; }
-
 void serial(const std::vector<Phase>& phases) {
   for (const Phase& phase : phases) {
     for (int64_t task = 0; task < phase.count; ++task) phase.work(task);
