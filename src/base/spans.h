@@ -1,6 +1,6 @@
 #pragma once
 // What threads do and when, recorded while somebody profiles the program (src/profile). A Span costs one relaxed load while
-// nobody does.
+// nobody does. It also says what a thread is at, for samples of its processor time (base/cpu_samples.h).
 
 #include <atomic>
 #include <cstdint>
@@ -29,6 +29,27 @@ struct SpanRecord {
   SpanKind kind;
 };
 
+// What a thread is at: the name of its innermost Span, and the part of the model that is for. Both live as long as the program; null:
+// unknown.
+struct Work {
+  const char* name = nullptr;
+  const char* where = nullptr;
+};
+// Of this thread, while a recording goes on.
+inline thread_local constinit Work current_work;
+
+// Until its end, the thread is at `work`: for what other threads of a pool do for one that has a Span.
+class WorkScope {
+ public:
+  explicit WorkScope(const Work& work) : before_(current_work) { current_work = work; }
+  ~WorkScope() { current_work = before_; }
+  WorkScope(const WorkScope&) = delete;
+  WorkScope& operator=(const WorkScope&) = delete;
+
+ private:
+  Work before_;
+};
+
 // A copy that lives as long as the program, the same for the same text. For the few names that are put together at run time.
 const char* lasting_name(std::string_view name);
 // Nanoseconds of a clock that only goes forward.
@@ -47,12 +68,17 @@ void close_phase() noexcept;
 // From its construction to its destruction, which are on one thread. Only where both fall into the same recording.
 class Span {
  public:
-  Span(SpanKind kind, const char* name, int64_t number = kNoNumber)
+  // `where`: the part of the model that it is for, where one is known.
+  Span(SpanKind kind, const char* name, int64_t number = kNoNumber, const char* where = nullptr)
       : recording_(spans::recording.load(std::memory_order_relaxed)) {
-    if (recording_ != 0) span_ = {name, span_clock(), 0, number, kind};
+    if (recording_ == 0) return;
+    span_ = {name, span_clock(), 0, number, kind};
+    before_ = current_work;
+    if (kind != SpanKind::kRuntime) current_work = {name, where};  // what a plugin does in its calls has names of its own
   }
   ~Span() {
     if (recording_ == 0) return;
+    current_work = before_;
     span_.end = span_clock();
     spans::add(recording_, span_);
   }
@@ -61,7 +87,8 @@ class Span {
 
  private:
   uint32_t recording_;
-  SpanRecord span_;  // only while recorded
+  SpanRecord span_;  // these two only while recorded
+  Work before_;
 };
 
 // What may take long: recorded too where the recording begins or ends meanwhile, so that a profile shows what a thread waits

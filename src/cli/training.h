@@ -43,7 +43,7 @@ class Training {
   std::string log_file_;
   std::optional<std::string> board_;
   group::PlaceOptions processes_;
-  bool parameters_ = false, no_report_ = false, new_ = false;
+  bool parameters_ = false, no_report_ = false, new_ = false, profile_host_ = false;
 };
 
 }  // namespace tessera::cli

@@ -85,10 +85,21 @@ ParallelFor parallel_on(xla::ffi::ThreadPool& pool) {
     for (const Phase& phase : phases) widest = std::max(widest, phase.count);
     if (widest == 0) return;
     const auto loop = std::make_shared<Loop>(phases);
-    for (int64_t i = 1; i < std::min(share.threads(), widest); ++i) pool.Schedule([loop] { loop->help(); });
+    for (int64_t i = 1; i < std::min(share.threads(), widest); ++i) {
+      pool.Schedule([loop, work = current_work] {
+        const WorkScope scope(work);
+        loop->help();
+      });
+    }
     loop->help();
     loop->wait();
   };
+}
+
+const char* scope_of(const xla::ffi::Dictionary& attributes) {
+  if (spans::recording.load(std::memory_order_relaxed) == 0) return nullptr;
+  const auto scope = attributes.get<std::string_view>("scope");
+  return scope.has_value() ? lasting_name(*scope) : nullptr;
 }
 
 bool Call::has(size_t arguments, size_t results) const {

@@ -86,6 +86,9 @@ class Call {
   const xla::ffi::Dictionary& attributes_;
 };
 
+// The part of the model that a call is of (ir::ffi_call), while it is recorded; null: unknown.
+const char* scope_of(const xla::ffi::Dictionary& attributes);
+
 // Does the call; false, and nothing done, where its arrays are not those of its attributes.
 struct Function {
   const char* name;
@@ -103,7 +106,7 @@ XLA_FFI_Error* handle(XLA_FFI_CallFrame* frame) {
           .RemainingRets()
           .Attrs()
           .To([](ffi::ThreadPool pool, ffi::RemainingArgs arguments, ffi::RemainingRets results, ffi::Dictionary attributes) {
-            const Span span(SpanKind::kKernel, kFunction.name);
+            const Span span(SpanKind::kKernel, kFunction.name, kNoNumber, scope_of(attributes));
             if (kFunction.run(Call(pool, arguments, results, attributes))) return ffi::Error::Success();
             return ffi::Error::InvalidArgument(call_target(kFunction.name) + ": its arrays are not those of its attributes");
           })

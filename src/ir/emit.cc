@@ -234,7 +234,8 @@ class Printer {
     if (!attrs.empty()) append(" {{{}}}", attrs);
     std::string result_types;
     for (const TensorType& t : n.types) result_types += fmt::format("{}{}", result_types.empty() ? "" : ", ", mlir_type(t));
-    append(" : ({}) -> ({})\n", types(n.op == &kOpCase ? Values{n.operands[0]} : n.operands), result_types);
+    const std::string location = n.scope->empty() ? "" : fmt::format(" loc(\"{}\")", *n.scope);
+    append(" : ({}) -> ({}){}\n", types(n.op == &kOpCase ? Values{n.operands[0]} : n.operands), result_types, location);
   }
 
   void regions(Node& n, const std::string& indent) {

@@ -69,6 +69,7 @@ Values vjp(const Values& outputs, const Values& cotangents, const Values& wrt) {
     const Values operands = node.operands;
     std::vector<bool> wanted;
     for (const Value v : operands) wanted.push_back(is_float(v.dtype()) && (is_active(v) || is_wrt.contains(v)));
+    const NameScope scope = NameScope::gradient_of(node);
     const Values operand_ct = node.op->vjp({node, node_ct, wanted});
     TESSERA_CHECK(operand_ct.size() >= operands.size() || operand_ct.empty(), "`{}` gave {} cotangents for {} operands",
                   node.op->name, operand_ct.size(), operands.size());

@@ -87,8 +87,13 @@ Graph& current_graph() {
 GraphScope::GraphScope(Graph& graph) : previous_(t_current) { t_current = &graph; }
 GraphScope::~GraphScope() { t_current = previous_; }
 
-NameScope::NameScope(std::string_view name) : previous_(t_scope) {
-  t_scope = std::make_shared<const std::string>(t_scope->empty() ? std::string(name) : *t_scope + "/" + std::string(name));
+NameScope::NameScope(std::string_view name)
+    : NameScope(
+          std::make_shared<const std::string>(t_scope->empty() ? std::string(name) : *t_scope + "/" + std::string(name))) {}
+NameScope::NameScope(std::shared_ptr<const std::string> scope) : previous_(std::exchange(t_scope, std::move(scope))) {}
+NameScope NameScope::gradient_of(const Node& node) {
+  if (node.scope->empty() || node.scope->starts_with("gradient(")) return of(node);
+  return NameScope(std::make_shared<const std::string>("gradient(" + *node.scope + ")"));
 }
 NameScope::~NameScope() { t_scope = previous_; }
 std::string current_scope() { return *t_scope; }

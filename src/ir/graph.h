@@ -82,7 +82,7 @@ struct Literal {  // a constant: one element (splat) or all of them, in host byt
   std::vector<std::byte> bytes;
 };
 struct AttrDict {  // {name = value, …}, in this order
-  std::vector<std::pair<std::string, std::variant<bool, int64_t, double>>> fields;
+  std::vector<std::pair<std::string, std::variant<bool, int64_t, double, std::string>>> fields;
 };
 // (inputs, outputs, output cotangents) -> input cotangents (none = zero).
 using CustomVjp = std::function<Values(const Values&, const Values&, const Values&)>;
@@ -101,7 +101,7 @@ struct Node {
   std::vector<TensorType> types;  // of the results
   Attrs attrs;
   std::vector<std::unique_ptr<Graph>> regions;
-  std::shared_ptr<const std::string> scope;  // "encoder/blocks/attn", for messages
+  std::shared_ptr<const std::string> scope;  // "encoder/blocks/attn": for messages, profiles and plans
 
   Value result(int index = 0) { return {this, index}; }
   template <class T>
@@ -163,15 +163,22 @@ class GraphScope {
   Graph* previous_;
 };
 
-// Names the part of the model that is being traced ("blocks/attn"), for error messages. Scopes nest and are joined by '/'.
+// Names the part of the program that is being traced ("blocks/attn"), for error messages, and, since the compiler keeps it with
+// each op, for profiles and plans. Scopes nest and are joined by '/'.
 class NameScope {
  public:
   explicit NameScope(std::string_view name);
+  // The scope of a node, for what a pass puts in its place.
+  static NameScope of(const Node& node) { return NameScope(node.scope); }
+  // "gradient(blocks/attn)", for a node's gradient.
+  static NameScope gradient_of(const Node& node);
   ~NameScope();
   NameScope(const NameScope&) = delete;
   NameScope& operator=(const NameScope&) = delete;
 
  private:
+  explicit NameScope(std::shared_ptr<const std::string> scope);
+
   std::shared_ptr<const std::string> previous_;
 };
 std::string current_scope();

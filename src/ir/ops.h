@@ -195,8 +195,8 @@ Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vj
 // layers use random.h, whose do not.
 Values rng_bit_generator(Value state, const TensorType& type);
 // A typed-FFI custom call (api version 4), without a gradient. Layers emit composites (ir/composite.h) instead. One with a side
-// effect is neither merged with an equal one nor left out.
+// effect is neither merged with an equal one nor left out. The scope that is being traced travels with the attributes.
 Values ffi_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
-                const AttrDict& attributes = {}, bool has_side_effect = false);
+                AttrDict attributes = {}, bool has_side_effect = false);
 
 }  // namespace tessera::ir

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "plan/hlo.h"
+#include "pjrt/hlo.h"
 
 namespace tessera::plan {
 
@@ -31,6 +31,6 @@ struct Counts {
 };
 
 // Throws a device Error when the program has a loop whose number of rounds is not known.
-Counts count(const HloModule& module);
+Counts count(const pjrt::HloModule& module);
 
 }  // namespace tessera::plan

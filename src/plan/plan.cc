@@ -59,7 +59,7 @@ CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device) {
   const pjrt::Executable compiled = client->compile(program.text, options);
   std::string format;
   const std::string bytes = compiled.optimized_program(&format);
-  CpuCase out{count(parse_hlo(bytes, format)), compiled.memory()};
+  CpuCase out{count(pjrt::parse_hlo(bytes, format)), compiled.memory()};
   if (c.recipe.compute == DType::kBF16) {
     out.counts.product_bytes /= 2;
     out.counts.transfer_bytes /= 2;

@@ -52,7 +52,7 @@ ProfileFiles write_profile(const std::string& workdir, Profile profile, const st
     xspace = to_xspace(profile);
   }
   ProfileFiles out;
-  out.table = table(summarise(profile.recording, device), profile.reason);
+  out.table = table(summarise(profile, device), profile.reason);
   out.directory = new_directory(profiles_directory(workdir), time_name(profile.unix_begin) + suffix, files);
   const std::string host = file_name(profile.host);
   out.xplane = store::join_path(out.directory, host + ".xplane.pb");

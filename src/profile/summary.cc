@@ -103,6 +103,16 @@ std::string seconds(int64_t nanoseconds) {
   return value >= 1e-3 ? fmt::format("{:.2f} ms", value * 1e3) : fmt::format("{:.1f} us", value * 1e6);
 }
 
+std::string short_name(const std::string& name) {
+  std::string out = one_line(name);
+  if (out.size() > kNameWidth - 2) out = out.substr(0, kNameWidth - 5) + "...";
+  return out;
+}
+
+double share(int64_t part, int64_t whole) {
+  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
 // `whole`: what the shares are of.
 std::string section(const std::string& title, const std::vector<Total>& rows, int64_t whole) {
   if (rows.empty()) return {};
@@ -110,13 +120,40 @@ std::string section(const std::string& title, const std::vector<Total>& rows, in
                                 "mean", "longest");
   for (size_t i = 0; i < std::min(rows.size(), kRows); ++i) {
     const Total& row = rows[i];
-    std::string name = one_line(row.name);
-    if (name.size() > kNameWidth - 2) name = name.substr(0, kNameWidth - 5) + "...";
-    out += fmt::format("\n  {:<{}} {:>10} {:>5.1f} % {:>9} {:>10} {:>10}", name, kNameWidth - 2, seconds(row.time),
-                       whole > 0 ? 100.0 * static_cast<double>(row.time) / static_cast<double>(whole) : 0.0, row.count,
-                       seconds(row.time / row.count), seconds(row.longest));
+    out +=
+        fmt::format("\n  {:<{}} {:>10} {:>5.1f} % {:>9} {:>10} {:>10}", short_name(row.name), kNameWidth - 2, seconds(row.time),
+                    share(row.time, whole), row.count, seconds(row.time / row.count), seconds(row.longest));
   }
   if (rows.size() > kRows) out += fmt::format("\n  and {} more", rows.size() - kRows);
+  return out;
+}
+
+// Times of a step where there were steps, else of the whole profile.
+std::string cpu_sections(const Summary& summary) {
+  if (summary.cpu.empty()) return {};
+  const int64_t each = std::max<int64_t>(1, summary.steps);
+  std::map<std::string, int64_t> operations;
+  int64_t all = 0;
+  for (const CpuTime& time : summary.cpu) {
+    operations[time.operation] += time.time;
+    all += time.time;
+  }
+  const std::vector<PartTime> parts = part_times(summary.cpu);
+  const char* title = summary.steps > 0 ? "processor time of a step" : "processor time";
+  std::string out = fmt::format("\n\n{:<{}} {:>10} {:>10} {:>7}", fmt::format("{}: {}", title, seconds(all / each)), kNameWidth,
+                                "forward", "gradient", "share");
+  for (size_t i = 0; i < std::min(parts.size(), kRows); ++i) {
+    out += fmt::format("\n  {:<{}} {:>10} {:>10} {:>5.1f} %", short_name(parts[i].part), kNameWidth - 2,
+                       seconds(parts[i].forward / each), parts[i].gradient > 0 ? seconds(parts[i].gradient / each) : "",
+                       share(parts[i].all(), all));
+  }
+  std::vector<std::pair<std::string, int64_t>> sorted(operations.begin(), operations.end());
+  std::ranges::stable_sort(sorted, std::greater(), &std::pair<std::string, int64_t>::second);
+  out += fmt::format("\n\n{:<{}} {:>10} {:>7}", "by operation", kNameWidth, "time", "share");
+  for (size_t i = 0; i < std::min(sorted.size(), kRows); ++i) {
+    out += fmt::format("\n  {:<{}} {:>10} {:>5.1f} %", short_name(sorted[i].first), kNameWidth - 2,
+                       seconds(sorted[i].second / each), share(sorted[i].second, all));
+  }
   return out;
 }
 
@@ -128,7 +165,8 @@ int64_t sum(const std::vector<Total>& totals) {
 
 }  // namespace
 
-Summary summarise(const Recording& recording, const std::vector<DevicePlane>& device) {
+Summary summarise(const Profile& profile, const std::vector<DevicePlane>& device) {
+  const Recording& recording = profile.recording;
   Summary out;
   out.duration = recording.end - recording.begin;
   out.lost = recording.lost;
@@ -153,6 +191,7 @@ Summary summarise(const Recording& recording, const std::vector<DevicePlane>& de
   out.runtime = runtime.sorted();
   out.saves = saves.sorted();
   out.device = device_totals(device);
+  out.cpu = profile.cpu;
   return out;
 }
 
@@ -166,6 +205,7 @@ std::string table(const Summary& summary, const std::string& reason) {
   out +=
       section(fmt::format("input, {} threads", summary.input_threads), summary.input, summary.duration * summary.input_threads);
   out += section("operations of the device", summary.device, sum(summary.device));
+  out += cpu_sections(summary);
   out += section("kernels of the host's processor", summary.kernels, summary.duration);
   out += section("calls of the plugin", summary.runtime, summary.duration);
   out += section("checkpoints", summary.saves, summary.duration);

@@ -25,10 +25,11 @@ struct Summary {
   // own time is what is no phase of it.
   std::vector<Total> phases, input, kernels, runtime, saves;
   std::vector<Total> device;  // operations of all devices, of the plugin's lines of operations
+  std::vector<CpuTime> cpu;
   int input_threads = 0;
   int64_t lost = 0;  // spans that found no room
 };
-Summary summarise(const Recording& recording, const std::vector<DevicePlane>& device);
+Summary summarise(const Profile& profile, const std::vector<DevicePlane>& device);
 
 // Some 20 to 60 lines, without a line end at the last.
 std::string table(const Summary& summary, const std::string& reason);

@@ -9,11 +9,14 @@
 #include <thread>
 #include <utility>
 
+#include "base/cpu_samples.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/spans.h"
 #include "base/text.h"
+#include "pjrt/code_names.h"
+#include "pjrt/hlo.h"
 #include "pjrt/profiler.h"
 #include "store/file.h"
 
@@ -24,6 +27,8 @@ constexpr size_t kRing = 50;        // steps
 constexpr double kTimesSlower = 3;  // than the median
 constexpr double kLeastLoss = 0.1;  // seconds beyond it: of shorter steps a busy machine makes three times as long ones
 constexpr int64_t kStepsLookedAt = 10;
+constexpr int64_t kWarmUp = 3, kFirstSteps = 20;  // of plan_first_steps
+constexpr auto kFirstTime = std::chrono::seconds(3);
 constexpr auto kMostLookedAt = std::chrono::seconds(30);
 constexpr int kMostOfARun = 3;  // profiles of slow steps
 constexpr auto kPatience = std::chrono::seconds(10);
@@ -42,7 +47,8 @@ double median_of(std::vector<double> values) {
 // What is to be recorded.
 struct Order {
   std::string reason, suffix;
-  std::optional<int64_t> last;                       // the step that ends it
+  std::optional<int64_t> last;                       // the step that ends it,
+  Profiles::Clock::time_point not_before;            // or a later one
   std::optional<Profiles::Clock::time_point> until;  // or when
   Profiles::Done done;                               // null: the console gets the table
 };
@@ -63,9 +69,12 @@ struct Profiles::Work : std::enable_shared_from_this<Work> {
   std::mutex mutex;
   std::condition_variable changed;
   std::shared_ptr<const pjrt::Plugin> plugin;
+  std::shared_ptr<const pjrt::Executable> program;
+  bool on_cpu = false;
   bool busy = false;                  // from the start of a recording until it is written
   int threads = 0;                    // that have not told what became of theirs
-  std::optional<int64_t> last;        // step of the one under way
+  std::optional<int64_t> last;        // step of the one under way,
+  Clock::time_point not_before;       // which goes on until then
   std::optional<Recording> recorded;  // once the loop ended it
   bool ending = false;
 
@@ -74,6 +83,7 @@ struct Profiles::Work : std::enable_shared_from_this<Work> {
   void record(const Order& order, std::optional<pjrt::Profiler> device);
   void expect_in_place() const;
   Recording wait_for_end(const Order& order);
+  std::vector<profile::CpuTime> stop_samples();
   int slow_ones() const;
 };
 
@@ -86,8 +96,11 @@ std::string Profiles::Work::begin(Order order) {
     busy = true;
     ++threads;
     last = order.last;
+    not_before = order.not_before;
     recorded.reset();
     of = plugin;
+    if (on_cpu && !start_cpu_samples())
+      log_warning("the system gives no samples of processor time; the profile is without them");
   }
   std::optional<pjrt::Profiler> device;
   try {
@@ -101,6 +114,7 @@ std::string Profiles::Work::begin(Order order) {
     }).detach();
   } catch (const std::system_error& error) {
     stop_recording();
+    stop_cpu_samples();
     const std::lock_guard lock(mutex);
     busy = false;
     --threads;
@@ -115,7 +129,9 @@ void Profiles::Work::record(const Order& order, std::optional<pjrt::Profiler> de
   name_thread("profile");
   ProfileOutcome outcome;
   try {
-    profile::Profile profile{.recording = wait_for_end(order), .device = {}, .host = host_name(), .reason = order.reason};
+    profile::Profile profile{
+        .recording = wait_for_end(order), .device = {}, .cpu = {}, .host = host_name(), .reason = order.reason};
+    profile.cpu = stop_samples();
     profile.unix_begin = unix_nanoseconds() - (span_clock() - profile.recording.begin);
     try {
       if (device) profile.device = device->stop();
@@ -163,6 +179,27 @@ Recording Profiles::Work::wait_for_end(const Order& order) {
   return std::move(*std::exchange(recorded, std::nullopt));
 }
 
+// None where the processors are not the device.
+std::vector<profile::CpuTime> Profiles::Work::stop_samples() {
+  const CpuSamples taken = stop_cpu_samples();
+  std::shared_ptr<const pjrt::Plugin> of;
+  std::shared_ptr<const pjrt::Executable> step;
+  {
+    const std::lock_guard lock(mutex);
+    of = plugin;
+    step = program;
+  }
+  if (taken.samples.empty() || !of) return {};
+  pjrt::HloModule instructions;
+  try {
+    std::string format;
+    if (step) instructions = pjrt::parse_hlo(step->optimized_program(&format), format);
+  } catch (const Error& error) {
+    log_warning(error.message() + "; the profile does not say which layers were computed");
+  }
+  return profile::cpu_times(taken.samples, pjrt::CodeNames(*of), instructions);
+}
+
 // That earlier starts of the run left.
 int Profiles::Work::slow_ones() const {
   try {
@@ -180,9 +217,21 @@ Profiles::Profiles(std::string workdir, recipe::ProfilePlan plan)
     : plan_(plan), work_(std::make_shared<Work>(std::move(workdir))) {}
 Profiles::~Profiles() { end(); }
 
-void Profiles::watch(std::shared_ptr<const pjrt::Plugin> plugin) {
+void Profiles::watch(std::shared_ptr<const pjrt::Plugin> plugin, bool on_cpu) {
   const std::lock_guard lock(work_->mutex);
   work_->plugin = std::move(plugin);
+  work_->on_cpu = on_cpu;
+}
+
+void Profiles::watch(std::shared_ptr<const pjrt::Executable> program) {
+  const std::lock_guard lock(work_->mutex);
+  work_->program = std::move(program);
+}
+
+void Profiles::plan_first_steps(int64_t step) {
+  plan_.first = step + kWarmUp + 1;
+  plan_.last = step + kWarmUp + kFirstSteps;
+  least_ = kFirstTime;
 }
 
 void Profiles::ask(double seconds, const Done& done) {
@@ -190,6 +239,7 @@ void Profiles::ask(double seconds, const Done& done) {
   Order order{.reason = fmt::format("{:.4g} s, as asked", seconds),
               .suffix = {},
               .last = {},
+              .not_before = {},
               .until = Clock::now() + duration,
               .done = done};
   const std::string failure = work_->begin(std::move(order));
@@ -199,15 +249,18 @@ void Profiles::ask(double seconds, const Done& done) {
 void Profiles::before(int64_t step) {
   const int64_t last = plan_.last;
   if (steps_taken_ || step < plan_.first || step > last) return;
-  const std::string reason = step == last ? fmt::format("step {}", step) : fmt::format("steps {}-{}", step, last);
+  std::string reason = step == last ? fmt::format("step {}", step) : fmt::format("steps {}-{}", step, last);
+  if (least_.count() > 0) reason = fmt::format("from step {} on", step);
   // While another is taken, the rest of the steps may still be recorded.
-  steps_taken_ = work_->begin({.reason = reason, .suffix = {}, .last = last, .until = {}, .done = {}}).empty();
+  steps_taken_ =
+      work_->begin({.reason = reason, .suffix = {}, .last = last, .not_before = Clock::now() + least_, .until = {}, .done = {}})
+          .empty();
 }
 
 void Profiles::settled(int64_t step, Clock::time_point ready) {
   {
     const std::lock_guard lock(work_->mutex);
-    if (work_->last && step >= *work_->last) {
+    if (work_->last && step >= *work_->last && ready >= work_->not_before) {
       work_->last.reset();
       work_->recorded = stop_recording();
       work_->changed.notify_all();
@@ -221,8 +274,12 @@ void Profiles::look_at(int64_t step, double seconds) {
   if (plan_.slow_steps && !slow_taken_ && is_slow_step(seconds, times_) && work_->slow_ones() < kMostOfARun) {
     const std::string reason = fmt::format("after step {}, which took {:.3g} s, {:.1f} times the median of those before it",
                                            step, seconds, seconds / median_of(times_));
-    Order order{
-        .reason = reason, .suffix = kSlow, .last = step + kStepsLookedAt, .until = Clock::now() + kMostLookedAt, .done = {}};
+    Order order{.reason = reason,
+                .suffix = kSlow,
+                .last = step + kStepsLookedAt,
+                .not_before = {},
+                .until = Clock::now() + kMostLookedAt,
+                .done = {}};
     slow_taken_ = work_->begin(std::move(order)).empty();
     if (slow_taken_) {
       log_note(fmt::format("step {} took {:.3g} s, {:.1f} times the median of those before it; the next {} steps are profiled",

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "pjrt/executable.h"
 #include "pjrt/plugin.h"
 #include "profile/files.h"
 #include "recipe/recipe.h"
@@ -39,14 +40,19 @@ class Profiles {
   Profiles(const Profiles&) = delete;
   Profiles& operator=(const Profiles&) = delete;
 
-  // Whose devices are recorded too, from the next profile on.
-  void watch(std::shared_ptr<const pjrt::Plugin> plugin);
+  // Whose devices are recorded too, from the next profile on. Where they are this machine's processors (`on_cpu`), samples say
+  // what these compute.
+  void watch(std::shared_ptr<const pjrt::Plugin> plugin, bool on_cpu);
+  // The step's program: what the plugin compiled is named after its instructions.
+  void watch(std::shared_ptr<const pjrt::Executable> program);
 
   // ---- on any thread ----
   // One of so many seconds, from now on. Refused while another is taken or written.
   void ask(double seconds, const Done& done);
 
   // ---- for the loop ----
+  // Steps after `step` are profiled, once what a start does in its first ones is over: 20 of them, or as many as take 3 seconds.
+  void plan_first_steps(int64_t step);
   // `step` will be dispatched next.
   void before(int64_t step);
   // The metrics of `step` are known, and were ready at `ready`.
@@ -60,7 +66,8 @@ class Profiles {
   struct Work;
   void look_at(int64_t step, double seconds);
 
-  const recipe::ProfilePlan plan_;
+  recipe::ProfilePlan plan_;
+  Clock::duration least_{};     // time of the steps that are planned, be they more than planned
   std::shared_ptr<Work> work_;  // the threads' too
   std::optional<Clock::time_point> ready_;
   std::vector<double> times_;  // of the latest steps, in seconds; a ring

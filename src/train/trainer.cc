@@ -80,6 +80,7 @@ class Trainer {
         home_(home_of(options)),
         workdir_(own_directory_ ? own_directory_->path() + "/run" : home_, recipe_.text),
         shows_parameters_(options.parameters),
+        profiles_host_(options.profile_host),
         record_(workdir_, options.command, options.version),
         reporter_(recipe_, workdir_.path(), recipe_.mesh.devices() * processes_.count(), options.command, options.version) {
     description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
@@ -185,7 +186,7 @@ class Trainer {
   state::RunDescription description_;
   std::string run_;                                           // whose the checkpoints are
   std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
-  bool shows_parameters_;
+  bool shows_parameters_, profiles_host_;
   RunRecord record_;
   Reporter reporter_;
   Profiles profiles_{workdir_.path(), recipe_.profile};
@@ -223,6 +224,7 @@ class Trainer {
 
 TrainResult Trainer::run() {
   const bool resumed = restore();
+  if (profiles_host_) profiles_.plan_first_steps(progress_.step);
   if (at_end()) {
     TrainResult done = result(Exit::kDone);
     done.finished_before = true;
@@ -234,7 +236,7 @@ TrainResult Trainer::run() {
     if (client_future_.valid()) client_ = client_future_.get();
     processes_.expect_same("the plugin", client_->platform_version());
     reporter_.watch(*client_);
-    profiles_.watch(client_->shared_plugin());
+    profiles_.watch(client_->shared_plugin(), client_->platform_name() == "cpu");
     stop_.hold();  // from here on there is a run to save
     workdir_.write_recipe();
     checkpoints_.emplace(workdir_.checkpoints(), checkpoint::KeepRules{recipe_.checkpoint.keep, recipe_.keep_every});
@@ -252,6 +254,7 @@ TrainResult Trainer::run() {
     if (wait_for_program(train_future_, "train_step")) {
       pjrt::CompileReport compilation;
       train_program_ = take(train_future_, "train_step", &numbers_, &compilation);
+      profiles_.watch(train_program_);
       record_.started(recipe_, *client_, *train_program_, compilation);
       evaluators_.start(client_, cache_);  // after the training step's, which everything waits for
     }

@@ -39,6 +39,7 @@ struct TrainOptions {
   monitor::LogFile* log = nullptr;         // opened in the workdir once that is the run's; null: none
   group::Place place = {};                 // among the processes that train this run together
   bool parameters = false;                 // the table of all parameters, when the run starts
+  bool profile_host = false;               // a profile of this start's first steps, instead of monitor.profile's
 };
 
 struct TrainResult {

@@ -57,6 +57,17 @@ TEST_F(Profile, OfARunThatTrains) {
 #endif
 }
 
+TEST_F(Profile, OfTheFirstStepsSaysWhichLayersTheirTimeWentTo) {
+  const Outcome run = run_program({"train", "tiny.toml", "--workdir", "runs/host", "total=2000 steps",
+                                   "eval.val.every=2000 steps", "checkpoint.every=2000 steps", "--profile-host", "--no-report"},
+                                  folder_.path());
+  ASSERT_EQ(run.exit, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("(from step 4 on)"));
+  EXPECT_THAT(run.err, HasSubstr("processor time of a step: "));
+  EXPECT_THAT(run.err, HasSubstr("  model/blocks/"));
+  EXPECT_THAT(run.err, HasSubstr("by operation"));
+}
+
 TEST_F(Profile, SaysWhyThereIsNone) {
   ASSERT_EQ(run_program({"train", "tiny.toml", "--workdir", "done", "--no-report"}, folder_.path()).exit, 0);
   const Outcome finished = profile({"done"});

@@ -67,6 +67,27 @@ TEST(ShapeRules, SayWhatDoesNotFitAndWhere) {
               HasSubstr("turns carry 0 from f32[2, 3] into f64[2, 3]"));
 }
 
+// What profiles and plans name the compiler's instructions by.
+TEST(Scopes, AreLocationsAndThoseOfGradientsSaySo) {
+  Traced t;
+  Value loss;
+  {
+    const NameScope outer("blocks"), inner("mlp");
+    loss = sum_all(tanh(t.a));
+  }
+  const Value grad = gradient(loss, {t.a})[0];
+  const Value call = [&] {
+    const NameScope named("head");
+    return ffi_call("tessera.nothing", {grad}, {grad.type()})[0];
+  }();
+  t.graph.results = {call};
+  const std::string text = emit(t.graph, {});
+  EXPECT_THAT(text, ::testing::ContainsRegex("stablehlo.tanh.*loc\\(\"blocks/mlp\"\\)"));
+  EXPECT_THAT(text, HasSubstr("loc(\"gradient(blocks/mlp)\")"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("scope = \"head\".*loc\\(\"head\"\\)"));
+  EXPECT_TRUE(current_scope().empty());
+}
+
 TEST(Broadcasting, FollowsNumPy) {
   const auto out = run({f32_array({2, 1}, {1, 2}), f32_array({3}, {10, 20, 30})}, [](const Values& x) {
     return Values{x[0] + x[1], 1.0 - x[0]};

@@ -122,8 +122,8 @@ TEST(Count, Bf16HalvesWhatTravels) {
 }
 
 TEST(Count, ReadsOnlyHlo) {
-  EXPECT_THROW(parse_hlo("not a message \xff\xff", "hlo"), Error);
-  EXPECT_THROW(parse_hlo("", "mlir"), Error);
+  EXPECT_THROW(pjrt::parse_hlo("not a message \xff\xff", "hlo"), Error);
+  EXPECT_THROW(pjrt::parse_hlo("", "mlir"), Error);
 }
 
 // ---- the estimate ----

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "profile/chrome_trace.h"
+#include "profile/cpu_time.h"
 #include "profile/files.h"
 #include "profile/summary.h"
 #include "profile/xspace.h"
@@ -93,7 +94,7 @@ std::string gunzip(const std::string& bytes) {
 }
 
 TEST(Summary, PhasesOfStepsAddUpToTheirTime) {
-  const Summary summary = summarise(host_profile().recording, {});
+  const Summary summary = summarise(host_profile(), {});
   EXPECT_EQ(summary.steps, 3);
   EXPECT_EQ(summary.median_step, 100 * kMs);
   EXPECT_EQ(summary.slowest_step, 300 * kMs);
@@ -112,10 +113,42 @@ TEST(Summary, PhasesOfStepsAddUpToTheirTime) {
   EXPECT_EQ(summary.kernels[0].time, 40 * kMs);
 }
 
+pjrt::HloModule two_instructions() {
+  pjrt::HloModule out;
+  out.computations.resize(1);
+  out.computations[0].instructions = {{.name = "add_fusion.1", .opcode = "fusion", .scope = "model/head"},
+                                      {.name = "add_fusion.2", .opcode = "fusion", .scope = "gradient(model/head)"}};
+  return out;
+}
+
+TEST(Parts, ForwardAndGradientOfALayerAreOneRow) {
+  const std::vector<PartTime> parts = part_times({{"dense", "model/blocks/mlp", 3, 1},
+                                                  {"dense_backward", "gradient(model/blocks/mlp)", 7, 1},
+                                                  {"free", "", 4, 2},
+                                                  {"add_fusion", "optimizer", 5, 1}});
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].part, "model/blocks/mlp");
+  EXPECT_EQ(parts[0].forward, 3);
+  EXPECT_EQ(parts[0].gradient, 7);
+  EXPECT_EQ(parts[1].part, "optimizer");
+  EXPECT_EQ(parts[2].part, "other");
+  EXPECT_EQ(parts[2].all(), 4);
+}
+
+TEST(Summary, ProcessorTimeIsOfOneStep) {
+  Profile profile = host_profile();
+  profile.cpu = {{"dense_backward", "gradient(model/blocks/mlp)", 600 * kMs, 600},
+                 {"dense", "model/blocks/mlp", 300 * kMs, 300}};
+  const std::string text = table(summarise(profile, {}), "steps 1-3");
+  EXPECT_THAT(text, HasSubstr("processor time of a step: 300.00 ms"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("model/blocks/mlp +100.00 ms +200.00 ms +100.0 %"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("dense_backward +200.00 ms +66.7 %"));
+}
+
 TEST(Summary, OperationsOfTheDeviceAreCountedOnce) {
   Profile profile = host_profile();
   profile.device = device_space();
-  const Summary summary = summarise(profile.recording, read_device(profile));
+  const Summary summary = summarise(profile, read_device(profile));
   ASSERT_EQ(summary.device.size(), 1u);
   EXPECT_EQ(summary.device[0].name, "fusion.1");
   EXPECT_EQ(summary.device[0].count, 2);
@@ -125,13 +158,13 @@ TEST(Summary, OperationsOfTheDeviceAreCountedOnce) {
 TEST(Summary, TheTableSaysIt) {
   Profile profile = host_profile();
   profile.recording.lost = 1234;
-  const std::string text = table(summarise(profile.recording, {}), "steps 1-3\nof a run");
+  const std::string text = table(summarise(profile, {}), "steps 1-3\nof a run");
   EXPECT_THAT(text, HasSubstr("3 whole steps, 100.00 ms each (median); the slowest is 3 with 300.00 ms"));
   EXPECT_THAT(text, ::testing::ContainsRegex("dispatch +470.00 ms +79.7 % +4 +117.50 ms +270.00 ms"));
   EXPECT_THAT(text, ::testing::ContainsRegex("decode +300.00 ms +50.0 % +1"));
   EXPECT_THAT(text, HasSubstr("1,234 spans found no room"));
   EXPECT_THAT(text, Not(HasSubstr("operations of the device")));
-  EXPECT_EQ(table(summarise({}, {}), "nothing").find('\n'), std::string::npos);
+  EXPECT_EQ(table(summarise(Profile{}, {}), "nothing").find('\n'), std::string::npos);
 }
 
 TEST(Xspace, ThePluginsPlanesAreReadAndMoved) {

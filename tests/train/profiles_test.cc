@@ -161,6 +161,8 @@ TEST(Profiles, StepsOfTheRecipeAreRecordedAndChangeNoNumbers) {
     EXPECT_THAT(table, HasSubstr(name));
     EXPECT_THAT(told, HasSubstr(name));
   }
+  // The processors are the device.
+  EXPECT_THAT(table, HasSubstr("processor time of a step: "));
 }
 
 TEST(Profiles, TheKeyMayChangeFromStartToStart) {

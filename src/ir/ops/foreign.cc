@@ -82,9 +82,10 @@ Values vjp_composite(const VjpArgs& a) {
 constinit const OpDef kOpCustomCall("stablehlo.custom_call", declared_types, refuse_gradient);
 constinit const OpDef kOpComposite("tessera.composite", declared_types, vjp_composite);
 
-Values ffi_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
-                const AttrDict& attributes, bool has_side_effect) {
-  Attrs attrs{{"call_target_name", target}, {"api_version", TextAttr{"4 : i32"}}, {"backend_config", attributes}};
+Values ffi_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results, AttrDict attributes,
+                bool has_side_effect) {
+  if (!current_scope().empty()) attributes.fields.emplace_back("scope", current_scope());
+  Attrs attrs{{"call_target_name", target}, {"api_version", TextAttr{"4 : i32"}}, {"backend_config", std::move(attributes)}};
   if (has_side_effect) attrs["has_side_effect"] = true;
   return results_of(make_node(kOpCustomCall, operands, with_types(std::move(attrs), results)));
 }

@@ -38,6 +38,7 @@ Values lower_inline(const Graph& body, const Values& arguments) {
     for (const Value v : node->operands) operands.push_back(target.adopt(map.at(v)));
     Values results;
     if (node->op->lower) {
+      const NameScope scope = NameScope::of(*node);
       results = node->op->lower(*node, operands);
     } else {
       std::vector<std::unique_ptr<Graph>> regions;

@@ -34,6 +34,7 @@ std::unique_ptr<Graph> rewrite_into(const Graph& graph, Graph* parent, const Rep
     if (node->op == &kOpParameter) continue;
     Values operands;
     for (const Value v : node->operands) operands.push_back(map.at(v));
+    const NameScope node_scope = NameScope::of(*node);
     std::optional<Values> replaced = replace(*node, operands);
     const Values results = replaced ? *std::move(replaced) : copy_node(*node, std::move(operands), replace);
     TESSERA_CHECK(results.size() == node->types.size(), "{} was replaced by {} values", describe(*node), results.size());

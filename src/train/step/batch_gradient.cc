@@ -72,16 +72,19 @@ class Differentiation {
   Answers answers(const TrainRows& rows, Value key, const Values& params) const {
     Answers out{{}, rows.batch, {}};
     objectives::Batch& batch = out.batch;
-    batch.images = normalize(batch.images, of_.options.pixels);
-    if (rows.boxes) {
-      batch.images =
-          erase_boxes(*of_.options.augmentation.erasing, batch.images, rows.boxes, ir::fold_in(key, "erasing"), of_.processes);
-    }
+    batch.images = pixels(rows, key);
     if (of_.options.teacher) batch.teacher = teacher_logits(batch.images);
     const auto apply = [&](const nn::Scope& scope) { return of_.options.objective->outputs(of_.model, scope, batch); };
     out.outputs =
         trace(of_.layout, params, {.training = true, .key = key, .processes = of_.processes}, of_.options, apply, &out.buffers);
     return out;
+  }
+
+  Value pixels(const TrainRows& rows, Value key) const {
+    const ir::NameScope named("augment");
+    const Value images = normalize(rows.batch.images, of_.options.pixels);
+    if (!rows.boxes) return images;
+    return erase_boxes(*of_.options.augmentation.erasing, images, rows.boxes, ir::fold_in(key, "erasing"), of_.processes);
   }
 
   BatchGradient gradient_of(const Answers& answers) const {
@@ -96,6 +99,7 @@ class Differentiation {
     const auto compare = [&](const nn::Scope& scope) { return objective.combine_batch(of_.model, scope, compared); };
     const Values outputs = trace(of_.layout, of_.params, {.training = true}, of_.options, compare);
     BatchGradient out{{}, {}, answers.buffers};
+    const ir::NameScope named("loss");
     const double share = 1.0 / static_cast<double>(of_.options.batch * of_.processes.count);
     const Value loss = ir::sum_all(own(objective.loss(outputs, answers.batch))) * share;
     out.measured.push_back(loss);
@@ -116,6 +120,7 @@ class Differentiation {
   // The teacher's answers to images as the student sees them, in evaluation.
   Value teacher_logits(Value images) const {
     const recipe::Teacher& teacher = *of_.options.teacher;
+    const ir::NameScope named("teacher");
     const Value seen = renormalize(images, of_.options.pixels, teacher.pixels);
     const auto apply = [&](const nn::Scope& scope) { return Values{objectives::classify(*teacher.model, scope, seen)}; };
     return ir::stop_gradient(trace(teacher.layout, of_.teacher, {}, of_.options, apply)[0]);

@@ -193,7 +193,10 @@ StepUpdate step_update(const models::Model& model, const state::StateLayout& lay
   const Values slots(params_end, params_end + static_cast<ptrdiff_t>(layout.slots));
   const Value step = state[layout.step_index()];
 
-  const TrainRows rows = mix_rows(options.augmentation, arguments.batch, arguments.augment, arguments.processes);
+  const TrainRows rows = [&] {
+    const ir::NameScope named("augment");
+    return mix_rows(options.augmentation, arguments.batch, arguments.augment, arguments.processes);
+  }();
   StepUpdate out;
   out.batch = batch_gradient({model, layout, optimizer, options, params, arguments.teacher, arguments.processes}, rows,
                              step_key(state[layout.rng_index()], step));
@@ -201,6 +204,7 @@ StepUpdate step_update(const models::Model& model, const state::StateLayout& lay
   out.result =
       optimizer.apply(params, out.batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
   out.numbers = numbers.values();
+  const ir::NameScope named("metrics");
   for (size_t i = 0; i < params.size(); ++i) {
     if (optimizer.trainable(i)) out.differences.push_back(out.result.values[i] - params[i]);
   }
@@ -228,6 +232,7 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
   results.push_back(rng);
   if (layout.averages > 0) {
     const ir::NumbersScope scope(ir::current_graph());
+    const ir::NameScope named("average");
     const Value decay = options.average->decay(step);
     for (size_t i = 0; i < layout.averages; ++i) {
       results.push_back(optim::Average::update(state[layout.average_index() + i], results[i], decay));
@@ -235,6 +240,7 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
     numbers.insert(numbers.end(), scope.values().begin(), scope.values().end());
   }
   if (layout.lr_scale) results.push_back(state[layout.lr_scale_index()]);
+  const ir::NameScope named("metrics");
   Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(weights), ir::global_norm(made.differences),
                      update.lr};
   measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());

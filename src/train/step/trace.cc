@@ -65,6 +65,7 @@ Values trace(const state::StateLayout& layout, const Values& params, nn::Context
   if (layout.sharded()) context.sharding = &sharding;
   const host::Target target = target_of(options, layout);
   context.target = &target;
+  const ir::NameScope named("model");
   Values out = apply(nn::Scope(store, context));
   for (const nn::ParamSpec& spec : store.specs()) {
     TESSERA_CHECK(store.provides(spec.name), "the layout has no parameter {}", spec.name);

@@ -1,11 +1,11 @@
-#include "plan/hlo.h"
+#include "pjrt/hlo.h"
 
 #include <protozero/pbf_reader.hpp>
 
 #include "base/error.h"
 #include "base/json.h"
 
-namespace tessera::plan {
+namespace tessera::pjrt {
 namespace {
 
 using protozero::pbf_reader;
@@ -100,6 +100,19 @@ std::optional<int64_t> read_trip_count(const std::string& backend_config) {
   return std::stoll(json["known_trip_count"].at("n").get<std::string>());
 }
 
+// OpMetadata.op_name: the location of the op in the program's text.
+std::string read_scope(pbf_reader metadata) {
+  std::string out;
+  while (metadata.next()) {
+    if (metadata.tag() == 2) {
+      out = metadata.get_string();
+    } else {
+      metadata.skip();
+    }
+  }
+  return out;
+}
+
 HloInstruction read_instruction(pbf_reader message) {
   HloInstruction out;
   while (message.next()) {
@@ -107,6 +120,7 @@ HloInstruction read_instruction(pbf_reader message) {
       case 1: out.name = message.get_string(); break;
       case 2: out.opcode = message.get_string(); break;
       case 3: read_shape(message.get_message(), out.arrays); break;
+      case 7: out.scope = read_scope(message.get_message()); break;
       case 9: out.parameter = message.get_int64(); break;
       case 13: out.tuple_index = message.get_int64(); break;
       case 16: read_convolution(message.get_message(), out); break;
@@ -178,4 +192,4 @@ HloModule parse_hlo(std::string_view bytes, std::string_view format) {
   throw device_error(fmt::format("the plugin gave its optimized program as `{}`, which is not known", format));
 }
 
-}  // namespace tessera::plan
+}  // namespace tessera::pjrt

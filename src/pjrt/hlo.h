@@ -1,5 +1,5 @@
 #pragma once
-// The part of XLA's HloModuleProto that counting needs: computations, instructions, shapes. What a plugin gives as the
+// The part of XLA's HloModuleProto that plans and profiles need: computations, instructions, shapes. What a plugin gives as the
 // optimized program of an executable.
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tessera::plan {
+namespace tessera::pjrt {
 
 // An array, or the arrays of a tuple, flattened. Element types XLA knows and we don't have size 0.
 struct HloArray {
@@ -20,6 +20,7 @@ struct HloArray {
 
 struct HloInstruction {
   std::string name, opcode;
+  std::string scope;             // of the ops that it was made of (ir::NameScope); empty where the program says none
   std::vector<HloArray> arrays;  // of its result
   int64_t id = 0, parameter = 0, tuple_index = 0;
   std::vector<int64_t> operands, called;  // ids
@@ -42,4 +43,4 @@ struct HloModule {
 // `format` as the plugin says: "hlo" or "hlo_with_config". Throws a device Error for anything that is no such message.
 HloModule parse_hlo(std::string_view bytes, std::string_view format);
 
-}  // namespace tessera::plan
+}  // namespace tessera::pjrt

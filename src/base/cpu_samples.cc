@@ -1,0 +1,156 @@
+#include "base/cpu_samples.h"
+
+#include <signal.h>
+#include <sys/types.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <system_error>
+#include <thread>
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kPeriod = 1'000'000;      // nanoseconds; the system rounds it up to its tick
+constexpr size_t kMost = size_t{1} << 20U;  // samples: a minute of sixteen threads
+
+// What the signal handler sees. It may run on any thread, also late, so nothing of it is freed while `inside` is not 0.
+struct Shared {
+  std::atomic<bool> on{false};
+  std::atomic<int> inside{0};
+  std::atomic<size_t> next{0};
+  CpuSample* samples = nullptr;
+};
+constinit Shared shared;
+
+uintptr_t address_of(const void* context) {
+  const auto* machine = &static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  return static_cast<uintptr_t>(machine->gregs[REG_RIP]);
+#elif defined(__aarch64__)
+  return static_cast<uintptr_t>(machine->pc);
+#else
+  (void)machine;
+  return 0;
+#endif
+}
+
+void on_tick(int, siginfo_t* info, void* context) {
+  const int error = errno;
+  ++shared.inside;
+  if (shared.on) {
+    const size_t at = shared.next++;
+    if (at < kMost) shared.samples[at] = {address_of(context), current_work, kPeriod * (1 + info->si_overrun)};
+  }
+  --shared.inside;
+  errno = error;
+}
+
+// The clock of a thread's processor time, as the system numbers them (clock_gettime(2), "Dynamic clocks").
+clockid_t clock_of(pid_t thread) {
+  constexpr unsigned kOneThread = 4, kScheduled = 2;
+  return static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3U) | kOneThread | kScheduled);
+}
+
+std::vector<pid_t> threads_of_program() {
+  std::vector<pid_t> out;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    const std::string name = entry.path().filename();
+    pid_t thread = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), thread).ec == std::errc()) out.push_back(thread);
+  }
+  return out;
+}
+
+// A timer that interrupts a thread after every period that it computed.
+class Timer {
+ public:
+  static std::unique_ptr<Timer> start(pid_t thread) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGPROF;
+    event._sigev_un._tid = thread;
+    auto out = std::make_unique<Timer>();
+    if (timer_create(clock_of(thread), &event, &out->timer_) != 0) return nullptr;
+    out->made_ = true;
+    const timespec period{0, kPeriod};
+    const itimerspec times{period, period};
+    return timer_settime(out->timer_, 0, &times, nullptr) == 0 ? std::move(out) : nullptr;
+  }
+  Timer() = default;
+  ~Timer() {
+    if (made_) timer_delete(timer_);
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ private:
+  timer_t timer_{};
+  bool made_ = false;
+};
+
+struct State {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Timer>> timers;
+  std::unique_ptr<CpuSample[]> room;
+};
+// Never freed, as the handler is never taken away: a signal may come late.
+State& state() {
+  static auto& the = *new State;
+  return the;
+}
+
+bool set_handler() {
+  struct sigaction action {};
+  action.sa_sigaction = on_tick;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  return sigaction(SIGPROF, &action, nullptr) == 0;
+}
+
+}  // namespace
+
+bool start_cpu_samples() {
+  State& own = state();
+  const std::lock_guard lock(own.mutex);
+  if (own.room) return false;
+  own.room.reset(new (std::nothrow) CpuSample[kMost]);
+  if (!own.room || !set_handler()) {
+    own.room.reset();
+    return false;
+  }
+  shared.samples = own.room.get();
+  shared.next = 0;
+  shared.on = true;
+  for (const pid_t thread : threads_of_program()) {
+    if (auto timer = Timer::start(thread)) own.timers.push_back(std::move(timer));
+  }
+  return true;
+}
+
+CpuSamples stop_cpu_samples() {
+  State& own = state();
+  const std::lock_guard lock(own.mutex);
+  CpuSamples out;
+  if (!own.room) return out;
+  own.timers.clear();
+  shared.on = false;
+  while (shared.inside != 0) std::this_thread::yield();
+  const size_t taken = shared.next, kept = std::min(taken, kMost);
+  out.samples.assign(own.room.get(), own.room.get() + kept);
+  out.lost = static_cast<int64_t>(taken - kept);
+  own.room.reset();
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,29 @@
+#pragma once
+// Where the threads of this program spend processor time: the address that each is at, asked for after every millisecond or so
+// that it has computed (SIGPROF from a timer of each thread's own clock). Time in the system counts for the address that called it.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/spans.h"
+
+namespace tessera {
+
+struct CpuSample {
+  uintptr_t address = 0;
+  Work work;         // what the thread said that it was at (base/spans.h)
+  int64_t time = 0;  // nanoseconds of the thread's processor time that it stands for
+};
+
+struct CpuSamples {
+  std::vector<CpuSample> samples;
+  int64_t lost = 0;  // that found no room
+};
+
+// Of the threads that there are now; later ones are left out. False, and nothing started, where samples are being taken already,
+// or the system has no timers or memory for them.
+bool start_cpu_samples();
+// What was taken since; empty where nothing was started.
+CpuSamples stop_cpu_samples();
+
+}  // namespace tessera

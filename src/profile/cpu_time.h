@@ -1,0 +1,37 @@
+#pragma once
+// What the processor time of a profile went to.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/cpu_samples.h"
+#include "pjrt/code_names.h"
+#include "pjrt/hlo.h"
+
+namespace tessera::profile {
+
+// Of one operation of one part of the program.
+struct CpuTime {
+  std::string operation;  // a kernel or another span, an instruction of the compiled program, a function
+  std::string scope;      // "model/blocks/attn", "gradient(model/blocks/attn)", "optimizer"; empty: unknown
+  int64_t time = 0;       // nanoseconds
+  int64_t samples = 0;
+};
+
+// `names`: of the plugin that ran the program; `program`: the instructions that its compiled functions are named after. The
+// greatest time first.
+std::vector<CpuTime> cpu_times(const std::vector<CpuSample>& samples, const pjrt::CodeNames& names,
+                               const pjrt::HloModule& program);
+
+// The time of one part of the model in the forward pass and in the gradient, or of any other part of the program.
+struct PartTime {
+  std::string part;
+  int64_t forward = 0, gradient = 0;  // nanoseconds
+  int64_t all() const { return forward + gradient; }
+};
+// The greatest first; what has no scope is "other".
+std::vector<PartTime> part_times(const std::vector<CpuTime>& times);
+
+}  // namespace tessera::profile
