@@ -51,7 +51,7 @@ void Training::declare(Flags& flags) {
   flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
   flags.add("--profile-host", &profile_host_,
             "profile this start from its fourth step on, 20 steps or 3 seconds, and print where the time goes: by layer, kernel "
-            "and operation");
+            "and operation; the step is compiled anew, since cached programs have no names");
   flags.add("--no-report", &no_report_, "do not write <workdir>/report/index.html when the run ends");
 }
 

@@ -32,7 +32,7 @@ bool is_compiler(const std::string& function) { return function.starts_with("llv
 
 std::string library_of(uintptr_t address) {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(address), &info) == 0) return "unknown code";
+  if (dladdr(reinterpret_cast<const void*>(address), &info) == 0) return "compiled code (from the cache)";
   if (info.dli_sname != nullptr) return info.dli_sname;
   const std::string file = info.dli_fname == nullptr ? "" : info.dli_fname;
   return file.substr(file.rfind('/') + 1);

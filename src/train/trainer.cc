@@ -251,9 +251,9 @@ TrainResult Trainer::run() {
     place_teacher();
     start_input();
     has_state() ? put_restored() : initialise();
-    if (wait_for_program(train_future_, "train_step")) {
+    if (wait_for_program(train_future_, kTrainStep)) {
       pjrt::CompileReport compilation;
-      train_program_ = take(train_future_, "train_step", &numbers_, &compilation);
+      train_program_ = take(train_future_, kTrainStep, &numbers_, &compilation);
       profiles_.watch(train_program_);
       record_.started(recipe_, *client_, *train_program_, compilation);
       evaluators_.start(client_, cache_);  // after the training step's, which everything waits for
@@ -425,8 +425,10 @@ void Trainer::start_input() {
 }
 
 std::future<Compiled> Trainer::start_compile(Program program, size_t state_arguments, int64_t batch) {
+  // A plugin keeps names of what it compiled, and none of what it loaded.
+  const bool named = profiles_host_ && program.name == kTrainStep;
   auto arguments = arguments_of(layout_, state_arguments, image_batch(*recipe_.model, batch));
-  return compile_async(client_, std::move(program), cache_, std::move(arguments));
+  return compile_async(client_, std::move(program), named ? pjrt::ExecutableCache("") : cache_, std::move(arguments));
 }
 
 void Trainer::start_programs() {

@@ -261,7 +261,7 @@ Program train_program(const models::Model& model, const state::StateLayout& layo
   std::vector<float> numbers;
   graph.results = train_results(model, layout, optimizer, options, arguments, numbers);
 
-  ir::EmitOptions emit{.name = "train_step"};
+  ir::EmitOptions emit{.name = kTrainStep};
   std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
   results.push_back({});
   spread(emit, layout, specs_of(arguments, layout, options, numbers.size()), std::move(results));

@@ -28,6 +28,9 @@ std::vector<std::string> metric_names(const objectives::Objective& objective);
 // each parameter's mean and standard deviation.
 Program init_program(const std::vector<nn::ParamSpec>& specs, const state::StateLayout& layout);
 
+// What train_program() is called.
+inline constexpr const char* kTrainStep = "train_step";
+
 // (state…, the teacher's params…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the
 // augmentation has values; of several processes this one's number i32 and its votes f32 [kVotes]; the optimizer's numbers, each f32)
 // -> (state…, metrics f32 [metric_names], then the votes' sums). Each state argument is donated to the result of its place.
