@@ -8,6 +8,7 @@
 #include "host/call.h"
 #include "host/kernel.h"
 #include "host/rows.h"
+#include "host/winograd.h"
 
 namespace tessera::host {
 namespace {
@@ -177,12 +178,19 @@ void run(LeftSide a, const Operand& b, Destination to, std::vector<Phase> first,
 }  // namespace
 
 void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel) {
+  if (takes_winograd(c)) {
+    return winograd(c, static_cast<const float*>(x), static_cast<const float*>(kernel), static_cast<float*>(y), parallel);
+  }
   const Operand right{kernel, c.dtype, c.features, c.windows.elements(), 1, c.features};
   run(places(c.windows, x, c.dtype), right, {y, c.dtype}, {}, parallel);
 }
 
 void convolution_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx,
                                 const ParallelFor& parallel) {
+  if (takes_winograd(c)) {
+    return winograd_input_gradient(c, static_cast<const float*>(dy), static_cast<const float*>(kernel), static_cast<float*>(dx),
+                                   parallel);
+  }
   thread_local Scratch scratch;
   const std::optional<Windows> back = windows_back(c);
   if (!back) {
@@ -203,6 +211,10 @@ void convolution_input_gradient(const Convolution& c, const void* dy, const void
 
 void convolution_kernel_gradient(const Convolution& c, const void* x, const void* dy, Destination dkernel,
                                  const ParallelFor& parallel) {
+  if (takes_winograd(c) && dkernel.dtype == DType::kF32) {
+    return winograd_kernel_gradient(c, static_cast<const float*>(x), static_cast<const float*>(dy),
+                                    static_cast<float*>(dkernel.data), parallel);
+  }
   const Operand right{dy, c.dtype, c.features, c.windows.places(), 1, c.features};
   run(elements(c.windows, x, c.dtype), right, dkernel, {}, parallel);
 }

@@ -1,0 +1,26 @@
+#pragma once
+// Convolutions of 3 x 3 windows that move by one, with fewer multiplications: 16 for each 2 x 2 results, where the definition takes
+// 36. F(2 x 2, 3 x 3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), whose names for matrices are
+// used here. A tile is 4 x 4 pixels, of which it sees all that 2 x 2 places see.
+//
+// Sums are f32, of transformed numbers: an error is about twice as large as the definition's. Where a picture has a number that
+// is not finite, or so large that four of them overflow, the other places of its tile see it too.
+
+#include <vector>
+
+#include "host/convolution.h"
+#include "host/parallel_for.h"
+
+namespace tessera::host {
+
+// Whether the convolution is one, of f32 numbers, and large enough for that to be faster.
+bool takes_winograd(const Convolution& c);
+
+// As the functions of convolution.h.
+void winograd(const Convolution& c, const float* x, const float* kernel, float* y, const ParallelFor& parallel);
+void winograd_input_gradient(const Convolution& c, const float* dy, const float* kernel, float* dx,
+                             const ParallelFor& parallel);
+void winograd_kernel_gradient(const Convolution& c, const float* x, const float* dy, float* dkernel,
+                              const ParallelFor& parallel);
+
+}  // namespace tessera::host
