@@ -40,6 +40,7 @@ class Target : public ir::Target {
   std::unique_ptr<ir::Graph> select_kernels(const ir::Graph& lowered) const override;
   // XLA's code for the CPU turns sums over three dimensions into windows that it takes number by number.
   bool prefers_flat_sums() const override { return !kernels_.empty() && !devices_.mesh; }
+  bool stacks_slowly() const override { return !kernels_.empty() && !devices_.mesh; }
   // It gathers along another dimension by turning the whole array over, number by number, before and after.
   bool gathers_first_dimension_fast() const override { return !kernels_.empty() && devices_.mesh; }
   bool widens_bf16() const override { return !kernels_.empty(); }

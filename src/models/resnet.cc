@@ -27,6 +27,12 @@ extern const Family kResNet;
 
 namespace {
 
+// Of a block: what remat = "dots" keeps.
+const std::vector<std::string>& products() {
+  static const std::vector<std::string> kProducts = {"conv1", "conv2", "conv3"};
+  return kProducts;
+}
+
 struct ResNetOptions {
   std::optional<std::string> variant;
   std::string block = "bottleneck", norm = "batch", stem = "plain", remat = "dots";
@@ -131,7 +137,7 @@ ResNetConfig resolve(const ResNetOptions& o, const InputShape& data, const FailO
   check_groups(c, check);
   check.rate("head_dropout", o.head_dropout);
   check.rate("drop_path", o.drop_path);
-  c.remat = check.remat(o.remat, {"conv1", "conv2", "conv3"});
+  c.remat = check.remat(o.remat, products());
   return c;
 }
 
@@ -253,7 +259,9 @@ class ResNet final : public Classifier {
       return
           [this, i, by](const nn::Scope& inner, ir::Value carry, ir::Value rate) { return block(inner, carry, i, by, rate); };
     };
-    return nn::stage(scope, x, {config_.options.depths[i], rates, config_.remat, false}, run(stride), run(1));
+    return nn::stage(scope, x,
+                     {config_.options.depths[i], rates, config_.remat, nn::written_out(scope, config_.remat, products())},
+                     run(stride), run(1));
   }
 
   ir::Value shortcut(const nn::Scope& scope, ir::Value x, size_t i, int64_t stride) const {

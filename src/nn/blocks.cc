@@ -12,6 +12,15 @@ std::vector<double> linear_rates(double last, int64_t count) {
   return rates;
 }
 
+bool keeps(const ir::RematPolicy& policy, const std::vector<std::string>& products) {
+  const auto kept = [&](const std::string& name) { return std::ranges::count(policy.names, name) > 0; };
+  return policy.kind == ir::RematPolicy::Kind::kSaveAll || std::ranges::all_of(products, kept);
+}
+
+bool written_out(const Scope& scope, const ir::RematPolicy& policy, const std::vector<std::string>& products) {
+  return scope.target() && scope.target()->stacks_slowly() && keeps(policy, products);
+}
+
 ir::Value scan_blocks(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& block) {
   const bool drop = scope.random() && std::ranges::any_of(options.drop_path, [](double rate) { return rate > 0; });
   ir::Values xs;

@@ -2,6 +2,7 @@
 // Depth: equal blocks as one scan over their stacked parameters.
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "ir/ops.h"
@@ -14,12 +15,19 @@ struct BlockOptions {
   // Stochastic depth of each block, in [0, 1); empty: none.
   std::vector<double> drop_path;
   ir::RematPolicy remat;
-  bool unroll = false;
+  bool unroll = false;  // of a stage, all blocks but the first
 };
 
 // One block: the scope of its parameters, what enters it and its rate of stochastic depth, which is none where nothing is
 // dropped (no rates, or the scope draws nothing at random). Gives a value of x's type.
 using Block = std::function<ir::Value(const Scope& scope, ir::Value x, ir::Value drop_path)>;
+
+// Whether the policy keeps all of `products`, so that nothing large is computed again.
+bool keeps(const ir::RematPolicy& policy, const std::vector<std::string>& products);
+
+// Whether a scan over blocks of few ops is to be written out: the target stacks slowly, and the policy keeps their products. Where
+// something is to be computed again, only the loop's end keeps the compiler from keeping it.
+bool written_out(const Scope& scope, const ir::RematPolicy& policy, const std::vector<std::string>& products);
 
 // Runs the blocks one after the other; `scope` is called `blocks`.
 ir::Value scan_blocks(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& block);

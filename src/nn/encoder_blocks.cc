@@ -14,12 +14,6 @@ bool is_fused(const Scope& scope, ir::Value x, int64_t batch, const EncoderBlock
   return !options.layer_scale && !drop && !mask && fused_block_fits(scope, x, batch, options.attention, options.mlp);
 }
 
-// Whether nothing large is computed again.
-bool keeps_products(const ir::RematPolicy& policy) {
-  const auto kept = [&](const std::string& name) { return std::ranges::count(policy.names, name) > 0; };
-  return policy.kind == ir::RematPolicy::Kind::kSaveAll || std::ranges::all_of(block_products(), kept);
-}
-
 ir::Value block(const Scope& scope, ir::Value x, int64_t batch, const EncoderBlockOptions& options, ir::Value drop_rate,
                 ir::Value mask) {
   if (is_fused(scope, x, batch, options, static_cast<bool>(drop_rate), mask)) {
@@ -47,9 +41,8 @@ const std::vector<std::string>& block_products() {
 ir::Value encoder_blocks(const Scope& scope, ir::Value x, int64_t batch, BlockOptions depth, const EncoderBlockOptions& options,
                          ir::Value mask) {
   const bool drop = scope.random() && std::ranges::any_of(depth.drop_path, [](double rate) { return rate > 0; });
-  // A block of calls is compiled in no time, and most of its time would go into stacks. Where something is to be computed
-  // again, only the loop's end keeps the compiler from keeping it.
-  depth.unroll = is_fused(scope, x, batch, options, drop, mask) && keeps_products(depth.remat);
+  // A block of calls is compiled in no time, and most of its time would go into stacks.
+  depth.unroll = is_fused(scope, x, batch, options, drop, mask) && keeps(depth.remat, block_products());
   return scan_blocks(scope, x, depth, [&](const Scope& inner, ir::Value carry, ir::Value drop_rate) {
     return block(inner, carry, batch, options, drop_rate, mask);
   });
