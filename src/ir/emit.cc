@@ -166,7 +166,7 @@ class Printer {
       if (const auto it = alias.find(static_cast<int64_t>(i)); it != alias.end()) {
         attrs.push_back(fmt::format("tf.aliasing_output = {} : i32", it->second));
       }
-      append("{}{}: {}{}", i ? ", " : "", names_[p], mlir_type(p.type()), attr_dict(attrs));
+      append("{}{}: {}{}{}", i ? ", " : "", names_[p], mlir_type(p.type()), attr_dict(attrs), location(parameter_name(p)));
     }
     append(") -> (");
     for (size_t i = 0; i < graph.results.size(); ++i) {
@@ -191,6 +191,18 @@ class Printer {
     if (!options.mesh) return {};
     const mesh::PartitionSpec spec = specs.empty() ? mesh::PartitionSpec{} : specs.at(index);
     return {"sdy.sharding = " + sharding_text(spec, value.rank())};
+  }
+
+  // "blocks/attn/qkv/dot_general"; what belongs to no part of the model has no name.
+  static std::string operation_name(const Node& n) {
+    const std::string op = n.op->name;
+    return n.scope->empty() ? std::string() : *n.scope + "/" + op.substr(op.rfind('.') + 1);
+  }
+
+  static std::string location(const std::string& name) {
+    if (name.empty()) return {};
+    TESSERA_CHECK(name.find_first_of("\"\\\n") == std::string::npos, "`{}` can't be written as a location", name);
+    return fmt::format(" loc(\"{}\")", name);
   }
 
   static std::string attr_dict(const std::vector<std::string>& attrs) {
@@ -234,8 +246,8 @@ class Printer {
     if (!attrs.empty()) append(" {{{}}}", attrs);
     std::string result_types;
     for (const TensorType& t : n.types) result_types += fmt::format("{}{}", result_types.empty() ? "" : ", ", mlir_type(t));
-    const std::string location = n.scope->empty() ? "" : fmt::format(" loc(\"{}\")", *n.scope);
-    append(" : ({}) -> ({}){}\n", types(n.op == &kOpCase ? Values{n.operands[0]} : n.operands), result_types, location);
+    append(" : ({}) -> ({}){}\n", types(n.op == &kOpCase ? Values{n.operands[0]} : n.operands), result_types,
+           location(operation_name(n)));
   }
 
   void regions(Node& n, const std::string& indent) {

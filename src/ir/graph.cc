@@ -92,11 +92,16 @@ NameScope::NameScope(std::string_view name)
           std::make_shared<const std::string>(t_scope->empty() ? std::string(name) : *t_scope + "/" + std::string(name))) {}
 NameScope::NameScope(std::shared_ptr<const std::string> scope) : previous_(std::exchange(t_scope, std::move(scope))) {}
 NameScope NameScope::gradient_of(const Node& node) {
-  if (node.scope->empty() || node.scope->starts_with("gradient(")) return of(node);
-  return NameScope(std::make_shared<const std::string>("gradient(" + *node.scope + ")"));
+  constexpr std::string_view kGradient = "gradient/";
+  if (node.scope->empty() || node.scope->starts_with(kGradient)) return of(node);
+  return NameScope(std::make_shared<const std::string>(std::string(kGradient) + *node.scope));
 }
 NameScope::~NameScope() { t_scope = previous_; }
 std::string current_scope() { return *t_scope; }
+
+std::string parameter_name(Value parameter) {
+  return parameter.node->has_attr("_name") ? parameter.node->attr<std::string>("_name") : std::string();
+}
 
 // ---- nodes
 

@@ -150,6 +150,9 @@ class Graph {
   int64_t next_id_ = 0;
 };
 
+// As Graph::add_parameter was told; empty where it was told nothing.
+std::string parameter_name(Value parameter);
+
 // The graph that op functions add to, on this thread.
 Graph& current_graph();
 class GraphScope {
@@ -170,7 +173,7 @@ class NameScope {
   explicit NameScope(std::string_view name);
   // The scope of a node, for what a pass puts in its place.
   static NameScope of(const Node& node) { return NameScope(node.scope); }
-  // "gradient(blocks/attn)", for a node's gradient.
+  // "gradient/blocks/attn", for a node's gradient.
   static NameScope gradient_of(const Node& node);
   ~NameScope();
   NameScope(const NameScope&) = delete;

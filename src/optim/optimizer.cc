@@ -171,6 +171,7 @@ Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& g
   size_t t = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!trainable(i)) continue;
+    const ir::NameScope named(params_[i].name);
     const ParamRule& rule = rules_[i];
     const Schedule& schedule = rule.schedule == 0 ? schedule_ : more_schedules_[rule.schedule - 1];
     context.base = schedule.sweeps() ? rates[rule.schedule] : ir::constant(schedule.base());

@@ -15,7 +15,9 @@ namespace {
 std::map<std::string, std::string> scopes_of(const pjrt::HloModule& program) {
   std::map<std::string, std::string> out;
   for (const pjrt::HloComputation& computation : program.computations) {
-    for (const pjrt::HloInstruction& instruction : computation.instructions) out[instruction.name] = instruction.scope;
+    for (const pjrt::HloInstruction& instruction : computation.instructions) {
+      out[instruction.name] = instruction.op_name.substr(0, instruction.op_name.rfind('/'));  // without the op
+    }
   }
   return out;
 }
@@ -66,11 +68,12 @@ std::vector<CpuTime> cpu_times(const std::vector<CpuSample>& samples, const pjrt
 }
 
 std::vector<PartTime> part_times(const std::vector<CpuTime>& times) {
-  constexpr std::string_view kGradient = "gradient(";
+  constexpr std::string_view kGradient = "gradient/", kOptimizer = "optimizer/";
   std::map<std::string, PartTime> parts;
   for (const CpuTime& time : times) {
-    const bool gradient = time.scope.starts_with(kGradient) && time.scope.ends_with(')');
-    std::string part = gradient ? time.scope.substr(kGradient.size(), time.scope.size() - kGradient.size() - 1) : time.scope;
+    const bool gradient = time.scope.starts_with(kGradient);
+    std::string part = time.scope.substr(gradient ? kGradient.size() : 0);
+    if (part.starts_with(kOptimizer)) part.resize(kOptimizer.size() - 1);  // of all parameters
     if (part.empty()) part = "other";
     PartTime& sum = parts[part];
     sum.part = part;

@@ -15,7 +15,7 @@ namespace tessera::profile {
 // Of one operation of one part of the program.
 struct CpuTime {
   std::string operation;  // a kernel or another span, an instruction of the compiled program, a function
-  std::string scope;      // "model/blocks/attn", "gradient(model/blocks/attn)", "optimizer"; empty: unknown
+  std::string scope;      // "model/blocks/attn", "gradient/model/blocks/attn", "optimizer"; empty: unknown
   int64_t time = 0;       // nanoseconds
   int64_t samples = 0;
 };

@@ -82,9 +82,9 @@ TEST(Scopes, AreLocationsAndThoseOfGradientsSaySo) {
   }();
   t.graph.results = {call};
   const std::string text = emit(t.graph, {});
-  EXPECT_THAT(text, ::testing::ContainsRegex("stablehlo.tanh.*loc\\(\"blocks/mlp\"\\)"));
-  EXPECT_THAT(text, HasSubstr("loc(\"gradient(blocks/mlp)\")"));
-  EXPECT_THAT(text, ::testing::ContainsRegex("scope = \"head\".*loc\\(\"head\"\\)"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("stablehlo.tanh.*loc\\(\"blocks/mlp/tanh\"\\)"));
+  EXPECT_THAT(text, HasSubstr("loc(\"gradient/blocks/mlp/multiply\")"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("scope = \"head\".*loc\\(\"head/custom_call\"\\)"));
   EXPECT_TRUE(current_scope().empty());
 }
 
@@ -353,6 +353,28 @@ TEST(ShardMap, AreAPartOfEveryDevice) {
                               "<@mesh, [{}, {}]>]>"));
   EXPECT_THAT(text, HasSubstr("(tensor<2x3xf32>, tensor<3x5xf32>) -> (tensor<2x5xf32>)"));
   EXPECT_THROW(shard_map(mesh, {x, w}, {0, kWhole}, [&](const Values&) -> Values { return {x}; }), InternalError);
+}
+
+TEST(Emit, LocationsNameArgumentsAndPartsOfTheModel) {
+  Graph graph;
+  const GraphScope scope(graph);
+  const Value x = graph.add_parameter({DType::kF32, {2, 3}}, "images"),
+              w = graph.add_parameter({DType::kF32, {4, 3, 3}}, "params/blocks/fc1/kernel");
+  const auto body = [](const Values& c, const Values& s) {
+    const NameScope named("fc1");
+    return ScanResult{{tanh(matmul(c[0], s[0]))}, {}};
+  };
+  const ScanResult r = [&] {
+    const NameScope named("blocks");
+    return scan(4, {x}, {w}, body);
+  }();
+  graph.results = gradient(sum_all(r.carry[0]), {w});
+  const std::string text = program_text(graph, {}).text;
+  EXPECT_THAT(text, HasSubstr("%arg1: tensor<4x3x3xf32> loc(\"params/blocks/fc1/kernel\")"));
+  EXPECT_THAT(text, HasSubstr("(tensor<2x3xf32>) loc(\"blocks/fc1/tanh\")"));
+  EXPECT_THAT(text, HasSubstr("(tensor<3x3xf32>) loc(\"gradient/blocks/fc1/dot_general\")"));
+  graph.add_parameter({DType::kF32, {}}, "a \"quoted\" name");
+  EXPECT_THROW(program_text(graph, {}), InternalError);
 }
 
 enum class Kind : int64_t { kOne, kTwo };

@@ -32,7 +32,7 @@ std::set<std::string> instructions_of(const HloModule& program, const std::strin
   std::set<std::string> out;
   for (const HloComputation& computation : program.computations) {
     for (const HloInstruction& instruction : computation.instructions) {
-      if (instruction.scope == scope) out.insert(instruction.name);
+      if (instruction.op_name == scope) out.insert(instruction.name);
     }
   }
   return out;

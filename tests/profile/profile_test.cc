@@ -116,14 +116,14 @@ TEST(Summary, PhasesOfStepsAddUpToTheirTime) {
 pjrt::HloModule two_instructions() {
   pjrt::HloModule out;
   out.computations.resize(1);
-  out.computations[0].instructions = {{.name = "add_fusion.1", .opcode = "fusion", .scope = "model/head"},
-                                      {.name = "add_fusion.2", .opcode = "fusion", .scope = "gradient(model/head)"}};
+  out.computations[0].instructions = {{.name = "add_fusion.1", .opcode = "fusion", .op_name = "model/head/add"},
+                                      {.name = "add_fusion.2", .opcode = "fusion", .op_name = "gradient/model/head/add"}};
   return out;
 }
 
 TEST(Parts, ForwardAndGradientOfALayerAreOneRow) {
   const std::vector<PartTime> parts = part_times({{"dense", "model/blocks/mlp", 3, 1},
-                                                  {"dense_backward", "gradient(model/blocks/mlp)", 7, 1},
+                                                  {"dense_backward", "gradient/model/blocks/mlp", 7, 1},
                                                   {"free", "", 4, 2},
                                                   {"add_fusion", "optimizer", 5, 1}});
   ASSERT_EQ(parts.size(), 3u);
@@ -137,7 +137,7 @@ TEST(Parts, ForwardAndGradientOfALayerAreOneRow) {
 
 TEST(Summary, ProcessorTimeIsOfOneStep) {
   Profile profile = host_profile();
-  profile.cpu = {{"dense_backward", "gradient(model/blocks/mlp)", 600 * kMs, 600},
+  profile.cpu = {{"dense_backward", "gradient/model/blocks/mlp", 600 * kMs, 600},
                  {"dense", "model/blocks/mlp", 300 * kMs, 300}};
   const std::string text = table(summarise(profile, {}), "steps 1-3");
   EXPECT_THAT(text, HasSubstr("processor time of a step: 300.00 ms"));

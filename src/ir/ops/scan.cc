@@ -274,6 +274,7 @@ Value read_slice(Value array, Value index) {
 }
 
 Value write_slice(Value array, Value element, Value index) {
+  const NameScope scope = NameScope::of(*element.node);
   Dims dims = element.dims();
   dims.insert(dims.begin(), 1);
   return dynamic_update_slice(array, reshape(element, dims), starts_at(index, array.rank()));

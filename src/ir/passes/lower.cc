@@ -11,7 +11,7 @@ namespace {
 std::unique_ptr<Graph> lower_region(const Graph& region, Graph* parent) {
   auto copy = std::make_unique<Graph>(parent);
   Values arguments;
-  for (const Value p : region.parameters()) arguments.push_back(copy->add_parameter(p.type()));
+  for (const Value p : region.parameters()) arguments.push_back(copy->add_parameter(p.type(), parameter_name(p)));
   const GraphScope scope(*copy);
   copy->results = lower_inline(region, arguments);
   return copy;

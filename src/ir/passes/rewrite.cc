@@ -28,7 +28,7 @@ std::unique_ptr<Graph> rewrite_into(const Graph& graph, Graph* parent, const Rep
   auto copy = std::make_unique<Graph>(parent);
   copy->scan_length = graph.scan_length;
   std::map<Value, Value> map;
-  for (const Value p : graph.parameters()) map[p] = copy->add_parameter(p.type());
+  for (const Value p : graph.parameters()) map[p] = copy->add_parameter(p.type(), parameter_name(p));
   const GraphScope scope(*copy);
   for (const Node* node : reachable_nodes(graph)) {
     if (node->op == &kOpParameter) continue;
