@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/opcodes.h"
 
 namespace tessera::plan {
 namespace {
@@ -12,10 +13,6 @@ double product(const std::vector<int64_t>& dims) {
   double value = 1;
   for (const int64_t dim : dims) value *= static_cast<double>(dim);
   return value;
-}
-
-bool is_one_of(const std::string& opcode, std::initializer_list<const char*> opcodes) {
-  return std::find(opcodes.begin(), opcodes.end(), opcode) != opcodes.end();
 }
 
 class Counter {

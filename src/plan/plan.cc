@@ -38,6 +38,14 @@ train::Program counted_program(const recipe::Recipe& recipe, state::StateLayout 
   return train::train_program(*recipe.model, layout, *recipe.optimizer, options);
 }
 
+// What the compiled program holds at its worst moment.
+void account(const pjrt::HloModule& program, const Target& target, Plan& plan) {
+  const std::optional<Liveness> liveness = liveness_of(program, target.main_memory());
+  if (!liveness) return;
+  plan.accounted = static_cast<double>(liveness->peak);
+  plan.at_peak = live_arrays(program, *liveness);
+}
+
 }  // namespace
 
 Case::Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices)
@@ -113,6 +121,7 @@ Plan plan_case(const Case& c, const Target& target, const PlanOptions& options, 
     plan.outputs = static_cast<double>(compiled.memory.outputs);
     plan.peak = peak_bytes(compiled.memory);
     if (!target.chip()) plan.peak = std::max(plan.peak, plan.arguments + plan.temporaries);
+    account(compiled.program, target, plan);
     plan.fits = plan.memory == 0 || plan.peak <= plan.memory;
   } catch (const Error& error) {
     if (!pjrt::is_out_of_memory(error)) throw;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/section.h"
+#include "plan/live_arrays.h"
 #include "plan/roofline.h"
 #include "plan/target.h"
 #include "train/step/compile.h"
@@ -40,6 +41,10 @@ struct Plan {
   std::optional<Roofline> roofline;  // nothing without figures of the chip
   double images_per_second = 0, mfu = 0;
   const pjrt::Chip* chip = nullptr;
+  // The arrays that a device holds at the worst moment, largest first, and what they take together: what a schedule tells of the
+  // peak. None and 0 where the plugin gives no schedule.
+  std::vector<LiveArray> at_peak;
+  double accounted = 0;
   std::vector<NamedType> largest;   // each device's part, largest first; when it does not fit
   std::vector<Proposal> proposals;  // that fit, best first; when it does not fit
 };
@@ -60,8 +65,9 @@ std::string plan_text(const Plan& plan);
 // Several plans as rows.
 std::string plan_table(const std::vector<Plan>& plans);
 // One JSON object: topology, devices, device_kind, mesh, parameters, per_device {argument_bytes, temp_bytes, output_bytes,
-// peak_bytes, hbm_bytes, flops, hbm_traffic_bytes, collectives {kind: {count, bytes}}}, fits, step_seconds, bound,
-// images_per_second, mfu, compile_seconds, proposals [{topology, overrides, peak_bytes, step_seconds}].
+// peak_bytes, accounted_bytes, at_peak [{name, type, bytes}] (the five largest), hbm_bytes, flops, hbm_traffic_bytes,
+// collectives {kind: {count, bytes}}}, fits, step_seconds, bound, images_per_second, mfu, compile_seconds, proposals
+// [{topology, overrides, peak_bytes, step_seconds}].
 std::string plan_json(const Plan& plan);
 
 }  // namespace tessera::plan

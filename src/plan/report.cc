@@ -49,8 +49,25 @@ std::string estimate_lines(const Plan& plan) {
                                            si(plan.chip->network_bandwidth, "B/s"), plan.chip->source));
 }
 
+// "params/head/kernel f32[768, 1000]": what takes how much, and its share of all.
+std::string array_line(const LiveArray& array, double all) {
+  const auto bytes = static_cast<double>(array.bytes);
+  return fmt::format("  {:>10} {:>4.0f} %  {} {}\n", human_bytes(bytes), 100 * bytes / all, array.name, array.type);
+}
+
+std::string peak_lines(const Plan& plan) {
+  if (plan.peak == 0) return "";
+  if (plan.at_peak.empty()) return line("at the peak", "not known: the plugin does not give the order of the program's steps");
+  const double told = 100 * plan.accounted / plan.peak;
+  std::string out = line(
+      "at the peak", fmt::format("{} arrays, {} ({:.0f} % of the compiler's peak); the largest:",
+                                 human_count(static_cast<int64_t>(plan.at_peak.size())), human_bytes(plan.accounted), told));
+  for (size_t i = 0; i < std::min(kListed, plan.at_peak.size()); ++i) out += array_line(plan.at_peak[i], plan.accounted);
+  return out;
+}
+
 std::string proposal_lines(const Plan& plan) {
-  std::string out = "largest arrays of a device\n";
+  std::string out = "largest arrays of the state of a device\n";
   for (size_t i = 0; i < std::min(kListed, plan.largest.size()); ++i) {
     out += fmt::format("  {:>10}  {} {}\n", human_bytes(static_cast<double>(byte_count(plan.largest[i].type))),
                        plan.largest[i].name, to_string(plan.largest[i].type));
@@ -76,6 +93,7 @@ std::string plan_text(const Plan& plan) {
                                           human_bytes(plan.arguments), human_bytes(plan.temporaries), human_bytes(plan.outputs))
                             : fmt::format("state {}; the compiler gave up", human_bytes(plan.arguments)));
   if (const std::string text = verdict(plan); !text.empty()) out += line("", text);
+  out += peak_lines(plan);
   out += line("a step", fmt::format("{}, {} of memory traffic", si(plan.counts.flops, "FLOP"),
                                     si(plan.counts.product_bytes + plan.counts.transfer_bytes + plan.state_bytes, "B")));
   for (const auto& [kind, c] : plan.counts.collectives) {
@@ -117,6 +135,12 @@ std::string plan_json(const Plan& plan) {
   device["temp_bytes"] = static_cast<int64_t>(plan.temporaries);
   device["output_bytes"] = static_cast<int64_t>(plan.outputs);
   device["peak_bytes"] = static_cast<int64_t>(plan.peak);
+  device["accounted_bytes"] = static_cast<int64_t>(plan.accounted);
+  device["at_peak"] = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < std::min(kListed, plan.at_peak.size()); ++i) {
+    const LiveArray& array = plan.at_peak[i];
+    device["at_peak"].push_back({{"name", array.name}, {"type", array.type}, {"bytes", array.bytes}});
+  }
   device["hbm_bytes"] = static_cast<int64_t>(plan.memory);
   device["flops"] = plan.counts.flops;
   device["hbm_traffic_bytes"] = plan.counts.product_bytes + plan.counts.transfer_bytes + plan.state_bytes;

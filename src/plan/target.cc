@@ -94,6 +94,16 @@ pjrt::CompileOptions options_for(const train::Program& program, const std::vecto
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// `compiled` of a topology or a client.
+template <class Program>
+Compiled account_of(const Program& compiled, Clock::time_point start) {
+  Compiled out{compiled.memory(), since(start), {}};
+  std::string format;
+  const std::string bytes = compiled.optimized_program(&format);
+  out.program = pjrt::parse_hlo(bytes, format);
+  return out;
+}
+
 class TpuSlice final : public Target {
  public:
   TpuSlice(const std::string& name, const pjrt::Chip& chip, int64_t slices, const train::DeviceOptions& device) {
@@ -114,8 +124,7 @@ class TpuSlice final : public Target {
   }
   Compiled compile(const train::Program& program) const override {
     const auto start = Clock::now();
-    const pjrt::CompiledProgram compiled = topology_->compile(program.text, options_for(program, topology_->device_ids()));
-    return {compiled.memory(), since(start)};
+    return account_of(topology_->compile(program.text, options_for(program, topology_->device_ids())), start);
   }
 
  private:
@@ -129,6 +138,7 @@ class GpuCluster final : public Target {
     chip_ = &chip;
     memory_ = chip.hbm_bytes;
     groups_ = hosts;
+    spaces_ = {0, 1};  // 1: what collectives use
     const auto plugin = load_plugin(pjrt::Platform::kCuda, device);
     const pjrt::Options options{{"target_config", gpu_target_config(chip.name)},
                                 {"topology", fmt::format("1x{}x{}", hosts, gpus)}};
@@ -142,7 +152,7 @@ class GpuCluster final : public Target {
     pjrt::CompileOptions options = options_for(program, topology_->device_ids());
     options.flags["xla_gpu_autotune_level"] = int64_t{0};  // there is no device to try on
     options.flags["xla_gpu_cuda_data_dir"] = toolkit_.lexically_normal().string();
-    return {topology_->compile(program.text, options).memory(), since(start)};
+    return account_of(topology_->compile(program.text, options), start);
   }
 
  private:
@@ -167,8 +177,7 @@ class Local final : public Target {
   }
   Compiled compile(const train::Program& program) const override {
     const auto start = Clock::now();
-    const pjrt::Executable compiled = client_->compile(program.text, options_for(program, {}));
-    return {compiled.memory(), since(start)};
+    return account_of(client_->compile(program.text, options_for(program, {})), start);
   }
 
  private:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pjrt/chip.h"
+#include "pjrt/hlo.h"
 #include "pjrt/program_info.h"
 #include "train/device.h"
 #include "train/step/step.h"
@@ -21,6 +22,7 @@ namespace tessera::plan {
 struct Compiled {
   pjrt::CompiledMemory memory;
   double seconds = 0;
+  pjrt::HloModule program = {};  // as it will run on each device
 };
 
 class Target {
@@ -34,6 +36,8 @@ class Target {
   const pjrt::Chip* chip() const { return chip_; }
   // Memory of one device; 0 where it is not known.
   double memory_bytes() const { return memory_; }
+  // The memory spaces of its programs' arrays that lie in that memory.
+  const std::vector<int64_t>& main_memory() const { return spaces_; }
   virtual Compiled compile(const train::Program& program) const = 0;
 
  protected:
@@ -41,6 +45,7 @@ class Target {
   int64_t devices_ = 1, groups_ = 1;
   const pjrt::Chip* chip_ = nullptr;
   double memory_ = 0;
+  std::vector<int64_t> spaces_ = {0};
 };
 
 // Throws a usage Error for a name that is not known (those that are are listed), and a device Error when the plugin for it is

@@ -296,6 +296,40 @@ TEST(Proposals, RecomputeBothTowers) {
   EXPECT_THAT(found[0].overrides, AllOf(Contains("model.image.remat=full"), Contains("model.text.remat=full")));
 }
 
+// A step that is compiled in seconds, and whose arrays are larger than its code.
+const std::vector<std::string> kMedium = {"model.width=1152", "model.depth=8", "model.heads=8", "data.batch=32",
+                                          "eval.val.batch=32"};
+
+TEST(Plan, NamesWhatIsAliveAtThePeak) {
+  const Plan plan = make_plan(recipe("vit_10b_toy", kMedium), options("v3:2x2"));
+  EXPECT_NEAR(plan.accounted, plan.peak, 0.05 * plan.peak);
+  ASSERT_GE(plan.at_peak.size(), 5U);
+  double sum = 0;
+  std::vector<std::string> arrays;
+  for (size_t i = 0; i < plan.at_peak.size(); ++i) {
+    if (i > 0) EXPECT_LE(plan.at_peak[i].bytes, plan.at_peak[i - 1].bytes);
+    sum += static_cast<double>(plan.at_peak[i].bytes);
+    arrays.push_back(plan.at_peak[i].name + " " + plan.at_peak[i].type);
+  }
+  EXPECT_EQ(sum, plan.accounted);
+  EXPECT_THAT(arrays, Contains("params/blocks/mlp/fc1/kernel f32[8, 1152, 576]"));
+  EXPECT_THAT(arrays, Contains("opt/nu/blocks/mlp/fc2/kernel f32[8, 576, 1152]"));
+  EXPECT_THAT(arrays, Contains("gradient of blocks/mlp/fc1 f32[8, 1152, 576]"));
+  EXPECT_THAT(plan_text(plan), HasSubstr("of the compiler's peak); the largest:"));
+  const auto device = nlohmann::json::parse(plan_json(plan))["per_device"];
+  EXPECT_EQ(device["accounted_bytes"].get<double>(), plan.accounted);
+  ASSERT_EQ(device["at_peak"].size(), 5U);
+  EXPECT_EQ(device["at_peak"][0]["name"], plan.at_peak[0].name);
+  EXPECT_EQ(device["at_peak"][0]["bytes"], plan.at_peak[0].bytes);
+  EXPECT_EQ(device["at_peak"][0]["type"], plan.at_peak[0].type);
+}
+
+TEST(Plan, SaysWhenThePeakCantBeTold) {
+  Plan plan;
+  plan.peak = 1e9;
+  EXPECT_THAT(plan_text(plan), HasSubstr("not known: the plugin does not give the order"));
+}
+
 TEST(Plan, OfVirtualDevicesIsWhatRunsThere) {
   const Plan plan = make_plan(recipe("vit_10b_toy"), options("cpu:8"));
   EXPECT_TRUE(plan.fits);

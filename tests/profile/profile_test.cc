@@ -113,14 +113,6 @@ TEST(Summary, PhasesOfStepsAddUpToTheirTime) {
   EXPECT_EQ(summary.kernels[0].time, 40 * kMs);
 }
 
-pjrt::HloModule two_instructions() {
-  pjrt::HloModule out;
-  out.computations.resize(1);
-  out.computations[0].instructions = {{.name = "add_fusion.1", .opcode = "fusion", .op_name = "model/head/add"},
-                                      {.name = "add_fusion.2", .opcode = "fusion", .op_name = "gradient/model/head/add"}};
-  return out;
-}
-
 TEST(Parts, ForwardAndGradientOfALayerAreOneRow) {
   const std::vector<PartTime> parts = part_times({{"dense", "model/blocks/mlp", 3, 1},
                                                   {"dense_backward", "gradient/model/blocks/mlp", 7, 1},
