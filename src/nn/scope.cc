@@ -45,6 +45,21 @@ Scope Scope::operator/(std::string_view name) const {
 
 std::string Scope::name() const { return path_.substr(path_.rfind('/') + 1); }
 
+namespace {
+
+bool gathers_by_parts(const Context& context) { return context.target && context.target->gathers_first_dimension_fast(); }
+
+// A block's slice of a stacked parameter, at rest as `spec`, as an array that XLA does not merge with the stack again. It would
+// gather the slice with the stack's dimension, of size 1, and where that comes to lie second to last, a TPU pads it to 4 rows:
+// four times the memory. The gradient is not held apart: that would take more memory, not less.
+ir::Value apart_from_stack(ir::Value slice, const mesh::PartitionSpec& spec) {
+  const ir::Value own = ir::reshard(slice, spec, spec);
+  const auto gradient = [](const ir::Values&, const ir::Values&, const ir::Values& ct) { return ct; };
+  return ir::custom_gradient({own}, ir::optimization_barrier({own}), gradient)[0];
+}
+
+}  // namespace
+
 // Converted before it is gathered, so that half the bytes travel in bf16, and a stacked one before the scan, so that its
 // gradient is stacked in bf16 too.
 ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype, bool trained) const {
@@ -65,12 +80,14 @@ ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& i
   }
   if (spec.stacked) value = ir::current_graph().slice_of(value);
   if (!at_rest || gather_stack) return value;
-  return gathered(value, spec.stacked ? mesh::without_first_dim(*at_rest) : *at_rest);
+  if (!spec.stacked) return gathered(value, *at_rest);
+  const mesh::PartitionSpec of_slice = mesh::without_first_dim(*at_rest);
+  return gathered(gathers_by_parts(context_) ? value : apart_from_stack(value, of_slice), of_slice);
 }
 
 ir::Value Scope::gathered(ir::Value value, const mesh::PartitionSpec& at_rest) const {
-  const bool by_parts = context_.target && context_.target->gathers_first_dimension_fast();
-  return by_parts ? gather_param_by_parts(value, at_rest, context_.sharding->mesh) : gather_param(value, at_rest);
+  return gathers_by_parts(context_) ? gather_param_by_parts(value, at_rest, context_.sharding->mesh)
+                                    : gather_param(value, at_rest);
 }
 
 ir::Value Scope::param(std::string_view name, const Dims& dims, const Init& init) const {

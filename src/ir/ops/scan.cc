@@ -95,8 +95,12 @@ Value save(Node& scan, Value value) {
 // saved stack would be a second copy of the model on every device.
 bool is_cheap(const Node& n) {
   if (n.op == &kOpParameter || n.op == &kOpConstant || n.op == &kOpIota) return true;
+  if (n.op == &kOpCustomGradient) {  // its outputs stand behind its inputs
+    return std::ranges::all_of(n.operands.begin() + n.attr<int64_t>("_inputs"), n.operands.end(),
+                               [](Value output) { return is_cheap(*output.node); });
+  }
   const bool moves = n.op == &kOpBroadcastInDim || n.op == &kOpReshape || n.op == &kOpTranspose || n.op == &kOpConvert ||
-                     n.op == &kOpShardingConstraint;
+                     n.op == &kOpShardingConstraint || n.op == &kOpOptimizationBarrier;
   return moves && is_cheap(*n.operands[0].node);
 }
 
