@@ -221,7 +221,7 @@ class Account {
     if (i.opcode == "async-start") join_start(i);
   }
 
-  // The result of a start holds its operands first.
+  // A tuple, or the result of a start, holds the operands first.
   void join_start(const pjrt::HloInstruction& i) {
     size_t at = 0;
     for (size_t o = 0; o < i.operands.size(); ++o) {
@@ -232,7 +232,7 @@ class Account {
   }
 
   void join_operands(const pjrt::HloInstruction& i) {
-    if (i.opcode == "tuple") {
+    if (is_one_of(i.opcode, {"tuple", "all-gather-start", "collective-permute-start"})) {
       join_start(i);
     } else if (i.opcode == "get-tuple-element") {
       join(i, 0, operand(i, 0), before(operand(i, 0), static_cast<size_t>(i.tuple_index)), i.arrays.size());
@@ -242,8 +242,6 @@ class Account {
         join(i, at, operand(i, o), 0, std::min(operand(i, o).arrays.size(), i.arrays.size() - at));
         at += operand(i, o).arrays.size();
       }
-    } else if (is_one_of(i.opcode, {"all-gather-start", "collective-permute-start"})) {
-      join_start(i);
     } else if (is_one_of(i.opcode, {"all-gather-done", "collective-permute-done", "async-done"})) {
       const pjrt::HloInstruction& start = operand(i, 0);
       join(i, 0, start, before(start, 1), std::min(i.arrays.size(), start.arrays.size() - before(start, 1)));
