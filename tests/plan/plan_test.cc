@@ -333,17 +333,18 @@ TEST(Plan, SaysWhenThePeakCantBeTold) {
 // A block's kernel, cut along its last dimension, lies on a TPU with the stack's dimension second to last. Gathered as it lies
 // there, a dimension of size 1 would be padded to 4.
 TEST(Plan, BlocksAreGatheredWithoutPadding) {
-  const auto target = open_target("v3:2x2", 1, options("").device);
-  const Case c(recipe("vit_10b_toy", kMedium), {}, target->devices());
+  const auto target = open_target("v3:8x8", 1, options("").device);
+  // 36 columns of fc1 on each device.
+  const Case c(recipe("vit_10b_toy", kMedium), {"data.batch=128", "eval.val.batch=128"}, target->devices());
   int64_t gathers = 0;
-  for (const HloComputation& computation : target->compile(c.program).program.computations) {
-    for (const HloInstruction& i : computation.instructions) {
+  for (const pjrt::HloComputation& computation : target->compile(c.program).program.computations) {
+    for (const pjrt::HloInstruction& i : computation.instructions) {
       if (i.opcode != "all-gather" || i.arrays[0].bytes() < 1 << 20) continue;  // position embedding and head are small
       ++gathers;
       EXPECT_LE(i.arrays[0].padded_bytes(), 1.5 * static_cast<double>(i.arrays[0].bytes())) << i.name << " " << i.op_name;
     }
   }
-  EXPECT_GE(gathers, 8);
+  EXPECT_GE(gathers, 4);  // fc1 and fc2, forward and backward
 }
 
 TEST(Plan, OfVirtualDevicesIsWhatRunsThere) {
