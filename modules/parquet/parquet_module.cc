@@ -158,7 +158,8 @@ int kind_of(const Leaf& leaf) {
   if (leaf.lists > 1) return TESSERA_PARQUET_OTHER;
   const arrow::Type::type type = value_type(*leaf.type);
   if (arrow::is_base_binary_like(type)) return leaf.lists ? TESSERA_PARQUET_BYTES_LIST : TESSERA_PARQUET_BYTES;
-  return arrow::is_integer(type) && leaf.lists == 0 ? TESSERA_PARQUET_INTEGER : TESSERA_PARQUET_OTHER;
+  if (!arrow::is_integer(type)) return TESSERA_PARQUET_OTHER;
+  return leaf.lists ? TESSERA_PARQUET_INTEGER_LIST : TESSERA_PARQUET_INTEGER;
 }
 
 std::shared_ptr<arrow::Array> values_of(const arrow::Array& list) {
@@ -365,18 +366,20 @@ std::shared_ptr<arrow::Array> build_column(const TesseraParquetColumn& column, i
   const std::shared_ptr<arrow::ArrayBuilder> values = column.numbers ? std::static_pointer_cast<arrow::ArrayBuilder>(numbers)
                                                                      : std::static_pointer_cast<arrow::ArrayBuilder>(texts);
   arrow::ListBuilder lists(pool, values);
+  const bool listed = column.width != 1 || column.counts;
+  int64_t next_text = 0;
   for (int64_t row = 0; row < rows; ++row) {
-    if (column.width != 1) check(lists.Append());
-    for (int64_t item = 0; item < column.width; ++item) {
+    if (listed) check(lists.Append());
+    for (int64_t item = 0; item < (column.counts ? column.counts[row] : column.width); ++item) {
       if (column.numbers) {
         check(numbers->Append(column.numbers[row * column.stride + item]));
         continue;
       }
-      const TesseraParquetText& text = column.texts[row * column.width + item];
+      const TesseraParquetText& text = column.texts[next_text++];
       check(text.data ? texts->Append(std::string_view(text.data, static_cast<size_t>(text.size))) : texts->AppendNull());
     }
   }
-  return take(column.width == 1 ? values->Finish() : lists.Finish());
+  return take(listed ? lists.Finish() : values->Finish());
 }
 
 int write(const char* path, const TesseraParquetColumn* columns, int64_t count, int64_t rows, char** error) try {

@@ -1,6 +1,7 @@
 // tessera data check: reads every file of a data set, and names those that cannot be read.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ranges>
 
@@ -36,6 +37,18 @@ std::string text_line(const data::TextCount& texts) {
   return line;
 }
 
+// Of a multi-label source.
+std::string labels_line(const data::CheckReport& report) {
+  int64_t labels = 0;
+  for (const data::ClassCount& one : report.classes) labels += one.samples;
+  std::string line = fmt::format("{} labels", human_count(labels));
+  if (report.unlabelled > 0) line += fmt::format(", {} images without any", human_count(report.unlabelled));
+  const auto fewest = std::ranges::min_element(report.classes, {}, &data::ClassCount::samples);
+  if (fewest != report.classes.end())
+    line += fmt::format(", fewest of `{}`: {}", one_line(fewest->name), human_count(fewest->samples));
+  return line;
+}
+
 std::string as_text(const data::Source& source, const data::CheckReport& report) {
   const auto count = [](size_t n) { return human_count(static_cast<int64_t>(n)); };
   std::string text = fmt::format("{}   {} classes, {} files, {}", source.name(), report.classes.size(),
@@ -54,13 +67,15 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
   for (const data::DamagedShard& shard : report.damaged_shards)
     text += fmt::format("\n  the shard {} is damaged: {}", one_line(shard.path), one_line(shard.reason));
   if (report.repairs != image::RepairCounts()) text += fmt::format("\n  decoded: {}", report.repairs.text());
+  if (source.multi_label()) text += "\n  " + labels_line(report);
   if (report.misnamed > 0) text += fmt::format("\n  {} named for another image format", human_count(report.misnamed));
   if (report.with_orientation > 0) {
     text +=
         fmt::format("\n  {} with an EXIF orientation, which decode(exif=apply) follows", human_count(report.with_orientation));
   }
   for (const data::DuplicateFiles& same : report.duplicates) {
-    if (same.labels_differ) text += fmt::format("\n  the same picture in several classes: {}", one_line(join(same.ids, ", ")));
+    const char* what = source.multi_label() ? "the same picture with other labels" : "the same picture in several classes";
+    if (same.labels_differ) text += fmt::format("\n  {}: {}", what, one_line(join(same.ids, ", ")));
   }
   if (!report.duplicates.empty())
     text += fmt::format("\n  {} pictures are there more than once", count(report.duplicates.size()));
@@ -86,6 +101,7 @@ Json as_json(const NamedSource& input, const data::CheckReport& report) {
     json["classes"].push_back({{"name", one.name}, {"files", one.samples}, {"unreadable", one.unreadable}});
   }
   json["formats"] = Json::object();
+  if (source.multi_label()) json["unlabelled"] = report.unlabelled;
   for (const image::ImageFormat format : formats_in(report)) json["formats"][image::format_name(format)] = report.count(format);
   json["repairs"] = Json::object();
   for (size_t i = 0; i < image::kRepairs; ++i) {

@@ -45,7 +45,12 @@ Json to_json(const DataSection& section, const data::ShownSample& shown) {
     json["unreadable"] = *shown.error;
     return json;
   }
-  if (!source.class_names().empty()) json["class"] = source.class_names()[static_cast<size_t>(shown.sample->label)];
+  const std::vector<std::string_view> classes = data::class_names_of(source, *shown.sample);
+  if (source.multi_label()) {
+    json["classes"] = classes;
+  } else if (!classes.empty()) {
+    json["class"] = classes[0];
+  }
   const std::vector<std::string> fields = source.text_fields();
   for (size_t field = 0; field < shown.sample->texts.size(); ++field) json["texts"][fields[field]] = shown.sample->texts[field];
   add_tokens(section, shown, json);

@@ -15,7 +15,9 @@ class ForwardingSource : public Source {
   int64_t size() const override { return source_->size(); }
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
   std::optional<std::vector<int64_t>> class_sizes() const override { return source_->class_sizes(); }
+  bool multi_label() const override { return source_->multi_label(); }
   std::optional<std::vector<int32_t>> labels() const override { return source_->labels(); }
+  std::optional<std::vector<std::vector<int32_t>>> label_lists() const override { return source_->label_lists(); }
   std::vector<std::string> text_fields() const override { return source_->text_fields(); }
   std::string id(int64_t index) const override { return source_->id(index); }
   std::optional<uint64_t> stamp(int64_t index) const override { return source_->stamp(index); }

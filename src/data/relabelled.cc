@@ -1,5 +1,6 @@
 #include "data/relabelled.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -28,16 +29,31 @@ class Relabelled final : public ForwardingSource {
     for (int32_t& label : *own) label = label < 0 ? label : labels_[static_cast<size_t>(label)];
     return own;
   }
+  std::optional<std::vector<std::vector<int32_t>>> label_lists() const override {
+    auto own = source_->label_lists();
+    if (!own) return std::nullopt;
+    for (std::vector<int32_t>& list : *own) rename(list);
+    return own;
+  }
   void prefetch(int64_t index) const override { source_->prefetch(index); }
   // A sample that can't be read has a label too, if it is known.
   std::optional<std::string> read(int64_t index, Sample& sample) const override {
     sample.label = 0;
+    sample.labels.clear();
     auto reason = source_->read(index, sample);
-    sample.label = labels_[static_cast<size_t>(sample.label)];
+    if (multi_label()) {
+      rename(sample.labels);
+    } else {
+      sample.label = labels_[static_cast<size_t>(sample.label)];
+    }
     return reason;
   }
 
  private:
+  void rename(std::vector<int32_t>& list) const {
+    for (int32_t& label : list) label = labels_[static_cast<size_t>(label)];
+    std::ranges::sort(list);
+  }
   std::vector<std::string> classes_;
   std::vector<int32_t> labels_;
 };

@@ -1,5 +1,7 @@
 #include "data/source.h"
 
+#include <algorithm>
+
 #include "base/call.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -31,6 +33,23 @@ std::shared_ptr<const Source> make_source(std::string_view text, std::string_vie
     return entry.make(reader, where);
   }
   throw usage_error(fmt::format("unknown data source `{}`", call.name), std::string(where), suggest_name(call.name, names));
+}
+
+std::vector<std::string_view> class_names_of(const Source& source, const Sample& sample) {
+  std::vector<std::string_view> names;
+  if (source.class_names().empty()) return names;
+  const auto add = [&](int32_t label) { names.emplace_back(source.class_names()[static_cast<size_t>(label)]); };
+  if (!source.multi_label()) add(sample.label);
+  if (source.multi_label()) std::ranges::for_each(sample.labels, add);
+  return names;
+}
+
+std::vector<int64_t> count_classes(const std::vector<std::vector<int32_t>>& lists, size_t classes) {
+  std::vector<int64_t> counts(classes);
+  for (const std::vector<int32_t>& list : lists) {
+    for (const int32_t label : list) ++counts[static_cast<size_t>(label)];
+  }
+  return counts;
 }
 
 std::vector<SourceKind> source_kinds() {

@@ -24,6 +24,7 @@ struct Sample {
   std::string text_memory;        // of texts that are not in the file as they are shown
   ByteSpan image;                 // the image file's bytes, PaddedBuffer::kPadding readable bytes after them
   int32_t label = 0;              // in a source with class_names(); set even where read() fails, if it is known
+  std::vector<int32_t> labels;    // in a multi_label() source: all of them, rising; `label` says nothing there
   std::vector<TextValues> texts;  // of each of the source's text_fields()
 };
 
@@ -43,11 +44,15 @@ class Source {
   virtual int64_t size() const = 0;
   // Label l means class_names()[l]. Empty where samples have no classes.
   virtual const std::vector<std::string>& class_names() const = 0;
+  // Whether a sample may have any number of labels, none included.
+  virtual bool multi_label() const { return false; }
   // How many samples each class has, where that is known without reading images: of folders, and of labels in an index, for
   // which a source may read through its shards once.
   virtual std::optional<std::vector<int64_t>> class_sizes() const { return std::nullopt; }
-  // The class of each sample, -1 where its label is none; known where class_sizes() is, and made in the same way.
+  // The class of each sample, -1 where its label is none; known where class_sizes() is, and made in the same way. Nothing in a
+  // multi_label() source, which has label_lists() instead: rising, of a sample that can't be read those that are classes.
   virtual std::optional<std::vector<int32_t>> labels() const { return std::nullopt; }
+  virtual std::optional<std::vector<std::vector<int32_t>>> label_lists() const { return std::nullopt; }
   // The names of the texts that come with every image: captions, say.
   virtual std::vector<std::string> text_fields() const { return {}; }
   // A name for messages and reports, unique in the source: of a file, its path relative to the source's folder.
@@ -73,6 +78,12 @@ class Source {
   // "data/digits/train": for messages.
   virtual const std::string& name() const = 0;
 };
+
+// The names of a sample's class or classes; empty where the source has none.
+std::vector<std::string_view> class_names_of(const Source& source, const Sample& sample);
+
+// How many of the samples with these labels have each class.
+std::vector<int64_t> count_classes(const std::vector<std::vector<int32_t>>& lists, size_t classes);
 
 // Throws a usage Error for a call that is wrong and a data Error for data that is missing. `where` is the recipe key. Relative
 // paths are taken from the working directory.

@@ -1,6 +1,6 @@
 #include "train/sample_view.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -36,7 +36,7 @@ SampleView SampleViewer::view(size_t set, int64_t index, data::SampleKey key) {
   out.id = source.id(index);
   const std::optional<std::string> problem = fill(set, index, key, out.pixels);
   if (!source.class_names().empty()) {
-    out.caption = source.class_names()[static_cast<size_t>(sample_.label)];
+    out.caption = fmt::format("{}", fmt::join(data::class_names_of(source, sample_), ", "));
   } else if (!sample_.texts.empty() && !sample_.texts[0].empty()) {
     out.caption = sample_.texts[0][0];
   }

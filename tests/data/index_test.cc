@@ -307,6 +307,25 @@ TEST(LabelColumn, RoundTrip) {
   EXPECT_EQ(decode_labels(column.encode({"cat"}), 7, 1)->at(1), CodedLabel{});  // a text that is not among them
 }
 
+TEST(LabelColumn, ListsRoundTrip) {
+  using Kind = CodedLabel::Kind;
+  LabelColumn column;
+  column.add(3), column.add("owl"), column.end_list();
+  column.end_list();
+  column.add("cat"), column.end_list();
+  EXPECT_EQ(column.size(), 3);
+  const std::string bytes = column.encode({"cat", "owl"});
+  const auto lists = decode_label_lists(bytes, 3, 2);
+  ASSERT_TRUE(lists);
+  EXPECT_EQ(lists->labels, (std::vector<CodedLabel>{{Kind::kNumber, 3}, {Kind::kName, 1}, {Kind::kName, 0}}));
+  EXPECT_EQ(lists->of(0).size(), 2u);
+  EXPECT_TRUE(lists->of(1).empty());
+  EXPECT_EQ(lists->of(2)[0], (CodedLabel{Kind::kName, 0}));
+  for (const int64_t count : {-1, 0, 2, 4}) EXPECT_FALSE(decode_label_lists(bytes, count, 2)) << count;
+  EXPECT_FALSE(decode_label_lists(bytes, 3, 1));
+  EXPECT_FALSE(decode_label_lists("\xff\xff\xff\x7f", 1, 1));  // a list longer than the bytes
+}
+
 // Class sizes of sources whose labels an index holds, with ranges of a split and with classes that are given.
 struct Counted {
   std::string call;

@@ -89,7 +89,8 @@ TEST_F(ParquetSource, ListsAreTexts) {
   EXPECT_THAT(sample.texts[1], ElementsAre("one 7", "zwei 7", "três 7"));
   EXPECT_EQ(odd->read(10, sample), "it has no text `odd`");
   EXPECT_EQ(odd->read(11, sample), "one of its texts `odd` is null");
-  for (const char* column : {"nested", "map.key", "numbers", "image, label=large"}) {
+  EXPECT_THAT(open_error("parquet(" + arrow + ", label=large)"), HasSubstr("labels=large takes several labels"));
+  for (const char* column : {"nested", "map.key", "numbers", "image, labels=nested"}) {
     EXPECT_THAT(open_error("parquet(" + arrow + ", text=" + column + ")"), HasSubstr("is of a type that cannot be used so"));
   }
 }

@@ -73,9 +73,35 @@ void check_written(const std::vector<CodedLabel>& labels, const std::vector<std:
   TESSERA_CHECK((all.least <= all.most) == numbers && all.names.size() == column.names().size());
 }
 
+// The same of lists of labels.
+void check_lists(const CodedLabels& lists, int64_t count, const std::vector<std::string>& names) {
+  constexpr int64_t kMaxNumber = int64_t{1} << 60;
+  TESSERA_CHECK(std::ssize(lists.ends) == count);
+  LabelColumn column;
+  bool small = true;
+  for (int64_t sample = 0; sample < count; ++sample) {
+    for (const CodedLabel& label : lists.of(sample)) {
+      small = small && -kMaxNumber < label.value && label.value < kMaxNumber;
+      switch (label.kind) {
+        case CodedLabel::Kind::kNone: column.add_none(); break;
+        case CodedLabel::Kind::kNumber: column.add(label.value); break;
+        case CodedLabel::Kind::kName: column.add(names.at(static_cast<size_t>(label.value))); break;
+      }
+    }
+    column.end_list();
+  }
+  TESSERA_CHECK(!small || decode_label_lists(column.encode(names), count, std::ssize(names)) == lists);
+}
+
 bool labels(std::string_view bytes) {
   const std::vector<std::string> names = {"cat", "dog", "owl"};
   const int64_t name_count = std::ssize(names);
+  bool any_lists = false;
+  for (int64_t count = 1; count <= std::min<int64_t>(64, static_cast<int64_t>(bytes.size())); ++count) {
+    const auto lists = decode_label_lists(bytes, count, name_count);
+    if (lists) check_lists(*lists, count, names);
+    any_lists = any_lists || lists;
+  }
   for (int64_t count = 1; count <= std::min<int64_t>(64, static_cast<int64_t>(bytes.size())); ++count) {
     const auto found = decode_labels(bytes, count, name_count);
     if (!found) continue;
@@ -86,7 +112,7 @@ bool labels(std::string_view bytes) {
     check_written(*found, names);
     return true;
   }
-  return false;
+  return any_lists;
 }
 
 template <class T>

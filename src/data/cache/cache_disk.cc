@@ -22,11 +22,11 @@ namespace fs = std::filesystem;
 constexpr uint32_t kMagic = 0x32435354;  // "TSC2"
 constexpr int64_t kFilesInFolder = 1000;
 
-// A kept sample: this, then numbers (of each field how many texts it has, and their lengths), the id, the texts, the image
-// file. Little-endian.
+// A kept sample: this, then numbers (of each field how many texts it has, and their lengths; then the labels of a multi-label
+// source), the id, the texts, the image file. Little-endian.
 struct Header {
   uint32_t magic, checksum;  // the checksum is of all that follows it
-  int32_t label;
+  int32_t label;             // of a multi-label source how many labels there are
   uint32_t id_size, numbers;
   uint32_t stamp[2];  // of the source's file, the low half first
 };
@@ -34,15 +34,17 @@ constexpr size_t kUnchecked = 2 * sizeof(uint32_t);
 
 uint32_t checksum(std::string_view kept) { return store::crc32c(store::as_bytes(kept.substr(kUnchecked))); }
 
-std::string pack(const Sample& sample, const std::string& id, uint64_t stamp) {
+std::string pack(const Sample& sample, bool multi_label, const std::string& id, uint64_t stamp) {
   std::vector<uint32_t> numbers;
   for (const auto& field : sample.texts) {
     numbers.push_back(static_cast<uint32_t>(field.size()));
     for (const std::string_view text : field) numbers.push_back(static_cast<uint32_t>(text.size()));
   }
+  for (const int32_t label : multi_label ? sample.labels : std::vector<int32_t>())
+    numbers.push_back(static_cast<uint32_t>(label));
   const Header header{kMagic,
                       0,
-                      sample.label,
+                      multi_label ? static_cast<int32_t>(sample.labels.size()) : sample.label,
                       static_cast<uint32_t>(id.size()),
                       static_cast<uint32_t>(numbers.size()),
                       {static_cast<uint32_t>(stamp), static_cast<uint32_t>(stamp >> 32)}};
@@ -60,7 +62,7 @@ std::string pack(const Sample& sample, const std::string& id, uint64_t stamp) {
 
 // Points `sample` into its memory, which is a kept sample, and gives the stamp it was kept with; nothing when it is another's
 // or damaged.
-std::optional<uint64_t> unpack(Sample& sample, const std::string& id) {
+std::optional<uint64_t> unpack(Sample& sample, bool multi_label, const std::string& id) {
   const std::string_view kept(reinterpret_cast<const char*>(sample.memory.data()), sample.memory.size());
   Header header;
   if (kept.size() < sizeof header) return std::nullopt;
@@ -75,14 +77,18 @@ std::optional<uint64_t> unpack(Sample& sample, const std::string& id) {
     std::memcpy(&value, kept.data() + sizeof header + next++ * sizeof value, sizeof value);
     return value;
   };
-  for (sample.texts.clear(); next < header.numbers;) {
+  const auto labels = static_cast<uint32_t>(multi_label ? header.label : 0);
+  if (labels > header.numbers) return std::nullopt;
+  for (sample.texts.clear(); next < header.numbers - labels;) {
     sample.texts.emplace_back(number());
     for (std::string_view& text : sample.texts.back()) {
       text = kept.substr(at, number());
       at += text.size();
     }
   }
-  sample.label = header.label;
+  sample.labels.clear();
+  while (next < header.numbers) sample.labels.push_back(static_cast<int32_t>(number()));
+  sample.label = multi_label ? 0 : header.label;
   sample.image = sample.memory.view().subspan(at);
   return header.stamp[0] | uint64_t{header.stamp[1]} << 32;
 }
@@ -91,8 +97,10 @@ class DiskCache final : public ForwardingSource {
  public:
   DiskCache(std::shared_ptr<const Source> source, const std::string& path, std::shared_ptr<ByteBudget> budget)
       : ForwardingSource(std::move(source)), budget_(std::move(budget)), states_(static_cast<size_t>(size())) {
-    const Hash128 name = Hasher().add(this->name()).add(std::to_string(size())).add(join(text_fields(), ",")).finish();
-    folder_ = fs::path(path) / to_string(name);
+    Hasher name;
+    name.add(this->name()).add(std::to_string(size())).add(join(text_fields(), ","));
+    if (multi_label()) name.add("labels").add(join(class_names(), "\n"));
+    folder_ = fs::path(path) / to_string(name.finish());
     find_kept();
   }
 
@@ -145,7 +153,8 @@ class DiskCache final : public ForwardingSource {
   bool take(int64_t index, Sample& sample, State now) const {
     std::atomic<State>& state = states_[static_cast<size_t>(index)];
     const std::string file = file_of(index);
-    const std::optional<uint64_t> kept = read_whole_file(file, sample.memory) ? std::nullopt : unpack(sample, id(index));
+    const std::optional<uint64_t> kept =
+        read_whole_file(file, sample.memory) ? std::nullopt : unpack(sample, multi_label(), id(index));
     if (kept && (now == State::kKept || source_->stamp(index) == kept)) {
       state.compare_exchange_strong(now, State::kKept);
       return true;
@@ -159,7 +168,7 @@ class DiskCache final : public ForwardingSource {
   }
 
   bool keep(int64_t index, const Sample& sample, uint64_t stamp) const {
-    const std::string kept = pack(sample, id(index), stamp);
+    const std::string kept = pack(sample, multi_label(), id(index), stamp);
     const auto bytes = static_cast<int64_t>(kept.size());
     if (!budget_->take(bytes)) return false;
     const std::string file = file_of(index), partial = fmt::format("{}.{}", file, ::getpid());

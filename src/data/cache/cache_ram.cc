@@ -11,11 +11,12 @@ namespace {
 struct Picture {
   PaddedBuffer pixels;
   int32_t label = 0;
+  std::vector<int32_t> labels;
   std::vector<std::vector<std::string>> texts;
 };
 
 int64_t bytes_of(size_t pixels, const Sample& sample) {
-  size_t bytes = sizeof(Picture) + pixels + PaddedBuffer::kPadding;
+  size_t bytes = sizeof(Picture) + pixels + PaddedBuffer::kPadding + sample.labels.size() * sizeof(int32_t);
   for (const auto& field : sample.texts) {
     bytes += sizeof(field);
     for (const std::string_view text : field) bytes += sizeof(std::string) + text.size() + 1;
@@ -26,6 +27,7 @@ int64_t bytes_of(size_t pixels, const Sample& sample) {
 void show(const Picture& picture, Sample& sample) {
   sample.image = picture.pixels.view();
   sample.label = picture.label;
+  sample.labels = picture.labels;
   sample.texts.resize(picture.texts.size());
   for (size_t i = 0; i < picture.texts.size(); ++i) sample.texts[i].assign(picture.texts[i].begin(), picture.texts[i].end());
 }
@@ -93,6 +95,7 @@ class RamCache final : public ForwardingSource {
     picture->pixels.reset(image::pixels_file_size(worker.image.width(), worker.image.height()));
     image::write_pixels_file(worker.image.view(), image::exif_orientation(sample.image), repairs, picture->pixels.data());
     picture->label = sample.label;
+    picture->labels = sample.labels;
     for (const auto& field : sample.texts) picture->texts.emplace_back(field.begin(), field.end());
     const Picture* expected = nullptr;  // another thread may have been quicker
     return place.compare_exchange_strong(expected, picture.get(), std::memory_order_acq_rel) ? picture.release() : nullptr;

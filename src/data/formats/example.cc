@@ -34,6 +34,7 @@ void read_integers(pbf_reader list, Feature& feature) {
   feature.kind = FeatureKind::kIntegers;
   const auto add = [&](int64_t value) {
     if (feature.count++ == 0) feature.integer = value;
+    feature.integers.push_back(value);
   };
   while (list.next()) {
     switch (list.tag_and_type()) {
@@ -215,9 +216,9 @@ void ExampleWriter::bytes_list(std::string_view key, std::span<const std::string
   entries_.push_back({std::string(key), feature.data()});
 }
 
-void ExampleWriter::integer(std::string_view key, int64_t value) {
+void ExampleWriter::integer_list(std::string_view key, std::span<const int64_t> values) {
   ProtoWriter packed, list, feature;
-  packed.packed_integer(value);
+  for (const int64_t value : values) packed.packed_integer(value);
   list.bytes(1, packed.data());
   feature.bytes(3, list.data());
   entries_.push_back({std::string(key), feature.data()});

@@ -25,6 +25,7 @@ struct Feature {
   std::string_view bytes;                // the first, when kBytes
   std::vector<std::string_view> values;  // all of them
   int64_t integer = 0;                   // the first, when kIntegers
+  std::vector<int64_t> integers;         // all of them
 };
 
 // The features named `keys`, in that order; what the example lacks is kAbsent. Nothing when the bytes are no Example. Of a key
@@ -43,7 +44,8 @@ class ExampleWriter {
  public:
   void bytes(std::string_view key, std::string_view value) { bytes_list(key, {&value, 1}); }
   void bytes_list(std::string_view key, std::span<const std::string_view> values);
-  void integer(std::string_view key, int64_t value);
+  void integer(std::string_view key, int64_t value) { integer_list(key, {&value, 1}); }
+  void integer_list(std::string_view key, std::span<const int64_t> values);
   std::string finish();
 
  private:

@@ -25,10 +25,14 @@ JsonField to_field(const Json& value) {
   if (value.is_null()) return {};
   if (value.is_string()) return {JsonField::Kind::kText, value.get<std::string>(), 0};
   const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  const bool fits = value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= INT64_MAX);
-  if (fits) return {JsonField::Kind::kInteger, text, value.get<int64_t>()};
+  const auto fits = [](const Json& one) {
+    return one.is_number_integer() && (!one.is_number_unsigned() || one.get<uint64_t>() <= INT64_MAX);
+  };
+  if (fits(value)) return {JsonField::Kind::kInteger, text, value.get<int64_t>()};
   const bool texts = value.is_array() && std::ranges::all_of(value, [](const Json& item) { return item.is_string(); });
   if (texts) return {JsonField::Kind::kTexts, text, 0, value.get<std::vector<std::string>>()};
+  if (value.is_array() && std::ranges::all_of(value, fits))
+    return {JsonField::Kind::kIntegers, text, 0, {}, value.get<std::vector<int64_t>>()};
   return {value.is_array() ? JsonField::Kind::kArray : JsonField::Kind::kOther, text, 0};
 }
 

@@ -10,11 +10,13 @@
 namespace tessera::data {
 
 struct JsonField {
-  enum class Kind { kAbsent, kText, kTexts, kArray, kInteger, kOther };  // kTexts: an array of texts alone; kArray: another
+  // kTexts and kIntegers: an array of these alone, kTexts also an empty one; kArray: another.
+  enum class Kind { kAbsent, kText, kTexts, kArray, kInteger, kIntegers, kOther };
   Kind kind = Kind::kAbsent;
   std::string text;  // of a text; of any other value as JSON
   int64_t integer = 0;
   std::vector<std::string> texts = {};  // of kTexts
+  std::vector<int64_t> integers = {};   // of kIntegers
 };
 
 // The fields `names`, in that order. "a.b" is the field named so or else b in a. Nothing when the text is no JSON object,

@@ -1,6 +1,7 @@
 #include "data/formats/parquet.h"
 
 #include <new>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -91,9 +92,11 @@ std::unique_ptr<ParquetGroup> ParquetFile::read_group(size_t group, const std::v
 void write_parquet(const std::string& path, const std::vector<ParquetColumn>& columns, int64_t rows) {
   std::vector<TesseraParquetColumn> borrowed;
   for (const ParquetColumn& column : columns) {
-    TESSERA_CHECK(column.numbers || static_cast<int64_t>(column.texts.size()) == rows * column.width);
+    const int64_t* counts = column.counts.empty() ? nullptr : column.counts.data();
+    const int64_t items = counts ? std::accumulate(counts, counts + rows, int64_t{0}) : rows * column.width;
+    TESSERA_CHECK(column.numbers || std::ssize(column.texts) == items);
     const TesseraParquetText* texts = column.numbers ? nullptr : column.texts.data();
-    borrowed.push_back({column.name.c_str(), column.width, texts, column.numbers, column.stride});
+    borrowed.push_back({column.name.c_str(), column.width, texts, column.numbers, column.stride, counts});
   }
   char* reason = nullptr;
   if (!parquet_api().write(path.c_str(), borrowed.data(), static_cast<int64_t>(borrowed.size()), rows, &reason))
@@ -103,15 +106,18 @@ void write_parquet(const std::string& path, const std::vector<ParquetColumn>& co
 std::vector<std::string> huggingface_classes(std::string_view metadata, const std::string& column) {
   using Json = nlohmann::json;
   const Json json = read_json(metadata).value;
-  std::vector<std::string> names;
-  const Json* at = &json;
-  for (const std::string& key : {std::string("info"), std::string("features"), column, std::string("names")}) {
-    if (!at->is_object()) return names;
+  const auto below = [](const Json* at, const std::string& key) -> const Json* {
+    if (!at || !at->is_object()) return nullptr;
     const auto found = at->find(key);
-    if (found == at->end()) return names;
-    at = &*found;
-  }
-  if (!at->is_array()) return names;
+    return found == at->end() ? nullptr : &*found;
+  };
+  const Json* feature = below(below(below(&json, "info"), "features"), column);
+  // {"feature": {…}, "_type": "Sequence" or "List"}, or [{…}].
+  if (const Json* inner = below(feature, "feature")) feature = inner;
+  if (feature && feature->is_array() && feature->size() == 1) feature = &feature->front();
+  const Json* at = below(feature, "names");
+  std::vector<std::string> names;
+  if (!at || !at->is_array()) return names;
   for (const Json& name : *at) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
   return names;
 }

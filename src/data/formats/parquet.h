@@ -59,12 +59,13 @@ struct ParquetColumn {
   std::vector<TesseraParquetText> texts = {};  // borrowed, the rows' one after the other; empty: a column of numbers
   const float* numbers = nullptr;              // of the first row
   int64_t stride = 0;                          // from one row's to the next row's
+  std::vector<int64_t> counts = {};            // of lists of texts of various lengths: those of the rows
 };
 // A new file. Throws a data Error that names `path`.
 void write_parquet(const std::string& path, const std::vector<ParquetColumn>& columns, int64_t rows);
 
-// Names of the classes of a column, from the metadata that the library datasets writes ("huggingface"); empty when it says
-// nothing of it.
+// Names of the classes of a column, a ClassLabel or a list of them, from the metadata that the library datasets writes
+// ("huggingface"); empty when it says nothing of it.
 std::vector<std::string> huggingface_classes(std::string_view metadata, const std::string& column);
 
 }  // namespace tessera::data

@@ -6,12 +6,13 @@
 
 extern "C" {
 
-// What a column holds at a row: bytes or a text, a list of them, a whole number.
+// What a column holds at a row: bytes or a text, a whole number, or a list of either.
 enum TesseraParquetKind {
   TESSERA_PARQUET_NONE,
   TESSERA_PARQUET_BYTES,
   TESSERA_PARQUET_BYTES_LIST,
   TESSERA_PARQUET_INTEGER,
+  TESSERA_PARQUET_INTEGER_LIST,
   TESSERA_PARQUET_OTHER
 };
 
@@ -36,6 +37,7 @@ struct TesseraParquetColumn {
   const struct TesseraParquetText* texts;  // the rows' one after the other; null: a column of numbers
   const float* numbers;                    // those of the first row
   int64_t stride;                          // from one row's numbers to the next row's
+  const int64_t* counts;                   // of lists of texts of various lengths: those of the rows; null: `width`
 };
 
 // Functions that can fail return null or 0 and set `*error`, to be freed with free_text; it stays null where the system
@@ -66,7 +68,7 @@ struct TesseraParquetApi {
   void (*free_text)(char* text);
 };
 
-enum { kTesseraParquetVersion = 2 };
+enum { kTesseraParquetVersion = 3 };
 
 // The only function that is exported: "tessera_parquet_api".
 const struct TesseraParquetApi* tessera_parquet_api(void);

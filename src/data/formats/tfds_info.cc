@@ -93,8 +93,8 @@ void add_features(const Json& feature, const std::string& key, std::vector<TfdsF
   if (!listed && (found.type == "Image" || feature.contains("image"))) found.kind = TfdsKind::kImage;
   if (found.type == "Text" || feature.contains("text")) found.kind = TfdsKind::kText;
   if (listed) found.type = fmt::format("Sequence of {}", found.type);
-  if (const auto label = feature.find("classLabel"); label != feature.end() && !listed) {
-    found.kind = TfdsKind::kClassLabel;
+  if (const auto label = feature.find("classLabel"); label != feature.end()) {
+    found.kind = listed ? TfdsKind::kClassLabels : TfdsKind::kClassLabel;
     if (label->is_object() && label->contains("numClasses")) found.num_classes = integer_of((*label)["numClasses"]).value_or(0);
   }
   out.push_back(std::move(found));

@@ -22,12 +22,12 @@ struct TfdsInfo {
   const TfdsSplit* find(std::string_view split) const;
 };
 
-enum class TfdsKind { kImage, kClassLabel, kText, kOther };
+enum class TfdsKind { kImage, kClassLabel, kClassLabels, kText, kOther };  // kClassLabels: a Sequence of ClassLabel
 struct TfdsFeature {
   std::string key;  // of the Example: nested ones are joined by '/'
   TfdsKind kind = TfdsKind::kOther;
   std::string type;         // the Python class, for messages
-  int64_t num_classes = 0;  // of a ClassLabel
+  int64_t num_classes = 0;  // of a ClassLabel, or of a Sequence of them
 };
 
 // Throw a data Error that names `path` for what is not as TFDS writes it.

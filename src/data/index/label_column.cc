@@ -12,6 +12,19 @@ constexpr int64_t kMaxNumber = int64_t{1} << 60;
 uint64_t zigzag(int64_t value) { return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63); }
 int64_t unzigzag(uint64_t code) { return static_cast<int64_t>(code >> 1) ^ -static_cast<int64_t>(code & 1); }
 
+// False when the bytes do not begin with a label whose text is among so many.
+bool take_label(std::string_view& bytes, int64_t names, CodedLabel& label) {
+  uint64_t code = 0;
+  if (!take_varint(bytes, code)) return false;
+  if (code == 0) return true;
+  if (code % 2 == 1) {
+    label = {CodedLabel::Kind::kNumber, unzigzag(code / 2)};
+    return true;
+  }
+  label = {CodedLabel::Kind::kName, static_cast<int64_t>(code / 2 - 1)};
+  return label.value < names;
+}
+
 }  // namespace
 
 void LabelColumn::add(int64_t value) {
@@ -37,13 +50,20 @@ std::string LabelColumn::encode(const std::vector<std::string>& all_names) const
     name_codes.push_back(known ? 2 * static_cast<uint64_t>(place - all_names.begin()) + 2 : 0);
   }
   std::string out;
-  for (const CodedLabel& label : labels_) {
+  const auto put = [&](const CodedLabel& label) {
     const bool small = -kMaxNumber < label.value && label.value < kMaxNumber;
     switch (label.kind) {
       case CodedLabel::Kind::kNone: put_varint(out, 0); break;
       case CodedLabel::Kind::kNumber: put_varint(out, small ? 2 * zigzag(label.value) + 1 : 0); break;
       case CodedLabel::Kind::kName: put_varint(out, name_codes[static_cast<size_t>(label.value)]); break;
     }
+  };
+  if (ends_.empty()) std::ranges::for_each(labels_, put);
+  int64_t begin = 0;
+  for (const int64_t end : ends_) {
+    put_varint(out, static_cast<uint64_t>(end - begin));
+    std::for_each(labels_.begin() + begin, labels_.begin() + end, put);
+    begin = end;
   }
   return out;
 }
@@ -52,18 +72,32 @@ std::optional<std::vector<CodedLabel>> decode_labels(std::string_view bytes, int
   if (count < 0 || static_cast<uint64_t>(count) > bytes.size()) return std::nullopt;
   std::vector<CodedLabel> labels(static_cast<size_t>(count));
   for (CodedLabel& label : labels) {
-    uint64_t code = 0;
-    if (!take_varint(bytes, code)) return std::nullopt;
-    if (code == 0) continue;
-    if (code % 2 == 1) {
-      label = {CodedLabel::Kind::kNumber, unzigzag(code / 2)};
-    } else {
-      label = {CodedLabel::Kind::kName, static_cast<int64_t>(code / 2 - 1)};
-      if (label.value >= names) return std::nullopt;
-    }
+    if (!take_label(bytes, names, label)) return std::nullopt;
   }
   if (!bytes.empty()) return std::nullopt;
   return labels;
+}
+
+std::span<const CodedLabel> CodedLabels::of(int64_t sample) const {
+  const auto i = static_cast<size_t>(sample);
+  if (ends.empty()) return std::span(labels).subspan(i, 1);
+  const auto begin = static_cast<size_t>(i == 0 ? 0 : ends[i - 1]);
+  return std::span(labels).subspan(begin, static_cast<size_t>(ends[i]) - begin);
+}
+
+std::optional<CodedLabels> decode_label_lists(std::string_view bytes, int64_t count, int64_t names) {
+  if (count < 0 || static_cast<uint64_t>(count) > bytes.size()) return std::nullopt;
+  CodedLabels out;
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t length = 0;
+    if (!take_varint(bytes, length) || length > bytes.size()) return std::nullopt;
+    for (; length > 0; --length) {
+      if (!take_label(bytes, names, out.labels.emplace_back())) return std::nullopt;
+    }
+    out.ends.push_back(static_cast<int64_t>(out.labels.size()));
+  }
+  if (!bytes.empty()) return std::nullopt;
+  return out;
 }
 
 void LabelsFound::add(const LabelColumn& column) {

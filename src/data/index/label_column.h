@@ -1,10 +1,11 @@
 #pragma once
-// The labels of samples as their files have them: numbers, or texts.
+// The labels of samples as their files have them: numbers, or texts; one of each sample, or a list of each.
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,18 +26,22 @@ class LabelColumn {
   void add(int64_t value);
   void add(std::string_view name);
   void add_none() { labels_.emplace_back(); }
+  // In a column of lists: what was added since the last call is the list of one sample. Called for every sample.
+  void end_list() { ends_.push_back(static_cast<int64_t>(labels_.size())); }
 
-  int64_t size() const { return static_cast<int64_t>(labels_.size()); }
+  int64_t size() const { return static_cast<int64_t>(ends_.empty() ? labels_.size() : ends_.size()); }  // samples
   int64_t least() const { return least_; }
   int64_t most() const { return most_; }  // below the least where there are no numbers
   const std::vector<std::string>& names() const { return names_; }
 
   // A varint for each: 0 for none, 2 z + 1 for the number whose zigzag code is z, 2 i + 2 for the text all_names[i], which are
-  // sorted. None also for texts that are not among them, and for numbers from 2^60 on, which are no class.
+  // sorted. None also for texts that are not among them, and for numbers from 2^60 on, which are no class. In a column of lists
+  // a varint of its length comes before each list.
   std::string encode(const std::vector<std::string>& all_names) const;
 
  private:
   std::vector<CodedLabel> labels_;
+  std::vector<int64_t> ends_;  // of each list; empty: one label of each sample
   std::vector<std::string> names_;
   std::map<std::string, int64_t, std::less<>> places_;  // in names_
   int64_t least_ = INT64_MAX, most_ = INT64_MIN;
@@ -45,18 +50,22 @@ class LabelColumn {
 // Of a column's coded form; nothing when it is not `count` labels with texts that are among so many.
 std::optional<std::vector<CodedLabel>> decode_labels(std::string_view bytes, int64_t count, int64_t names);
 
+// Labels of samples, one of each or a list of each.
+struct CodedLabels {
+  std::vector<CodedLabel> labels;
+  std::vector<int64_t> ends;  // of each list; empty: one label of each sample
+  std::span<const CodedLabel> of(int64_t sample) const;
+  bool operator==(const CodedLabels&) const = default;
+};
+// Of the coded form of a column of `count` lists; nothing when it is none.
+std::optional<CodedLabels> decode_label_lists(std::string_view bytes, int64_t count, int64_t names);
+
 // Which labels there are.
 struct LabelsFound {
   int64_t least = INT64_MAX, most = INT64_MIN;  // of the numbers
   std::set<std::string, std::less<>> names;
   void add(const LabelColumn& column);
   void merge(LabelsFound& other);  // takes its names
-};
-
-// How many samples have each label.
-struct LabelCounts {
-  std::map<int64_t, int64_t> numbers;
-  std::map<std::string, int64_t, std::less<>> names;
 };
 
 }  // namespace tessera::data

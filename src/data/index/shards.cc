@@ -99,7 +99,10 @@ void ShardIndex::stat_all() {
   for (const FileStamp& stamp : stamps_) bytes_ += static_cast<uint64_t>(stamp.size);
 }
 
-std::string ShardIndex::identity() const { return options_.call + (options_.needs_labels ? " with labels" : ""); }
+std::string ShardIndex::identity() const {
+  const char* labels = options_.label_lists ? " with lists of labels" : " with labels";
+  return options_.call + (options_.needs_labels ? labels : "");
+}
 
 Hash128 ShardIndex::fingerprint() const {
   Hasher hasher;
@@ -255,17 +258,24 @@ std::vector<Extent> ShardIndex::extents_of(size_t shard) const {
   return scan_again(shard).extents;
 }
 
-std::vector<CodedLabel> ShardIndex::labels_of(size_t shard, const std::vector<std::string>& names) const {
+std::optional<CodedLabels> ShardIndex::decode(std::string_view labels, size_t shard,
+                                              const std::vector<std::string>& names) const {
   const auto most = static_cast<int64_t>(names.size());
+  if (options_.label_lists) return decode_label_lists(labels, samples_of(shard), most);
+  auto one_of_each = decode_labels(labels, samples_of(shard), most);
+  return one_of_each ? std::optional(CodedLabels{*std::move(one_of_each), {}}) : std::nullopt;
+}
+
+CodedLabels ShardIndex::labels_of(size_t shard, const std::vector<std::string>& names) const {
   const std::string kept = block(shard);
   std::string_view bytes = kept;
   if (own_extents_ || take_extents(bytes, samples_of(shard))) {
-    if (auto labels = decode_labels(bytes, samples_of(shard), most)) return *std::move(labels);
+    if (auto labels = decode(bytes, shard, names)) return *std::move(labels);
   }
-  return decode_labels(scan_again(shard).labels.encode(names), samples_of(shard), most).value();
+  return decode(scan_again(shard).labels.encode(names), shard, names).value();
 }
 
-bool ShardIndex::visit_labels(const std::vector<SampleRange>& ranges, const VisitLabel& visit) const {
+bool ShardIndex::visit_labels(const std::vector<SampleRange>& ranges, const VisitLabels& visit) const {
   if (size() > kMaxStored) return false;
   if (!options_.needs_labels) {
     ShardIndexOptions options = options_;
@@ -274,25 +284,16 @@ bool ShardIndex::visit_labels(const std::vector<SampleRange>& ranges, const Visi
   }
   const std::vector<std::string> names(labels_.names.begin(), labels_.names.end());
   std::optional<size_t> decoded;
-  std::vector<CodedLabel> labels;
+  CodedLabels labels;
   for (const SampleRange& range : ranges) {
     for (int64_t i = range.begin; i < range.end; ++i) {
       const Place place = locate(i);
       if (decoded != place.shard) labels = labels_of(place.shard, names);
       decoded = place.shard;
-      visit(i, labels[static_cast<size_t>(place.sample)], names);
+      visit(labels.of(place.sample), names);
     }
   }
   return true;
-}
-
-std::optional<LabelCounts> ShardIndex::count_labels(const std::vector<SampleRange>& ranges) const {
-  LabelCounts counts;
-  const bool known = visit_labels(ranges, [&](int64_t, const CodedLabel& label, const std::vector<std::string>& names) {
-    if (label.kind == CodedLabel::Kind::kNumber) ++counts.numbers[label.value];
-    if (label.kind == CodedLabel::Kind::kName) ++counts.names[names[static_cast<size_t>(label.value)]];
-  });
-  return known ? std::optional(std::move(counts)) : std::nullopt;
 }
 
 Extent ShardIndex::extent(const Place& place) const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct ShardIndexOptions {
   // its samples are read.
   std::optional<std::vector<int64_t>> counts;
   bool needs_labels = false;  // which ones there are must be known; then even such a set is scanned whole
+  bool label_lists = false;   // a sample has any number of labels
 };
 
 // Open shards, the most recently used few.
@@ -88,13 +90,11 @@ class ShardIndex {
   void prefetch(int64_t sample) const;
   std::shared_ptr<const store::ReadableFile> file(size_t shard) const { return files_.open(shard, paths_[shard]); }
   const LabelsFound& labels() const { return labels_; }  // empty where they were not needed
-  // Calls `visit` with each sample of `ranges`, its label, and the texts among which a label that is a name has its place. One
-  // range after the other. False for sets of more than kMaxStored. Where labels were not needed so far, scans the shards with
-  // them, which is kept too.
-  using VisitLabel = std::function<void(int64_t sample, const CodedLabel&, const std::vector<std::string>& names)>;
-  bool visit_labels(const std::vector<SampleRange>& ranges, const VisitLabel& visit) const;
-  // How many samples of `ranges` have each label; nothing where visit_labels() says false.
-  std::optional<LabelCounts> count_labels(const std::vector<SampleRange>& ranges) const;
+  // Calls `visit` with the labels of each sample of `ranges` (one, but for options.label_lists), and the texts among which a
+  // label that is a name has its place. One range after the other. False for sets of more than kMaxStored. Where labels were not
+  // needed so far, scans the shards with them, which is kept too.
+  using VisitLabels = std::function<void(std::span<const CodedLabel> labels, const std::vector<std::string>& names)>;
+  bool visit_labels(const std::vector<SampleRange>& ranges, const VisitLabels& visit) const;
   // Whether extents are at hand; if not, samples of one shard are best read together.
   bool stored() const { return stored_; }
   SourceFacts facts() const;
@@ -111,7 +111,8 @@ class ShardIndex {
   ShardScan scan_shard(size_t shard, const store::ReadableFile& file) const;
   ShardScan scan_again(size_t shard) const;
   std::vector<Extent> extents_of(size_t shard) const;
-  std::vector<CodedLabel> labels_of(size_t shard, const std::vector<std::string>& names) const;
+  std::optional<CodedLabels> decode(std::string_view labels, size_t shard, const std::vector<std::string>& names) const;
+  CodedLabels labels_of(size_t shard, const std::vector<std::string>& names) const;
   std::string block(size_t shard) const;  // empty where it is not kept, or damaged
 
   std::vector<std::string> paths_;

@@ -49,7 +49,7 @@ struct Rows {
     }
     lane.run.scratch().seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (failed) return image::DecodeFailure{std::move(*failed)};
-    slot.labels[r] = lane.sample.label;
+    slot.set_labels(r, lane.sample);
     const SampleKey key{seed_of_set(seed, static_cast<size_t>(pick.set)), pick.epoch, static_cast<uint64_t>(pick.sample),
                         view(lane.row)};
     if (image::SampleError bad = make_tokens(slot, r, pick.set, key, lane)) return bad;
@@ -107,7 +107,7 @@ struct Rows {
 void clear_row(LoaderSlot& slot, int64_t row) {
   const auto r = static_cast<size_t>(row);
   std::memset(slot.images.get() + r * slot.row_bytes, 0, slot.row_bytes);
-  slot.labels[r] = 0;
+  slot.set_labels(r, {});
   slot.mask[r] = 0;
   slot.cut_texts[r] = 0;
   for (size_t field = 0; field < slot.token_fields.size(); ++field) {

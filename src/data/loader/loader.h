@@ -76,12 +76,15 @@ class Batch {
 
   int64_t index() const;  // its number; 0 is the first of training
   int64_t rows() const;
-  const uint8_t* images() const;   // [rows, height, width, 3], at a 4096-byte boundary
-  size_t image_bytes() const;      // of all rows
-  const int32_t* labels() const;   // [rows]; 0 where there is no sample
-  const float* mask() const;       // [rows]; 1, or 0 for a row that holds no sample
-  const int64_t* samples() const;  // [rows]; index in the source, or -1 for a row past the end of an evaluation
-  const int32_t* sets() const;     // [rows]; which data set of the mixture
+  const uint8_t* images() const;  // [rows, height, width, 3], at a 4096-byte boundary
+  size_t image_bytes() const;     // of all rows
+  const int32_t* labels() const;  // [rows]; 0 where there is no sample, and of a multi-label source
+  const uint8_t* multi_hot()
+      const;  // [rows, multi_hot_classes()]: 1 for each class that the sample has, of a multi-label source
+  int64_t multi_hot_classes() const;  // 0 of other sources
+  const float* mask() const;          // [rows]; 1, or 0 for a row that holds no sample
+  const int64_t* samples() const;     // [rows]; index in the source, or -1 for a row past the end of an evaluation
+  const int32_t* sets() const;        // [rows]; which data set of the mixture
   // The arrays of ids that the chains make beside the images, and the ids of one of them: [rows, its length], rows without a
   // sample filled with its pad.
   const std::vector<TokenField>& token_fields() const;

@@ -39,6 +39,13 @@ size_t augment_values(const std::vector<DataSet>& sets, const LoaderOptions& opt
   return static_cast<size_t>((options.mixup ? image::kMixedRowValues : 0) + (erasing ? erasing->boxes * kEraseValues : 0));
 }
 
+RowLayout row_layout(const std::vector<DataSet>& sets, const LoaderOptions& options) {
+  const Pp& pp = *sets.front().pp;
+  const Source& source = *sets.front().source;
+  return {pp.image_bytes(), augment_values(sets, options), source.multi_label() ? source.class_names().size() : 0,
+          pp.token_fields()};
+}
+
 // The sample's name, for which some sources read a file: where that doesn't come at once, its number.
 std::string name_in_time(std::shared_ptr<const Source> source, int64_t sample) {
   constexpr auto kPatience = std::chrono::milliseconds(200);
@@ -74,8 +81,7 @@ void check_memory(const std::vector<DataSet>& sets, const LoaderOptions& options
 }  // namespace
 
 size_t batch_bytes(const std::vector<DataSet>& sets, const LoaderOptions& options) {
-  const Pp& pp = *sets.front().pp;
-  return slot_bytes(host_rows(options), pp.image_bytes(), augment_values(sets, options), pp.token_fields());
+  return static_cast<size_t>(host_rows(options)) * row_layout(sets, options).bytes();
 }
 
 LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, int64_t epoch, RowMaker rows)
@@ -101,10 +107,9 @@ LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, 
 }
 
 void LoaderCore::make_slots(const LoaderOptions& options) {
-  const Pp& pp = *sets_.front().pp;
+  const RowLayout layout = row_layout(sets_, options);
   for (int64_t i = 0; i < options.prefetch + kHeldBatches; ++i) {
-    work_->slots.push_back(
-        std::make_unique<LoaderSlot>(work_->rows, pp.image_bytes(), augment_values(sets_, options), pp.token_fields()));
+    work_->slots.push_back(std::make_unique<LoaderSlot>(work_->rows, layout));
     work_->free.push_back(work_->slots.back().get());
   }
 }
@@ -241,6 +246,8 @@ int64_t Batch::rows() const { return slot_->rows; }
 const uint8_t* Batch::images() const { return slot_->images.get(); }
 size_t Batch::image_bytes() const { return static_cast<size_t>(slot_->rows) * slot_->row_bytes; }
 const int32_t* Batch::labels() const { return slot_->labels.data(); }
+const uint8_t* Batch::multi_hot() const { return slot_->multi_hot.data(); }
+int64_t Batch::multi_hot_classes() const { return static_cast<int64_t>(slot_->multi_hot_classes); }
 const float* Batch::mask() const { return slot_->mask.data(); }
 const int64_t* Batch::samples() const { return slot_->samples.data(); }
 const int32_t* Batch::sets() const { return slot_->sets.data(); }

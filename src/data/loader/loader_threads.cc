@@ -26,29 +26,42 @@ uint8_t* allocate_images(size_t bytes) {
 
 }  // namespace
 
-LoaderSlot::LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count, std::vector<TokenField> fields)
+LoaderSlot::LoaderSlot(int64_t row_count, const RowLayout& layout)
     : rows(row_count),
-      row_bytes(image_bytes),
-      images(allocate_images(static_cast<size_t>(row_count) * image_bytes), std::free),
+      row_bytes(layout.image_bytes),
+      images(allocate_images(static_cast<size_t>(row_count) * layout.image_bytes), std::free),
       labels(static_cast<size_t>(row_count)),
+      multi_hot_classes(layout.multi_hot),
+      multi_hot(static_cast<size_t>(row_count) * layout.multi_hot),
       mask(static_cast<size_t>(row_count)),
       samples(static_cast<size_t>(row_count)),
       sets(static_cast<size_t>(row_count)),
-      augment_values(augment_count),
-      augment(static_cast<size_t>(row_count) * augment_count),
-      token_fields(std::move(fields)),
+      augment_values(layout.augment_values),
+      augment(static_cast<size_t>(row_count) * layout.augment_values),
+      token_fields(layout.token_fields),
       cut_texts(static_cast<size_t>(row_count)),
       repairs(static_cast<size_t>(row_count)) {
   for (const TokenField& field : token_fields) tokens.emplace_back(static_cast<size_t>(row_count * field.length));
 }
 
-size_t slot_bytes(int64_t rows, size_t row_bytes, size_t augment_count, const std::vector<TokenField>& fields) {
-  size_t row = row_bytes + sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t) + augment_count * sizeof(float);
-  for (const TokenField& field : fields) row += static_cast<size_t>(field.length) * sizeof(int32_t);
-  return static_cast<size_t>(rows) * row;
+size_t RowLayout::bytes() const {
+  size_t row = image_bytes + multi_hot + augment_values * sizeof(float);
+  row += sizeof(int32_t) + sizeof(float) + sizeof(int64_t) + sizeof(int32_t);  // label, mask, sample, set
+  for (const TokenField& field : token_fields) row += static_cast<size_t>(field.length) * sizeof(int32_t);
+  return row;
 }
 
-size_t LoaderSlot::bytes() const { return slot_bytes(rows, row_bytes, augment_values, token_fields); }
+size_t LoaderSlot::bytes() const {
+  return static_cast<size_t>(rows) * RowLayout{row_bytes, augment_values, multi_hot_classes, token_fields}.bytes();
+}
+
+void LoaderSlot::set_labels(size_t row, const Sample& sample) {
+  labels[row] = sample.label;
+  const auto own = multi_hot.begin() + static_cast<ptrdiff_t>(row * multi_hot_classes);
+  std::fill_n(own, multi_hot_classes, uint8_t{0});
+  if (multi_hot_classes == 0) return;
+  for (const int32_t label : sample.labels) own[label] = 1;
+}
 
 std::optional<Activity::Seen> LoaderWorker::see() const {
   std::optional<Activity::Seen> last;

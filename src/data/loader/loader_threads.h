@@ -17,10 +17,21 @@
 
 namespace tessera::data {
 
+// What a row of a batch takes.
+struct RowLayout {
+  size_t image_bytes = 0, augment_values = 0;
+  size_t multi_hot = 0;  // classes of a multi-hot row; 0: one label
+  std::vector<TokenField> token_fields = {};
+
+  size_t bytes() const;
+};
+
 // The memory of one batch.
 struct LoaderSlot {
-  LoaderSlot(int64_t row_count, size_t image_bytes, size_t augment_count, std::vector<TokenField> fields);
+  LoaderSlot(int64_t row_count, const RowLayout& layout);
   size_t bytes() const;
+  // The labels of a row's sample.
+  void set_labels(size_t row, const Sample& sample);
   int32_t* row_tokens(size_t field, size_t row) {
     return tokens[field].data() + row * static_cast<size_t>(token_fields[field].length);
   }
@@ -29,6 +40,8 @@ struct LoaderSlot {
   size_t row_bytes;
   std::unique_ptr<uint8_t, void (*)(void*)> images;
   std::vector<int32_t> labels;
+  size_t multi_hot_classes;
+  std::vector<uint8_t> multi_hot;  // [rows, multi_hot_classes]
   std::vector<float> mask;
   std::vector<int64_t> samples;
   std::vector<int32_t> sets;
@@ -50,8 +63,6 @@ struct LoaderSlot {
   std::vector<Skip> skips;
   std::vector<image::Repairs> repairs;  // [rows]
 };
-
-size_t slot_bytes(int64_t rows, size_t row_bytes, size_t augment_count, const std::vector<TokenField>& fields);
 
 // What a thread works with: two samples at once (PpRun).
 struct LoaderWorker {

@@ -58,8 +58,9 @@ std::shared_ptr<const Order> balanced(const Source& source, double power, uint64
   const auto labels = source.labels();
   if (!labels || std::ranges::all_of(*labels, [](int32_t label) { return label < 0; })) {
     throw usage_error(
-        fmt::format("`data.shuffle = \"balanced\"` needs the class of each sample, and `{}` does not know it", source.name()),
-        {}, "take \"full\", or a source with labels");
+        fmt::format("`data.shuffle = \"balanced\"` needs the class of each sample, which `{}` can't tell", source.name()), {},
+        source.multi_label() ? "its images may have several: take \"full\", or objective.class_weights = \"balanced\""
+                             : "take \"full\", or a source with labels");
   }
   return std::make_shared<BalancedShuffle>(*labels, power, seed, lanes);
 }

@@ -35,7 +35,11 @@ class ExampleSource final : public Source {
   std::optional<uint64_t> stamp(int64_t index) const override { return records_->index().stamp(record_of(index)); }
   std::optional<Hash128> fingerprint() const override { return records_->index().fingerprint(); }
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(records_->index(), ranges_); }
+  bool multi_label() const override { return labels_.several(); }
   std::optional<std::vector<int32_t>> labels() const override { return labels_.of_samples(records_->index(), ranges_); }
+  std::optional<std::vector<std::vector<int32_t>>> label_lists() const override {
+    return labels_.lists_of_samples(records_->index(), ranges_);
+  }
   void prefetch(int64_t index) const override { records_->prefetch(record_of(index)); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::vector<int64_t> stretches() const override;
@@ -47,6 +51,7 @@ class ExampleSource final : public Source {
   }
   std::optional<std::string> take(const std::vector<Feature>& features, Sample& sample) const;
   std::optional<std::string> take_label(const Feature& feature, Sample& sample) const;
+  std::optional<std::string> take_labels(const Feature& feature, Sample& sample) const;
 
   std::string name_;
   std::unique_ptr<RecordSet> records_;
@@ -72,6 +77,7 @@ std::vector<int64_t> ExampleSource::stretches() const {
 }
 
 std::optional<std::string> ExampleSource::read(int64_t index, Sample& sample) const {
+  sample.labels.clear();
   std::string_view record;
   if (auto reason = records_->read(record_of(index), sample, record)) return reason;
   const auto features = parse_example(record, keys_);
@@ -99,8 +105,20 @@ std::optional<std::string> ExampleSource::take(const std::vector<Feature>& featu
   return std::nullopt;
 }
 
+std::optional<std::string> ExampleSource::take_labels(const Feature& feature, Sample& sample) const {
+  if (feature.kind == FeatureKind::kFloats) return fmt::format("its labels `{}` are floats", fields_.label);
+  std::optional<std::string> reason;
+  for (size_t i = 0; i < feature.integers.size() && !reason; ++i) reason = labels_.set(feature.integers[i], sample);
+  for (size_t i = 0; i < feature.values.size() && !reason; ++i) reason = labels_.set(feature.values[i], sample);
+  return reason;
+}
+
 std::optional<std::string> ExampleSource::take_label(const Feature& feature, Sample& sample) const {
-  if (feature.count > 1) return fmt::format("it has {} labels `{}`, not one", feature.count, fields_.label);
+  if (labels_.several()) return take_labels(feature, sample);
+  if (feature.count > 1) {
+    return fmt::format("it has {0} labels `{1}`, not one; labels={1} takes several labels an image", feature.count,
+                       fields_.label);
+  }
   if (feature.kind == FeatureKind::kIntegers && feature.count == 1) return labels_.set(feature.integer, sample);
   if (feature.kind == FeatureKind::kBytes && feature.count == 1) return labels_.set(feature.bytes, sample);
   return fmt::format("it has no label `{}`", fields_.label);
@@ -141,11 +159,17 @@ ExampleFields choose_fields(const FieldArguments& arguments, std::string_view fi
   return fields;
 }
 
-FindLabel example_label_finder(const std::string& key) {
-  return [key](Window& file, const Extent& record, LabelColumn& column) {
+FindLabel example_label_finder(const std::string& key, bool list) {
+  return [key, list](Window& file, const Extent& record, LabelColumn& column) {
     const std::string entries = read_example_entries(file, record, key);
     const auto features = parse_example(entries, {key});
     const Feature label = features ? (*features)[0] : Feature();
+    if (list) {
+      for (const int64_t one : label.integers) column.add(one);
+      for (const std::string_view one : label.values) column.add(one);
+      column.end_list();
+      return;
+    }
     if (label.kind == FeatureKind::kIntegers && label.count == 1) {
       column.add(label.integer);
     } else if (label.kind == FeatureKind::kBytes && label.count == 1) {

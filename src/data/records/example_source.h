@@ -20,8 +20,8 @@ struct ExampleFields {
 // label. Throws a data Error that lists the record's features when one is missing.
 ExampleFields choose_fields(const FieldArguments& arguments, std::string_view first_record, const std::string& where);
 
-// What is no Example has no label.
-FindLabel example_label_finder(const std::string& key);
+// Of each record its label, or with `list` all of them. What is no Example has none.
+FindLabel example_label_finder(const std::string& key, bool list);
 
 // `ranges` of the set one after the other; all of it when there are none.
 std::shared_ptr<const Source> open_examples(std::string name, std::unique_ptr<RecordSet> records, ExampleFields fields,

@@ -1,6 +1,8 @@
 #include "data/records/labels.h"
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -43,7 +45,31 @@ std::vector<std::string> names_found(const LabelsFound& found, int64_t offset, c
 
 }  // namespace
 
-FieldArguments read_field_arguments(CallReader& call) {
+std::string FieldArguments::label_identity(const std::string& name) const {
+  return fmt::format("{}={}", several_labels ? "labels" : "label", name);
+}
+
+namespace {
+
+// labels=NAME, or labels=[NAME, …].
+void read_several_labels(CallReader& call, bool takes_label_fields, FieldArguments& out) {
+  const std::string text = call.text("labels", "");
+  if (text.empty()) return;
+  if (out.label || out.no_label)
+    call.fail("it says both label= and labels=", "label= where an image has one, labels= where it may have several");
+  out.several_labels = true;
+  const std::vector<std::string> names = parse_names(text);
+  if (text.starts_with('[') && takes_label_fields) {
+    out.label_fields = names;
+  } else if (names.size() != 1) {
+    call.fail(fmt::format("labels=`{}` names {} fields", one_line(text), names.size()), "name the field that holds the list");
+  }
+  out.label = join(names, ", ");
+}
+
+}  // namespace
+
+FieldArguments read_field_arguments(CallReader& call, bool takes_label_fields) {
   FieldArguments out;
   if (std::string image = call.text("image", ""); !image.empty()) out.image = std::move(image);
   if (std::string label = call.text("label", ""); !label.empty()) out.label = std::move(label);
@@ -52,6 +78,7 @@ FieldArguments read_field_arguments(CallReader& call) {
   out.label_offset = call.integer("label_offset", 0);
   out.texts = parse_names(call.text("text", ""));
   out.classes = call.text("classes", "");
+  read_several_labels(call, takes_label_fields, out);
   return out;
 }
 
@@ -83,15 +110,21 @@ std::map<std::string, int32_t, std::less<>> index_of_names(const std::vector<std
   return index;
 }
 
-Labels::Labels(std::vector<std::string> names, int64_t offset) : names_(std::move(names)), offset_(offset) {
+Labels::Labels(std::vector<std::string> names, int64_t offset, bool several)
+    : names_(std::move(names)), offset_(offset), several_(several) {
   for (size_t i = 0; i < names_.size(); ++i) by_name_.emplace(names_[i], static_cast<int32_t>(i));
 }
 
 Labels::Labels(const FieldArguments& arguments, const LabelsFound& found, const std::string& where)
-    : names_(arguments.classes.empty() ? names_found(found, arguments.label_offset, where)
-                                       : read_classes(arguments.classes, where)),
+    : names_(!arguments.classes.empty()        ? read_classes(arguments.classes, where)
+             : !arguments.label_fields.empty() ? arguments.label_fields
+                                               : names_found(found, arguments.label_offset, where)),
       by_name_(index_of_names(names_, where)),
-      offset_(arguments.label_offset) {}
+      offset_(arguments.label_offset),
+      several_(arguments.several_labels) {
+  if (!names_.empty() || !several_) return;
+  throw data_error("no sample has a label", where, "name the field that holds the lists of labels with labels=…");
+}
 
 std::optional<std::string> Labels::set(int64_t value, Sample& sample) const {
   const auto count = static_cast<int64_t>(names_.size());
@@ -100,7 +133,7 @@ std::optional<std::string> Labels::set(int64_t value, Sample& sample) const {
     return fmt::format("its label {} is not one of {} classes{}", value, human_count(count),
                        one_based ? fmt::format("; if labels begin at 1, say label_offset={}", offset_ - 1) : "");
   }
-  sample.label = static_cast<int32_t>(value + offset_);
+  take(static_cast<int32_t>(value + offset_), sample);
   return std::nullopt;
 }
 
@@ -108,35 +141,62 @@ std::optional<std::string> Labels::set(std::string_view name, Sample& sample) co
   const auto found = by_name_.find(name);
   if (found == by_name_.end())
     return fmt::format("its label `{}` is not one of {} classes", name, human_count(static_cast<int64_t>(names_.size())));
-  sample.label = found->second;
+  take(found->second, sample);
   return std::nullopt;
 }
 
+void Labels::take(int32_t class_index, Sample& sample) const {
+  if (!several_) {
+    sample.label = class_index;
+    return;
+  }
+  const auto place = std::ranges::lower_bound(sample.labels, class_index);
+  if (place == sample.labels.end() || *place != class_index) sample.labels.insert(place, class_index);
+}
+
+std::optional<std::string> Labels::set(const CodedLabel& label, const std::vector<std::string>& texts, Sample& sample) const {
+  switch (label.kind) {
+    case CodedLabel::Kind::kNumber: return set(label.value, sample);
+    case CodedLabel::Kind::kName: return set(std::string_view(texts[static_cast<size_t>(label.value)]), sample);
+    case CodedLabel::Kind::kNone: break;
+  }
+  return "it has none";
+}
+
 std::optional<std::vector<int64_t>> Labels::class_sizes(const ShardIndex& index, const std::vector<SampleRange>& ranges) const {
-  if (names_.empty()) return std::nullopt;
-  const auto counts = index.count_labels(ranges);
-  if (!counts) return std::nullopt;
+  if (several_) {
+    const auto lists = lists_of_samples(index, ranges);
+    return lists ? std::optional(count_classes(*lists, names_.size())) : std::nullopt;
+  }
+  const auto classes = of_samples(index, ranges);
+  if (!classes) return std::nullopt;
   std::vector<int64_t> sizes(names_.size());
-  Sample sample;
-  const auto add = [&](const auto& label, int64_t count) {
-    if (!set(label, sample)) sizes[static_cast<size_t>(sample.label)] += count;
-  };
-  for (const auto& [number, count] : counts->numbers) add(number, count);
-  for (const auto& [name, count] : counts->names) add(std::string_view(name), count);
+  for (const int32_t one : *classes) {
+    if (one >= 0) ++sizes[static_cast<size_t>(one)];
+  }
   return sizes;
 }
 
 std::optional<std::vector<int32_t>> Labels::of_samples(const ShardIndex& index, const std::vector<SampleRange>& ranges) const {
-  if (names_.empty()) return std::nullopt;
+  if (names_.empty() || several_) return std::nullopt;
   std::vector<int32_t> classes;
   Sample sample;
-  const bool known = index.visit_labels(ranges, [&](int64_t, const CodedLabel& label, const std::vector<std::string>& names) {
-    std::optional<std::string> problem = "it has none";
-    if (label.kind == CodedLabel::Kind::kNumber) problem = set(label.value, sample);
-    if (label.kind == CodedLabel::Kind::kName) problem = set(std::string_view(names[static_cast<size_t>(label.value)]), sample);
-    classes.push_back(problem ? -1 : sample.label);
+  const bool known = index.visit_labels(ranges, [&](std::span<const CodedLabel> label, const std::vector<std::string>& texts) {
+    classes.push_back(set(label[0], texts, sample) ? -1 : sample.label);
   });
   return known ? std::optional(std::move(classes)) : std::nullopt;
+}
+
+std::optional<std::vector<std::vector<int32_t>>> Labels::lists_of_samples(const ShardIndex& index,
+                                                                          const std::vector<SampleRange>& ranges) const {
+  if (names_.empty() || !several_) return std::nullopt;
+  std::vector<std::vector<int32_t>> lists;
+  const bool known = index.visit_labels(ranges, [&](std::span<const CodedLabel> labels, const std::vector<std::string>& texts) {
+    Sample sample;
+    for (const CodedLabel& label : labels) std::ignore = set(label, texts, sample);
+    lists.push_back(std::move(sample.labels));
+  });
+  return known ? std::optional(std::move(lists)) : std::nullopt;
 }
 
 }  // namespace tessera::data

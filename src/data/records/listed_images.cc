@@ -35,7 +35,11 @@ class ListedImages final : public Source {
   std::optional<uint64_t> stamp(int64_t index) const override;
   std::optional<Hash128> fingerprint() const override;
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
+  bool multi_label() const override { return labels_.several(); }
   std::optional<std::vector<int32_t>> labels() const override { return labels_.of_samples(index_, {{0, size()}}); }
+  std::optional<std::vector<std::vector<int32_t>>> label_lists() const override {
+    return labels_.lists_of_samples(index_, {{0, size()}});
+  }
 
   std::string id(int64_t index) const override {
     try {
@@ -76,6 +80,7 @@ class ListedImages final : public Source {
 };
 
 std::optional<std::string> ListedImages::read(int64_t index, Sample& sample) const {
+  sample.labels.clear();
   std::optional<std::vector<JsonField>> fields;
   try {
     std::string problem;
@@ -138,14 +143,16 @@ std::shared_ptr<const Source> list_images(const std::vector<std::string>& paths,
                                           const FieldArguments& arguments) {
   const std::string label = options.columns.label, where = options.where;
   ShardIndexOptions index{options.pattern, options.call, where, {}, {}};
-  index.needs_labels = !label.empty() && arguments.classes.empty();
-  index.scan = [label, format = options.format](const std::string& path, const store::ReadableFile& file, bool with_labels) {
+  index.needs_labels = !label.empty() && arguments.finds_classes();
+  index.label_lists = arguments.several_labels;
+  index.scan = [label, lists = index.label_lists, format = options.format](const std::string& path,
+                                                                           const store::ReadableFile& file, bool with_labels) {
     ShardScan scan;
     scan.extents = format.scan(path, file);
     if (!with_labels) return scan;
     for (const Extent& extent : scan.extents) {
       const auto fields = format.fields(path, read_extent(file, extent), {label}, nullptr);
-      add_json_label(fields ? (*fields)[0] : JsonField(), scan.labels);
+      add_json_label(fields ? (*fields)[0] : JsonField(), scan.labels, lists);
     }
     return scan;
   };

@@ -30,10 +30,10 @@ class RecordSet {
 using FindLabel = std::function<void(Window& file, const Extent& record, LabelColumn& column)>;
 
 struct RecordSetOptions {
-  std::string name, call, where;               // as in ShardIndexOptions
-  FindLabel find_label;                        // empty: records have no labels
-  std::optional<std::vector<int64_t>> counts;  // of each shard, where they are known
-  bool needs_labels = false;                   // as in ShardIndexOptions
+  std::string name, call, where;                   // as in ShardIndexOptions
+  FindLabel find_label;                            // empty: records have no labels
+  std::optional<std::vector<int64_t>> counts;      // of each shard, where they are known
+  bool needs_labels = false, label_lists = false;  // as in ShardIndexOptions
 };
 
 // Reads a shard of records through, and labels where there is a `find_label`.

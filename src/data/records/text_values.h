@@ -15,10 +15,12 @@ namespace tessera::data {
 // "17\n" -> 17; nothing for other texts.
 std::optional<int64_t> parse_index(std::string_view text);
 
-// The label of a sample from a JSON field, or why it is none. `name` is the field's.
+// The label of a sample from a JSON field, or why it is none. `name` is the field's. Where samples have several, an array holds
+// them, a number or text is one, and a field that is absent none.
 [[nodiscard]] std::optional<std::string> set_json_label(const Labels& labels, const std::string& name, const JsonField& field,
                                                         Sample& sample);
-void add_json_label(const JsonField& field, LabelColumn& column);
+// As the label, or with `list` the labels, of the next sample. What set_json_label() refuses is none.
+void add_json_label(const JsonField& field, LabelColumn& column, bool list);
 
 // Shows `texts`, those of each field, as the sample's, from its text_memory.
 void keep_texts(const std::vector<TextValues>& texts, Sample& sample);

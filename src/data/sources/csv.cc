@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -14,7 +15,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "data/records/listed_images.h"
-#include "data/records/text_values.h"
+#include "data/records/table_labels.h"
 #include "data/source_call.h"
 #include "store/buckets.h"
 
@@ -102,10 +103,11 @@ ListedColumns choose_columns(const FieldArguments& arguments, const Table& table
   return columns;
 }
 
-void expect_columns(const std::string& path, const Table& table, const ListedColumns& columns, const Split& split,
-                    const std::string& where) {
-  std::vector<std::string> wanted = columns.all();
-  wanted.push_back(split.column);
+void expect_columns(const std::string& path, const Table& table, const ListedColumns& columns, const TableLabels& labels,
+                    const Split& split, const std::string& where) {
+  std::vector<std::string> wanted = {columns.image, split.column};
+  wanted.insert(wanted.end(), columns.texts.begin(), columns.texts.end());
+  if (!columns.label.empty()) std::ranges::copy(labels.read(), std::back_inserter(wanted));
   for (const std::string& name : wanted) {
     const auto count = std::ranges::count(table.columns, name);
     if (name.empty() || count == 1) continue;
@@ -128,14 +130,6 @@ std::optional<std::vector<std::string>> fields_of(const Table& table, std::strin
   return fields;
 }
 
-// A label that is written as a whole number is one; "007" is a name.
-JsonField to_field(std::string value, bool label) {
-  if (value.empty()) return {};
-  const auto number = label ? parse_index(value) : std::nullopt;
-  if (number && std::to_string(*number) == value) return {JsonField::Kind::kInteger, std::move(value), *number};
-  return {JsonField::Kind::kText, std::move(value)};
-}
-
 std::vector<Extent> rows_of(const std::string& path, const store::ReadableFile& file, const Table& table) {
   std::vector<Extent> rows = scan_csv(path, file, table.separator);
   if (table.header && !rows.empty()) rows.erase(rows.begin());
@@ -144,6 +138,21 @@ std::vector<Extent> rows_of(const std::string& path, const store::ReadableFile& 
 
 std::string value_of(const Table& table, const std::vector<std::string>& fields, const std::string& column) {
   return fields[static_cast<size_t>(std::ranges::find(table.columns, column) - table.columns.begin())];
+}
+
+// A column of a row, or its labels; nothing where these can't be read, and `problem` then says why.
+std::optional<JsonField> field_of(const Table& table, const std::vector<std::string>& fields, const std::string& name,
+                                  const TableLabels& labels, std::string* problem) {
+  if (name == labels.name && !labels.columns.empty()) {
+    std::vector<std::string> values;
+    for (const std::string& column : labels.columns) values.push_back(value_of(table, fields, column));
+    return columns_that_say_yes(labels.columns, values, problem);
+  }
+  std::string value = value_of(table, fields, name);
+  if (name == labels.name)
+    return labels.delimiter.empty() ? table_label(std::move(value)) : table_label_list(value, labels.delimiter);
+  if (value.empty()) return JsonField();
+  return JsonField{JsonField::Kind::kText, std::move(value)};
 }
 
 // Rows that cannot be read are samples too, for whoever counts them: where there are few samples, they may be nothing else.
@@ -167,7 +176,7 @@ void expect_rows(const Source& source, const Tables& tables, const Split& split,
                    where, fmt::format("the column has {}", fmt::join(values, ", ")));
 }
 
-ListFormat table_format(const std::shared_ptr<const Tables>& tables, const std::string& label, const Split& split) {
+ListFormat table_format(const std::shared_ptr<const Tables>& tables, const TableLabels& labels, const Split& split) {
   const auto scan = [tables, split](const std::string& path, const store::ReadableFile& file) {
     const Table& table = tables->at(path);
     std::vector<Extent> rows = rows_of(path, file, table);
@@ -179,14 +188,16 @@ ListFormat table_format(const std::shared_ptr<const Tables>& tables, const std::
     });
     return rows;
   };
-  const auto fields = [tables, label](const std::string& path, std::string_view row, const std::vector<std::string>& names,
-                                      std::string* problem) -> std::optional<std::vector<JsonField>> {
+  const auto fields = [tables, labels](const std::string& path, std::string_view row, const std::vector<std::string>& names,
+                                       std::string* problem) -> std::optional<std::vector<JsonField>> {
     const Table& table = tables->at(path);
     const auto all = fields_of(table, row, problem);
     if (!all) return std::nullopt;
     std::vector<JsonField> out;
     for (const std::string& name : names) {
-      out.push_back(name.empty() ? JsonField() : to_field(value_of(table, *all, name), name == label));
+      auto field = name.empty() ? JsonField() : field_of(table, *all, name, labels, problem);
+      if (!field) return std::nullopt;
+      out.push_back(*std::move(field));
     }
     return out;
   };
@@ -197,22 +208,25 @@ ListFormat table_format(const std::shared_ptr<const Tables>& tables, const std::
 
 std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), path = call.text("path");
-  const FieldArguments arguments = read_field_arguments(call);
+  const FieldArguments arguments = read_field_arguments(call, true);
   const std::string root = call.text("root", ""), suffix = call.text("suffix", "");
   const char separator = read_separator(call, path);
   const bool header = call.boolean("header", true);
   const Split split = read_split(call);
+  TableLabels labels{{}, arguments.label_fields, read_label_delimiter(call, arguments)};
   call.finish();
   const std::vector<std::string> paths = find_shards(path, where);
   auto tables = std::make_shared<Tables>();
   for (const std::string& one : paths) (*tables)[one] = read_table(one, separator, header, where);
   const Table& first = tables->at(paths[0]);
   const ListedColumns columns = choose_columns(arguments, first);
-  for (const auto& [one, table] : *tables) expect_columns(one, table, columns, split, where);
-  const std::string identity = fmt::format("csv({}, label={}, sep={}, header={}, {}={})", absolute_path(path), columns.label,
-                                           separator, header, split.column, split.value);
+  labels.name = columns.label;
+  for (const auto& [one, table] : *tables) expect_columns(one, table, columns, labels, split, where);
+  const std::string label = arguments.several_labels ? labels.identity() : columns.label;
+  const std::string identity = fmt::format("csv({}, {}, sep={}, header={}, {}={})", absolute_path(path),
+                                           arguments.label_identity(label), separator, header, split.column, split.value);
   auto source =
-      list_images(paths, {path, identity, root, suffix, columns, table_format(tables, columns.label, split), where}, arguments);
+      list_images(paths, {path, identity, root, suffix, columns, table_format(tables, labels, split), where}, arguments);
   if (!split.column.empty()) expect_rows(*source, *tables, split, where);
   if (split.column.empty() && std::ranges::count(first.columns, kSplit) > 0) {
     log_note(fmt::format("`{}` has a column `split`, and all rows are used; split=train takes those with `train` in it",

@@ -54,7 +54,7 @@ std::shared_ptr<const Source> make_jsonl(CallReader& call, std::string_view wher
   call.finish();
   const std::vector<std::string> paths = find_shards(path, where);
   const ListedColumns columns = choose_columns(arguments, paths[0], where);
-  const std::string identity = fmt::format("jsonl({}, label={})", absolute_path(path), columns.label);
+  const std::string identity = fmt::format("jsonl({}, {})", absolute_path(path), arguments.label_identity(columns.label));
   return list_images(paths, {path, identity, root, {}, columns, kFormat, where}, arguments);
 }
 

@@ -62,7 +62,11 @@ class Parquet final : public Source {
   std::vector<int64_t> stretches() const override;
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
+  bool multi_label() const override { return labels_.several(); }
   std::optional<std::vector<int32_t>> labels() const override { return labels_.of_samples(index_, {{0, size()}}); }
+  std::optional<std::vector<std::vector<int32_t>>> label_lists() const override {
+    return labels_.lists_of_samples(index_, {{0, size()}});
+  }
 
  private:
   using Files = LruCache<size_t, ParquetFile>;
@@ -72,7 +76,7 @@ class Parquet final : public Source {
     return files_.get(shard, [&] { return Files::Made{std::make_shared<const ParquetFile>(index_.path(shard)), 1}; });
   }
   std::optional<std::string> take(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const;
-  std::optional<std::string> take_label(const TesseraParquetValue& label, Sample& sample) const;
+  std::optional<std::string> take_label(const ParquetGroup& group, int64_t row, Sample& sample) const;
   std::optional<std::string> take_texts(const ParquetGroup& group, int64_t row, Sample& sample) const;
   std::optional<std::string> take_image(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const;
 
@@ -100,6 +104,7 @@ std::vector<int64_t> Parquet::stretches() const {
 }
 
 std::optional<std::string> Parquet::read(int64_t index, Sample& sample) const {
+  sample.labels.clear();
   const ShardIndex::Place place = index_.locate(index);
   try {
     const auto rows = file(place.shard);
@@ -120,15 +125,22 @@ std::optional<std::string> Parquet::read(int64_t index, Sample& sample) const {
 
 std::optional<std::string> Parquet::take(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const {
   if (!columns_.label.empty()) {
-    if (auto reason = take_label(group.value(label_, row), sample)) return reason;
+    if (auto reason = take_label(group, row, sample)) return reason;
   }
   if (auto reason = take_texts(group, row, sample)) return reason;
   return take_image(group, row, shard, sample);
 }
 
-std::optional<std::string> Parquet::take_label(const TesseraParquetValue& label, Sample& sample) const {
-  if (label.is_null) return fmt::format("it has no label `{}`", columns_.label);
-  return label.data ? labels_.set(text_of(label), sample) : labels_.set(label.integer, sample);
+std::optional<std::string> Parquet::take_label(const ParquetGroup& group, int64_t row, Sample& sample) const {
+  const int64_t count = group.count(label_, row);
+  if (count < 0 && !labels_.several()) return fmt::format("it has no label `{}`", columns_.label);
+  std::optional<std::string> reason;
+  for (int64_t item = 0; item < count && !reason; ++item) {
+    const TesseraParquetValue label = group.value(label_, row, item);
+    if (label.is_null) return fmt::format("one of its labels `{}` is null", columns_.label);
+    reason = label.data ? labels_.set(text_of(label), sample) : labels_.set(label.integer, sample);
+  }
+  return reason;
 }
 
 std::optional<std::string> Parquet::take_texts(const ParquetGroup& group, int64_t row, Sample& sample) const {
@@ -183,26 +195,35 @@ Columns choose_columns(const FieldArguments& arguments, const ParquetFile& file,
   if (nested && file.kind(image + ".path") == TESSERA_PARQUET_BYTES) columns.path = image + ".path";
   if (!arguments.no_label) {
     columns.label = arguments.label.value_or(file.kind("label") == TESSERA_PARQUET_NONE ? "" : "label");
-    if (!columns.label.empty()) need(columns.label, {TESSERA_PARQUET_INTEGER, TESSERA_PARQUET_BYTES});
+    const TesseraParquetKind kind = file.kind(columns.label);
+    const bool list = kind == TESSERA_PARQUET_INTEGER_LIST || kind == TESSERA_PARQUET_BYTES_LIST;
+    if (list && !arguments.several_labels) {
+      throw data_error(fmt::format("the column `{}` holds lists", columns.label), where,
+                       fmt::format("labels={} takes several labels an image", columns.label));
+    }
+    if (!columns.label.empty() && !list) need(columns.label, {TESSERA_PARQUET_INTEGER, TESSERA_PARQUET_BYTES});
   }
   columns.texts = arguments.texts;
   for (const std::string& text : columns.texts) need(text, {TESSERA_PARQUET_BYTES, TESSERA_PARQUET_BYTES_LIST});
   return columns;
 }
 
-ShardScan scan(const std::string& path, const std::string& label) {
+ShardScan scan(const std::string& path, const std::string& label, bool lists) {
   const ParquetFile file(path);
   ShardScan found{{}, file.first().back(), {}};
   if (label.empty()) return found;
   for (size_t group = 0; group + 1 < file.first().size(); ++group) {
     const auto column = file.read_group(group, {label});
     for (int64_t row = 0; row < file.first()[group + 1] - file.first()[group]; ++row) {
-      const TesseraParquetValue value = column->value(0, row);
-      if (value.is_null) {
-        found.labels.add_none();
-      } else {
-        value.data ? found.labels.add(text_of(value)) : found.labels.add(value.integer);
+      for (int64_t item = 0; item < std::max<int64_t>(column->count(0, row), lists ? 0 : 1); ++item) {
+        const TesseraParquetValue value = column->value(0, row, item);
+        if (value.is_null) {
+          found.labels.add_none();
+        } else {
+          value.data ? found.labels.add(text_of(value)) : found.labels.add(value.integer);
+        }
       }
+      if (lists) found.labels.end_list();
     }
   }
   return found;
@@ -219,17 +240,23 @@ std::shared_ptr<const Source> make_parquet(CallReader& call, std::string_view wh
     const ParquetFile first(paths.front());
     const Columns columns = choose_columns(arguments, first, where);
     const std::vector<std::string> classes = huggingface_classes(first.metadata("huggingface").value_or(""), columns.label);
-    ShardIndexOptions options{
-        pattern, fmt::format("parquet({}, label={})", absolute_path(pattern), columns.label), where, {}, {}};
+    ShardIndexOptions options{pattern,
+                              fmt::format("parquet({}, {})", absolute_path(pattern), arguments.label_identity(columns.label)),
+                              where,
+                              {},
+                              {}};
     options.needs_labels = !columns.label.empty() && classes.empty() && arguments.classes.empty();
-    options.scan = [label = columns.label](const std::string& path, const store::ReadableFile&, bool with_labels) {
-      return scan(path, with_labels ? label : "");
+    options.label_lists = arguments.several_labels;
+    options.scan = [label = columns.label, lists = options.label_lists](const std::string& path, const store::ReadableFile&,
+                                                                        bool with_labels) {
+      return scan(path, with_labels ? label : "", lists);
     };
     const auto source = std::make_shared<Parquet>(std::move(paths), std::move(options), columns);
     if (source->size() == 0) throw data_error(fmt::format("`{}` holds no rows", pattern), where);
     if (columns.label.empty()) return source;
     const bool named = arguments.classes.empty() && !classes.empty();
-    source->set_labels(named ? Labels(classes, arguments.label_offset) : Labels(arguments, source->found(), where));
+    source->set_labels(named ? Labels(classes, arguments.label_offset, arguments.several_labels)
+                             : Labels(arguments, source->found(), where));
     return source;
   } catch (const Error& error) {
     if (!error.where().empty()) throw;

@@ -29,6 +29,7 @@ struct Holdout {
 class Part final : public ForwardingSource {
  public:
   // samples: of the source, rising. labels: theirs.
+  // Of a multi_label() source there are none: its lists are asked for when they are needed.
   Part(std::shared_ptr<const Source> source, std::string name, std::vector<int64_t> samples,
        std::optional<std::vector<int32_t>> labels)
       : ForwardingSource(std::move(source)), name_(std::move(name)), samples_(std::move(samples)), labels_(std::move(labels)) {}
@@ -36,7 +37,15 @@ class Part final : public ForwardingSource {
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
   const std::string& name() const override { return name_; }
   std::optional<std::vector<int32_t>> labels() const override { return labels_; }
+  std::optional<std::vector<std::vector<int32_t>>> label_lists() const override {
+    const auto all = source_->label_lists();
+    if (!all) return std::nullopt;
+    std::vector<std::vector<int32_t>> own;
+    for (const int64_t sample : samples_) own.push_back((*all)[static_cast<size_t>(sample)]);
+    return own;
+  }
   std::optional<std::vector<int64_t>> class_sizes() const override {
+    if (const auto lists = label_lists()) return count_classes(*lists, class_names().size());
     if (!labels_) return std::nullopt;
     std::vector<int64_t> sizes(class_names().size());
     for (const int32_t label : *labels_) {
@@ -163,7 +172,8 @@ std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where
     call.fail(fmt::format("unknown part `{}`", part), suggest_name(part, {"train", "valid"}));
   std::shared_ptr<const Source> source = make_source(inner, where);
   auto labels = source->size() > kMaxSamples ? std::nullopt : source->labels();
-  if (source->size() > kMaxSamples || (!labels && !source->class_names().empty())) {
+  const bool unknown = !labels && !source->class_names().empty() && !source->multi_label();
+  if (source->size() > kMaxSamples || unknown) {
     call.fail(fmt::format("`{}` is of more than {} samples, too many to part", source->name(), human_count(kMaxSamples)),
               "list some of its shards as training data and others as validation data, or use tfds(…, split=…)");
   }

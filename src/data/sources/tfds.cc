@@ -132,6 +132,10 @@ ExampleFields choose_fields(const FieldArguments& arguments, const TfdsInfo& inf
   if (!arguments.no_label) {
     const TfdsFeature* label = choose(features, arguments.label, info.supervised, TfdsKind::kClassLabel, where);
     if (label) fields.label = label->key;
+    if (label && !arguments.several_labels && label->kind == TfdsKind::kClassLabels) {
+      throw data_error(fmt::format("the feature `{}` is a {}", label->key, label->type), where,
+                       fmt::format("labels={} takes several labels an image", label->key));
+    }
   }
   for (const std::string& text : fields.texts) choose(features, text, {}, TfdsKind::kText, where);
   return fields;
@@ -282,8 +286,10 @@ std::shared_ptr<const Source> make_tfds(CallReader& call, std::string_view where
     check_present(selection, folder, where);
     RecordSetOptions options{
         dataset, fmt::format("tfds({}, {})", absolute_path(folder), split.text), where, {}, selection.counts};
-    if (label) options.find_label = example_label_finder(fields.label);
+    if (arguments.several_labels) options.call += arguments.label_identity(fields.label);
+    if (label) options.find_label = example_label_finder(fields.label, arguments.several_labels);
     options.needs_labels = label && arguments.classes.empty();
+    options.label_lists = arguments.several_labels;
     std::unique_ptr<RecordSet> records = open_set(info, selection, std::move(options));
     Labels labels = label ? Labels(arguments, records->index().labels(), where) : Labels();
     return open_examples(folder, std::move(records), std::move(fields), std::move(labels), std::move(selection.ranges));

@@ -19,8 +19,10 @@ std::shared_ptr<const Source> open(const char* kind, CallReader& call, const std
   call.finish();
   std::vector<std::string> paths = find_shards(pattern, where);
   ExampleFields fields = choose_fields(arguments, first_record(paths, where), where);
-  RecordSetOptions options{pattern, fmt::format("{}({}, label={})", kind, absolute_path(pattern), fields.label), where, {}, {}};
-  if (!fields.label.empty()) options.find_label = example_label_finder(fields.label);
+  RecordSetOptions options{
+      pattern, fmt::format("{}({}, {})", kind, absolute_path(pattern), arguments.label_identity(fields.label)), where, {}, {}};
+  if (!fields.label.empty()) options.find_label = example_label_finder(fields.label, arguments.several_labels);
+  options.label_lists = arguments.several_labels;
   options.needs_labels = !fields.label.empty() && arguments.classes.empty();
   const std::string name = store::parent_path(paths.front());
   std::unique_ptr<RecordSet> records = open_set(std::move(paths), std::move(options));

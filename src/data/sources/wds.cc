@@ -78,7 +78,11 @@ class Wds final : public Source {
   std::optional<Hash128> fingerprint() const override { return index_.fingerprint(); }
   std::string id(int64_t index) const override;
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
+  bool multi_label() const override { return labels_.several(); }
   std::optional<std::vector<int32_t>> labels() const override { return labels_.of_samples(index_, {{0, size()}}); }
+  std::optional<std::vector<std::vector<int32_t>>> label_lists() const override {
+    return labels_.lists_of_samples(index_, {{0, size()}});
+  }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
 
  private:
@@ -113,6 +117,7 @@ std::string Wds::id(int64_t index) const {
 }
 
 std::optional<std::string> Wds::read(int64_t index, Sample& sample) const {
+  sample.labels.clear();
   const ShardIndex::Place place = index_.locate(index);
   try {
     const WdsSample found = parse_wds_sample(index_.path(place.shard), load(place, sample.memory));
@@ -187,17 +192,24 @@ std::shared_ptr<const Source> make_wds(CallReader& call, std::string_view where_
   call.finish();
   std::vector<std::string> paths = find_shards(pattern, where);
   Parts parts = choose_parts(arguments, paths, where);
-  if (arguments.classes.empty() && !arguments.label && parts.label) arguments.classes = classes_beside(paths);
+  const bool as_converted = !arguments.label || (arguments.several_labels && arguments.label == "json.labels");
+  if (arguments.classes.empty() && as_converted && parts.label) arguments.classes = classes_beside(paths);
   ShardIndexOptions options{
-      pattern, fmt::format("wds({}, label={})", absolute_path(pattern), parts.label ? parts.label->name : ""), where, {}, {}};
+      pattern,
+      fmt::format("wds({}, {})", absolute_path(pattern), arguments.label_identity(parts.label ? parts.label->name : "")),
+      where,
+      {},
+      {}};
   options.needs_labels = parts.label && arguments.classes.empty();
-  options.scan = [label = parts.label](const std::string& path, const store::ReadableFile& file, bool with_labels) {
+  options.label_lists = arguments.several_labels;
+  options.scan = [label = parts.label, lists = options.label_lists](const std::string& path, const store::ReadableFile& file,
+                                                                    bool with_labels) {
     ShardScan scan;
     if (!with_labels) {
       scan.extents = scan_wds(path, file);
     } else {
       scan.extents = scan_wds(path, file, label->extension(),
-                              [&](const WdsSample& sample) { add_json_label(value_of(sample, *label), scan.labels); });
+                              [&](const WdsSample& sample) { add_json_label(value_of(sample, *label), scan.labels, lists); });
     }
     return scan;
   };

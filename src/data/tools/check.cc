@@ -28,8 +28,8 @@ constexpr double kPatience = 60;  // seconds that a file may take before it is r
 
 struct FileResult {
   bool done = false;
-  int32_t label = 0;
-  std::string reason;  // empty when the file was decoded
+  std::vector<int32_t> labels;  // one, in a source with classes, but for a multi-label one
+  std::string reason;           // empty when the file was decoded
   image::ImageInfo info;
   image::Repairs repairs;
   bool turned = false;
@@ -75,7 +75,7 @@ struct CheckWorker {
     result.done = true;
     activity.begin(0, sample, "reading");
     std::optional<std::string> unread = source.read(sample, read);
-    result.label = read.label;
+    result.labels = source.multi_label() ? read.labels : std::vector<int32_t>{read.label};
     if (unread) {
       result.reason = std::move(*unread);
       return;
@@ -240,8 +240,8 @@ void find_duplicates(CheckReport& report, const Source& source, const std::vecto
       if (!group.samples.empty() && !same_bytes(source, group.samples.front(), sample)) continue;
       group.samples.push_back(sample);
       group.ids.push_back(source.id(sample));
-      const auto label = [&](int64_t s) { return results[static_cast<size_t>(s)].label; };
-      if (label(sample) != label(group.samples.front())) group.labels_differ = true;
+      const auto labels = [&](int64_t s) { return results[static_cast<size_t>(s)].labels; };
+      if (labels(sample) != labels(group.samples.front())) group.labels_differ = true;
     }
     if (group.samples.size() > 1) report.duplicates.push_back(std::move(group));
   }
@@ -294,8 +294,9 @@ CheckReport check_source(const Source& source, const CheckProgress& progress, in
     ++report.samples;
     report.file_bytes += result.bytes;
     const bool readable = result.reason.empty();
-    if (!report.classes.empty()) {
-      ClassCount& count = report.classes[static_cast<size_t>(result.label)];
+    if (readable && source.multi_label()) report.unlabelled += result.labels.empty();
+    for (const int32_t label : report.classes.empty() ? std::vector<int32_t>() : result.labels) {
+      ClassCount& count = report.classes[static_cast<size_t>(label)];
       ++count.samples;
       if (!readable) ++count.unreadable;
     }

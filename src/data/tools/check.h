@@ -28,7 +28,7 @@ struct UnreadableFile {
 struct DuplicateFiles {
   std::vector<int64_t> samples;
   std::vector<std::string> ids;
-  bool labels_differ = false;  // the same picture stands in two classes
+  bool labels_differ = false;  // the same picture stands in two classes, or has other labels
 };
 
 // An image whose size is far from the others'.
@@ -50,7 +50,8 @@ struct TextCount {
 
 struct CheckReport {
   int64_t samples = 0;
-  std::vector<ClassCount> classes;
+  std::vector<ClassCount> classes;  // of a multi-label source a sample counts in each of its classes
+  int64_t unlabelled = 0;           // readable samples of a multi-label source without a label
   std::vector<UnreadableFile> unreadable;
   std::vector<DuplicateFiles> duplicates;
   // Longer than kMaxAspect times their other side, or with kMaxArea times fewer pixels than the median.

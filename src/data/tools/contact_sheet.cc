@@ -1,5 +1,7 @@
 #include "data/tools/contact_sheet.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -30,10 +32,10 @@ std::vector<std::string_view> wrap(std::string_view text, size_t width) {
   return lines;
 }
 
-// What is written below a sample: its class, or its first text.
-std::string_view caption(const Source& source, const Sample& sample) {
-  if (!source.class_names().empty()) return source.class_names()[static_cast<size_t>(sample.label)];
-  return sample.texts.empty() || sample.texts[0].empty() ? std::string_view() : sample.texts[0][0];
+// What is written below a sample: its classes, or its first text.
+std::string caption(const Source& source, const Sample& sample) {
+  if (!source.class_names().empty()) return fmt::format("{}", fmt::join(class_names_of(source, sample), ", "));
+  return sample.texts.empty() || sample.texts[0].empty() ? std::string() : std::string(sample.texts[0][0]);
 }
 
 class SheetPainter {

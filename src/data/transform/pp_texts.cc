@@ -109,7 +109,7 @@ std::vector<size_t> find_texts(const Pp& pp, const Source& source, std::string_v
   std::vector<size_t> places;
   for (const std::string& name : pp.text_inputs()) {
     const auto found = std::ranges::find(fields, name);
-    const bool is_class = name == "label" && !source.class_names().empty();
+    const bool is_class = name == "label" && !source.class_names().empty() && !source.multi_label();
     if (found == fields.end() && !is_class) {
       const std::string message = fmt::format("the chain reads the text `{}`, which `{}` does not have", name, source.name());
       throw usage_error(

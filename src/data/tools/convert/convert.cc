@@ -156,7 +156,8 @@ void check_fields(const std::vector<ConvertSplit>& splits) {
   for (const ConvertSplit& split : splits) {
     if (split.source->size() == 0 || split.source->fill_pixels(0, {}))
       throw usage_error(fmt::format("`{}` has no images to convert", split.call));
-    if (split.source->class_names() != first.class_names() || split.source->text_fields() != first.text_fields()) {
+    if (split.source->class_names() != first.class_names() || split.source->text_fields() != first.text_fields() ||
+        split.source->multi_label() != first.multi_label()) {
       throw usage_error(fmt::format("`{}` and `{}` have other classes or texts", splits.front().call, split.call), {},
                         "convert them one by one");
     }
@@ -181,7 +182,7 @@ class Conversion {
   Conversion(const std::vector<ConvertSplit>& splits, const ConvertOptions& options, const ConvertProgress& progress)
       : options_(options), progress_(progress) {
     const Source& first = *splits.front().source;
-    fields_ = {!first.class_names().empty(), written_names(first.text_fields())};
+    fields_ = {!first.class_names().empty(), written_names(first.text_fields()), first.multi_label()};
     lists_.resize(fields_.texts.size());
     for (const ConvertSplit& split : splits) {
       const double bytes = mean_bytes(split, options) * static_cast<double>(split.source->size());

@@ -22,6 +22,8 @@ Json list_feature(Json feature) {
           {"sequence", {{"feature", std::move(feature)}, {"length", "-1"}}}};
 }
 
+const char* label_key(const ConvertFields& fields) { return fields.multi_label ? "labels" : "label"; }
+
 Json features_json(const ConvertFields& fields, const TextLists& lists, size_t classes) {
   Json features = Json::object();
   features["image"] = {
@@ -29,8 +31,9 @@ Json features_json(const ConvertFields& fields, const TextLists& lists, size_t c
       {"image", {{"dtype", "uint8"}, {"encodingFormat", "jpeg"}, {"shape", {{"dimensions", {"-1", "-1", "3"}}}}}}};
   features["file_name"] = text_feature();
   if (fields.labelled) {
-    features["label"] = {{"pythonClassName", std::string(kFeatures) + "class_label_feature.ClassLabel"},
-                         {"classLabel", {{"numClasses", std::to_string(classes)}}}};
+    const Json label = {{"pythonClassName", std::string(kFeatures) + "class_label_feature.ClassLabel"},
+                        {"classLabel", {{"numClasses", std::to_string(classes)}}}};
+    features[label_key(fields)] = fields.multi_label ? list_feature(label) : label;
   }
   for (size_t i = 0; i < fields.texts.size(); ++i)
     features[fields.texts[i]] = lists[i] ? list_feature(text_feature()) : text_feature();
@@ -54,7 +57,7 @@ Json info_json(const std::string& name, ConvertFormat format, const ConvertField
                               {"shardLengths", std::move(lengths)}});
   }
   if (fields.labelled) {
-    const Json items = {{{"featureKey", "image"}}, {{"featureKey", "label"}}};
+    const Json items = {{{"featureKey", "image"}}, {{"featureKey", label_key(fields)}}};
     json["supervisedKeys"] = {{"tuple", {{"items", items}}}};
   }
   return json;
@@ -65,7 +68,7 @@ Json info_json(const std::string& name, ConvertFormat format, const ConvertField
 void write_tfds_metadata(const std::string& folder, const std::string& name, ConvertFormat format, const ConvertFields& fields,
                          const TextLists& lists, const std::vector<std::string>& classes,
                          const std::vector<ConvertedSplit>& splits) {
-  if (fields.labelled) write(folder + "/label.labels.txt", join(classes, "\n"));
+  if (fields.labelled) write(fmt::format("{}/{}.labels.txt", folder, label_key(fields)), join(classes, "\n"));
   write(folder + "/features.json",
         features_json(fields, lists, classes.size()).dump(2, ' ', false, Json::error_handler_t::replace));
   write(folder + "/dataset_info.json",

@@ -26,7 +26,11 @@ std::string example_of(const ConvertFields& fields, const std::string& id, const
   ExampleWriter example;
   example.bytes("image", text_of(sample.image));
   example.bytes("file_name", id);
-  if (fields.labelled) example.integer("label", sample.label);
+  if (fields.multi_label) {
+    example.integer_list("labels", std::vector<int64_t>(sample.labels.begin(), sample.labels.end()));
+  } else if (fields.labelled) {
+    example.integer("label", sample.label);
+  }
   for (size_t i = 0; i < fields.texts.size(); ++i) example.bytes_list(fields.texts[i], sample.texts[i]);
   return example.finish();
 }
@@ -66,7 +70,8 @@ class TarShard final : public ShardWriter {
     Json json = {{"file_name", id}};
     for (size_t i = 0; i < fields_.texts.size(); ++i) json[fields_.texts[i]] = json_of(sample.texts[i]);
     put(key + extension(sample.image), text_of(sample.image));
-    if (fields_.labelled) put(key + ".cls", std::to_string(sample.label));
+    if (fields_.multi_label) json["labels"] = sample.labels;
+    if (fields_.labelled && !fields_.multi_label) put(key + ".cls", std::to_string(sample.label));
     put(key + ".json", json.dump(-1, ' ', false, Json::error_handler_t::replace));
     if (!fields_.texts.empty() && !sample.texts[0].empty()) put(key + ".txt", sample.texts[0][0]);
   }

@@ -15,6 +15,7 @@ namespace tessera::data {
 struct ConvertFields {
   bool labelled = false;
   std::vector<std::string> texts;  // what the source's text fields are called in what is written
+  bool multi_label = false;        // a list of labels, `labels`, in place of one
 };
 
 // Of each text field, whether it is a list: some sample has none of it, or several.

@@ -1,0 +1,38 @@
+#pragma once
+// Several labels of a row of a table: in one field, or in columns that say yes or no.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/call.h"
+#include "data/formats/json_fields.h"
+#include "data/records/labels.h"
+
+namespace tessera::data {
+
+// Where the labels of a table's rows are.
+struct TableLabels {
+  std::string name;                  // what ListedColumns calls them; empty: there are none
+  std::vector<std::string> columns;  // that say yes or no, each a class; empty: they are in the column `name`
+  std::string delimiter;             // between labels of that column; empty: one a row
+
+  // The columns that are read.
+  std::vector<std::string> read() const { return columns.empty() ? std::vector<std::string>{name} : columns; }
+  std::string identity() const;  // of what the index depends on
+};
+
+// label_delim=…: a space where nothing is said, as fastai's label_delim is used. Throws a usage Error where the call has no such
+// column.
+std::string read_label_delimiter(CallReader& call, const FieldArguments& arguments);
+
+// A label that is written as a whole number is one; "007" is a name.
+JsonField table_label(std::string value);
+// Several in one text: whole numbers if all are, else names.
+JsonField table_label_list(const std::string& text, const std::string& delimiter);
+// Of columns with these values those that say yes: 1 or true. 0, false, -1 (as in CelebA) and nothing are no. Nothing where one
+// says neither, and `problem`, where given, then says which.
+std::optional<JsonField> columns_that_say_yes(const std::vector<std::string>& columns, const std::vector<std::string>& values,
+                                              std::string* problem);
+
+}  // namespace tessera::data
