@@ -7,7 +7,7 @@
 //   };
 //
 // A visitor is called as field(name, reference, FieldHelp). Field types: bool, int64_t, double, std::string, std::vector of
-// these, std::optional of these, and structs that have visit() themselves.
+// these, config::NumbersOrText, std::optional of these, and structs that have visit() themselves.
 
 #include <concepts>
 

@@ -92,7 +92,7 @@ class DataBench final : public Command {
   Measured measure(const recipe::Data& data, int64_t batch, const pjrt::Client& client) const {
     const data::LoaderOptions options = data.loader(batch, 0);
     data::TrainLoader loader(data.sets, options);
-    const objectives::Inputs inputs{true, recipe::token_inputs(data.pp())};
+    const objectives::Inputs inputs{true, recipe::token_inputs(data.pp()), true, data.inputs().multi_hot()};
     double transfer = 0;
     const auto take = [&] {
       data::Batch rows = loader.next();

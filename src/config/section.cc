@@ -82,6 +82,26 @@ struct Traits<std::vector<T>> {
   }
 };
 
+template <>
+struct Traits<NumbersOrText> {
+  static std::string type() { return "a number, a list of numbers or text"; }
+  static bool read(const Node& node, NumbersOrText& out) {
+    return read_as<double>(node, out) || read_as<std::string>(node, out) || read_as<std::vector<double>>(node, out);
+  }
+  static void write(const NumbersOrText& value, Node& node) {
+    std::visit([&](const auto& own) { Traits<std::decay_t<decltype(own)>>::write(own, node); }, value);
+  }
+
+ private:
+  template <class T>
+  static bool read_as(const Node& node, NumbersOrText& out) {
+    T value{};
+    if (!Traits<T>::read(node, value)) return false;
+    out = std::move(value);
+    return true;
+  }
+};
+
 template <class T>
 struct Traits<std::optional<T>> {
   static std::string type() { return Traits<T>::type(); }

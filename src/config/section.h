@@ -38,12 +38,15 @@ namespace tessera::config {
 
 struct Node;  // a value of the tree; see config/node.h
 
+// One number, text that says how to find numbers, or a list of them.
+using NumbersOrText = std::variant<double, std::string, std::vector<double>>;
+
 // A field of an options struct: every type that base/visit.h allows, nested structs aside.
-using Field =
-    std::variant<bool*, int64_t*, double*, std::string*, std::vector<bool>*, std::vector<int64_t>*, std::vector<double>*,
-                 std::vector<std::string>*, std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*,
-                 std::optional<std::string>*, std::optional<std::vector<bool>>*, std::optional<std::vector<int64_t>>*,
-                 std::optional<std::vector<double>>*, std::optional<std::vector<std::string>>*>;
+using Field = std::variant<bool*, int64_t*, double*, std::string*, std::vector<bool>*, std::vector<int64_t>*,
+                           std::vector<double>*, std::vector<std::string>*, std::optional<bool>*, std::optional<int64_t>*,
+                           std::optional<double>*, std::optional<std::string>*, std::optional<std::vector<bool>>*,
+                           std::optional<std::vector<int64_t>>*, std::optional<std::vector<double>>*,
+                           std::optional<std::vector<std::string>>*, NumbersOrText*, std::optional<NumbersOrText>*>;
 
 // A table of the recipe. A cheap handle: copies share the tree, which lives as long as any of them.
 class Section {

@@ -28,13 +28,24 @@ class Mean final : public Evaluator {
   std::vector<Column> columns(size_t) const override {
     std::vector<Column> columns;
     for (const ScoreKind& kind : score_kinds()) columns.push_back({kind.name});
+    if (objective_->weighs_examples()) columns.push_back({"weight"});
     return columns;
   }
   ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const objectives::Batch& batch) const override {
     const ir::Values outputs = objective_->outputs(model, scope, batch);
     ir::Values columns = {objective_->loss(outputs, batch)};
     for (size_t i = 0; i < objective_->metrics().size(); ++i) columns.push_back(objective_->metric(i, outputs, batch));
+    if (objective_->weighs_examples()) columns.push_back(objective_->example_weights(batch));
     return columns;
+  }
+  // The loss is the weighted mean where training's is.
+  Outcome outcome(std::vector<Rows> sets) const override {
+    Outcome out = column_means(*this, std::move(sets[0].features));
+    if (!objective_->weighs_examples()) return out;
+    double weights = 0;
+    for (int64_t i = 0; i < out.predictions.rows(); ++i) weights += double{out.predictions.row(i).back()};
+    out.scores[0] *= static_cast<double>(out.predictions.rows()) / weights;
+    return out;
   }
 
  private:

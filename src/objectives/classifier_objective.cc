@@ -35,7 +35,7 @@ Values ClassifierObjective::outputs(const models::Model& model, const nn::Scope&
 }
 
 Value ClassifierObjective::metric(size_t, const Values& outputs, const Batch& batch) const {
-  return top_k_correct(outputs[0], batch.labels, 1);
+  return inputs_.multi_hot > 0 ? top_is_label(outputs[0], batch.labels) : top_k_correct(outputs[0], batch.labels, 1);
 }
 
 Smoothing spread_over_all(double share, int64_t classes) {
@@ -64,7 +64,8 @@ Smoothing read_smoothing(const config::Section& section, double label_smoothing,
 
 Value class_targets(const Batch& batch, int64_t classes, const Smoothing& smoothing) {
   const auto of = [&](Value labels) {
-    return ir::one_hot(labels, classes, DType::kF32) * (smoothing.on - smoothing.off) + smoothing.off;
+    const Value ones = labels.rank() == 2 ? ir::convert(labels, DType::kF32) : ir::one_hot(labels, classes, DType::kF32);
+    return ones * (smoothing.on - smoothing.off) + smoothing.off;
   };
   const Value own = of(batch.labels);
   if (!batch.partner_labels) return own;
@@ -80,6 +81,13 @@ const models::Classifier& as_classifier(const models::Model& model) {
 
 Value classify(const models::Model& model, const nn::Scope& scope, Value images) {
   return as_classifier(model).logits(scope, images);
+}
+
+Value top_is_label(Value logits, Value labels) {
+  const Value x = ir::convert(logits, DType::kF32);
+  const Value top = ir::one_hot(ir::argmax(x, 1), x.dim(1), DType::kF32);
+  const Value correct = ir::sum(top * ir::convert(labels, DType::kF32), {1});
+  return correct * ir::convert(ir::is_finite(ir::sum(x, {1})), DType::kF32);
 }
 
 Value top_k_correct(Value logits, Value labels, int64_t k) {

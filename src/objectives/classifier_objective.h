@@ -1,5 +1,6 @@
 #pragma once
-// What objectives of classifiers have in common: they read labels, ask for logits, and measure prec@1 of the own label.
+// What objectives of classifiers have in common: they read labels, ask for logits, and measure prec@1 of the own label; of
+// several labels, whether the class with the largest logit is one of them.
 
 #include "objectives/objective.h"
 
@@ -7,8 +8,11 @@ namespace tessera::objectives {
 
 class ClassifierObjective : public Objective {
  public:
-  // `classes` of the data.
-  explicit ClassifierObjective(int64_t classes) : classes_(classes) { inputs_.labels = true; }
+  // `classes` of the data; `multi_hot`: Inputs::multi_hot.
+  explicit ClassifierObjective(int64_t classes, int64_t multi_hot = 0) : classes_(classes) {
+    inputs_.labels = true;
+    inputs_.multi_hot = multi_hot;
+  }
 
   const Inputs& inputs() const override { return inputs_; }
   void check(const models::Model& model, const config::Section& section) const override;
@@ -37,13 +41,18 @@ Smoothing spread_over_others(double share, int64_t classes);
 // outside [0, 1).
 Smoothing read_smoothing(const config::Section& section, double label_smoothing, const std::string& style, int64_t classes);
 
-// The targets of a batch, f32 [B, classes]; where rows are mixed, of both labels, each by its share.
+// The targets of a batch, f32 [B, classes]; where rows are mixed, of both rows' labels, each by its share: timm's mixup_target,
+// which for several labels of a row has `on` at each of them.
 ir::Value class_targets(const Batch& batch, int64_t classes, const Smoothing& smoothing);
 
 // A model that is known to be one.
 const models::Classifier& as_classifier(const models::Model& model);
 // Its logits.
 ir::Value classify(const models::Model& model, const nn::Scope& scope, ir::Value images);
+
+// 1 where the class with the largest logit is one of the labels, u8 [B, classes], else 0: f32 [B]. Logits that are not finite
+// count as wrong.
+ir::Value top_is_label(ir::Value logits, ir::Value labels);
 
 // 1 where the label is among the `k` largest logits, else 0: f32 [B]. Of equal logits the lower class counts first. k is cut at
 // the number of classes. Logits that are not finite count as wrong.

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "ir/functions.h"
+#include "ir/ops.h"
 
 namespace tessera::objectives {
 
@@ -23,6 +25,16 @@ ir::Value Objective::metric(size_t index, const ir::Values&, const Batch&) const
   return {};
 }
 
+ir::Value loss_scale(const Objective& objective, const Batch& batch, const ir::Processes& processes) {
+  const ir::Value weights = objective.example_weights(batch);
+  if (!weights) return {};
+  const int64_t rows = weights.dim(0);
+  const ir::Value sum = ir::sum_over_processes(processes, ir::sum_all(weights));
+  // A batch of classes whose weights are all 0 has a loss of 0.
+  const ir::Value scale = static_cast<double>(rows * processes.count) / ir::maximum(sum, ir::constant(1e-30));
+  return ir::broadcast_to(scale, {rows});
+}
+
 std::vector<std::string> objective_names() {
   std::vector<std::string> names;
   for (const ObjectiveKind* kind : objective_kinds()) names.push_back(kind->name);
@@ -32,7 +44,14 @@ std::vector<std::string> objective_names() {
 std::shared_ptr<const Objective> make_objective(config::Section section, const DataInputs& data) {
   const std::string name = section.name("softmax");
   for (const ObjectiveKind* kind : objective_kinds()) {
-    if (kind->name == name) return kind->make(std::move(section), data);
+    if (kind->name != name) continue;
+    std::shared_ptr<const Objective> objective = kind->make(section, data);
+    const Inputs& inputs = objective->inputs();
+    if (data.multi_label && inputs.labels && inputs.multi_hot == 0) {
+      section.fail("name", fmt::format("is {}, which takes one label an image, and the data has any number", name),
+                   "objective = \"bce\"; or label=… in the source, where an image has one");
+    }
+    return objective;
   }
   section.fail("name", fmt::format("is \"{}\", which is no objective", name), suggest_name(name, objective_names()));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/section.h"
+#include "ir/processes.h"
 #include "models/model.h"
 #include "nn/scope.h"
 #include "objectives/batch.h"
@@ -37,14 +38,23 @@ class Objective {
   virtual ir::Values outputs(const models::Model& model, const nn::Scope& scope, const Batch& batch) const = 0;
   // What the loss and the metrics read, made of the outputs of a whole batch: those themselves where it compares none.
   virtual ir::Values combine_batch(const models::Model& model, const nn::Scope& scope, const ir::Values& outputs) const;
-  // Of each example, f32 [B]. Training minimises the mean over the batch.
+  // Of each example, f32 [B]. Training minimises the mean over the batch, or the weighted one.
   virtual ir::Value loss(const ir::Values& outputs, const Batch& batch) const = 0;
+  // Where the mean over the batch is weighted, the weights, f32 [B]: loss() has each as a factor already, and the sum of the
+  // losses is divided by the sum of these. Null where it is the plain mean: always, unless it weighs_examples(), and then of
+  // mixed batches.
+  virtual bool weighs_examples() const { return false; }
+  virtual ir::Value example_weights(const Batch&) const { return {}; }
 
   // Further measurements: metrics.jsonl has the mean over the batch of each as `training_<name>`.
   virtual std::vector<std::string> metrics() const { return {}; }
   // Of each example, f32 [B]; nothing is differentiated through it.
   virtual ir::Value metric(size_t index, const ir::Values& outputs, const Batch& batch) const;
 };
+
+// Batch::loss_scale for a whole batch: the number of its examples by the sum of their weights, over all processes; null where
+// the objective weighs none.
+ir::Value loss_scale(const Objective& objective, const Batch& batch, const ir::Processes& processes = {});
 
 // What a recipe's objective.name chooses.
 struct ObjectiveKind {

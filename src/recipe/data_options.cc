@@ -1,6 +1,7 @@
 #include "recipe/data_options.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -100,6 +101,12 @@ void check_alike(const Section& section, const io::DataSet& first, const io::Dat
     section.fail("pp", fmt::format("makes other arrays of ids than that of `{}`", first.name),
                  "tokenize with the same model, length and names in both chains");
   }
+  if (set.source->multi_label() != first.source->multi_label()) {
+    section.fail("source",
+                 fmt::format("has {} an image, and `{}` has {}", set.source->multi_label() ? "several labels" : "one label",
+                             first.name, first.source->multi_label() ? "several" : "one"),
+                 "labels=… in all sets of a mixture, or in none");
+  }
   const auto &wanted = first.source->class_names(), &found = set.source->class_names();
   if (wanted == found) return;
   const auto differs = std::ranges::mismatch(wanted, found);
@@ -108,6 +115,17 @@ void check_alike(const Section& section, const io::DataSet& first, const io::Dat
                fmt::format("has {} classes, and `{}` has {}; the first that differs is {} there and {} here", found.size(),
                            first.name, wanted.size(), word(wanted, differs.in1), word(found, differs.in2)),
                "labels are places in the list of classes: the sets of a mixture need the same list");
+}
+
+// Of all sets together.
+objectives::ClassSizes class_sizes(const std::vector<io::DataSet>& sets) {
+  std::vector<int64_t> sums(sets.front().source->class_names().size());
+  for (const io::DataSet& set : sets) {
+    const auto own = set.source->class_sizes();
+    if (!own) return std::nullopt;
+    std::ranges::transform(sums, *own, sums.begin(), std::plus<>());
+  }
+  return sums;
 }
 
 void read_mixture(Section section, Data& data) {
@@ -136,7 +154,13 @@ int64_t Data::size() const {
 }
 
 objectives::DataInputs Data::inputs() const {
-  return {static_cast<int64_t>(source().class_names().size()), token_inputs(pp()), pp().views()};
+  return {static_cast<int64_t>(source().class_names().size()),
+          token_inputs(pp()),
+          pp().views(),
+          source().multi_label(),
+          size(),
+          source().class_names(),
+          [sets = sets] { return class_sizes(sets); }};
 }
 
 std::vector<objectives::TokenInput> token_inputs(const io::Pp& pp) {

@@ -66,7 +66,10 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
   };
   const int64_t rows = batch_->rows();
   if (inputs.images) send("images", batch_->images(), {DType::kU8, {rows, pp.height(), pp.width(), 3}});
-  if (inputs.labels) send("labels", batch_->labels(), {DType::kI32, {rows}});
+  TESSERA_CHECK(!inputs.labels || inputs.multi_hot == batch_->multi_hot_classes(), "{} and {} classes", inputs.multi_hot,
+                batch_->multi_hot_classes());
+  if (inputs.labels && inputs.multi_hot > 0) send("labels", batch_->multi_hot(), {DType::kU8, {rows, inputs.multi_hot}});
+  if (inputs.labels && inputs.multi_hot == 0) send("labels", batch_->labels(), {DType::kI32, {rows}});
   for (const objectives::TokenInput& tokens : inputs.tokens) {
     send(tokens.name.c_str(), batch_->tokens(token_field(*batch_, tokens)), {DType::kI32, {rows, tokens.length}});
   }

@@ -8,6 +8,12 @@ the own share of row i is (i + 1) / (B + 1). Keys, each [1], and grad/<key> [B, 
   bce bce_threshold bce_sum bce_pos bce_mixed bce_mixed_threshold
                        BinaryCrossEntropy(smoothing=0.1): as it is; target_threshold=0.2; sum_classes; pos_weight=2; of the mixed
                        targets, without and with target_threshold=0.2
+  multi_hot multi_hot_mixed multi_hot_smoothed
+                       BinaryCrossEntropy of dense targets: the rows of MULTI_HOT; mixed with those in reverse order; mixed, each
+                       smoothed as mixup_target smooths
+  bce_weight bce_pos_weights   BinaryCrossEntropy(smoothing=0.1, weight=W), (pos_weight=W)
+  weight weight_smoothed weight_soft
+                       torch's CrossEntropyLoss(weight=W): of the labels; with label_smoothing=0.1; of the mixed targets
   jsd                  JsdCrossEntropy(num_splits=3, alpha=12, smoothing=0.1); the labels are those of the first B / 3 rows
   soft_teacher hard_teacher   the distillation losses of task/token_distillation.py: temperature 3; hard
 config: labels, partners.
@@ -23,6 +29,8 @@ from tensors import save
 
 BATCH, CLASSES, SMOOTHING = 6, 5, 0.1
 LABELS, PARTNERS = [3, 0, 4, 4, 1, 2], [2, 1, 4, 4, 0, 3]
+MULTI_HOT = [[1, 0, 0, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 1, 0, 0], [0, 1, 0, 0, 1], [1, 0, 0, 0, 0]]
+W = [0.5, 2.0, 1.0, 3.0, 0.25]
 
 
 def mixed_targets(labels, partners):
@@ -42,6 +50,11 @@ def main():
     mixed = mixed_targets(labels, partners)
     bce = lambda target, **kw: lambda x: BinaryCrossEntropy(smoothing=SMOOTHING, **kw)(x, target)
 
+    hot, weight = torch.tensor(MULTI_HOT, dtype=torch.float64), torch.tensor(W, dtype=torch.float64)
+    share = ((torch.arange(BATCH, dtype=torch.float64) + 1) / (BATCH + 1))[:, None]
+    smoothed = hot * (1 - SMOOTHING) + SMOOTHING / CLASSES
+    mix = lambda y: y * share + y.flip(0) * (1 - share)
+
     def soft_teacher(x, t=3.0):
         return F.kl_div(F.log_softmax(x / t, -1), F.log_softmax(teacher / t, -1), reduction="batchmean", log_target=True) * t**2
 
@@ -54,6 +67,14 @@ def main():
         bce_pos=bce(labels, pos_weight=2.0),
         bce_mixed=bce(mixed),
         bce_mixed_threshold=bce(mixed, target_threshold=0.2),
+        multi_hot=bce(hot),
+        multi_hot_mixed=bce(mix(hot)),
+        multi_hot_smoothed=bce(mix(smoothed)),
+        bce_weight=bce(labels, weight=weight),
+        bce_pos_weights=bce(labels, pos_weight=weight),
+        weight=lambda x: F.cross_entropy(x, labels, weight=weight),
+        weight_smoothed=lambda x: F.cross_entropy(x, labels, weight=weight, label_smoothing=SMOOTHING),
+        weight_soft=lambda x: F.cross_entropy(x, mixed, weight=weight),
         jsd=lambda x: JsdCrossEntropy(num_splits=3, alpha=12, smoothing=SMOOTHING)(x, labels[: BATCH // 3].repeat(3)),
         soft_teacher=soft_teacher,
         hard_teacher=lambda x: F.cross_entropy(x, teacher.argmax(-1)),

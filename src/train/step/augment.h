@@ -33,7 +33,7 @@ struct TrainRows {
     fn(batch.images);
     if (batch.labels) fn(batch.labels);
     for (ir::Value& tokens : batch.tokens) fn(tokens);
-    for (ir::Value* more : {&batch.partner_labels, &batch.own_share, &boxes}) {
+    for (ir::Value* more : {&batch.partner_labels, &batch.own_share, &batch.loss_scale, &boxes}) {
       if (*more) fn(*more);
     }
   }

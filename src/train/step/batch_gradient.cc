@@ -101,7 +101,9 @@ class Differentiation {
     BatchGradient out{{}, {}, answers.buffers};
     const ir::NameScope named("loss");
     const double share = 1.0 / static_cast<double>(of_.options.batch * of_.processes.count);
-    const Value loss = ir::sum_all(own(objective.loss(outputs, answers.batch))) * share;
+    Value losses = own(objective.loss(outputs, answers.batch));
+    if (answers.batch.loss_scale) losses = losses * answers.batch.loss_scale;
+    const Value loss = ir::sum_all(losses) * share;
     out.measured.push_back(loss);
     for (size_t i = 0; i < objective.metrics().size(); ++i) {
       out.measured.push_back(ir::sum_all(own(ir::stop_gradient(objective.metric(i, outputs, answers.batch)))) * share);

@@ -34,7 +34,9 @@ objectives::Batch add_batch(const models::Model& model, const objectives::Inputs
   ir::Graph& graph = ir::current_graph();
   objectives::Batch batch;
   if (inputs.images) batch.images = graph.add_parameter(image_batch(model, rows), "images");
-  if (inputs.labels) batch.labels = graph.add_parameter({DType::kI32, {rows}}, "labels");
+  const TensorType labels =
+      inputs.multi_hot > 0 ? TensorType{DType::kU8, {rows, inputs.multi_hot}} : TensorType{DType::kI32, {rows}};
+  if (inputs.labels) batch.labels = graph.add_parameter(labels, "labels");
   for (const objectives::TokenInput& tokens : inputs.tokens) {
     batch.tokens.push_back(graph.add_parameter({DType::kI32, {rows, tokens.length}}, tokens.name));
   }
@@ -195,7 +197,9 @@ StepUpdate step_update(const models::Model& model, const state::StateLayout& lay
 
   const TrainRows rows = [&] {
     const ir::NameScope named("augment");
-    return mix_rows(options.augmentation, arguments.batch, arguments.augment, arguments.processes);
+    TrainRows mixed = mix_rows(options.augmentation, arguments.batch, arguments.augment, arguments.processes);
+    mixed.batch.loss_scale = objectives::loss_scale(*options.objective, mixed.batch, arguments.processes);
+    return mixed;
   }();
   StepUpdate out;
   out.batch = batch_gradient({model, layout, optimizer, options, params, arguments.teacher, arguments.processes}, rows,

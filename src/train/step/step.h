@@ -1,6 +1,6 @@
 #pragma once
 // The programs of a run, as StableHLO text. A batch is images as bytes, which are normalised on the device, then what the
-// objective or evaluator reads beside them: labels i32 [B], arrays of tokens i32 [B, length].
+// objective or evaluator reads beside them: labels i32 [B] or multi-hot u8 [B, classes], arrays of tokens i32 [B, length].
 
 #include <array>
 #include <cstdint>
@@ -34,7 +34,7 @@ inline constexpr const char* kTrainStep = "train_step";
 // (state…, the teacher's params…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the
 // augmentation has values; of several processes this one's number i32 and its votes f32 [kVotes]; the optimizer's numbers, each f32)
 // -> (state…, metrics f32 [metric_names], then the votes' sums). Each state argument is donated to the result of its place.
-// training_loss is the mean over the batch before the update (label smoothing included), l2_grads the global norm before
+// training_loss is the mean over the batch (the weighted one where the objective weighs examples) before the update (label smoothing included), l2_grads the global norm before
 // clipping, l2_params after the update, l2_updates of the difference.
 Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
