@@ -11,6 +11,7 @@
 #include "ir/functions.h"
 #include "metrics/class_tally.h"
 #include "metrics/confusion.h"
+#include "metrics/multi_label.h"
 #include "objectives/softmax.h"
 
 namespace tessera::evaluators {
@@ -28,12 +29,13 @@ constexpr int64_t kMaxClasses = 4096;
 // What `metrics` may name.
 struct Metric {
   const char* name;
-  double (metrics::ClassTally::*value)() const;
+  double (metrics::ClassTally::*value)() const;  // null: one_vs_rest_auc()
 };
 constexpr Metric kMetrics[] = {{"f1_macro", &metrics::ClassTally::f1},
                                {"f1_weighted", &metrics::ClassTally::weighted_f1},
                                {"cohen_kappa", &metrics::ClassTally::kappa},
-                               {"balanced_accuracy", &metrics::ClassTally::balanced_accuracy}};
+                               {"balanced_accuracy", &metrics::ClassTally::balanced_accuracy},
+                               {"roc_auc", nullptr}};
 
 std::vector<Metric> find_metrics(const std::vector<std::string>& names, const config::Section& section) {
   std::vector<Metric> found;
@@ -73,7 +75,10 @@ class Classification final : public Evaluator {
       : per_class_(options.per_class), predictions_(data.predictions), names_(data.class_names) {
     inputs_.labels = true;
   }
-  void set_metrics(std::vector<Metric> metrics) { metrics_ = std::move(metrics); }
+  void set_metrics(std::vector<Metric> metrics) {
+    metrics_ = std::move(metrics);
+    ranks_ = std::ranges::count(metrics_, nullptr, &Metric::value) > 0;
+  }
   void set_real(std::vector<std::vector<int32_t>> real) { real_ = std::move(real); }
 
   void check(const models::Model& model, const config::Section& section) const override {
@@ -91,6 +96,7 @@ class Classification final : public Evaluator {
   std::vector<Column> columns(size_t) const override {
     std::vector<Column> columns = {{"loss"}, {"prec@1"}, {"prec@5"}, {"predicted", 1, true}};
     if (predictions_) columns.insert(columns.end(), {{"top", top(), true}, {"prob", top()}});
+    if (ranks_) columns.push_back({"logits", std::ssize(names_)});
     return columns;
   }
   ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const objectives::Batch& batch) const override {
@@ -98,9 +104,11 @@ class Classification final : public Evaluator {
     ir::Values columns = {objectives::softmax_cross_entropy(logits, batch.labels),
                           objectives::top_k_correct(logits, batch.labels, 1),
                           objectives::top_k_correct(logits, batch.labels, 5), ir::argmax(logits, 1)};
-    if (!predictions_) return columns;
-    const auto [probabilities, classes] = ir::top_k(ir::softmax(ir::convert(logits, DType::kF32)), top());
-    columns.insert(columns.end(), {classes, probabilities});
+    if (predictions_) {
+      const auto [probabilities, classes] = ir::top_k(ir::softmax(ir::convert(logits, DType::kF32)), top());
+      columns.insert(columns.end(), {classes, probabilities});
+    }
+    if (ranks_) columns.push_back(logits);
     return columns;
   }
 
@@ -115,7 +123,8 @@ class Classification final : public Evaluator {
     if (per_class_ || !metrics_.empty()) {
       for (size_t i = 0; i < labels.size(); ++i) tally.add(labels[i], predicted(i));
     }
-    for (const Metric& metric : metrics_) out.scores.push_back((tally.*metric.value)());
+    for (const Metric& metric : metrics_)
+      out.scores.push_back(metric.value ? (tally.*metric.value)() : metrics::one_vs_rest_auc(logits_of(out), labels));
     if (per_class_) {
       metrics::Confusion confusion(static_cast<int64_t>(names_.size()));
       for (size_t i = 0; i < labels.size(); ++i) confusion.add(labels[i], predicted(i));
@@ -130,10 +139,20 @@ class Classification final : public Evaluator {
   }
 
  private:
+  // The last columns, where the rows have them.
+  metrics::Features logits_of(const Outcome& out) const {
+    metrics::Features logits{std::ssize(names_), {}};
+    for (int64_t i = 0; i < out.predictions.rows(); ++i) {
+      const std::span<const float> row = out.predictions.row(i).last(names_.size());
+      logits.values.insert(logits.values.end(), row.begin(), row.end());
+    }
+    return logits;
+  }
   int64_t top() const { return std::min(kTop, static_cast<int64_t>(names_.size())); }
 
   objectives::Inputs inputs_;
   bool per_class_, predictions_;
+  bool ranks_ = false;  // a metric reads the logits of all classes
   std::vector<std::string> names_;
   std::vector<Metric> metrics_;
   std::vector<std::vector<int32_t>> real_;  // of each sample of the source

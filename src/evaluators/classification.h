@@ -10,10 +10,10 @@ struct ClassificationOptions {
   std::string real;
   template <class Visitor>
   void visit(Visitor&& field) {
-    field(
-        "metrics", metrics,
-        "further scores: f1_macro (the mean over classes), f1_weighted (by their examples), cohen_kappa, balanced_accuracy; as "
-        "scikit-learn has them");
+    field("metrics", metrics,
+          "further scores: f1_macro (the mean over classes), f1_weighted (by their examples), cohen_kappa, balanced_accuracy, "
+          "roc_auc "
+          "(the mean over classes, each against the rest); as scikit-learn has them");
     field("per_class", per_class,
           "write recall and precision of each class and the confusion matrix to <workdir>/evals/NAME_<step>.json");
     field("real", real,
@@ -24,7 +24,7 @@ struct ClassificationOptions {
 };
 
 // The factory of evaluators.def: loss (softmax cross-entropy, natural logarithm), prec@1 and prec@5; with `real`, real@1: the
-// share of images with right classes whose prediction is one of them. With `metrics`, these (metrics/class_tally.h).
+// share of images with right classes whose prediction is one of them. With `metrics`, these (metrics/class_tally.h; roc_auc: one_vs_rest_auc of metrics/multi_label.h).
 std::shared_ptr<const Evaluator> make_classification(config::Section section, const EvaluatorData& data);
 
 }  // namespace tessera::evaluators

@@ -32,9 +32,10 @@ struct Column {
 };
 
 // What a program made of a data set: the columns beside each other, of every example that could be read, in the source's order.
-// Labels are empty where the source has none. In memory they take 4 bytes a number.
+// Labels are empty where the source has none or a sample may have several. In memory they take 4 bytes a number.
 struct Rows : metrics::LabelledFeatures {
-  std::vector<int64_t> samples;  // places in the source
+  std::vector<int64_t> samples;    // places in the source
+  std::vector<uint8_t> multi_hot;  // of a multi-label source in place of labels: [size(), classes] of 0 and 1
 
   int64_t size() const { return static_cast<int64_t>(samples.size()); }
 };
@@ -67,6 +68,8 @@ class Evaluator {
 
   // Of examples of a set. Labels among the inputs are places in the model's list of classes.
   virtual const objectives::Inputs& inputs(size_t set) const = 0;
+  // Whether it reads one label of each example, in its program or in Rows.
+  virtual bool reads_one_label() const { return inputs(0).labels && inputs(0).multi_hot == 0; }
   virtual std::vector<Column> columns(size_t set) const = 0;
   // Each column, [B] or [B, width] of any type that f32 holds; `scope` is not for training. Rows without an example may hold
   // anything.
@@ -109,8 +112,10 @@ struct EvaluatorKind {
 const std::vector<const EvaluatorKind*>& evaluator_kinds();
 
 // The evaluator that `section` ([eval.NAME]) names as its `type`, with its options. Usage Errors for unknown names and for data
-// without what it reads.
+// without what it reads, or with several labels an image where it reads one.
 std::shared_ptr<const Evaluator> make_evaluator(config::Section section, const EvaluatorData& data);
 std::vector<std::string> evaluator_names();
+// What `type` is where nothing is said: classification, or multilabel of data with several labels an image.
+std::string usual_evaluator(const objectives::DataInputs& data);
 
 }  // namespace tessera::evaluators

@@ -15,6 +15,7 @@ class FeatureEvaluator : public Evaluator {
   void check(const models::Model& model, const config::Section& section) const override;
   std::vector<std::string> further_sets() const override { return {"train"}; }
   const objectives::Inputs& inputs(size_t) const override { return inputs_; }
+  bool reads_one_label() const override { return true; }
   std::vector<Column> columns(size_t) const override { return {{"features", 0}}; }
   ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const objectives::Batch& batch) const override {
     return {model.features(scope, batch.images)};

@@ -70,6 +70,7 @@ class ZeroShot final : public ImageTextEvaluator {
   std::vector<ScoreKind> score_kinds() const override { return {{"prec@1", true}}; }
   std::span<const int32_t> texts() const override { return prompts_; }
   const objectives::Inputs& inputs(size_t set) const override { return set == kPrompts ? prompt_inputs_ : image_inputs_; }
+  bool reads_one_label() const override { return true; }
   std::vector<Column> columns(size_t) const override { return {{"embedding", 0}}; }
   ir::Values rows(size_t set, const models::Model& model, const nn::Scope& scope,
                   const objectives::Batch& batch) const override {

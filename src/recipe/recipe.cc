@@ -208,6 +208,15 @@ void check_predictions(const Section& section, const EvalOptions& options) {
   }
 }
 
+void check_multi_label(const Section& section, const EvalSetting& setting, const Data& data) {
+  const bool several = data.source().multi_label();
+  if (setting.multi_label.value_or(several) == several) return;
+  section.fail("source",
+               several ? "has several labels an image, and training's data has one"
+                       : "has one label an image, and training's data has any number",
+               several ? "label=… here, or labels=… in data.source" : "labels=… here, as in data.source");
+}
+
 // Here where the source knows, else when the examples have been read.
 void check_class_sizes(const tessera::data::Source& source, int64_t least, const std::string& where) {
   const auto sizes = least > 0 ? source.class_sizes() : std::nullopt;
@@ -235,12 +244,13 @@ int64_t eval_batch(const Section& section, const EvalPlan& plan, const EvalSetti
 EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& setting) {
   EvalPlan plan;
   plan.name = name;
-  section.bind_part(plan.options);
-  if (setting.predictions) plan.options.predictions = true;
-  check_predictions(section, plan.options);
   Section data = section.section("data");
   plan.sets.push_back({open_evaluation_data(data, setting.held_out)});
   Data& own = plan.sets[0].data;
+  plan.options.type = evaluators::usual_evaluator(own.inputs());
+  section.bind_part(plan.options);
+  if (setting.predictions) plan.options.predictions = true;
+  check_predictions(section, plan.options);
   check_input(data, *setting.model, own);
   const auto id = [source = own.sets.front().source](int64_t sample) { return source->id(sample); };
   const auto make = [&] {
@@ -255,6 +265,7 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
       data.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
     // A classifier's labels are training's.
     const bool classifies = dynamic_cast<const models::Classifier*>(setting.model) != nullptr;
+    if (classifies) check_multi_label(data, setting, own);
     if (classifies && !setting.classes.empty() && own.source().class_names() != setting.classes) {
       take_training_classes(data, setting, own);
       make();
@@ -534,6 +545,7 @@ Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
   }
   EvalSetting setting{.model = out.model.get(),
                       .classes = out.class_names,
+                      .multi_label = out.data.source().multi_label(),
                       .batch = out.batch,
                       .length = length,
                       .mesh = out.mesh,

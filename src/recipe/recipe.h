@@ -133,7 +133,7 @@ struct EarlyStop {
 };
 
 struct EvalOptions {
-  std::string type = "classification";
+  std::string type = "classification";  // multilabel where the data has several labels an image
   std::string every = "1 epoch";
   bool skip_first = false, at_end = true;
   std::optional<int64_t> batch;
@@ -141,7 +141,7 @@ struct EvalOptions {
   std::string predictions_format = "jsonl";
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("type", type, "what is measured of every image");
+    field("type", type, "what is measured of every image; multilabel where the data has several labels an image");
     field("every", every, may_change("how often; \"100 %\": at the end only"));
     field("skip_first", skip_first, may_change("not before the first step, whatever eval_at_start says"));
     field("at_end", at_end, may_change("at the end too, whatever `every` says"));
@@ -227,6 +227,7 @@ void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, cons
 struct EvalSetting {
   const models::Model* model = nullptr;
   std::vector<std::string> classes;  // of training; empty: whatever the evaluator's data has
+  std::optional<bool> multi_label;   // whether training's images have several labels; nothing: not known
   bool classes_by_number = false;    // where the data's names are not among `classes`, which may be in words of their own
   int64_t batch = 1;                 // where the evaluator has none of its own
   optim::RunLength length;

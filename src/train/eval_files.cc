@@ -28,6 +28,7 @@ class Lines {
     ordered_json json;
     json["id"] = source_.id(evaluation_.samples[i]);
     if (!evaluation_.labels.empty()) json["label"] = classes_[static_cast<size_t>(evaluation_.labels[i])];
+    if (source_.multi_label()) json["labels"] = labels_of(i);
     std::span<const float> values = evaluation_.predictions.row(static_cast<int64_t>(i));
     for (const evaluators::Column& column : evaluation_.columns) {
       const std::span<const float> own = values.first(static_cast<size_t>(column.width));
@@ -40,6 +41,13 @@ class Lines {
   }
 
  private:
+  ordered_json labels_of(size_t i) const {
+    ordered_json names = ordered_json::array();
+    for (size_t c = 0; c < classes_.size(); ++c) {
+      if (evaluation_.multi_hot[i * classes_.size() + c] != 0) names.push_back(classes_[c]);
+    }
+    return names;
+  }
   ordered_json class_of(float value) const {
     const auto at = static_cast<size_t>(value);
     return at < classes_.size() ? ordered_json(classes_[at]) : ordered_json();
@@ -65,6 +73,7 @@ class Table {
       columns.push_back({"label"});
       for (const int32_t label : evaluation_.labels) columns.back().texts.push_back(class_of(static_cast<float>(label)));
     }
+    if (source_.multi_label()) columns.push_back(labels());
     int64_t first = 0;
     for (const evaluators::Column& column : evaluation_.columns) {
       columns.push_back(column.classes ? classes(column, first) : numbers(column, first));
@@ -78,6 +87,17 @@ class Table {
   TesseraParquetText class_of(float value) const {
     const auto at = static_cast<size_t>(value);
     return at < classes_.size() ? text(classes_[at]) : TesseraParquetText{};
+  }
+  data::ParquetColumn labels() const {
+    data::ParquetColumn out{"labels"};
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      const size_t before = out.texts.size();
+      for (size_t c = 0; c < classes_.size(); ++c) {
+        if (evaluation_.multi_hot[i * classes_.size() + c] != 0) out.texts.push_back(text(classes_[c]));
+      }
+      out.counts.push_back(static_cast<int64_t>(out.texts.size() - before));
+    }
+    return out;
   }
   data::ParquetColumn numbers(const evaluators::Column& column, int64_t first) const {
     return {column.name, column.width, {}, evaluation_.predictions.values.data() + first, evaluation_.predictions.width};

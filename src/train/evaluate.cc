@@ -17,6 +17,7 @@ constexpr double kManyBytes = double{1 << 30};
 struct Part {
   std::vector<int64_t> places, samples;
   std::vector<int32_t> labels;
+  std::vector<uint8_t> multi_hot;
   pjrt::Buffer rows;
 };
 
@@ -27,6 +28,8 @@ Part part_of(const data::Batch& batch) {
     part.places.push_back(row);
     part.samples.push_back(batch.samples()[row]);
     part.labels.push_back(batch.labels()[row]);
+    const uint8_t* const own = batch.multi_hot() + row * batch.multi_hot_classes();
+    part.multi_hot.insert(part.multi_hot.end(), own, own + batch.multi_hot_classes());
   }
   return part;
 }
@@ -56,6 +59,7 @@ class Gathering {
       rows_.features.values.insert(rows_.features.values.end(), row, row + width);
     }
     rows_.samples.insert(rows_.samples.end(), pending_.samples.begin(), pending_.samples.end());
+    rows_.multi_hot.insert(rows_.multi_hot.end(), pending_.multi_hot.begin(), pending_.multi_hot.end());
     if (labelled_) rows_.labels.insert(rows_.labels.end(), pending_.labels.begin(), pending_.labels.end());
     pending_ = {};
   }
@@ -99,7 +103,8 @@ std::optional<SetRows> EvaluationRunner::rows_of(size_t set, state::DeviceArrays
   options.row_count = of.rows();
   options.row_begin = processes_->index() * options.row_count;
   data::EvalLoader loader(of.data.sets.front(), options);
-  Gathering gathering(plan_->name, of.size(), !of.data.source().class_names().empty());
+  const data::Source& source = of.data.source();
+  Gathering gathering(plan_->name, of.size(), !source.class_names().empty() && !source.multi_label());
   for (;;) {
     if (!loader.wait(stop)) return std::nullopt;
     std::optional<data::Batch> rows = loader.next();
@@ -112,7 +117,7 @@ std::optional<SetRows> EvaluationRunner::rows_of(size_t set, state::DeviceArrays
   }
   data::LoaderStats stats = loader.stats();
   SetRows out = gather(*processes_, {gathering.take(), stats.skips, std::move(stats.skipped)});
-  data::expect_readable(of.data.source(), out.files, options);
+  data::expect_readable(source, out.files, options);
   TESSERA_CHECK(out.rows.size() == of.size() - out.skipped, "evaluated {} of {} images, {} of them skipped", out.rows.size(),
                 of.size(), out.skipped);
   return out;
@@ -160,6 +165,7 @@ std::optional<Evaluation> EvaluationRunner::run(state::DeviceArrays& state, cons
   }
   out.samples = sets[0].samples;
   out.labels = sets[0].labels;
+  out.multi_hot = sets[0].multi_hot;
   evaluators::Outcome outcome = plan_->evaluator->outcome(std::move(sets));
   const std::vector<evaluators::ScoreKind> kinds = plan_->evaluator->score_kinds();
   TESSERA_CHECK(outcome.scores.size() == kinds.size(), "{} figures for {} scores", outcome.scores.size(), kinds.size());

@@ -37,6 +37,7 @@ struct Evaluation {
   // Of each example that counts, in the source's order: its place there, its label (where there are any), and what is said.
   std::vector<int64_t> samples;
   std::vector<int32_t> labels;
+  std::vector<uint8_t> multi_hot;  // of a multi-label source in place of labels (evaluators/evaluator.h)
   std::vector<evaluators::Column> columns;
   metrics::Features predictions;
   metrics::Features features;  // of each of them, where the evaluator computes some
@@ -79,7 +80,7 @@ class EvaluationRunner {
   Processes* processes_;
 };
 
-// What the plan wants in files: PATH.jsonl or PATH.parquet, a line or row for each example (`id`, `label`, and the columns;
+// What the plan wants in files: PATH.jsonl or PATH.parquet, a line or row for each example (`id`, `label` or a list `labels`, and the columns;
 // classes by name, null for no answer), where `predictions` is set; PATH.json, the evaluator's details, where it has some;
 // PATH.skipped.jsonl, a line for each file that could not be read (`source`, `id`, `reason`), where there are any, and a
 // warning that says where. Makes the directory. Throws a data Error, a store::IoError but for what Arrow could not write.

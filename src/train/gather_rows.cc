@@ -65,6 +65,7 @@ SetRows gather(Processes& processes, SetRows own) {
   evaluators::Rows& rows = all.rows;
   rows.samples = gathered(processes, own.rows.samples);
   rows.labels = gathered(processes, own.rows.labels);
+  rows.multi_hot = gathered(processes, own.rows.multi_hot);
   rows.features.values = gathered(processes, own.rows.features.values);
   for (const std::string& facts : processes.gather(facts_of(own))) add_facts(facts, all);
 
@@ -73,6 +74,7 @@ SetRows gather(Processes& processes, SetRows own) {
   std::ranges::sort(order, {}, [&](size_t row) { return rows.samples[row]; });
   rows.features.values = in_order(rows.features.values, order, static_cast<size_t>(rows.features.width));
   if (!rows.labels.empty()) rows.labels = in_order(rows.labels, order);
+  if (!rows.multi_hot.empty()) rows.multi_hot = in_order(rows.multi_hot, order, rows.multi_hot.size() / order.size());
   rows.samples = in_order(rows.samples, order);
   std::ranges::sort(all.files, {}, &data::SkippedFile::sample);
   return all;

@@ -12,6 +12,7 @@
 #include "metrics/confusion.h"
 #include "metrics/few_shot.h"
 #include "metrics/linear_probe.h"
+#include "metrics/multi_label.h"
 #include "metrics/neighbours.h"
 #include "metrics/retrieval.h"
 #include "support/formula.h"
@@ -222,6 +223,55 @@ TEST(ClassTally, EqualsScikitLearn) {
     expect("kappa", tally.kappa());
     expect("balanced_accuracy", tally.balanced_accuracy());
   }
+}
+
+// The numbers of a list of rows.
+template <class T>
+std::vector<T> flat(const nlohmann::json& rows) {
+  std::vector<T> values;
+  for (const auto& row : rows) {
+    for (const auto& value : row) values.push_back(value.get<T>());
+  }
+  return values;
+}
+
+void expect_score(const nlohmann::json& wanted, double value) {
+  if (wanted.is_null()) {
+    EXPECT_TRUE(std::isnan(value)) << value;
+  } else {
+    EXPECT_NEAR(value, wanted.get<double>(), 1e-12);
+  }
+}
+
+// tools/references/multi_label_scores.py
+TEST(MultiLabelScores, EqualScikitLearn) {
+  std::ifstream in(testing::source_path("tests/references/multi_label_scores.json"));
+  const auto cases = nlohmann::json::parse(in);
+  for (const auto& one : cases["multi_label"]) {
+    SCOPED_TRACE(one);
+    const Features logits{std::ssize(one["logits"][0]), flat<float>(one["logits"])};
+    const MultiLabelScores scores(logits, flat<uint8_t>(one["labels"]), one["threshold"]);
+    expect_score(one["mAP"], scores.mean_average_precision());
+    expect_score(one["roc_auc"], scores.auc());
+    expect_score(one["f1_micro"], scores.f1_micro());
+    expect_score(one["f1_macro"], scores.f1_macro());
+  }
+  for (const auto& one : cases["one_label"]) {
+    SCOPED_TRACE(one);
+    const Features logits{std::ssize(one["logits"][0]), flat<float>(one["logits"])};
+    expect_score(one["roc_auc"], one_vs_rest_auc(logits, one["labels"].get<std::vector<int32_t>>()));
+  }
+}
+
+TEST(Ranking, CountsEqualScoresHalfAndNaNLast) {
+  const auto of = [](std::vector<double> scores, std::vector<uint8_t> of_class) { return rank(scores, of_class); };
+  EXPECT_EQ(of({1, 1, 1, 1}, {1, 0, 0, 1}).auc, 0.5);
+  EXPECT_EQ(of({1, 1, 1, 1}, {1, 0, 0, 1}).average_precision, 0.5);
+  EXPECT_EQ(of({std::nan(""), -100, 3}, {1, 0, 0}).auc, 0);
+  EXPECT_EQ(of({3, std::nan("")}, {1, 0}).auc, 1);
+  EXPECT_TRUE(std::isnan(of({1, 2}, {0, 0}).average_precision));
+  EXPECT_TRUE(std::isnan(of({1, 2}, {1, 1}).auc));
+  EXPECT_EQ(of({1, 2}, {1, 1}).average_precision, 1);
 }
 
 TEST(ClassTally, CountsExamplesWithoutAnAnswerAsWrong) {
