@@ -7,13 +7,16 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
+#include "base/call.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/image_paths.h"
 #include "inference/use_model.h"
+#include "metrics/multi_label.h"
 
 namespace tessera::cli {
 namespace {
@@ -48,19 +51,25 @@ class Predict final : public Command {
               "a timm directory (model.safetensors and config.json); one JSON object an image"}},
             "Images are prepared as the run's first evaluator does, or as the directory says (timm's\n"
             "config.json, Hugging Face's preprocessor_config.json). One that cannot be read is named, the others go\n"
-            "on, and the exit code is 3."};
+            "on, and the exit code is 3. Of a run that was trained on images with several labels, or with --threshold,\n"
+            "an image gets every class whose probability, by the sigmoid, is above the threshold: often several, or none."};
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory of timm's or of Hugging Face's ViT");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
-    flags.add("--json", &json_, "one JSON object an image: path, top: [{class, index, prob}], logits, or path, error");
+    flags.add("--json", &json_,
+              "one JSON object an image: path, top (with a threshold: tags): [{class, index, prob}], logits, or path, error");
     flags.add("--logits", &logits_, "all logits too");
-    flags.add("--top", "K", &top_, 1, "how many classes, 5 when not given");
+    flags.add("--top", "K", &top_, 1, "how many classes at most, 5 when not given; with a threshold all");
+    flags.add(
+        "--threshold", "P", &threshold_,
+        "every class with a probability above it, by the sigmoid; 0.5 when not given, of a run with several labels an image");
     flags.add("--pp", "CHAIN", &pp_, "another preprocessing, as \"decode | resize(16) | value_range(-1, 1)\"");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     require_flag(from_, "--from", "tessera predict --from runs/digits image.png");
     if (words.empty()) throw usage_error("tessera predict needs images", {}, "tessera predict --from runs/digits image.png");
+    const std::optional<double> threshold = read_threshold();
     const std::vector<std::string> paths = image_paths(words);
     const state::LoadedModel model = state::load_model(from_, state::parse_weights(weights_, "--weights"));
     const std::string& pp = pp_.empty() ? model.pp : pp_;
@@ -68,6 +77,7 @@ class Predict final : public Command {
       throw usage_error("neither the run's evaluators nor its directory say how images are prepared", model.path,
                         "give it: --pp \"decode | resize(16) | value_range(-1, 1)\"");
     }
+    if (model.multi_label || threshold) above_ = threshold.value_or(kUsualThreshold);
     int64_t done = 0, unreadable = 0;
     inference::predict(model, pp, paths, device, [&](const inference::Prediction& one) {
       if (!one.error.empty()) ++unreadable;
@@ -83,17 +93,41 @@ class Predict final : public Command {
   }
 
  private:
+  static constexpr double kUsualThreshold = 0.5;
+
+  std::optional<double> read_threshold() const {
+    if (threshold_.empty()) return std::nullopt;
+    const auto value = parse_number(threshold_);
+    if (value && *value >= 0 && *value < 1) return value;
+    throw usage_error(fmt::format("`{}` is no probability", one_line(threshold_)), "--threshold", "a number from 0 to below 1");
+  }
+
+  std::vector<double> probabilities(const std::vector<float>& logits) const {
+    if (!above_) return softmax(logits);
+    std::vector<double> p(logits.size());
+    std::ranges::transform(logits, p.begin(), [](float x) { return metrics::sigmoid(double{x}); });
+    return p;
+  }
+
+  // The classes to show, the most likely first.
+  std::vector<size_t> classes_to_show(const inference::Prediction& one, const std::vector<double>& prob) const {
+    std::vector<size_t> order(prob.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return one.logits[a] > one.logits[b]; });
+    if (above_) std::erase_if(order, [&](size_t i) { return !(prob[i] > *above_); });
+    const size_t most = top_ > 0 ? static_cast<size_t>(top_) : above_ ? order.size() : kUsualTop;
+    order.resize(std::min(order.size(), most));
+    return order;
+  }
+
   void show(const state::LoadedModel& model, const inference::Prediction& one) const {
     if (!one.error.empty()) {
       log_error(fmt::format("cannot read `{}`: {}", one_line(one.path), one_line(one.error)));
       if (json_) print_json(nlohmann::ordered_json{{"path", one.path}, {"error", one.error}});
       return;
     }
-    const std::vector<double> prob = softmax(one.logits);
-    std::vector<size_t> order(prob.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return one.logits[a] > one.logits[b]; });
-    order.resize(std::min(order.size(), static_cast<size_t>(top_)));
+    const std::vector<double> prob = probabilities(one.logits);
+    const std::vector<size_t> order = classes_to_show(one, prob);
     const auto name = [&](size_t index) {
       return index < model.class_names.size() ? model.class_names[index] : std::to_string(index);
     };
@@ -105,8 +139,8 @@ class Predict final : public Command {
                                  const std::vector<size_t>& order, const Name& name) const {
     nlohmann::ordered_json json;
     json["path"] = one.path;
-    json["top"] = nlohmann::ordered_json::array();
-    for (const size_t i : order) json["top"].push_back({{"class", name(i)}, {"index", i}, {"prob", prob[i]}});
+    nlohmann::ordered_json& classes = json[above_ ? "tags" : "top"] = nlohmann::ordered_json::array();
+    for (const size_t i : order) classes.push_back({{"class", name(i)}, {"index", i}, {"prob", prob[i]}});
     if (logits_) {
       for (const float x : one.logits) json["logits"].push_back(shortest(x));
     }
@@ -117,6 +151,7 @@ class Predict final : public Command {
   std::string as_text(const inference::Prediction& one, const std::vector<double>& prob, const std::vector<size_t>& order,
                       const Name& name) const {
     std::string text = one_line(one.path);
+    if (order.empty()) text += "   no class";
     for (const size_t i : order) text += fmt::format("   {} {:.1f} %", one_line(name(i)), 100 * prob[i]);
     if (logits_) {
       text += "\n  logits";
@@ -125,9 +160,12 @@ class Predict final : public Command {
     return text;
   }
 
-  std::string from_, weights_ = "raw", pp_;
+  static constexpr size_t kUsualTop = 5;
+
+  std::string from_, weights_ = "raw", pp_, threshold_;
   bool json_ = false, logits_ = false;
-  int64_t top_ = 5;
+  int64_t top_ = 0;              // 0: not given
+  std::optional<double> above_;  // each class by itself
 };
 
 }  // namespace

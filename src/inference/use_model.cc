@@ -89,11 +89,11 @@ state::StateLayout spread(state::StateLayout layout, config::Section& recipe, in
 // do without, and a chain may load a tokenizer.
 class TrainingPart {
  public:
-  TrainingPart(config::Section& recipe, std::string pp, int64_t classes)
+  TrainingPart(config::Section& recipe, std::string pp, const state::LoadedModel& model)
       : section_(recipe.section("objective")),
         pp_(std::move(pp)),
         where_(recipe.section("data").place("pp")),
-        classes_(classes) {}
+        inputs_{.classes = model.model->input().classes, .multi_label = model.multi_label, .class_names = model.class_names} {}
 
   const data::Pp& chain() {
     if (!chain_) chain_.emplace(pp_, data::PpUse::kTrain, where_);
@@ -101,7 +101,7 @@ class TrainingPart {
   }
   std::shared_ptr<const objectives::Objective> objective() {
     if (objective_) return objective_;
-    objectives::DataInputs inputs{classes_, {}};
+    objectives::DataInputs inputs = inputs_;
     if (!pp_.empty()) {
       inputs.tokens = recipe::token_inputs(chain());
       inputs.views = chain().views();
@@ -112,13 +112,14 @@ class TrainingPart {
  private:
   config::Section section_;
   std::string pp_, where_;
-  int64_t classes_;
+  objectives::DataInputs inputs_;
   std::optional<data::Pp> chain_;
   std::shared_ptr<const objectives::Objective> objective_;
 };
 
-void read_objective(config::Section& recipe, const std::string& pp, recipe::EvalSetting& setting) {
-  const auto training = std::make_shared<TrainingPart>(recipe, pp, setting.model->input().classes);
+void read_objective(config::Section& recipe, const std::string& pp, const state::LoadedModel& model,
+                    recipe::EvalSetting& setting) {
+  const auto training = std::make_shared<TrainingPart>(recipe, pp, model);
   setting.objective = [training] { return training->objective(); };
   if (setting.model->input().tokens > 0) recipe::set_captions(*training->objective(), training->chain(), setting);
 }
@@ -214,12 +215,13 @@ std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedMode
   // How often it runs in training does not matter here, so that any length of a run will do.
   recipe::EvalSetting setting{.model = model.model.get(),
                               .classes = model.class_names,
+                              .multi_label = model.multi_label ? std::optional(true) : std::nullopt,
                               .classes_by_number = true,
                               .batch = std::max<int64_t>(1, data.batch),
                               .mesh = layout.mesh,
                               .held_out = recipe::held_out(recipe.section("data")),
                               .predictions = !predictions.empty()};
-  read_objective(recipe, data.pp, setting);
+  read_objective(recipe, data.pp, model, setting);
   config::Section evals = recipe.section("eval");
   std::vector<recipe::EvalPlan> plans;
   for (const std::string& name : evals.keys()) {

@@ -210,6 +210,7 @@ LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) 
   loaded.params = empty_params(loaded.layout);
   take_imported(loaded.layout, own_weights(checkpoint, weights, {}, *loaded.model, {}), loaded.params);
   loaded.class_names = std::move(run.class_names);
+  loaded.multi_label = run.multi_label;
   loaded.pp = std::move(run.eval_pp);
   loaded.compute = parse_dtype(options.dtype);
   data::LimitOptions limits;

@@ -47,6 +47,7 @@ struct LoadedModel {
   StateLayout layout;                    // parameters alone
   HostArrays params;                     // in the layout's order
   std::vector<std::string> class_names;  // by index; empty where the file has none
+  bool multi_label = false;              // trained on images with any number of labels
   std::string pp;                        // preprocessing for evaluation; empty when it is not known
   DType compute = DType::kF32;
   image::DecodeLimits limits;  // of each image: those of the run's training data

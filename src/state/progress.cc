@@ -83,6 +83,7 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
   json["input"] = {{"height", run.input.height},   {"width", run.input.width},   {"channels", run.input.channels},
                    {"classes", run.input.classes}, {"tokens", run.input.tokens}, {"vocabulary", run.input.vocabulary}};
   json["class_names"] = run.class_names;
+  if (run.multi_label) json["multi_label"] = true;
   json["eval_pp"] = run.eval_pp;
   if (!run.data.hash.empty()) json["data"] = {{"samples", run.data.samples}, {"hash", run.data.hash}};
   json["recipe"] = run.recipe;
@@ -134,6 +135,7 @@ RunDescription parse_description(const std::string& text, const std::string& whe
     run.input = {count("height"),  count("width"),     count("channels"),
                  count("classes"), of_texts("tokens"), of_texts("vocabulary")};
     run.class_names = json.at("class_names").get<std::vector<std::string>>();
+    run.multi_label = json.value("multi_label", false);
     run.eval_pp = json.at("eval_pp");
     if (json.contains("data")) run.data = {count_at(json.at("data"), "samples", where), json.at("data").at("hash")};
     return run;

@@ -65,8 +65,9 @@ struct RunDescription {
   std::string recipe;  // resolved
   models::InputShape input;
   std::vector<std::string> class_names;
-  std::string eval_pp;     // preprocessing for evaluation; empty when the recipe has none
-  DataIdentity data = {};  // of training; nothing in older checkpoints
+  std::string eval_pp;       // preprocessing for evaluation; empty when the recipe has none
+  DataIdentity data = {};    // of training; nothing in older checkpoints
+  bool multi_label = false;  // images of training may have several labels
 };
 
 std::string to_json(const Progress& progress, const RunDescription& run);

@@ -83,9 +83,12 @@ class Trainer {
         profiles_host_(options.profile_host),
         record_(workdir_, options.command, options.version),
         reporter_(recipe_, workdir_.path(), recipe_.mesh.devices() * processes_.count(), options.command, options.version) {
-    description_ = {recipe_.text, recipe_.model->input(), recipe_.class_names,
+    description_ = {recipe_.text,
+                    recipe_.model->input(),
+                    recipe_.class_names,
                     recipe_.evals.empty() ? std::string() : recipe_.evals[0].sets[0].data.options.pp,
-                    recipe::data_identity(recipe_.data)};
+                    recipe::data_identity(recipe_.data),
+                    recipe_.data.source().multi_label()};
     run_ = recipe::run_name(description_);
     processes_.expect_same("the program", options.version);
     processes_.expect_same("the recipe", recipe_.text, keys_that_differ);

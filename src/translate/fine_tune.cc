@@ -110,8 +110,9 @@ class FineTuneRecipe {
                               one_line(options_.data), one_line(options_.from)));
     text_.raw("seed", "0");
     text_.string("total", fmt::format("{} epochs", epochs));
-    text_.raw("checkpoint", R"({ every = "1 epochs", keep = 1, best = "val/prec@1" })");
-    text_.raw("objective", R"({ name = "softmax", label_smoothing = 0.1 })");
+    const bool several = train_.multi_label();
+    text_.raw("checkpoint", fmt::format(R"({{ every = "1 epochs", keep = 1, best = "val/{}" }})", several ? "mAP" : "prec@1"));
+    text_.raw("objective", several ? R"({ name = "bce" })" : R"({ name = "softmax", label_smoothing = 0.1 })");
     write_data(sources.train, batch);
     text_.section("model");
     text_.lines(weights_.model);

@@ -55,6 +55,17 @@ TEST_F(FineTune, ValidationIsAShareOrOtherImages) {
               AllOf(HasSubstr("part(part(folder(train), train, fold=0/2), valid, 20 %)"), HasSubstr("seed = 3")));
 }
 
+TEST_F(FineTune, TakesSeveralLabelsAnImage) {
+  std::string table = "image,tags\n";
+  for (const char* row :
+       {"left/0.png,left pale", "left/1.png,left", "left/2.png,left pale", "right/0.png,right", "right/1.png,"})
+    table += std::string("train/") + row + "\n";
+  write_file(*folder_ / "tags.csv", table);
+  const std::string text = recipe({"csv(tags.csv, labels=tags)", "--from", timm()});
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("# 3 classes of"), HasSubstr("objective = { name = \"bce\" }"), HasSubstr("best = \"val/mAP\"")));
+}
+
 TEST_F(FineTune, ShowsTheRecipeAndRunsIt) {
   const std::vector<std::string> command = {"fine-tune", "train", "--from", timm(), "--workdir", "tuned", "total=2 epochs"};
   const Outcome outcome = tessera(command);

@@ -1,7 +1,11 @@
 // tessera predict, against what timm gives for its own directory.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "cli/run_program.h"
 #include "support/paths.h"
@@ -109,6 +113,66 @@ TEST(Predict, RefusesWhatIsNoModel) {
   const Outcome empty = run_program({"predict", "--from", kReference, "none"}, folder.path());
   EXPECT_EQ(empty.exit, 3);
   EXPECT_THAT(empty.err, HasSubstr("`none` holds no images"));
+}
+
+// 8 x 8 pixels of about one shade.
+void write_shade(const fs::path& path, int shade) {
+  image::Image image(8, 8);
+  for (int y = 0; y < 8; ++y) std::fill_n(image.row(y), 24, static_cast<uint8_t>(shade + y));
+  fs::create_directories(path.parent_path());
+  image::write_png(path.string(), image.view());
+}
+
+// A run on images with several labels gives tags: bright ones are warm too.
+TEST(Predict, SaysTagsOverAThreshold) {
+  const TempFolder folder;
+  std::string table = "image,tags\n";
+  for (int i = 0; i < 8; ++i) {
+    write_shade(folder / fmt::format("train/bright/{}.png", i), 200 + 5 * i);
+    write_shade(folder / fmt::format("train/dark/{}.png", i), 10 + 5 * i);
+    table += fmt::format("bright/{0}.png,warm bright\ndark/{0}.png,dark\n", i);
+  }
+  write_file(folder / "train/tags.csv", table);
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const std::string source = "csv(train/tags.csv, labels=tags)";
+  const Outcome trained = run_program({"train", "tiny.toml", "--workdir", "run", "total=60 steps", "objective=bce",
+                                       "data.source=" + source, "eval.val.type=multilabel", "eval.val.data.source=" + source},
+                                      folder.path());
+  ASSERT_EQ(trained.exit, 0) << trained.err;
+  const auto predict = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"predict", "--from", "run", "train/bright/0.png"});
+    return run_program(more, folder.path());
+  };
+  const Json got = predict({"--json", "--logits"}).json().at(0);
+  EXPECT_FALSE(got.contains("top"));
+  ASSERT_EQ(got["tags"].size(), 2u) << got;
+  for (const Json& tag : got["tags"]) {
+    EXPECT_NE(tag["class"], "dark");
+    EXPECT_GT(tag["prob"], 0.5);
+    EXPECT_NEAR(tag["prob"], 1 / (1 + std::exp(-got["logits"][tag["index"].get<size_t>()].get<double>())), 1e-9);
+  }
+  EXPECT_GE(got["tags"][0]["prob"], got["tags"][1]["prob"]);
+  EXPECT_EQ(predict({"--json", "--threshold", "0"}).json().at(0)["tags"].size(), 3u);
+  EXPECT_EQ(predict({"--json", "--top", "1"}).json().at(0)["tags"].size(), 1u);
+  EXPECT_THAT(predict({"--threshold", "0.9999"}).out, HasSubstr("train/bright/0.png   no class"));
+  const Outcome scored =
+      run_program({"eval", "run/recipe.toml", "--from", "run", "--json", "--predictions", "out"}, folder.path());
+  ASSERT_EQ(scored.exit, 0) << scored.err;
+  EXPECT_GT(scored.json()[0]["val/mAP"], 0.95);
+  EXPECT_THAT(read_file(folder / "out/val.jsonl"), HasSubstr(R"("labels":["bright","warm"])"));
+  EXPECT_EQ(run_program({"report", "run"}, folder.path()).exit, 0);
+}
+
+TEST(Predict, AThresholdIsAProbability) {
+  for (const char* threshold : {"1", "-0.1", "half"}) {
+    const Outcome outcome = run_program({"predict", "--from", kReference, kReference + "/image.png", "--threshold", threshold});
+    EXPECT_EQ(outcome.exit, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("is no probability"));
+  }
+  // Of weights that are no run's it asks for each class by itself.
+  const Outcome outcome =
+      run_program({"predict", "--from", kReference, kReference + "/image.png", "--threshold", "0.5", "--json"});
+  EXPECT_TRUE(outcome.json().at(0).contains("tags"));
 }
 
 }  // namespace
