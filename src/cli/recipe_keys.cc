@@ -73,7 +73,8 @@ std::string source_list() {
   std::string text = "Sources (data.source):\n";
   for (const data::SourceKind& kind : data::source_kinds()) text += fmt::format("  {}\n      {}\n", kind.usage, kind.meaning);
   return text +
-         "Those with labels and texts also take label=none, label_offset=-1, classes=1000 or classes=FILE (a name a line),\n"
+         "Those with labels and texts also take label=none, labels=NAME (several an image),\n"
+         "label_offset=-1, classes=1000 or classes=FILE (a name a line),\n"
          "text=NAME or text=[NAME, NAME]. Patterns may hold * and {000..127}. Relative paths start from the working directory.";
 }
 
