@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::json_lines;
 using testing::small_run;
@@ -32,7 +31,7 @@ std::string table(const std::string& split) {
       if (!file.is_regular_file()) continue;
       const std::string colour = file.path().parent_path().filename(), name = file.path().filename();
       const bool none = std::stoi(name) % 5 == 4;
-      rows.push_back(colour + "/" + name + "," + (none ? "" : colour == "red" ? "warm red" : colour) + "\n");
+      rows.push_back(fmt::format("{}/{},{}\n", colour, name, none ? "" : colour == "red" ? "warm red" : colour));
     }
     std::ranges::sort(rows);
     std::string text = "image,tags\n";
