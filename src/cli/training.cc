@@ -39,6 +39,10 @@ void Training::declare(Flags& flags) {
             "under runs/ if it is not finished, else a "
             "new one, runs/<recipe>-N");
   flags.add("--new", &new_, "do not go on with an unfinished run");
+  flags.add(
+      "--until", "DURATION", &until_,
+      "save and end after so much of the run, as \"10 epochs\" or \"25 %\"; the schedule is that of the whole run, and the "
+      "same command without this goes on");
   flags.add("--log-file", "FILE", &log_file_, "where the console's lines go too; <workdir>/log.txt when not given");
   flags.add(
       "--board", "[=ADDRESS]", [this](const std::string& value) { board_ = value == "1" ? "" : value; },
@@ -98,6 +102,7 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
   options.log = &log;
   options.parameters = parameters_;
   options.profile_host = profile_host_;
+  options.until = until_;
   options.place = place;
   options.on_workdir = [&](const std::string& workdir) {
     crash_context().workdir = workdir;
@@ -111,7 +116,7 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
     if (!place.leads()) return result.exit;
     // One that was stopped goes on, and whoever stopped it may not wait for images.
     const bool has_report = store::local_files().info(store::join_path(result.workdir, kReport)).has_value();
-    if (result.stopped_by.empty() && !(result.finished_before && has_report)) write_report(result.workdir);
+    if (result.stopped_by.empty() && !result.paused && !(result.finished_before && has_report)) write_report(result.workdir);
     if (copy && !copy->finish()) result.exit = Exit::kData;
     tell(result, source, copy ? copy->url() : result.workdir);
     return result.exit;
@@ -158,6 +163,11 @@ void Training::tell(const train::TrainResult& result, const RecipeToTrain& recip
     log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}", result.stopped_by,
                          human_count(result.step), human_count(result.total),
                          recipe.command + " --workdir " + shell_quoted(workdir)));
+  }
+  if (result.paused) {
+    log_line(fmt::format("ended after step {} of {}, as --until says. Continue: {}", human_count(result.step),
+                         human_count(result.total), recipe.command + " --workdir " + shell_quoted(workdir)));
+    return;
   }
   if (result.exit == Exit::kDone) line("next", next(result, workdir));
 }

@@ -40,7 +40,7 @@ class Training {
   static std::string next(const train::TrainResult& result, const std::string& workdir);
 
   std::string workdir_;
-  std::string log_file_;
+  std::string log_file_, until_;
   std::optional<std::string> board_;
   group::PlaceOptions processes_;
   bool parameters_ = false, no_report_ = false, new_ = false, profile_host_ = false;

@@ -226,7 +226,8 @@ Remark ending(const SavedRun& run) {
                                 : fmt::format("The run ended early, after {}: {}.", steps(last_step(run)), early);
   } else if (state == "stopped") {
     remark.text = fmt::format("The run was stopped early by {}, {}.", run.facts->message, place(run));
-    remark.advice = "The same command goes on with it.";
+    remark.advice = run.facts->message == "--until" ? "The same command without --until goes on with it."
+                                                    : "The same command goes on with it.";
   } else if (state == "diverged") {
     constexpr std::string_view kSaid = "the run diverged: ";
     const std::string& why = run.facts->message;

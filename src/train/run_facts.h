@@ -12,10 +12,10 @@
 namespace tessera::train {
 
 struct RunFacts {
-  // running (or killed), done, stopped by a signal or a request, diverged, failed.
+  // running (or killed), done, stopped by a signal, a request or --until, diverged, failed.
   std::string state = "running";
-  std::string message;                        // the signal's name (or "a request"), why it failed, or why it was done early
-  std::string command, version;               // of the program
+  std::string message;           // the signal's name (or "a request", "--until"), why it failed, or why it was done early
+  std::string command, version;  // of the program
   std::string platform, device_kind, plugin;  // "cpu", "NVIDIA H200", the plugin's own words
   int64_t devices = 1;
   int64_t parameters = 0;

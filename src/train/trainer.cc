@@ -90,9 +90,11 @@ class Trainer {
                     recipe::data_identity(recipe_.data),
                     recipe_.data.source().multi_label()};
     run_ = recipe::run_name(description_);
+    if (!options.until.empty()) until_ = read_until(options.until);
     processes_.expect_same("the program", options.version);
     processes_.expect_same("the recipe", recipe_.text, keys_that_differ);
     processes_.expect_same("the data", recipe::data_summary(recipe_));
+    processes_.expect_same("--until", std::to_string(until_));
     processes_.compare_clocks();
     if (options.log) options.log->open(log_path());  // after the leader has made the directory
     if (processes_.several()) stop_.wait_for_agreement();
@@ -116,6 +118,7 @@ class Trainer {
   }
 
   recipe::Recipe read_recipe(config::Section recipe, const DeviceOptions& device);
+  int64_t read_until(const std::string& text) const;
   // The run's directory, which the leader chooses. The others have one of their own beside it, for what they don't keep.
   std::string home_of(const TrainOptions& options);
   std::string log_path() const;
@@ -173,6 +176,10 @@ class Trainer {
   TrainResult result(Exit exit) const;
   // Whether nothing is left to do: the last step is done, or early_stop ended the run before it.
   bool at_end() const;
+  // Whether this start has done what it was asked to: the run may have steps left.
+  bool at_pause() const { return !progress_.owed && until_ > 0 && progress_.step >= until_; }
+  // The last step of this start, unless something ends it before.
+  int64_t last_step() const { return until_ > 0 ? std::min(until_, recipe_.total) : recipe_.total; }
   [[noreturn]] void rethrow_explained(std::exception_ptr error) const;
 
   StopSignal stop_;
@@ -190,6 +197,7 @@ class Trainer {
   std::string run_;                                           // whose the checkpoints are
   std::optional<checkpoint::CheckpointManager> checkpoints_;  // once the workdir is this recipe's
   bool shows_parameters_, profiles_host_;
+  int64_t until_ = 0;  // the step after which this start ends; 0: none
   RunRecord record_;
   Reporter reporter_;
   Profiles profiles_{workdir_.path(), recipe_.profile};
@@ -228,10 +236,10 @@ class Trainer {
 TrainResult Trainer::run() {
   const bool resumed = restore();
   if (profiles_host_) profiles_.plan_first_steps(progress_.step);
-  if (at_end()) {
+  if (at_end() || at_pause()) {
     TrainResult done = result(Exit::kDone);
-    done.finished_before = true;
-    if (processes_.leads()) reporter_.catch_up(progress_);
+    done.finished_before = at_end();
+    if (processes_.leads() && done.finished_before) reporter_.catch_up(progress_);
     processes_.leave();
     return done;
   }
@@ -278,7 +286,8 @@ TrainResult Trainer::run() {
   reporter_.finish(done ? monitor::RunEnd{} : monitor::RunEnd{monitor::Ending::kStopped, static_cast<int>(stop_.exit_code())});
   draw_plot();
   const auto early = progress_.step < recipe_.total ? early_end(recipe_.early_stop, progress_.early_stop) : std::nullopt;
-  record_.ended(done ? "done" : "stopped", done ? early.value_or("") : stop_.name(), *client_);
+  const std::string why = stop_.requested() ? stop_.name() : "--until";
+  record_.ended(done ? "done" : "stopped", done ? early.value_or("") : why, *client_);
   TrainResult out = result(done ? Exit::kDone : stop_.exit_code());
   const bool harmed = reporter_.writer().failing() || reporter_.writer().disturbed();
   const bool unsaved = processes_.leads() && out.checkpoint.empty();
@@ -298,6 +307,14 @@ recipe::Recipe Trainer::read_recipe(config::Section section, const DeviceOptions
   has_sinks_ = !recipe.monitor.sinks.empty();
   if (!processes_.leads()) recipe.monitor.sinks.clear();
   return recipe;
+}
+
+int64_t Trainer::read_until(const std::string& text) const {
+  const config::Duration until = config::parse_duration(text, "--until");
+  const int64_t step = config::to_steps(until, recipe_.batch, recipe_.examples_per_epoch, recipe_.total, "--until");
+  if (step < 1)
+    throw usage_error(fmt::format("`{}` is before the first step", text), "--until", "for example --until \"1 epoch\"");
+  return step;
 }
 
 std::string Trainer::home_of(const TrainOptions& options) {
@@ -541,7 +558,7 @@ void Trainer::train_to_the_end(bool resumed) {
   reporter_.begin();
   if (progress_.owed) finish_step();  // the evaluation at the start, or one that a signal cut off
   std::optional<DeviceBatch> batch;
-  if (!at_end() && !stopped_) await_batch(batch);
+  if (!at_end() && !at_pause() && !stopped_) await_batch(batch);
   if (!stopped_ && stop_.requested()) {
     // A signal during compilation, or before the first batch came: what was resumed is on disk already.
     if (!resumed) save(/*owed=*/false);
@@ -553,7 +570,7 @@ void Trainer::train_to_the_end(bool resumed) {
     profiles_.before(progress_.step + 1);
     one_step(batch);
 
-    const bool last = progress_.step == recipe_.total;
+    const bool last = progress_.step >= last_step();
     const bool asked = stop_.requested() || control_.save_wanted();
     if (last || asked || evaluators_.due(progress_.step) || recipe_.saves_at(progress_.step)) {
       settle(*pending_);
@@ -619,7 +636,7 @@ void Trainer::one_step(std::optional<DeviceBatch>& batch) {
   if (pending_ && !pending_->ready && pending_->metrics.ready()) pending_->ready = Clock::now();
   const std::optional<Pending> before = std::exchange(pending_, dispatch(*batch));
   batch.reset();
-  if (progress_.step < recipe_.total) next_batch(batch);
+  if (progress_.step < last_step()) next_batch(batch);
   if (before) settle(*before);  // while the device works on the step just dispatched
 }
 
@@ -709,7 +726,8 @@ void Trainer::finish_step() {
   }
   progress_.owed = false;
   stopped_ = stop_.requested();
-  if (stopped_ || new_best || at_end() || control_.save_wanted() || recipe_.saves_at(progress_.step)) save(/*owed=*/false);
+  const bool ends = stopped_ || at_end() || at_pause();
+  if (ends || new_best || control_.save_wanted() || recipe_.saves_at(progress_.step)) save(/*owed=*/false);
 }
 
 // The evaluators that are due, and where their scores end the run those of its end too. Nothing when a signal came first:
@@ -839,6 +857,7 @@ TrainResult Trainer::result(Exit exit) const {
   TrainResult result;
   result.exit = exit;
   result.stopped_by = stop_.name();
+  result.paused = at_pause() && !at_end() && !stop_.requested();
   result.step = progress_.step;
   result.total = recipe_.total;
   result.classifier = dynamic_cast<const models::Classifier*>(recipe_.model.get()) != nullptr;

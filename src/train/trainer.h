@@ -40,11 +40,15 @@ struct TrainOptions {
   group::Place place = {};                 // among the processes that train this run together
   bool parameters = false;                 // the table of all parameters, when the run starts
   bool profile_host = false;               // a profile of this start's first steps, instead of monitor.profile's
+  // The run is saved and ends after so much of it, of its whole length: "10 epochs", "25 %". Nothing changes but that; the same
+  // without it goes on. Empty: it goes to its end.
+  std::string until = {};
 };
 
 struct TrainResult {
   Exit exit = Exit::kDone;
   std::string stopped_by;        // the signal, or "a request"; empty where none came
+  bool paused = false;           // as TrainOptions::until says, with steps left to do
   bool finished_before = false;  // there was nothing left to do
   int64_t step = 0, total = 0;
   bool classifier = true, evaluators = false;  // of the recipe

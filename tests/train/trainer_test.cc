@@ -21,6 +21,7 @@
 #include "monitor/metrics.h"
 #include "state/model_source.h"
 #include "support/clock_keys.h"
+#include "train/run_facts.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -225,6 +226,33 @@ TEST(Trainer, SignalDuringTheStart) {
 }
 
 // An evaluation that a signal cut off is owed: state.json says so, and the next start does it. The last one too.
+// As --until asks, in one start after another.
+TEST(Trainer, PausesAndGoesOnAsIfItHadNot) {
+  TrainOptions options = small_run().options("paused");
+  for (const int64_t step : {1, 3, 7}) {
+    options.until = fmt::format("{} steps", step);
+    const TrainResult result = train(small_run().section(), options);
+    EXPECT_EQ(result.exit, Exit::kDone);
+    EXPECT_TRUE(result.paused);
+    EXPECT_EQ(result.step, step);
+    EXPECT_EQ(result.checkpoint, small_run().step_of("paused", step));
+    const TrainResult again = train(small_run().section(), options);
+    EXPECT_TRUE(again.paused) << "there is nothing to do";
+    EXPECT_EQ(again.step, step);
+  }
+  const RunFacts facts = parse_run_facts(testing::slurp(small_run().path("paused") + "/run.json"), "run.json");
+  EXPECT_EQ(facts.state, "stopped");
+  EXPECT_EQ(facts.message, "--until");
+  EXPECT_FALSE(small_run().train("paused").paused);
+  expect_same_end("paused");
+  options = small_run().options("until_the_end");
+  options.until = "13 steps";
+  EXPECT_FALSE(train(small_run().section(), options).paused);
+  expect_same_end("until_the_end");
+  options.until = "0 steps";
+  EXPECT_THROW(train(small_run().section(), options), Error);
+}
+
 TEST(Trainer, OwedEvaluationIsDoneAgain) {
   whole();
   for (const int64_t step : {6, 12}) {
