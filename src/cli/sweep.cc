@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <map>
 
-#include "base/json.h"
 #include "base/log.h"
 #include "base/shell.h"
 #include "base/text.h"
@@ -18,38 +17,16 @@
 #include "report/report.h"
 #include "store/file.h"
 #include "store/url.h"
+#include "sweep/halving.h"
+#include "sweep/rows.h"
 #include "train/default_workdir.h"
 
 namespace tessera::cli {
 namespace {
 
 constexpr const char* kRate = "lr";
-constexpr const char* kFile = "sweep.json";
 constexpr const char* kExample = "tessera sweep recipes/digits.toml lr=1e-3,3e-3 seed=0..2";
-
-// What a sweep's directory says of it.
-struct Saved {
-  std::vector<std::string> words;
-  bool finished = false;
-};
-
-std::optional<Saved> read_saved(const std::string& directory) {
-  store::FileSystem& files = store::local_files();
-  const std::string path = store::join_path(directory, kFile);
-  if (!files.info(path)) return std::nullopt;
-  const nlohmann::json json = parse_json(store::read_text(files, path), path);
-  try {
-    return Saved{json.at("words").get<std::vector<std::string>>(), json.at("finished").get<bool>()};
-  } catch (const nlohmann::json::exception&) {
-    throw data_error(fmt::format("`{}` is not what this program writes", path), {}, "give the sweep another --workdir");
-  }
-}
-
-void write_saved(const std::string& directory, const Saved& saved) {
-  const nlohmann::ordered_json json{{"words", saved.words}, {"finished", saved.finished}};
-  store::write_atomic(store::local_files(), store::join_path(directory, kFile),
-                      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
+constexpr const char* kHalvingExample = "tessera sweep recipes/digits.toml lr=3e-4,1e-3,3e-3 --halving";
 
 // How many GPUs this process may use, by their numbers.
 std::vector<std::string> visible_gpus() {
@@ -73,12 +50,17 @@ class SweepCommand final : public Command {
             "train a recipe with every choice of some settings, and compare the runs",
             {{kExample, "six runs: each rate with each seed"},
              {"tessera sweep recipes/digits.toml optimizer.weight_decay=0.01,0.1,0.3 total=\"10 epochs\" --jobs 2",
-              "three short runs, two at a time"}},
+              "three short runs, two at a time"},
+             {"tessera sweep recipes/digits.toml lr=3e-4,1e-3,3e-3 optimizer.weight_decay=0.01,0.05,0.2 --halving",
+              "nine runs, of which three train to a third of the length and one to the end"}},
             "seed=0..4 are the whole numbers from 0 to 4; lr=1e-3,3e-3 is the rate of the recipe's schedule. Other\n"
             "key=value words are the same in all runs. Runs whose settings differ in the optimizer's numbers or the\n"
             "seed share one compiled program. A run that fails is named, and the others go on. Ctrl-C saves those that\n"
             "train, and the same command goes on. The workdir holds a run's directory for each, sweep.csv, sweep.svg\n"
-            "and report/index.html. Runs that differ in seed or fold alone are one row of the table: mean and deviation."};
+            "and report/index.html. Runs that differ in seed or fold alone are one row of the table: mean and deviation.\n"
+            "--halving is successive halving: all runs train for a short budget, the best third of the settings goes on to\n"
+            "three times that, and so forth. Their schedules are of the full length, and those that go on end with the\n"
+            "bytes of runs that never paused."};
   }
   void declare(Flags& flags) override {
     flags.add("--workdir", "DIR", &workdir_, "of all runs; runs/<recipe>-sweep-N when not given");
@@ -88,6 +70,11 @@ class SweepCommand final : public Command {
     flags.add("--random", &random_, "with --max: drawn from all choices");
     flags.add("--draw", "SEED", &draw_, 0, "another draw of --random (0)");
     flags.add("--metric", "NAME", &metric_, "what is compared; the first evaluator's first score when not given");
+    flags.add("--halving", &halving_, "train the poor settings for a part of the length only");
+    flags.add("--eta", "N", &eta_, 2, "of --halving: one of N settings goes on, to N times the budget (3)");
+    flags.add("--min-budget", "DURATION", &min_budget_,
+              "of --halving: of the first rung, as \"2 epochs\"; when not given, so that about one setting is left at the end. "
+              "Rungs are at the nearest steps at which --metric is measured");
     flags.add("--dry-run", &dry_run_, "list the runs, and train none");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
@@ -95,15 +82,18 @@ class SweepCommand final : public Command {
     take_words(recipe_words(words, "sweep"));
     const std::vector<sweep::Variant> variants = choose();
     sweep::SweepOptions options = options_for(variants, device);
+    sweep::SweepRecord record{words, false, halving_for(variants, options.metric, device.devices.value_or(1))};
     if (dry_run_) {
       for (const sweep::Variant& variant : variants) print(sweep::text_of(variant));
+      if (record.halving) print("rungs " + rungs_text(*record.halving));
       return Exit::kDone;
     }
-    options.directory = choose_directory(words);
-    log_line(fmt::format("{} runs in {}, {} at a time", variants.size(), options.directory,
-                         std::min(options.slots.size(), variants.size())));
-    const sweep::SweepResult result = sweep::run_sweep(options);
-    return tell(result, options, words);
+    options.directory = choose_directory(record);
+    log_line(
+        fmt::format("{} runs in {}, {} at a time", variants.size(), options.directory, options.slots(variants.size()).size()));
+    if (record.halving) log_line("rungs " + rungs_text(*record.halving));
+    const sweep::SweepResult result = sweep::run_sweep(options, record);
+    return tell(result, options, record);
   }
 
  private:
@@ -160,9 +150,53 @@ class SweepCommand final : public Command {
     for (std::string& flag : flags_of(device)) options.command.push_back(std::move(flag));
     options.variants = variants;
     options.word = [this](const std::string& key, const std::string& value) { return word_of(key, value); };
-    options.slots = slots_for(device, static_cast<int64_t>(variants.size()));
+    options.slots = [this, device](size_t runs) { return slots_for(device, static_cast<int64_t>(runs)); };
     options.metric = metric_of(first);
     return options;
+  }
+
+  // The plan of --halving.
+  std::optional<sweep::HalvingRecord> halving_for(const std::vector<sweep::Variant>& variants, const recipe::BestMetric& metric,
+                                                  int64_t devices) const {
+    if (!halving_) {
+      if (eta_ || !min_budget_.empty())
+        throw usage_error(fmt::format("{} is of --halving", eta_ ? "--eta" : "--min-budget"), {}, "add --halving");
+      return std::nullopt;
+    }
+    const auto is_total = [](const sweep::Axis& axis) { return axis.key == "total"; };
+    if (std::ranges::any_of(axes_, is_total))
+      throw usage_error("--halving compares runs on their way, and `total` makes runs of several lengths", "total",
+                        "give `total` one value");
+    const size_t settings = sweep::rows_of(variants, std::vector<std::optional<double>>(variants.size())).size();
+    if (settings < 2)
+      throw usage_error("--halving stops poor settings, and these runs have the same but for seed or fold", {},
+                        kHalvingExample);
+    const sweep::HalvingOptions options{eta_.value_or(sweep::HalvingOptions{}.eta), min_budget_};
+    sweep::HalvingRecord record{options.eta, min_budget_, metric.name, {}, {}};
+    std::map<sweep::Variant, std::vector<int64_t>> known;  // by what may change the length of a run
+    for (const sweep::Variant& variant : variants) {
+      sweep::Variant lengths = variant;
+      std::erase_if(lengths,
+                    [](const auto& one) { return !one.first.starts_with("data.") && !one.first.starts_with("eval."); });
+      auto rungs = known.find(lengths);
+      if (rungs == known.end())
+        rungs = known.emplace(lengths, sweep::rungs_of(read(variant, devices), options, metric, settings)).first;
+      if (rungs->second.size() != known.begin()->second.size())
+        throw usage_error(fmt::format("`{}` has {} rungs and other runs have {}", sweep::text_of(variant), rungs->second.size(),
+                                      known.begin()->second.size()),
+                          {}, "measure all runs as often, or set --min-budget in epochs");
+      record.steps[sweep::file_name_of(variant)] = rungs->second;
+    }
+    return record;
+  }
+
+  // "180, 538, 1,616 steps": of the first run.
+  static std::string rungs_text(const sweep::HalvingRecord& halving) {
+    std::string text;
+    for (const int64_t step : halving.steps.begin()->second) text += (text.empty() ? "" : ", ") + human_count(step);
+    const bool alike =
+        std::ranges::all_of(halving.steps, [&](const auto& one) { return one.second == halving.steps.begin()->second; });
+    return text + (alike ? " steps" : fmt::format(" steps of {}; others have their own", halving.steps.begin()->first));
   }
 
   static std::vector<std::string> flags_of(const train::DeviceOptions& device) {
@@ -210,8 +244,8 @@ class SweepCommand final : public Command {
                       suggest_name(metric_, names));
   }
 
-  // With the words of this sweep in it. One that is not finished is gone on with.
-  std::string choose_directory(const std::vector<std::string>& words) const {
+  // The directory of `record`, which is written to it. One that is not finished is gone on with, and the record is then its own.
+  std::string choose_directory(sweep::SweepRecord& record) const {
     std::string directory = workdir_;
     if (directory.empty()) {
       std::string name = store::last_part(recipe_.path);
@@ -219,20 +253,36 @@ class SweepCommand final : public Command {
       directory = train::default_workdir(name + "-sweep", "", /*fresh=*/true).path;
       const size_t dash = directory.rfind('-');
       const std::string newest = directory.substr(0, dash + 1) + std::to_string(std::stoll(directory.substr(dash + 1)) - 1);
-      const auto saved = read_saved(newest);
-      if (saved && saved->words == words && !saved->finished) {
+      const auto saved = sweep::read_record(newest);
+      if (saved && same_sweep(*saved, record) && !saved->finished) {
         log_note(fmt::format("`{}` is this sweep and not finished, so it goes on", newest));
         directory = newest;
       }
     }
-    const auto saved = read_saved(directory);
-    if (saved && saved->words != words) {
-      throw usage_error(fmt::format("`{}` is another sweep: tessera sweep {}", directory, shell_line(saved->words)), {},
-                        "give this one another --workdir");
+    if (const auto saved = sweep::read_record(directory)) {
+      if (!same_sweep(*saved, record)) {
+        throw usage_error(fmt::format("`{}` is another sweep: tessera sweep {}", directory, command_of(*saved)), {},
+                          "give this one another --workdir");
+      }
+      record.halving = saved->halving;
     }
     store::local_files().make_directories(directory);
-    write_saved(directory, {words, false});
+    sweep::write_record(directory, record);
     return directory;
+  }
+
+  static bool same_sweep(const sweep::SweepRecord& a, const sweep::SweepRecord& b) {
+    if (a.words != b.words || a.halving.has_value() != b.halving.has_value()) return false;
+    return !a.halving || a.halving->same_plan(*b.halving);
+  }
+
+  static std::string command_of(const sweep::SweepRecord& record) {
+    std::vector<std::string> words = record.words;
+    if (const auto& halving = record.halving) {
+      words.insert(words.end(), {"--halving", "--eta", std::to_string(halving->eta), "--metric", halving->metric});
+      if (!halving->min_budget.empty()) words.insert(words.end(), {"--min-budget", halving->min_budget});
+    }
+    return shell_line(words);
   }
 
   static std::string shell_line(const std::vector<std::string>& words) {
@@ -241,18 +291,20 @@ class SweepCommand final : public Command {
     return line;
   }
 
-  Exit tell(const sweep::SweepResult& result, const sweep::SweepOptions& options, const std::vector<std::string>& words) const {
+  Exit tell(const sweep::SweepResult& result, const sweep::SweepOptions& options, sweep::SweepRecord& record) const {
     store::FileSystem& files = store::local_files();
     const std::string& directory = options.directory;
     store::write_atomic(files, store::join_path(directory, "sweep.csv"), sweep::csv(result, options.metric));
     const std::string plot = sweep::plot(result, options.metric);
     if (!plot.empty()) store::write_atomic(files, store::join_path(directory, "sweep.svg"), plot);
     if (result.stopped) {
-      log_line(fmt::format("stopped; the same command goes on: tessera sweep {}", shell_line(words)));
+      log_line(fmt::format("stopped; the same command goes on: tessera sweep {}", command_of(record)));
       return Exit::kInterrupted;
     }
-    write_saved(directory, {words, true});
+    record.finished = true;
+    sweep::write_record(directory, record);
     print(sweep::table(result, options.metric));
+    if (record.halving) print(sweep::saving(result, *record.halving));
     print(sweep::compilations(result));
     print(fmt::format("{:<10}{}", "table", store::join_path(directory, "sweep.csv")));
     if (!plot.empty()) print(fmt::format("{:<10}{}", "plot", store::join_path(directory, "sweep.svg")));
@@ -264,7 +316,7 @@ class SweepCommand final : public Command {
   static void write_comparison(const sweep::SweepResult& result, const std::string& directory) {
     std::vector<std::string> runs;
     for (const sweep::Trial& trial : result.trials) {
-      if (trial.ending == sweep::Ending::kDone) runs.push_back(trial.path);
+      if (trial.ending == sweep::Ending::kDone || trial.ending == sweep::Ending::kPruned) runs.push_back(trial.path);
     }
     if (runs.empty()) return;
     try {
@@ -274,10 +326,10 @@ class SweepCommand final : public Command {
     }
   }
 
-  std::string workdir_, metric_;
-  std::optional<int64_t> jobs_, most_;
+  std::string workdir_, metric_, min_budget_;
+  std::optional<int64_t> jobs_, most_, eta_;
   int64_t draw_ = 0;
-  bool random_ = false, dry_run_ = false;
+  bool random_ = false, halving_ = false, dry_run_ = false;
   RecipeWords recipe_;
   std::vector<sweep::Axis> axes_;
 };

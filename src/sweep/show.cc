@@ -4,55 +4,37 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <map>
+#include <functional>
 
 #include "base/text.h"
 #include "monitor/plot.h"
+#include "sweep/rows.h"
 #include "sweep/score_text.h"
 #include "sweep/sweep.h"
 
 namespace tessera::sweep {
 namespace {
 
-// Runs that differ in these alone are one row.
-bool is_repetition(const std::string& key) { return key == "seed" || key == "data.fold"; }
+bool has_score(const Trial& trial) { return trial.best && (trial.ending == Ending::kDone || trial.ending == Ending::kPruned); }
 
-struct Row {
-  Variant variant;  // without seed and fold
-  size_t trials = 0, failed = 0;
-  std::vector<double> best;
+// Of settings: as far as any of their trials came.
+size_t rung_of(const SweepResult& result, const Row& row) {
+  size_t rung = 0;
+  for (const size_t i : row.trials) rung = std::max(rung, result.trials[i].rung);
+  return rung;
+}
 
-  std::optional<double> mean() const {
-    if (best.empty()) return std::nullopt;
-    double sum = 0;
-    for (const double value : best) sum += value;
-    return sum / static_cast<double>(best.size());
-  }
-  std::optional<double> deviation() const {
-    if (best.size() < 2) return std::nullopt;
-    double sum = 0;
-    for (const double value : best) sum += (value - *mean()) * (value - *mean());
-    return std::sqrt(sum / static_cast<double>(best.size() - 1));
-  }
-};
-
-// By variant, in the order of the first of each; then the best first.
-std::vector<Row> rows_of(const SweepResult& result, const recipe::BestMetric& metric) {
-  std::vector<Row> rows;
+// Those that came furthest first, and of them the best.
+std::vector<Row> ranked_rows(const SweepResult& result, const recipe::BestMetric& metric) {
+  std::vector<Variant> variants;
+  std::vector<std::optional<double>> scores;
   for (const Trial& trial : result.trials) {
-    Variant variant = trial.variant;
-    std::erase_if(variant, [](const auto& one) { return is_repetition(one.first); });
-    auto row = std::ranges::find(rows, variant, &Row::variant);
-    if (row == rows.end()) row = rows.insert(rows.end(), Row{.variant = variant, .best = {}});
-    ++row->trials;
-    row->failed += trial.ending == Ending::kFailed;
-    if (trial.ending == Ending::kDone && trial.best) row->best.push_back(*trial.best);
+    variants.push_back(trial.variant);
+    scores.push_back(has_score(trial) ? trial.best : std::nullopt);
   }
-  std::ranges::stable_sort(rows, [&](const Row& a, const Row& b) {
-    const auto x = a.mean(), y = b.mean();
-    return x && (!y || metric.better(*x, *y));
-  });
+  std::vector<Row> rows = rows_of(variants, scores);
+  rank(rows, metric);
+  std::ranges::stable_sort(rows, std::ranges::greater{}, [&](const Row& row) { return rung_of(result, row); });
   return rows;
 }
 
@@ -73,6 +55,7 @@ const char* ending_text(Ending ending) {
     case Ending::kDone: return "done";
     case Ending::kFailed: return "failed";
     case Ending::kStopped: return "stopped";
+    case Ending::kPruned: return "pruned";
   }
   return "";
 }
@@ -87,37 +70,40 @@ std::optional<double> number_of(const std::string& value) {
   return error == std::errc() && whole ? std::optional(number) : std::nullopt;
 }
 
-// Over one key: each done trial's best.
-std::optional<monitor::PlotPanel> panel_of(const SweepResult& result, const recipe::BestMetric& metric, size_t axis) {
-  monitor::PlotSeries series{metric.name, {}, /*marked=*/true};
-  double low = 0, high = 0;
+// The scores over one key, of those that came to `rung`; in per cent where they are shares.
+monitor::PlotSeries series_of(const SweepResult& result, const recipe::BestMetric& metric, size_t axis, size_t rung) {
+  std::string name = metric.name;
+  if (rung > 0) name = rung == result.rungs ? "trained to the end" : fmt::format("pruned at rung {}", rung);
+  monitor::PlotSeries series{name, {}, /*marked=*/true, rung == 0 ? 0 : result.rungs - rung};
   for (const Trial& trial : result.trials) {
-    const auto x = number_of(trial.variant[axis].second);
-    if (!x) return std::nullopt;
-    if (trial.ending != Ending::kDone || !trial.best) continue;
-    low = series.points.empty() ? *x : std::min(low, *x);
-    high = series.points.empty() ? *x : std::max(high, *x);
-    series.points.push_back({*x, metric.share ? 100 * *trial.best : *trial.best});
+    if (trial.rung != rung || !has_score(trial)) continue;
+    series.points.push_back({*number_of(trial.variant[axis].second), metric.share ? 100 * *trial.best : *trial.best});
   }
-  if (series.points.empty() || low == high) return std::nullopt;
   std::ranges::stable_sort(series.points, {}, &monitor::PlotPoint::x);
-  return monitor::PlotPanel{result.trials[0].variant[axis].first, {std::move(series)}, low > 0 && high > 10 * low};
+  return series;
 }
 
-}  // namespace
-
-std::string table(const SweepResult& result, const recipe::BestMetric& metric) {
-  const std::vector<Row> rows = rows_of(result, metric);
-  std::vector<std::vector<std::string>> cells{{}};
-  for (const auto& [key, value] : rows[0].variant) cells[0].push_back(key);
-  cells[0].insert(cells[0].end(), {metric.name, "±", "runs"});
-  for (const Row& row : rows) {
-    std::vector<std::string>& line = cells.emplace_back();
-    for (const auto& [key, value] : row.variant) line.push_back(value);
-    line.push_back(score_text(metric, row.mean()));
-    line.push_back(row.deviation() ? score_text(metric, row.deviation()) : "");
-    line.push_back(std::to_string(row.trials) + (row.failed > 0 ? fmt::format(", {} failed", row.failed) : ""));
+// Over one key: each trial's best.
+std::optional<monitor::PlotPanel> panel_of(const SweepResult& result, const recipe::BestMetric& metric, size_t axis) {
+  for (const Trial& trial : result.trials) {
+    if (!number_of(trial.variant[axis].second)) return std::nullopt;
   }
+  monitor::PlotPanel panel{result.trials[0].variant[axis].first, {}};
+  std::optional<double> low, high;
+  for (size_t rung = result.rungs + 1; rung-- > (result.rungs > 0 ? 1 : 0);) {
+    monitor::PlotSeries series = series_of(result, metric, axis, rung);
+    if (series.points.empty()) continue;
+    low = std::min(low.value_or(series.points.front().x), series.points.front().x);
+    high = std::max(high.value_or(series.points.back().x), series.points.back().x);
+    panel.series.push_back(std::move(series));
+  }
+  if (!low || *low == *high) return std::nullopt;
+  panel.log_x = *low > 0 && *high > 10 * *low;
+  return panel;
+}
+
+// Rows of cells, the columns one under another.
+std::string aligned(const std::vector<std::vector<std::string>>& cells) {
   std::vector<size_t> widths(cells[0].size());
   for (const auto& line : cells) {
     for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], padded(line[i], 0).size());
@@ -132,16 +118,42 @@ std::string table(const SweepResult& result, const recipe::BestMetric& metric) {
   return text;
 }
 
+}  // namespace
+
+std::string table(const SweepResult& result, const recipe::BestMetric& metric) {
+  const std::vector<Row> rows = ranked_rows(result, metric);
+  const bool halving = result.rungs > 0;
+  std::vector<std::vector<std::string>> cells{{}};
+  for (const auto& [key, value] : rows[0].settings) cells[0].push_back(key);
+  cells[0].insert(cells[0].end(), {metric.name, "±", "runs"});
+  if (halving) cells[0].insert(cells[0].end(), {"rung", "steps"});
+  for (const Row& row : rows) {
+    std::vector<std::string>& line = cells.emplace_back();
+    for (const auto& [key, value] : row.settings) line.push_back(value);
+    line.push_back(score_text(metric, row.mean()));
+    line.push_back(row.deviation() ? score_text(metric, row.deviation()) : "");
+    const auto failed = std::ranges::count_if(row.trials, [&](size_t i) { return result.trials[i].ending == Ending::kFailed; });
+    line.push_back(std::to_string(row.trials.size()) + (failed > 0 ? fmt::format(", {} failed", failed) : ""));
+    if (!halving) continue;
+    int64_t steps = 0;
+    for (const size_t i : row.trials) steps = std::max(steps, result.trials[i].steps);
+    line.insert(line.end(), {fmt::format("{} of {}", rung_of(result, row), result.rungs), human_count(steps)});
+  }
+  return aligned(cells);
+}
+
 std::string csv(const SweepResult& result, const recipe::BestMetric& metric) {
   std::string text = "run";
   for (const auto& [key, value] : result.trials[0].variant) text += "," + quoted(key);
-  text += fmt::format(",state,best {0},best step,last {0},seconds,problem\n", metric.name);
+  text += fmt::format(",state,best {0},best step,last {0},steps{1},seconds,problem\n", metric.name,
+                      result.rungs > 0 ? ",rung" : "");
   for (const Trial& trial : result.trials) {
     text += quoted(file_name_of(trial.variant));
     for (const auto& [key, value] : trial.variant) text += "," + quoted(value);
     const auto number = [](const std::optional<double>& value) { return value ? fmt::format("{:.9g}", *value) : ""; };
-    text += fmt::format(",{},{},{},{},{},{}\n", ending_text(trial.ending), number(trial.best),
-                        trial.best ? std::to_string(trial.best_step) : "", number(trial.last),
+    text += fmt::format(",{},{},{},{},{}{},{},{}\n", ending_text(trial.ending), number(trial.best),
+                        trial.best ? std::to_string(trial.best_step) : "", number(trial.last), trial.steps,
+                        result.rungs > 0 ? fmt::format(",{}", trial.rung) : "",
                         trial.before ? "" : fmt::format("{:.2f}", trial.seconds), quoted(trial.problem));
   }
   return text;
@@ -159,12 +171,22 @@ std::string compilations(const SweepResult& result) {
   int64_t compiled = 0, loaded = 0;
   double seconds = 0;
   for (const Trial& trial : result.trials) {
-    if (trial.before || trial.compile_seconds == 0) continue;
-    trial.compiled ? ++compiled : ++loaded;
-    if (trial.compiled) seconds += trial.compile_seconds;
+    compiled += trial.compiled;
+    loaded += trial.loaded;
+    seconds += trial.compile_seconds;
   }
   return fmt::format("training steps: {} compiled{}, {} loaded", compiled,
                      compiled > 0 ? fmt::format(" in {}", human_duration(seconds)) : "", loaded);
+}
+
+std::string saving(const SweepResult& result, const HalvingRecord& halving) {
+  int64_t trained = 0, all = 0;
+  for (const Trial& trial : result.trials) {
+    trained += trial.steps;
+    all += halving.steps.at(file_name_of(trial.variant)).back();
+  }
+  return fmt::format("trained {} of the {} steps of all runs ({:.0f} %)", human_count(trained), human_count(all),
+                     100.0 * static_cast<double>(trained) / static_cast<double>(all));
 }
 
 }  // namespace tessera::sweep

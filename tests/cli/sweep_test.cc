@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "base/text.h"
+#include "cli/metrics_lines.h"
 #include "cli/run_program.h"
 
 namespace tessera::cli {
@@ -78,6 +80,113 @@ TEST_F(SweepTest, ASignalSavesAndTheSameCommandGoesOn) {
   EXPECT_THAT(sweep({"seed=5..6", "--workdir", "runs/tiny-sweep-1"}).err, HasSubstr("is another sweep"));
 }
 
+// Eight settings at eta 2: 8 to step 4, 4 to step 8, 2 to step 14, 1 to step 32.
+const std::vector<std::string> kHalving{"optimizer.weight_decay=0.01,0.02,0.03,0.04",
+                                        "lr=1,1e-3",
+                                        "total=32 steps",
+                                        "eval.val.every=2 steps",
+                                        "--halving",
+                                        "--eta",
+                                        "2",
+                                        "--metric",
+                                        "val/loss"};
+
+// The rows of sweep.csv by the run's name, each by the column's.
+std::map<std::string, std::map<std::string, std::string>> csv_of(const fs::path& path) {
+  std::map<std::string, std::map<std::string, std::string>> rows;
+  std::istringstream text(read_file(path));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(text, line);) {
+    std::vector<std::string> cells = split(line, ',');
+    if (names.empty()) {
+      names = cells;
+      continue;
+    }
+    for (size_t i = 0; i < std::min(names.size(), cells.size()); ++i) rows[cells[0]][names[i]] = cells[i];
+  }
+  return rows;
+}
+
+// The run that halving trained to the end, and the recipe's words for it.
+std::pair<std::string, std::vector<std::string>> winner_of(const fs::path& sweep) {
+  for (auto& [name, row] : csv_of(sweep / "sweep.csv")) {
+    if (row["state"] == "done")
+      return {name, {"optimizer.weight_decay=" + row["optimizer.weight_decay"], "optimizer.lr=" + row["lr"]}};
+  }
+  return {};
+}
+
+TEST_F(SweepTest, HalvingStopsPoorRunsAndTheOthersAreAsIfTheyHadNeverPaused) {
+  std::vector<std::string> words = kHalving;
+  words.insert(words.end(), {"--jobs", "2", "--workdir", "half"});
+  const Outcome outcome = sweep(words);
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("rungs 4, 8, 16, 32 steps"), HasSubstr("rung 1 of 4: 4 of 8 go on: "),
+                                 HasSubstr("rung 3 of 4: 1 of 2 go on: "), HasSubstr("rung 4 of 4   [1/1] ")));
+  std::map<std::string, int> steps;
+  for (auto& [name, row] : csv_of(folder_ / "half/sweep.csv")) {
+    ++steps[row["steps"] + " " + row["rung"] + " " + row["state"]];
+    if (row["steps"] == "4") EXPECT_EQ(row["lr"], "1") << "it is too high";
+  }
+  EXPECT_EQ(steps, (std::map<std::string, int>{{"4 1 pruned", 4}, {"8 2 pruned", 2}, {"16 3 pruned", 1}, {"32 4 done", 1}}));
+  EXPECT_THAT(outcome.out, AllOf(ContainsRegex("1e-3 .* 1 +4 of 4 +32\n"), ContainsRegex(" 1 .* 1 +1 of 4 +4\n"),
+                                 HasSubstr("trained 80 of the 256 steps of all runs (31 %)")));
+  EXPECT_THAT(read_file(folder_ / "half/sweep.svg"), AllOf(HasSubstr("trained to the end"), HasSubstr("pruned at rung 1")));
+  EXPECT_THAT(read_file(folder_ / "half/report/index.html"), HasSubstr("_lr=1,"));
+
+  const auto [name, recipe] = winner_of(folder_ / "half");
+  std::vector<std::string> alone{"train", "tiny.toml", "total=32 steps", "eval.val.every=2 steps", "--workdir", "alone"};
+  alone.insert(alone.end(), recipe.begin(), recipe.end());
+  ASSERT_EQ(run_program(alone, folder_.path()).exit, 0);
+  const std::string end = "checkpoints/step_000000032/state.safetensors";
+  EXPECT_FALSE(read_file(folder_ / "alone" / end).empty());
+  EXPECT_TRUE(read_file(folder_ / "alone" / end) == read_file(folder_ / "half" / name / end));
+  EXPECT_EQ(timeless(curves_of(folder_ / "alone")), timeless(curves_of(folder_ / "half" / name)));
+}
+
+TEST_F(SweepTest, HalvingGoesOnAfterAKill) {
+  std::vector<std::string> words = kHalving;
+  words.insert(words.begin(), {"sweep", "tiny.toml"});
+  words.insert(words.end(), {"--jobs", "1", "--workdir"});
+  words.push_back("whole");
+  ASSERT_EQ(run_program(words, folder_.path()).exit, 0);
+  words.back() = "killed";
+  for (const char* when : {"rung 1 of 4   [3/8]", "rung 2 of 4   [2/4]", "rung 2 of 4: ", "rung 4 of 4"}) {
+    RunningProgram run(words, folder_.path());
+    while (run.running() && run.err().find(when) == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    run.send(SIGKILL);
+    run.wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // the run that it trained gets SIGTERM, and saves
+  }
+  const Outcome outcome = run_program(words, folder_.path());
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr("rung 1 of 4   [")));
+  const auto timeless_csv = [&](const std::string& sweep) {
+    auto rows = csv_of(folder_ / sweep / "sweep.csv");
+    for (auto& [name, row] : rows) row.erase("seconds");
+    return rows;
+  };
+  EXPECT_EQ(timeless_csv("killed"), timeless_csv("whole"));
+  const std::string end = winner_of(folder_ / "whole").first + "/checkpoints/step_000000032/state.safetensors";
+  EXPECT_FALSE(read_file(folder_ / "whole" / end).empty());
+  EXPECT_TRUE(read_file(folder_ / "killed" / end) == read_file(folder_ / "whole" / end));
+  words.push_back("--min-budget=25 %");
+  EXPECT_THAT(run_program(words, folder_.path()).err, HasSubstr("`killed` is another sweep: tessera sweep tiny.toml "));
+}
+
+TEST_F(SweepTest, HalvingPassesOverARunThatFails) {
+  const Outcome outcome = sweep({"optimizer.lr=1e30,1,1e-3", "total=12 steps", "eval.val.every=2 steps", "--halving",
+                                 "--jobs", "1", "--workdir", "all", "--metric", "val/loss"});
+  EXPECT_EQ(outcome.exit, 5) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("[1/3] optimizer.lr=1e30   failed: the run diverged: "),
+                                 HasSubstr("rung 1 of 2: 1 of 3 go on: optimizer.lr=1e-3\n")));
+  auto rows = csv_of(folder_ / "all/sweep.csv");
+  EXPECT_EQ(rows["optimizer.lr=1e30"]["state"], "failed");
+  EXPECT_EQ(rows["optimizer.lr=1"]["state"], "pruned");
+  EXPECT_EQ(rows["optimizer.lr=1e-3"]["steps"], "12");
+}
+
 TEST_F(SweepTest, MistakesAreKnownBeforeAnythingIsTrained) {
   const auto error = [&](const std::vector<std::string>& words) {
     const Outcome outcome = sweep(words);
@@ -91,6 +200,14 @@ TEST_F(SweepTest, MistakesAreKnownBeforeAnythingIsTrained) {
   EXPECT_THAT(error({"seed=0,1", "seed=2,3"}), HasSubstr("`seed` is given twice"));
   EXPECT_THAT(error({"seed=0..1", "--metric", "val/prec@2"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(error({"seed=0..1", "--random"}), HasSubstr("say how many"));
+  EXPECT_THAT(error({"seed=0..1", "--eta", "2"}), HasSubstr("--eta is of --halving"));
+  EXPECT_THAT(error({"lr=1e-3,1e-2", "--halving", "--eta", "1"}), HasSubstr("--eta"));
+  EXPECT_THAT(error({"seed=0..8", "--halving"}), HasSubstr("have the same but for seed or fold"));
+  EXPECT_THAT(error({"total=6 steps,12 steps", "--halving"}), HasSubstr("give `total` one value"));
+  EXPECT_THAT(error({"lr=1e-3,1e-2", "--halving", "eval.val.every=100 %"}),
+              HasSubstr("val/prec@1 is not measured before the end"));
+  EXPECT_THAT(error({"lr=1e-3,1e-2", "--halving", "--min-budget", "2 weeks"}), HasSubstr("--min-budget"));
+  EXPECT_THAT(error({"lr=1e-3,1e-2", "--halving", "--min-budget", "6 steps"}), HasSubstr("is all of a run of 6 steps"));
   const Outcome listed = sweep({"seed=0..9", "--max", "2", "--random", "--dry-run"});
   EXPECT_EQ(std::ranges::count(listed.out, '\n'), 2) << listed.out;
 }
