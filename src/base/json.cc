@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <type_traits>
 #include <utility>
@@ -155,6 +156,11 @@ int64_t json_integer(const nlohmann::ordered_json& value, int64_t least, int64_t
   if (number < least || number > most)
     throw data_error(fmt::format("{}, which is no number from {} to {}", number, least, most));
   return number;
+}
+
+nlohmann::ordered_json json_of_float(float value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
 }  // namespace tessera

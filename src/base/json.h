@@ -34,4 +34,7 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::stri
 // place of a whole number".
 int64_t json_integer(const nlohmann::ordered_json& value, int64_t least, int64_t most);
 
+// A number, or where JSON has none of it "nan", "inf" or "-inf", which Python's float() and pandas.to_numeric() take.
+nlohmann::ordered_json json_of_float(float value);
+
 }  // namespace tessera

@@ -100,6 +100,8 @@ std::vector<SectionKeys> all_sections() {
       optimizer_section(),
       {"average", "a moving average of the weights, evaluated beside them (as NAME_ema)",
        config::describe<optim::AverageOptions>({}, "average")},
+      {"guard", "updates that are not made, because of what they measure; without it the first one ends the run",
+       config::describe<GuardOptions>({}, "guard")},
       {"model_init", "weights to begin with", config::describe<state::ModelInit>({}, "model_init")},
       eval_section(),
   };

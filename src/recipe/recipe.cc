@@ -166,6 +166,16 @@ void read_checkpoint(Section section, Recipe& out, const optim::RunLength& lengt
   if (out.checkpoint.keep_every) out.keep_every = steps_of(section, "keep_every", *out.checkpoint.keep_every, length);
 }
 
+void read_guard(Section section, Recipe& out) {
+  GuardOptions& guard = out.guard.emplace();
+  section.bind(guard);
+  section.check_range("max_skips", guard.max_skips, 1, INT32_MAX);
+  section.check_range("window", guard.window, 1, 1'000'000);
+  if (guard.spike && !(*guard.spike > 1 && std::isfinite(*guard.spike)))
+    section.fail("spike", fmt::format("must be above 1, and is {}", *guard.spike),
+                 "for example 5: gradients five times as large as their average are left out");
+}
+
 optim::RunLength read_length(const Section& recipe, Recipe& out) {
   const config::Duration total = config::parse_duration(out.run.total, recipe.place("total"));
   if (total.unit == config::DurationUnit::kPercent) {
@@ -342,7 +352,8 @@ void warn_about_whole_arrays(const state::StateLayout& layout) {
 }  // namespace
 
 state::StateLayout recipe_layout(const Recipe& recipe) {
-  state::StateLayout layout = state::state_layout(recipe.specs, *recipe.optimizer, recipe.average.has_value());
+  state::StateLayout layout =
+      state::state_layout(recipe.specs, *recipe.optimizer, recipe.average.has_value(), recipe.guard.has_value());
   if (recipe.mesh.devices() == 1) return layout;
   const mesh::ShardingRules rules(recipe.sharding, "sharding");
   lay_out(layout, recipe.mesh, recipe.sharding);
@@ -533,6 +544,7 @@ Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
   read_checkpoint(checkpoint, out, length);
   out.log_every = steps_of(recipe, "log", out.run.log, length);
   read_monitor(monitor, length, out);
+  if (recipe.has("guard")) read_guard(recipe.section("guard"), out);
   if (recipe.has("average")) out.average.emplace(recipe.section("average"), length);
   if (recipe.has("model_init")) {
     Section section = recipe.section("model_init");

@@ -81,6 +81,22 @@ struct CheckpointOptions {
   }
 };
 
+// When the update of a step is not made. Without the section a measurement that is not finite ends the run.
+struct GuardOptions {
+  int64_t max_skips = 3;
+  std::optional<double> spike;
+  int64_t window = 100;
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("max_skips", max_skips,
+          may_change("updates whose loss, gradient or step is not finite are skipped, and their batches kept in "
+                     "<workdir>/bad_batches; so many in a row end the run with exit code 5"));
+    field("spike", spike,
+          may_change("skip updates too whose gradient norm is above so many times its running average; never when not given"));
+    field("window", window, may_change("updates that this average goes over; nothing is a spike before so many were made"));
+  }
+};
+
 // Where measurements go besides metrics.jsonl and summary.csv.
 struct MonitorOptions {
   std::vector<std::string> sinks = {"tensorboard"};
@@ -190,6 +206,7 @@ struct Recipe {
   std::shared_ptr<const Teacher> teacher;       // of the objective, on the mesh; null where it has none
   std::unique_ptr<optim::Optimizer> optimizer;  // bound to specs
   std::optional<optim::Average> average;        // of the weights
+  std::optional<GuardOptions> guard;            // nothing: no update is skipped
   std::optional<state::ModelInit> model_init;
   std::vector<EvalPlan> evals;
   std::optional<BestMetric> best;  // nothing: none is kept as the best

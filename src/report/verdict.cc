@@ -213,6 +213,18 @@ std::optional<Remark> unreadable(const SavedRun& run) {
   return std::nullopt;
 }
 
+// By [guard] of the recipe.
+std::optional<Remark> skipped(const SavedRun& run) {
+  const auto skips = series(run, "skips");
+  if (skips.empty() || skips.back().second < 1) return std::nullopt;
+  Remark remark{"skipped"};
+  const auto count = static_cast<int64_t>(skips.back().second);
+  remark.text =
+      fmt::format("{} of {} updates {} skipped.", human_count(count), human_count(last_step(run)), count == 1 ? "was" : "were");
+  remark.advice = "What they were made of is in bad_batches/.";
+  return remark;
+}
+
 bool was_finished(const SavedRun& run) { return run.facts && run.facts->state == "done"; }
 
 }  // namespace
@@ -264,6 +276,7 @@ std::vector<Remark> verdict(const SavedRun& run) {
     add(at_chance(run, *best));
   }
   add(unstable(run));
+  add(skipped(run));
   const std::vector<monitor::Alert> alerts = monitor::alerts_of(run.rows);
   for (const char* kind : {"loss_spike", "throughput", "memory"}) add(alert(alerts, kind));
   add(input_bound(run));

@@ -10,7 +10,7 @@
 namespace tessera::report {
 
 struct Remark {
-  // What it is about: ended, score, improving, overfitting, input, unstable, chance, unreadable, or a kind of alert
+  // What it is about: ended, score, improving, overfitting, input, unstable, skipped, chance, unreadable, or a kind of alert
   // (monitor/alerts.h): loss_spike, throughput, memory.
   std::string topic;
   std::string text;    // whole sentences

@@ -37,6 +37,14 @@ int64_t count_at(const Json& object, const char* key, const std::string& where) 
   return value.get<int64_t>();
 }
 
+float measurement_of(const Json& json, const std::string& name, const std::string& where) {
+  if (json == "nan") return std::numeric_limits<float>::quiet_NaN();
+  if (json == "inf" || json == "-inf") return json == "inf" ? INFINITY : -INFINITY;
+  const float value = json;
+  if (!std::isfinite(value)) refuse(fmt::format("`{}` is {}", name, json.dump()), where);
+  return value;
+}
+
 Json best_json(const BestCheckpoint& best) { return {{"metric", best.metric}, {"step", best.step}, {"value", best.value}}; }
 
 BestCheckpoint best_of(const Json& json, const std::string& where) {
@@ -58,7 +66,7 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
   json["examples_seen"] = progress.examples_seen;
   json["owed"] = progress.owed;
   if (progress.metrics) {
-    for (const StepMetric& metric : *progress.metrics) json["metrics"][metric.name] = metric.value;
+    for (const StepMetric& metric : *progress.metrics) json["metrics"][metric.name] = json_of_float(metric.value);
   }
   json["seconds"] = progress.seconds;
   RunTimes times = progress.times;
@@ -99,8 +107,7 @@ Progress parse_progress(const std::string& text, const std::string& where) {
     if (json.contains("metrics")) {
       progress.metrics.emplace();
       for (const auto& [name, value] : json.at("metrics").items()) {
-        progress.metrics->push_back({name, value});
-        if (!std::isfinite(progress.metrics->back().value)) refuse(fmt::format("`{}` is {}", name, value.dump()), where);
+        progress.metrics->push_back({name, measurement_of(value, name, where)});
       }
     }
     progress.seconds = json.at("seconds");

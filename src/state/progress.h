@@ -43,7 +43,7 @@ struct Progress {
   int64_t step = 0;  // steps done; also the number of training batches used: data position
   int64_t examples_seen = 0;
   bool owed = false;                   // the run was interrupted before the evaluations and the metrics line of `step`
-  std::optional<StepMetrics> metrics;  // of `step`; nothing at step 0
+  std::optional<StepMetrics> metrics;  // of `step`; nothing at step 0. Finite, but for those of an update that was skipped
   double seconds = 0;                  // trained so far, by the clock
   RunTimes times;                      // where they went
   std::map<std::string, double> best;  // evaluator -> best of its first score

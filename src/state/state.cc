@@ -86,7 +86,8 @@ StateLayout param_layout(const std::vector<nn::ParamSpec>& specs) {
   return layout;
 }
 
-StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer, bool averaged) {
+StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer, bool averaged,
+                         bool guarded) {
   StateLayout layout = param_layout(specs);
   std::map<std::string, const nn::ParamSpec*> by_name;
   for (const nn::ParamSpec& spec : specs) by_name[spec.name] = &spec;
@@ -108,6 +109,8 @@ StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::O
   }
   layout.lr_scale = optimizer.schedule().plateau().has_value();
   if (layout.lr_scale) layout.entries.push_back(make_entry("", "lr_scale", {DType::kF32, {}}, false));
+  layout.guard = guarded;
+  if (guarded) layout.entries.push_back(make_entry("", std::string(kGuard), {DType::kF32, {kGuardValues}}, false));
   return layout;
 }
 
@@ -185,13 +188,14 @@ void check_arrays(const StateLayout& layout, const checkpoint::StoredArrays& sto
       const std::string name = entry.part_name(part);
       const auto found = stored.find(name);
       if (found == stored.end()) {
-        misfits.missing(name, names);
+        if (name != kGuard) misfits.missing(name, names);
       } else if (found->second.type != type) {
         misfits.shape(name, type, found->second.type);
       }
       unused.erase(name);
     }
   }
+  unused.erase(std::string(kGuard));
   for (const std::string& name : unused) misfits.unknown(name);
   if (misfits.any()) {
     misfits.fail("the checkpoint does not fit this model and optimizer", where,
@@ -200,6 +204,10 @@ void check_arrays(const StateLayout& layout, const checkpoint::StoredArrays& sto
 }
 
 void read_entry(const StateEntry& entry, const checkpoint::StoredArrays& stored, const Placed& box, std::byte* out) {
+  if (entry.name == kGuard && !stored.contains(entry.name)) {
+    std::fill_n(out, byte_count({entry.type.dtype, box.dims}), std::byte{0});
+    return;
+  }
   if (!entry.stacked()) return stored.find(entry.name)->second.read(box, out);
   const Placed block{Dims(box.dims.begin() + 1, box.dims.end()), Dims(box.offset.begin() + 1, box.offset.end())};
   const int64_t bytes = byte_count({entry.type.dtype, block.dims});

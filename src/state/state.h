@@ -8,6 +8,8 @@
 //   rng                     u32[2], the run's random key; what a step draws is a function of it and `step`
 //   average/<parameter>     f32, the moving average of the weights, where the recipe asks for one
 //   lr_scale                f32, what a plateau schedule is multiplied by, where `optimizer.lr` is one
+//   guard                   f32[4], what a run that may skip updates knows of them (train/guard/skip_update.h), where the recipe
+//                           has [guard]. A run may begin with it, or go on without: no checkpoint need have it, and any may
 //
 // On the device a scanned block's parameter is one stacked array [depth, …]; in files it is one array per block, its index
 // after the scope of the blocks: params/blocks/attn/qkv/kernel [6, …] <-> params/blocks/0/attn/qkv/kernel, …,
@@ -32,6 +34,8 @@ namespace tessera::state {
 
 // What the names of parameters and of their averages begin with.
 inline constexpr std::string_view kParams = "params/", kAverages = "average/";
+inline constexpr std::string_view kGuard = "guard";
+inline constexpr int64_t kGuardValues = 4;
 
 struct StateEntry {
   std::string name;
@@ -59,6 +63,7 @@ struct StateLayout {
   size_t slots = 0;                         // then the slots, then `step` and `rng`
   size_t averages = 0;                      // then the average of each parameter, or none
   bool lr_scale = false;                    // then `lr_scale`, or not
+  bool guard = false;                       // then `guard`, or not
   mesh::Mesh mesh;                          // no axes: one device
   bool reshard = true, reduce_f32 = false;  // as mesh/sharding_rules.h says
 
@@ -66,6 +71,7 @@ struct StateLayout {
   size_t rng_index() const { return params + slots + 1; }
   size_t average_index() const { return rng_index() + 1; }  // the first of them
   size_t lr_scale_index() const { return average_index() + averages; }
+  size_t guard_index() const { return lr_scale_index() + (lr_scale ? 1 : 0); }
   int64_t param_count() const;  // elements of all parameters, buffers left out
   int64_t bytes() const;        // of everything
   int64_t shard_bytes() const;  // of each device's part of everything
@@ -77,7 +83,8 @@ struct StateLayout {
 
 // The parameters alone: what evaluation and prediction need.
 StateLayout param_layout(const std::vector<nn::ParamSpec>& specs);
-StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer, bool averaged = false);
+StateLayout state_layout(const std::vector<nn::ParamSpec>& specs, const optim::Optimizer& optimizer, bool averaged = false,
+                         bool guarded = false);
 
 // Spreads the layout over a mesh, by the rules.
 void lay_out(StateLayout& layout, const mesh::Mesh& mesh, const mesh::ShardingOptions& options);
@@ -92,9 +99,11 @@ std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, cons
 // The same of one entry's box, whose data are row-major and dense.
 std::vector<checkpoint::HostTensor> split_blocks(const StateEntry& entry, const Placed& box, const store::Bytes& data);
 
-// Every array of the layout must be there with its type, and no other: what does not fit is listed in one data error.
+// Every array of the layout must be there with its type, and no other, but for `guard`: what does not fit is listed in one data
+// error.
 void check_arrays(const StateLayout& layout, const checkpoint::StoredArrays& stored, const std::string& where);
-// Copies a box of an entry, row-major and dense, to `out`; block by block from a checkpoint whose arrays were checked.
+// Copies a box of an entry, row-major and dense, to `out`; block by block from a checkpoint whose arrays were checked. A `guard`
+// that it lacks is zeros.
 void read_entry(const StateEntry& entry, const checkpoint::StoredArrays& stored, const Placed& box, std::byte* out);
 
 // Mean and standard deviation of one parameter.

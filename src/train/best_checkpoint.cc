@@ -34,7 +34,9 @@ void BestCheckpointKeeper::before_save() {
   const std::vector<int64_t> best = steps();
   const bool ranked = std::ranges::find(best, progress_.step) != best.end();
   if (!ranked) forget_missing();
-  if (metric_ && metric_->of_training() && progress_.metrics && !ranked) rank(progress_.metrics->front().value);
+  if (!metric_ || !metric_->of_training() || !progress_.metrics || ranked) return;
+  const float loss = progress_.metrics->front().value;
+  if (std::isfinite(loss)) rank(loss);  // no update was made of one that is not
 }
 
 bool BestCheckpointKeeper::rank(double value) {

@@ -31,6 +31,8 @@
 #include "train/disk_space.h"
 #include "train/divergence.h"
 #include "train/early_stop.h"
+#include "train/guard/bad_batches.h"
+#include "train/guard/skip_update.h"
 #include "train/processes.h"
 #include "train/profiles.h"
 #include "train/run_evaluators.h"
@@ -158,6 +160,8 @@ class Trainer {
   void next_batch(std::optional<DeviceBatch>& batch);
   void await_batch(std::optional<DeviceBatch>& batch);
   void settle(const Pending& pending);
+  [[noreturn]] void diverged(const std::string& what);
+  void skip(int64_t step, const state::StepMetrics& metrics);
   state::DeviceArrays& votes();
   void take_votes(const float* sums);
   void finish_step();
@@ -675,32 +679,59 @@ void Trainer::settle(const Pending& pending) {
   }();
   const Clock::time_point ready = pending.ready.value_or(Clock::now());
   state::StepMetrics metrics;
-  for (const std::string& name : metric_names(*recipe_.objective)) metrics.push_back({name, values[metrics.size()]});
+  for (const std::string& name : metric_names(*recipe_.objective, recipe_.guard))
+    metrics.push_back({name, values[metrics.size()]});
+  const bool skipped = recipe_.guard && measurement(metrics, guard_metric_names()[kSkipsInRow]) > 0;
   for (const auto& [name, value] : metrics) {
-    if (std::isfinite(value)) continue;
-    checkpoints_->wait();
-    best_.forget_missing();
-    const auto saved = checkpoints_->last_committed() ? checkpoints_->last_committed() : resumed_from_;
-    const auto& best = progress_.best_checkpoint;
-    const auto from = best ? std::optional(best->step) : saved;
-    throw Error(Exit::kDiverged,
-                fmt::format("the run diverged: {} is {} at step {}{}", name, value, step,
-                            saved ? fmt::format("; the last checkpoint is of step {}", *saved) : ""),
-                workdir_.path(),
-                divergence_help(recipe_, workdir_.path(), from ? std::optional(path_of(*from)) : std::nullopt));
+    if (!std::isfinite(value) && !skipped) diverged(fmt::format("{} is {} at step {}", name, value, step));
   }
   if (processes_.several()) take_votes(values.data() + metrics.size());
   const bool log_now = step == 1 || recipe::due(step, recipe_.log_every, recipe_.total);
   const auto memory = client_->memory(0);
   reporter_.step(step, metrics, ready, log_now, memory ? std::optional(memory->in_use) : std::nullopt);
   progress_.metrics = metrics;
+  if (skipped) skip(step, metrics);
   tell_histograms(step);
   report_failures();
   profiles_.settled(step, ready);
   // The line of the step at hand waits for its evaluations: finish_step() writes it.
-  if (!log_now || (step == progress_.step && evaluators_.due(progress_.step))) return;
+  if (!(log_now || skipped) || (step == progress_.step && evaluators_.due(progress_.step))) return;
   const PhaseSpan span("write metrics");
   reporter_.write(step, metrics, {});
+}
+
+void Trainer::diverged(const std::string& what) {
+  checkpoints_->wait();
+  best_.forget_missing();
+  const auto saved = checkpoints_->last_committed() ? checkpoints_->last_committed() : resumed_from_;
+  const auto& best = progress_.best_checkpoint;
+  const auto from = best ? std::optional(best->step) : saved;
+  throw Error(
+      Exit::kDiverged,
+      fmt::format("the run diverged: {}{}", what, saved ? fmt::format("; the last checkpoint is of step {}", *saved) : ""),
+      workdir_.path(), divergence_help(recipe_, workdir_.path(), from ? std::optional(path_of(*from)) : std::nullopt));
+}
+
+// Keeps the batch of a step whose update was not made; after max_skips of them in a row the run ends.
+void Trainer::skip(int64_t step, const state::StepMetrics& metrics) {
+  const Reporter::Pause pause(reporter_);
+  const BadBatch bad{step, why_skipped(metrics), metrics};
+  const auto in_row = std::llround(measurement(metrics, guard_metric_names()[kSkipsInRow]));
+  std::string kept;
+  if (processes_.leads()) {
+    try {
+      kept = keep_bad_batch(recipe_, workdir_.path(), bad, [this] { return stop_.requested(); });
+    } catch (const Error& error) {  // the run does not need it
+      log_warning(fmt::format("the batch of step {} could not be kept: {}", step, error.message()));
+    }
+  }
+  if (in_row >= recipe_.guard->max_skips) {
+    diverged(fmt::format("{} skipped (guard.max_skips), the last because {} at step {}; {}",
+                         in_row == 1 ? "1 update was" : fmt::format("{} updates in a row were", in_row), bad.why, step,
+                         kept.empty() ? "the batch was not kept" : fmt::format("its batch is in {}", kept)));
+  }
+  log_warning(fmt::format("step {}: the update is skipped, because {} ({} in a row, of {} at most){}", step, bad.why, in_row,
+                          recipe_.guard->max_skips - 1, kept.empty() ? "" : "; its batch is in " + kept));
 }
 
 // Evaluations, the metrics line and the checkpoint of the step at hand, whose metrics are known. Sets stopped_ when it saved

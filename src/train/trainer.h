@@ -6,7 +6,8 @@
 //     run killed at any moment and started again ends with the same bytes in weights and metrics (times aside) as one never
 //     killed.
 //   - A measurement that is not finite ends the run (Error with Exit::kDiverged naming the step) before anything of that step
-//     is saved. The checkpoint that is the best by checkpoint.best stays besides the last ones.
+//     is saved. With a guard the update of such a step is not made, and so many of them in a row end it. The
+//     checkpoint that is the best by checkpoint.best stays besides the last ones.
 //   - SIGTERM, SIGHUP, SIGXCPU and Ctrl-C end the run after the current step with a checkpoint, however long the next batch
 //     takes to come. An evaluation under way is given up; the checkpoint says so, and it is done again when the run goes on.
 //   - While it trains, other processes of the user may ask it for a checkpoint or its end through <workdir>/control.sock

@@ -88,6 +88,15 @@ TEST(Verdict, LooksForOverfittingInEveryEvaluator) {
   EXPECT_THAT(text_of(run, "overfitting"), HasSubstr("the loss of `held_out`"));
 }
 
+TEST(Verdict, SaysThatUpdatesWereSkipped) {
+  SavedRun run = run_of(kGood);
+  for (monitor::MetricRow& row : run.rows) row.values["skips"] = 0;
+  EXPECT_THAT(topics(run), ElementsAre("ended", "score"));
+  run.rows.back().values["skips"] = 2;
+  EXPECT_THAT(topics(run), ElementsAre("ended", "score", "skipped"));
+  EXPECT_THAT(text_of(run, "skipped"), AllOf(HasSubstr("2 of 100 updates were skipped."), HasSubstr("bad_batches/")));
+}
+
 TEST(Verdict, SaysThatItWaitsForInput) {
   Measured measured = kGood;
   measured.wait = 0.3;

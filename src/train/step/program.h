@@ -12,6 +12,7 @@
 #include "host/target.h"
 #include "objectives/objective.h"
 #include "optim/average.h"
+#include "recipe/recipe.h"
 #include "recipe/teacher.h"
 #include "train/step/augment.h"
 
@@ -27,7 +28,8 @@ struct ProgramOptions {
   // Training only.
   std::shared_ptr<const objectives::Objective> objective;
   Augmentation augmentation;
-  std::optional<optim::Average> average;  // where the layout has averages
+  std::optional<optim::Average> average;      // where the layout has averages
+  std::optional<recipe::GuardOptions> guard;  // where the layout has it
   // Micro-batches inside the training step; divides batch, and each is divisible over the mesh. Micro-batch i of n holds the
   // rows i, i + n, i + 2 n, …
   int64_t accumulate = 1;

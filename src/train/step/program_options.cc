@@ -22,6 +22,7 @@ ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& 
   options.augmentation = augmentation_of(recipe.data.pp(), recipe.data.mixup);
   options.accumulate = recipe.run.accumulate;
   options.average = recipe.average;
+  options.guard = recipe.guard;
   options.teacher = recipe.teacher;
   return options;
 }

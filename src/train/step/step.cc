@@ -11,6 +11,7 @@
 #include "ir/random.h"
 #include "nn/init.h"
 #include "objectives/softmax.h"
+#include "train/guard/skip_update.h"
 #include "train/step/batch_gradient.h"
 #include "train/step/histograms.h"
 #include "train/step/trace.h"
@@ -83,9 +84,13 @@ std::vector<mesh::PartitionSpec> with_batch(const state::StateLayout& layout, si
 
 }  // namespace
 
-std::vector<std::string> metric_names(const objectives::Objective& objective) {
+std::vector<std::string> metric_names(const objectives::Objective& objective,
+                                      const std::optional<recipe::GuardOptions>& guard) {
   std::vector<std::string> names = {"training_loss", "l2_grads", "l2_params", "l2_updates", "lr"};
   for (const std::string& name : objective.metrics()) names.push_back("training_" + name);
+  if (guard) {
+    for (const std::string& name : guard_metric_names()) names.push_back(name);
+  }
   return names;
 }
 
@@ -225,13 +230,23 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
   const BatchGradient& batch = made.batch;
   const optim::Optimizer::Result& update = made.result;
   numbers = made.numbers;
-  Values weights;
-  for (size_t i = 0; i < layout.params; ++i) {
-    if (layout.entries[i].trained) weights.push_back(update.values[i]);
+  GuardedStep guarded;
+  Value change;  // its norm
+  if (layout.guard) {
+    change = ir::global_norm(made.differences);
+    Values looked_at = batch.measured;
+    looked_at.push_back(change);
+    guarded = guard_step(*options.guard, state[layout.guard_index()], update.grad_norm, looked_at);
   }
+  const auto kept = [&](Value changed, size_t entry) { return guarded.choose(changed, state[entry]); };
 
   Values results = with_buffers(layout, update.values, batch.buffers);
   results.insert(results.end(), update.slots.begin(), update.slots.end());
+  for (size_t i = 0; i < results.size(); ++i) results[i] = kept(results[i], i);
+  Values weights;
+  for (size_t i = 0; i < layout.params; ++i) {
+    if (layout.entries[i].trained) weights.push_back(results[i]);
+  }
   results.push_back(ir::add(step, ir::constant(1, DType::kI32)));
   results.push_back(rng);
   if (layout.averages > 0) {
@@ -239,15 +254,18 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
     const ir::NameScope named("average");
     const Value decay = options.average->decay(step);
     for (size_t i = 0; i < layout.averages; ++i) {
-      results.push_back(optim::Average::update(state[layout.average_index() + i], results[i], decay));
+      const size_t entry = layout.average_index() + i;
+      results.push_back(kept(optim::Average::update(state[entry], results[i], decay), entry));
     }
     numbers.insert(numbers.end(), scope.values().begin(), scope.values().end());
   }
   if (layout.lr_scale) results.push_back(state[layout.lr_scale_index()]);
+  if (layout.guard) results.push_back(guarded.state);
   const ir::NameScope named("metrics");
-  Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(weights), ir::global_norm(made.differences),
-                     update.lr};
+  Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(weights),
+                     change ? change : ir::global_norm(made.differences), update.lr};
   measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());
+  measured.insert(measured.end(), guarded.measured.begin(), guarded.measured.end());
   Value metrics = pack(measured);
   if (arguments.votes) metrics = ir::concatenate({metrics, ir::sum_over_processes(arguments.processes, arguments.votes)}, 0);
   results.push_back(metrics);

@@ -16,15 +16,16 @@
 
 namespace tessera::train {
 
-// What a training step measures, in the order of its last result: training_loss, l2_grads, l2_params, l2_updates, lr, and the
-// objective's own, each as training_<name>.
-std::vector<std::string> metric_names(const objectives::Objective& objective);
+// What a training step measures, in the order of its last result: training_loss, l2_grads, l2_params, l2_updates, lr, the
+// objective's own, each as training_<name>, and guard_metric_names() (train/guard/skip_update.h) where there is a guard.
+std::vector<std::string> metric_names(const objectives::Objective& objective,
+                                      const std::optional<recipe::GuardOptions>& guard = {});
 
 // Programs run on the layout's mesh: entries lie as the layout says, rows of a batch are split over the mesh's batch axes, and
 // all other arguments and results are replicated.
 
 // (rng u32[2]) -> every entry of the layout: drawn parameters, zero slots, step 0, the key itself, averages
-// as the parameters, lr_scale 1; then f32 [2 * params],
+// as the parameters, lr_scale 1, guard 0; then f32 [2 * params],
 // each parameter's mean and standard deviation.
 Program init_program(const std::vector<nn::ParamSpec>& specs, const state::StateLayout& layout);
 
@@ -34,8 +35,10 @@ inline constexpr const char* kTrainStep = "train_step";
 // (state…, the teacher's params…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the
 // augmentation has values; of several processes this one's number i32 and its votes f32 [kVotes]; the optimizer's numbers, each f32)
 // -> (state…, metrics f32 [metric_names], then the votes' sums). Each state argument is donated to the result of its place.
-// training_loss is the mean over the batch (the weighted one where the objective weighs examples) before the update (label smoothing included), l2_grads the global norm before
-// clipping, l2_params after the update, l2_updates of the difference.
+// training_loss is the mean over the batch (the weighted one where the objective weighs examples) before the update (label
+// smoothing included), l2_grads the global norm before clipping, l2_params after the update, l2_updates of the difference. With a
+// guard an update that it skips leaves parameters, buffers, slots and averages as they are; `step` counts it. l2_updates is then
+// that of the update which was not made.
 Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
 

@@ -1,0 +1,113 @@
+#include "train/guard/bad_batches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "checkpoint/commit.h"
+#include "image/codec/png.h"
+#include "store/file.h"
+
+namespace tessera::train {
+namespace {
+
+constexpr const char* kFolder = "bad_batches";
+constexpr int64_t kMostRows = 256, kMostPixels = 16'000'000;
+
+nlohmann::ordered_json rows_of(const recipe::Recipe& recipe, const data::Batch& batch) {
+  const bool labels = recipe.objective->inputs().labels;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (int64_t i = 0; i < batch.rows(); ++i) {
+    nlohmann::ordered_json row{{"row", i}};
+    if (batch.samples()[i] >= 0) {
+      const data::DataSet& set = recipe.data.sets[static_cast<size_t>(batch.sets()[i])];
+      row["id"] = set.source->id(batch.samples()[i]);
+      const auto label = static_cast<size_t>(batch.labels()[i]);
+      if (labels && label < recipe.class_names.size()) row["label"] = recipe.class_names[label];
+      if (recipe.data.sets.size() > 1) row["set"] = set.name;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// Pictures of the same size, side by side; nothing where one alone has too many pixels.
+image::Image sheet_of(const data::Batch& batch, const data::Pp& pp) {
+  const int64_t width = pp.width(), height = pp.height();
+  const int64_t count = std::min({batch.rows(), kMostRows, kMostPixels / (width * height)});
+  const auto columns = std::max<int64_t>(1, std::llround(std::ceil(std::sqrt(static_cast<double>(count)))));
+  const int64_t lines = (count + columns - 1) / columns;
+  image::Image sheet(static_cast<int>(columns * width), static_cast<int>(lines * height));
+  std::memset(sheet.row(0), 0, sheet.byte_count());
+  const auto row_bytes = static_cast<size_t>(width) * image::Image::kChannels;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t* from = batch.images() + static_cast<size_t>(i * height) * row_bytes;
+    for (int64_t y = 0; y < height; ++y) {
+      uint8_t* to = sheet.row(static_cast<int>(i / columns * height + y)) + static_cast<size_t>(i % columns) * row_bytes;
+      std::memcpy(to, from + static_cast<size_t>(y) * row_bytes, row_bytes);
+    }
+  }
+  return sheet;
+}
+
+// Their names are in the order of their steps.
+void remove_oldest(const std::string& folder) {
+  store::FileSystem& files = store::local_files();
+  std::vector<std::string> names;
+  for (const store::FileInfo& file : files.list(folder)) {
+    if (file.name.starts_with("step_")) names.push_back(file.name);
+  }
+  std::ranges::sort(names);
+  for (size_t i = 0; i + kBadBatches < names.size(); ++i) store::remove_tree(files, store::join_path(folder, names[i]));
+}
+
+}  // namespace
+
+float measurement(const state::StepMetrics& metrics, std::string_view name) {
+  const auto found = std::ranges::find(metrics, name, &state::StepMetric::name);
+  return found == metrics.end() ? 0 : found->value;
+}
+
+std::string why_skipped(const state::StepMetrics& metrics) {
+  for (const state::StepMetric& metric : metrics) {
+    if (!std::isfinite(metric.value))
+      return fmt::format("{} is {}", metric.name, json_of_float(metric.value).get<std::string>());
+  }
+  const float norm = measurement(metrics, "l2_grads"), average = measurement(metrics, "l2_grads_average");
+  return fmt::format("l2_grads is {:.4g}, {:.3g} times its average", norm, norm / average);
+}
+
+std::string keep_bad_batch(const recipe::Recipe& recipe, const std::string& workdir, const BadBatch& bad,
+                           const data::StopWaiting& stop) {
+  data::LoaderOptions options = recipe.data.loader(recipe.batch, static_cast<uint64_t>(recipe.run.seed));
+  options.start_batch = bad.step - 1;
+  options.prefetch = 1;
+  data::TrainLoader loader(recipe.data.sets, options);
+  if (!loader.wait(stop)) return {};
+  const data::Batch batch = loader.next();
+
+  nlohmann::ordered_json json{{"step", bad.step}, {"why", bad.why}};
+  for (const state::StepMetric& metric : bad.metrics) json["metrics"][metric.name] = json_of_float(metric.value);
+  json["rows"] = rows_of(recipe, batch);
+  store::FileSystem& files = store::local_files();
+  const std::string folder = store::join_path(workdir, kFolder);
+  const std::string path = store::join_path(folder, checkpoint::step_directory(bad.step));
+  files.make_directories(path);
+  if (recipe.objective->inputs().images) {
+    const image::Image sheet = sheet_of(batch, recipe.data.pp());
+    if (sheet.height() > 0) {
+      const std::vector<uint8_t> png = image::encode_png(sheet.view());
+      store::write_atomic(files, store::join_path(path, "images.png"), std::as_bytes(std::span(png)));
+    }
+  }
+  store::write_atomic(files, store::join_path(path, "batch.json"),
+                      json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  remove_oldest(folder);
+  return path;
+}
+
+}  // namespace tessera::train
