@@ -43,13 +43,6 @@ std::string padded(const std::string& text, size_t width) {
   return text + std::string(width > length ? width - length : 0, ' ');
 }
 
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
 const char* ending_text(Ending ending) {
   switch (ending) {
     case Ending::kDone: return "done";
@@ -144,17 +137,17 @@ std::string table(const SweepResult& result, const recipe::BestMetric& metric) {
 
 std::string csv(const SweepResult& result, const recipe::BestMetric& metric) {
   std::string text = "run";
-  for (const auto& [key, value] : result.trials[0].variant) text += "," + quoted(key);
+  for (const auto& [key, value] : result.trials[0].variant) text += "," + csv_text(key);
   text += fmt::format(",state,best {0},best step,last {0},steps{1},seconds,problem\n", metric.name,
                       result.rungs > 0 ? ",rung" : "");
   for (const Trial& trial : result.trials) {
-    text += quoted(file_name_of(trial.variant));
-    for (const auto& [key, value] : trial.variant) text += "," + quoted(value);
+    text += csv_text(file_name_of(trial.variant));
+    for (const auto& [key, value] : trial.variant) text += "," + csv_text(value);
     const auto number = [](const std::optional<double>& value) { return value ? fmt::format("{:.9g}", *value) : ""; };
     text += fmt::format(",{},{},{},{},{}{},{},{}\n", ending_text(trial.ending), number(trial.best),
                         trial.best ? std::to_string(trial.best_step) : "", number(trial.last), trial.steps,
                         result.rungs > 0 ? fmt::format(",{}", trial.rung) : "",
-                        trial.before ? "" : fmt::format("{:.2f}", trial.seconds), quoted(trial.problem));
+                        trial.before ? "" : fmt::format("{:.2f}", trial.seconds), csv_text(trial.problem));
   }
   return text;
 }
