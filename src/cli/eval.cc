@@ -1,11 +1,22 @@
 // tessera eval: exact scores of a trained model.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/call.h"
+#include "base/log.h"
+#include "base/shell.h"
 #include "base/text.h"
+#include "checkpoint/commit.h"
 #include "cli/command.h"
+#include "inference/score_table.h"
 #include "inference/use_model.h"
+#include "state/run_steps.h"
+#include "store/buckets.h"
+#include "store/file.h"
 
 namespace tessera::cli {
 namespace {
@@ -15,7 +26,7 @@ class Eval final : public Command {
   Page page() const override {
     return {
         "eval",
-        "RECIPE [key=value …] --from CKPT|WORKDIR|DIR",
+        "RECIPE [key=value …] --from CKPT|WORKDIR|DIR …",
         "score trained weights on every evaluator of a recipe, exactly",
         {{"tessera eval recipes/digits.toml --from runs/digits", "the newest checkpoint of a run"},
          {"tessera eval recipes/digits.toml --from vit_small --json eval.val.batch=64",
@@ -23,27 +34,132 @@ class Eval final : public Command {
          {"tessera eval recipes/digits.toml --from runs/digits --predictions out",
           "what the model says of every image goes to out/val.jsonl"},
          {"tessera eval recipes/digits.toml --from runs/digits --predictions out eval.val.predictions_format=parquet",
-          "to out/val.parquet"}},
-        "Every image counts once, whatever the batch. A file that cannot be read is named, left out and counted as skipped."};
+          "to out/val.parquet"},
+         {"tessera eval recipes/digits.toml --from runs/a --from runs/b --steps all --csv scores.csv",
+          "every checkpoint of two runs, a row each; the same command again scores those that came since"}},
+        "Every image counts once, whatever the batch. A file that cannot be read is named, left out and counted as skipped.\n"
+        "--csv keeps rows that it has: those of the same run, step, weights, recipe and keys are not computed again."};
   }
   void declare(Flags& flags) override {
-    flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory of timm's or of Hugging Face's ViT");
+    Flag& from = flags.add(
+        "--from", "PATH", [this](const std::string& value) { from_.push_back(value); },
+        "a checkpoint, RUN@STEP, a run's directory, or a directory of timm's or of Hugging Face's ViT; may be given several "
+        "times");
+    from.read_environment = false;  // which is added to nothing: the command line wins
+    flags.add("--steps", "WHICH", &steps_, "of runs: all, or 1000,2000; the newest checkpoint when not given");
+    flags.add("--csv", "FILE", &csv_, "a table of scores with a row for each checkpoint, to which missing rows are added");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--predictions", "DIR", &predictions_,
               "write DIR/NAME.jsonl or .parquet (eval.NAME.predictions_format) for each evaluator: a line or row for each "
               "image, in the order of the data");
-    flags.add("--json", &json_, "one JSON object, with the names of metrics.jsonl");
+    flags.add("--json", &json_, "one JSON object for each checkpoint, with the names of metrics.jsonl");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
-    config::Section recipe = load_recipe(recipe_words(words, "eval"));
-    require_flag(from_, "--from", "tessera eval recipes/digits.toml --from runs/digits");
-    const state::LoadedModel model = state::load_model(from_, state::parse_weights(weights_, "--weights"));
-    const std::vector<inference::NamedScore> all = inference::evaluate(std::move(recipe), model, device, predictions_);
-    json_ ? print_json(as_json(model, all)) : print(as_text(model, all));
-    return Exit::kDone;
+    const RecipeWords recipe = recipe_words(words, "eval");
+    load_recipe(recipe);  // its mistakes come first
+    if (const char* from = std::getenv("TESSERA_FROM"); from_.empty() && from && *from) from_.emplace_back(from);
+    require_flag(from_.empty() ? "" : from_[0], "--from", "tessera eval recipes/digits.toml --from runs/digits");
+    const state::Weights weights = state::parse_weights(weights_, "--weights");
+    std::string described = recipe.path;
+    for (const std::string& word : recipe.overrides) described += " " + shell_quoted(word);
+    const std::vector<Source> sources = sources_of(described);
+    if (sources.size() > 1 && !predictions_.empty())
+      throw usage_error("--predictions is of one checkpoint", "--predictions", "name one: --from RUN@STEP");
+    std::optional<inference::ScoreTable> table;
+    if (!csv_.empty()) table.emplace(csv_);
+    return score(recipe, sources, weights, device, table ? &*table : nullptr);
   }
 
  private:
+  struct Source {
+    std::string from;  // of load_model()
+    inference::ScoredCheckpoint row;
+  };
+
+  // What --from and --steps name, each once.
+  std::vector<Source> sources_of(const std::string& recipe) const {
+    std::vector<Source> sources;
+    const auto add = [&](const std::string& from, const std::string& run, std::optional<int64_t> step) {
+      Source source{from, {run, step, weights_, recipe}};
+      if (std::ranges::find(sources, source.row, &Source::row) == sources.end()) sources.push_back(std::move(source));
+    };
+    for (const std::string& from : from_) {
+      const auto saved = store::is_bucket(from) ? std::nullopt : state::saved_steps(from);
+      if (saved && !saved->empty()) {
+        if (steps_.empty()) add(from, from, saved->back());
+        for (const int64_t step : steps_.empty() ? std::vector<int64_t>{} : wanted_steps(from, *saved))
+          add(fmt::format("{}@{}", from, step), from, step);
+        continue;
+      }
+      if (!steps_.empty()) {
+        throw usage_error(fmt::format("`{}` is no run with checkpoints, of which --steps could choose", from), "--steps",
+                          "leave it out, or name runs' directories");
+      }
+      const auto at = checkpoint::parse_run_at_step(from);
+      const auto directory = checkpoint::parse_directory_name(store::last_part(from));
+      if (at && state::saved_steps(at->run)) {
+        add(from, at->run, at->step);
+      } else if (directory) {
+        add(from, store::parent_path(store::parent_path(from)), directory->step);
+      } else {
+        add(from, from, std::nullopt);
+      }
+    }
+    return sources;
+  }
+
+  std::vector<int64_t> wanted_steps(const std::string& run, const std::vector<int64_t>& saved) const {
+    if (steps_ == "all") return saved;
+    std::vector<int64_t> steps;
+    for (const std::string& word : split(steps_, ',')) {
+      const auto number = parse_number(trim(word));
+      if (!number || *number < 0 || *number != std::floor(*number) || *number > 1e15)
+        throw usage_error(fmt::format("`{}` is no step", word), "--steps", "all, or numbers as 1000,2000");
+      steps.push_back(static_cast<int64_t>(*number));
+      if (std::ranges::find(saved, steps.back()) == saved.end())
+        throw checkpoint::no_such_step({run, steps.back()}, saved, "--steps");
+    }
+    return steps;
+  }
+
+  // Of several, one that can't be read is named, and the others are scored.
+  Exit score(const RecipeWords& recipe, const std::vector<Source>& sources, state::Weights weights,
+             const train::DeviceOptions& device, inference::ScoreTable* table) const {
+    Exit exit = Exit::kDone;
+    size_t known = 0;
+    std::shared_ptr<pjrt::Client> client;
+    for (const Source& source : sources) {
+      if (table && table->has(source.row)) {
+        ++known;
+        continue;
+      }
+      try {
+        const state::LoadedModel model = state::load_model(source.from, weights);
+        if (!client) client = train::open_client(device);
+        const auto all = inference::evaluate(load_recipe(recipe), model, device, predictions_, client);
+        json_ ? print_json(as_json(model, all)) : print(as_text(model, all));
+        if (table) table->add(source.row, values_of(all));
+      } catch (const Error& error) {
+        if (sources.size() == 1 || error.code() != Exit::kData) throw;
+        log_warning(fmt::format("passed over {}: {}", source.from, error.message()));
+        exit = Exit::kData;
+      }
+    }
+    if (known > 0) log_note(fmt::format("{} of {} checkpoints are in {} already", known, sources.size(), table->path()));
+    if (table) log_line(fmt::format("{:<10}{}", "table", table->path()));
+    return exit;
+  }
+
+  static inference::NamedValues values_of(const std::vector<inference::NamedScore>& all) {
+    inference::NamedValues values;
+    for (const auto& [name, scores] : all) {
+      for (const train::Score& score : scores.values) values.emplace_back(fmt::format("{}/{}", name, score.name), score.value);
+      values.emplace_back(name + "/count", static_cast<double>(scores.count));
+      values.emplace_back(name + "/skipped", static_cast<double>(scores.skipped));
+    }
+    return values;
+  }
+
   static nlohmann::ordered_json as_json(const state::LoadedModel& model, const std::vector<inference::NamedScore>& all) {
     nlohmann::ordered_json json;
     json["from"] = model.path;
@@ -73,7 +189,8 @@ class Eval final : public Command {
     return text;
   }
 
-  std::string from_, weights_ = "raw", predictions_;
+  std::vector<std::string> from_;
+  std::string weights_ = "raw", predictions_, steps_, csv_;
   bool json_ = false;
 };
 

@@ -207,10 +207,10 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
 }
 
 std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedModel& model, const train::DeviceOptions& device,
-                                 const std::string& predictions) {
+                                 const std::string& predictions, std::shared_ptr<pjrt::Client> client) {
   TrainingData data;
   recipe.section("data").bind_part(data);
-  const auto client = train::open_client(device);
+  if (!client) client = train::open_client(device);
   const state::StateLayout layout = spread(model.layout, recipe, train::devices_of(device, *client));
   // How often it runs in training does not matter here, so that any length of a run will do.
   recipe::EvalSetting setting{.model = model.model.get(),

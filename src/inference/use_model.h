@@ -32,8 +32,8 @@ struct NamedScore {
 
 // The recipe's evaluators, in its order, over every image. Sources of training data are not opened. A recipe without
 // evaluators, and one whose classes are not the model's, are usage Errors. `predictions`: a directory for the files of every
-// evaluator (write_files), its predictions among them; empty: none.
+// evaluator (write_files), its predictions among them; empty: none. `client`: of `device`; null: one is opened.
 std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedModel& model, const train::DeviceOptions& device,
-                                 const std::string& predictions = {});
+                                 const std::string& predictions = {}, std::shared_ptr<pjrt::Client> client = nullptr);
 
 }  // namespace tessera::inference

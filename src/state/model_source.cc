@@ -16,6 +16,7 @@
 #include "remote/run_copy.h"
 #include "state/hub_cache.h"
 #include "state/progress.h"
+#include "state/run_steps.h"
 #include "state/weight_file.h"
 #include "store/buckets.h"
 #include "store/checksums.h"
@@ -71,17 +72,11 @@ std::string locate(const std::string& named, const std::string& where) {
   std::string from = in_hub_cache(named, where);
   const auto wanted = checkpoint::parse_run_at_step(from);
   if (!wanted || files.info(from)) return from;
-  const std::string checkpoints = store::join_path(wanted->run, "checkpoints");
-  if (!files.info(checkpoints)) return from;
-  std::string path = store::join_path(checkpoints, checkpoint::step_directory(wanted->step));
+  const auto steps = saved_steps(wanted->run);
+  if (!steps) return from;
+  std::string path = store::join_path(store::join_path(wanted->run, "checkpoints"), checkpoint::step_directory(wanted->step));
   if (files.info(path)) return path;
-  std::vector<int64_t> steps;
-  for (const store::FileInfo& entry : files.list(checkpoints)) {
-    const auto name = checkpoint::parse_directory_name(entry.name);
-    if (name && !name->writer) steps.push_back(name->step);
-  }
-  std::ranges::sort(steps);
-  throw checkpoint::no_such_step(*wanted, steps, where);
+  throw checkpoint::no_such_step(*wanted, *steps, where);
 }
 
 checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind kind) {

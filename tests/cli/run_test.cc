@@ -186,6 +186,64 @@ TEST_F(Run, EvalGivesTheScoresOfTheRun) {
   EXPECT_THAT(said, HasSubstr("\"predicted\":\""));
 }
 
+// Many checkpoints into one table, which is added to.
+TEST_F(Run, EvalScoresManyCheckpointsIntoATable) {
+  const std::vector<std::string> words{"eval", "tiny.toml", "--from", "run", "--steps", "all", "--csv", "scores.csv", "--json"};
+  const Outcome outcome = tessera(words);
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  ASSERT_EQ(outcome.json().size(), 2) << "steps 3 and 6";
+  std::vector<std::string> lines;
+  std::istringstream text(read_file(*folder_ / "scores.csv"));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 3);
+  EXPECT_EQ(lines[0], "run,step,weights,recipe,val/prec@1,val/prec@5,val/loss,val/count,val/skipped");
+  EXPECT_THAT(lines[1], StartsWith("run,3,raw,tiny.toml,"));
+  EXPECT_THAT(lines[2], StartsWith("run,6,raw,tiny.toml,"));
+  const Json last = outcome.json().back();
+  EXPECT_THAT(lines[2],
+              HasSubstr(fmt::format(",{},1,{},10,0", last["val/prec@1"].get<double>(), last["val/loss"].get<double>())));
+
+  // A row that is lost, as by a kill, is computed again, and no other.
+  const std::string whole = read_file(*folder_ / "scores.csv");
+  write_file(*folder_ / "scores.csv", lines[0] + "\n" + lines[2] + "\n");
+  const Outcome again = tessera(words);
+  EXPECT_EQ(again.json().size(), 1);
+  EXPECT_EQ(again.json().at(0)["from"], "run/checkpoints/step_000000003");
+  EXPECT_THAT(again.err, HasSubstr("1 of 2 checkpoints are in scores.csv already"));
+  EXPECT_EQ(read_file(*folder_ / "scores.csv"), whole);
+  // A checkpoint is the same however it is named; another key makes a row of its own.
+  EXPECT_TRUE(tessera({"eval", "tiny.toml", "--from", "run@3", "--from", "run/checkpoints/step_000000006", "--from", "run",
+                       "--csv", "scores.csv", "--json"})
+                  .json()
+                  .empty());
+  EXPECT_EQ(tessera({"eval", "tiny.toml", "eval.val.batch=7", "--from", "run", "--csv", "scores.csv"}).exit, 0);
+  EXPECT_THAT(read_file(*folder_ / "scores.csv"), HasSubstr("\nrun,6,raw,tiny.toml eval.val.batch=7,"));
+
+  // One that can't be read is named, and the others are scored.
+  fs::copy(*folder_ / "run", *folder_ / "torn", fs::copy_options::recursive);
+  fs::resize_file(*folder_ / "torn/checkpoints/step_000000003/state.safetensors", 100);
+  const Outcome torn = tessera({"eval", "tiny.toml", "--from", "torn", "--steps", "3,6", "--csv", "scores.csv", "--json"});
+  EXPECT_EQ(torn.exit, 3);
+  EXPECT_EQ(torn.json().size(), 1);
+  EXPECT_THAT(torn.err, HasSubstr("passed over torn@3: "));
+}
+
+TEST_F(Run, EvalNamesMistakesAboutCheckpoints) {
+  const auto error = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "tiny.toml"});
+    const Outcome outcome = tessera(more);
+    EXPECT_NE(outcome.exit, 0);
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"--from", "run", "--steps", "4"}), HasSubstr("3"));
+  EXPECT_THAT(error({"--from", "run", "--steps", "last"}), HasSubstr("`last` is no step"));
+  EXPECT_THAT(error({"--from", "run@3", "--steps", "all"}), HasSubstr("is no run with checkpoints"));
+  EXPECT_THAT(error({"--from", "run", "--steps", "all", "--predictions", "out"}),
+              HasSubstr("--predictions is of one checkpoint"));
+  EXPECT_THAT(error({"--from", "run", "--csv", "run/summary.csv"}), HasSubstr("is no table of scores"));
+  EXPECT_THAT(error({}), HasSubstr("--from"));
+}
+
 #ifdef TESSERA_HAS_PYARROW
 // The same numbers as floats, whatever they were printed as.
 bool same(const Json& a, const Json& b) {
