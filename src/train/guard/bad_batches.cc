@@ -95,7 +95,7 @@ std::string keep_bad_batch(const recipe::Recipe& recipe, const std::string& work
   json["rows"] = rows_of(recipe, batch);
   store::FileSystem& files = store::local_files();
   const std::string folder = store::join_path(workdir, kFolder);
-  const std::string path = store::join_path(folder, checkpoint::step_directory(bad.step));
+  std::string path = store::join_path(folder, checkpoint::step_directory(bad.step));
   files.make_directories(path);
   if (recipe.objective->inputs().images) {
     const image::Image sheet = sheet_of(batch, recipe.data.pp());
