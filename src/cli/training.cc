@@ -53,9 +53,10 @@ void Training::declare(Flags& flags) {
   flags.add("--coordinator-address", "HOST:PORT", &processes_.coordinator, "of the etcd at which they meet");
   flags.add("--run-id", "NAME", &processes_.run, "tells runs apart that meet at one etcd: another name for each start");
   flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
-  flags.add("--profile-host", &profile_host_,
-            "profile this start from its fourth step on, 20 steps or 3 seconds, and print where the time goes: by layer, kernel "
-            "and operation; the step is compiled anew, since cached programs have no names");
+  flags.add(
+      "--profile-host", &profile_host_,
+      "profile this start from its fourth step on, 20 steps or 3 seconds, and print where the time goes: by layer, kernel "
+      "and operation; the step is compiled anew, since cached programs have no names");
   flags.add("--no-report", &no_report_, "do not write <workdir>/report/index.html when the run ends");
 }
 

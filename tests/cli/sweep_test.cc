@@ -176,8 +176,8 @@ TEST_F(SweepTest, HalvingGoesOnAfterAKill) {
 }
 
 TEST_F(SweepTest, HalvingPassesOverARunThatFails) {
-  const Outcome outcome = sweep({"optimizer.lr=1e30,1,1e-3", "total=12 steps", "eval.val.every=2 steps", "--halving",
-                                 "--jobs", "1", "--workdir", "all", "--metric", "val/loss"});
+  const Outcome outcome = sweep({"optimizer.lr=1e30,1,1e-3", "total=12 steps", "eval.val.every=2 steps", "--halving", "--jobs",
+                                 "1", "--workdir", "all", "--metric", "val/loss"});
   EXPECT_EQ(outcome.exit, 5) << outcome.err;
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("[1/3] optimizer.lr=1e30   failed: the run diverged: "),
                                  HasSubstr("rung 1 of 2: 1 of 3 go on: optimizer.lr=1e-3\n")));
