@@ -198,5 +198,19 @@ TEST(ClassWeightRuns, TheMeanEvaluatorWeighsToo) {
   EXPECT_NEAR(loss("mean-threes", "[3, 3, 3]"), plain, 1e-5);
 }
 
+TEST(MultiLabelRuns, BatchesOfSkippedUpdatesListTheLabels) {
+  small_run().train("tags_skipped", tagged({"total=3 steps", "guard.max_skips=5",
+                                            "optimizer.lr=step(1e25, gamma=1e-28, milestones=[2 steps])"}));
+  const std::string path = small_run().path("tags_skipped") + "/bad_batches/step_000000001/batch.json";
+  size_t warm = 0;
+  for (const json& row : json::parse(testing::slurp(path))["rows"]) {
+    EXPECT_FALSE(row.contains("label"));
+    const auto labels = row["labels"].get<std::vector<std::string>>();
+    warm += static_cast<size_t>(labels == std::vector<std::string>{"red", "warm"});
+    EXPECT_LE(labels.size(), 2u);
+  }
+  EXPECT_GT(warm, 0u);
+}
+
 }  // namespace
 }  // namespace tessera::train

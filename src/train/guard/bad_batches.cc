@@ -18,6 +18,19 @@ namespace {
 constexpr const char* kFolder = "bad_batches";
 constexpr int64_t kMostRows = 256, kMostPixels = 16'000'000;
 
+// The class of a row, or, of a multi-label source, the list of them.
+void add_labels(nlohmann::ordered_json& row, const data::Batch& batch, int64_t i, const std::vector<std::string>& classes) {
+  if (const int64_t count = batch.multi_hot_classes(); count > 0) {
+    nlohmann::ordered_json labels = nlohmann::ordered_json::array();
+    for (int64_t c = 0; c < count; ++c) {
+      if (batch.multi_hot()[i * count + c] != 0) labels.push_back(classes.at(static_cast<size_t>(c)));
+    }
+    row["labels"] = std::move(labels);
+  } else if (const auto label = static_cast<size_t>(batch.labels()[i]); label < classes.size()) {
+    row["label"] = classes[label];
+  }
+}
+
 nlohmann::ordered_json rows_of(const recipe::Recipe& recipe, const data::Batch& batch) {
   const bool labels = recipe.objective->inputs().labels;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -26,8 +39,7 @@ nlohmann::ordered_json rows_of(const recipe::Recipe& recipe, const data::Batch& 
     if (batch.samples()[i] >= 0) {
       const data::DataSet& set = recipe.data.sets[static_cast<size_t>(batch.sets()[i])];
       row["id"] = set.source->id(batch.samples()[i]);
-      const auto label = static_cast<size_t>(batch.labels()[i]);
-      if (labels && label < recipe.class_names.size()) row["label"] = recipe.class_names[label];
+      if (labels) add_labels(row, batch, i, recipe.class_names);
       if (recipe.data.sets.size() > 1) row["set"] = set.name;
     }
     rows.push_back(std::move(row));
