@@ -84,7 +84,8 @@ class Eval final : public Command {
       if (std::ranges::find(sources, source.row, &Source::row) == sources.end()) sources.push_back(std::move(source));
     };
     for (const std::string& from : from_) {
-      const auto saved = store::is_bucket(from) ? std::nullopt : state::saved_steps(from);
+      const bool in_bucket = store::is_bucket(from);
+      const auto saved = in_bucket ? std::nullopt : state::saved_steps(from);
       if (saved && !saved->empty()) {
         if (steps_.empty()) add(from, from, saved->back());
         for (const int64_t step : steps_.empty() ? std::vector<int64_t>{} : wanted_steps(from, *saved))
@@ -97,7 +98,7 @@ class Eval final : public Command {
       }
       const auto at = checkpoint::parse_run_at_step(from);
       const auto directory = checkpoint::parse_directory_name(store::last_part(from));
-      if (at && state::saved_steps(at->run)) {
+      if (at && (in_bucket || state::saved_steps(at->run))) {
         add(from, at->run, at->step);
       } else if (directory) {
         add(from, store::parent_path(store::parent_path(from)), directory->step);
