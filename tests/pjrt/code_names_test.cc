@@ -16,7 +16,6 @@ namespace tessera::pjrt {
 namespace {
 
 using ::testing::Contains;
-using ::testing::HasSubstr;
 
 // Long enough to be sampled, and one loop: sums of an exponential.
 constexpr const char* kSlow = R"(module @slow {
