@@ -314,7 +314,7 @@ TEST(Plan, NamesWhatIsAliveAtThePeak) {
   EXPECT_EQ(sum, plan.accounted);
   EXPECT_THAT(arrays, Contains("params/blocks/mlp/fc1/kernel f32[8, 1152, 576]"));
   EXPECT_THAT(arrays, Contains("opt/nu/blocks/mlp/fc2/kernel f32[8, 576, 1152]"));
-  EXPECT_THAT(arrays, Contains("gradient of blocks/mlp/fc1 f32[8, 1152, 576]"));
+  EXPECT_THAT(arrays, Contains("gradient of model/blocks/mlp/fc1 f32[8, 1152, 576]"));
   EXPECT_THAT(plan_text(plan), HasSubstr("of the compiler's peak); the largest:"));
   const auto device = nlohmann::json::parse(plan_json(plan))["per_device"];
   EXPECT_EQ(device["accounted_bytes"].get<double>(), plan.accounted);
