@@ -1,5 +1,5 @@
 #pragma once
-// Shared by files that are compiled for AVX-512: to be included where `#pragma GCC target` says so.
+// Shared by files that are compiled for AVX-512: to be included where a pragma says so.
 
 #include <immintrin.h>
 

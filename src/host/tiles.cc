@@ -13,8 +13,13 @@
 #include "host/parallel_for.h"
 
 // What follows, up to pop_options, runs only where tiles_available().
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16"))), \
+                             apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+#endif
 
 #include "host/avx512.h"
 
@@ -297,7 +302,11 @@ void multiply_bf16(const Operand& a, const Panels& b, float* c, int64_t stride, 
 
 }  // namespace
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 bool tiles_available() {
   static const bool available = [] {

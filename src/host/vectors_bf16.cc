@@ -13,8 +13,12 @@
 #include "host/parallel_for.h"
 
 // The rest of this file runs only where vector_bf16_available().
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
+#endif
 
 #include "host/avx512.h"
 
@@ -209,7 +213,11 @@ void multiply(const Operand& a, const Panels& b, float* c, int64_t stride, bool 
 
 }  // namespace
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 const Unit& vector_bf16_unit() {
   static constexpr Unit kUnit{.dtype = DType::kBF16,
