@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/spans.h"
+#include "host/call.h"
 #include "host/kernel.h"
 #include "ir/manual.h"
 #include "ir/op_entries.h"
@@ -57,13 +58,13 @@ void sum_arrays(const std::vector<Array>& arrays, uint32_t lane) {
 
 // The work on a thread of its own. Calls that don't depend on each other begin in another order in each process: one that waited
 // on a thread of the plugin could keep the call from beginning that another process waits for.
-ffi::Future in_background(const char* name, std::function<void()> work) {
+ffi::Future in_background(const char* name, const char* scope, std::function<void()> work) {
   ffi::Promise promise;
   ffi::Future future(promise);
-  std::thread([name, work = std::move(work), promise]() mutable {
+  std::thread([name, scope, work = std::move(work), promise]() mutable {
     try {
       {
-        const Span span(SpanKind::kKernel, name);
+        const Span span(SpanKind::kKernel, name, kNoNumber, scope);
         work();
       }
       promise.SetAvailable();
@@ -75,27 +76,31 @@ ffi::Future in_background(const char* name, std::function<void()> work) {
 }
 
 // Of a channel's call by one of the devices of this process.
-uint32_t lane_of(int64_t channel, int32_t device) { return static_cast<uint32_t>(channel * kMostDevices + device); }
+uint32_t lane_of(const ffi::Dictionary& attributes, int32_t device) {
+  return static_cast<uint32_t>(attributes.get<int64_t>("channel").value() * kMostDevices + device);
+}
 
-ffi::Future sum(ffi::RemainingArgs arguments, ffi::RemainingRets results, int32_t device, int64_t channel) {
+ffi::Future sum(ffi::RemainingArgs arguments, ffi::RemainingRets results, int32_t device, ffi::Dictionary attributes) {
   std::vector<Array> arrays;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Numbers in = *arguments.get<Numbers>(i);
     auto out = *results.get<Numbers>(i);
     arrays.push_back({{in.typed_data(), in.element_count()}, {out->typed_data(), out->element_count()}});
   }
-  return in_background(kSum, [arrays = std::move(arrays), lane = lane_of(channel, device)] { sum_arrays(arrays, lane); });
+  return in_background(kSum, scope_of(attributes),
+                       [arrays = std::move(arrays), lane = lane_of(attributes, device)] { sum_arrays(arrays, lane); });
 }
 
-ffi::Future gather(ffi::AnyBuffer in, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer> out, int32_t device, int64_t channel) {
+ffi::Future gather(ffi::AnyBuffer in, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer> out, int32_t device,
+                   ffi::Dictionary attributes) {
   const std::span from(static_cast<const std::byte*>(in.untyped_data()), in.size_bytes());
   const std::span to(static_cast<std::byte*>(out->untyped_data()), out->size_bytes());
-  return in_background(kGather, [=] { exchange.load()->gather(from, to, lane_of(channel, device)); });
+  return in_background(kGather, scope_of(attributes),
+                       [from, to, lane = lane_of(attributes, device)] { exchange.load()->gather(from, to, lane); });
 }
 
 XLA_FFI_Error* handle_sum(XLA_FFI_CallFrame* frame) {
-  static auto* handler =
-      ffi::Ffi::Bind().RemainingArgs().RemainingRets().Ctx<ffi::DeviceOrdinal>().Attr<int64_t>("channel").To(sum).release();
+  static auto* handler = ffi::Ffi::Bind().RemainingArgs().RemainingRets().Ctx<ffi::DeviceOrdinal>().Attrs().To(sum).release();
   return handler->Call(frame);
 }
 XLA_FFI_Error* handle_gather(XLA_FFI_CallFrame* frame) {
@@ -104,7 +109,7 @@ XLA_FFI_Error* handle_gather(XLA_FFI_CallFrame* frame) {
                              .Arg<ffi::AnyBuffer>()
                              .Ret<ffi::AnyBuffer>()
                              .Ctx<ffi::DeviceOrdinal>()
-                             .Attr<int64_t>("channel")
+                             .Attrs()
                              .To(gather)
                              .release();
   return handler->Call(frame);
