@@ -83,8 +83,8 @@ class SheetPainter {
       if (options_.before) paint_before(trace, left, top);
       if (options_.before) frame_erased(shown.erased, after, top);
     }
-    std::vector<std::string_view> lines =
-        wrap(caption(source_, sample_), static_cast<size_t>(cell_width_ - kGap) / image::kGlyphWidth);
+    const std::string text = caption(source_, sample_);  // which the lines are parts of
+    std::vector<std::string_view> lines = wrap(text, static_cast<size_t>(cell_width_ - kGap) / image::kGlyphWidth);
     if (lines.size() > lines_) lines.resize(lines_);
     for (size_t line = 0; line < lines.size(); ++line) {
       image::draw_text(sheet_, left, top + height_ + 2 + static_cast<int>(line) * kLineHeight, lines[line], kInk);
