@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// For the thread that calls it: signals, but for those of samples of its time (base/cpu_samples.h), are for other threads, and processors for those with a run's work. Where the system refuses
-// a lower priority, the thread keeps the one that it has.
+// For the thread that calls it: other threads handle signals and come first at processors. It still takes SIGPROF, which samples
+// its time (base/cpu_samples.h). Where the system refuses a lower priority, the thread keeps the one that it has.
 inline void become_background_thread() {
   constexpr int kNice = 10;
   sigset_t all;

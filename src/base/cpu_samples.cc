@@ -10,13 +10,14 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 
 namespace tessera {
 namespace {
@@ -24,7 +25,7 @@ namespace {
 constexpr int64_t kPeriod = 1'000'000;      // nanoseconds; the system rounds it up to its tick
 constexpr size_t kMost = size_t{1} << 20U;  // samples: a minute of sixteen threads
 
-// What the signal handler sees. It may run on any thread, also late, so nothing of it is freed while `inside` is not 0.
+// What the signal handler sees. It may run on any thread, also late, so no memory that it uses is freed while `inside` is not 0.
 struct Shared {
   std::atomic<bool> on{false};
   std::atomic<int> inside{0};
@@ -100,10 +101,13 @@ class Timer {
   bool made_ = false;
 };
 
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
 struct State {
   std::mutex mutex;
   std::vector<std::unique_ptr<Timer>> timers;
-  std::unique_ptr<CpuSample[]> room;
+  std::unique_ptr<CpuSample[], Free> room;  // not initialised: it may be 32 MiB, most of which is never used
 };
 // Never freed, as the handler is never taken away: a signal may come late.
 State& state() {
@@ -124,7 +128,8 @@ bool start_cpu_samples() {
   State& own = state();
   const std::lock_guard lock(own.mutex);
   if (own.room) return false;
-  own.room.reset(new (std::nothrow) CpuSample[kMost]);
+  static_assert(std::is_trivially_copyable_v<CpuSample>);
+  own.room.reset(static_cast<CpuSample*>(std::malloc(kMost * sizeof(CpuSample))));
   if (!own.room || !set_handler()) {
     own.room.reset();
     return false;

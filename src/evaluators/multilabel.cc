@@ -57,7 +57,7 @@ class Multilabel final : public Evaluator {
   }
   const objectives::Inputs& inputs(size_t) const override { return inputs_; }
   std::vector<Column> columns(size_t) const override { return {{"loss"}, {"prob", std::ssize(names_)}}; }
-  // Logits, of which outcome() makes the probabilities: in f32 those near 1 are all the same.
+  // Logits: outcome() turns them into probabilities, since in f32 those near 1 are all the same.
   ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const objectives::Batch& batch) const override {
     const ir::Value logits = ir::convert(objectives::classify(model, scope, batch.images), DType::kF32);
     const ir::Value targets = ir::convert(batch.labels, DType::kF32);

@@ -87,13 +87,6 @@ LeftSide elements(const Windows& w, const void* x, DType dtype) {
 
 // ---- the input's gradient
 
-// The gradient of x is a convolution of dy by the kernel turned over. These are its windows; none where the stride is not 1.
-std::optional<Windows> windows_back(const Convolution& c) {
-  const Windows& w = c.windows;
-  if (w.stride != 1 || w.padding >= w.window) return std::nullopt;
-  return Windows{w.batch, w.rows(), w.columns(), c.features, w.window, 1, w.window - 1 - w.padding};
-}
-
 // [window, window, channels, features] -> [window, window, features, channels], turned over in both directions.
 template <class Number>
 Phase turned(const Convolution& c, const Number* kernel, Number* to) {
@@ -176,6 +169,12 @@ void run(LeftSide a, const Operand& b, Destination to, std::vector<Phase> first,
 }
 
 }  // namespace
+
+std::optional<Windows> windows_back(const Convolution& c) {
+  const Windows& w = c.windows;
+  if (w.stride != 1 || w.padding >= w.window) return std::nullopt;
+  return Windows{w.batch, w.rows(), w.columns(), c.features, w.window, 1, w.window - 1 - w.padding};
+}
 
 void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel) {
   if (takes_winograd(c)) {

@@ -2,6 +2,8 @@
 // Convolutions of one group as products on this processor's fastest unit (unit.h): what the window sees is put together block by
 // block, in a core's cache. Sums are f32, and do not depend on the number of threads.
 
+#include <optional>
+
 #include "base/shape.h"
 #include "host/parallel_for.h"
 #include "host/product.h"
@@ -15,6 +17,9 @@ struct Convolution {
   int64_t features = 0;
   DType dtype = DType::kF32;  // of all arrays but a kernel's gradient: f32 or bf16
 };
+
+// The gradient of x is a convolution of dy by the kernel turned over. These are its windows; none where the stride is not 1.
+std::optional<Windows> windows_back(const Convolution& c);
 
 // y [batch, rows, columns, features].
 void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel);

@@ -341,8 +341,7 @@ class KernelGradient {
 bool takes_winograd(const Convolution& c) {
   const Windows& w = c.windows;
   const auto fits = [](int64_t numbers) { return numbers % kLanes == 0 && numbers >= kLeastNumbers; };
-  return c.dtype == DType::kF32 && w.window == 3 && w.stride == 1 && w.padding < w.window && fits(w.channels) &&
-         fits(c.features);
+  return c.dtype == DType::kF32 && w.window == 3 && windows_back(c).has_value() && fits(w.channels) && fits(c.features);
 }
 
 void winograd(const Convolution& c, const float* x, const float* kernel, float* y, const ParallelFor& parallel) {
@@ -354,9 +353,7 @@ void winograd(const Convolution& c, const float* x, const float* kernel, float* 
 void winograd_input_gradient(const Convolution& c, const float* dy, const float* kernel, float* dx,
                              const ParallelFor& parallel) {
   thread_local Scratch scratch;
-  const Windows& w = c.windows;
-  const Windows back{w.batch, w.rows(), w.columns(), c.features, w.window, 1, w.window - 1 - w.padding};
-  Forward forward(back, w.channels, dy, kernel, true, dx);
+  Forward forward(windows_back(c).value(), c.windows.channels, dy, kernel, true, dx);
   parallel(forward.list(scratch));
 }
 

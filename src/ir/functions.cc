@@ -55,6 +55,12 @@ Value silu(Value x) { return x * logistic(x); }
 Value softplus(Value x) { return 0.5 * (x + abs(x)) + log1p(exp(-abs(x))); }
 Value square(Value x) { return x * x; }
 
+Value pack(const Values& scalars) {
+  Values rows;
+  for (const Value scalar : scalars) rows.push_back(reshape(scalar, {1}));
+  return concatenate(rows, 0);
+}
+
 Value one_hot(Value indices, int64_t classes, DType dtype) {
   Dims dims = indices.dims();
   dims.push_back(classes);

@@ -20,6 +20,7 @@ Value silu(Value x);
 Value softplus(Value x);  // log(1 + exp(x)), without overflow: minus the logarithm of the sigmoid of -x
 
 Value square(Value x);
+Value pack(const Values& scalars);                           // [their number]
 Value one_hot(Value indices, int64_t classes, DType dtype);  // [.., ] -> [.., classes]; an index outside gives zeros
 Value take(Value table, Value indices);                      // rows of table[n, ..] at integer indices[..]; indices are clamped
 Value take_along_axis(Value x, Value indices, int64_t axis);  // indices: x's shape but for `axis`, integers, clamped

@@ -27,12 +27,12 @@ struct ClassScores {
 
 class MultiLabelScores {
  public:
-  // logits [examples, classes]; multi_hot, of 0 and 1, likewise. An example is given a class where the sigmoid of its logit is
+  // logits and multi_hot (0 or 1) are [examples, classes]. An example is given a class where the sigmoid of its logit is
   // above `threshold`; a logit that is no number is below.
   MultiLabelScores(const Features& logits, std::span<const uint8_t> multi_hot, double threshold);
 
   const std::vector<ClassScores>& classes() const { return classes_; }
-  // average_precision_score(average="macro") and roc_auc_score(average="macro"), over the classes of which they are defined:
+  // average_precision_score(average="macro") and roc_auc_score(average="macro"), over the classes that have them:
   // scikit-learn counts a class without examples as 0 in the first, and the second is NaN with one.
   double mean_average_precision() const;
   double auc() const;
@@ -45,7 +45,7 @@ class MultiLabelScores {
 };
 
 // roc_auc_score(multi_class="ovr", average="macro") of softmax(logits): for each class how well its probability tells its examples
-// from the others, and the mean over classes of which that is defined. logits [examples, classes].
+// from the others, and the mean over the classes that have such a number. logits [examples, classes].
 double one_vs_rest_auc(const Features& logits, std::span<const int32_t> labels);
 
 }  // namespace tessera::metrics

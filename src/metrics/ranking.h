@@ -19,7 +19,7 @@ struct Ranking {
 };
 Ranking rank(std::span<const double> scores, std::span<const uint8_t> of_class);
 
-// The mean of those that are numbers: classes of which a score is not defined are left out. NaN where it is of none.
+// The mean without NaN, the score of a class that has none. NaN where all are.
 double mean_of_defined(std::span<const double> values);
 
 }  // namespace tessera::metrics

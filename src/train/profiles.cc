@@ -190,6 +190,8 @@ std::vector<profile::CpuTime> Profiles::Work::stop_samples() {
     step = program;
   }
   if (taken.samples.empty() || !of) return {};
+  if (taken.lost > 0)
+    log_warning(fmt::format("{} samples of processor time found no room and are missing", human_count(taken.lost)));
   pjrt::HloModule instructions;
   try {
     std::string format;

@@ -65,7 +65,7 @@ struct ParquetColumn {
 void write_parquet(const std::string& path, const std::vector<ParquetColumn>& columns, int64_t rows);
 
 // Names of the classes of a column, a ClassLabel or a list of them, from the metadata that the library datasets writes
-// ("huggingface"); empty when it says nothing of it.
+// ("huggingface"); empty where it has none.
 std::vector<std::string> huggingface_classes(std::string_view metadata, const std::string& column);
 
 }  // namespace tessera::data

@@ -1,6 +1,7 @@
 #include "train/guard/skip_update.h"
 
 #include "base/error.h"
+#include "ir/functions.h"
 #include "state/state.h"
 
 namespace tessera::train {
@@ -11,12 +12,6 @@ using ir::Values;
 namespace {
 
 Value value_at(Value state, int64_t i) { return ir::reshape(ir::slice_axis(state, 0, i, i + 1), {}); }
-
-Value packed(const Values& scalars) {
-  Values rows;
-  for (const Value scalar : scalars) rows.push_back(ir::reshape(scalar, {1}));
-  return ir::concatenate(rows, 0);
-}
 
 }  // namespace
 
@@ -36,8 +31,8 @@ GuardedStep guard_step(const recipe::GuardOptions& guard, Value state, Value nor
   }
   const Value made = ir::minimum(count + 1.0, ir::constant(window));
   out.measured = {out.choose(ir::constant(0), in_row + 1.0), out.choose(all, all + 1.0), average};
-  out.state = packed({out.choose(average + (norm - average) / made, average), out.choose(made, count),
-                      out.measured[kSkipsInRow], out.measured[kSkips]});
+  out.state = ir::pack({out.choose(average + (norm - average) / made, average), out.choose(made, count),
+                        out.measured[kSkipsInRow], out.measured[kSkips]});
   return out;
 }
 

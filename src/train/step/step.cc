@@ -49,12 +49,6 @@ size_t batch_inputs(const objectives::Inputs& inputs) {
   return (inputs.images ? 1 : 0) + (inputs.labels ? 1 : 0) + inputs.tokens.size();
 }
 
-Value pack(const Values& scalars) {
-  Values rows;
-  for (const Value scalar : scalars) rows.push_back(ir::reshape(scalar, {1}));
-  return ir::concatenate(rows, 0);
-}
-
 // What a program over the layout's mesh says of its arguments and results.
 void spread(ir::EmitOptions& emit, const state::StateLayout& layout, std::vector<mesh::PartitionSpec> arguments,
             std::vector<mesh::PartitionSpec> results) {
@@ -127,7 +121,7 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const state::State
     moments.push_back(mean);
     moments.push_back(ir::sqrt(ir::sum_all(ir::square(x - mean)) * share));
   }
-  graph.results.push_back(pack(moments));
+  graph.results.push_back(ir::pack(moments));
   ir::EmitOptions emit{.name = "init"};
   std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
   results.push_back({});
@@ -266,7 +260,7 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
                      change ? change : ir::global_norm(made.differences), update.lr};
   measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());
   measured.insert(measured.end(), guarded.measured.begin(), guarded.measured.end());
-  Value metrics = pack(measured);
+  Value metrics = ir::pack(measured);
   if (arguments.votes) metrics = ir::concatenate({metrics, ir::sum_over_processes(arguments.processes, arguments.votes)}, 0);
   results.push_back(metrics);
   return results;
