@@ -25,7 +25,7 @@
 #include "models/model.h"
 #include "objectives/objective.h"
 #include "pjrt/stderr_filter.h"
-#include "train/device.h"
+#include "train/process/device.h"
 #include "train/step/compile.h"
 #include "train/step/step.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 // The live page: a server beside a run, or for the runs of directories (docs/board.md). It knows of runs what their directories
-// hold, and asks them through their control sockets (train/control_socket.h), so that it is the same inside the trainer and
+// hold, and asks them through their control sockets (train/control/control_socket.h), so that it is the same inside the trainer and
 // outside.
 
 #include <memory>

@@ -15,7 +15,7 @@
 #include "board/api.h"
 #include "board/assets.h"
 #include "board/prometheus.h"
-#include "train/control_socket.h"
+#include "train/control/control_socket.h"
 
 namespace tessera::board {
 namespace {

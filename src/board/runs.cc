@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "train/control_socket.h"
+#include "train/control/control_socket.h"
 
 namespace tessera::board {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "cli/flags.h"
 #include "config/section.h"
-#include "train/device.h"
+#include "train/process/device.h"
 
 namespace tessera::cli {
 

@@ -2,7 +2,7 @@
 // The flags of every command.
 
 #include "cli/flags.h"
-#include "train/device.h"
+#include "train/process/device.h"
 
 namespace tessera::cli {
 

@@ -11,7 +11,8 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "recipe/data_options.h"
-#include "train/device.h"
+#include "train/process/device.h"
+#include "train/step/device_batch.h"
 
 namespace tessera::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "monitor/plot.h"
 #include "store/file.h"
 #include "store/url.h"
-#include "train/default_workdir.h"
+#include "train/run/default_workdir.h"
 
 namespace tessera::cli {
 namespace {

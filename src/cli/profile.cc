@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "store/file.h"
-#include "train/control_socket.h"
+#include "train/control/control_socket.h"
 
 namespace tessera::cli {
 namespace {

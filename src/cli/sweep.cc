@@ -19,7 +19,7 @@
 #include "store/url.h"
 #include "sweep/halving.h"
 #include "sweep/rows.h"
-#include "train/default_workdir.h"
+#include "train/run/default_workdir.h"
 
 namespace tessera::cli {
 namespace {

@@ -24,7 +24,7 @@
 #include "store/file.h"
 #include "store/url.h"
 #include "train/trainer.h"
-#include "train/workdir.h"
+#include "train/workdir/workdir.h"
 
 namespace tessera::cli {
 namespace {

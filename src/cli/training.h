@@ -10,7 +10,7 @@
 #include "config/section.h"
 #include "group/place.h"
 #include "monitor/log_file.h"
-#include "train/device.h"
+#include "train/process/device.h"
 #include "train/trainer.h"
 
 namespace tessera::cli {

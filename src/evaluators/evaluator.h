@@ -1,6 +1,6 @@
 #pragma once
 // Evaluators: what one measures of a data set. Its program gives numbers for every example, which the host gathers in the
-// source's order (train/evaluate.h); of them it makes figures, in f64. So figures are the same whatever the batch and the mesh.
+// source's order (train/evaluate/evaluate.h); of them it makes figures, in f64. So figures are the same whatever the batch and the mesh.
 // An evaluator is a file and a line of evaluators.def.
 
 #include <functional>

@@ -15,7 +15,7 @@
 #include "pjrt/client.h"
 #include "state/device_arrays.h"
 #include "state/model_source.h"
-#include "train/device.h"
+#include "train/process/device.h"
 
 namespace tessera::inference {
 

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "host/register.h"
 #include "inference/row_reader.h"
-#include "train/processes.h"
+#include "train/process/processes.h"
 #include "train/step/compile.h"
 #include "train/step/step.h"
 #include "train/step/trace.h"

@@ -8,8 +8,8 @@
 
 #include "config/section.h"
 #include "state/model_source.h"
-#include "train/device.h"
-#include "train/evaluate.h"
+#include "train/evaluate/evaluate.h"
+#include "train/process/device.h"
 
 namespace tessera::inference {
 

@@ -9,7 +9,7 @@
 #include "pjrt/error.h"
 #include "plan/proposals.h"
 #include "recipe/recipe.h"
-#include "train/model_flops.h"
+#include "train/reporting/model_flops.h"
 #include "train/step/program_options.h"
 
 namespace tessera::plan {

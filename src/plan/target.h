@@ -14,7 +14,7 @@
 #include "pjrt/chip.h"
 #include "pjrt/hlo.h"
 #include "pjrt/program_info.h"
-#include "train/device.h"
+#include "train/process/device.h"
 #include "train/step/step.h"
 
 namespace tessera::plan {

@@ -46,7 +46,7 @@ std::string copy_directory(const std::string& url, const char* kind) {
 
 bool is_copied(const std::string& name) { return name != ".lock" && name.find(".tmp") == std::string::npos; }
 
-// As .saved (train/workdir.h), which says that there are checkpoints.
+// As .saved (train/workdir/workdir.h), which says that there are checkpoints.
 bool is_mark(const std::string& name) { return name.starts_with('.'); }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "report/html.h"
-#include "train/evaluation_summary.h"
+#include "train/evaluate/evaluation_summary.h"
 
 namespace tessera::report {
 

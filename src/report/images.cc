@@ -12,7 +12,7 @@
 #include "image/draw.h"
 #include "recipe/data_options.h"
 #include "report/html.h"
-#include "train/sample_view.h"
+#include "train/evaluate/sample_view.h"
 
 namespace tessera::report {
 namespace {

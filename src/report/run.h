@@ -7,8 +7,8 @@
 
 #include "monitor/metrics.h"
 #include "store/file.h"
-#include "train/evaluation_summary.h"
-#include "train/run_facts.h"
+#include "train/evaluate/evaluation_summary.h"
+#include "train/workdir/run_facts.h"
 
 namespace tessera::report {
 

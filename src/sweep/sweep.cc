@@ -19,7 +19,7 @@
 #include "store/file.h"
 #include "sweep/halving.h"
 #include "sweep/score_text.h"
-#include "train/run_facts.h"
+#include "train/workdir/run_facts.h"
 
 namespace tessera::sweep {
 namespace {

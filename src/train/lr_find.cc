@@ -15,6 +15,7 @@
 #include "state/device_arrays.h"
 #include "state/model_source.h"
 #include "train/step/compile.h"
+#include "train/step/device_batch.h"
 #include "train/step/program_options.h"
 #include "train/step/step.h"
 #include "train/step/trace.h"

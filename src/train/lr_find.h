@@ -10,7 +10,7 @@
 
 #include "config/section.h"
 #include "optim/lr_suggestions.h"
-#include "train/device.h"
+#include "train/process/device.h"
 
 namespace tessera::train {
 

@@ -24,8 +24,8 @@
 #include "config/section.h"
 #include "group/place.h"
 #include "monitor/log_file.h"
-#include "train/device.h"
-#include "train/reporter.h"
+#include "train/process/device.h"
+#include "train/reporting/reporter.h"
 
 namespace tessera::train {
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "cli/run_program.h"
-#include "train/control_socket.h"
+#include "train/control/control_socket.h"
 
 namespace tessera::cli {
 namespace {

@@ -1,7 +1,7 @@
 // Evaluators over splits of any size, on one device and on eight, against figures of the same model's outputs for all images at
 // once (the figures themselves are compared with scikit-learn's and big_vision's in tests/metrics); their files and mistakes.
 
-#include "train/evaluate.h"
+#include "train/evaluate/evaluate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

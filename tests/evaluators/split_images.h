@@ -11,8 +11,8 @@
 
 #include "base/rng.h"
 #include "store/temp_dir.h"
-#include "train/device.h"
 #include "train/json_lines.h"
+#include "train/process/device.h"
 #include "train/small_run.h"
 
 namespace tessera::testing {

@@ -11,7 +11,7 @@
 #include "pjrt/executable.h"
 #include "plan/live_arrays.h"
 #include "support/paths.h"
-#include "train/device.h"
+#include "train/process/device.h"
 
 namespace tessera::plan {
 namespace {

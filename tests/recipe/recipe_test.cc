@@ -9,7 +9,7 @@
 
 #include "support/paths.h"
 #include "train/small_run.h"
-#include "train/workdir.h"
+#include "train/workdir/workdir.h"
 
 namespace tessera::train {
 namespace {

@@ -10,8 +10,8 @@
 #include "image/codec/png.h"
 #include "monitor/metrics.h"
 #include "store/temp_dir.h"
-#include "train/evaluation_summary.h"
-#include "train/run_facts.h"
+#include "train/evaluate/evaluation_summary.h"
+#include "train/workdir/run_facts.h"
 
 namespace tessera::testing {
 

@@ -15,10 +15,10 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "monitor/metrics.h"
-#include "train/best_checkpoint.h"
-#include "train/disk_space.h"
-#include "train/divergence.h"
+#include "train/loop/best_checkpoint.h"
+#include "train/loop/divergence.h"
 #include "train/small_run.h"
+#include "train/workdir/disk_space.h"
 
 namespace tessera::train {
 namespace {

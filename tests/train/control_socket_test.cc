@@ -1,6 +1,6 @@
 // What can be asked of a run through its socket, by clients of every kind.
 
-#include "train/control_socket.h"
+#include "train/control/control_socket.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "store/temp_dir.h"
-#include "train/unix_socket.h"
+#include "train/control/unix_socket.h"
 
 namespace tessera::train {
 namespace {

@@ -1,6 +1,6 @@
 // Runs that end before their total, by early_stop.
 
-#include "train/early_stop.h"
+#include "train/run/early_stop.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/checkpoint.h"
-#include "train/run_facts.h"
 #include "train/small_run.h"
+#include "train/workdir/run_facts.h"
 
 namespace tessera::train {
 namespace {

@@ -1,12 +1,12 @@
-#include "train/evaluation_summary.h"
+#include "train/evaluate/evaluation_summary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "train/run_facts.h"
 #include "train/small_run.h"
+#include "train/workdir/run_facts.h"
 
 namespace tessera::train {
 namespace {

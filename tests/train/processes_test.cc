@@ -1,4 +1,4 @@
-#include "train/processes.h"
+#include "train/process/processes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // In processes of their own: the plugin's products are made once in each.
-#include "train/product_check.h"
+#include "train/process/product_check.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 
 #include "base/process.h"
 #include "support/paths.h"
-#include "train/device.h"
+#include "train/process/device.h"
 
 namespace tessera::train {
 namespace {

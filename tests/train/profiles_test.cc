@@ -1,6 +1,6 @@
 // When a run is profiled, and that it changes nothing.
 
-#include "train/profiles.h"
+#include "train/reporting/profiles.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "train/reporter.h"
+#include "train/reporting/reporter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "train/run_clock.h"
+#include "train/reporting/run_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/stop_signal.h"
+#include "train/process/stop_signal.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -21,8 +21,8 @@
 #include "monitor/metrics.h"
 #include "state/model_source.h"
 #include "support/clock_keys.h"
-#include "train/run_facts.h"
 #include "train/small_run.h"
+#include "train/workdir/run_facts.h"
 
 namespace tessera::train {
 namespace {

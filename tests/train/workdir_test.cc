@@ -1,6 +1,6 @@
 // What a run does with a workdir that somebody has changed behind its back.
 
-#include "train/workdir.h"
+#include "train/workdir/workdir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

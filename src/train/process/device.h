@@ -1,0 +1,32 @@
+#pragma once
+// The devices of a run.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "pjrt/accelerators.h"
+#include "pjrt/cache.h"
+#include "pjrt/client.h"
+
+namespace tessera::train {
+
+struct DeviceOptions {
+  pjrt::Platform platform = pjrt::Platform::kCpu;
+  // Where nobody named the platform: why it is this one, and what is missing for a faster one (pjrt/accelerators.h). open_client()
+  // says so once.
+  pjrt::PlatformChoice choice;
+  std::string plugin;  // --plugin: a file, or a directory that has one
+  // --devices: how many to use. The CPU plugin makes that many virtual ones, 1 when not given; other platforms have what they
+  // have, and use all of it when not given.
+  std::optional<int64_t> devices;
+  pjrt::ExecutableCache cache = pjrt::ExecutableCache::standard();
+};
+
+// Throws a usage Error when the machine has fewer devices than asked for.
+std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options);
+// The number that a run uses: the one asked for, or all of the client's.
+int64_t devices_of(const DeviceOptions& options, const pjrt::Client& client);
+
+}  // namespace tessera::train

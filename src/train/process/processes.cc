@@ -1,0 +1,167 @@
+#include "train/process/processes.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "config/section.h"
+#include "host/processes.h"
+#include "recipe/run_identity.h"
+
+namespace tessera::train {
+namespace {
+
+// Until the others have read the recipe, opened the data and found a checkpoint.
+constexpr std::chrono::minutes kStartPatience{10};
+// Within which the group knows that a process is gone (group::MembersOptions::patience, and etcd's own delay).
+constexpr std::chrono::seconds kNewsPatience{13};
+// Until the leader has written the last checkpoint.
+constexpr std::chrono::hours kEndPatience{2};
+
+// All leave a barrier within less, and the best of services takes no signature that is wrong by fifteen minutes.
+constexpr std::chrono::seconds kClockMargin{60};
+
+// Of gather() and copy_from_leader(); those of programs count from zero.
+constexpr uint32_t kLane = (1u << 24) - 1;
+
+// A step under way can't be finished without the one that is gone, and its state is no longer whole: the process ends at once,
+// on a thread that no plugin or disk holds.
+void end_without(const std::string& who) {
+  log_line(
+      fmt::format("{}: this process ends too, and the run goes on from its last checkpoint when it is started again", who));
+  ::_exit(static_cast<int>(Exit::kPreempted));
+}
+
+}  // namespace
+
+std::vector<std::string> lines_that_differ(const std::string& leaders, const std::string& its) {
+  const std::vector<std::string> left = split(leaders, '\n'), right = split(its, '\n');
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
+    const std::string theirs = i < left.size() ? left[i] : "", ours = i < right.size() ? right[i] : "";
+    if (theirs != ours)
+      lines.push_back(fmt::format("{}   process 0: {}", recipe::shown_value(ours), recipe::shown_value(theirs)));
+  }
+  return lines;
+}
+
+std::vector<std::string> keys_that_differ(const std::string& leaders, const std::string& its) {
+  std::vector<std::string> lines;
+  for (const config::Difference& change : config::difference(leaders, its)) {
+    lines.push_back(fmt::format("{} = {}   process 0: {}", change.key, recipe::shown_value(change.right),
+                                recipe::shown_value(change.left)));
+  }
+  return lines;
+}
+
+Processes::Processes(group::Place place) : place_(std::move(place)) {
+  if (!several()) return;
+  members_ = group::join_by_etcd(place_, end_without);
+}
+
+Processes::~Processes() {
+  if (exchange_) host::set_exchange(nullptr);
+}
+
+std::string Processes::from_leader(const std::string& key, const std::string& value) {
+  if (!several()) return value;
+  if (leads()) members_->put("leader/" + key, value);
+  return members_->get("leader/" + key, kStartPatience);
+}
+
+void Processes::expect_same(const std::string& what, const std::string& value, const Explain& explain) {
+  if (!several()) return;
+  const auto key = [&](const char* kind, int64_t process) { return fmt::format("{}/{}/{}", kind, what, process); };
+  members_->put(key("host", index()), host_name());
+  members_->put(key("same", index()), value);
+  std::vector<std::string> different;
+  const std::string leaders = members_->get(key("same", 0), kStartPatience);
+  for (int64_t process = 1; process < count(); ++process) {
+    const std::string its = members_->get(key("same", process), kStartPatience);
+    if (its == leaders) continue;
+    different.push_back(fmt::format("\n  process {} on {}", process, members_->get(key("host", process), kStartPatience)));
+    for (const std::string& line : explain(leaders, its)) different.back() += "\n    " + line;
+  }
+  if (different.empty()) return;
+  // Whoever leaves first would be missed by those who still compare.
+  members_->barrier("differs/" + what, kStartPatience);
+  members_->leave();
+  throw usage_error(fmt::format("{} differs from that of process 0{}", what, fmt::join(different, "")), {},
+                    "give every process the same program, recipe and data");
+}
+
+void Processes::compare_clocks() {
+  if (!several()) return;
+  using std::chrono::system_clock;
+  const auto milliseconds = [](auto duration) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  };
+  members_->barrier("clocks", kStartPatience);
+  const system_clock::time_point now = system_clock::now();
+  members_->put(fmt::format("clock/{}", index()), std::to_string(milliseconds(now.time_since_epoch())));
+  if (!leads()) return;
+  for (int64_t process = 1; process < count(); ++process) {
+    const int64_t its = std::stoll(members_->get(fmt::format("clock/{}", process), kStartPatience));
+    const int64_t ahead = its - milliseconds(now.time_since_epoch());
+    if (std::abs(ahead) < milliseconds(kClockMargin)) continue;
+    log_note(
+        fmt::format("the clock of process {} is {:.0f} s {} that of process 0: certificates and signed requests may be refused "
+                    "there",
+                    process, std::abs(static_cast<double>(ahead)) / 1000, ahead > 0 ? "ahead of" : "behind"));
+  }
+}
+
+void Processes::connect() {
+  if (!several()) return;
+  exchange_ = std::make_unique<group::GlooExchange>(*members_, place_.coordinator);
+  host::set_exchange(exchange_.get());
+}
+
+void Processes::copy_from_leader(std::span<std::byte> bytes) {
+  if (several()) exchange_->broadcast(bytes, kLane);
+}
+
+std::vector<std::string> Processes::gather(std::string bytes) {
+  if (!several()) return {std::move(bytes)};
+  TESSERA_CHECK(exchange_);
+  const auto all = static_cast<size_t>(count());
+  std::vector<uint64_t> sizes(all);
+  const uint64_t own = bytes.size();
+  exchange_->gather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(sizes)), kLane);
+  const uint64_t longest = std::ranges::max(sizes);
+  bytes.resize(longest);
+  std::string gathered(all * longest, '\0');
+  exchange_->gather(std::as_bytes(std::span(bytes)), std::as_writable_bytes(std::span(gathered)), kLane);
+  std::vector<std::string> out;
+  for (size_t process = 0; process < all; ++process) out.push_back(gathered.substr(process * longest, sizes[process]));
+  return out;
+}
+
+void Processes::wait_for_news(const std::exception_ptr& failure) const {
+  if (!exchange_) return;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    if (error.code() == Exit::kDevice) std::this_thread::sleep_for(kNewsPatience);
+  } catch (...) {
+    // No array was waited for.
+  }
+}
+
+void Processes::leave() {
+  if (!several()) return;
+  members_->barrier("end", kEndPatience);
+  members_->leave();
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,57 @@
+#include "train/step/device_batch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera::train {
+namespace {
+
+// Which of the batch's arrays it is.
+size_t token_field(const data::Batch& batch, const objectives::TokenInput& tokens) {
+  const std::vector<data::TokenField>& fields = batch.token_fields();
+  const auto at = std::ranges::find(fields, tokens.name, &data::TokenField::name);
+  TESSERA_CHECK(at != fields.end() && at->length == tokens.length, "a batch without {} tokens {}", tokens.length, tokens.name);
+  return static_cast<size_t>(at - fields.begin());
+}
+
+}  // namespace
+
+DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, const data::Pp& pp,
+                         const objectives::Inputs& inputs)
+    : arguments_(static_cast<size_t>(mesh.devices())), batch_(std::make_unique<data::Batch>(std::move(batch))) {
+  const auto send = [&](const char* name, const void* data, const TensorType& type) {
+    std::vector<pjrt::Upload> uploads = state::send_rows(client, mesh, data, type);
+    for (size_t device = 0; device < uploads.size(); ++device) {
+      uploads[device].buffer.set_name(name);
+      arguments_[device].push_back(std::move(uploads[device].buffer));
+      uploads_.push_back(std::move(uploads[device].done_with_host));
+    }
+  };
+  const int64_t rows = batch_->rows();
+  if (inputs.images) send("images", batch_->images(), {DType::kU8, {rows, pp.height(), pp.width(), 3}});
+  TESSERA_CHECK(!inputs.labels || inputs.multi_hot == batch_->multi_hot_classes(), "{} and {} classes", inputs.multi_hot,
+                batch_->multi_hot_classes());
+  if (inputs.labels && inputs.multi_hot > 0) send("labels", batch_->multi_hot(), {DType::kU8, {rows, inputs.multi_hot}});
+  if (inputs.labels && inputs.multi_hot == 0) send("labels", batch_->labels(), {DType::kI32, {rows}});
+  for (const objectives::TokenInput& tokens : inputs.tokens) {
+    send(tokens.name.c_str(), batch_->tokens(token_field(*batch_, tokens)), {DType::kI32, {rows, tokens.length}});
+  }
+  if (batch_->augment_values() > 0) send("augment", batch_->augment(), {DType::kF32, {rows, batch_->augment_values()}});
+}
+
+DeviceBatch::~DeviceBatch() { release(); }
+
+DeviceBatch::DeviceBatch(DeviceBatch&&) noexcept = default;
+
+void DeviceBatch::release() noexcept {
+  for (const pjrt::Event& upload : uploads_) {
+    try {
+      upload.await();
+    } catch (...) {
+      // The program that uses the buffer reports the same failure.
+    }
+  }
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,69 @@
+#include "train/workdir/disk_space.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/text.h"
+#include "checkpoint/commit.h"
+#include "store/file.h"
+
+namespace tessera::train {
+namespace {
+
+// A line has some thirty numbers; an evaluator adds a few.
+constexpr int64_t kLineBytes = 800;
+
+int64_t times(int64_t every, int64_t total) { return every > 0 ? std::max<int64_t>(1, total / every) : 1; }
+
+// Of those that new ones will take the place of.
+double bytes_of_checkpoints(const std::string& path) {
+  store::FileSystem& files = store::local_files();
+  double bytes = 0;
+  if (!files.info(path)) return bytes;
+  for (const store::FileInfo& entry : files.list(path)) {
+    const auto name = checkpoint::parse_directory_name(entry.name);
+    if (!name || name->writer || !entry.directory) continue;
+    for (const store::FileInfo& file : files.list(store::join_path(path, entry.name))) bytes += static_cast<double>(file.size);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+double DiskNeed::bytes() const {
+  return static_cast<double>(checkpoint_bytes) * static_cast<double>(checkpoints) + static_cast<double>(metrics_bytes);
+}
+
+DiskNeed disk_need(const recipe::Recipe& recipe, const state::StateLayout& layout) {
+  DiskNeed need;
+  for (const state::StateEntry& entry : layout.entries) need.checkpoint_bytes += byte_count(entry.type);
+  need.checkpoints = recipe.checkpoint.keep + 1 + (recipe.best ? 1 : 0);
+  const bool only_when_due = !recipe.best || recipe.best->of_training();
+  if (only_when_due) need.checkpoints = std::min(need.checkpoints, times(recipe.checkpoint_every, recipe.total));
+  if (recipe.keep_every > 0) need.checkpoints += recipe.total / recipe.keep_every;
+  need.metrics_bytes = times(recipe.log_every, recipe.total) * kLineBytes;
+  return need;
+}
+
+std::optional<std::string> space_warning(const DiskNeed& need, const std::string& workdir, double there, double free) {
+  if (need.bytes() <= there + free) return std::nullopt;
+  return fmt::format(
+      "the run will need {} in `{}` ({} checkpoints of {}, {} of metrics), and {} are free: when the disk is full, saves fail. "
+      "Free "
+      "some space, keep fewer (checkpoint.keep, keep_every, best), or choose another --workdir",
+      human_bytes(std::max(need.bytes() - there, 0.0)), workdir, need.checkpoints,
+      human_bytes(static_cast<double>(need.checkpoint_bytes)), human_bytes(static_cast<double>(need.metrics_bytes)),
+      human_bytes(free));
+}
+
+std::optional<std::string> space_warning(const DiskNeed& need, const std::string& workdir) {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(workdir, error);
+  if (error) return std::nullopt;
+  return space_warning(need, workdir, bytes_of_checkpoints(store::join_path(workdir, "checkpoints")),
+                       static_cast<double>(space.available));
+}
+
+}  // namespace tessera::train

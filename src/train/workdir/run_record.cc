@@ -1,0 +1,61 @@
+#include "train/workdir/run_record.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process.h"
+
+namespace tessera::train {
+
+RunRecord::RunRecord(const Workdir& workdir, std::string command, std::string version) : workdir_(workdir) {
+  facts_.command = std::move(command);
+  facts_.version = std::move(version);
+}
+
+void RunRecord::started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step,
+                        const pjrt::CompileReport& report) {
+  facts_.compile_seconds = report.seconds;
+  facts_.compiled = !report.cached;
+  const models::ModelCost cost = models::cost(*recipe.model);
+  facts_.parameters = cost.parameters;
+  facts_.flops = cost.flops;
+  facts_.platform = client.platform_name();
+  facts_.plugin = client.platform_version();
+  facts_.device_kind = client.devices().front().kind;
+  facts_.devices = recipe.mesh.devices();
+  try {
+    facts_.planned = step.memory();
+  } catch (const Error&) {
+    // The plugin has no account of it.
+  }
+  started_ = true;
+  write();
+}
+
+void RunRecord::ended(std::string state, std::string message, const pjrt::Client& client) {
+  if (!started_) return;
+  facts_.state = std::move(state);
+  facts_.message = std::move(message);
+  if (const auto memory = client.memory(0)) {
+    facts_.device_peak = memory->peak_in_use;
+    facts_.device_memory = memory->limit;
+  }
+  facts_.host_peak = peak_resident_bytes();
+  write();
+}
+
+void RunRecord::write() noexcept {
+  try {
+    workdir_.expect_in_place();
+    store::write_atomic(store::local_files(), store::join_path(workdir_.path(), "run.json"), to_json(facts_));
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    if (!std::exchange(warned_, true))
+      log_warning(fmt::format("no run.json was written: {}", known ? known->message() : error.what()));
+  }
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,195 @@
+#include "train/workdir/workdir.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/directories.h"
+#include "monitor/metrics.h"
+#include "recipe/keys.h"
+#include "recipe/run_identity.h"
+#include "state/progress.h"
+
+namespace tessera::train {
+namespace {
+
+constexpr const char* kRecipe = "recipe.toml";
+constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kLog = "log.txt";
+constexpr const char* kSaved = ".saved";  // there once a checkpoint was saved
+
+}  // namespace
+
+Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem& files)
+    : path_(std::move(path)), recipe_(recipe), files_(files) {
+  const auto info = files_.info(path_);
+  if (info && !info->directory) {
+    throw usage_error(fmt::format("the workdir `{}` is a file", path_), "--workdir", "name a directory, or a new one");
+  }
+  if (!info) files_.make_directories(path_);
+  held_ = files_.open_directory(path_);
+  known_ = files_.info(store::join_path(path_, kRecipe)).has_value();
+  const std::optional<std::string> restored = known_ ? std::nullopt : recipe_of_checkpoints();
+  if (!known_ && !restored) refuse_foreign();
+  lock_ = std::make_unique<store::DirectoryLock>(path_);
+  if (restored) {
+    store::write_atomic(files_, store::join_path(path_, kRecipe), *restored);
+    known_ = true;
+    log_note(fmt::format("`{}` was missing and is restored from the newest checkpoint", store::join_path(path_, kRecipe)));
+  }
+  if (known_ && started()) compare();
+}
+
+void Workdir::refuse_foreign() const {
+  std::vector<std::string> others;
+  for (const store::FileInfo& file : files_.list(path_)) {
+    const bool own = file.name == ".lock" || file.name == kSaved || file.name == kLog ||
+                     file.name.find(kRecipe) != std::string::npos || file.name.starts_with("crash-");
+    if (!own) others.push_back(file.name);
+  }
+  if (others.empty()) return;
+  const size_t shown = std::min<size_t>(others.size(), 5);
+  throw usage_error(fmt::format("the workdir `{}` is not empty and holds no run of ours: {}{}", path_,
+                                join({others.begin(), others.begin() + static_cast<ptrdiff_t>(shown)}, ", "),
+                                others.size() > shown ? ", …" : ""),
+                    "--workdir", "name a new or an empty directory; nothing was written");
+}
+
+// Nothing where none is of a run: imported weights have no step among their arrays.
+std::optional<std::string> Workdir::recipe_of_checkpoints() const {
+  const checkpoint::LatestCheckpoint latest = checkpoint::find_latest(checkpoints(), files_);
+  if (!latest.checkpoint || !latest.checkpoint->arrays.contains("step")) return std::nullopt;
+  return state::parse_description(latest.checkpoint->state_json, latest.checkpoint->path).recipe;
+}
+
+bool Workdir::started() const {
+  if (files_.info(store::join_path(path_, kMetrics))) return true;
+  return files_.info(checkpoints()) && !files_.list(checkpoints()).empty();
+}
+
+void Workdir::compare() {
+  std::vector<config::Difference> refused;
+  for (config::Difference& change : config::difference(store::read_text(files_, store::join_path(path_, kRecipe)), recipe_)) {
+    (recipe::key_may_change(change.key) ? changes_ : refused).push_back(std::move(change));
+  }
+  if (refused.empty()) return;
+  std::string text = fmt::format("the workdir `{}` belongs to another recipe", path_);
+  for (const config::Difference& change : refused) {
+    text +=
+        fmt::format("\n  {} = {}   there: {}", change.key, recipe::shown_value(change.right), recipe::shown_value(change.left));
+  }
+  throw usage_error(text, store::join_path(path_, kRecipe), "name another --workdir, or go back to the values that are there");
+}
+
+std::string Workdir::log() const { return store::join_path(path_, kLog); }
+
+std::string Workdir::evaluation(const std::string& name, int64_t step) const {
+  return fmt::format("{}/evals/{}_{:09}", path_, name, step);
+}
+
+std::string Workdir::last_evaluation(const std::string& name) const {
+  return fmt::format("{}/evals/{}.last.json", path_, name);
+}
+
+void Workdir::expect_nothing_lost() const {
+  const std::string metrics = store::join_path(path_, kMetrics);
+  const bool missing = !files_.info(checkpoints());  // it is made before the first line of metrics
+  if (!missing && !files_.info(store::join_path(path_, kSaved))) return;
+  const std::vector<monitor::MetricRow> rows = monitor::read_metrics(metrics, files_);
+  if (rows.empty()) return;
+  throw data_error(
+      fmt::format("the checkpoints of this run are gone: `{}` {}, and metrics.jsonl goes to step {}", checkpoints(),
+                  missing ? "is missing" : "has none", rows.back().step),
+      path_,
+      fmt::format("put them back to go on; to start afresh, name another --workdir, or move `{}` away, which would "
+                  "be overwritten",
+                  metrics));
+}
+
+void Workdir::mark_saved() noexcept {
+  if (std::exchange(marked_, true)) return;
+  const std::string path = store::join_path(path_, kSaved);
+  try {
+    expect_in_place();
+    if (!files_.info(path)) store::write_atomic(files_, path, std::string_view("checkpoints of this run were saved\n"));
+  } catch (const std::exception&) {
+    // Only a help for expect_nothing_lost().
+  }
+}
+
+void Workdir::mark_started() noexcept {
+  const std::string path = store::join_path(path_, kSaved);
+  try {
+    if (files_.info(path)) files_.remove_file(path);
+  } catch (const std::exception&) {
+    // Likewise.
+  }
+}
+
+void Workdir::expect_in_place() const {
+  const auto there = files_.info(path_);
+  if (there && there->id == held_->id()) return;
+  throw data_error(
+      fmt::format("the workdir `{}` was {} meanwhile, and nothing is written in its place; once it is back, saves go "
+                  "there again",
+                  path_, there ? "replaced" : "removed or renamed"));
+}
+
+void Workdir::renew_lock() {
+  const auto there = files_.info(path_);
+  if (!there || there->id != held_->id()) return;
+  try {
+    if (!lock_->renew()) return;
+  } catch (const Error& error) {
+    throw data_error(fmt::format("`.lock` was removed while the run goes on, and {}", error.message()), path_,
+                     "two runs would write one directory, so this one ends; it lost the steps since its last checkpoint");
+  }
+  log_warning(fmt::format("`{}/.lock` was removed or replaced while the run goes on; the workdir is locked again", path_));
+}
+
+void Workdir::pass_over(const checkpoint::RejectedCheckpoint& bad) {
+  std::string kept;
+  try {
+    if (!bad.unfinished) {
+      const std::string aside =
+          checkpoint::put_aside(files_, checkpoints(), store::last_part(bad.path), checkpoint::kDamagedSuffix);
+      kept = fmt::format("; it is now `{}`, which nothing reads or removes", aside);
+    }
+  } catch (const store::IoError& error) {
+    kept = "; " + error.message();
+  }
+  log_warning(fmt::format("passed over {}: {}{}", bad.path, bad.reason, kept));
+}
+
+void Workdir::write_recipe() {
+  store::write_atomic(files_, store::join_path(path_, kRecipe), recipe_);
+  known_ = true;
+}
+
+std::string find_recipe(const std::string& path, store::FileSystem& files) {
+  std::string place = path;
+  while (place.size() > 1 && place.back() == '/') place.pop_back();
+  for (int level = 0; level < 3; ++level) {
+    const std::string file = store::join_path(place, kRecipe);
+    if (files.info(file)) return store::read_text(files, file);
+    place = store::parent_path(place);
+  }
+  return {};
+}
+
+remote::KeptCheckpoints kept_checkpoints(const std::string& state_json, const std::string& where) {
+  const state::Progress progress = state::parse_progress(state_json, where);
+  remote::KeptCheckpoints kept;
+  if (progress.best_checkpoint) kept.best.push_back(progress.best_checkpoint->step);
+  for (const state::BestCheckpoint& one : progress.runners_up) kept.best.push_back(one.step);
+  for (const config::Difference& key : config::difference("", state::parse_description(state_json, where).recipe)) {
+    if (key.key == "checkpoint.keep_every") kept.others = true;
+  }
+  return kept;
+}
+
+}  // namespace tessera::train
