@@ -9,7 +9,7 @@
 
 #include "config/section.h"
 #include "ir/graph.h"
-#include "optim/schedule.h"
+#include "optim/schedule/schedule.h"
 
 namespace tessera::optim {
 

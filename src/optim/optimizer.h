@@ -21,7 +21,7 @@
 #include "optim/clip.h"
 #include "optim/param.h"
 #include "optim/rules.h"
-#include "optim/schedule.h"
+#include "optim/schedule/schedule.h"
 #include "optim/update_rule.h"
 
 namespace tessera::optim {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "config/section.h"
-#include "optim/lr_suggestions.h"
+#include "optim/schedule/lr_suggestions.h"
 #include "train/process/device.h"
 
 namespace tessera::train {

@@ -1,6 +1,6 @@
 // Suggestions of a learning-rate search against fastai's own functions.
 
-#include "optim/lr_suggestions.h"
+#include "optim/schedule/lr_suggestions.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/temporary_directory.h"
 #include "base/text.h"
-#include "optim/schedule.h"
+#include "optim/schedule/schedule.h"
 #include "recipe/recipe.h"
 #include "support/paths.h"
 

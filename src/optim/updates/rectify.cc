@@ -1,4 +1,4 @@
-#include "optim/rectify.h"
+#include "optim/updates/rectify.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "optim/factored.h"
+#include "optim/updates/factored.h"
 
 #include "ir/functions.h"
 #include "ir/ops.h"

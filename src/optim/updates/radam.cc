@@ -3,8 +3,8 @@
 
 #include "ir/functions.h"
 #include "ir/ops.h"
-#include "optim/rectify.h"
 #include "optim/update_rule.h"
+#include "optim/updates/rectify.h"
 
 namespace tessera::optim {
 namespace {

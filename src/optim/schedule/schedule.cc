@@ -1,4 +1,4 @@
-#include "optim/schedule.h"
+#include "optim/schedule/schedule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -39,7 +39,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "optim/plateau.h"
+#include "optim/schedule/plateau.h"
 
 namespace tessera::optim {
 

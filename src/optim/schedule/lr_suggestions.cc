@@ -1,4 +1,4 @@
-#include "optim/lr_suggestions.h"
+#include "optim/schedule/lr_suggestions.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 // mu stands in its place (timm's NAdamW). With `amsgrad`, the largest nu so far stands in the place of nu. A schedule that
 // cycles momentum moves b1, and b1^t is then taken as it is at t.
 
-#include "optim/adam.h"
+#include "optim/updates/adam.h"
 
 #include <fmt/format.h>
 

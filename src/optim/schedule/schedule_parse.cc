@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/duration.h"
-#include "optim/schedule.h"
-#include "optim/torch_noise.h"
+#include "optim/schedule/schedule.h"
+#include "optim/schedule/torch_noise.h"
 
 namespace tessera::optim {
 namespace {

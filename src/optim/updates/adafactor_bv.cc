@@ -9,7 +9,7 @@
 
 #include "ir/ops.h"
 #include "optim/blocks.h"
-#include "optim/factored.h"
+#include "optim/updates/factored.h"
 
 namespace tessera::optim {
 namespace {

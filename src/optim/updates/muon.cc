@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
-#include "optim/adam.h"
+#include "optim/updates/adam.h"
 
 namespace tessera::optim {
 namespace {

@@ -1,4 +1,4 @@
-#include "optim/torch_noise.h"
+#include "optim/schedule/torch_noise.h"
 
 #include <cmath>
 #include <numbers>
