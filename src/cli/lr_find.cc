@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "monitor/plot.h"
+#include "optim/schedule/schedule.h"
 #include "store/file.h"
 #include "store/url.h"
 #include "train/run/default_workdir.h"

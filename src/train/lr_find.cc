@@ -11,13 +11,12 @@
 #include "data/loader/loader.h"
 #include "host/register.h"
 #include "recipe/recipe.h"
-#include "recipe/teacher.h"
-#include "state/device_arrays.h"
 #include "state/model_source.h"
 #include "train/step/compile.h"
 #include "train/step/device_batch.h"
 #include "train/step/program_options.h"
 #include "train/step/step.h"
+#include "train/step/step_state.h"
 #include "train/step/trace.h"
 
 namespace tessera::train {
@@ -31,12 +30,19 @@ class RateFinder {
       : options_(options),
         client_(open_client(options.device)),
         recipe_(recipe::read_recipe(std::move(section), devices_of(options.device, *client_))),
-        layout_(recipe::recipe_layout(recipe_)) {
+        layout_(recipe::recipe_layout(recipe_)),
+        state_(client_, layout_) {
     const ProgramOptions program_options = train_options(recipe_, host::register_kernels(*client_));
+    Compiler compiler(client_);
+    const auto start = [&](Program program, size_t state_arguments, int64_t batch) {
+      auto arguments = arguments_of(layout_, state_arguments, image_batch(*recipe_.model, batch));
+      return compiler.start(std::move(program), options.device.cache, std::move(arguments));
+    };
     auto step = start(train_program(*recipe_.model, layout_, *recipe_.optimizer, program_options), layout_.entries.size(),
                       recipe_.rows());
     auto init = start(init_program(recipe_.specs, layout_), 0, 0);
     load_weights();
+    state_.take_teacher(recipe_);
     init_.emplace(init.get());
     step_.emplace(step.get());
     numbers_ = place_numbers(step_->numbers, *client_, layout_.mesh);
@@ -54,63 +60,35 @@ class RateFinder {
   }
 
  private:
-  std::future<Compiled> start(Program program, size_t state_arguments, int64_t batch) {
-    auto arguments = arguments_of(layout_, state_arguments, image_batch(*recipe_.model, batch));
-    return compile_async(client_, std::move(program), options_.device.cache, std::move(arguments));
-  }
   void load_weights();
-  void initialise(int64_t seed);
   double step(data::TrainLoader& loader);
 
   const LrFindOptions& options_;
   std::shared_ptr<pjrt::Client> client_;
   recipe::Recipe recipe_;
   state::StateLayout layout_;
+  StepState state_;
   std::optional<Compiled> init_, step_;
   state::HostArrays weights_;  // of model_init; empty bytes where the drawn value stays
-  state::DeviceArrays teacher_, state_, numbers_;
+  state::DeviceArrays numbers_;
 };
 
 void RateFinder::load_weights() {
-  if (recipe_.model_init) {
-    weights_.resize(layout_.params);
-    for (const std::string& note : state::init_from(*recipe_.model_init, *recipe_.model, layout_, weights_)) log_note(note);
-  }
-  if (recipe_.teacher) teacher_ = state::to_device(recipe_.teacher->layout, recipe_.teacher->params, *client_);
-}
-
-void RateFinder::initialise(int64_t seed) {
-  const auto key = seed_key(static_cast<uint64_t>(seed));
-  state::DeviceArrays rng = state::replicate(*client_, layout_.mesh, key.data(), {DType::kU32, {2}});
-  state_ = init_->executable.execute(state::argument_lists(rng, 1));
-  for (std::vector<pjrt::Buffer>& list : state_) list.pop_back();  // moments of the parameters
-  state::name_entries(layout_, state_);
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    if (weights_[i].size() == 0) continue;
-    state::put_entry(layout_, i, weights_[i], *client_, state_);
-    if (layout_.averages > 0) state::put_entry(layout_, layout_.average_index() + i, weights_[i], *client_, state_);
-  }
+  if (!recipe_.model_init) return;
+  weights_.resize(layout_.params);
+  for (const std::string& note : state::init_from(*recipe_.model_init, *recipe_.model, layout_, weights_)) log_note(note);
 }
 
 // The loss of the batch, before the update.
 double RateFinder::step(data::TrainLoader& loader) {
   DeviceBatch batch(*client_, layout_.mesh, loader.next(), recipe_.data.pp(), recipe_.objective->inputs());
-  state::ArgumentLists arguments =
-      state::argument_lists(state_, layout_.entries.size(), teacher_.empty() ? nullptr : &teacher_);
-  state::append_arguments(arguments, batch.arguments());
-  state::append_arguments(arguments, numbers_);
-  state::DeviceArrays results = step_->executable.execute(arguments);
-  const double loss = results[0].back().to_host<float>().at(0);
-  for (std::vector<pjrt::Buffer>& list : results) list.pop_back();
-  state_ = std::move(results);
-  state::name_entries(layout_, state_);
-  return loss;
+  return state_.step(step_->executable, state_.arguments(batch, numbers_)).to_host<float>().at(0);
 }
 
 LrSearch RateFinder::search(int64_t index) {
   LrSearch out;
   out.seed = recipe_.run.seed + index;
-  initialise(out.seed);
+  state_.draw(init_->executable, out.seed, weights_);
   data::TrainLoader loader(recipe_.data.sets, recipe_.data.loader(recipe_.batch, static_cast<uint64_t>(out.seed)));
   optim::SmoothLoss smooth;
   double least = std::numeric_limits<double>::infinity();

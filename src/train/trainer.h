@@ -11,40 +11,20 @@
 //   - SIGTERM, SIGHUP, SIGXCPU and Ctrl-C end the run after the current step with a checkpoint, however long the next batch
 //     takes to come. An evaluation under way is given up; the checkpoint says so, and it is done again when the run goes on.
 //   - While it trains, other processes of the user may ask it for a checkpoint or its end through <workdir>/control.sock
-//     (control_socket.h), also while it waits for a batch.
+//     (train/control/control_socket.h), also while it waits for a batch.
 //   - A save that fails is a warning; the run goes on, and its exit code is kData. So it is where the workdir, its checkpoints
 //     or its metrics were moved, removed or changed meanwhile; nothing is made in their place.
 //   - A checkpoint of another run, and a new start over metrics whose checkpoints are gone, are refused.
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "base/error.h"
 #include "config/section.h"
-#include "group/place.h"
-#include "monitor/log_file.h"
-#include "train/process/device.h"
 #include "train/reporting/reporter.h"
+#include "train/run/options.h"
 
 namespace tessera::train {
-
-struct TrainOptions {
-  std::string workdir;  // empty: default_workdir() of the next two
-  std::string recipe_path = {};
-  bool fresh = false;
-  // Told which directory it is, before anything is written in it. What it throws ends the start.
-  std::function<void(const std::string& workdir)> on_workdir = {};
-  DeviceOptions device = {};
-  std::string command = {}, version = {};  // of the program, for run.json
-  monitor::LogFile* log = nullptr;         // opened in the workdir once that is the run's; null: none
-  group::Place place = {};                 // among the processes that train this run together
-  bool parameters = false;                 // the table of all parameters, when the run starts
-  bool profile_host = false;               // a profile of this start's first steps, instead of monitor.profile's
-  // The run is saved and ends after so much of it, of its whole length: "10 epochs", "25 %". Nothing changes but that; the same
-  // without it goes on. Empty: it goes to its end.
-  std::string until = {};
-};
 
 struct TrainResult {
   Exit exit = Exit::kDone;

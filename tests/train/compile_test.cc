@@ -42,7 +42,7 @@ TEST(Compile, SecondTimeComesFromTheCache) {
   const Program program{.name = "plus_one", .text = ir::program_text(graph).text};
   const pjrt::ExecutableCache cache(dir / "cache");
   EXPECT_FALSE(compile(*testing::cpu_client(), program, cache, {}).report.cached);
-  EXPECT_TRUE(compile_async(testing::cpu_client(), program, cache, {}).get().report.cached);
+  EXPECT_TRUE(Compiler(testing::cpu_client()).start(program, cache, {}).get().report.cached);
   EXPECT_THROW(compile(*testing::cpu_client(), {.name = "bad", .text = "module {"}, cache, {}), Error);
 }
 

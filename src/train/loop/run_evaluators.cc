@@ -13,47 +13,48 @@
 #include "host/register.h"
 #include "train/evaluate/evaluation_pictures.h"
 #include "train/evaluate/evaluation_summary.h"
+#include "train/loop/compiling.h"
 #include "train/step/program_options.h"
+#include "train/step/step.h"
 #include "train/step/trace.h"
 
 namespace tessera::train {
 
-std::string cause_of(const pjrt::CompileReport& report) { return report.cached ? "cached" : report.reason; }
-
-void RunEvaluators::start(std::shared_ptr<pjrt::Client> client, const pjrt::ExecutableCache& cache) {
-  client_ = std::move(client);
-  const host::Kernels kernels = host::register_kernels(*client_);
+void RunEvaluators::start(Compiler& compiler) {
+  const recipe::Recipe& recipe = run_.recipe;
+  const host::Kernels kernels = host::register_kernels(*run_.client);
   std::map<std::string, std::shared_future<Compiled>> by_text;
-  for (const recipe::EvalPlan& plan : recipe_.evals) {
+  for (const recipe::EvalPlan& plan : recipe.evals) {
     compiled_.emplace_back();
     for (size_t set = 0; set < plan.sets.size(); ++set) {
       const recipe::EvalSet& of = plan.sets[set];
-      Program program = eval_program(*recipe_.model, *plan.evaluator, set, layout_, eval_options(recipe_, of, kernels));
+      Program program = eval_program(*recipe.model, *plan.evaluator, set, run_.layout, eval_options(recipe, of, kernels));
       const std::string text = program.text;
       if (!by_text.contains(text)) {
-        auto arguments = arguments_of(layout_, layout_.params, image_batch(*recipe_.model, of.rows()));
-        by_text[text] = compile_async(client_, std::move(program), cache, std::move(arguments)).share();
+        auto arguments = arguments_of(run_.layout, run_.layout.params, image_batch(*recipe.model, of.rows()));
+        by_text[text] = compiler.start(std::move(program), run_.cache, std::move(arguments)).share();
       }
       compiled_.back().push_back(by_text[text]);
     }
   }
-  announced_.assign(recipe_.evals.size(), false);
+  announced_.assign(recipe.evals.size(), false);
 }
 
 bool RunEvaluators::due(int64_t step) const {
-  return std::ranges::any_of(recipe_.evals,
-                             [&](const recipe::EvalPlan& plan) { return recipe::due(plan, step, recipe_.run, recipe_.total); });
+  const recipe::Recipe& recipe = run_.recipe;
+  return std::ranges::any_of(recipe.evals,
+                             [&](const recipe::EvalPlan& plan) { return recipe::due(plan, step, recipe.run, recipe.total); });
 }
 
 // Nothing when a signal came first.
 std::optional<Executables> RunEvaluators::programs(size_t evaluator) {
   Executables programs;
   for (const std::shared_future<Compiled>& future : compiled_[evaluator]) {
-    const std::string name = "evaluate " + recipe_.evals[evaluator].name;
-    if (!wait_unless_stopped(future, name, reporter_, stop_)) return std::nullopt;
+    const std::string name = "evaluate " + run_.recipe.evals[evaluator].name;
+    if (!wait_for_program(run_, future, name)) return std::nullopt;
     const Compiled& compiled = future.get();
     if (!announced_[evaluator]) {
-      reporter_.console().phase("compile", name, compiled.report.seconds, cause_of(compiled.report));
+      tell_compiled(run_, name, compiled.report);
       announced_[evaluator] = true;
     }
     programs.emplace_back(&compiled.executable, [](const pjrt::Executable*) {});
@@ -61,39 +62,40 @@ std::optional<Executables> RunEvaluators::programs(size_t evaluator) {
   return programs;
 }
 
-std::optional<NamedScores> RunEvaluators::run(state::DeviceArrays& state, state::Progress& progress, bool at_end) {
+std::optional<NamedScores> RunEvaluators::run(state::DeviceArrays& state, bool at_end) {
+  const recipe::Recipe& recipe = run_.recipe;
   NamedScores scores;
-  for (size_t e = 0; e < recipe_.evals.size(); ++e) {
-    const recipe::EvalPlan& plan = recipe_.evals[e];
-    const bool is_due = recipe::due(plan, progress.step, recipe_.run, recipe_.total);
+  for (size_t e = 0; e < recipe.evals.size(); ++e) {
+    const recipe::EvalPlan& plan = recipe.evals[e];
+    const bool is_due = recipe::due(plan, run_.progress.step, recipe.run, recipe.total);
     if (at_end ? is_due || !plan.options.at_end : !is_due) continue;
     const std::optional<Executables> compiled = programs(e);
     if (!compiled) return std::nullopt;
-    reporter_.console().busy(fmt::format("evaluate  {} …", plan.name));
-    const EvaluationRunner runner(client_, *compiled, layout_, plan, processes_);
-    if (!run_one(runner, plan, plan.name, progress.step, state, 0, scores)) return std::nullopt;
-    if (layout_.averages == 0) continue;
+    run_.reporter.console().busy(fmt::format("evaluate  {} …", plan.name));
+    const EvaluationRunner runner(run_.client, *compiled, run_.layout, plan, run_.processes);
+    if (!run_one(runner, plan, plan.name, state, 0, scores)) return std::nullopt;
+    if (run_.layout.averages == 0) continue;
     const std::string averaged = recipe::averaged_name(plan.name);
-    if (!run_one(runner, plan, averaged, progress.step, state, layout_.average_index(), scores)) return std::nullopt;
+    if (!run_one(runner, plan, averaged, state, run_.layout.average_index(), scores)) return std::nullopt;
   }
-  tell(scores, progress);
+  tell(scores);
   return scores;
 }
 
 // With the weights at entry `first` of the state. False when a signal came in between.
-bool RunEvaluators::run_one(const EvaluationRunner& runner, const recipe::EvalPlan& plan, const std::string& name, int64_t step,
+bool RunEvaluators::run_one(const EvaluationRunner& runner, const recipe::EvalPlan& plan, const std::string& name,
                             state::DeviceArrays& state, size_t first, NamedScores& scores) {
-  const Reporter::Timed timed(reporter_, &state::RunTimes::evaluation, "eval/" + name);
+  const Reporter::Timed timed(run_.reporter, &state::RunTimes::evaluation, "eval/" + name);
   const auto result = runner.run(
-      state, [this] { return stop_.requested(); }, first);
+      state, [this] { return run_.stop.requested(); }, first);
   if (!result) return false;
   scores.emplace_back(name, result->scores);
   try {
-    workdir_.expect_in_place();
-    write_files(plan, *result, workdir_.evaluation(name, step));
-    const std::string last = workdir_.last_evaluation(name);
+    run_.workdir.expect_in_place();
+    write_files(plan, *result, run_.workdir.evaluation(name, run_.progress.step));
+    const std::string last = run_.workdir.last_evaluation(name);
     store::local_files().make_directories(store::parent_path(last));
-    EvaluationSummary summary = summary_of(plan, *result, name, step);
+    EvaluationSummary summary = summary_of(plan, *result, name, run_.progress.step);
     store::write_atomic(store::local_files(), last, to_json(summary));
     show(plan, *result, std::move(summary));
   } catch (const Error& error) {
@@ -106,25 +108,26 @@ bool RunEvaluators::run_one(const EvaluationRunner& runner, const recipe::EvalPl
 
 // On a thread of its own, which is left to itself where a signal comes while it waits for a file.
 void RunEvaluators::show(const recipe::EvalPlan& plan, const Evaluation& evaluation, EvaluationSummary summary) const {
-  monitor::Sinks& sinks = reporter_.sinks();
+  monitor::Sinks& sinks = run_.reporter.sinks();
   if (sinks.empty()) return;
   const int64_t step = summary.step;
-  EvaluationView view{plan.sets[0].data, std::move(summary), recipe_.monitor.worst};
-  if (step == recipe_.total) take_features(evaluation, recipe_.monitor.projector, view);
+  EvaluationView view{plan.sets[0].data, std::move(summary), run_.recipe.monitor.worst};
+  if (step == run_.recipe.total) take_features(evaluation, run_.recipe.monitor.projector, view);
   std::packaged_task<std::vector<monitor::RecordContent>()> task(
       [view = std::move(view)] { return evaluation_pictures(view); });
   auto pictures = task.get_future();
   std::thread(std::move(task)).detach();
   while (pictures.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-    if (stop_.requested()) return;
+    if (run_.stop.requested()) return;
   }
   for (monitor::RecordContent& content : pictures.get()) sinks.put(step, std::move(content));
 }
 
-void RunEvaluators::tell(const NamedScores& scores, state::Progress& progress) {
+void RunEvaluators::tell(const NamedScores& scores) {
+  state::Progress& progress = run_.progress;
   for (const auto& [name, s] : scores) {
     const auto best = progress.best.find(name);
-    reporter_.evaluated(name, progress.step, s, best == progress.best.end() ? std::nullopt : std::optional(best->second));
+    run_.reporter.evaluated(name, progress.step, s, best == progress.best.end() ? std::nullopt : std::optional(best->second));
     const Score& first = s.values.front();
     if (best == progress.best.end() || first.better_than(best->second)) progress.best[name] = first.value;
   }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -50,18 +50,22 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
   }
 }
 
-std::future<Compiled> compile_async(std::shared_ptr<pjrt::Client> client, Program program, pjrt::ExecutableCache cache,
-                                    std::vector<NamedType> arrays) {
-  std::promise<Compiled> promise;
-  std::future<Compiled> future = promise.get_future();
-  std::thread([promise = std::move(promise), client = std::move(client), program = std::move(program), cache = std::move(cache),
-               arrays = std::move(arrays)]() mutable {
-    try {
-      promise.set_value(compile(*client, program, cache, arrays));
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-    }
-  }).detach();
+Compiler::~Compiler() {
+  if (std::uncaught_exceptions() > exceptions_) abandon();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Compiler::abandon() {
+  for (std::thread& thread : threads_) thread.detach();
+  threads_.clear();
+}
+
+// The thread knows nothing of the Compiler, which it may outlive.
+std::future<Compiled> Compiler::start(Program program, pjrt::ExecutableCache cache, std::vector<NamedType> arrays) {
+  std::packaged_task<Compiled()> task([client = client_, program = std::move(program), cache = std::move(cache),
+                                       arrays = std::move(arrays)] { return compile(*client, program, cache, arrays); });
+  std::future<Compiled> future = task.get_future();
+  threads_.emplace_back(std::move(task));
   return future;
 }
 

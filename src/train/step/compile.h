@@ -1,9 +1,12 @@
 #pragma once
 // From program text to something that runs: in the background, through the cache, with memory errors that name the arrays.
 
+#include <exception>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/shape.h"
@@ -23,14 +26,29 @@ struct Compiled {
 // A device error that says what did not fit: the plugin's words, the account of the arrays and the largest of them.
 Error out_of_memory(const std::string& what, const std::string& plugin_message, std::vector<NamedType> arrays);
 
-// Compiles on a thread of its own. A plugin can't be asked to give a compilation up: a future that is dropped leaves it to run
-// on, and a process that ends meanwhile must do so without running destructors of globals (main.cc does). `arrays` are the
-// program's arguments, for messages.
-std::future<Compiled> compile_async(std::shared_ptr<pjrt::Client> client, Program program, pjrt::ExecutableCache cache,
-                                    std::vector<NamedType> arrays);
-// The same, waiting.
+// Compiles, waiting. `arrays` are the program's arguments, for messages.
 Compiled compile(const pjrt::Client& client, const Program& program, const pjrt::ExecutableCache& cache,
                  const std::vector<NamedType>& arrays);
+
+// Compiles programs side by side, each on a thread of its own.
+class Compiler {
+ public:
+  explicit Compiler(std::shared_ptr<pjrt::Client> client) : client_(std::move(client)) {}
+  // Waits for what is under way, but not where an exception passes: then it is abandoned.
+  ~Compiler();
+  Compiler(const Compiler&) = delete;
+  Compiler& operator=(const Compiler&) = delete;
+
+  std::future<Compiled> start(Program program, pjrt::ExecutableCache cache, std::vector<NamedType> arrays);
+  // The process is about to end, and a plugin can't be asked to give a compilation up: what is under way is left to itself. The
+  // process must then end without destructors of globals (main.cc).
+  void abandon();
+
+ private:
+  std::shared_ptr<pjrt::Client> client_;
+  std::vector<std::thread> threads_;
+  const int exceptions_ = std::uncaught_exceptions();
+};
 
 // A program's numbers as its last arguments on every device of the mesh.
 state::DeviceArrays place_numbers(const std::vector<float>& numbers, const pjrt::Client& client, const mesh::Mesh& mesh);

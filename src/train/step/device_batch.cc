@@ -1,6 +1,7 @@
 #include "train/step/device_batch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -43,6 +44,14 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
 DeviceBatch::~DeviceBatch() { release(); }
 
 DeviceBatch::DeviceBatch(DeviceBatch&&) noexcept = default;
+
+DeviceBatch& DeviceBatch::operator=(DeviceBatch&& other) noexcept {
+  release();
+  arguments_ = std::move(other.arguments_);
+  uploads_ = std::move(other.uploads_);
+  batch_ = std::move(other.batch_);
+  return *this;
+}
 
 void DeviceBatch::release() noexcept {
   for (const pjrt::Event& upload : uploads_) {

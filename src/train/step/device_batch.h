@@ -20,7 +20,7 @@ class DeviceBatch {
               const objectives::Inputs& inputs);
   ~DeviceBatch();
   DeviceBatch(DeviceBatch&&) noexcept;
-  DeviceBatch& operator=(DeviceBatch&&) = delete;
+  DeviceBatch& operator=(DeviceBatch&& other) noexcept;
 
   // For each device its images, the inputs and what training augments with: a program's last arguments.
   state::DeviceArrays& arguments() { return arguments_; }

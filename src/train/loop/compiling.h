@@ -1,0 +1,38 @@
+#pragma once
+// Waiting for programs that are compiled beside the loop. The console says what is waited for, and what came of it.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "pjrt/cache.h"
+#include "train/run/run.h"
+#include "train/step/compile.h"
+
+namespace tessera::train {
+
+// False when a signal came first.
+template <class Future>
+bool wait_for_program(Run& run, const Future& future, const std::string& name) {
+  run.reporter.console().busy(fmt::format("compile  {} …", name));
+  while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    if (run.stop.requested()) return false;
+  }
+  return true;
+}
+
+void tell_compiled(Run& run, const std::string& name, const pjrt::CompileReport& report);
+
+// A program on the devices, with the numbers that are its last arguments.
+struct ReadyProgram {
+  std::shared_ptr<const pjrt::Executable> executable;
+  state::DeviceArrays numbers;
+  pjrt::CompileReport report;
+};
+// Throws what the compilation threw.
+ReadyProgram take_program(Run& run, std::future<Compiled>& future, const std::string& name);
+
+}  // namespace tessera::train

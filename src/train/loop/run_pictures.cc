@@ -1,0 +1,88 @@
+#include "train/loop/run_pictures.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "train/step/histograms.h"
+#include "train/step/model_graph.h"
+#include "train/step/step.h"
+#include "train/step/trace.h"
+
+namespace tessera::train {
+namespace {
+
+// `count` pictures of the model's size, as bytes.
+monitor::Images images_of(const uint8_t* pixels, int64_t count, const models::InputShape& input) {
+  monitor::Images out{"first_batch", {}};
+  for (int64_t i = 0; i < count; ++i) {
+    image::Image& image = out.images.emplace_back(static_cast<int>(input.width), static_cast<int>(input.height));
+    std::memcpy(image.row(0), pixels + static_cast<size_t>(i) * image.byte_count(), image.byte_count());
+  }
+  return out;
+}
+
+}  // namespace
+
+void RunPictures::start(Compiler& compiler, const ProgramOptions& options) {
+  const recipe::Recipe& recipe = run_.recipe;
+  const TensorType images = image_batch(*recipe.model, recipe.rows());
+  if (shows_images() && options.augmentation.values() > 0) {
+    Program program = augmented_program(*recipe.model, run_.layout, options, recipe.monitor.images);
+    augmented_future_ = compiler.start(std::move(program), run_.cache, arguments_of(run_.layout, 0, images));
+  }
+  if (has_histograms()) {
+    Program program = histogram_program(*recipe.model, run_.layout, *recipe.optimizer, options);
+    histogram_future_ =
+        compiler.start(std::move(program), run_.cache, arguments_of(run_.layout, run_.layout.entries.size(), images));
+  }
+}
+
+void RunPictures::show_model() const {
+  if (!run_.reporter.sinks().empty()) run_.reporter.sinks().put(model_graph(*run_.recipe.model));
+}
+
+void RunPictures::show_images(const data::Batch& rows) const {
+  if (!shows_images() || augmented_future_.valid()) return;
+  const int64_t count = std::min(rows.rows(), run_.recipe.monitor.images);
+  run_.reporter.sinks().put(images_of(rows.images(), count, run_.recipe.model->input()));
+}
+
+void RunPictures::before_step(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes) {
+  augment_first_images(batch, votes);
+  count_histograms(batch, state, votes);
+}
+
+void RunPictures::augment_first_images(DeviceBatch& batch, state::DeviceArrays* votes) {
+  if (!augmented_future_.valid() || !wait_for_program(run_, augmented_future_, "augmented")) return;
+  const ReadyProgram program = take_program(run_, augmented_future_, "augmented");
+  const auto key = seed_key(static_cast<uint64_t>(run_.recipe.run.seed));
+  state::DeviceArrays rng = state::replicate(*run_.client, run_.layout.mesh, key.data(), {DType::kU32, {2}});
+  state::ArgumentLists arguments = state::argument_lists(rng, 1);
+  state::append_arguments(arguments, batch.arguments());
+  if (votes) state::append_arguments(arguments, *votes);
+  const std::vector<uint8_t> pixels = program.executable->execute(arguments)[0][0].to_host<uint8_t>();
+  const models::InputShape& input = run_.recipe.model->input();
+  const int64_t size = input.height * input.width * input.channels;
+  run_.reporter.sinks().put(images_of(pixels.data(), static_cast<int64_t>(pixels.size()) / size, input));
+}
+
+void RunPictures::count_histograms(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes) {
+  const int64_t step = run_.progress.step + 1;
+  if (!has_histograms() || !(step == 1 || recipe::due(step, run_.recipe.histograms_every, run_.recipe.total))) return;
+  if (!histograms_) {
+    if (!wait_for_program(run_, histogram_future_, "histograms")) return;
+    histograms_ = take_program(run_, histogram_future_, "histograms");
+  }
+  state::DeviceArrays rows = histograms_->executable->execute(state.arguments(batch, histograms_->numbers, votes));
+  counted_ = Counted{step, std::move(rows[0][0])};
+}
+
+void RunPictures::after_step(int64_t step) {
+  if (!counted_ || counted_->step != step) return;
+  const std::vector<float> rows = counted_->rows.to_host<float>();
+  run_.reporter.sinks().put(step, monitor::Histograms{read_histograms(run_.layout, *run_.recipe.optimizer, rows)});
+  counted_.reset();
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,85 @@
+#include "train/loop/saver.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/commit.h"
+
+namespace tessera::train {
+namespace {
+
+// Of a step, in the workdir.
+std::string place_of(int64_t step) { return store::join_path("checkpoints", checkpoint::step_directory(step)); }
+
+}  // namespace
+
+Saver::Saver(Run& run)
+    : run_(run),
+      best_(run.recipe.best, run.recipe.checkpoint.keep_best, run.progress,
+            {[this](int64_t step) { return run_.has_checkpoint(step); }, [this] { wait(); }}) {}
+
+void Saver::resume() {
+  resumed_from_ = run_.progress.step;
+  best_.resume();
+}
+
+void Saver::open(const state::DeviceArrays& state) {
+  state_ = &state;
+  checkpoints_.emplace(run_.workdir.checkpoints(), checkpoint::KeepRules{run_.recipe.checkpoint.keep, run_.recipe.keep_every});
+}
+
+void Saver::save(bool owed) {
+  if (!run_.processes.leads()) return;
+  state::Progress& progress = run_.progress;
+  progress.times = run_.reporter.times();
+  const Reporter::Timed timed(run_.reporter, &state::RunTimes::save, "save");
+  run_.workdir.renew_lock();
+  best_.before_save();
+  progress.owed = owed;
+  progress.seconds = run_.reporter.uptime();
+  // The copies are made while save_async runs: the next step takes the memory of these buffers over.
+  checkpoint::Snapshot snapshot = state::state_snapshot(run_.layout, *state_);
+  snapshot.step = progress.step;
+  snapshot.state_json = state::to_json(progress, run_.description);
+  snapshot.run = run_.name;
+  snapshot.best = best_.steps();
+  snapshot.before_commit = [&run = run_] {
+    run.workdir.expect_in_place();
+    run.reporter.writer().flush();
+  };
+  snapshot.ended = [asked = run_.control.take(), step = progress.step](const std::string& failure) {
+    for (const RunControl::Saved& saved : asked) saved({step, place_of(step), failure});
+  };
+  checkpoints_->save_async(std::move(snapshot));
+}
+
+void Saver::save_unless_saved() {
+  const Reporter::Pause pause(run_.reporter);
+  run_.profiles.interrupted();
+  wait();
+  const int64_t step = run_.progress.step;
+  if (!run_.has_checkpoint(step)) return save(/*owed=*/false);
+  for (const RunControl::Saved& saved : run_.control.take()) saved({step, place_of(step), ""});
+}
+
+void Saver::report_failures() {
+  if (checkpoints_->last_committed()) run_.workdir.mark_saved();
+  while (const auto failure = checkpoints_->poll_failure()) {
+    log_warning(failure->message + (failure->committed ? "" : "; the run goes on, and earlier checkpoints are as they were"));
+  }
+}
+
+void Saver::wait() { checkpoints_->wait(); }
+
+std::optional<int64_t> Saver::last_saved() const {
+  return checkpoints_->last_committed() ? checkpoints_->last_committed() : resumed_from_;
+}
+
+std::optional<int64_t> Saver::to_go_on_from() {
+  best_.forget_missing();
+  const auto& best = run_.progress.best_checkpoint;
+  return best ? std::optional(best->step) : last_saved();
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,48 @@
+#pragma once
+// The checkpoints of a run: what is saved when, which stay, and what others who asked for one are told. Of several processes the
+// leader alone saves.
+
+#include <cstdint>
+#include <optional>
+
+#include "checkpoint/manager.h"
+#include "state/device_arrays.h"
+#include "train/loop/best_checkpoint.h"
+#include "train/run/run.h"
+
+namespace tessera::train {
+
+class Saver {
+ public:
+  explicit Saver(Run& run);
+
+  // The run goes on from a checkpoint of its own.
+  void resume();
+  // The directory is this run's from now on. `state` is what is saved, and is borrowed.
+  void open(const state::DeviceArrays& state);
+
+  BestCheckpointKeeper& best() { return best_; }
+
+  // The state of the step at hand, in the background. `owed`: its evaluations and its line of metrics.jsonl are still to come.
+  void save(bool owed);
+  // Of a step that is finished. While the run waits for the next one, it may be asked to save again and again.
+  void save_unless_saved();
+  // Warns of saves that failed. Cheap.
+  void report_failures();
+  // Until nothing is being saved any more.
+  void wait();
+  int64_t failures() const { return checkpoints_->failures(); }
+  // The newest checkpoint that is there; nothing where there is none.
+  std::optional<int64_t> last_saved() const;
+  // The best one by checkpoint.best, else the newest.
+  std::optional<int64_t> to_go_on_from();
+
+ private:
+  Run& run_;
+  std::optional<checkpoint::CheckpointManager> checkpoints_;
+  BestCheckpointKeeper best_;
+  const state::DeviceArrays* state_ = nullptr;
+  std::optional<int64_t> resumed_from_;
+};
+
+}  // namespace tessera::train

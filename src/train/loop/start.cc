@@ -1,0 +1,122 @@
+#include "train/loop/start.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "recipe/preprocessing_notes.h"
+#include "recipe/run_identity.h"
+#include "state/model_source.h"
+#include "train/loop/compiling.h"
+
+namespace tessera::train {
+namespace {
+
+std::optional<checkpoint::LoadedCheckpoint> latest_checkpoint(Workdir& workdir) {
+  checkpoint::LatestCheckpoint latest = checkpoint::find_latest(workdir.checkpoints());
+  for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) workdir.pass_over(bad);
+  if (!latest.checkpoint) workdir.expect_nothing_lost();
+  return std::move(latest.checkpoint);
+}
+
+}  // namespace
+
+StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
+  const std::optional<std::string>& other = run_.recipe.run.resume;
+  if (run_.processes.leads()) checkpoint_ = latest_checkpoint(run_.workdir);
+  const bool own = checkpoint_.has_value();
+  if (own) recipe::check_run(*checkpoint_, run_.description);
+  if (run_.processes.leads() && !own && other) checkpoint_ = state::open_checkpoint(*other, "resume");
+  if (checkpoint_) state::check_arrays(run_.layout, checkpoint_->arrays, checkpoint_->path);
+  const std::string whose = run_.processes.from_leader("whose state", own ? "own" : "");
+  const std::string state = run_.processes.from_leader("state", checkpoint_ ? checkpoint_->state_json : "");
+  if (state.empty()) {
+    run_.progress.owed = evaluates;
+  } else if (whose.empty()) {
+    take_up(state);
+  } else {
+    run_.progress = state::parse_progress(state, checkpoint_ ? checkpoint_->path : run_.home);
+    resumed_ = true;
+  }
+}
+
+// Of another run: where it stands in its schedule. Its scores and times are its own.
+void StartingPoint::take_up(const std::string& state) {
+  const std::string& source = *run_.recipe.run.resume;
+  const state::Progress other = state::parse_progress(state, source);
+  if (other.step >= run_.recipe.total) {
+    throw usage_error(fmt::format("`{}` is at step {}, and this run ends after step {}", source, human_count(other.step),
+                                  human_count(run_.recipe.total)),
+                      "resume", "set a larger `total`, which counts from step 0, or an earlier RUN@STEP");
+  }
+  run_.progress.step = other.step;
+  run_.progress.examples_seen = other.examples_seen;
+  run_.progress.plateau = other.plateau;
+  run_.progress.owed = run_.recipe.run.eval_at_start;
+  began_at_ = other.step;
+}
+
+void StartingPoint::announce() const {
+  const recipe::Recipe& recipe = run_.recipe;
+  for (const config::Difference& change : run_.workdir.changes()) {
+    log_note(fmt::format("`{}` is now {} (was {})", change.key, recipe::shown_value(change.right),
+                         recipe::shown_value(change.left)));
+  }
+  log_line(fmt::format("{}   {}", recipe.model->describe(), state::parameter_summary(run_.layout)));
+  if (recipe.teacher) log_line(fmt::format("teacher {}", recipe.teacher->model->describe()));
+  if (run_.layout.sharded()) {
+    log_line(fmt::format("{} devices   mesh {}   {}", run_.layout.devices(), run_.layout.mesh.text(), recipe.sharding.preset));
+  }
+  std::string kinds = recipe.class_names.empty() ? "" : fmt::format(", {} classes", recipe.class_names.size());
+  for (const objectives::TokenInput& tokens : recipe.objective->inputs().tokens) {
+    kinds += fmt::format(", {} of {} tokens", tokens.name, tokens.length);
+  }
+  const std::string total = human_count(recipe.total);
+  log_line(fmt::format("{}   {} images{}   batch {}, {} steps ({:.4g} epochs)", recipe.data.name(),
+                       human_count(recipe.examples_per_epoch), kinds, recipe.batch, total, recipe.epochs(recipe.total)));
+  for (const std::string& note : recipe::evaluation_notes(recipe)) log_note(note);
+  if (began_at_) {
+    log_line(fmt::format("begins at step {} of {}, with the state of {}", human_count(*began_at_), total, *recipe.run.resume));
+  } else if (run_.progress.step > 0 || run_.progress.owed) {
+    log_line(fmt::format("continues {} from step {} of {}", run_.workdir.path(), human_count(run_.progress.step), total));
+  }
+}
+
+void StartingPoint::load_weights() {
+  const recipe::Recipe& recipe = run_.recipe;
+  if (has_state() || !recipe.model_init) return;
+  weights_.resize(run_.layout.params);
+  for (const std::string& note : state::init_from(*recipe.model_init, *recipe.model, run_.layout, weights_)) log_note(note);
+  if (const auto note = recipe::weights_note(recipe, state::preprocessing_of(recipe.model_init->from))) log_note(*note);
+}
+
+void StartingPoint::put(StepState& state, std::future<Compiled>& init_program, bool parameters) {
+  has_state() ? put_checkpoint(state) : draw(state, init_program, parameters);
+}
+
+void StartingPoint::put_checkpoint(StepState& state) {
+  const Reporter::Timed timed(run_.reporter, &state::RunTimes::restore);
+  state.read([&](size_t i, const Placed& box, std::byte* out) {
+    const state::StateEntry& entry = run_.layout.entries[i];
+    if (checkpoint_) state::read_entry(entry, checkpoint_->arrays, box, out);
+    run_.processes.copy_from_leader({out, static_cast<size_t>(byte_count({entry.type.dtype, box.dims}))});
+  });
+  if (checkpoint_) checkpoint_->check();
+  checkpoint_.reset();
+}
+
+void StartingPoint::draw(StepState& state, std::future<Compiled>& init_program, bool parameters) {
+  run_.reporter.console().busy("compile  init …");
+  const ReadyProgram init = take_program(run_, init_program, "init");
+  const std::vector<state::Moments> moments = state.draw(*init.executable, run_.recipe.run.seed, weights_);
+  weights_ = {};
+  const std::string table = state::parameter_table(run_.layout, moments);
+  if (parameters) log_line(table);
+  if (!run_.reporter.sinks().empty()) {
+    run_.reporter.sinks().put(monitor::Text{"model", monitor::as_code(run_.recipe.model->describe() + "\n" + table)});
+  }
+}
+
+}  // namespace tessera::train

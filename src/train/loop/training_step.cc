@@ -1,0 +1,23 @@
+#include "train/loop/training_step.h"
+
+#include <utility>
+
+#include "base/spans.h"
+
+namespace tessera::train {
+
+TrainingStep::TrainingStep(Run& run, ReadyProgram program, StepState& state, StopVotes& votes, RunPictures& pictures)
+    : run_(run), program_(std::move(program)), state_(state), votes_(votes), pictures_(pictures) {}
+
+DispatchedStep TrainingStep::dispatch(DeviceBatch& batch) {
+  const PhaseSpan span("dispatch");
+  pictures_.before_step(batch, state_, votes_.arguments());
+  pjrt::Buffer metrics = state_.step(*program_.executable, state_.arguments(batch, program_.numbers, votes_.arguments()));
+  ++run_.progress.step;
+  run_.progress.examples_seen += run_.recipe.batch;
+  DispatchedStep dispatched{run_.progress.step, std::move(metrics), {}};
+  dispatched.look();  // through at once where the call waits for the work: on several virtual devices
+  return dispatched;
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,133 @@
+#include "train/run/run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "base/log.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/commit.h"
+#include "recipe/run_identity.h"
+#include "train/run/default_workdir.h"
+#include "train/run/early_stop.h"
+
+namespace tessera::train {
+namespace {
+
+std::string chosen_workdir(const TrainOptions& options, const std::string& recipe) {
+  if (!options.workdir.empty()) return options.workdir;
+  const DefaultWorkdir chosen = default_workdir(options.recipe_path, recipe, options.fresh);
+  if (chosen.continued)
+    log_note(fmt::format("`{}` has this recipe and is not finished, so it goes on; --new starts afresh", chosen.path));
+  return chosen.path;
+}
+
+state::RunDescription describe(const recipe::Recipe& recipe) {
+  return {recipe.text,
+          recipe.model->input(),
+          recipe.class_names,
+          recipe.evals.empty() ? std::string() : recipe.evals[0].sets[0].data.options.pp,
+          recipe::data_identity(recipe.data),
+          recipe.data.source().multi_label()};
+}
+
+int64_t read_until(const std::string& text, const recipe::Recipe& recipe) {
+  if (text.empty()) return 0;
+  const config::Duration until = config::parse_duration(text, "--until");
+  const int64_t step = config::to_steps(until, recipe.batch, recipe.examples_per_epoch, recipe.total, "--until");
+  if (step < 1)
+    throw usage_error(fmt::format("`{}` is before the first step", text), "--until", "for example --until \"1 epoch\"");
+  return step;
+}
+
+}  // namespace
+
+Run::Run(config::Section section, const TrainOptions& options)
+    : opening(std::async(std::launch::async, [device = options.device] { return open_client(device); })),
+      cache(options.device.cache),
+      processes(options.place),
+      recipe(read_recipe(std::move(section), options.device)),
+      layout(recipe::recipe_layout(recipe)),
+      home(choose_home(options)),
+      workdir(own_directory ? own_directory->path() + "/run" : home, recipe.text),
+      description(describe(recipe)),
+      name(recipe::run_name(description)),
+      until(read_until(options.until, recipe)),
+      record(workdir, options.command, options.version),
+      reporter(recipe, workdir.path(), recipe.mesh.devices() * processes.count(), options.command, options.version),
+      profiles(workdir.path(), recipe.profile),
+      control(stop, &profiles) {
+  agree(options);
+  if (options.log) open_log(*options.log);  // after the leader has made the directory
+  if (processes.several()) stop.wait_for_agreement();
+}
+
+// The CPU plugin makes as many devices as it is asked for, so that the recipe need not wait for it.
+int64_t Run::device_count(const DeviceOptions& device) {
+  if (device.platform == pjrt::Platform::kCpu) return device.devices.value_or(1);
+  client = opening.get();
+  return devices_of(device, *client);
+}
+
+recipe::Recipe Run::read_recipe(config::Section section, const DeviceOptions& device) {
+  if (processes.several() && device.platform != pjrt::Platform::kCpu) {
+    throw usage_error(fmt::format("{} processes train on CPUs only", processes.count()), {},
+                      "leave out --platform, or start one process with several devices");
+  }
+  const int64_t devices = device_count(device);
+  recipe::Recipe read = recipe::read_recipe(std::move(section), devices, processes.count());
+  has_sinks = !read.monitor.sinks.empty();
+  if (!processes.leads()) read.monitor.sinks.clear();
+  return read;
+}
+
+std::string Run::choose_home(const TrainOptions& options) {
+  std::string path;
+  if (processes.leads()) {
+    path = chosen_workdir(options, recipe.text);
+    processes.from_leader("workdir", std::filesystem::absolute(path));
+  } else {
+    path = processes.from_leader("workdir", "");
+    own_directory.emplace("tessera-process");
+  }
+  if (options.on_workdir) options.on_workdir(path);
+  return path;
+}
+
+void Run::agree(const TrainOptions& options) {
+  processes.expect_same("the program", options.version);
+  processes.expect_same("the recipe", recipe.text, keys_that_differ);
+  processes.expect_same("the data", recipe::data_summary(recipe));
+  processes.expect_same("--until", std::to_string(until));
+  processes.compare_clocks();
+}
+
+void Run::open_log(monitor::LogFile& log) const {
+  if (processes.leads()) return log.open(workdir.log());
+  store::local_files().make_directories(home);
+  log.open(store::join_path(home, fmt::format("log-{}.txt", processes.index())));
+}
+
+void Run::connect() {
+  if (opening.valid()) client = opening.get();
+  processes.expect_same("the plugin", client->platform_version());
+  reporter.watch(*client);
+  profiles.watch(client->shared_plugin(), client->platform_name() == "cpu");
+}
+
+std::optional<std::string> Run::ended_early() const {
+  return progress.step < recipe.total ? early_end(recipe.early_stop, progress.early_stop) : std::nullopt;
+}
+
+bool Run::at_end() const { return !progress.owed && (progress.step >= recipe.total || ended_early()); }
+
+std::string Run::checkpoint_path(int64_t step) const {
+  return store::join_path(store::join_path(home, "checkpoints"), checkpoint::step_directory(step));
+}
+
+bool Run::has_checkpoint(int64_t step) const {
+  return store::local_files().info(store::join_path(checkpoint_path(step), checkpoint::kCommitFile)).has_value();
+}
+
+}  // namespace tessera::train

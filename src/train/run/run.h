@@ -1,0 +1,80 @@
+#pragma once
+// A run while it is open: its recipe, its directory, the devices and processes that train it, and where it stands. The parts of
+// training (loop/) borrow it.
+
+#include <algorithm>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/temporary_directory.h"
+#include "config/section.h"
+#include "pjrt/cache.h"
+#include "pjrt/client.h"
+#include "recipe/recipe.h"
+#include "state/progress.h"
+#include "state/state.h"
+#include "train/control/control.h"
+#include "train/process/processes.h"
+#include "train/process/stop_signal.h"
+#include "train/reporting/profiles.h"
+#include "train/reporting/reporter.h"
+#include "train/run/options.h"
+#include "train/workdir/run_record.h"
+#include "train/workdir/workdir.h"
+
+namespace tessera::train {
+
+struct Run {
+  // Reads the recipe and takes the directory. All processes have to agree about it. The client starts beside that.
+  Run(config::Section section, const TrainOptions& options);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  // Waits for the client, and says to whom it matters which one it is.
+  void connect();
+
+  // Whether nothing is left to do: the last step is done, or early_stop ended the run before it.
+  bool at_end() const;
+  // Whether this start has done what --until asks for: the run may have steps left.
+  bool at_pause() const { return !progress.owed && until > 0 && progress.step >= until; }
+  // The last step of this start, unless something ends it before.
+  int64_t last_step() const { return until > 0 ? std::min(until, recipe.total) : recipe.total; }
+  // Why early_stop ended the run before its last step; nothing where it did not.
+  std::optional<std::string> ended_early() const;
+
+  std::string checkpoint_path(int64_t step) const;
+  bool has_checkpoint(int64_t step) const;
+
+  // In the order in which they come to be.
+  StopSignal stop;
+  std::future<std::shared_ptr<pjrt::Client>> opening;  // `client`, until somebody waits for it
+  std::shared_ptr<pjrt::Client> client;                // null before connect(), unless the recipe had to wait for it
+  const pjrt::ExecutableCache cache;
+  Processes processes;
+  bool has_sinks = false;  // of the leader: what is computed for them is computed by all
+  recipe::Recipe recipe;   // of a process that does not lead: without sinks
+  const state::StateLayout layout;
+  std::optional<TemporaryDirectory> own_directory;  // of a process that does not lead, for what it does not keep
+  const std::string home;                           // the run's directory, which the leader chooses
+  Workdir workdir;                                  // that directory; of a process that does not lead, its own
+  const state::RunDescription description;
+  const std::string name;  // whose the checkpoints are
+  const int64_t until;     // the step after which this start ends; 0: none
+  RunRecord record;
+  Reporter reporter;
+  Profiles profiles;
+  RunControl control;
+  state::Progress progress;  // `metrics` are those of `progress.step`, once they are read
+
+ private:
+  recipe::Recipe read_recipe(config::Section section, const DeviceOptions& device);
+  int64_t device_count(const DeviceOptions& device);
+  std::string choose_home(const TrainOptions& options);
+  void agree(const TrainOptions& options);
+  void open_log(monitor::LogFile& log) const;
+};
+
+}  // namespace tessera::train
