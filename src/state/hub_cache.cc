@@ -12,7 +12,9 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "http/web_client.h"
 #include "models/family.h"
+#include "state/hub_download.h"
 #include "state/weight_file.h"
 #include "store/file.h"
 
@@ -20,10 +22,6 @@ namespace tessera::state {
 namespace {
 
 constexpr std::string_view kTimm = "timm/";
-
-struct HubModel {
-  std::string name, revision = "main";
-};
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -61,11 +59,6 @@ HubModel parse_hub_call(const std::string& text, const std::string& where) {
   return model;
 }
 
-std::string folder_name(std::string name) {
-  if (const size_t slash = name.find('/'); slash != std::string::npos) name.replace(slash, 1, "--");
-  return "models--" + name;
-}
-
 // The command that puts it there. Of timm's repositories it leaves out the same weights in torch's format.
 std::string download_line(const HubModel& model) {
   return fmt::format("hf download {}{}{}", model.name, model.name.starts_with(kTimm) ? " config.json model.safetensors" : "",
@@ -78,20 +71,23 @@ std::vector<std::string> others(const std::string& cache, const HubModel& model)
   std::vector<std::string> names;
   const size_t slash = model.name.find('/');
   const size_t tag = model.name.find('.', slash == std::string::npos ? 0 : slash);
-  const std::string begin = folder_name(model.name.substr(0, tag)) + ".";
+  const std::string begin = hub_folder(model.name.substr(0, tag)) + ".";
   if (!files.info(cache)) return names;
   for (const store::FileInfo& entry : files.list(cache)) {
-    if (!entry.directory || !entry.name.starts_with(begin) || entry.name == folder_name(model.name)) continue;
+    if (!entry.directory || !entry.name.starts_with(begin) || entry.name == hub_folder(model.name)) continue;
     names.push_back(fmt::format("hub({}{})", model.name.substr(0, tag), entry.name.substr(begin.size() - 1)));
   }
   std::ranges::sort(names);
   return names;
 }
 
-[[noreturn]] void fail_absent(const HubModel& model, const std::string& what, const std::string& where) {
+[[noreturn]] void fail_absent(const HubModel& model, const std::string& what, const std::string& where,
+                              const std::string& why = {}) {
   const std::string cache = hub_cache();
   const std::vector<std::string> there = others(cache, model);
-  throw usage_error(fmt::format("`{}` {} in the Hugging Face cache {}", model.name, what, one_line(cache)), where,
+  throw usage_error(fmt::format("`{}` {} in the Hugging Face cache {}{}", model.name, what, one_line(cache),
+                                why.empty() ? "" : ", and " + one_line(why)),
+                    where,
                     fmt::format("fetch it with `{}`{}{}", download_line(model),
                                 there.empty() ? "" : fmt::format("; the cache has {}", fmt::join(there, ", ")),
                                 cache.empty() ? "; set HF_HOME" : ""));
@@ -107,6 +103,14 @@ std::string commit_of(const std::string& folder, const std::string& revision) {
     return commit;
   }
   return is_plain(revision) && files.info(store::join_path(folder, "snapshots/" + revision)) ? revision : "";
+}
+
+// Of what a model is made of; empty where all of it is there.
+std::string what_is_absent(const std::string& folder, const std::string& commit, const std::string& revision) {
+  if (commit.empty()) return revision == "main" ? "is not" : "has no revision " + revision;
+  const std::string snapshot = store::join_path(folder, "snapshots/" + commit);
+  if (!store::local_files().info(store::join_path(snapshot, "config.json"))) return "has no config.json";
+  return weight_file_in(snapshot).empty() ? "has no model.safetensors" : "";
 }
 
 }  // namespace
@@ -133,13 +137,22 @@ std::string in_hub_cache(const std::string& from, const std::string& where) {
   } else {
     return from;
   }
-  const std::string folder = store::join_path(hub_cache(), folder_name(model.name));
-  const std::string commit = files.info(folder) ? commit_of(folder, model.revision) : "";
-  if (commit.empty()) fail_absent(model, model.revision == "main" ? "is not" : "has no revision " + model.revision, where);
-  std::string snapshot = store::join_path(folder, "snapshots/" + commit);
-  if (!files.info(store::join_path(snapshot, "config.json"))) fail_absent(model, "has no config.json", where);
-  if (weight_file_in(snapshot).empty()) fail_absent(model, "has no model.safetensors", where);
-  return snapshot;
+  const std::string cache = hub_cache();
+  const std::string folder = store::join_path(cache, hub_folder(model.name));
+  std::string commit = files.info(folder) ? commit_of(folder, model.revision) : "";
+  std::string absent = what_is_absent(folder, commit, model.revision);
+  if (!absent.empty()) {
+    if (cache.empty()) fail_absent(model, absent, where);
+    if (hub_offline()) fail_absent(model, absent, where, "HF_HUB_OFFLINE forbids to fetch it");
+    try {
+      commit = download_model(model, cache, where);
+    } catch (const http::NotReached& error) {
+      fail_absent(model, absent, where, "the Hub cannot be reached: " + error.message());
+    }
+    absent = what_is_absent(folder, commit, model.revision);
+    if (!absent.empty()) fail_absent(model, absent, where);
+  }
+  return store::join_path(folder, "snapshots/" + commit);
 }
 
 }  // namespace tessera::state

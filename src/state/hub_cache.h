@@ -1,5 +1,5 @@
 #pragma once
-// Models by their names on the Hugging Face Hub, read from the cache that huggingface_hub keeps on this machine.
+// Models by their names on the Hugging Face Hub, in the cache that huggingface_hub keeps on this machine.
 
 #include <string>
 
@@ -13,8 +13,9 @@ std::string hub_cache();
 // commit ("main"): models--OWNER--NAME/snapshots/COMMIT, where refs/REV holds COMMIT
 // (https://huggingface.co/docs/hub/local-cache). timm's own names need no owner: `hub(vit_tiny_patch16_224.augreg_in21k)` is
 // timm/vit_tiny_patch16_224.augreg_in21k, and the name alone, without `hub()`, is the same where no file has it. Any other text
-// comes back as it is. A model that is not there, or is there without its weights, is a usage Error at `where` that says how to
-// fetch it and which other weights of it are there.
+// comes back as it is. A model that is not there, or is there without its weights, is fetched (state/hub_download.h); one that is
+// there is used as it is, and no server is asked whether it has a newer one. Where it can't be fetched that is a usage Error at
+// `where` that says why, with the command that fetches it elsewhere and what other weights of it are there.
 std::string in_hub_cache(const std::string& from, const std::string& where);
 
 }  // namespace tessera::state

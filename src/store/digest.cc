@@ -12,28 +12,52 @@
 
 namespace tessera::store {
 
-struct Sha256::State {
+namespace {
+
+struct Hashing {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
-  ~State() { EVP_MD_CTX_free(context); }
+
+  explicit Hashing(const EVP_MD* algorithm) {
+    TESSERA_CHECK(context != nullptr && EVP_DigestInit_ex(context, algorithm, nullptr) == 1);
+  }
+  ~Hashing() { EVP_MD_CTX_free(context); }
+  Hashing(const Hashing&) = delete;
+  Hashing& operator=(const Hashing&) = delete;
+
+  void add(const void* bytes, size_t size) { TESSERA_CHECK(EVP_DigestUpdate(context, bytes, size) == 1); }
+  void finish(std::span<std::byte> out) {
+    unsigned size = 0;
+    TESSERA_CHECK(EVP_DigestFinal_ex(context, reinterpret_cast<unsigned char*>(out.data()), &size) == 1 && size == out.size());
+  }
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  TESSERA_CHECK(state_->context != nullptr && EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1);
-}
+}  // namespace
+
+struct Sha256::State : Hashing {
+  State() : Hashing(EVP_sha256()) {}
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {}
 
 Sha256::~Sha256() = default;
 
 Sha256& Sha256::add(std::span<const std::byte> bytes) {
-  TESSERA_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+  state_->add(bytes.data(), bytes.size());
   return *this;
 }
 
 Digest Sha256::finish() {
   Digest digest;
-  unsigned size = 0;
-  TESSERA_CHECK(EVP_DigestFinal_ex(state_->context, reinterpret_cast<unsigned char*>(digest.data()), &size) == 1 &&
-                size == digest.size());
+  state_->finish(digest);
   return digest;
+}
+
+std::array<std::byte, 20> sha1(std::initializer_list<std::string_view> parts) {
+  Hashing state(EVP_sha1());
+  for (const std::string_view part : parts) state.add(part.data(), part.size());
+  std::array<std::byte, 20> hash;
+  state.finish(hash);
+  return hash;
 }
 
 Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::string_view> parts) {

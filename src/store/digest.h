@@ -1,5 +1,5 @@
 #pragma once
-// SHA-256 of bytes, and a seal (HMAC-SHA256) that only the holder of a key can make. libcrypto does the work.
+// Hashes of bytes, and a seal (HMAC-SHA256) that only the holder of a key can make. libcrypto does the work.
 
 #include <array>
 #include <cstddef>
@@ -31,6 +31,9 @@ class Sha256 {
 
 // Of the parts end to end.
 Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::string_view> parts);
+
+// SHA-1 of the parts end to end: no protection against anybody, but what git names its files by.
+std::array<std::byte, 20> sha1(std::initializer_list<std::string_view> parts);
 
 // Two lower-case hexadecimal digits for each byte: 64 of a digest.
 std::string to_hex(std::span<const std::byte> bytes);

@@ -32,8 +32,10 @@ class HubCache : public ::testing::Test {
       unsetenv(name);
     }
     setenv("HF_HOME", dir_.path().c_str(), 1);
+    setenv("HF_HUB_OFFLINE", "1", 1);
   }
   void TearDown() override {
+    unsetenv("HF_HUB_OFFLINE");
     for (size_t i = 0; i < saved_.size(); ++i) {
       saved_[i].empty() ? unsetenv(kVariables[i]) : setenv(kVariables[i], saved_[i].c_str(), 1);
     }

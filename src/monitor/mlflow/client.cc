@@ -90,7 +90,7 @@ struct MlflowClient::Reply {
 };
 
 MlflowClient::Reply MlflowClient::call(const std::string& path, const std::string& json) {
-  const HttpReply reply = http_.request(uri_ + "/api/2.0/mlflow/" + path, json);
+  const http::WebReply reply = http_.request(uri_ + "/api/2.0/mlflow/" + path, json);
   Json body = read_json(reply.body).value;
   if (reply.status == 404 && body.is_object() && body.value("error_code", "") == kNotThere) return {Json(), false};
   if (reply.status != 200) throw data_error(reason_of(reply.status, body));

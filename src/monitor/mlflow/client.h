@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "monitor/mlflow/http.h"
+#include "http/web_client.h"
 
 namespace tessera::monitor {
 
@@ -17,7 +17,7 @@ namespace tessera::monitor {
 // _TOKEN, _INSECURE_TLS, _SERVER_CERT_PATH, _CLIENT_CERT_PATH, and MLFLOW_HTTP_REQUEST_TIMEOUT in seconds.
 struct MlflowServer {
   std::string uri;
-  HttpOptions http;
+  http::WebOptions http;
 };
 // Throws a data Error where the variables name no server.
 MlflowServer mlflow_server();
@@ -69,7 +69,7 @@ class MlflowClient {
   void tell(const std::string& path, const std::string& json);
 
   const std::string uri_;
-  Http http_;
+  http::WebClient http_;
 };
 
 }  // namespace tessera::monitor

@@ -258,7 +258,7 @@ class Mlflow final : public Sink {
     write_state();
     try {
       client_->log_metrics(run_, points);
-    } catch (const NotReached&) {
+    } catch (const http::NotReached&) {
       unanswered_.reset();
       write_state();
       throw;

@@ -1,13 +1,15 @@
-#include "monitor/mlflow/http.h"
+#include "http/web_client.h"
 
 #include <curl/curl.h>
+#include <fmt/format.h>
 
 #include <array>
+#include <exception>
 
 #include "base/error.h"
 #include "base/shared_library.h"
 
-namespace tessera::monitor {
+namespace tessera::http {
 namespace {
 
 constexpr const char* kLibrary = "libcurl.so.4";
@@ -30,8 +32,7 @@ struct Library {
 };
 
 Error missing(const std::string& why) {
-  return data_error(
-      fmt::format("MLflow's server is reached with libcurl, which cannot be loaded: {}; apt-get install libcurl4", why));
+  return data_error(fmt::format("servers are reached with libcurl, which cannot be loaded: {}; apt-get install libcurl4", why));
 }
 
 Library load() {
@@ -68,8 +69,8 @@ size_t take(char* data, size_t size, size_t count, void* body) {
 
 }  // namespace
 
-struct Http::Session {
-  explicit Session(const HttpOptions& of) : options(of), handle(curl().init()) {
+struct WebClient::Session {
+  explicit Session(const WebOptions& of) : options(of), handle(curl().init()) {
     if (!handle) throw std::bad_alloc();
     add_header("Content-Type: application/json");
     // With no question first whether a long body is welcome.
@@ -91,6 +92,10 @@ struct Http::Session {
     if (!longer) throw std::bad_alloc();
     headers = longer;
   }
+  struct Incoming;
+  void prepare(const std::string& url);
+  long perform();
+  long status() const;
   void set_credentials() {
     if (!options.user.empty() || !options.password.empty()) {
       set(CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
@@ -108,35 +113,26 @@ struct Http::Session {
     if (!options.own_certificate.empty()) set(CURLOPT_SSLCERT, options.own_certificate.c_str());
   }
 
-  const HttpOptions options;
+  const WebOptions options;
   CURL* handle = nullptr;
   curl_slist* headers = nullptr;
 };
 
-Http::Http(const HttpOptions& options) : session_(std::make_unique<Session>(options)) {}
-Http::~Http() = default;
+// What both kinds of requests have in common.
+void WebClient::Session::prepare(const std::string& url) {
+  curl().reset(handle);  // connections stay open
+  set(CURLOPT_URL, url.c_str());
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
+  set_credentials();
+}
 
-HttpReply Http::request(const std::string& url, const std::string& json) {
-  Session& session = *session_;
-  HttpReply reply;
+long WebClient::Session::perform() {
   std::array<char, CURL_ERROR_SIZE> reason{};
-  curl().reset(session.handle);  // connections stay open
-  session.set(CURLOPT_URL, url.c_str());
-  session.set(CURLOPT_PROTOCOLS_STR, "http,https");
-  session.set(CURLOPT_NOSIGNAL, 1L);
-  session.set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(session.options.connect_timeout.count()));
-  session.set(CURLOPT_TIMEOUT_MS, static_cast<long>(session.options.timeout.count()));
-  session.set(CURLOPT_ERRORBUFFER, reason.data());
-  session.set(CURLOPT_WRITEFUNCTION, &take);
-  session.set(CURLOPT_WRITEDATA, &reply.body);
-  session.set(CURLOPT_HTTPHEADER, session.headers);
-  if (!json.empty()) {
-    session.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json.size()));
-    session.set(CURLOPT_POSTFIELDS, json.data());
-  }
-  session.set_credentials();
-  const CURLcode code = curl().perform(session.handle);
-  session.set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));
+  set(CURLOPT_ERRORBUFFER, reason.data());
+  const CURLcode code = curl().perform(handle);
+  set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));
   if (code != CURLE_OK) {
     const std::string why = reason[0] ? reason.data() : curl().error_text(code);
     if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY) {
@@ -144,11 +140,82 @@ HttpReply Http::request(const std::string& url, const std::string& json) {
     }
     throw data_error(why);
   }
-  curl().info(session.handle, CURLINFO_RESPONSE_CODE, &reply.status);
+  return status();
+}
+
+long WebClient::Session::status() const {
+  long status = 0;
+  curl().info(handle, CURLINFO_RESPONSE_CODE, &status);
+  return status;
+}
+
+WebClient::WebClient(const WebOptions& options) : session_(std::make_unique<Session>(options)) {}
+WebClient::~WebClient() = default;
+
+WebReply WebClient::request(const std::string& url, const std::string& json) {
+  Session& session = *session_;
+  WebReply reply;
+  session.prepare(url);
+  session.set(CURLOPT_TIMEOUT_MS, static_cast<long>(session.options.timeout.count()));
+  session.set(CURLOPT_WRITEFUNCTION, &take);
+  session.set(CURLOPT_WRITEDATA, &reply.body);
+  session.set(CURLOPT_HTTPHEADER, session.headers);
+  if (!json.empty()) {
+    session.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json.size()));
+    session.set(CURLOPT_POSTFIELDS, json.data());
+  }
+  reply.status = session.perform();
   return reply;
 }
 
-std::string Http::escaped(const std::string& text) const {
+// One transfer of a file, as its bytes come.
+struct WebClient::Session::Incoming {
+  const Session& session;
+  const Download& file;
+  WebReply reply;
+  bool begun = false;
+  std::exception_ptr failure;  // of begin() and take(): libcurl's frames lie between
+
+  bool accept(std::string_view bytes) {
+    const long status = session.status();
+    if (status != 200 && status != 206) return take(const_cast<char*>(bytes.data()), 1, bytes.size(), &reply.body) > 0;
+    try {
+      if (!begun) file.begin(status == 206 ? file.from : 0);
+      begun = true;
+      return file.take(bytes);
+    } catch (...) {
+      failure = std::current_exception();
+      return false;
+    }
+  }
+  static size_t call(char* bytes, size_t size, size_t count, void* incoming) {
+    return static_cast<Incoming*>(incoming)->accept({bytes, size * count}) ? size * count : 0;
+  }
+};
+
+WebReply WebClient::download(const Download& file) {
+  Session& session = *session_;
+  Session::Incoming incoming{session, file, {}, false, nullptr};
+  session.prepare(file.url);
+  session.set(CURLOPT_FOLLOWLOCATION, 1L);
+  session.set(CURLOPT_MAXREDIRS, 8L);
+  session.set(CURLOPT_REDIR_PROTOCOLS_STR, file.url.starts_with("https:") ? "https" : "http,https");
+  session.set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  session.set(CURLOPT_LOW_SPEED_TIME, 30L);
+  session.set(CURLOPT_WRITEFUNCTION, &Session::Incoming::call);
+  session.set(CURLOPT_WRITEDATA, &incoming);
+  const std::string range = fmt::format("{}-", file.from);
+  if (file.from > 0) session.set(CURLOPT_RANGE, range.c_str());
+  try {
+    incoming.reply.status = session.perform();
+  } catch (const Error&) {
+    if (incoming.failure) std::rethrow_exception(incoming.failure);
+    throw;
+  }
+  return incoming.reply;
+}
+
+std::string WebClient::escaped(const std::string& text) const {
   char* out = curl().escape(session_->handle, text.data(), static_cast<int>(text.size()));
   if (!out) throw std::bad_alloc();
   std::string copy = out;
@@ -156,4 +223,4 @@ std::string Http::escaped(const std::string& text) const {
   return copy;
 }
 
-}  // namespace tessera::monitor
+}  // namespace tessera::http

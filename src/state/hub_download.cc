@@ -1,0 +1,351 @@
+#include "state/hub_download.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "http/web_client.h"
+#include "store/digest.h"
+#include "store/file.h"
+
+namespace tessera::state {
+namespace {
+
+constexpr int kTries = 5;
+constexpr std::string_view kZero("\0", 1);  // what git puts between a blob's size and its bytes
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool is_true(std::string value) {
+  std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return value == "1" || value == "TRUE" || value == "YES" || value == "ON";
+}
+
+std::string endpoint() {
+  std::string server = variable("HF_ENDPOINT");
+  while (server.ends_with('/')) server.pop_back();
+  return server.empty() ? "https://huggingface.co" : server;
+}
+
+std::string token() {
+  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
+    if (std::string value = variable(name); !value.empty()) return value;
+  }
+  std::string path = variable("HF_TOKEN_PATH");
+  if (path.empty()) {
+    const std::string home = variable("HF_HOME"), caches = variable("XDG_CACHE_HOME"), user = variable("HOME");
+    if (!home.empty()) {
+      path = store::join_path(home, "token");
+    } else if (!caches.empty()) {
+      path = store::join_path(caches, "huggingface/token");
+    } else if (!user.empty()) {
+      path = store::join_path(user, ".cache/huggingface/token");
+    }
+  }
+  store::FileSystem& files = store::local_files();
+  if (path.empty() || !files.info(path)) return "";
+  return std::string(trim(store::read_text(files, path)));
+}
+
+void wait_before_trying_again(int tried) { std::this_thread::sleep_for(std::chrono::milliseconds(100 << tried)); }
+
+// A file of the model, as the Hub lists it.
+struct HubFile {
+  std::string name;
+  int64_t size = 0;
+  std::string hash;  // SHA-256 of a large file; of others git's of a blob
+  bool large = false;
+};
+
+struct Listing {
+  std::string commit;
+  std::vector<HubFile> files;
+
+  const HubFile* find(std::string_view name) const {
+    const auto at = std::ranges::find(files, name, &HubFile::name);
+    return at == files.end() ? nullptr : &*at;
+  }
+};
+
+bool is_hash(std::string_view text, size_t size) {
+  return text.size() == size &&
+         std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+// Names that are no plain file names are left out: none of them is wanted, and they could lead anywhere.
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' &&
+         std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+Listing parse_listing(const std::string& text, const std::string& url) {
+  const nlohmann::json json = parse_json(text, url);
+  Listing out;
+  try {
+    out.commit = json.at("sha").get<std::string>();
+    if (!is_hash(out.commit, 40)) throw data_error("names no commit", url);
+    for (const nlohmann::json& entry : json.at("siblings")) {
+      HubFile file{entry.at("rfilename").get<std::string>(), 0, "", entry.contains("lfs") && entry["lfs"].is_object()};
+      if (!is_file_name(file.name)) continue;
+      file.size = entry.at("size").get<int64_t>();
+      file.hash = file.large ? entry["lfs"].at("sha256").get<std::string>() : entry.at("blobId").get<std::string>();
+      if (!is_hash(file.hash, file.large ? 64 : 40)) throw data_error(fmt::format("has no hash of `{}`", file.name), url);
+      out.files.push_back(std::move(file));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw data_error(fmt::format("is no listing of a model: {}", error.what()), url);
+  }
+  return out;
+}
+
+// Of one file of the cache, as huggingface_hub's: two processes don't write the same file.
+class FileLock {
+ public:
+  FileLock(const std::string& path, const std::string& what) : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (fd_ < 0 || ::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    log_line(fmt::format("waiting for another process that fetches {}", what));
+    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FileLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+class ModelDownload {
+ public:
+  ModelDownload(const HubModel& model, const std::string& cache, const std::string& where)
+      : model_(model),
+        cache_(cache),
+        where_(where),
+        folder_(store::join_path(cache, hub_folder(model.name))),
+        client_(options()) {}
+
+  std::string run() {
+    const Listing listing = list();
+    for (const HubFile* file : wanted(listing)) {
+      fetch(*file, listing.commit);
+      show(*file, listing.commit);
+    }
+    if (model_.revision != listing.commit) {
+      const std::string ref = store::join_path(folder_, "refs/" + model_.revision);
+      files_.make_directories(store::parent_path(ref));
+      store::write_atomic(files_, ref, listing.commit);
+    }
+    return listing.commit;
+  }
+
+ private:
+  static http::WebOptions options() {
+    http::WebOptions options;
+    options.token = token();
+    options.connect_timeout = std::chrono::seconds(10);
+    return options;
+  }
+
+  Listing list();
+  std::vector<const HubFile*> wanted(const Listing& listing) const;
+  void fetch(const HubFile& file, const std::string& commit);
+  void transfer(const HubFile& file, const std::string& url, const std::string& partial);
+  bool is_whole(const HubFile& file, const std::string& path) const;
+  void show(const HubFile& file, const std::string& commit) const;
+  std::string blob(const HubFile& file) const { return store::join_path(folder_, "blobs/" + file.hash); }
+  [[noreturn]] void refuse(const http::WebReply& reply, const std::string& url) const;
+
+  const HubModel& model_;
+  const std::string cache_, where_, folder_;
+  http::WebClient client_;
+  store::FileSystem& files_ = store::local_files();
+};
+
+// Why the server gives nothing. It says "401" of models that are not there too, so that nobody can tell private ones from them.
+void ModelDownload::refuse(const http::WebReply& reply, const std::string& url) const {
+  const bool known = reply.status == 401 || reply.status == 403 || reply.status == 404;
+  if (!known) throw data_error(fmt::format("the server answers {}", reply.status), url);
+  const bool revision = reply.status == 404 && reply.body.find("evision") != std::string::npos;
+  throw usage_error(
+      revision ? fmt::format("`{}` has no revision {}", model_.name, model_.revision)
+               : fmt::format("{} has no model `{}`, or does not give it to everybody", endpoint(), model_.name),
+      where_,
+      revision ? "leave out revision=…, or take a branch, a tag or a commit of it"
+               : "its page shows its exact name; a model behind a form needs an account: set HF_TOKEN (hf auth login)");
+}
+
+Listing ModelDownload::list() {
+  const std::string url =
+      fmt::format("{}/api/models/{}/revision/{}?blobs=true", endpoint(), model_.name, client_.escaped(model_.revision));
+  for (int tried = 1;; ++tried) {
+    const http::WebReply reply = client_.request(url, "");
+    if (reply.status == 200) return parse_listing(reply.body, url);
+    if (reply.status < 500 || tried == kTries) refuse(reply, url);
+    wait_before_trying_again(tried);
+  }
+}
+
+std::vector<const HubFile*> ModelDownload::wanted(const Listing& listing) const {
+  std::vector<const HubFile*> out;
+  const auto add = [&](std::string_view name) {
+    const HubFile* file = listing.find(name);
+    if (file) out.push_back(file);
+    return file != nullptr;
+  };
+  if (!add("config.json")) {
+    throw usage_error(fmt::format("`{}` has no config.json", model_.name), where_,
+                      "models of timm's and ViTs of Hugging Face's have one");
+  }
+  add("preprocessor_config.json");
+  if (add("model.safetensors")) return out;
+  if (add(kIndex)) {
+    for (const HubFile& file : listing.files) {
+      if (file.name.starts_with("model-") && file.name.ends_with(".safetensors")) out.push_back(&file);
+    }
+    return out;
+  }
+  if (add("pytorch_model.bin")) return out;
+  throw usage_error(fmt::format("`{}` has no model.safetensors and no pytorch_model.bin", model_.name), where_,
+                    "take a repository that has its weights in one of them");
+}
+
+bool ModelDownload::is_whole(const HubFile& file, const std::string& path) const {
+  const auto info = files_.info(path);
+  if (!info || info->size != file.size) return false;
+  const store::Bytes bytes = files_.map(path);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data.data()), bytes.size());
+  const std::string hash = file.large ? store::to_hex(store::Sha256().add(bytes.data).finish())
+                                      : store::to_hex(store::sha1({fmt::format("blob {}", file.size), kZero, text}));
+  return hash == file.hash;
+}
+
+// The blob, once and whole.
+void ModelDownload::fetch(const HubFile& file, const std::string& commit) {
+  const std::string to = blob(file), locks = store::join_path(cache_, ".locks/" + hub_folder(model_.name));
+  files_.make_directories(store::parent_path(to));
+  files_.make_directories(locks);
+  const std::string what = fmt::format("{}/{}", model_.name, file.name);
+  const FileLock lock(store::join_path(locks, file.hash + ".lock"), what);
+  if (files_.info(to)) return;
+  const std::string url = fmt::format("{}/{}/resolve/{}/{}", endpoint(), model_.name, commit, file.name);
+  const std::string partial = to + ".incomplete";
+  const auto start = std::chrono::steady_clock::now();
+  for (int tried = 1;; ++tried) {
+    std::string why = "it is not the file that the Hub lists (its hash differs)";
+    int tries = 2;  // what was damaged on the way, or before
+    try {
+      transfer(file, url, partial);
+      if (is_whole(file, partial)) break;
+      files_.remove_file(partial);
+    } catch (const http::NotReached&) {
+      log_status("");
+      throw;
+    } catch (const Error& error) {
+      log_status("");
+      if (error.code() != Exit::kData || !error.where().empty()) throw;  // not the server's
+      why = error.message();
+      tries = kTries;
+    }
+    if (tried >= tries) {
+      throw data_error(fmt::format("could not be fetched: {}", why), url, "the same command goes on with what is there");
+    }
+    log_warning(fmt::format("{}: {}; trying again", what, one_line(why)));
+    wait_before_trying_again(tried);
+  }
+  files_.rename(partial, to);
+  log_status("");
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  log_line(fmt::format("fetched {} ({}) in {}", what, human_bytes(static_cast<double>(file.size)), human_duration(seconds)));
+}
+
+// What is missing of `partial`, appended to it. Throws a data Error without a place where the server fails.
+void ModelDownload::transfer(const HubFile& file, const std::string& url, const std::string& partial) {
+  const auto info = files_.info(partial);
+  int64_t have = info ? info->size : 0;
+  if (have > file.size) {
+    files_.remove_file(partial);
+    have = 0;
+  }
+  if (have == file.size && have > 0) return;
+  std::unique_ptr<store::WritableFile> out;
+  auto shown = std::chrono::steady_clock::time_point{};
+  const http::WebReply reply = client_.download({
+      .url = url,
+      .from = have,
+      .begin =
+          [&](int64_t first) {
+            have = first;
+            out = first > 0 ? files_.append(partial) : files_.create(partial);
+          },
+      .take =
+          [&](std::string_view bytes) {
+            if (have + static_cast<int64_t>(bytes.size()) > file.size) return false;
+            out->write(std::as_bytes(std::span(bytes)));
+            have += static_cast<int64_t>(bytes.size());
+            const auto now = std::chrono::steady_clock::now();
+            if (now - shown > std::chrono::milliseconds(200)) {
+              shown = now;
+              log_status(fmt::format("fetch {}  {:.0f} % of {}", file.name,
+                                     100 * static_cast<double>(have) / static_cast<double>(file.size),
+                                     human_bytes(static_cast<double>(file.size))));
+            }
+            return true;
+          },
+  });
+  if (out) out->close();
+  if (reply.status == 200 || reply.status == 206) {
+    if (have < file.size) throw data_error(fmt::format("the server ended after {} of {} bytes", have, file.size));
+    return;
+  }
+  if (reply.status < 500 && reply.status != 408 && reply.status != 416 && reply.status != 429) refuse(reply, url);
+  if (reply.status == 416) files_.remove_file(partial);
+  throw data_error(fmt::format("the server answers {}", reply.status));
+}
+
+// The file under its name among those of the commit: a link to the blob, or where the file system has none the blob itself.
+void ModelDownload::show(const HubFile& file, const std::string& commit) const {
+  namespace fs = std::filesystem;
+  const std::string path = store::join_path(folder_, fmt::format("snapshots/{}/{}", commit, file.name));
+  if (files_.info(path)) return;
+  files_.make_directories(store::parent_path(path));
+  std::error_code failed;
+  fs::remove(path, failed);  // a link to nothing
+  fs::create_symlink("../../blobs/" + file.hash, path, failed);
+  if (failed && !files_.info(path)) files_.rename(blob(file), path);
+}
+
+}  // namespace
+
+std::string hub_folder(std::string name) {
+  if (const size_t slash = name.find('/'); slash != std::string::npos) name.replace(slash, 1, "--");
+  return "models--" + name;
+}
+
+bool hub_offline() { return is_true(variable("HF_HUB_OFFLINE")) || is_true(variable("TRANSFORMERS_OFFLINE")); }
+
+std::string download_model(const HubModel& model, const std::string& cache, const std::string& where) {
+  return ModelDownload(model, cache, where).run();
+}
+
+}  // namespace tessera::state
