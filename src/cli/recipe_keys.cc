@@ -71,7 +71,7 @@ std::string schedule_list() { return "Schedules (optimizer.lr, optimizer.schedul
 
 std::string source_list() {
   std::string text = "Sources (data.source):\n";
-  for (const data::SourceKind& kind : data::source_kinds()) text += fmt::format("  {}\n      {}\n", kind.usage, kind.meaning);
+  for (const data::SourceUsage& kind : data::source_usages()) text += fmt::format("  {}\n      {}\n", kind.usage, kind.meaning);
   return text +
          "Those with labels and texts also take label=none, labels=NAME (several an image),\n"
          "label_offset=-1, classes=1000 or classes=FILE (a name a line),\n"

@@ -10,13 +10,8 @@
 namespace tessera::data {
 namespace {
 
-struct Entry {
-  const char* name;
-  std::shared_ptr<const Source> (*make)(CallReader&, std::string_view where);
-  const char *usage, *meaning;
-};
-#define SOURCE(name, factory, usage, meaning) {#name, factory, usage, meaning},
-constexpr Entry kSources[] = {
+#define SOURCE(object) &object,
+constexpr const SourceKind* kSources[] = {
 #include "data/sources.def"
 };
 #undef SOURCE
@@ -26,11 +21,11 @@ constexpr Entry kSources[] = {
 std::shared_ptr<const Source> make_source(std::string_view text, std::string_view where) {
   const Call call = parse_call(text, where);
   std::vector<std::string> names;
-  for (const Entry& entry : kSources) {
-    names.emplace_back(entry.name);
-    if (call.name != entry.name) continue;
+  for (const SourceKind* kind : kSources) {
+    names.emplace_back(kind->name);
+    if (call.name != kind->name) continue;
     CallReader reader(call, where);
-    return entry.make(reader, where);
+    return kind->make(reader, where);
   }
   throw usage_error(fmt::format("unknown data source `{}`", call.name), std::string(where), suggest_name(call.name, names));
 }
@@ -52,10 +47,10 @@ std::vector<int64_t> count_classes(const std::vector<std::vector<int32_t>>& list
   return counts;
 }
 
-std::vector<SourceKind> source_kinds() {
-  std::vector<SourceKind> kinds;
-  for (const Entry& entry : kSources) kinds.push_back({entry.usage, entry.meaning});
-  return kinds;
+std::vector<SourceUsage> source_usages() {
+  std::vector<SourceUsage> usages;
+  for (const SourceKind* kind : kSources) usages.push_back({kind->usage, kind->meaning});
+  return usages;
 }
 
 }  // namespace tessera::data

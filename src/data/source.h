@@ -94,9 +94,9 @@ std::shared_ptr<const Source> make_source(std::string_view text, std::string_vie
 std::shared_ptr<const Source> open_folder(const std::string& path, std::string_view where = {});
 
 // All kinds, as sources.def lists them, for help and documentation.
-struct SourceKind {
+struct SourceUsage {
   std::string usage, meaning;
 };
-std::vector<SourceKind> source_kinds();
+std::vector<SourceUsage> source_usages();
 
 }  // namespace tessera::data

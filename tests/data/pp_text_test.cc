@@ -140,14 +140,14 @@ using Texts = std::map<std::string, std::vector<std::string>>;
 
 // The texts `to` after the op `text` alone, or why there are none.
 std::vector<std::string> change(const std::string& text, const Texts& from, const std::string& to, const SampleKey& key = {}) {
-  static const std::map<std::string, std::unique_ptr<PpOp> (*)(CallReader&)> factories = {
-#define PP_OP(name, factory, usage, help) {#name, factory},
+  static const std::vector<const PpOpKind*> kinds = {
+#define PP_OP(object) &object,
 #include "data/transform/pp.def"
 #undef PP_OP
   };
   const Call call = parse_call(text, "data.pp");
   CallReader reader(call, "data.pp");
-  const std::unique_ptr<PpOp> op = factories.at(call.name)(reader);
+  const std::unique_ptr<PpOp> op = (*std::ranges::find(kinds, call.name, &PpOpKind::name))->make(reader);
   reader.finish();
   PpShape shape;
   op->infer(shape, reader);

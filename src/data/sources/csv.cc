@@ -204,8 +204,6 @@ ListFormat table_format(const std::shared_ptr<const Tables>& tables, const Table
   return {"row", scan, fields};
 }
 
-}  // namespace
-
 std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), path = call.text("path");
   const FieldArguments arguments = read_field_arguments(call, true);
@@ -234,5 +232,16 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
   }
   return source;
 }
+
+}  // namespace
+
+const SourceKind kCsv{"csv",
+                      "csv(pattern[, image=image][, label=label or labels=tags][, label_delim=\" \"][, split=train][, "
+                      "text=caption][, root=FOLDER][, suffix=.jpg][, sep=;]"
+                      "[, header=false])",
+                      "tables whose rows name image files; split=VALUE or split=COLUMN=VALUE takes the rows that have it; "
+                      "labels=tags holds several "
+                      "labels, labels=[cat, dog] are columns of 0 and 1; docs/csv.md",
+                      make_csv};
 
 }  // namespace tessera::data

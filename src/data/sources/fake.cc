@@ -75,8 +75,6 @@ class Fake final : public Source {
   bool noise_;
 };
 
-}  // namespace
-
 std::shared_ptr<const Source> make_fake(CallReader& call, std::string_view) {
   const int64_t images = call.integer("images", 1'281'167), classes = call.integer("classes", 1000);
   const std::string fill = call.text("fill", "zeros");
@@ -95,5 +93,10 @@ std::shared_ptr<const Source> make_fake(CallReader& call, std::string_view) {
   if (fill != "zeros" && fill != "noise") call.fail(fmt::format("can't fill with `{}`", fill), "zeros or noise");
   return std::make_shared<Fake>(fmt::format("fake {}", fill), images, classes, fill == "noise", words);
 }
+
+}  // namespace
+
+const SourceKind kFake{"fake", "fake(images=1281167, classes=1000, fill=zeros|noise, words=0)",
+                       "made-up images, and texts of up to so many words, to measure everything else", make_fake};
 
 }  // namespace tessera::data

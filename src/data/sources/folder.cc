@@ -46,6 +46,12 @@ std::optional<std::string> Folder::read(int64_t index, Sample& sample) const {
   return std::nullopt;
 }
 
+std::shared_ptr<const Source> make_folder(CallReader& call, std::string_view where) {
+  const std::string path = call.text("path");
+  call.finish();
+  return open_folder(path, where);
+}
+
 }  // namespace
 
 std::shared_ptr<const Source> open_folder(const std::string& path, std::string_view where) {
@@ -54,10 +60,6 @@ std::shared_ptr<const Source> open_folder(const std::string& path, std::string_v
   return std::make_shared<Folder>(root, where);
 }
 
-std::shared_ptr<const Source> make_folder(CallReader& call, std::string_view where) {
-  const std::string path = call.text("path");
-  call.finish();
-  return open_folder(path, where);
-}
+const SourceKind kFolder{"folder", "folder(path)", "a folder with one sub-folder a class", make_folder};
 
 }  // namespace tessera::data

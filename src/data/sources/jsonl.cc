@@ -45,8 +45,6 @@ ListedColumns choose_columns(const FieldArguments& arguments, const std::string&
   return columns;
 }
 
-}  // namespace
-
 std::shared_ptr<const Source> make_jsonl(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), path = call.text("path");
   const FieldArguments arguments = read_field_arguments(call);
@@ -57,5 +55,12 @@ std::shared_ptr<const Source> make_jsonl(CallReader& call, std::string_view wher
   const std::string identity = fmt::format("jsonl({}, {})", absolute_path(path), arguments.label_identity(columns.label));
   return list_images(paths, {path, identity, root, {}, columns, kFormat, where}, arguments);
 }
+
+}  // namespace
+
+const SourceKind kJsonl{
+    "jsonl", "jsonl(pattern[, image=image][, label=label][, text=caption][, root=FOLDER])",
+    "a JSON object a line that names an image file; a text may be an array of texts; labels=tags is an array of labels",
+    make_jsonl};
 
 }  // namespace tessera::data

@@ -229,8 +229,6 @@ ShardScan scan(const std::string& path, const std::string& label, bool lists) {
   return found;
 }
 
-}  // namespace
-
 std::shared_ptr<const Source> make_parquet(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), pattern = call.text("pattern");
   const FieldArguments arguments = read_field_arguments(call);
@@ -263,5 +261,12 @@ std::shared_ptr<const Source> make_parquet(CallReader& call, std::string_view wh
     throw data_error(error.message(), where, error.help());
   }
 }
+
+}  // namespace
+
+const SourceKind kParquet{"parquet", "parquet(pattern[, image=image][, label=label][, text=caption])",
+                          "Hugging Face image data sets; a text column may be a list of texts; labels=COLUMN is a list of "
+                          "labels; needs ./dev parquet-deps once",
+                          make_parquet};
 
 }  // namespace tessera::data

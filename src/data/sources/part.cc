@@ -162,8 +162,6 @@ std::vector<bool> hold_out(const Source& source, const std::vector<int32_t>& lab
   return held;
 }
 
-}  // namespace
-
 std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where) {
   const std::string inner = call.text("source"), part = call.text("part"), share = call.text("share", ""),
                     fold = call.text("fold", "");
@@ -194,5 +192,11 @@ std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where
                                  holdout.seed == 0 ? "" : fmt::format(", seed {}", holdout.seed));
   return std::make_shared<Part>(std::move(source), std::move(name), std::move(samples), std::move(own));
 }
+
+}  // namespace
+
+const SourceKind kPart{
+    "part", "part(SOURCE, train|valid, SHARE %) or part(SOURCE, train|valid, fold=0/5)[, seed=0]",
+    "SOURCE without the images held out for validation (train), or these (valid): a share or a fold of each class", make_part};
 
 }  // namespace tessera::data

@@ -265,8 +265,6 @@ std::unique_ptr<RecordSet> open_set(const TfdsInfo& info, Selection& selection, 
                    options.where, "prepare it as array_record: tfds build --file_format=array_record");
 }
 
-}  // namespace
-
 std::shared_ptr<const Source> make_tfds(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), dataset = call.text("name"), split_text = call.text("split", "train"),
                                        data_dir = call.text("data_dir", default_data_dir());
@@ -298,5 +296,15 @@ std::shared_ptr<const Source> make_tfds(CallReader& call, std::string_view where
     throw data_error(error.message(), where, error.help());
   }
 }
+
+}  // namespace
+
+const SourceKind kTfds{
+    "tfds",
+    "tfds(name[/config][:version][, split=train[:90%]][, data_dir=~/tensorflow_datasets][, rounding=closest][, even_splits=1]"
+    "[, index=0][, drop_remainder=false][, label=FEATURE or labels=FEATURE])",
+    "a data set that TFDS prepared, as tfrecord or array_record; splits as TFDS writes them (train[:1shard]+test, all); "
+    "rounding may be pct1_dropremainder, and of even_splits=N parts the source is that of `index`",
+    make_tfds};
 
 }  // namespace tessera::data

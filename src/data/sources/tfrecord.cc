@@ -30,8 +30,6 @@ std::shared_ptr<const Source> open(const char* kind, CallReader& call, const std
   return open_examples(name, std::move(records), std::move(fields), std::move(labels));
 }
 
-}  // namespace
-
 std::shared_ptr<const Source> make_tfrecord(CallReader& call, std::string_view where) {
   return open("tfrecord", call, std::string(where), open_tfrecords, first_tfrecord);
 }
@@ -39,5 +37,12 @@ std::shared_ptr<const Source> make_tfrecord(CallReader& call, std::string_view w
 std::shared_ptr<const Source> make_array_record(CallReader& call, std::string_view where) {
   return open("array_record", call, std::string(where), open_array_records, first_array_record);
 }
+
+}  // namespace
+
+const SourceKind kTfrecord{"tfrecord", "tfrecord(pattern[, image=image/encoded][, label=image/class/label])",
+                           "TFRecord files of tf.train.Examples", make_tfrecord};
+const SourceKind kArrayRecord{"array_record", "array_record(pattern[, image=image][, label=label])",
+                              "ArrayRecord files of tf.train.Examples", make_array_record};
 
 }  // namespace tessera::data

@@ -184,8 +184,6 @@ std::string classes_beside(const std::vector<std::string>& paths) {
   return converted ? classes : "";
 }
 
-}  // namespace
-
 std::shared_ptr<const Source> make_wds(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), pattern = call.text("pattern");
   FieldArguments arguments = read_field_arguments(call);
@@ -218,5 +216,11 @@ std::shared_ptr<const Source> make_wds(CallReader& call, std::string_view where_
   if (labelled) source->set_labels(Labels(arguments, source->found(), where));
   return source;
 }
+
+}  // namespace
+
+const SourceKind kWds{"wds", "wds(pattern[, image=jpg;png;webp][, label=cls][, text=txt])",
+                      "WebDataset archives; fields of .json are written json.NAME; labels=json.NAME is a list of labels",
+                      make_wds};
 
 }  // namespace tessera::data

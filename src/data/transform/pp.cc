@@ -12,23 +12,17 @@ namespace {
 
 constexpr uint64_t kOpSalt = 0x9E3779B97F4A7C15u, kViewSalt = 0xD1B54A32D192ED03u;
 
-struct Entry {
-  const char* name;
-  std::unique_ptr<PpOp> (*make)(CallReader&);
-  const char* usage;
-  const char* help;
-};
-#define PP_OP(name, factory, usage, help) {#name, factory, usage, help},
-constexpr Entry kOps[] = {
+#define PP_OP(object) &object,
+constexpr const PpOpKind* kOps[] = {
 #include "data/transform/pp.def"
 };
 #undef PP_OP
 
-const Entry& find_op(const Call& call, std::string_view where) {
+const PpOpKind& find_op(const Call& call, std::string_view where) {
   std::vector<std::string> names;
-  for (const Entry& entry : kOps) {
-    if (call.name == entry.name) return entry;
-    names.emplace_back(entry.name);
+  for (const PpOpKind* kind : kOps) {
+    if (call.name == kind->name) return *kind;
+    names.emplace_back(kind->name);
   }
   throw usage_error(fmt::format("unknown preprocessing op `{}`", call.name), std::string(where),
                     suggest_name(call.name, names));
@@ -105,7 +99,7 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
   PpShape shape;
   std::pair<int, int> split_size;
   for (const Call& call : parse_chain(text_, where)) {
-    const Entry& entry = find_op(call, where);
+    const PpOpKind& entry = find_op(call, where);
     CallReader reader(call, where);
     std::unique_ptr<PpOp> op = entry.make(reader);
     reader.finish();
@@ -242,7 +236,7 @@ void Pp::draw_erasing(const SampleKey& key, float* out) const {
 
 std::vector<PpOpInfo> pp_ops() {
   std::vector<PpOpInfo> infos;
-  for (const Entry& entry : kOps) infos.push_back({entry.name, entry.usage, entry.help});
+  for (const PpOpKind* kind : kOps) infos.push_back({kind->name, kind->usage, kind->help});
   return infos;
 }
 

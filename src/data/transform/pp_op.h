@@ -131,7 +131,11 @@ class PpTextOp : public PpOp {
   [[nodiscard]] virtual image::SampleError change(PpTexts& texts, const SampleKey& key) const = 0;
 };
 
-#define PP_OP(name, factory, usage, help) std::unique_ptr<PpOp> factory(CallReader& call);
+struct PpOpKind {
+  const char *name, *usage, *help;  // usage: how to write it, where METHOD stands for kPpMethod (pp.h)
+  std::unique_ptr<PpOp> (*make)(CallReader& call);
+};
+#define PP_OP(object) extern const PpOpKind object;
 #include "data/transform/pp.def"
 #undef PP_OP
 

@@ -54,8 +54,6 @@ std::unique_ptr<PpOp> make_timm(const std::string& word, CallReader& call) {
   return std::make_unique<Timm>(image::TimmAugment(word, filter, call), read_rgb(call, "fill", {124, 116, 104}));
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_auto_augment(CallReader& call) { return make_timm(call.text("word"), call); }
 
 std::unique_ptr<PpOp> make_randaug(CallReader& call) {
@@ -70,5 +68,13 @@ std::unique_ptr<PpOp> make_randaug(CallReader& call) {
   if (magnitude < 0 || magnitude > 1000) call.fail("`magnitude` must be from 0 to 1000");
   return std::make_unique<BigVision>(image::BigVisionRandAugment{static_cast<int>(*layers), magnitude});
 }
+
+}  // namespace
+
+const PpOpKind kAutoAugment{"auto_augment", "auto_augment(WORD[, interpolation=random][, fill=[124, 116, 104]])",
+                            "timm's --aa: rand-m9-mstd0.5-inc1, augmix-m3-w3, original, originalr, v0, v0r, 3a",
+                            make_auto_augment};
+const PpOpKind kRandaug{"randaug", "randaug(num_layers[, magnitude=10]) or randaug(rand-m9-mstd0.5-inc1)",
+                        "big_vision's RandAugment, or timm's", make_randaug};
 
 }  // namespace tessera::data

@@ -134,15 +134,26 @@ Keys read_keys(CallReader& call) {
   return keys;
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_choice(CallReader& call) {
   Keys keys = read_keys(call);
   return std::make_unique<Choice>(std::move(keys.from), std::move(keys.to), read_count(call));
 }
+
 std::unique_ptr<PpOp> make_choice_no_replacement(CallReader& call) {
   Keys keys = read_keys(call);
   return std::make_unique<ChoiceNoReplacement>(std::move(keys.from), std::move(keys.to));
 }
+
+}  // namespace
+
+const PpOpKind kChoice{
+    "choice", "choice[(key=text[, to=KEY][, n=single][, fewer=false])]",
+    "one of a sample's several texts, drawn from (seed, epoch, sample), or n=N or n=[least, most] of them in their order; "
+    "key=[q, a] takes the same of both; fewer=true takes all where there are less",
+    make_choice};
+const PpOpKind kChoiceNoReplacement{
+    "choice_no_replacement", "choice_no_replacement[(key=text[, to=KEY])]",
+    "one of a sample's several texts, another in each epoch until all have been, in an order drawn anew for each round",
+    make_choice_no_replacement};
 
 }  // namespace tessera::data

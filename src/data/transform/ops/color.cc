@@ -91,8 +91,6 @@ std::optional<image::JitterRange> to_range(CallReader& call, std::string_view na
   return range;
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_color_jitter(CallReader& call) {
   const std::vector<double> brightness = call.numbers("brightness");
   const std::vector<double> contrast = call.numbers("contrast", brightness);
@@ -121,5 +119,13 @@ std::unique_ptr<PpOp> make_gaussian_blur(CallReader& call) {
     call.fail("`sigma` must be [low, high] with 0 < low <= high");
   return std::make_unique<GaussianBlur>(p, size, image::JitterRange{sigma[0], sigma[1]});
 }
+
+}  // namespace
+
+const PpOpKind kColorJitter{"color_jitter", "color_jitter(brightness[, contrast][, saturation][, hue=0][, p=1])",
+                            "torchvision's; one number is for the first three, [low, high] is a range", make_color_jitter};
+const PpOpKind kRandomGrayscale{"random_grayscale", "random_grayscale[(p=0.1)]", "grey in all channels", make_random_grayscale};
+const PpOpKind kGaussianBlur{"gaussian_blur", "gaussian_blur[(p=1[, size=23][, sigma=[0.1, 2]])]",
+                             "torchvision's; sigma uniform", make_gaussian_blur};
 
 }  // namespace tessera::data

@@ -96,8 +96,6 @@ class RandomCrop final : public Crop {
   }
 };
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_central_crop(CallReader& call) {
   const std::string width = call.text("size", ""), height = call.text("h", "");
   const bool tensorflow = read_tensorflow(call);
@@ -112,5 +110,15 @@ std::unique_ptr<PpOp> make_random_crop(CallReader& call) {
   if (border < 0 || border > kMaxBorder) call.fail(fmt::format("`border` must be 0 to {} pixels", kMaxBorder));
   return std::make_unique<RandomCrop>(size, static_cast<int>(border), read_padding(call));
 }
+
+}  // namespace
+
+const PpOpKind kCentralCrop{"central_crop", "central_crop[(size[, h][, library=pillow])]",
+                            "without a size the largest square; an odd pixel is split as torchvision or as TensorFlow does",
+                            make_central_crop};
+const PpOpKind kRandomCrop{
+    "random_crop", "random_crop(size[, h][, border=0][, padding=constant][, fill=0])",
+    "anywhere in the image, to which so many pixels are added on every side; padding=reflect mirrors it there",
+    make_random_crop};
 
 }  // namespace tessera::data

@@ -29,12 +29,18 @@ bool read_choice(CallReader& call, std::string_view name, const std::string& no,
   return word == yes;
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_decode(CallReader& call) {
   const bool upright = read_choice(call, "exif", "ignore", "apply");
   return std::make_unique<Decode>(upright,
                                   image::DecodePolicy{.fill_truncated = read_choice(call, "truncated", "error", "fill")});
 }
+
+}  // namespace
+
+const PpOpKind kDecode{
+    "decode", "decode[(exif=ignore[, truncated=error])]",
+    "the file's bytes to pixels; first in every chain; exif=apply turns pictures upright, truncated=fill takes JPEGs that end "
+    "early, with the rest grey",
+    make_decode};
 
 }  // namespace tessera::data

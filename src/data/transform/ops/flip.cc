@@ -44,9 +44,13 @@ class FlipUd final : public Flip {
   }
 };
 
+std::unique_ptr<PpOp> make_flip_lr(CallReader& call) { return std::make_unique<FlipLr>(read_probability(call, "p", 0.5)); }
+
+std::unique_ptr<PpOp> make_flip_ud(CallReader& call) { return std::make_unique<FlipUd>(read_probability(call, "p", 0.5)); }
+
 }  // namespace
 
-std::unique_ptr<PpOp> make_flip_lr(CallReader& call) { return std::make_unique<FlipLr>(read_probability(call, "p", 0.5)); }
-std::unique_ptr<PpOp> make_flip_ud(CallReader& call) { return std::make_unique<FlipUd>(read_probability(call, "p", 0.5)); }
+const PpOpKind kFlipLr{"flip_lr", "flip_lr[(p=0.5)]", "mirrored left to right", make_flip_lr};
+const PpOpKind kFlipUd{"flip_ud", "flip_ud[(p=0.5)]", "upside down", make_flip_ud};
 
 }  // namespace tessera::data

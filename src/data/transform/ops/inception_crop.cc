@@ -43,9 +43,17 @@ std::unique_ptr<PpOp> make(CallReader& call, PpOp::Kind kind) {
   return std::make_unique<InceptionCrop>(kind, size, image::CropRange{low / 100, high / 100}, ratio, method);
 }
 
+std::unique_ptr<PpOp> make_inception_crop(CallReader& call) { return make(call, PpOp::Kind::kPixels); }
+
+std::unique_ptr<PpOp> make_decode_and_inception_crop(CallReader& call) { return make(call, PpOp::Kind::kDecode); }
+
 }  // namespace
 
-std::unique_ptr<PpOp> make_inception_crop(CallReader& call) { return make(call, PpOp::Kind::kPixels); }
-std::unique_ptr<PpOp> make_decode_and_inception_crop(CallReader& call) { return make(call, PpOp::Kind::kDecode); }
+const PpOpKind kInceptionCrop{"inception_crop", "inception_crop(size[, area_min=5][, area_max=100]METHOD)",
+                              "TensorFlow's and big_vision's random crop; areas in percent", make_inception_crop};
+const PpOpKind kDecodeJpegAndInceptionCrop{
+    "decode_jpeg_and_inception_crop",
+    "decode_jpeg_and_inception_crop(size[, area_min=5][, area_max=100][, ratio_min=0.75][, ratio_max=1.33]METHOD)",
+    "decode and inception_crop in one word", make_decode_and_inception_crop};
 
 }  // namespace tessera::data

@@ -98,8 +98,6 @@ std::string read_table(const CallReader& call, const std::string& path) {
   }
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_lookup(CallReader& call) {
   const std::string path = call.text("file"), key = call.text("key", "text"), to = call.text("to", "labels"),
                     separator = call.text("sep", ""), bytes = read_table(call, path);
@@ -108,5 +106,12 @@ std::unique_ptr<PpOp> make_lookup(CallReader& call) {
   TokenField field{to, 1, table->vocabulary(), table->none(), std::make_shared<const TextEncoder>(table, options)};
   return std::make_unique<Lookup>(key, std::move(field));
 }
+
+}  // namespace
+
+const PpOpKind kLookup{
+    "lookup", "lookup(file[, key=text][, to=labels][, sep=])",
+    "the text as a row of one number: its line in the file, from 0 on, or with sep=, what stands behind it in its line",
+    make_lookup};
 
 }  // namespace tessera::data

@@ -119,9 +119,8 @@ std::unique_ptr<PpOp> make_crop_or_pad(CallReader& call) {
   return std::make_unique<Op>(size, read_padding(call));
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_central_crop_or_pad(CallReader& call) { return make_crop_or_pad<CentralCropOrPad>(call); }
+
 std::unique_ptr<PpOp> make_random_crop_or_pad(CallReader& call) { return make_crop_or_pad<RandomCropOrPad>(call); }
 
 std::unique_ptr<PpOp> make_pad_to_shape(CallReader& call) {
@@ -136,5 +135,16 @@ std::unique_ptr<PpOp> make_pad_to_shape(CallReader& call) {
 }
 
 std::unique_ptr<PpOp> make_trim_border(CallReader& call) { return std::make_unique<TrimBorder>(read_side(call, "pixels")); }
+
+}  // namespace
+
+const PpOpKind kCentralCropOrPad{"central_crop_or_pad", "central_crop_or_pad(size[, h][, padding=constant][, fill=0])",
+                                 "timm's; padding=reflect mirrors the image at its edges", make_central_crop_or_pad};
+const PpOpKind kRandomCropOrPad{"random_crop_or_pad", "random_crop_or_pad(size[, h][, padding=constant][, fill=0])",
+                                "timm's: at random places of a larger image, or a smaller one at a random place",
+                                make_random_crop_or_pad};
+const PpOpKind kPadToShape{"pad_to_shape", "pad_to_shape(size[, h][, fill=0][, where=after])", "where is before, after or both",
+                           make_pad_to_shape};
+const PpOpKind kTrimBorder{"trim_border", "trim_border(pixels)", "cut off on every side", make_trim_border};
 
 }  // namespace tessera::data

@@ -54,8 +54,6 @@ class RandomErasing final : public PpOp {
   Options o_;
 };
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_random_erasing(CallReader& call) {
   RandomErasing::Options o{};
   o.p = call.number("p", 0.25);
@@ -82,5 +80,11 @@ std::unique_ptr<PpOp> make_random_erasing(CallReader& call) {
   if (!(o.aspect > 0 && o.aspect <= 1)) call.fail("`aspect` is the least ratio of the sides, above 0 and at most 1");
   return std::make_unique<RandomErasing>(o);
 }
+
+}  // namespace
+
+const PpOpKind kRandomErasing{"random_erasing",
+                              "random_erasing[(p=0.25[, mode=const][, count=1][, area=[0.02, 1/3]][, aspect=0.3])]",
+                              "timm's, on the device; mode is const, rand or pixel", make_random_erasing};
 
 }  // namespace tessera::data

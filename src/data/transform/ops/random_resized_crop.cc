@@ -36,13 +36,17 @@ image::CropRange read_range(CallReader& call, std::string_view name, std::vector
   return {values[0], values[1]};
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_random_resized_crop(CallReader& call) {
   const int size = read_side(call, "size");
   const image::CropRange scale = read_range(call, "scale", {0.08, 1.0}, 1);
   const image::CropRange ratio = read_range(call, "ratio", {3.0 / 4.0, 4.0 / 3.0}, 1e6);
   return std::make_unique<RandomResizedCrop>(size, scale, ratio, read_filter_or_random(call, "bilinear"));
 }
+
+}  // namespace
+
+const PpOpKind kRandomResizedCrop{"random_resized_crop",
+                                  "random_resized_crop(size[, scale=[0.08, 1]][, ratio=[3/4, 4/3]][, interpolation=bilinear])",
+                                  "timm's; interpolation=random is bilinear or bicubic", make_random_resized_crop};
 
 }  // namespace tessera::data

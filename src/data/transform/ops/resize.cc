@@ -121,8 +121,6 @@ ResizeKeepRatio::Chance read_chance(CallReader& call, const std::string& name, s
   return {p, range[0], range[1]};
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_resize(CallReader& call) {
   const int width = read_side(call, "size");
   const std::string second = call.text("h", "");
@@ -153,5 +151,19 @@ std::unique_ptr<PpOp> make_resize_keep_ratio(CallReader& call) {
   const ResizeKeepRatio::Chance aspect = read_chance(call, "aspect", {0.9, 1 / 0.9});
   return std::make_unique<ResizeKeepRatio>(size, longest, scale, aspect, read_filter_or_random(call, "bilinear"));
 }
+
+}  // namespace
+
+const PpOpKind kResize{"resize", "resize(size[, h]METHOD)", "to an exact size, whatever the aspect", make_resize};
+const PpOpKind kResizeSmall{"resize_small", "resize_small(sizeMETHOD)",
+                            "the shorter side to size; TensorFlow's interpolation is area", make_resize_small};
+const PpOpKind kResizeLong{"resize_long", "resize_long(sizeMETHOD)",
+                           "the longer side to size; TensorFlow's interpolation is area, and it antialiases", make_resize_long};
+const PpOpKind kResizeKeepRatio{
+    "resize_keep_ratio",
+    "resize_keep_ratio(size[, h][, longest=0][, scale_prob=0][, scale=[0.8, 1]][, aspect_prob=0][, aspect=[0.9, 10/9]]"
+    "[, interpolation=bilinear])",
+    "timm's: to cover the size (longest=0) or to fit into it (1); at random enlarged by 1/scale in area, and stretched",
+    make_resize_keep_ratio};
 
 }  // namespace tessera::data

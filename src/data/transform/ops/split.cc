@@ -23,13 +23,19 @@ class Split final : public PpOp {
   int views_;
 };
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_split(CallReader& call) {
   constexpr int64_t kMaxViews = 16;
   const int64_t views = call.integer("views");
   if (views < 2 || views > kMaxViews) call.fail(fmt::format("`views` must be 2 to {}, not {}", kMaxViews, views));
   return std::make_unique<Split>(static_cast<int>(views));
 }
+
+}  // namespace
+
+const PpOpKind kSplit{"split", "split(views)",
+                      "so many rows of a batch for each image: the first as it is here, the others as what follows changes "
+                      "them, each by draws of "
+                      "its own; timm's aug_splits",
+                      make_split};
 
 }  // namespace tessera::data

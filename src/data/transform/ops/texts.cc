@@ -167,34 +167,58 @@ std::unique_ptr<PpOp> make_names(CallReader& call, bool keep) {
   return std::make_unique<Names>(std::move(names), keep);
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_lower(CallReader& call) {
   const std::string key = call.text("key", "text");
   return std::make_unique<Lower>(key, call.text("to", key));
 }
+
 std::unique_ptr<PpOp> make_copy(CallReader& call) {
   const std::string key = call.text("key");
   return std::make_unique<Copy>(key, call.text("to"));
 }
+
 std::unique_ptr<PpOp> make_coco_captions(CallReader& call) {
   return std::make_unique<Copy>("captions/text", call.text("to", "captions"));
 }
-std::unique_ptr<PpOp> make_setdefault(CallReader& call) {
-  const std::string key = call.text("key");
-  return std::make_unique<SetDefault>(key, call.text("value"));
-}
+
 std::unique_ptr<PpOp> make_concat(CallReader& call) {
   std::vector<std::string> keys = parse_names(call.text("keys"));
   if (keys.empty()) call.fail("it names nothing", "concat([captions, titles], to=text)");
   std::string to = call.text("to", keys.front());
   return std::make_unique<Concat>(std::move(keys), std::move(to));
 }
+
+std::unique_ptr<PpOp> make_setdefault(CallReader& call) {
+  const std::string key = call.text("key");
+  return std::make_unique<SetDefault>(key, call.text("value"));
+}
+
 std::unique_ptr<PpOp> make_strfmt(CallReader& call) {
   std::vector<TemplatePart> parts = parse_template(call.text("template"), call);
   return std::make_unique<Strfmt>(std::move(parts), call.text("to", "text"));
 }
+
 std::unique_ptr<PpOp> make_keep(CallReader& call) { return make_names(call, true); }
+
 std::unique_ptr<PpOp> make_drop(CallReader& call) { return make_names(call, false); }
+
+}  // namespace
+
+const PpOpKind kLower{"lower", "lower[(key=text[, to=KEY])]",
+                      "A-Z of the text to a-z, as TensorFlow; text ops may stand anywhere", make_lower};
+const PpOpKind kCopy{"copy", "copy(key, to)", "the text under another name", make_copy};
+const PpOpKind kCocoCaptions{"coco_captions", "coco_captions[(to=captions)]", "copy(captions/text, to): as TFDS has COCO's",
+                             make_coco_captions};
+const PpOpKind kConcat{"concat", "concat([NAME, …][, to=FIRST])", "the texts of several fields, one after the other",
+                       make_concat};
+const PpOpKind kSetdefault{"setdefault", "setdefault(key, value)", "the text `value` for a sample that has none of these",
+                           make_setdefault};
+const PpOpKind kStrfmt{"strfmt", "strfmt(template[, to=text])",
+                       "\"answer en {question}\" with the texts that it names; {label} is the class's number; {{ and }} are "
+                       "braces; of several texts each "
+                       "becomes one",
+                       make_strfmt};
+const PpOpKind kKeep{"keep", "keep(image, NAME, …)", "of texts and rows of ids only these", make_keep};
+const PpOpKind kDrop{"drop", "drop(NAME, …)", "all texts and rows of ids but these", make_drop};
 
 }  // namespace tessera::data

@@ -98,8 +98,6 @@ int32_t read_pad(CallReader& call, const Tokenizer& tokenizer) {
   return *id;
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_tokenize(CallReader& call) {
   constexpr int64_t kMaxIds = 1 << 20;
   TextEncoderOptions options;
@@ -123,5 +121,17 @@ std::unique_ptr<PpOp> make_tokenize(CallReader& call) {
   TokenField field{to, texts * options.length, tokenizer->vocabulary(), options.pad, std::move(encoder)};
   return std::make_unique<Tokenize>(key, std::move(field), std::move(padding));
 }
+
+}  // namespace
+
+const PpOpKind kTokenize{
+    "tokenize",
+    "tokenize(length, model=FILE[, key=text][, to=labels][, bos=false][, eos=sticky][, pad=<pad>][, lower=true][, texts=1]"
+    "[, fewer=false])",
+    "the text as a row of ids: FILE is a SentencePiece model; eos is no, yes (where it fits) or sticky (always); of several "
+    "texts one is drawn as choice does; with texts=N a sample has N of them, which become N rows one after the other, and with "
+    "fewer=true N at most: "
+    "the other rows are padding",
+    make_tokenize};
 
 }  // namespace tessera::data

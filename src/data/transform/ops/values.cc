@@ -47,8 +47,6 @@ std::unique_ptr<PpOp> normaliser(const std::array<double, 3>& mean, const std::a
   return std::make_unique<Values>(scale, offset, false);
 }
 
-}  // namespace
-
 std::unique_ptr<PpOp> make_value_range(CallReader& call) {
   const double lo = call.number("lo", -1), hi = call.number("hi", 1);
   if (!(lo < hi)) call.fail("`lo` must be less than `hi`");
@@ -76,5 +74,18 @@ std::unique_ptr<PpOp> make_vgg_value_range(CallReader&) { return normaliser({0.4
 std::unique_ptr<PpOp> make_clip_value_range(CallReader&) {
   return normaliser({0.48145466, 0.4578275, 0.40821073}, {0.26862954, 0.26130258, 0.27577711});
 }
+
+}  // namespace
+
+const PpOpKind kValueRange{"value_range", "value_range(lo=-1, hi=1[, in_min=0][, in_max=255])",
+                           "from in_min..in_max, numbers or [red, green, blue]; on the device, as the ops below",
+                           make_value_range};
+const PpOpKind kNormalise{"normalise", "normalise[(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])]",
+                          "(x - mean) / std of x in 0..1", make_normalise};
+const PpOpKind kNormalize{"normalize", "normalize", "the same as normalise", make_normalise};
+const PpOpKind kVggValueRange{"vgg_value_range", "vgg_value_range", "normalise with ImageNet's mean and std",
+                              make_vgg_value_range};
+const PpOpKind kClipValueRange{"clip_value_range", "clip_value_range", "normalise with CLIP's mean and std",
+                               make_clip_value_range};
 
 }  // namespace tessera::data
