@@ -3,7 +3,7 @@
 
   tools/mutate.py                 every mutation
   tools/mutate.py scan 'l2_.*'    those whose description has a match
-  tools/mutate.py --list          what there is, and where
+  tools/mutate.py --list          what there is, and where; fails where a line no longer fits the sources (the test house.mutations)
   tools/mutate.py --check         the tests that the table names, on the unchanged program
 
 A mutation is built alone, with the test programs that are to notice it and no others; one that survives is a gap in the tests.
@@ -149,10 +149,14 @@ def main():
         wanted = re.compile("|".join(options.patterns))
         mutations = [m for m in mutations if wanted.search(m["what"]) or wanted.search(m["file"])]
     tests = all_tests()
-    try:
-        places = [(find_file(m), tests_of(m, tests)) for m in mutations]
-    except BadTable as problem:
-        sys.exit(f"tests/mutations.toml: {problem}")
+    places, problems = [], []
+    for mutation in mutations:
+        try:
+            places.append((find_file(mutation), tests_of(mutation, tests)))
+        except BadTable as problem:
+            problems.append(f"tests/mutations.toml: {problem}")
+    if problems:
+        sys.exit("\n".join(problems))
     if options.list:
         for mutation, (path, chosen) in zip(mutations, places):
             print(f"{path.relative_to(ROOT)}: {mutation['what']}   ({', '.join(chosen)})")
