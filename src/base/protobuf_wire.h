@@ -26,10 +26,6 @@ class ProtoWriter {
     tag(field, 1);
     fixed(std::bit_cast<uint64_t>(value), 8);
   }
-  void real32(int field, float value) {
-    tag(field, 5);
-    fixed(std::bit_cast<uint32_t>(value), 4);
-  }
   // string, bytes, a message, a packed array.
   void bytes(int field, std::string_view value) {
     tag(field, 2);

@@ -177,13 +177,6 @@ Json WatchedRun::metrics(const std::vector<std::string>& names, int64_t after, s
   return {{"run", name_}, {"generation", generation_}, {"metrics", std::move(out)}};
 }
 
-std::vector<std::string> WatchedRun::metric_names() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::string> out;
-  for (const auto& [name, points] : series_) out.push_back(name);
-  return out;
-}
-
 std::vector<std::pair<std::string, Point>> WatchedRun::newest() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<std::string, Point>> out;

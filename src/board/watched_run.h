@@ -42,7 +42,6 @@ class WatchedRun {
   // {"generation": …, "metrics": {NAME: {"step": […], "value": […]}}}; a value that is not finite is null. `names`: all where
   // there are none. When the generation is another, the run went back to an earlier step, and everything is to be asked again.
   Json metrics(const std::vector<std::string>& names, int64_t after, size_t count) const;
-  std::vector<std::string> metric_names() const;
   // The newest of each figure.
   std::vector<std::pair<std::string, Point>> newest() const;
   std::string state() const;

@@ -236,8 +236,7 @@ class Printer {
     const int results = static_cast<int>(n.types.size());
     for (int i = 0; i < results; ++i)
       names_[n.result(i)] = results == 1 ? fmt::format("%{}", id) : fmt::format("%{}#{}", id, i);
-    append("{}%{}{} = \"{}\"({})", indent, id, results == 1 ? "" : fmt::format(":{}", results), n.op->name,
-           names(n.op == &kOpCase ? Values{n.operands[0]} : n.operands));
+    append("{}%{}{} = \"{}\"({})", indent, id, results == 1 ? "" : fmt::format(":{}", results), n.op->name, names(n.operands));
     regions(n, indent);
     std::string attrs;
     for (const auto& [name, value] : n.attrs) {
@@ -246,8 +245,7 @@ class Printer {
     if (!attrs.empty()) append(" {{{}}}", attrs);
     std::string result_types;
     for (const TensorType& t : n.types) result_types += fmt::format("{}{}", result_types.empty() ? "" : ", ", mlir_type(t));
-    append(" : ({}) -> ({}){}\n", types(n.op == &kOpCase ? Values{n.operands[0]} : n.operands), result_types,
-           location(operation_name(n)));
+    append(" : ({}) -> ({}){}\n", types(n.operands), result_types, location(operation_name(n)));
   }
 
   void regions(Node& n, const std::string& indent) {
@@ -257,16 +255,12 @@ class Printer {
     for (size_t r = 0; r < n.regions.size(); ++r) {
       const Graph& region = *n.regions[r];
       append("{}{{\n", r ? ", " : "");
-      if (n.op == &kOpCase) {  // a branch has no arguments: it sees the values outside
-        for (size_t i = 0; i < region.parameters().size(); ++i) names_[region.parameters()[i]] = names_.at(n.operands[i + 1]);
-      } else {
-        append("{}^bb0(", indent);
-        for (size_t i = 0; i < region.parameters().size(); ++i) {
-          names_[region.parameters()[i]] = fmt::format("%{}", next_++);
-          append("{}{}: {}", i ? ", " : "", names_[region.parameters()[i]], mlir_type(region.parameters()[i].type()));
-        }
-        append("):\n");
+      append("{}^bb0(", indent);
+      for (size_t i = 0; i < region.parameters().size(); ++i) {
+        names_[region.parameters()[i]] = fmt::format("%{}", next_++);
+        append("{}{}: {}", i ? ", " : "", names_[region.parameters()[i]], mlir_type(region.parameters()[i].type()));
       }
+      append("):\n");
       body(region, inner);
       append("{}\"{}\"({}) : ({}) -> ()\n{}}}", inner, n.op == &kOpManualComputation ? "sdy.return" : "stablehlo.return",
              names(region.results), types(region.results), indent);

@@ -1,12 +1,12 @@
 #pragma once
-// Arithmetic of a graph.
+// How many arithmetic operations a graph takes.
 
 #include "ir/graph.h"
 
 namespace tessera::ir {
 
-// Of products and convolutions, two for each multiply-add; bodies of scans as often as they run. Branches and other loops count
-// once.
+// Two operations for each multiply-add of products and convolutions. The body of a scan counts as often as it runs, that of any
+// other loop once.
 double product_flops(const Graph& graph);
 
 }  // namespace tessera::ir

@@ -17,13 +17,6 @@ Value softmax(Value x, int64_t axis) {
   })[0];
 }
 
-Value logsumexp(Value x, int64_t axis, bool keep_dims) {
-  axis = normalize_axis(axis, x.rank());
-  const Value top = stop_gradient(reduce_max(x, {axis}, true));
-  const Value y = log(sum(exp(x - top), {axis}, true)) + top;
-  return keep_dims ? y : squeeze(y, axis);
-}
-
 Value log_softmax(Value x, int64_t axis) {
   axis = normalize_axis(axis, x.rank());
   const Value shifted = x - stop_gradient(reduce_max(x, {axis}, true));  // first, so that large inputs keep their digits
@@ -50,7 +43,6 @@ Value gelu_tanh(Value x) {
   return 0.5 * x * (1.0 + tanh(scale * (x + 0.044715 * x * x * x)));
 }
 
-Value silu(Value x) { return x * logistic(x); }
 // max(x, 0) is written so that the slope at 0 is that of the function, 1/2, and not what a comparison makes of it.
 Value softplus(Value x) { return 0.5 * (x + abs(x)) + log1p(exp(-abs(x))); }
 Value square(Value x) { return x * x; }
@@ -87,21 +79,6 @@ Value take(Value table, Value indices) {
   return gather(table, clamp_index(indices, table.dim(0)), d, sizes);
 }
 
-Value take_along_axis(Value x, Value indices, int64_t axis) {
-  axis = normalize_axis(axis, x.rank());
-  TESSERA_CHECK(indices.rank() == x.rank());
-  GatherDims d;  // every other dimension is a batching dimension
-  for (int64_t i = 0; i < x.rank(); ++i) {
-    if (i == axis) continue;
-    d.operand_batching_dims.push_back(i);
-    d.start_indices_batching_dims.push_back(i);
-  }
-  d.collapsed_slice_dims = {axis};
-  d.start_index_map = {axis};
-  d.index_vector_dim = x.rank();
-  return gather(x, clamp_index(indices, x.dim(axis)), d, Dims(x.dims().size(), 1));
-}
-
 Value argmax(Value x, int64_t axis) {
   axis = normalize_axis(axis, x.rank());
   const Value fixed = stop_gradient(x);
@@ -129,13 +106,6 @@ Value max_pool2d(Value x, int64_t window, int64_t stride, int64_t padding) {
   w.strides = {1, stride, stride, 1};
   w.padding = {{0, 0}, {padding, padding}, {padding, padding}, {0, 0}};
   return reduce_window(Reduce::kMax, x, w);
-}
-
-Value avg_pool2d(Value x, int64_t window, int64_t stride) {
-  WindowOptions w;
-  w.dimensions = {1, window, window, 1};
-  w.strides = {1, stride, stride, 1};
-  return reduce_window(Reduce::kSum, x, w) * (1.0 / static_cast<double>(window * window));
 }
 
 }  // namespace tessera::ir

@@ -8,7 +8,6 @@ namespace tessera::ir {
 // Along one axis; computed in the operand's dtype (convert to f32 first where that matters).
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
-Value logsumexp(Value x, int64_t axis = -1, bool keep_dims = false);
 
 // (x - mean) / sqrt(var + epsilon) over the last axis, in f32, given back in x's dtype; no scale or bias.
 Value standardize(Value x, double epsilon);
@@ -16,19 +15,16 @@ Value standardize(Value x, double epsilon);
 Value relu(Value x);        // its gradient at 0 is 0, as torch's and jax.nn's (that of maximum is a half)
 Value gelu_exact(Value x);  // x/2 (1 + erf(x/sqrt 2))
 Value gelu_tanh(Value x);   // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-Value silu(Value x);
-Value softplus(Value x);  // log(1 + exp(x)), without overflow: minus the logarithm of the sigmoid of -x
+Value softplus(Value x);    // log(1 + exp(x)), without overflow: minus the logarithm of the sigmoid of -x
 
 Value square(Value x);
 Value pack(const Values& scalars);                           // [their number]
 Value one_hot(Value indices, int64_t classes, DType dtype);  // [.., ] -> [.., classes]; an index outside gives zeros
 Value take(Value table, Value indices);                      // rows of table[n, ..] at integer indices[..]; indices are clamped
-Value take_along_axis(Value x, Value indices, int64_t axis);  // indices: x's shape but for `axis`, integers, clamped
-Value argmax(Value x, int64_t axis);                          // i32; the first on a tie; no gradient
+Value argmax(Value x, int64_t axis);                         // i32; the first on a tie; no gradient
 // Values and i32 indices of the k largest along the last axis, descending; ties keep the lower index first.
 std::pair<Value, Value> top_k(Value x, int64_t k);
 Value global_norm(const Values& xs);                                             // sqrt(sum of squares), f32 scalar
 Value max_pool2d(Value x, int64_t window, int64_t stride, int64_t padding = 0);  // NHWC
-Value avg_pool2d(Value x, int64_t window, int64_t stride);                       // NHWC, no padding
 
 }  // namespace tessera::ir

@@ -3,7 +3,7 @@
 // StableHLO) over typed values. A graph is built by calling the functions of ops.h inside a GraphScope; nodes stand in the
 // order of creation, which is a topological order.
 //
-// Regions (bodies of scan, while, case and reducers) are graphs of their own. A value of an outer graph that is used inside a
+// Regions (bodies of scans, loops and reducers) are graphs of their own. A value of an outer graph that is used inside a
 // region is captured: the region gets a parameter for it, and the node that owns the region an operand.
 
 #include <cstddef>

@@ -36,15 +36,10 @@ Value tanh(Value x);
 Value logistic(Value x);
 Value sin(Value x);
 Value cos(Value x);
-Value tan(Value x);
 Value erf(Value x);  // chlo.erf
 Value floor(Value x);
-Value ceil(Value x);
 Value round_nearest_even(Value x);
-Value round_nearest_afz(Value x);
-Value is_finite(Value x);    // -> bool
-Value logical_not(Value x);  // bitwise on integers
-Value population_count(Value x);
+Value is_finite(Value x);                     // -> bool
 Value convert(Value x, DType dtype);          // no node when the dtype is already that
 Value bitcast_convert(Value x, DType dtype);  // same element size
 
@@ -57,13 +52,11 @@ Value maximum(Value a, Value b);  // gradient: half to each on a tie
 Value minimum(Value a, Value b);
 Value power(Value a, Value b);
 Value remainder(Value a, Value b);
-Value atan2(Value a, Value b);
-Value logical_and(Value a, Value b);
+Value logical_and(Value a, Value b);  // of integers: bit by bit
 Value logical_or(Value a, Value b);
 Value logical_xor(Value a, Value b);
 Value shift_left(Value a, Value b);
 Value shift_right_logical(Value a, Value b);
-Value shift_right_arithmetic(Value a, Value b);
 
 enum class Compare { kEq, kNe, kLt, kLe, kGt, kGe };
 Value compare(Compare direction, Value a, Value b);            // -> bool
@@ -109,8 +102,8 @@ Value scatter(Value operand, Value indices, Value updates, const ScatterDims& di
 
 // ---- products
 Value dot_general(Value lhs, Value rhs, const DotDims& dims, std::optional<DType> result = {});
-// The product, of which the right side's gradient is summed in f32 whatever its dtype: over devices too, where the summed
-// dimension is split. It is rounded to the dtype afterwards.
+// The same product, with the gradient of its right side summed in f32 whatever the dtype, over devices too where the summed
+// dimension is split, and rounded to the dtype afterwards.
 Value widen_rhs_gradient(Value product);
 // The product of two matrices, where the rows of the left one follow the batch, so that devices which hold rows of the batch may
 // each multiply their own, here and in its gradients.
@@ -146,8 +139,6 @@ Value reduce_window(Reduce kind, Value x, const WindowOptions& options);
 // For each window of `operand` the place of its maximum (kGe) or minimum (kLe) receives the window's element of `source`, added
 // up.
 Value select_and_scatter(Value operand, Value source, const WindowOptions& options, Compare selection = Compare::kGe);
-// Cumulative sum along an axis.
-Value cumsum(Value x, int64_t axis, bool reverse = false);
 
 // Sorts all operands along `axis` by the first one, stably; ascending unless `descending`. All operands have the same shape.
 Values sort(const Values& operands, int64_t axis, bool descending = false);
@@ -156,8 +147,6 @@ Values sort(const Values& operands, int64_t axis, bool descending = false);
 using LoopFn = std::function<Values(const Values&)>;
 // Not reverse-differentiable: use scan.
 Values while_loop(const Values& init, const std::function<Value(const Values&)>& condition, const LoopFn& body);
-// Runs branch `index` (clamped to the last one).
-Values case_of(Value index, const std::vector<std::function<Values()>>& branches);
 Values optimization_barrier(const Values& xs);
 
 // What the gradient of a scan keeps of each iteration besides the carries that enter it (which are always kept).
@@ -176,8 +165,8 @@ struct ScanResult {
   Values carry;  // after the last iteration
   Values ys;     // stacked: [length, …]
 };
-// body(carry, x) -> {carry, y}, `length` times. xs are stacked arrays [length, …], of which the body sees the slices; arrays of
-// the outer graph used inside are constants of the loop, and Graph::slice_of adds further stacked arrays from within.
+// body(carry, x) -> {carry, y}, `length` times. The body sees one slice of each of the stacked arrays xs, [length, …], at a time.
+// Arrays of the outer graph used inside are constants of the loop; Graph::slice_of adds further stacked arrays from within.
 ScanResult scan(int64_t length, const Values& init, const Values& xs,
                 const std::function<ScanResult(const Values& carry, const Values& x)>& body, const ScanOptions& options = {});
 
@@ -190,10 +179,7 @@ Value checkpoint_name(Value x, const std::string& name);  // names a value for R
 // `outputs`, with the gradient with respect to `inputs` given by `vjp` instead of by how they were computed.
 Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vjp);
 
-// ---- randomness and foreign code
-// stablehlo.rng_bit_generator, THREE_FRY; state u64[2]. Gives {new state, bits}. Its numbers depend on how XLA partitions it:
-// layers use random.h, whose do not.
-Values rng_bit_generator(Value state, const TensorType& type);
+// ---- functions of the host
 // A typed-FFI custom call (api version 4), without a gradient. Layers emit composites (ir/composite.h) instead. One with a side
 // effect is neither merged with an equal one nor left out. The scope that is being traced travels with the attributes.
 Values ffi_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,

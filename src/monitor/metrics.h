@@ -64,7 +64,6 @@ class MetricWriter {
   bool disturbed() const { return metrics_.disturbed() || summary_.disturbed(); }
 
   const std::string& metrics_path() const { return metrics_.path(); }
-  const std::string& summary_path() const { return summary_.path(); }
 
  private:
   LineLog metrics_, summary_;

@@ -82,18 +82,4 @@ bool Buffer::ready() const { return ready_event().is_ready(); }
 
 void Buffer::await() const { ready_event().await(); }
 
-int64_t Buffer::device_bytes() const {
-  const auto out = PJRT(client_->plugin(), PJRT_Buffer_OnDeviceSizeInBytes)({.buffer = live("size")});
-  return static_cast<int64_t>(out.on_device_size_in_bytes);
-}
-
-Buffer Buffer::copy_to(size_t device) const {
-  PJRT_Buffer* source = live("copy");
-  const auto out =
-      PJRT(client_->plugin(), PJRT_Buffer_CopyToDevice)({.buffer = source, .dst_device = client_->device_handle(device)});
-  Buffer copy(client_, out.dst_buffer, type_, device);
-  copy.name_ = name_;
-  return copy;
-}
-
 }  // namespace tessera::pjrt

@@ -56,10 +56,6 @@ class Buffer {
   void await() const;  // throws what the computation failed with
   // An event of its own for the same.
   Event ready_event() const;
-  // Memory it takes on the device, padding included.
-  int64_t device_bytes() const;
-  // A copy on another device of the same client (index in Client::devices()).
-  Buffer copy_to(size_t device) const;
 
   // `params/w` (f32[2, 3])
   std::string describe() const;

@@ -51,10 +51,4 @@ const Chip* chip_of_device(const std::string& kind) {
   return nullptr;
 }
 
-std::vector<std::string> chip_names() {
-  std::vector<std::string> names;
-  for (const Chip& chip : kChips) names.emplace_back(chip.name);
-  return names;
-}
-
 }  // namespace tessera::pjrt

@@ -23,6 +23,5 @@ struct Chip {
 const Chip* find_chip(const std::string& name);
 // By what a plugin calls a device (pjrt::Device::kind): "TPU v5 lite", "NVIDIA H200"; nothing for others, as "cpu".
 const Chip* chip_of_device(const std::string& kind);
-std::vector<std::string> chip_names();
 
 }  // namespace tessera::pjrt

@@ -59,7 +59,6 @@ void Client::read_description() {
   platform_name_.assign(name.platform_name, name.platform_name_size);
   const auto version = PJRT(*plugin_, PJRT_Client_PlatformVersion)({.client = client_});
   platform_version_.assign(version.platform_version, version.platform_version_size);
-  process_index_ = PJRT(*plugin_, PJRT_Client_ProcessIndex)({.client = client_}).process_index;
   const auto found = PJRT(*plugin_, PJRT_Client_AddressableDevices)({.client = client_});
   handles_.assign(found.addressable_devices, found.addressable_devices + found.num_addressable_devices);
   for (PJRT_Device* handle : handles_) {
@@ -116,10 +115,6 @@ Buffer Client::to_device(const void* data, const TensorType& type, size_t device
 
 Upload Client::to_device_async(const void* data, const TensorType& type, size_t device) const {
   return upload(data, type, device, PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes);
-}
-
-Upload Client::to_device_zero_copy(const void* data, const TensorType& type, size_t device) const {
-  return upload(data, type, device, PJRT_HostBufferSemantics_kImmutableZeroCopy);
 }
 
 Executable Client::compile(std::string_view stablehlo, const CompileOptions& options) const {

@@ -58,7 +58,6 @@ class Client : public std::enable_shared_from_this<Client> {
   std::shared_ptr<const Plugin> shared_plugin() const { return plugin_; }
   const std::string& platform_name() const { return platform_name_; }  // "cpu", "cuda", "tpu"
   const std::string& platform_version() const { return platform_version_; }
-  int process_index() const { return process_index_; }
   // The devices this process can use. Device arguments below are indices into this list.
   const std::vector<Device>& devices() const { return devices_; }
   // Nothing where the plugin does not tell (the CPU plugin).
@@ -68,9 +67,6 @@ class Client : public std::enable_shared_from_this<Client> {
   Buffer to_device(const void* data, const TensorType& type, size_t device = 0) const;
   // The same in the background: see Upload.
   [[nodiscard]] Upload to_device_async(const void* data, const TensorType& type, size_t device = 0) const;
-  // Without a copy where the device can read host memory (CPU, `data` aligned to 64 bytes); elsewhere as to_device_async. On
-  // CPU done_with_host is done only when the Buffer is gone, so never await it while holding the Buffer.
-  [[nodiscard]] Upload to_device_zero_copy(const void* data, const TensorType& type, size_t device = 0) const;
 
   // Compiles StableHLO text and loads it. Errors carry the plugin's message.
   Executable compile(std::string_view stablehlo, const CompileOptions& options = {}) const;
@@ -91,7 +87,6 @@ class Client : public std::enable_shared_from_this<Client> {
   std::shared_ptr<Plugin> plugin_;
   PJRT_Client* client_ = nullptr;
   std::string platform_name_, platform_version_;
-  int process_index_ = 0;
   std::vector<Device> devices_;
   std::vector<PJRT_Device*> handles_;
 };

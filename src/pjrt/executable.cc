@@ -156,8 +156,6 @@ std::vector<Buffer> Executable::run(std::span<Buffer* const> args) const {
 
 CompiledMemory Executable::memory() const { return memory_of(client_->plugin(), executable_); }
 
-std::map<std::string, double> Executable::cost() const { return cost_of(client_->plugin(), executable_); }
-
 std::string Executable::optimized_program(std::string* format) const {
   return optimized_program_of(client_->plugin(), executable_, format);
 }

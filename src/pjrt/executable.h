@@ -29,8 +29,6 @@ class Executable {
   ~Executable();
 
   const std::string& name() const { return name_; }
-  // Of one device's shard each, as the program's results are listed.
-  const std::vector<TensorType>& output_types() const { return output_types_; }
   size_t num_outputs() const { return output_types_.size(); }
   // The devices it runs on, as indices into Client::devices(): the order of the argument lists.
   const std::vector<size_t>& devices() const { return devices_; }
@@ -44,7 +42,6 @@ class Executable {
 
   // As program_info.h says.
   CompiledMemory memory() const;
-  std::map<std::string, double> cost() const;
   std::string optimized_program(std::string* format = nullptr) const;
   // For Client::deserialize.
   std::string serialize() const;
@@ -59,7 +56,7 @@ class Executable {
   PJRT_LoadedExecutable* loaded_ = nullptr;
   PJRT_Executable* executable_ = nullptr;
   std::string name_;
-  std::vector<TensorType> output_types_;
+  std::vector<TensorType> output_types_;  // of one device's shard each, as the program's results are listed
   std::vector<size_t> devices_;
   std::vector<int64_t> donated_;  // sorted
 };

@@ -48,16 +48,6 @@ void check_value(const Argument& argument, const std::string& word, const std::s
 
 }  // namespace
 
-std::string_view kind_name(Kind kind) {
-  switch (kind) {
-    case Kind::kExact: return "exact";
-    case Kind::kApproximated: return "approximated";
-    case Kind::kIgnored: return "ignored";
-    case Kind::kMissing: return "missing";
-  }
-  return "";
-}
-
 std::string long_name(const Argument& argument) { return names_of(argument)[0]; }
 
 const Argument& Arguments::find(const std::string& word, const std::string& where) const {

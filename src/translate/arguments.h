@@ -18,7 +18,6 @@ enum class Kind {
   kIgnored,       // of the other trainer's own machinery, or without an effect on the result
   kMissing,       // an error unless it has its default
 };
-std::string_view kind_name(Kind kind);
 
 enum class Takes { kNothing, kText, kInteger, kNumber, kNumbers, kTexts };
 

@@ -105,15 +105,10 @@ std::map<const OpDef*, Entry> entries_elementwise() {
   e[&kOpLogistic] = rule({unary(logistic)});
   e[&kOpSin] = rule({unary(sin)});
   e[&kOpCos] = rule({unary(cos)});
-  e[&kOpTan] = rule({unary(tan, -1, 1)});
   e[&kOpErf] = rule({unary(erf)});
   e[&kOpFloor] = zero([](const Values& x) { return one(floor(x[0])); }, 0.1, 0.9);
-  e[&kOpCeil] = zero([](const Values& x) { return one(ceil(x[0])); }, 0.1, 0.9);
   e[&kOpRoundNearestEven] = zero([](const Values& x) { return one(round_nearest_even(x[0])); }, 0.6, 1.4);
-  e[&kOpRoundNearestAfz] = zero([](const Values& x) { return one(round_nearest_afz(x[0])); }, 0.6, 1.4);
   e[&kOpIsFinite] = zero([](const Values& x) { return one(back(is_finite(x[0]))); });
-  e[&kOpNot] = zero([](const Values& x) { return one(back(logical_not(compare(Compare::kGt, x[0], x[0])))); });
-  e[&kOpPopulationCount] = zero([](const Values& x) { return one(back(population_count(ints(x[0])))); }, 1.1, 1.2);
   e[&kOpConvert] = rule(
       {{{{3, 4}}, [](const Values& x) { return one(convert(convert(x[0], DType::kF32), kF64) * x[0]); }, -2, 2, 1e-3, 1e-2}});
   e[&kOpBitcastConvert] = zero(
@@ -130,14 +125,12 @@ std::map<const OpDef*, Entry> entries_elementwise() {
   e[&kOpPower] = rule({binary(power, 0.5, 2)});
   e[&kOpRemainder] = rule({{{{3, 4}, {4}}, [](const Values& x) { return one(remainder(x[0] + 7.3, x[1])); }, 0.9, 1.0},
                            {{{3, 4}, {4}}, [](const Values& x) { return one(remainder(-7.3 - x[0], x[1])); }, 0.9, 1.0}});
-  e[&kOpAtan2] = rule({binary(atan2, 0.3, 2), binary(atan2, -2, -0.3)});
-  for (const auto& [op, f] : std::initializer_list<std::pair<const OpDef*, Value (*)(Value, Value)>>{
-           {&kOpAnd, logical_and},
-           {&kOpOr, logical_or},
-           {&kOpXor, logical_xor},
-           {&kOpShiftLeft, shift_left},
-           {&kOpShiftRightLogical, shift_right_logical},
-           {&kOpShiftRightArithmetic, shift_right_arithmetic}}) {
+  for (const auto& [op, f] :
+       std::initializer_list<std::pair<const OpDef*, Value (*)(Value, Value)>>{{&kOpAnd, logical_and},
+                                                                               {&kOpOr, logical_or},
+                                                                               {&kOpXor, logical_xor},
+                                                                               {&kOpShiftLeft, shift_left},
+                                                                               {&kOpShiftRightLogical, shift_right_logical}}) {
     e[op] = zero([f = f](const Values& x) { return one(back(f(ints(x[0]), ints(x[0])))); }, 1.1, 1.2);
   }
   e[&kOpCompare] = zero([](const Values& x) { return one(back(compare(Compare::kLt, x[0], x[0] + 1.0))); });
@@ -180,16 +173,19 @@ std::map<const OpDef*, Entry> entries_shape() {
   e[&kOpReverse] = rule({{{{2, 3}}, [](const Values& x) { return one(reverse(x[0], {0, 1})); }}});
   GatherDims batched;
   batched.offset_dims = {1}, batched.collapsed_slice_dims = {0}, batched.start_index_map = {0, 1}, batched.index_vector_dim = 1;
+  GatherDims along;  // as jax.numpy's take_along_axis
+  along.operand_batching_dims = along.start_indices_batching_dims = {0};
+  along.collapsed_slice_dims = along.start_index_map = {1}, along.index_vector_dim = 2;
   e[&kOpGather] = rule({{{{5, 4}},
                          [batched](const Values& x) {
                            return one(gather(x[0], const_i32({3, 2}, {0, 1, 4, 0, 0, 2}), batched, {1, 2}));
                          }},
-                        {{{5, 4}},
-                         [](const Values& x) {
-                           return one(take(x[0], const_i32({2, 2}, {3, 0, 3, 4})));
+                        {{{3, 4}},
+                         [along](const Values& x) {
+                           return one(gather(x[0], const_i32({3, 2}, {0, 0, 1, 3, 2, 2}), along, {1, 1}));
                          }},
-                        {{{3, 4}}, [](const Values& x) {
-                           return one(take_along_axis(x[0], const_i32({3, 2}, {0, 0, 1, 3, 2, 2}), 1));
+                        {{{5, 4}}, [](const Values& x) {
+                           return one(take(x[0], const_i32({2, 2}, {3, 0, 3, 4})));
                          }}});
   ScatterDims rows;
   rows.update_window_dims = {1}, rows.inserted_window_dims = {0}, rows.scatter_dims_to_operand_dims = {0},
@@ -252,8 +248,9 @@ std::map<const OpDef*, Entry> entries_products() {
              [](const Values& x) {
                return one(reduce_window(Reduce::kMin, x[0], window({1, 2, 2}, {1, 2, 2}, {})));
              }},
-            {{{3, 5}}, [](const Values& x) { return one(cumsum(x[0], 1)); }},
-            {{{3, 5}}, [](const Values& x) { return one(cumsum(x[0], 0, true)); }}});
+            {{{3, 5}}, [](const Values& x) {  // the sums of each row's beginnings
+               return one(reduce_window(Reduce::kSum, x[0], window({1, 5}, {1, 1}, {{0, 0}, {4, 0}})));
+             }}});
   const WindowOptions pool = window({2, 2}, {2, 2}, {});
   e[&kOpSelectAndScatter] =
       rule({{{{4, 6}, {2, 3}}, [=](const Values& x) { return one(select_and_scatter(stop_gradient(x[0]), x[1], pool)); }},
@@ -285,23 +282,9 @@ std::map<const OpDef*, Entry> entries_control() {
                           {x[0]}, [](const Values& s) { return compare(Compare::kLt, sum_all(s[0]), constant(100, kF64)); },
                           [](const Values& s) { return one(s[0] * s[0] + 1.0); });
                     }}}};
-  const auto branches = [](int which) {
-    return Case{{{2, 3}, {3}}, [which](const Values& x) {
-                  return case_of(constant(which, DType::kI32),
-                                 {[&] { return one(sin(x[0]) * x[1]); }, [&] { return one(x[0] * x[0]); },
-                                  [&] {
-                                    return one(broadcast_to(exp(x[1]), {2, 3}));
-                                  }});
-                }};
-  };
-  e[&kOpCase] = rule({branches(0), branches(1), branches(2)});
   e[&kOpOptimizationBarrier] = rule({{{{3}, {2}}, [](const Values& x) {
                                         return optimization_barrier({x[0] * x[0], sin(x[1])});
                                       }}});
-  e[&kOpRngBitGenerator] = zero([](const Values& x) {
-    const Value state = bitcast_convert(reshape(slice_axis(reshape(x[0] * 0.0, {12}), 0, 0, 2), {2}), DType::kU64);
-    return one(back(shift_right_logical(rng_bit_generator(state, {DType::kU32, {4}})[1], constant(8, DType::kU32))));
-  });
   const auto cubes = [](const Values& x) { return Values{x[0] * x[0] * x[1], x[1] * x[1]}; };
   e[&kOpComposite] = rule({{{{3}, {3}}, [=](const Values& x) {
                               return composite_node({"cubes", NoAttributes{}, cubes}, {x[0], x[1]});
@@ -439,14 +422,11 @@ TEST(FunctionGradient, AgreesWithFiniteDifferences) {
       {"softmax", {{{3, 5}}, [](const Values& x) { return one(softmax(x[0])); }}},
       {"softmax over axis 0", {{{3, 5}}, [](const Values& x) { return one(softmax(x[0], 0)); }}},
       {"log_softmax", {{{3, 5}}, [](const Values& x) { return one(log_softmax(x[0])); }}},
-      {"logsumexp", {{{3, 5}}, [](const Values& x) { return one(logsumexp(x[0])); }}},
       {"standardize", {{{3, 5}}, [](const Values& x) { return one(standardize(x[0], 1e-6)); }, -2, 2, 1e-2, 1e-2}},
       {"gelu_exact", unary(gelu_exact)},
       {"gelu_tanh", unary(gelu_tanh)},
-      {"silu", unary(silu)},
       {"softplus", unary(softplus)},
       {"max_pool2d", {{{1, 6, 6, 2}}, [](const Values& x) { return one(max_pool2d(x[0], 3, 2, 1)); }}},
-      {"avg_pool2d", {{{1, 6, 6, 2}}, [](const Values& x) { return one(avg_pool2d(x[0], 2, 2)); }}},
       {"a value used many times",
        {{{3}},
         [](const Values& x) {
@@ -483,15 +463,7 @@ TEST(FunctionGradient, AgreesWithFiniteDifferences) {
               .carry;
         },
         0.1,
-        0.5}},
-      {"case in scan",
-       {{{3}, {4, 3}}, [](const Values& x) {
-          const ScanResult r = scan(4, {x[0], constant(0, DType::kI32)}, {x[1]}, [](const Values& c, const Values& s) {
-            const Values y = case_of(c[1], {[&] { return one(sin(c[0]) + s[0]); }, [&] { return one(c[0] * s[0] + s[0]); }});
-            return ScanResult{{y[0], c[1] + constant(1, DType::kI32)}, {}};
-          });
-          return one(r.carry[0]);
-        }}}};
+        0.5}}};
   for (const auto& [name, c] : cases) check_case(name, c);
 }
 

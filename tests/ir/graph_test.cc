@@ -100,9 +100,8 @@ TEST(Broadcasting, FollowsNumPy) {
 TEST(Functions, GiveTheValuesTheirNamesPromise) {
   const auto out = run({f32_array({2, 3}, {1, 3, 3, -1, 5, 0}), i32_array({2}, {2, 7})}, [](const Values& x) {
     const auto [top, where] = top_k(x[0], 2);
-    return Values{
-        argmax(x[0], 1),    top, where, one_hot(x[1], 3, DType::kF32), softmax(x[0]), take(x[0], x[1]), cumsum(x[0], 1),
-        global_norm({x[0]})};
+    return Values{argmax(x[0], 1),    top, where, one_hot(x[1], 3, DType::kF32), softmax(x[0]), take(x[0], x[1]),
+                  global_norm({x[0]})};
   });
   EXPECT_EQ(out[0].as<int32_t>(), (std::vector<int32_t>{1, 1}));
   EXPECT_EQ(out[1].as<float>(), (std::vector<float>{3, 3, 5, 0}));
@@ -110,8 +109,7 @@ TEST(Functions, GiveTheValuesTheirNamesPromise) {
   EXPECT_EQ(out[3].as<float>(), (std::vector<float>{0, 0, 1, 0, 0, 0}));
   EXPECT_NEAR(out[4].as<float>()[0], 0.06337894, 1e-6);
   EXPECT_EQ(out[5].as<float>(), (std::vector<float>{-1, 5, 0, -1, 5, 0})) << "indices are clamped";
-  EXPECT_EQ(out[6].as<float>(), (std::vector<float>{1, 4, 7, -1, 4, 4}));
-  EXPECT_NEAR(out[7].as<float>()[0], std::sqrt(45.0), 1e-5);
+  EXPECT_NEAR(out[6].as<float>()[0], std::sqrt(45.0), 1e-5);
 }
 
 TEST(Softmax, SurvivesLargeInputs) {
@@ -231,23 +229,14 @@ TEST(Emit, AnUnrolledScanSaysTheSameWithoutALoop) {
 }
 
 TEST(Emit, SaysWhetherThereAreLoops) {
-  const auto has_loops = [](bool unroll, bool inside) {
+  const auto has_loops = [](bool unroll) {
     Traced t;
-    const auto loop = [&](Value x) {
-      return scan(2, {x}, {},
-                  [](const Values& c, const Values&) {
-                    return ScanResult{{c[0] * 2.0}, {}};
-                  },
-                  {.unroll = unroll})
-          .carry[0];
-    };
-    t.graph.results = {inside ? case_of(constant(0, DType::kI32), {[&] { return Values{loop(t.a)}; }})[0] : loop(t.a)};
+    const auto body = [](const Values& c, const Values&) { return ScanResult{{c[0] * 2.0}, {}}; };
+    t.graph.results = scan(2, {t.a}, {}, body, {.unroll = unroll}).carry;
     return program_text(t.graph).has_loops;
   };
-  for (const bool inside : {false, true}) {
-    EXPECT_TRUE(has_loops(false, inside));
-    EXPECT_FALSE(has_loops(true, inside));
-  }
+  EXPECT_TRUE(has_loops(false));
+  EXPECT_FALSE(has_loops(true));
 }
 
 // In bf16, 300 ones add up to 256: f32 is what the sum is taken and kept in until it is converted.

@@ -92,7 +92,7 @@ TEST(MetricWriter, SummaryHasTimmsColumns) {
   MetricWriter writer(directory.path());
   writer.write_summary({1, 2.5, 1.25, 60.5, 90.0, 57});
   writer.write_summary({1.5, {}, std::nan(""), 70.0, {}, 85});
-  EXPECT_EQ(slurp(writer.summary_path()),
+  EXPECT_EQ(slurp(directory / "summary.csv"),
             "epoch,train_loss,eval_loss,eval_top1,eval_top5,step\n1,2.5,1.25,60.5,90,57\n1.5,,nan,70,,85\n");
 }
 

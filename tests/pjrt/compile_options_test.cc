@@ -17,10 +17,8 @@ TEST(ProtoWriter, WritesTheWireFormat) {
   out.boolean(16, true);
   out.integer(3, -1);
   out.real64(4, 1.0);
-  out.real32(5, 1.0f);
   EXPECT_EQ(out.data(), "\x08\x96\x01"s + "\x12\x07testing"s + "\x80\x01\x01"s +
-                            "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s + "\x21\0\0\0\0\0\0\xf0\x3f"s +
-                            "\x2d\0\0\x80\x3f"s);
+                            "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s + "\x21\0\0\0\0\0\0\xf0\x3f"s);
 }
 
 TEST(CompileOptions, OneDevice) {

@@ -41,12 +41,13 @@ TEST(Executable, AddsAndCompares) {
   const auto client = cpu_client();
   const Executable add = client->compile(kAdd);
   EXPECT_EQ(add.name(), "add_two");
-  EXPECT_THAT(add.output_types(), ElementsAre(TensorType{DType::kF32, {2, 3}}, TensorType{DType::kBool, {2, 3}}));
   EXPECT_THAT(add.devices(), ElementsAre(0));
   Buffer a = upload<float>(*client, {1, 2, 3, 4, 5, 6}, DType::kF32, {2, 3});
   Buffer b = upload<float>(*client, {10, 0, 30, 0, 50, 0}, DType::kF32, {2, 3});
   const std::vector<Buffer> out = add.run(std::array{&a, &b});
   ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[0].type(), (TensorType{DType::kF32, {2, 3}}));
+  EXPECT_EQ(out[1].type(), (TensorType{DType::kBool, {2, 3}}));
   EXPECT_THAT(out[0].to_host<float>(), ElementsAre(11, 2, 33, 4, 55, 6));
   EXPECT_THAT(out[1].to_host<uint8_t>(), ElementsAre(1, 0, 1, 0, 1, 0));
   out[0].await();
@@ -65,9 +66,6 @@ TEST(Executable, MultipliesMatrices) {
   Buffer a = upload<float>(*client, {1, 2, 3, 4, 5, 6}, DType::kF32, {2, 3});
   Buffer b = upload<float>(*client, {1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1}, DType::kF32, {3, 4});
   EXPECT_THAT(matmul.run(std::array{&a, &b})[0].to_host<float>(), ElementsAre(1, 2, 3, 6, 4, 5, 6, 15));
-  EXPECT_EQ(matmul.cost().count("optimal_seconds"), 0u);
-  EXPECT_EQ(matmul.cost().at("flops"), 2 * 2 * 3 * 4);
-  EXPECT_EQ(matmul.cost().at("bytes accessed"), 4 * (6 + 12 + 8));
 }
 
 TEST(Executable, DonatesWhatItWasToldTo) {
@@ -188,7 +186,7 @@ TEST(Executable, RunsOnTheDeviceAskedFor) {
   const auto client = Client::create(cpu_plugin(), {.cpu_device_count = 3});
   const Executable add = client->compile(kAdd, {.device_ids = {client->devices()[2].id}});
   EXPECT_THAT(add.devices(), ElementsAre(2));
-  Buffer a = upload<float>(*client, {1, 2, 3, 4, 5, 6}, DType::kF32, {2, 3}, 0).copy_to(2);
+  Buffer a = upload<float>(*client, {1, 2, 3, 4, 5, 6}, DType::kF32, {2, 3}, 2);
   EXPECT_EQ(a.device(), 2u);
   const std::vector<Buffer> out = add.run(std::array{&a, &a});
   EXPECT_EQ(out[0].device(), 2u);

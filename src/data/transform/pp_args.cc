@@ -39,13 +39,6 @@ PpSize read_size(CallReader& call) {
   return {width, height.empty() ? width : to_side(call, "h", height)};
 }
 
-image::Filter read_filter(CallReader& call, image::Filter fallback) {
-  const std::string name = call.text("interpolation", image::filter_name(fallback));
-  const std::optional<image::Filter> filter = image::parse_filter(name);
-  if (!filter) call.fail(fmt::format("unknown interpolation `{}`", name), suggest_name(name, image::filter_names()));
-  return *filter;
-}
-
 std::optional<image::Filter> read_filter_or_random(CallReader& call, std::string_view fallback) {
   const std::string name = call.text("interpolation", std::string(fallback));
   if (name == "random") return std::nullopt;

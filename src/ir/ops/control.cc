@@ -57,42 +57,7 @@ Types while_types(const Node& n) {
 
 // ---- case
 
-Types case_types(const Node& n) {
-  require(n, n.operands[0].type() == TensorType{DType::kI32, {}}, "the branch index must be an i32 scalar");
-  for (const auto& r : n.regions)
-    require(n, types_of(r->results) == types_of(n.regions[0]->results), "branches give different types");
-  return types_of(n.regions[0]->results);
-}
-
-Values vjp_case(const VjpArgs& a) {
-  const Values inputs(a.node.operands.begin() + 1, a.node.operands.end());
-  std::vector<std::function<Values()>> branches;
-  for (const auto& region : a.node.regions) {
-    branches.emplace_back([&] {
-      Values local, wrt, ct;
-      for (const Value v : inputs) local.push_back(stop_gradient(v));
-      const Values results = inline_graph(*region, local);
-      for (size_t i = 0; i < local.size(); ++i) {
-        if (a.wanted[i + 1]) wrt.push_back(local[i]);
-      }
-      for (const Value c : a.ct) ct.push_back(c ? current_graph().adopt(c) : c);
-      Values grads = vjp(results, ct, wrt);
-      for (size_t i = 0; i < grads.size(); ++i) {
-        if (!grads[i]) grads[i] = zeros_like(wrt[i]);
-      }
-      return grads;
-    });
-  }
-  const Values grads = case_of(a.x(0), branches);
-  Values out(a.node.operands.size());
-  size_t at = 0;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (a.wanted[i + 1]) out[i + 1] = grads[at++];
-  }
-  return out;
-}
-
-// ---- barrier, random bits
+// ---- barrier
 
 Values vjp_barrier(const VjpArgs& a) {
   Values present;
@@ -108,11 +73,6 @@ Values vjp_barrier(const VjpArgs& a) {
   return out;
 }
 
-Types rng_types(const Node& n) {
-  require(n, n.operands[0].type() == TensorType{DType::kU64, {2}}, "THREE_FRY's state is u64[2]");
-  return {n.operands[0].type(), {static_cast<DType>(n.attr<int64_t>("_dtype")), n.attr<Dims>("_dims")}};
-}
-
 // ---- sharding
 
 Value constrain(Value x, const std::string& sharding, const std::string& gradient) {
@@ -123,7 +83,7 @@ Values vjp_sharding_constraint(const VjpArgs& a) {
   return {constrain(a.ct[0], a.node.attr<TextAttr>("_gradient").text, a.node.attr<TextAttr>("sharding").text)};
 }
 
-// The body's results, of which each device makes its part.
+// The body's results in whole; each device computes its part of them.
 Types manual_types(const Node& n) {
   Types out = types_of(n.regions.at(0)->results);
   const auto& dims = n.attr<Dims>("_result_dims");
@@ -163,9 +123,7 @@ Values lower_custom(const Node& n, const Values& operands) {
 }  // namespace
 
 constinit const OpDef kOpWhile("stablehlo.while", while_types, refuse_gradient);
-constinit const OpDef kOpCase("stablehlo.case", case_types, vjp_case);
 constinit const OpDef kOpOptimizationBarrier("stablehlo.optimization_barrier", operand_types, vjp_barrier);
-constinit const OpDef kOpRngBitGenerator("stablehlo.rng_bit_generator", rng_types, no_gradient);
 constinit const OpDef kOpStopGradient("tessera.stop_gradient", operand_types, no_gradient, lower_identity);
 constinit const OpDef kOpShardingConstraint("sdy.sharding_constraint", operand_types, vjp_sharding_constraint);
 constinit const OpDef kOpManualComputation("sdy.manual_computation", manual_types, refuse_gradient);
@@ -196,43 +154,12 @@ Values while_loop(const Values& init, const std::function<Value(const Values&)>&
   return out;
 }
 
-Values case_of(Value index, const std::vector<std::function<Values()>>& branches) {
-  Graph* parent = &current_graph();
-  std::vector<std::unique_ptr<Graph>> regions;
-  for (const auto& branch : branches) {
-    regions.push_back(std::make_unique<Graph>(parent));
-    const GraphScope scope(*regions.back());
-    regions.back()->results = branch();
-    for (Value& v : regions.back()->results) v = regions.back()->adopt(v);
-  }
-  Values operands{index};
-  const Values outer = captured_by(regions);
-  operands.insert(operands.end(), outer.begin(), outer.end());
-  for (const auto& r : regions) {
-    Values parameters;
-    for (const Value v : outer) parameters.push_back(parameter_for(*r, v));
-    r->set_parameters(parameters);
-  }
-  Node* node = make_node(kOpCase, operands, {}, std::move(regions));
-  Values out;
-  for (size_t i = 0; i < node->types.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
-  return out;
-}
-
 Values optimization_barrier(const Values& xs) {
   if (xs.empty()) return {};
   Node* node = make_node(kOpOptimizationBarrier, xs);
   Values out;
   for (size_t i = 0; i < xs.size(); ++i) out.push_back(node->result(static_cast<int>(i)));
   return out;
-}
-
-Values rng_bit_generator(Value state, const TensorType& type) {
-  Node* node = make_node(kOpRngBitGenerator, {state},
-                         {{"rng_algorithm", EnumAttr{"rng_algorithm", "THREE_FRY"}},
-                          {"_dtype", static_cast<int64_t>(type.dtype)},
-                          {"_dims", type.dims}});
-  return {node->result(0), node->result(1)};
 }
 
 Value stop_gradient(Value x) { return make_node(kOpStopGradient, {x})->result(); }

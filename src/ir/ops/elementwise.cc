@@ -29,24 +29,14 @@ Types same_pair(const Node& n) {
   return {a};
 }
 
-Types float_pair(const Node& n) {
-  require(n, is_float(n.operands[0].dtype()), "needs float operands");
-  return same_pair(n);
-}
-
 Types logical(const Node& n) {
   require(n, !is_float(n.operands[0].dtype()), "needs bool or integer operands");
-  return n.operands.size() == 2 ? same_pair(n) : same(n);
+  return same_pair(n);
 }
 
 Types integer_pair(const Node& n) {
   require(n, is_integer(n.operands[0].dtype()), "needs integer operands");
   return same_pair(n);
-}
-
-Types integer_unary(const Node& n) {
-  require(n, is_integer(n.operands[0].dtype()), "needs an integer operand");
-  return same(n);
 }
 
 Types bool_result(const Node& n) {
@@ -95,7 +85,6 @@ Values vjp_tanh(const VjpArgs& a) { return {a.ct[0] * (1.0 - a.y() * a.y())}; }
 Values vjp_logistic(const VjpArgs& a) { return {a.ct[0] * a.y() * (1.0 - a.y())}; }
 Values vjp_sin(const VjpArgs& a) { return {a.ct[0] * cos(a.x(0))}; }
 Values vjp_cos(const VjpArgs& a) { return {-(a.ct[0] * sin(a.x(0)))}; }
-Values vjp_tan(const VjpArgs& a) { return {a.ct[0] * (1.0 + a.y() * a.y())}; }
 Values vjp_erf(const VjpArgs& a) { return {a.ct[0] * (2.0 / std::sqrt(std::numbers::pi)) * exp(-(a.x(0) * a.x(0)))}; }
 
 Values vjp_convert(const VjpArgs& a) {
@@ -148,11 +137,6 @@ Values vjp_remainder(const VjpArgs& a) {
   const Value q = a.x(0) / a.x(1);
   const Value truncated = sign(q) * floor(abs(q));
   return {a.ct[0], a.wanted[1] ? -(a.ct[0] * truncated) : Value{}};
-}
-
-Values vjp_atan2(const VjpArgs& a) {
-  const Value scale = a.ct[0] / (a.x(0) * a.x(0) + a.x(1) * a.x(1));
-  return {scale * a.x(1), -(scale * a.x(0))};
 }
 
 Values vjp_select(const VjpArgs& a) {
@@ -250,15 +234,10 @@ constinit const OpDef kOpTanh("stablehlo.tanh", same_float, vjp_tanh);
 constinit const OpDef kOpLogistic("stablehlo.logistic", same_float, vjp_logistic);
 constinit const OpDef kOpSin("stablehlo.sine", same_float, vjp_sin);
 constinit const OpDef kOpCos("stablehlo.cosine", same_float, vjp_cos);
-constinit const OpDef kOpTan("stablehlo.tan", same_float, vjp_tan);
 constinit const OpDef kOpErf("chlo.erf", same_float, vjp_erf);
 constinit const OpDef kOpFloor("stablehlo.floor", same_float, no_gradient);
-constinit const OpDef kOpCeil("stablehlo.ceil", same_float, no_gradient);
 constinit const OpDef kOpRoundNearestEven("stablehlo.round_nearest_even", same_float, no_gradient);
-constinit const OpDef kOpRoundNearestAfz("stablehlo.round_nearest_afz", same_float, no_gradient);
 constinit const OpDef kOpIsFinite("stablehlo.is_finite", bool_result, no_gradient);
-constinit const OpDef kOpNot("stablehlo.not", logical, no_gradient);
-constinit const OpDef kOpPopulationCount("stablehlo.popcnt", integer_unary, no_gradient);
 constinit const OpDef kOpConvert("stablehlo.convert", to_dtype, vjp_convert);
 constinit const OpDef kOpBitcastConvert("stablehlo.bitcast_convert", to_same_size_dtype, no_gradient);
 
@@ -270,13 +249,11 @@ constinit const OpDef kOpMaximum("stablehlo.maximum", same_pair, vjp_extremum);
 constinit const OpDef kOpMinimum("stablehlo.minimum", same_pair, vjp_extremum);
 constinit const OpDef kOpPower("stablehlo.power", same_pair, vjp_power);
 constinit const OpDef kOpRemainder("stablehlo.remainder", same_pair, vjp_remainder);
-constinit const OpDef kOpAtan2("stablehlo.atan2", float_pair, vjp_atan2);
 constinit const OpDef kOpAnd("stablehlo.and", logical, no_gradient);
 constinit const OpDef kOpOr("stablehlo.or", logical, no_gradient);
 constinit const OpDef kOpXor("stablehlo.xor", logical, no_gradient);
 constinit const OpDef kOpShiftLeft("stablehlo.shift_left", integer_pair, no_gradient);
 constinit const OpDef kOpShiftRightLogical("stablehlo.shift_right_logical", integer_pair, no_gradient);
-constinit const OpDef kOpShiftRightArithmetic("stablehlo.shift_right_arithmetic", integer_pair, no_gradient);
 constinit const OpDef kOpCompare("stablehlo.compare", bool_result, no_gradient);
 constinit const OpDef kOpSelect("stablehlo.select", select_types, vjp_select);
 constinit const OpDef kOpClamp("stablehlo.clamp", clamp_types, vjp_clamp);
@@ -330,15 +307,10 @@ Value tanh(Value x) { return unary(kOpTanh, x); }
 Value logistic(Value x) { return unary(kOpLogistic, x); }
 Value sin(Value x) { return unary(kOpSin, x); }
 Value cos(Value x) { return unary(kOpCos, x); }
-Value tan(Value x) { return unary(kOpTan, x); }
 Value erf(Value x) { return unary(kOpErf, x); }
 Value floor(Value x) { return unary(kOpFloor, x); }
-Value ceil(Value x) { return unary(kOpCeil, x); }
 Value round_nearest_even(Value x) { return unary(kOpRoundNearestEven, x); }
-Value round_nearest_afz(Value x) { return unary(kOpRoundNearestAfz, x); }
 Value is_finite(Value x) { return unary(kOpIsFinite, x); }
-Value logical_not(Value x) { return unary(kOpNot, x); }
-Value population_count(Value x) { return unary(kOpPopulationCount, x); }
 
 Value convert(Value x, DType dtype) {
   if (x.dtype() == dtype) return x;
@@ -356,13 +328,11 @@ Value maximum(Value a, Value b) { return binary(kOpMaximum, a, b); }
 Value minimum(Value a, Value b) { return binary(kOpMinimum, a, b); }
 Value power(Value a, Value b) { return binary(kOpPower, a, b); }
 Value remainder(Value a, Value b) { return binary(kOpRemainder, a, b); }
-Value atan2(Value a, Value b) { return binary(kOpAtan2, a, b); }
 Value logical_and(Value a, Value b) { return binary(kOpAnd, a, b); }
 Value logical_or(Value a, Value b) { return binary(kOpOr, a, b); }
 Value logical_xor(Value a, Value b) { return binary(kOpXor, a, b); }
 Value shift_left(Value a, Value b) { return binary(kOpShiftLeft, a, b); }
 Value shift_right_logical(Value a, Value b) { return binary(kOpShiftRightLogical, a, b); }
-Value shift_right_arithmetic(Value a, Value b) { return binary(kOpShiftRightArithmetic, a, b); }
 
 Value compare(Compare direction, Value a, Value b) {
   const Dims dims = broadcast_dims(a.dims(), b.dims(), kOpCompare.name);

@@ -314,17 +314,6 @@ Value select_and_scatter(Value operand, Value source, const WindowOptions& optio
       ->result();
 }
 
-Value cumsum(Value x, int64_t axis, bool reverse_order) {
-  axis = normalize_axis(axis, x.rank());
-  const int64_t n = x.dim(axis);
-  WindowOptions w;
-  w.dimensions.assign(x.dims().size(), 1);
-  w.dimensions[idx(axis)] = n;
-  w.padding.assign(x.dims().size(), {0, 0});
-  w.padding[idx(axis)] = reverse_order ? std::pair<int64_t, int64_t>{0, n - 1} : std::pair<int64_t, int64_t>{n - 1, 0};
-  return reduce_window(Reduce::kSum, x, w);
-}
-
 Values sort(const Values& operands, int64_t axis, bool descending) {
   TESSERA_CHECK(!operands.empty());
   std::vector<TensorType> parameters;

@@ -174,10 +174,6 @@ void MlflowClient::log_metrics(const std::string& run, std::span<const MlflowPoi
   tell("runs/log-batch", text_of({{"run_id", run}, {"metrics", std::move(metrics)}}));
 }
 
-void MlflowClient::set_tags(const std::string& run, const MlflowPairs& tags) {
-  tell("runs/log-batch", text_of({{"run_id", run}, {"tags", pairs_of(tags)}}));
-}
-
 void MlflowClient::set_status(const std::string& run, const std::string& status, std::optional<double> end) {
   Json request = {{"run_id", run}, {"status", status}};
   if (end) request["end_time"] = milliseconds(*end);

@@ -59,7 +59,6 @@ class MlflowClient {
   void log_params(const std::string& run, const MlflowPairs& params);
   // One request, of at most kMlflowMaxPoints.
   void log_metrics(const std::string& run, std::span<const MlflowPoint> points);
-  void set_tags(const std::string& run, const MlflowPairs& tags);
   // "RUNNING", "FINISHED", "FAILED" or "KILLED"; with a time it has ended then.
   void set_status(const std::string& run, const std::string& status, std::optional<double> end = std::nullopt);
 
