@@ -82,7 +82,7 @@ class Classification final : public Evaluator {
   void set_real(std::vector<std::vector<int32_t>> real) { real_ = std::move(real); }
 
   void check(const models::Model& model, const config::Section& section) const override {
-    if (dynamic_cast<const models::Classifier*>(&model) != nullptr) return;
+    if (model.classifier() != nullptr) return;
     section.fail("type", "is classification, and the model is no classifier", "take another type of evaluator");
   }
   std::vector<ScoreKind> score_kinds() const override {

@@ -14,7 +14,7 @@ ImageTextEvaluator::ImageTextEvaluator(const config::Section& section, const Eva
 }
 
 void ImageTextEvaluator::check(const models::Model& model, const config::Section& section) const {
-  if (dynamic_cast<const models::ImageText*>(&model) == nullptr) {
+  if (model.image_text() == nullptr) {
     section.fail("type", "compares images with texts, and the model embeds no texts",
                  "take another type, or a two_tower model");
   }
@@ -27,7 +27,7 @@ void ImageTextEvaluator::check(const models::Model& model, const config::Section
 }
 
 const models::ImageText& ImageTextEvaluator::towers(const models::Model& model) {
-  const auto* towers = dynamic_cast<const models::ImageText*>(&model);
+  const auto* towers = model.image_text();
   TESSERA_CHECK(towers != nullptr, "{} embeds no texts", model.describe());
   return *towers;
 }

@@ -49,7 +49,7 @@ class Multilabel final : public Evaluator {
   }
 
   void check(const models::Model& model, const config::Section& section) const override {
-    if (dynamic_cast<const models::Classifier*>(&model) != nullptr) return;
+    if (model.classifier() != nullptr) return;
     section.fail("type", "is multilabel, and the model is no classifier", "take another type of evaluator");
   }
   std::vector<ScoreKind> score_kinds() const override {

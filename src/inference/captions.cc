@@ -20,8 +20,8 @@ namespace tessera::inference {
 namespace {
 
 const models::Captioner& captioner_of(const state::LoadedModel& model) {
-  if (const auto* captioner = dynamic_cast<const models::Captioner*>(model.model.get())) return *captioner;
-  const bool classifies = dynamic_cast<const models::Classifier*>(model.model.get()) != nullptr;
+  if (const auto* captioner = model.model->captioner()) return *captioner;
+  const bool classifies = model.model->classifier() != nullptr;
   throw usage_error(
       fmt::format("the model writes no captions: it is a {}", model.model->describe()), model.path,
       classifies ? "tessera predict says what classes it sees in images" : "name a run of model.name = \"cappa\"");

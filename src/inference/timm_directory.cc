@@ -116,7 +116,7 @@ interop::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const mo
 
 std::vector<std::string> write_timm_directory(const state::LoadedModel& model, const std::string& directory,
                                               Existing existing) {
-  const auto* classifier = dynamic_cast<const models::Classifier*>(model.model.get());
+  const auto* classifier = model.model->classifier();
   if (classifier == nullptr) {
     throw usage_error(fmt::format("timm has no such model: {}", model.model->describe()), model.path,
                       "export with --format big_vision or --plain");

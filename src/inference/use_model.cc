@@ -174,7 +174,7 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
              const train::DeviceOptions& device, const std::function<void(Prediction)>& take) {
   const data::Pp pp(pp_text, data::PpUse::kEval, "preprocessing");
   const models::InputShape& in = model.model->input();
-  if (dynamic_cast<const models::Classifier*>(model.model.get()) == nullptr) {
+  if (model.model->classifier() == nullptr) {
     throw usage_error("the model is no classifier, so that it has no answer to an image", model.path,
                       "tessera eval scores it, and tessera caption lets a captioner write");
   }
@@ -226,7 +226,7 @@ std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedMode
   std::vector<recipe::EvalPlan> plans;
   for (const std::string& name : evals.keys()) {
     plans.push_back(recipe::read_eval(name, evals.section(name), setting));
-    const bool classifies = dynamic_cast<const models::Classifier*>(model.model.get()) != nullptr;
+    const bool classifies = model.model->classifier() != nullptr;
     if (classifies && plans.back().evaluator->inputs(0).labels) check_classes(plans.back(), model);
   }
   if (plans.empty()) {

@@ -14,7 +14,7 @@ bool may_hold(const models::ArrayViews& file, const models::Family& family) {
 
 // Whether the array is of a layer that any number of classes may have.
 bool is_of_head(const models::Model& model, const std::string& array) {
-  const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
+  const auto* classifier = model.classifier();
   if (classifier == nullptr) return false;
   return std::ranges::any_of(classifier->heads(), [&](const std::string& head) { return array.starts_with(head + "."); });
 }

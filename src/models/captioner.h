@@ -23,6 +23,7 @@ struct DecoderCache {
 // A model that writes captions: an encoder of images and a decoder that attends to its tokens.
 class Captioner : public Model {
  public:
+  const Captioner* captioner() const final { return this; }
   // images [batch, height, width, channels] as in features() -> [batch, image tokens, width].
   virtual ir::Value encode(const nn::Scope& scope, ir::Value images) const = 0;
   // The logits of every token of captions: i32 [rows, input().tokens] -> f32 [rows, tokens, vocabulary]. A row's token i is

@@ -7,6 +7,7 @@ namespace tessera::models {
 // A model that places images and texts in one space, where an image is near its texts.
 class ImageText : public Model {
  public:
+  const ImageText* image_text() const final { return this; }
   // Unit vectors, f32 [rows, dimensions]: of images as in features(), and of token ids i32 [rows, input().tokens].
   virtual ir::Value embed_images(const nn::Scope& scope, ir::Value images) const = 0;
   virtual ir::Value embed_texts(const nn::Scope& scope, ir::Value texts) const = 0;

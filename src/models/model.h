@@ -31,9 +31,18 @@ struct LayerRule {
   int64_t first = 0;
 };
 
+class Classifier;
+class Captioner;  // models/captioner.h
+class ImageText;  // models/image_text.h
+
 class Model {
  public:
   virtual ~Model() = default;
+
+  // Itself as what else it can be asked; null where it cannot.
+  virtual const Classifier* classifier() const { return nullptr; }
+  virtual const Captioner* captioner() const { return nullptr; }
+  virtual const ImageText* image_text() const { return nullptr; }
 
   // The features of an image: images [batch, height, width, channels], normalised, of any float type -> [batch, features].
   virtual ir::Value features(const nn::Scope& scope, ir::Value images) const = 0;
@@ -55,6 +64,7 @@ class Model {
 // A model that tells classes apart.
 class Classifier : public Model {
  public:
+  const Classifier* classifier() const final { return this; }
   // [batch, classes], f32, of images as above.
   virtual ir::Value logits(const nn::Scope& scope, ir::Value images) const = 0;
   // The same of each head, where it has several (DeiT's: the class token's and the distillation token's): logits() is their

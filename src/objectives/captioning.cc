@@ -63,7 +63,7 @@ Inputs caption_inputs(const CaptionOptions& options, const DataInputs& data, con
 }
 
 void check_captioner(const models::Model& model, const Inputs& inputs, const config::Section& section) {
-  if (dynamic_cast<const models::Captioner*>(&model) == nullptr) {
+  if (model.captioner() == nullptr) {
     section.fail("name", "writes no captions", "take cappa, or another objective");
   }
   const TokenInput& captions = inputs.tokens[0];
@@ -94,7 +94,7 @@ std::vector<std::string> read_lines(const std::string& path) {
 }
 
 const models::Captioner& as_captioner(const models::Model& model) {
-  const auto* captioner = dynamic_cast<const models::Captioner*>(&model);
+  const auto* captioner = model.captioner();
   TESSERA_CHECK(captioner != nullptr, "{} writes no captions", model.describe());
   return *captioner;
 }

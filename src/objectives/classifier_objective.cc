@@ -13,7 +13,7 @@ using ir::Value;
 using ir::Values;
 
 void ClassifierObjective::check(const models::Model& model, const config::Section& section) const {
-  const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
+  const auto* classifier = model.classifier();
   if (classifier == nullptr) {
     section.fail("name", "is no classifier, which the objective trains", "take vit, or another objective");
   }
@@ -74,7 +74,7 @@ Value class_targets(const Batch& batch, int64_t classes, const Smoothing& smooth
 }
 
 const models::Classifier& as_classifier(const models::Model& model) {
-  const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
+  const auto* classifier = model.classifier();
   TESSERA_CHECK(classifier != nullptr, "{} is no classifier", model.describe());
   return *classifier;
 }

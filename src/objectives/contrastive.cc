@@ -75,12 +75,12 @@ std::shared_ptr<const Objective> make_contrastive(config::Section section, const
 }
 
 void check_image_text(const models::Model& model, const config::Section& section) {
-  if (dynamic_cast<const models::ImageText*>(&model) != nullptr) return;
+  if (model.image_text() != nullptr) return;
   section.fail("name", "does not compare images and texts", "take two_tower, or another objective");
 }
 
 const models::ImageText& as_image_text(const models::Model& model) {
-  const auto* towers = dynamic_cast<const models::ImageText*>(&model);
+  const auto* towers = model.image_text();
   TESSERA_CHECK(towers != nullptr, "{} does not compare images and texts", model.describe());
   return *towers;
 }

@@ -274,7 +274,7 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
     if (own.source().class_names().empty())
       data.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
     // A classifier's labels are training's.
-    const bool classifies = dynamic_cast<const models::Classifier*>(setting.model) != nullptr;
+    const bool classifies = setting.model->classifier() != nullptr;
     if (classifies) check_multi_label(data, setting, own);
     if (classifies && !setting.classes.empty() && own.source().class_names() != setting.classes) {
       take_training_classes(data, setting, own);

@@ -20,7 +20,7 @@ std::shared_ptr<const Teacher> load_teacher(const objectives::TeacherSource& sou
                                             const models::InputShape& input, const data::PixelScale& pixels) {
   state::LoadedModel loaded = load(source, objective);
   const models::InputShape& in = loaded.model->input();
-  if (dynamic_cast<const models::Classifier*>(loaded.model.get()) == nullptr) {
+  if (loaded.model->classifier() == nullptr) {
     objective.fail("teacher", "is no classifier", "take a model that tells the data's classes apart");
   }
   if (in.classes != input.classes) {

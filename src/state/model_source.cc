@@ -130,7 +130,7 @@ interop::Imported own_weights(const checkpoint::LoadedCheckpoint& checkpoint, We
 
 // Ours are timm's with other separators, in every family.
 std::vector<std::string> classifier_scopes(const models::Model& model) {
-  const auto* classifier = dynamic_cast<const models::Classifier*>(&model);
+  const auto* classifier = model.classifier();
   if (classifier == nullptr) return {};
   std::vector<std::string> scopes = classifier->heads();
   for (std::string& scope : scopes) std::replace(scope.begin(), scope.end(), '.', '/');
