@@ -13,7 +13,7 @@
 namespace tessera::board {
 namespace {
 
-constexpr size_t kLeastToken = 16, kMostToken = 128;
+constexpr size_t kLeastToken = 16, kMaxToken = 128;
 constexpr std::string_view kBearer = "Bearer ";
 
 http::Response plain(int status, std::string text) { return {status, "text/plain; charset=utf-8", std::move(text) + "\n"}; }
@@ -31,9 +31,9 @@ std::string board_token() {
     const bool plain = std::ranges::all_of(token, [](char c) {
       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
     });
-    if (plain && token.size() >= kLeastToken && token.size() <= kMostToken) return token;
+    if (plain && token.size() >= kLeastToken && token.size() <= kMaxToken) return token;
     throw usage_error(
-        fmt::format("TESSERA_BOARD_TOKEN is no token: {} to {} letters, digits, - and _", kLeastToken, kMostToken));
+        fmt::format("TESSERA_BOARD_TOKEN is no token: {} to {} letters, digits, - and _", kLeastToken, kMaxToken));
   }
   return store::random_hex(16);
 }

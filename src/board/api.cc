@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kTrainingPictures = 16;
-constexpr int64_t kMostLog = 256 << 10;
+constexpr int64_t kMaxLog = 256 << 10;
 constexpr const char* kLog = "log.txt";
 
 report::SavedRun read(const std::string& path, store::FileSystem& files) {
@@ -71,8 +71,8 @@ Json log_lines(const std::string& path, int64_t after, store::FileSystem& files)
   Json lines = Json::array();
   if (!info) return {{"lines", lines}, {"next", 0}};
   if (after < 0 || after > info->size) after = 0;  // another file
-  const bool cut = info->size - after > kMostLog;
-  if (cut) after = info->size - kMostLog;
+  const bool cut = info->size - after > kMaxLog;
+  if (cut) after = info->size - kMaxLog;
   const std::vector<std::byte> bytes = store::read_range(files, log, after, info->size - after);
   std::string_view text = store::as_text(bytes);
   text = text.substr(0, text.rfind('\n') + 1);  // npos + 1: nothing

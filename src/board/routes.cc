@@ -24,7 +24,7 @@ using http::Request;
 using http::Response;
 
 constexpr const char* kHtml = "text/html; charset=utf-8";
-constexpr int64_t kMostPoints = 10000, kUsualPoints = 2000;
+constexpr int64_t kMaxPoints = 10000, kUsualPoints = 2000;
 constexpr double kUsualProfile = 10;  // seconds
 constexpr size_t kKeptParts = 256;
 // Nothing but what this server gives; styles in attributes are those of reports.
@@ -135,7 +135,7 @@ Response metrics(const Runs& runs, const Request& request) {
   std::vector<std::string> names;
   if (const auto keys = request.parameter("keys"); keys && !keys->empty()) names = split(*keys, ',');
   const int64_t after = integer(request, "after", -1, -1, INT64_MAX);
-  const int64_t most = integer(request, "max", kUsualPoints, 4, kMostPoints);
+  const int64_t most = integer(request, "max", kUsualPoints, 4, kMaxPoints);
   return json(run_of(runs, request)->metrics(names, after, static_cast<size_t>(most)));
 }
 

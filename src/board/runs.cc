@@ -11,7 +11,7 @@ namespace tessera::board {
 namespace {
 
 constexpr int kDepth = 3;
-constexpr size_t kMostRuns = 1000;
+constexpr size_t kMaxRuns = 1000;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Runs::Runs(std::vector<std::string> paths, bool expected, store::FileSystem& fil
 void Runs::look(const std::string& path, int depth, std::vector<std::string>& found) const {
   try {
     const auto info = files_.info(path);
-    if (!info || !info->directory || found.size() >= kMostRuns) return;
+    if (!info || !info->directory || found.size() >= kMaxRuns) return;
     if (report::holds_run(path, files_)) return found.push_back(path);
     if (depth == 0) return;
     for (const store::FileInfo& entry : files_.list(path)) {

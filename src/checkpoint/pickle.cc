@@ -42,7 +42,7 @@ constexpr KnownName kNames[] = {
     {"torch.CharStorage", Makes::kNothing},
     {"torch.ByteStorage", Makes::kNothing},
     {"torch.BoolStorage", Makes::kNothing},
-    // What stands beside weights in checkpoints of training scripts.
+    // Other objects that training scripts put into their checkpoints.
     {"argparse.Namespace", Makes::kOther},
     {"pathlib.PosixPath", Makes::kOther},
     {"torch.Size", Makes::kOther},

@@ -1,5 +1,5 @@
 #pragma once
-// What one checkpoint is to hold: arrays in groups, each read when its turn to be written comes.
+// The contents of a checkpoint that is to be written: arrays in groups, each read when its turn comes.
 
 #include <cstdint>
 #include <functional>

@@ -20,7 +20,7 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr std::string_view kPickle = "data.pkl";
-constexpr uint64_t kMostPickle = uint64_t{16} << 20;  // bytes; those of large models have less than one million
+constexpr uint64_t kMaxPickle = uint64_t{16} << 20;  // bytes; those of large models have less than one million
 
 constexpr std::pair<std::string_view, DType> kStorages[] = {
     {"torch.FloatStorage", DType::kF32}, {"torch.DoubleStorage", DType::kF64},    {"torch.HalfStorage", DType::kF16},
@@ -47,7 +47,7 @@ class TorchFile {
   }
 
   std::vector<NpzArray> arrays() {
-    if (archive_.unpacked_size(*pickle_) > kMostPickle) fail("describes more than weights: its data.pkl is larger than 16 MiB");
+    if (archive_.unpacked_size(*pickle_) > kMaxPickle) fail("describes more than weights: its data.pkl is larger than 16 MiB");
     const std::vector<std::byte> bytes = archive_.bytes(*pickle_);
     const Pickle pickle({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path_);
     const PickleValue& dict = state_dict(pickle.root());

@@ -36,8 +36,8 @@ class CheckpointWriter {
 
   // Writes and syncs the file of the next group; the data are not needed afterwards.
   void write_group(const std::vector<HostTensor>& tensors);
-  // After all groups: the state, what `before_commit` makes durable (it may throw), COMMIT, and the final name. Arrays that are
-  // there twice, or of which a part is missing, are our own bug, and nothing is committed. Gives the checkpoint's path. Of
+  // After all groups: the state, what `before_commit` makes durable (it may throw), COMMIT, and the final name. An array
+  // that is there twice, or lacks a part, is our own bug, and nothing is committed. Gives the checkpoint's path. Of
   // several writers the first does this once all have written their groups, and the others wait for it.
   std::string commit(const std::string& state_json, const std::function<void()>& before_commit, const std::string& run = {});
   // Removes what was written, where this is the only writer or the first, and lets other writers know why; what cannot be

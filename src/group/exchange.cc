@@ -22,7 +22,7 @@
 namespace tessera::group {
 namespace {
 
-// A slot is a lane, the number of the call in it, and a step of the call.
+// A slot is a channel, the number of the call in it, and a step of the call.
 constexpr int kCallBits = 32, kStepBits = 8;
 constexpr size_t kPiece = size_t{4} << 20;        // bytes of a broadcast that are passed on at once
 constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybody sends everything to everybody
@@ -113,7 +113,7 @@ Part part_of(size_t count, int64_t p, int64_t n) {
 struct GlooExchange::Connections {
   void* context = nullptr;
   std::mutex mutex;
-  std::map<uint32_t, uint64_t> calls;  // of each lane, so far
+  std::map<uint32_t, uint64_t> calls;  // of each channel, so far
 
   ~Connections() {
     if (context) gloo().close(context);
@@ -137,15 +137,15 @@ GlooExchange::GlooExchange(Members& members, const std::string& coordinator, con
 
 GlooExchange::~GlooExchange() = default;
 
-uint64_t GlooExchange::next_slot(uint32_t lane) {
+uint64_t GlooExchange::next_slot(uint32_t channel) {
   const std::lock_guard lock(connections_->mutex);
-  const uint64_t call = connections_->calls[lane]++ & ((uint64_t{1} << kCallBits) - 1);
-  return (static_cast<uint64_t>(lane) << (kCallBits + kStepBits)) | (call << kStepBits);
+  const uint64_t call = connections_->calls[channel]++ & ((uint64_t{1} << kCallBits) - 1);
+  return (static_cast<uint64_t>(channel) << (kCallBits + kStepBits)) | (call << kStepBits);
 }
 
-void GlooExchange::sum(std::span<const float> in, std::span<float> out, uint32_t lane) {
+void GlooExchange::sum(std::span<const float> in, std::span<float> out, uint32_t channel) {
   TESSERA_CHECK(in.size() == out.size(), "{} numbers become {}", in.size(), out.size());
-  const uint64_t slot = next_slot(lane);
+  const uint64_t slot = next_slot(channel);
   const bool whole = in.size() <= kWholeArray;
   const auto part = [&](int64_t process) { return whole ? Part{0, in.size()} : part_of(in.size(), process, count_); };
   const Part own = part(process_id_);
@@ -189,10 +189,10 @@ void GlooExchange::sum(std::span<const float> in, std::span<float> out, uint32_t
   connections_->transfer(sends, receives, slot + 1);
 }
 
-void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) {
+void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t channel) {
   TESSERA_CHECK(in.size() * static_cast<size_t>(count_) == out.size(), "{} bytes of each of {} are not {}", in.size(), count_,
                 out.size());
-  const uint64_t slot = next_slot(lane);
+  const uint64_t slot = next_slot(channel);
   std::vector<TesseraGlooPart> sends, receives;
   for (int64_t process = 0; process < count_; ++process) {
     std::byte* place = out.data() + static_cast<size_t>(process) * in.size();
@@ -207,13 +207,13 @@ void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> ou
 }
 
 // From each process to the next, so that no connection carries the bytes more than once.
-void GlooExchange::broadcast(std::span<std::byte> bytes, uint32_t lane) {
+void GlooExchange::broadcast(std::span<std::byte> bytes, uint32_t channel) {
   for (size_t begin = 0; begin < bytes.size(); begin += kPiece) {
     const std::span piece = bytes.subspan(begin, std::min(kPiece, bytes.size() - begin));
     const auto with = [&](int64_t process) {
       return std::vector<TesseraGlooPart>{{static_cast<int32_t>(process), piece.data(), piece.size()}};
     };
-    const uint64_t slot = next_slot(lane);
+    const uint64_t slot = next_slot(channel);
     if (process_id_ > 0) connections_->transfer({}, with(process_id_ - 1), slot);
     if (process_id_ + 1 < count_) connections_->transfer(with(process_id_ + 1), {}, slot);
   }

@@ -17,19 +17,19 @@ struct ExchangeOptions {
   std::chrono::milliseconds patience = std::chrono::minutes(30);
 };
 
-// Calls may be under way at once, from any threads. Those that may be have lanes of their own, and those of one lane come in the
-// same order in every process. All throw a device Error: another process has ended, cannot be reached, or does not answer.
+// Calls may be under way at once, from any threads, on a channel each: calls on one channel come one after the other, in the same
+// order in every process. All throw a device Error: another process has ended, cannot be reached, or does not answer.
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
   // out = the sum of all processes' `in`, added up in the order of their ids: ((0 + 1) + 2) + …, so that every process has the
   // same bytes. `out` may be `in`.
-  virtual void sum(std::span<const float> in, std::span<float> out, uint32_t lane) = 0;
+  virtual void sum(std::span<const float> in, std::span<float> out, uint32_t channel) = 0;
   // out = all processes' `in`, one after the other. `out` does not overlap `in`.
-  virtual void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) = 0;
+  virtual void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t channel) = 0;
   // What process 0 has in `bytes`, into those of all others.
-  virtual void broadcast(std::span<std::byte> bytes, uint32_t lane) = 0;
+  virtual void broadcast(std::span<std::byte> bytes, uint32_t channel) = 0;
 };
 
 class GlooExchange final : public Exchange {
@@ -43,13 +43,13 @@ class GlooExchange final : public Exchange {
   int64_t process_id() const { return process_id_; }
   int64_t count() const { return count_; }
 
-  void sum(std::span<const float> in, std::span<float> out, uint32_t lane) override;
-  void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t lane) override;
-  void broadcast(std::span<std::byte> bytes, uint32_t lane) override;
+  void sum(std::span<const float> in, std::span<float> out, uint32_t channel) override;
+  void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t channel) override;
+  void broadcast(std::span<std::byte> bytes, uint32_t channel) override;
 
  private:
   struct Connections;
-  uint64_t next_slot(uint32_t lane);
+  uint64_t next_slot(uint32_t channel);
 
   int64_t process_id_, count_;
   std::unique_ptr<Connections> connections_;

@@ -29,7 +29,7 @@ std::atomic<group::Exchange*> exchange{nullptr};
 constexpr const char* kSum = "sum_over_processes";
 constexpr const char* kGather = "gather_over_processes";
 
-constexpr int64_t kMostDevices = 256;  // of a process
+constexpr int64_t kMaxDevices = 256;  // of a process
 
 // Arrays below so many numbers travel together.
 constexpr size_t kPacked = size_t{1} << 16;
@@ -39,16 +39,16 @@ struct Array {
   std::span<float> out;
 };
 
-void sum_arrays(const std::vector<Array>& arrays, uint32_t lane) {
+void sum_arrays(const std::vector<Array>& arrays, uint32_t channel) {
   std::vector<float> packed;
   for (const Array& array : arrays) {
     if (array.in.size() < kPacked) packed.insert(packed.end(), array.in.begin(), array.in.end());
   }
-  if (!packed.empty()) exchange.load()->sum(packed, packed, lane);
+  if (!packed.empty()) exchange.load()->sum(packed, packed, channel);
   const float* next = packed.data();
   for (const Array& array : arrays) {
     if (array.in.size() >= kPacked) {
-      exchange.load()->sum(array.in, array.out, lane);
+      exchange.load()->sum(array.in, array.out, channel);
     } else {
       std::copy_n(next, array.out.size(), array.out.data());
       next += array.out.size();
@@ -76,8 +76,8 @@ ffi::Future in_background(const char* name, const char* scope, std::function<voi
 }
 
 // Of a channel's call by one of the devices of this process.
-uint32_t lane_of(const ffi::Dictionary& attributes, int32_t device) {
-  return static_cast<uint32_t>(attributes.get<int64_t>("channel").value() * kMostDevices + device);
+uint32_t channel_of(const ffi::Dictionary& attributes, int32_t device) {
+  return static_cast<uint32_t>(attributes.get<int64_t>("channel").value() * kMaxDevices + device);
 }
 
 ffi::Future sum(ffi::RemainingArgs arguments, ffi::RemainingRets results, int32_t device, ffi::Dictionary attributes) {
@@ -88,7 +88,7 @@ ffi::Future sum(ffi::RemainingArgs arguments, ffi::RemainingRets results, int32_
     arrays.push_back({{in.typed_data(), in.element_count()}, {out->typed_data(), out->element_count()}});
   }
   return in_background(kSum, scope_of(attributes),
-                       [arrays = std::move(arrays), lane = lane_of(attributes, device)] { sum_arrays(arrays, lane); });
+                       [arrays = std::move(arrays), channel = channel_of(attributes, device)] { sum_arrays(arrays, channel); });
 }
 
 ffi::Future gather(ffi::AnyBuffer in, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer> out, int32_t device,
@@ -96,7 +96,7 @@ ffi::Future gather(ffi::AnyBuffer in, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer
   const std::span from(static_cast<const std::byte*>(in.untyped_data()), in.size_bytes());
   const std::span to(static_cast<std::byte*>(out->untyped_data()), out->size_bytes());
   return in_background(kGather, scope_of(attributes),
-                       [from, to, lane = lane_of(attributes, device)] { exchange.load()->gather(from, to, lane); });
+                       [from, to, channel = channel_of(attributes, device)] { exchange.load()->gather(from, to, channel); });
 }
 
 XLA_FFI_Error* handle_sum(XLA_FFI_CallFrame* frame) {

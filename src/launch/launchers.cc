@@ -12,7 +12,7 @@
 namespace tessera::launch {
 namespace {
 
-constexpr int64_t kMostProcesses = 4096;
+constexpr int64_t kMaxProcesses = 4096;
 
 }  // namespace
 
@@ -90,9 +90,9 @@ int64_t process_count(const Request& request, const Launcher& launcher) {
   int64_t count = 0;
   const char* end = request.where.data() + request.where.size();
   const auto [stopped, error] = std::from_chars(request.where.data(), end, count);
-  if (error == std::errc() && stopped == end && count >= 1 && count <= kMostProcesses) return count;
+  if (error == std::errc() && stopped == end && count >= 1 && count <= kMaxProcesses) return count;
   throw usage_error(fmt::format("`{}:{}` names no number of processes", launcher.name, request.where), {},
-                    fmt::format("{} takes a number from 1 to {}: {}", launcher.words, kMostProcesses, example_of(launcher)));
+                    fmt::format("{} takes a number from 1 to {}: {}", launcher.words, kMaxProcesses, example_of(launcher)));
 }
 
 }  // namespace tessera::launch

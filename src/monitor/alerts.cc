@@ -166,7 +166,7 @@ class DeadInput final : public AlertDetector {
 
 constexpr double kSlow = 0.7, kFastAgain = 0.85;
 constexpr int kSlowLines = 5, kFastLines = 3;
-constexpr size_t kLeastRates = 10, kMostRates = 10'000;
+constexpr size_t kLeastRates = 10, kMaxRates = 10'000;
 
 std::string rate_text(double rate) { return fmt::format("{:.{}f}", rate, rate < 10 ? 1 : 0); }
 
@@ -187,7 +187,7 @@ class Throughput final : public AlertDetector {
                        "look for other work on the machine, a hot device that clocks down, or a disk that is slow to read"});
       }
     }
-    if (rates_.size() < kMostRates) rates_.insert(std::ranges::upper_bound(rates_, *rate), *rate);
+    if (rates_.size() < kMaxRates) rates_.insert(std::ranges::upper_bound(rates_, *rate), *rate);
   }
 
  private:

@@ -13,8 +13,8 @@
 namespace tessera::sweep {
 namespace {
 
-constexpr int64_t kMostOfARange = 1000;
-constexpr int64_t kMostVariants = 100'000;
+constexpr int64_t kMaxOfARange = 1000;
+constexpr int64_t kMaxVariants = 100'000;
 constexpr size_t kLongestName = 80;
 
 std::optional<int64_t> whole(std::string_view text) {
@@ -62,8 +62,8 @@ std::optional<std::vector<std::string>> range_of(const std::string& word, std::s
   if (!rest.empty() && !whole(rest.substr(1))) return std::nullopt;
   const auto first = whole(value.substr(0, dots)), last = whole(after.substr(0, slash));
   if (!first || !last) return std::nullopt;
-  if (*last < *first || *last - *first >= kMostOfARange) {
-    throw usage_error(fmt::format("`{}` is no range of at most {} numbers", word, human_count(kMostOfARange)), {},
+  if (*last < *first || *last - *first >= kMaxOfARange) {
+    throw usage_error(fmt::format("`{}` is no range of at most {} numbers", word, human_count(kMaxOfARange)), {},
                       "for example seed=0..4");
   }
   std::vector<std::string> values;
@@ -75,8 +75,8 @@ int64_t count_of(const std::vector<Axis>& axes) {
   int64_t count = 1;
   for (const Axis& axis : axes) {
     count *= static_cast<int64_t>(axis.values.size());
-    if (count > kMostVariants)
-      throw usage_error(fmt::format("these values make more than {} recipes", human_count(kMostVariants)), {}, "give fewer");
+    if (count > kMaxVariants)
+      throw usage_error(fmt::format("these values make more than {} recipes", human_count(kMaxVariants)), {}, "give fewer");
   }
   return count;
 }

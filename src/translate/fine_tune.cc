@@ -18,7 +18,7 @@
 namespace tessera::translate {
 namespace {
 
-constexpr int64_t kBatch = 32, kLeastSteps = 200, kEpochs = 10, kMostEpochs = 50;
+constexpr int64_t kBatch = 32, kLeastSteps = 200, kEpochs = 10, kMaxEpochs = 50;
 constexpr const char* kHeldOut = "20 %";
 
 std::string as_source(const std::string& text) {
@@ -105,7 +105,7 @@ class FineTuneRecipe {
 
   std::string text(const Sources& sources) {
     const int64_t batch = batch_of(train_.size()), steps = std::max<int64_t>(train_.size() / batch, 1);
-    const int64_t epochs = std::clamp((kLeastSteps + steps - 1) / steps, kEpochs, kMostEpochs);
+    const int64_t epochs = std::clamp((kLeastSteps + steps - 1) / steps, kEpochs, kMaxEpochs);
     text_.comment(fmt::format("{} classes of {} learn from the weights of {}.", train_.class_names().size(),
                               one_line(options_.data), one_line(options_.from)));
     text_.raw("seed", "0");

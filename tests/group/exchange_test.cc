@@ -94,16 +94,16 @@ TEST_P(Arrays, AreBroadcastFromTheFirst) {
 
 // As calls of a program that don't depend on each other: each process begins them in another order.
 TEST(Exchange, LanesDoNotWaitForEachOther) {
-  constexpr uint32_t kLanes = 6, kRepeats = 20;
+  constexpr uint32_t kChannels = 6, kRepeats = 20;
   in_each(3, [](GlooExchange& exchange) {
     std::vector<std::thread> calls;
-    for (uint32_t i = 0; i < kLanes; ++i) {
-      const uint32_t lane = (i + static_cast<uint32_t>(exchange.process_id())) % kLanes;
-      calls.emplace_back([&exchange, lane] {
-        const std::vector<float> in(20'000, static_cast<float>(lane + 1));
+    for (uint32_t i = 0; i < kChannels; ++i) {
+      const uint32_t channel = (i + static_cast<uint32_t>(exchange.process_id())) % kChannels;
+      calls.emplace_back([&exchange, channel] {
+        const std::vector<float> in(20'000, static_cast<float>(channel + 1));
         std::vector<float> out(in.size());
-        for (uint32_t repeat = 0; repeat < kRepeats; ++repeat) exchange.sum(in, out, lane);
-        EXPECT_EQ(out, std::vector<float>(in.size(), 3 * static_cast<float>(lane + 1)));
+        for (uint32_t repeat = 0; repeat < kRepeats; ++repeat) exchange.sum(in, out, channel);
+        EXPECT_EQ(out, std::vector<float>(in.size(), 3 * static_cast<float>(channel + 1)));
       });
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }

@@ -31,49 +31,49 @@ struct Rows {
   }
   uint64_t view(int64_t row) const { return static_cast<uint64_t>((options.row_begin + row) / images()); }
 
-  // Starts to make the lane's row of the sample it picked; or a reason.
-  image::SampleError start(LoaderSlot& slot, LoaderWorker::Lane& lane, uint64_t seed) const {
-    const auto r = static_cast<size_t>(lane.row);
-    const SamplePick& pick = lane.pick;
+  // Starts to make the job's row of the sample it picked; or a reason.
+  image::SampleError start(LoaderSlot& slot, LoaderWorker::Job& job, uint64_t seed) const {
+    const auto r = static_cast<size_t>(job.row);
+    const SamplePick& pick = job.pick;
     const DataSet& set = sets[static_cast<size_t>(pick.set)];
     slot.samples[r] = pick.sample;
     slot.sets[r] = pick.set;
     slot.mask[r] = 1;
     slot.repairs[r] = {};
-    lane.run.scratch().activity().begin(pick.set, pick.sample, "reading");
+    job.run.scratch().activity().begin(pick.set, pick.sample, "reading");
     const auto start = std::chrono::steady_clock::now();
     std::optional<std::string> failed;
     {
       const Span span(SpanKind::kInput, "read");
-      failed = set.source->read(pick.sample, lane.sample);
+      failed = set.source->read(pick.sample, job.sample);
     }
-    lane.run.scratch().seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    job.run.scratch().seconds.read += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (failed) return image::DecodeFailure{std::move(*failed)};
-    slot.set_labels(r, lane.sample);
+    slot.set_labels(r, job.sample);
     const SampleKey key{seed_of_set(seed, static_cast<size_t>(pick.set)), pick.epoch, static_cast<uint64_t>(pick.sample),
-                        view(lane.row)};
-    if (image::SampleError bad = make_tokens(slot, r, pick.set, key, lane)) return bad;
+                        view(job.row)};
+    if (image::SampleError bad = make_tokens(slot, r, pick.set, key, job)) return bad;
     uint8_t* pixels = slot.images.get() + r * slot.row_bytes;
     if (set.pp->erasing()) {
       const size_t mixed = options.mixup ? image::kMixedRowValues : 0;
       set.pp->draw_erasing(key, slot.augment.data() + r * slot.augment_values + mixed);
     }
     if (set.source->fill_pixels(pick.sample, {pixels, slot.row_bytes})) {
-      lane.run.reset();
+      job.run.reset();
     } else {
-      lane.run.start(*set.pp, lane.sample.image, key, pixels);
+      job.run.start(*set.pp, job.sample.image, key, pixels);
     }
     return std::nullopt;
   }
 
-  // The ids of lane.sample's texts.
+  // The ids of job.sample's texts.
   image::SampleError make_tokens(LoaderSlot& slot, size_t row, int32_t set, const SampleKey& key,
-                                 LoaderWorker::Lane& lane) const {
+                                 LoaderWorker::Job& job) const {
     if (slot.token_fields.empty()) return std::nullopt;
-    lane.tokens.clear();
-    for (size_t field = 0; field < slot.token_fields.size(); ++field) lane.tokens.push_back(slot.row_tokens(field, row));
-    const std::vector<TextValues>& read = lane.texts.take(texts[static_cast<size_t>(set)], lane.sample);
-    return sets[static_cast<size_t>(set)].pp->run_texts(read, key, lane.tokens.data(), slot.cut_texts[row]);
+    job.tokens.clear();
+    for (size_t field = 0; field < slot.token_fields.size(); ++field) job.tokens.push_back(slot.row_tokens(field, row));
+    const std::vector<TextValues>& read = job.texts.take(texts[static_cast<size_t>(set)], job.sample);
+    return sets[static_cast<size_t>(set)].pp->run_texts(read, key, job.tokens.data(), slot.cut_texts[row]);
   }
 
   void mix(LoaderSlot& slot, int64_t row) const {
@@ -122,34 +122,34 @@ class RowFiller {
       : rows_(rows), to_fill_(to_fill), slot_(to_fill.slot), worker_(worker), next_(to_fill.begin), end_(to_fill.end) {}
 
   void run() {
-    for (LoaderWorker::Lane& lane : worker_.lanes) {
-      lane.row = -1;
-      lane.run.scratch().set_limits(rows_.options.limits, &to_fill_.stop);
+    for (LoaderWorker::Job& job : worker_.jobs) {
+      job.row = -1;
+      job.run.scratch().set_limits(rows_.options.limits, &to_fill_.stop);
     }
     for (;;) {
-      std::array<LoaderWorker::Lane*, 2> busy{};
+      std::array<LoaderWorker::Job*, 2> busy{};
       size_t count = 0;
-      for (LoaderWorker::Lane& lane : worker_.lanes) {
-        go_on(lane);
-        if (lane.row >= 0) busy[count++] = &lane;
+      for (LoaderWorker::Job& job : worker_.jobs) {
+        go_on(job);
+        if (job.row >= 0) busy[count++] = &job;
       }
       if (count == 0) break;
       PpRun::decode_on(busy[0]->run, busy[1] ? &busy[1]->run : nullptr);
     }
-    for (LoaderWorker::Lane& lane : worker_.lanes) lane.run.scratch().activity().rest();
+    for (LoaderWorker::Job& job : worker_.jobs) job.run.scratch().activity().rest();
   }
 
  private:
-  // Brings the lane to where its file is being decoded, or where there is no row left for it.
-  void go_on(LoaderWorker::Lane& lane) {
+  // Brings the job to where its file is being decoded, or where there is no row left for it.
+  void go_on(LoaderWorker::Job& job) {
     if (to_fill_.stop) end_ = to_fill_.begin;  // nobody wants them any more
-    while (lane.row < end_ && (lane.row >= 0 ? !lane.run.decoding() : next_ < end_)) {
-      const int64_t row = lane.row < 0 ? next_ : lane.row;
+    while (job.row < end_ && (job.row >= 0 ? !job.run.decoding() : next_ < end_)) {
+      const int64_t row = job.row < 0 ? next_ : job.row;
       try {
-        lane.row < 0 ? begin_row(lane) : end_row(lane);
+        job.row < 0 ? begin_row(job) : end_row(job);
       } catch (...) {
         // The rows before it may yet throw, those after it need not be filled.
-        lane.row = -1;
+        job.row = -1;
         if (!to_fill_.error || row < to_fill_.error_row) {
           to_fill_.error = std::current_exception();
           to_fill_.error_row = row;
@@ -157,63 +157,63 @@ class RowFiller {
         end_ = std::min(end_, row);
       }
     }
-    if (lane.row >= end_) lane.row = -1;
+    if (job.row >= end_) job.row = -1;
   }
 
-  void begin_row(LoaderWorker::Lane& lane) {
-    lane.row = next_++;
-    lane.attempt = 0;
-    if (rows_.order) rows_.mix(slot_, lane.row);
-    begin_sample(lane);
+  void begin_row(LoaderWorker::Job& job) {
+    job.row = next_++;
+    job.attempt = 0;
+    if (rows_.order) rows_.mix(slot_, job.row);
+    begin_sample(job);
   }
 
-  void end_row(LoaderWorker::Lane& lane) {
-    const image::SampleError failed = lane.run.finish();
-    if (failed && !to_fill_.stop && replace(lane, *failed)) return begin_sample(lane);
-    if (!failed) slot_.repairs[static_cast<size_t>(lane.row)] = lane.run.scratch().repairs;
-    lane.row = -1;
+  void end_row(LoaderWorker::Job& job) {
+    const image::SampleError failed = job.run.finish();
+    if (failed && !to_fill_.stop && replace(job, *failed)) return begin_sample(job);
+    if (!failed) slot_.repairs[static_cast<size_t>(job.row)] = job.run.scratch().repairs;
+    job.row = -1;
   }
 
-  void begin_sample(LoaderWorker::Lane& lane) {
-    while (const image::SampleError failed = pick_sample(lane)) {
-      if (!to_fill_.stop && replace(lane, *failed)) continue;
-      lane.row = -1;
+  void begin_sample(LoaderWorker::Job& job) {
+    while (const image::SampleError failed = pick_sample(job)) {
+      if (!to_fill_.stop && replace(job, *failed)) continue;
+      job.row = -1;
       return;
     }
   }
 
-  image::SampleError pick_sample(LoaderWorker::Lane& lane) {
-    const uint64_t position = rows_.position(slot_.batch, lane.row);
+  image::SampleError pick_sample(LoaderWorker::Job& job) {
+    const uint64_t position = rows_.position(slot_.batch, job.row);
     uint64_t seed = rows_.options.seed;
     if (rows_.order) {
-      lane.pick = lane.attempt == 0 ? rows_.order->at(position) : rows_.order->replacement(position, lane.attempt);
+      job.pick = job.attempt == 0 ? rows_.order->at(position) : rows_.order->replacement(position, job.attempt);
       // A replacement draws its own crop, so that it is not the same picture again.
-      if (lane.attempt > 0) seed ^= hash_name("replacement");
+      if (job.attempt > 0) seed ^= hash_name("replacement");
     } else {
-      lane.pick = {0, 0, static_cast<int64_t>(position)};
-      if (lane.pick.sample >= rows_.sets.front().source->size()) {
-        clear_row(slot_, lane.row);
-        slot_.samples[static_cast<size_t>(lane.row)] = -1;
-        lane.run.reset();
+      job.pick = {0, 0, static_cast<int64_t>(position)};
+      if (job.pick.sample >= rows_.sets.front().source->size()) {
+        clear_row(slot_, job.row);
+        slot_.samples[static_cast<size_t>(job.row)] = -1;
+        job.run.reset();
         return std::nullopt;
       }
     }
-    return rows_.start(slot_, lane, seed);
+    return rows_.start(slot_, job, seed);
   }
 
-  // Whether another sample shall take the place of the lane's, which can't be read: not in an evaluation.
-  bool replace(LoaderWorker::Lane& lane, const image::DecodeFailure& failed) {
-    if (rows_.options.unreadable == Unreadable::kError) throw rows_.unreadable(lane.pick, failed.reason);
+  // Whether another sample shall take the place of the job's, which can't be read: not in an evaluation.
+  bool replace(LoaderWorker::Job& job, const image::DecodeFailure& failed) {
+    if (rows_.options.unreadable == Unreadable::kError) throw rows_.unreadable(job.pick, failed.reason);
     // The name is found here, since finding it may read the file: whoever takes batches waits for no disk.
-    const Source& source = *rows_.sets[static_cast<size_t>(lane.pick.set)].source;
-    to_fill_.skips.push_back({lane.row, lane.pick.set, lane.pick.sample, source.id(lane.pick.sample), failed.reason});
+    const Source& source = *rows_.sets[static_cast<size_t>(job.pick.set)].source;
+    to_fill_.skips.push_back({job.row, job.pick.set, job.pick.sample, source.id(job.pick.sample), failed.reason});
     if (!rows_.order) {
-      clear_row(slot_, lane.row);
+      clear_row(slot_, job.row);
       return false;
     }
-    const uint64_t reach = rows_.order->reach(rows_.position(slot_.batch, lane.row));
-    if (++lane.attempt < std::min<uint64_t>(reach, kMaxAttempts)) return true;
-    throw rows_.none_readable(lane.pick, lane.attempt, failed.reason);
+    const uint64_t reach = rows_.order->reach(rows_.position(slot_.batch, job.row));
+    if (++job.attempt < std::min<uint64_t>(reach, kMaxAttempts)) return true;
+    throw rows_.none_readable(job.pick, job.attempt, failed.reason);
   }
 
   const Rows& rows_;
@@ -328,7 +328,7 @@ bool EvalLoader::wait(const StopWaiting& stop) { return core_->wait(stop); }
 void EvalLoader::check_sum() const {
   const LoaderStats now = core_->stats();
   TESSERA_CHECK(static_cast<int64_t>(mask_sum_) == expected_rows_ - now.skips,
-                "masks sum to {}, with {} samples of which {} skipped", mask_sum_, expected_rows_, now.skips);
+                "masks sum to {}, with {} samples and {} of them skipped", mask_sum_, expected_rows_, now.skips);
   if (expected_rows_ == source_->size()) expect_readable(*source_, now.skipped, options_);
 }
 

@@ -16,7 +16,7 @@
 
 namespace tessera::data {
 
-// That the consumer may hold: one in use, one on its way to the device.
+// Batches that the consumer may hold: one in use, one on its way to the device.
 inline constexpr int64_t kHeldBatches = 2;
 inline constexpr int64_t kMaxPrefetch = 1024;
 inline constexpr int64_t kMaxThreads = 1024;
@@ -64,7 +64,7 @@ struct LoaderOptions {
 // Asked every 50 ms while a batch is waited for: whether to give up.
 using StopWaiting = std::function<bool()>;
 
-// Memory of one batch of a loader, of which there are options.prefetch + kHeldBatches.
+// Bytes of one batch of a loader; a loader holds options.prefetch + kHeldBatches of them.
 size_t batch_bytes(const std::vector<DataSet>& sets, const LoaderOptions& options);
 
 // One batch, borrowed from its loader: its memory is used again once the Batch is destroyed, so keep it until the device has

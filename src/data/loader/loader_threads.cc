@@ -65,8 +65,8 @@ void LoaderSlot::set_labels(size_t row, const Sample& sample) {
 
 std::optional<Activity::Seen> LoaderWorker::see() const {
   std::optional<Activity::Seen> last;
-  for (const Lane& lane : lanes) {
-    const std::optional<Activity::Seen> seen = lane.run.scratch().activity().see();
+  for (const Job& job : jobs) {
+    const std::optional<Activity::Seen> seen = job.run.scratch().activity().see();
     if (seen && (!last || seen->seconds < last->seconds)) last = seen;
   }
   return last;
@@ -129,7 +129,7 @@ void LoaderWork::fill(LoaderWorker& worker) {
     const auto start = std::chrono::steady_clock::now();
     fill_rows({.slot = slot, .begin = begin, .end = end, .stop = stop}, worker, lock);
     busy_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    for (LoaderWorker::Lane& lane : worker.lanes) stages += std::exchange(lane.run.scratch().seconds, {});
+    for (LoaderWorker::Job& job : worker.jobs) stages += std::exchange(job.run.scratch().seconds, {});
     slot.done_rows += end - begin;
     if (slot.done_rows == rows) ready.notify_all();
   }

@@ -64,9 +64,9 @@ struct LoaderSlot {
   std::vector<image::Repairs> repairs;  // [rows]
 };
 
-// What a thread works with: two samples at once (PpRun).
+// What a thread works with: two jobs, each of which makes one row, in turns (PpRun).
 struct LoaderWorker {
-  struct Lane {
+  struct Job {
     PpRun run;
     Sample sample;
     int64_t row = -1;  // being filled, or -1
@@ -75,14 +75,14 @@ struct LoaderWorker {
     TakenTexts texts;              // that the chain reads
     std::vector<int32_t*> tokens;  // where it writes
   };
-  LoaderWorker() { lanes[0].run.share_tables(lanes[1].run); }
-  // What the thread is at: the lane that was turned to last.
+  LoaderWorker() { jobs[0].run.share_tables(jobs[1].run); }
+  // The job that the thread turned to last.
   std::optional<Activity::Seen> see() const;
-  std::array<Lane, 2> lanes;
+  std::array<Job, 2> jobs;
 };
 
-// Rows of a slot, and what came of them: skipped files are appended to `skips`, and `error` is what the first row threw that
-// threw something. Those after it are not all filled. Once `stop` is set none need be.
+// Rows of a slot to fill, and the outcome: skipped files are appended to `skips`, and `error` is what the first failing row threw.
+// Rows after it may be left unfilled, and so may all once `stop` is set.
 struct RowsToFill {
   LoaderSlot& slot;
   int64_t begin, end;

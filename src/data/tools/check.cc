@@ -182,7 +182,7 @@ class Checker {
   const Source& source_;
   const Pp* pp_;
   image::DecodeLimits limits_;
-  CheckReport& report_;  // of which it fills what the texts are
+  CheckReport& report_;  // it fills in the texts
   std::vector<FileResult> results_;
   std::deque<Activity> activities_;  // of the threads
   std::atomic<int64_t> next_ = 0, done_ = 0;

@@ -122,7 +122,7 @@ void TimmAugment::parse_rand(const std::vector<std::string>& parts, const CallRe
   }
   if (choices->weighted && static_cast<size_t>(layers_) > ops_.size()) {
     call.fail(
-        fmt::format("`n{}` is more than the {} operations of `t{}`, of which none is chosen twice", layers_, ops_.size(), set));
+        fmt::format("`n{}` is more than the {} operations of `t{}`, and none is chosen twice", layers_, ops_.size(), set));
   }
 }
 

@@ -33,7 +33,7 @@ struct Pixels {
   V r, g, b;
 };
 
-// The pixels at byte offsets from `base`, of which four bytes each are read.
+// The pixels at byte offsets from `base`; reads four bytes for each.
 HWY_INLINE VI load_pixels(const uint8_t* base, VI offsets) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && HWY_TARGET != HWY_SCALAR
   return hn::GatherOffset(DI(), reinterpret_cast<const int32_t*>(base), offsets);
@@ -68,7 +68,7 @@ HWY_INLINE Pixels cubic(const Pixels& a, const Pixels& b, const Pixels& c, const
   return {cubic(a.r, b.r, c.r, e.r, d), cubic(a.g, b.g, c.g, e.g, d), cubic(a.b, b.b, c.b, e.b, d)};
 }
 
-// Interpolates between kTaps neighbours, of which the one before the point is number kBefore.
+// Interpolates between kTaps neighbours; number kBefore is the one before the point.
 template <Filter kFilter>
 struct Kernel {
   static constexpr int kTaps = kFilter == Filter::kBilinear ? 2 : 4, kBefore = kTaps / 2 - 1;

@@ -37,16 +37,16 @@ struct BoxStep {
 };
 void box_step(const BoxStep& step, uint32_t* sums, size_t count, uint8_t* out);
 
-// A symmetric filter across rows: out[i] = sum over k of weights[k] (above[k][i] + below[k][i]), of which the middle row,
-// above[0], counts once; in float32, from the middle outwards.
+// A symmetric filter across rows: out[i] = sum over k of weights[k] (above[k][i] + below[k][i]); the middle row,
+// above[0], counts once. In float32, from the middle outwards.
 struct RowFilter {
   const uint8_t *const *above, *const *below;
   const float* weights;
   size_t taps;  // the middle and those to one side
 };
 void filter_rows(const RowFilter& filter, size_t count, float* out);
-// The same along a row, neighbours lying three floats apart, of which 3 (taps - 1) before and after `count` are read; rounded
-// half to even. `row` must be readable to a multiple of 16 floats.
+// The same along a row, where neighbours lie three floats apart; rounds half to even. Reads 3 (taps - 1) floats before and
+// after the `count`; `row` must be readable to a multiple of 16 floats.
 void filter_row(const float* row, const float* weights, size_t taps, size_t count, uint8_t* out);
 
 }  // namespace tessera::image

@@ -47,7 +47,7 @@ Values vjp_gather(const VjpArgs& a) {
   const Processes processes{count_of(a.node), a.x(1)};
   if (!is_float(a.x(0).dtype()) || !a.ct[0]) return {{}, {}};
   const Value total = sum_over_processes(processes, convert(a.ct[0], DType::kF32));
-  return {convert(own_rows(processes, total), a.x(0).dtype()), {}};
+  return {convert(rows_of_process(processes, total), a.x(0).dtype()), {}};
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ Value gather_over_processes(const Processes& processes, Value x) {
       ->result();
 }
 
-Value own_rows(const Processes& processes, Value x) {
+Value rows_of_process(const Processes& processes, Value x) {
   if (!processes.several()) return x;
   Dims sizes = x.dims();
   sizes[0] /= processes.count;

@@ -16,7 +16,7 @@ namespace tessera::train {
 namespace {
 
 constexpr const char* kFolder = "bad_batches";
-constexpr int64_t kMostRows = 256, kMostPixels = 16'000'000;
+constexpr int64_t kMaxRows = 256, kMaxPixels = 16'000'000;
 
 // The class of a row, or, of a multi-label source, the list of them.
 void add_labels(nlohmann::ordered_json& row, const data::Batch& batch, int64_t i, const std::vector<std::string>& classes) {
@@ -50,7 +50,7 @@ nlohmann::ordered_json rows_of(const recipe::Recipe& recipe, const data::Batch& 
 // Pictures of the same size, side by side; nothing where one alone has too many pixels.
 image::Image sheet_of(const data::Batch& batch, const data::Pp& pp) {
   const int64_t width = pp.width(), height = pp.height();
-  const int64_t count = std::min({batch.rows(), kMostRows, kMostPixels / (width * height)});
+  const int64_t count = std::min({batch.rows(), kMaxRows, kMaxPixels / (width * height)});
   const auto columns = std::max<int64_t>(1, std::llround(std::ceil(std::sqrt(static_cast<double>(count)))));
   const int64_t lines = (count + columns - 1) / columns;
   image::Image sheet(static_cast<int>(columns * width), static_cast<int>(lines * height));

@@ -29,8 +29,8 @@ constexpr double kLeastLoss = 0.1;  // seconds beyond it: of shorter steps a bus
 constexpr int64_t kStepsLookedAt = 10;
 constexpr int64_t kWarmUp = 3, kFirstSteps = 20;  // of plan_first_steps
 constexpr auto kFirstTime = std::chrono::seconds(3);
-constexpr auto kMostLookedAt = std::chrono::seconds(30);
-constexpr int kMostOfARun = 3;  // profiles of slow steps
+constexpr auto kMaxLookedAt = std::chrono::seconds(30);
+constexpr int kMaxOfARun = 3;  // profiles of slow steps
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr const char* kSlow = "_slow";
 
@@ -211,7 +211,7 @@ int Profiles::Work::slow_ones() const {
     return static_cast<int>(
         std::ranges::count_if(entries, [](const auto& entry) { return entry.name.find(kSlow) != std::string::npos; }));
   } catch (const Error&) {
-    return kMostOfARun;
+    return kMaxOfARun;
   }
 }
 
@@ -273,14 +273,14 @@ void Profiles::settled(int64_t step, Clock::time_point ready) {
 }
 
 void Profiles::look_at(int64_t step, double seconds) {
-  if (plan_.slow_steps && !slow_taken_ && is_slow_step(seconds, times_) && work_->slow_ones() < kMostOfARun) {
+  if (plan_.slow_steps && !slow_taken_ && is_slow_step(seconds, times_) && work_->slow_ones() < kMaxOfARun) {
     const std::string reason = fmt::format("after step {}, which took {:.3g} s, {:.1f} times the median of those before it",
                                            step, seconds, seconds / median_of(times_));
     Order order{.reason = reason,
                 .suffix = kSlow,
                 .last = step + kStepsLookedAt,
                 .not_before = {},
-                .until = Clock::now() + kMostLookedAt,
+                .until = Clock::now() + kMaxLookedAt,
                 .done = {}};
     slow_taken_ = work_->begin(std::move(order)).empty();
     if (slow_taken_) {

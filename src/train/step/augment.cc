@@ -28,9 +28,10 @@ Value inside(Value box, const Dims& image_dims) {
 // Row i -> row B-1-i, or i-1, of the whole batch.
 Value partner_of(Value own, Augmentation::Mix mix, const ir::Processes& processes) {
   const Value x = ir::gather_over_processes(processes, own);
-  if (mix == Augmentation::Mix::kTimm) return ir::own_rows(processes, ir::reverse(x, {0}));
+  if (mix == Augmentation::Mix::kTimm) return ir::rows_of_process(processes, ir::reverse(x, {0}));
   const int64_t rows = x.dim(0);
-  return ir::own_rows(processes, ir::concatenate({ir::slice_axis(x, 0, rows - 1, rows), ir::slice_axis(x, 0, 0, rows - 1)}, 0));
+  return ir::rows_of_process(processes,
+                             ir::concatenate({ir::slice_axis(x, 0, rows - 1, rows), ir::slice_axis(x, 0, 0, rows - 1)}, 0));
 }
 
 Value mix_images(Augmentation::Mix mix, Value images, Value rows, const ir::Processes& processes) {

@@ -95,7 +95,7 @@ class Differentiation {
     if (compares) {
       for (Value& output : compared) output = ir::gather_over_processes(of_.processes, output);
     }
-    const auto own = [&](Value of_each) { return compares ? ir::own_rows(of_.processes, of_each) : of_each; };
+    const auto own = [&](Value of_each) { return compares ? ir::rows_of_process(of_.processes, of_each) : of_each; };
     const auto compare = [&](const nn::Scope& scope) { return objective.combine_batch(of_.model, scope, compared); };
     const Values outputs = trace(of_.layout, of_.params, {.training = true}, of_.options, compare);
     BatchGradient out{{}, {}, answers.buffers};
