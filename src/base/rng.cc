@@ -28,7 +28,7 @@ uint64_t hash_name(std::string_view name) {
 
 Rng::Rng(uint64_t seed, uint64_t a, uint64_t b) {
   // The key mixes the seed with the upper halves of a and b through one Philox block; their lower halves go into the counter,
-  // of which the first word is left to count blocks.
+  // whose first word counts blocks.
   const auto mixed = philox4x32({static_cast<uint32_t>(a >> 32), static_cast<uint32_t>(b >> 32), static_cast<uint32_t>(b), 1},
                                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   key_ = {mixed[0], mixed[1]};

@@ -1,6 +1,6 @@
 #pragma once
-// What becomes of the directories in `…/checkpoints`: removal and setting aside. Only what this program writes is removed, and
-// never what a symbolic link leads to.
+// Removing directories in `…/checkpoints` and setting them aside. Only files that this program writes are removed, and symbolic
+// links are not followed.
 
 #include <string>
 #include <string_view>

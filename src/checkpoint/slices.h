@@ -1,5 +1,5 @@
 #pragma once
-// How a slice of a larger array stands in a safetensors file: under the array's name with the place of its first element,
+// How a slice of a larger array is stored in a safetensors file: under the array's name with the place of its first element,
 // "params/w@128,0", while the file's metadata has the shapes of the whole arrays, {"params/w": [256, 64]}.
 
 #include <map>

@@ -93,7 +93,7 @@ class Eval final : public Command {
         continue;
       }
       if (!steps_.empty()) {
-        throw usage_error(fmt::format("`{}` is no run with checkpoints, of which --steps could choose", from), "--steps",
+        throw usage_error(fmt::format("`{}` is no run with checkpoints for --steps to choose from", from), "--steps",
                           "leave it out, or name runs' directories");
       }
       const auto at = checkpoint::parse_run_at_step(from);

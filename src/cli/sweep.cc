@@ -52,7 +52,7 @@ class SweepCommand final : public Command {
              {"tessera sweep recipes/digits.toml optimizer.weight_decay=0.01,0.1,0.3 total=\"10 epochs\" --jobs 2",
               "three short runs, two at a time"},
              {"tessera sweep recipes/digits.toml lr=3e-4,1e-3,3e-3 optimizer.weight_decay=0.01,0.05,0.2 --halving",
-              "nine runs, of which three train to a third of the length and one to the end"}},
+              "nine runs; three go on to a third of the length, and one to the end"}},
             "seed=0..4 are the whole numbers from 0 to 4; lr=1e-3,3e-3 is the rate of the recipe's schedule. Other\n"
             "key=value words are the same in all runs. Runs whose settings differ in the optimizer's numbers or the\n"
             "seed share one compiled program. A run that fails is named, and the others go on. Ctrl-C saves those that\n"

@@ -19,8 +19,7 @@ struct ZeroShotOptions {
 // nearest; a class lies at the mean of its prompts. big_vision's evaluators/proj/image_text/discriminative_classifier.py.
 std::shared_ptr<const Evaluator> make_zero_shot(config::Section section, const EvaluatorData& data);
 
-// big_vision's canonicalize_text: _ to a blank, ASCII punctuation dropped but for what stands in "{}", lower case, single
-// blanks.
+// big_vision's canonicalize_text: _ to a blank, ASCII punctuation dropped except in "{}", lower case, single blanks.
 std::string canonical_text(std::string_view text);
 
 }  // namespace tessera::evaluators

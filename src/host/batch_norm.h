@@ -1,6 +1,6 @@
 #pragma once
-// Batch norm in training, with what comes after it: an addition, and ReLU. Statistics and sums are f32 for a block of rows and
-// f64 over the blocks, which depend on the sizes alone: the result does not depend on the number of threads.
+// Batch norm in training, fused with the addition and the ReLU after it. Statistics and sums are f32 within a block of rows and
+// f64 over the blocks. Blocks depend on the sizes alone, so the result does not depend on the number of threads.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace tessera::host {
 
-// All arrays are dense and row-major. Those that have `rows` are of `dtype`, f32 or bf16, the others of f32.
+// All arrays are dense and row-major. Arrays with a dimension `rows` have the type `dtype`, f32 or bf16; the others are f32.
 struct BatchNorm {
   int64_t rows = 0, channels = 0;
   double epsilon = 0;
@@ -42,7 +42,7 @@ struct BatchNormGradient {
   void* dresidual = nullptr;  // or null
 };
 
-// The cotangents of all arguments, where nothing but y has one.
+// The cotangents of all arguments. Of the results only y has a cotangent.
 void batch_norm_gradient(const BatchNorm& norm, const BatchNormGradientArguments& arguments, const BatchNormGradient& gradient,
                          const ParallelFor& parallel);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions of one group as products on this processor's fastest unit (unit.h): what the window sees is put together block by
+// Convolutions of one group as matrix products (im2col) on this processor's fastest unit (unit.h). Patches are gathered block by
 // block, in a core's cache. Sums are f32, and do not depend on the number of threads.
 
 #include <optional>
@@ -18,7 +18,7 @@ struct Convolution {
   DType dtype = DType::kF32;  // of all arrays but a kernel's gradient: f32 or bf16
 };
 
-// The gradient of x is a convolution of dy by the kernel turned over. These are its windows; none where the stride is not 1.
+// The gradient of x is a convolution of dy by the flipped kernel. These are its windows; none where the stride is not 1.
 std::optional<Windows> windows_back(const Convolution& c);
 
 // y [batch, rows, columns, features].

@@ -1,6 +1,6 @@
 #pragma once
-// A dense layer with what comes before and after it: a block of rows goes through all of it before the next one, so that nothing
-// between the arrays named here touches memory. Products are those of host/unit.h.
+// A dense layer fused with the norm or activation before it and the addition after it. One block of rows goes through all steps
+// before the next block begins, so that intermediate results stay in cache. Products are those of host/unit.h.
 
 #include <cstdint>
 
@@ -11,8 +11,8 @@
 
 namespace tessera::host {
 
-// All arrays are dense and row-major. Those that have `rows` are of `dtype`, f32 or bf16, the others of f32. Products are of
-// numbers rounded to `dtype`, sums and everything else of f32.
+// All arrays are dense and row-major. Arrays with a dimension `rows` have the type `dtype`, f32 or bf16; the others are f32.
+// Operands of products are rounded to `dtype`; sums and everything else are f32.
 struct Dense {
   int64_t rows = 0, in = 0, out = 0;
   ir::DenseInput input = ir::DenseInput::kPlain;

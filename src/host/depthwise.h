@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions of as many groups as channels: each channel has a window of its own.
+// Depthwise convolutions: each channel has a kernel of its own.
 
 #include "host/parallel_for.h"
 #include "host/windows.h"

@@ -1,6 +1,6 @@
 #pragma once
-// One kernel: functions of this processor that a program calls, and what of a finished graph becomes a call of them. Each has a
-// file of its own, with its arithmetic, and a line of kernels.def.
+// A kernel: functions that a compiled program can call on this processor, and which parts of a finished graph they replace. Each
+// kernel has a file of its own, with its arithmetic, and a line of kernels.def.
 
 #include <cstdint>
 #include <map>
@@ -22,25 +22,25 @@ struct XLA_FFI_CallFrame;
 
 namespace tessera::host {
 
-// The devices of a program, which are virtual ones of this host where there are several. A call takes whole rows of a batch.
+// The devices that a program runs on: virtual devices of this host where there are several. A call takes whole rows of a batch.
 struct Devices {
   std::optional<mesh::Mesh> mesh;  // none: one device
-  // Each of several processes has such a program for its rows of the batch. What it computes is what a device of a mesh does, to
-  // the last bit: a run ends with the same bytes either way.
+  // Whether this process is one of several, each with a program for its rows of the batch. The program then computes what one
+  // device of a mesh would, bit for bit, so that a run ends with the same bytes either way.
   bool one_of_many = false;
 
   int64_t count() const { return mesh ? mesh::batch_parts(*mesh) : 1; }
-  // Whether the batch has other rows than these.
+  // Whether others compute further rows of the batch.
   bool share_batch() const { return mesh || one_of_many; }
-  // Whether each can have as many of so many rows.
+  // Whether so many rows divide evenly over the devices.
   bool can_share(int64_t rows) const { return rows % count() == 0; }
 };
 
-// Of one pass over one graph.
+// The state of one pass over one graph.
 struct Selection {
   const Devices& devices;
-  int64_t stacks = 0;                     // that are left unwritten
-  int64_t channels = 0;                   // of calls that other processes take part in
+  int64_t stacks = 0;                     // number of stacks whose first contents are left unwritten
+  int64_t channels = 0;                   // number of calls so far that other processes take part in
   std::map<ir::Value, ir::Value> as_f32;  // of bf16 values, for kernels that take those as f32
 };
 
@@ -57,14 +57,14 @@ using Types = std::vector<TensorType>;
 ir::Values call_function(const ir::Composite& composite, const ir::Values& operands, const Types& results,
                          Selection& selection);
 
-// The functions of a layer whose kernel goes with every example: (x, kernel) -> y, (cotangent of y, kernel) -> that of x, and
+// The functions of a layer with weights that all examples share: (x, kernel) -> y, (cotangent of y, kernel) -> that of x, and
 // (x, cotangent of y) -> that of the kernel.
 struct KernelFunctions {
   const char *forward, *input_gradient, *kernel_gradient;
 };
 
-// A composite (x, kernel) -> y, or its gradient, as calls of them. On several devices each calls for its rows of the batch, the
-// kernel being whole, and what they have of the kernel's gradient is added up.
+// A composite (x, kernel) -> y, or its gradient, as calls of these functions. On several devices each call takes the device's
+// rows of the batch and the whole kernel, and the devices' gradients of the kernel are summed.
 ir::Values call_with_whole_kernel(const ir::Composite& composite, const ir::Values& operands, const Types& results,
                                   Selection& selection, const KernelFunctions& functions);
 
@@ -75,12 +75,12 @@ struct Kernel {
   // Whether it computes the composite, of operands of these types; and how it is called then.
   bool (*takes)(const ir::Composite& composite, const Types& operands,
                 const Devices& devices) = [](const ir::Composite&, const Types&, const Devices&) { return false; };
-  // Of bf16 it is called with the same numbers in f32, and its results are rounded. The plugin computes in f32 as well, with a
-  // rounding after every op.
+  // Operands in bf16 are converted to f32 for the call and its results rounded back. (The plugin's own bf16 ops compute in f32 as
+  // well, and round after every op.)
   bool takes_bf16_as_f32 = false;
   ir::Values (*call)(const ir::Composite& composite, const ir::Values& operands, const Types& results,
                      Selection& selection) = call_function;
-  // What becomes of a node of a lowered graph that is no composite; nothing where the kernel has nothing to do with it.
+  // Replaces a node of a lowered graph that is no composite; nothing where the kernel does not handle it.
   std::optional<ir::Values> (*replace)(const ir::Node& node, const ir::Values& operands, Selection& selection) =
       [](const ir::Node&, const ir::Values&, Selection&) -> std::optional<ir::Values> { return std::nullopt; };
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The largest number of each channel that a window sees, and where its cotangent goes.
+// Max pooling and its gradient.
 
 #include "host/parallel_for.h"
 #include "host/windows.h"

@@ -5,8 +5,8 @@
 
 namespace tessera::host {
 
-// What the calls of this process's programs use; null: none can be made. Set before kernels are registered; must outlive every
-// program that runs.
+// The exchange that programs of this process call; null: they can call none. Set it before kernels are registered; it must
+// outlive every program that runs.
 void set_exchange(group::Exchange* exchange);
 
 }  // namespace tessera::host

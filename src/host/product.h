@@ -31,7 +31,7 @@ struct Product {
   }
 };
 
-// The numbers of an array, f32 or bf16.
+// An array of f32 or bf16 numbers.
 struct Source {
   const void* data;
   DType dtype;
@@ -45,7 +45,7 @@ struct Destination {
 void multiply(const Product& product, Source a, Source b, Destination c, const ParallelFor& parallel);
 void multiply_on(const Unit& unit, const Product& product, Source a, Source b, Destination c, const ParallelFor& parallel);
 
-// The left side of a product: numbers as they lie, or rows that are put together block by block as they are needed.
+// The left side of a product: a matrix in memory, or rows that are gathered block by block when they are needed.
 struct LeftSide {
   int64_t rows, k;
   // Rows [row, row + rows) over [k, k + length): where they lie, or in `scratch`.

@@ -6,9 +6,9 @@
 
 namespace tessera::host {
 
-// Registers with the client's plugin what this machine can run of kernels.def, and says which: nothing on another platform than
-// the CPU or with a plugin that has no foreign functions, no product without a matrix unit. Call it before a program that calls
-// a kernel is compiled or loaded.
+// Registers those kernels of kernels.def that this machine can run with the client's plugin, and returns them. None on platforms
+// other than the CPU, or with a plugin that has no foreign functions. Call it before a program that calls a kernel is compiled or
+// loaded.
 Kernels register_kernels(const pjrt::Client& client);
 
 }  // namespace tessera::host

@@ -1,5 +1,5 @@
 #pragma once
-// What surrounds a dense layer, on rows of f32 numbers that are in a core's cache: layer norm and GELU, forward and backward.
+// Layer norm, GELU and batch norm, forward and backward, on rows of f32 numbers in a core's cache.
 
 #include <cstdint>
 
@@ -42,7 +42,7 @@ void add_numbers(const float* x, int64_t count, float* sums);
 
 // ---- batch norm: statistics of columns
 
-// Of each column: the mean, and the sum of the squares of what numbers differ from it.
+// The mean of each column, and the sum of the squared differences from it.
 void column_moments(RowShape shape, const float* x, float* mean, float* squares);
 
 // y = (x - mean) * factor + offset [+ add], at least 0 where `relu`; add may be null, and y may be x.

@@ -31,17 +31,17 @@ class Kernels {
 
 class Target : public ir::Target {
  public:
-  // A program over virtual devices of this host where there is a mesh. A call takes whole rows: where the mesh splits features,
-  // there is none. Without kernels, as for other machines, it is no target: programs are what they are without one.
+  // With a mesh, the target of a program over virtual devices of this host. Calls take whole rows, so that no kernel is used
+  // where the mesh splits features. With no kernels, as for other machines, programs are the same as without a target.
   // `one_of_many`: other processes have the other rows of the batch.
   explicit Target(Kernels kernels, std::optional<mesh::Mesh> mesh = {}, bool one_of_many = false);
 
   bool takes(const ir::Composite& composite, const std::vector<TensorType>& operands) const override;
   std::unique_ptr<ir::Graph> select_kernels(const ir::Graph& lowered) const override;
-  // XLA's code for the CPU turns sums over three dimensions into windows that it takes number by number.
+  // XLA's CPU backend turns a sum over three dimensions into a windowed reduction, which it computes one number at a time.
   bool prefers_flat_sums() const override { return !kernels_.empty() && !devices_.mesh; }
   bool stacks_slowly() const override { return !kernels_.empty() && !devices_.mesh; }
-  // It gathers along another dimension by turning the whole array over, number by number, before and after.
+  // XLA transposes the whole array before and after a gather along another dimension, one number at a time.
   bool gathers_first_dimension_fast() const override { return !kernels_.empty() && devices_.mesh; }
   bool widens_bf16() const override { return !kernels_.empty(); }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products in pieces, on the unit of this processor that is the fastest at them: the right side packed in panels, and
-// blocks of the result computed from those. Kernels that multiply (product.h, dense.h) are made of these pieces, whatever the
+// Building blocks of matrix products on the fastest unit of this processor: functions that pack the right side into panels, and
+// one that computes a block of the result from them. Kernels that multiply (product.h, dense.h) are made of these, whatever the
 // processor. No result depends on the number of threads.
 
 #include <cstdint>
@@ -48,11 +48,11 @@ struct Panels {
 };
 
 struct Unit {
-  DType dtype;         // of what it multiplies; numbers of the other are widened or rounded to it. Sums are f32
-  int64_t rows;        // of the left side are best taken in multiples of so many
+  DType dtype;         // of the operands; another type is widened or rounded to it. Sums are f32
+  int64_t rows;        // the left side is best taken in multiples of so many rows
   int64_t panel;       // columns of the result in a panel of the right side
   int64_t step;        // numbers of k in a step
-  int64_t step_bytes;  // of a panel
+  int64_t step_bytes;  // bytes of a panel for one step
 
   // Packs the panels [first, last) over [k, k + step * steps) of the right side, k a multiple of `step`; `to` is where panel 0
   // begins, aligned to 64 bytes. What lies beyond the operand is zero.

@@ -1,5 +1,5 @@
 #pragma once
-// Square windows over pictures: what convolutions and maxima see.
+// Square windows over pictures, for convolutions and max pooling.
 
 #include <cstdint>
 #include <optional>
@@ -24,7 +24,7 @@ struct Windows {
   ir::Window geometry() const { return {window, stride, padding}; }
 };
 
-// Those over pictures of these dimensions; nothing where `window` is none, or `out` has not [batch, rows(), columns(), …].
+// The windows over pictures of these dimensions; nothing without a `window`, or where `out` is not [batch, rows(), columns(), …].
 std::optional<Windows> windows_of(std::span<const int64_t> pictures, std::span<const int64_t> out,
                                   const std::optional<ir::Window>& window);
 

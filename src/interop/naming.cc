@@ -114,7 +114,7 @@ void add_tower(std::vector<Table>& tables, const std::string& timm_scope, const 
   tables.push_back({&kBigVisionEnds, timm_scope, their_scope, heads});
 }
 
-// What models of big_vision's are told apart by.
+// big_vision's models, as the names of their arrays show them.
 enum class Kind { kViT, kCaptioner, kTwoTower };
 
 // `separator`: between scopes of the arrays' names.
@@ -141,7 +141,7 @@ std::vector<Table> tables_of(Naming naming, Kind kind, const Heads& heads) {
   return tables;
 }
 
-// Calls fn(name with its block's number) for each block of which `arrays` has anything; once where the name has no {}.
+// Calls fn(name with its block's number) for each block that has an entry in `arrays`; once where the name has no {}.
 template <class Fn>
 void each_block(const models::Arrays& arrays, const std::string& name, Fn fn) {
   const size_t at = name.find("{}");

@@ -1,6 +1,6 @@
 #pragma once
-// Composites: computations that a layer names, since a machine may have a kernel for the whole of one. A composite carries what
-// it means in ops, its decomposition, so that it has a gradient, which is a composite too, and runs without such a kernel.
+// Composites: named computations that a layer emits as a whole, so that a machine may have one kernel for all of it. A composite
+// carries its decomposition into ops: it runs without such a kernel, and has a gradient, which is a composite too.
 
 #include <any>
 #include <functional>
@@ -47,9 +47,9 @@ class Composite {
   Decomposition decomposition_;
 };
 
-// The results of a composite: a node where the target takes it, so that the target's pass finds it in the finished graph, and
-// its decomposition where it does not or where there is none. The latter is decided here, and not by a pass, since the gradient
-// of a scan may keep what ops between operands and results give, and nothing from within a node.
+// The results of a composite: a node where the target has a kernel for it, which the target's pass then finds in the finished
+// graph; else its decomposition. That is decided here and not in a pass, since the gradient of a scan can save the results of
+// ops, but nothing from inside a node.
 Values composite(const Target* target, const Composite& composite, const Values& operands);
 // The node, whoever takes it. Where nobody does, it becomes its decomposition later (ir/passes/expand_composites.h).
 Values composite_node(const Composite& composite, const Values& operands);

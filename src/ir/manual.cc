@@ -36,7 +36,7 @@ TextAttr all_axes(const mesh::Mesh& mesh) {
   return {"#sdy<manual_axes{" + list + "}>"};
 }
 
-// The whole of an array of which a device's part has these dimensions.
+// The dimensions of the whole array, from those of one device's part.
 Dims whole_dims(const mesh::Mesh& mesh, Dims part, const mesh::PartitionSpec& spec) {
   for (size_t d = 0; d < spec.dims.size(); ++d) part.at(d) *= mesh::parts(mesh, spec.dims[d]);
   return part;

@@ -22,9 +22,9 @@ class Target {
 
   // Sums over several dimensions are slow: a layer that has the choice sums over one.
   virtual bool prefers_flat_sums() const = 0;
-  // What a loop stacks is moved through memory in each iteration, which takes longer than small layers do.
+  // A loop copies the arrays that it stacks in every iteration, which takes longer than small layers do.
   virtual bool stacks_slowly() const = 0;
-  // Arrays are gathered over the devices fast along their first dimension alone.
+  // All-gathers are fast along the first dimension only.
   virtual bool gathers_first_dimension_fast() const = 0;
   // Arithmetic in bf16 is done in f32. That holds for writing to a part of an array too, so a loop that fills a stack would
   // convert all of it each time: scans stack the numbers' bits.

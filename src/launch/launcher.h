@@ -20,7 +20,7 @@ struct Elastic {
 
 // What is to be launched.
 struct Request {
-  std::string where;                  // what stands behind the launcher's name: "4" of local:4
+  std::string where;                  // the text after the launcher's name: "4" of local:4
   std::vector<std::string> command;   // the program's words: "train", "recipes/digits.toml", …
   int64_t restarts = 10;              // at most, in a row
   std::string coordinator;            // of an etcd that runs; empty: one of this launch's own
@@ -43,7 +43,7 @@ struct Launcher {
   std::string_view name;     // "local"
   std::string_view words;    // "local:N"
   std::string_view summary;  // one line of help, no full stop
-  std::string_view example;  // what stands for the words in a command that works: "local:2"
+  std::string_view example;  // the words of a command that works: "local:2"
   bool copies = false;       // program, plugin and recipe to the hosts
 
   // Looks at nothing but the request and files here. A usage Error says what is wrong with it.

@@ -35,7 +35,7 @@ struct Plan {
   std::vector<std::string> submit;  // words that hand `written` over, as their input
 };
 
-// What stands in a plan for what is known when it is carried out.
+// Placeholders in a plan for what is known only when it is carried out.
 inline constexpr const char* kPort = "PORT";  // a free one
 inline constexpr const char* kRun = "RUN";    // another one for each start
 

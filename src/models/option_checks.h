@@ -44,7 +44,7 @@ class OptionChecks {
   void check_heads(const char* key, int64_t heads, int64_t width) const;
   // Fixed positions of two dimensions need a width of four or more quarters.
   void check_sincos2d(const char* key, int64_t width) const;
-  // The option of which errors of a part's options tell: its own after `prefix`, as "text.". Refers to this object.
+  // For the options of a part of the model: its errors name the option after `prefix`, as "text.". Refers to this object.
   FailOption within(std::string prefix) const;
   // "full", "none", "dots" or "save(names…)" of `products`, a block's names for remat policies.
   ir::RematPolicy remat(const std::string& text, const std::vector<std::string>& products) const;

@@ -28,7 +28,7 @@ class MetricsTail {
   struct Position {
     store::FileId id;
     int64_t offset = 0;
-    std::string mark;  // what stands right before
+    std::string mark;  // the bytes right before it
   };
   bool goes_on(const store::FileInfo& info) const;
   static void take_lines(std::string_view text, Position& position, std::vector<MetricRow>& rows);

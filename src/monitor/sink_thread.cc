@@ -15,7 +15,7 @@
 
 namespace tessera::monitor {
 
-// What stands before the mutex is the thread's, the rest under the mutex.
+// Members before the mutex belong to the thread; it guards the others.
 struct SinkThread::Work {
   std::string name, comfort;  // the warnings' beginning and end
   std::unique_ptr<Sink> sink;

@@ -1,7 +1,7 @@
 #pragma once
-// The two branches of a pre-norm transformer block, where the block is plain, as composites of dense layers with what stands
-// between them: norms, activation, biases and additions happen inside. The same functions, parameters and names for remat
-// policies as layer_norm, attention and mlp.
+// The two branches of a plain pre-norm transformer block as composites: dense layers with the norm, activation, bias and
+// addition around them. They compute the same functions as layer_norm, attention and mlp, with the same parameters and the
+// same names for remat policies.
 
 #include "nn/attention.h"
 #include "nn/mlp.h"

@@ -16,7 +16,7 @@ int nvidia_gpus(const std::string& devices = "/dev");
 struct PlatformChoice {
   Platform platform = Platform::kCpu;
   std::string why;      // of an accelerator: "this machine has 4 TPU chips"
-  std::string missing;  // of a CPU: which accelerator stays unused for want of a plugin, and what to do
+  std::string missing;  // of a CPU: which accelerator stays unused because its plugin is missing, and what to do
 };
 // TPU, then GPU, then CPU: the first that is there and has a plugin.
 PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places);

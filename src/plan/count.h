@@ -25,8 +25,8 @@ struct Counts {
   // Traffic to memory, when every product and convolution reads its operands and writes its result once, every transfer
   // likewise, and all else is fused into those.
   double product_bytes = 0, transfer_bytes = 0;
-  // "all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute". An all-reduce of which each device then
-  // uses only a slice is a reduce-scatter.
+  // "all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute". An all-reduce
+  // counts as a reduce-scatter where each device uses only a slice of the result.
   std::map<std::string, Collective> collectives;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// How XLA's compiler learns of a GPU that is not there: a GpuTargetConfigProto as text.
+// Descriptions of GPUs for XLA's compiler where there is no GPU: a GpuTargetConfigProto as text.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The pieces of a plan, and the search for what would fit. Only .cc files of this folder include this.
+// How a plan is computed, and the search for changes with which the step fits. Only .cc files of this folder include this.
 
 #include "plan/plan.h"
 #include "recipe/recipe.h"

@@ -40,7 +40,7 @@ class Html {
   std::string out_;
 };
 
-// What stands between backquotes, as messages write names of keys and files, becomes <code>.
+// Text between backquotes, as messages write names of keys and files, becomes <code>.
 Markup with_code(std::string_view text);
 
 // "data:image/png;base64,…" of a file's bytes.

@@ -23,8 +23,8 @@ Placed shard_box(const StateLayout& layout, size_t entry, int64_t device);
 SavedPart whole_entry(const StateLayout& layout, size_t entry);
 
 // For each of `processes`, to which equal runs of the mesh's devices belong, what it saves, by entry: together everything once.
-// An array of which a process holds all parts is saved whole, others part by part. Of what several processes hold, the one with
-// the fewest bytes so far takes it; so everyone comes to the same answer, and the work is even.
+// An array is saved whole where one process holds all its parts, else part by part. Where several processes hold a part, the
+// one with the fewest bytes so far saves it, so that all processes come to the same answer and the work is even.
 std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t processes);
 
 }  // namespace tessera::state

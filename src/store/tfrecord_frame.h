@@ -1,6 +1,6 @@
 #pragma once
-// What stands around each record of a TFRecord file (tensorflow/core/lib/io/record_writer.cc), which TensorBoard's event files
-// are too:
+// The frame of each record in a TFRecord file (tensorflow/core/lib/io/record_writer.cc), the format of TensorBoard's event
+// files too:
 //   uint64 length, uint32 masked crc32c of the length, data, uint32 masked crc32c of the data; little-endian.
 // masked(c) = rotate c right by 15 bits, plus 0xa282ead8.
 

@@ -13,7 +13,7 @@ struct FineTuneOptions {
   std::string valid;  // a folder, a source, or what share of `data` is held out: "10 %"; empty: val/ of the folder, else 20 %
 };
 
-// Opens the data, for its classes and their number, and reads what stands beside the weights. The recipe, a function of these
+// Opens the data, for its classes and their number, and reads the configuration beside the weights. The recipe, a function of these
 // alone:
 //  - the model is the weights', at their image size, with a head of the data's classes: a new one, unless the classes are those
 //    of the weights;

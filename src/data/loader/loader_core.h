@@ -1,5 +1,5 @@
 #pragma once
-// What both loaders share: batches in order, what is counted of them, and what is said while one is waited for. Only loader*.cc
+// Shared by both loaders: batches in order, their counts, and the messages while one is waited for. Only loader*.cc
 // include this.
 
 #include <unordered_set>

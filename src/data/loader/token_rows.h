@@ -1,5 +1,5 @@
 #pragma once
-// The rows of ids that a chain makes of one sample after another, outside of a loader.
+// A chain's rows of token ids for one sample after another, outside of a loader.
 
 #include <span>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace tessera::data {
 
-// What a chain reads of one sample after another.
+// The texts that a chain reads, of one sample after another.
 class TakenTexts {
  public:
   // Texts of the sample at places that find_texts() gave, borrowed from it and from this.

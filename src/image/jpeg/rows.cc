@@ -72,7 +72,7 @@ void upsample_both(const uint8_t* near, const uint8_t* far, int count, uint8_t* 
   }
 }
 
-// kLanes pixels to a multiple of kLanes, of which the last ones may not be there.
+// Computes kLanes pixels at a time and writes no more than `count`.
 template <class Pixels>
 HWY_INLINE void store_pixels(int count, uint8_t* out, Pixels pixels) {
   for (int i = 0; i < count; i += kLanes) {

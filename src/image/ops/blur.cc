@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kPasses = 3;
 
-// The radius of the box of which kPasses means have the variance radius^2; float32, as Pillow computes it.
+// The radius of a box filter that, applied kPasses times, has the variance radius^2; float32, as Pillow computes it.
 float box_radius(float radius) {
   const float sigma2 = radius * radius / kPasses;
   const auto length = static_cast<float>(std::sqrt(12.0 * static_cast<double>(sigma2) + 1.0));

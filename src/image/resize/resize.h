@@ -44,8 +44,8 @@ struct Span {
   int begin = 0, count = 0;
   bool operator==(const Span&) const = default;
 };
-// An axis of `in` pixels resized to `out`, of which `outputs` are wanted and `inputs` are at hand (which must hold
-// needed_inputs): the weights are those of the whole axis.
+// An axis of `in` pixels resized to `out`. Only `outputs` are computed, from `inputs`, which must hold needed_inputs(); the
+// weights are those of the whole axis.
 struct ResizeAxis {
   int in = 0, out = 0;
   Span inputs, outputs;
@@ -55,7 +55,7 @@ ResizeAxis whole_axis(int in, int out);
 Span needed_inputs(int in, int out, Span outputs, Filter filter);
 ResizeTaps make_taps(const ResizeAxis& axis, Filter filter);
 
-// A resize of a whole image to width x height of which `box` is wanted.
+// A resize of a whole image to width x height, computed only inside `box`.
 struct ResizeWindow {
   int in_width = 0, in_height = 0, width = 0, height = 0;
   Box box;

@@ -91,8 +91,8 @@ Value save(Node& scan, Value value) {
   return {&scan, index};
 }
 
-// Worth recomputing rather than saving under any policy: also a block's parameters, converted and gathered for use, of which a
-// saved stack would be a second copy of the model on every device.
+// Worth recomputing rather than saving under any policy: also a block's parameters, converted and gathered for use: saving them
+// would put a second copy of the model on every device.
 bool is_cheap(const Node& n) {
   if (n.op == &kOpParameter || n.op == &kOpConstant || n.op == &kOpIota) return true;
   if (n.op == &kOpCustomGradient) {  // its outputs stand behind its inputs

@@ -24,7 +24,7 @@ struct EventFacts {
   int64_t step = 0;
   bool scalars = false;  // a line of metrics.jsonl
   bool start = false;    // start_event
-  bool of_run = false;   // of the run as a whole: its graph and hyper-parameters, of which TensorBoard takes one
+  bool of_run = false;   // the run's graph or hyper-parameters, which TensorBoard takes once
 };
 // Nothing for bytes that are no event.
 std::optional<EventFacts> read_event(std::string_view bytes);

@@ -7,8 +7,8 @@
 namespace tessera::optim {
 namespace {
 
-// at::CPUGeneratorImpl and at::normal_distribution<double>: 53 bits of two words, Box and Muller's pair, of which the second is
-// kept for the next call.
+// at::CPUGeneratorImpl and at::normal_distribution<double>: 53 bits of two words, and Box and Muller's pair, whose
+// second number is kept for the next call.
 class TorchNormal {
  public:
   explicit TorchNormal(uint64_t seed) : engine_(static_cast<uint32_t>(seed)) {}

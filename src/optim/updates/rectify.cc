@@ -11,7 +11,7 @@ using ir::Value;
 
 namespace {
 
-// 1 - x / (e^x - 1), of which the plain form leaves no digits for small x: there by its series.
+// 1 - x / (e^x - 1). For small x the plain form loses all digits, so that the series takes its place.
 Value one_minus_bernoulli(Value x) {
   const Value x2 = ir::square(x);
   const Value series = x * 0.5 - x2 * (1.0 / 12 - x2 * (1.0 / 720 - x2 * (1.0 / 30240)));

@@ -45,7 +45,7 @@ class RunControl {
   bool save_wanted() const { return save_wanted_.load(std::memory_order_relaxed); }
   // Those who wait for a save: whoever takes them answers them.
   std::vector<Saved> take();
-  // The run takes no more requests. Whoever waits for an answer, or asks from now on, is told `why`.
+  // The run takes no more requests. Whoever waits for an answer, or asks from now on, gets `why`.
   void end(const std::string& why);
 
  private:

@@ -111,7 +111,7 @@ std::unique_ptr<PpOp> make_lookup(CallReader& call) {
 
 const PpOpKind kLookup{
     "lookup", "lookup(file[, key=text][, to=labels][, sep=])",
-    "the text as a row of one number: its line in the file, from 0 on, or with sep=, what stands behind it in its line",
+    "the text as a row of one number: its line in the file, from 0 on, or with sep=, the number after it in that line",
     make_lookup};
 
 }  // namespace tessera::data
