@@ -7,6 +7,8 @@
 #include <chrono>
 #include <functional>
 #include <iostream>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "base/rng.h"
@@ -32,6 +34,25 @@ std::vector<Json> timeless_metrics(const fs::path& workdir) {
   return lines;
 }
 
+// Every file of a run by its path, with its bytes. Of those that the clock decides too, or how often the run was started, only the
+// names count; event files have one for each start. state.json is without its times.
+std::map<std::string, std::string> timeless_files(const fs::path& workdir) {
+  const std::set<std::string> of_the_clock = {".lock", "COMMIT", "index.html", "log.txt", "metrics.jsonl", "run.json"};
+  std::map<std::string, std::string> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(workdir)) {
+    const std::string path = entry.path().lexically_relative(workdir).string(), name = entry.path().filename();
+    if (!entry.is_regular_file() || path.starts_with("tb/")) continue;
+    std::string bytes = of_the_clock.contains(name) ? "" : read_file(entry.path());
+    if (name == "state.json") {
+      Json state = Json::parse(bytes);
+      for (const char* time : {"seconds", "times"}) state.at("state").erase(time);
+      bytes = state.dump(1);
+    }
+    files[path] = std::move(bytes);
+  }
+  return files;
+}
+
 class Interrupted : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -39,6 +60,9 @@ class Interrupted : public ::testing::Test {
     write_images(folder_ / "val", 15);
     std::string recipe = tiny_recipe();
     recipe.replace(recipe.find("6 steps"), 7, "90 steps");
+    const std::string_view chain = "random_crop(8)", one = "threads = 1";
+    recipe.replace(recipe.find(chain), chain.size(), "random_crop(8) | flip_lr");
+    recipe.replace(recipe.find(one), one.size(), "threads = 3");
     write_file(folder_ / "tiny.toml", recipe);
   }
 
@@ -69,6 +93,12 @@ class Interrupted : public ::testing::Test {
 #endif
   }
 
+  void expect_the_same_files(const std::string& workdir, const std::string& undisturbed) const {
+    const auto files = timeless_files(folder_ / workdir), wanted = timeless_files(folder_ / undisturbed);
+    for (const auto& [path, bytes] : wanted) EXPECT_TRUE(files.contains(path) && files.at(path) == bytes) << path << " differs";
+    for (const auto& [path, bytes] : files) EXPECT_TRUE(wanted.contains(path)) << path << " is left over";
+  }
+
   void kill_and_compare(int kills, const std::vector<std::string>& more);
 
   TempFolder folder_;
@@ -93,12 +123,14 @@ void Interrupted::kill_and_compare(int kills, const std::vector<std::string>& mo
     killed += exit == 128 + SIGKILL;
     if (exit == 0) {  // it came to its end: compare, and go on with another run
       expect_equal_to_the_undisturbed(workdir(), "whole");
+      expect_the_same_files(workdir(), "whole");
       ++workdirs;
     }
   }
   EXPECT_EQ(killed, kills);
   finish(workdir(), more);
   expect_equal_to_the_undisturbed(workdir(), "whole");
+  expect_the_same_files(workdir(), "whole");
 }
 
 TEST_F(Interrupted, SigkillAtTenRandomMomentsChangesNothing) { kill_and_compare(10, {}); }
@@ -152,6 +184,7 @@ TEST_F(Interrupted, SigtermInEveryPhaseSavesAndLosesNothing) {
   }
   finish("stopped", slow_evaluation);
   expect_equal_to_the_undisturbed("stopped", "whole");
+  expect_the_same_files("stopped", "whole");
 }
 
 TEST_F(Interrupted, CtrlCSavesAndSaysHowToGoOn) {

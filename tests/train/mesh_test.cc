@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "host/register.h"
 #include "support/paths.h"
@@ -159,10 +160,33 @@ TEST(Mesh, AugmentsAsOneDeviceDoes) {
   EXPECT_NE(lines_of("mesh-mixup")[5]["training_loss"], lines_of(on_one_device())[5]["training_loss"]);
 }
 
+// Which rows are mixed, what is erased and what averages move by are the batch's, however many parts it is computed in. (Noise,
+// dropout and drop path draw anew for each micro-batch.)
+TEST(Mesh, AugmentsInMicroBatchesAsAtOnce) {
+  const std::vector<std::string> at_once = {
+      "data.mixup={mixup=0.8, cutmix=1.0, mode=\"elem\"}", "average={decay=0.8}",
+      "data.pp=\"decode | resize(8) | value_range(-1, 1) | random_erasing(0.5, mode=rand, count=2)\""};
+  std::vector<std::string> in_parts = at_once;
+  in_parts.push_back("accumulate=4");
+  run_on("mesh-at-once", 1, "", at_once);
+  const double one = lines_of("mesh-at-once").back()["val_ema/loss"];
+  for (const auto& [workdir, devices, mesh] :
+       {std::tuple("mesh-parts-one", 1, ""), std::tuple("mesh-parts", 4, "replica=2, fsdp=2")}) {
+    run_on(workdir, devices, mesh, in_parts);
+    expect_same_trajectory(workdir, "mesh-at-once");
+    EXPECT_NEAR(lines_of(workdir).back()["val_ema/loss"].get<double>(), one, 1e-5 * one) << workdir;
+  }
+}
+
 // Random numbers belong to places of arrays, whoever holds them; micro-batches and averages are whole on every mesh.
 TEST(Mesh, RandomLayersAndAveragesAreThoseOfOneDevice) {
-  const std::vector<std::string> random = {"model.dropout=0.1", "model.drop_path=0.2", "accumulate=2", "average={decay=0.8}",
-                                           "data.mixup={mixup=0.8, cutmix=1.0}"};
+  const std::vector<std::string> random = {
+      "model.dropout=0.1",
+      "model.drop_path=0.2",
+      "accumulate=2",
+      "average={decay=0.8}",
+      "data.mixup={mixup=0.8, cutmix=1.0}",
+      "data.pp=\"decode | random_crop(8) | value_range(-1, 1) | random_erasing(0.5, mode=pixel)\""};
   run_on("mesh-random-one", 1, "", random);
   run_on("mesh-random", 4, "replica=2, fsdp=2", random);
   expect_same_trajectory("mesh-random", "mesh-random-one");
