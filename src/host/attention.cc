@@ -16,7 +16,7 @@
 #include "host/call.h"
 #include "host/floats.h"
 #include "host/kernel.h"
-#include "host/vectors.h"
+#include "host/units/vectors.h"
 #include "ir/composites.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,11 +1,11 @@
 #pragma once
 // Softmax attention on the host, one head at a time, so that scores and probabilities never leave a core's cache. Products are
-// those of host/unit.h on the vector units; scores, probabilities and sums are f32.
+// those of host/units/unit.h on the vector units; scores, probabilities and sums are f32.
 
 #include <cstdint>
 
 #include "base/shape.h"
-#include "host/parallel_for.h"
+#include "host/units/parallel_for.h"
 
 namespace tessera::host {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/shape.h"
-#include "host/parallel_for.h"
+#include "host/units/parallel_for.h"
 
 namespace tessera::host {
 

@@ -15,7 +15,7 @@
 #include "base/spans.h"
 #include "base/visit.h"
 #include "host/kernel.h"
-#include "host/parallel_for.h"
+#include "host/units/parallel_for.h"
 
 namespace tessera::host {
 

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/shape.h"
-#include "host/parallel_for.h"
 #include "host/product.h"
+#include "host/units/parallel_for.h"
 #include "host/windows.h"
 
 namespace tessera::host {

@@ -9,7 +9,7 @@
 #include "host/kernel.h"
 #include "host/product.h"
 #include "host/rows.h"
-#include "host/tiles.h"
+#include "host/units/tiles.h"
 #include "ir/manual.h"
 #include "ir/ops.h"
 

@@ -1,12 +1,12 @@
 #pragma once
 // A dense layer fused with the norm or activation before it and the addition after it. One block of rows goes through all steps
-// before the next block begins, so that intermediate results stay in cache. Products are those of host/unit.h.
+// before the next block begins, so that intermediate results stay in cache. Products are those of host/units/unit.h.
 
 #include <cstdint>
 
 #include "base/shape.h"
-#include "host/parallel_for.h"
-#include "host/unit.h"
+#include "host/units/parallel_for.h"
+#include "host/units/unit.h"
 #include "ir/composites.h"
 
 namespace tessera::host {

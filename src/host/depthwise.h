@@ -1,7 +1,7 @@
 #pragma once
 // Depthwise convolutions: each channel has a kernel of its own.
 
-#include "host/parallel_for.h"
+#include "host/units/parallel_for.h"
 #include "host/windows.h"
 
 namespace tessera::host {

@@ -1,7 +1,7 @@
 #pragma once
 // Max pooling and its gradient.
 
-#include "host/parallel_for.h"
+#include "host/units/parallel_for.h"
 #include "host/windows.h"
 
 namespace tessera::host {

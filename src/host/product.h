@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "host/parallel_for.h"
-#include "host/unit.h"
+#include "host/units/parallel_for.h"
+#include "host/units/unit.h"
 
 namespace tessera::host {
 

@@ -9,7 +9,7 @@
 #include <array>
 #include <vector>
 
-#include "host/unit.h"
+#include "host/units/unit.h"
 #include "host/winograd.h"
 
 HWY_BEFORE_NAMESPACE();

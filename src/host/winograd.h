@@ -8,7 +8,7 @@
 // overflow, the other places of its tile see it too.
 
 #include "host/convolution.h"
-#include "host/parallel_for.h"
+#include "host/units/parallel_for.h"
 
 namespace tessera::host {
 

@@ -65,7 +65,7 @@ void multiply(int sums, int left, int right) {
 #define tile_bf16_unit emulated_tile_bf16_unit
 #define pack_panels emulated_pack_panels
 #define multiply_block emulated_multiply_block
-#include "host/tiles.cc"  // NOLINT(bugprone-suspicious-include)
+#include "host/units/tiles.cc"  // NOLINT(bugprone-suspicious-include)
 
 namespace tessera::host {
 
@@ -75,7 +75,7 @@ bool emulated_tiles_run_here() { return __builtin_cpu_supports("avx512bf16") && 
 
 #else
 
-#include "host/vectors.h"
+#include "host/units/vectors.h"
 
 namespace tessera::host {
 

@@ -1,8 +1,8 @@
 #pragma once
-// The matrix unit's code (host/tiles.cc) with its instructions computed by ordinary ones, for processors that have AVX-512 but no
+// The matrix unit's code (host/units/tiles.cc) with its instructions computed by ordinary ones, for processors that have AVX-512 but no
 // such unit.
 
-#include "host/unit.h"
+#include "host/units/unit.h"
 
 namespace tessera::host {
 

@@ -11,10 +11,10 @@
 
 #include "base/shape.h"
 #include "host/emulated_tiles.h"
-#include "host/parallel_for.h"
-#include "host/tiles.h"
-#include "host/unit.h"
-#include "host/vectors.h"
+#include "host/units/parallel_for.h"
+#include "host/units/tiles.h"
+#include "host/units/unit.h"
+#include "host/units/vectors.h"
 
 namespace tessera::host {
 

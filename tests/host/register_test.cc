@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "host/product.h"
 #include "host/target.h"
-#include "host/tiles.h"
+#include "host/units/tiles.h"
 #include "ir/composites.h"
 #include "ir/functions.h"
 #include "ir/grad.h"

@@ -3,7 +3,7 @@
 // taken one after the other, in f32. The left side is read where it lies, unless its numbers have another dtype or are not dense
 // along k.
 
-#include "host/unit.h"
+#include "host/units/unit.h"
 
 namespace tessera::host {
 

@@ -1,7 +1,7 @@
-#include "host/unit.h"
+#include "host/units/unit.h"
 
-#include "host/tiles.h"
-#include "host/vectors.h"
+#include "host/units/tiles.h"
+#include "host/units/vectors.h"
 
 namespace tessera::host {
 

@@ -1,4 +1,4 @@
-#include "host/cpu_level.h"
+#include "host/units/cpu_level.h"
 
 #include <hwy/targets.h>
 

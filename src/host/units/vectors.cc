@@ -1,6 +1,6 @@
 // Highway compiles this file once for each instruction set and picks one when the program runs.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "host/vectors.cc"
+#define HWY_TARGET_INCLUDE "host/units/vectors.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
 #include <hwy/highway.h>
@@ -9,8 +9,8 @@
 #include <bit>
 #include <cstring>
 
-#include "host/parallel_for.h"
-#include "host/vectors.h"
+#include "host/units/parallel_for.h"
+#include "host/units/vectors.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::host::HWY_NAMESPACE {

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "host/unit.h"
+#include "host/units/unit.h"
 
 namespace tessera::host {
 

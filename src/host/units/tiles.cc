@@ -1,4 +1,4 @@
-#include "host/tiles.h"
+#include "host/units/tiles.h"
 
 #if defined(__x86_64__)
 
@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "host/cpu_level.h"
-#include "host/parallel_for.h"
+#include "host/units/cpu_level.h"
+#include "host/units/parallel_for.h"
 
 // What follows, up to pop_options, runs only where tiles_available().
 #if defined(__clang__)
@@ -21,7 +21,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
 #endif
 
-#include "host/avx512.h"
+#include "host/units/avx512.h"
 
 namespace tessera::host {
 namespace {
@@ -347,7 +347,7 @@ const Unit& tile_bf16_unit() {
 #else
 
 #include "base/error.h"
-#include "host/vectors.h"
+#include "host/units/vectors.h"
 
 namespace tessera::host {
 

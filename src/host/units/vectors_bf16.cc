@@ -1,7 +1,7 @@
 // Products of bf16 numbers by vdpbf16ps, which adds two of them to a sum in f32 at once. Highway has no such target.
 
-#include "host/cpu_level.h"
-#include "host/vectors.h"
+#include "host/units/cpu_level.h"
+#include "host/units/vectors.h"
 
 #if defined(__x86_64__)
 
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "host/parallel_for.h"
+#include "host/units/parallel_for.h"
 
 // The rest of this file runs only where vector_bf16_available().
 #if defined(__clang__)
@@ -20,7 +20,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
 #endif
 
-#include "host/avx512.h"
+#include "host/units/avx512.h"
 
 namespace tessera::host {
 namespace {
