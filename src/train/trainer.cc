@@ -48,7 +48,7 @@ TrainResult result_of(const Run& run, Exit exit, NamedScores scores = {}) {
   result.paused = run.at_pause() && !run.at_end() && !run.stop.requested();
   result.step = progress.step;
   result.total = run.recipe.total;
-  result.classifier = dynamic_cast<const models::Classifier*>(run.recipe.model.get()) != nullptr;
+  result.classifier = run.recipe.model->classifier() != nullptr;
   result.evaluators = !run.recipe.evals.empty();
   result.workdir = run.home;
   if (run.has_checkpoint(progress.step)) result.checkpoint = run.checkpoint_path(progress.step);

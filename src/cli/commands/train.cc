@@ -1,7 +1,7 @@
 // tessera train: from a recipe to weights.
 #include "base/shell.h"
 #include "cli/command.h"
-#include "cli/training.h"
+#include "cli/commands/training.h"
 
 namespace tessera::cli {
 namespace {

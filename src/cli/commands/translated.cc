@@ -1,4 +1,4 @@
-#include "cli/translated.h"
+#include "cli/commands/translated.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/data_sections.h"
+#include "cli/commands/data/sections.h"
 
 #include <filesystem>
 

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/data_sections.h"
+#include "cli/commands/data/sections.h"
 
 namespace tessera::cli {
 namespace {

@@ -1,6 +1,7 @@
 // tessera version: what this build is, as tessera --version.
-#include "cli/command.h"
 #include "cli/version.h"
+
+#include "cli/command.h"
 
 namespace tessera::cli {
 namespace {

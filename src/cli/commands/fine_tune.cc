@@ -5,7 +5,7 @@
 #include "base/shell.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/training.h"
+#include "cli/commands/training.h"
 
 namespace tessera::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/training.h"
+#include "cli/commands/training.h"
 #include "translate/arguments.h"
 
 namespace tessera::cli {

@@ -1,5 +1,5 @@
 // What train does with a recipe: flags, log, live page, report, and the lines printed after the run.
-#include "cli/training.h"
+#include "cli/commands/training.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 #include "base/shell.h"
 #include "base/text.h"
 #include "board/board.h"
-#include "cli/board.h"
 #include "cli/command.h"
+#include "cli/commands/board.h"
 #include "cli/crash.h"
 #include "cli/version.h"
 #include "group/place.h"

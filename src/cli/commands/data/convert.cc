@@ -1,4 +1,6 @@
 // tessera data convert: any source as shards of tfrecord, array_record or tar.
+#include "data/tools/convert/convert.h"
+
 #include <fmt/format.h>
 
 #include <atomic>
@@ -8,9 +10,8 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/data_sections.h"
+#include "cli/commands/data/sections.h"
 #include "config/byte_size.h"
-#include "data/tools/convert/convert.h"
 
 namespace tessera::cli {
 namespace {

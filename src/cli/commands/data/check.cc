@@ -1,4 +1,6 @@
 // tessera data check: reads every file of a data set, and names those that cannot be read.
+#include "data/tools/check.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +11,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/data_sections.h"
-#include "data/tools/check.h"
+#include "cli/commands/data/sections.h"
 
 namespace tessera::cli {
 namespace {

@@ -1,5 +1,5 @@
 // tessera board: a live page of runs.
-#include "cli/board.h"
+#include "cli/commands/board.h"
 
 #include <fmt/format.h>
 #include <pthread.h>

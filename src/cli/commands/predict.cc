@@ -14,7 +14,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/image_paths.h"
+#include "cli/commands/image_paths.h"
 #include "inference/use_model.h"
 #include "metrics/multi_label.h"
 

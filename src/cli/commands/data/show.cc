@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "cli/command.h"
-#include "cli/data_sections.h"
+#include "cli/commands/data/sections.h"
 #include "data/loader/token_rows.h"
 #include "data/tools/contact_sheet.h"
 #include "image/codec/png.h"

@@ -9,7 +9,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/image_paths.h"
+#include "cli/commands/image_paths.h"
 #include "inference/captions.h"
 
 namespace tessera::cli {

@@ -1,4 +1,4 @@
-#include "cli/image_paths.h"
+#include "cli/commands/image_paths.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,8 @@
 // tessera help: the keys of a recipe, and the pages of commands.
+#include "cli/help.h"
+
 #include "base/text.h"
 #include "cli/common_flags.h"
-#include "cli/help.h"
 
 namespace tessera::cli {
 namespace {
