@@ -44,9 +44,12 @@ function(tessera_add_folders SRC)
   endforeach()
 endfunction()
 
-# tessera_use_allocator(PROGRAM): jemalloc in the place of malloc, for the plugin too. Sanitizers bring their own.
+# tessera_use_allocator(PROGRAM): jemalloc in the place of malloc, for the plugin too. Sanitizers bring their own, and get what they
+# are to leave out.
 function(tessera_use_allocator PROGRAM)
-  if(NOT TESSERA_SANITIZE)
+  if(TESSERA_SANITIZE)
+    target_sources(${PROGRAM} PRIVATE ${CMAKE_SOURCE_DIR}/src/sanitizers.cc)
+  else()
     target_sources(${PROGRAM} PRIVATE ${CMAKE_SOURCE_DIR}/src/allocator.cc)
     target_link_libraries(${PROGRAM} PRIVATE ${TESSERA_JEMALLOC} ${CMAKE_DL_LIBS})
   endif()
