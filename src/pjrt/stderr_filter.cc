@@ -38,7 +38,8 @@ off_t file_size(int descriptor) {
   return fstat(descriptor, &status) == 0 ? status.st_size : 0;
 }
 
-// Our own mistakes are exceptions, so that only a library aborts.
+// Our own mistakes are exceptions, so that only a library aborts. LLVM also faults where it clears away a program that it could
+// not load for lack of memory (llvm::orc::ExecutionSession::IL_failSymbols).
 constexpr std::string_view kAborted = "error: a library ended the program; its last words stand above\n";
 constexpr std::string_view kFailedCheck =
     "help: where that is a failed check of the device's compiler, another batch, size of images or dtype may avoid it\n";
@@ -74,9 +75,10 @@ void show_captured_and_die(int signal_number) {
   for (ssize_t size; (size = pread(captured, block, sizeof block, position)) > 0; position += size) {
     if (write(terminal, block, static_cast<size_t>(size)) < 0) break;
   }
-  if (signal_number == SIGABRT) {
+  const bool refused = out_of_addresses();
+  if (signal_number == SIGABRT || refused) {
     write_or_exit(terminal, kAborted);
-    write_or_exit(terminal, out_of_addresses() ? kOutOfAddresses : kFailedCheck);
+    write_or_exit(terminal, refused ? kOutOfAddresses : kFailedCheck);
   }
   raise(signal_number);  // SA_RESETHAND has put the default action back
 }

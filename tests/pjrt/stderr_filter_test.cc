@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -69,6 +71,28 @@ TEST_F(StderrFilter, ADyingProcessShowsTheLastWords) {
         std::abort();
       },
       KilledBySignal(SIGABRT), HasSubstr("F0000 check failed in the plugin\nerror: a library ended the program"));
+}
+
+// From now on the system refuses every page.
+void use_up_addresses() {
+  const rlimit limit{size_t{1} << 30, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(9);
+  for (size_t size = limit.rlim_cur; size >= 4096; size /= 2) {
+    while (mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED) continue;
+  }
+}
+
+TEST_F(StderrFilter, AFaultWithoutMemoryLeftIsToldAsThat) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        use_up_addresses();
+        to_stderr("W0000 no memory for a table\n");
+        raise(SIGSEGV);
+      },
+      KilledBySignal(SIGSEGV),
+      HasSubstr("W0000 no memory for a table\nerror: a library ended the program; its last words stand above\n"
+                "help: the memory that this process may take (`ulimit -v`) was used up"));
 }
 
 TEST_F(StderrFilter, StaysSmall) {
