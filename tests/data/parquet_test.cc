@@ -2,6 +2,7 @@
 
 #include "data/formats/parquet.h"
 
+#include "base/process.h"
 #include "data/format_testing.h"
 #include "data/formats/parquet_footer.h"
 #include "data/formats/varint.h"
@@ -170,6 +171,16 @@ TEST_F(ParquetSource, DamageIsAReason) {
   const auto source = make_source("parquet(" + (dir / "bad.parquet") + ")");
   Sample sample;
   EXPECT_THAT(*source->read(0, sample), AllOf(HasSubstr(dir / "bad.parquet"), HasSubstr("row group 0 cannot be read")));
+}
+
+// 1.5 GB of zeros in 3 KB: the page is refused by the size that it claims.
+TEST_F(ParquetSource, WhatUnpacksToFarMoreIsRefused) {
+  const auto source = make_source("parquet(" + kFormats + "/parquet/bomb.parquet)");
+  ASSERT_EQ(source->size(), 2);
+  const int64_t before = peak_resident_bytes();
+  Sample sample;
+  EXPECT_THAT(*source->read(0, sample), AllOf(HasSubstr("bomb.parquet"), HasSubstr("row group 0 cannot be read")));
+  EXPECT_LT(peak_resident_bytes() - before, 64 << 20);
 }
 
 #if !defined(__SANITIZE_ADDRESS__)  // see no_more_files.h

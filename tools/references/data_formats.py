@@ -10,7 +10,8 @@ tfds_splits.json  what TFDS makes of splits and even splits of a set with shards
 array_record/ the array_record module: <compression>-<group size>.array_record
 wds/          webdataset: two shards; tarfile: names beyond ustar's in pax and GNU form
 parquet/      datasets: an image data set with a ClassLabel, row groups of five, in two files; lists.parquet with lists of texts and
-              of structs; pyarrow: arrow_lists.parquet with every kind of list, dictionaries.parquet with pandas' categories
+              of structs; pyarrow: arrow_lists.parquet with every kind of list, dictionaries.parquet with pandas' categories,
+              bomb.parquet with a sample of 1.5 GB
 """
 import io
 import json
@@ -278,6 +279,12 @@ def write_parquet_dictionaries(rows):
     pyarrow.parquet.write_table(pa.table(columns), OUT / "parquet" / "dictionaries.parquet", row_group_size=7)
 
 
+def write_parquet_bomb():
+    columns = {"image": pa.array([b"small", bytes(1500 << 20)], pa.binary()), "label": pa.array([0, 1])}
+    pyarrow.parquet.write_table(pa.table(columns), OUT / "parquet" / "bomb.parquet", compression="brotli", use_dictionary=False,
+                                write_statistics=False, store_schema=False)
+
+
 def main():
     if OUT.exists():
         shutil.rmtree(OUT)
@@ -297,6 +304,7 @@ def main():
     write_parquet(rows)
     write_parquet_lists(rows)
     write_parquet_dictionaries(rows)
+    write_parquet_bomb()
 
 
 if __name__ == "__main__":
