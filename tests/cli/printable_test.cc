@@ -66,6 +66,10 @@ TEST_F(Hostile, NamesAreEscapedInEveryCommandsOutput) {
   run({"train", "tiny.toml", "--workdir", "run"}, 0);
   run({"eval", "tiny.toml", "--from", "run"}, 0);
   EXPECT_THAT(run({"predict", "--from", "run", "bad"}, 3).out, HasSubstr(R"(all is lost_class)"));
+  run({"report", "run"}, 0);
+  run({"fine-tune", "train", "--from", "run", "--print-recipe"}, 0);
+  run({"lr-find", "tiny.toml", "--steps", "20"}, 0);
+  run({"sweep", "tiny.toml", "optimizer.lr=1e-2,1e-3", "--workdir", "sweep"}, 0);
   run({"export", "--from", "run", "--to", "out"}, 0);
   run({"data", "convert", "bad", "--to", "tar", "--out", "set"}, 2);
   run({"train", "tiny.toml", "data.source=folder(" + kWord + ")"}, 2);
