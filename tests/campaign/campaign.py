@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import time
+from pathlib import Path
 
 import conditions
 import faults
@@ -38,6 +39,7 @@ def parse_arguments():
     parser.add_argument("--only", action="append", choices=list(SCENARIOS), help="this scenario alone; may be given again")
     parser.add_argument("--skip", action="append", default=[], choices=list(SCENARIOS), help="all but this; may be given again")
     parser.add_argument("--tries", type=int, help="at most so many of each scenario")
+    parser.add_argument("--journal", type=Path, help="of faults: a file of what was tried, which is not tried again")
     parser.add_argument("--build", default="build/release", help="where the program was built")
     parser.add_argument("--keep", action="store_true", help="leave the directory of the runs")
     return parser.parse_args()
@@ -66,7 +68,8 @@ def main():
         run, share, _ = SCENARIOS[name]
         start = time.monotonic()
         result = Result()
-        result.add(run(place, seed, 3600 * options.hours * share / shares, options.tries))
+        more = {"journal": options.journal} if name == "faults" else {}
+        result.add(run(place, seed, 3600 * options.hours * share / shares, options.tries, **more))
         print(summary(name, result, time.monotonic() - start, seed), flush=True)
         broken += [f"{name}: {text}" for text in result.broken]
     for text in broken[:50]:

@@ -1,6 +1,7 @@
 """Calls that fail: every call of every command, one by one, once and for good, with each error that a disk gives."""
 
 import errno
+import json
 import shutil
 
 from runs import Budget, Result, seeded
@@ -41,7 +42,8 @@ class Command:
         self.scratch = place.directory / "scratch"
         self.fresh()
         self.arguments = commands(place, self.scratch)[name]
-        roots = [self.scratch, place.directory / "train", place.directory / "val", place.reference]
+        read = ("recipe.toml", "train", "val", "cache")
+        roots = [self.scratch, place.reference, *(place.directory / name for name in read)]
         self.roots = ":".join(str(root) for root in roots)
         self.calls = place.count(self.arguments, ROOTS=self.roots)
         self.good = self.written()
@@ -56,11 +58,19 @@ class Command:
         return {} if self.name == "train" else contents(self.scratch)
 
     def try_fault(self, k, error, when, result):
+        """The name of the call that failed and its file; "" if there were not as many calls this time."""
         told = f"{self.name}, call {k} of {self.calls}: {errno.errorcode[error]} {when}"
+        failed = self.place.directory / "failed"
+        failed.unlink(missing_ok=True)
         self.fresh()
-        ended = self.place.run(self.arguments, {"ROOTS": self.roots, "FAIL": f"{k} {error} {when}"})
+        ended = self.place.run(self.arguments, {"ROOTS": self.roots, "FAIL": f"{k} {error} {when}", "FAILED": failed})
+        call = failed.read_text().strip().replace(str(self.place.directory) + "/", "") if failed.exists() else ""
         result.tried += 1
-        result.count(f"{self.name}: " + ("went on" if ended.code == 0 else "said so"))
+        result.count(f"{self.name}: " + ("not reached" if not call else "went on" if ended.code == 0 else "said so"))
+        self.check(f"{told} ({call})", ended, error, result)
+        return call
+
+    def check(self, told, ended, error, result):
         if ended.code not in (ALLOWED_AT_A_LIMIT if error == errno.EMFILE else ALLOWED):
             return result.broken.append(f"{told}: {ended.told()}")
         if ended.code != 0 and not (ended.err + ended.out).strip():
@@ -95,16 +105,52 @@ class Command:
             result.broken.append(f"{told}; then again: other files were written")
 
 
-def faults(place, seed, seconds, tries=None):
-    """At random over all commands; with enough time every call of each, once and for good."""
-    rng, result, budget = seeded(seed, "faults"), Result(), Budget(seconds, tries)
+class Journal:
+    """What was tried, in a file of a line of JSON each, so that a campaign over all calls can go on where it ended."""
+
+    def __init__(self, path):
+        self.lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        self.done = {(line["command"], line["number"], line["when"]) for line in self.lines}
+        self.file = path.open("a")
+
+    def add(self, **line):
+        self.lines.append(line)
+        self.file.write(json.dumps(line) + "\n")
+        self.file.flush()
+
+    def count(self, result):
+        """Of all lines, of this and earlier campaigns."""
+        for when in ("once", "sticky"):
+            result.count(f"failed {when}", sum(line["when"] == when and line["call"] != "" for line in self.lines))
+        result.count("of different calls on different files", len({(line["command"], line["call"]) for line in self.lines if line["call"]}))
+
+
+def plan(place, rng):
+    """Every call of each command: first each once, then from then on, both in an order that is drawn."""
     every = [Command(place, name) for name in commands(place, place.directory)]
-    plan = [(command, k, when) for command in every for k in range(command.calls) for when in ("once", "sticky")]
-    rng.shuffle(plan)
-    for command, k, when in plan:
+    for when in ("once", "sticky"):
+        tries = [(command, k, when) for command in every for k in range(command.calls)]
+        rng.shuffle(tries)
+        yield from tries
+
+
+def faults(place, seed, seconds, tries=None, journal=None):
+    """`journal`: a file; what it has is not tried again."""
+    rng, result, budget = seeded(seed, "faults"), Result(), Budget(seconds, tries)
+    journal = Journal(journal) if journal else None
+    every = list(plan(place, rng))
+    for command, k, when in every:
+        error = rng.choice(ERRORS)
+        if journal and (command.name, k, when) in journal.done:
+            continue
         if not budget.left(result.tried):
             break
-        command.try_fault(k, rng.choice(ERRORS), when, result)
-    result.count("calls to fail, in all", len(plan) // 2)
+        broken = len(result.broken)
+        call = command.try_fault(k, error, when, result)
+        if journal:
+            journal.add(command=command.name, number=k, when=when, error=errno.errorcode[error], call=call, broken=result.broken[broken:])
+    if journal:
+        journal.count(result)
+    result.count("calls to fail, in all", len(every) // 2)
     shutil.rmtree(place.directory / "scratch", ignore_errors=True)
     return result

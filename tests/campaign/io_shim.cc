@@ -7,18 +7,22 @@
 //   TESSERA_IO_COUNTER  a file of 8 bytes that always holds how many have counted (native byte order)
 //   TESSERA_IO_FAIL     "K ERRNO once|sticky": call number K (from 0) fails, or all from K on. A write of several bytes first
 //                       writes half of them.
+//   TESSERA_IO_FAILED   a file that gets the name of the first call that failed so, and of its file
 //   TESSERA_IO_KILL     K: the process is killed at call K; a write first writes half of its bytes
 //   TESSERA_IO_HANG     K: call K never returns
 //   TESSERA_IO_DELAY    microseconds that each call takes longer
 //   TESSERA_IO_RECORD   a file; see put() for its format
-// Calls that a libc makes for itself (of fopen, say) are not seen.
+// Calls that a libc makes for itself (in fread, say) are not seen, but those that open and close a stream are.
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -47,6 +51,11 @@ Function* next(Function*, const char* name) {
     static auto* const real = next(&::name, #name); \
     return real;                                    \
   }())
+
+// The system's own mmap: dlsym() may allocate, and an allocator maps.
+void* map(void* at, size_t size, int protection, int flags, int fd, off_t offset) {
+  return reinterpret_cast<void*>(syscall(SYS_mmap, at, size, protection, flags, fd, offset));
+}
 
 constexpr int kMaxFiles = 4096;
 enum class Kind { kRead, kWrite };
@@ -89,7 +98,7 @@ struct Shim {
   void share_counter(const std::string& path) {
     const int fd = REAL(open)(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || REAL(ftruncate)(fd, sizeof(int64_t)) != 0) return;
-    void* memory = mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void* memory = map(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory != MAP_FAILED) count = static_cast<std::atomic<int64_t>*>(memory);
     REAL(close)(fd);
   }
@@ -99,6 +108,13 @@ struct Shim {
       if (path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/')) return true;
     }
     return false;
+  }
+  // A file that was opened by other means than open_file().
+  void watch(int fd) {
+    if (fd >= 0 && fd < kMaxFiles) watched[fd] = ++opened;
+  }
+  void forget(int fd) {
+    if (fd >= 0 && fd < kMaxFiles) watched[fd] = 0;
   }
   bool mine(int fd) const { return fd >= 0 && fd < kMaxFiles && watched[fd].load(std::memory_order_relaxed) != 0; }
 
@@ -134,9 +150,27 @@ std::string absolute(int directory, const char* path) {
   return std::string(base) + "/" + path;
 }
 
-// Whether this call is to fail; where a process is to die or to hang it does so here. `partly` does half of a write.
-template <class Partly>
-bool fails(Kind kind, Partly partly) {
+std::string file_of(const std::string& path) { return path; }
+std::string file_of(int fd) {
+  char path[PATH_MAX];
+  const ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, sizeof path);
+  return {path, n < 0 ? 0 : static_cast<size_t>(n)};
+}
+
+void tell(const char* call, const std::string& file) {
+  static const std::string path = text_of("TESSERA_IO_FAILED");
+  if (path.empty()) return;
+  const int out = REAL(open)(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (out < 0) return;  // not the first
+  const std::string text = std::string(call) + " " + file + "\n";
+  if (REAL(write)(out, text.data(), text.size()) < 0) abort();
+  REAL(close)(out);
+}
+
+// Whether this call on a path or a descriptor is to fail; where a process is to die or to hang it does so here. `partly` does half
+// of a write, `call` is the name of the function that asks.
+template <class File, class Partly>
+bool fails(Kind kind, const File& file, Partly partly, const char* call) {
   Shim& s = shim();
   if (kind == Kind::kRead ? !s.reads : !s.writes) return false;
   const int64_t k = s.count->fetch_add(1);
@@ -148,11 +182,14 @@ bool fails(Kind kind, Partly partly) {
   while (s.hang_at && k == *s.hang_at) pause();
   if (!s.fail_at || !(s.sticky ? k >= *s.fail_at : k == *s.fail_at)) return false;
   partly();
+  tell(call, file_of(file));
   errno = s.error;
   return true;
 }
-bool fails(Kind kind) {
-  return fails(kind, [] {});
+template <class File>
+bool fails(Kind kind, const File& file, const char* call = __builtin_FUNCTION()) {
+  return fails(
+      kind, file, [] {}, call);
 }
 
 // A record: the call's name and its arguments, each with a byte count before it ("5:write" …), then an end of line.
@@ -180,13 +217,13 @@ std::string number(int64_t value) { return std::to_string(value); }
 std::string id_of(int fd) { return number(shim().watched[fd]); }
 
 template <class Call>
-int open_file(const std::string& path, int flags, Call call) {
+int open_file(const std::string& path, int flags, Call call, const char* name = __builtin_FUNCTION()) {
   Shim& s = shim();
   if (!s.mine(path)) return call();
   const bool changes = (flags & (O_CREAT | O_TRUNC)) != 0;
-  if (fails(changes ? Kind::kWrite : Kind::kRead)) return -1;
+  if (fails(changes ? Kind::kWrite : Kind::kRead, path, name)) return -1;
   const auto watch = [&](int fd) {
-    if (fd < kMaxFiles) s.watched[fd] = ++s.opened;
+    s.watch(fd);
     if (s.log >= 0) {
       put({"open", id_of(fd), path, (flags & O_CREAT) ? "create" : "", (flags & O_TRUNC) ? "cut" : "",
            (flags & O_DIRECTORY) ? "directory" : ""});
@@ -204,13 +241,14 @@ int open_file(const std::string& path, int flags, Call call) {
 template <class Call>
 int change(const std::string& path, const std::string& second, const char* name, Call call, const std::string& flag = "") {
   if (!shim().mine(path) && (second.empty() || !shim().mine(second))) return call();
-  if (fails(Kind::kWrite)) return -1;
+  if (fails(Kind::kWrite, path, name)) return -1;
   return recorded(call, [&](int) { put({name, path, second, flag}); });
 }
 
-template <class Call>
-auto look(bool mine, Call call) -> decltype(call()) {
-  if (mine && fails(Kind::kRead)) return static_cast<decltype(call())>(-1);
+// A call that changes nothing.
+template <class File, class Call>
+auto look(const File& file, Call call, const char* name = __builtin_FUNCTION()) -> decltype(call()) {
+  if (shim().mine(file) && fails(Kind::kRead, file, name)) return static_cast<decltype(call())>(-1);
   return call();
 }
 
@@ -247,7 +285,7 @@ int openat64(int directory, const char* path, int flags, ...) {
 
 int close(int fd) {
   if (!shim().mine(fd)) return REAL(close)(fd);
-  const bool failed = fails(Kind::kRead);  // the descriptor is gone either way
+  const bool failed = fails(Kind::kRead, fd);  // the descriptor is gone either way
   const int error = errno;
   shim().watched[fd] = 0;
   const int result = REAL(close)(fd);
@@ -257,13 +295,13 @@ int close(int fd) {
 }
 
 ssize_t read(int fd, void* out, size_t size) {
-  return look(shim().mine(fd), [&] { return REAL(read)(fd, out, size); });
+  return look(fd, [&] { return REAL(read)(fd, out, size); });
 }
 ssize_t pread(int fd, void* out, size_t size, off_t offset) {
-  return look(shim().mine(fd), [&] { return REAL(pread)(fd, out, size, offset); });
+  return look(fd, [&] { return REAL(pread)(fd, out, size, offset); });
 }
 ssize_t pread64(int fd, void* out, size_t size, off64_t offset) {
-  return look(shim().mine(fd), [&] { return REAL(pread64)(fd, out, size, offset); });
+  return look(fd, [&] { return REAL(pread64)(fd, out, size, offset); });
 }
 
 ssize_t write(int fd, const void* bytes, size_t size) {
@@ -275,12 +313,12 @@ ssize_t write(int fd, const void* bytes, size_t size) {
   const auto half = [&] {
     if (size > 1) recorded([&] { return REAL(write)(fd, bytes, size / 2); }, put_write);
   };
-  if (fails(Kind::kWrite, half)) return -1;
+  if (fails(Kind::kWrite, fd, half, "write")) return -1;
   return recorded([&] { return REAL(write)(fd, bytes, size); }, put_write);
 }
 ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
   if (!shim().mine(fd)) return REAL(pwrite)(fd, bytes, size, offset);
-  if (fails(Kind::kWrite)) return -1;
+  if (fails(Kind::kWrite, fd)) return -1;
   return recorded([&] { return REAL(pwrite)(fd, bytes, size, offset); },
                   [&](ssize_t done) {
                     put({"write", id_of(fd), number(offset), {static_cast<const char*>(bytes), static_cast<size_t>(done)}});
@@ -289,17 +327,17 @@ ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
 
 int fsync(int fd) {
   if (!shim().mine(fd)) return REAL(fsync)(fd);
-  if (fails(Kind::kWrite)) return -1;
+  if (fails(Kind::kWrite, fd)) return -1;
   return recorded([&] { return REAL(fsync)(fd); }, [&](int) { put({"sync", id_of(fd)}); });
 }
 int fdatasync(int fd) {
   if (!shim().mine(fd)) return REAL(fdatasync)(fd);
-  if (fails(Kind::kWrite)) return -1;
+  if (fails(Kind::kWrite, fd)) return -1;
   return recorded([&] { return REAL(fdatasync)(fd); }, [&](int) { put({"sync", id_of(fd)}); });
 }
 int ftruncate(int fd, off_t size) {
   if (!shim().mine(fd)) return REAL(ftruncate)(fd, size);
-  if (fails(Kind::kWrite)) return -1;
+  if (fails(Kind::kWrite, fd)) return -1;
   return recorded([&] { return REAL(ftruncate)(fd, size); }, [&](int) { put({"ftruncate", id_of(fd), number(size)}); });
 }
 int truncate(const char* path, off_t size) {
@@ -330,6 +368,19 @@ int unlink(const char* path) {
 int unlinkat(int directory, const char* path, int flags) {
   return change(absolute(directory, path), "", "unlink", [&] { return REAL(unlinkat)(directory, path, flags); });
 }
+int linkat(int from_directory, const char* from, int to_directory, const char* to, int flags) {
+  return change(absolute(from_directory, from), absolute(to_directory, to), "link",
+                [&] { return REAL(linkat)(from_directory, from, to_directory, to, flags); });
+}
+int chmod(const char* path, mode_t mode) {
+  return look(absolute(AT_FDCWD, path), [&] { return REAL(chmod)(path, mode); });
+}
+int fchmod(int fd, mode_t mode) {
+  return look(fd, [&] { return REAL(fchmod)(fd, mode); });
+}
+int utimensat(int directory, const char* path, const struct timespec times[2], int flags) {
+  return look(absolute(directory, path), [&] { return REAL(utimensat)(directory, path, times, flags); });
+}
 int rmdir(const char* path) {
   return change(absolute(AT_FDCWD, path), "", "unlink", [&] { return REAL(rmdir)(path); });
 }
@@ -344,24 +395,62 @@ int mkdirat(int directory, const char* path, mode_t mode) {
 }
 
 DIR* opendir(const char* path) {
-  if (shim().mine(absolute(AT_FDCWD, path)) && fails(Kind::kRead)) return nullptr;
-  return REAL(opendir)(path);
+  const std::string full = absolute(AT_FDCWD, path);
+  if (!shim().mine(full)) return REAL(opendir)(path);
+  if (fails(Kind::kRead, full)) return nullptr;
+  DIR* const directory = REAL(opendir)(path);
+  if (directory) shim().watch(dirfd(directory));
+  return directory;
 }
 DIR* fdopendir(int fd) {
-  if (shim().mine(fd) && fails(Kind::kRead)) return nullptr;
+  if (shim().mine(fd) && fails(Kind::kRead, fd)) return nullptr;
   return REAL(fdopendir)(fd);
 }
+dirent* readdir(DIR* directory) {
+  if (const int fd = dirfd(directory); shim().mine(fd) && fails(Kind::kRead, fd)) return nullptr;
+  return REAL(readdir)(directory);
+}
+int closedir(DIR* directory) {
+  shim().forget(dirfd(directory));
+  return REAL(closedir)(directory);
+}
+
+// Streams that read, such as std::ifstream.
+FILE* fopen(const char* path, const char* mode) {
+  const std::string full = absolute(AT_FDCWD, path);
+  if (!shim().mine(full) || mode[0] != 'r') return REAL(fopen)(path, mode);
+  if (fails(Kind::kRead, full)) return nullptr;
+  FILE* const file = REAL(fopen)(path, mode);
+  if (file) shim().watch(fileno(file));
+  return file;
+}
+FILE* fopen64(const char* path, const char* mode) { return fopen(path, mode); }
+int fclose(FILE* file) {
+  shim().forget(fileno(file));
+  return REAL(fclose)(file);
+}
+
+void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
+  if (fd >= 0 && shim().mine(fd) && fails(Kind::kRead, fd)) return MAP_FAILED;
+  return map(at, size, protection, flags, fd, offset);
+}
+int flock(int fd, int how) noexcept {
+  return look(fd, [&] { return REAL(flock)(fd, how); });
+}
+int statvfs(const char* path, struct statvfs* out) noexcept {
+  return look(absolute(AT_FDCWD, path), [&] { return REAL(statvfs)(path, out); });
+}
 int stat(const char* path, struct stat* out) {
-  return look(shim().mine(absolute(AT_FDCWD, path)), [&] { return REAL(stat)(path, out); });
+  return look(absolute(AT_FDCWD, path), [&] { return REAL(stat)(path, out); });
 }
 int lstat(const char* path, struct stat* out) {
-  return look(shim().mine(absolute(AT_FDCWD, path)), [&] { return REAL(lstat)(path, out); });
+  return look(absolute(AT_FDCWD, path), [&] { return REAL(lstat)(path, out); });
 }
 int fstat(int fd, struct stat* out) {
-  return look(shim().mine(fd), [&] { return REAL(fstat)(fd, out); });
+  return look(fd, [&] { return REAL(fstat)(fd, out); });
 }
 int fstatat(int directory, const char* path, struct stat* out, int flags) {
-  return look(shim().mine(absolute(directory, path)), [&] { return REAL(fstatat)(directory, path, out, flags); });
+  return look(absolute(directory, path), [&] { return REAL(fstatat)(directory, path, out, flags); });
 }
 
 }  // extern "C"
