@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 
 #include "base/error.h"
@@ -357,8 +357,12 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
                       names.empty() ? "a recipe is a TOML file, for example recipes/digits.toml" : suggest_name(path, names));
   }
   std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) throw usage_error(fmt::format("the recipe file `{}` can't be read", path));
+  std::string text;
+  for (std::array<char, 4096> part{}; file;) {
+    file.read(part.data(), part.size());
+    text.append(part.data(), static_cast<size_t>(file.gcount()));
+  }
+  if (!file.is_open() || file.bad()) throw usage_error(fmt::format("the recipe file `{}` can't be read", path));
   return parse_recipe(text, path, overrides);
 }
 

@@ -27,6 +27,7 @@ std::vector<std::string> read_list(const std::string& path) {
     const std::string host(trim(std::string_view(line).substr(0, line.find('#'))));
     if (!host.empty()) hosts.push_back(host);
   }
+  if (file.bad()) throw usage_error(fmt::format("cannot read the list of hosts `{}`", path));
   return hosts;
 }
 

@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 namespace tessera::monitor {
@@ -12,7 +11,9 @@ namespace {
 
 std::string contents(const char* path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text, '\0');  // none has a zero byte; where a read fails, what came before
+  return text;
 }
 
 // The first number of `text`, which may have blanks before it.

@@ -413,6 +413,8 @@ TEST(LoadRecipe, ReadsFilesAndNamesNeighbours) {
   EXPECT_THAT(error.message(), HasSubstr("there is no recipe file"));
   EXPECT_EQ(error.help(), "did you mean `" + path + "`?");
   EXPECT_THAT(error_of([] { load_recipe("/nowhere/x.toml"); }).help(), HasSubstr("a recipe is a TOML file"));
+  // A file that is opened, and whose first read fails.
+  EXPECT_THAT(error_of([] { load_recipe("/proc/self/mem"); }).what(), HasSubstr("`/proc/self/mem` can't be read"));
 }
 
 TEST(DifferenceOf, ListsKeysThatDiffer) {
