@@ -242,6 +242,33 @@ def write_npz():
     put("npz", "wrong_checksum.npz", zipped([("a.npy", array)]).replace(b"abcd", b"abce"))
 
 
+# Pickles: each opcode that is read, and each reason to refuse one.
+
+def write_pickles():
+    start, text, storage = b"\x80\x04\x95" + bytes(8), b"\x8c\x01a", b"\x8c\x07storage\x85Q"
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n" + b"(" + storage + b"K\x00K\x02\x85K\x01\x85\x89}tR"
+    numbers = b"(K\x01M\x02\x01J\xfe\xff\xff\xff\x8a\x00\x8a\x01\xff\x8a\x09" + bytes(9) + b"G?\xf0" + bytes(6) + b"N\x88\x89t"
+    put("pickle", "numbers", start + numbers + b".")
+    put("pickle", "texts", start + b"(X\x01\0\0\0aT\x01\0\0\0bB\x01\0\0\0c\x8c\x01dU\x01eC\x01ft.")
+    put("pickle", "containers", start + b"}(" + text + b"](" + b"K\x01K\x02eK\x03a" + text + b")K\x01\x85\x86N\x87u" + text + b"Ns.")
+    put("pickle", "memo", start + b"]q\x00\x94r\x07\0\0\0h\x00ah\x01aj\x07\0\0\0a.")
+    put("pickle", "tensor", start + b"}" + b"\x8c\x0astate_dict}" + text + tensor + b"ss.")
+    put("pickle", "parameter", start + b"}" + text + b"ctorch._utils\n_rebuild_parameter\n(" + tensor + b"\x88}tRs.")
+    put("pickle", "ordered", start + b"ccollections\nOrderedDict\n](" + text + b"K\x01\x86e\x85R}" + text + b"Nsb.")
+    put("pickle", "empty_dictionary", start + b"ccollections\nOrderedDict\n)R.")
+    put("pickle", "other", start + b"\x8c\x08argparse\x8c\x09Namespace\x93)\x81(K\x01e(" + text + b"Nu}b.")
+    refused = {
+        "ends_early": b"K", "line_ends_early": b"ctorch", "value_missing": b"a", "value_below_mark": b"K\x01(a", "mark_missing": b"]e",
+        "appends_to_number": b"K\x01K\x02a", "sets_of_number": b"K\x01K\x02K\x03s", "key_without_value": b"}(K\x01u",
+        "name": b"cos\nsystem\n", "name_of_number": b"K\x01K\x01\x93", "call_of_number": b"K\x01)R", "call_of_class": b"ctorch\nFloatStorage\n)R",
+        "no_pairs": b"ccollections\nOrderedDict\n]K\x01a\x85R", "no_tensor": b"ctorch._utils\n_rebuild_tensor_v2\n)R",
+        "no_parameter": b"ctorch._utils\n_rebuild_parameter\n)R", "state_of_number": b"K\x01}b", "storage_of_number": b"K\x01Q",
+        "not_kept": b"h\x05", "opcode": b"I1\n",
+    }
+    for name, content in refused.items():
+        put("pickle", "refused_" + name, start + content)
+
+
 # Pictures of tests/data/images that take another way through a decoder.
 
 def copy_images():
@@ -259,4 +286,5 @@ if __name__ == "__main__":
     write_events()
     write_parquet()
     write_npz()
+    write_pickles()
     copy_images()
