@@ -9,6 +9,12 @@ namespace {
 
 constexpr int64_t kMostPixels = 1 << 14;  // of what a chain makes: more is slow and no other code
 
+// A chunk eXIf of PNG: the picture is to be turned right (orientation 6).
+constexpr std::string_view kExif(
+    "\x00\x00\x00\x1a\x65\x58\x49\x66\x4d\x4d\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00"
+    "\x00\x00\x00\x00\xd6\x67\x4b\x69",
+    38);
+
 // A small picture in colour, as a file.
 const std::vector<uint8_t>& picture() {
   static const std::vector<uint8_t> file = [] {
@@ -18,7 +24,10 @@ const std::vector<uint8_t>& picture() {
     for (int y = 0; y < kHeight; ++y) {
       for (int i = 0; i < 3 * kWidth; ++i) image.row(y)[i] = value += static_cast<uint8_t>(i * 7 + y);
     }
-    return image::encode_png(image.view());
+    std::vector<uint8_t> bytes = image::encode_png(image.view());
+    constexpr ptrdiff_t kHeader = 8 + 25;  // the signature and IHDR
+    bytes.insert(bytes.begin() + kHeader, kExif.begin(), kExif.end());
+    return bytes;
   }();
   return file;
 }
