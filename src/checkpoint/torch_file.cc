@@ -40,6 +40,7 @@ class TorchFile {
     }
     if (!pickle_) fail("holds no data.pkl, as every file of torch.save does");
     if (const auto order = archive_.find(folder_ + "byteorder")) {
+      archive_.check_sizes({*order});
       const std::vector<std::byte> bytes = archive_.bytes(*order);
       if (std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()) != "little")
         fail("was written on a big-endian machine");

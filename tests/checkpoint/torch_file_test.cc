@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zip.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "checkpoint/pickle.h"
 #include "checkpoint/safetensors.h"
+#include "store/temp_dir.h"
 #include "support/paths.h"
 
 namespace tessera::checkpoint {
@@ -71,6 +73,26 @@ TEST(TorchFile, RunsNothing) {
   EXPECT_THAT(error("old.pth"), AllOf(HasSubstr("as PyTorch writes since 1.6"), HasSubstr("torch.save(torch.load(")));
   EXPECT_THAT(failure([] { read_torch(testing::source_path("tests/references/weights/") + "nothing.pth"); }),
               HasSubstr("No such file"));
+}
+
+// The directory at the end of the archive claims it; no memory is taken to find out.
+TEST(TorchFile, ByteOrdersOfGigabytesAreRefused) {
+  const testing::TempDir dir;
+  const std::string path = dir / "a.pth";
+  const std::string pickle = "\x80\x02}.", order(2 << 20, 'x');
+  zip_t* archive = zip_open(path.c_str(), ZIP_CREATE, nullptr);
+  ASSERT_NE(archive, nullptr);
+  for (const auto& [name, content] : {std::pair("a/data.pkl", &pickle), std::pair("a/byteorder", &order)}) {
+    const zip_int64_t index = zip_file_add(archive, name, zip_source_buffer(archive, content->data(), content->size(), 0), 0);
+    ASSERT_EQ(zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0), 0);
+  }
+  ASSERT_EQ(zip_close(archive), 0);
+  std::string bytes = testing::slurp(path);
+  constexpr size_t kSize = 24;
+  const uint32_t claimed = 2'000'000'000;
+  std::memcpy(bytes.data() + bytes.rfind("PK\x01\x02") + kSize, &claimed, sizeof claimed);
+  testing::spill(path, bytes);
+  EXPECT_THAT(failure([&] { read_torch(path); }), HasSubstr("unpacks to more than 1.86 GiB, from 2.00 MiB"));
 }
 
 TEST(Pickle, HoldsPlainValues) {
