@@ -28,6 +28,11 @@ bool json(std::string_view bytes) {
   TESSERA_CHECK(read_json(read.value.dump()).value == read.value);
   read_json(bytes, {.values = bytes.size() / 8});
   parses([&] { return parse_json(bytes, "fuzz", {.bytes = bytes.size() / 2}).is_null(); });
+  parses([&] {
+    const int64_t number = json_integer(parse_ordered_json(bytes, "fuzz"), -10, 1000);
+    TESSERA_CHECK(read.value == number && number >= -10 && number <= 1000);
+    return true;
+  });
   return true;
 }
 

@@ -267,6 +267,33 @@ def write_pickles():
     }
     for name, content in refused.items():
         put("pickle", "refused_" + name, start + content)
+    write_torch(start)
+
+
+def write_torch(start):
+    def put_torch(name, content, *more):
+        put("torch", name, zipped([("archive/data.pkl", start + content + b"."), *more]))
+
+    def tensor(storage, offset=0, size=2, stride=1):
+        numbers = b"".join(b"J" + struct.pack("<i", number) for number in (offset, size)) + b"\x85J" + struct.pack("<i", stride)
+        return b"}\x8c\x01actorch._utils\n_rebuild_tensor_v2\n(" + storage + numbers + b"\x85\x89}tRs"
+
+    def storage(kind=b"FloatStorage", key=b"0"):
+        return b"(\x8c\x07storagectorch\n" + kind + b"\n\x8c\x01" + key + b"\x8c\x03cpuK\x02tQ"
+
+    elements = ("archive/data/0", bytes(8))
+    put_torch("big_endian", b"}", ("archive/byteorder", b"big"))
+    put_torch("no_dictionary", b"K\x01")
+    put_torch("no_dictionary_of_weights", b"}\x8c\x05modelK\x01s")
+    put_torch("no_tensors", b"}")
+    put_torch("averaged", b"}\x8c\x0estate_dict_ema" + tensor(storage()) + b"s", elements, ("archive/byteorder", b"little"))
+    put_torch("no_storage", tensor(b"\x8c\x07storage\x85Q"), elements)
+    put_torch("no_elements", tensor(storage(key=b"1")), elements)
+    put_torch("unknown_type", tensor(storage().replace(b"ctorch\nFloatStorage\n", b"ctorch\nfloat32\n")), elements)
+    put_torch("beyond_the_storage", tensor(storage(), offset=1), elements)
+    put_torch("before_the_storage", tensor(storage(), offset=-1), elements)
+    put_torch("shared", tensor(storage(), size=2 ** 30, stride=0), elements)
+    put("torch", "packed", zipped([("archive/data.pkl", start + b"}."), ("archive/data/0", bytes(1 << 22))], zipfile.ZIP_DEFLATED))
 
 
 # Pictures of tests/data/images that take another way through a decoder.
