@@ -35,7 +35,9 @@ ZipArchive::ZipArchive(const std::string& path, const std::string& what) : path_
   int code = 0;
   archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (archive_) {
-    file_size_ = std::filesystem::file_size(path);
+    std::error_code error;
+    file_size_ = std::filesystem::file_size(path, error);
+    if (error) throw data_error(fmt::format("cannot be read as {}: {}", what, error.message()), path);
     return;
   }
   zip_error_t error;

@@ -150,9 +150,15 @@ void check_directory(const Commit& commit) {
   TESSERA_CHECK(!is_checkpoint());
 }
 
+// A list of files, the name of a step's directory, or RUN@STEP.
 bool commit(std::string_view bytes) {
   const auto directory = parse_directory_name(bytes);
   TESSERA_CHECK(!directory || (directory->step >= 0 && directory->writer.value_or(0) >= 0));
+  if (const auto at = parse_run_at_step(std::string(bytes))) {
+    const auto again = parse_run_at_step(fmt::format("{}@{}", at->run, at->step));
+    TESSERA_CHECK(at->step >= 0 && bytes.starts_with(at->run + "@") && again && again->run == at->run &&
+                  again->step == at->step);
+  }
   const bool parsed = parses([&] {
     const Commit found = parse_commit(bytes, "fuzz");
     TESSERA_CHECK(found.step >= 0 && state_files(found) && !state_files(found)->empty());
