@@ -11,11 +11,15 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+
+# How a round ends that nothing broke: when its time is over, or by a signal (libFuzzer's code for that is 72).
+WELL = {0, 72, -signal.SIGINT, -signal.SIGTERM}
 
 
 class Totals:
@@ -56,10 +60,11 @@ def fuzz(program, name, out, seconds):
     with (out / f"{name}.log").open("wb") as log:
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False)
     text = (out / f"{name}.log").read_text(errors="replace")
-    if ended.returncode != 0:
+    broke = ended.returncode not in WELL
+    if broke:
         os.replace(out / f"{name}.log", out / f"{name}-broken.log")
     executions = re.search(r"stat::number_of_executed_units: *(\d+)", text)
-    return int(executions[1]) if executions else 0, processor_seconds() - before, ended.returncode != 0
+    return int(executions[1]) if executions else 0, processor_seconds() - before, broke
 
 
 def rounds(names, totals, goal):
@@ -108,4 +113,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
