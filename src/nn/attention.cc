@@ -57,6 +57,7 @@ namespace {
 // With an axis of its own for the heads in kernel and product, [features, parts, heads, width], a cut over a tensor axis leaves
 // whole heads of each part together. Elsewhere two dimensions are better: tiles of heads and width are padded on a TPU.
 ir::Value product_by_heads(const Scope& scope, ir::Value x, const HeadProjection& p) {
+  const ir::NameScope named(scope.name());
   const int64_t width = p.features / p.heads, inputs = x.dim(-1);
   ir::Value kernel = scope.compute_param("kernel", {inputs, p.parts * p.features}, p.dense.kernel_init);
   kernel =
@@ -72,7 +73,6 @@ bool heads_are_split(const Scope& scope) { return scope.sharding() && scope.shar
 
 // The parts side by side: [rows, parts * features], or [rows, parts, heads, width] where heads are split.
 ir::Value project(const Scope& scope, ir::Value x, const HeadProjection& p) {
-  const ir::NameScope named(scope.name());
   const ir::Value y = heads_are_split(scope) ? product_by_heads(scope, x, p)
                                              : shard(scope, dense(scope, x, p.parts * p.features, p.dense), {Along::kBatch});
   return p.checkpoint ? ir::checkpoint_name(y, p.checkpoint) : y;

@@ -2,11 +2,15 @@
 
 #include "nn/scope.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <set>
 
 #include "base/error.h"
 #include "ir/ops.h"
 #include "ir/random.h"
+#include "nn/attention.h"
 #include "support/run_graph.h"
 
 namespace tessera::nn {
@@ -30,6 +34,19 @@ TEST(Scope, NamesAreSlashJoinedAndParametersArgumentsOfTheRoot) {
   EXPECT_EQ(store.specs()[0].init, init::normal(1));
   EXPECT_FALSE(store.specs()[0].stacked);
   EXPECT_EQ(store.specs()[1].name, "cls_token");
+}
+
+// What profiles and plans call them.
+TEST(Scope, OpsOfAttentionAreNamedByItsLayers) {
+  ir::Graph graph;
+  const ir::GraphScope graph_scope(graph);
+  ParamStore store(graph);
+  const ir::Value x = graph.add_parameter({DType::kF32, {6, 8}});
+  graph.results = {attention(Scope(store, {}) / "attn", x, 2, {.heads = 2})};
+  std::set<std::string> scopes;
+  for (const auto& node : graph.nodes()) scopes.insert(*node->scope);
+  EXPECT_THAT(scopes, ::testing::IsSupersetOf({"attn", "attn/qkv", "attn/proj"}));
+  EXPECT_THAT(scopes, ::testing::Not(::testing::Contains(::testing::ContainsRegex("qkv/qkv|proj/proj|attn/attn"))));
 }
 
 TEST(Scope, ANameTwiceIsAnErrorUnlessShared) {
