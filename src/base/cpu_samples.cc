@@ -51,7 +51,8 @@ void on_tick(int, siginfo_t* info, void* context) {
   ++shared.inside;
   if (shared.on) {
     const size_t at = shared.next++;
-    if (at < kMost) shared.samples[at] = {address_of(context), current_work, kPeriod * (1 + info->si_overrun)};
+    if (at < kMost)
+      shared.samples[at] = {address_of(context), current_work, kPeriod * (1 + info->si_overrun), span_clock(), gettid()};
   }
   --shared.inside;
   errno = error;

@@ -11,8 +11,10 @@ namespace tessera {
 
 struct CpuSample {
   uintptr_t address = 0;
-  Work work;         // what the thread said that it was at (base/spans.h)
-  int64_t time = 0;  // nanoseconds of the thread's processor time that it stands for
+  Work work;           // what the thread said that it was at (base/spans.h)
+  int64_t time = 0;    // nanoseconds of the thread's processor time that it stands for
+  int64_t at = 0;      // span_clock() when it was taken
+  int64_t thread = 0;  // the system's number
 };
 
 struct CpuSamples {

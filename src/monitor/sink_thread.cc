@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/spans.h"
 
 namespace tessera::monitor {
 
@@ -85,6 +86,7 @@ void SinkThread::Work::write(const Record& record) {
 }
 
 void SinkThread::Work::run() {
+  const WorkScope at({lasting_name(name), "monitoring"});
   attempt([this] { begin(); });
   for (;;) {
     std::shared_ptr<const Record> record;

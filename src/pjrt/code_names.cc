@@ -34,7 +34,10 @@ bool copy_memory(uintptr_t from, void* to, size_t size) {
 }
 
 // "Eigen::internal::gebp_kernel<float, …>::operator()(…)" -> "Eigen::internal::gebp_kernel::operator()".
-std::string short_name(const std::string& demangled) {
+// Anonymous namespaces are left out.
+std::string short_name(std::string demangled) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  for (size_t at = 0; (at = demangled.find(kAnonymous, at)) != std::string::npos;) demangled.erase(at, kAnonymous.size());
   std::string out;
   int depth = 0;
   for (const char c : demangled) {

@@ -24,6 +24,7 @@ struct CodeName {
 // file. A plugin without symbols has no names.
 class CodeNames {
  public:
+  CodeNames() = default;  // none
   explicit CodeNames(const Plugin& plugin);
 
   std::optional<CodeName> find(uintptr_t address) const;

@@ -128,31 +128,57 @@ std::string section(const std::string& title, const std::vector<Total>& rows, in
   return out;
 }
 
-// Times of a step where there were steps, else of the whole profile.
-std::string cpu_sections(const Summary& summary) {
-  if (summary.cpu.empty()) return {};
-  const int64_t each = std::max<int64_t>(1, summary.steps);
-  std::map<std::string, int64_t> operations;
-  int64_t all = 0;
-  for (const CpuTime& time : summary.cpu) {
-    operations[time.operation] += time.time;
-    all += time.time;
-  }
-  const std::vector<PartTime> parts = part_times(summary.cpu);
-  const char* title = summary.steps > 0 ? "processor time of a step" : "processor time";
-  std::string out = fmt::format("\n\n{:<{}} {:>10} {:>10} {:>7}", fmt::format("{}: {}", title, seconds(all / each)), kNameWidth,
-                                "forward", "gradient", "share");
+// A row for each part, `each` to how many the time is divided.
+std::string part_rows(const std::vector<PartTime>& parts, int64_t each, int64_t all) {
+  std::string out;
   for (size_t i = 0; i < std::min(parts.size(), kRows); ++i) {
     out += fmt::format("\n  {:<{}} {:>10} {:>10} {:>5.1f} %", short_name(parts[i].part), kNameWidth - 2,
                        seconds(parts[i].forward / each), parts[i].gradient > 0 ? seconds(parts[i].gradient / each) : "",
                        share(parts[i].all(), all));
   }
+  if (parts.size() > kRows) out += fmt::format("\n  and {} more", parts.size() - kRows);
+  return out;
+}
+
+std::string operation_rows(const std::vector<CpuTime>& times, int64_t each, int64_t all) {
+  std::map<std::string, int64_t> operations;
+  for (const CpuTime& time : times) operations[time.operation] += time.time;
   std::vector<std::pair<std::string, int64_t>> sorted(operations.begin(), operations.end());
   std::ranges::stable_sort(sorted, std::greater(), &std::pair<std::string, int64_t>::second);
-  out += fmt::format("\n\n{:<{}} {:>10} {:>7}", "by operation", kNameWidth, "time", "share");
+  std::string out;
   for (size_t i = 0; i < std::min(sorted.size(), kRows); ++i) {
     out += fmt::format("\n  {:<{}} {:>10} {:>5.1f} %", short_name(sorted[i].first), kNameWidth - 2,
                        seconds(sorted[i].second / each), share(sorted[i].second, all));
+  }
+  if (sorted.size() > kRows) out += fmt::format("\n  and {} more", sorted.size() - kRows);
+  return out;
+}
+
+int64_t sum(const std::vector<CpuTime>& times) {
+  int64_t all = 0;
+  for (const CpuTime& time : times) all += time.time;
+  return all;
+}
+
+// Times of a step where there were steps, else of the whole profile; then what was no step's.
+std::string cpu_sections(const Summary& summary) {
+  std::vector<CpuTime> steps, beside;
+  for (const CpuTime& time : summary.cpu) (is_beside_steps(time.scope) ? beside : steps).push_back(time);
+  std::string out;
+  if (!steps.empty()) {
+    const int64_t each = std::max<int64_t>(1, summary.steps), all = sum(steps);
+    const char* title = summary.steps > 0 ? "processor time of a step" : "processor time";
+    out += fmt::format("\n\n{:<{}} {:>10} {:>10} {:>7}", fmt::format("{}: {}", title, seconds(all / each)), kNameWidth,
+                       "forward", "gradient", "share");
+    out += part_rows(part_times(steps), each, all);
+    out += fmt::format("\n\n{:<{}} {:>10} {:>7}", "by operation", kNameWidth, "time", "share");
+    out += operation_rows(steps, each, all);
+  }
+  if (!beside.empty()) {
+    const int64_t all = sum(beside);
+    out += fmt::format("\n\n{:<{}} {:>10} {:>10} {:>7}", fmt::format("processor time beside the steps: {}", seconds(all)),
+                       kNameWidth, "time", "", "share");
+    out += part_rows(part_times(beside), 1, all);
   }
   return out;
 }

@@ -1,14 +1,19 @@
 // Profiles as xprof, Chrome's trace viewer and people read them.
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_writer.hpp>
 
+#include "base/elf_symbols.h"
 #include "base/error.h"
+#include "pjrt/plugin.h"
 #include "profile/chrome_trace.h"
 #include "profile/cpu_time.h"
 #include "profile/files.h"
@@ -135,6 +140,67 @@ TEST(Summary, ProcessorTimeIsOfOneStep) {
   EXPECT_THAT(text, HasSubstr("processor time of a step: 300.00 ms"));
   EXPECT_THAT(text, ::testing::ContainsRegex("model/blocks/mlp +100.00 ms +200.00 ms +100.0 %"));
   EXPECT_THAT(text, ::testing::ContainsRegex("dense_backward +200.00 ms +66.7 %"));
+}
+
+// An evaluation's program has kernels for the layers of the model, too, and an input of its own.
+TEST(Parts, WhatAnEvaluationComputesIsNoPartOfSteps) {
+  Recording recording{.begin = 0, .end = 100 * kMs, .threads = {}, .lost = 0};
+  ThreadRecord loop{"training loop", 11, {}};
+  loop.spans = {{"eval/val", 50 * kMs, 80 * kMs, kNoNumber, SpanKind::kPhase},
+                {"save", 80 * kMs, 90 * kMs, kNoNumber, SpanKind::kPhase}};
+  ThreadRecord input{"input 1", 13, {{"decode", 0, 1, kNoNumber, SpanKind::kInput}}};
+  recording.threads = {loop, input};
+  const Work dense{"dense", "model/blocks/mlp"}, decode{"decode", nullptr}, page{"live page", "monitoring"};
+  const auto sample = [](const Work& work, int64_t at) { return CpuSample{0, work, kMs, at * kMs, 11}; };
+  const std::vector<CpuTime> times = cpu_times({sample(dense, 10), sample(dense, 20), sample(dense, 60), sample(dense, 81),
+                                                sample(decode, 20), sample(decode, 60), sample(page, 60)},
+                                               recording, pjrt::CodeNames(), {});
+  std::map<std::string, int64_t> parts;
+  for (const PartTime& part : part_times(times)) parts[part.part] = part.all() / kMs;
+  EXPECT_EQ(parts, (std::map<std::string, int64_t>{{"model/blocks/mlp", 3}, {"eval/val", 1}, {"input", 2}, {"monitoring", 1}}));
+}
+
+// Where some function of the plugin's compiler is.
+uintptr_t address_in_compiler(const pjrt::Plugin& plugin) {
+  const store::Bytes file = store::local_files().map(plugin.path());
+  Dl_info info{};
+  if (dladdr(plugin.api(), &info) == 0) return 0;
+  for (const ElfSymbol& symbol : elf_symbols(file.data)) {
+    if (symbol.is_function && symbol.size > 0 && symbol.name.starts_with("_ZN4llvm")) {
+      return reinterpret_cast<uintptr_t>(info.dli_fbase) + symbol.address;
+    }
+  }
+  return 0;
+}
+
+// Memory and containers that a compiler takes have no names of their own.
+TEST(Parts, WhatACompilersThreadDoesIsCompilation) {
+  const auto plugin = pjrt::Plugin::load(testing::cpu_plugin_path());
+  const uintptr_t compiler = address_in_compiler(*plugin), memory = reinterpret_cast<uintptr_t>(&std::malloc);
+  ASSERT_NE(compiler, 0u);
+  const Work dense{"dense", "model/blocks/mlp"};
+  const auto sample = [](uintptr_t address, int64_t at, int64_t thread, const Work& work = {}) {
+    return CpuSample{address, work, kMs, at * kMs, thread};
+  };
+  const std::vector<CpuTime> times = cpu_times(
+      {sample(memory, 1, 1), sample(compiler, 2, 1), sample(memory, 3, 1), sample(memory, 200, 1),  // the last long after
+       sample(0, 10, 2, dense), sample(memory, 11, 2), sample(memory, 3, 3)},  // threads that compile nothing
+      {}, pjrt::CodeNames(*plugin), {});
+  std::map<std::string, int64_t> parts;
+  for (const PartTime& part : part_times(times)) parts[part.part] = part.all() / kMs;
+  EXPECT_EQ(parts, (std::map<std::string, int64_t>{{"compilation", 3}, {"other", 3}, {"model/blocks/mlp", 1}}));
+}
+
+TEST(Summary, EvaluationsAndCompilationStandApart) {
+  Profile profile = host_profile();
+  profile.cpu = {{"dense", "model/blocks/mlp", 300 * kMs, 300},
+                 {"dense", "eval/val", 200 * kMs, 200},
+                 {"llvm::run", "compilation", 600 * kMs, 600}};
+  const std::string text = table(summarise(profile, {}), "steps 1-3");
+  EXPECT_THAT(text, HasSubstr("processor time of a step: 100.00 ms"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("model/blocks/mlp +100.00 ms +100.0 %"));
+  EXPECT_THAT(text, HasSubstr("processor time beside the steps: 800.00 ms"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("compilation +600.00 ms +75.0 %\n +eval/val +200.00 ms +25.0 %"));
 }
 
 TEST(Summary, OperationsOfTheDeviceAreCountedOnce) {

@@ -83,7 +83,7 @@ struct Profiles::Work : std::enable_shared_from_this<Work> {
   void record(const Order& order, std::optional<pjrt::Profiler> device);
   void expect_in_place() const;
   Recording wait_for_end(const Order& order);
-  std::vector<profile::CpuTime> stop_samples();
+  std::vector<profile::CpuTime> stop_samples(const Recording& recording);
   int slow_ones() const;
 };
 
@@ -131,7 +131,7 @@ void Profiles::Work::record(const Order& order, std::optional<pjrt::Profiler> de
   try {
     profile::Profile profile{
         .recording = wait_for_end(order), .device = {}, .cpu = {}, .host = host_name(), .reason = order.reason};
-    profile.cpu = stop_samples();
+    profile.cpu = stop_samples(profile.recording);
     profile.unix_begin = unix_nanoseconds() - (span_clock() - profile.recording.begin);
     try {
       if (device) profile.device = device->stop();
@@ -180,7 +180,7 @@ Recording Profiles::Work::wait_for_end(const Order& order) {
 }
 
 // None where the processors are not the device.
-std::vector<profile::CpuTime> Profiles::Work::stop_samples() {
+std::vector<profile::CpuTime> Profiles::Work::stop_samples(const Recording& recording) {
   const CpuSamples taken = stop_cpu_samples();
   std::shared_ptr<const pjrt::Plugin> of;
   std::shared_ptr<const pjrt::Executable> step;
@@ -199,7 +199,7 @@ std::vector<profile::CpuTime> Profiles::Work::stop_samples() {
   } catch (const Error& error) {
     log_warning(error.message() + "; the profile does not say which layers were computed");
   }
-  return profile::cpu_times(taken.samples, pjrt::CodeNames(*of), instructions);
+  return profile::cpu_times(taken.samples, recording, pjrt::CodeNames(*of), instructions);
 }
 
 // That earlier starts of the run left.
