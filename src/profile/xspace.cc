@@ -162,8 +162,26 @@ void copy_plane(pbf_reader from, pbf_writer& to, int64_t begin) {
   }
 }
 
+bool is_whole_message(std::string_view bytes) {
+  try {
+    pbf_reader from(bytes.data(), bytes.size());
+    while (from.next()) from.skip();
+    return true;
+  } catch (const protozero::exception&) {
+    return false;
+  }
+}
+
+// libtpu and XLA's CUDA plugin count a zero byte behind the message as part of it. A message may itself end with one: then it is
+// not whole without it.
+pbf_reader reader_of(const std::string& space) {
+  std::string_view bytes = space;
+  if (bytes.ends_with('\0') && is_whole_message(bytes.substr(0, bytes.size() - 1))) bytes.remove_suffix(1);
+  return pbf_reader(bytes.data(), bytes.size());
+}
+
 void add_device(pbf_writer& space, const Profile& profile) {
-  pbf_reader from(profile.device);
+  pbf_reader from = reader_of(profile.device);
   while (from.next()) {
     if (from.tag() == xspace::kPlanes) {
       pbf_writer item(space, xspace::kPlanes);
@@ -279,7 +297,7 @@ std::string to_xspace(const Profile& profile) {
 std::vector<DevicePlane> read_device(const Profile& profile, int64_t most) {
   std::vector<DevicePlane> out;
   try {
-    pbf_reader from(profile.device);
+    pbf_reader from = reader_of(profile.device);
     while (from.next(xspace::kPlanes)) out.push_back(read_plane(from.get_message(), profile.unix_begin, most));
   } catch (const protozero::exception& error) {
     throw_unreadable(error);

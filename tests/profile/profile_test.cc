@@ -246,6 +246,22 @@ TEST(Xspace, ThePluginsPlanesAreReadAndMoved) {
   EXPECT_EQ(all[2].lines[0].events[1].begin, 150 * kMs);
 }
 
+// As libtpu and the CUDA plugin give them (tests/plan/profiler_test.cc).
+TEST(Xspace, AZeroByteBehindThePlanesIsNoPartOfThem) {
+  Profile plain = host_profile(), ended = plain;
+  plain.device = device_space();
+  ended.device = device_space() + '\0';
+  EXPECT_EQ(to_xspace(ended), to_xspace(plain));
+  EXPECT_EQ(read_device(ended).size(), read_device(plain).size());
+  // A plane whose name ends with the byte.
+  plain.device.clear();
+  protozero::pbf_writer space(plain.device);
+  protozero::pbf_writer(space, 1).add_string(2, std::string("/device:X\0", 10));
+  ASSERT_EQ(plain.device.back(), '\0');
+  ASSERT_EQ(read_device(plain).size(), 1u);
+  EXPECT_EQ(read_device(plain)[0].name, std::string("/device:X\0", 10));
+}
+
 TEST(Xspace, WhatIsNoXspaceIsAnError) {
   Profile profile = host_profile();
   for (const std::string& bytes : {std::string("\x0a\xff"), std::string("\x0a\x02\x0a"), std::string(100, '\xff')}) {
