@@ -186,8 +186,10 @@ http::Response Answers::dispatch(const Request& request, const Route& route) {
     return parts_->get(fmt::format("{}\n{}\n{}", path, part, run->path()), version, [&] { return make(run->path()); });
   };
   if (path == "/api/run") {
-    return {200, "application/json", kept(run->version(), [](const std::string& at) {
-              return run_details(at).dump(-1, ' ', false, Json::error_handler_t::replace);
+    return {200, "application/json", kept(run->version(), [&run](const std::string& at) {
+              Json details = run_details(at);
+              details["compilations"] = run->compilations();
+              return details.dump(-1, ' ', false, Json::error_handler_t::replace);
             })};
   }
   if (part == "evaluations") {

@@ -10,6 +10,7 @@ namespace {
 
 // Lines over which the time of a step is taken for what is left.
 constexpr size_t kRecent = 32;
+constexpr size_t kMostCompilations = 100;
 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
@@ -25,7 +26,8 @@ WatchedRun::WatchedRun(std::string name, std::string path, std::function<bool(co
       path_(std::move(path)),
       trains_(std::move(trains)),
       files_(files),
-      tail_(store::join_path(path_, "metrics.jsonl"), files) {}
+      tail_(store::join_path(path_, "metrics.jsonl"), files),
+      log_(store::join_path(path_, "log.txt"), files) {}
 
 bool WatchedRun::take(monitor::MetricsTail::News news) {
   if (!news.from_start && news.rows.empty()) return false;
@@ -68,6 +70,20 @@ bool WatchedRun::read_head() {
   return true;
 }
 
+bool WatchedRun::read_log() {
+  std::deque<Compilation> found;
+  const bool from_start = log_.read([&](std::string_view line) {
+    if (auto one = parse_compilation(line)) found.push_back(std::move(*one));
+    if (found.size() > kMostCompilations) found.pop_front();
+  });
+  if (found.empty() && !from_start) return false;
+  const std::lock_guard lock(mutex_);
+  if (from_start) compilations_.clear();
+  std::ranges::move(found, std::back_inserter(compilations_));
+  while (compilations_.size() > kMostCompilations) compilations_.pop_front();
+  return true;
+}
+
 WatchedRun::Change WatchedRun::refresh() {
   Change change;
   std::string problem;
@@ -76,6 +92,7 @@ WatchedRun::Change WatchedRun::refresh() {
   try {
     change.metrics = take(tail_.read());
     change.state = read_head();
+    change.state = read_log() || change.state;
   } catch (const Error& error) {
     problem = error.message();
   }
@@ -96,6 +113,15 @@ std::string WatchedRun::state_of() const {
 std::string WatchedRun::state() const {
   const std::lock_guard lock(mutex_);
   return state_of();
+}
+
+Json WatchedRun::compilations() const {
+  const std::lock_guard lock(mutex_);
+  Json out = Json::array();
+  for (const Compilation& one : compilations_) {
+    out.push_back({{"at", one.at}, {"program", one.program}, {"took", one.took}, {"cause", one.cause}});
+  }
+  return out;
 }
 
 int64_t WatchedRun::version() const {

@@ -2,6 +2,7 @@
 // The directory of a run, read again as the run goes on.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "board/compilations.h"
 #include "board/series.h"
 #include "monitor/metrics_tail.h"
 #include "report/run.h"
@@ -45,12 +47,15 @@ class WatchedRun {
   // The newest of each figure.
   std::vector<std::pair<std::string, Point>> newest() const;
   std::string state() const;
+  // What was compiled, the newest 100: [{"at", "program", "took", "cause"}].
+  Json compilations() const;
   // Another when what the run's files say beyond its figures is, or an evaluation came.
   int64_t version() const;
 
  private:
   bool take(monitor::MetricsTail::News news);
   bool read_head();
+  bool read_log();
   std::string state_of() const;
   std::optional<double> seconds_left() const;
   Json scores() const;
@@ -59,11 +64,13 @@ class WatchedRun {
   const std::function<bool(const std::string&)> trains_;
   store::FileSystem& files_;
   monitor::MetricsTail tail_;
+  monitor::LineTail log_;
   std::vector<store::FileInfo> seen_;  // the files of the head, as they were read
 
   mutable std::mutex mutex_;  // over the rest
   std::map<std::string, Series> series_;
   report::SavedRun head_;  // its rows: those with evaluations
+  std::deque<Compilation> compilations_;
   std::string problem_;
   bool training_ = false;
   int64_t generation_ = 0, version_ = 0;

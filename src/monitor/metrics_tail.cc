@@ -7,13 +7,13 @@ namespace tessera::monitor {
 namespace {
 
 constexpr int64_t kPiece = 4 << 20;  // bytes read at once
-constexpr size_t kMark = 256;        // bytes: a line has a step and times, so none ends like another
+constexpr size_t kMark = 256;        // bytes: a line has a step or a time, so none ends like another
 
 }  // namespace
 
-MetricsTail::MetricsTail(std::string path, store::FileSystem& files) : path_(std::move(path)), files_(files) {}
+LineTail::LineTail(std::string path, store::FileSystem& files) : path_(std::move(path)), files_(files) {}
 
-bool MetricsTail::goes_on(const store::FileInfo& info) const {
+bool LineTail::goes_on(const store::FileInfo& info) const {
   if (position_.offset == 0) return true;
   if (info.id != position_.id || info.size < position_.offset) return false;
   const auto length = static_cast<int64_t>(position_.mark.size());
@@ -21,23 +21,23 @@ bool MetricsTail::goes_on(const store::FileInfo& info) const {
   return store::as_text(now) == position_.mark;
 }
 
-void MetricsTail::take_lines(std::string_view text, Position& position, std::vector<MetricRow>& rows) {
+void LineTail::take_lines(std::string_view text, Position& position, const std::function<void(std::string_view)>& take) {
   position.offset += static_cast<int64_t>(text.size());
   position.mark += text;
   position.mark.erase(0, position.mark.size() - std::min(position.mark.size(), kMark));
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    if (auto row = parse_metrics_line(text.substr(0, end))) rows.push_back(std::move(*row));
+    take(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
 }
 
-MetricsTail::News MetricsTail::read() {
-  News out;
+bool LineTail::read(const std::function<void(std::string_view line)>& take) {
+  bool from_start = false;
   const auto info = files_.info(path_);
   Position next = position_;
   if (!info || !goes_on(*info)) {
-    out.from_start = position_.offset > 0;
+    from_start = position_.offset > 0;
     next = {};
   }
   if (info) next.id = info->id;
@@ -48,10 +48,18 @@ MetricsTail::News MetricsTail::read() {
     pending += store::as_text(piece);
     const size_t end = pending.rfind('\n');
     if (end == std::string::npos) continue;
-    take_lines(std::string_view(pending).substr(0, end + 1), next, out.rows);
+    take_lines(std::string_view(pending).substr(0, end + 1), next, take);
     pending.erase(0, end + 1);
   }
   position_ = std::move(next);
+  return from_start;
+}
+
+MetricsTail::News MetricsTail::read() {
+  News out;
+  out.from_start = tail_.read([&](std::string_view line) {
+    if (auto row = parse_metrics_line(line)) out.rows.push_back(std::move(*row));
+  });
   return out;
 }
 

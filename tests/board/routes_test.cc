@@ -166,6 +166,7 @@ TEST_F(RoutesTest, DetailsHaveVerdictRecipeAndCheckpoints) {
   ASSERT_EQ(details["checkpoints"].size(), 1u);
   EXPECT_EQ(details["checkpoints"][0]["step"], 100);
   EXPECT_EQ(details["checkpoints"][0]["bytes"], 2);
+  EXPECT_TRUE(details["compilations"].is_array());
 }
 
 TEST_F(RoutesTest, PartsAreThoseOfTheReport) {

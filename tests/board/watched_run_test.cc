@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "board/runs.h"
 #include "report/made_run.h"
 
@@ -49,6 +51,29 @@ TEST(WatchedRun, IsFollowedFromBeforeItBegins) {
   EXPECT_EQ(all.dump(), R"({"training_loss":{"step":[10,20],"value":[2.0,1.0]}})");
   EXPECT_EQ(it.run.metrics({"training_loss"}, 10, 100)["metrics"]["training_loss"]["step"].dump(), "[20]");
   EXPECT_FALSE(it.run.refresh().metrics) << "nothing new";
+}
+
+TEST(WatchedRun, ListsWhatWasCompiled) {
+  Watched it;
+  it.write(10, 2);
+  spill(it.path + "/log.txt",
+        "2026-11-23T06:42:00.123Z start    tessera 0.2.0: tessera train x.toml\n"
+        "2026-11-23T06:42:00.871Z compile  train_step 0.08 s (cached)\n"
+        "2026-11-23T06:42:01.000Z step [1/100]  loss 2  compile  soon\n");
+  EXPECT_TRUE(it.run.refresh().state);
+  const int64_t version = it.run.version();
+  EXPECT_EQ(it.run.compilations().dump(),
+            R"([{"at":"2026-11-23T06:42:00.871Z","program":"train_step","took":"0.08 s","cause":"cached"}])");
+  std::ofstream(it.path + "/log.txt", std::ios::app)
+      << "2026-11-23T06:43:13.000Z compile  evaluate val 1:13 (not in the cache)\n";
+  it.run.refresh();
+  EXPECT_GT(it.run.version(), version) << "the page asks again";
+  const Json all = it.run.compilations();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[1]["program"], "evaluate val");
+  EXPECT_EQ(all[1]["took"], "1:13");
+  EXPECT_EQ(all[1]["cause"], "not in the cache");
+  EXPECT_FALSE(it.run.refresh().state) << "nothing new";
 }
 
 TEST(WatchedRun, SaysHowItEnded) {

@@ -16,12 +16,13 @@ const CHARTS = [
   {title: 'Learning rate', match: (n) => /^(lr|momentum)(\/|$)/.test(n)},
   {title: 'Norms', log: true, match: (n) => /^l2_/.test(n)},
   {title: 'Images a second', match: (n) => n === 'img/sec'},
-  {title: 'Seconds of a step', stacked: true, match: (n) => /^z\/secs\/(input|transfer|step)$/.test(n)},
+  {title: 'Seconds of a step', stacked: true, clip: true, match: (n) => /^z\/secs\/(input|transfer|step)$/.test(n)},
   {title: 'Seconds of evaluations and saves', match: (n) => /^z\/secs\/(eval\/|save)/.test(n)},
   {title: 'Work of the input', stacked: true, match: (n) => /^input\//.test(n)},
-  {title: 'Utilisation', match: (n) => n === 'mfu' || n === 'goodput' || n === 'input_wait'},
+  {title: 'Utilisation', match: (n) => /^(mfu|goodput|input_wait|y\/hostcpu\/.*)$/.test(n)},
   {title: 'Time lost', stacked: true, match: (n) => /^badput\//.test(n)},
-  {title: 'Memory', unit: 'bytes', planned: true, match: (n) => /^y\/(hostmem|devmem)\//.test(n)},
+  {title: 'Memory of the run', unit: 'bytes', planned: true, match: (n) => n === 'y/hostmem/resident' || n.startsWith('y/devmem/')},
+  {title: 'Memory of the machine', unit: 'bytes', match: (n) => /^y\/hostmem\/(total|available|used)$/.test(n)},
   {title: 'Bytes read and written', unit: 'bytes', match: (n) => /^y\/hostio\//.test(n)},
 ];
 
@@ -148,6 +149,32 @@ function plannedBytes() {
   return planned ? Math.max(planned.peak || 0, (planned.arguments || 0) + (planned.temporaries || 0)) : 0;
 }
 
+// Where a few points are far above all others (a start's first step), the others get the room: the top of the axis, and the point
+// that is cut off most. Null where none is.
+function clippingOf(table) {
+  const sums = table.map((row) => row.slice(1).reduce((sum, value) => sum + (value || 0), 0));
+  const usual = [...sums].sort((a, b) => a - b)[Math.floor(0.95 * (sums.length - 1))], top = Math.max(...sums);
+  if (!(usual > 0) || !(top > 4 * usual)) return null;
+  return {top: 1.5 * usual, most: top, step: table[sums.indexOf(top)][0]};
+}
+
+// A dashed line across a chart, and what it stands for.
+function drawLevel(canvas, area, graph, level, name) {
+  const y = graph.toDomYCoord(level);
+  if (!(level > 0) || !(y > area.y) || y > area.y + area.h) return;
+  canvas.save();
+  canvas.strokeStyle = canvas.fillStyle = getComputedStyle(document.body).getPropertyValue('--bad').trim();
+  canvas.setLineDash([6, 4]);
+  canvas.beginPath();
+  canvas.moveTo(area.x, y);
+  canvas.lineTo(area.x + area.w, y);
+  canvas.stroke();
+  canvas.font = '12px sans-serif';
+  canvas.textAlign = 'right';
+  canvas.fillText(name, area.x + area.w - 4, y - 4);
+  canvas.restore();
+}
+
 function drawChart(chart) {
   const curves = curvesOf(chart);
   chart.box.hidden = curves.length === 0 || !(`${chart.title} ${curves.map((one) => one.metric).join(' ')}`)
@@ -158,14 +185,17 @@ function drawChart(chart) {
   const format = chart.unit === 'bytes' ? bytesText : shortNumber;
   const log = chart.logOn && table.some((row) => row.slice(1).some((value) => value > 0));
   const labels = ['step', ...curves.map((one) => one.label)];
+  const planned = chart.planned ? plannedBytes() : 0, clipping = chart.clip ? clippingOf(table) : null;
   const series = {};
   curves.forEach((curve) => { series[curve.label] = {color: curve.color, strokePattern: curve.dash}; });
   const options = {
     labels, series, logscale: log, stackedGraph: Boolean(chart.stacked) && board.chosen.length === 1,
     connectSeparatedPoints: true, drawPoints: table.length < 3, strokeWidth: 1.6, labelsDiv: chart.legend, legend: 'always',
     gridLineColor: style.getPropertyValue('--line').trim(), axisLineColor: style.getPropertyValue('--soft').trim(),
-    highlightCircleSize: 3, hideOverlayOnMouseOut: false, digitsAfterDecimal: 4,
-    axes: {y: {valueFormatter: format, axisLabelFormatter: format, axisLabelWidth: 62},
+    underlayCallback: planned > 0 ? (canvas, area, graph) => drawLevel(canvas, area, graph, planned, 'planned') : null,
+    includeZero: planned > 0 && !log, highlightCircleSize: 3, hideOverlayOnMouseOut: false, digitsAfterDecimal: 4,
+    labelsKMG2: chart.unit === 'bytes',  // round numbers on the axis
+    axes: {y: {valueFormatter: format, axisLabelFormatter: format, axisLabelWidth: 62, valueRange: clipping ? [0, clipping.top] : null},
            x: {valueFormatter: (step) => `step ${step.toLocaleString('en')}`,
                axisLabelFormatter: (step) => shortNumber(step)}},
   };
@@ -176,8 +206,8 @@ function drawChart(chart) {
     chart.graph = new Dygraph(chart.plot, table, options);
     chart.labels = labels.join('\n');
   }
-  const planned = chart.planned ? plannedBytes() : 0;
-  chart.note.textContent = planned > 0 ? `A step was planned to take ${bytesText(planned)} of a device's memory.` : '';
+  chart.note.textContent = planned > 0 ? `A step was planned to take ${bytesText(planned)} of a device's memory.` :
+    clipping ? `Up to ${shortNumber(clipping.most)} at step ${shortNumber(clipping.step)}, cut off here.` : '';
 }
 
 function addChart(definition, parent) {
@@ -310,6 +340,20 @@ function drawCheckpoints(list) {
       make('td', {}, bytesText(one.bytes)), make('td', {}, make('code', {}, one.path))))))));
 }
 
+// Times of the log are UTC; people read their own.
+const clockText = (text) => {
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? text : time.toLocaleString();
+};
+
+function drawCompilations(list) {
+  if (!list || list.length === 0) return element('compilations').replaceChildren();
+  element('compilations').replaceChildren(make('h2', {}, 'Compiled programs'), make('div', {class: 'wide'}, make('table', {class: 'facts'},
+    make('thead', {}, make('tr', {}, ...['program', 'took', 'why', 'when'].map((one) => make('th', {scope: 'col'}, one)))),
+    make('tbody', {}, ...list.map((one) => make('tr', {}, make('th', {scope: 'row'}, make('code', {}, one.program)),
+      make('td', {}, one.took), make('td', {}, one.cause), make('td', {}, clockText(one.at))))))));
+}
+
 async function loadDetails(run) {
   const data = dataOf(run.name);
   if (data.version === run.version) return;
@@ -318,6 +362,7 @@ async function loadDetails(run) {
   data.remarks = details.remarks;
   data.facts = details.facts;
   drawCheckpoints(details.checkpoints);
+  drawCompilations(details.compilations);
   drawHead();
   drawCharts();  // what was planned
   const parts = ['evaluations', 'facts', ...(element('images').childElementCount === 0 ? ['images'] : [])];
@@ -349,7 +394,7 @@ async function loadDifferences() {
 function choose(name, on, alone = false) {
   board.chosen = alone ? [name] : board.chosen.filter((one) => one !== name).concat(on ? [name] : []);
   if (board.chosen.length === 0) board.chosen = [name];
-  for (const part of ['evaluations', 'images', 'facts', 'checkpoints']) element(part).replaceChildren();
+  for (const part of ['evaluations', 'images', 'facts', 'checkpoints', 'compilations']) element(part).replaceChildren();
   board.answer = board.table = '';
   element('log').textContent = '';
   for (const data of board.data.values()) { data.version = -1; data.log = 0; }
