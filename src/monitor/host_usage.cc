@@ -1,7 +1,9 @@
 #include "monitor/host_usage.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <string>
@@ -50,6 +52,35 @@ std::optional<HostMemory> host_memory() {
 std::optional<HostTraffic> parse_host_traffic(std::string_view io) {
   const auto read = entry(io, "\nread_bytes:"), written = entry(io, "\nwrite_bytes:");
   return read && written ? std::optional(HostTraffic{*read, *written}) : std::nullopt;
+}
+
+std::optional<ProcessorTime> parse_processor_time(std::string_view stat, double ticks, double process) {
+  // user nice system idle iowait irq softirq steal, and guests, who are in user and nice already (proc(5)).
+  constexpr size_t kIdle = 3, kWait = 4, kCounts = 8;
+  if (!stat.starts_with("cpu ") || !(ticks > 0)) return std::nullopt;
+  stat = stat.substr(0, stat.find('\n'));
+  ProcessorTime out;
+  for (size_t i = 0; i < kCounts; ++i) {
+    const size_t blank = stat.find_first_of(' ');
+    if (blank == std::string_view::npos) return std::nullopt;
+    stat.remove_prefix(std::min(stat.find_first_not_of(' ', blank), stat.size()));
+    const auto count = number_in(stat);
+    if (!count) return std::nullopt;
+    out.all += static_cast<double>(*count) / ticks;
+    if (i != kIdle && i != kWait) out.busy += static_cast<double>(*count) / ticks;
+  }
+  out.process = process;
+  return out;
+}
+
+std::optional<ProcessorTime> processor_time() {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return std::nullopt;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return parse_processor_time(contents("/proc/stat"), static_cast<double>(sysconf(_SC_CLK_TCK)),
+                              seconds(usage.ru_utime) + seconds(usage.ru_stime));
 }
 
 std::optional<HostTraffic> host_traffic() { return parse_host_traffic(contents("/proc/self/io")); }

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of this machine and of this process, and what the process read and wrote: all in bytes.
+// What this machine and this process use: memory, traffic of files (bytes), and time of processors.
 
 #include <cstdint>
 #include <optional>
@@ -26,5 +26,15 @@ struct HostTraffic {
 };
 std::optional<HostTraffic> host_traffic();
 std::optional<HostTraffic> parse_host_traffic(std::string_view io);
+
+// Time of processors, in seconds: of all of this machine together since it started (/proc/stat), and what this process took of it
+// since it began (getrusage(2)).
+struct ProcessorTime {
+  double all = 0, busy = 0;  // busy: neither idle nor waiting for a disk
+  double process = 0;
+};
+std::optional<ProcessorTime> processor_time();
+// The text of the file, in ticks of which there are so many a second; `process` in seconds.
+std::optional<ProcessorTime> parse_processor_time(std::string_view stat, double ticks, double process);
 
 }  // namespace tessera::monitor

@@ -45,5 +45,32 @@ TEST(HostTraffic, IsWhatTheSystemSays) {
   EXPECT_FALSE(parse_host_traffic("rchar: 10\nread_bytes: x\nwrite_bytes: 1\n"));
 }
 
+TEST(ProcessorTime, IsWhatTheSystemSays) {
+  const auto time = parse_processor_time("cpu  100 20 30 400 50 6 7 8 9 10\ncpu0 1 1 1 1 1 1 1 1 1 1\n", 100, 1.25);
+  ASSERT_TRUE(time);
+  EXPECT_DOUBLE_EQ(time->all, 6.21) << "guests are counted once";
+  EXPECT_DOUBLE_EQ(time->busy, 1.71) << "neither idle nor waiting";
+  EXPECT_EQ(time->process, 1.25);
+  for (const char* bad :
+       {"", "cpu", "cpu ", "cpu0 1 2 3 4 5 6 7 8", "cpu  1 2 3 4 5 6 7", "cpu  1 2 3 4 5 6 7 x", "intr 1 2 3 4 5 6 7 8"}) {
+    EXPECT_FALSE(parse_processor_time(bad, 100, 0)) << bad;
+  }
+  EXPECT_FALSE(parse_processor_time("cpu  1 2 3 4 5 6 7 8", 0, 0));
+}
+
+TEST(ProcessorTime, GrowsWithTheWork) {
+  const auto before = processor_time();
+  ASSERT_TRUE(before);
+  volatile uint64_t sink = 0;
+  auto after = before;
+  while (after->process - before->process < 0.05) {
+    for (int i = 0; i < 100'000; ++i) sink = sink + 1;
+    after = processor_time();
+    ASSERT_TRUE(after);
+  }
+  EXPECT_GT(after->all, before->all);
+  EXPECT_GE(after->all, after->busy);
+}
+
 }  // namespace
 }  // namespace tessera::monitor

@@ -282,6 +282,17 @@ void Reporter::add_traffic(std::vector<monitor::Metric>& out) {
   traffic_at_ = now;
 }
 
+// Likewise: shares of the time of all of the machine's processors.
+void Reporter::add_processors(std::vector<monitor::Metric>& out) {
+  const auto total = monitor::processor_time();
+  if (total && processors_ && total->all > processors_->all) {
+    const double all = total->all - processors_->all;
+    out.push_back({"y/hostcpu/used", (total->busy - processors_->busy) / all});
+    out.push_back({"y/hostcpu/process", (total->process - processors_->process) / all});
+  }
+  processors_ = total;
+}
+
 void Reporter::add_memory(std::vector<monitor::Metric>& out) {
   if (const auto host = monitor::host_memory()) {
     out.push_back({"y/hostmem/total", host->total});
@@ -290,6 +301,7 @@ void Reporter::add_memory(std::vector<monitor::Metric>& out) {
     out.push_back({"y/hostmem/resident", host->resident});
   }
   add_traffic(out);
+  add_processors(out);
   if (!client_) return;
   for (size_t device = 0; device < std::min<size_t>(2, client_->devices().size()); ++device) {
     const auto memory = client_->memory(device);

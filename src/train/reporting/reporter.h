@@ -143,6 +143,7 @@ class Reporter {
   void add_timings(std::vector<monitor::Metric>& out);
   void add_memory(std::vector<monitor::Metric>& out);
   void add_traffic(std::vector<monitor::Metric>& out);
+  void add_processors(std::vector<monitor::Metric>& out);
   monitor::StepLine line_of(int64_t step, const state::StepMetrics& metrics, std::optional<int64_t> memory) const;
 
   const recipe::Recipe& recipe_;
@@ -169,7 +170,8 @@ class Reporter {
     int64_t count = 0;
   };
   std::vector<std::pair<std::string, Timing>> timings_;  // z/secs/<name> since the line before, in the order they came
-  std::optional<monitor::HostTraffic> traffic_ = monitor::host_traffic();  // at the line before, of this process
+  std::optional<monitor::HostTraffic> traffic_ = monitor::host_traffic();         // at the line before, of this process
+  std::optional<monitor::ProcessorTime> processors_ = monitor::processor_time();  // likewise
   Clock::time_point traffic_at_ = start_;
   const pjrt::Client* client_ = nullptr;
   double flops_per_image_ = 0, peak_flops_ = 0;  // of a device, a second; 0: not known
