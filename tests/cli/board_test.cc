@@ -8,52 +8,14 @@
 #include <thread>
 #include <vector>
 
-#include "cli/run_program.h"
-#include "support/http_client.h"
+#include "cli/board_page.h"
 
 namespace tessera::cli {
 namespace {
 
 using ::testing::HasSubstr;
 using testing::http;
-using testing::HttpAnswer;
 using ::testing::Not;
-
-// What the program says of its page, once it does.
-struct Page {
-  uint16_t port = 0;
-  std::string token;
-
-  explicit Page(RunningProgram& program) {
-    while (program.running() && program.out().find("\n", program.out().find("?token=")) == std::string::npos) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    const std::string out = program.out();
-    const size_t at = out.find("127.0.0.1:"), mark = out.find("/?token=");
-    if (at == std::string::npos || mark == std::string::npos) return;
-    port = static_cast<uint16_t>(std::stoi(out.substr(at + 10, mark - at - 10)));
-    token = out.substr(mark + 8, out.find('\n', mark) - mark - 8);
-  }
-  HttpAnswer ask(const std::string& target, const std::string& method = "GET") const {
-    return http(port, method, target, "Authorization: Bearer " + token + "\r\n");
-  }
-  Json json(const std::string& target) const { return Json::parse(ask(target).body); }
-};
-
-class Board : public ::testing::Test {
- protected:
-  void SetUp() override {
-    write_images(folder_ / "train", 12);
-    write_images(folder_ / "val", 5);
-    write_file(folder_ / "tiny.toml", "optimization_level = 0\n" + tiny_recipe());
-  }
-  std::vector<std::string> train(const std::vector<std::string>& more) const {
-    std::vector<std::string> args{"train", "tiny.toml", "--workdir", "runs/tiny", "--no-report"};
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
-  }
-  TempFolder folder_;
-};
 
 TEST_F(Board, ShowsARunThatTrainsAndTellsIt) {
   RunningProgram run(train({"--board=0", "total=1000000 steps"}), folder_.path());
@@ -121,34 +83,6 @@ TEST_F(Board, ManyReadersAreServedWhileItTrains) {
   EXPECT_EQ(good, 250);
   run.send(SIGTERM);
   EXPECT_EQ(run.wait().exit, 75);
-}
-
-// The page's scripts, and what they draw; `fetch` from elsewhere would fail on a machine without a network.
-TEST_F(Board, ABrowserDrawsThePage) {
-  const std::string browser = "chromium-headless-shell";
-  if (std::system(("command -v " + browser + " > /dev/null").c_str()) != 0) GTEST_SKIP() << browser << " is not installed";
-  ASSERT_EQ(run_program(train({}), folder_.path()).exit, 0);
-  ASSERT_EQ(
-      run_program({"train", "tiny.toml", "--workdir", "runs/other", "--no-report", "optimizer.lr=1e-3"}, folder_.path()).exit,
-      0);
-  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
-  const Page page(board);
-  const fs::path dom = folder_ / "dom.html";
-  const std::string command =
-      browser +
-      " --no-sandbox --disable-gpu --virtual-time-budget=10000 --dump-dom 'http://127.0.0.1:" + std::to_string(page.port) +
-      "/?token=" + page.token + "#still' > '" + dom.string() + "' 2> '" + (folder_ / "browser.txt").string() + "'";
-  ASSERT_EQ(std::system(command.c_str()), 0) << read_file(folder_ / "browser.txt");
-  const std::string text = read_file(dom);
-  EXPECT_THAT(text, HasSubstr("data-ready=\"yes\""));
-  EXPECT_THAT(text, HasSubstr("role=\"status\" hidden=\"\""));  // no trouble
-  EXPECT_THAT(text, HasSubstr("<canvas"));
-  EXPECT_THAT(text, HasSubstr("val/prec@1"));
-  EXPECT_THAT(text, HasSubstr("other</th>"));
-  EXPECT_THAT(text, HasSubstr("Classes, and what they were taken for"));
-  EXPECT_THAT(text, HasSubstr("Training images as the model sees them"));
-  EXPECT_THAT(text, HasSubstr("checkpoints/step_000000006"));
-  EXPECT_THAT(text, HasSubstr("parameters"));  // the log
 }
 
 TEST_F(Board, TheNextFreePortIsSaid) {

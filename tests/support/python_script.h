@@ -1,7 +1,6 @@
 #pragma once
 // Scripts of tests/support, run with a Python that has the reader they ask.
 
-#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shell.h"
 #include "support/paths.h"
 
 namespace tessera::testing {
@@ -18,8 +18,8 @@ namespace tessera::testing {
 // What a script says, as JSON.
 inline nlohmann::json ask_script(const std::string& python, const std::string& script,
                                  const std::vector<std::string>& arguments) {
-  std::string command = fmt::format("'{}' '{}'", python, source_path("tests/support/" + script));
-  for (const std::string& argument : arguments) command += fmt::format(" '{}'", argument);
+  std::string command = shell_quoted(python) + " " + shell_quoted(source_path("tests/support/" + script));
+  for (const std::string& argument : arguments) command += " " + shell_quoted(argument);
   FILE* pipe = ::popen(command.c_str(), "r");
   if (!pipe) throw std::runtime_error("cannot run " + command);
   std::string text;

@@ -1,0 +1,192 @@
+// The live page and TensorBoard's, as headless Chromium shows them, without a network.
+
+#include "support/browser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/board_page.h"
+#include "support/tensorboard.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr const char* kReady = "document.body.dataset.ready === 'yes'";
+
+class Browser : public Board {
+ protected:
+  void SetUp() override {
+    if (!testing::has_browser()) GTEST_SKIP() << "chromium-headless-shell is not installed";
+    Board::SetUp();
+  }
+  // Two finished runs that differ in one key.
+  void train_two() const {
+    ASSERT_EQ(run_program(train({"log=1 steps"}), folder_.path()).exit, 0);
+    ASSERT_EQ(run_program({"train", "tiny.toml", "--workdir", "runs/other", "--no-report", "log=1 steps", "optimizer.lr=1e-3"},
+                          folder_.path())
+                  .exit,
+              0);
+  }
+  static std::string address_of(const Page& page) {
+    return "http://127.0.0.1:" + std::to_string(page.port) + "/?token=" + page.token;
+  }
+};
+
+// Fetching from elsewhere would be an error.
+TEST_F(Browser, DrawsThePageWithoutANetwork) {
+  train_two();
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  const Json seen =
+      testing::visit_page({{"url", address_of(page)},
+                           {"steps",
+                            {{{"wait", kReady}},
+                             {{"run", "document.body.innerText"}},
+                             {{"run", "document.querySelectorAll('#charts article:not([hidden]) canvas').length"}},
+                             {{"run", "document.getElementById('trouble').hidden"}},
+                             {{"run", "[...document.images].filter((one) => one.naturalWidth > 0).length"}}}}});
+  EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
+  const std::string text = seen["values"][0];
+  EXPECT_THAT(text, AllOf(HasSubstr("val/prec@1"), HasSubstr("Classes, and what they were taken for"),
+                          HasSubstr("Training images as the model sees them"), HasSubstr("checkpoints/step_000000006")));
+  EXPECT_THAT(text, HasSubstr("Compiled programs"));
+  EXPECT_THAT(text, HasSubstr("train_step"));
+  EXPECT_THAT(text, HasSubstr("y/hostcpu/process"));
+  EXPECT_THAT(text, HasSubstr("A step was planned to take"));
+  EXPECT_GE(seen["values"][1].get<int>(), 2 * 12) << "two for each chart";
+  EXPECT_EQ(seen["values"][2], true) << "no trouble";
+  EXPECT_GE(seen["values"][3].get<int>(), 16) << "training images, and the worst";
+}
+
+TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {
+  train_two();
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  const std::string loss = "board.charts[0].graph";
+  const Json seen = testing::visit_page(
+      {{"url", address_of(page)},
+       {"steps",
+        {{{"wait", kReady}},
+         {{"run", loss + ".getOption('logscale')"}},
+         {{"run", "document.querySelector('#charts article button').click(), " + loss + ".getOption('logscale')"}},
+         {{"run", "document.querySelectorAll('#runs input').forEach((box) => { if (!box.checked) box.click(); })"}},
+         {{"wait", loss + ".getLabels().length === 5 && document.getElementById('differences').innerText.includes('lr')"}},
+         {{"run", loss + ".getLabels()"}},
+         {{"run", "document.getElementById('differences').innerText"}},
+         {{"run", loss + ".getValue(5, 1)"}},
+         {{"run",
+           "(() => { const bar = document.getElementById('smoothing'); bar.value = 0.9; bar.dispatchEvent(new Event('input')); "
+           "return " +
+               loss + ".getValue(5, 1); })()"}},
+         {{"run", "board.data.get('other').metrics.training_loss.value"}}}}});
+  EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
+  const Json& values = seen["values"];
+  EXPECT_EQ(values[0], true) << "losses begin on a log axis";
+  EXPECT_EQ(values[1], false);
+  const auto labels = values[3].get<std::vector<std::string>>();
+  EXPECT_THAT(labels, ::testing::UnorderedElementsAre("step", "training_loss · tiny", "val/loss · tiny",
+                                                      "training_loss · other", "val/loss · other"));
+  EXPECT_THAT(values[4].get<std::string>(), AllOf(HasSubstr("optimizer.lr"), HasSubstr("0.001")));
+  EXPECT_NE(values[5], values[6]);
+  // The mean of all six with weights 0.9^k, as TensorBoard's.
+  double sum = 0, weights = 0, weight = 1;
+  for (size_t i = values[7].size(); i-- > 0; weight *= 0.9) {
+    sum += weight * values[7][i].get<double>();
+    weights += weight;
+  }
+  EXPECT_NEAR(values[6].get<double>(), sum / weights, 1e-9);
+}
+
+TEST_F(Browser, FitsAPhoneAndTheDark) {
+  train_two();
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  const Json steps = {{{"wait", kReady}},
+                      {{"run", "document.documentElement.scrollWidth"}},
+                      {{"run", "getComputedStyle(document.body).backgroundColor"}},
+                      {{"run", "getComputedStyle(document.body).color"}},
+                      {{"run", "getComputedStyle(document.getElementById('charts')).gridTemplateColumns.split(' ').length"}}};
+  const Json seen =
+      testing::visit_pages({{{"url", address_of(page)}, {"width", 1400}, {"steps", steps}},
+                            {{"url", address_of(page)}, {"width", 360}, {"height", 740}, {"dark", true}, {"steps", steps}}});
+  for (const Json& one : seen) EXPECT_THAT(one["errors"], IsEmpty()) << one["errors"];
+  const Json &wide = seen[0]["values"], &phone = seen[1]["values"];
+  EXPECT_EQ(phone[0], 360) << "nothing sticks out";
+  EXPECT_EQ(wide[1], "rgb(255, 255, 255)");
+  EXPECT_EQ(phone[1], "rgb(13, 17, 23)");
+  EXPECT_EQ(phone[2], "rgb(230, 237, 243)");
+  EXPECT_GE(wide[3].get<int>(), 2) << "columns of curves";
+  EXPECT_EQ(phone[3], 1);
+}
+
+TEST_F(Browser, FollowsARunThatTrainsAndTellsIt) {
+  RunningProgram run(train({"--board=0", "total=1000000 steps", "monitor.profile=none", "checkpoint.every=1000000 steps"}),
+                     folder_.path());
+  const Page page(run);
+  ASSERT_NE(page.port, 0) << run.wait().err;
+  const auto button = [](const std::string& title) {
+    return "[...document.querySelectorAll('#head button')].find((one) => one.innerText === '" + title + "')";
+  };
+  const std::string answer = "document.querySelector('#head [role=status]').innerText";
+  const Json seen = testing::visit_page({{"url", address_of(page)},
+                                         {"steps",
+                                          {{{"wait", kReady}},
+                                           {{"wait", button("Save a checkpoint")}},
+                                           {{"run", "window.before = board.runs[0].step"}},
+                                           {{"wait", "board.runs[0].step > window.before"}},  // told by the server, not asked
+                                           {{"run", button("Save a checkpoint") + ".click()"}},
+                                           {{"wait", answer + ".startsWith('written: ')"}},
+                                           {{"run", answer}},
+                                           {{"run", "window.confirm = () => true; " + button("Stop") + ".click()"}},
+                                           {{"wait", "document.querySelector('#trouble').innerText !== ''"}},
+                                           {{"run", "document.querySelector('#trouble').innerText"}}}}});
+  const std::string written = seen["values"][2];
+  EXPECT_TRUE(fs::exists(folder_ / written.substr(written.find("runs/tiny")) / "COMMIT")) << written;
+  EXPECT_THAT(seen["values"][4].get<std::string>(), HasSubstr("does not answer any more"));
+  EXPECT_EQ(run.wait().exit, 130);
+}
+
+TEST_F(Browser, ShowsNothingWithoutTheToken) {
+  train_two();
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  const std::string bare = "http://127.0.0.1:" + std::to_string(page.port);
+  for (const std::string& address : {bare + "/", bare + "/?token=0123456789abcdef", bare + "/api/runs"}) {
+    const Json seen =
+        testing::visit_page({{"url", address}, {"steps", {{{"wait", "document.body"}}, {{"run", "document.body.innerText"}}}}});
+    EXPECT_THAT(seen["values"][0].get<std::string>(), AllOf(HasSubstr("token"), Not(HasSubstr("tiny")))) << address;
+  }
+}
+
+#ifdef TESSERA_HAS_TENSORBOARD
+// A real server of TensorBoard, and each of its tabs that a run writes for.
+TEST_F(Browser, ShowsARunInEveryTabOfTensorBoard) {
+  const std::string data = "data={source='folder(val)', pp='decode | central_crop(8) | value_range(-1, 1)'}";
+  const std::string near = "eval.near={type='knn', k=3, every='6 steps', " + data +
+                           ", train={source='folder(train)', pp='decode | central_crop(8) | value_range(-1, 1)'}}";
+  ASSERT_EQ(run_program(train({"log=1 steps", "monitor.histograms=2 steps", near}), folder_.path()).exit, 0);
+  ASSERT_EQ(
+      run_program({"train", "tiny.toml", "--workdir", "runs/other", "--no-report", "optimizer.lr=1e-3"}, folder_.path()).exit,
+      0);
+  const Json seen = testing::browse_tensorboard(folder_ / "runs", {{"scalars", {"training_loss", "val"}},
+                                                                   {"images", {"first_batch", "val"}},
+                                                                   {"distributions", {"gradients"}},
+                                                                   {"histograms", {"gradients", "updates"}},
+                                                                   {"text", {"model", "recipe", "patch_embed/kernel"}},
+                                                                   {"hparams", {"tiny/tb", "other/tb", "optimizer.lr"}},
+                                                                   {"graphs", {"blocks", "head"}},
+                                                                   {"projector", {"near at step 6", "Points:\n10\n"}}});
+  for (const auto& [tab, what] : seen.items()) EXPECT_THAT(what["errors"], IsEmpty()) << tab << " " << what["errors"];
+  EXPECT_GE(seen["images"]["pictures"].get<int>(), 1);
+  for (const char* tab : {"scalars", "distributions", "histograms", "graphs"})
+    EXPECT_GE(seen[tab]["drawings"].get<int>(), 1) << tab;
+}
+#endif
+
+}  // namespace
+}  // namespace tessera::cli
