@@ -17,7 +17,7 @@ namespace tessera::cli {
 
 const std::vector<CommandEntry>& commands() {
   static const std::vector<CommandEntry> table = {
-#define COMMAND(name, factory) {name, factory},
+#define COMMAND(object) object,
 #include "cli/commands.def"
 #undef COMMAND
   };

@@ -1,5 +1,5 @@
 #pragma once
-// What a subcommand is. To add one, write a file with a factory and a line in commands.def.
+// What a subcommand is. To add one, write a file in commands/ with a `const CommandEntry` and a line in commands.def.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -42,10 +42,14 @@ struct CommandEntry {
   std::string_view name;
   std::unique_ptr<Command> (*make)();
 };
+template <class Kind>
+constexpr CommandEntry command_entry(std::string_view name) {
+  return {name, []() -> std::unique_ptr<Command> { return std::make_unique<Kind>(); }};
+}
 // commands.def, in its order.
 const std::vector<CommandEntry>& commands();
 
-#define COMMAND(name, factory) std::unique_ptr<Command> factory();
+#define COMMAND(object) extern const CommandEntry object;
 #include "cli/commands.def"
 #undef COMMAND
 

@@ -240,6 +240,8 @@ Data open_training_data(Section section, TrainDataOptions& options) {
     data = open_data(section, io::PpUse::kTrain);
   }
   data.shuffle = io::parse_shuffle(options.shuffle, section.place("shuffle"));
+  section.check_range("aug_repeats", options.aug_repeats, 1, 1000);
+  data.shuffle.repeats = options.aug_repeats;
   image::MixupOptions mixup;
   Section mixing = section.section("mixup");
   mixing.bind(mixup);

@@ -46,12 +46,17 @@ struct DataOptions {
 struct TrainDataOptions {
   int64_t batch = 0;
   std::string shuffle = "auto";
+  int64_t aug_repeats = 1;
   template <class Visitor>
   void visit(Visitor&& field) {
     field("batch", batch, "images of one step");
     field("shuffle", shuffle,
           "full: every epoch a permutation; window(samples=8192, lanes=64, stretch=128): reads in a row; balanced(power=1): "
           "all classes equally often; auto: as the source likes");
+    field(
+        "aug_repeats", aug_repeats,
+        "how often each image comes in a row, changed by other draws (repeated augmentation); an epoch stays as long, so that "
+        "so many of them go through all images once");
   }
 };
 

@@ -495,6 +495,9 @@ class Translator {
     text_.string("source", source(args_.text("train_split")));
     text_.raw("batch", fmt::format("{}", batch_));
     text_.string("pp", train_chain());
+    // timm's parser takes 2.5, and its sampler a whole number.
+    if (const auto repeats = static_cast<int64_t>(args_.number("aug_repeats")); repeats > 1)
+      text_.raw("aug_repeats", fmt::format("{}", repeats));
     if (!mixes()) return;
     text_.section("data.mixup");
     for (const char* name : {"mixup", "cutmix"}) {

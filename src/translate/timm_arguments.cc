@@ -139,8 +139,8 @@ const Argument kTable[] = {
     {"--gaussian-blur-prob", kNumber, kExact, "", "`gaussian_blur`"},
     {"--aa", kText, kExact, "", "`auto_augment(WORD)`, filled with the mean"},
     {"--aug-repeats", kNumber, kApproximated, "0",
-     "left out: an epoch has every image once. timm's has a share of the images, each so many times in one batch, changed by "
-     "other draws"},
+     "`data.aug_repeats`: each image so many times in a row, changed by other draws. timm draws anew which images an epoch has; "
+     "here so many epochs have every image once"},
     {"--aug-splits", kInteger, kExact, "0", "`split(N)`, with --jsd-loss"},
     {"--jsd-loss", kNothing, kExact, "", "`objective.name = \"jsd\"`"},
     {"--bce-loss", kNothing, kExact, "", "`objective.name = \"bce\"`, where labels are mixed or smoothed, as in timm"},

@@ -6,7 +6,6 @@
 #include "data/formats/array_record.h"
 #include "data/formats/bytes_file.h"
 #include "data/formats/example.h"
-#include "data/formats/highway_hash.h"
 #include "data/formats/tfrecord.h"
 #include "data/formats/varint.h"
 
@@ -339,20 +338,6 @@ TEST(ArrayRecord, ChunksThatUnpackToFarMoreAreRefused) {
   const std::string bomb = chunk(65 << 20);
   EXPECT_LT(bomb.size(), 10'000u);
   EXPECT_FALSE(decode_simple_chunk(bomb, 1, 65 << 20, group));
-}
-
-TEST(HighwayHash, KnownValues) {
-  const HighwayKey key = {0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1716151413121110, 0x1F1E1D1C1B1A1918};
-  std::string data;
-  for (char c = 0; c < 64; ++c) data += c;
-  EXPECT_EQ(highway_hash(key, ""), 0x907A56DE22C26E53u);
-  EXPECT_EQ(highway_hash(key, data.substr(0, 1)), 0x7EAB43AAC7CDDD78u);
-  EXPECT_EQ(highway_hash(key, data.substr(0, 2)), 0xB8D0569AB0B53D62u);
-  std::string bytes;
-  for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(highway_hash(key, bytes), highway_hash_portable(key, bytes)) << i;
-    bytes += static_cast<char>(i * 193 % 251);
-  }
 }
 
 }  // namespace

@@ -203,6 +203,7 @@ TEST(TimmCommands, SayWhatTheyDoDifferently) {
       AllOf(HasSubstr("batch 1,024 = 128 a device x 8 devices (the launcher's)"), HasSubstr("lr 2 = lr-base 0.5 x 1024 / 256"),
             HasSubstr("approximated: --amp: `dtype = \"bf16\"`"), HasSubstr("approximated: --aug-repeats: "),
             HasSubstr("ignored: --workers, --pin-mem"), HasSubstr("batch norm sees the images of all devices")));
+  EXPECT_THAT(translation.recipe, HasSubstr("\naug_repeats = 3\n"));
   EXPECT_THAT(join(made("/imagenet -b 64 --opt adamw --lr-base 1e-3 --grad-accum-steps 4", {.world_size = 4}).notes, "\n"),
               AllOf(HasSubstr("batch 1,024 = 64 a device x 4 devices x 4 accumulated (--world-size)"),
                     HasSubstr("lr 0.002 = lr-base 0.001 x sqrt(1024 / 256)")));

@@ -64,6 +64,6 @@ void tell_of_page(const board::Board& page, const board::Address& asked) {
   print_if_read(fmt::format("{:<12}from another machine: ssh -L {}:localhost:{} THIS_MACHINE", "", port, port));
 }
 
-std::unique_ptr<Command> make_board() { return std::make_unique<Board>(); }
+const CommandEntry kBoard = command_entry<Board>("board");
 
 }  // namespace tessera::cli

@@ -159,6 +159,6 @@ class Caption final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_caption() { return std::make_unique<Caption>(); }
+const CommandEntry kCaption = command_entry<Caption>("caption");
 
 }  // namespace tessera::cli

@@ -183,6 +183,6 @@ class Completion final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_completion() { return std::make_unique<Completion>(); }
+const CommandEntry kCompletion = command_entry<Completion>("completion");
 
 }  // namespace tessera::cli

@@ -109,6 +109,6 @@ class Devices final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_devices() { return std::make_unique<Devices>(); }
+const CommandEntry kDevices = command_entry<Devices>("devices");
 
 }  // namespace tessera::cli

@@ -197,6 +197,6 @@ class Eval final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_eval() { return std::make_unique<Eval>(); }
+const CommandEntry kEval = command_entry<Eval>("eval");
 
 }  // namespace tessera::cli

@@ -85,6 +85,6 @@ class Export final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_export() { return std::make_unique<Export>(); }
+const CommandEntry kExport = command_entry<Export>("export");
 
 }  // namespace tessera::cli

@@ -71,6 +71,6 @@ class FineTune final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_fine_tune() { return std::make_unique<FineTune>(); }
+const CommandEntry kFineTune = command_entry<FineTune>("fine-tune");
 
 }  // namespace tessera::cli

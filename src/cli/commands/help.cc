@@ -48,6 +48,6 @@ class Help final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_help() { return std::make_unique<Help>(); }
+const CommandEntry kHelp = command_entry<Help>("help");
 
 }  // namespace tessera::cli

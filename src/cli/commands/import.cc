@@ -44,6 +44,6 @@ class Import final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_import() { return std::make_unique<Import>(); }
+const CommandEntry kImport = command_entry<Import>("import");
 
 }  // namespace tessera::cli

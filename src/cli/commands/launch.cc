@@ -117,7 +117,7 @@ class Launch final : public Command {
   }
   static std::string flag_of_train(const std::string& name) {
     Flags flags;
-    const std::unique_ptr<Command> train = make_train();
+    const std::unique_ptr<Command> train = kTrain.make();
     train->declare(flags);
     const bool known = std::ranges::any_of(flags.all(), [&](const Flag& flag) { return flag.name == name; });
     return known ? fmt::format("it is a flag of train, whose words stand behind --: {} {} …", kExample, name) : "";
@@ -142,7 +142,7 @@ class Launch final : public Command {
  private:
   // Reads the words of train as train will.
   void find_what_is_copied() {
-    const std::unique_ptr<Command> train = make_train();
+    const std::unique_ptr<Command> train = kTrain.make();
     Flags flags;
     CommonFlags common;
     train->declare(flags);
@@ -172,6 +172,6 @@ class Launch final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_launch() { return std::make_unique<Launch>(); }
+const CommandEntry kLaunch = command_entry<Launch>("launch");
 
 }  // namespace tessera::cli

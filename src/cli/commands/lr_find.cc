@@ -218,6 +218,6 @@ class LrFind final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_lr_find() { return std::make_unique<LrFind>(); }
+const CommandEntry kLrFind = command_entry<LrFind>("lr-find");
 
 }  // namespace tessera::cli

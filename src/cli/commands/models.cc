@@ -91,6 +91,6 @@ class Models final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_models() { return std::make_unique<Models>(); }
+const CommandEntry kModels = command_entry<Models>("models");
 
 }  // namespace tessera::cli

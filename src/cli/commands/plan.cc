@@ -79,6 +79,6 @@ class PlanCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_plan() { return std::make_unique<PlanCommand>(); }
+const CommandEntry kPlan = command_entry<PlanCommand>("plan");
 
 }  // namespace tessera::cli

@@ -170,6 +170,6 @@ class Predict final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_predict() { return std::make_unique<Predict>(); }
+const CommandEntry kPredict = command_entry<Predict>("predict");
 
 }  // namespace tessera::cli

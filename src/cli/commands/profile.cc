@@ -63,6 +63,6 @@ class Profile final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_profile() { return std::make_unique<Profile>(); }
+const CommandEntry kProfile = command_entry<Profile>("profile");
 
 }  // namespace tessera::cli

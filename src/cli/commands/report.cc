@@ -36,6 +36,6 @@ class Report final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_report() { return std::make_unique<Report>(); }
+const CommandEntry kReport = command_entry<Report>("report");
 
 }  // namespace tessera::cli

@@ -336,6 +336,6 @@ class SweepCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_sweep() { return std::make_unique<SweepCommand>(); }
+const CommandEntry kSweep = command_entry<SweepCommand>("sweep");
 
 }  // namespace tessera::cli

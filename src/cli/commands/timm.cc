@@ -48,6 +48,6 @@ class Timm final : public TranslatedCommand {
 
 }  // namespace
 
-std::unique_ptr<Command> make_timm() { return std::make_unique<Timm>(); }
+const CommandEntry kTimm = command_entry<Timm>("timm");
 
 }  // namespace tessera::cli

@@ -34,6 +34,6 @@ class Train final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_train() { return std::make_unique<Train>(); }
+const CommandEntry kTrain = command_entry<Train>("train");
 
 }  // namespace tessera::cli

@@ -29,7 +29,7 @@
 namespace tessera::cli {
 namespace {
 
-constexpr const char* kReport = "report/index.html";
+constexpr const char* kReportPage = "report/index.html";
 
 }  // namespace
 
@@ -116,7 +116,7 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
     train::TrainResult result = train::train(std::move(recipe), options);
     if (!place.leads()) return result.exit;
     // One that was stopped goes on, and whoever stopped it may not wait for images.
-    const bool has_report = store::local_files().info(store::join_path(result.workdir, kReport)).has_value();
+    const bool has_report = store::local_files().info(store::join_path(result.workdir, kReportPage)).has_value();
     if (result.stopped_by.empty() && !result.paused && !(result.finished_before && has_report)) write_report(result.workdir);
     if (copy && !copy->finish()) result.exit = Exit::kData;
     tell(result, source, copy ? copy->url() : result.workdir);
@@ -152,7 +152,7 @@ void Training::tell(const train::TrainResult& result, const RecipeToTrain& recip
   }
   if (!result.checkpoint.empty()) line("checkpoint", shown(result.checkpoint));
   for (const auto& [what, name] :
-       {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}, std::pair{"report", kReport}}) {
+       {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}, std::pair{"report", kReportPage}}) {
     const std::string path = store::join_path(result.workdir, name);
     if (store::local_files().info(path)) line(what, shown(path));
   }

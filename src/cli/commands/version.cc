@@ -29,6 +29,6 @@ class Version final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_version() { return std::make_unique<Version>(); }
+const CommandEntry kVersion = command_entry<Version>("version");
 
 }  // namespace tessera::cli

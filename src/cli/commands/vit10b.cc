@@ -28,6 +28,6 @@ class Vit10b final : public TranslatedCommand {
 
 }  // namespace
 
-std::unique_ptr<Command> make_vit10b() { return std::make_unique<Vit10b>(); }
+const CommandEntry kVit10b = command_entry<Vit10b>("vit10b");
 
 }  // namespace tessera::cli

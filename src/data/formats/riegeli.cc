@@ -1,15 +1,15 @@
 #include "data/formats/riegeli.h"
 
+#include <highwayhash/c_bindings.h>
+
 #include <algorithm>
 #include <cstring>
-
-#include "data/formats/highway_hash.h"
 
 namespace tessera::data {
 namespace {
 
 // "Riegeli/records\n" twice.
-constexpr HighwayKey kKey = {0x2f696c6567656952, 0x0a7364726f636572, 0x2f696c6567656952, 0x0a7364726f636572};
+alignas(32) constexpr HHKey kKey = {0x2f696c6567656952, 0x0a7364726f636572, 0x2f696c6567656952, 0x0a7364726f636572};
 
 uint64_t word(std::string_view bytes, size_t offset) {
   uint64_t value;
@@ -21,7 +21,7 @@ void append(std::string& out, uint64_t value) { out.append(reinterpret_cast<cons
 
 }  // namespace
 
-uint64_t riegeli_hash(std::string_view bytes) { return highway_hash(kKey, bytes); }
+uint64_t riegeli_hash(std::string_view bytes) { return HighwayHash64(kKey, bytes.data(), bytes.size()); }
 
 bool parse_riegeli_header(std::string_view bytes, RiegeliHeader& header) {
   if (word(bytes, 0) != riegeli_hash(bytes.substr(8, kRiegeliHeader - 8))) return false;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/order/balanced_shuffle.h"
+#include "data/order/repeated.h"
 
 namespace tessera::data {
 namespace {
@@ -99,6 +100,7 @@ SampleOrder make_sample_order(const std::vector<WeightedSource>& sets, const Shu
       const int64_t window = std::max<int64_t>(1, shuffle.samples / lanes);
       order = std::make_shared<WindowShuffle>(n, std::move(stretches[i]), own, lanes, window);
     }
+    if (shuffle.repeats > 1) order = std::make_shared<Repeated>(std::move(order), shuffle.repeats);
     ordered.push_back({std::move(order), sets[i].weight});
   }
   return {std::move(ordered), batch, lanes, seed};

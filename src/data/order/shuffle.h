@@ -21,6 +21,7 @@ struct Shuffle {
   int64_t lanes = 64;      // at most; the largest divisor of the batch is taken
   int64_t stretch = 128;   // samples, for a source without stretches of its own
   double power = 1;        // of balanced
+  int64_t repeats = 1;     // copies of each sample in a row (repeated.h); data.aug_repeats
 };
 
 // Throws a usage Error at `where`.

@@ -157,6 +157,6 @@ class DataBench final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_data_bench() { return std::make_unique<DataBench>(); }
+const CommandEntry kDataBench = command_entry<DataBench>("data bench");
 
 }  // namespace tessera::cli

@@ -191,6 +191,6 @@ class DataCheck final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_data_check() { return std::make_unique<DataCheck>(); }
+const CommandEntry kDataCheck = command_entry<DataCheck>("data check");
 
 }  // namespace tessera::cli

@@ -115,6 +115,6 @@ class DataConvert final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_data_convert() { return std::make_unique<DataConvert>(); }
+const CommandEntry kDataConvert = command_entry<DataConvert>("data convert");
 
 }  // namespace tessera::cli

@@ -78,6 +78,6 @@ class DataIndex final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_data_index() { return std::make_unique<DataIndex>(); }
+const CommandEntry kDataIndex = command_entry<DataIndex>("data index");
 
 }  // namespace tessera::cli

@@ -112,6 +112,6 @@ class DataShow final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_data_show() { return std::make_unique<DataShow>(); }
+const CommandEntry kDataShow = command_entry<DataShow>("data show");
 
 }  // namespace tessera::cli

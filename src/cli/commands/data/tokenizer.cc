@@ -123,6 +123,6 @@ class DataTokenizer final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_data_tokenizer() { return std::make_unique<DataTokenizer>(); }
+const CommandEntry kDataTokenizer = command_entry<DataTokenizer>("data tokenizer");
 
 }  // namespace tessera::cli
