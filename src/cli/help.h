@@ -21,6 +21,10 @@ std::string key_help(const std::string& key);
 // What KEY may be: sections, keys, models, optimizers, steps of preprocessing, ….
 std::vector<std::string> help_topics();
 
+// All keys of a recipe as Markdown, a table a section, and lists of what they may name: what `tessera help --markdown` prints, and
+// docs/keys.md holds.
+std::string keys_page();
+
 // The manual of the program, for `man`: commands with their flags, keys of a recipe, exit codes.
 std::string man_page();
 

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/run_program.h"
+#include "store/temp_dir.h"
 #include "support/paths.h"
 
 namespace tessera::cli {
@@ -31,6 +32,11 @@ TEST(Models, ListsNamedModelsWithTheirCost) {
   const auto wrong = run_program({"models", "resnet51"});
   EXPECT_EQ(wrong.exit, 2);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean `resnet50`?"));
+}
+
+TEST(Help, AllKeysAreInTheDocument) {
+  EXPECT_THAT(testing::slurp(testing::source_path("docs/keys.md")), HasSubstr(run_program({"help", "--markdown"}).out))
+      << "put what `tessera help --markdown` prints into docs/keys.md";
 }
 
 TEST(Help, NoArgumentsGiveTheShortHelp) {

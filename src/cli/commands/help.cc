@@ -16,14 +16,18 @@ class Help final : public Command {
             {{"tessera help optimizer", "all keys of a section"},
              {"tessera help data.pp", "one key"},
              {"tessera help cosine", "a schedule; so models, optimizers, objectives, evaluators, sources and steps of data.pp"},
-             {"tessera help --man > tessera.1", "the manual: man ./tessera.1"}},
+             {"tessera help --man > tessera.1", "the manual: man ./tessera.1"},
+             {"tessera help --markdown", "all keys as tables: docs/keys.md"}},
             ""};
   }
-  void declare(Flags& flags) override { flags.add("--man", &man_, "all of it as a page for man"); }
+  void declare(Flags& flags) override {
+    flags.add("--man", &man_, "all of it as a page for man");
+    flags.add("--markdown", &markdown_, "all keys of a recipe, and what they may name, as Markdown");
+  }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
-    if (man_) {
+    if (man_ || markdown_) {
       reject_extra(words, 0, "help");
-      print(man_page());
+      print(man_ ? man_page() : keys_page());
       return Exit::kDone;
     }
     const std::string name = join(words, " ");
@@ -43,7 +47,7 @@ class Help final : public Command {
   }
 
  private:
-  bool man_ = false;
+  bool man_ = false, markdown_ = false;
 };
 
 }  // namespace
