@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "base/process.h"
 #include "base/rng.h"
 #include "data/format_testing.h"
 #include "data/formats/tfrecord.h"
@@ -66,6 +67,14 @@ TEST(Listing, FindsMissingShards) {
                                         "`d/x.tfrecord-00002-of-00006`"));
   }
   check_shards_complete({"a-00000-of-00001", "b-of-c", "plain"}, "");
+}
+
+TEST(Listing, NamesThatClaimManyShardsTakeLittleMemory) {
+  std::vector<std::string> paths;
+  for (int i = 0; i < 1000; ++i) paths.push_back("x" + std::to_string(i) + "-0-of-9999999");
+  const int64_t before = peak_resident_bytes();
+  EXPECT_THROW(check_shards_complete(paths, ""), Error);
+  EXPECT_LT(peak_resident_bytes() - before, 64 << 20);
 }
 
 // Two classes, one with a folder inside; everything an hour old.

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -294,29 +295,29 @@ std::vector<std::string> find_shards(const std::string& pattern, const std::stri
 
 void check_shards_complete(const std::vector<std::string>& paths, const std::string& where) {
   struct Set {
-    std::vector<bool> there;
-    size_t digits = 0, found = 0;
+    int64_t count = 0;
+    size_t digits = 0;
+    std::set<int64_t> there;  // so that memory follows from the files, and not from what their names claim
   };
   std::map<std::string, Set> sets;
   for (const std::string& path : paths) {
     const auto name = shard_name(path);
     if (!name || name->count > static_cast<int64_t>(kMaxNames) || name->number >= name->count) continue;
     Set& set = sets[name->set];
-    set.there.resize(static_cast<size_t>(name->count));
+    set.count = name->count;
     set.digits = name->digits;
-    if (!set.there[static_cast<size_t>(name->number)]) ++set.found;
-    set.there[static_cast<size_t>(name->number)] = true;
+    set.there.insert(name->number);
   }
   for (const auto& [name, set] : sets) {
-    const size_t missing = set.there.size() - set.found;
+    const int64_t missing = set.count - std::ssize(set.there);
     if (missing == 0) continue;
-    const auto first = std::find(set.there.begin(), set.there.end(), false) - set.there.begin();
+    int64_t first = 0;
+    while (set.there.contains(first)) ++first;
     std::string path = name;
     path.replace(path.rfind("*-of-"), 1, fmt::format("{:0{}}", first, set.digits));
-    throw data_error(
-        fmt::format("{} of the {} shards of `{}` {} missing, first `{}`", human_count(static_cast<int64_t>(missing)),
-                    human_count(static_cast<int64_t>(set.there.size())), name, missing == 1 ? "is" : "are", path),
-        where, "copy the missing files there; to use a part of the set, rename its files without -of-");
+    throw data_error(fmt::format("{} of the {} shards of `{}` {} missing, first `{}`", human_count(missing),
+                                 human_count(set.count), name, missing == 1 ? "is" : "are", path),
+                     where, "copy the missing files there; to use a part of the set, rename its files without -of-");
   }
 }
 
