@@ -17,7 +17,6 @@ namespace tessera::pjrt {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::EndsWith;
 using ::testing::ExitedWithCode;
 using ::testing::HasSubstr;
 using ::testing::KilledBySignal;
