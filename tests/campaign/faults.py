@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import shutil
 
 from runs import Budget, Result, seeded
@@ -36,6 +37,17 @@ def contents(directory):
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 
+def kind_of(call):
+    """What is called on which file; files that differ in numbers alone are of one kind."""
+    return re.sub(r"[0-9a-f]{16,}|\d+", "N", call)
+
+
+def kinds(lines, place):
+    """Of a trace, by the number of the call."""
+    calls = (line.replace(str(place.directory) + "/", "").split(" ", 1) for line in lines)
+    return {int(number): kind_of(call) for number, call in calls}
+
+
 class Command:
     def __init__(self, place, name):
         self.place, self.name = place, name
@@ -45,7 +57,10 @@ class Command:
         read = ("recipe.toml", "train", "val", "cache")
         roots = [self.scratch, place.reference, *(place.directory / name for name in read)]
         self.roots = ":".join(str(root) for root in roots)
-        self.calls = place.count(self.arguments, ROOTS=self.roots)
+        trace = place.directory / "trace"
+        trace.unlink(missing_ok=True)
+        self.calls = place.count(self.arguments, ROOTS=self.roots, TRACE=trace)
+        self.kinds = kinds(trace.read_text().splitlines(), place)
         self.good = self.written()
         self.fresh()
         self.said = place.run(self.arguments).out
@@ -125,20 +140,27 @@ class Journal:
         result.count("of different calls on different files", len({(line["command"], line["call"]) for line in self.lines if line["call"]}))
 
 
-def plan(place, rng):
-    """Every call of each command: first each once, then from then on, both in an order that is drawn."""
+def plan(place, rng, journal):
+    """Every call of each command: first each once, then from then on. The order is drawn, but for one call of each kind that comes
+    first, unless the journal has the kind."""
     every = [Command(place, name) for name in commands(place, place.directory)]
     for when in ("once", "sticky"):
         tries = [(command, k, when) for command in every for k in range(command.calls)]
         rng.shuffle(tries)
-        yield from tries
+        seen = {(line["command"], kind_of(line["call"])) for line in journal.lines if line["when"] == when} if journal else set()
+        first, others = [], []
+        for command, k, _ in tries:
+            kind = (command.name, command.kinds.get(k))
+            (others if kind in seen else first).append((command, k, when))
+            seen.add(kind)
+        yield from first + others
 
 
 def faults(place, seed, seconds, tries=None, journal=None):
     """`journal`: a file; what it has is not tried again."""
     rng, result, budget = seeded(seed, "faults"), Result(), Budget(seconds, tries)
     journal = Journal(journal) if journal else None
-    every = list(plan(place, rng))
+    every = list(plan(place, rng, journal))
     for command, k, when in every:
         error = rng.choice(ERRORS)
         if journal and (command.name, k, when) in journal.done:
@@ -152,5 +174,6 @@ def faults(place, seed, seconds, tries=None, journal=None):
     if journal:
         journal.count(result)
     result.count("calls to fail, in all", len(every) // 2)
+    result.count("of different kinds", len({(command.name, kind) for command, _, _ in every for kind in command.kinds.values()}))
     shutil.rmtree(place.directory / "scratch", ignore_errors=True)
     return result

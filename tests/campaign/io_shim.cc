@@ -8,6 +8,7 @@
 //   TESSERA_IO_FAIL     "K ERRNO once|sticky": call number K (from 0) fails, or all from K on. A write of several bytes first
 //                       writes half of them.
 //   TESSERA_IO_FAILED   a file that gets the name of the first call that failed so, and of its file
+//   TESSERA_IO_TRACE    a file to which each call that counts adds a line: its number, its name and its file
 //   TESSERA_IO_KILL     K: the process is killed at call K; a write first writes half of its bytes
 //   TESSERA_IO_HANG     K: call K never returns
 //   TESSERA_IO_DELAY    microseconds that each call takes longer
@@ -90,9 +91,12 @@ struct Shim {
       sticky = std::strcmp(when, "sticky") == 0;
     }
     if (const std::string path = text_of("TESSERA_IO_COUNTER"); !path.empty()) share_counter(path);
-    if (const std::string path = text_of("TESSERA_IO_RECORD"); !path.empty()) {
-      log = REAL(open)(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    }
+    log = append_to(text_of("TESSERA_IO_RECORD"));
+    trace = append_to(text_of("TESSERA_IO_TRACE"));
+  }
+
+  static int append_to(const std::string& path) {
+    return path.empty() ? -1 : REAL(open)(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   }
 
   void share_counter(const std::string& path) {
@@ -123,7 +127,7 @@ struct Shim {
   std::optional<int64_t> fail_at, kill_at, hang_at;
   int64_t delay = 0;
   int error = EIO;
-  int log = -1;
+  int log = -1, trace = -1;
   std::mutex mutex;  // of calls that change files, when they are recorded
   std::atomic<int64_t> own_count{0};
   std::atomic<int64_t>* count = &own_count;
@@ -157,13 +161,17 @@ std::string file_of(int fd) {
   return {path, n < 0 ? 0 : static_cast<size_t>(n)};
 }
 
+void put_line(int out, const std::string& text) {
+  const std::string line = text + "\n";
+  if (REAL(write)(out, line.data(), line.size()) < 0) abort();
+}
+
 void tell(const char* call, const std::string& file) {
   static const std::string path = text_of("TESSERA_IO_FAILED");
   if (path.empty()) return;
   const int out = REAL(open)(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (out < 0) return;  // not the first
-  const std::string text = std::string(call) + " " + file + "\n";
-  if (REAL(write)(out, text.data(), text.size()) < 0) abort();
+  put_line(out, std::string(call) + " " + file);
   REAL(close)(out);
 }
 
@@ -174,6 +182,7 @@ bool fails(Kind kind, const File& file, Partly partly, const char* call) {
   Shim& s = shim();
   if (kind == Kind::kRead ? !s.reads : !s.writes) return false;
   const int64_t k = s.count->fetch_add(1);
+  if (s.trace >= 0) put_line(s.trace, std::to_string(k) + " " + call + " " + file_of(file));
   if (s.delay > 0) usleep(static_cast<useconds_t>(s.delay));
   if (s.kill_at && k == *s.kill_at) {
     partly();
