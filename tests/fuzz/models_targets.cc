@@ -1,5 +1,6 @@
 #include "data/transform/pp.h"
 #include "fuzz/targets.h"
+#include "interop/image_processor.h"
 #include "interop/model_config.h"
 
 namespace tessera::fuzz {
@@ -18,6 +19,10 @@ bool model_config(std::string_view bytes) {
     if (!config.preprocessing) return true;
     const data::Pp chain(interop::timm_pp(*config.preprocessing), data::PpUse::kEval, "fuzz");
     TESSERA_CHECK(chain.width() > 0 && chain.height() > 0);
+    // What is written for Hugging Face's processor reads back as the same size.
+    std::vector<std::string> notes;
+    const auto again = interop::parse_processor(interop::hugging_face_preprocessor(*config.preprocessing, notes), "fuzz");
+    TESSERA_CHECK(again.width == config.preprocessing->width && again.height == config.preprocessing->height);
     return true;
   });
 }

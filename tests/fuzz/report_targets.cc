@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "fuzz/targets.h"
 #include "report/classes.h"
 #include "report/page.h"
@@ -35,15 +37,24 @@ bool run_facts(std::string_view bytes) {
   });
 }
 
-// metrics.jsonl, as a page of its curves and the verdict on it.
+// A run's metrics.jsonl and, each behind a zero byte where there is one, its recipe.toml, run.json and evals/val.last.json: as a
+// page of its curves and the verdict on it.
 bool metrics(std::string_view bytes) {
   testing::MemoryFiles files;
-  files.make_directories("run");
-  store::write_atomic(files, "run/metrics.jsonl", bytes);
+  files.make_directories("run/evals");
+  for (const char* name : {"metrics.jsonl", "recipe.toml", "run.json", "evals/val.last.json"}) {
+    const size_t end = std::min(bytes.find('\0'), bytes.size());
+    store::write_atomic(files, std::string("run/") + name, bytes.substr(0, end));
+    if (end == bytes.size()) break;
+    bytes.remove_prefix(end + 1);
+  }
   return parses([&] {
     const std::vector<report::SavedRun> runs = report::read_runs({"run"}, files);
-    TESSERA_CHECK(report::run_page(runs[0], {}).find("<script") == std::string::npos);
+    report::RunPictures none;
+    none.worst.resize(runs[0].evaluations.size());
+    TESSERA_CHECK(report::run_page(runs[0], none).find("<script") == std::string::npos);
     TESSERA_CHECK(report::compare_page({runs[0], runs[0]}).find("<script") == std::string::npos);
+    TESSERA_CHECK(!parses([&] { return report::read_runs({"run", "run/"}, files).empty(); }));
     return !runs[0].rows.empty();
   });
 }
@@ -52,7 +63,7 @@ bool metrics(std::string_view bytes) {
 
 const std::vector<NamedTarget>& report_targets() {
   static const std::vector<NamedTarget> all = {
-      {"evaluation_summary", evaluation_summary, 1024}, {"run_facts", run_facts, 1024}, {"metrics", metrics, 2048}};
+      {"evaluation_summary", evaluation_summary, 1024}, {"run_facts", run_facts, 1024}, {"metrics", metrics, 4096}};
   return all;
 }
 

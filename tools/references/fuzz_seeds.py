@@ -3,6 +3,7 @@
 Run: tools/references/run.sh fuzz_seeds; only Python's own library is used, and the bytes are the same on every run.
 """
 import io
+import json
 import pathlib
 import shutil
 import struct
@@ -296,6 +297,51 @@ def write_torch(start):
     put("torch", "packed", zipped([("archive/data.pkl", start + b"}."), ("archive/data/0", bytes(1 << 22))], zipfile.ZIP_DEFLATED))
 
 
+# config.json of Hugging Face's and, behind a zero byte, preprocessor_config.json: each processor, and each reason to refuse one.
+
+def write_model_configs():
+    small = {"model_type": "vit", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+             "image_size": 12, "patch_size": 4, "num_labels": 3}
+    processors = {
+        "vit_old": {"feature_extractor_type": "ViTFeatureExtractor", "size": 12},
+        "deit": {"image_processor_type": "DeiTImageProcessorFast", "size": {"height": 16, "width": 16},
+                 "crop_size": {"height": 12, "width": 12}, "do_normalize": False},
+        "deit_edge": {"image_processor_type": "DeiTImageProcessor", "size": {"shortest_edge": 16}, "crop_size": 12},
+        "convnext": {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 224}, "crop_pct": 0.875},
+        "convnext_large": {"image_processor_type": "ConvNextFeatureExtractor", "size": 384},
+        "bad_processor": {"image_processor_type": "CLIPImageProcessor"},
+        "bad_do_resize": {"do_resize": False},
+        "bad_rescale": {"rescale_factor": 1},
+        "bad_size": {"size": {"height": 0, "width": 12}},
+        "bad_edge": {"size": {"shortest_edge": 12, "longest_edge": 13}},
+        "bad_edge_without_crop": {"size": {"shortest_edge": 12}},
+        "bad_crop": {"image_processor_type": "DeiTImageProcessor", "size": 12, "crop_size": 16},
+        "bad_crop_share": {"image_processor_type": "DeiTImageProcessor", "size": {"height": 16, "width": 32}, "crop_size": 12},
+        "bad_convnext_crop": {"image_processor_type": "ConvNextImageProcessor", "do_center_crop": True},
+        "bad_convnext_size": {"image_processor_type": "ConvNextImageProcessor", "size": 0},
+        "bad_convnext_share": {"image_processor_type": "ConvNextImageProcessor", "crop_pct": 2},
+        "bad_resample": {"resample": 9},
+    }
+    for name, processor in processors.items():
+        put("model_config", "hugging_face_" + name, json.dumps(small).encode() + b"\0" + json.dumps(processor).encode())
+    timm = {"architecture": "vit_tiny_patch16_224", "num_classes": 1, "model_args": {"img_size": 16, "patch_size": 4, "embed_dim": 24,
+            "depth": 1, "num_heads": 2}, "pretrained_cfg": {"input_size": [3, 16, 16]}}
+    configs = {
+        "hugging_face_other_model": {**small, "model_type": "swin"},
+        "hugging_face_activation": {**small, "hidden_act": "relu"},
+        "hugging_face_tanh": {**small, "hidden_act": "gelu_new"},
+        "hugging_face_labels": {**small, "id2label": {"0": "a", "2": "b"}},
+        "hugging_face_patch": {**small, "patch_size": 5},
+        "timm_unknown": {**timm, "architecture": "vit_tiny_patch16_225"},
+        "timm_crop_mode": {**timm, "pretrained_cfg": {"input_size": [3, 16, 16], "crop_mode": "border"}},
+        "timm_squash": {**timm, "pretrained_cfg": {"input_size": [3, 16, 16], "crop_mode": "squash", "crop_pct": 0.9}},
+        "timm_old": {**timm["pretrained_cfg"], "architecture": "resnet18", "num_classes": 2, "label_names": ["a", "b"]},
+        "timm_args": {**timm, "model_args": {f"a{i}": 0 for i in range(1001)}},
+    }
+    for name, config in configs.items():
+        put("model_config", name, json.dumps(config).encode())
+
+
 # Pictures of tests/data/images that take another way through a decoder.
 
 def copy_images():
@@ -314,4 +360,5 @@ if __name__ == "__main__":
     write_parquet()
     write_npz()
     write_pickles()
+    write_model_configs()
     copy_images()
