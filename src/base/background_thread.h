@@ -19,6 +19,7 @@ inline void become_background_thread() {
   sigdelset(&all, SIGPROF);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  name_thread("live page");
   current_work = {"live page", "monitoring"};
 }
 

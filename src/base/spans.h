@@ -54,7 +54,7 @@ class WorkScope {
 const char* lasting_name(std::string_view name);
 // Nanoseconds of a clock that only goes forward.
 int64_t span_clock();
-// What the calling thread is called in recordings; the system's name for it when nobody said.
+// What the calling thread is called in recordings, and by the system (top -H) unless it is the program's first thread.
 void name_thread(std::string name);
 
 namespace spans {

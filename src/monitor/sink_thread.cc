@@ -86,6 +86,7 @@ void SinkThread::Work::write(const Record& record) {
 }
 
 void SinkThread::Work::run() {
+  name_thread(name);
   const WorkScope at({lasting_name(name), "monitoring"});
   attempt([this] { begin(); });
   for (;;) {

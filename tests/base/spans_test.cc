@@ -1,6 +1,7 @@
 #include "base/spans.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +17,23 @@ std::vector<SpanRecord> spans_of(const Recording& recording, const std::string& 
     if (record.name == thread) return record.spans;
   }
   return {};
+}
+
+TEST(ThreadNames, AreTheSystemsButForTheFirstThread) {
+  const auto name = [] {
+    char out[16] = {};
+    pthread_getname_np(pthread_self(), out, sizeof(out));
+    return std::string(out);
+  };
+  const std::string program = name();
+  name_thread("training loop");
+  EXPECT_EQ(name(), program);
+  std::string other;
+  std::thread([&] {
+    name_thread("a name of more than 15 bytes");
+    other = name();
+  }).join();
+  EXPECT_EQ(other, "a name of more ");
 }
 
 TEST(Spans, AreRecordedWhileARecordingGoesOn) {
