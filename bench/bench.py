@@ -13,9 +13,11 @@ import sys
 import tempfile
 import time
 
+import sinks
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/bench"
-PARTS = ("step", "bf16", "digits", "resnet", "families", "predict", "scale", "data", "start", "memory")
+PARTS = ("step", "bf16", "digits", "sinks", "resnet", "families", "predict", "scale", "data", "start", "memory")
 CORES = sorted(os.sched_getaffinity(0))[:2]  # every side has the same two
 
 
@@ -193,6 +195,33 @@ def part_bf16(report, options):
 def part_digits(report, options):
     step_part(report, options, "digits", 128, "digits", lambda s, b: f"{s * 1e3:.1f} ms", 2.0,
               "ViT 96 x 6, 16 px, batch 128, f32, AdamW, gradients clipped to norm 1")
+
+
+def part_sinks(report, options):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="sinks-", dir=WORK))
+    environment = clean_environment(TESSERA_CACHE_DIR=str(WORK / "cache"), MLFLOW_TRACKING_URI=sinks.start_tracker())
+    command = [program("tessera"), "train", "recipes/digits.toml"]
+    try:
+        sides = {n: (lambda n=n: sinks.train(command, environment, CORES, ROOT, folder, n)) for n in sinks.SIDES}
+        sides[sinks.BASE]()  # fills the executable cache
+        results, notes = rounds_of(sides, options.rounds, "sinks")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"\nsinks  the digits' recipe, batch 32, {options.rounds} rounds: what steps take more than without sinks (median of pairs, standard\n"
+          f"       error), and what sinks and page take of the program's processor time\n"
+          f"  {'side':<36}{'mean step':>12}{'more':>18}{'median step':>14}{'more':>18}{'monitoring':>13}   target")
+    for name, runs in results.items():
+        if name in notes or not runs:
+            print(f"  {name:<36}{notes.get(name, 'no result')}")
+            continue
+        row = f"  {name:<36}"
+        for value, width in (("mean", 12), ("median", 14)):
+            more, error = sinks.compare(results, name, value)
+            row += f"{1e3 * statistics.median(r[value] for r in runs):>{width - 3}.2f} ms"
+            row += f"{'' if name == sinks.BASE else f'{more:+.2f} ± {error:.2f} %':>18}"
+        row += f"{100 * statistics.median(r['monitoring'] for r in runs):>11.2f} %"
+        print(row + ("" if name == sinks.BASE else "   <= 0.5 %"))
+    report.keep("sinks", {"rounds": results, "notes": notes})
 
 
 def part_resnet(report, options):

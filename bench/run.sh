@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ./dev bench [step|bf16|digits|resnet|families|predict|scale|data|start|memory]… [--rounds N] [--peers a,b]: installs the peers that the parts need,
+# ./dev bench [step|bf16|digits|sinks|resnet|families|predict|scale|data|start|memory]… [--rounds N] [--peers a,b]: installs the peers that the parts need,
 # then runs bench/bench.py. A peer that can't be installed is left out with a line that says so.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -39,7 +39,7 @@ parts=" $* "
 wants() {
   local part
   for part; do [[ $parts == *" $part "* ]] && return; done
-  [[ ! $parts =~ \ (step|bf16|digits|resnet|families|predict|scale|data|start|memory)\  ]]
+  [[ ! $parts =~ \ (step|bf16|digits|sinks|resnet|families|predict|scale|data|start|memory)\  ]]
 }
 
 wants step digits scale start && environment bench-jax tools/setup/bench-jax.txt '150 MB'
