@@ -176,6 +176,7 @@ TEST(Executable, RunsSharded) {
   ASSERT_EQ(out.size(), 8u);
   for (size_t d = 0; d < 8; ++d) {
     EXPECT_EQ(out[d][0].device(), d);
+    EXPECT_EQ(out[d][0].type(), (TensorType{DType::kF32, {2}})) << "a shard";
     EXPECT_THAT(out[d][0].to_host<float>(), ElementsAre(2.0f * d - 120, 2.0f * d + 1 - 120));
     EXPECT_THAT(out[d][1].to_host<float>(), ElementsAre(120));
   }
