@@ -1,12 +1,17 @@
-// What weights begin as, by the code of timm (vision_transformer.py: init_weights_vit_timm and init_weights_vit_jax; resnet.py,
-// convnext.py and mlp_mixer.py: _init_weights) and of big_vision (models/vit.py).
+// What weights begin as: by the code of timm (vision_transformer.py: init_weights_vit_timm and init_weights_vit_jax; resnet.py,
+// convnext.py and mlp_mixer.py: _init_weights) and of big_vision (models/vit.py), and drawn, beside what timm draws
+// (tools/references/initial_moments.py).
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "models/model.h"
+#include "models/reference.h"
 
 namespace tessera::models {
 namespace {
@@ -102,6 +107,66 @@ TEST(InitialValues, OfMixers) {
                   {"blocks/mlp_tokens/fc1/bias", init::normal(1e-6)},
                   {"blocks/norm1/scale", init::ones()},
                   {"head/kernel", init::zeros()}});
+}
+
+// Each parameter under timm's name, drawn so many times.
+std::map<std::string, std::vector<float>> draw(const Model& model, uint32_t draws) {
+  const std::vector<nn::ParamSpec> specs = parameters(model);
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const ir::Value key = graph.add_parameter({DType::kU32, {2}});
+  for (const nn::ParamSpec& spec : specs) graph.results.push_back(nn::initial_value(spec, key));
+  const testing::CompiledGraph program(graph, testing::quick_compile());
+  std::map<std::string, std::vector<float>> drawn;
+  for (uint32_t seed = 0; seed < draws; ++seed) {
+    const std::vector<testing::HostArray> arrays =
+        program.run({testing::host_array(DType::kU32, {2}, std::vector<uint32_t>{0, seed})});
+    Arrays ours;
+    for (size_t i = 0; i < specs.size(); ++i) ours[specs[i].name] = {specs[i].type, arrays[i].data};
+    for (const auto& [name, array] : interop::export_timm(model.timm_map(), views(ours))) {
+      const std::vector<float> values = to_floats({array.type, array.data});
+      drawn[name].insert(drawn[name].end(), values.begin(), values.end());
+    }
+  }
+  return drawn;
+}
+
+// `timms`: elements of the parameter, and mean, standard deviation and largest absolute value over 64 draws. A mean or deviation may
+// differ by five times what its error is in so many draws. The largest value tells uniform and cut draws, which reach less than
+// three deviations, from plain normal ones.
+void expect_moments(const std::vector<float>& ours, const std::vector<double>& timms) {
+  double mean = 0, squares = 0, largest = 0;
+  for (const float v : ours) mean += static_cast<double>(v) / static_cast<double>(ours.size());
+  for (const float v : ours) squares += (v - mean) * (v - mean);
+  for (const float v : ours) largest = std::max(largest, std::abs(static_cast<double>(v)));
+  const double deviation = std::sqrt(squares / static_cast<double>(ours.size()));
+  const double error = timms[2] * (1 / std::sqrt(static_cast<double>(ours.size())) + 1 / std::sqrt(64 * timms[0]));
+  const double rounding = 1e-6 * std::abs(timms[1]);
+  EXPECT_NEAR(mean, timms[1], 5 * error + rounding);
+  EXPECT_NEAR(deviation, timms[2], 5 / std::sqrt(2.0) * error + rounding);
+  if (timms[0] < 500 || timms[2] == 0) return;
+  if (timms[3] < 3 * timms[2]) {
+    EXPECT_NEAR(largest / timms[3], 1, 0.1);
+  } else {
+    EXPECT_GT(largest, 3 * timms[2]);
+  }
+}
+
+TEST(InitialValues, HaveTimmsMoments) {
+  constexpr uint32_t kDraws = 8;
+  const auto cases = nlohmann::json::parse(std::ifstream(testing::source_path("tests/references/initial_moments.json")));
+  EXPECT_GE(cases.size(), 14u);
+  for (const auto& [name, moments] : cases.items()) {
+    SCOPED_TRACE(name);
+    const std::map<std::string, std::vector<float>> drawn =
+        draw(*reference_model(load_reference(fmt::format("model_{}.safetensors", name))), kDraws);
+    for (const auto& [parameter, timms] : moments.items()) {
+      SCOPED_TRACE(parameter);
+      ASSERT_TRUE(drawn.contains(parameter));
+      ASSERT_EQ(drawn.at(parameter).size(), kDraws * timms[0].get<size_t>());
+      expect_moments(drawn.at(parameter), timms.get<std::vector<double>>());
+    }
+  }
 }
 
 }  // namespace
