@@ -21,7 +21,7 @@ using nlohmann::ordered_json;
 
 // Of `predicted` among the columns.
 constexpr size_t kPredicted = 3;
-// Classes that are said of each example.
+// The classes among the predictions of an example.
 constexpr int64_t kTop = 5;
 // A matrix of more classes takes longer to read than to draw conclusions from: 128 MiB.
 constexpr int64_t kMaxClasses = 4096;

@@ -1,6 +1,7 @@
 #pragma once
-// Evaluators: what one measures of a data set. Its program gives numbers for every example, which the host gathers in the
-// source's order (train/evaluate/evaluate.h); of them it makes figures, in f64. So figures are the same whatever the batch and the mesh.
+// Evaluators: what is measured of a data set. An evaluator's program gives numbers for every example. The host gathers them in
+// the source's order (train/evaluate/evaluate.h) and computes scores from them, in f64, so that scores do not depend on the batch or the
+// mesh.
 // An evaluator is a file and a line of evaluators.def.
 
 #include <functional>
@@ -80,7 +81,7 @@ class Evaluator {
   virtual Outcome outcome(std::vector<Rows> sets) const;
 };
 
-// The mean of each score's column, where there is one; all columns of set 0 are said.
+// The mean of each score's column, where it has one; all columns of set 0 are its predictions.
 Outcome column_means(const Evaluator& evaluator, metrics::Features rows);
 
 // What an evaluator is made for.
@@ -93,7 +94,7 @@ struct EvaluatorData {
   int64_t examples = 0;                                                          // of the source
   std::function<std::string(int64_t)> id = {};                                   // of each
   std::function<std::shared_ptr<const objectives::Objective>()> objective = {};  // training's
-  bool predictions = false;                                                      // what is said of each example is wanted
+  bool predictions = false;                                                      // whether predictions are wanted
 };
 
 // What `type` of [eval.NAME] chooses.
@@ -115,7 +116,7 @@ const std::vector<const EvaluatorKind*>& evaluator_kinds();
 // without what it reads, or with several labels an image where it reads one.
 std::shared_ptr<const Evaluator> make_evaluator(config::Section section, const EvaluatorData& data);
 std::vector<std::string> evaluator_names();
-// What `type` is where nothing is said: classification, or multilabel of data with several labels an image.
+// The default of `type`: classification, or multilabel of data with several labels an image.
 std::string usual_evaluator(const objectives::DataInputs& data);
 
 }  // namespace tessera::evaluators

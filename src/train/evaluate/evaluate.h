@@ -35,7 +35,7 @@ struct Scores {
 
 struct Evaluation {
   Scores scores;
-  // Of each example that counts, in the source's order: its place there, its label (where there are any), and what is said.
+  // Of each example that counts, in the source's order: its place there, its label (where there are any), and its predictions.
   std::vector<int64_t> samples;
   std::vector<int32_t> labels;
   std::vector<uint8_t> multi_hot;  // of a multi-label source in place of labels (evaluators/evaluator.h)

@@ -37,8 +37,8 @@ struct EvaluationSummary {
   std::vector<WorstExample> worst;  // the greatest first; of equal ones that which comes first in the source
 };
 
-// Of what the evaluator said of each example: the matrix, where it says one predicted class; the worst ones, by the first score
-// that is a mean, the less the better.
+// From the evaluator's predictions of each example: the confusion matrix, where it predicts one class, and the worst examples by
+// the first score that is a mean, where less is better.
 EvaluationSummary summary_of(const recipe::EvalPlan& plan, const Evaluation& evaluation, const std::string& name, int64_t step);
 
 std::string to_json(const EvaluationSummary& summary);
