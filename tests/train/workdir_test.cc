@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -61,6 +63,25 @@ TEST(Workdir, ADamagedCheckpointIsPutAside) {
 
 // Links in the places of a leftover, of a step without COMMIT, of one that the keep rules remove, and of one that is saved
 // again.
+// What it wrote when it was killed goes with the next start; what others have, or still write, stays.
+TEST(Workdir, LeftoversOfAKilledRunAreRemoved) {
+  copy_whole("leftovers");
+  const std::string path = small_run().path("leftovers");
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ::waitpid(dead, nullptr, 0);
+  const std::string of_dead = fmt::format(".tmp-{}", dead), of_other = fmt::format(".tmp-{}", ::getppid());
+  const std::vector<std::string> gone = {"run.json" + of_dead, "evals/val.last.json" + of_dead};
+  const std::vector<std::string> kept = {"run.json" + of_other, "notes.tmp-", "notes.tmp-12x", "link/other.txt" + of_dead};
+  fs::create_directory(path + "-elsewhere");
+  fs::create_directory_symlink(path + "-elsewhere", path + "/link");
+  for (const std::string& name : gone) testing::spill(path + "/" + name, "");
+  for (const std::string& name : kept) testing::spill(path + "/" + name, "");
+  small_run().train("leftovers", kEverySecond);
+  for (const std::string& name : gone) EXPECT_FALSE(fs::exists(path + "/" + name)) << name;
+  for (const std::string& name : kept) EXPECT_TRUE(fs::exists(path + "/" + name)) << name;
+}
+
 TEST(Workdir, LinksAmongTheCheckpointsCostNothingElsewhere) {
   copy_whole("linked");
   const std::string precious = small_run().path("precious"), elsewhere = small_run().path("elsewhere");

@@ -13,6 +13,7 @@
 #include "recipe/keys.h"
 #include "recipe/run_identity.h"
 #include "state/progress.h"
+#include "store/leftovers.h"
 
 namespace tessera::train {
 namespace {
@@ -36,6 +37,7 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
   const std::optional<std::string> restored = known_ ? std::nullopt : recipe_of_checkpoints();
   if (!known_ && !restored) refuse_foreign();
   lock_ = std::make_unique<store::DirectoryLock>(path_);
+  store::remove_leftovers(files_, path_, "checkpoints");  // which the CheckpointManager sweeps
   if (restored) {
     store::write_atomic(files_, store::join_path(path_, kRecipe), *restored);
     known_ = true;
