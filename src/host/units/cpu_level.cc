@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 namespace tessera::host {
 namespace {
@@ -16,8 +17,12 @@ std::string_view level() {
 // Before main: Highway chooses the first time a function is called.
 [[maybe_unused]] const bool held = [] {
 #if defined(__x86_64__)
-  constexpr int64_t kAboveAvx2 = HWY_AVX2 - 1;  // better targets have lower bits
-  if (level() == "avx2") hwy::DisableTargets(kAboveAvx2);
+  // Better targets have lower bits. Without SSSE3 Highway has the one that every x86-64 processor has.
+  constexpr std::pair<std::string_view, int64_t> kBetter[] = {
+      {"avx2", HWY_AVX2 - 1}, {"sse4", HWY_SSE4 - 1}, {"ssse3", HWY_SSSE3 - 1}, {"baseline", 2 * HWY_SSSE3 - 1}};
+  for (const auto& [name, better] : kBetter) {
+    if (level() == name) hwy::DisableTargets(better);
+  }
 #endif
   return true;
 }();
