@@ -62,6 +62,7 @@ macro(tessera_find_reader NAME ENVIRONMENT PACKAGE)
   endif()
 endmacro()
 tessera_find_reader(TENSORBOARD "${TESSERA_VENV}" tensorboard)           # of event files
+tessera_find_reader(TIMM "${CMAKE_SOURCE_DIR}/.deps/references" timm)    # of exported models; transformers beside it
 tessera_find_reader(XPROF "${CMAKE_SOURCE_DIR}/.deps/xprof" xprof)       # of profiles
 tessera_find_reader(TRACKERS "${CMAKE_SOURCE_DIR}/.deps/trackers" mlflow)  # W&B's and MLflow's programs
 tessera_find_reader(BUCKETS "${CMAKE_SOURCE_DIR}/.deps/buckets" gcp_storage_emulator)  # servers of buckets

@@ -4,6 +4,7 @@
 # lr_suggestions.json with fastai's functions.
 #   tools/references/run.sh                 every script
 #   tools/references/run.sh vit adamw       only these
+#   tools/references/run.sh packages        none: installs timm, torch and transformers (./dev export-deps)
 # Python 3.11, 3.12 or 3.13 on x86-64 Linux (PYTHON=... chooses one; TensorFlow's and data_formats' wheels are for 3.11). The first
 # run downloads about 2.5 GB into .deps/references of the checkout (4.1 GB installed), 0.3 GB into .deps/references-tensorflow,
 # 0.5 GB into .deps/references-formats (2 GB installed) and 5 MB into .deps/references-text; the scripts then take half a minute.
@@ -34,6 +35,11 @@ for script; do
   case $script in
     fuzz_seeds | csv_tables)  # need Python's own library alone
       "${PYTHON:-python3}" "$here/$script.py"
+      continue
+      ;;
+    packages)  # what tests read exported models with
+      need requirements.txt references
+      need requirements-transformers.txt references-transformers
       continue
       ;;
     data_formats | check_convert) need requirements-formats.txt references-formats --no-binary promise ;;
