@@ -60,11 +60,15 @@ TrainResult result_of(const Run& run, Exit exit, NamedScores scores = {}) {
   return result;
 }
 
-// Of a run that has nothing to do.
-TrainResult finished_before(Run& run) {
+// Of a run that has nothing to do, but for what a kill right after its last save kept it from.
+TrainResult finished_before(Run& run, const Saver& saver) {
   TrainResult result = result_of(run, Exit::kDone);
   result.finished_before = run.at_end();
-  if (run.processes.leads() && result.finished_before) run.reporter.catch_up(run.progress);
+  if (run.processes.leads() && result.finished_before) {
+    run.reporter.catch_up(run.progress);
+    saver.tidy();
+    draw_plot(run);
+  }
   run.processes.leave();
   return result;
 }
@@ -161,7 +165,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
   StartingPoint start(run, evaluators.due(0));
   if (start.resumed()) saver.resume();
   if (options.profile_host) run.profiles.plan_first_steps(run.progress.step);
-  if (run.at_end() || run.at_pause()) return finished_before(run);
+  if (run.at_end() || run.at_pause()) return finished_before(run, saver);
 
   NamedScores scores;
   std::optional<ControlSocket> control_socket;

@@ -171,6 +171,16 @@ TEST(Convert, GoesOnWhereItStopped) {
   }
 }
 
+// The disk failed while the plan was written, and when that was to be removed too.
+TEST(Convert, BeginsOverWhatCouldNotWriteItsPlan) {
+  const TempDir dir;
+  const std::string out = dir / "set";
+  fs::create_directories(out);
+  write_file(out + "/convert.json.tmp-4194304", {1, 2, 3});  // of no process that can be
+  EXPECT_EQ(convert(toy(), {.format = ConvertFormat::kTar, .out = out})[0].samples, 9);
+  EXPECT_FALSE(fs::exists(out + "/convert.json.tmp-4194304"));
+}
+
 std::string open_error(const std::string& call) {
   try {
     make_source(call);

@@ -320,6 +320,19 @@ TEST(Trainer, FinishedRunSaysSo) {
   EXPECT_EQ(testing::slurp(small_run().path("whole") + "/metrics.jsonl"), before);
 }
 
+// A kill right after the last save keeps a run from removing the checkpoint before it, and from drawing its curves.
+TEST(Trainer, AFinishedRunIsTidied) {
+  const std::vector<std::string> all{"checkpoint.every=4 steps", "checkpoint.keep=3", "checkpoint.best=none"};
+  ASSERT_EQ(small_run().train("tidied", all).exit, Exit::kDone);
+  const std::string plot = small_run().path("tidied") + "/plot.svg", drawn = testing::slurp(plot);
+  fs::remove(plot);
+  EXPECT_TRUE(small_run().train("tidied", {all[0], "checkpoint.keep=2", all[2]}).finished_before);
+  EXPECT_EQ(testing::slurp(plot), drawn);
+  EXPECT_FALSE(fs::exists(small_run().step_of("tidied", 4)));
+  EXPECT_TRUE(fs::exists(small_run().step_of("tidied", 8)));
+  EXPECT_TRUE(fs::exists(small_run().step_of("tidied", 12)));
+}
+
 TEST(Trainer, MayBeMadeLonger) {
   small_run().train("longer", {"total=4 steps", "optimizer.lr=3e-3"});
   const TrainResult result = small_run().train("longer", {"total=6 steps", "optimizer.lr=3e-3"});

@@ -1,5 +1,7 @@
 #include "train/loop/saver.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/log.h"
@@ -24,9 +26,18 @@ void Saver::resume() {
   best_.resume();
 }
 
+void Saver::tidy() const {
+  try {
+    checkpoint::apply_keep_rules(store::local_files(), run_.workdir.checkpoints(), rules(), run_.progress.step, run_.name,
+                                 best_.steps());
+  } catch (const Error& error) {
+    log_warning(fmt::format("older checkpoints stay: {}", error.message()));
+  }
+}
+
 void Saver::open(const state::DeviceArrays& state) {
   state_ = &state;
-  checkpoints_.emplace(run_.workdir.checkpoints(), checkpoint::KeepRules{run_.recipe.checkpoint.keep, run_.recipe.keep_every});
+  checkpoints_.emplace(run_.workdir.checkpoints(), rules());
 }
 
 void Saver::save(bool owed) {

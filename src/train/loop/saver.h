@@ -18,6 +18,8 @@ class Saver {
 
   // The run goes on from a checkpoint of its own.
   void resume();
+  // Of a run that is finished, which may have been killed right after its last save: removes checkpoints that don't stay.
+  void tidy() const;
   // The directory is this run's from now on. `state` is what is saved, and is borrowed.
   void open(const state::DeviceArrays& state);
 
@@ -38,6 +40,8 @@ class Saver {
   std::optional<int64_t> to_go_on_from();
 
  private:
+  checkpoint::KeepRules rules() const { return {run_.recipe.checkpoint.keep, run_.recipe.keep_every}; }
+
   Run& run_;
   std::optional<checkpoint::CheckpointManager> checkpoints_;
   BestCheckpointKeeper best_;

@@ -18,6 +18,7 @@
 #include "image/resize/resize.h"
 #include "store/checksums.h"
 #include "store/file.h"
+#include "store/leftovers.h"
 #include "store/lock.h"
 
 namespace tessera::data {
@@ -136,6 +137,7 @@ void claim(const std::string& out, const Json& plan) {
     throw usage_error(fmt::format("`{}` holds another conversion", out), {},
                       fmt::format("choose another --out, or remove it; {} says what it is", path));
   }
+  store::remove_leftovers(files, out);  // of a start that could not write the plan, nor remove what it had of it
   for (const store::FileInfo& entry : files.list(out)) {
     if (entry.name != ".lock") throw usage_error(fmt::format("`{}` is not empty", out), {}, "choose another --out");
   }
