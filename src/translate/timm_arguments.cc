@@ -139,7 +139,8 @@ const Argument kTable[] = {
     {"--gaussian-blur-prob", kNumber, kExact, "", "`gaussian_blur`"},
     {"--aa", kText, kExact, "", "`auto_augment(WORD)`, filled with the mean"},
     {"--aug-repeats", kNumber, kApproximated, "0",
-     "`data.aug_repeats`: each image so many times in a row, changed by other draws. timm draws anew which images an epoch has; "
+     "`data.aug_repeats`: each image so many times in a row, changed by other draws. timm draws anew which images an epoch "
+     "has; "
      "here so many epochs have every image once"},
     {"--aug-splits", kInteger, kExact, "0", "`split(N)`, with --jsd-loss"},
     {"--jsd-loss", kNothing, kExact, "", "`objective.name = \"jsd\"`"},

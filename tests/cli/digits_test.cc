@@ -14,10 +14,10 @@ TEST(Digits, AreLearntInThreeEpochs) {
   if (!fs::exists(source / "data/digits/train")) GTEST_SKIP() << "./dev demo makes data/digits";
   const TempFolder folder;
   const std::string workdir = (folder / "run").string();
-  const Outcome run = run_program({"train", "recipes/digits.toml", "total=3 epochs", "checkpoint.every=3 epochs",
-                                   "eval.val.every=3 epochs", "optimizer.lr=cosine(1.5e-3, warmup=20 steps)", "--no-report",
-                                   "--workdir", workdir},
-                                  source);
+  const Outcome run =
+      run_program({"train", "recipes/digits.toml", "total=3 epochs", "checkpoint.every=3 epochs", "eval.val.every=3 epochs",
+                   "optimizer.lr=cosine(1.5e-3, warmup=20 steps)", "--no-report", "--workdir", workdir},
+                  source);
   ASSERT_EQ(run.exit, 0) << run.err;
   std::istringstream lines(read_file(folder / "run/metrics.jsonl"));
   Json last;
