@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -170,7 +172,7 @@ TEST_F(Mlflow, ARunThatWasKilledIsOneRunWithEachStepOnce) {
     if (testing::is_clock_key(name)) timeless_run["metrics"].erase(name);
     // Those of evaluations, and those that a line in which no time was measured lacks.
     const bool sometimes = std::ranges::any_of(std::array{"val/", "z/", "img/", "y/hostcpu/"},
-                                               [&](const char* start) { return name.starts_with(start); });
+                                               [&key = name](const char* start) { return key.starts_with(start); });
     if (!sometimes) EXPECT_EQ(points.size(), static_cast<size_t>(last + 30)) << name;
   }
   expect_curves(timeless_run, timeless(expected));
