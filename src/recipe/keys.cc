@@ -121,6 +121,39 @@ std::string with_placeholder(const std::string& key) {
   return join(parts, ".");
 }
 
+namespace {
+
+std::string table_of(const std::string& key) {
+  const size_t dot = key.rfind('.');
+  return dot == std::string::npos ? "" : key.substr(0, dot);
+}
+
+// Of keys that several components share, each with its own meaning, only where all agree.
+bool is_default(const std::string& key, const std::string& value) {
+  const std::string known = with_placeholder(key);
+  bool found = false;
+  for (const SectionKeys& section : recipe_keys()) {
+    for (const KeyDoc& doc : section.keys) {
+      if (doc.key != known) continue;
+      if (doc.default_value != value) return false;
+      found = true;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<config::Difference> changed_keys(const std::string& before, const std::string& now) {
+  std::set<std::string> tables{""};
+  for (const config::Difference& there : config::difference("", before)) tables.insert(table_of(there.key));
+  std::vector<config::Difference> changes = config::difference(before, now);
+  std::erase_if(changes, [&](const config::Difference& one) {
+    return one.left.empty() && tables.contains(table_of(one.key)) && is_default(one.key, one.right);
+  });
+  return changes;
+}
+
 bool key_may_change(const std::string& key) {
   static const std::set<std::string> keys = [] {
     std::set<std::string> found;

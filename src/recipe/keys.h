@@ -18,6 +18,11 @@ const std::vector<SectionKeys>& recipe_keys();
 // eval.val.every -> eval.NAME.every, data.mix.photos.weight -> data.mix.NAME.weight.
 std::string with_placeholder(const std::string& key);
 
+// Where two resolved recipes differ, from that of an earlier start to that of this one. A key that the earlier one lacks and this one
+// has with its default is no difference: the version that wrote it did not know the key. (Tables that a recipe may have or not, as
+// [guard], count as a whole.)
+std::vector<config::Difference> changed_keys(const std::string& before, const std::string& now);
+
 // Whether a run may go on with another value of `key` (dotted): the key's own struct says so. Data sections of evaluators are
 // alike, whatever their name (eval.val.train.threads).
 bool key_may_change(const std::string& key);

@@ -26,7 +26,7 @@ void add_names(const data::Source& source, Hasher& hasher) {
 
 std::string differences(const state::RunDescription& theirs, const state::RunDescription& ours) {
   std::string text;
-  for (const config::Difference& change : config::difference(theirs.recipe, ours.recipe)) {
+  for (const config::Difference& change : changed_keys(theirs.recipe, ours.recipe)) {
     if (key_may_change(change.key)) continue;
     text += fmt::format("\n  {} = {}   here: {}", change.key, shown_value(change.left), shown_value(change.right));
   }

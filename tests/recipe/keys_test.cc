@@ -10,6 +10,9 @@
 namespace tessera::recipe {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
 TEST(RecipeKeys, WhatDoesNotChangeARunsNumbersMayChange) {
   for (const char* key : {"total",
                           "log",
@@ -67,6 +70,23 @@ TEST(RecipeKeys, WhatChangesThemMayNot) {
                           ""}) {
     EXPECT_FALSE(key_may_change(key)) << key;
   }
+}
+
+std::vector<std::string> changed(const std::string& before, const std::string& now) {
+  std::vector<std::string> keys;
+  for (const config::Difference& one : changed_keys(before, now)) keys.push_back(one.key);
+  return keys;
+}
+
+TEST(RecipeKeys, AKeyThatAnEarlierVersionDidNotKnowChangesNothingWithItsDefault) {
+  const std::string before = "seed = 0\n[data]\nbatch = 8\n";
+  EXPECT_THAT(changed(before, before + "aug_repeats = 1\nshuffle = \"auto\"\n"), IsEmpty());
+  EXPECT_THAT(changed(before, before + "aug_repeats = 2\n"), ElementsAre("data.aug_repeats"));
+  EXPECT_THAT(changed(before, "seed = 0\neval_at_start = false\n[data]\nbatch = 9\n"), ElementsAre("data.batch"));
+  // A table as a whole has a meaning; what stood there before and is gone is a change, and so is a key that nobody knows.
+  EXPECT_THAT(changed(before, before + "[guard]\nmax_skips = 3\n"), ElementsAre("guard.max_skips"));
+  EXPECT_THAT(changed(before + "aug_repeats = 1\n", before), ElementsAre("data.aug_repeats"));
+  EXPECT_THAT(changed(before, before + "no_such_key = 1\n"), ElementsAre("data.no_such_key"));
 }
 
 TEST(RecipeKeys, EveryComponentHasItsKeys) {

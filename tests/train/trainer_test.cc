@@ -333,6 +333,19 @@ TEST(Trainer, AFinishedRunIsTidied) {
   EXPECT_TRUE(fs::exists(small_run().step_of("tidied", 12)));
 }
 
+// Its recipe.toml lacks a key that there is now.
+TEST(Trainer, ARunOfAnEarlierVersionGoesOn) {
+  TrainOptions paused = small_run().options("earlier");
+  paused.until = "4 steps";
+  ASSERT_TRUE(train(small_run().section(), paused).paused);
+  const std::string path = small_run().path("earlier") + "/recipe.toml";
+  std::string recipe = testing::slurp(path);
+  const size_t at = recipe.find("aug_repeats = 1\n");
+  ASSERT_NE(at, std::string::npos);
+  testing::spill(path, recipe.erase(at, 16));
+  EXPECT_EQ(small_run().train("earlier").step, 12);
+}
+
 TEST(Trainer, MayBeMadeLonger) {
   small_run().train("longer", {"total=4 steps", "optimizer.lr=3e-3"});
   const TrainResult result = small_run().train("longer", {"total=6 steps", "optimizer.lr=3e-3"});

@@ -27,7 +27,10 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   const std::optional<std::string>& other = run_.recipe.run.resume;
   if (run_.processes.leads()) checkpoint_ = latest_checkpoint(run_.workdir);
   const bool own = checkpoint_.has_value();
-  if (own) recipe::check_run(*checkpoint_, run_.description);
+  if (own) {
+    recipe::check_run(*checkpoint_, run_.description);
+    if (!checkpoint_->run.empty()) run_.name = checkpoint_->run;  // an earlier version may have named the same run otherwise
+  }
   if (run_.processes.leads() && !own && other) checkpoint_ = state::open_checkpoint(*other, "resume");
   if (checkpoint_) state::check_arrays(run_.layout, checkpoint_->arrays, checkpoint_->path);
   const std::string whose = run_.processes.from_leader("whose state", own ? "own" : "");

@@ -35,7 +35,7 @@ std::vector<int64_t> numbers_of(const std::string& name, store::FileSystem& file
 
 // A run that is made longer or shorter has another schedule: whoever wants that of a run names it.
 bool same_run(const std::string& there, const std::string& recipe) {
-  return std::ranges::all_of(config::difference(there, recipe), [](const config::Difference& one) {
+  return std::ranges::all_of(recipe::changed_keys(there, recipe), [](const config::Difference& one) {
     return recipe::key_may_change(one.key) && one.key != "total";
   });
 }

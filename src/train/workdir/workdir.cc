@@ -75,7 +75,7 @@ bool Workdir::started() const {
 
 void Workdir::compare() {
   std::vector<config::Difference> refused;
-  for (config::Difference& change : config::difference(store::read_text(files_, store::join_path(path_, kRecipe)), recipe_)) {
+  for (config::Difference& change : recipe::changed_keys(store::read_text(files_, store::join_path(path_, kRecipe)), recipe_)) {
     (recipe::key_may_change(change.key) ? changes_ : refused).push_back(std::move(change));
   }
   if (refused.empty()) return;
