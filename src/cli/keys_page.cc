@@ -7,13 +7,17 @@
 namespace tessera::cli {
 namespace {
 
-// In a cell of a table.
-std::string cell(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
-  return text;
+// In a cell of a table, where | ends it and < begins a tag.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|' || c == '<') out += '\\';
+    out += c;
+  }
+  return out;
 }
 
-std::string code(const std::string& text) { return text.empty() ? "" : fmt::format("`{}`", cell(text)); }
+std::string code(const std::string& text) { return text.empty() ? "" : fmt::format("`{}`", text); }
 
 std::string table_of(const recipe::SectionKeys& section) {
   std::string text =

@@ -59,12 +59,16 @@ const Library& curl() {
   return library;
 }
 
+// False where a reply gets too long.
+bool append(std::string& body, std::string_view bytes) {
+  if (body.size() + bytes.size() > kMaxReply) return false;
+  body += bytes;
+  return true;
+}
+
 // Called with what came of a reply. Anything but the size of it ends the transfer.
 size_t take(char* data, size_t size, size_t count, void* body) {
-  auto& text = *static_cast<std::string*>(body);
-  if (text.size() + size * count > kMaxReply) return 0;
-  text.append(data, size * count);
-  return size * count;
+  return append(*static_cast<std::string*>(body), {data, size * count}) ? size * count : 0;
 }
 
 }  // namespace
@@ -178,7 +182,7 @@ struct WebClient::Session::Incoming {
 
   bool accept(std::string_view bytes) {
     const long status = session.status();
-    if (status != 200 && status != 206) return take(const_cast<char*>(bytes.data()), 1, bytes.size(), &reply.body) > 0;
+    if (status != 200 && status != 206) return append(reply.body, bytes);
     try {
       if (!begun) file.begin(status == 206 ? file.from : 0);
       begun = true;

@@ -34,7 +34,7 @@ struct ProcessorTime {
   double process = 0;
 };
 std::optional<ProcessorTime> processor_time();
-// The text of the file, in ticks of which there are so many a second; `process` in seconds.
+// `stat`: the text of /proc/stat, whose times are in ticks; `ticks`: so many a second; `process`: seconds.
 std::optional<ProcessorTime> parse_processor_time(std::string_view stat, double ticks, double process);
 
 }  // namespace tessera::monitor

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <tuple>
 #include <vector>
 
+#include "base/environment.h"
 #include "pjrt/client.h"
 #include "pjrt/plugin.h"
 #include "store/bytes.h"
@@ -81,11 +81,6 @@ void make_room(const store::PrivateDirectory& directory, const std::string& newe
     if (total <= max_bytes) break;
     if (entry.name != newest && directory.remove(entry.name)) total -= entry.size;
   }
-}
-
-std::string environment_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
 }
 
 // The lines of the first processor that say which instructions it has.

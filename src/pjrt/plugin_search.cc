@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "pjrt/plugin.h"
@@ -128,11 +128,6 @@ class Search {
   std::vector<std::string> looked_;
   std::string found_;
 };
-
-std::string environment_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 }  // namespace
 

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include "base/call.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -22,11 +22,6 @@ namespace tessera::state {
 namespace {
 
 constexpr std::string_view kTimm = "timm/";
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Of a model, a revision or a commit: nothing that leads out of the folder.
 bool is_plain(std::string_view text) {
@@ -117,13 +112,10 @@ std::string what_is_absent(const std::string& folder, const std::string& commit,
 
 std::string hub_cache() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
-    if (std::string path = variable(name); !path.empty()) return path;
+    if (std::string path = environment_variable(name); !path.empty()) return path;
   }
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return store::join_path(home, "hub");
-  if (const std::string caches = variable("XDG_CACHE_HOME"); !caches.empty())
-    return store::join_path(caches, "huggingface/hub");
-  const std::string home = variable("HOME");
-  return home.empty() ? "" : store::join_path(home, ".cache/huggingface/hub");
+  const std::string home = hugging_face_home();
+  return home.empty() ? "" : store::join_path(home, "hub");
 }
 
 std::string in_hub_cache(const std::string& from, const std::string& where) {

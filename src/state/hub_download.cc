@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -30,37 +30,23 @@ constexpr int kTries = 5;
 constexpr std::string_view kZero("\0", 1);  // what git puts between a blob's size and its bytes
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 bool is_true(std::string value) {
   std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return value == "1" || value == "TRUE" || value == "YES" || value == "ON";
 }
 
 std::string endpoint() {
-  std::string server = variable("HF_ENDPOINT");
+  std::string server = environment_variable("HF_ENDPOINT");
   while (server.ends_with('/')) server.pop_back();
   return server.empty() ? "https://huggingface.co" : server;
 }
 
 std::string token() {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    if (std::string value = variable(name); !value.empty()) return value;
+    if (std::string value = environment_variable(name); !value.empty()) return value;
   }
-  std::string path = variable("HF_TOKEN_PATH");
-  if (path.empty()) {
-    const std::string home = variable("HF_HOME"), caches = variable("XDG_CACHE_HOME"), user = variable("HOME");
-    if (!home.empty()) {
-      path = store::join_path(home, "token");
-    } else if (!caches.empty()) {
-      path = store::join_path(caches, "huggingface/token");
-    } else if (!user.empty()) {
-      path = store::join_path(user, ".cache/huggingface/token");
-    }
-  }
+  std::string path = environment_variable("HF_TOKEN_PATH");
+  if (const std::string home = hugging_face_home(); path.empty() && !home.empty()) path = store::join_path(home, "token");
   store::FileSystem& files = store::local_files();
   if (path.empty() || !files.info(path)) return "";
   return std::string(trim(store::read_text(files, path)));
@@ -117,13 +103,15 @@ Listing parse_listing(const std::string& text, const std::string& url) {
   return out;
 }
 
-// Of one file of the cache, as huggingface_hub's: two processes don't write the same file.
+// Of one file of the cache, as huggingface_hub's: two processes don't write the same file. Where the file system knows no locks, or
+// another user owns the lock, it locks nothing.
 class FileLock {
  public:
   FileLock(const std::string& path, const std::string& what) : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
     if (fd_ < 0 || ::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
     log_line(fmt::format("waiting for another process that fetches {}", what));
     while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+      // a signal came
     }
   }
   ~FileLock() {
@@ -342,7 +330,17 @@ std::string hub_folder(std::string name) {
   return "models--" + name;
 }
 
-bool hub_offline() { return is_true(variable("HF_HUB_OFFLINE")) || is_true(variable("TRANSFORMERS_OFFLINE")); }
+std::string hugging_face_home() {
+  if (std::string home = environment_variable("HF_HOME"); !home.empty()) return home;
+  if (const std::string caches = environment_variable("XDG_CACHE_HOME"); !caches.empty())
+    return store::join_path(caches, "huggingface");
+  const std::string user = environment_variable("HOME");
+  return user.empty() ? "" : store::join_path(user, ".cache/huggingface");
+}
+
+bool hub_offline() {
+  return is_true(environment_variable("HF_HUB_OFFLINE")) || is_true(environment_variable("TRANSFORMERS_OFFLINE"));
+}
 
 std::string download_model(const HubModel& model, const std::string& cache, const std::string& where) {
   return ModelDownload(model, cache, where).run();

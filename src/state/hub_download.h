@@ -14,6 +14,10 @@ struct HubModel {
 // models--OWNER--NAME
 std::string hub_folder(std::string name);
 
+// Where Hugging Face's programs keep their files: $HF_HOME, else $XDG_CACHE_HOME/huggingface, else ~/.cache/huggingface. An empty
+// variable counts as none; empty where there is no home either.
+std::string hugging_face_home();
+
 // Whether the user forbids it: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is 1, TRUE, YES or ON, as huggingface_hub reads them.
 bool hub_offline();
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/environment.h"
 #include "base/log.h"
 
 namespace tessera::store {
@@ -12,11 +13,6 @@ namespace {
 std::optional<std::string>& chosen() {
   static std::optional<std::string> directory;
   return directory;
-}
-
-std::string environment_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
 }
 
 }  // namespace

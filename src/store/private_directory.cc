@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
+#include "base/environment.h"
 #include "store/digest.h"
 #include "store/file.h"
 #include "store/mapping.h"
@@ -35,11 +35,6 @@ int open_retrying(int directory, const std::string& name, int flags) {
     descriptor = openat(directory, name.c_str(), flags | O_CLOEXEC, 0600);
   } while (descriptor < 0 && errno == EINTR);
   return descriptor;
-}
-
-std::string environment_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
 }
 
 void refuse_foreign_home(const std::string& path) {
@@ -182,7 +177,7 @@ std::optional<Bytes> PrivateDirectory::map(const std::string& name) const {
 
 std::string PrivateDirectory::write_temporary(const std::string& name, const std::vector<std::string_view>& parts) const {
   static std::atomic<uint64_t> count{0};
-  const std::string temporary = fmt::format("{}.tmp-{}-{}", name, getpid(), count++);
+  std::string temporary = fmt::format("{}.tmp-{}-{}", name, getpid(), count++);
   unlinkat(*descriptor_, temporary.c_str(), 0);  // of a killed process that had this number
   const int descriptor = open_retrying(*descriptor_, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
   if (descriptor < 0) throw IoError(errno, "create", path_of(temporary));

@@ -121,7 +121,7 @@ std::optional<DeviceBatch> await_batch(Run& run, LoopInput& input, Saver& saver)
 DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterStep& after, std::optional<DeviceBatch>& batch,
                         std::optional<DispatchedStep> before) {
   const PhaseSpan span("step", run.progress.step + 1, SpanKind::kStep);
-  if (before) before->look();
+  if (before) before->is_ready();
   DispatchedStep dispatched = step.dispatch(*batch);
   batch.reset();
   if (run.progress.step < run.last_step()) batch = input.next(&dispatched);
@@ -169,7 +169,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
 
   NamedScores scores;
   std::optional<ControlSocket> control_socket;
-  // Nobody can ask anything any more, and who waits is told why.
+  // From now on requests are refused, and those that wait get `why` as their answer.
   const auto end_control = [&](const char* why) {
     run.control.end(why);
     run.profiles.end();

@@ -33,7 +33,7 @@ class Profile : public ::testing::Test {
 TEST_F(Profile, OfARunThatTrains) {
   RunningProgram run({"train", "tiny.toml", "--workdir", "runs/tiny", "total=100000 epochs", "monitor.profile=none"},
                      folder_.path());
-  // Until its first step is done: while it compiles there is nothing of a loop to see.
+  // Wait for the first step: while the run compiles, its loop does nothing that a profile could show.
   std::error_code missing;
   while (run.running() && !(fs::file_size(folder_ / "runs/tiny/metrics.jsonl", missing) > 0 && !missing)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
-#include "monitor/environment.h"
 #include "monitor/mlflow/names.h"
 
 namespace tessera::monitor {
@@ -65,19 +65,19 @@ std::string reason_of(long status, const Json& body) {
 
 MlflowServer mlflow_server() {
   MlflowServer server;
-  server.uri = from_environment("MLFLOW_TRACKING_URI");
+  server.uri = environment_variable("MLFLOW_TRACKING_URI");
   while (server.uri.ends_with('/')) server.uri.pop_back();
   if (!server.uri.starts_with("http://") && !server.uri.starts_with("https://")) {
     throw data_error(server.uri.empty() ? "MLFLOW_TRACKING_URI is not set: it names the server, as http://host:5000"
                                         : "MLFLOW_TRACKING_URI names no server, as http://host:5000 does");
   }
-  server.http.user = from_environment("MLFLOW_TRACKING_USERNAME");
-  server.http.password = from_environment("MLFLOW_TRACKING_PASSWORD");
-  server.http.token = from_environment("MLFLOW_TRACKING_TOKEN");
-  server.http.verify = !is_true(from_environment("MLFLOW_TRACKING_INSECURE_TLS"));
-  server.http.authorities = from_environment("MLFLOW_TRACKING_SERVER_CERT_PATH");
-  server.http.own_certificate = from_environment("MLFLOW_TRACKING_CLIENT_CERT_PATH");
-  const std::string limit = from_environment("MLFLOW_HTTP_REQUEST_TIMEOUT");
+  server.http.user = environment_variable("MLFLOW_TRACKING_USERNAME");
+  server.http.password = environment_variable("MLFLOW_TRACKING_PASSWORD");
+  server.http.token = environment_variable("MLFLOW_TRACKING_TOKEN");
+  server.http.verify = !is_true(environment_variable("MLFLOW_TRACKING_INSECURE_TLS"));
+  server.http.authorities = environment_variable("MLFLOW_TRACKING_SERVER_CERT_PATH");
+  server.http.own_certificate = environment_variable("MLFLOW_TRACKING_CLIENT_CERT_PATH");
+  const std::string limit = environment_variable("MLFLOW_HTTP_REQUEST_TIMEOUT");
   int seconds = 0;
   std::from_chars(limit.data(), limit.data() + limit.size(), seconds);
   if (seconds > 0) server.http.timeout = std::chrono::seconds(seconds);
@@ -104,8 +104,8 @@ void MlflowClient::tell(const std::string& path, const std::string& json) {
 }
 
 std::string MlflowClient::experiment() {
-  if (std::string id = from_environment("MLFLOW_EXPERIMENT_ID"); !id.empty()) return id;
-  const std::string name = from_environment("MLFLOW_EXPERIMENT_NAME");
+  if (std::string id = environment_variable("MLFLOW_EXPERIMENT_ID"); !id.empty()) return id;
+  const std::string name = environment_variable("MLFLOW_EXPERIMENT_NAME");
   if (name.empty()) return "0";
   const std::string query = "experiments/get-by-name?experiment_name=" + http_.escaped(name);
   Reply found = call(query);

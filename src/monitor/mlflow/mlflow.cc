@@ -22,11 +22,11 @@
 #include <thread>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "monitor/earlier_rows.h"
-#include "monitor/environment.h"
 #include "monitor/mlflow/client.h"
 #include "monitor/mlflow/names.h"
 #include "monitor/sink.h"
@@ -151,7 +151,7 @@ class Mlflow final : public Sink {
   std::string state_path() const { return store::join_path(start_.workdir, "mlflow.json"); }
 
   void read_state() {
-    run_ = from_environment("MLFLOW_RUN_ID");
+    run_ = environment_variable("MLFLOW_RUN_ID");
     if (!files_.info(state_path())) return;
     const nlohmann::json state = read_json(store::read_text(files_, state_path())).value;
     run_ =
@@ -202,7 +202,7 @@ class Mlflow final : public Sink {
   std::string create_run() {
     MlflowPairs tags = {{"mlflow.source.name", mlflow_text(start_.command, kMlflowTag)},
                         {"mlflow.source.type", "LOCAL"},
-                        {"mlflow.user", from_environment("LOGNAME", from_environment("USER"))},
+                        {"mlflow.user", environment_variable("LOGNAME", environment_variable("USER"))},
                         {"tessera.version", mlflow_text(start_.version, kMlflowTag)}};
     std::erase_if(tags, [](const auto& tag) { return tag.second.empty(); });
     run_ = client_->create_run(client_->experiment(), std::string(store::last_part(start_.workdir)),

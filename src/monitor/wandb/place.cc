@@ -6,9 +6,9 @@
 #include <ctime>
 #include <optional>
 
+#include "base/environment.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "monitor/environment.h"
 #include "store/digest.h"
 
 namespace tessera::monitor {
@@ -57,7 +57,7 @@ WandbPlace wandb_place(store::FileSystem& files, const RunStart& start) {
   const std::string root = store::join_path(start.workdir, "wandb");
   files.make_directories(root);
   if (const auto earlier = earlier_place(files, root)) return *earlier;
-  const std::string wanted = from_environment("WANDB_RUN_ID");
+  const std::string wanted = environment_variable("WANDB_RUN_ID");
   const std::string id = wanted.empty() || wandb_plain(wanted) != wanted ? random_id() : wanted;
   const auto now = static_cast<std::time_t>(start.time);
   return {store::join_path(root, fmt::format("{}{:%Y%m%d_%H%M%S}-{}", kPrefix, fmt::localtime(now), id)), id};
@@ -66,13 +66,13 @@ WandbPlace wandb_place(store::FileSystem& files, const RunStart& start) {
 WandbRun wandb_run_of(const RunStart& start, const std::string& id) {
   WandbRun run;
   run.id = id;
-  run.entity = from_environment("WANDB_ENTITY");
-  run.project = from_environment("WANDB_PROJECT", "tessera");
-  run.group = from_environment("WANDB_RUN_GROUP");
-  run.job_type = from_environment("WANDB_JOB_TYPE");
-  run.name = from_environment("WANDB_NAME", std::string(store::last_part(start.workdir)));
-  run.notes = from_environment("WANDB_NOTES");
-  run.tags = words_of(from_environment("WANDB_TAGS"));
+  run.entity = environment_variable("WANDB_ENTITY");
+  run.project = environment_variable("WANDB_PROJECT", "tessera");
+  run.group = environment_variable("WANDB_RUN_GROUP");
+  run.job_type = environment_variable("WANDB_JOB_TYPE");
+  run.name = environment_variable("WANDB_NAME", std::string(store::last_part(start.workdir)));
+  run.notes = environment_variable("WANDB_NOTES");
+  run.tags = words_of(environment_variable("WANDB_TAGS"));
   run.host = host_name();
   run.start_time = start.time - start.uptime;
   run.command = start.command;

@@ -107,8 +107,8 @@ bool AfterStep::finish() {
   return !stopped;
 }
 
-// The evaluators that are due, and where their scores end the run those of its end too. Nothing when a signal came first:
-// nothing of it is kept then.
+// The scores of the evaluators that are due; where those end the run, also of the evaluators that run at its end. Nothing when a
+// signal came first: what was evaluated until then is dropped.
 std::optional<NamedScores> AfterStep::evaluate() {
   state::Progress& progress = run_.progress;
   const recipe::Recipe& recipe = run_.recipe;

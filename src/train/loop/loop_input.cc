@@ -24,14 +24,14 @@ LoopInput::LoopInput(Run& run, const RunPictures& pictures)
   run.reporter.watch(loader_);
 }
 
-std::optional<DeviceBatch> LoopInput::next(const DispatchedStep* at_work) {
+std::optional<DeviceBatch> LoopInput::next(DispatchedStep* at_work) {
   const auto start = std::chrono::steady_clock::now();
   bool came = false;
   {
     const PhaseSpan span("wait for input");
     came = loader_.wait([this] { return run_.stop.requested() || run_.control.save_wanted(); });
   }
-  const bool idle = !at_work || at_work->metrics.ready();
+  const bool idle = !at_work || at_work->is_ready();
   if (idle) run_.reporter.waited(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   if (!came) return std::nullopt;
   data::Batch rows = loader_.next();

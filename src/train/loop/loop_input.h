@@ -20,7 +20,7 @@ class LoopInput {
 
   // The next batch; nothing where the end of the run or a checkpoint was asked for before it came. `at_work`: the step that the
   // devices may be at, during which waiting costs nothing; null where there is none.
-  std::optional<DeviceBatch> next(const DispatchedStep* at_work);
+  std::optional<DeviceBatch> next(DispatchedStep* at_work);
 
  private:
   Run& run_;

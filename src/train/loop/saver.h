@@ -1,6 +1,6 @@
 #pragma once
-// The checkpoints of a run: what is saved when, which stay, and what others who asked for one are told. Of several processes the
-// leader alone saves.
+// Saves the checkpoints of a run, removes those that don't stay, and answers whoever asked for one. Of several processes the leader
+// alone saves.
 
 #include <cstdint>
 #include <optional>

@@ -11,12 +11,13 @@ TrainingStep::TrainingStep(Run& run, ReadyProgram program, StepState& state, Sto
 
 DispatchedStep TrainingStep::dispatch(DeviceBatch& batch) {
   const PhaseSpan span("dispatch");
-  pictures_.before_step(batch, state_, votes_.arguments());
-  pjrt::Buffer metrics = state_.step(*program_.executable, state_.arguments(batch, program_.numbers, votes_.arguments()));
+  state::DeviceArrays* const votes = votes_.arguments();
+  pictures_.before_step(batch, state_, votes);
+  pjrt::Buffer metrics = state_.step(*program_.executable, state_.arguments(batch, program_.numbers, votes));
   ++run_.progress.step;
   run_.progress.examples_seen += run_.recipe.batch;
   DispatchedStep dispatched{run_.progress.step, std::move(metrics), {}};
-  dispatched.look();  // through at once where the call waits for the work: on several virtual devices
+  dispatched.is_ready();  // at once where the call waits for the work: on several virtual devices
   return dispatched;
 }
 

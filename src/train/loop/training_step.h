@@ -21,8 +21,8 @@ struct DispatchedStep {
   pjrt::Buffer metrics;
   std::optional<std::chrono::steady_clock::time_point> ready;  // when the devices were through, where somebody looked
 
-  // Whether the devices are through.
-  bool look() {
+  // Whether the devices are through, and notes when.
+  bool is_ready() {
     if (!ready && metrics.ready()) ready = std::chrono::steady_clock::now();
     return ready.has_value();
   }

@@ -71,7 +71,7 @@ class Reporter {
   // Training proper begins: the clock of img/sec starts.
   void begin();
 
-  // The input whose stages and sets are reported; must outlive the reporter's last call.
+  // The input whose stages and sets are reported; must outlive the last write().
   void watch(const data::TrainLoader& loader) { loader_ = &loader; }
   // A step is known, and was ready at `ready`: the console's line. Cheap.
   void step(int64_t step, const state::StepMetrics& metrics, Clock::time_point ready, bool log_now,

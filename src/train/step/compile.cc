@@ -60,7 +60,7 @@ void Compiler::abandon() {
   threads_.clear();
 }
 
-// The thread knows nothing of the Compiler, which it may outlive.
+// The thread has no reference to the Compiler, because it may outlive it.
 std::future<Compiled> Compiler::start(Program program, pjrt::ExecutableCache cache, std::vector<NamedType> arrays) {
   std::packaged_task<Compiled()> task([client = client_, program = std::move(program), cache = std::move(cache),
                                        arrays = std::move(arrays)] { return compile(*client, program, cache, arrays); });
