@@ -5,6 +5,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
 pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
+pkg_check_modules(TIFF REQUIRED IMPORTED_TARGET libtiff-4)
+find_package(GIF REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(BROTLI REQUIRED IMPORTED_TARGET libbrotlidec)
@@ -63,6 +65,7 @@ macro(tessera_find_reader NAME ENVIRONMENT PACKAGE)
 endmacro()
 tessera_find_reader(TENSORBOARD "${TESSERA_VENV}" tensorboard)           # of event files
 tessera_find_reader(TIMM "${CMAKE_SOURCE_DIR}/.deps/references" timm)    # of exported models; transformers beside it
+tessera_find_reader(JAX "${CMAKE_SOURCE_DIR}/.deps/bench-jax" jax)         # of exported programs
 tessera_find_reader(XPROF "${CMAKE_SOURCE_DIR}/.deps/xprof" xprof)       # of profiles
 tessera_find_reader(TRACKERS "${CMAKE_SOURCE_DIR}/.deps/trackers" mlflow)  # W&B's and MLflow's programs
 tessera_find_reader(BUCKETS "${CMAKE_SOURCE_DIR}/.deps/buckets" gcp_storage_emulator)  # servers of buckets
@@ -72,7 +75,7 @@ set(TESSERA_LIBS_base PkgConfig::RE2 PkgConfig::CRYPTO ${CMAKE_DL_LIBS})
 set(TESSERA_LIBS_config PkgConfig::TOMLPP)
 set(TESSERA_LIBS_translate PkgConfig::YAMLCPP)
 set(TESSERA_LIBS_http Boost::headers)
-set(TESSERA_LIBS_image PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::HWY)
+set(TESSERA_LIBS_image PkgConfig::JPEG PkgConfig::SPNG PkgConfig::WEBP PkgConfig::TIFF GIF::GIF PkgConfig::HWY)
 set(TESSERA_LIBS_data PkgConfig::ZSTD PkgConfig::BROTLI PkgConfig::SENTENCEPIECE PkgConfig::ICU ${TESSERA_SNAPPY} ${TESSERA_HIGHWAYHASH})
 set(TESSERA_LIBS_monitor ZLIB::ZLIB)
 set(TESSERA_LIBS_store PkgConfig::CRYPTO)

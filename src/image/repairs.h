@@ -14,7 +14,7 @@ enum class Repair : uint8_t {
   kTurned,       // turned upright as its EXIF orientation says
   kInk,          // CMYK or YCCK, made RGB
   kAlpha,        // transparency dropped
-  kSixteenBits,  // a PNG of 16 bits a channel, made 8
+  kSixteenBits,  // a PNG or TIFF of 16 bits a channel, made 8
 };
 inline constexpr size_t kRepairs = 6;
 const char* repair_name(Repair repair);  // "truncated_filled": for reports

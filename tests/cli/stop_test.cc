@@ -196,9 +196,9 @@ TEST_F(Stop, WhatAnEvaluationSkipsIsInAFile) {
   EXPECT_THAT(train.err, HasSubstr("1 image of the evaluation could not be read and is left out of its scores; "
                                    "see run/evals/val_000000003.skipped.jsonl"));
   const Json line = Json::parse(read_file(folder_ / "run/evals/val_000000006.skipped.jsonl"));
-  EXPECT_EQ(
-      line,
-      (Json{{"source", "val"}, {"id", "left/bad.png"}, {"reason", "not a JPEG, PNG or WebP image (by its first bytes)"}}));
+  EXPECT_EQ(line, (Json{{"source", "val"},
+                        {"id", "left/bad.png"},
+                        {"reason", "not a JPEG, PNG, WebP, BMP, GIF or TIFF image (by its first bytes)"}}));
   const Outcome eval = run_program({"eval", "tiny.toml", "--from", "run", "--predictions", "said"}, folder_.path());
   EXPECT_EQ(eval.exit, 0);
   EXPECT_EQ(Json::parse(read_file(folder_ / "said/val.skipped.jsonl")), line);

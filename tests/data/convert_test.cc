@@ -359,10 +359,11 @@ TEST(Convert, LeavesOutWhatCannotBeRead) {
   const std::string call = "folder(" + (dir / "in") + ")";
   const auto plain = convert({split(call)}, {.out = dir / "plain"});
   EXPECT_EQ(plain[0].samples, 2);
-  EXPECT_THAT(plain[0].unreadable, ElementsAre("a/2.jpg: not a JPEG, PNG or WebP image (by its first bytes)"));
+  EXPECT_THAT(plain[0].unreadable, ElementsAre("a/2.jpg: not a JPEG, PNG, WebP, BMP, GIF or TIFF image (by its first bytes)"));
   const auto resized = convert({split(call)}, {.out = dir / "small", .resize = 24, .quality = 80});
   EXPECT_EQ(resized[0].samples, 2);
-  EXPECT_THAT(resized[0].unreadable, ElementsAre("a/2.jpg: not a JPEG, PNG or WebP image (by its first bytes)"));
+  EXPECT_THAT(resized[0].unreadable,
+              ElementsAre("a/2.jpg: not a JPEG, PNG, WebP, BMP, GIF or TIFF image (by its first bytes)"));
   // The next time they are tried again: a disk may be well again.
   const auto again = convert({split(call)}, {.out = dir / "small", .resize = 24, .quality = 80});
   EXPECT_EQ(again[0].kept, 0);

@@ -212,7 +212,7 @@ TEST(TrainLoader, SkippedFilesAreReplacedAndNamed) {
   ASSERT_EQ(stats.skipped.size(), 2u);
   EXPECT_THAT((std::vector<std::string>{stats.skipped[0].id, stats.skipped[1].id}),
               ::testing::UnorderedElementsAre("b/104.png", "c/111.png"));
-  EXPECT_EQ(stats.skipped[0].reason, "not a JPEG, PNG or WebP image (by its first bytes)");
+  EXPECT_EQ(stats.skipped[0].reason, "not a JPEG, PNG, WebP, BMP, GIF or TIFF image (by its first bytes)");
   EXPECT_GT(stats.stages.decode, 0);
 }
 

@@ -88,8 +88,8 @@ TEST(WdsSource, MistakesAreExplained) {
   write_text(dir / "a.tar", good + member("2.jpg", "y") + member("2.cls", "0") + member("1.txt", "y"));
   EXPECT_THAT(open_error(call + ")"),
               AllOf(HasSubstr("the key `1` comes again at offset 4096"), HasSubstr("sort the archive")));
-  write_text(dir / "a.tar", member("1.tif", "x") + member("1.cls", "0"));
-  EXPECT_THAT(open_error(call + ")"), AllOf(HasSubstr("has no image"), HasSubstr(".tif, .cls"), HasSubstr("image=…")));
+  write_text(dir / "a.tar", member("1.ppm", "x") + member("1.cls", "0"));
+  EXPECT_THAT(open_error(call + ")"), AllOf(HasSubstr("has no image"), HasSubstr(".ppm, .cls"), HasSubstr("image=…")));
   write_text(dir / "a.tar", good);
   EXPECT_THAT(open_error(call + ", text=txt)"), AllOf(HasSubstr("has no `txt`"), HasSubstr("json.NAME")));
   EXPECT_THAT(open_error(call + ", label=json.x)"), HasSubstr("has no `json.x`"));

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "image/codec/decode.h"
 #include "store/url.h"
 
 namespace tessera::cli {
@@ -13,19 +14,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool looks_like_image(const fs::path& path) {
-  std::string end = path.extension().string();
-  std::transform(end.begin(), end.end(), end.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return end == ".jpg" || end == ".jpeg" || end == ".png" || end == ".webp";
-}
-
 void add_folder(const std::string& folder, std::vector<std::string>& paths) {
   const size_t before = paths.size();
   const auto options = fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, options)) {
-    if (!entry.is_directory() && looks_like_image(entry.path())) paths.push_back(entry.path().string());
+    if (!entry.is_directory() && image::format_of_name(entry.path().string()) != image::ImageFormat::kUnknown)
+      paths.push_back(entry.path().string());
   }
-  if (paths.size() == before) throw data_error(fmt::format("the folder `{}` holds no images (jpg, png, webp)", folder));
+  if (paths.size() == before)
+    throw data_error(fmt::format("the folder `{}` holds no images (jpg, png, webp, bmp, gif, tif)", folder));
   std::sort(paths.begin() + static_cast<ptrdiff_t>(before), paths.end());
 }
 

@@ -14,7 +14,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr const char* kImages = "jpg;jpeg;png;webp";
+constexpr const char* kImages = "jpg;jpeg;png;webp;bmp;gif;tif;tiff";
 
 // A member by its extension, or a field of the member .json.
 struct Part {

@@ -194,12 +194,8 @@ class Checker {
 
 // Whether the file's name ends as those of another image format do.
 bool named_otherwise(const std::string& id, image::ImageFormat format) {
-  std::string ending = std::filesystem::path(id).extension();
-  std::ranges::transform(ending, ending.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  const bool jpeg = ending == ".jpg" || ending == ".jpeg", png = ending == ".png", webp = ending == ".webp";
-  return (jpeg || png || webp) && !(format == image::ImageFormat::kJpeg  ? jpeg
-                                    : format == image::ImageFormat::kPng ? png
-                                                                         : webp);
+  const image::ImageFormat named = image::format_of_name(id);
+  return named != image::ImageFormat::kUnknown && named != format;
 }
 
 void add_size(CheckReport& report, const Source& source, int64_t sample, const image::ImageInfo& info, int64_t& fewest,

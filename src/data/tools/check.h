@@ -57,10 +57,10 @@ struct CheckReport {
   // Longer than kMaxAspect times their other side, or with kMaxArea times fewer pixels than the median.
   static constexpr int kMaxAspect = 10, kMaxArea = 256;
   std::vector<OddSize> odd_sizes;
-  std::array<int64_t, 5> formats{};  // decoded files by ImageFormat
-  image::RepairCounts repairs;       // of the decoded files
-  int64_t with_orientation = 0;      // whose EXIF says that they aren't upright
-  int64_t misnamed = 0;              // named for another image format than they are in
+  std::array<int64_t, static_cast<size_t>(image::ImageFormat::kPixels) + 1> formats{};  // decoded files by ImageFormat
+  image::RepairCounts repairs;                                                          // of the decoded files
+  int64_t with_orientation = 0;  // whose EXIF says that they aren't upright
+  int64_t misnamed = 0;          // named for another image format than they are in
   int64_t count(image::ImageFormat format) const { return formats[static_cast<size_t>(format)]; }
   // Of the decoded images; 0 when there is none. The smallest and largest by pixels.
   int min_width = 0, max_width = 0, min_height = 0, max_height = 0;

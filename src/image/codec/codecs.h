@@ -1,5 +1,5 @@
 #pragma once
-// The three codecs behind Decoder. What was unusual is added to `repairs`. Only decode.cc, the decode_*.cc files and tests
+// The codecs behind Decoder. What was unusual is added to `repairs`. Only decode.cc, the decode_*.cc files and tests
 // include this.
 
 #include <memory>
@@ -59,6 +59,14 @@ SampleError probe_png(ByteSpan bytes, ImageInfo& info);
 SampleError decode_png(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
 SampleError probe_webp(ByteSpan bytes, ImageInfo& info);
 SampleError decode_webp(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
+bool is_bmp(ByteSpan bytes);
+SampleError probe_bmp(ByteSpan bytes, ImageInfo& info);
+SampleError decode_bmp(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
+SampleError probe_gif(ByteSpan bytes, ImageInfo& info);
+SampleError decode_gif(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
+bool is_tiff(ByteSpan bytes);
+SampleError probe_tiff(ByteSpan bytes, const DecodeMeter& meter, ImageInfo& info);
+SampleError decode_tiff(ByteSpan bytes, DecodeMeter& meter, Image& image, Repairs& repairs);
 
 // round(a b / 255), exact for a and b in 0..255.
 inline uint8_t multiply_255(unsigned a, unsigned b) {

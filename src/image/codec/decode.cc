@@ -19,10 +19,41 @@ const char* format_name(ImageFormat format) {
     case ImageFormat::kJpeg: return "JPEG";
     case ImageFormat::kPng: return "PNG";
     case ImageFormat::kWebp: return "WebP";
+    case ImageFormat::kBmp: return "BMP";
+    case ImageFormat::kGif: return "GIF";
+    case ImageFormat::kTiff: return "TIFF";
     case ImageFormat::kPixels: return "pixels";
     case ImageFormat::kUnknown: break;
   }
   return "unknown";
+}
+
+std::span<const std::string_view> format_endings(ImageFormat format) {
+  static constexpr std::array<std::string_view, 2> kJpeg{"jpg", "jpeg"}, kTiff{"tif", "tiff"};
+  static constexpr std::array<std::string_view, 1> kPng{"png"}, kWebp{"webp"}, kBmp{"bmp"}, kGif{"gif"};
+  switch (format) {
+    case ImageFormat::kJpeg: return kJpeg;
+    case ImageFormat::kPng: return kPng;
+    case ImageFormat::kWebp: return kWebp;
+    case ImageFormat::kBmp: return kBmp;
+    case ImageFormat::kGif: return kGif;
+    case ImageFormat::kTiff: return kTiff;
+    case ImageFormat::kPixels:
+    case ImageFormat::kUnknown: break;
+  }
+  return {};
+}
+
+ImageFormat format_of_name(std::string_view name) {
+  const auto point = name.find_last_of("./");
+  if (point == std::string_view::npos || name[point] != '.') return ImageFormat::kUnknown;
+  std::string ending(name.substr(point + 1));
+  std::ranges::transform(ending, ending.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  for (const ImageFormat format : kFileFormats) {
+    const auto endings = format_endings(format);
+    if (std::ranges::find(endings, ending) != endings.end()) return format;
+  }
+  return ImageFormat::kUnknown;
 }
 
 ImageFormat sniff_format(ByteSpan bytes) {
@@ -31,6 +62,9 @@ ImageFormat sniff_format(ByteSpan bytes) {
   if (text.starts_with("\xff\xd8\xff"sv)) return ImageFormat::kJpeg;
   if (text.starts_with("\x89PNG\r\n\x1a\n"sv)) return ImageFormat::kPng;
   if (text.starts_with("RIFF"sv) && text.size() >= 12 && text.substr(8, 4) == "WEBP"sv) return ImageFormat::kWebp;
+  if (text.starts_with("GIF87a"sv) || text.starts_with("GIF89a"sv)) return ImageFormat::kGif;
+  if (is_tiff(bytes)) return ImageFormat::kTiff;
+  if (is_bmp(bytes)) return ImageFormat::kBmp;
   return is_pixels_file(bytes) ? ImageFormat::kPixels : ImageFormat::kUnknown;
 }
 
@@ -78,7 +112,7 @@ namespace {
 
 DecodeFailure unknown_format(ByteSpan bytes) {
   if (bytes.empty()) return {"the file is empty"};
-  return {"not a JPEG, PNG or WebP image (by its first bytes)"};
+  return {"not a JPEG, PNG, WebP, BMP, GIF or TIFF image (by its first bytes)"};
 }
 
 }  // namespace
@@ -130,6 +164,9 @@ SampleError Decoder::probe(ByteSpan bytes, ImageInfo& info) {
     case ImageFormat::kJpeg: return state_->jpeg.probe(bytes, state_->meter, info);
     case ImageFormat::kPng: failed = probe_png(bytes, info); break;
     case ImageFormat::kWebp: failed = probe_webp(bytes, info); break;
+    case ImageFormat::kBmp: failed = probe_bmp(bytes, info); break;
+    case ImageFormat::kGif: failed = probe_gif(bytes, info); break;
+    case ImageFormat::kTiff: failed = probe_tiff(bytes, state_->meter, info); break;
     case ImageFormat::kPixels: {
       const ImageView image = read_pixels_file(bytes).image;
       info.width = image.width;
@@ -150,6 +187,9 @@ SampleError Decoder::decode(ByteSpan bytes, Image& image) {
     case ImageFormat::kJpeg: return s.jpeg.decode(bytes, s.meter, nullptr, image, region);
     case ImageFormat::kPng: return decode_png(bytes, s.meter, image, s.repairs);
     case ImageFormat::kWebp: return decode_webp(bytes, s.meter, image, s.repairs);
+    case ImageFormat::kBmp: return decode_bmp(bytes, s.meter, image, s.repairs);
+    case ImageFormat::kGif: return decode_gif(bytes, s.meter, image, s.repairs);
+    case ImageFormat::kTiff: return decode_tiff(bytes, s.meter, image, s.repairs);
     case ImageFormat::kPixels: {
       const PixelsFile file = read_pixels_file(bytes);
       s.repairs = file.repairs;

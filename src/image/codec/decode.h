@@ -8,21 +8,34 @@
 //   255,
 //         which is what Pillow's mode I;16 does. Wrong checksums are errors, which Pillow overlooks.
 //   WebP  lossy and lossless, alpha dropped; animations are refused.
-// EXIF orientation is ignored, as Pillow and TensorFlow do; exif.h reads it.
+//   BMP   1, 4, 8, 16, 24 and 32 bits, run lengths, masks.
+//   GIF   the first frame, on the picture's whole area; transparency is dropped.
+//   TIFF  the first page, turned upright as its orientation says, which Pillow does too: grey, palettes, RGB and CMYK of up to 16
+//         bits, in strips or tiles, with libtiff's compressions. Floats, 32-bit numbers, Lab and YCbCr without JPEG are refused.
+// EXIF orientation of the others is ignored, as Pillow and TensorFlow do; exif.h reads it.
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "image/image.h"
 #include "image/repairs.h"
 
 namespace tessera::image {
 
-enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kPixels };  // kPixels: pixels_file.h
-const char* format_name(ImageFormat format);                       // "JPEG", "PNG", "WebP", "pixels", "unknown"
+enum class ImageFormat { kUnknown, kJpeg, kPng, kWebp, kBmp, kGif, kTiff, kPixels };  // kPixels: pixels_file.h
+inline constexpr std::array kFileFormats = {ImageFormat::kJpeg, ImageFormat::kPng, ImageFormat::kWebp,
+                                            ImageFormat::kBmp,  ImageFormat::kGif, ImageFormat::kTiff};
+const char* format_name(ImageFormat format);  // "JPEG", "pixels", "unknown"
 ImageFormat sniff_format(ByteSpan bytes);
+// How names of such files end, in lower case and without a point, the most usual first: "jpg", "jpeg". Of kFileFormats.
+std::span<const std::string_view> format_endings(ImageFormat format);
+// The format whose files' names end like this one, in upper or lower case; kUnknown when it is no image's.
+ImageFormat format_of_name(std::string_view name);
 
 struct ImageInfo {
   ImageFormat format = ImageFormat::kUnknown;
@@ -40,7 +53,7 @@ struct DecodePolicy {
   // A JPEG that ends early is what libjpeg makes of it with an end marker behind it, as Pillow's is under
   // LOAD_TRUNCATED_IMAGES: what is missing of a sequential one is grey, of a progressive one detail, smoothed over (which
   // differs by a level between versions of libjpeg-turbo). Otherwise it is an error,
-  // as a PNG or WebP that ends early always is.
+  // as a file of another format that ends early always is.
   bool fill_truncated = false;
 };
 

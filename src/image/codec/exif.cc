@@ -67,6 +67,9 @@ ByteSpan find_exif(ByteSpan file) {
     case ImageFormat::kJpeg: return jpeg_exif(file);
     case ImageFormat::kPng: return png_exif(file);
     case ImageFormat::kWebp: return webp_exif(file);
+    case ImageFormat::kBmp:
+    case ImageFormat::kGif:
+    case ImageFormat::kTiff:  // decoded upright (decode.h)
     case ImageFormat::kPixels:
     case ImageFormat::kUnknown: break;
   }

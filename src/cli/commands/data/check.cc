@@ -24,7 +24,7 @@ std::string range(int low, int high) { return low == high ? std::to_string(low) 
 
 std::vector<image::ImageFormat> formats_in(const data::CheckReport& report) {
   std::vector<image::ImageFormat> found;
-  for (const auto format : {image::ImageFormat::kJpeg, image::ImageFormat::kPng, image::ImageFormat::kWebp}) {
+  for (const image::ImageFormat format : image::kFileFormats) {
     if (report.count(format) > 0) found.push_back(format);
   }
   return found;

@@ -78,12 +78,10 @@ class TarShard final : public ShardWriter {
   void finish() override { file_.write(store::as_bytes(tar_end())); }
 
  private:
-  static const char* extension(ByteSpan image) {
-    switch (image::sniff_format(image)) {
-      case image::ImageFormat::kPng: return ".png";
-      case image::ImageFormat::kWebp: return ".webp";
-      default: return ".jpg";
-    }
+  // What is no image stays what it is: whoever reads it is told.
+  static std::string extension(ByteSpan image) {
+    const auto endings = image::format_endings(image::sniff_format(image));
+    return fmt::format(".{}", endings.empty() ? "jpg" : endings[0]);
   }
   void put(const std::string& name, std::string_view data) {
     const auto size = static_cast<int64_t>(data.size());
