@@ -55,6 +55,13 @@ bool Pattern::matches(std::string_view name) const {
   return re2::RE2::FullMatch(re2::StringPiece(name.data(), name.size()), *regex_);
 }
 
+std::optional<std::string> Pattern::first_group(std::string_view name) const {
+  std::string group;
+  if (regex_->NumberOfCapturingGroups() == 0) return std::nullopt;
+  if (!re2::RE2::FullMatch(re2::StringPiece(name.data(), name.size()), *regex_, &group)) return std::nullopt;
+  return group;
+}
+
 namespace {
 
 // The pattern without the signs of regular expressions, to look for a name that was meant.

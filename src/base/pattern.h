@@ -22,6 +22,8 @@ class Pattern {
   // Throws a usage Error at `where` when `text` is not a regular expression.
   explicit Pattern(std::string text, std::string_view where = {});
   bool matches(std::string_view name) const;
+  // What the pattern's first parentheses hold of a name that it matches; nothing where it doesn't, or where it has none.
+  std::optional<std::string> first_group(std::string_view name) const;
   const std::string& text() const { return text_; }
 
  private:

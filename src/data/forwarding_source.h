@@ -19,6 +19,10 @@ class ForwardingSource : public Source {
   std::optional<std::vector<int32_t>> labels() const override { return source_->labels(); }
   std::optional<std::vector<std::vector<int32_t>>> label_lists() const override { return source_->label_lists(); }
   std::vector<std::string> text_fields() const override { return source_->text_fields(); }
+  std::vector<std::string> columns() const override { return source_->columns(); }
+  std::optional<std::vector<std::optional<std::string>>> column(const std::string& name) const override {
+    return source_->column(name);
+  }
   std::string id(int64_t index) const override { return source_->id(index); }
   std::optional<uint64_t> stamp(int64_t index) const override { return source_->stamp(index); }
   std::optional<Hash128> fingerprint() const override { return source_->fingerprint(); }

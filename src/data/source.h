@@ -55,6 +55,10 @@ class Source {
   virtual std::optional<std::vector<std::vector<int32_t>>> label_lists() const { return std::nullopt; }
   // The names of the texts that come with every image: captions, say.
   virtual std::vector<std::string> text_fields() const { return {}; }
+  // The columns of the table that lists the samples, and what the samples have in one of them; a sample may have nothing there.
+  // None where samples are not listed by a table, or have not the column.
+  virtual std::vector<std::string> columns() const { return {}; }
+  virtual std::optional<std::vector<std::optional<std::string>>> column(const std::string&) const { return std::nullopt; }
   // A name for messages and reports, unique in the source: of a file, its path relative to the source's folder.
   virtual std::string id(int64_t index) const = 0;
   // Fills `sample`. A reason when it cannot be read, in words that follow the sample's name. Thread-safe.

@@ -71,11 +71,16 @@ void check_bytes(const Data& data, int64_t batch) {
                     "make the batch or data.prefetch smaller");
 }
 
-io::DataSet open_set(const Section& section, std::string source, const std::optional<std::string>& fold, const std::string& pp,
+// `options`: of the fold alone.
+io::DataSet open_set(const Section& section, std::string source, const DataOptions& options, const std::string& pp,
                      const std::string& pp_place, io::PpUse use) {
   if (source.empty()) section.fail_missing("source", "for example source = \"folder(data/digits/train)\"");
   if (pp.empty()) section.fail_missing("pp", "for example pp = \"decode | resize(224) | value_range(-1, 1)\"");
-  if (fold) source = fmt::format("part({}, {}, fold={})", source, use == io::PpUse::kTrain ? "train" : "valid", *fold);
+  if (!options.fold && !options.fold_by.empty()) section.fail("fold_by", "is set without fold", "fold = \"0/5\"");
+  if (options.fold) {
+    source = fmt::format("part({}, {}, fold={}{})", source, use == io::PpUse::kTrain ? "train" : "valid", *options.fold,
+                         options.fold_by.empty() ? "" : fmt::format(", by=\"{}\"", options.fold_by));
+  }
   io::DataSet set;
   set.pp = std::make_shared<io::Pp>(pp, use, pp_place);
   set.source = io::make_source(source, section.place("source"));
@@ -136,7 +141,7 @@ void read_mixture(Section section, Data& data) {
     one.bind(options);
     if (!(options.weight > 0)) one.fail("weight", fmt::format("must be above 0, and is {:g}", options.weight));
     const bool own = !options.pp.empty();
-    data.sets.push_back(open_set(one, options.source, data.options.fold, own ? options.pp : data.options.pp,
+    data.sets.push_back(open_set(one, options.source, data.options, own ? options.pp : data.options.pp,
                                  own ? one.place("pp") : section.place("pp"), io::PpUse::kTrain));
     data.sets.back().name = name;
     data.sets.back().weight = options.weight;
@@ -198,6 +203,7 @@ HeldOut held_out(Section data) {
   HeldOut out;
   if (!data.has("fold")) return out;
   out.fold = data.text("fold");
+  if (data.has("fold_by")) out.by = data.text("fold_by");
   if (data.has("source")) out.sources.push_back(data.text("source"));
   if (!data.has("mix")) return out;
   Section mix = data.section("mix");
@@ -209,7 +215,7 @@ namespace {
 
 Data open_section(Section section, io::PpUse use, Data data) {
   read_options(section, data);
-  data.sets.push_back(open_set(section, data.options.source, data.options.fold, data.options.pp, section.place("pp"), use));
+  data.sets.push_back(open_set(section, data.options.source, data.options, data.options.pp, section.place("pp"), use));
   cache_sets(section, data);
   return data;
 }
@@ -222,7 +228,10 @@ Data open_evaluation_data(Section section, const HeldOut& held_out) {
   Data data;
   if (held_out.fold && !section.has("source") && held_out.sources.size() == 1) data.options.source = held_out.sources[0];
   const std::string source = section.has("source") ? section.text("source") : data.options.source;
-  if (std::ranges::find(held_out.sources, source) != held_out.sources.end()) data.options.fold = held_out.fold;
+  if (std::ranges::find(held_out.sources, source) != held_out.sources.end()) {
+    data.options.fold = held_out.fold;
+    data.options.fold_by = held_out.by;
+  }
   return open_section(std::move(section), io::PpUse::kEval, std::move(data));
 }
 

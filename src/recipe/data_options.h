@@ -23,6 +23,7 @@ struct DataOptions {
   std::string cache = "none";
   std::string memory;
   std::optional<std::string> fold;
+  std::string fold_by;
   data::LimitOptions limits;
   template <class Visitor>
   void visit(Visitor&& field) {
@@ -30,6 +31,10 @@ struct DataOptions {
     field("fold", fold,
           "\"0/5\": training goes without the first of five folds of its source, and evaluators of the same source have that "
           "alone");
+    field(
+        "fold_by", fold_by,
+        "of fold: images with the same value in this column of their table, or in the parentheses of a pattern on their names, "
+        "stay together");
     field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
     field("threads", threads, may_change("that decode, at most 1024; 0: one for each core"));
     field("prefetch", prefetch, may_change("batches made ahead, 1 to 1024"));
@@ -100,6 +105,7 @@ struct Data {
 // The fold that training goes without, and of what: evaluators of the same source have it.
 struct HeldOut {
   std::optional<std::string> fold;
+  std::string by;                    // data.fold_by
   std::vector<std::string> sources;  // of training, as the recipe writes them
 };
 // From the `data` section of a recipe.

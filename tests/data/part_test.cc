@@ -117,6 +117,81 @@ TEST(Part, SamplesWithoutClassesAndPartsOfPartsArePartedToo) {
   EXPECT_EQ(make_source(part(half, "valid, 40 %"))->class_sizes(), (std::vector<int64_t>{2, 2}));
 }
 
+// 60 patients with 1 to 6 photographs each, most of them of one class; `patient` is in the files' names and in a column.
+std::string write_patients(const TempDir& dir) {
+  std::string table = "image,label,patient\n";
+  for (int patient = 0; patient < 60; ++patient) {
+    for (int i = 0; i <= patient % 6; ++i) {
+      table +=
+          fmt::format("p{:02}_{}.png,{},{}\n", patient, i, (patient / 6 + (i == 3 ? 1 : 0)) % 3 == 0 ? "ill" : "well", patient);
+    }
+  }
+  write_file(dir / "list.csv", table);
+  return "csv(" + (dir / "list.csv") + ")";
+}
+
+std::set<std::string> patients_of(const Source& source) {
+  std::set<std::string> patients;
+  for (const std::string& id : ids_of(source)) patients.insert(id.substr(0, 3));
+  return patients;
+}
+
+TEST(Part, GroupsStayTogetherAndClassesAreSpread) {
+  const TempDir dir;
+  const std::string csv = write_patients(dir);
+  const auto whole = make_source(csv);
+  for (const std::string by : {"by=patient", "by=\"p(\\d+)_.*\""}) {
+    std::set<std::string> seen;
+    for (int k = 0; k < 5; ++k) {
+      const auto valid = make_source(part(csv, fmt::format("valid, fold={}/5, {}", k, by)));
+      const auto train = make_source(part(csv, fmt::format("train, fold={}/5, {}", k, by)));
+      EXPECT_EQ(valid->size() + train->size(), whole->size());
+      const std::set<std::string> held = patients_of(*valid), kept = patients_of(*train);
+      for (const std::string& patient : held) {
+        EXPECT_FALSE(kept.contains(patient)) << patient;
+        EXPECT_TRUE(seen.insert(patient).second) << patient;
+      }
+      // No fold is further from its fifth of a class than by half of the largest group.
+      for (size_t c = 0; c < 2; ++c) {
+        EXPECT_NEAR(static_cast<double>((*valid->class_sizes())[c]), static_cast<double>((*whole->class_sizes())[c]) / 5, 3);
+      }
+      EXPECT_EQ(valid->column("patient")->size(), static_cast<size_t>(valid->size()));
+    }
+    EXPECT_EQ(seen.size(), 60U);
+    const auto fifth = make_source(part(csv, "valid, 20 %, " + by));
+    EXPECT_NEAR(static_cast<double>(fifth->size()), static_cast<double>(whole->size()) / 5, 4);
+    EXPECT_NE(ids_of(*fifth), ids_of(*make_source(part(csv, "valid, 20 %, seed=3, " + by))));
+  }
+  // A column and the same thing in the names give the same groups, and so the same parts.
+  EXPECT_EQ(ids_of(*make_source(part(csv, "valid, 30 %, by=\"p0?(\\d+)_.*\""))),
+            ids_of(*make_source(part(csv, "valid, 30 %, by=patient"))));
+}
+
+TEST(Part, GroupsOfLinesOfJson) {
+  const TempDir dir;
+  std::string lines;
+  for (int i = 0; i < 30; ++i)
+    lines += fmt::format("{{\"image\": \"{}.png\", \"scene\": {}, \"kind\": {}}}\n", i, i / 3, i % 2);
+  write_file(dir / "list.jsonl", lines);
+  const std::string jsonl = "jsonl(" + (dir / "list.jsonl") + ", label=kind)";
+  EXPECT_EQ(make_source(part(jsonl, "valid, fold=1/5, by=scene"))->size(), 6);
+  EXPECT_THAT(error_of(part(jsonl, "valid, fold=1/5, by=sceen"), Exit::kUsage), HasSubstr("by=`sceen` is no column"));
+}
+
+TEST(Part, MistakesInGroupsAreNamed) {
+  const TempDir dir;
+  const std::string csv = write_patients(dir), folder = write_classes(dir, {10, 4});
+  EXPECT_THAT(error_of(part(csv, "valid, 20 %, by=pateint"), Exit::kUsage),
+              AllOf(HasSubstr("by=`pateint` is no column"), HasSubstr("image, label, patient")));
+  EXPECT_THAT(error_of(part(csv, "valid, 20 %, by=\"p(9.)_.*\""), Exit::kData),
+              AllOf(HasSubstr("p00_0.png"), HasSubstr("has no group"), HasSubstr("the whole name")));
+  EXPECT_THAT(error_of(part(csv, "valid, 20 %, by=\"p(\""), Exit::kUsage), HasSubstr("regular expression"));
+  EXPECT_THAT(error_of(part(folder, "valid, 20 %, by=patient"), Exit::kUsage),
+              AllOf(HasSubstr("no columns"), HasSubstr("a/0")));
+  EXPECT_THAT(error_of(part(csv, "valid, fold=0/61, by=patient"), Exit::kData), HasSubstr("60 groups"));
+  EXPECT_THAT(error_of(part(folder, "valid, fold=0/2, by=\"(.)/.*\""), Exit::kData), HasSubstr("has no training images"));
+}
+
 TEST(Part, MistakesAreNamed) {
   const TempDir dir;
   const std::string folder = write_classes(dir, {10, 1});

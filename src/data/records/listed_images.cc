@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -41,9 +42,12 @@ class ListedImages final : public Source {
     return labels_.lists_of_samples(index_, {{0, size()}});
   }
 
+  std::vector<std::string> columns() const override { return options_.format.columns; }
+  std::optional<std::vector<std::optional<std::string>>> column(const std::string& name) const override;
+
   std::string id(int64_t index) const override {
     try {
-      const auto fields = fields_of(index);
+      const auto fields = fields_of(index, names_);
       if (fields && (*fields)[0].kind == JsonField::Kind::kText) return (*fields)[0].text;
     } catch (const Error&) {
       // Then the line is named by its number among the samples.
@@ -53,7 +57,7 @@ class ListedImages final : public Source {
 
   void prefetch(int64_t index) const override {
     try {
-      const auto fields = fields_of(index);
+      const auto fields = fields_of(index, names_);
       if (fields && fields->front().kind == JsonField::Kind::kText) fetch_file(path_of(index, fields->front()));
     } catch (const Error&) {  // read() fails with the same
     }
@@ -66,10 +70,11 @@ class ListedImages final : public Source {
     const std::string& root = options_.root;
     return store::join_path(root.empty() ? store::parent_path(index_.path(index_.locate(index).shard)) : root, name);
   }
-  std::optional<std::vector<JsonField>> fields_of(int64_t index, std::string* problem = nullptr) const {
+  std::optional<std::vector<JsonField>> fields_of(int64_t index, const std::vector<std::string>& names,
+                                                  std::string* problem = nullptr) const {
     const ShardIndex::Place place = index_.locate(index);
-    return options_.format.fields(index_.path(place.shard), read_extent(*index_.file(place.shard), index_.extent(place)),
-                                  names_, problem);
+    return options_.format.fields(index_.path(place.shard), read_extent(*index_.file(place.shard), index_.extent(place)), names,
+                                  problem);
   }
 
   ListedImagesOptions options_;
@@ -84,7 +89,7 @@ std::optional<std::string> ListedImages::read(int64_t index, Sample& sample) con
   std::optional<std::vector<JsonField>> fields;
   try {
     std::string problem;
-    fields = fields_of(index, &problem);
+    fields = fields_of(index, names_, &problem);
     if (!fields) {
       const ShardIndex::Place place = index_.locate(index);
       return fmt::format("the line at offset {} of `{}` is no {}: {}", index_.extent(place).offset, index_.path(place.shard),
@@ -104,10 +109,32 @@ std::optional<std::string> ListedImages::read(int64_t index, Sample& sample) con
   return std::nullopt;
 }
 
+// Texts as they are, anything else as JSON. A column that no sample has is none.
+std::optional<std::vector<std::optional<std::string>>> ListedImages::column(const std::string& name) const {
+  const std::vector<std::string>& columns = options_.format.columns;
+  if (!columns.empty() && std::ranges::find(columns, name) == columns.end()) return std::nullopt;
+  std::vector<std::optional<std::string>> values;
+  bool found = false;
+  for (int64_t i = 0; i < size(); ++i) {
+    std::optional<std::vector<JsonField>> fields;
+    try {
+      fields = fields_of(i, {name});
+    } catch (const Error&) {
+      // A line that can't be read has no values.
+    }
+    values.emplace_back();
+    if (!fields || fields->front().kind == JsonField::Kind::kAbsent) continue;
+    const JsonField& field = fields->front();
+    values.back() = field.kind == JsonField::Kind::kInteger ? std::to_string(field.integer) : field.text;
+    found = true;
+  }
+  return found || !columns.empty() ? std::optional(std::move(values)) : std::nullopt;
+}
+
 // Of the lines and of the image that the sample's names.
 std::optional<uint64_t> ListedImages::stamp(int64_t index) const {
   try {
-    const auto fields = fields_of(index);
+    const auto fields = fields_of(index, names_);
     const std::optional<uint64_t> lines = index_.stamp(index);
     if (!lines || !fields || fields->front().kind != JsonField::Kind::kText) return std::nullopt;
     const std::optional<uint64_t> image = stamp_number(path_of(index, fields->front()));
@@ -121,7 +148,7 @@ std::optional<uint64_t> ListedImages::stamp(int64_t index) const {
 std::optional<Hash128> ListedImages::fingerprint() const {
   const Hash128 images = fingerprint_files(size(), [this](int64_t i) {
     try {
-      const auto fields = fields_of(i);
+      const auto fields = fields_of(i, names_);
       if (fields && fields->front().kind == JsonField::Kind::kText) return path_of(i, fields->front());
     } catch (const Error&) {
       // A line that names no image: the lines' own fingerprint tells when that changes.

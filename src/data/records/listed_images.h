@@ -32,6 +32,7 @@ struct ListFormat {
   using ReadFields = std::function<std::optional<std::vector<JsonField>>(
       const std::string& path, std::string_view record, const std::vector<std::string>& names, std::string* problem)>;
   ReadFields fields;
+  std::vector<std::string> columns = {};  // that records have; empty: any
 };
 
 struct ListedImagesOptions {

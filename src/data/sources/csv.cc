@@ -201,7 +201,7 @@ ListFormat table_format(const std::shared_ptr<const Tables>& tables, const Table
     }
     return out;
   };
-  return {"row", scan, fields};
+  return {"row", scan, fields, tables->begin()->second.columns};
 }
 
 std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_view) {

@@ -9,10 +9,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "config/duration.h"
 #include "data/forwarding_source.h"
 #include "data/source_call.h"
+#include "data/sources/part_groups.h"
 
 namespace tessera::data {
 namespace {
@@ -24,6 +26,7 @@ struct Holdout {
   double share = 0;             // of each class, or
   int64_t fold = 0, folds = 0;  // fold of folds, where these are not 0
   int64_t seed = 0;
+  std::string by = {};  // part_groups.h; empty: each sample by itself
 };
 
 class Part final : public ForwardingSource {
@@ -54,6 +57,13 @@ class Part final : public ForwardingSource {
     return sizes;
   }
   std::string id(int64_t index) const override { return source_->id(sample(index)); }
+  std::optional<std::vector<std::optional<std::string>>> column(const std::string& name) const override {
+    const auto all = source_->column(name);
+    if (!all) return std::nullopt;
+    std::vector<std::optional<std::string>> own;
+    for (const int64_t sample : samples_) own.push_back((*all)[static_cast<size_t>(sample)]);
+    return own;
+  }
   std::optional<std::string> read(int64_t index, Sample& out) const override { return source_->read(sample(index), out); }
   void prefetch(int64_t index) const override { source_->prefetch(sample(index)); }
   std::optional<uint64_t> stamp(int64_t index) const override { return source_->stamp(sample(index)); }
@@ -113,6 +123,7 @@ bool held_out(const Holdout& holdout, int64_t rank, int64_t count, uint64_t turn
 Holdout read_holdout(CallReader& call, const std::string& share, const std::string& fold, std::string_view where) {
   Holdout out;
   out.seed = call.integer("seed", 0);
+  out.by = call.text("by", "");
   call.finish();
   if (share.empty() == fold.empty()) {
     call.fail(share.empty() ? "it says neither a share nor a fold" : "it says both a share and a fold",
@@ -139,27 +150,54 @@ std::vector<std::vector<Ranked>> rank_samples(const Source& source, const std::v
   return classes;
 }
 
-// Of each sample, whether it is held out. Throws where a class keeps none for training.
-std::vector<bool> hold_out(const Source& source, const std::vector<int32_t>& labels, const Holdout& holdout,
-                           std::string_view where) {
+// Of each sample, whether it is held out.
+std::vector<bool> hold_out_groups(const Source& source, const std::vector<int32_t>& labels, const Holdout& holdout,
+                                  std::string_view where) {
+  const Groups groups = read_groups(source, holdout.by, where);
+  std::vector<double> shares = {holdout.share, 1 - holdout.share};
+  if (holdout.folds > 0) shares.assign(static_cast<size_t>(holdout.folds), 1 / static_cast<double>(holdout.folds));
+  if (groups.names.size() < shares.size()) {
+    throw data_error(fmt::format("by=`{}` makes {} groups of `{}`, fewer than {} parts", one_line(holdout.by),
+                                 groups.names.size(), source.name(), shares.size()),
+                     std::string(where));
+  }
+  const std::vector<size_t> parts = spread_groups(groups, labels, source.class_names().size(), shares, holdout.seed);
+  const auto held_part = static_cast<size_t>(holdout.fold);
+  std::vector<bool> held;
+  for (const int32_t group : groups.of_samples) held.push_back(parts[static_cast<size_t>(group)] == held_part);
+  return held;
+}
+
+// The same where samples are held out one by one.
+std::vector<bool> hold_out_samples(const Source& source, const std::vector<int32_t>& labels, const Holdout& holdout) {
   std::vector<bool> held(static_cast<size_t>(source.size()));
   const auto classes = rank_samples(source, labels, holdout.seed);
   for (size_t c = 0; c < classes.size(); ++c) {
     const std::string name = c < source.class_names().size() ? source.class_names()[c] : "";
     const uint64_t turn = keyed(holdout.seed, name).low;
     const auto count = static_cast<int64_t>(classes[c].size());
-    int64_t kept = 0;
     for (int64_t rank = 0; rank < count; ++rank) {
-      const bool out = held_out(holdout, rank, count, turn);
-      held[static_cast<size_t>(classes[c][static_cast<size_t>(rank)].sample)] = out;
-      kept += out ? 0 : 1;
+      held[static_cast<size_t>(classes[c][static_cast<size_t>(rank)].sample)] = held_out(holdout, rank, count, turn);
     }
-    if (kept > 0 || count == 0 || c == source.class_names().size()) continue;
-    throw data_error(fmt::format("the class `{}` of `{}` has no training images: all of its {} would be held out", name,
-                                 source.name(), count),
-                     std::string(where), "hold out less, take another fold or seed, or add images of it");
   }
   return held;
+}
+
+// Throws where a class keeps none for training.
+void expect_training_images(const Source& source, const std::vector<int32_t>& labels, const std::vector<bool>& held,
+                            std::string_view where) {
+  std::vector<int64_t> count(source.class_names().size()), kept(count.size());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < 0) continue;
+    ++count[static_cast<size_t>(labels[i])];
+    kept[static_cast<size_t>(labels[i])] += held[i] ? 0 : 1;
+  }
+  for (size_t c = 0; c < count.size(); ++c) {
+    if (kept[c] > 0 || count[c] == 0) continue;
+    throw data_error(fmt::format("the class `{}` of `{}` has no training images: all of its {} would be held out",
+                                 source.class_names()[c], source.name(), count[c]),
+                     std::string(where), "hold out less, take another fold or seed, or add images of it");
+  }
 }
 
 std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where) {
@@ -175,7 +213,10 @@ std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where
     call.fail(fmt::format("`{}` is of more than {} samples, too many to part", source->name(), human_count(kMaxSamples)),
               "list some of its shards as training data and others as validation data, or use tfds(…, split=…)");
   }
-  const std::vector<bool> held = hold_out(*source, labels.value_or(std::vector<int32_t>()), holdout, where);
+  const std::vector<int32_t> known = labels.value_or(std::vector<int32_t>());
+  const std::vector<bool> held =
+      holdout.by.empty() ? hold_out_samples(*source, known, holdout) : hold_out_groups(*source, known, holdout, where);
+  expect_training_images(*source, known, held, where);
   std::vector<int64_t> samples;
   std::optional<std::vector<int32_t>> own;
   if (labels) own.emplace();
@@ -188,7 +229,8 @@ std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where
     throw data_error(fmt::format("the part `{}` of `{}` has no samples", part, source->name()), std::string(where),
                      "a class of N images gives the nearest whole number to its share of N; ask for another share or fold");
   }
-  std::string name = fmt::format("{} [{} of {}{}]", source->name(), part, fold.empty() ? share : "fold " + fold,
+  std::string name = fmt::format("{} [{} of {}{}{}]", source->name(), part, fold.empty() ? share : "fold " + fold,
+                                 holdout.by.empty() ? "" : fmt::format(", by {}", holdout.by),
                                  holdout.seed == 0 ? "" : fmt::format(", seed {}", holdout.seed));
   return std::make_shared<Part>(std::move(source), std::move(name), std::move(samples), std::move(own));
 }
@@ -196,7 +238,10 @@ std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where
 }  // namespace
 
 const SourceKind kPart{
-    "part", "part(SOURCE, train|valid, SHARE %) or part(SOURCE, train|valid, fold=0/5)[, seed=0]",
-    "SOURCE without the images held out for validation (train), or these (valid): a share or a fold of each class", make_part};
+    "part",
+    "part(SOURCE, train|valid, SHARE %) or part(SOURCE, train|valid, fold=0/5)[, by=COLUMN or \"(PATTERN).*\"][, seed=0]",
+    "SOURCE without the images held out for validation (train), or these (valid): a share or a fold of each class; "
+    "by=patient keeps images with the same value in a column, or the same part of their names, together",
+    make_part};
 
 }  // namespace tessera::data
