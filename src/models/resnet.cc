@@ -40,7 +40,7 @@ struct ResNetOptions {
   int64_t stem_width = 64, groups = 1, base_width = 64;
   bool avg_down = false, zero_init_last = true;
   std::optional<int64_t> image_size, classes;
-  double head_dropout = 0, drop_path = 0;
+  double head_dropout = 0, drop_path = 0, drop_block = 0, norm_momentum = 0.1, norm_epsilon = 1e-5;
 
   template <class Visitor>
   void visit(Visitor&& field) {
@@ -59,6 +59,9 @@ struct ResNetOptions {
     field("classes", classes, "number of classes; from the data when not given");
     field("head_dropout", head_dropout, "of what the head sees");
     field("drop_path", drop_path, "stochastic depth of the last block; grows linearly from 0 at the first of all stages");
+    field("drop_block", drop_block, "DropBlock in the last two stages, as timm's: squares of 5 and 3 pixels");
+    field("norm_momentum", norm_momentum, "by which a batch norm's moving statistics take the batch's");
+    field("norm_epsilon", norm_epsilon, "epsilon of the norms");
     field("remat", remat,
           may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the convolutions) or "
                      "save(names…) of conv1, conv2, conv3"));
@@ -137,6 +140,9 @@ ResNetConfig resolve(const ResNetOptions& o, const InputShape& data, const FailO
   check_groups(c, check);
   check.rate("head_dropout", o.head_dropout);
   check.rate("drop_path", o.drop_path);
+  check.rate("drop_block", o.drop_block);
+  if (!(o.norm_momentum > 0 && o.norm_momentum <= 1)) check.fail("norm_momentum", "must be above 0 and at most 1");
+  if (!(o.norm_epsilon > 0)) check.fail("norm_epsilon", "must be above 0");
   c.remat = check.remat(o.remat, products());
   return c;
 }
@@ -236,13 +242,25 @@ class ResNet final : public Classifier {
   ir::Value norm(const nn::Scope& scope, ir::Value x, const After& after) const {
     const nn::Init scale = after.last && config_.options.zero_init_last ? nn::init::zeros() : nn::init::ones();
     if (config_.batch_norm) {
-      return nn::batch_norm(scope, x, {.scale_init = scale, .relu = after.relu, .residual = after.residual});
+      return nn::batch_norm(scope, x,
+                            {.momentum = config_.options.norm_momentum,
+                             .epsilon = config_.options.norm_epsilon,
+                             .scale_init = scale,
+                             .relu = after.relu,
+                             .residual = after.residual});
     }
-    ir::Value y = nn::group_norm(scope, x, kNormGroups, 1e-5, scale);
+    ir::Value y = nn::group_norm(scope, x, kNormGroups, config_.options.norm_epsilon, scale);
     if (after.residual) y = y + after.residual;
     return after.relu ? ir::relu(y) : y;
   }
   ir::Value norm_relu(const nn::Scope& scope, ir::Value x) const { return norm(scope, x, {.relu = true}); }
+
+  // In the last two stages, as timm's drop_blocks().
+  ir::Value drop_block(const nn::Scope& scope, ir::Value x, size_t i) const {
+    if (i + 2 < kStages) return x;
+    const bool last = i + 1 == kStages;
+    return nn::drop_block(scope / "drop_block", x, {config_.options.drop_block, last ? 3 : 5, last ? 1.0 : 0.25});
+  }
 
   ir::Value stem(const nn::Scope& scope, ir::Value x) const {
     const ResNetOptions& o = config_.options;
@@ -283,10 +301,12 @@ class ResNet final : public Classifier {
     const auto kept = [](ir::Value y, const char* name) { return ir::checkpoint_name(y, name); };
     if (!config_.bottleneck) {
       x = norm_relu(scope / "bn1", kept(conv(scope / "conv1", x, width, 3, stride), "conv1"));
+      x = drop_block(scope, x, i);
       return {kept(conv(scope / "conv2", x, features, 3), "conv2"), "bn2"};
     }
     x = norm_relu(scope / "bn1", kept(conv(scope / "conv1", x, width, 1), "conv1"));
     x = norm_relu(scope / "bn2", kept(conv(scope / "conv2", x, width, 3, stride, config_.options.groups), "conv2"));
+    x = drop_block(scope, x, i);
     return {kept(conv(scope / "conv3", x, features, 1), "conv3"), "bn3"};
   }
 
