@@ -97,6 +97,13 @@ RUNS = {
                       dict(momentum=0.95, ns_coefficients="original", adjust_lr_fn="original", fallback_lr_scale=0.5)),
     "muon_polar": ('iterate = "f32", coefficients = "polar_express", scale = "rms_to_rms", steps = 7, momentum = 0.9', "muon", 1e-2,
                    0.1, dict(momentum=0.9, ns_coefficients="polar_express", adjust_lr_fn="rms_to_rms", ns_steps=7)),
+    "adamp": ("", "adamp", 1e-2, 0.1, {}),
+    "adamp_units": ("delta = 2, wd_ratio = 0.3", "adamp", 1e-2, 0.1, dict(delta=2.0, wd_ratio=0.3)),
+    "adamp_plain": ("nesterov = false, delta = 0.9, b2 = 0.9", "adamp", 1e-2, 0.1,
+                       dict(delta=0.9, nesterov=False, betas=(0.9, 0.9))),
+    "sgdp": ("", "sgdp", 1e-2, 0.1, {}),
+    "sgdp_units": ("nesterov = false, momentum = 0.8, delta = 2, wd_ratio = 0.3", "sgdp", 1e-2, 0.1,
+                   dict(nesterov=False, momentum=0.8, delta=2.0, wd_ratio=0.3)),
     "adamw_layers": ("layer_decay = 0.7", "adamw", 1e-2, 0.1, dict(layer_decay=0.7)),
     "larc_layers": ("layer_decay = 0.7, trust = 0.1", "larc", 0.05, 0.1, dict(trust_coeff=0.1, layer_decay=0.7)),
     "madgrad_layers": ("layer_decay = 0.7", "madgrad", 1e-2, 0.1, dict(layer_decay=0.7)),
@@ -178,7 +185,8 @@ def main():
 def ours_name(key):
     """The longest of our names that the run's begins with."""
     names = ["adamw", "adam", "nadamw", "nadam", "radam", "adabelief", "sgd", "lars", "larc", "lamb", "lambc", "lion", "adafactor",
-             "adafactor_bv", "rmsprop", "rmsprop_tf", "adamax", "adagrad", "adadelta", "novograd", "madgrad", "muon"]
+             "adafactor_bv", "rmsprop", "rmsprop_tf", "adamax", "adagrad", "adadelta", "novograd", "madgrad", "muon", "adamp",
+             "sgdp"]
     key = key.removeprefix("lookahead_")
     return max((n for n in names if key == n or key.startswith(n + "_")), key=len)
 
