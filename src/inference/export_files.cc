@@ -19,8 +19,8 @@ constexpr std::string_view kTemporary = ".tmp-";
 
 // What exports write, whatever their format.
 bool is_exported(const std::string& name) {
-  return name == "model.safetensors" || name == "config.json" || name == "preprocessor_config.json" ||
-         name == store::kChecksumList;
+  return name == "model.safetensors" || name == "config.json" || name == "preprocessor_config.json" || name == "model.mlir" ||
+         name == "signature.json" || name == store::kChecksumList;
 }
 
 // The directory itself where `path` is a link to one: its place is taken, not the link's.
@@ -122,6 +122,20 @@ void write_export_directory(store::FileSystem& files, const std::string& path, E
 }
 
 // The old checksum goes first and the new one comes last: between them there is a file without one, never with a wrong one.
+void write_safetensors_directory(const std::string& directory, Existing existing,
+                                 const std::vector<checkpoint::TensorView>& tensors,
+                                 const std::vector<std::pair<std::string, std::string>>& descriptions) {
+  store::FileSystem& files = store::local_files();
+  std::vector<std::string> names = {"model.safetensors"};
+  for (const auto& [name, text] : descriptions) names.push_back(name);
+  write_export_directory(files, directory, existing, names, [&](const std::string& folder) {
+    store::write_atomic(files, store::join_path(folder, names[0]), [&](const std::string& temporary) {
+      checkpoint::write_safetensors(files, temporary, tensors, {{"format", "pt"}});
+    });
+    for (const auto& [name, text] : descriptions) store::write_atomic(files, store::join_path(folder, name), text);
+  });
+}
+
 void write_export_file(store::FileSystem& files, const std::string& path, Existing existing,
                        const std::function<void(const std::string&)>& write) {
   check_export_file(files, path, existing);

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "checkpoint/safetensors.h"
 #include "store/file.h"
 
 namespace tessera::inference {
@@ -23,6 +25,11 @@ void check_export_file(store::FileSystem& files, const std::string& path, Existi
 // export is never replaced.
 void write_export_directory(store::FileSystem& files, const std::string& directory, Existing existing,
                             const std::vector<std::string>& names, const std::function<void(const std::string&)>& write);
+
+// An export of model.safetensors and texts that describe it, by their names; the last one is the most important.
+void write_safetensors_directory(const std::string& directory, Existing existing,
+                                 const std::vector<checkpoint::TensorView>& tensors,
+                                 const std::vector<std::pair<std::string, std::string>>& descriptions);
 
 // The same for one file, which `write` makes at the path it is given: <path>.sha256 comes beside it. Directories above it are
 // made.

@@ -46,7 +46,9 @@ double decimals(double value) {
 }
 
 void set_values(const data::PixelScale& affine, interop::TimmPreprocessing& out) {
-  for (size_t c = 0; c < 3; ++c) {
+  out.mean.resize(static_cast<size_t>(affine.channels()));
+  out.std.resize(out.mean.size());
+  for (size_t c = 0; c < out.mean.size(); ++c) {
     const double scale = affine.scale[c], offset = affine.offset[c];
     out.std[c] = decimals(1 / (255 * scale));
     out.mean[c] = decimals(-offset / (255 * scale));
@@ -75,20 +77,10 @@ void set_size(const Resizing& resize, interop::TimmPreprocessing& out, std::vect
         "timm's crop lies a pixel further down or right in some images: it rounds half a pixel to even, the run down");
 }
 
-// model.safetensors, and what describes it.
-void write_safetensors_directory(const std::string& directory, Existing existing, const models::Arrays& arrays,
-                                 const std::vector<std::pair<std::string, std::string>>& descriptions) {
+std::vector<checkpoint::TensorView> tensors_of(const models::Arrays& arrays) {
   std::vector<checkpoint::TensorView> tensors;
   for (const auto& [name, array] : arrays) tensors.push_back({name, array.type, array.data});
-  store::FileSystem& files = store::local_files();
-  std::vector<std::string> names = {"model.safetensors"};
-  for (const auto& [name, text] : descriptions) names.push_back(name);
-  write_export_directory(files, directory, existing, names, [&](const std::string& folder) {
-    store::write_atomic(files, store::join_path(folder, names[0]), [&](const std::string& temporary) {
-      checkpoint::write_safetensors(files, temporary, tensors, {{"format", "pt"}});
-    });
-    for (const auto& [name, text] : descriptions) store::write_atomic(files, store::join_path(folder, name), text);
-  });
+  return tensors;
 }
 
 void refuse_full(const std::string& directory) {
@@ -125,7 +117,7 @@ std::vector<std::string> write_timm_directory(const state::LoadedModel& model, c
   const interop::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, classifier->input(), notes);
   const std::string config = interop::write_timm_config(*classifier, preprocessing, model.class_names);
   const models::Arrays arrays = interop::export_timm(classifier->timm_map(), model.arrays());
-  write_safetensors_directory(directory, existing, arrays, {{"config.json", config}});
+  write_safetensors_directory(directory, existing, tensors_of(arrays), {{"config.json", config}});
   return notes;
 }
 
@@ -135,7 +127,7 @@ std::vector<std::string> write_hugging_face_directory(const state::LoadedModel& 
   std::vector<std::string> notes;
   const interop::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, model.model->input(), notes);
   const std::string processor = interop::hugging_face_preprocessor(preprocessing, notes);
-  write_safetensors_directory(directory, existing, arrays,
+  write_safetensors_directory(directory, existing, tensors_of(arrays),
                               {{"preprocessor_config.json", processor},
                                {"config.json", interop::hugging_face_config(*model.model, model.class_names)}});
   return notes;

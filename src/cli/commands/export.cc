@@ -1,12 +1,14 @@
-// tessera export: a run's weights for timm, Hugging Face or big_vision, or as one plain file.
+// tessera export: a run's weights for timm, Hugging Face or big_vision, as one plain file, or with a program as StableHLO.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "inference/plain_weights.h"
+#include "inference/stablehlo.h"
 #include "inference/timm_directory.h"
 
 namespace tessera::cli {
@@ -17,12 +19,14 @@ class Export final : public Command {
   Page page() const override {
     return {"export",
             "--from CKPT|WORKDIR --to DIR|FILE [--format NAME | --plain] [--overwrite]",
-            "write trained weights for timm, Hugging Face or big_vision, or as one plain file",
+            "write trained weights for timm, Hugging Face, big_vision or JAX (StableHLO), or as one plain file",
             {{"tessera export --from runs/digits --to digits_vit", "the newest checkpoint of a run"},
              {"tessera export --from runs/digits/checkpoints/step_000000720 --to digits_vit", "one checkpoint"},
              {"tessera export --format hugging_face --from runs/digits --to digits_hf",
               "ViTForImageClassification.from_pretrained"},
              {"tessera export --format big_vision --from runs/cappa --to cappa.npz", "a ViT, CapPa or two towers"},
+             {"tessera export --format stablehlo --batch 8 --from runs/digits --to digits_mlir",
+              "the inference program and its weights, for JAX and others"},
              {"tessera export --plain --from runs/digits --to digits.safetensors", "whole arrays under Tessera's own names"}},
             "Checksums come with them, for `sha256sum -c`: SHA256SUMS in a directory, FILE.sha256 beside a file.\n"
             "Python: timm.create_model(\"local-dir:digits_vit\", pretrained=True) gives the same logits."};
@@ -31,8 +35,9 @@ class Export final : public Command {
     flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--to", "DIR", &to_,
-              "where model.safetensors and config.json are written; for big_vision (.npz) and with --plain the file");
-    flags.add("--format", "NAME", &format_, "timm, hugging_face or big_vision; timm when not given");
+              "where model.safetensors and what describes it are written; for big_vision (.npz) and with --plain the file");
+    flags.add("--format", "NAME", &format_, "timm, hugging_face, big_vision or stablehlo; timm when not given");
+    flags.add("--batch", "N", &batch_, 1, "of stablehlo: the images of one call; 1 when not given");
     flags.add("--plain", &plain_, "one .safetensors file of whole arrays under Tessera's own names, from any checkpoint");
     flags.add("--overwrite", &overwrite_, "replace an earlier export at --to; in one step, so that nobody sees half of each");
   }
@@ -53,10 +58,13 @@ class Export final : public Command {
 
  private:
   void write_for_others(state::Weights weights) const {
-    const std::vector<std::string> formats = {"timm", "hugging_face", "big_vision"};
+    const std::vector<std::string> formats = {"timm", "hugging_face", "big_vision", "stablehlo"};
     const std::string format = format_.empty() ? formats[0] : format_;
     if (std::ranges::find(formats, format) == formats.end()) {
       throw usage_error(fmt::format("there is no format `{}`", format), "--format", suggest_name(format, formats));
+    }
+    if (batch_ && format != "stablehlo") {
+      throw usage_error(fmt::format("is not of the format `{}`", format), "--batch", "--format stablehlo has it");
     }
     store::FileSystem& files = store::local_files();
     format == "big_vision" ? inference::check_export_file(files, to_, existing())
@@ -73,6 +81,10 @@ class Export final : public Command {
       inference::write_big_vision_file(model, to_, existing());
       use = fmt::format("big_vision's config.model_init = \"{}\"", to_);
     }
+    if (format == "stablehlo") {
+      inference::write_stablehlo_directory(model, to_, batch_.value_or(1), existing());
+      use = fmt::format("JAX and others: {}/signature.json has the arguments", to_);
+    }
     for (const std::string& note : notes) log_note(note);
     log_line(fmt::format("weights of {}, for {}", model.path, use));
   }
@@ -80,6 +92,7 @@ class Export final : public Command {
   inference::Existing existing() const { return overwrite_ ? inference::Existing::kReplace : inference::Existing::kRefuse; }
 
   std::string from_, to_, format_, weights_ = "raw";
+  std::optional<int64_t> batch_;
   bool plain_ = false, overwrite_ = false;
 };
 
