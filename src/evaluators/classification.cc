@@ -71,8 +71,8 @@ std::string class_table(const metrics::Confusion& confusion, double balanced_acc
 
 class Classification final : public Evaluator {
  public:
-  Classification(const ClassificationOptions& options, const EvaluatorData& data)
-      : per_class_(options.per_class), predictions_(data.predictions), names_(data.class_names) {
+  Classification(const ClassificationOptions& options, const EvaluatorData& data, Tta tta)
+      : tta_(tta), per_class_(options.per_class), predictions_(data.predictions), names_(data.class_names) {
     inputs_.labels = true;
   }
   void set_metrics(std::vector<Metric> metrics) {
@@ -100,7 +100,7 @@ class Classification final : public Evaluator {
     return columns;
   }
   ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const objectives::Batch& batch) const override {
-    const ir::Value logits = objectives::classify(model, scope, batch.images);
+    const ir::Value logits = averaged_logits(model, scope, batch.images, tta_);
     ir::Values columns = {objectives::softmax_cross_entropy(logits, batch.labels),
                           objectives::top_k_correct(logits, batch.labels, 1),
                           objectives::top_k_correct(logits, batch.labels, 5), ir::argmax(logits, 1)};
@@ -151,6 +151,7 @@ class Classification final : public Evaluator {
   int64_t top() const { return std::min(kTop, static_cast<int64_t>(names_.size())); }
 
   objectives::Inputs inputs_;
+  Tta tta_;
   bool per_class_, predictions_;
   bool ranks_ = false;  // a metric reads the logits of all classes
   std::vector<std::string> names_;
@@ -168,7 +169,7 @@ std::shared_ptr<const Evaluator> make_classification(config::Section section, co
                  fmt::format("asks for a matrix of {0} x {0}; {1} classes are the most", data.inputs.classes, kMaxClasses),
                  "save predictions instead");
   }
-  auto evaluator = std::make_shared<Classification>(options, data);
+  auto evaluator = std::make_shared<Classification>(options, data, read_tta(section, options.tta));
   evaluator->set_metrics(find_metrics(options.metrics, section));
   if (!options.real.empty()) evaluator->set_real(read_real_labels(options.real, section, data));
   return evaluator;

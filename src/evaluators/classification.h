@@ -1,6 +1,7 @@
 #pragma once
 
 #include "evaluators/evaluator.h"
+#include "evaluators/tta.h"
 
 namespace tessera::evaluators {
 
@@ -8,6 +9,7 @@ struct ClassificationOptions {
   std::vector<std::string> metrics;
   bool per_class = false;
   std::string real;
+  std::string tta = "none";
   template <class Visitor>
   void visit(Visitor&& field) {
     field("metrics", metrics,
@@ -20,6 +22,7 @@ struct ClassificationOptions {
           "a JSON file with a list of right classes for each image, for the score real@1: real.json of reassessed-imagenet, "
           "which goes by ILSVRC2012_val_<number> in the names; any other list goes by the order of the data, and "
           "{\"name\": [classes]} by file name");
+    field("tta", tta, kTtaHelp);
   }
 };
 

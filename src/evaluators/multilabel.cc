@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluators/evaluator.h"
+#include "evaluators/tta.h"
 #include "ir/ops.h"
 #include "metrics/multi_label.h"
 #include "objectives/binary.h"
@@ -16,10 +17,12 @@ using nlohmann::ordered_json;
 struct MultilabelOptions {
   double threshold = 0.5;
   bool per_class = false;
+  std::string tta = "none";
   template <class Visitor>
   void visit(Visitor&& field) {
     field("threshold", threshold, "an image is given the classes whose probability is above it, for f1_micro and f1_macro");
     field("per_class", per_class, "write the scores of each class to <workdir>/evals/NAME_<step>.json");
+    field("tta", tta, kTtaHelp);
   }
 };
 
@@ -43,7 +46,8 @@ std::string class_table(const metrics::MultiLabelScores& scores, double threshol
 
 class Multilabel final : public Evaluator {
  public:
-  Multilabel(const MultilabelOptions& options, const EvaluatorData& data) : options_(options), names_(data.class_names) {
+  Multilabel(const MultilabelOptions& options, const EvaluatorData& data, Tta tta)
+      : options_(options), names_(data.class_names), tta_(tta) {
     inputs_.labels = true;
     inputs_.multi_hot = data.inputs.classes;
   }
@@ -59,7 +63,7 @@ class Multilabel final : public Evaluator {
   std::vector<Column> columns(size_t) const override { return {{"loss"}, {"prob", std::ssize(names_)}}; }
   // Logits: outcome() turns them into probabilities, since in f32 those near 1 are all the same.
   ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const objectives::Batch& batch) const override {
-    const ir::Value logits = ir::convert(objectives::classify(model, scope, batch.images), DType::kF32);
+    const ir::Value logits = ir::convert(averaged_logits(model, scope, batch.images, tta_), DType::kF32);
     const ir::Value targets = ir::convert(batch.labels, DType::kF32);
     return {ir::mean(objectives::binary_cross_entropy(logits, targets), {1}), logits};
   }
@@ -92,6 +96,7 @@ class Multilabel final : public Evaluator {
  private:
   MultilabelOptions options_;
   std::vector<std::string> names_;
+  Tta tta_;
   objectives::Inputs inputs_;
 };
 
@@ -102,7 +107,7 @@ std::shared_ptr<const Evaluator> make_multilabel(config::Section section, const 
   if (!(options.threshold > 0 && options.threshold < 1)) {
     section.fail("threshold", fmt::format("must lie between 0 and 1, and is {}", options.threshold));
   }
-  return std::make_shared<Multilabel>(options, data);
+  return std::make_shared<Multilabel>(options, data, read_tta(section, options.tta));
 }
 
 }  // namespace

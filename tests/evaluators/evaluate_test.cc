@@ -25,6 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::AllOf;
 using testing::devices;
 using ::testing::HasSubstr;
 using testing::HostArray;
@@ -406,6 +407,54 @@ TEST(Evaluators, EachHasItsSchedule) {
   }
   EXPECT_EQ(predictions, 5) << "of val";
   EXPECT_EQ(summaries, 4) << "the last evaluation of each evaluator";
+}
+
+// ---- test-time augmentation
+
+std::vector<Picture> mirrored(std::vector<Picture> images) {
+  for (Picture& one : images) {
+    const auto width = static_cast<size_t>(kSplitSize);
+    std::vector<uint8_t> rgb(one.rgb.size());
+    for (size_t i = 0; i < rgb.size() / 3; ++i) {
+      const size_t from = i - i % width + (width - 1 - i % width);
+      for (size_t c = 0; c < 3; ++c) rgb[3 * i + c] = one.rgb[3 * from + c];
+    }
+    one.rgb.assign(rgb.begin(), rgb.end());
+  }
+  return images;
+}
+
+TEST(Evaluators, FlipAveragesTheLogitsOfMirrorImages) {
+  const std::vector<Picture> images = pictures(1003, 2);
+  const Outputs plain = outputs(images), other = outputs(mirrored(images));
+  double right = 0, loss = 0, changed = 0;
+  for (int64_t i = 0; i < 1003; ++i) {
+    const auto a = plain.logits.row(i), b = other.logits.row(i);
+    std::vector<double> logits;
+    for (size_t c = 0; c < a.size(); ++c) logits.push_back((double{a[c]} + double{b[c]}) / 2);
+    const auto label = static_cast<size_t>(images[static_cast<size_t>(i)].label);
+    double sum = 0;
+    for (const double one : logits) sum += std::exp(one);
+    loss += std::log(sum) - logits[label];
+    right += std::ranges::max_element(logits) - logits.begin() == static_cast<ptrdiff_t>(label) ? 1 : 0;
+    changed += std::ranges::equal(a, b) ? 0 : 1;
+  }
+  ASSERT_GT(changed, 900);
+  for (const int64_t count : {1, 8}) {
+    const Scores scores = evaluate_text(section("top", "classification", 1003, "tta = \"flip\""), count).at("top1003");
+    EXPECT_EQ(scores.at("prec@1"), right / 1003);
+    EXPECT_NEAR(scores.at("loss"), loss / 1003, 1e-5);
+  }
+  EXPECT_THAT(
+      [] {
+        try {
+          evaluate_text(section("top", "classification", 7, "tta = \"filp\""));
+        } catch (const Error& error) {
+          return std::string(error.what());
+        }
+        return std::string();
+      }(),
+      AllOf(HasSubstr("eval.top7.tta"), HasSubstr("flip")));
 }
 
 }  // namespace
