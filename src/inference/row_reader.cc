@@ -36,9 +36,10 @@ std::vector<std::string> RowReader::read(std::span<const std::string> paths, uin
 }
 
 void check_size(const data::Pp& pp, const models::InputShape& in) {
-  if (pp.height() == in.height && pp.width() == in.width) return;
-  throw usage_error(fmt::format("the preprocessing makes images of {} x {}, and the model takes {} x {}", pp.height(),
-                                pp.width(), in.height, in.width),
+  const int64_t channels = pp.pixel_scale().channels();
+  if (pp.height() == in.height && pp.width() == in.width && channels == in.channels) return;
+  throw usage_error(fmt::format("the preprocessing makes images of {} x {} x {}, and the model takes {} x {} x {}", pp.height(),
+                                pp.width(), channels, in.height, in.width, in.channels),
                     pp.text(), "make both the same");
 }
 

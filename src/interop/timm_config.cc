@@ -176,11 +176,18 @@ std::string timm_pp(const TimmPreprocessing& p) {
     throw data_error(fmt::format("crop_mode \"{}\" is not supported", p.crop_mode), "config.json",
                      "use \"center\" or \"squash\"");
   }
+  if (p.channels != 1 && p.channels != 3) {
+    throw data_error(fmt::format("the model takes images of {} channels", p.channels), "config.json", "1 and 3 are supported");
+  }
+  if (p.channels == 1 && (p.mean.size() != 1 || p.std.size() != 1)) {
+    throw data_error("mean and std of a model of one channel must be one number each", "config.json");
+  }
   const auto list = [](const std::vector<double>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); };
   const std::string resize = squash ? fmt::format("resize({}, {}", p.resized(p.width), p.resized(p.height))
                                     : fmt::format("resize_small({}", p.resized(std::min(p.height, p.width)));
-  return fmt::format("decode | {}, interpolation={}) | central_crop({}, {}{}) | normalise(mean={}, std={})", resize,
-                     p.interpolation, p.width, p.height, p.crop_down ? ", library=tensorflow" : "", list(p.mean), list(p.std));
+  return fmt::format("decode | {}, interpolation={}) | central_crop({}, {}{}) | {}normalise(mean={}, std={})", resize,
+                     p.interpolation, p.width, p.height, p.crop_down ? ", library=tensorflow" : "",
+                     p.channels == 1 ? "grayscale | " : "", list(p.mean), list(p.std));
 }
 
 }  // namespace tessera::interop

@@ -25,6 +25,13 @@ using config::Section;
 
 void check_input(const Section& section, const models::Model& model, const Data& data) {
   const models::InputShape& in = model.input();
+  const int64_t channels = data.pp().pixel_scale().channels();
+  if (in.channels != channels) {
+    section.fail(
+        "pp",
+        fmt::format("makes images of {} channel{}, and the model takes {}", channels, channels == 1 ? "" : "s", in.channels),
+        "`grayscale` makes one channel; training's data.pp says how many the model takes");
+  }
   if (in.height == data.pp().height() && in.width == data.pp().width()) return;
   section.fail("pp",
                fmt::format("makes images of {} x {}, and the model takes {} x {}", data.pp().height(), data.pp().width(),
@@ -121,7 +128,8 @@ void read_training_data(const Section& section, Recipe& out) {
 }
 
 void read_model(const Section& section, const Section& data, Recipe& out) {
-  models::InputShape in{out.data.pp().height(), out.data.pp().width(), 3, static_cast<int64_t>(out.class_names.size())};
+  models::InputShape in{out.data.pp().height(), out.data.pp().width(), out.data.pp().pixel_scale().channels(),
+                        static_cast<int64_t>(out.class_names.size())};
   if (const auto& tokens = out.objective->inputs().tokens; !tokens.empty()) {
     in.tokens = tokens[0].length, in.vocabulary = tokens[0].vocabulary;
   }

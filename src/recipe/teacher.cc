@@ -28,10 +28,10 @@ std::shared_ptr<const Teacher> load_teacher(const objectives::TeacherSource& sou
                    "take a teacher of these classes");
   }
   if (in.height != input.height || in.width != input.width || in.channels != input.channels) {
-    objective.fail(
-        "teacher",
-        fmt::format("takes images of {} x {}, and data.pp makes {} x {}", in.height, in.width, input.height, input.width),
-        "both models see the same images");
+    objective.fail("teacher",
+                   fmt::format("takes images of {} x {} x {}, and data.pp makes {} x {} x {}", in.height, in.width, in.channels,
+                               input.height, input.width, input.channels),
+                   "both models see the same images");
   }
   auto teacher = std::make_shared<Teacher>();
   teacher->pixels = pixels;

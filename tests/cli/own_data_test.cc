@@ -44,6 +44,34 @@ TEST_F(OwnData, AnEvaluatorsFolderMayLackAClass) {
   EXPECT_THAT(again.err, Not(HasSubstr("compared by number")));
 }
 
+// A model of one channel: trained, and exported to timm, whose file says so.
+TEST_F(OwnData, ImagesOfOneChannel) {
+  const std::string grey = "decode | resize(9) | central_crop(8) | grayscale | value_range(-1, 1)";
+  const Outcome outcome =
+      train({"data.pp=decode | random_crop(8) | grayscale | value_range(-1, 1)", "eval.val.data.pp=" + grey});
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  ASSERT_EQ(run({"export", "--from", "run", "--to", "timm"}).exit, 0);
+  const Json config = Json::parse(read_file(folder_ / "timm/config.json"));
+  EXPECT_EQ(config["model_args"]["in_chans"], 1);
+  EXPECT_EQ(config["pretrained_cfg"]["input_size"], (Json{1, 8, 8}));
+  EXPECT_EQ(config["pretrained_cfg"]["mean"], (Json{0.5}));
+  const auto logits = [&](const std::string& from) {
+    const Outcome predicted = run({"predict", "--from", from, "--json", "--logits", "val/left/1.png"});
+    EXPECT_EQ(predicted.exit, 0) << predicted.err;
+    return predicted.json()[0]["logits"].get<std::vector<double>>();
+  };
+  EXPECT_THAT(logits("timm"), ::testing::Pointwise(::testing::DoubleNear(1e-5), logits("run")));
+
+  const Outcome other =
+      run({"train", "tiny.toml", "--workdir", "other", "data.pp=decode | random_crop(8) | grayscale | value_range(-1, 1)"});
+  EXPECT_EQ(other.exit, 2);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("eval.val.data.pp"), HasSubstr("makes images of 3 channels, and the model takes 1")));
+  const Outcome means =
+      run({"train", "tiny.toml", "--workdir", "other", "data.pp=decode | random_crop(8) | grayscale | normalise"});
+  EXPECT_EQ(means.exit, 2);
+  EXPECT_THAT(means.err, HasSubstr("one channel after grayscale"));
+}
+
 TEST_F(OwnData, AClassThatTrainingDoesNotKnowIsNamed) {
   write_image(folder_ / "val/upside_down/0.png", 0, 0);
   const Outcome outcome = train();

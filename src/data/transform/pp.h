@@ -6,7 +6,7 @@
 // key=caption)" makes an array of ids beside the image. A text is named as the source's field or as the op that made it names
 // it.
 //
-// value_range and normalise run on the device: a chain says what they amount to as a PixelScale, and the pixels travel as
+// grayscale, value_range and normalise run on the device: a chain says what they amount to as a PixelScale, and the pixels travel as
 // uint8. A chain is checked when it is parsed: its order, its sizes, and that what comes out has one fixed size. Crops and
 // flips that follow `decode` cost no time of their own: only the part of a JPEG that the crop needs is decoded, and a flip
 // after a resize is part of writing the result.
@@ -25,9 +25,12 @@
 
 namespace tessera::data {
 
-// x = scale[c] * pixel + offset[c], with pixels in 0..255 and channels red, green, blue.
+// x = scale[c] * pixel + offset[c], with pixels in 0..255 and channels red, green, blue; or, where it is grey, of their one
+// luminance, as Pillow's mode L has it: by the first scale and offset.
 struct PixelScale {
   std::array<float, 3> scale{1, 1, 1}, offset{0, 0, 0};
+  bool grey = false;
+  int64_t channels() const { return grey ? 1 : 3; }
   bool operator==(const PixelScale&) const = default;
 };
 

@@ -63,7 +63,7 @@ void RunPictures::augment_first_images(DeviceBatch& batch, state::DeviceArrays* 
   if (votes) state::append_arguments(arguments, *votes);
   const std::vector<uint8_t> pixels = program.executable->execute(arguments)[0][0].to_host<uint8_t>();
   const models::InputShape& input = run_.recipe.model->input();
-  const int64_t size = input.height * input.width * input.channels;
+  const int64_t size = input.height * input.width * 3;
   run_.reporter.sinks().put(images_of(pixels.data(), static_cast<int64_t>(pixels.size()) / size, input));
 }
 

@@ -19,11 +19,12 @@ namespace {
 Value renormalize(Value images, const data::PixelScale& from, const data::PixelScale& to) {
   if (from == to) return images;
   data::PixelScale change;
+  change.grey = from.grey;
   for (size_t c = 0; c < 3; ++c) {
     change.scale[c] = to.scale[c] / from.scale[c];
     change.offset[c] = to.offset[c] - from.offset[c] * change.scale[c];
   }
-  return normalize(images, change);
+  return rescale(images, change);
 }
 
 class Differentiation {

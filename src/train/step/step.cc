@@ -309,11 +309,16 @@ Program augmented_program(const models::Model& model, const state::StateLayout& 
       back.scale[c] = 1 / options.pixels.scale[c];
       back.offset[c] = -options.pixels.offset[c] / options.pixels.scale[c];
     }
-    pixels = normalize(pixels, back);
+    back.grey = options.pixels.grey;
+    pixels = rescale(pixels, back);
+  } else if (options.pixels.grey) {
+    pixels = luminance(pixels);
   }
   pixels = ir::convert(ir::slice_axis(pixels, 0, 0, std::min(images, options.batch)), DType::kF32);
   pixels = ir::clamp(ir::constant(0), ir::round_nearest_even(pixels), ir::constant(255));
-  graph.results = {ir::convert(pixels, DType::kU8)};
+  Dims in_colour = pixels.dims();
+  in_colour.back() = 3;
+  graph.results = {ir::convert(ir::broadcast_to(pixels, in_colour), DType::kU8)};
   ir::EmitOptions emit{.name = "augmented"};
   std::vector<mesh::PartitionSpec> specs = with_batch(layout, 0, batch_inputs(inputs) + 1);
   specs.insert(specs.begin(), mesh::PartitionSpec{});

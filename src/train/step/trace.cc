@@ -32,15 +32,27 @@ Values updated_buffers(const state::StateLayout& layout, const Values& params, n
 
 TensorType image_batch(const models::Model& model, int64_t rows) {
   const models::InputShape& in = model.input();
-  return {DType::kU8, {rows, in.height, in.width, in.channels}};
+  return {DType::kU8, {rows, in.height, in.width, 3}};
+}
+
+Value luminance(Value images) {
+  // Whole numbers below 2^24, so that f32 has them exactly, in whatever order they are added up.
+  const Value parts = ir::convert(images, DType::kF32) * ir::constant_f32({3}, {19595, 38470, 7471});
+  const Value sum = ir::reshape(ir::sum(parts, {3}), {images.dim(0), images.dim(1), images.dim(2), 1});
+  return ir::floor((sum + 32768.0) * (1.0 / 65536));
+}
+
+Value rescale(Value numbers, const data::PixelScale& pixels) {
+  TESSERA_CHECK(numbers.dim(-1) == pixels.channels(), "{} channels", numbers.dim(-1));
+  const auto row = [&](const std::array<float, 3>& values) {
+    return ir::constant_f32({pixels.channels()}, std::vector<float>(values.begin(), values.begin() + pixels.channels()));
+  };
+  return numbers * row(pixels.scale) + row(pixels.offset);
 }
 
 Value normalize(Value images, const data::PixelScale& pixels) {
   TESSERA_CHECK(images.dim(-1) == 3, "{} channels", images.dim(-1));
-  const auto row = [](const std::array<float, 3>& values) {
-    return ir::constant_f32({3}, std::vector<float>(values.begin(), values.end()));
-  };
-  return ir::convert(images, DType::kF32) * row(pixels.scale) + row(pixels.offset);
+  return rescale(pixels.grey ? luminance(images) : ir::convert(images, DType::kF32), pixels);
 }
 
 Values with_buffers(const state::StateLayout& layout, Values params, const Values& buffers) {

@@ -13,11 +13,15 @@
 
 namespace tessera::train {
 
-// A model's images as a program takes them: bytes, [rows, H, W, C].
+// A model's images as a program takes them: bytes in RGB, [rows, H, W, 3].
 TensorType image_batch(const models::Model& model, int64_t rows);
 
-// Such bytes -> numbers, f32.
+// Such bytes -> numbers of the model's channels, f32.
 ir::Value normalize(ir::Value images, const data::PixelScale& pixels);
+// Numbers of the model's channels, scaled.
+ir::Value rescale(ir::Value numbers, const data::PixelScale& pixels);
+// Bytes in RGB, [rows, H, W, 3] -> their luminance as Pillow's convert("L") rounds it: 0..255, f32 [rows, H, W, 1].
+ir::Value luminance(ir::Value images);
 
 // `params` with `buffers` in the places of the layout's buffers.
 ir::Values with_buffers(const state::StateLayout& layout, ir::Values params, const ir::Values& buffers);

@@ -1,4 +1,4 @@
-// value_range and normalise: what the device does to the uint8 pixels, as an PixelScale.
+// grayscale, value_range and normalise: what the device does to the uint8 pixels, as an PixelScale.
 //   value_range(lo, hi)    0..255, or in_min..in_max, to lo..hi
 //   normalise(mean, std)   (x - mean) / std of x in 0..1; after a value_range, of its values. vgg_value_range and
 //                          clip_value_range are normalise with known means.
@@ -15,6 +15,10 @@ class Values final : public PpOp {
       : scale_(scale), offset_(offset), first_(first) {}
   Kind kind() const override { return Kind::kValues; }
   void infer(PpShape& shape, const CallReader& call) const override {
+    const auto alike = [](const std::array<double, 3>& values) { return values[0] == values[1] && values[1] == values[2]; };
+    if (shape.affine.grey && !(alike(scale_) && alike(offset_))) {
+      call.fail("it has three values, and there is one channel after grayscale", "normalise(mean=0.449, std=0.226)");
+    }
     if (first_ && shape.scales_values) call.fail("it maps 0..255, but a value op stands before it", "keep one of them");
     for (size_t c = 0; c < 3; ++c) {
       const double before_scale = shape.scales_values ? shape.affine.scale[c] : 1.0 / 255;
@@ -30,6 +34,19 @@ class Values final : public PpOp {
   std::array<double, 3> scale_, offset_;
   bool first_;
 };
+
+// One channel, and an image of the source has three: so it comes before what scales them.
+class Grayscale final : public PpOp {
+ public:
+  Kind kind() const override { return Kind::kValues; }
+  void infer(PpShape& shape, const CallReader& call) const override {
+    if (shape.scales_values || shape.affine.grey) call.fail("it must stand before value_range or normalise, and once");
+    shape.affine.grey = true;
+  }
+  image::SampleError apply(PpImage&, Rng&) const override { return std::nullopt; }
+};
+
+std::unique_ptr<PpOp> make_grayscale(CallReader&) { return std::make_unique<Grayscale>(); }
 
 std::array<double, 3> read_channels(CallReader& call, std::string_view name, std::vector<double> fallback) {
   const std::vector<double> values = call.numbers(name, std::move(fallback));
@@ -77,6 +94,8 @@ std::unique_ptr<PpOp> make_clip_value_range(CallReader&) {
 
 }  // namespace
 
+const PpOpKind kGrayscale{"grayscale", "grayscale",
+                          "one channel, as Pillow's mode L, for a model that then takes one; on the device", make_grayscale};
 const PpOpKind kValueRange{"value_range", "value_range(lo=-1, hi=1[, in_min=0][, in_max=255])",
                            "from in_min..in_max, numbers or [red, green, blue]; on the device, as the ops below",
                            make_value_range};
