@@ -83,6 +83,8 @@ constexpr TimmOptimizer kOptimizers[] = {
     {"lambcd", "lamb", "decoupled = \"square\"", false, true, true},
     {"lionc", "lion", "decoupled = \"square\"", false, true, false},
     {"rmsproptfc", "rmsprop_tf", "decoupled = \"square\"", true, false, true},
+    {"adamp", "adamp", "", false, true, true},
+    {"sgdp", "sgdp", "", true, false, true},
     // NVIDIA's implementations of the same.
     {"fusedsgd", "sgd", "", true, false, false},
     {"fusedmomentum", "sgd", "nesterov = false", true, false, false},
@@ -96,9 +98,6 @@ std::string lower(std::string text) {
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return text;
 }
-
-// A duration in epochs.
-std::string epochs(double count) { return number_text(count) + (count == 1 ? " epoch" : " epochs"); }
 
 // The devices that a launcher's words name, and how many words are not train.py's.
 struct Launcher {
@@ -243,6 +242,18 @@ class Translator {
     return steps > 1 ? fmt::format(" x {} accumulated", steps) : "";
   }
 
+  // How often timm's epoch goes through the images: --epoch-repeats, which folders don't heed.
+  double passes() const {
+    const std::string kind = lower(args_.text("dataset"));
+    const bool heeded = kind.starts_with("tfds/") || kind == "wds" || kind.starts_with("wds/");
+    return heeded ? std::max(1.0, args_.number("epoch_repeats")) : 1;
+  }
+  // A duration in timm's epochs.
+  std::string epochs(double count) const {
+    count *= passes();
+    return number_text(count) + (count == 1 ? " epoch" : " epochs");
+  }
+
   bool cycles() const {
     const std::string sched = args_.text("sched");
     return sched == "cosine" || sched == "tanh" || sched == "poly";
@@ -307,7 +318,7 @@ class Translator {
                          number_text(args_.number("warmup_lr")));
       if (sched != "plateau") out += args_.flag("warmup_prefix") ? ", warmup_mode=prefix" : ", warmup_mode=overlap";
     }
-    if (!args_.flag("sched_on_updates") && sched != "plateau") out += ", hold=1 epoch";
+    if (!args_.flag("sched_on_updates") && sched != "plateau") out += ", hold=" + epochs(1);
     return out + noise();
   }
   std::string noise() const {
@@ -395,12 +406,25 @@ class Translator {
   std::string channels(const std::string& name, const char* own) const {
     std::vector<double> values = args_.numbers(name);
     if (values.empty()) return own;
+    if (values.size() == 1 && in_channels() == 1) return number_text(values[0]);
     if (values.size() == 1) values.assign(3, values[0]);
     if (values.size() != 3) throw usage_error(fmt::format("`--{}` takes one number or three", name));
     return numbers_text(values);
   }
   std::string mean() const { return channels("mean", input_.mean); }
-  std::string normalise() const { return fmt::format("normalise(mean={}, std={})", mean(), channels("std", input_.std)); }
+  std::string normalise() const {
+    return fmt::format("{}normalise(mean={}, std={})", in_channels() == 1 ? "grayscale | " : "", mean(),
+                       channels("std", input_.std));
+  }
+  int64_t in_channels() const {
+    const int64_t count = args_.integer("in_chans");
+    if (count != 1 && count != 3) throw usage_error(fmt::format("`--in-chans {}` is not there", count), {}, "1 or 3");
+    if (count == 1 && (args_.numbers("mean").size() != 1 || args_.numbers("std").size() != 1)) {
+      throw usage_error("with `--in-chans 1`, `--mean` and `--std` must be one number each", {},
+                        "--in-chans 1 --mean 0.449 --std 0.226");
+    }
+    return count;
+  }
 
   // transforms_imagenet_train.
   std::string train_chain() const {
@@ -507,7 +531,7 @@ class Translator {
     if (args_.given("mixup_prob")) text_.number("prob", args_.number("mixup_prob"));
     if (args_.given("mixup_switch_prob")) text_.number("switch_prob", args_.number("mixup_switch_prob"));
     if (args_.given("mixup_mode")) text_.string("mode", args_.text("mixup_mode"));
-    if (args_.given("mixup_off_epoch")) text_.number("off_epoch", args_.number("mixup_off_epoch"));
+    if (args_.given("mixup_off_epoch")) text_.number("off_epoch", args_.number("mixup_off_epoch") * passes());
   }
 
   void write_model() {
@@ -518,6 +542,9 @@ class Translator {
     if (const auto classes = args_.optional_number("num_classes")) text_.number("classes", *classes);
     if (args_.number("drop") > 0) text_.number("head_dropout", args_.number("drop"));
     if (args_.number("drop_path") > 0) text_.number("drop_path", args_.number("drop_path"));
+    if (args_.given("drop_block")) text_.number("drop_block", args_.number("drop_block"));
+    if (args_.given("bn_momentum")) text_.number("norm_momentum", args_.number("bn_momentum"));
+    if (args_.given("bn_eps")) text_.number("norm_epsilon", args_.number("bn_eps"));
     if (args_.flag("grad_checkpointing")) text_.string("remat", "full");
     if (args_.given("head_init_bias")) text_.number("head_bias", args_.number("head_init_bias"));
     write_pool(family);
@@ -667,7 +694,10 @@ std::span<const TimmOptimizer> timm_optimizers() { return kOptimizers; }
 
 std::string timm_lists() {
   std::string out = argument_lists(timm_arguments());
-  out += "\n## Optimizers\n\nAny of them may stand behind `lookahead_`.\n\n| `--opt` | here |\n|---|---|\n";
+  out +=
+      "\n## Optimizers\n\nAny of them may stand behind `lookahead_`. `adahessian` is not there: it needs products with the "
+      "Hessian, that is gradients of gradients, and what gradients are made of here has none.\n\n| `--opt` | here "
+      "|\n|---|---|\n";
   for (const TimmOptimizer& one : kOptimizers) {
     const std::string options = *one.options ? fmt::format(", `{}`", one.options) : "";
     out += fmt::format("| `{}` | `{}`{} |\n", one.timm, one.name, options);

@@ -211,6 +211,30 @@ TEST(TimmCommands, SayWhatTheyDoDifferently) {
   EXPECT_THAT(join(made("/imagenet -j 4 --dist-bn reduce --lr 0.1").notes, "\n"), Not(HasSubstr("ignored")));
 }
 
+TEST(TimmCommands, NormsAndDropBlockOfResNets) {
+  const Translation translation = made("/imagenet --model resnet18 --drop-block 0.1 --bn-momentum 0.05 --bn-eps 1e-3");
+  EXPECT_THAT(translation.recipe,
+              AllOf(HasSubstr("drop_block = 0.1\n"), HasSubstr("norm_momentum = 0.05\n"), HasSubstr("norm_epsilon = 0.001\n")));
+  as_recipe(translation, {});
+}
+
+TEST(TimmCommands, OneChannel) {
+  const Translation translation = made("/imagenet --model resnet18 --in-chans 1 --mean 0.449 --std 0.226");
+  EXPECT_THAT(translation.recipe, HasSubstr(" | grayscale | normalise(mean=0.449, std=0.226)"));
+  EXPECT_THAT(join(translation.notes, "\n"), HasSubstr("approximated: --in-chans"));
+  EXPECT_EQ(as_recipe(translation, {}).model->input().channels, 1);
+  EXPECT_THAT(error_of("/imagenet --in-chans 1"), HasSubstr("must be one number each"));
+  EXPECT_THAT(error_of("/imagenet --in-chans 4"), HasSubstr("--in-chans 4"));
+}
+
+TEST(TimmCommands, EpochRepeatsAreHeededWhereTimmHeedsThem) {
+  const std::string options = " --epochs 100 --epoch-repeats 3 --warmup-epochs 5 --mixup 0.2 --mixup-off-epoch 80";
+  EXPECT_THAT(made("/data --dataset wds/x --train-split t-{0..9}.tar --val-split v.tar" + options).recipe,
+              AllOf(HasSubstr("total = \"300 epochs\""), HasSubstr("warmup=15 epochs"), HasSubstr("hold=3 epochs"),
+                    HasSubstr("off_epoch = 240"), HasSubstr("every = \"3 epochs\"")));
+  EXPECT_THAT(made("/imagenet" + options).recipe, AllOf(HasSubstr("total = \"100 epochs\""), HasSubstr("hold=1 epoch)")));
+}
+
 TEST(TimmCommands, TakeTheDefaultsOfBits) {
   const std::string recipe = made("/imagenet", {.defaults = "bits"}).recipe;
   EXPECT_THAT(recipe,
@@ -242,7 +266,7 @@ TEST(TimmCommands, AreRefusedWithTheReason) {
   EXPECT_THAT(error_of("/imagenet other"), HasSubstr("one word too many"));
   EXPECT_THAT(error_of("--lr 0.1"), HasSubstr("the data directory is missing"));
   EXPECT_THAT(error_of("/imagenet --pretrained"), AllOf(HasSubstr("no counterpart"), HasSubstr("--initial-checkpoint")));
-  EXPECT_THAT(error_of("/imagenet --drop-block 0.1"), HasSubstr("no counterpart"));
+  EXPECT_THAT(error_of("/imagenet --tta 2"), HasSubstr("no counterpart"));
   EXPECT_THAT(error_of("/imagenet --opt adahessian"), HasSubstr("there is no `--opt adahessian`"));
   EXPECT_THAT(error_of("/imagenet --sched cosin"), HasSubstr("`cosine`"));
   EXPECT_THAT(error_of("/imagenet --model seresnet34"), AllOf(HasSubstr("not among the models"), HasSubstr("resnet34")));
