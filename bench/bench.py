@@ -201,27 +201,20 @@ def part_sinks(report, options):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sinks-", dir=WORK))
     environment = clean_environment(TESSERA_CACHE_DIR=str(WORK / "cache"), MLFLOW_TRACKING_URI=sinks.start_tracker())
     command = [program("tessera"), "train", "recipes/digits.toml"]
+    rounds = max(options.rounds, 4)
     try:
-        sides = {n: (lambda n=n: sinks.train(command, environment, CORES, ROOT, folder, n)) for n in sinks.SIDES}
-        sides[sinks.BASE]()  # fills the executable cache
-        results, notes = rounds_of(sides, options.rounds, "sinks")
+        results, answers = sinks.take_turns(command, environment, CORES, ROOT, folder, rounds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"\nsinks  the digits' recipe, batch 32, {options.rounds} rounds: what steps take more than without sinks (median of pairs, standard\n"
-          f"       error), and what sinks and page take of the program's processor time\n"
-          f"  {'side':<36}{'mean step':>12}{'more':>18}{'median step':>14}{'more':>18}{'monitoring':>13}   target")
-    for name, runs in results.items():
-        if name in notes or not runs:
-            print(f"  {name:<36}{notes.get(name, 'no result')}")
-            continue
-        row = f"  {name:<36}"
-        for value, width in (("mean", 12), ("median", 14)):
-            more, error = sinks.compare(results, name, value)
-            row += f"{1e3 * statistics.median(r[value] for r in runs):>{width - 3}.2f} ms"
-            row += f"{'' if name == sinks.BASE else f'{more:+.2f} ± {error:.2f} %':>18}"
-        row += f"{100 * statistics.median(r['monitoring'] for r in runs):>11.2f} %"
+    print(f"\nsinks  the digits' recipe, batch 32, {rounds} rounds of {sinks.TURN:g} s turns: what steps take more than without sinks (median of\n"
+          f"       pairs, standard error), and what sinks and page take of the program's processor time; {answers} answers to readers\n"
+          f"  {'side':<36}{'step':>12}{'more':>18}{'monitoring':>13}   target")
+    for name, turns in results.items():
+        more, error = sinks.compare(results, name)
+        row = f"  {name:<36}{1e3 * statistics.median(turn['step'] for turn in turns):>9.2f} ms"
+        row += f"{'' if name == sinks.BASE else f'{more:+.2f} ± {error:.2f} %':>18}{sinks.share_of_monitoring(turns):>11.2f} %"
         print(row + ("" if name == sinks.BASE else "   <= 0.5 %"))
-    report.keep("sinks", {"rounds": results, "notes": notes})
+    report.keep("sinks", {"rounds": results, "answers": answers})
 
 
 def part_resnet(report, options):

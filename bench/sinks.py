@@ -1,5 +1,8 @@
 """What seeing a run costs it: the digits with all sinks, and with the page and its readers, against the same without any.
 
+All sides train at the same time and take turns: one trains for some seconds while the others are stopped (SIGSTOP). So whatever else
+slows the machine, or the processor's clock, does so to all of them alike, and many short turns tell differences that whole runs do not.
+
 As a program it is the readers: sinks.py PORT TOKEN COUNT, each of which does what a browser with the page open does.
 """
 import asyncio
@@ -16,8 +19,10 @@ import threading
 import time
 
 STEPS_LEFT_OUT = 100  # the first of a run
+TURN = 5.0            # seconds
 TOKEN = "readers-of-the-benchmark"
-SETTINGS = ["total=20 epochs", "checkpoint.every=100 %", "monitor.profile=none", "--no-report"]
+# More lines than the recipe writes: the first of a turn began before it, and does not count.
+SETTINGS = ["total=1000000 steps", "log=50 steps", "checkpoint.every=1000000 steps", "monitor.profile=none", "--no-report"]
 SIDES = {
     "no sinks": [],
     "all sinks": ["tensorboard", "wandb", "mlflow"],
@@ -65,17 +70,6 @@ def processor_times(pid):
     return found
 
 
-def share_of_monitoring(times):
-    monitoring = sum(seconds for (_, name), seconds in times.items() if name in MONITORING)
-    return monitoring / sum(times.values())
-
-
-def step_times(workdir):
-    """Seconds of a step, of each line of metrics.jsonl after the first."""
-    rows = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
-    return [32 / row["img/sec"] for row in rows if row["step"] > STEPS_LEFT_OUT and row.get("img/sec")]
-
-
 def start_readers(out, count=50):
     """Once the page's address is said."""
     end = time.monotonic() + 60
@@ -87,45 +81,99 @@ def start_readers(out, count=50):
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
 
 
-def train(command, environment, cores, cwd, folder, side):
-    """A run: its mean and median seconds of a step, its processor time and the share of it that is monitoring's; or None and why not."""
-    page = "readers" in side
-    workdir, out = folder / f"run-{time.monotonic_ns()}", folder / "out"
-    words = [*command, *SETTINGS, f"monitor.sinks={json.dumps(SIDES[side])}", "--workdir", str(workdir), *(["--board=0"] if page else [])]
-    readers = None
-    with open(out, "w") as file:
-        child = subprocess.Popen(words, cwd=cwd, env=environment | {"TESSERA_BOARD_TOKEN": TOKEN}, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                                 preexec_fn=lambda: os.sched_setaffinity(0, cores))
+class Side:
+    """A run that trains while it has its turn, and is stopped at first."""
+
+    def __init__(self, name, command, environment, cores, cwd, folder):
+        self.name, self.readers, self.read, self.output = name, None, 0, folder / f"out-{time.monotonic_ns()}"
+        self.metrics = self.output.with_suffix(".run") / "metrics.jsonl"
+        page = "readers" in name
+        words = [*command, *SETTINGS, f"monitor.sinks={json.dumps(SIDES[name])}", "--workdir", str(self.metrics.parent), *(["--board=0"] if page else [])]
+        with open(self.output, "w") as file:
+            self.child = subprocess.Popen(words, cwd=cwd, env=environment | {"TESSERA_BOARD_TOKEN": TOKEN}, stdin=subprocess.DEVNULL, stdout=file,
+                                          stderr=file, preexec_fn=lambda: os.sched_setaffinity(0, cores))
         try:
             if page:
-                readers = start_readers(out)
-            threads = {}
-            while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                threads.update(processor_times(child.pid))
+                self.readers = start_readers(self.output)
+            while not any(row["step"] > STEPS_LEFT_OUT for row in self.new_rows()):
+                self.expect_alive()
                 time.sleep(0.1)
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-        finally:
-            if child.returncode is None:
-                child.kill()
-                child.wait()
-            answers = 0
-            if readers:
-                readers.send_signal(signal.SIGTERM)
-                answers = int(readers.communicate()[0].strip() or 0)
-    if child.returncode:
-        return None, f"exit {child.returncode}: {(out.read_text().strip() or 'no output').splitlines()[-1][:120]}"
-    if page and answers < 50:
-        return None, f"the readers had {answers} answers"
-    times = step_times(workdir)
-    return {"mean": statistics.mean(times), "median": statistics.median(times), "cpu": usage.ru_utime + usage.ru_stime, "answers": answers,
-            "monitoring": share_of_monitoring(threads)}, ""
+            self.child.send_signal(signal.SIGSTOP)
+        except BaseException:
+            self.end()
+            raise
+
+    def expect_alive(self):
+        if self.child.poll() is not None:
+            raise RuntimeError(f"exit {self.child.returncode}: {(self.output.read_text().strip() or 'no output').splitlines()[-1][:120]}")
+
+    def new_rows(self):
+        """Whole lines that came since the last call."""
+        if not self.metrics.exists():
+            return []
+        with open(self.metrics, "rb") as file:
+            file.seek(self.read)
+            text = file.read()
+        text = text[:text.rfind(b"\n") + 1]
+        self.read += len(text)
+        return [json.loads(line) for line in text.splitlines()]
+
+    def turn(self):
+        """Seconds of a step, and the processor's seconds of all threads and of those that monitor."""
+        before = processor_times(self.child.pid)
+        self.new_rows()
+        self.child.send_signal(signal.SIGCONT)
+        time.sleep(TURN)
+        self.child.send_signal(signal.SIGSTOP)
+        self.expect_alive()
+        times = [32 / row["img/sec"] for row in self.new_rows()[1:] if row.get("img/sec")]
+        if not times:
+            raise RuntimeError(f"{TURN:g} seconds are too few for two lines of metrics")
+        used = {thread: seconds - before.get(thread, 0) for thread, seconds in processor_times(self.child.pid).items()}
+        return {"step": statistics.mean(times), "cpu": sum(used.values()),
+                "monitoring": sum(seconds for (_, name), seconds in used.items() if name in MONITORING)}
+
+    def end(self):
+        """What its readers were answered."""
+        answers = 0
+        if self.readers:
+            self.readers.send_signal(signal.SIGTERM)
+            answers = int(self.readers.communicate()[0].strip() or 0)
+        self.child.kill()
+        self.child.wait()
+        return answers
 
 
-def compare(rounds, name, value):
-    """The median over rounds of how much more than the base a side takes, in per cent, and the standard error of their mean."""
-    more = [100 * (a[value] / b[value] - 1) for a, b in zip(rounds[name], rounds[BASE])]
-    return statistics.median(more), statistics.stdev(more) / len(more) ** 0.5 if len(more) > 1 else float("nan")
+def take_turns(command, environment, cores, cwd, folder, rounds):
+    """{side: [a turn of each round]}, and what the readers were answered."""
+    sides, results, answers = [], {name: [] for name in SIDES}, 0
+    try:
+        for name in SIDES:
+            sides.append(Side(name, command, environment, cores, cwd, folder))
+        for number in range(rounds):
+            order = sides if number % 2 == 0 else sides[::-1]
+            for side in order:
+                results[side.name].append(side.turn())
+    finally:
+        for side in sides:
+            answers += side.end()
+    if answers < 50:
+        raise RuntimeError(f"the readers had {answers} answers")
+    return results, answers
+
+
+def compare(rounds, name):
+    """The median over rounds of how much longer than the base's a side's steps take, in per cent, and its standard error: that of a
+    mean from medians of distances, so that single turns do not decide it, times sqrt(pi / 2)."""
+    more = [100 * (a["step"] / b["step"] - 1) for a, b in zip(rounds[name], rounds[BASE])]
+    middle = statistics.median(more)
+    spread = 1.4826 * statistics.median(abs(one - middle) for one in more)
+    return middle, 1.2533 * spread / len(more) ** 0.5
+
+
+def share_of_monitoring(turns):
+    """Of the processor's time, in per cent."""
+    return 100 * sum(turn["monitoring"] for turn in turns) / sum(turn["cpu"] for turn in turns)
 
 
 # ---- the readers ----
