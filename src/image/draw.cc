@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <cstring>
 
 namespace tessera::image {
 namespace {
 
 constexpr uint8_t kInk = 0, kMissing = 200;
+constexpr int64_t kMaxPixels = 16'000'000;  // of tiles
 
 struct Glyph {
   char character;
@@ -91,6 +93,23 @@ void draw_frame(Image& image, const Box& frame, const Box& within) {
     for (int x = left; x <= right; ++x) put(x, top, color), put(x, bottom, color);
     for (int y = top; y <= bottom; ++y) put(left, y, color), put(right, y, color);
   }
+}
+
+Image tiled(const uint8_t* pixels, int64_t count, int64_t width, int64_t height) {
+  count = std::min(count, kMaxPixels / (width * height));
+  if (count < 1) return {};
+  const auto columns = std::max<int64_t>(1, std::llround(std::ceil(std::sqrt(static_cast<double>(count)))));
+  const int64_t lines = (count + columns - 1) / columns;
+  Image out(static_cast<int>(columns * width), static_cast<int>(lines * height));
+  std::fill_n(out.row(0), out.byte_count(), 0);
+  const auto row_bytes = static_cast<size_t>(width) * Image::kChannels;
+  for (int64_t i = 0; i < count; ++i) {
+    const ImageView from{pixels + static_cast<size_t>(i * height) * row_bytes, static_cast<int>(width),
+                         static_cast<int>(height), static_cast<ptrdiff_t>(row_bytes)};
+    copy_image(from, false, out.row(static_cast<int>(i / columns * height)) + static_cast<size_t>(i % columns) * row_bytes,
+               out.stride());
+  }
+  return out;
 }
 
 void draw_text(Image& image, int x, int y, std::string_view text, uint8_t shade) {

@@ -1,6 +1,7 @@
 #pragma once
 // Simple shapes and text, drawn on images that people look at. Boxes are in pixels.
 
+#include <cstdint>
 #include <string_view>
 
 #include "image/image.h"
@@ -19,6 +20,10 @@ void draw_frame(Image& image, const Box& frame, const Box& within);
 
 // Each pixel of `from` becomes a square of `scale` pixels, from (left, top) of `to` on.
 void enlarge(const Image& from, int scale, Image& to, int left, int top);
+
+// `count` pictures of a size, whose pixels stand one after the other, side by side: from left to right and from the top, in rows of
+// ceil(sqrt(count)). Where they are more than 16 million pixels it has the first of them, or none.
+Image tiled(const uint8_t* pixels, int64_t count, int64_t width, int64_t height);
 
 // Text in a 5 x 7 pixel font: letters (shown as capitals), digits and common signs; anything else is a small box. A character
 // takes 6 columns. What would lie outside `image` is left out.

@@ -7,12 +7,14 @@
 
 #include "base/error.h"
 #include "data/order/order.h"
+#include "image/codec/decode.h"
 #include "image/codec/encode_jpeg.h"
 #include "image/codec/png.h"
 #include "image/draw.h"
 #include "recipe/data_options.h"
 #include "report/html.h"
 #include "train/evaluate/sample_view.h"
+#include "train/workdir/first_batch.h"
 
 namespace tessera::report {
 namespace {
@@ -55,10 +57,26 @@ Pictures pictures_or_problem(const SavedRun& run, const Make& make) {
   return out;
 }
 
+// Without `uri` where there is none that can be read.
+Picture mixed_batch(const SavedRun& run) {
+  store::FileSystem& files = store::local_files();
+  const std::string path = store::join_path(run.path, train::kFirstBatch);
+  Picture out;
+  try {
+    if (!files.info(path)) return out;
+    const std::string bytes = store::read_text(files, path);
+    const ByteSpan file{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+    if (!image::Decoder().decode(file, out.pixels)) out.uri = uri_of(out.pixels);
+  } catch (const Error&) {
+    // It is one picture less.
+  }
+  return out;
+}
+
 }  // namespace
 
 Pictures training_pictures(const SavedRun& run, int64_t count) {
-  return pictures_or_problem(run, [&](Pictures& out) {
+  Pictures pictures = pictures_or_problem(run, [&](Pictures& out) {
     config::Section recipe = recipe_of(run, "data");
     recipe::RunOptions options;
     recipe.bind_part(options);
@@ -74,6 +92,8 @@ Pictures training_pictures(const SavedRun& run, int64_t count) {
       out.pictures.push_back(picture_of(viewer.view(set, at.sample, {seed, at.epoch, static_cast<uint64_t>(at.sample)})));
     }
   });
+  pictures.mixed = mixed_batch(run);
+  return pictures;
 }
 
 Pictures worst_pictures(const SavedRun& run, const train::EvaluationSummary& evaluation) {

@@ -22,10 +22,12 @@ struct Pictures {
   std::vector<Picture> pictures;
   std::string chain;    // data.pp
   std::string problem;  // why there are none
+  Picture
+      mixed;  // of training, the first batch as the device mixed and erased it, side by side; without `uri` where it did not
 };
 
-// Images of the first epoch, augmented as in training: `count` of them, of a mixture's sets in turn. Mixing and erasing, which
-// the device does, are not shown.
+// Images of the first epoch, augmented as in training: `count` of them, of a mixture's sets in turn. What the device does with
+// them is shown of the first batch alone, by the file that the run left (train/workdir/first_batch.h).
 Pictures training_pictures(const SavedRun& run, int64_t count);
 // Those that the evaluation says were worst, in its order.
 Pictures worst_pictures(const SavedRun& run, const train::EvaluationSummary& evaluation);

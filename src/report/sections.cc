@@ -14,6 +14,8 @@
 namespace tessera::report {
 namespace {
 
+constexpr int kSheetWidth = 480;  // of .sheet (report/style.h)
+
 // `lines`: what is written below each.
 Markup picture_grid(const Pictures& pictures, const std::vector<Markup>& lines) {
   Html html;
@@ -108,23 +110,26 @@ Markup evaluation_section(const train::EvaluationSummary& evaluation, const Pict
 Markup training_images(const Pictures& pictures) {
   Html html;
   html.add("<h2>Training images as the model sees them</h2>\n");
-  if (!pictures.problem.empty()) {
+  if (pictures.problem.empty()) {
+    html.add("<p class=\"soft\">{} images of the first epoch, after <code>{}</code>.{}</p>\n", pictures.pictures.size(),
+             pictures.chain, pictures.mixed.uri.empty() ? "" : " What the device then does with a batch is shown below them.");
+    std::vector<Markup> lines;
+    for (const Picture& picture : pictures.pictures) {
+      Html line;
+      if (!picture.caption.empty()) line.add("{}<br>", picture.caption);
+      line.add("<span class=\"soft\">{}</span>", picture.id);
+      lines.push_back(line.take());
+    }
+    html.add(picture_grid(pictures, lines));
+  } else {
     html.add("<p class=\"soft\">Not shown: {}</p>\n", pictures.problem);
-    return html.take();
   }
-  html.add(
-      "<p class=\"soft\">{} images of the first epoch, after <code>{}</code>. What the device does (mixing, normalising, "
-      "erasing) "
-      "is not shown.</p>\n",
-      pictures.pictures.size(), pictures.chain);
-  std::vector<Markup> lines;
-  for (const Picture& picture : pictures.pictures) {
-    Html line;
-    if (!picture.caption.empty()) line.add("{}<br>", picture.caption);
-    line.add("<span class=\"soft\">{}</span>", picture.id);
-    lines.push_back(line.take());
+  if (const Picture& mixed = pictures.mixed; !mixed.uri.empty()) {
+    html.add("<h3>The first batch, as the device mixed and erased it</h3>\n");
+    html.add("<img class=\"sheet{}\" src=\"{}\" alt=\"images of the first batch\" width=\"{}\" height=\"{}\">\n",
+             mixed.pixels.width() < kSheetWidth ? " small" : "", Markup{mixed.uri}, mixed.pixels.width(),
+             mixed.pixels.height());
   }
-  html.add(picture_grid(pictures, lines));
   return html.take();
 }
 

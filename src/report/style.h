@@ -44,6 +44,8 @@ tbody th { text-align: left; overflow-wrap: anywhere; max-width: 28rem; }
 .pictures img { display: block; width: 112px; height: 112px; object-fit: contain; background: var(--panel); }
 .pictures img.small { image-rendering: pixelated; }
 .pictures figcaption { font-size: .78rem; line-height: 1.3; overflow-wrap: anywhere; }
+.sheet { display: block; width: min(100%, 480px); height: auto; }
+.sheet.small { image-rendering: pixelated; }
 .none { width: 112px; height: 112px; background: var(--panel); border: 1px dashed var(--line); font-size: .7rem;
   padding: .3rem; overflow: hidden; color: var(--soft); }
 .bar { display: flex; height: 1.4rem; border-radius: 4px; overflow: hidden; margin: .5rem 0; max-width: 60rem; }

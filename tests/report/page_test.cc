@@ -93,6 +93,20 @@ TEST(Report, ShowsTheRun) {
   EXPECT_FALSE(std::filesystem::exists(run + "/report/train.png"));
 }
 
+// What the device made of the first batch, where the run left a file of it.
+TEST(Report, ShowsTheMixedBatch) {
+  const TempDir dir;
+  const std::string run = make_run(dir.path(), "one", {"cat", "dog"});
+  testing::write_square(run + "/first_batch.png", 90);
+  write_report({run});
+  const std::string html = slurp(run + "/report/index.html");
+  EXPECT_EQ(check_html(html).elements["img"], 7);
+  EXPECT_THAT(html, HasSubstr("<h3>The first batch, as the device mixed and erased it</h3>\n<img class=\"sheet small\""));
+  spill(run + "/first_batch.png", "no picture");
+  write_report({run});
+  EXPECT_THAT(slurp(run + "/report/index.html"), Not(HasSubstr("as the device mixed")));
+}
+
 TEST(Report, OfTheSameRunIsTheSameBytes) {
   const TempDir dir;
   const std::string run = make_run(dir.path(), "one", {"cat", "dog"});

@@ -4,19 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
 #include "checkpoint/commit.h"
 #include "image/codec/png.h"
+#include "image/draw.h"
 #include "store/file.h"
 
 namespace tessera::train {
 namespace {
 
 constexpr const char* kFolder = "bad_batches";
-constexpr int64_t kMaxRows = 256, kMaxPixels = 16'000'000;
+constexpr int64_t kMaxRows = 256;  // of pictures
 
 // The class of a row, or, of a multi-label source, the list of them.
 void add_labels(nlohmann::ordered_json& row, const data::Batch& batch, int64_t i, const std::vector<std::string>& classes) {
@@ -45,25 +45,6 @@ nlohmann::ordered_json rows_of(const recipe::Recipe& recipe, const data::Batch& 
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-// Pictures of the same size, side by side; nothing where one alone has too many pixels.
-image::Image sheet_of(const data::Batch& batch, const data::Pp& pp) {
-  const int64_t width = pp.width(), height = pp.height();
-  const int64_t count = std::min({batch.rows(), kMaxRows, kMaxPixels / (width * height)});
-  const auto columns = std::max<int64_t>(1, std::llround(std::ceil(std::sqrt(static_cast<double>(count)))));
-  const int64_t lines = (count + columns - 1) / columns;
-  image::Image sheet(static_cast<int>(columns * width), static_cast<int>(lines * height));
-  std::memset(sheet.row(0), 0, sheet.byte_count());
-  const auto row_bytes = static_cast<size_t>(width) * image::Image::kChannels;
-  for (int64_t i = 0; i < count; ++i) {
-    const uint8_t* from = batch.images() + static_cast<size_t>(i * height) * row_bytes;
-    for (int64_t y = 0; y < height; ++y) {
-      uint8_t* to = sheet.row(static_cast<int>(i / columns * height + y)) + static_cast<size_t>(i % columns) * row_bytes;
-      std::memcpy(to, from + static_cast<size_t>(y) * row_bytes, row_bytes);
-    }
-  }
-  return sheet;
 }
 
 // Their names are in the order of their steps.
@@ -110,7 +91,8 @@ std::string keep_bad_batch(const recipe::Recipe& recipe, const std::string& work
   std::string path = store::join_path(folder, checkpoint::step_directory(bad.step));
   files.make_directories(path);
   if (recipe.objective->inputs().images) {
-    const image::Image sheet = sheet_of(batch, recipe.data.pp());
+    const data::Pp& pp = recipe.data.pp();
+    const image::Image sheet = image::tiled(batch.images(), std::min(batch.rows(), kMaxRows), pp.width(), pp.height());
     if (sheet.height() > 0) {
       const std::vector<uint8_t> png = image::encode_png(sheet.view());
       store::write_atomic(files, store::join_path(path, "images.png"), std::as_bytes(std::span(png)));

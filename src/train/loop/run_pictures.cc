@@ -4,10 +4,12 @@
 #include <cstring>
 #include <utility>
 
+#include "image/draw.h"
 #include "train/step/histograms.h"
 #include "train/step/model_graph.h"
 #include "train/step/step.h"
 #include "train/step/trace.h"
+#include "train/workdir/first_batch.h"
 
 namespace tessera::train {
 namespace {
@@ -43,7 +45,7 @@ void RunPictures::show_model() const {
 }
 
 void RunPictures::show_images(const data::Batch& rows) const {
-  if (!shows_images() || augmented_future_.valid()) return;
+  if (!shows_images() || augmented_future_.valid() || run_.reporter.sinks().empty()) return;
   const int64_t count = std::min(rows.rows(), run_.recipe.monitor.images);
   run_.reporter.sinks().put(images_of(rows.images(), count, run_.recipe.model->input()));
 }
@@ -63,8 +65,9 @@ void RunPictures::augment_first_images(DeviceBatch& batch, state::DeviceArrays* 
   if (votes) state::append_arguments(arguments, *votes);
   const std::vector<uint8_t> pixels = program.executable->execute(arguments)[0][0].to_host<uint8_t>();
   const models::InputShape& input = run_.recipe.model->input();
-  const int64_t size = input.height * input.width * 3;
-  run_.reporter.sinks().put(images_of(pixels.data(), static_cast<int64_t>(pixels.size()) / size, input));
+  const int64_t count = static_cast<int64_t>(pixels.size()) / (input.height * input.width * 3);
+  if (run_.processes.leads()) write_first_batch(run_.workdir, image::tiled(pixels.data(), count, input.width, input.height));
+  if (!run_.reporter.sinks().empty()) run_.reporter.sinks().put(images_of(pixels.data(), count, input));
 }
 
 void RunPictures::count_histograms(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes) {

@@ -1,6 +1,7 @@
 #pragma once
 // What sinks get of a run besides its measurements: the model's graph, the first images as the model sees them, and histograms
-// of parameters, updates and gradients. Nothing of it is made where the recipe names no sinks.
+// of parameters, updates and gradients. Where the recipe names no sinks, nothing is made of it but the file of the first images
+// (train/workdir/first_batch.h).
 
 #include <cstdint>
 #include <future>
@@ -33,7 +34,7 @@ class RunPictures {
   void after_step(int64_t step);
 
  private:
-  bool shows_images() const { return run_.has_sinks && run_.recipe.monitor.images > 0 && run_.progress.step == 0; }
+  bool shows_images() const { return run_.recipe.monitor.images > 0 && run_.progress.step == 0; }
   bool has_histograms() const { return run_.has_sinks && run_.recipe.histograms_every > 0; }
   void augment_first_images(DeviceBatch& batch, state::DeviceArrays* votes);
   void count_histograms(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes);
