@@ -8,8 +8,8 @@
 //               line is 40 spreads and half of the fall above it
 //   input       the devices waited for input a quarter of the time or more, five lines in a row
 //   throughput  img/sec under 70 % of the median since this start began, five lines in a row
-//   memory      the process's resident memory grew without a pause over 150 lines, after an epoch of this start (until then
-//               caches fill), by 5 % and 64 MiB at least
+//   memory      the process's resident memory grew all along 150 lines, after an epoch of this start (until then caches fill), by
+//               5 % and 64 MiB at least, and gave back in between an eighth of that at most, once
 //   chance      prec@1 of an evaluator is within three standard errors of 1/classes, three evaluations in a row, after 300 steps
 //               and an epoch
 //

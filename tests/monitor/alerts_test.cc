@@ -190,6 +190,16 @@ TEST(Alerts, TellOfMemoryThatGrowsOnAndOn) {
               AllOf(HasSubstr("the memory of the process grows: 1.4"), HasSubstr("more than 150 lines before")));
 }
 
+// The allocator gives some of it back now and then.
+TEST(Alerts, TellOfMemoryThatGrowsWithPauses) {
+  const auto leak = [](double given_back) {
+    return alerts_of(
+        memory(600, [=](double epoch) { return 1 + 0.05 * epoch - given_back * 0.05 * (epoch - std::fmod(epoch, 7)); }));
+  };
+  EXPECT_THAT(kinds(leak(0.15)), ElementsAre("memory"));
+  EXPECT_THAT(leak(0.7), IsEmpty()) << "most of it";
+}
+
 TEST(Alerts, CachesMayFill) {
   EXPECT_THAT(alerts_of(memory(600, [](double epoch) { return 1 + 8 * std::min(epoch, 1.0); })), IsEmpty());
   EXPECT_THAT(alerts_of(memory(600, [](double epoch) { return 1 + 1.0 * (1 - std::exp(-epoch)); })), IsEmpty());
