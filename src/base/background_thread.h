@@ -1,5 +1,5 @@
 #pragma once
-// Threads that serve a page beside the work of a run.
+// Threads that work beside a run: they serve its page, and write what it tells its sinks.
 
 #include <pthread.h>
 #include <signal.h>
@@ -10,15 +10,19 @@
 
 namespace tessera {
 
+// For the thread that calls it: threads that train come first at processors. `nice` is the system's: from 0, as they have it, to 19.
+// Where the system refuses, the thread keeps the priority that it has.
+inline void lower_priority(int nice) { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice); }
+
 // For the thread that calls it: other threads handle signals and come first at processors. It still takes SIGPROF, which samples
-// its time (base/cpu_samples.h), and profiles name it. Where the system refuses a lower priority, the thread keeps the one that it has.
+// its time (base/cpu_samples.h), and profiles name it.
 inline void become_background_thread() {
   constexpr int kNice = 10;
   sigset_t all;
   sigfillset(&all);
   sigdelset(&all, SIGPROF);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  lower_priority(kNice);
   name_thread("live page");
   current_work = {"live page", "monitoring"};
 }

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/background_thread.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/spans.h"
@@ -40,6 +41,9 @@ struct SinkThread::Work {
 };
 
 namespace {
+
+// The least that the system has: nobody waits for a sink but the end of the run, when the processors have nothing else to do.
+constexpr int kNice = 19;
 
 std::string reason_of(const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
@@ -87,6 +91,7 @@ void SinkThread::Work::write(const Record& record) {
 
 void SinkThread::Work::run() {
   name_thread(name);
+  lower_priority(kNice);
   const WorkScope at({lasting_name(name), "monitoring"});
   attempt([this] { begin(); });
   for (;;) {

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <functional>
@@ -62,6 +64,20 @@ TEST(SinkThread, WritesInOrderAndAllOfItBeforeTheEnd) {
   std::vector<int64_t> all(100);
   std::iota(all.begin(), all.end(), 0);
   EXPECT_EQ(seen->steps(), all);
+}
+
+// Threads that train come first at processors.
+TEST(SinkThread, GivesWay) {
+  const auto seen = std::make_shared<Seen>();
+  int nice = -1;
+  seen->on_write = [&](int64_t) { nice = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); };
+  const int own = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
+  {
+    SinkThread thread("probe", std::make_unique<Probe>(seen), {});
+    thread.put(record_of(1));
+  }
+  EXPECT_EQ(nice, 19);
+  EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())), own);
 }
 
 // While the sink is held, put() comes back at once, and what the queue has no room for is counted and told once.
