@@ -18,16 +18,16 @@ Dims all_axes(int64_t rank) {
   return axes;
 }
 
-// [kHistogramParts - 1]: how many numbers of x are below each inner edge. Added up over the last dimension first, where counts
-// are small enough to be exact.
+// [kHistogramParts - 1]: how many numbers of x are below each inner edge. Added up over the last dimension as whole numbers, which a
+// processor adds several at once, in any order.
 Value counts_below(Value x, Value least, Value greatest) {
   std::vector<float> shares;
   for (int64_t part = 1; part < kHistogramParts; ++part) {
     shares.push_back(static_cast<float>(static_cast<double>(part) / static_cast<double>(kHistogramParts)));
   }
   const Value edges = least + (greatest - least) * ir::constant_f32({kHistogramParts - 1}, shares);
-  const Value below = ir::convert(ir::compare(ir::Compare::kLt, ir::expand_dims(x, x.rank()), edges), DType::kF32);
-  const Value of_rows = ir::sum(below, {x.rank() - 1});
+  const Value below = ir::convert(ir::compare(ir::Compare::kLt, ir::expand_dims(x, x.rank()), edges), DType::kI32);
+  const Value of_rows = ir::convert(ir::sum(below, {x.rank() - 1}), DType::kF32);
   return ir::sum(of_rows, all_axes(of_rows.rank() - 1));
 }
 
