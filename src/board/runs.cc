@@ -1,6 +1,7 @@
 #include "board/runs.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <utility>
 
@@ -19,30 +20,40 @@ Runs::Runs(std::vector<std::string> paths, bool expected, store::FileSystem& fil
     : paths_(std::move(paths)), expected_(expected), files_(files) {}
 
 // What can't be read holds none for now.
-void Runs::look(const std::string& path, int depth, std::vector<std::string>& found) const {
+void Runs::look(const std::string& path, int depth, Found& found) const {
   try {
     const auto info = files_.info(path);
-    if (!info || !info->directory || found.size() >= kMaxRuns) return;
-    if (report::holds_run(path, files_)) return found.push_back(path);
+    if (!info || !info->directory || found.paths.size() >= kMaxRuns) return;
+    if (report::holds_run(path, files_)) return found.paths.push_back(path);
     if (depth == 0) return;
     for (const store::FileInfo& entry : files_.list(path)) {
       if (entry.directory && !entry.symlink && !entry.name.starts_with('.')) {
         look(store::join_path(path, entry.name), depth - 1, found);
       }
     }
-  } catch (const Error&) {
+  } catch (const store::IoError& error) {
+    if (error.number() != ENOENT) found.problems.push_back(error.message());  // else it was removed meanwhile
+  } catch (const Error& error) {
+    found.problems.push_back(error.message());
   }
 }
 
 bool Runs::scan() {
-  std::vector<std::string> found;
-  if (expected_) found.push_back(paths_[0]);
+  Found found;
+  if (expected_) found.paths.push_back(paths_[0]);
   for (size_t i = expected_ ? 1 : 0; i < paths_.size(); ++i) look(paths_[i], kDepth, found);
+  std::ranges::sort(found.problems);
+  bool news = false;
+  {
+    const std::lock_guard lock(mutex_);
+    news = found.problems != problems_;
+    problems_ = std::move(found.problems);
+  }
   std::vector<std::string> distinct;
-  for (std::string& path : found) {
+  for (std::string& path : found.paths) {
     if (std::ranges::find(distinct, path) == distinct.end()) distinct.push_back(std::move(path));
   }
-  if (distinct == found_) return false;
+  if (distinct == found_) return news;
   const std::vector<std::string> names = report::shortest_names(distinct);
   std::map<std::string, std::shared_ptr<WatchedRun>> before;
   for (const auto& run : all()) before[run->path()] = run;
@@ -57,6 +68,11 @@ bool Runs::scan() {
   const std::lock_guard lock(mutex_);
   runs_ = std::move(now);
   return true;
+}
+
+std::vector<std::string> Runs::problems() const {
+  const std::lock_guard lock(mutex_);
+  return problems_;
 }
 
 std::vector<std::shared_ptr<WatchedRun>> Runs::all() const {

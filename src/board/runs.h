@@ -20,13 +20,18 @@ class Runs {
   // Finds new runs. From the thread that refreshes them. True where there are any.
   bool scan();
 
+  // Directories that can't be read, and why, as the last scan found; safe from any thread.
+  std::vector<std::string> problems() const;
   // By name; safe from any thread.
   std::vector<std::shared_ptr<WatchedRun>> all() const;
   // Nothing for a name that none has. An empty name is the only one's, or the first's that trains, or the first's.
   std::shared_ptr<WatchedRun> find(const std::string& name) const;
 
  private:
-  void look(const std::string& path, int depth, std::vector<std::string>& found) const;
+  struct Found {
+    std::vector<std::string> paths, problems;
+  };
+  void look(const std::string& path, int depth, Found& found) const;
 
   const std::vector<std::string> paths_;
   const bool expected_;
@@ -34,6 +39,7 @@ class Runs {
   std::vector<std::string> found_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<WatchedRun>> runs_;
+  std::vector<std::string> problems_;
 };
 
 }  // namespace tessera::board

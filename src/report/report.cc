@@ -120,6 +120,9 @@ std::string write_run(const SavedRun& run, const Files& files, bool png) {
 
 std::string write_report(const std::vector<std::string>& paths, const ReportOptions& options, store::FileSystem& files) {
   const std::vector<SavedRun> runs = read_runs(paths, files);
+  for (const SavedRun& run : runs) {
+    for (const std::string& problem : run.problems) log_warning(fmt::format("left out of the report: {}", problem));
+  }
   const std::string own = runs.size() == 1 ? store::join_path(runs[0].path, "report") : "report";
   const Files out(options.directory.empty() ? own : options.directory, files);
   if (runs.size() == 1) return write_run(runs[0], out, options.png);

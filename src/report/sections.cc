@@ -215,7 +215,6 @@ Markup origin(const SavedRun& run) {
   }
   html.add("</tbody></table></div>\n");
   if (!run.recipe.empty()) html.add("<details><summary>The whole recipe</summary>\n<pre>{}</pre>\n</details>\n", run.recipe);
-  for (const std::string& problem : run.problems) html.add("<p class=\"trouble\">Not read: {}</p>\n", problem);
   return html.take();
 }
 

@@ -34,6 +34,12 @@ std::string steps(int64_t count) { return fmt::format("{} {}", human_count(count
 
 int64_t last_step(const SavedRun& run) { return run.rows.empty() ? 0 : run.rows.back().step; }
 
+// "after 4,500 steps"
+std::string after(const SavedRun& run) {
+  const bool unknown = run.rows.empty() && !run.problems.empty();
+  return unknown ? "after steps that can't be read" : fmt::format("after {}", steps(last_step(run)));
+}
+
 // How much of `total` of the recipe is done, in [0, 1]; nothing where that can't be told.
 std::optional<double> share_done(const SavedRun& run) {
   if (run.rows.empty() || run.recipe.empty()) return std::nullopt;
@@ -58,7 +64,7 @@ std::optional<double> share_done(const SavedRun& run) {
 // "after 4,500 steps (10 % of its length)"
 std::string place(const SavedRun& run) {
   const auto share = share_done(run);
-  return fmt::format("after {}{}", steps(last_step(run)), share ? fmt::format(" ({:.0f} % of its length)", 100 * *share) : "");
+  return fmt::format("{}{}", after(run), share ? fmt::format(" ({:.0f} % of its length)", 100 * *share) : "");
 }
 
 // What a gain of the score must be more than to be no chance: for shares, one standard error of the best.
@@ -234,8 +240,8 @@ Remark ending(const SavedRun& run) {
   const std::string state = run.facts ? run.facts->state : "";
   if (state == "done") {
     const std::string& early = run.facts->message;
-    remark.text = early.empty() ? fmt::format("The run ended as planned, after {}.", steps(last_step(run)))
-                                : fmt::format("The run ended early, after {}: {}.", steps(last_step(run)), early);
+    remark.text = early.empty() ? fmt::format("The run ended as planned, {}.", after(run))
+                                : fmt::format("The run ended early, {}: {}.", after(run), early);
   } else if (state == "stopped") {
     remark.text = fmt::format("The run was stopped early by {}, {}.", run.facts->message, place(run));
     remark.advice = run.facts->message == "--until" ? "The same command without --until goes on with it."
@@ -261,6 +267,8 @@ Remark ending(const SavedRun& run) {
 
 std::vector<Remark> verdict(const SavedRun& run) {
   std::vector<Remark> remarks = {ending(run)};
+  for (const std::string& problem : run.problems)
+    remarks.push_back({"unread", fmt::format("A part of the run is left out: {}.", problem), "", true});
   const auto add = [&](std::optional<Remark> remark) {
     if (remark) remarks.push_back(std::move(*remark));
   };

@@ -10,7 +10,7 @@
 namespace tessera::report {
 
 struct Remark {
-  // What it is about: ended, score, improving, overfitting, input, unstable, skipped, chance, unreadable, or a kind of alert
+  // What it is about: ended, unread, score, improving, overfitting, input, unstable, skipped, chance, unreadable, or a kind of alert
   // (monitor/alerts.h): loss_spike, throughput, memory.
   std::string topic;
   std::string text;    // whole sentences
@@ -21,7 +21,7 @@ struct Remark {
 // How far the run got: its state of run.json in words, with steps and the share of its length.
 Remark ending(const SavedRun& run);
 
-// The ending first, then the scores, then the troubles. Thresholds stand in verdict.cc.
+// The ending first, then what of the run could not be read, the scores, and the troubles. Thresholds stand in verdict.cc.
 std::vector<Remark> verdict(const SavedRun& run);
 
 }  // namespace tessera::report

@@ -3,14 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <fstream>
 
 #include "board/runs.h"
 #include "report/made_run.h"
+#include "store/faulty_files.h"
 
 namespace tessera::board {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::spill;
@@ -146,6 +149,35 @@ TEST(Runs, AreFoundAndCalledApart) {
   testing::make_run(dir / "b", "three", {"cat", "dog"});
   EXPECT_TRUE(runs.scan());
   EXPECT_EQ(runs.all().size(), 4u);
+}
+
+// Files that refuse to be looked at, as those of another user do.
+class Closed final : public testing::FaultyFiles {
+ public:
+  Closed() : FaultyFiles(store::local_files()) {}
+  std::string closed;
+  std::optional<store::FileInfo> info(const std::string& path) override {
+    if (!closed.empty() && path.starts_with(closed + "/")) throw store::IoError(EACCES, "read", path);
+    return FaultyFiles::info(path);
+  }
+};
+
+TEST(Runs, DirectoriesThatCannotBeReadAreSaid) {
+  TempDir dir;
+  testing::make_run(dir.path(), "one", {"cat", "dog"});
+  testing::make_run(dir.path(), "two", {"cat", "dog"});
+  Closed files;
+  files.closed = dir / "two";
+  Runs runs({dir.path()}, false, files);
+  EXPECT_TRUE(runs.scan());
+  EXPECT_EQ(runs.all().size(), 1u);
+  ASSERT_EQ(runs.problems().size(), 1u);
+  EXPECT_THAT(runs.problems()[0], AllOf(HasSubstr("two"), HasSubstr("Permission denied")));
+  EXPECT_FALSE(runs.scan()) << "no news";
+  files.closed.clear();
+  EXPECT_TRUE(runs.scan());
+  EXPECT_EQ(runs.all().size(), 2u);
+  EXPECT_TRUE(runs.problems().empty());
 }
 
 TEST(Runs, OneThatWillBeginIsThere) {

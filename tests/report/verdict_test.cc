@@ -108,6 +108,15 @@ TEST(Verdict, SaysThatItWaitsForInput) {
   EXPECT_FALSE(verdict(run_of(measured)).back().trouble);
 }
 
+TEST(Verdict, SaysWhatOfTheRunCannotBeRead) {
+  SavedRun run = run_of(kGood);
+  run.problems = {"cannot read `run/evals`: Permission denied"};
+  EXPECT_THAT(topics(run), ElementsAre("ended", "unread", "score"));
+  EXPECT_EQ(text_of(run, "unread"), "A part of the run is left out: cannot read `run/evals`: Permission denied. ");
+  run.rows.clear();
+  EXPECT_THAT(text_of(run, "ended"), HasSubstr("after steps that can't be read"));
+}
+
 TEST(Verdict, SaysHowARunEnded) {
   Measured half = kGood;
   half.accuracy.resize(2), half.loss.resize(2), half.training_loss.resize(2);
