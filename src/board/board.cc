@@ -11,6 +11,7 @@
 
 #include "base/background_thread.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "board/access.h"
 #include "board/routes.h"
 #include "http/server.h"
@@ -87,6 +88,7 @@ class Board::Watch {
 Board::Board(const BoardOptions& options) : address_(options.address), token_(board_token()) {
   auto runs = std::make_shared<Runs>(options.paths, options.expected);
   runs->scan();
+  for (const std::string& problem : runs->problems()) log_warning(problem);
   for (const auto& run : runs->all()) run->refresh();
   const auto answers = std::make_shared<Answers>(runs, Access(token_));
   http::ServerOptions server;

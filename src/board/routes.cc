@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <functional>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "base/error.h"
@@ -26,7 +23,6 @@ using http::Response;
 constexpr const char* kHtml = "text/html; charset=utf-8";
 constexpr int64_t kMaxPoints = 10000, kUsualPoints = 2000;
 constexpr double kUsualProfile = 10;  // seconds
-constexpr size_t kKeptParts = 256;
 // Nothing but what this server gives; styles in attributes are those of reports.
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; connect-src 'self'; "
@@ -86,34 +82,6 @@ const std::vector<Route>& routes() {
   return all;
 }
 
-// What takes long to make is made once for all who ask, until the run has news.
-struct Answers::Parts {
-  struct Part {
-    std::mutex mutex;  // held while it is made
-    int64_t version = -1;
-    std::string text;
-  };
-  std::mutex mutex;
-  std::map<std::string, std::shared_ptr<Part>> parts;
-
-  std::string get(const std::string& key, int64_t version, const std::function<std::string()>& make) {
-    std::shared_ptr<Part> part;
-    {
-      const std::lock_guard lock(mutex);
-      if (parts.size() >= kKeptParts) parts.clear();
-      std::shared_ptr<Part>& place = parts[key];
-      if (!place) place = std::make_shared<Part>();
-      part = place;
-    }
-    const std::lock_guard lock(part->mutex);
-    if (part->version != version) {
-      part->text = make();
-      part->version = version;
-    }
-    return part->text;
-  }
-};
-
 namespace {
 
 std::shared_ptr<WatchedRun> run_of(const Runs& runs, const std::string& name) {
@@ -128,7 +96,7 @@ std::shared_ptr<WatchedRun> run_of(const Runs& runs, const Request& request) {
 Response summaries(const Runs& runs) {
   Json all = Json::array();
   for (const auto& run : runs.all()) all.push_back(run->summary());
-  return json({{"runs", std::move(all)}});
+  return json({{"runs", std::move(all)}, {"problems", runs.problems()}});
 }
 
 Response metrics(const Runs& runs, const Request& request) {
@@ -159,9 +127,7 @@ Response control(const Runs& runs, const Request& request) {
 
 }  // namespace
 
-Answers::Answers(std::shared_ptr<Runs> runs, Access access)
-    : runs_(std::move(runs)), access_(std::move(access)), parts_(std::make_unique<Parts>()) {}
-Answers::~Answers() = default;
+Answers::Answers(std::shared_ptr<Runs> runs, Access access) : runs_(std::move(runs)), access_(std::move(access)) {}
 
 http::Response Answers::dispatch(const Request& request, const Route& route) {
   const std::string path = route.path;
@@ -183,7 +149,8 @@ http::Response Answers::dispatch(const Request& request, const Route& route) {
   const auto run = run_of(*runs_, request);
   if (path == "/api/log") return json(log_lines(run->path(), integer(request, "after", 0, 0, INT64_MAX)));
   const auto kept = [&](int64_t version, const auto& make) {
-    return parts_->get(fmt::format("{}\n{}\n{}", path, part, run->path()), version, [&] { return make(run->path()); });
+    return parts_.get(fmt::format("{}\n{}\n{}", path, part, run->path()), version, run->trains(),
+                      [&] { return make(run->path()); });
   };
   if (path == "/api/run") {
     return {200, "application/json", kept(run->version(), [&run](const std::string& at) {
@@ -196,7 +163,11 @@ http::Response Answers::dispatch(const Request& request, const Route& route) {
     return {200, kHtml, kept(run->version(), [](const std::string& at) { return evaluations_part(at).text; })};
   }
   if (part == "facts") return {200, kHtml, kept(run->version(), [](const std::string& at) { return facts_part(at).text; })};
-  if (part == "images") return {200, kHtml, kept(0, [](const std::string& at) { return images_part(at).text; })};
+  if (part == "images") {
+    // The file of the first batch comes with the first step.
+    const int64_t version = run->has_steps() ? 1 : 0;
+    return {200, kHtml, kept(version, [](const std::string& at) { return images_part(at).text; })};
+  }
   throw Refusal{400, "`part` is evaluations, facts, images or differences"};
 }
 

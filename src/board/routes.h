@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "board/access.h"
+#include "board/kept_parts.h"
 #include "board/runs.h"
 #include "http/message.h"
 
@@ -23,17 +24,15 @@ class Answers {
  public:
   // `runs` is somebody else's to keep up to date.
   Answers(std::shared_ptr<Runs> runs, Access access);
-  ~Answers();
 
   http::Response answer(const http::Request& request);
 
  private:
-  struct Parts;
   http::Response dispatch(const http::Request& request, const Route& route);
 
   const std::shared_ptr<Runs> runs_;
   const Access access_;
-  const std::unique_ptr<Parts> parts_;
+  KeptParts parts_;
 };
 
 }  // namespace tessera::board

@@ -115,6 +115,16 @@ std::string WatchedRun::state() const {
   return state_of();
 }
 
+bool WatchedRun::trains() const {
+  const std::lock_guard lock(mutex_);
+  return training_;
+}
+
+bool WatchedRun::has_steps() const {
+  const std::lock_guard lock(mutex_);
+  return !series_.empty();
+}
+
 Json WatchedRun::compilations() const {
   const std::lock_guard lock(mutex_);
   Json out = Json::array();

@@ -47,6 +47,10 @@ class WatchedRun {
   // The newest of each figure.
   std::vector<std::pair<std::string, Point>> newest() const;
   std::string state() const;
+  // Somebody trains in the directory now.
+  bool trains() const;
+  // Steps were logged.
+  bool has_steps() const;
   // What was compiled, the newest 100: [{"at", "program", "took", "cause"}].
   Json compilations() const;
   // Another when what the run's files say beyond its figures is, or an evaluation came.

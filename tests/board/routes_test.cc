@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 
 #include "base/json.h"
+#include "base/rng.h"
 #include "board/prometheus.h"
 #include "report/made_run.h"
 
@@ -81,6 +83,51 @@ TEST_F(RoutesTest, OnlyWhoHasTheTokenIsAnswered) {
       EXPECT_EQ(status(own), with) << at;
     }
   }
+}
+
+// Addresses and headers with letters changed, left out, doubled and exchanged. Each has an answer; without the token it says nothing.
+TEST_F(RoutesTest, OddRequestsHaveAnswers) {
+  std::vector<std::string> targets = {"/?token=0123456789abcdef",
+                                      "/assets/../board.js",
+                                      "/api/metrics?run=one&keys=lr,val/loss&after=60&max=4",
+                                      "/api/log?run=one&after=3",
+                                      "/api/part?run=one%0Atwo&part=differences",
+                                      "/api/part?run=one&part=evaluations",
+                                      "/api/profile?run=one&seconds=1e1"};
+  for (const Route& route : routes()) targets.push_back(fmt::format("{}?run=one", route.path));
+  const std::string odd("\0\n\r%&=/?.,:-+;0e\xff", 17);
+  Rng rng(22);
+  const auto changed = [&](std::string text) {
+    for (uint64_t n = rng.below(4); n > 0 && !text.empty(); --n) {
+      const size_t at = rng.below(text.size());
+      const std::string piece = text.substr(at, 1 + rng.below(8));
+      switch (rng.below(4)) {
+        case 0: text[at] = odd[rng.below(odd.size())]; break;
+        case 1: text.erase(at, piece.size()); break;
+        case 2: text.insert(at, piece); break;
+        default: text.insert(rng.below(text.size()), std::string(1 + rng.below(40), odd[rng.below(odd.size())]));
+      }
+    }
+    return text;
+  };
+  std::map<int, int> answers;
+  for (int i = 0; i < 4000; ++i) {
+    http::Request request;
+    request.method = rng.below(3) == 0 ? "POST" : "GET";
+    if (!http::parse_target(changed(targets[rng.below(targets.size())]), request)) continue;
+    const bool token = rng.below(2) == 0;
+    request.headers = {{"host", changed("localhost:6070")}, {"cookie", changed("tessera_6070=1; a=b")}};
+    if (token) request.headers.emplace_back("authorization", std::string("Bearer ") + kToken);
+    const bool in_address = request.parameter("token") == kToken;
+    const http::Response response = answers_.answer(request);
+    ++answers[response.status];
+    EXPECT_THAT(response.status, ::testing::AnyOf(200, 303, 400, 401, 404, 405, 409, 421)) << request.path;
+    if (!token && !in_address && request.path != "/healthz") {
+      EXPECT_THAT(response.status, ::testing::AnyOf(401, 421)) << request.path;
+      EXPECT_THAT(response.body, Not(HasSubstr("cat"))) << request.path;
+    }
+  }
+  for (const int status : {200, 303, 400, 401, 404, 405, 409, 421}) EXPECT_GT(answers[status], 0) << status;
 }
 
 TEST_F(RoutesTest, AnotherAddressSaysNothing) {

@@ -4,6 +4,7 @@
 
 const POINTS = 1500;        // of a curve
 const QUIET = 1000;         // milliseconds between two updates of a run, at least
+const REST = 19;            // times as long as curves took to draw: that takes a twentieth of a processor at most
 const POLLING = 5000;       // milliseconds, where the server sends no events
 const COLORS = ['#2f81f7', '#e0812b', '#2da44e', '#d9485f', '#a371f7', '#1b9aaa', '#b8860b', '#8b949e'];
 const DASHES = [null, [6, 3], [2, 2], [8, 3, 2, 3], [12, 4]];
@@ -61,7 +62,8 @@ const durationText = (seconds) => {
 };
 
 // ---- what the server knows ----
-const board = {runs: [], chosen: [], data: new Map(), charts: [], filter: '', smoothing: 0, answer: '', table: '', busy: false};
+const board = {runs: [], chosen: [], data: new Map(), charts: [], filter: '', smoothing: 0, answer: '', table: '', busy: false,
+               drawing: 0};
 const query = (values) => new URLSearchParams(values).toString();
 
 async function ask(path, values = {}, options = {}) {
@@ -180,6 +182,8 @@ function drawChart(chart) {
   chart.box.hidden = curves.length === 0 || !(`${chart.title} ${curves.map((one) => one.metric).join(' ')}`)
     .toLowerCase().includes(board.filter);
   if (chart.box.hidden) return;
+  chart.stale = Boolean(chart.graph) && !chart.seen;
+  if (chart.stale) return;  // it is drawn once somebody scrolls there
   const table = tableOf(curves);
   const style = getComputedStyle(document.body);
   const format = chart.unit === 'bytes' ? bytesText : shortNumber;
@@ -210,6 +214,15 @@ function drawChart(chart) {
     clipping ? `Up to ${shortNumber(clipping.most)} at step ${shortNumber(clipping.step)}, cut off here.` : '';
 }
 
+// Charts that stand where they are seen.
+const watcher = new IntersectionObserver((changes) => {
+  for (const change of changes) {
+    const chart = board.charts.find((one) => one.box === change.target);
+    chart.seen = change.isIntersecting;
+    if (chart.seen && chart.stale) drawChart(chart);
+  }
+}, {rootMargin: '300px'});
+
 function addChart(definition, parent) {
   const chart = {...definition, logOn: Boolean(definition.log)};
   chart.plot = make('div', {class: 'plot', role: 'img', 'aria-label': `Curves: ${chart.title}`});
@@ -224,6 +237,7 @@ function addChart(definition, parent) {
     make('header', {}, make('h3', {}, chart.title), chart.stacked ? null : button), chart.plot, chart.legend, chart.note);
   parent.append(chart.box);
   board.charts.push(chart);
+  watcher.observe(chart.box);
   return chart;
 }
 
@@ -242,10 +256,12 @@ function addOtherCharts() {
 }
 
 function drawCharts() {
+  const start = performance.now();
   addOtherCharts();
   for (const chart of board.charts) {
     if (!chart.other || element('more').open) drawChart(chart);
   }
+  board.drawing += performance.now() - start;
 }
 
 // ---- the run in words ----
@@ -319,7 +335,8 @@ function drawHead() {
                    ...run.scores.map((one) => [`${one.evaluator} ${one.score}`,
                      `${one.text}${one.best_step !== one.step ? ` (best ${one.best_text} at ${shortNumber(one.best_step)})` : ''}`])];
   const remarks = (dataOf(run.name).remarks || [])
-    .filter((one) => one.topic !== 'ended' || run.state !== 'running')  // its files alone don't tell that it goes on
+    // Its files alone don't tell that it goes on; what can't be read now stands in `problems`.
+    .filter((one) => (one.topic !== 'ended' || run.state !== 'running') && one.topic !== 'unread')
     .map((one) => make('li', {class: one.trouble ? 'trouble' : ''}, ...withCode(`${one.text}${one.advice ? ` ${one.advice}` : ''}`)));
   const buttons = drawButtons(run);
   const problems = run.problems.map((one) => make('p', {class: 'trouble'}, one));
@@ -365,7 +382,10 @@ async function loadDetails(run) {
   drawCompilations(details.compilations);
   drawHead();
   drawCharts();  // what was planned
-  const parts = ['evaluations', 'facts', ...(element('images').childElementCount === 0 ? ['images'] : [])];
+  // Images come once more after the first step, which leaves the file of the first batch.
+  const begun = run.step > 0, images = element('images').childElementCount === 0 || data.begun !== begun;
+  data.begun = begun;
+  const parts = ['evaluations', 'facts', ...(images ? ['images'] : [])];
   for (const part of parts) {
     const open = [...element(part).querySelectorAll('details')].map((one) => one.open);
     element(part).innerHTML = await ask('/api/part', {run: run.name, part});
@@ -405,10 +425,12 @@ function choose(name, on, alone = false) {
 
 let updating = null, again = false;
 async function update() {
-  if (updating) { again = true; return updating; }
+  if (updating || document.hidden) { again = true; return updating; }
+  board.drawing = 0;
   updating = (async () => {
     try {
-      board.runs = (await ask('/api/runs')).runs;
+      const known = await ask('/api/runs');
+      board.runs = known.runs;
       board.chosen = board.chosen.filter(runOf);
       if (board.chosen.length === 0 && board.runs.length > 0) {
         board.chosen = [(board.runs.find((run) => run.state === 'running') || board.runs[0]).name];
@@ -421,14 +443,14 @@ async function update() {
         await loadLog(first());
         await loadDetails(first());
       }
-      tell('');
+      tell(known.problems.join('\n'));
     } catch (error) {
       tell(`The server does not answer any more (${error.message}). This is the last that it said.`);
     }
     document.body.dataset.ready = 'yes';
   })();
   await updating;
-  await new Promise((done) => setTimeout(done, QUIET));
+  await new Promise((done) => setTimeout(done, Math.max(QUIET, REST * board.drawing)));
   updating = null;
   if (again) { again = false; update(); }
 }
@@ -444,6 +466,7 @@ function listen() {
   };
 }
 
+document.addEventListener('visibilitychange', () => { if (!document.hidden && again && !updating) { again = false; update(); } });
 element('smoothing').addEventListener('input', (event) => {
   board.smoothing = Number(event.target.value);
   element('smoothing-value').textContent = event.target.value;

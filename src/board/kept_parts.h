@@ -1,0 +1,38 @@
+#pragma once
+// Answers that take long to make: each is made once for all who ask, until its run has news. While the run trains it is made so
+// rarely that this takes a hundredth of the time, and until then it is what it was: the longer a run, the longer it takes to read
+// what it measured.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace tessera::board {
+
+class KeptParts {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit KeptParts(std::function<Clock::time_point()> now = Clock::now) : now_(std::move(now)) {}
+
+  // What `make` gave for the key, or gives now. `version`: another when there is news; `trains`: the run goes on. From any thread;
+  // who asks while another makes the same waits for that.
+  std::string get(const std::string& key, int64_t version, bool trains, const std::function<std::string()>& make);
+
+ private:
+  struct Part {
+    std::mutex mutex;  // held while it is made
+    int64_t version = -1;
+    bool trained = false;  // when it was made
+    Clock::time_point stays_until{};
+    std::string text;
+  };
+  const std::function<Clock::time_point()> now_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Part>> parts_;
+};
+
+}  // namespace tessera::board
