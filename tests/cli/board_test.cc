@@ -33,6 +33,9 @@ TEST_F(Board, ShowsARunThatTrainsAndTellsIt) {
   EXPECT_GE(page.json("/api/run")["checkpoints"].size(), 1u);
   EXPECT_THAT(page.ask("/metrics").body, HasSubstr("tessera_training_loss{run=\"tiny\""));
   EXPECT_THAT(page.json("/api/log")["lines"].dump(), HasSubstr("parameters"));
+  const Json profile = Json::parse(page.ask("/api/profile?seconds=0.2", "POST").body);
+  EXPECT_THAT(profile["table"].get<std::string>(), HasSubstr("(0.2 s, as asked)")) << profile;
+  EXPECT_TRUE(fs::exists(folder_ / "runs/tiny" / profile["xplane"].get<std::string>())) << profile;
   EXPECT_EQ(page.ask("/api/stop", "POST").status, 200);
   const Outcome end = run.wait();
   EXPECT_EQ(end.exit, 130) << end.err;

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "cli/board_page.h"
 #include "support/tensorboard.h"
 
@@ -17,6 +19,16 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr const char* kReady = "document.body.dataset.ready === 'yes'";
+
+// The chart of a step's seconds: its labels, how high its first curve is drawn at the last line that has all of them, and what it
+// should be.
+constexpr const char* kStacked = R"js((() => {
+  const graph = board.charts.find((chart) => chart.title === 'Seconds of a step').graph;
+  const parts = (row) => [1, 2, 3].map((column) => graph.getValue(row, column));
+  let row = graph.numRows() - 1;
+  while (parts(row).includes(null)) --row;
+  return [graph.getLabels(), graph.layout_.points[0][row].yval_stacked, parts(row).reduce((sum, one) => sum + one, 0)];
+})())js";
 
 class Browser : public Board {
  protected:
@@ -44,12 +56,15 @@ TEST_F(Browser, DrawsThePageWithoutANetwork) {
   const Page page(board);
   const Json seen =
       testing::visit_page({{"url", address_of(page)},
+                           {"height", 4000},
                            {"steps",
                             {{{"wait", kReady}},
+                             {{"wait", "board.charts.every((chart) => !chart.stale)"}},
                              {{"run", "document.body.innerText"}},
                              {{"run", "document.querySelectorAll('#charts article:not([hidden]) canvas').length"}},
                              {{"run", "document.getElementById('trouble').hidden"}},
-                             {{"run", "[...document.images].filter((one) => one.naturalWidth > 0).length"}}}}});
+                             {{"run", "[...document.images].filter((one) => one.naturalWidth > 0).length"}},
+                             {{"run", kStacked}}}}});
   EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
   const std::string text = seen["values"][0];
   EXPECT_THAT(text, AllOf(HasSubstr("val/prec@1"), HasSubstr("Classes, and what they were taken for"),
@@ -61,6 +76,13 @@ TEST_F(Browser, DrawsThePageWithoutANetwork) {
   EXPECT_GE(seen["values"][1].get<int>(), 2 * 12) << "two for each chart";
   EXPECT_EQ(seen["values"][2], true) << "no trouble";
   EXPECT_GE(seen["values"][3].get<int>(), 16) << "training images, and the worst";
+  for (const char* title : {"Loss", "Scores", "Learning rate", "Norms", "Images a second", "Seconds of a step", "Utilisation",
+                            "Time lost", "Memory of the run", "Memory of the machine", "Bytes read and written"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("\n") + title + "\n"));
+  }
+  const auto& [labels, lowest, sum] = seen["values"][4].get<std::tuple<std::vector<std::string>, double, double>>();
+  EXPECT_THAT(labels, ::testing::ElementsAre("step", "z/secs/input", "z/secs/step", "z/secs/transfer"));
+  EXPECT_NEAR(lowest, sum, 1e-6 * sum) << "one upon the other";
 }
 
 TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {
@@ -100,6 +122,27 @@ TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {
     weights += weight;
   }
   EXPECT_NEAR(values[6].get<double>(), sum / weights, 1e-9);
+}
+
+// A chart far below the window keeps its old curve until it is scrolled to.
+TEST_F(Browser, DrawsAgainOnlyWhatIsSeen) {
+  train_two();
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  const std::string last = "board.charts.filter((chart) => chart.graph && !chart.other).at(-1)";
+  const Json seen = testing::visit_page(
+      {{"url", address_of(page)},
+       {"height", 500},
+       {"steps",
+        {{{"wait", kReady}},
+         {{"wait", "board.charts[0].seen && " + last + ".seen === false"}},
+         {{"run", "document.querySelectorAll('#runs input').forEach((box) => { if (!box.checked) box.click(); })"}},
+         {{"wait", "board.charts[0].graph.getLabels().length === 5"}},
+         {{"run", last + ".stale && !" + last + ".graph.getLabels().join(' ').includes('other')"}},
+         {{"run", last + ".box.scrollIntoView()"}},
+         {{"wait", "!" + last + ".stale && " + last + ".graph.getLabels().join(' ').includes('other')"}}}}});
+  EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
+  EXPECT_EQ(seen["values"][1], true);
 }
 
 TEST_F(Browser, FitsAPhoneAndTheDark) {

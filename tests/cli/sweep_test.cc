@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/metrics_lines.h"
 #include "cli/run_program.h"
+#include "support/tensorboard.h"
 
 namespace tessera::cli {
 namespace {
@@ -51,6 +52,20 @@ TEST_F(SweepTest, TrainsEveryChoiceAsTrainWouldAndCompilesOnce) {
   EXPECT_FALSE(weights("alone").empty());
   EXPECT_TRUE(weights("runs/tiny-sweep-1/lr=1e-3_seed=1") == weights("alone"));
 }
+
+#ifdef TESSERA_HAS_TENSORBOARD
+// TensorBoard's HParams tab compares the runs by the keys that the sweep varies.
+TEST_F(SweepTest, IsComparedByTensorBoard) {
+  ASSERT_EQ(sweep({"lr=1e-3,1e-2", "seed=0..1", "--jobs", "2"}).exit, 0);
+  const Json shown = testing::read_hparams(folder_ / "runs/tiny-sweep-1");
+  EXPECT_THAT(shown["differing"].get<std::vector<std::string>>(), ::testing::UnorderedElementsAre("optimizer.lr", "seed"))
+      << shown;
+  EXPECT_EQ(shown["runs"].size(), 4u);
+  const Json& one = shown["runs"]["lr=1e-3_seed=1/tb"];
+  EXPECT_EQ(one["hparams"]["seed"], 1);
+  EXPECT_TRUE(one["metrics"].contains("val/prec@1")) << one;
+}
+#endif
 
 TEST_F(SweepTest, ARunThatFailsIsNamedAndTheOthersGoOn) {
   const Outcome outcome = sweep({"optimizer.lr=1e-2,1e30", "--jobs", "1", "--workdir", "all", "total=12 steps"});

@@ -27,7 +27,7 @@ std::string cache_path();
 std::string test_sources_path();
 // A library to preload (tests/cli/odd_files).
 std::string odd_files_path();
-// Plugins that are wrong in one way each, 1 to 4, or have a profiler, 5 and 6 (tests/pjrt/fake_plugin).
+// Plugins that are wrong in one way each, 1 to 4, have a profiler, 5 and 6, or tell what chips do, 7 (tests/pjrt/fake_plugin).
 std::string fake_plugin_path(int number);
 
 }  // namespace tessera::testing

@@ -100,6 +100,24 @@ TEST(TensorBoard, HasTheRecipeTheModelAndWarnings) {
   EXPECT_NE(texts["model"][0][1].get<std::string>().find("blocks/attn/qkv/kernel"), std::string::npos) << texts["model"][0][1];
 }
 
+TEST(TensorBoard, HasWarningsAsTheConsoleTellsThem) {
+  // A loss that jumps is one: the rate does at step 40.
+  ::testing::internal::CaptureStderr();
+  small_run().train("board_warned", {"total=60 steps", "log=1 step", "eval.val.every=60 steps", "optimizer.clip=none",
+                                     "optimizer.lr=step(1e-3, gamma=1e4, milestones=[40 steps])"});
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  const json warnings = testing::read_events(tb("board_warned"))["texts"]["warnings"];
+  bool jumped = false;  // a machine that is busy with other work may slow down, and say so
+  for (const json& warning : warnings) {
+    const std::string text = warning[1];
+    EXPECT_NE(told.find("warning: " + text), std::string::npos) << text << told;
+    if (!text.starts_with("the training loss jumped to ")) continue;
+    jumped = true;
+    EXPECT_GT(warning[0], 40);
+  }
+  EXPECT_TRUE(jumped) << told;
+}
+
 TEST(TensorBoard, HasTheKeysOfTheRecipeAsHyperParameters) {
   const std::string name = killed_after(5);
   small_run().train(name, {"log=1 steps", "data.threads=1"});
