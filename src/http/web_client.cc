@@ -3,11 +3,14 @@
 #include <curl/curl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <exception>
 
 #include "base/error.h"
 #include "base/shared_library.h"
+#include "base/text.h"
 
 namespace tessera::http {
 namespace {
@@ -71,6 +74,18 @@ size_t take(char* data, size_t size, size_t count, void* body) {
   return append(*static_cast<std::string*>(body), {data, size * count}) ? size * count : 0;
 }
 
+// Called with each line of a reply's head.
+size_t take_header(char* data, size_t size, size_t count, void* headers) {
+  const std::string_view line(data, size * count);
+  const size_t colon = line.find(':');
+  if (colon != std::string_view::npos) {
+    std::string name(line.substr(0, colon));
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    (*static_cast<std::map<std::string, std::string>*>(headers))[name] = trim(line.substr(colon + 1));
+  }
+  return size * count;
+}
+
 }  // namespace
 
 struct WebClient::Session {
@@ -79,6 +94,7 @@ struct WebClient::Session {
     add_header("Content-Type: application/json");
     // With no question first whether a long body is welcome.
     add_header("Expect:");
+    for (const std::string& header : options.headers) add_header(header.c_str());
   }
   ~Session() {
     curl().free_list(headers);
@@ -97,8 +113,8 @@ struct WebClient::Session {
     headers = longer;
   }
   struct Incoming;
-  void prepare(const std::string& url);
-  long perform();
+  void prepare(const std::string& url, WebReply& reply);
+  void perform(WebReply& reply);
   long status() const;
   void set_credentials() {
     if (!options.user.empty() || !options.password.empty()) {
@@ -123,8 +139,10 @@ struct WebClient::Session {
 };
 
 // What both kinds of requests have in common.
-void WebClient::Session::prepare(const std::string& url) {
+void WebClient::Session::prepare(const std::string& url, WebReply& reply) {
   curl().reset(handle);  // connections stay open
+  set(CURLOPT_HEADERFUNCTION, &take_header);
+  set(CURLOPT_HEADERDATA, &reply.headers);
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_NOSIGNAL, 1L);
@@ -132,7 +150,7 @@ void WebClient::Session::prepare(const std::string& url) {
   set_credentials();
 }
 
-long WebClient::Session::perform() {
+void WebClient::Session::perform(WebReply& reply) {
   std::array<char, CURL_ERROR_SIZE> reason{};
   set(CURLOPT_ERRORBUFFER, reason.data());
   const CURLcode code = curl().perform(handle);
@@ -144,7 +162,10 @@ long WebClient::Session::perform() {
     }
     throw data_error(why);
   }
-  return status();
+  reply.status = status();
+  const char* url = nullptr;
+  curl().info(handle, CURLINFO_EFFECTIVE_URL, &url);
+  reply.url = url ? url : "";
 }
 
 long WebClient::Session::status() const {
@@ -159,7 +180,7 @@ WebClient::~WebClient() = default;
 WebReply WebClient::request(const std::string& url, const std::string& json) {
   Session& session = *session_;
   WebReply reply;
-  session.prepare(url);
+  session.prepare(url, reply);
   session.set(CURLOPT_TIMEOUT_MS, static_cast<long>(session.options.timeout.count()));
   session.set(CURLOPT_WRITEFUNCTION, &take);
   session.set(CURLOPT_WRITEDATA, &reply.body);
@@ -168,7 +189,26 @@ WebReply WebClient::request(const std::string& url, const std::string& json) {
     session.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json.size()));
     session.set(CURLOPT_POSTFIELDS, json.data());
   }
-  reply.status = session.perform();
+  session.perform(reply);
+  return reply;
+}
+
+WebReply WebClient::ask(const std::string& method, const std::string& url) {
+  Session& session = *session_;
+  WebReply reply;
+  session.prepare(url, reply);
+  session.set(CURLOPT_TIMEOUT_MS, static_cast<long>(session.options.timeout.count()));
+  session.set(CURLOPT_WRITEFUNCTION, &take);
+  session.set(CURLOPT_WRITEDATA, &reply.body);
+  session.set(CURLOPT_HTTPHEADER, session.headers);
+  if (method == "HEAD") {
+    session.set(CURLOPT_NOBODY, 1L);
+  } else {
+    session.set(CURLOPT_POSTFIELDSIZE, 0L);
+    session.set(CURLOPT_POSTFIELDS, "");
+    session.set(CURLOPT_CUSTOMREQUEST, method.c_str());
+  }
+  session.perform(reply);
   return reply;
 }
 
@@ -178,6 +218,7 @@ struct WebClient::Session::Incoming {
   const Download& file;
   WebReply reply;
   bool begun = false;
+  bool ended = false;          // by take(), where `file.until` is given
   std::exception_ptr failure;  // of begin() and take(): libcurl's frames lie between
 
   bool accept(std::string_view bytes) {
@@ -186,7 +227,9 @@ struct WebClient::Session::Incoming {
     try {
       if (!begun) file.begin(status == 206 ? file.from : 0);
       begun = true;
-      return file.take(bytes);
+      const bool more = file.take(bytes);
+      ended = !more && file.until >= 0;
+      return more;
     } catch (...) {
       failure = std::current_exception();
       return false;
@@ -199,8 +242,8 @@ struct WebClient::Session::Incoming {
 
 WebReply WebClient::download(const Download& file) {
   Session& session = *session_;
-  Session::Incoming incoming{session, file, {}, false, nullptr};
-  session.prepare(file.url);
+  Session::Incoming incoming{session, file, {}, false, false, nullptr};
+  session.prepare(file.url, incoming.reply);
   session.set(CURLOPT_FOLLOWLOCATION, 1L);
   session.set(CURLOPT_MAXREDIRS, 8L);
   session.set(CURLOPT_REDIR_PROTOCOLS_STR, file.url.starts_with("https:") ? "https" : "http,https");
@@ -208,11 +251,15 @@ WebReply WebClient::download(const Download& file) {
   session.set(CURLOPT_LOW_SPEED_TIME, 30L);
   session.set(CURLOPT_WRITEFUNCTION, &Session::Incoming::call);
   session.set(CURLOPT_WRITEDATA, &incoming);
-  const std::string range = fmt::format("{}-", file.from);
-  if (file.from > 0) session.set(CURLOPT_RANGE, range.c_str());
+  const std::string range = file.until < 0 ? fmt::format("{}-", file.from) : fmt::format("{}-{}", file.from, file.until - 1);
+  if (file.from > 0 || file.until >= 0) session.set(CURLOPT_RANGE, range.c_str());
   try {
-    incoming.reply.status = session.perform();
+    session.perform(incoming.reply);
   } catch (const Error&) {
+    if (incoming.ended) {
+      incoming.reply.status = session.status();
+      return incoming.reply;
+    }
     if (incoming.failure) std::rethrow_exception(incoming.failure);
     throw;
   }

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -16,24 +18,29 @@ namespace tessera::http {
 struct WebOptions {
   // One of them, or neither; they go to the server alone, and into no message.
   std::string user, password, token;
-  bool verify = true;           // the server's certificate
-  std::string authorities;      // a file of certificates to trust; empty: the system's
-  std::string own_certificate;  // a file, for servers that ask for one
+  std::vector<std::string> headers = {};  // of every request: "Metadata-Flavor: Google"
+  bool verify = true;                     // the server's certificate
+  std::string authorities;                // a file of certificates to trust; empty: the system's
+  std::string own_certificate;            // a file, for servers that ask for one
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(5), timeout = std::chrono::seconds(30);
 };
 
 struct WebReply {
   long status = 0;  // 200
   std::string body;
+  // By their names in small letters; those of redirects too, where the last reply has none of that name.
+  std::map<std::string, std::string> headers;
+  std::string url;  // where redirects led
 };
 
 // A file of a server's.
 struct Download {
   std::string url;
-  int64_t from = 0;  // bytes that are here already: the rest is asked for
+  int64_t from = 0;    // bytes that are here already: the rest is asked for
+  int64_t until = -1;  // where the rest ends; -1: at the end of the file
   // Before the first byte comes, with the place that it has in the file: `from`, or 0 where the server sends the whole file again.
   std::function<void(int64_t first)> begin;
-  // What comes, in order. False ends the transfer.
+  // What comes, in order. False ends the transfer: at `until`, where it is given, as if that was the end, else with an error.
   std::function<bool(std::string_view bytes)> take;
 };
 
@@ -55,6 +62,8 @@ class WebClient {
   // A POST of `json`, or a GET where it is empty. Redirects are not followed. Throws a data Error where no reply
   // comes, which is NotReached where there was no connection.
   WebReply request(const std::string& url, const std::string& json);
+  // The same without a body: of another method, "PUT" or "HEAD".
+  WebReply ask(const std::string& method, const std::string& url);
   // A GET that follows redirects, never from https to http; credentials go to the first server alone. The reply has a body where its
   // status is none of 200 and 206. Ends where no byte comes for half a minute, whatever WebOptions::timeout says. Throws as request().
   WebReply download(const Download& file);
