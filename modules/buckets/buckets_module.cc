@@ -1,9 +1,10 @@
-// tessera_buckets.so: objects of S3 and Google Cloud Storage, read and written through Arrow's filesystems, behind the C interface of
-// store/buckets_module.h. Where servers and credentials are follows the variables of their own tools: AWS_* and ~/.aws,
-// GOOGLE_APPLICATION_CREDENTIALS and gcloud's.
+// tessera_buckets.so: objects of S3, Google Cloud Storage and Azure, read and written through Arrow's filesystems, behind the C
+// interface of store/servers/buckets_module.h. Where servers and credentials are follows the variables of their own tools: AWS_* and
+// ~/.aws, GOOGLE_APPLICATION_CREDENTIALS and gcloud's, AZURE_*.
 
-#include "store/buckets_module.h"
+#include "store/servers/buckets_module.h"
 
+#include <arrow/filesystem/azurefs.h>
 #include <arrow/filesystem/filesystem.h>
 #include <arrow/filesystem/gcsfs.h>
 #include <arrow/filesystem/s3fs.h>
@@ -11,6 +12,7 @@
 #include <arrow/util/key_value_metadata.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -107,24 +109,53 @@ std::shared_ptr<fs::FileSystem> connect_gcs() {
   return take(fs::GcsFileSystem::Make(options));
 }
 
+// The account is AZURE_STORAGE_ACCOUNT. Its key or a SAS token where one is given, else what Azure's own libraries find: a managed
+// identity, `az login`.
+std::shared_ptr<fs::FileSystem> connect_azure() {
+  fs::AzureOptions options;
+  options.account_name = first_variable("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME");
+  if (options.account_name.empty()) throw std::runtime_error("AZURE_STORAGE_ACCOUNT, the account, is not set");
+  if (const std::string server = variable("AZURE_STORAGE_ENDPOINT"); !server.empty()) {
+    std::tie(options.blob_storage_scheme, options.blob_storage_authority) = split_endpoint(server);
+    options.dfs_storage_scheme = options.blob_storage_scheme;
+    options.dfs_storage_authority = options.blob_storage_authority;
+  }
+  const std::string key = first_variable("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY");
+  const std::string sas = variable("AZURE_STORAGE_SAS_TOKEN");
+  if (!key.empty()) {
+    check(options.ConfigureAccountKeyCredential(key));
+  } else if (!sas.empty()) {
+    check(options.ConfigureSASCredential(sas));
+  } else {
+    check(options.ConfigureDefaultCredential());
+  }
+  return take(fs::AzureFileSystem::Make(options));
+}
+
+std::string server_of(const std::string& scheme) {
+  if (scheme == "s3") return s3_endpoint();
+  return variable(scheme == "gs" ? "STORAGE_EMULATOR_HOST" : "AZURE_STORAGE_ENDPOINT");
+}
+
 // One connection for each bucket, since they lie in regions of their own. They stay until the process ends.
 std::shared_ptr<fs::FileSystem> connection(const std::string& scheme, const std::string& bucket) {
   static std::mutex mutex;
   static auto& made = *new std::map<std::string, std::shared_ptr<fs::FileSystem>>();
   const std::lock_guard lock(mutex);
-  const std::string server = scheme == "s3" ? s3_endpoint() : variable("STORAGE_EMULATOR_HOST");
-  auto& place = made[server + " " + scheme + "://" + bucket];
+  auto& place = made[server_of(scheme) + " " + scheme + "://" + bucket];
   if (place) return place;
   if (made.size() == 1) check(arrow::io::SetIOThreadPoolCapacity(kIoThreads));
-  if (scheme != "s3" && scheme != "gs") throw std::runtime_error("not an address of a bucket");
-  place = scheme == "s3" ? connect_s3(bucket) : connect_gcs();
+  if (scheme == "s3") place = connect_s3(bucket);
+  if (scheme == "gs") place = connect_gcs();
+  if (scheme == "az") place = connect_azure();
+  if (!place) throw std::runtime_error("not an address of a bucket");
   return place;
 }
 
 // Where a URL leads, and its path as Arrow writes it: "bucket/key".
 struct Place {
   std::shared_ptr<fs::FileSystem> files;
-  std::string path;
+  std::string scheme, path;
 
   explicit Place(std::string_view url) {
     const size_t end = url.find("://");
@@ -133,19 +164,36 @@ struct Place {
     while (!path.empty() && path.back() == '/') path.pop_back();
     const std::string bucket = path.substr(0, path.find('/'));
     if (bucket.empty()) throw std::runtime_error("the address names no bucket");
-    files = connection(std::string(url.substr(0, end)), bucket);
+    scheme = url.substr(0, end);
+    files = connection(scheme, bucket);
   }
 };
 
+// `file` is null where only the size is known so far, from a listing.
 struct Object {
+  Object(std::string_view url, int64_t bytes) : place(url), size(bytes) {}
+
+  const Place place;
   std::shared_ptr<arrow::io::RandomAccessFile> file;
-  int64_t size = 0;
+  int64_t size;
   std::string tag;
+  std::once_flag opened;
 };
 
+int64_t changed_of(const fs::FileInfo& info) {
+  return info.mtime() == fs::kNoTime ? 0 : std::chrono::nanoseconds(info.mtime().time_since_epoch()).count();
+}
+
 TesseraBucketsInfo describe(const fs::FileInfo& info) {
-  if (info.IsFile()) return {TESSERA_BUCKETS_OBJECT, info.size()};
-  return {info.IsDirectory() ? TESSERA_BUCKETS_FOLDER : TESSERA_BUCKETS_NOTHING, 0};
+  if (info.IsFile()) return {TESSERA_BUCKETS_OBJECT, info.size(), changed_of(info)};
+  return {info.IsDirectory() ? TESSERA_BUCKETS_FOLDER : TESSERA_BUCKETS_NOTHING, 0, 0};
+}
+
+// What Arrow takes in place of asking the server.
+fs::FileInfo listed(const Object& object) {
+  fs::FileInfo info(object.place.path, fs::FileType::File);
+  info.set_size(object.size);
+  return info;
 }
 
 // What run() gives; `failed` where it throws, with the reason in `*error`.
@@ -161,11 +209,11 @@ Value guarded(char** error, Value failed, Run&& run) {
   return failed;
 }
 
-void* open_object(const char* url, char** error) {
+void* open_object(const char* url, int64_t size, char** error) {
   return guarded(error, static_cast<void*>(nullptr), [&]() -> void* {
-    const Place place(url);
-    auto object = std::make_unique<Object>();
-    object->file = take(place.files->OpenInputFile(place.path));
+    auto object = std::make_unique<Object>(url, size);
+    if (size >= 0) return object.release();
+    object->file = take(object->place.files->OpenInputFile(object->place.path));
     object->size = take(object->file->GetSize());
     const auto metadata = take(object->file->ReadMetadata());
     for (const char* key : {"generation", "ETag", "etag"}) {
@@ -180,17 +228,35 @@ void close_object(void* object) { delete static_cast<Object*>(object); }
 int64_t size_of(const void* object) { return static_cast<const Object*>(object)->size; }
 const char* tag_of(const void* object) { return static_cast<const Object*>(object)->tag.c_str(); }
 
+// A whole object of Google Cloud Storage that a listing told of, by the one request that Arrow needs for a stream; a file to read
+// parts of takes it three.
+int64_t read_stream(const Object& object, void* out) {
+  const auto stream = take(object.place.files->OpenInputStream(listed(object)));
+  int64_t got = 0;
+  while (got < object.size) {
+    const int64_t more = take(stream->Read(object.size - got, static_cast<std::byte*>(out) + got));
+    if (more == 0) break;
+    got += more;
+  }
+  return got;
+}
+
 // Arrow's S3 says that it read what was asked for even where the answer was shorter, and leaves the rest of `out` as it was. So
 // the last bytes are marked before. Bytes that equal the mark by chance do not equal its complement the second time.
 int64_t read_object(void* object, int64_t offset, int64_t length, void* out, char** error) {
   constexpr int64_t kMarked = 16;
   return guarded(error, int64_t{-1}, [&] {
+    auto& of = *static_cast<Object*>(object);
+    if (!of.file && offset == 0 && length == of.size && of.place.scheme == "gs") return read_stream(of, out);
+    std::call_once(of.opened, [&] {
+      if (!of.file) of.file = take(of.place.files->OpenInputFile(listed(of)));
+    });
     const int64_t marked = std::min(length, kMarked);
     std::byte* const end = static_cast<std::byte*>(out) + length;
     int64_t got = 0;
     for (const std::byte mark : {std::byte{0xa5}, std::byte{0x5a}}) {
       std::fill(end - marked, end, mark);
-      got = take(static_cast<Object*>(object)->file->ReadAt(offset, length, out));
+      got = take(of.file->ReadAt(offset, length, out));
       if (got < length || std::any_of(end - marked, end, [&](std::byte byte) { return byte != mark; })) return got;
     }
     throw std::runtime_error("the answer is shorter than what was asked for");

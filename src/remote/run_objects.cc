@@ -68,7 +68,7 @@ RunObjects sorted_objects(const std::vector<std::string>& names) {
 RunObjects list_run(const std::string& url) {
   if (!store::files_at(url).info(url)) return {};
   std::vector<std::string> names;
-  store::list_objects(url, [&](const std::string& name) { names.push_back(name); });
+  store::list_objects(url, [&](const std::string& name, const store::ListedObject&) { names.push_back(name); });
   return sorted_objects(names);
 }
 
@@ -112,7 +112,7 @@ void remove_checkpoint_objects(const std::string& url, int64_t step) {
   store::remove_object(store::join_path(url, commit_name(step)));
   std::vector<std::string> names;
   if (!store::files_at(directory).info(directory)) return;
-  store::list_objects(directory, [&](const std::string& name) { names.push_back(name); });
+  store::list_objects(directory, [&](const std::string& name, const store::ListedObject&) { names.push_back(name); });
   for (const std::string& name : names) store::remove_object(store::join_path(directory, name));
   store::remove_object(directory);  // the mark of an empty folder that Arrow leaves on S3
 }

@@ -17,6 +17,7 @@
 #include "state/hub_download.h"
 #include "state/weight_file.h"
 #include "store/file.h"
+#include "store/servers/hugging_face.h"
 
 namespace tessera::state {
 namespace {
@@ -114,7 +115,7 @@ std::string hub_cache() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
     if (std::string path = environment_variable(name); !path.empty()) return path;
   }
-  const std::string home = hugging_face_home();
+  const std::string home = store::hugging_face_home();
   return home.empty() ? "" : store::join_path(home, "hub");
 }
 
@@ -135,7 +136,7 @@ std::string in_hub_cache(const std::string& from, const std::string& where) {
   std::string absent = what_is_absent(folder, commit, model.revision);
   if (!absent.empty()) {
     if (cache.empty()) fail_absent(model, absent, where);
-    if (hub_offline()) fail_absent(model, absent, where, "HF_HUB_OFFLINE forbids to fetch it");
+    if (store::hub_offline()) fail_absent(model, absent, where, "HF_HUB_OFFLINE forbids to fetch it");
     try {
       commit = download_model(model, cache, where);
     } catch (const http::NotReached& error) {

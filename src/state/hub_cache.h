@@ -6,7 +6,7 @@
 namespace tessera::state {
 
 // Where huggingface_hub keeps what it fetched: $HF_HUB_CACHE, else $HUGGINGFACE_HUB_CACHE, else `hub` in hugging_face_home()
-// (state/hub_download.h). An empty variable counts as none.
+// (store/servers/hugging_face.h). An empty variable counts as none.
 std::string hub_cache();
 
 // The folder of a model in the cache, for `hub(OWNER/NAME)` or `hub(OWNER/NAME, revision=REV)`, where REV is a branch, a tag or a

@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/environment.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -22,6 +21,7 @@
 #include "http/web_client.h"
 #include "store/digest.h"
 #include "store/file.h"
+#include "store/servers/hugging_face.h"
 
 namespace tessera::state {
 namespace {
@@ -29,28 +29,6 @@ namespace {
 constexpr int kTries = 5;
 constexpr std::string_view kZero("\0", 1);  // what git puts between a blob's size and its bytes
 constexpr const char* kIndex = "model.safetensors.index.json";
-
-bool is_true(std::string value) {
-  std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return value == "1" || value == "TRUE" || value == "YES" || value == "ON";
-}
-
-std::string endpoint() {
-  std::string server = environment_variable("HF_ENDPOINT");
-  while (server.ends_with('/')) server.pop_back();
-  return server.empty() ? "https://huggingface.co" : server;
-}
-
-std::string token() {
-  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    if (std::string value = environment_variable(name); !value.empty()) return value;
-  }
-  std::string path = environment_variable("HF_TOKEN_PATH");
-  if (const std::string home = hugging_face_home(); path.empty() && !home.empty()) path = store::join_path(home, "token");
-  store::FileSystem& files = store::local_files();
-  if (path.empty() || !files.info(path)) return "";
-  return std::string(trim(store::read_text(files, path)));
-}
 
 void wait_before_trying_again(int tried) { std::this_thread::sleep_for(std::chrono::milliseconds(100 << tried)); }
 
@@ -150,7 +128,7 @@ class ModelDownload {
  private:
   static http::WebOptions options() {
     http::WebOptions options;
-    options.token = token();
+    options.token = store::hub_token();
     options.connect_timeout = std::chrono::seconds(10);
     return options;
   }
@@ -177,15 +155,15 @@ void ModelDownload::refuse(const http::WebReply& reply, const std::string& url) 
   const bool revision = reply.status == 404 && reply.body.find("evision") != std::string::npos;
   throw usage_error(
       revision ? fmt::format("`{}` has no revision {}", model_.name, model_.revision)
-               : fmt::format("{} has no model `{}`, or does not give it to everybody", endpoint(), model_.name),
+               : fmt::format("{} has no model `{}`, or does not give it to everybody", store::hub_endpoint(), model_.name),
       where_,
       revision ? "leave out revision=…, or take a branch, a tag or a commit of it"
                : "its page shows its exact name; a model behind a form needs an account: set HF_TOKEN (hf auth login)");
 }
 
 Listing ModelDownload::list() {
-  const std::string url =
-      fmt::format("{}/api/models/{}/revision/{}?blobs=true", endpoint(), model_.name, client_.escaped(model_.revision));
+  const std::string url = fmt::format("{}/api/models/{}/revision/{}?blobs=true", store::hub_endpoint(), model_.name,
+                                      client_.escaped(model_.revision));
   for (int tried = 1;; ++tried) {
     const http::WebReply reply = client_.request(url, "");
     if (reply.status == 200) return parse_listing(reply.body, url);
@@ -236,7 +214,7 @@ void ModelDownload::fetch(const HubFile& file, const std::string& commit) {
   const std::string what = fmt::format("{}/{}", model_.name, file.name);
   const FileLock lock(store::join_path(locks, file.hash + ".lock"), what);
   if (files_.info(to)) return;
-  const std::string url = fmt::format("{}/{}/resolve/{}/{}", endpoint(), model_.name, commit, file.name);
+  const std::string url = fmt::format("{}/{}/resolve/{}/{}", store::hub_endpoint(), model_.name, commit, file.name);
   const std::string partial = to + ".incomplete";
   const auto start = std::chrono::steady_clock::now();
   for (int tried = 1;; ++tried) {
@@ -328,18 +306,6 @@ void ModelDownload::show(const HubFile& file, const std::string& commit) const {
 std::string hub_folder(std::string name) {
   if (const size_t slash = name.find('/'); slash != std::string::npos) name.replace(slash, 1, "--");
   return "models--" + name;
-}
-
-std::string hugging_face_home() {
-  if (std::string home = environment_variable("HF_HOME"); !home.empty()) return home;
-  if (const std::string caches = environment_variable("XDG_CACHE_HOME"); !caches.empty())
-    return store::join_path(caches, "huggingface");
-  const std::string user = environment_variable("HOME");
-  return user.empty() ? "" : store::join_path(user, ".cache/huggingface");
-}
-
-bool hub_offline() {
-  return is_true(environment_variable("HF_HUB_OFFLINE")) || is_true(environment_variable("TRANSFORMERS_OFFLINE"));
 }
 
 std::string download_model(const HubModel& model, const std::string& cache, const std::string& where) {

@@ -14,13 +14,6 @@ struct HubModel {
 // models--OWNER--NAME
 std::string hub_folder(std::string name);
 
-// Where Hugging Face's programs keep their files: $HF_HOME, else $XDG_CACHE_HOME/huggingface, else ~/.cache/huggingface. An empty
-// variable counts as none; empty where there is no home either.
-std::string hugging_face_home();
-
-// Whether the user forbids it: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is 1, TRUE, YES or ON, as huggingface_hub reads them.
-bool hub_offline();
-
 // Fetches the model's config.json, its preprocessor_config.json where it has one, and its weights: model.safetensors, else those
 // of model.safetensors.index.json, else pytorch_model.bin. The server is $HF_ENDPOINT, else https://huggingface.co; it gets the
 // token of $HF_TOKEN, $HF_TOKEN_PATH or $HF_HOME/token. What was fetched in part is continued; a file gets its name once its size

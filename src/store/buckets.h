@@ -1,7 +1,8 @@
 #pragma once
-// Objects in buckets (s3://bucket/key, gs://bucket/key), read as files are. What is read lies in a cache of blocks, so that small
-// reads side by side are one request, and prefetch() fetches ahead of those who read. Servers and credentials are found as their
-// own tools find them (docs/buckets.md).
+// Objects in buckets (s3://bucket/key, gs://bucket/key, az://container/key), read and written as files are, and files of web servers
+// (https://…, hf://datasets/OWNER/NAME/…), which are only read. What is read lies in a cache of blocks, so that small reads side by
+// side are one request, and prefetch() fetches ahead of those who read. Servers and credentials are found as their own tools find
+// them (docs/buckets.md).
 
 #include <cstdint>
 #include <functional>
@@ -15,12 +16,17 @@
 
 namespace tessera::store {
 
-// Whether `path` is the address of an object that can be read: s3://… or gs://….
+// Whether `path` is the address of an object that can be read and written: s3://…, gs://… or az://….
 bool is_bucket(std::string_view path);
+// Whether `path` is an address that can be read: is_bucket(), https://…, http://… or hf://….
+bool is_remote(std::string_view path);
+// A usage Error at `where` for a URL that can't be written; what it says depends on whether it can be read.
+void refuse_writing(std::string_view path, const std::string& where = {});
 
-// The file system that a path to be read belongs to: of buckets, else local_files(). That of buckets has info(), list(), open()
-// and map(), which reads the whole object; everything else throws refuse_url()'s Error. All throw a data Error that says what the
-// server said and what to do.
+// The file system that a path belongs to: of servers where is_remote(), else local_files(). That of servers has no renaming, no
+// truncate() and no open_directory(): they throw refuse_url()'s Error. map() reads the whole object. What create() and append() make
+// is a file here, which becomes the object in close(), all at once; writing is checked as in upload_file(). Directories need not be
+// made, and there is no web server that lists files but hf://'s. All throw a data Error that says what the server said and what to do.
 FileSystem& files_at(std::string_view path);
 
 // Size of an object, and a number made of its ETag or generation, which changes when it is written anew; one question to the
@@ -31,8 +37,18 @@ struct ObjectStamp {
 };
 ObjectStamp object_stamp(const std::string& url);
 
-// Calls visit(name) for each object below a folder of a bucket, at any depth; `name` is relative to `url`.
-void list_objects(const std::string& url, const std::function<void(const std::string& name)>& visit);
+// What a listing tells of an object.
+struct ListedObject {
+  int64_t size = 0;
+  int64_t version = 0;  // another number once the object is written anew, as the time of that; 0: not known
+};
+// Calls visit(name, listed) for each object below a folder, at any depth; `name` is relative to `url`.
+void list_objects(const std::string& url,
+                  const std::function<void(const std::string& name, const ListedObject& listed)>& visit);
+
+// An object that is opened again and again: the latest few thousand stay open, as they were then. With what a listing said the
+// server need not be asked for the size.
+std::shared_ptr<const ReadableFile> open_recent(const std::string& url, const ListedObject* listed = nullptr);
 
 // Writing, one object at a time, for copies of a run's directory (src/remote). What fails and may pass is tried again. All throw a
 // data Error that says what the server said and what to do.
@@ -48,8 +64,5 @@ std::optional<std::string> read_object(const std::string& url);
 uint32_t download_file(const std::string& url, const std::string& path);
 // Whether or not it is there. A folder goes with all that is in it.
 void remove_object(const std::string& url);
-
-// What to do about `reason`, which Arrow gave; empty where that is not known. For messages.
-std::string bucket_help(std::string_view reason);
 
 }  // namespace tessera::store

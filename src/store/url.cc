@@ -18,8 +18,8 @@ bool is_url(std::string_view path) {
 
 void refuse_url(std::string_view path, const std::string& where) {
   if (!is_url(path)) return;
-  throw usage_error(fmt::format("`{}` is a URL, and files are read and written on local file systems only", path), where,
-                    "mount the bucket (gcsfuse, Mountpoint for S3, rclone mount) or copy it, and give the local path");
+  throw usage_error(fmt::format("`{}` is a URL, and a path of this machine is needed here", path), where,
+                    "copy it, or mount it (gcsfuse, Mountpoint for S3, rclone mount), and give the local path");
 }
 
 }  // namespace tessera::store

@@ -53,7 +53,7 @@ class BucketRuns : public FinishedRun<BucketRuns> {
   static std::optional<std::string> object(const std::string& url) { return store::read_object(url); }
   static std::vector<std::string> objects(const std::string& url) {
     std::vector<std::string> names;
-    store::list_objects(url, [&](const std::string& name) { names.push_back(name); });
+    store::list_objects(url, [&](const std::string& name, const store::ListedObject&) { names.push_back(name); });
     std::ranges::sort(names);
     return names;
   }

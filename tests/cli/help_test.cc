@@ -230,7 +230,7 @@ TEST(CommandLine, QuietShowsResultsAndWarningsAlone) {
   EXPECT_THAT(wrong.err, HasSubstr("error: unknown key `totl`"));
 }
 
-// A URL is never a local path: nothing is made under its name.
+// A URL is never a local path: nothing is made under its name. What takes URLs is in buckets_test.cc.
 TEST(CommandLine, UrlsAreRefused) {
   const TempFolder folder;
   write_image(folder / "image.png", 0, 0);
@@ -238,25 +238,24 @@ TEST(CommandLine, UrlsAreRefused) {
   write_images(folder / "val", 5);
   write_file(folder / "tiny.toml", tiny_recipe());
   const std::string model = testing::source_path("tests/references/timm_local_dir");
-  const std::vector<std::vector<std::string>> commands = {
-      {"train", "tiny.toml", "--workdir", "az://b/run"},
-      {"train", "tiny.toml", "data.source=\"folder(s3://b/train)\""},
-      {"train", "tiny.toml", "data.source=\"wds(hf://b/train-{000..009}.tar)\""},
-      {"train", "tiny.toml", "data.source=\"tfrecord(https://b/*.tfrecord, image=image)\""},
-      {"predict", "--from", "hf://b/run", "image.png"},
-      {"predict", "--from", model, "https://b/image.png"},
-      {"eval", "tiny.toml", "--from", "az://b/run"},
-      {"export", "--from", model, "--to", "gs://b/out"},
-      {"import", "tiny.toml", "--from", "gs://b/model.safetensors", "--to", "out"},
-      {"data", "convert", "folder(train)", "--to", "tar", "--out", "gs://b/out"},
-      {"data", "check", "folder(gs://b/train)"},
+  const std::pair<std::vector<std::string>, const char*> commands[] = {
+      {{"train", "tiny.toml", "--workdir", "https://b/run"}, "a path of this machine is needed"},
+      {{"train", "tiny.toml", "--workdir", "hf://datasets/b/run"}, "a path of this machine is needed"},
+      {{"train", "tiny.toml", "data.source=\"folder(ftp://b/train)\""}, "a path of this machine is needed"},
+      {{"train", "tiny.toml", "data.source=\"wds(ftp://b/train-{000..009}.tar)\""}, "no address that data can be read from"},
+      {{"predict", "--from", "ftp://b/run", "image.png"}, "a path of this machine is needed"},
+      {{"predict", "--from", model, "ftp://b/image.png"}, "a path of this machine is needed"},
+      {{"export", "--from", model, "--to", "https://b/out"}, "can be read, and not written"},
+      {{"export", "--from", model, "--to", "ftp://b/out"}, "a path of this machine is needed"},
+      {{"import", "tiny.toml", "--from", model, "--to", "https://b/out"}, "can be read, and not written"},
+      {{"data", "convert", "folder(train)", "--to", "tar", "--out", "hf://datasets/b/out"}, "can be read, and not written"},
+      {{"sweep", "tiny.toml", "lr=1,2", "--workdir", "gs://b/out"}, "a path of this machine is needed"},
   };
-  for (const std::vector<std::string>& command : commands) {
+  for (const auto& [command, message] : commands) {
     const Outcome outcome = run_program(command, folder.path());
     EXPECT_EQ(outcome.exit, 2) << ::testing::PrintToString(command);
-    EXPECT_THAT(outcome.err, HasSubstr("is a URL, and files are read and written on local file systems only"))
-        << ::testing::PrintToString(command);
-    for (const char* name : {"gs:", "s3:", "az:", "hf:", "https:"})
+    EXPECT_THAT(outcome.err, HasSubstr(message)) << ::testing::PrintToString(command);
+    for (const char* name : {"gs:", "s3:", "az:", "hf:", "https:", "ftp:"})
       EXPECT_FALSE(fs::exists(folder / name)) << ::testing::PrintToString(command);
   }
 }

@@ -22,21 +22,23 @@ from http import server
 
 os.environ.update(AWS_ACCESS_KEY_ID="testing", AWS_SECRET_ACCESS_KEY="testing", AWS_EC2_METADATA_DISABLED="true")
 
-# S3's errors: status, code.
+# Status, S3's code, and what Google says.
 REFUSALS = {
-    "internal error": (500, "InternalError"),
-    "bad gateway": (502, "BadGateway"),
-    "slow down": (503, "SlowDown"),
-    "service unavailable": (503, "ServiceUnavailable"),
-    "gateway timeout": (504, "GatewayTimeout"),
-    "too many requests": (429, "TooManyRequests"),
-    "request timeout": (408, "RequestTimeout"),
-    "throttled": (400, "Throttling"),
-    "expired": (400, "ExpiredToken"),
-    "denied": (403, "AccessDenied"),
-    "unknown key": (403, "InvalidAccessKeyId"),
-    "wrong secret": (403, "SignatureDoesNotMatch"),
-    "elsewhere": (301, "PermanentRedirect"),
+    "internal error": (500, "InternalError", "backendError"),
+    "bad gateway": (502, "BadGateway", "backendError"),
+    "slow down": (503, "SlowDown", "backendError"),
+    "service unavailable": (503, "ServiceUnavailable", "backendError"),
+    "gateway timeout": (504, "GatewayTimeout", "backendError"),
+    "too many requests": (429, "TooManyRequests", "rateLimitExceeded"),
+    "request timeout": (408, "RequestTimeout", "requestTimeout"),
+    "throttled": (400, "Throttling", "userRateLimitExceeded"),
+    "expired": (400, "ExpiredToken", "authError"),
+    "denied": (403, "AccessDenied", "forbidden"),
+    "unknown key": (403, "InvalidAccessKeyId", "forbidden"),
+    "wrong secret": (403, "SignatureDoesNotMatch", "forbidden"),
+    "full": (403, "QuotaExceeded", "quotaExceeded"),
+    "no space": (507, "InsufficientStorage", "insufficientStorage"),
+    "elsewhere": (301, "PermanentRedirect", "movedPermanently"),
 }
 
 
@@ -66,17 +68,22 @@ class Plan:
 class Proxy(server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def __init__(self, plan, port, *rest):
-        self.plan, self.port = plan, port
+    def __init__(self, plan, port, google, *rest):
+        self.plan, self.port, self.google = plan, port, google
         super().__init__(*rest)
 
     def log_message(self, *_):
         pass
 
-    def refuse(self, status, code):
-        body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as planned</Message></Error>".encode()
+    def refuse(self, status, code, reason):
+        if self.google:
+            status = 401 if reason == "authError" else status
+            error = {"code": status, "message": f"as planned: {reason}", "errors": [{"reason": reason}]}
+            body = json.dumps({"error": error}).encode()
+        else:
+            body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as planned</Message></Error>".encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Type", "application/json" if self.google else "application/xml")
         self.send_header("Content-Length", str(len(body)))
         if status == 503:
             self.send_header("Retry-After", "0")
@@ -173,9 +180,9 @@ class QuietServer(server.ThreadingHTTPServer):
         pass  # who reads broke off, or the fault was one
 
 
-def start_proxy(port):
+def start_proxy(port, google=False):
     plan = Plan()
-    proxy = QuietServer(("127.0.0.1", 0), functools.partial(Proxy, plan, port))
+    proxy = QuietServer(("127.0.0.1", 0), functools.partial(Proxy, plan, port, google))
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
     return plan, f"http://127.0.0.1:{proxy.server_port}"
 
@@ -213,7 +220,7 @@ def start_gcs(files):
                 if attempt == 99:
                     raise
                 time.sleep(0.05)
-    return start_proxy(port)
+    return start_proxy(port, google=True)
 
 
 def main():

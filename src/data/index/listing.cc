@@ -152,7 +152,7 @@ void add_objects(const std::string& pattern, std::vector<std::string>& paths, co
   if (folder.ends_with('/'))
     throw data_error(fmt::format("`{}` has a wildcard in the bucket's name", pattern), where, "name the bucket");
   const size_t before = paths.size();
-  store::list_objects(folder, [&](const std::string& name) {
+  store::list_objects(folder, [&](const std::string& name, const store::ListedObject&) {
     std::string path = store::join_path(folder, name);
     if (::fnmatch(pattern.c_str(), path.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0) paths.push_back(std::move(path));
   });
@@ -181,7 +181,7 @@ std::optional<ShardName> shard_name(const std::string& path) {
 }  // namespace
 
 void list_directory(const std::string& path, const std::function<void(std::string_view, EntryKind)>& visit) {
-  if (store::is_bucket(path)) {
+  if (store::is_remote(path)) {
     for (const store::FileInfo& entry : store::files_at(path).list(path)) {
       if (!entry.name.starts_with('.')) visit(entry.name, entry.directory ? EntryKind::kDirectory : EntryKind::kFile);
     }
@@ -198,10 +198,12 @@ void list_directory(const std::string& path, const std::function<void(std::strin
   if (errno != 0) throw store::IoError(errno, "list", path);
 }
 
+int64_t object_version(uint64_t tag) { return -1 - static_cast<int64_t>(tag >> 1); }
+
 FileStamp stamp_of(const std::string& path) {
-  if (store::is_bucket(path)) {
+  if (store::is_remote(path)) {
     const store::ObjectStamp stamp = store::object_stamp(path);
-    return {stamp.size, -1 - static_cast<int64_t>(stamp.tag >> 1)};
+    return {stamp.size, object_version(stamp.tag)};
   }
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) throw store::IoError(errno, "read", path);
@@ -280,11 +282,14 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
 std::vector<std::string> find_shards(const std::string& pattern, const std::string& where) {
   std::vector<std::string> paths;
   for (const std::string& one : expand_braces(pattern)) {
-    if (store::is_bucket(one)) {
+    if (store::is_remote(one)) {
       add_objects(one, paths, where);
       continue;
     }
-    store::refuse_url(one, where);
+    if (store::is_url(one)) {
+      throw usage_error(fmt::format("`{}` is no address that data can be read from", one), where,
+                        "s3://, gs:// and az:// buckets, hf://datasets/OWNER/NAME/PATH and https:// are read");
+    }
     has_wildcard(one) ? add_matches(one, paths, where) : add_file(one, paths, where);
   }
   std::sort(paths.begin(), paths.end());

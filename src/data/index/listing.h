@@ -29,6 +29,8 @@ struct FileStamp {
   int64_t mtime = 0;  // nanoseconds since 1970
   bool operator==(const FileStamp&) const = default;
 };
+// The `mtime` of an object with this tag.
+int64_t object_version(uint64_t tag);
 // Throws IoError when there is nothing at `path`; a data Error for objects.
 FileStamp stamp_of(const std::string& path);
 

@@ -1,6 +1,7 @@
 #pragma once
-// The C interface of tessera_buckets.so (modules/buckets), which reads and writes objects of S3 and Google Cloud Storage through
-// Arrow's filesystems. Loaded when the first s3:// or gs:// path is opened, so that the program runs without Arrow's libraries.
+// The C interface of tessera_buckets.so (modules/buckets), which reads and writes objects of S3, Google Cloud Storage and Azure
+// through Arrow's filesystems. Loaded when the first path of such a bucket is opened, so that the program runs without Arrow's
+// libraries.
 
 #include <cstdint>
 
@@ -9,8 +10,9 @@ extern "C" {
 enum TesseraBucketsKind { TESSERA_BUCKETS_NOTHING, TESSERA_BUCKETS_OBJECT, TESSERA_BUCKETS_FOLDER };
 
 struct TesseraBucketsInfo {
-  int32_t kind;  // TesseraBucketsKind
-  int64_t size;  // bytes, of an object
+  int32_t kind;     // TesseraBucketsKind
+  int64_t size;     // bytes, of an object
+  int64_t changed;  // nanoseconds since 1970; 0: not known
 };
 
 // `name` is relative to the folder that was listed.
@@ -20,12 +22,13 @@ typedef void (*TesseraBucketsVisit)(void* context, const char* name, const struc
 // up.
 typedef int64_t (*TesseraBucketsNext)(void* context, void* out, int64_t capacity);
 
-// URLs are s3://bucket/key and gs://bucket/key, the key as it is (no %XX, no query). Functions that fail give null, -1 or 0 and
+// URLs are s3://bucket/key, gs://bucket/key and az://container/key, the key as it is (no %XX, no query). Functions that fail give null, -1 or 0 and
 // set `*error`, to be freed with free_text; it stays null where the system refused memory. All are thread-safe but close.
 struct TesseraBucketsApi {
   int32_t version;  // kTesseraBucketsVersion
-  // Asks the server for the object's size and version, and reads that size only.
-  void* (*open)(const char* url, char** error);
+  // Asks the server for the object's size and version, and reads that size only. Where `size` is not negative it is the object's,
+  // from a listing, and nothing is asked: then its tag is empty.
+  void* (*open)(const char* url, int64_t size, char** error);
   void (*close)(void* object);
   int64_t (*size)(const void* object);
   // The object's ETag or generation, which changes when it is written again; empty where the server tells none.
@@ -47,4 +50,4 @@ struct TesseraBucketsApi {
 const struct TesseraBucketsApi* tessera_buckets_api(void);
 }
 
-constexpr int32_t kTesseraBucketsVersion = 2;
+constexpr int32_t kTesseraBucketsVersion = 3;

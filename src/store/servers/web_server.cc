@@ -1,0 +1,339 @@
+// Files of web servers, and of repositories of the Hugging Face Hub: read in parts, over libcurl (http/web_client.h).
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "http/web_client.h"
+#include "store/servers/hugging_face.h"
+#include "store/servers/object_server.h"
+
+namespace tessera::store {
+namespace {
+
+bool is_hub(const std::string& url) { return url.starts_with("hf://"); }
+
+// What may not stand in a URL as it is, as %XX; "%" stays: the user's URL is one already. `whole`: of a part of it, in which
+// nothing is escaped yet and "?" and "#" are no ends.
+std::string escaped(std::string_view text, bool whole) {
+  std::string out;
+  for (const unsigned char c : text) {
+    const bool plain =
+        c > ' ' && c < 0x7f && std::string_view("\"<>\\^`{|}").find(static_cast<char>(c)) == std::string_view::npos;
+    const bool special = whole && (c == '%' || c == '?' || c == '#');
+    out += plain && !special ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02X}", c);
+  }
+  return out;
+}
+
+// A part of a path in which "/" is a character like others.
+std::string escaped_name(const std::string& text) {
+  std::string out = escaped(text, true);
+  for (size_t at = 0; (at = out.find('/', at)) != std::string::npos;) out.replace(at, 1, "%2F");
+  return out;
+}
+
+std::string resolve_url(const HubPath& place) {
+  return fmt::format("{}/{}{}/resolve/{}/{}", hub_endpoint(), place.kind == "models" ? "" : place.kind + "/", place.name,
+                     escaped_name(place.revision), escaped(place.path, true));
+}
+
+// Clients that wait for their next request, with their connections open. Not freed: see BlockCache in buckets.cc.
+class Clients {
+ public:
+  explicit Clients(http::WebOptions options) : options_(std::move(options)) {}
+
+  template <class Use>
+  auto with(Use&& use) {
+    std::unique_ptr<http::WebClient> client;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        client = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    if (!client) client = std::make_unique<http::WebClient>(options_);
+    auto result = use(*client);
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(client));
+    return result;
+  }
+
+ private:
+  const http::WebOptions options_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<http::WebClient>> idle_;
+};
+
+http::WebOptions options(const std::string& token) {
+  http::WebOptions options;
+  options.token = token;
+  options.connect_timeout = std::chrono::seconds(10);
+  return options;
+}
+
+// The token goes to the Hub alone, and not to where it sends us.
+Clients& clients_for(const std::string& url) {
+  static std::mutex mutex;
+  static auto& by_token = *new std::map<std::string, Clients>();
+  const std::string token = url.starts_with(hub_endpoint() + "/") ? hub_token() : "";
+  const std::lock_guard lock(mutex);
+  return by_token.try_emplace(token, options(token)).first->second;
+}
+
+// libcurl's failures to transfer are over a moment later, or the network is not there.
+template <class Use>
+http::WebReply transfer(const std::string& url, Use&& use) {
+  try {
+    return clients_for(url).with(use);
+  } catch (const ServerError&) {
+    throw;
+  } catch (const http::NotReached& error) {
+    throw ServerError(error.message(), "the server does not answer: look at its name and at the network", true);
+  } catch (const Error& error) {
+    throw ServerError(error.message(), "", true);
+  }
+}
+
+[[noreturn]] void refuse(const http::WebReply& reply, const std::string& url) {
+  const std::string status = fmt::format("the server answers {}", reply.status);
+  const bool hub = url.starts_with(hub_endpoint() + "/");
+  switch (reply.status) {
+    case 401:
+    case 403:
+      throw ServerError(status,
+                        hub ? "it is private, behind a form, or not there: look at its name, and set HF_TOKEN (hf auth login)"
+                            : "the server does not give it to everybody",
+                        false);
+    case 404:
+    case 410: throw ServerError(status, "there is no such file: look at its name", false);
+    case 408:
+    case 429: throw ServerError(status, "the server is too busy: start again later", true);
+    default: throw ServerError(status, "", reply.status >= 500);
+  }
+}
+
+std::optional<int64_t> number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failed == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+std::string header(const http::WebReply& reply, const std::string& name) {
+  const auto found = reply.headers.find(name);
+  return found == reply.headers.end() ? std::string() : found->second;
+}
+
+// Of "bytes 0-499/1234" or "bytes */1234".
+struct ContentRange {
+  std::optional<int64_t> first, size;
+};
+ContentRange content_range(const http::WebReply& reply) {
+  const std::string value = header(reply, "content-range");
+  std::string_view text = value;
+  constexpr std::string_view kBytes = "bytes ";
+  if (!text.starts_with(kBytes)) return {};
+  text.remove_prefix(kBytes.size());
+  const size_t slash = text.find('/'), dash = text.find('-');
+  if (slash == std::string_view::npos) return {};
+  return {dash < slash ? number(text.substr(0, dash)) : std::nullopt, number(text.substr(slash + 1))};
+}
+
+// What the Hub says of the file wins over what the server says to which it leads.
+std::string tag_of(const http::WebReply& reply) {
+  for (const char* name : {"x-linked-etag", "etag", "last-modified"}) {
+    if (std::string tag = header(reply, name); !tag.empty()) return tag;
+  }
+  return "";
+}
+
+struct Part {
+  http::WebReply reply;
+  int64_t got = 0;
+};
+
+// Bytes from `offset` on, also of a server that always sends the whole file.
+Part fetch_part(const std::string& url, int64_t offset, std::span<std::byte> out) {
+  Part part;
+  int64_t skip = 0;
+  const http::Download file{
+      .url = url,
+      .from = offset,
+      .until = offset + static_cast<int64_t>(out.size()),
+      .begin = [&](int64_t first) { skip = offset - first; },
+      .take =
+          [&](std::string_view bytes) {
+            const auto skipped = std::min(skip, static_cast<int64_t>(bytes.size()));
+            skip -= skipped;
+            bytes.remove_prefix(static_cast<size_t>(skipped));
+            const auto room = static_cast<int64_t>(out.size()) - part.got;
+            const auto taken = std::min(room, static_cast<int64_t>(bytes.size()));
+            std::copy_n(reinterpret_cast<const std::byte*>(bytes.data()), taken, out.data() + part.got);
+            part.got += taken;
+            return part.got < static_cast<int64_t>(out.size()) || static_cast<int64_t>(bytes.size()) == taken;
+          },
+  };
+  part.reply = transfer(url, [&](http::WebClient& client) {
+    part.got = 0;
+    return client.download(file);
+  });
+  return part;
+}
+
+class WebObject final : public ServedObject {
+ public:
+  // Asks for the first byte, which tells the size, and where redirects lead.
+  explicit WebObject(std::string url) : url_(std::move(url)) {
+    std::byte first{};
+    const Part part = fetch_part(url_, 0, {&first, 1});
+    const ContentRange range = content_range(part.reply);
+    std::optional<int64_t> size = part.reply.status == 200 ? number(header(part.reply, "content-length")) : range.size;
+    if (part.reply.status != 200 && part.reply.status != 206 && !(part.reply.status == 416 && size == 0))
+      refuse(part.reply, url_);
+    if (!size)
+      throw ServerError("the server does not say how large it is", "download it, and give the path of the file", false);
+    size_ = *size;
+    tag_ = tag_of(part.reply);
+    direct_ = part.reply.url.empty() ? url_ : part.reply.url;
+  }
+
+  int64_t size() const override { return size_; }
+  std::string tag() const override { return tag_; }
+
+  int64_t read(int64_t offset, std::span<std::byte> out) override {
+    out = out.first(static_cast<size_t>(std::min(static_cast<int64_t>(out.size()), size_ - offset)));
+    if (out.empty()) return 0;
+    const std::string direct = direct_url();
+    Part part = fetch_part(direct, offset, out);
+    // Addresses to which redirects lead are often good for some minutes only.
+    const bool ran_out = part.reply.status >= 400 && part.reply.status < 500 && direct != url_;
+    if (ran_out) part = fetch_part(url_, offset, out);
+    if (part.reply.status != 200 && part.reply.status != 206) refuse(part.reply, url_);
+    if (ran_out) set_direct_url(part.reply.url);
+    const auto first = content_range(part.reply).first;
+    if (part.got != static_cast<int64_t>(out.size()) || (part.reply.status == 206 && first && *first != offset))
+      throw ServerError("the answer is shorter than what was asked for", "", true);
+    return part.got;
+  }
+
+ private:
+  std::string direct_url() {
+    const std::lock_guard lock(mutex_);
+    return direct_;
+  }
+  void set_direct_url(const std::string& url) {
+    const std::lock_guard lock(mutex_);
+    direct_ = url;
+  }
+
+  const std::string url_;
+  int64_t size_ = 0;
+  std::string tag_;
+  std::mutex mutex_;
+  std::string direct_;  // where redirects led
+};
+
+// The address of the next page: Link: <https://…>; rel="next".
+std::string next_page(const http::WebReply& reply) {
+  const std::string link = header(reply, "link");
+  const size_t begin = link.find('<'), end = link.find('>');
+  if (begin == std::string::npos || end == std::string::npos || link.find("rel=\"next\"") == std::string::npos) return "";
+  return link.substr(begin + 1, end - begin - 1);
+}
+
+// Of a file's hash, of which the Hub's listing has one.
+int64_t version_of(const nlohmann::json& entry) {
+  return static_cast<int64_t>(hash128(entry.at("oid").get<std::string>()).low >> 1);
+}
+
+// Files of a repository of the Hub below a folder, and folders. False where there is no such folder.
+bool list_hub(const HubPath& place, bool deep, const ObjectServer::Visit& visit) {
+  std::string url = fmt::format("{}/api/{}/{}/tree/{}/{}{}", hub_endpoint(), place.kind, place.name,
+                                escaped_name(place.revision), escaped(place.path, true), deep ? "?recursive=true" : "");
+  const size_t below = place.path.empty() ? 0 : place.path.size() + 1;
+  while (!url.empty()) {
+    if (!url.starts_with(hub_endpoint() + "/")) throw ServerError("the listing goes on on another server", "", false);
+    const http::WebReply reply = transfer(url, [&](http::WebClient& client) { return client.request(url, ""); });
+    if (reply.status == 404) return false;
+    if (reply.status != 200) refuse(reply, url);
+    const JsonResult read = read_json(reply.body);
+    if (!read.value.is_array()) throw ServerError("the server's listing is none", "look at HF_ENDPOINT", false);
+    try {
+      for (const auto& entry : read.value) {
+        const auto path = entry.at("path").get<std::string>();
+        if (path.size() <= below || !path.starts_with(place.path)) continue;
+        const bool folder = entry.at("type").get<std::string>() == "directory";
+        visit(path.substr(below), folder ? ObjectInfo{ObjectKind::kFolder}
+                                         : ObjectInfo{ObjectKind::kObject, entry.at("size").get<int64_t>(), version_of(entry)});
+      }
+    } catch (const nlohmann::json::exception&) {
+      throw ServerError("the server's listing is none", "look at HF_ENDPOINT", false);
+    }
+    url = next_page(reply);
+  }
+  return true;
+}
+
+class WebServer final : public ObjectServer {
+ public:
+  std::unique_ptr<ServedObject> open(const std::string& url, const ObjectInfo*) override {
+    return std::make_unique<WebObject>(address(url));
+  }
+
+  ObjectInfo info(const std::string& url) override {
+    const HubPath place = is_hub(url) ? parse_hub_path(url) : HubPath{};
+    if (!is_hub(url) || !place.path.empty()) {
+      try {
+        return {ObjectKind::kObject, WebObject(address(url)).size(), 0};
+      } catch (const ServerError& error) {
+        const std::string_view reason = error.what();
+        if (!reason.ends_with("404") && !reason.ends_with("410")) throw;
+      }
+    }
+    return is_hub(url) && list_hub(place, false, [](const std::string&, const ObjectInfo&) {}) ? ObjectInfo{ObjectKind::kFolder}
+                                                                                               : ObjectInfo{};
+  }
+
+  void list(const std::string& url, bool deep, const Visit& visit) override {
+    if (!is_hub(url))
+      throw ServerError("web servers have no lists of their files", "name each file; {000..127} stands for numbers", false);
+    expect_online();
+    if (!list_hub(parse_hub_path(url), deep, visit)) throw ServerError("there is no such folder", "look at its name", false);
+  }
+
+  void write(const std::string&, const Next&) override { refuse_write(); }
+  void remove(const std::string&) override { refuse_write(); }
+
+ private:
+  static std::string address(const std::string& url) {
+    if (!is_hub(url)) return escaped(url, false);
+    expect_online();
+    return resolve_url(parse_hub_path(url));
+  }
+  static void expect_online() {
+    if (hub_offline()) throw ServerError("HF_HUB_OFFLINE forbids it", "unset it, or give a local path", false);
+  }
+  [[noreturn]] static void refuse_write() {
+    throw ServerError("web servers are only read", "name a local path or a bucket", false);
+  }
+};
+
+}  // namespace
+
+ObjectServer& web_server() {
+  static WebServer server;
+  return server;
+}
+
+}  // namespace tessera::store
