@@ -20,6 +20,7 @@
 #include "cli/version.h"
 #include "pjrt/stderr_filter.h"
 #include "store/file.h"
+#include "store/servers/egress.h"
 
 namespace tessera::cli {
 namespace {
@@ -88,6 +89,7 @@ Exit dispatch(const std::vector<std::string>& args) {
   flags.read_environment();
   const std::vector<std::string> words = flags.parse(args, position);
   if (common.quiet) set_quiet_log(true);
+  if (common.allow_egress) store::allow_egress();
   if (common.help) {
     print(command_help(command->page(), flags));
     return Exit::kDone;

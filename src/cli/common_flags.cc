@@ -48,6 +48,8 @@ void declare_common_flags(Flags& flags, CommonFlags& values) {
              "where compiled programs and indexes of data are kept: a directory that only you can write to; empty: nowhere"))
       .read_environment = false;
   common(flags.add("--color", "WHEN", choose_color, "auto (default), always or never; NO_COLOR is heeded"));
+  common(flags.add("--allow-egress", &values.allow_egress,
+                   "read data of a bucket in another region than this machine's, although that costs money"));
   common(flags.add("--quiet", &values.quiet, "show warnings, errors and results alone; a run's log.txt has all"));
   common(flags.add("--help", &values.help, "this text")).environment.clear();
 }

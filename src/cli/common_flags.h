@@ -9,7 +9,7 @@ namespace tessera::cli {
 struct CommonFlags {
   train::DeviceOptions device;
   bool automatic = true;  // nobody named a platform
-  bool help = false, quiet = false;
+  bool help = false, quiet = false, allow_egress = false;
 };
 
 // Where nobody named the platform, nor a plugin, which belongs to one: what this machine has, into `values.device`.

@@ -12,6 +12,7 @@
 #include "data/index/progress.h"
 #include "store/buckets.h"
 #include "store/crc32c.h"
+#include "store/servers/egress.h"
 
 namespace tessera::data {
 namespace {
@@ -72,6 +73,10 @@ ShardIndex::ShardIndex(std::vector<std::string> paths, ShardIndexOptions options
     : paths_(std::move(paths)), options_(std::move(options)) {
   auto counts = check_manifests(paths_, options_.where);
   if (!options_.counts) options_.counts = std::move(counts);
+  if (!paths_.empty() && store::is_bucket(paths_.front()) && store::egress_of(paths_.front())) {
+    stat_all();
+    store::expect_egress_allowed(paths_.front(), static_cast<int64_t>(bytes_), options_.where);
+  }
   if (options_.counts && !options_.needs_labels) {
     first_ = {0};
     for (const int64_t count : *options_.counts) first_.push_back(first_.back() + count);
@@ -86,7 +91,7 @@ ShardIndex::ShardIndex(std::vector<std::string> paths, ShardIndexOptions options
 void ShardIndex::stat_all() {
   stamps_.resize(paths_.size());
   const auto count = static_cast<int64_t>(paths_.size());
-  const bool remote = std::ranges::any_of(paths_, [](const std::string& path) { return store::is_bucket(path); });
+  const bool remote = std::ranges::any_of(paths_, [](const std::string& path) { return store::is_remote(path); });
   const int64_t grain = remote ? 1 : 256;
   try {
     parallel_for((count + grain - 1) / grain, thread_count(count > 4 * grain ? kThreads : 1, count), [&](int64_t part, int) {
@@ -96,6 +101,7 @@ void ShardIndex::stat_all() {
   } catch (const Error& error) {
     throw data_error(error.message(), options_.where, error.help());
   }
+  bytes_ = 0;
   for (const FileStamp& stamp : stamps_) bytes_ += static_cast<uint64_t>(stamp.size);
 }
 
