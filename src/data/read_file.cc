@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "store/buckets.h"
 #include "store/file.h"
 #include "store/file_kind.h"
 #include "store/read_retries.h"
@@ -59,9 +58,9 @@ std::optional<std::string> read_once(const std::string& path, PaddedBuffer& buff
   return std::nullopt;
 }
 
-std::optional<std::string> read_object(const std::string& path, PaddedBuffer& buffer) {
+std::optional<std::string> read_object(const std::string& path, PaddedBuffer& buffer, const store::ListedObject* listed) {
   try {
-    const auto object = store::files_at(path).open(path);
+    const auto object = store::open_recent(path, listed);
     if (object->size() > kMaxFileBytes) return over_the_limit(object->size());
     buffer.reset(static_cast<size_t>(object->size()));
     object->read(0, std::as_writable_bytes(std::span(buffer.data(), buffer.size())));
@@ -73,8 +72,8 @@ std::optional<std::string> read_object(const std::string& path, PaddedBuffer& bu
 
 }  // namespace
 
-std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer& buffer) {
-  if (store::is_bucket(path)) return read_object(path, buffer);
+std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer& buffer, const store::ListedObject* listed) {
+  if (store::is_remote(path)) return read_object(path, buffer, listed);
   store::ReadRetries retries;
   for (;;) {
     std::optional<std::string> failed = read_once(path, buffer);
@@ -82,9 +81,9 @@ std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer
   }
 }
 
-void fetch_file(const std::string& path) {
-  if (store::is_bucket(path)) {
-    const auto object = store::files_at(path).open(path);
+void fetch_file(const std::string& path, const store::ListedObject* listed) {
+  if (store::is_remote(path)) {
+    const auto object = store::open_recent(path, listed);
     object->prefetch(0, object->size());
     return;
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "image/image.h"
+#include "store/buckets.h"
 
 namespace tessera::data {
 
@@ -14,10 +15,11 @@ inline constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 
 // The whole file, in `buffer`. A reason when it cannot be read, is larger than kMaxFileBytes or is no regular file: pipes and
 // devices are not waited for. What a disk may manage at another try is tried again (store::ReadRetries). What the system has no
-// more of is no reason, but thrown (store::expect_not_exhausted).
-[[nodiscard]] std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer& buffer);
+// more of is no reason, but thrown (store::expect_not_exhausted). `listed`: what a listing told of an object, or null.
+[[nodiscard]] std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer& buffer,
+                                                         const store::ListedObject* listed = nullptr);
 
-// Asks the system to read the file ahead; may wait for its directories.
-void fetch_file(const std::string& path);
+// Asks the system to read the file ahead; may wait for its directories. Of an object, waits until all of it is here.
+void fetch_file(const std::string& path, const store::ListedObject* listed = nullptr);
 
 }  // namespace tessera::data

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "data/index/folder_objects.h"
 #include "data/index/label_column.h"
 #include "data/index/listing.h"
 #include "data/index/manifest.h"
@@ -212,6 +213,17 @@ bool sidecar(std::string_view text) {
   return true;
 }
 
+// The list of a bucket's folder, with its checksums put right: what is read is read again as it was written.
+bool folder_objects(std::string_view text) {
+  const auto found = FolderObjects::decode(reseal_sidecar(text));
+  if (!found) return false;
+  const std::string written = found->encode();
+  const auto again = FolderObjects::decode(written);
+  TESSERA_CHECK(again && again->encode() == written && again->bytes() == found->bytes());
+  TESSERA_CHECK(found->first.back() == static_cast<int64_t>(found->objects.size()));
+  return true;
+}
+
 }  // namespace
 
 const std::vector<NamedTarget>& index_targets() {
@@ -219,6 +231,7 @@ const std::vector<NamedTarget>& index_targets() {
                                                {"extents", extents, 128},
                                                {"labels", labels, 128},
                                                {"sidecar", sidecar, 1024},
+                                               {"folder_objects", folder_objects, 1024},
                                                {"manifest", manifest, 1024}};
   return all;
 }

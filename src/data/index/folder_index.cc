@@ -9,9 +9,11 @@
 #include "base/parallel.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "data/index/folder_objects.h"
 #include "data/index/listing.h"
 #include "data/index/progress.h"
 #include "store/file.h"
+#include "store/servers/egress.h"
 #include "store/url.h"
 
 namespace tessera::data {
@@ -65,6 +67,12 @@ void check_root(const std::string& root, const std::string& where) {
   if (!fs::is_directory(status)) throw data_error(fmt::format("`{}` is a file, not a folder", root), where, layout_help(root));
 }
 
+[[noreturn]] void refuse_without_classes(const std::string& root, uint64_t loose, const std::string& where) {
+  const std::string found =
+      loose == 0 ? "is empty" : fmt::format("has {} files but no sub-folders", human_count(static_cast<int64_t>(loose)));
+  throw data_error(fmt::format("the folder `{}` {}, so there are no classes", root, found), where, layout_help(root));
+}
+
 void tell_loose(const std::string& root, uint64_t loose) {
   if (loose > 0) log_note(fmt::format("{}: {} files beside the class folders are left out", root, loose));
 }
@@ -112,6 +120,10 @@ struct FolderIndex::Listing {
 };
 
 FolderIndex::FolderIndex(const std::string& root, const std::string& where) {
+  if (store::is_remote(root)) {
+    open_objects(root, where);
+    return;
+  }
   check_root(root, where);
   const std::string sidecar = sidecar_path("folder", absolute_path(root));
   if (load(root, sidecar)) return;
@@ -161,12 +173,7 @@ void FolderIndex::list(const std::string& root, const std::string& sidecar, cons
   list_directory(root, [&](std::string_view name, EntryKind kind) {
     kind == EntryKind::kFile ? void(++listing.loose) : void(classes_.emplace_back(name));
   });
-  if (classes_.empty()) {
-    const uint64_t loose = listing.loose;
-    const std::string found =
-        loose == 0 ? "is empty" : fmt::format("has {} files but no sub-folders", human_count(static_cast<int64_t>(loose)));
-    throw data_error(fmt::format("the folder `{}` {}, so there are no classes", root, found), where, layout_help(root));
-  }
+  if (classes_.empty()) refuse_without_classes(root, listing.loose, where);
   tell_loose(root, listing.loose);
   std::sort(classes_.begin(), classes_.end());
   std::vector<ClassListing> found(classes_.size());
@@ -211,6 +218,22 @@ void FolderIndex::keep(const Listing& listing, const std::string& sidecar) const
                  section_of(first_),
                  {listed_.text},
                  section_of(listed_.ends)});
+}
+
+void FolderIndex::open_objects(const std::string& root, const std::string& where) {
+  FolderObjects found;
+  try {
+    found = open_folder_objects(root);
+  } catch (const Error& error) {
+    throw data_error(error.message(), where, error.help());
+  }
+  if (found.classes.empty()) refuse_without_classes(root, static_cast<uint64_t>(found.loose), where);
+  tell_loose(root, static_cast<uint64_t>(found.loose));
+  bytes_ = found.bytes();
+  store::expect_egress_allowed(root, bytes_, where);
+  classes_ = std::move(found.classes), first_ = std::move(found.first);
+  listed_ = std::move(found.files), objects_ = std::move(found.objects);
+  files_ = listed_;
 }
 
 int32_t FolderIndex::label(int64_t index) const {

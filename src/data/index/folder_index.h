@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/index/sidecar.h"
+#include "store/buckets.h"
 
 namespace tessera::data {
 
@@ -15,7 +16,7 @@ namespace tessera::data {
 class FolderIndex {
  public:
   // From the sidecar where all directories have the mtimes that it knows; else lists, on several threads, and writes one.
-  // Throws a data Error where there are no class folders, or a class has no files.
+  // Throws a data Error where there are no class folders, or a class has no files. Of a folder on a server: index/folder_objects.h.
   FolderIndex(const std::string& root, const std::string& where);
 
   int64_t size() const { return static_cast<int64_t>(files_.size()); }
@@ -25,18 +26,26 @@ class FolderIndex {
   const std::vector<std::string>& classes() const { return classes_; }
   std::vector<int64_t> class_sizes() const;
   bool from_sidecar() const { return sidecar_.has_value(); }
+  // What a listing told of a file on a server; null for files of this machine.
+  const store::ListedObject* object(int64_t index) const {
+    return objects_.empty() ? nullptr : &objects_[static_cast<size_t>(index)];
+  }
+  int64_t bytes() const { return bytes_; }  // of all files, on a server; of this machine's they are not counted: 0
 
  private:
   struct Listing;
   bool load(const std::string& root, const std::string& sidecar);
   void list(const std::string& root, const std::string& sidecar, const std::string& where);
   void keep(const Listing& listing, const std::string& sidecar) const;
+  void open_objects(const std::string& root, const std::string& where);
 
   std::vector<std::string> classes_;
   std::vector<int64_t> first_;  // of each class, and the number of all
   TextList listed_;             // what files_ shows when there was no sidecar
   std::optional<Sidecar> sidecar_;
   TextView files_;
+  std::vector<store::ListedObject> objects_;  // on a server: of each file
+  int64_t bytes_ = 0;
 };
 
 }  // namespace tessera::data

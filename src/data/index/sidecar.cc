@@ -56,6 +56,17 @@ std::string make_head(SidecarKind kind, const Hash128& fingerprint, const std::v
   return head;
 }
 
+// The file's bytes in order. The parts borrow `head` and what the sections do.
+std::vector<std::string_view> parts_of(std::string_view head, const std::vector<SidecarSection>& sections) {
+  static const std::string zeros(kAlignment, '\0');
+  std::vector<std::string_view> parts = {head};
+  for (const SidecarSection& section : sections) {
+    parts.push_back(section.bytes);
+    parts.push_back(std::string_view(zeros).substr(0, aligned(section.bytes.size()) - section.bytes.size()));
+  }
+  return parts;
+}
+
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
@@ -70,19 +81,20 @@ bool write_sidecar(const std::string& path, SidecarKind kind, const Hash128& fin
                    const std::vector<SidecarSection>& sections) {
   if (path.empty()) return false;
   const std::string head = make_head(kind, fingerprint, sections);
-  const std::string zeros(kAlignment, '\0');
-  std::vector<std::string_view> parts = {head};
-  for (const SidecarSection& section : sections) {
-    parts.push_back(section.bytes);
-    parts.push_back(std::string_view(zeros).substr(0, aligned(section.bytes.size()) - section.bytes.size()));
-  }
   try {
-    store::PrivateDirectory::make(store::parent_path(path)).write(file_name(path), parts);
+    store::PrivateDirectory::make(store::parent_path(path)).write(file_name(path), parts_of(head, sections));
     return true;
   } catch (const Error& error) {
     store::tell_cache_unused(error);
     return false;
   }
+}
+
+std::string sidecar_bytes(SidecarKind kind, const Hash128& fingerprint, const std::vector<SidecarSection>& sections) {
+  std::string bytes;
+  const std::string head = make_head(kind, fingerprint, sections);
+  for (const std::string_view part : parts_of(head, sections)) bytes += part;
+  return bytes;
 }
 
 std::optional<Sidecar> Sidecar::open(const std::string& path, SidecarKind kind, const Hash128& fingerprint, size_t sections) {

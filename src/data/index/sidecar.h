@@ -14,7 +14,7 @@
 
 namespace tessera::data {
 
-enum class SidecarKind : uint32_t { kFolder = 1, kShards = 2 };
+enum class SidecarKind : uint32_t { kFolder = 1, kShards = 2, kObjects = 3 };
 
 // <cache directory>/index/<hash of both>.index; empty when nothing is cached. `root` is an absolute path, or several.
 std::string sidecar_path(std::string_view call, std::string_view root);
@@ -33,6 +33,9 @@ SidecarSection section_of(const std::vector<T>& values) {
 // Writes the whole file or nothing. Where it cannot be written, this gives false; the first time in a process a note says why.
 bool write_sidecar(const std::string& path, SidecarKind kind, const Hash128& fingerprint,
                    const std::vector<SidecarSection>& sections);
+
+// The same as bytes, for a place that is no file of this machine.
+std::string sidecar_bytes(SidecarKind kind, const Hash128& fingerprint, const std::vector<SidecarSection>& sections);
 
 // A mapped sidecar.
 class Sidecar {

@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "store/buckets.h"
 
 namespace tessera::data {
 namespace {
@@ -19,7 +20,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMaxGrain = 16;
 constexpr size_t kLoggedSkips = 50;
-constexpr int kReaders = 8;  // threads that wait for slow disks
+// Threads that wait for slow disks; for servers, of which each takes tens of milliseconds to answer, and how many rows they go ahead
+// of the batches that are being filled.
+constexpr int kReaders = 8, kServerReaders = 64;
+constexpr int64_t kServerRows = 256;
 constexpr auto kLookForStop = std::chrono::milliseconds(50);
 constexpr double kAgain = 5;  // times the patience until what hangs is reported again
 
@@ -78,6 +82,12 @@ void check_memory(const std::vector<DataSet>& sets, const LoaderOptions& options
                     options.where, "make the batch or data.prefetch smaller");
 }
 
+// Whether its files are on a server.
+bool is_served(const Source& source) {
+  const std::vector<std::string> shards = source.shard_paths();
+  return store::is_remote(shards.empty() ? source.name() : shards.front());
+}
+
 }  // namespace
 
 size_t batch_bytes(const std::vector<DataSet>& sets, const LoaderOptions& options) {
@@ -103,7 +113,9 @@ LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, 
   work_->next_batch = options.start_batch;
   work_->end_batch = end_batch;
   make_slots(options);
-  threads_.emplace(work_, threads, kReaders, options_.where);
+  const bool served = std::ranges::any_of(sets_, [](const DataSet& set) { return is_served(*set.source); });
+  if (served) work_->ahead_batches = std::max(work_->ahead_batches, (kServerRows + count - 1) / count);
+  threads_.emplace(work_, threads, served ? kServerReaders : kReaders, options_.where);
 }
 
 void LoaderCore::make_slots(const LoaderOptions& options) {

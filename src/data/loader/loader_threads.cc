@@ -14,7 +14,6 @@ namespace tessera::data {
 namespace {
 
 constexpr size_t kAlignment = 4096;
-constexpr int64_t kReadAheadBatches = 2;  // beyond the batches that are being filled
 // For threads that are about to come back: a sample takes less. The end of a loader waits no longer for a disk or a decoder.
 constexpr auto kGrace = std::chrono::milliseconds(200);
 
@@ -97,7 +96,7 @@ void LoaderWork::read_ahead() {
       ahead_batch = next_batch;
       ahead_row = 0;
     }
-    return ahead_batch < std::min(end_batch, next_batch + kReadAheadBatches);
+    return ahead_batch < std::min(end_batch, next_batch + ahead_batches);
   };
   for (;;) {
     ahead.wait(lock, [&] { return stop || more(); });

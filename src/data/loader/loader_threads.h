@@ -116,6 +116,7 @@ struct LoaderWork {
   std::vector<LoaderSlot*> free;
   std::deque<LoaderSlot*> open;  // being filled or complete, in the order of their batches
   LoaderSlot* filling = nullptr;
+  int64_t ahead_batches = 2;               // that are read ahead, beyond those being filled
   int64_t ahead_batch = 0, ahead_row = 0;  // the next row to be read ahead
   std::deque<LoaderWorker> workers;        // one for each thread that fills
   int threads = 0;                         // that have not ended

@@ -23,16 +23,33 @@ class Folder final : public Source {
   std::string id(int64_t index) const override { return index_.path(index); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   const std::string& name() const override { return root_; }
-  std::optional<uint64_t> stamp(int64_t index) const override { return stamp_number(path_of(index)); }
+  std::optional<uint64_t> stamp(int64_t index) const override {
+    const store::ListedObject* object = index_.object(index);
+    if (!object) return stamp_number(path_of(index));
+    if (object->version == 0) return std::nullopt;
+    return stamp_number(FileStamp{object->size, object_version(static_cast<uint64_t>(object->version) << 1)});
+  }
   std::optional<Hash128> fingerprint() const override {
+    if (size() > 0 && index_.object(0)) return fingerprint_objects();
     return fingerprint_files(size(), [this](int64_t i) { return path_of(i); });
   }
-  void prefetch(int64_t index) const override { fetch_file(path_of(index)); }
+  void prefetch(int64_t index) const override { fetch_file(path_of(index), index_.object(index)); }
   SourceFacts facts() const override {
-    return {.shards = 0, .bytes = 0, .index = index_.from_sidecar() ? IndexOrigin::kSidecar : IndexOrigin::kBuilt};
+    return {.shards = 0,
+            .bytes = static_cast<uint64_t>(index_.bytes()),
+            .index = index_.from_sidecar() ? IndexOrigin::kSidecar : IndexOrigin::kBuilt};
   }
 
  private:
+  // Of what the listing told: asking for each would take a question a file.
+  Hash128 fingerprint_objects() const {
+    Hasher hasher;
+    for (int64_t i = 0; i < size(); ++i) {
+      const store::ListedObject& object = *index_.object(i);
+      hasher.add(path_of(i)).add({reinterpret_cast<const char*>(&object), sizeof object});
+    }
+    return hasher.finish();
+  }
   std::string path_of(int64_t index) const { return fmt::format("{}/{}", root_, index_.path(index)); }
   std::string root_;
   FolderIndex index_;
@@ -41,7 +58,7 @@ class Folder final : public Source {
 std::optional<std::string> Folder::read(int64_t index, Sample& sample) const {
   sample.label = index_.label(index);
   sample.texts.clear();
-  if (auto reason = read_whole_file(path_of(index), sample.memory)) return reason;
+  if (auto reason = read_whole_file(path_of(index), sample.memory, index_.object(index))) return reason;
   sample.image = sample.memory.view();
   return std::nullopt;
 }

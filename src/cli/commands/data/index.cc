@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/commands/data/sections.h"
+#include "data/index/folder_objects.h"
 
 namespace tessera::cli {
 namespace {
@@ -28,7 +29,7 @@ std::string as_text(const NamedSource& one) {
   std::string text = fmt::format("{}   {} samples, {} classes", one.source->name(), human_count(one.source->size()),
                                  human_count(static_cast<int64_t>(one.source->class_names().size())));
   if (facts.shards > 0) text += fmt::format(", {} shards", human_count(facts.shards));
-  if (facts.bytes > 0) text += fmt::format(", {}", human_bytes(static_cast<double>(facts.bytes)));
+  if (facts.bytes > 0) text += fmt::format(", an epoch reads {}", human_bytes(static_cast<double>(facts.bytes)));
   return text + fmt::format("   index {}", origin_name(facts.index));
 }
 
@@ -52,11 +53,14 @@ class DataIndex final : public Command {
             "list and scan a data set once, so that runs start at once",
             {{"tessera data index recipes/digits.toml", "all data of a recipe"},
              {"tessera data index \"tfrecord(/data/imagenet/train-*)\" --json", "a source; one JSON object"}},
-            "The index is kept in the folder index of --cache-dir, and made again when files change."};
+            "The index is kept in the folder index of --cache-dir, and made again when files change. That of a folder in a "
+            "bucket is kept\n"
+            "beside the data, and made again by this command alone."};
   }
   void declare(Flags& flags) override { flags.add("--json", &json_, "one JSON object"); }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     const auto start = std::chrono::steady_clock::now();
+    data::list_folders_anew();
     Json json;
     json["sources"] = Json::array();
     for (const NamedSource& one : open_sources(words, "data index")) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "store/buckets.h"
 
 namespace tessera::cli {
 namespace {
@@ -68,7 +69,8 @@ std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std
   const bool call = words.size() == 1 && words[0].find('(') != std::string::npos && !std::filesystem::exists(words[0], ignored);
   if (call) return {{"train", words[0], data::make_source(words[0]), nullptr, 0}};
   const RecipeWords recipe = recipe_words(words, command);
-  if (std::filesystem::is_directory(recipe.path, ignored))
+  const bool of_server = store::is_remote(recipe.path) && !recipe.path.ends_with(".toml");
+  if (of_server || std::filesystem::is_directory(recipe.path, ignored))
     return {{"train", fmt::format("folder({})", recipe.path), data::open_folder(recipe.path, recipe.path), nullptr, 0}};
   std::vector<NamedSource> sources;
   for (const DataSection& section : open_data_sections(load_recipe(recipe))) {
