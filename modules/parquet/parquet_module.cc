@@ -5,9 +5,11 @@
 
 #include <arrow/array.h>
 #include <arrow/array/array_dict.h>
+#include <arrow/buffer.h>
 #include <arrow/builder.h>
 #include <arrow/chunked_array.h>
 #include <arrow/io/file.h>
+#include <arrow/io/interfaces.h>
 #include <arrow/memory_pool.h>
 #include <arrow/table.h>
 #include <arrow/type.h>
@@ -24,6 +26,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -56,8 +59,53 @@ struct Leaf {
   std::shared_ptr<arrow::DataType> type;
 };
 
+// Who reads it has a place in it of his own.
+class Input final : public arrow::io::RandomAccessFile {
+ public:
+  explicit Input(const TesseraParquetInput& input) : input_(input) {}
+
+  arrow::Status Close() override {
+    closed_ = true;
+    return arrow::Status::OK();
+  }
+  bool closed() const override { return closed_; }
+  arrow::Result<int64_t> Tell() const override { return position_; }
+  arrow::Status Seek(int64_t position) override {
+    position_ = position;
+    return arrow::Status::OK();
+  }
+  arrow::Result<int64_t> GetSize() override { return input_.size; }
+  arrow::Result<int64_t> ReadAt(int64_t position, int64_t count, void* out) override {
+    if (position < 0 || count < 0) return arrow::Status::IOError("a place that no file has");
+    count = std::clamp<int64_t>(input_.size - position, 0, count);
+    if (count > 0 && !input_.read(input_.context, position, count, out)) return arrow::Status::IOError("cannot be read");
+    return count;
+  }
+  arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(int64_t position, int64_t count) override {
+    ARROW_ASSIGN_OR_RAISE(auto buffer, arrow::AllocateResizableBuffer(count));
+    ARROW_ASSIGN_OR_RAISE(const int64_t got, ReadAt(position, count, buffer->mutable_data()));
+    ARROW_RETURN_NOT_OK(buffer->Resize(got));
+    return std::shared_ptr<arrow::Buffer>(std::move(buffer));
+  }
+  arrow::Result<int64_t> Read(int64_t count, void* out) override {
+    ARROW_ASSIGN_OR_RAISE(const int64_t got, ReadAt(position_, count, out));
+    position_ += got;
+    return got;
+  }
+  arrow::Result<std::shared_ptr<arrow::Buffer>> Read(int64_t count) override {
+    ARROW_ASSIGN_OR_RAISE(auto buffer, ReadAt(position_, count));
+    position_ += buffer->size();
+    return buffer;
+  }
+
+ private:
+  const TesseraParquetInput& input_;
+  int64_t position_ = 0;
+  bool closed_ = false;
+};
+
 struct File {
-  std::string path;
+  const TesseraParquetInput* input = nullptr;
   std::shared_ptr<parquet::FileMetaData> metadata;
   std::vector<Leaf> leaves;
 };
@@ -107,10 +155,6 @@ struct Group {
   std::vector<std::vector<Steps>> columns;  // chunks of each
   int64_t bytes = 0;
 };
-
-std::unique_ptr<parquet::ParquetFileReader> open_reader(const std::string& path, std::shared_ptr<parquet::FileMetaData> known) {
-  return parquet::ParquetFileReader::OpenFile(path, false, parquet::default_reader_properties(), std::move(known));
-}
 
 const Leaf* find_leaf(const File& file, const std::string& name) {
   for (const Leaf& leaf : file.leaves) {
@@ -248,10 +292,10 @@ void set_value(const arrow::Array& array, int64_t row, TesseraParquetValue* valu
   }
 }
 
-void* open_file(const char* path, char** error) try {
+void* open_file(const TesseraParquetInput* input, char** error) try {
   auto file = std::make_unique<File>();
-  file->path = path;
-  file->metadata = open_reader(path, nullptr)->metadata();
+  file->input = input;
+  file->metadata = parquet::ParquetFileReader::Open(std::make_shared<Input>(*input))->metadata();
   file->leaves = leaves_of(*file->metadata);
   return file.release();
 } catch (const std::exception& e) {
@@ -263,6 +307,20 @@ void close_file(void* file) { delete static_cast<File*>(file); }
 int64_t row_groups(const void* file) { return static_cast<const File*>(file)->metadata->num_row_groups(); }
 int64_t rows(const void* file, int64_t group) {
   return static_cast<const File*>(file)->metadata->RowGroup(static_cast<int>(group))->num_rows();
+}
+
+void extent(const void* file, int64_t group, int64_t* offset, int64_t* length) {
+  const auto columns = static_cast<const File*>(file)->metadata->RowGroup(static_cast<int>(group));
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+  for (int i = 0; i < columns->num_columns(); ++i) {
+    const auto column = columns->ColumnChunk(i);
+    const int64_t dictionary = column->has_dictionary_page() ? column->dictionary_page_offset() : 0;
+    const int64_t first = dictionary > 0 ? dictionary : column->data_page_offset();
+    begin = std::min(begin, first);
+    end = std::max(end, first + std::max<int64_t>(column->total_compressed_size(), 0));
+  }
+  *offset = begin < end ? begin : 0;
+  *length = begin < end ? end - begin : 0;
 }
 
 const char* metadata(const void* file, const char* key) {
@@ -296,7 +354,7 @@ void fill_group(Group& group, const File& file, int number, const std::vector<co
   // A reader of its own: readers are not thread-safe.
   std::unique_ptr<parquet::arrow::FileReader> reader;
   parquet::arrow::FileReaderBuilder builder;
-  check(builder.Open(take(arrow::io::ReadableFile::Open(file.path)), properties, file.metadata));
+  check(builder.Open(std::make_shared<Input>(*file.input), properties, file.metadata));
   check(builder.memory_pool(group.budget.pool())->Build(&reader));
   reader->set_use_threads(false);
   group.table = take(reader->ReadRowGroup(number, indices));
@@ -413,6 +471,7 @@ extern "C" __attribute__((visibility("default"))) const TesseraParquetApi* tesse
                                         close_file,
                                         row_groups,
                                         rows,
+                                        extent,
                                         metadata,
                                         column,
                                         kind,

@@ -1,12 +1,16 @@
 #include "data/formats/parquet.h"
 
+#include <exception>
+#include <mutex>
 #include <new>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/shared_library.h"
 #include "data/formats/parquet_footer.h"
+#include "store/buckets.h"
 
 namespace tessera::data {
 namespace {
@@ -27,12 +31,6 @@ const Module kModule{
   throw data_error(fmt::format("`{}`: {}: {}", path, what, text.substr(0, text.find('\n'))), {}, help);
 }
 
-// Arrow says in words alone that it could not open the file: a try of our own throws where no file can be opened at all.
-[[noreturn]] void fail_reading(const std::string& path, const std::string& what, char* reason) {
-  if (reason) (void)store::local_files().open(path);
-  fail(path, what, reason);
-}
-
 }  // namespace
 
 const TesseraParquetApi& parquet_api() {
@@ -46,13 +44,50 @@ TesseraParquetValue ParquetGroup::value(size_t column, int64_t row, int64_t item
   return value;
 }
 
+// What the module reads, on threads of its own too. What a read throws is kept, since it may not pass through the module.
+struct ParquetFile::Bytes {
+  explicit Bytes(const std::string& path) : file(store::files_at(path).open(path)), input{this, file->size(), &Bytes::read} {}
+
+  static int read(void* context, int64_t offset, int64_t length, void* out) {
+    auto& bytes = *static_cast<Bytes*>(context);
+    try {
+      bytes.file->read(offset, {static_cast<std::byte*>(out), static_cast<size_t>(length)});
+      return 1;
+    } catch (...) {
+      const std::lock_guard lock(bytes.mutex);
+      bytes.failure = std::current_exception();
+      return 0;
+    }
+  }
+  std::exception_ptr take_failure() {
+    const std::lock_guard lock(mutex);
+    return std::exchange(failure, nullptr);
+  }
+
+  std::unique_ptr<store::ReadableFile> file;
+  TesseraParquetInput input;
+  std::mutex mutex;
+  std::exception_ptr failure;
+};
+
+ParquetFile::~ParquetFile() { parquet_api().close(file_); }
+
+void ParquetFile::fail_reading(const std::string& what, char* reason) const {
+  if (const auto failure = bytes_->take_failure()) {
+    if (reason) parquet_api().free_text(reason);
+    std::rethrow_exception(failure);
+  }
+  fail(path_, what, reason);
+}
+
 ParquetFile::ParquetFile(const std::string& path) : path_(path) {
   constexpr int64_t kMaxRows = int64_t{1} << 50;
   const TesseraParquetApi& api = parquet_api();
-  check_parquet_footer(path, *store::local_files().open(path));
+  bytes_ = std::make_unique<Bytes>(path);
+  check_parquet_footer(path, *bytes_->file);
   char* reason = nullptr;
-  file_ = api.open(path.c_str(), &reason);
-  if (!file_) fail_reading(path, "cannot be read as Parquet", reason);
+  file_ = api.open(&bytes_->input, &reason);
+  if (!file_) fail_reading("cannot be read as Parquet", reason);
   for (int64_t group = 0; group < api.row_groups(file_); ++group) {
     const int64_t rows = api.rows(file_, group);
     if (rows < 0 || rows > kMaxRows - first_.back()) {
@@ -85,8 +120,15 @@ std::unique_ptr<ParquetGroup> ParquetFile::read_group(size_t group, const std::v
   char* reason = nullptr;
   void* found =
       parquet_api().read_group(file_, static_cast<int64_t>(group), names.data(), static_cast<int64_t>(names.size()), &reason);
-  if (!found) fail_reading(path_, fmt::format("row group {} cannot be read", group), reason);
+  if (!found) fail_reading(fmt::format("row group {} cannot be read", group), reason);
   return std::make_unique<ParquetGroup>(found);
+}
+
+void ParquetFile::prefetch(size_t group, int64_t row) const {
+  int64_t offset = 0, length = 0;
+  parquet_api().extent(file_, static_cast<int64_t>(group), &offset, &length);
+  const int64_t rows = first_[group + 1] - first_[group], share = (length + rows - 1) / rows;
+  bytes_->file->prefetch(offset + row * share, share);
 }
 
 void write_parquet(const std::string& path, const std::vector<ParquetColumn>& columns, int64_t rows) {

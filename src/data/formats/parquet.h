@@ -31,11 +31,12 @@ class ParquetGroup {
   void* group_;
 };
 
+// A file of this machine or of a server (store/buckets.h).
 class ParquetFile {
  public:
   // Throws a data Error that names `path` when it is no Parquet file.
   explicit ParquetFile(const std::string& path);
-  ~ParquetFile() { parquet_api().close(file_); }
+  ~ParquetFile();
   ParquetFile(const ParquetFile&) = delete;
   ParquetFile& operator=(const ParquetFile&) = delete;
 
@@ -45,9 +46,15 @@ class ParquetFile {
   std::optional<std::string> metadata(const std::string& key) const;
   // Throws where the group cannot be read.
   std::unique_ptr<ParquetGroup> read_group(size_t group, const std::vector<std::string>& columns) const;
+  // Says that a row of a group will be read soon. Fetches its share of the group's bytes, since those who read ahead ask for row
+  // after row.
+  void prefetch(size_t group, int64_t row) const;
 
  private:
+  struct Bytes;
+  [[noreturn]] void fail_reading(const std::string& what, char* reason) const;
   std::string path_;
+  std::unique_ptr<Bytes> bytes_;
   void* file_ = nullptr;
   std::vector<int64_t> first_ = {0};
 };

@@ -40,15 +40,26 @@ struct TesseraParquetColumn {
   const int64_t* counts;                   // of lists of texts of various lengths: those of the rows; null: `width`
 };
 
+// Where a file's bytes come from. Thread-safe.
+struct TesseraParquetInput {
+  void* context;
+  int64_t size;
+  // Fills `out` from `offset`; 0 where that fails, and the caller of the module knows why.
+  int (*read)(void* context, int64_t offset, int64_t length, void* out);
+};
+
 // Functions that can fail return null or 0 and set `*error`, to be freed with free_text; it stays null where the system
 // refused memory. All are thread-safe but close and
 // free_*.
 struct TesseraParquetApi {
   int32_t version;  // kTesseraParquetVersion
-  void* (*open)(const char* path, char** error);
+  // What `input` points to has to live until close().
+  void* (*open)(const struct TesseraParquetInput* input, char** error);
   void (*close)(void* file);
   int64_t (*row_groups)(const void* file);
   int64_t (*rows)(const void* file, int64_t group);
+  // Where a row group lies in the file, all columns of it.
+  void (*extent)(const void* file, int64_t group, int64_t* offset, int64_t* length);
   // The value of a key of the file's metadata, or null; lives as long as the file.
   const char* (*metadata)(const void* file, const char* key);
   // Names of leaf columns, as "image.bytes"; lists on the way add nothing to a name. Null past the last; live as long as the
@@ -68,7 +79,7 @@ struct TesseraParquetApi {
   void (*free_text)(char* text);
 };
 
-enum { kTesseraParquetVersion = 3 };
+enum { kTesseraParquetVersion = 4 };
 
 // The only function that is exported: "tessera_parquet_api".
 const struct TesseraParquetApi* tessera_parquet_api(void);

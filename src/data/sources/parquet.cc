@@ -10,6 +10,7 @@
 #include "data/read_file.h"
 #include "data/records/text_values.h"
 #include "data/source_call.h"
+#include "store/buckets.h"
 
 namespace tessera::data {
 namespace {
@@ -61,6 +62,7 @@ class Parquet final : public Source {
   std::string id(int64_t index) const override { return index_.id(index); }
   std::vector<int64_t> stretches() const override;
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
+  void prefetch(int64_t index) const override;
   std::optional<std::vector<int64_t>> class_sizes() const override { return labels_.class_sizes(index_, {{0, size()}}); }
   bool multi_label() const override { return labels_.several(); }
   std::optional<std::vector<int32_t>> labels() const override { return labels_.of_samples(index_, {{0, size()}}); }
@@ -101,6 +103,18 @@ std::vector<int64_t> Parquet::stretches() const {
     }
   }
   return out;
+}
+
+void Parquet::prefetch(int64_t index) const {
+  const ShardIndex::Place place = index_.locate(index);
+  if (!store::is_remote(index_.path(place.shard))) return;  // the disk reads ahead by itself
+  try {
+    const auto rows = file(place.shard);
+    if (place.sample >= rows->first().back()) return;
+    const auto group = static_cast<size_t>(std::ranges::upper_bound(rows->first(), place.sample) - rows->first().begin() - 1);
+    rows->prefetch(group, place.sample - rows->first()[group]);
+  } catch (const Error&) {  // read() fails with the same
+  }
 }
 
 std::optional<std::string> Parquet::read(int64_t index, Sample& sample) const {
