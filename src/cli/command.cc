@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "cli/crash.h"
+#include "store/buckets.h"
+#include "store/file.h"
 
 namespace tessera::cli {
 
@@ -56,7 +58,9 @@ RecipeWords recipe_words(const std::vector<std::string>& words, std::string_view
 
 config::Section load_recipe(const RecipeWords& words) {
   crash_context().recipe = words.path;
-  return config::load_recipe(words.path, words.overrides);
+  if (!store::is_remote(words.path)) return config::load_recipe(words.path, words.overrides);
+  const std::string text = store::read_text(store::files_at(words.path), words.path);
+  return config::parse_recipe(text, words.path, words.overrides);
 }
 
 void require_flag(const std::string& value, std::string_view flag, std::string_view example) {

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/json.h"
+#include "store/buckets.h"
 #include "store/file.h"
 
 namespace tessera::evaluators {
@@ -26,7 +27,7 @@ class RealLabels {
  public:
   RealLabels(const std::string& path, const config::Section& section, const EvaluatorData& data)
       : path_(path), section_(section), data_(data) {
-    JsonResult read = read_json(store::read_text(store::local_files(), path));
+    JsonResult read = read_json(store::read_text(store::files_at(path), path));
     if (!read.problem.empty()) section.fail("real", fmt::format("is `{}`, which is no JSON: {}", path, read.problem));
     file_ = std::move(read.value);
     if (!file_.is_array() && !file_.is_object()) {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
+#include "store/buckets.h"
 #include "store/file.h"
 
 namespace tessera::objectives {
@@ -87,7 +88,7 @@ TokenInput find_several(const DataInputs& data, const std::string& name, const T
 
 std::vector<std::string> read_lines(const std::string& path) {
   std::vector<std::string> lines;
-  for (const std::string& line : split(store::read_text(store::local_files(), path), '\n')) {
+  for (const std::string& line : split(store::read_text(store::files_at(path), path), '\n')) {
     if (!line.empty()) lines.push_back(line);
   }
   return lines;

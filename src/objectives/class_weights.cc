@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "ir/ops.h"
+#include "store/buckets.h"
 #include "store/file.h"
 
 namespace tessera::objectives {
@@ -65,7 +66,7 @@ class ClassNumbers {
   std::vector<float> of_file(const std::string& path) const {
     std::string text;
     try {
-      text = store::read_text(store::local_files(), path);
+      text = store::read_text(store::files_at(path), path);
     } catch (const Error& error) {
       section_.fail(
           key_,

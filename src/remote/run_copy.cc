@@ -11,15 +11,13 @@
 
 #include "base/background_thread.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
+#include "remote/copy_directory.h"
 #include "store/buckets.h"
-#include "store/cache_directory.h"
 #include "store/file.h"
-#include "store/private_directory.h"
 
 namespace tessera::remote {
 namespace {
@@ -31,17 +29,6 @@ constexpr int64_t kNone = -1, kAll = std::numeric_limits<int64_t>::max();
 std::string trimmed(std::string url) {
   while (url.ends_with('/')) url.pop_back();
   return url;
-}
-
-// A directory of the cache for the copy of `url`, which need not exist: "runs/digits-1f0c36aa".
-std::string copy_directory(const std::string& url, const char* kind) {
-  const std::string cache = store::cache_directory();
-  if (cache.empty()) {
-    throw usage_error("a run in a bucket needs a directory on this machine for its copy, and the cache is turned off",
-                      one_line(url), "name a directory for it: --cache-dir DIR, or TESSERA_CACHE_DIR");
-  }
-  const store::PrivateDirectory parent = store::PrivateDirectory::make(store::join_path(cache, kind));
-  return store::join_path(parent.path(), fmt::format("{}-{:016x}", store::last_part(url), hash128(url).low));
 }
 
 bool is_copied(const std::string& name) { return name != ".lock" && name.find(".tmp") == std::string::npos; }

@@ -13,6 +13,7 @@
 #include "data/limits.h"
 #include "interop/model_config.h"
 #include "interop/timm_import.h"
+#include "remote/fetch_weights.h"
 #include "remote/run_copy.h"
 #include "state/hub_cache.h"
 #include "state/progress.h"
@@ -63,10 +64,23 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
       "with config.json and model.safetensors (or its index and files), hub(OWNER/NAME), or a .safetensors, .pth or .npz file");
 }
 
-// What the user names as a path: hub(OWNER/NAME) as its folder in the cache, a run in a bucket as its copy here, WORKDIR@STEP as
+std::string locate(const std::string& named, const std::string& where);
+
+// A copy here of what is on a server: a file of weights, a directory of timm's or Hugging Face's, or a run.
+std::string fetch(const std::string& url, const std::string& where) {
+  if (is_weight_file(url)) return remote::fetch_weight_file(url);
+  if (!checkpoint::parse_run_at_step(url)) {
+    if (std::string directory = remote::fetch_weight_directory(url); !directory.empty()) return directory;
+  }
+  if (store::is_bucket(url)) return locate(remote::fetch_run(url), where);
+  throw usage_error(fmt::format("`{}` holds no config.json", one_line(url)), where,
+                    "name a .safetensors, .pth or .npz file, or a directory with config.json and model.safetensors");
+}
+
+// What the user names as a path: hub(OWNER/NAME) as its folder in the cache, what is on a server as its copy here, WORKDIR@STEP as
 // the directory of that checkpoint; other paths as they are.
 std::string locate(const std::string& named, const std::string& where) {
-  if (store::is_bucket(named) && !is_weight_file(named)) return locate(remote::fetch_run(named), where);
+  if (store::is_remote(named)) return fetch(named, where);
   store::refuse_url(named, where);
   store::FileSystem& files = store::local_files();
   std::string from = in_hub_cache(named, where);

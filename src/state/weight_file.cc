@@ -111,9 +111,10 @@ void WeightFile::check() const {
 }
 
 WeightPath parse_weight_path(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  const bool of_url = text.find("://") == colon;
-  if (colon == std::string::npos || of_url || store::local_files().info(text)) return {text, ""};
+  const size_t colon = text.rfind(':'), scheme = text.find("://");
+  // Of a URL the colons of the scheme and of the port are no scope's.
+  const size_t begin = scheme == std::string::npos ? 0 : text.find('/', scheme + 3);
+  if (colon == std::string::npos || colon < begin || store::local_files().info(text)) return {text, ""};
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
