@@ -10,6 +10,8 @@
 #include "inference/plain_weights.h"
 #include "inference/stablehlo.h"
 #include "inference/timm_directory.h"
+#include "remote/staged_output.h"
+#include "store/buckets.h"
 
 namespace tessera::cli {
 namespace {
@@ -34,30 +36,37 @@ class Export final : public Command {
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
-    flags.add("--to", "DIR", &to_,
-              "where model.safetensors and what describes it are written; for big_vision (.npz) and with --plain the file");
+    flags.add(
+        "--to", "DIR", &to_,
+        "where model.safetensors and what describes it are written, also s3://, gs:// or az://BUCKET/FOLDER; for big_vision "
+        "(.npz) and with --plain the file");
     flags.add("--format", "NAME", &format_, "timm, hugging_face, big_vision or stablehlo; timm when not given");
     flags.add("--batch", "N", &batch_, 1, "of stablehlo: the images of one call; 1 when not given");
     flags.add("--plain", &plain_, "one .safetensors file of whole arrays under Tessera's own names, from any checkpoint");
-    flags.add("--overwrite", &overwrite_, "replace an earlier export at --to; in one step, so that nobody sees half of each");
+    flags.add("--overwrite", &overwrite_,
+              "replace an earlier export at --to; in one step, so that nobody sees half of each, but in a bucket file by file");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     reject_extra(words, 0, "export");
     require_flag(from_, "--from", "tessera export --from runs/digits --to digits_vit");
     require_flag(to_, "--to", "tessera export --from runs/digits --to digits_vit");
     const state::Weights weights = state::parse_weights(weights_, "--weights");
+    remote::StagedOutput out(to_, "--to");
     if (plain_) {
       if (!format_.empty()) throw usage_error("`--plain` is a format of its own", "--format", "give one of the two");
-      log_line(fmt::format("parameters of {}, whole", inference::write_plain_weights(from_, to_, weights, existing())));
+      inference::check_export_file(store::files_at(to_), to_, existing());
+      log_line(fmt::format("parameters of {}, whole", inference::write_plain_weights(from_, out.path(), weights, existing())));
     } else {
-      write_for_others(weights);
+      write_for_others(weights, out.path());
     }
+    out.finish();
     print(to_);
     return Exit::kDone;
   }
 
  private:
-  void write_for_others(state::Weights weights) const {
+  // `path`: where it is written, on its way to --to.
+  void write_for_others(state::Weights weights, const std::string& path) const {
     const std::vector<std::string> formats = {"timm", "hugging_face", "big_vision", "stablehlo"};
     const std::string format = format_.empty() ? formats[0] : format_;
     if (std::ranges::find(formats, format) == formats.end()) {
@@ -66,23 +75,23 @@ class Export final : public Command {
     if (batch_ && format != "stablehlo") {
       throw usage_error(fmt::format("is not of the format `{}`", format), "--batch", "--format stablehlo has it");
     }
-    store::FileSystem& files = store::local_files();
+    store::FileSystem& files = store::files_at(to_);
     format == "big_vision" ? inference::check_export_file(files, to_, existing())
                            : inference::check_export_directory(files, to_, existing());
     const state::LoadedModel model = state::load_model(from_, weights);
     std::vector<std::string> notes;
     std::string use = fmt::format("timm.create_model(\"local-dir:{}\", pretrained=True)", to_);
-    if (format == "timm") notes = inference::write_timm_directory(model, to_, existing());
+    if (format == "timm") notes = inference::write_timm_directory(model, path, existing());
     if (format == "hugging_face") {
-      notes = inference::write_hugging_face_directory(model, to_, existing());
+      notes = inference::write_hugging_face_directory(model, path, existing());
       use = fmt::format("transformers.ViTForImageClassification.from_pretrained(\"{}\")", to_);
     }
     if (format == "big_vision") {
-      inference::write_big_vision_file(model, to_, existing());
+      inference::write_big_vision_file(model, path, existing());
       use = fmt::format("big_vision's config.model_init = \"{}\"", to_);
     }
     if (format == "stablehlo") {
-      inference::write_stablehlo_directory(model, to_, batch_.value_or(1), existing());
+      inference::write_stablehlo_directory(model, path, batch_.value_or(1), existing());
       use = fmt::format("JAX and others: {}/signature.json has the arguments", to_);
     }
     for (const std::string& note : notes) log_note(note);

@@ -4,6 +4,8 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "inference/timm_directory.h"
+#include "remote/staged_output.h"
+#include "store/buckets.h"
 
 namespace tessera::cli {
 namespace {
@@ -24,17 +26,21 @@ class Import final : public Command {
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_,
               "a directory with model.safetensors and config.json, a .safetensors, .pth or .npz file; :SCOPE below it");
-    flags.add("--to", "DIR", &to_, "a new directory, for --from of other commands and for model_init.from");
+    flags.add("--to", "DIR", &to_, "a new directory, also of a bucket, for --from of other commands and for model_init.from");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     const recipe::Recipe recipe = recipe::read_recipe(load_recipe(recipe_words(words, "import")));
     const char* example = "tessera import recipes/digits.toml --from digits_vit --to imported/digits";
     require_flag(from_, "--from", example);
     require_flag(to_, "--to", example);
+    remote::StagedOutput out(to_, "--to");
+    if (out.path() != to_ && store::files_at(to_).info(to_))
+      throw usage_error(fmt::format("`{}` is there already", to_), "--to", "name a new directory");
     std::vector<std::string> notes;
-    const std::string path = inference::write_imported(recipe, from_, to_, notes);
+    const std::string path = inference::write_imported(recipe, from_, out.path(), notes);
     for (const std::string& note : notes) log_note(note);
-    print(path);
+    out.finish();
+    print(to_ + path.substr(out.path().size()));
     return Exit::kDone;
   }
 

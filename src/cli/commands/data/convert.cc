@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/commands/data/sections.h"
 #include "config/byte_size.h"
+#include "store/buckets.h"
 
 namespace tessera::cli {
 namespace {
@@ -49,7 +50,8 @@ class DataConvert final : public Command {
   }
   void declare(Flags& flags) override {
     flags.add("--to", "FORMAT", &to_, "tfrecord or array_record (as TFDS lays them out), or tar (as webdataset does)");
-    flags.add("--out", "DIR", &out_, "where; its last part is the data set's name");
+    flags.add("--out", "DIR", &out_,
+              "where, a directory or s3://, gs:// or az://BUCKET/FOLDER; its last part is the data set's name");
     flags.add(
         "--shard-size", "SIZE",
         [this](const std::string& text) { shard_bytes_ = config::parse_byte_size(text, "--shard-size"); },
@@ -67,6 +69,7 @@ class DataConvert final : public Command {
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     require_flag(to_, "--to", "tessera data convert RECIPE --to tfrecord --out DIR");
     require_flag(out_, "--out", "tessera data convert RECIPE --to tfrecord --out DIR");
+    store::refuse_writing(out_, "--out");
     const data::ConvertOptions options = read_options();
     std::vector<data::ConvertSplit> splits;
     for (const NamedSource& one : open_sources(words, "data convert"))

@@ -10,6 +10,7 @@
 #include "data/source.h"
 #include "data/text/text_encoder.h"
 #include "data/text/train_sentencepiece.h"
+#include "store/buckets.h"
 #include "store/file.h"
 
 namespace tessera::cli {
@@ -78,13 +79,14 @@ class DataTokenizer final : public Command {
     if (words.size() != 1) throw usage_error("`data tokenizer` takes one source", {}, page().examples[0].command);
     if (std::ranges::find(kKinds, training_.kind) == kKinds.end())
       throw usage_error(fmt::format("unknown kind `{}`", training_.kind), "--kind", suggest_name(training_.kind, kKinds));
+    store::refuse_writing(out_, "--out");
     const auto source = data::make_source(words[0], "SOURCE");
     const std::vector<std::string> texts = read_texts(*source, field_of(*source), keep_case_);
     if (texts.empty()) throw data_error(fmt::format("`{}` has no texts", words[0]));
     const auto next = [i = size_t{0}, &texts]() mutable {
       return i < texts.size() ? std::optional<std::string>(texts[i++]) : std::nullopt;
     };
-    store::write_atomic(store::local_files(), out_, data::train_sentencepiece(training_, next));
+    store::write_atomic(store::files_at(out_), out_, data::train_sentencepiece(training_, next));
     report(lengths_of(*data::open_tokenizer(out_), texts));
     return Exit::kDone;
   }

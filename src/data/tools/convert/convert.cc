@@ -3,19 +3,20 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "data/index/listing.h"
 #include "data/tools/convert/journal.h"
 #include "data/tools/convert/metadata.h"
 #include "data/tools/convert/shard_writer.h"
 #include "image/codec/decode.h"
 #include "image/codec/encode_jpeg.h"
 #include "image/resize/resize.h"
+#include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"
 #include "store/leftovers.h"
@@ -124,7 +125,7 @@ nlohmann::json without_fingerprints(nlohmann::json plan) {
 
 // Makes sure that `out` holds nothing but this conversion.
 void claim(const std::string& out, const Json& plan) {
-  store::FileSystem& files = store::local_files();
+  store::FileSystem& files = store::files_at(out);
   const std::string path = store::join_path(out, kConversionFile);
   const std::string text = plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (files.info(path)) {
@@ -137,8 +138,9 @@ void claim(const std::string& out, const Json& plan) {
     throw usage_error(fmt::format("`{}` holds another conversion", out), {},
                       fmt::format("choose another --out, or remove it; {} says what it is", path));
   }
-  store::remove_leftovers(files, out);  // of a start that could not write the plan, nor remove what it had of it
-  for (const store::FileInfo& entry : files.list(out)) {
+  if (!store::is_remote(out)) store::remove_leftovers(files, out);  // of a start that could not write the plan, nor remove it
+  const bool there = files.info(out).has_value();
+  for (const store::FileInfo& entry : there ? files.list(out) : std::vector<store::FileInfo>()) {
     if (entry.name != ".lock") throw usage_error(fmt::format("`{}` is not empty", out), {}, "choose another --out");
   }
   store::write_atomic(files, path, text);
@@ -178,6 +180,28 @@ void check_fields(const std::vector<ConvertSplit>& splits) {
   }
 }
 
+// Sums up what is written.
+class SummedFile final : public store::WritableFile {
+ public:
+  explicit SummedFile(std::unique_ptr<store::WritableFile> file) : file_(std::move(file)) {}
+  void write(std::span<const std::byte> bytes) override {
+    file_->write(bytes);
+    hash_.add(bytes);
+    size_ += static_cast<int64_t>(bytes.size());
+  }
+  void flush() override { file_->flush(); }
+  void sync() override { file_->sync(); }
+  void close() override { file_->close(); }
+  store::FileInfo info() const override { return file_->info(); }
+  int64_t size() const { return size_; }
+  store::Digest sha256() { return hash_.finish(); }
+
+ private:
+  std::unique_ptr<store::WritableFile> file_;
+  store::Sha256 hash_;
+  int64_t size_ = 0;
+};
+
 // Everything that the shards of a conversion share.
 class Conversion {
  public:
@@ -192,18 +216,17 @@ class Conversion {
       plans_.push_back({&split, std::clamp<int64_t>(shards, 1, std::min<int64_t>(split.source->size(), 99'999))});
       total_ += split.source->size();
     }
-    std::filesystem::path out = std::filesystem::absolute(options.out).lexically_normal();
-    if (!out.has_filename()) out = out.parent_path();
-    name_ = out.filename().string();
+    name_ = store::last_part(absolute_path(options.out));
     folder_ = options.format == ConvertFormat::kTar ? options.out : store::join_path(options.out, "1.0.0");
   }
 
   std::vector<ConvertedSplit> run() {
-    store::FileSystem& files = store::local_files();
-    files.make_directories(options_.out);
-    const store::DirectoryLock lock(options_.out);
+    files_.make_directories(options_.out);
+    // In a bucket two that convert the same write the same objects, and another conversion is refused by its plan.
+    std::optional<store::DirectoryLock> lock;
+    if (!store::is_remote(options_.out)) lock.emplace(options_.out);
     claim(options_.out, plan_json(plans_, options_));
-    files.make_directories(folder_);
+    files_.make_directories(folder_);
     sweep();
     journal_.emplace(options_.out, folder_);
     for (const SplitPlan& plan : plans_) results_.push_back(convert_split(plan));
@@ -259,9 +282,9 @@ class Conversion {
   ManifestFile make_shard(const SplitPlan& plan, int64_t number, const std::string& name) {
     const std::string path = store::join_path(folder_, name);
     ManifestFile shard{.name = name, .split = plan.split->name, .lists = TextLists(fields_.texts.size())};
-    store::write_atomic(store::local_files(), path, [&](const std::string& temporary) {
-      const auto file = store::local_files().create(temporary);
-      const auto writer = make_shard_writer(options_.format, fields_, *file);
+    store::write_atomic(files_, path, [&](const std::string& temporary) {
+      SummedFile file(files_.create(temporary));
+      const auto writer = make_shard_writer(options_.format, fields_, file);
       Reencoder reencoder(options_, plan.split->limits);
       Sample sample;
       for (int64_t i = plan.first(number); i < plan.first(number + 1); ++i) {
@@ -279,19 +302,20 @@ class Conversion {
         tell(1);
       }
       writer->finish();
-      file->sync();
-      file->close();
-      shard.size = store::local_files().info(temporary)->size;
-      shard.sha256 = store::to_hex(store::sha256_of(store::local_files(), temporary));
+      file.sync();
+      file.close();
+      shard.size = file.size();
+      shard.sha256 = store::to_hex(file.sha256());
     });
     return shard;
   }
 
   // What a killed conversion left half written.
   void sweep() const {
-    for (const store::FileInfo& entry : store::local_files().list(folder_)) {
+    if (store::is_remote(folder_)) return;  // objects are whole
+    for (const store::FileInfo& entry : files_.list(folder_)) {
       if (entry.name.starts_with(name_ + "-") && entry.name.find(".tmp-") != std::string::npos)
-        store::local_files().remove_file(store::join_path(folder_, entry.name));
+        files_.remove_file(store::join_path(folder_, entry.name));
     }
   }
 
@@ -301,6 +325,7 @@ class Conversion {
   }
 
   const ConvertOptions& options_;
+  store::FileSystem& files_ = store::files_at(options_.out);
   const ConvertProgress& progress_;
   ConvertFields fields_;
   TextLists lists_;  // of all splits

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"
 
@@ -14,7 +15,7 @@ constexpr const char* kJournal = "convert.journal";
 
 ConvertJournal::ConvertJournal(std::string out, std::string folder)
     : path_(store::join_path(out, kJournal)), folder_(std::move(folder)) {
-  store::FileSystem& files = store::local_files();
+  store::FileSystem& files = store::files_at(folder_);
   const std::string manifest = store::join_path(folder_, kManifestFile);
   std::vector<ManifestFile> known;
   if (files.info(manifest)) known = parse_manifest(store::read_text(files, manifest), manifest).value_or(known);
@@ -28,7 +29,7 @@ ConvertJournal::ConvertJournal(std::string out, std::string folder)
 }
 
 std::optional<ManifestFile> ConvertJournal::finished(const std::string& name, bool& damaged) const {
-  store::FileSystem& files = store::local_files();
+  store::FileSystem& files = store::files_at(folder_);
   const std::string path = store::join_path(folder_, name);
   const auto info = files.info(path);
   const auto entry = known_.find(name);
@@ -40,14 +41,14 @@ std::optional<ManifestFile> ConvertJournal::finished(const std::string& name, bo
 
 void ConvertJournal::add(const ManifestFile& entry) {
   const std::lock_guard lock(mutex_);
-  const auto file = store::local_files().append(path_);
+  const auto file = store::files_at(path_).append(path_);
   file->write(store::as_bytes(fmt::format("\n{}", manifest_line(entry))));  // a line of its own behind a half one
   file->sync();
   file->close();
 }
 
 void ConvertJournal::finish(const std::vector<ManifestFile>& entries) {
-  store::FileSystem& files = store::local_files();
+  store::FileSystem& files = store::files_at(folder_);
   store::write_atomic(files, store::join_path(folder_, kManifestFile), manifest_text(entries));
   if (files.info(path_)) files.remove_file(path_);
 }

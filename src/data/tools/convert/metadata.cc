@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "data/index/manifest.h"
+#include "store/buckets.h"
 #include "store/file.h"
 
 namespace tessera::data {
@@ -11,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void write(const std::string& path, const std::string& text) { store::write_atomic(store::local_files(), path, text + "\n"); }
+void write(const std::string& path, const std::string& text) { store::write_atomic(store::files_at(path), path, text + "\n"); }
 
 constexpr const char* kFeatures = "tensorflow_datasets.core.features.";
 
