@@ -36,6 +36,7 @@ struct SourceFacts {
   uint64_t bytes = 0;  // of the shards; 0 where they were not asked for
   IndexOrigin index = IndexOrigin::kNone;
   std::string sidecar = {};  // the path of the index on disk; empty where there is none
+  std::string call = {};     // with absolute paths: what else than the files the samples depend on; of sources with an index
 };
 
 class Source {

@@ -273,6 +273,33 @@ TEST(Cache, ShardsThatChangedAreReadAnew) {
   }
 }
 
+TEST(Cache, AnotherColumnOfTheSameTableIsAnotherCache) {
+  const TempDir dir, folder;
+  std::string table = "image,species,sex\n";
+  for (int i = 0; i < 6; ++i) {
+    write_file(dir / fmt::format("{}.jpg", i), image::testing::encode_jpeg(image::testing::photo(12, 10)));
+    table += fmt::format("{}.jpg,{},{}\n", i, i % 2, i / 3);
+  }
+  write_file(dir / "list.csv", std::vector<uint8_t>(table.begin(), table.end()));
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir.path())) testing::make_old(entry.path());
+  const auto labels_of = [&](const char* column) {
+    const auto source = make_source(fmt::format("csv({}, label={}, classes=2)", dir / "list.csv", column));
+    const auto cache = cache_on_disk(source, folder.path(), std::make_shared<ByteBudget>(10'000'000));
+    std::vector<int32_t> labels;
+    Sample sample;
+    for (int64_t i = 0; i < cache->size(); ++i) {
+      EXPECT_EQ(cache->read(i, sample), std::nullopt);
+      labels.push_back(sample.label);
+    }
+    return labels;
+  };
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_EQ(labels_of("species"), (std::vector<int32_t>{0, 1, 0, 1, 0, 1}));
+    EXPECT_EQ(labels_of("sex"), (std::vector<int32_t>{0, 0, 0, 1, 1, 1}));
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 2);
+}
+
 TEST(Cache, ADiskThatCantBeWrittenIsNoError) {
   const Pictures pictures;
   const TempDir folder;

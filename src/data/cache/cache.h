@@ -51,7 +51,7 @@ std::shared_ptr<const Source> cache_in_ram(std::shared_ptr<const Source> source,
                                            const image::DecodeLimits& limits = {});
 
 // `source` with its files' bytes kept in a folder of `path`, one file a sample, from one run to the next. The folder's name
-// follows from the source's name and number of samples. A sample that an earlier run kept is taken when its id is the same and
+// follows from the source's name, call and number of samples. A sample that an earlier run kept is taken when its id is the same and
 // the file it came from has not changed since (Source::stamp, asked for once a run and sample); else it is read and kept anew.
 // What has no stamp isn't kept, and of a Parquet row that only names its image the image isn't looked at. A file that is
 // damaged or can't be written is read from the source as if it weren't there. The budget counts the files, those of earlier

@@ -100,6 +100,8 @@ class DiskCache final : public ForwardingSource {
     Hasher name;
     name.add(this->name()).add(std::to_string(size())).add(join(text_fields(), ","));
     if (multi_label()) name.add("labels").add(join(class_names(), "\n"));
+    // The same table may be read by another column, and a cache from before this was known of is not asked.
+    if (const std::string call = source_->facts().call; !call.empty()) name.add(call);
     folder_ = fs::path(path) / to_string(name.finish());
     find_kept();
   }

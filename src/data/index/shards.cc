@@ -326,7 +326,8 @@ SourceFacts ShardIndex::facts() const {
           .index = sidecar_          ? IndexOrigin::kSidecar
                    : stamps_.empty() ? IndexOrigin::kNone
                                      : IndexOrigin::kBuilt,
-          .sidecar = stamps_.empty() ? std::string() : sidecar_path_};
+          .sidecar = stamps_.empty() ? std::string() : sidecar_path_,
+          .call = identity()};
 }
 
 }  // namespace tessera::data
