@@ -1,6 +1,7 @@
 """Tessera beside its peers. Run by bench/run.sh (./dev bench), which installs the peers and takes the same options."""
 import argparse
 import glob
+import itertools
 import json
 import os
 import pathlib
@@ -247,13 +248,14 @@ def part_predict(report, options):
     """Peers are timed from the first file read to the last answer, Tessera as a whole command, its start included."""
     folder = predict_folder(options.images)
     script = [python("references"), str(ROOT / "bench/peers/predict.py")]
-    for model in PREDICT_MODELS:
+    for model, dtype in itertools.product(PREDICT_MODELS, ("f32", "bf16")):
         directory = WORK / f"timm-{model}"
         if not (directory / "config.json").exists():
             run_json([*script, "save", model, str(directory)])
-        command = [program("tessera"), "predict", "--from", str(directory), "--json", "--top", "1", str(folder)]
+        command = [program("tessera"), "predict", "--from", str(directory), "--json", "--top", "1", "--dtype", dtype,
+                   str(folder)]
 
-        def tessera():
+        def tessera(command=command):
             start = time.perf_counter()
             done = subprocess.run(command, cwd=ROOT, env=clean_environment(TESSERA_CACHE_DIR=str(WORK / "cache")), text=True,
                                   capture_output=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, CORES))
@@ -264,10 +266,13 @@ def part_predict(report, options):
         tessera()  # fills the executable cache
         sides = {"tessera, whole command": tessera}
         for peer in ("timm", "compile", "onnxruntime", "openvino"):
+            if peer == "onnxruntime" and dtype == "bf16":
+                continue  # its CPU kernels are f32's
             if not options.peers or any(p in peer for p in options.peers.split(",")):
-                sides[peer] = lambda peer=peer, model=model: run_json([*script, peer, model, str(folder)])
-        results, notes = rounds_of(sides, options.rounds, f"predict, {model}")
-        report.title(f"predict, {model}", f"a folder of {options.images} JPEG files, f32, two cores")
+                sides[peer] = lambda peer=peer, model=model, dtype=dtype: run_json([*script, peer, model, str(folder), dtype])
+        title = f"predict, {model}, {dtype}"
+        results, notes = rounds_of(sides, options.rounds, title)
+        report.title(title, f"a folder of {options.images} JPEG files, two cores")
         rows = {}
         for name in sides:
             if not results[name]:
@@ -278,7 +283,7 @@ def part_predict(report, options):
             target = {"timm": 1.5, "compile": 1.5, "openvino": 1.0}.get(name)
             rows[name] = {"seconds": best(results, name), "ratio": ratio, "rounds": results[name]}
             report.row(name, f"{options.images / best(results, name):.1f} images/s", ratio, target)
-        report.keep(f"predict, {model}", {"rows": rows, "notes": notes})
+        report.keep(title, {"rows": rows, "notes": notes})
 
 
 def part_scale(report, options):

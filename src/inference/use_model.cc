@@ -127,10 +127,11 @@ void read_objective(config::Section& recipe, const std::string& pp, const state:
 // Evaluators whose programs are the same share one.
 class EvalRunner {
  public:
-  EvalRunner(std::shared_ptr<pjrt::Client> client, const state::LoadedModel& model, const state::StateLayout& layout,
-             const train::DeviceOptions& device)
+  EvalRunner(std::shared_ptr<pjrt::Client> client, const state::LoadedModel& model, DType compute,
+             const state::StateLayout& layout, const train::DeviceOptions& device)
       : client_(std::move(client)),
         model_(model),
+        compute_(compute),
         layout_(layout),
         device_(device),
         params_(state::to_device(layout, model.params, *client_)) {}
@@ -139,12 +140,11 @@ class EvalRunner {
     train::Executables programs;
     for (size_t set = 0; set < plan.sets.size(); ++set) {
       const recipe::EvalSet& of = plan.sets[set];
-      programs.push_back(compiled(train::eval_program(*model_.model, *plan.evaluator, set, layout_,
-                                                      {.batch = of.batch,
-                                                       .pixels = of.pixels(),
-                                                       .compute = model_.compute,
-                                                       .kernels = host::register_kernels(*client_)}),
-                                  of.batch));
+      programs.push_back(compiled(
+          train::eval_program(
+              *model_.model, *plan.evaluator, set, layout_,
+              {.batch = of.batch, .pixels = of.pixels(), .compute = compute_, .kernels = host::register_kernels(*client_)}),
+          of.batch));
     }
     return *train::EvaluationRunner(client_, programs, layout_, plan, alone_).run(params_);
   }
@@ -161,6 +161,7 @@ class EvalRunner {
 
   std::shared_ptr<pjrt::Client> client_;
   const state::LoadedModel& model_;
+  DType compute_;
   const state::StateLayout& layout_;
   const train::DeviceOptions& device_;
   state::DeviceArrays params_;
@@ -211,6 +212,8 @@ std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedMode
   TrainingData data;
   recipe.section("data").bind_part(data);
   if (!client) client = train::open_client(device);
+  // The recipe's own word counts, its default does not: that of training was the run's.
+  const DType compute = recipe.has("dtype") ? state::parse_compute(recipe.text("dtype"), recipe.place("dtype")) : model.compute;
   const state::StateLayout layout = spread(model.layout, recipe, train::devices_of(device, *client));
   // How often it runs in training does not matter here, so that any length of a run will do.
   recipe::EvalSetting setting{.model = model.model.get(),
@@ -233,7 +236,7 @@ std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedMode
     throw usage_error("the recipe has no evaluator", recipe.where("eval"),
                       "add one:\n  [eval.val]\n  data = { source = \"folder(data/val)\", pp = \"decode | …\" }");
   }
-  EvalRunner runner(client, model, layout, device);
+  EvalRunner runner(client, model, compute, layout, device);
   std::vector<NamedScore> scores;
   for (const recipe::EvalPlan& plan : plans) {
     const train::Evaluation result = runner.run(plan);

@@ -233,6 +233,11 @@ LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) 
 
 }  // namespace
 
+DType parse_compute(const std::string& text, const std::string& where) {
+  if (text == "f32" || text == "bf16") return parse_dtype(text);
+  throw usage_error(fmt::format("`{}` is no dtype to compute in", text), where, "f32 or bf16");
+}
+
 Weights parse_weights(const std::string& text, const std::string& where) {
   if (text == "raw") return Weights::kRaw;
   if (text == "average") return Weights::kAverage;

@@ -34,6 +34,8 @@ struct ModelInit {
 enum class Weights { kRaw, kAverage };
 // "raw" or "average"; anything else is a usage Error at `where`.
 Weights parse_weights(const std::string& text, const std::string& where);
+// "f32" or "bf16", of activations and products; anything else is a usage Error at `where`.
+DType parse_compute(const std::string& text, const std::string& where);
 // What the names of these arrays begin with in a checkpoint; a usage Error where it has none of them.
 std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& loaded);
 

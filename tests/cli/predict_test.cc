@@ -46,6 +46,25 @@ TEST(Predict, EqualsHuggingFace) {
   EXPECT_EQ(got["top"][0]["class"], want["class"]);
 }
 
+TEST(Predict, ComputesInBf16WhereThatIsAsked) {
+  const std::vector<std::string> words = {"predict", "--from", kReference, kReference + "/image.png", "--json", "--logits"};
+  const auto logits = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    const Outcome outcome = run_program(more);
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    return outcome.json().at(0)["logits"].get<std::vector<double>>();
+  };
+  const std::vector<double> f32 = logits({"--dtype", "f32"}), bf16 = logits({"--dtype", "bf16"});
+  EXPECT_EQ(f32, logits({}));
+  EXPECT_NE(bf16, f32);
+  double most = 0;
+  for (const double one : f32) most = std::max(most, std::abs(one));
+  EXPECT_THAT(bf16, ::testing::Pointwise(::testing::DoubleNear(0.05 * most), f32));
+  const Outcome other = run_program({"predict", "--from", kReference, kReference + "/image.png", "--dtype", "f16"});
+  EXPECT_EQ(other.exit, 2);
+  EXPECT_THAT(other.err, HasSubstr("f32 or bf16"));
+}
+
 TEST(Predict, TextIsOneLineAnImage) {
   const Outcome outcome = run_program({"predict", kReference + "/image.png", "--top=2", "--from", kReference});
   EXPECT_EQ(outcome.exit, 0) << outcome.err;

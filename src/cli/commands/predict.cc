@@ -64,6 +64,7 @@ class Predict final : public Command {
     flags.add(
         "--threshold", "P", &threshold_,
         "every class with a probability above it, by the sigmoid; 0.5 when not given, of a run with several labels an image");
+    flags.add("--dtype", "DTYPE", &dtype_, "of activations and products: f32 or bf16; as it was trained when not given");
     flags.add("--pp", "CHAIN", &pp_, "another preprocessing, as \"decode | resize(16) | value_range(-1, 1)\"");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
@@ -71,7 +72,8 @@ class Predict final : public Command {
     if (words.empty()) throw usage_error("tessera predict needs images", {}, "tessera predict --from runs/digits image.png");
     const std::optional<double> threshold = read_threshold();
     const std::vector<std::string> paths = image_paths(words);
-    const state::LoadedModel model = state::load_model(from_, state::parse_weights(weights_, "--weights"));
+    state::LoadedModel model = state::load_model(from_, state::parse_weights(weights_, "--weights"));
+    if (!dtype_.empty()) model.compute = state::parse_compute(dtype_, "--dtype");
     const std::string& pp = pp_.empty() ? model.pp : pp_;
     if (pp.empty()) {
       throw usage_error("neither the run's evaluators nor its directory say how images are prepared", model.path,
@@ -162,7 +164,7 @@ class Predict final : public Command {
 
   static constexpr size_t kUsualTop = 5;
 
-  std::string from_, weights_ = "raw", pp_, threshold_;
+  std::string from_, dtype_, weights_ = "raw", pp_, threshold_;
   bool json_ = false, logits_ = false;
   int64_t top_ = 0;              // 0: not given
   std::optional<double> above_;  // each class by itself
