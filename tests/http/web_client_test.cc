@@ -111,10 +111,12 @@ TEST(WebClient, WhatTakesBytesMayFail) {
   const Files files("0123456789");
   WebClient client({});
   const auto nothing = [](int64_t) {};
-  EXPECT_THROW(
-      client.download({files.url("/file"), 0, nothing, [](std::string_view) -> bool { throw std::out_of_range("x"); }}),
-      std::out_of_range);
-  EXPECT_THROW(client.download({files.url("/file"), 0, nothing, [](std::string_view) { return false; }}), Error);
+  EXPECT_THROW(client.download({.url = files.url("/file"),
+                                .begin = nothing,
+                                .take = [](std::string_view) -> bool { throw std::out_of_range("x"); }}),
+               std::out_of_range);
+  EXPECT_THROW(client.download({.url = files.url("/file"), .begin = nothing, .take = [](std::string_view) { return false; }}),
+               Error);
 }
 
 TEST(WebClient, WhereNobodyListensIsTold) { EXPECT_THROW(fetch("http://127.0.0.1:1/file"), NotReached); }
