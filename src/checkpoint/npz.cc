@@ -13,11 +13,13 @@
 #include <span>
 
 #include "base/error.h"
-#include "checkpoint/zip_archive.h"
 #include "store/file.h"
+#include "store/zip_archive.h"
 
 namespace tessera::checkpoint {
 namespace {
+
+using store::ZipArchive;
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -264,7 +266,7 @@ NpzArray parse_npy(std::string name, std::vector<std::byte> file, const std::str
 }
 
 std::vector<NpzArray> read_npz(const std::string& path, const std::vector<std::string>& prefixes) {
-  const ZipArchive archive(path, "an .npz file");
+  const ZipArchive archive(path, "an .npz file", "array");
   for (const std::string& prefix : prefixes) {
     const std::vector<uint64_t> entries = entries_with(archive, prefix, path);
     if (entries.empty()) continue;

@@ -12,10 +12,12 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "checkpoint/pickle.h"
-#include "checkpoint/zip_archive.h"
+#include "store/zip_archive.h"
 
 namespace tessera::checkpoint {
 namespace {
+
+using store::ZipArchive;
 
 using Kind = PickleValue::Kind;
 
@@ -68,7 +70,7 @@ class TorchFile {
  private:
   static ZipArchive open(const std::string& path) {
     try {
-      return ZipArchive(path, "a file of torch.save (a zip archive, as PyTorch writes since 1.6)");
+      return ZipArchive(path, "a file of torch.save (a zip archive, as PyTorch writes since 1.6)", "array");
     } catch (const Error& error) {
       throw data_error(error.message(), path, "older ones: torch.save(torch.load(FILE, weights_only=True), FILE) in Python");
     }

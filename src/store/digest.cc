@@ -52,6 +52,25 @@ Digest Sha256::finish() {
   return digest;
 }
 
+struct Md5::State : Hashing {
+  State() : Hashing(EVP_md5()) {}
+};
+
+Md5::Md5() : state_(std::make_unique<State>()) {}
+
+Md5::~Md5() = default;
+
+Md5& Md5::add(std::span<const std::byte> bytes) {
+  state_->add(bytes.data(), bytes.size());
+  return *this;
+}
+
+std::array<std::byte, 16> Md5::finish() {
+  std::array<std::byte, 16> hash;
+  state_->finish(hash);
+  return hash;
+}
+
 std::array<std::byte, 20> sha1(std::initializer_list<std::string_view> parts) {
   Hashing state(EVP_sha1());
   for (const std::string_view part : parts) state.add(part.data(), part.size());

@@ -29,6 +29,22 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
+// The same for MD5: no protection against anybody, but what public data sets name their archives' bytes by.
+class Md5 {
+ public:
+  Md5();
+  ~Md5();
+  Md5(const Md5&) = delete;
+  Md5& operator=(const Md5&) = delete;
+  Md5& add(std::span<const std::byte> bytes);
+  // Once.
+  std::array<std::byte, 16> finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // Of the parts end to end.
 Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::string_view> parts);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/json_lists.h"
 #include "base/pattern.h"
 #include "fuzz/targets.h"
 
@@ -36,6 +37,31 @@ bool json(std::string_view bytes) {
   return true;
 }
 
+// Where the whole text is read as values, the lists hold what they hold there.
+bool json_lists(std::string_view bytes) {
+  const JsonResult whole = read_json(bytes);
+  size_t elements = 0, fields = 0;
+  const bool taken = parses([&] {
+    read_json_lists(bytes, "fuzz", {{"list", {"a", "b"}, [&](nlohmann::json&& element) {
+                                       TESSERA_CHECK(element.is_object() && element.size() <= 2);
+                                       ++elements, fields += element.size();
+                                     }}});
+    return true;
+  });
+  if (!taken || !whole.problem.empty()) return taken;  // a key that is there twice is left here
+  TESSERA_CHECK(whole.value.is_object());
+  const auto list = whole.value.find("list");
+  TESSERA_CHECK(elements == (list == whole.value.end() ? 0 : list->size()));
+  size_t expected = 0;
+  if (elements > 0) {
+    for (const nlohmann::json& element : *list) {
+      for (const char* name : {"a", "b"}) expected += element.contains(name) && !element[name].is_structured();
+    }
+  }
+  TESSERA_CHECK(fields == expected);
+  return true;
+}
+
 // A pattern up to the first zero byte, and a name behind it; or a rule "PATTERN = VALUE".
 bool pattern(std::string_view bytes) {
   const size_t end = std::min(bytes.find('\0'), bytes.size());
@@ -53,7 +79,8 @@ bool pattern(std::string_view bytes) {
 }  // namespace
 
 const std::vector<NamedTarget>& base_targets() {
-  static const std::vector<NamedTarget> all = {{"json", json, 1024}, {"pattern", pattern, 512}};
+  static const std::vector<NamedTarget> all = {
+      {"json", json, 1024}, {"json_lists", json_lists, 512}, {"pattern", pattern, 512}};
   return all;
 }
 

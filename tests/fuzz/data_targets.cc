@@ -8,6 +8,7 @@
 #include "data/formats/example.h"
 #include "data/formats/json_fields.h"
 #include "data/formats/lines.h"
+#include "data/formats/mat.h"
 #include "data/formats/parquet.h"
 #include "data/formats/parquet_footer.h"
 #include "data/formats/riegeli.h"
@@ -515,6 +516,14 @@ bool image(std::string_view text) {
   return true;
 }
 
+bool mat(std::string_view bytes) {
+  return parses([&] {
+    const auto structs = read_mat_structs(bytes, "fuzz", "synsets", {"WNID", "ILSVRC2012_ID"});
+    for (const MatStruct& one : structs) TESSERA_CHECK(one.size() == 2 && (one[0].text.empty() || !one[0].number));
+    return true;
+  });
+}
+
 }  // namespace
 
 const std::vector<NamedTarget>& data_targets() {
@@ -534,6 +543,7 @@ const std::vector<NamedTarget>& data_targets() {
                                                {"tfds_split", tfds_split, 128},
                                                {"lines", lines, 256},
                                                {"csv", csv, 256},
+                                               {"mat", mat, 4096},
                                                {"parquet_footer", parquet_footer, 9000},
                                                {"charsmap", charsmap, 2048},
                                                {"tokenizer_json", tokenizer_json, 16384},

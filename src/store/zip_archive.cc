@@ -1,6 +1,7 @@
-#include "checkpoint/zip_archive.h"
+#include "store/zip_archive.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 
-namespace tessera::checkpoint {
+namespace tessera::store {
 namespace {
 
 // A zip archive packs at most about a thousand to one: an entry that claims more is not unpacked.
@@ -18,10 +19,7 @@ constexpr uint64_t kMaxRatio = 1100;
 // What all entries may take together: that is more, for a file, than any of weights unpacks to, and less than what members that
 // are nothing but zeros, or that share their bytes, make of a small file.
 constexpr uint64_t kFreeBytes = uint64_t{1} << 30, kMaxTotalRatio = 16;
-
-[[noreturn]] void fail(const std::string& name, const std::string& what, const std::string& where) {
-  throw data_error(fmt::format("the array `{}` {}", one_line(name), what), where);
-}
+constexpr size_t kPart = 1 << 20;
 
 struct FileCloser {
   void operator()(zip_file_t* file) const { zip_fclose(file); }
@@ -31,7 +29,8 @@ struct FileCloser {
 
 void ZipArchive::Closer::operator()(zip* archive) const { zip_discard(archive); }
 
-ZipArchive::ZipArchive(const std::string& path, const std::string& what) : path_(path) {
+ZipArchive::ZipArchive(const std::string& path, const std::string& what, std::string entry)
+    : path_(path), entry_(std::move(entry)) {
   int code = 0;
   archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (archive_) {
@@ -59,6 +58,10 @@ std::optional<uint64_t> ZipArchive::find(const std::string& name) const {
   return index < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(index));
 }
 
+void ZipArchive::fail(uint64_t index, const std::string& what) const {
+  throw data_error(fmt::format("the {} `{}` {}", entry_, one_line(name(index)), what), path_);
+}
+
 uint64_t ZipArchive::most_bytes() const { return std::max(kFreeBytes, kMaxTotalRatio * file_size_); }
 
 void ZipArchive::check_sizes(const std::vector<uint64_t>& entries) const {
@@ -76,33 +79,52 @@ void ZipArchive::check_sizes(const std::vector<uint64_t>& entries) const {
 ZipArchive::Sizes ZipArchive::sizes(uint64_t index) const {
   zip_stat_t stat;
   constexpr zip_uint64_t kSizes = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE;
-  if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || (stat.valid & kSizes) != kSizes) {
-    fail(name(index), "has no size", path_);
-  }
+  if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || (stat.valid & kSizes) != kSizes) fail(index, "has no size");
   // Both sizes are the file's own claims.
   if (stat.comp_size > file_size_ || stat.size / kMaxRatio > stat.comp_size) {
-    fail(name(index), "claims more bytes than its packed ones can hold", path_);
+    fail(index, "claims more bytes than its packed ones can hold");
   }
   return {stat.comp_size, stat.size};
 }
 
 uint64_t ZipArchive::unpacked_size(uint64_t index) const { return sizes(index).unpacked; }
 
-std::vector<std::byte> ZipArchive::bytes(uint64_t index) const {
-  std::vector<std::byte> bytes(unpacked_size(index));
+uint32_t ZipArchive::unix_mode(uint64_t index) const {
+  zip_uint8_t system = 0;
+  zip_uint32_t attributes = 0;
+  if (zip_file_get_external_attributes(archive_.get(), index, 0, &system, &attributes) != 0) return 0;
+  return system == ZIP_OPSYS_UNIX || system == ZIP_OPSYS_OS_X ? attributes >> 16 : 0;
+}
+
+bool ZipArchive::regular(uint64_t index) const {
+  const uint32_t type = unix_mode(index) & S_IFMT;
+  return !name(index).ends_with('/') && (type == 0 || type == S_IFREG);
+}
+
+bool ZipArchive::executable(uint64_t index) const { return (unix_mode(index) & S_IXUSR) != 0; }
+
+void ZipArchive::read(uint64_t index, const std::function<void(std::span<const std::byte>)>& take) const {
+  uint64_t left = unpacked_size(index);
   const std::unique_ptr<zip_file_t, FileCloser> file(zip_fopen_index(archive_.get(), index, 0));
-  if (!file) fail(name(index), fmt::format("cannot be read: {}", zip_strerror(archive_.get())), path_);
-  const auto damaged = [&] { fail(name(index), fmt::format("is damaged: {}", zip_file_strerror(file.get())), path_); };
-  size_t have = 0;
-  while (have < bytes.size()) {
-    const zip_int64_t got = zip_fread(file.get(), bytes.data() + have, bytes.size() - have);
+  if (!file) fail(index, fmt::format("cannot be read: {}", zip_strerror(archive_.get())));
+  const auto damaged = [&] { fail(index, fmt::format("is damaged: {}", zip_file_strerror(file.get()))); };
+  std::vector<std::byte> part(std::min<uint64_t>(kPart, left));
+  while (left > 0) {
+    const zip_int64_t got = zip_fread(file.get(), part.data(), std::min<uint64_t>(part.size(), left));
     if (got <= 0) damaged();
-    have += static_cast<size_t>(got);
+    take(std::span(part).first(static_cast<size_t>(got)));
+    left -= static_cast<uint64_t>(got);
   }
   // The checksum is compared when the end is read.
   std::byte beyond;
   if (zip_fread(file.get(), &beyond, 1) < 0) damaged();
+}
+
+std::vector<std::byte> ZipArchive::bytes(uint64_t index) const {
+  std::vector<std::byte> bytes;
+  bytes.reserve(unpacked_size(index));
+  read(index, [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); });
   return bytes;
 }
 
-}  // namespace tessera::checkpoint
+}  // namespace tessera::store
