@@ -1,0 +1,320 @@
+// COCO: images in a zip a split, captions and boxes of objects in one zip of JSON files. Of the boxes their classes are taken: the
+// labels of an image are the kinds of objects in it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/json_lists.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "data/tools/prepare/prepare.h"
+
+namespace tessera::data {
+namespace {
+
+using Json = nlohmann::json;
+
+// Sizes and MD5 of the published files, and how many images a split has.
+struct PublishedSplit {
+  Published archive;
+  int64_t images;
+};
+const PublishedSplit kSplits[] = {
+    {{"train2017.zip", 19336861798, "cced6f7f71b7629ddf16f17bbcfab6b2"}, 118287},
+    {{"val2017.zip", 815585330, "442b8da7639aecaf257c1dceb8ba8c80"}, 5000},
+    {{"test2017.zip", 6646970404, "77ad2c53ac5d0aea611d422c0938fb35"}, 40670},
+};
+const Published kAnnotations = {"annotations_trainval2017.zip", 252907541, "f4bbac642086de4f52a3fdda2de5fa2c"};
+
+constexpr size_t kGroup = 500;  // images that are unpacked together
+constexpr const char* kKnown = "COCO's are train2017.zip, val2017.zip and annotations_trainval2017.zip, or those of 2014";
+
+const PublishedSplit* published(const std::string& split) {
+  const auto found = std::ranges::find(kSplits, split + ".zip", [](const PublishedSplit& one) { return one.archive.name; });
+  return found == std::end(kSplits) ? nullptr : &*found;
+}
+
+// "train2017": of the images' folder.
+bool is_split(std::string_view name) {
+  for (const std::string_view kind : {"train", "val", "test", "unlabeled"}) {
+    if (!name.starts_with(kind)) continue;
+    const std::string_view year = name.substr(kind.size());
+    return year == "2014" || year == "2015" || year == "2017";
+  }
+  return false;
+}
+
+struct Given {
+  std::vector<GivenArchive> archives;
+  std::vector<UnpackPlan> folders;
+  std::shared_ptr<const Archive> annotations;
+};
+
+UnpackPlan images_of(const std::shared_ptr<const Archive>& archive, const std::string& split) {
+  UnpackPlan plan{split, {}};
+  std::vector<UnpackedFile> group;
+  int64_t bytes = 0;
+  const auto close_group = [&] {
+    if (group.empty()) return;
+    plan.groups.push_back({group.front().path, std::exchange(bytes, 0), [list = std::move(group)] { return list; }});
+    group.clear();
+  };
+  for (const ArchiveMember& member : archive->members()) {
+    if (member.name.ends_with('/') || member.name.starts_with("__MACOSX/")) continue;
+    const std::string name = file_name_of(*archive, member);
+    if (member.name != fmt::format("{}/{}", split, name))
+      throw data_error(fmt::format("`{}` holds `{}`, which is no image of {}", archive->name(), one_line(member.name), split));
+    group.push_back({name, archive, member});
+    bytes += member.size;
+    if (group.size() == kGroup) close_group();
+  }
+  close_group();
+  return plan;
+}
+
+int64_t file_count(const UnpackPlan& plan) {
+  int64_t count = 0;
+  for (const UnpackGroup& group : plan.groups) count += std::ssize(group.files());
+  return count;
+}
+
+void recognise(const std::string& path, Given& given) {
+  store::FileSystem& files = store::local_files();
+  const int64_t size = files.info(path)->size;
+  const auto head = store::read_range(files, path, 0, std::min<int64_t>(size, 2));
+  const auto unknown = [&] { throw usage_error(fmt::format("`{}` is none of COCO's archives", path), "--from", kKnown); };
+  if (store::as_text(head) != "PK") unknown();
+  const std::shared_ptr<const Archive> archive = open_zip(path);
+  for (const ArchiveMember& member : archive->members()) {
+    const std::string folder = member.name.substr(0, member.name.find('/'));
+    if (folder == "annotations") {
+      if (given.annotations)
+        throw usage_error(fmt::format("`{}` and `{}` both hold annotations", given.annotations->name(), path), "--from");
+      given.annotations = archive;
+      given.archives.push_back({path, "captions and boxes", size, &kAnnotations});
+      return;
+    }
+    if (!is_split(folder)) continue;
+    if (std::ranges::find(given.folders, folder, &UnpackPlan::folder) != given.folders.end())
+      throw usage_error(fmt::format("two archives hold {}", folder), "--from");
+    given.folders.push_back(images_of(archive, folder));
+    const PublishedSplit* known = published(folder);
+    given.archives.push_back({path, fmt::format("{} images of {}", human_count(file_count(given.folders.back())), folder), size,
+                              known ? &known->archive : nullptr});
+    return;
+  }
+  unknown();
+}
+
+// What the annotations say of an image.
+struct Image {
+  std::string file;
+  std::map<int64_t, std::string> captions;  // by their numbers
+  std::set<int64_t> categories;
+};
+
+struct Annotations {
+  std::map<int64_t, Image> images;
+  std::map<int64_t, std::string> categories;
+};
+
+int64_t number_in(const Json& element, const char* key, const std::string& where) {
+  const auto found = element.find(key);
+  if (found == element.end() || !found->is_number_integer())
+    throw data_error(fmt::format("an element has no `{}`", key), where);
+  return found->get<int64_t>();
+}
+std::string text_in(const Json& element, const char* key, const std::string& where) {
+  const auto found = element.find(key);
+  if (found == element.end() || !found->is_string()) throw data_error(fmt::format("an element has no `{}`", key), where);
+  return found->get<std::string>();
+}
+
+// Reads one JSON file of the archive. It has hundreds of megabytes: it is unpacked beside the images, mapped and removed.
+class AnnotationFile {
+ public:
+  AnnotationFile(const Archive& archive, const ArchiveMember& member, const std::string& dir, store::FileSystem& files)
+      : where_(fmt::format("{}: {}", archive.name(), one_line(member.name))),
+        path_(store::join_path(dir, "annotations.partial")),
+        files_(files) {
+    const auto out = files.create(path_);
+    archive.read(member, [&](std::span<const std::byte> part) { out->write(part); });
+    out->close();
+  }
+  ~AnnotationFile() {
+    try {
+      files_.remove_file(path_);
+    } catch (const Error&) {
+      // The next one replaces it.
+    }
+  }
+  AnnotationFile(const AnnotationFile&) = delete;
+  AnnotationFile& operator=(const AnnotationFile&) = delete;
+
+  void read(const std::vector<JsonList>& lists) const {
+    const store::Bytes bytes = files_.map(path_);
+    read_json_lists(store::as_text(bytes.data), where_, lists);
+    bytes.check();
+  }
+  const std::string& where() const { return where_; }
+
+ private:
+  std::string where_, path_;
+  store::FileSystem& files_;
+};
+
+JsonList image_list(Annotations& out, const std::string& where) {
+  return {"images", {"id", "file_name"}, [&out, where](Json&& image) {
+            const std::string name = text_in(image, "file_name", where);
+            // It becomes a path: 2014's are plain names, too.
+            if (name.empty() || name.find('/') != std::string::npos || name.starts_with('.'))
+              throw data_error(fmt::format("`{}` is no image's name", one_line(name)), where);
+            out.images[number_in(image, "id", where)].file = name;
+          }};
+}
+
+Image& image_of(Annotations& out, const Json& annotation, const std::string& where) {
+  return out.images[number_in(annotation, "image_id", where)];
+}
+
+void read_captions(const AnnotationFile& file, Annotations& out) {
+  const std::string& where = file.where();
+  file.read({image_list(out, where), {"annotations", {"id", "image_id", "caption"}, [&](Json&& annotation) {
+                                        image_of(out, annotation, where).captions[number_in(annotation, "id", where)] =
+                                            text_in(annotation, "caption", where);
+                                      }}});
+}
+
+void read_objects(const AnnotationFile& file, Annotations& out) {
+  const std::string& where = file.where();
+  file.read({image_list(out, where),
+             {"annotations",
+              {"image_id", "category_id"},
+              [&](Json&& annotation) {
+                image_of(out, annotation, where).categories.insert(number_in(annotation, "category_id", where));
+              }},
+             {"categories", {"id", "name"}, [&](Json&& category) {
+                out.categories[number_in(category, "id", where)] = text_in(category, "name", where);
+              }}});
+  for (const auto& [id, image] : out.images) {
+    for (const int64_t category : image.categories) {
+      if (!out.categories.contains(category))
+        throw data_error(fmt::format("image {} has an object of category {}, which is none of its {} categories", id, category,
+                                     out.categories.size()),
+                         where);
+    }
+  }
+}
+
+// A line of DIR/train2017.jsonl.
+std::string line_of(const std::string& split, const Image& image, const Annotations& all, bool captions, bool labels) {
+  nlohmann::ordered_json json = {{"image", fmt::format("{}/{}", split, image.file)}};
+  if (captions) {
+    json["captions"] = Json::array();
+    for (const auto& [id, caption] : image.captions) json["captions"].push_back(std::string(trim(caption)));
+  }
+  if (labels) {
+    json["labels"] = Json::array();
+    for (const int64_t category : image.categories) json["labels"].push_back(all.categories.at(category));
+  }
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string classes_text(const Annotations& annotations) {
+  std::string text;
+  for (const auto& [id, name] : annotations.categories) text += one_line(name) + "\n";
+  return text;
+}
+
+// Writes DIR/SPLIT.jsonl, and DIR/classes.txt in the order of the categories' numbers.
+void write_lists(const Archive& archive, const std::string& dir, const std::string& split, store::FileSystem& files,
+                 Finding& finding) {
+  const auto find = [&](const std::string& kind) -> const ArchiveMember* {
+    const auto found =
+        std::ranges::find(archive.members(), fmt::format("annotations/{}_{}.json", kind, split), &ArchiveMember::name);
+    return found == archive.members().end() ? nullptr : &*found;
+  };
+  const ArchiveMember *captions = find("captions"), *objects = find("instances");
+  if (captions == nullptr && objects == nullptr) {
+    finding.notes.push_back(fmt::format("`{}` has no annotations of {}", archive.name(), split));
+    return;
+  }
+  Annotations annotations;
+  if (captions != nullptr) read_captions(AnnotationFile(archive, *captions, dir, files), annotations);
+  if (objects != nullptr) read_objects(AnnotationFile(archive, *objects, dir, files), annotations);
+  std::set<std::string> there;
+  for (const store::FileInfo& entry : files.list(store::join_path(dir, split))) there.insert(entry.name);
+  std::string text;
+  std::vector<std::string> missing;
+  for (const auto& [id, image] : annotations.images) {
+    if (image.file.empty()) {
+      finding.problems.push_back(fmt::format("{}: an annotation is of image {}, which is not listed", split, id));
+    } else if (!there.contains(image.file)) {
+      missing.push_back(image.file);
+    } else {
+      text += line_of(split, image, annotations, captions != nullptr, objects != nullptr);
+    }
+  }
+  if (!missing.empty()) {
+    finding.problems.push_back(fmt::format("{}: {} annotated images are not there, {} the first; they are left out", split,
+                                           human_count(std::ssize(missing)), one_line(missing.front())));
+  }
+  const std::string list = store::join_path(dir, split + ".jsonl"), classes = store::join_path(dir, "classes.txt");
+  store::write_atomic(files, list, text);
+  if (captions != nullptr) finding.sources.push_back(fmt::format("jsonl({}, text=captions)", list));
+  if (objects == nullptr) return;
+  const std::string names = classes_text(annotations);
+  if (files.info(classes) && store::read_text(files, classes) != names)
+    throw data_error(fmt::format("`{}` lists other classes than the annotations of {}", classes, split), {}, "remove it");
+  store::write_atomic(files, classes, names);
+  finding.sources.push_back(fmt::format("jsonl({}, labels=labels, classes={})", list, classes));
+}
+
+}  // namespace
+
+PreparePlan plan_coco(const std::vector<std::string>& paths, const std::string& dir) {
+  Given given;
+  for (const std::string& path : paths) recognise(path, given);
+  // Images that were prepared before get lists, too.
+  std::vector<std::string> splits;
+  store::FileSystem& local = store::local_files();
+  if (local.info(dir)) {
+    for (const store::FileInfo& entry : local.list(dir)) {
+      if (entry.directory && is_split(entry.name)) splits.push_back(entry.name);
+    }
+  }
+  for (const UnpackPlan& plan : given.folders) {
+    if (std::ranges::find(splits, plan.folder) == splits.end()) splits.push_back(plan.folder);
+  }
+  if (splits.empty())
+    throw usage_error(given.annotations ? "the annotations have no images" : "none of the files holds images", "--from",
+                      kKnown);
+  PreparePlan plan{std::move(given.archives), std::move(given.folders), {}};
+  plan.finish = [annotations = std::move(given.annotations), splits](
+                    const std::string& to, const std::vector<UnpackedFolder>& folders, store::FileSystem& files) {
+    Finding finding;
+    for (const UnpackedFolder& folder : folders) {
+      const PublishedSplit* known = published(folder.folder);
+      if (known != nullptr && known->images != folder.files) {
+        finding.notes.push_back(fmt::format("{} images of {}, of the {} of COCO", human_count(folder.files), folder.folder,
+                                            human_count(known->images)));
+      }
+    }
+    if (!annotations) {
+      finding.notes.emplace_back("captions and labels are in annotations_trainval2017.zip: give it, too");
+      return finding;
+    }
+    for (const std::string& split : splits) write_lists(*annotations, to, split, files, finding);
+    return finding;
+  };
+  return plan;
+}
+
+}  // namespace tessera::data
