@@ -77,7 +77,7 @@ std::string completed_by_bash(const std::string& line) {
 
 TEST(Completion, WorksInBash) {
   EXPECT_EQ(completed_by_bash("tra"), "train\n");
-  EXPECT_EQ(completed_by_bash("data "), "check show index tokenizer convert bench\n");
+  EXPECT_EQ(completed_by_bash("data "), "check show index tokenizer convert prepare bench\n");
   EXPECT_EQ(completed_by_bash("train a.toml --workd"), "--workdir\n");
   EXPECT_EQ(completed_by_bash("train a.toml dtype=b"), "bf16\n") << "a word of its own after the =";
 }
