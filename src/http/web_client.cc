@@ -89,6 +89,10 @@ size_t take_header(char* data, size_t size, size_t count, void* headers) {
 }  // namespace
 
 struct WebClient::Session {
+  struct HeadersCloser {
+    void operator()(curl_slist* list) const { curl().free_list(list); }
+  };
+
   explicit Session(const WebOptions& of) : options(of), handle(curl().init()) {
     if (!handle) throw std::bad_alloc();
     add_header("Content-Type: application/json");
@@ -253,6 +257,12 @@ WebReply WebClient::download(const Download& file) {
   session.set(CURLOPT_WRITEDATA, &incoming);
   const std::string range = file.until < 0 ? fmt::format("{}-", file.from) : fmt::format("{}-{}", file.from, file.until - 1);
   if (file.from > 0 || file.until >= 0) session.set(CURLOPT_RANGE, range.c_str());
+  std::unique_ptr<curl_slist, Session::HeadersCloser> headers;
+  if (!file.accept.empty()) {
+    headers.reset(curl().append(nullptr, ("Accept: " + file.accept).c_str()));
+    if (!headers) throw std::bad_alloc();
+    session.set(CURLOPT_HTTPHEADER, headers.get());
+  }
   try {
     session.perform(incoming.reply);
   } catch (const Error&) {

@@ -42,6 +42,7 @@ struct Download {
   std::function<void(int64_t first)> begin;
   // What comes, in order. False ends the transfer: at `until`, where it is given, as if that was the end, else with an error.
   std::function<bool(std::string_view bytes)> take;
+  std::string accept = {};  // types that are asked for, as the header Accept has them; empty: any
 };
 
 // No connection to the server: it got nothing.

@@ -19,17 +19,22 @@ Platform parse_platform(std::string_view name);
 
 // The places a plugin is looked for, in order. Empty ones are passed over.
 struct PluginPlaces {
-  std::string flag;                       // --plugin: a file, or a directory that has one
-  std::string environment_path;           // TESSERA_PLUGIN_PATH: files or directories, separated by ':'
-  std::string program_directory;          // beside the program
+  std::string flag;               // --plugin: a file, or a directory that has one, also as a wheel or `plugin install` lays it
+  std::string environment_path;   // TESSERA_PLUGIN_PATH: files or such directories, separated by ':'
+  std::string program_directory;  // beside the program
+  std::string installed;          // where `tessera plugin install` puts them: <it>/<platform>/<wheel's path>
   std::vector<std::string> environments;  // of Python: <each>/lib/python3*/{site,dist}-packages/<wheel's path>
   std::vector<std::string> libraries;     // directories of the library itself: images of TPU machines have /lib/libtpu.so
 };
-// The places of this process: /proc/self/exe's directory, then $VIRTUAL_ENV, $CONDA_PREFIX, <that directory>/../.deps/venv, the
+// The places of this process: /proc/self/exe's directory, installed_plugins(), then $VIRTUAL_ENV, $CONDA_PREFIX, <that directory>/../.deps/venv, the
 // user's and the system's packages, /lib and /usr/local/lib.
 PluginPlaces plugin_places(const std::string& flag = {});
 
-// The path of the platform's plugin. Throws a device Error that lists every place looked at and the `pip install` line.
+// Where `tessera plugin install` puts plugins: $XDG_DATA_HOME/tessera/plugins, else ~/.local/share/tessera/plugins. Empty where there
+// is no home.
+std::string installed_plugins();
+
+// The path of the platform's plugin. Throws a device Error that lists every place looked at and how to install one.
 std::string find_plugin(Platform platform, const PluginPlaces& places);
 std::string find_plugin(Platform platform, const std::string& flag = {});
 

@@ -29,8 +29,8 @@ const std::vector<PlatformFiles>& platform_files() {
        "cuda",
        "xla_cuda_plugin.so",
        {"jax_plugins/xla_cuda13/xla_cuda_plugin.so", "jax_plugins/xla_cuda12/xla_cuda_plugin.so"},
-       "pip install 'jax-cuda13-plugin[with-cuda]'"},
-      {Platform::kTpu, "tpu", "libtpu.so", {"libtpu/libtpu.so"}, "pip install libtpu"},
+       "tessera plugin install cuda, or pip install 'jax-cuda13-plugin[with-cuda]'"},
+      {Platform::kTpu, "tpu", "libtpu.so", {"libtpu/libtpu.so"}, "tessera plugin install tpu, or pip install libtpu"},
   };
   return files;
 }
@@ -79,9 +79,9 @@ class Search {
  public:
   explicit Search(Platform platform) : files_(files_of(platform)) {}
 
-  // A file, or a directory that holds the library under its own name.
+  // A file, or a directory that holds the library under its own name, as its wheel does, or as try_installed() has it.
   bool try_path(const fs::path& path) {
-    if (is_folder(path)) return try_file(path / files_.file);
+    if (is_folder(path)) return try_wheels(path) || try_installed(path) || try_file(path / files_.file);
     if (is_other_platforms(path, files_.platform)) {
       looked_.push_back(fmt::format("{} (another platform's)", path.string()));
       return false;
@@ -98,6 +98,15 @@ class Search {
     return false;
   }
 
+  // The wheel's own path below a directory; a file that is not there is passed over.
+  bool try_wheels(const fs::path& directory) {
+    return std::ranges::any_of(
+        files_.wheels, [&](const std::string& wheel) { return is_file(directory / wheel) && try_file(directory / wheel); });
+  }
+
+  // A directory of `tessera plugin install`.
+  bool try_installed(const fs::path& directory) { return try_wheels(directory / files_.name); }
+
   bool try_environment(const fs::path& environment) {
     const std::vector<fs::path> sites = site_packages(environment);
     if (sites.empty()) looked_.push_back((environment / "lib/python3*/site-packages").lexically_normal().string());
@@ -108,6 +117,9 @@ class Search {
     }
     return false;
   }
+
+  // A place that has nothing.
+  void passed(const fs::path& place) { looked_.push_back(place.lexically_normal().string()); }
 
   const std::string& found() const { return found_; }
   std::string_view file() const { return files_.file; }
@@ -143,6 +155,12 @@ Platform parse_platform(std::string_view name) {
   throw usage_error(fmt::format("unknown platform `{}`", name), "--platform", suggest_name(name, names));
 }
 
+std::string installed_plugins() {
+  const std::string home = environment_variable("HOME");
+  const std::string data = environment_variable("XDG_DATA_HOME", home.empty() ? "" : home + "/.local/share");
+  return data.empty() ? "" : data + "/tessera/plugins";
+}
+
 PluginPlaces plugin_places(const std::string& flag) {
   PluginPlaces places;
   places.flag = flag;
@@ -150,6 +168,7 @@ PluginPlaces plugin_places(const std::string& flag) {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
   places.program_directory = program.parent_path().string();
+  places.installed = installed_plugins();
   places.environments = {environment_variable("VIRTUAL_ENV"), environment_variable("CONDA_PREFIX")};
   if (!places.program_directory.empty()) places.environments.push_back(places.program_directory + "/../.deps/venv");
   if (const std::string home = environment_variable("HOME"); !home.empty()) places.environments.push_back(home + "/.local");
@@ -172,6 +191,10 @@ std::string find_plugin(Platform platform, const PluginPlaces& places) {
   }
   const fs::path beside = fs::path(places.program_directory) / search.file();
   if (!places.program_directory.empty() && search.try_file(beside)) return search.found();
+  if (!places.installed.empty()) {
+    if (search.try_installed(places.installed)) return search.found();
+    search.passed(fs::path(places.installed) / platform_name(platform));
+  }
   for (const std::string& environment : places.environments) {
     if (!environment.empty() && search.try_environment(environment)) return search.found();
   }

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kFetch = "./dev plan-deps fetches the plugins that plans need";
+constexpr const char* kFetch = "tessera plugin install tpu|cuda fetches the plugins that plans need";
 
 // Sizes of slices that exist, smallest first; a plan that doesn't fit proposes the next ones.
 struct Slices {

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "store/fetch_file.h"
 #include "http/web_client.h"
 #include "store/digest.h"
 #include "store/file.h"
@@ -26,11 +27,9 @@
 namespace tessera::state {
 namespace {
 
-constexpr int kTries = 5;
 constexpr std::string_view kZero("\0", 1);  // what git puts between a blob's size and its bytes
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-void wait_before_trying_again(int tried) { std::this_thread::sleep_for(std::chrono::milliseconds(100 << tried)); }
 
 // A file of the model, as the Hub lists it.
 struct HubFile {
@@ -136,7 +135,6 @@ class ModelDownload {
   Listing list();
   std::vector<const HubFile*> wanted(const Listing& listing) const;
   void fetch(const HubFile& file, const std::string& commit);
-  void transfer(const HubFile& file, const std::string& url, const std::string& partial);
   bool is_whole(const HubFile& file, const std::string& path) const;
   void show(const HubFile& file, const std::string& commit) const;
   std::string blob(const HubFile& file) const { return store::join_path(folder_, "blobs/" + file.hash); }
@@ -167,8 +165,8 @@ Listing ModelDownload::list() {
   for (int tried = 1;; ++tried) {
     const http::WebReply reply = client_.request(url, "");
     if (reply.status == 200) return parse_listing(reply.body, url);
-    if (reply.status < 500 || tried == kTries) refuse(reply, url);
-    wait_before_trying_again(tried);
+    if (reply.status < 500 || tried == store::kFetchTries) refuse(reply, url);
+    store::wait_before_trying_again(tried);
   }
 }
 
@@ -216,77 +214,16 @@ void ModelDownload::fetch(const HubFile& file, const std::string& commit) {
   if (files_.info(to)) return;
   const std::string url = fmt::format("{}/{}/resolve/{}/{}", store::hub_endpoint(), model_.name, commit, file.name);
   const std::string partial = to + ".incomplete";
-  const auto start = std::chrono::steady_clock::now();
-  for (int tried = 1;; ++tried) {
-    std::string why = "it is not the file that the Hub lists (its hash differs)";
-    int tries = 2;  // what was damaged on the way, or before
-    try {
-      transfer(file, url, partial);
-      if (is_whole(file, partial)) break;
-      files_.remove_file(partial);
-    } catch (const http::NotReached&) {
-      log_status("");
-      throw;
-    } catch (const Error& error) {
-      log_status("");
-      if (error.code() != Exit::kData || !error.where().empty()) throw;  // not the server's
-      why = error.message();
-      tries = kTries;
-    }
-    if (tried >= tries) {
-      throw data_error(fmt::format("could not be fetched: {}", why), url, "the same command goes on with what is there");
-    }
-    log_warning(fmt::format("{}: {}; trying again", what, one_line(why)));
-    wait_before_trying_again(tried);
-  }
+  store::fetch_file(client_,
+                   {.what = what,
+                    .url = url,
+                    .shown = url,
+                    .size = file.size,
+                    .lister = "the Hub lists",
+                    .is_whole = [&](const std::string& path) { return is_whole(file, path); },
+                    .refuse = [&](const http::WebReply& reply) { refuse(reply, url); }},
+                   partial);
   files_.rename(partial, to);
-  log_status("");
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  log_line(fmt::format("fetched {} ({}) in {}", what, human_bytes(static_cast<double>(file.size)), human_duration(seconds)));
-}
-
-// What is missing of `partial`, appended to it. Throws a data Error without a place where the server fails.
-void ModelDownload::transfer(const HubFile& file, const std::string& url, const std::string& partial) {
-  const auto info = files_.info(partial);
-  int64_t have = info ? info->size : 0;
-  if (have > file.size) {
-    files_.remove_file(partial);
-    have = 0;
-  }
-  if (have == file.size && have > 0) return;
-  std::unique_ptr<store::WritableFile> out;
-  auto shown = std::chrono::steady_clock::time_point{};
-  const http::WebReply reply = client_.download({
-      .url = url,
-      .from = have,
-      .begin =
-          [&](int64_t first) {
-            have = first;
-            out = first > 0 ? files_.append(partial) : files_.create(partial);
-          },
-      .take =
-          [&](std::string_view bytes) {
-            if (have + static_cast<int64_t>(bytes.size()) > file.size) return false;
-            out->write(std::as_bytes(std::span(bytes)));
-            have += static_cast<int64_t>(bytes.size());
-            const auto now = std::chrono::steady_clock::now();
-            if (now - shown > std::chrono::milliseconds(200)) {
-              shown = now;
-              log_status(fmt::format("fetch {}  {:.0f} % of {}", file.name,
-                                     100 * static_cast<double>(have) / static_cast<double>(file.size),
-                                     human_bytes(static_cast<double>(file.size))));
-            }
-            return true;
-          },
-  });
-  if (out) out->close();
-  if (reply.status == 200 || reply.status == 206) {
-    if (have < file.size) throw data_error(fmt::format("the server ended after {} of {} bytes", have, file.size));
-    return;
-  }
-  if (reply.status < 500 && reply.status != 408 && reply.status != 416 && reply.status != 429) refuse(reply, url);
-  if (reply.status == 416) files_.remove_file(partial);
-  throw data_error(fmt::format("the server answers {}", reply.status));
 }
 
 // The file under its name among those of the commit: a link to the blob, or where the file system has none the blob itself.

@@ -90,7 +90,7 @@ TEST_F(PluginSearch, NoPluginListsEveryPlace) {
                 AllOf(StartsWith("no PJRT plugin for platform tpu; looked at"), HasSubstr("\n  /nowhere/bin/libtpu.so"),
                       HasSubstr("venv/lib/python3.11/site-packages/libtpu/libtpu.so"),
                       HasSubstr("\n  /nowhere/venv/lib/python3*/site-packages"), HasSubstr("TESSERA_PLUGIN_PATH (not set)"),
-                      HasSubstr("help: pip install libtpu,")));
+                      HasSubstr("help: tessera plugin install tpu, or pip install libtpu,")));
   }
 }
 

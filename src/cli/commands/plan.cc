@@ -21,7 +21,7 @@ class PlanCommand final : public Command {
              {"tessera plan recipes/vit_10b.toml dtype=bf16 --sweep v5e:16x16,v5p:4x4x8,h200:16x8", "several in one table"},
              {"tessera plan recipes/vit_10b.toml dtype=bf16 --topology v5e:16x16 --slices 4", "four slices over the network"}},
             "Topologies: v2 v3 v4 v5e v5p v6e tpu7x as v5e:16x16; a100 h100 h200 b200 as h200:HOSTSxGPUS; cpu:N; here.\n"
-            "./dev plan-deps fetches the plugins. Exit code 4 when the step does not fit; --sweep takes meshes too, as\n"
+            "tessera plugin install fetches the plugins. Exit code 4 when the step does not fit; --sweep takes meshes too, as\n"
             "--sweep \"fsdp=128;replica=2, fsdp=64\" beside --topology."};
   }
   void declare(Flags& flags) override {
