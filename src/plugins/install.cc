@@ -25,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRecord = "installed.json";
+// Wheels differ from one Python to the next, whichever is here: the pinned ones are these.
+constexpr const char* kPinnedFor = "--only-binary :all: --python-version 3.11";
 constexpr uint64_t kMostUnpacked = uint64_t{16} << 30;  // of one wheel
 
 std::string title(const Wheel& wheel) { return fmt::format("{} {}", wheel.name, wheel.version); }
@@ -107,20 +109,20 @@ class Installation {
     std::string other;
     for (const store::FileInfo& entry : files_.list(options_.wheels)) {
       if (!entry.name.starts_with(file_prefix(wheel)) || !entry.name.ends_with(".whl")) continue;
-      const std::string path = store::join_path(options_.wheels, entry.name);
+      std::string path = store::join_path(options_.wheels, entry.name);
       if (has_hash(path, wheel)) return path;
       other = path;
     }
     if (!other.empty())
       throw data_error(fmt::format("`{}` is not the pinned wheel of {}: its SHA-256 differs", other, title(wheel)));
     throw data_error(fmt::format("`{}` has no wheel of {}", options_.wheels, title(wheel)), "--from",
-                     fmt::format("pip download --no-deps {}=={}", wheel.name, wheel.version));
+                     fmt::format("pip download --no-deps {}=={} {}", wheel.name, wheel.version, kPinnedFor));
   }
 
   // The wheel from the index.
   std::string fetch(const Wheel& wheel) {
     files_.make_directories(downloads_);
-    const std::string path = store::join_path(downloads_, wheel.sha256 + ".whl");
+    std::string path = store::join_path(downloads_, wheel.sha256 + ".whl");
     if (has_hash(path, wheel)) return path;
     try {
       if (!client_) {
@@ -149,8 +151,8 @@ class Installation {
           fmt::format("the package index cannot be reached: {}", one_line(error.message())),
           without_credentials(settings_.urls.front()),
           fmt::format("PIP_INDEX_URL names a mirror, https_proxy a proxy. Without a network: on a machine that has one, `pip "
-                      "download --no-deps {}`, then here --from the folder",
-                      every_requirement()));
+                      "download --no-deps {} {}`, then here --from the folder",
+                      every_requirement(), kPinnedFor));
     }
     files_.rename(path + ".incomplete", path);
     return path;

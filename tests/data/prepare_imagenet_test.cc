@@ -15,7 +15,6 @@ using testing::failure;
 using testing::gzip;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::IsSupersetOf;
 using testing::Members;
 using testing::picture;
 using testing::special_member;

@@ -37,7 +37,7 @@ void expect_to_go_on(const std::function<void(const std::string& dir, store::Fil
   const auto expect_whole_folders = [&](const std::string& dir) {
     const auto there = content(dir);
     for (const std::string& folder : folders) {
-      const bool same = !fs::exists(dir + "/" + folder) || below(there, folder) == below(whole, folder);
+      const bool same = !fs::exists(fs::path(dir) / folder) || below(there, folder) == below(whole, folder);
       EXPECT_TRUE(same) << folder;
     }
   };

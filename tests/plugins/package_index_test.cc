@@ -15,7 +15,6 @@ namespace tessera::plugins {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::TempDir;
 
 const std::string kHash(64, 'a'), kOther(64, 'b');

@@ -169,7 +169,7 @@ std::string file_name_of(const Archive& archive, const ArchiveMember& member) {
   for (const std::string& part : split(without_dot(member.name), '/')) {
     if (part.empty() || part == ".." || part == ".") refuse(archive, member, "whose name leads elsewhere");
   }
-  const std::string name = store::last_part(member.name);
+  std::string name = store::last_part(member.name);
   const bool plain = name.front() != '.' && std::ranges::all_of(name, [](unsigned char c) {
                        return std::isalnum(c) || c == '.' || c == '_' || c == '-';
                      });
