@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 
 #include "cli/run_program.h"
@@ -11,61 +12,17 @@
 namespace tessera::cli {
 namespace {
 
-using Words = std::vector<std::string>;
-
-// The words of a shell's line up to a comment, a pipe or another command; quotes are taken off.
-Words shell_words(const std::string& line) {
-  Words words;
-  std::string word;
-  bool any = false;
-  char quote = 0;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quote != 0 && c != quote) {
-      const bool escaped = c == '\\' && quote == '"' && i + 1 < line.size() && (line[i + 1] == '"' || line[i + 1] == '\\');
-      word += escaped ? line[++i] : c;
-    } else if (quote != 0) {
-      quote = 0;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      any = true;
-    } else if ((c == '#' && !any) || std::string_view("|<>&;").find(c) != std::string_view::npos) {
-      break;
-    } else if (c == ' ') {
-      if (any) words.push_back(word);
-      word.clear();
-      any = false;
-    } else {
-      word += c;
-      any = true;
-    }
-  }
-  if (any) words.push_back(word);
-  return words;
-}
-
-// Lines of blocks between ``` that begin with `tessera`, those that end with \ joined with the next.
-std::vector<std::string> commands_in(const std::string& document, const std::string& language = {}) {
+// Lines of blocks of shell commands.
+std::vector<std::string> commands_in(const std::string& document) {
   std::vector<std::string> found;
-  std::istringstream lines(read_file(testing::source_path(document)));
-  bool in_block = false, wanted = false;
-  std::string joined;
+  std::istringstream lines(document);
+  bool in_block = false;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("```")) {
-      in_block = !in_block;
-      wanted = in_block && (language.empty() || line == "```" + language);
-      continue;
+      in_block = line == "```sh";
+    } else if (in_block) {
+      found.push_back(line);
     }
-    if (!wanted) continue;
-    joined += line;
-    if (joined.ends_with("\\")) {
-      joined.back() = ' ';
-      continue;
-    }
-    for (const char* prompt : {"", "$ ", "bin/", "$ bin/"}) {
-      if (joined.starts_with(std::string(prompt) + "tessera ")) found.push_back(joined.substr(std::string(prompt).size()));
-    }
-    joined.clear();
   }
   return found;
 }
@@ -86,9 +43,10 @@ TEST(YourImages, RunsAsItStands) {
       "| "
       "normalise\" \"eval.val.data.pp=decode | resize_small(36) | central_crop(32) | normalise\" \"checkpoint.every=3 steps\"";
   int64_t lines = 0;
-  for (std::string line : commands_in("docs/your_images.md", "sh")) {
+  for (std::string line : commands_in(text)) {
     ++lines;
-    const Words words = shell_words(line);
+    std::istringstream stream(line);
+    const std::vector<std::string> words(std::istream_iterator<std::string>(stream), {});
     if (words[1] == "train" || words[1] == "sweep" || words[1] == "lr-find" || words[1] == "eval" || words[2] == "show")
       line += small;
     if (words[1] == "lr-find") line += " --steps 20";
