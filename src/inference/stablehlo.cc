@@ -33,7 +33,8 @@ std::string signature(const state::LoadedModel& model, const TensorType& images)
 
 }  // namespace
 
-void write_stablehlo_directory(const state::LoadedModel& model, const std::string& directory, int64_t batch, Existing existing) {
+void write_stablehlo_directory(const state::LoadedModel& model, const std::string& directory, int64_t batch,
+                               Existing existing) {
   if (model.model->classifier() == nullptr) {
     throw usage_error("the model is no classifier, so that there is no program from an image to its answer", model.path,
                       "export with --format big_vision or --plain");
@@ -45,16 +46,16 @@ void write_stablehlo_directory(const state::LoadedModel& model, const std::strin
   }
   const data::Pp pp(model.pp, data::PpUse::kEval, "preprocessing");
   check_size(pp, model.model->input());
-  const train::Program program = train::predict_program(
-      *model.model, model.layout, {.batch = batch, .pixels = pp.pixel_scale(), .compute = model.compute});
+  const train::Program program = train::predict_program(*model.model, model.layout,
+                                                        {.batch = batch, .pixels = pp.pixel_scale(), .compute = model.compute});
   std::vector<checkpoint::TensorView> weights;
   for (size_t i = 0; i < model.layout.entries.size(); ++i) {
     const state::StateEntry& entry = model.layout.entries[i];
     weights.push_back({state::param_name(entry), entry.type, model.params[i].data});
   }
-  write_safetensors_directory(directory, existing, weights,
-                              {{"signature.json", signature(model, train::image_batch(*model.model, batch))},
-                               {"model.mlir", program.text}});
+  write_safetensors_directory(
+      directory, existing, weights,
+      {{"signature.json", signature(model, train::image_batch(*model.model, batch))}, {"model.mlir", program.text}});
 }
 
 }  // namespace tessera::inference

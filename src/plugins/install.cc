@@ -11,10 +11,10 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "store/fetch_file.h"
 #include "http/web_client.h"
 #include "plugins/package_index.h"
 #include "store/checksums.h"
+#include "store/fetch_file.h"
 #include "store/file.h"
 #include "store/lock.h"
 #include "store/zip_archive.h"
@@ -135,17 +135,17 @@ class Installation {
       const IndexFile file = find_wheel(*client_, settings_, wheel);
       const std::string shown = without_credentials(file.url);
       store::fetch_file(*client_,
-                       {.what = title(wheel),
-                        .url = file.url,
-                        .shown = shown,
-                        .size = file.size,
-                        .lister = "is pinned",
-                        .is_whole = [&](const std::string& partial) { return has_hash(partial, wheel); },
-                        .refuse =
-                            [&](const http::WebReply& reply) {
-                              throw data_error(fmt::format("the server answers {}", reply.status), shown);
-                            }},
-                       path + ".incomplete");
+                        {.what = title(wheel),
+                         .url = file.url,
+                         .shown = shown,
+                         .size = file.size,
+                         .lister = "is pinned",
+                         .is_whole = [&](const std::string& partial) { return has_hash(partial, wheel); },
+                         .refuse =
+                             [&](const http::WebReply& reply) {
+                               throw data_error(fmt::format("the server answers {}", reply.status), shown);
+                             }},
+                        path + ".incomplete");
     } catch (const http::NotReached& error) {
       throw data_error(
           fmt::format("the package index cannot be reached: {}", one_line(error.message())),

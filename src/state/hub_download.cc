@@ -18,9 +18,9 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "store/fetch_file.h"
 #include "http/web_client.h"
 #include "store/digest.h"
+#include "store/fetch_file.h"
 #include "store/file.h"
 #include "store/servers/hugging_face.h"
 
@@ -29,7 +29,6 @@ namespace {
 
 constexpr std::string_view kZero("\0", 1);  // what git puts between a blob's size and its bytes
 constexpr const char* kIndex = "model.safetensors.index.json";
-
 
 // A file of the model, as the Hub lists it.
 struct HubFile {
@@ -215,14 +214,14 @@ void ModelDownload::fetch(const HubFile& file, const std::string& commit) {
   const std::string url = fmt::format("{}/{}/resolve/{}/{}", store::hub_endpoint(), model_.name, commit, file.name);
   const std::string partial = to + ".incomplete";
   store::fetch_file(client_,
-                   {.what = what,
-                    .url = url,
-                    .shown = url,
-                    .size = file.size,
-                    .lister = "the Hub lists",
-                    .is_whole = [&](const std::string& path) { return is_whole(file, path); },
-                    .refuse = [&](const http::WebReply& reply) { refuse(reply, url); }},
-                   partial);
+                    {.what = what,
+                     .url = url,
+                     .shown = url,
+                     .size = file.size,
+                     .lister = "the Hub lists",
+                     .is_whole = [&](const std::string& path) { return is_whole(file, path); },
+                     .refuse = [&](const http::WebReply& reply) { refuse(reply, url); }},
+                    partial);
   files_.rename(partial, to);
 }
 
