@@ -54,7 +54,7 @@ class Export final : public Command {
     remote::StagedOutput out(to_, "--to");
     if (plain_) {
       if (!format_.empty()) throw usage_error("`--plain` is a format of its own", "--format", "give one of the two");
-      inference::check_export_file(store::files_at(to_), to_, existing());
+      if (store::is_bucket(to_)) inference::check_export_file(store::files_at(to_), to_, existing());
       log_line(fmt::format("parameters of {}, whole", inference::write_plain_weights(from_, out.path(), weights, existing())));
     } else {
       write_for_others(weights, out.path());
