@@ -37,9 +37,14 @@ std::vector<std::string> RowReader::read(std::span<const std::string> paths, uin
 
 void check_size(const data::Pp& pp, const models::InputShape& in) {
   const int64_t channels = pp.pixel_scale().channels();
-  if (pp.height() == in.height && pp.width() == in.width && channels == in.channels) return;
-  throw usage_error(fmt::format("the preprocessing makes images of {} x {} x {}, and the model takes {} x {} x {}", pp.height(),
-                                pp.width(), channels, in.height, in.width, in.channels),
+  if (channels != in.channels) {
+    throw usage_error(fmt::format("the preprocessing makes images of {} channel{}, and the model takes {}", channels,
+                                  channels == 1 ? "" : "s", in.channels),
+                      pp.text(), "`grayscale` makes one channel");
+  }
+  if (pp.height() == in.height && pp.width() == in.width) return;
+  throw usage_error(fmt::format("the preprocessing makes images of {} x {}, and the model takes {} x {}", pp.height(),
+                                pp.width(), in.height, in.width),
                     pp.text(), "make both the same");
 }
 

@@ -27,11 +27,15 @@ std::shared_ptr<const Teacher> load_teacher(const objectives::TeacherSource& sou
     objective.fail("teacher", fmt::format("tells {} classes apart, and the data has {}", in.classes, input.classes),
                    "take a teacher of these classes");
   }
-  if (in.height != input.height || in.width != input.width || in.channels != input.channels) {
-    objective.fail("teacher",
-                   fmt::format("takes images of {} x {} x {}, and data.pp makes {} x {} x {}", in.height, in.width, in.channels,
-                               input.height, input.width, input.channels),
+  if (in.channels != input.channels) {
+    objective.fail("teacher", fmt::format("takes images of {} channels, and data.pp makes {}", in.channels, input.channels),
                    "both models see the same images");
+  }
+  if (in.height != input.height || in.width != input.width) {
+    objective.fail(
+        "teacher",
+        fmt::format("takes images of {} x {}, and data.pp makes {} x {}", in.height, in.width, input.height, input.width),
+        "both models see the same images");
   }
   auto teacher = std::make_shared<Teacher>();
   teacher->pixels = pixels;

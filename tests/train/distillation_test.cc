@@ -99,7 +99,7 @@ TEST(Distillation, MistakesNameTheirKey) {
   EXPECT_THAT(failure({"objective.temperature=0"}), HasSubstr("`objective.temperature` must be above 0"));
   EXPECT_THAT(failure({"objective.alpha=1.5"}), HasSubstr("`objective.alpha` must lie in [0, 1]"));
   EXPECT_THAT(failure({"data.pp=decode | resize(12) | value_range(-1, 1)"}),
-              HasSubstr("`objective.teacher` takes images of 8 x 8 x 3, and data.pp makes 12 x 12 x 3"));
+              HasSubstr("`objective.teacher` takes images of 8 x 8, and data.pp makes 12 x 12"));
   EXPECT_THAT(failure({"data.source=fake(images=32, classes=4)", "data.pp=decode | resize(8) | value_range(-1, 1)"}),
               HasSubstr("`objective.teacher` tells 3 classes apart, and the data has 4"));
 }
