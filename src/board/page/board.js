@@ -420,10 +420,11 @@ function choose(name, on, alone = false) {
   for (const data of board.data.values()) { data.version = -1; data.log = 0; }
   drawRuns();
   loadDifferences().catch((error) => tell(error.message));
+  endRest();  // who asks for something does not wait
   update();
 }
 
-let updating = null, again = false;
+let updating = null, again = false, endRest = () => {};
 async function update() {
   if (updating || document.hidden) { again = true; return updating; }
   board.drawing = 0;
@@ -450,7 +451,7 @@ async function update() {
     document.body.dataset.ready = 'yes';
   })();
   await updating;
-  await new Promise((done) => setTimeout(done, Math.max(QUIET, REST * board.drawing)));
+  await new Promise((done) => { endRest = done; setTimeout(done, Math.max(QUIET, REST * board.drawing)); });
   updating = null;
   if (again) { again = false; update(); }
 }
