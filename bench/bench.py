@@ -214,7 +214,7 @@ def part_sinks(report, options):
         more, error = sinks.compare(results, name)
         row = f"  {name:<36}{1e3 * statistics.median(turn['step'] for turn in turns):>9.2f} ms"
         row += f"{'' if name == sinks.BASE else f'{more:+.2f} ± {error:.2f} %':>18}{sinks.share_of_monitoring(turns):>11.2f} %"
-        print(row + ("" if name == sinks.BASE else "   <= 0.5 %"))
+        print(row + ("   <= 0.5 %" if sinks.SIDES[name] else ""))
     report.keep("sinks", {"rounds": results, "answers": answers})
 
 

@@ -27,6 +27,7 @@ SIDES = {
     "no sinks": [],
     "all sinks": ["tensorboard", "wandb", "mlflow"],
     "all sinks, 50 readers of the page": ["tensorboard", "wandb", "mlflow"],
+    "no sinks, again": [],  # what two runs of the same differ by
 }
 BASE = "no sinks"
 MONITORING = ("tensorboard", "wandb", "mlflow", "live page")  # threads

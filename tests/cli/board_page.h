@@ -22,7 +22,7 @@ struct Page {
   std::string token;
 
   explicit Page(RunningProgram& program) {
-    while (program.running() && program.out().find("\n", program.out().find("?token=")) == std::string::npos) {
+    while (program.running() && program.out().find('\n', program.out().find("?token=")) == std::string::npos) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     const std::string out = program.out();

@@ -47,7 +47,7 @@ json curves_of_metrics(const std::string& workdir) {
 
 // A run that was killed after step k: what it has of later steps, and its later checkpoints are not there.
 std::string killed_after(int64_t k) {
-  const std::string name = fmt::format("board_from_{}", k);
+  std::string name = fmt::format("board_from_{}", k);
   fs::remove_all(small_run().path(name));
   fs::copy(small_run().path(whole()), small_run().path(name), fs::copy_options::recursive);
   for (int64_t later = k + 1; later <= 12; ++later) fs::remove_all(small_run().step_of(name, later));

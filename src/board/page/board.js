@@ -333,7 +333,7 @@ function drawHead() {
                    ['training loss', run.newest.training_loss === undefined ? null : shortNumber(run.newest.training_loss)],
                    ['images/s', run.newest['img/sec'] ? shortNumber(run.newest['img/sec']) : null],
                    ...run.scores.map((one) => [`${one.evaluator} ${one.score}`,
-                     `${one.text}${one.best_step !== one.step ? ` (best ${one.best_text} at ${shortNumber(one.best_step)})` : ''}`])];
+                     `${one.text}${one.best_text !== one.text ? ` (best ${one.best_text} at ${shortNumber(one.best_step)})` : ''}`])];
   const remarks = (dataOf(run.name).remarks || [])
     // Its files alone don't tell that it goes on; what can't be read now stands in `problems`.
     .filter((one) => (one.topic !== 'ended' || run.state !== 'running') && one.topic !== 'unread')
