@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -41,27 +42,58 @@ TEST(Egress, CostsMoreTheFurtherItGoes) {
   EXPECT_FALSE(spans(region("gcp:us"), region("aws:us-east-1")));
 }
 
-// What a process of its own says, since the machine is asked once a process. The server is this one's.
-std::string asked_in_child(const std::function<void()>& prepare) {
-  int ends[2];
-  EXPECT_EQ(::pipe(ends), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    prepare();
-    const auto& found = machine_region();
-    const std::string text = found ? found->text() : "none";
-    const bool written = ::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    ::_exit(written ? 0 : 1);
+// A process of its own, since the machine is asked once a process. It is made before this one has threads: a fork takes over locks
+// that other threads hold, which sanitizers don't get over. Then it waits to be told where the server is.
+class Child {
+ public:
+  explicit Child(const std::function<void(const std::string& host)>& prepare) {
+    int host[2], said[2];
+    EXPECT_EQ(::pipe(host), 0);
+    EXPECT_EQ(::pipe(said), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      prepare(read(host[0]));
+      const auto& found = machine_region();
+      const bool written = write(said[1], found ? found->text() : "none");
+      ::_exit(written ? 0 : 1);
+    }
+    ::close(host[0]);
+    ::close(said[1]);
+    host_ = host[1];
+    said_ = said[0];
   }
-  ::close(ends[1]);
-  std::string text(100, '\0');
-  text.resize(static_cast<size_t>(std::max<ssize_t>(0, ::read(ends[0], text.data(), text.size()))));
-  ::close(ends[0]);
-  ::waitpid(child, nullptr, 0);
-  return text;
-}
+  std::string answer(const std::string& host) {
+    EXPECT_TRUE(write(host_, host));
+    std::string text = read(said_);
+    ::close(host_);
+    ::close(said_);
+    ::waitpid(pid_, nullptr, 0);
+    return text;
+  }
+
+ private:
+  static bool write(int to, const std::string& text) {
+    return ::write(to, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+  static std::string read(int from) {
+    std::string text(100, '\0');
+    text.resize(static_cast<size_t>(std::max<ssize_t>(0, ::read(from, text.data(), text.size()))));
+    return text;
+  }
+  pid_t pid_ = 0;
+  int host_ = -1, said_ = -1;
+};
 
 TEST(Egress, MetadataServersSayWhereAMachineIs) {
+  setenv("no_proxy", "127.0.0.1", 1);
+  for (const char* name :
+       {"GCE_METADATA_HOST", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "TESSERA_MACHINE_REGION", "AWS_EC2_METADATA_DISABLED"}) {
+    unsetenv(name);
+  }
+  Child google([](const std::string& host) { setenv("GCE_METADATA_HOST", host.c_str(), 1); });
+  Child amazon([](const std::string& host) { setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", ("http://" + host).c_str(), 1); });
+  Child named([](const std::string&) { setenv("TESSERA_MACHINE_REGION", "gcp:asia-east1", 1); });
+  Child alone([](const std::string&) { setenv("GCE_METADATA_HOST", "127.0.0.1:1", 1); });
   const http::Server server({}, [](const http::Request& request) -> http::Response {
     if (request.path == "/computeMetadata/v1/instance/zone" && request.header("metadata-flavor") == "Google")
       return {.body = "projects/123/zones/europe-west4-a"};
@@ -71,16 +103,10 @@ TEST(Egress, MetadataServersSayWhereAMachineIs) {
     return {.status = 403};
   });
   const std::string host = fmt::format("127.0.0.1:{}", server.port());
-  setenv("no_proxy", "127.0.0.1", 1);
-  for (const char* name :
-       {"GCE_METADATA_HOST", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "TESSERA_MACHINE_REGION", "AWS_EC2_METADATA_DISABLED"}) {
-    unsetenv(name);
-  }
-  EXPECT_EQ(asked_in_child([&] { setenv("GCE_METADATA_HOST", host.c_str(), 1); }), "gcp:europe-west4");
-  EXPECT_EQ(asked_in_child([&] { setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", ("http://" + host).c_str(), 1); }),
-            "aws:eu-central-1");
-  EXPECT_EQ(asked_in_child([&] { setenv("TESSERA_MACHINE_REGION", "gcp:asia-east1", 1); }), "gcp:asia-east1");
-  EXPECT_EQ(asked_in_child([&] { setenv("GCE_METADATA_HOST", "127.0.0.1:1", 1); }), "none");
+  EXPECT_EQ(google.answer(host), "gcp:europe-west4");
+  EXPECT_EQ(amazon.answer(host), "aws:eu-central-1");
+  EXPECT_EQ(named.answer(host), "gcp:asia-east1");
+  EXPECT_EQ(alone.answer(host), "none");
 }
 
 }  // namespace
