@@ -36,12 +36,12 @@ struct WebReply {
 // A file of a server's.
 struct Download {
   std::string url;
-  int64_t from = 0;    // bytes that are here already: the rest is asked for
-  int64_t until = -1;  // where the rest ends; -1: at the end of the file
+  int64_t from = 0;  // bytes that are here already: the rest is asked for
   // Before the first byte comes, with the place that it has in the file: `from`, or 0 where the server sends the whole file again.
   std::function<void(int64_t first)> begin;
   // What comes, in order. False ends the transfer: at `until`, where it is given, as if that was the end, else with an error.
   std::function<bool(std::string_view bytes)> take;
+  int64_t until = -1;  // where what is asked for ends; -1: at the end of the file
   std::string accept = {};  // types that are asked for, as the header Accept has them; empty: any
 };
 

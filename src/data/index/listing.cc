@@ -144,7 +144,8 @@ void add_file(const std::string& path, std::vector<std::string>& paths, const st
 // The objects that a pattern names, from a listing of the folder above its first wildcard; one that has no wildcard is looked for
 // when it is opened.
 void add_objects(const std::string& pattern, std::vector<std::string>& paths, const std::string& where) {
-  if (!has_wildcard(pattern)) {
+  const bool in_query = pattern.starts_with("http") && pattern.find('*') == std::string::npos;  // "?" begins a query there
+  if (in_query || !has_wildcard(pattern)) {
     paths.push_back(pattern);
     return;
   }

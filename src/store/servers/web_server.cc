@@ -170,7 +170,6 @@ Part fetch_part(const std::string& url, int64_t offset, std::span<std::byte> out
   const http::Download file{
       .url = url,
       .from = offset,
-      .until = offset + static_cast<int64_t>(out.size()),
       .begin = [&](int64_t first) { skip = offset - first; },
       .take =
           [&](std::string_view bytes) {
@@ -183,6 +182,7 @@ Part fetch_part(const std::string& url, int64_t offset, std::span<std::byte> out
             part.got += taken;
             return part.got < static_cast<int64_t>(out.size()) || static_cast<int64_t>(bytes.size()) == taken;
           },
+      .until = offset + static_cast<int64_t>(out.size()),
   };
   part.reply = transfer(url, [&](http::WebClient& client) {
     part.got = 0;
