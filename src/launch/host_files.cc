@@ -11,10 +11,13 @@
 #include <span>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "group/exchange.h"
+#include "store/buckets.h"
 #include "store/checksums.h"
+#include "store/file.h"
 
 namespace tessera::launch {
 namespace {
@@ -52,23 +55,56 @@ std::string program_in_path(const std::string& name) {
   return {};
 }
 
+// The words of a run: those of its command and the recipe's.
+std::string words_of(const Request& request) {
+  std::string words = join(request.command, " ");
+  try {
+    words += store::read_text(store::files_at(request.recipe), request.recipe);
+  } catch (const Error&) {
+    // Reading the recipe says so.
+  }
+  return words;
+}
+
+// What is loaded when it is used, of what this run may use.
+std::vector<std::string> modules_of(const Request& request) {
+  const std::string words = words_of(request);
+  const auto say = [&](std::string_view word) { return words.find(word) != std::string::npos; };
+  std::vector<std::string> modules = {"tessera_gloo.so"};
+  if (say("s3://") || say("gs://") || say("az://")) modules.emplace_back("tessera_buckets.so");
+  if (say("parquet")) modules.emplace_back("tessera_parquet.so");
+  return modules;
+}
+
 }  // namespace
 
-std::vector<CopiedFile> files_of_a_host(const std::string& plugin, const std::string& recipe) {
-  const fs::path program = fs::read_symlink("/proc/self/exe"), module = program.parent_path() / "tessera_gloo.so";
+std::vector<CopiedFile> files_of_a_host(const Request& request) {
+  const fs::path program = fs::read_symlink("/proc/self/exe");
   std::vector<CopiedFile> files = {{"bin/tessera", program}};
-  const bool has_module = fs::exists(module) && ::dlopen(module.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;
-  if (has_module) files.push_back({"bin/tessera_gloo.so", module});
+  for (const std::string& name : modules_of(request)) {
+    const fs::path module = program.parent_path() / name;
+    // Loaded, so that its libraries are among those below.
+    const bool usable = fs::exists(module) && ::dlopen(module.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;
+    if (usable) files.push_back({"bin/" + name, module});
+  }
+  const size_t known = files.size();
+  const std::string& plugin = request.plugin;
   if (!plugin.empty()) files.push_back({"bin/" + fs::path(plugin).filename().string(), plugin});
   if (const std::string etcd = program_in_path("etcd"); !etcd.empty()) files.push_back({"bin/etcd", etcd});
   std::vector<std::string> libraries = loaded_libraries();
   std::ranges::sort(libraries);
   for (const std::string& path : libraries) {
     const std::string name = fs::path(path).filename();
-    if (!is_of_the_system(name) && path != module && path != plugin) files.push_back({"lib/" + name, path});
+    const bool module = std::ranges::find(files.begin(), files.begin() + static_cast<ptrdiff_t>(known), path,
+                                          &CopiedFile::from) != files.begin() + static_cast<ptrdiff_t>(known);
+    if (!is_of_the_system(name) && !module && path != plugin) files.push_back({"lib/" + name, path});
   }
-  files.push_back({"recipe/" + fs::path(recipe).filename().string(), recipe});
+  if (!store::is_remote(request.recipe)) files.push_back({recipe_on_host(request.recipe, "").substr(1), request.recipe});
   return files;
+}
+
+std::string recipe_on_host(const std::string& recipe, const std::string& directory) {
+  return store::is_remote(recipe) ? recipe : directory + "/recipe/" + fs::path(recipe).filename().string();
 }
 
 std::vector<HashedFile> hashed(const std::vector<CopiedFile>& files) {

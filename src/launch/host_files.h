@@ -5,13 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "launch/launcher.h"
 #include "launch/plan.h"
 
 namespace tessera::launch {
 
-// The program, the libraries it uses but the C and C++ libraries, the module of CPU collectives, and an etcd where one is installed.
-// `plugin` and `recipe` are files; the plugin may be empty. Names: bin/tessera, lib/libre2.so.9, bin/<plugin>, recipe/<recipe>.
-std::vector<CopiedFile> files_of_a_host(const std::string& plugin, const std::string& recipe);
+// The program, the libraries it uses but the C and C++ libraries, its modules as far as the run needs them, and an etcd where one is
+// installed. The plugin may be empty; a recipe on a server is left out. Names: bin/tessera, lib/libre2.so.9, bin/<plugin>,
+// recipe/<recipe>.
+std::vector<CopiedFile> files_of_a_host(const Request& request);
+
+// The recipe as a host that has its files in `directory` names it.
+std::string recipe_on_host(const std::string& recipe, const std::string& directory);
 
 struct HashedFile {
   CopiedFile file;

@@ -87,7 +87,7 @@ class Console {
 class RemoteRun {
  public:
   RemoteRun(const Request& request, const std::vector<RemoteHost>& hosts)
-      : request_(request), hosts_(hosts), files_(hashed(files_of_a_host(request.plugin, request.recipe))) {}
+      : request_(request), hosts_(hosts), files_(hashed(files_of_a_host(request))) {}
 
   // Before the first start: who is not reached now has not been reached yet.
   void reach_first() {
@@ -198,8 +198,7 @@ class RemoteRun {
           {"TESSERA_PLUGIN_PATH", reached.files + "/bin/" + std::filesystem::path(request_.plugin).filename().string()});
     }
     request.command = request_.command;
-    std::ranges::replace(request.command, request_.recipe,
-                         reached.files + "/recipe/" + std::filesystem::path(request_.recipe).filename().string());
+    std::ranges::replace(request.command, request_.recipe, recipe_on_host(request_.recipe, reached.files));
     request.lock = fmt::format("{}/../../locks/{}", reached.files, lock_name(*host));
     return std::make_unique<RemoteChild>(
         *host, reached, request,
@@ -239,7 +238,7 @@ Plan plan_remote_run(const Request& request, const std::vector<RemoteHost>& host
                                      request.elastic->least, request.elastic->most, request.batch));
   }
   plan.notes.push_back("each host gets what it has not yet of these files, in ~/.cache/tessera/launch:");
-  plan.files = files_of_a_host(request.plugin, request.recipe);
+  plan.files = files_of_a_host(request);
   for (int64_t i = 0; i < processes; ++i) {
     ProcessPlan& one = plan.processes.emplace_back();
     const RemoteHost& host = hosts[static_cast<size_t>(i)];

@@ -15,6 +15,9 @@
 
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
+#ifdef TESSERA_HAS_BUCKETS
+#include "support/bucket_servers.h"
+#endif
 
 namespace tessera::cli {
 namespace {
@@ -114,6 +117,32 @@ class LaunchOverSsh : public ::testing::Test {
   TempFolder folder_;
   SshServers servers_;
 };
+
+#ifdef TESSERA_HAS_BUCKETS
+// Hosts that have nothing read the recipe and the data themselves, with the module that comes to them.
+TEST_F(LaunchOverSsh, HostsReadBuckets) {
+  servers_.serve("a", "127.0.0.1");
+  servers_.serve("b", "127.0.0.2");
+  write_file(folder_ / "bucket/recipe.toml", tiny_recipe());
+  fs::copy(folder_ / "train", folder_ / "bucket/train", fs::copy_options::recursive);
+  const testing::BucketServers buckets(folder_ / "bucket");
+  std::vector<std::string> flags;
+  for (const auto& [name, value] : buckets.environment()) flags.insert(flags.end(), {"--env", name});
+  std::vector<std::string> command =
+      words("ssh:a,b", flags, {"data.source=folder(s3://data/train)", "total=4 steps", "--workdir", "bucket_run"});
+  std::ranges::replace(command, std::string("tiny.toml"), std::string("gs://data/recipe.toml"));
+  const Outcome run = run_program(command, folder_.path(), buckets.environment());
+  EXPECT_EQ(run.exit, 0) << run.err;
+  const Outcome local = run_program({"train", "tiny.toml", "total=4 steps", "--devices", "2", "checkpoint.every=100 steps",
+                                     "eval.val.every=100 steps", "--workdir", "local"},
+                                    folder_.path());
+  EXPECT_EQ(local.exit, 0) << local.err;
+  EXPECT_EQ(weights_of(folder_ / "bucket_run", "4"), weights_of(folder_ / "local", "4"));
+  command.insert(command.begin() + 2, "--dry-run");
+  EXPECT_THAT(run_program(command, folder_.path(), buckets.environment()).out,
+              AllOf(HasSubstr("bin/tessera_buckets.so"), Not(HasSubstr("recipe/"))));
+}
+#endif
 
 // Whatever becomes of the launching machine, the run has a checkpoint and goes on from it.
 TEST_F(LaunchOverSsh, HostsSaveWhenTheyAreAskedOrLeftAndEndWithTheBytesOfProcessesHere) {
