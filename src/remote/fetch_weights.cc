@@ -61,7 +61,7 @@ class Files {
       versions.add(fmt::format("{} {} {}", name, stamp.size, stamp.tag));
       bytes += stamp.size;
     }
-    const std::string to = copy_directory(folder_ + "#" + to_string(versions.finish()), "fetched");
+    std::string to = copy_directory(folder_ + "#" + to_string(versions.finish()), "fetched");
     store::FileSystem& files = store::local_files();
     if (files.info(to)) return to;
     log_line(fmt::format("fetching {} ({})", one_line(folder_), human_bytes(static_cast<double>(bytes))));

@@ -28,8 +28,8 @@ bool is_hidden(std::string_view name) { return name.starts_with('.') || name.fin
 
 std::optional<FolderObjects> kept_beside(const std::string& at) {
   if (anew || !store::is_bucket(at)) return std::nullopt;
-  auto bytes = store::read_object(at);
-  auto kept = bytes ? FolderObjects::decode(*std::move(bytes)) : std::nullopt;
+  const auto bytes = store::read_object(at);
+  auto kept = bytes ? FolderObjects::decode(*bytes) : std::nullopt;
   if (!kept) return std::nullopt;
   log_note(fmt::format("{}: {} files, as listed on {:%Y-%m-%d %H:%M} UTC; `tessera data index` lists them anew", one_line(at),
                        human_count(static_cast<int64_t>(kept->objects.size())),
@@ -50,17 +50,16 @@ void keep_beside(const std::string& at, const FolderObjects& listed) {
 
 void list_folders_anew() { anew = true; }
 
-void FolderObjects::add(std::vector<std::pair<std::string, store::ListedObject>> found) {
+void FolderObjects::add(const std::vector<std::pair<std::string, store::ListedObject>>& found) {
   std::map<std::string, std::vector<std::pair<std::string, store::ListedObject>>> by_class;
-  for (auto& [name, object] : found) {
+  for (const auto& [name, object] : found) {
     if (is_hidden(name)) continue;
     const size_t slash = name.find('/');
     if (slash == std::string::npos) {
       ++loose;
       continue;
     }
-    std::string folder = name.substr(0, slash);
-    by_class[std::move(folder)].emplace_back(std::move(name), object);
+    by_class[name.substr(0, slash)].emplace_back(name, object);
   }
   for (auto& [name, in_class] : by_class) {
     std::ranges::sort(in_class, {}, &std::pair<std::string, store::ListedObject>::first);
@@ -94,9 +93,8 @@ std::string FolderObjects::encode() const {
                         section_of(numbers)});
 }
 
-std::optional<FolderObjects> FolderObjects::decode(std::string bytes) {
-  const auto sidecar =
-      Sidecar::parse(store::copy_bytes(store::as_bytes(std::string_view(bytes))), SidecarKind::kObjects, {}, kSections);
+std::optional<FolderObjects> FolderObjects::decode(std::string_view bytes) {
+  const auto sidecar = Sidecar::parse(store::copy_bytes(store::as_bytes(bytes)), SidecarKind::kObjects, {}, kSections);
   if (!sidecar) return std::nullopt;
   const auto name_ends = sidecar->array<uint64_t>(1), file_ends = sidecar->array<uint64_t>(4);
   const auto starts = sidecar->array<int64_t>(2), numbers = sidecar->array<int64_t>(6);
@@ -128,7 +126,7 @@ FolderObjects open_folder_objects(const std::string& url) {
   store::list_objects(url,
                       [&](const std::string& name, const store::ListedObject& object) { found.emplace_back(name, object); });
   log_status("");
-  listed.add(std::move(found));
+  listed.add(found);
   if (!listed.objects.empty()) keep_beside(at, listed);
   return listed;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data/index/sidecar.h"
@@ -22,12 +23,12 @@ struct FolderObjects {
   int64_t listed = 0;                        // when, in seconds since 1970
 
   // Adds what a listing found, in any order; names with a part that begins with a dot are left out.
-  void add(std::vector<std::pair<std::string, store::ListedObject>> found);
+  void add(const std::vector<std::pair<std::string, store::ListedObject>>& found);
   int64_t bytes() const;
 
   std::string encode() const;
   // Nothing for bytes that encode() did not make.
-  static std::optional<FolderObjects> decode(std::string bytes);
+  static std::optional<FolderObjects> decode(std::string_view bytes);
 };
 
 // What is kept at `url`, if anything; else, and after list_folders_anew(), a listing, which is then kept where that is possible: a
