@@ -223,7 +223,7 @@ TEST(Buckets, ParquetIsReadByRowGroups) {
 // The same objects as the files that it writes here, also after an interruption.
 TEST(Buckets, DataSetsAreWritten) {
   const TempFolder folder;
-  write_images(folder / "train", 40);
+  write_images(folder / "train", 16);
   write_file(folder / "bucket/other/notes.txt", "of another project");
   BucketServers servers(folder / "bucket");
   const auto convert = [&](const std::string& format, const std::string& out) {
