@@ -41,7 +41,7 @@ struct Download {
   std::function<void(int64_t first)> begin;
   // What comes, in order. False ends the transfer: at `until`, where it is given, as if that was the end, else with an error.
   std::function<bool(std::string_view bytes)> take;
-  int64_t until = -1;  // where what is asked for ends; -1: at the end of the file
+  int64_t until = -1;       // where what is asked for ends; -1: at the end of the file
   std::string accept = {};  // types that are asked for, as the header Accept has them; empty: any
 };
 
