@@ -118,6 +118,7 @@ struct WebClient::Session {
   }
   struct Incoming;
   void prepare(const std::string& url, WebReply& reply);
+  void prepare_for_body(const std::string& url, WebReply& reply);
   void perform(WebReply& reply);
   long status() const;
   void set_credentials() {
@@ -154,6 +155,15 @@ void WebClient::Session::prepare(const std::string& url, WebReply& reply) {
   set_credentials();
 }
 
+// The same for a reply that is kept whole.
+void WebClient::Session::prepare_for_body(const std::string& url, WebReply& reply) {
+  prepare(url, reply);
+  set(CURLOPT_TIMEOUT_MS, static_cast<long>(options.timeout.count()));
+  set(CURLOPT_WRITEFUNCTION, &take);
+  set(CURLOPT_WRITEDATA, &reply.body);
+  set(CURLOPT_HTTPHEADER, headers);
+}
+
 void WebClient::Session::perform(WebReply& reply) {
   std::array<char, CURL_ERROR_SIZE> reason{};
   set(CURLOPT_ERRORBUFFER, reason.data());
@@ -184,11 +194,7 @@ WebClient::~WebClient() = default;
 WebReply WebClient::request(const std::string& url, const std::string& json) {
   Session& session = *session_;
   WebReply reply;
-  session.prepare(url, reply);
-  session.set(CURLOPT_TIMEOUT_MS, static_cast<long>(session.options.timeout.count()));
-  session.set(CURLOPT_WRITEFUNCTION, &take);
-  session.set(CURLOPT_WRITEDATA, &reply.body);
-  session.set(CURLOPT_HTTPHEADER, session.headers);
+  session.prepare_for_body(url, reply);
   if (!json.empty()) {
     session.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json.size()));
     session.set(CURLOPT_POSTFIELDS, json.data());
@@ -200,11 +206,7 @@ WebReply WebClient::request(const std::string& url, const std::string& json) {
 WebReply WebClient::ask(const std::string& method, const std::string& url) {
   Session& session = *session_;
   WebReply reply;
-  session.prepare(url, reply);
-  session.set(CURLOPT_TIMEOUT_MS, static_cast<long>(session.options.timeout.count()));
-  session.set(CURLOPT_WRITEFUNCTION, &take);
-  session.set(CURLOPT_WRITEDATA, &reply.body);
-  session.set(CURLOPT_HTTPHEADER, session.headers);
+  session.prepare_for_body(url, reply);
   if (method == "HEAD") {
     session.set(CURLOPT_NOBODY, 1L);
   } else {

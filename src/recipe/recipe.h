@@ -116,7 +116,7 @@ struct MonitorOptions {
     field(
         "histograms", histograms,
         may_change("how often sinks get histograms of parameters, updates and gradients, as \"500 steps\", or none; each takes "
-                   "the time of a step"));
+                   "the time of a step, and some for each parameter"));
     field("profile", profile,
           may_change(
               "steps to profile into <workdir>/plugins/profile: \"steps 2-6\" or \"step 2\"; auto: only those after a step "

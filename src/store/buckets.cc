@@ -134,8 +134,8 @@ class RemoteFile final : public ReadableFile {
   uint64_t tag_;
 };
 
-// Objects of which many are read whole, one after the other, and each twice: by whoever reads ahead and by whoever decodes. The
-// latest stay open, so that the second one asks the server nothing.
+// Small objects are opened twice: by the thread that reads ahead, and by the one that decodes. The latest stay open, so that the
+// second time asks the server nothing.
 class OpenObjects {
  public:
   using Open = std::function<std::unique_ptr<RemoteFile>()>;

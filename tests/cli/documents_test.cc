@@ -71,7 +71,7 @@ std::vector<std::string> all_documents() {
   return out;
 }
 
-// Lines of code blocks, continued ones joined, and what stands between backquotes in other lines.
+// The code of a document: lines of code blocks, with continued ones joined, and text between backquotes in other lines.
 std::vector<Found> code_in(const std::string& document) {
   std::vector<Found> out;
   std::istringstream lines(read_file(testing::source_path(document)));

@@ -186,6 +186,10 @@ TEST(Part, MistakesInGroupsAreNamed) {
   EXPECT_THAT(error_of(part(csv, "valid, 20 %, by=\"p(9.)_.*\""), Exit::kData),
               AllOf(HasSubstr("p00_0.png"), HasSubstr("has no group"), HasSubstr("the whole name")));
   EXPECT_THAT(error_of(part(csv, "valid, 20 %, by=\"p(\""), Exit::kUsage), HasSubstr("regular expression"));
+  // The first of two tables has the column.
+  write_file(dir / "list_more.csv", "image,label\nq0.png,ill\nq1.png,well\n");
+  EXPECT_THAT(error_of(part("csv(" + (dir / "list*.csv") + ")", "valid, 20 %, by=patient"), Exit::kData),
+              AllOf(HasSubstr("q0.png"), HasSubstr("has no group")));
   EXPECT_THAT(error_of(part(folder, "valid, 20 %, by=patient"), Exit::kUsage),
               AllOf(HasSubstr("no columns"), HasSubstr("a/0")));
   EXPECT_THAT(error_of(part(csv, "valid, fold=0/61, by=patient"), Exit::kData), HasSubstr("60 groups"));

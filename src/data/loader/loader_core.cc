@@ -20,8 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMaxGrain = 16;
 constexpr size_t kLoggedSkips = 50;
-// Threads that wait for slow disks; for servers, of which each takes tens of milliseconds to answer, and how many rows they go ahead
-// of the batches that are being filled.
+// Threads that wait for slow disks, and for servers, which take tens of milliseconds to answer. kServerRows: how many rows these go
+// ahead of the batches that are being filled.
 constexpr int kReaders = 8, kServerReaders = 64;
 constexpr int64_t kServerRows = 256;
 constexpr auto kLookForStop = std::chrono::milliseconds(50);

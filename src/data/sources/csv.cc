@@ -194,8 +194,12 @@ ListFormat table_format(const std::shared_ptr<const Tables>& tables, const Table
     const auto all = fields_of(table, row, problem);
     if (!all) return std::nullopt;
     std::vector<JsonField> out;
+    // A table of several may lack a column that nobody needs to read images.
+    const auto lacks = [&](const std::string& name) {
+      return name.empty() || (name != labels.name && std::ranges::find(table.columns, name) == table.columns.end());
+    };
     for (const std::string& name : names) {
-      auto field = name.empty() ? JsonField() : field_of(table, *all, name, labels, problem);
+      auto field = lacks(name) ? JsonField() : field_of(table, *all, name, labels, problem);
       if (!field) return std::nullopt;
       out.push_back(*std::move(field));
     }

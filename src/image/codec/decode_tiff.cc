@@ -67,7 +67,7 @@ SampleError open(Input& input, int64_t max_bytes, Tiff& tiff) {
   TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), max_bytes);
   TIFFOpenOptionsSetErrorHandlerExtR(options.get(), note_error, &input);
   TIFFOpenOptionsSetWarningHandlerExtR(options.get(), ignore_warning, &input);
-  // m: the file is not mapped, since it is in memory; h: its first directory isn't read before it is asked for.
+  // m: libtiff does not map it, since it is in memory.
   tiff.reset(TIFFClientOpenExt("image", "rm", &input, read, write, seek, close, size, nullptr, nullptr, options.get()));
   if (!tiff) return tiff_error(input);
   return std::nullopt;

@@ -252,7 +252,7 @@ std::string next_page(const http::WebReply& reply) {
   return link.substr(begin + 1, end - begin - 1);
 }
 
-// Of a file's hash, of which the Hub's listing has one.
+// From the hash that the Hub lists for a file.
 int64_t version_of(const nlohmann::json& entry) {
   return static_cast<int64_t>(hash128(entry.at("oid").get<std::string>()).low >> 1);
 }

@@ -78,7 +78,7 @@ class TarShard final : public ShardWriter {
   void finish() override { file_.write(store::as_bytes(tar_end())); }
 
  private:
-  // What is no image stays what it is: whoever reads it is told.
+  // Bytes that are no image are named as the usual one.
   static std::string extension(ByteSpan image) {
     const auto endings = image::format_endings(image::sniff_format(image));
     return fmt::format(".{}", endings.empty() ? "jpg" : endings[0]);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -267,13 +267,14 @@ int64_t bytes_to_write(const std::vector<UnpackPlan>& plans, const std::string& 
 
 std::optional<int64_t> free_bytes(const std::string& dir) {
   std::filesystem::path path = std::filesystem::absolute(dir).lexically_normal();
-  struct statvfs what {};
-  while (::statvfs(path.c_str(), &what) != 0) {
-    if (errno != ENOENT || path == path.parent_path()) return std::nullopt;
+  std::error_code error;
+  std::filesystem::space_info space = std::filesystem::space(path, error);
+  while (error == std::errc::no_such_file_or_directory && path != path.parent_path()) {
     path = path.parent_path();
+    space = std::filesystem::space(path, error);
   }
-  if (what.f_blocks == 0) return std::nullopt;
-  return static_cast<int64_t>(what.f_bavail * what.f_frsize);
+  if (error || space.capacity == 0) return std::nullopt;
+  return static_cast<int64_t>(space.available);
 }
 
 }  // namespace tessera::data
