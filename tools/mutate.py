@@ -47,10 +47,10 @@ def find_file(mutation):
 
 def all_tests():
     """(folder of tests/, "Suite.Name") of each."""
-    found = []
-    for path in sorted((ROOT / "tests").glob("*/*.cc")):
+    found, tests = [], ROOT / "tests"
+    for path in sorted(tests.rglob("*.cc")):
         for suite, name in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", path.read_text(), re.M):
-            found.append((path.parent.name, f"{suite}.{name}"))
+            found.append((path.relative_to(tests).parts[0], f"{suite}.{name}"))
     return found
 
 

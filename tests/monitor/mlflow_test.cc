@@ -1,4 +1,4 @@
-// What goes to MLflow. tests/cli/mlflow_test.cc runs with a real server.
+// What goes to MLflow. tests/cli/monitoring/mlflow_test.cc runs with a real server.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

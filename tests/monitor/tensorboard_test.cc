@@ -1,4 +1,4 @@
-// Event files. tests/train/tensorboard_test.cc reads those of whole runs with TensorBoard's own reader.
+// Event files. tests/train/reporting/tensorboard_test.cc reads those of whole runs with TensorBoard's own reader.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

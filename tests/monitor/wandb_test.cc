@@ -1,4 +1,4 @@
-// The file of a W&B run. tests/cli/wandb_test.cc uploads those of whole runs with W&B's own program.
+// The file of a W&B run. tests/cli/monitoring/wandb_test.cc uploads those of whole runs with W&B's own program.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

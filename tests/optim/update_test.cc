@@ -1,5 +1,5 @@
 // The values of schedules, updates and clipping, computed by the CPU plugin, against the formulas in double on the host. That
-// they follow PyTorch is tested in tests/train/reference_test.cc.
+// they follow PyTorch is tested in tests/train/step/reference_test.cc.
 
 #include <gtest/gtest.h>
 
