@@ -8,10 +8,12 @@
 #include <fstream>
 #include <set>
 
+#include "data/formats/manifest.h"
 #include "data/index/folder_objects.h"
 #include "data/index/label_column.h"
 #include "data/index/listing.h"
-#include "data/index/manifest.h"
+#include "data/index/manifest_check.h"
+#include "data/index/shard_names.h"
 #include "data/index/shards.h"
 #include "data/index/sidecar.h"
 #include "fuzz/targets.h"

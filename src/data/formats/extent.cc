@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/formats/varint.h"
 
 namespace tessera::data {
 
@@ -20,6 +21,34 @@ std::string read_extent(const store::ReadableFile& file, const Extent& extent) {
   std::string bytes(static_cast<size_t>(extent.length), '\0');
   file.read(extent.offset, std::as_writable_bytes(std::span(bytes)));
   return bytes;
+}
+
+std::string encode_extents(const std::vector<Extent>& extents) {
+  std::string out;
+  int64_t end = 0;
+  for (const Extent& extent : extents) {
+    TESSERA_CHECK(extent.offset >= end && extent.length >= 0);
+    put_varint(out, static_cast<uint64_t>(extent.offset - end));
+    put_varint(out, static_cast<uint64_t>(extent.length));
+    end = extent.offset + extent.length;
+  }
+  return out;
+}
+
+std::optional<std::vector<Extent>> take_extents(std::string_view& bytes, int64_t count) {
+  constexpr uint64_t kMax = uint64_t{1} << 60;
+  if (count < 0 || static_cast<uint64_t>(count) > bytes.size() / 2) return std::nullopt;
+  std::vector<Extent> extents(static_cast<size_t>(count));
+  uint64_t end = 0;
+  for (Extent& extent : extents) {
+    uint64_t gap = 0, length = 0;
+    if (!take_varint(bytes, gap) || !take_varint(bytes, length) || gap > kMax || length > kMax) return std::nullopt;
+    const uint64_t offset = end + gap;
+    end = offset + length;
+    if (end > kMax) return std::nullopt;
+    extent = {static_cast<int64_t>(offset), static_cast<int64_t>(length)};
+  }
+  return extents;
 }
 
 }  // namespace tessera::data

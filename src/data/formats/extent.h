@@ -2,7 +2,10 @@
 // Where a sample lies in the file that holds it.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "store/file.h"
 
@@ -21,5 +24,10 @@ void check_sample_bytes(int64_t bytes);
 
 // Its bytes. Throws as check_sample_bytes() and the file do.
 std::string read_extent(const store::ReadableFile& file, const Extent& extent);
+
+// The coded form of extents: for each, varints of the gap since the end of the one before and of its length.
+std::string encode_extents(const std::vector<Extent>& extents);
+// Takes `count` of them off the front; nothing when the bytes do not begin so.
+std::optional<std::vector<Extent>> take_extents(std::string_view& bytes, int64_t count);
 
 }  // namespace tessera::data

@@ -46,17 +46,11 @@ std::optional<uint64_t> stamp_number(const std::string& path);
 // Of the paths, sizes and times of change of `count` files; one that is not there counts too. On several threads.
 Hash128 fingerprint_files(int64_t count, const std::function<std::string(int64_t)>& path);
 
-// "train-{000..127}.tar" -> each of them; "{a,b}" -> both. Text without braces is itself. At most 10 million.
-std::vector<std::string> expand_braces(const std::string& pattern);
-
 // The files that `pattern` names, sorted as bytes: a path, with braces as above, with * ? [ ] in any part; an object of a bucket
 // (store/buckets.h) that is named without wildcards is not looked for. Throws a data Error
 // at `where` when a file is missing or nothing matches, and when names of the form …-00003-of-01024… show that a shard of a set
 // is missing.
 std::vector<std::string> find_shards(const std::string& pattern, const std::string& where);
-
-// The check of find_shards for files that are known already; sorted. `what` names the set.
-void check_shards_complete(const std::vector<std::string>& paths, const std::string& where);
 
 // Paths from `path` alone to absolute ones; "." and doubled slashes are dropped. A URL is itself.
 std::string absolute_path(const std::string& path);

@@ -65,7 +65,7 @@ class ShardIndex {
   static constexpr int64_t kMaxStored = int64_t{1} << 26;
   static constexpr int64_t kExtentMemory = int64_t{256} << 20;
 
-  // Throws a data Error for a shard that cannot be read or differs from `counts` or from a manifest (index/manifest.h).
+  // Throws a data Error for a shard that cannot be read or differs from `counts` or from a manifest (index/manifest_check.h).
   ShardIndex(std::vector<std::string> paths, ShardIndexOptions options);
 
   struct Place {
@@ -130,10 +130,5 @@ class ShardIndex {
   ShardFiles files_;
   mutable LruCache<size_t, std::vector<Extent>> extents_{kExtentMemory};
 };
-
-// The coded form of extents: for each, varints of the gap since the end of the one before and of its length.
-std::string encode_extents(const std::vector<Extent>& extents);
-// Takes `count` of them off the front; nothing when the bytes do not begin so.
-std::optional<std::vector<Extent>> take_extents(std::string_view& bytes, int64_t count);
 
 }  // namespace tessera::data

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/formats/manifest.h"
 #include "data/formats/webdataset.h"
-#include "data/index/manifest.h"
 #include "data/records/text_values.h"
 #include "data/source_call.h"
 #include "store/buckets.h"

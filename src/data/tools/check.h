@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/index/manifest.h"
+#include "data/index/manifest_check.h"
 #include "data/source.h"
 #include "data/transform/pp.h"
 #include "image/codec/decode.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/format_testing.h"
-#include "data/index/manifest.h"
+#include "data/formats/manifest.h"
 #include "data/tools/check.h"
 #include "image/codec/decode.h"
 #include "image/codec/encode_jpeg.h"

@@ -9,6 +9,7 @@
 #include "data/index/folder_index.h"
 #include "data/index/listing.h"
 #include "data/index/lru_cache.h"
+#include "data/index/shard_names.h"
 #include "data/records/record_set.h"
 
 namespace tessera::data {

@@ -1,6 +1,6 @@
 #pragma once
 // What a conversion knows of the shards that are finished, so that an interrupted one goes on: lines of DIR/convert.journal
-// until the end, which puts them into manifest.json (data/index/manifest.h) and removes the file.
+// until the end, which puts them into manifest.json (data/formats/manifest.h) and removes the file.
 
 #include <map>
 #include <mutex>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/index/manifest.h"
+#include "data/formats/manifest.h"
 
 namespace tessera::data {
 

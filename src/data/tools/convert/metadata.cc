@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "data/index/manifest.h"
+#include "data/formats/manifest.h"
 #include "store/buckets.h"
 #include "store/file.h"
 

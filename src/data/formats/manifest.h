@@ -1,7 +1,6 @@
 #pragma once
 // manifest.json: the shards that a finished `tessera data convert` wrote, beside them, with their samples, sizes and checksums.
-// Whoever reads shards compares them with it, so that a conversion that was killed, or shards that were cut short or lost on
-// the way, are not taken for a smaller data set. docs/data_manifest.md describes it.
+// docs/data_manifest.md describes it; data/index/manifest_check.h compares shards with it.
 
 #include <cstdint>
 #include <optional>
@@ -17,6 +16,9 @@ inline constexpr std::string_view kClassList = "classes.txt";
 // Beside the shards, or above their folder 1.0.0: what a conversion is to become; without a manifest it did not end.
 inline constexpr std::string_view kConversionFile = "convert.json";
 inline constexpr int kManifestVersion = 1;
+// More samples, or bytes, than any set has: a manifest may claim any number, and all are added up.
+inline constexpr int64_t kMaxOfSet = int64_t{1} << 60;
+inline constexpr size_t kMaxManifestBytes = size_t{256} << 20;
 
 struct ManifestFile {
   std::string name, split;
@@ -34,16 +36,5 @@ std::string manifest_text(const std::vector<ManifestFile>& files);
 // Nothing for JSON that is something else's (a common name); throws a data Error, naming `path`, for one of ours that is
 // damaged or of a newer version.
 std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, const std::string& path);
-
-// The samples of each shard, where manifests tell them of all. Throws a data Error at `where` for a shard of another size than
-// its manifest says, where another shard of the same split is missing, and for shards of a conversion that did not end.
-std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::string>& paths, const std::string& where);
-
-// A shard that is not what its manifest says.
-struct DamagedShard {
-  std::string path, reason;
-};
-// Reads every shard that a manifest lists, and compares its SHA-256, in the order of `paths`.
-std::vector<DamagedShard> find_damaged_shards(const std::vector<std::string>& paths, int threads);
 
 }  // namespace tessera::data
