@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "pjrt/client.h"
+#include "pjrt/cuda_toolkit.h"
 #include "pjrt/error.h"
 #include "pjrt/executable.h"
 #include "pjrt/topology.h"
@@ -145,19 +146,19 @@ class GpuCluster final : public Target {
     topology_ = std::make_unique<pjrt::Topology>(plugin, "", options);
     kind_ = topology_->device_kind();
     devices_ = static_cast<int64_t>(topology_->device_ids().size());
-    toolkit_ = std::filesystem::path(plugin->path()).parent_path() / "../../nvidia/cu13";
+    toolkit_ = pjrt::cuda_toolkit(plugin->path());
   }
   Compiled compile(const train::Program& program) const override {
     const auto start = Clock::now();
     pjrt::CompileOptions options = options_for(program, topology_->device_ids());
     options.flags["xla_gpu_autotune_level"] = int64_t{0};  // there is no device to try on
-    options.flags["xla_gpu_cuda_data_dir"] = toolkit_.lexically_normal().string();
+    if (!toolkit_.empty()) options.flags["xla_gpu_cuda_data_dir"] = toolkit_;
     return account_of(topology_->compile(program.text, options), start);
   }
 
  private:
   std::unique_ptr<pjrt::Topology> topology_;
-  std::filesystem::path toolkit_;
+  std::string toolkit_;  // pjrt::cuda_toolkit()
 };
 
 // Devices of a client in this process, real or virtual.

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "pjrt/cuda_toolkit.h"
 #include "pjrt/error.h"
 #include "pjrt_testing.h"
 #include "support/paths.h"
@@ -55,6 +56,15 @@ TEST_F(PluginSearch, AFlagThatNamesNothingIsAnError) {
   EXPECT_THAT(
       message_of<Error>([&] { find_plugin(Platform::kCpu, places); }),
       AllOf(HasSubstr("there is no plugin at"), HasSubstr("no.so"), HasSubstr("--plugin"), HasSubstr("xla_cpu_pjrt.so")));
+}
+
+TEST_F(PluginSearch, NvidiasToolkitLiesBesideThePlugin) {
+  const std::string plugin = file("site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so");
+  EXPECT_EQ(cuda_toolkit(plugin), "");
+  file("site-packages/nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc");
+  EXPECT_EQ(cuda_toolkit(plugin), root_ / "site-packages/nvidia/cuda_nvcc");
+  file("site-packages/nvidia/cu13/nvvm/libdevice/libdevice.10.bc");
+  EXPECT_EQ(cuda_toolkit(plugin), root_ / "site-packages/nvidia/cu13");
 }
 
 TEST_F(PluginSearch, TheEnvironmentsPathTakesFilesAndDirectories) {

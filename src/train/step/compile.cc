@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "pjrt/cuda_toolkit.h"
 #include "pjrt/error.h"
 
 namespace tessera::train {
@@ -40,6 +41,8 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
     options.flags["xla_backend_optimization_level"] = int64_t{0};
     options.flags["xla_cpu_use_fusion_emitters"] = false;
   }
+  const std::string toolkit = client.platform_name() == "cuda" ? pjrt::cuda_toolkit(client.plugin().path()) : "";
+  if (!toolkit.empty()) options.flags["xla_gpu_cuda_data_dir"] = toolkit;
   pjrt::CompileReport report;
   try {
     pjrt::Executable executable = pjrt::compile_cached(client, program.text, options, cache, &report);
