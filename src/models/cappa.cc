@@ -228,17 +228,7 @@ class Resolver : private OptionChecks {
 
 }  // namespace
 
-TimmMap CapPa::timm_map() const {
-  const TimmMap encoder = encoder_.timm_map();
-  TimmMap map;
-  map.entries = timm_entries(parameters(*this));
-  for (TimmEntry& entry : map.entries) {
-    flat_patches(entry, "encoder.patch_embed", config_.encoder.patch, config_.input.channels);
-  }
-  map.positions = "encoder." + encoder.positions;
-  map.rows = encoder.rows, map.columns = encoder.columns, map.position_prefix = encoder.position_prefix;
-  return map;
-}
+TimmMap CapPa::timm_map() const { return tower_map(*this, "encoder", encoder_); }
 
 CapPaConfig resolve(const CapPaOptions& options, const InputShape& data, const FailOption& fail) {
   return Resolver(options, data, fail).run();

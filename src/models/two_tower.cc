@@ -96,17 +96,7 @@ class Resolver : private OptionChecks {
 
 }  // namespace
 
-TimmMap TwoTower::timm_map() const {
-  const TimmMap image = image_.timm_map();
-  TimmMap map;
-  map.entries = timm_entries(parameters(*this));
-  for (TimmEntry& entry : map.entries) {
-    flat_patches(entry, "img.patch_embed", config_.image.patch, config_.input.channels);
-  }
-  map.positions = "img." + image.positions;
-  map.rows = image.rows, map.columns = image.columns, map.position_prefix = image.position_prefix;
-  return map;
-}
+TimmMap TwoTower::timm_map() const { return tower_map(*this, "img", image_); }
 
 TwoTowerConfig resolve(const TwoTowerOptions& options, const InputShape& data, const FailOption& fail) {
   return Resolver(options, data, fail).run();

@@ -158,6 +158,16 @@ TimmMap ViT::timm_map() const {
   return map;
 }
 
+TimmMap tower_map(const Model& model, const std::string& tower, const ViT& vit) {
+  TimmMap map = vit.timm_map();
+  map.entries = timm_entries(parameters(model));
+  for (TimmEntry& entry : map.entries)
+    flat_patches(entry, tower + ".patch_embed", vit.config().patch, vit.config().input.channels);
+  map.positions = tower + "." + map.positions;
+  map.fixed_positions.clear();  // no file has those of a tower
+  return map;
+}
+
 // timm's group_matcher: the embedding, each block (the final norm with the last one), the head.
 std::vector<LayerRule> ViT::layers() const {
   return {{"(cls_token|dist_token|reg_token|pos_embed|(patch_embed|norm_pre)/.*)", 0},

@@ -57,4 +57,8 @@ ViTOptions vit_options_of_timm(std::string_view args, const std::string& where);
 ir::Value sincos2d(int64_t rows, int64_t columns, int64_t width);
 std::vector<float> sincos2d_values(int64_t rows, int64_t columns, int64_t width);
 
+// The map of a model that reads images by this ViT, its part `tower`: positions and patches are the ViT's, everything stands below
+// the part's name.
+TimmMap tower_map(const Model& model, const std::string& tower, const ViT& vit);
+
 }  // namespace tessera::models

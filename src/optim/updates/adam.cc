@@ -25,12 +25,6 @@ std::unique_ptr<UpdateRule> make(config::Section section, AdamOptions options) {
 
 }  // namespace
 
-void AdamOptions::check(const config::Section& section) const {
-  check_share(section, "b1", b1);
-  check_share(section, "b2", b2);
-  check_positive(section, "eps", eps);
-}
-
 std::vector<Slot> Adam::slots(const Param& param) const {
   std::vector<Slot> slots = {{"mu", param.block_dims(), true}, {"nu", param.block_dims()}};
   if (options_.amsgrad) slots.push_back({"nu_max", param.block_dims()});

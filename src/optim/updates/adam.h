@@ -4,28 +4,23 @@
 #include <string>
 
 #include "optim/blocks.h"
+#include "optim/moments.h"
 #include "optim/update_rule.h"
 
 namespace tessera::optim {
 
-struct AdamOptions {
-  double b1 = 0.9;
-  double b2 = 0.999;
-  double eps = 1e-8;
+struct AdamOptions : MomentOptions {
   bool nesterov = false, amsgrad = false;
   std::string decoupled = "lr";
   bool caution = false;
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("b1", b1, "decay of the first moment");
-    field("b2", b2, "decay of the second moment");
-    field("eps", eps, "added to the root of the second moment");
+    MomentOptions::visit(field);
     field("nesterov", nesterov, "look one step ahead (Nesterov)");
     field("amsgrad", amsgrad, "divide by the largest second moment so far");
     field("decoupled", decoupled, kDecoupledHelp);
     field("caution", caution, "drop what disagrees with the gradient's sign");
   }
-  void check(const config::Section& section) const;
 };
 
 class Adam final : public UpdateRule {

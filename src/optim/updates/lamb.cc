@@ -7,6 +7,7 @@
 #include "ir/functions.h"
 #include "ir/ops.h"
 #include "optim/blocks.h"
+#include "optim/moments.h"
 #include "optim/update_rule.h"
 
 namespace tessera::optim {
@@ -14,10 +15,8 @@ namespace {
 
 using ir::Value;
 
-struct LambOptions {
-  double b1 = 0.9;
-  double b2 = 0.999;
-  double eps = 1e-6;
+struct LambOptions : MomentOptions {
+  LambOptions() { eps = 1e-6; }
   double max_norm = 1;
   bool grad_averaging = true;
   bool trust_clip = false;
@@ -26,9 +25,7 @@ struct LambOptions {
   bool caution = false;
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("b1", b1, "decay of the first moment");
-    field("b2", b2, "decay of the second moment");
-    field("eps", eps, "added to the root of the second moment");
+    MomentOptions::visit(field);
     field("max_norm", max_norm, "what the norm of all gradients is clipped to, after `clip`; 0 for no limit");
     field("grad_averaging", grad_averaging, "weigh new gradients with 1 - b1");
     field("trust_clip", trust_clip, "the trust ratio is at most 1 (LAMBC)");
@@ -78,15 +75,17 @@ class Lamb final : public UpdateRule {
 
 std::unique_ptr<UpdateRule> make(config::Section section, LambOptions options) {
   section.bind(options);
-  check_share(section, "b1", options.b1);
-  check_share(section, "b2", options.b2);
-  check_positive(section, "eps", options.eps);
+  options.check(section);
   if (options.max_norm != 0) check_positive(section, "max_norm", options.max_norm);
   return std::make_unique<Lamb>(options, parse_decay(section, options.decoupled));
 }
 
 std::unique_ptr<UpdateRule> make_lamb(config::Section section) { return make(std::move(section), {}); }
-std::unique_ptr<UpdateRule> make_lambc(config::Section section) { return make(std::move(section), {.trust_clip = true}); }
+std::unique_ptr<UpdateRule> make_lambc(config::Section section) {
+  LambOptions options;
+  options.trust_clip = true;
+  return make(std::move(section), options);
+}
 
 }  // namespace
 

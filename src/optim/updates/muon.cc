@@ -106,7 +106,7 @@ class Muon final : public UpdateRule {
         options_(std::move(options)),
         coefficients_(std::move(coefficients)),
         fallback_(std::move(fallback)),
-        adam_({.b1 = options_.b1, .b2 = options_.b2, .eps = options_.eps, .nesterov = options_.nesterov}, decay) {}
+        adam_({{options_.b1, options_.b2, options_.eps}, options_.nesterov}, decay) {}
 
   std::vector<Slot> slots(const Param& param) const override {
     return orthogonal(param) ? std::vector<Slot>{{"trace", param.block_dims(), true}} : adam_.slots(param);

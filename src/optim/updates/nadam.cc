@@ -7,6 +7,7 @@
 
 #include "ir/functions.h"
 #include "ir/ops.h"
+#include "optim/moments.h"
 #include "optim/update_rule.h"
 
 namespace tessera::optim {
@@ -14,17 +15,12 @@ namespace {
 
 using ir::Value;
 
-struct NAdamOptions {
-  double b1 = 0.9;
-  double b2 = 0.999;
-  double eps = 1e-8;
+struct NAdamOptions : MomentOptions {
   double momentum_decay = 4e-3;
   std::string decoupled = "none";
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("b1", b1, "decay of the first moment");
-    field("b2", b2, "decay of the second moment");
-    field("eps", eps, "added to the root of the second moment");
+    MomentOptions::visit(field);
     field("momentum_decay", momentum_decay, "how fast momentum rises from half to all of b1");
     field("decoupled", decoupled, kDecoupledHelp);
   }
@@ -58,9 +54,7 @@ class NAdam final : public UpdateRule {
 std::unique_ptr<UpdateRule> make_nadam(config::Section section) {
   NAdamOptions options;
   section.bind(options);
-  check_share(section, "b1", options.b1);
-  check_share(section, "b2", options.b2);
-  check_positive(section, "eps", options.eps);
+  options.check(section);
   return std::make_unique<NAdam>(options, parse_decay(section, options.decoupled));
 }
 

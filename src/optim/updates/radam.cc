@@ -3,6 +3,7 @@
 
 #include "ir/functions.h"
 #include "ir/ops.h"
+#include "optim/moments.h"
 #include "optim/update_rule.h"
 #include "optim/updates/rectify.h"
 
@@ -11,16 +12,11 @@ namespace {
 
 using ir::Value;
 
-struct RAdamOptions {
-  double b1 = 0.9;
-  double b2 = 0.999;
-  double eps = 1e-8;
+struct RAdamOptions : MomentOptions {
   std::string decoupled = "none";
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("b1", b1, "decay of the first moment");
-    field("b2", b2, "decay of the second moment");
-    field("eps", eps, "added to the root of the second moment");
+    MomentOptions::visit(field);
     field("decoupled", decoupled, kDecoupledHelp);
   }
 };
@@ -49,10 +45,8 @@ class RAdam final : public UpdateRule {
 std::unique_ptr<UpdateRule> make_radam(config::Section section) {
   RAdamOptions options;
   section.bind(options);
-  check_share(section, "b1", options.b1);
-  check_share(section, "b2", options.b2);
+  options.check(section);
   check_positive(section, "b2", options.b2);
-  check_positive(section, "eps", options.eps);
   return std::make_unique<RAdam>(options, parse_decay(section, options.decoupled));
 }
 
