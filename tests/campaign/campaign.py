@@ -40,6 +40,7 @@ def parse_arguments():
     parser.add_argument("--skip", action="append", default=[], choices=list(SCENARIOS), help="all but this; may be given again")
     parser.add_argument("--tries", type=int, help="at most so many of each scenario")
     parser.add_argument("--journal", type=Path, help="of faults: a file of what was tried, which is not tried again")
+    parser.add_argument("--ways", nargs="+", choices=faults.WAYS, default=faults.WAYS, help="of faults: a call fails once, from then on, or both")
     parser.add_argument("--build", default="build/release", help="where the program was built")
     parser.add_argument("--keep", action="store_true", help="leave the directory of the runs")
     return parser.parse_args()
@@ -68,7 +69,7 @@ def main():
         run, share, _ = SCENARIOS[name]
         start = time.monotonic()
         result = Result()
-        more = {"journal": options.journal} if name == "faults" else {}
+        more = {"journal": options.journal, "ways": options.ways} if name == "faults" else {}
         result.add(run(place, seed, 3600 * options.hours * share / shares, options.tries, **more))
         print(summary(name, result, time.monotonic() - start, seed), flush=True)
         broken += [f"{name}: {text}" for text in result.broken]

@@ -7,6 +7,8 @@ import shutil
 
 from runs import Budget, Result, seeded
 
+# A call fails once, or every call from that one on does.
+WAYS = ("once", "sticky")
 ERRORS = [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE]
 # Done; usage (a directory that can't be used); data. 75 and 130 are for signals, 1 would be a bug of ours.
 ALLOWED = {0, 2, 3}
@@ -135,16 +137,16 @@ class Journal:
 
     def count(self, result):
         """Of all lines, of this and earlier campaigns."""
-        for when in ("once", "sticky"):
+        for when in WAYS:
             result.count(f"failed {when}", sum(line["when"] == when and line["call"] != "" for line in self.lines))
         result.count("of different calls on different files", len({(line["command"], line["call"]) for line in self.lines if line["call"]}))
 
 
-def plan(place, rng, journal):
-    """Every call of each command: first each once, then from then on. The order is drawn, but for one call of each kind that comes
-    first, unless the journal has the kind."""
+def plan(place, rng, journal, ways):
+    """Every call of each command, in each of the ways: first each once, then from then on. The order is drawn, but for one call of
+    each kind that comes first, unless the journal has the kind."""
     every = [Command(place, name) for name in commands(place, place.directory)]
-    for when in ("once", "sticky"):
+    for when in ways:
         tries = [(command, k, when) for command in every for k in range(command.calls)]
         rng.shuffle(tries)
         seen = {(line["command"], kind_of(line["call"])) for line in journal.lines if line["when"] == when} if journal else set()
@@ -156,11 +158,11 @@ def plan(place, rng, journal):
         yield from first + others
 
 
-def faults(place, seed, seconds, tries=None, journal=None):
-    """`journal`: a file; what it has is not tried again."""
+def faults(place, seed, seconds, tries=None, journal=None, ways=WAYS):
+    """`journal`: a file; what it has is not tried again. `ways`: of those that a call fails in."""
     rng, result, budget = seeded(seed, "faults"), Result(), Budget(seconds, tries)
     journal = Journal(journal) if journal else None
-    every = list(plan(place, rng, journal))
+    every = list(plan(place, rng, journal, ways))
     for command, k, when in every:
         error = rng.choice(ERRORS)
         if journal and (command.name, k, when) in journal.done:
@@ -173,7 +175,7 @@ def faults(place, seed, seconds, tries=None, journal=None):
             journal.add(command=command.name, number=k, when=when, error=errno.errorcode[error], call=call, broken=result.broken[broken:])
     if journal:
         journal.count(result)
-    result.count("calls to fail, in all", len(every) // 2)
+    result.count("calls to fail, in all", len(every) // len(ways))
     result.count("of different kinds", len({(command.name, kind) for command, _, _ in every for kind in command.kinds.values()}))
     shutil.rmtree(place.directory / "scratch", ignore_errors=True)
     return result
