@@ -5,128 +5,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/call.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "models/family.h"
 #include "store/file.h"
 #include "translate/folders.h"
+#include "translate/timm_chains.h"
+#include "translate/timm_launcher.h"
+#include "translate/timm_schedule.h"
 #include "translate/yaml.h"
 
 namespace tessera::translate {
 namespace {
-
-// What timm's weights of a model were trained and are evaluated with.
-struct Input {
-  const char* name;
-  int64_t size;
-  double crop;
-  const char *interpolation, *mean, *std;
-};
-constexpr Input kInputs[] = {
-#define TIMM_INPUT(name, size, crop, interpolation, mean, std) {name, size, crop, interpolation, mean, std},
-#include "translate/timm_inputs.def"
-#undef TIMM_INPUT
-};
-
-const Input* find_input(const std::string& name) {
-  const auto found = std::ranges::find_if(kInputs, [&](const Input& input) { return input.name == name; });
-  return found == std::end(kInputs) ? nullptr : found;
-}
-
-constexpr TimmOptimizer kOptimizers[] = {
-    {"sgd", "sgd", "", true, false, false},
-    {"nesterov", "sgd", "", true, false, false},
-    {"momentum", "sgd", "nesterov = false", true, false, false},
-    {"sgdw", "sgd", "decoupled = \"lr\"", true, false, false},
-    {"csgdw", "sgd", "decoupled = \"lr\", caution = true", true, false, false},
-    {"adam", "adam", "", false, true, true},
-    {"adamw", "adamw", "", false, true, true},
-    {"cadamw", "adamw", "caution = true", false, true, true},
-    {"nadam", "nadam", "", false, true, true},
-    {"nadamw", "nadamw", "", false, true, true},
-    {"cnadamw", "nadamw", "caution = true", false, true, true},
-    {"radam", "radam", "", false, true, true},
-    {"radamw", "radam", "decoupled = \"lr\"", false, true, true},
-    {"adabelief", "adabelief", "", false, true, true},
-    {"radabelief", "adabelief", "rectify = true", false, true, true},
-    {"adafactor", "adafactor", "", false, false, true},
-    {"adafactorbv", "adafactor_bv", "decoupled = \"lr\", min_factored = 16", false, false, true},
-    {"cadafactorbv", "adafactor_bv", "decoupled = \"lr\", min_factored = 16, caution = true", false, false, true},
-    {"lamb", "lamb", "", false, true, true},
-    {"lambc", "lambc", "", false, true, true},
-    {"lambw", "lamb", "decoupled = \"lr\"", false, true, true},
-    {"lambcw", "lambc", "decoupled = \"lr\"", false, true, true},
-    {"clamb", "lamb", "caution = true", false, true, true},
-    {"clambw", "lamb", "decoupled = \"lr\", caution = true", false, true, true},
-    {"lars", "lars", "", true, false, true},
-    {"larc", "larc", "", true, false, true},
-    {"nlars", "lars", "nesterov = true", true, false, true},
-    {"nlarc", "larc", "nesterov = true", true, false, true},
-    {"lion", "lion", "", false, true, false},
-    {"clion", "lion", "caution = true", false, true, false},
-    {"rmsprop", "rmsprop", "alpha = 0.9", true, false, true},
-    {"adamax", "adamax", "", false, true, true},
-    {"adagrad", "adagrad", "eps = 1e-8", false, false, true},
-    {"adadelta", "adadelta", "", false, false, true},
-    {"rmsproptf", "rmsprop_tf", "", true, false, true},
-    {"crmsproptf", "rmsprop_tf", "caution = true", true, false, true},
-    {"novograd", "novograd", "", false, true, true},
-    {"nvnovograd", "novograd", "", false, true, true},
-    {"madgrad", "madgrad", "", true, false, true},
-    {"madgradw", "madgrad", "decoupled = \"lr\"", true, false, true},
-    {"rmsproptfw", "rmsprop_tf", "decoupled = \"lr\"", true, false, true},
-    {"novogradw", "novograd", "decoupled = \"lr\"", false, true, true},
-    {"adamc", "adamw", "decoupled = \"square\"", false, true, true},
-    {"nadamc", "nadamw", "decoupled = \"square\"", false, true, true},
-    {"sgdc", "sgd", "decoupled = \"square\"", true, false, false},
-    {"lambcd", "lamb", "decoupled = \"square\"", false, true, true},
-    {"lionc", "lion", "decoupled = \"square\"", false, true, false},
-    {"rmsproptfc", "rmsprop_tf", "decoupled = \"square\"", true, false, true},
-    {"adamp", "adamp", "", false, true, true},
-    {"sgdp", "sgdp", "", true, false, true},
-    // NVIDIA's implementations of the same.
-    {"fusedsgd", "sgd", "", true, false, false},
-    {"fusedmomentum", "sgd", "nesterov = false", true, false, false},
-    {"fusedadam", "adam", "", false, true, true},
-    {"fusedadamw", "adamw", "", false, true, true},
-    {"fusedlamb", "lamb", "", false, true, true},
-};
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return text;
-}
-
-// The devices that a launcher's words name, and how many words are not train.py's.
-struct Launcher {
-  int64_t devices = 0;
-  size_t words = 0;
-};
-Launcher find_launcher(const std::vector<std::string>& words) {
-  Launcher out;
-  const auto whole = [](const std::string& text) -> int64_t {
-    const auto value = parse_number(text);
-    return value && *value >= 1 && *value == std::floor(*value) && *value < 1e6 ? static_cast<int64_t>(*value) : 0;
-  };
-  int64_t processes = 1;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i].ends_with("distributed_train.sh")) {
-      if (i + 1 >= words.size() || !whole(words[i + 1])) throw usage_error("distributed_train.sh needs a number of devices");
-      return {whole(words[i + 1]), i + 2};
-    }
-    if (words[i].ends_with("train.py")) return {processes, i + 1};
-    std::string name = words[i];
-    std::ranges::replace(name, '_', '-');
-    const size_t equals = name.find('=');
-    const std::string key = name.substr(0, equals);
-    if (key != "--nproc-per-node" && key != "--nnodes" && key != "--num-devices") continue;
-    const std::string value = equals != std::string::npos ? name.substr(equals + 1) : i + 1 < words.size() ? words[i + 1] : "";
-    processes *= std::max<int64_t>(whole(value), 1);
-  }
-  return out;
-}
 
 class Translator {
  public:
@@ -192,13 +82,11 @@ class Translator {
     if (name_.starts_with("timm/")) name_ = name_.substr(5);
     architecture_ = name_.substr(0, name_.find('.'));
     model_ = models::find_named(architecture_);
-    const Input* input = find_input(name_);
-    if (input == nullptr) input = find_input(architecture_);
+    const TimmInput* input = find_timm_input(name_);
+    if (input == nullptr) input = find_timm_input(architecture_);
     if (model_.family == nullptr || input == nullptr) {
-      std::vector<std::string> known;
-      for (const Input& one : kInputs) known.emplace_back(one.name);
       throw usage_error(fmt::format("`--model {}` is not among the models here", args_.text("model")), {},
-                        suggest_name(architecture_, known) + " Or see tessera models");
+                        suggest_name(architecture_, timm_input_names()) + " Or see tessera models");
     }
     input_ = *input;
     size_ = input_.size;
@@ -242,107 +130,7 @@ class Translator {
     return steps > 1 ? fmt::format(" x {} accumulated", steps) : "";
   }
 
-  // How often timm's epoch goes through the images: --epoch-repeats, which folders don't heed.
-  double passes() const {
-    const std::string kind = lower(args_.text("dataset"));
-    const bool heeded = kind.starts_with("tfds/") || kind == "wds" || kind.starts_with("wds/");
-    return heeded ? std::max(1.0, args_.number("epoch_repeats")) : 1;
-  }
-  // A duration in timm's epochs.
-  std::string epochs(double count) const {
-    count *= passes();
-    return number_text(count) + (count == 1 ? " epoch" : " epochs");
-  }
-
-  bool cycles() const {
-    const std::string sched = args_.text("sched");
-    return sched == "cosine" || sched == "tanh" || sched == "poly";
-  }
-  // create_scheduler_v2's epochs of the whole run.
-  double total_epochs() const {
-    const auto count = static_cast<double>(args_.integer("epochs"));
-    double total = count;
-    if (cycles()) {
-      const double mul = args_.number("lr_cycle_mul"), limit = std::max(1.0, args_.number("lr_cycle_limit"));
-      total = mul == 1 ? count * limit : std::floor(-count * (std::pow(mul, limit) - 1) / (1 - mul));
-      total += static_cast<double>(args_.integer("cooldown_epochs"));
-    }
-    return total + (args_.flag("warmup_prefix") ? args_.number("warmup_epochs") : 0);
-  }
-
-  std::string schedule() const {
-    const std::string sched = args_.text("sched");
-    if (sched.empty() || sched == "none") return number_text(rate_);
-    std::string call;
-    const std::string rate = number_text(rate_);
-    if (sched == "cosine") call = "cosine(" + rate;
-    if (sched == "tanh") call = "tanh(" + rate;
-    if (sched == "poly") call = fmt::format("polynomial({}, power={}", rate, number_text(args_.number("decay_rate")));
-    if (sched == "step") {
-      call = fmt::format("step({}, gamma={}, every={}", rate, number_text(args_.number("decay_rate")),
-                         epochs(args_.number("decay_epochs")));
-    }
-    if (sched == "multistep") {
-      std::vector<std::string> milestones;
-      for (const double one : args_.numbers("decay_milestones")) milestones.push_back(epochs(one));
-      call = fmt::format("step({}, gamma={}, milestones=[{}]", rate, number_text(args_.number("decay_rate")),
-                         join(milestones, ", "));
-    }
-    if (sched == "plateau") {
-      call = fmt::format("plateau({}, metric={}, mode={}, factor={}, patience={}", rate, metric(),
-                         args_.text("eval_metric") == "loss" ? "min" : "max", number_text(args_.number("decay_rate")),
-                         args_.integer("patience_epochs"));
-    }
-    if (call.empty()) {
-      throw usage_error(fmt::format("there is no `--sched {}` here", sched), {},
-                        suggest_name(sched, {"cosine", "tanh", "poly", "step", "multistep", "plateau", "none"}));
-    }
-    return call + schedule_arguments(sched) + ")";
-  }
-  std::string schedule_arguments(const std::string& sched) const {
-    std::string out;
-    if ((cycles() || sched == "plateau") && args_.number("min_lr") > 0) out += ", min=" + number_text(args_.number("min_lr"));
-    if ((sched == "cosine" || sched == "poly") && args_.given("lr_k_decay")) {
-      out += ", k=" + number_text(args_.number("lr_k_decay"));
-    }
-    const int64_t limit = args_.integer("lr_cycle_limit");
-    if (cycles() && limit > 1) {
-      out += fmt::format(", cycles={}, cycle_mul={}, cycle_decay={}", limit, number_text(args_.number("lr_cycle_mul")),
-                         number_text(args_.number("lr_cycle_decay")));
-    }
-    if (cycles() && (limit > 1 || total_epochs() != args_.number("epochs"))) {
-      out += ", length=" + epochs(args_.number("epochs"));
-    }
-    if (args_.number("warmup_epochs") > 0) {
-      out += fmt::format(", warmup={}, warmup_start={}", epochs(args_.number("warmup_epochs")),
-                         number_text(args_.number("warmup_lr")));
-      if (sched != "plateau") out += args_.flag("warmup_prefix") ? ", warmup_mode=prefix" : ", warmup_mode=overlap";
-    }
-    if (!args_.flag("sched_on_updates") && sched != "plateau") out += ", hold=" + epochs(1);
-    return out + noise();
-  }
-  std::string noise() const {
-    const std::vector<double> range = args_.numbers("lr_noise");
-    if (range.empty()) return "";
-    if (range.size() > 2) throw usage_error("`--lr-noise` takes one or two shares of the run");
-    std::vector<std::string> times;
-    for (const double share : range) times.push_back(epochs(share * args_.number("epochs")));
-    const std::string text = times.size() == 1 ? times[0] : "[" + join(times, ", ") + "]";
-    return fmt::format(", noise={}, noise_pct={}, noise_std={}, noise_seed={}", text, number_text(args_.number("lr_noise_pct")),
-                       number_text(args_.number("lr_noise_std")), args_.integer("seed"));
-  }
-
   bool evaluates() const { return !args_.text("val_split").empty() || !args_.given("val_split"); }
-  std::string metric() const {
-    const std::string name = args_.text("eval_metric");
-    static const std::vector<std::pair<std::string, std::string>> scores = {
-        {"top1", "prec@1"}, {"top5", "prec@5"}, {"loss", "loss"}};
-    for (const auto& [timm, ours] : scores) {
-      if (name == timm) return (args_.flag("model_ema") ? "val_ema/" : "val/") + ours;
-    }
-    throw usage_error(fmt::format("`--eval-metric` is `{}`", name), {}, "top1, top5 or loss");
-  }
-
   std::string dtype() const {
     const std::string half = args_.text("model_dtype");
     if (half == "float16") throw usage_error("`--model-dtype float16` is not trained in", {}, "--model-dtype bfloat16");
@@ -352,7 +140,7 @@ class Translator {
 
   void write_run() {
     text_.raw("seed", fmt::format("{}", args_.integer("seed")));
-    text_.string("total", epochs(total_epochs()));
+    text_.string("total", schedule_.epochs(schedule_.total_epochs()));
     text_.string("dtype", dtype());
     if (args_.integer("grad_accum_steps") > 1) text_.raw("accumulate", fmt::format("{}", args_.integer("grad_accum_steps")));
     text_.string("log", fmt::format("{} steps", args_.integer("log_interval")));
@@ -361,9 +149,9 @@ class Translator {
     if (!resume.empty()) text_.string("resume", resume);
     text_.section("checkpoint");
     const int64_t recovery = args_.integer("recovery_interval");
-    const std::string every = epochs(static_cast<double>(args_.integer("val_interval")));
+    const std::string every = schedule_.epochs(static_cast<double>(args_.integer("val_interval")));
     text_.string("every", recovery > 0 ? fmt::format("{} steps", recovery) : every);
-    if (evaluates()) text_.string("best", metric());
+    if (evaluates()) text_.string("best", timm_metric(args_));
     text_.raw("keep_best", fmt::format("{}", args_.integer("checkpoint_hist")));
     if (!args_.flag("log_wandb")) return;
     text_.section("monitor");
@@ -402,106 +190,6 @@ class Translator {
     return out + fmt::format(", classes={})", static_cast<int64_t>(classes.value_or(1000)));
   }
 
-  // One number is for all channels.
-  std::string channels(const std::string& name, const char* own) const {
-    std::vector<double> values = args_.numbers(name);
-    if (values.empty()) return own;
-    if (values.size() == 1 && in_channels() == 1) return number_text(values[0]);
-    if (values.size() == 1) values.assign(3, values[0]);
-    if (values.size() != 3) throw usage_error(fmt::format("`--{}` takes one number or three", name));
-    return numbers_text(values);
-  }
-  std::string mean() const { return channels("mean", input_.mean); }
-  std::string normalise() const {
-    return fmt::format("{}normalise(mean={}, std={})", in_channels() == 1 ? "grayscale | " : "", mean(),
-                       channels("std", input_.std));
-  }
-  int64_t in_channels() const {
-    const int64_t count = args_.integer("in_chans");
-    if (count != 1 && count != 3) throw usage_error(fmt::format("`--in-chans {}` is not there", count), {}, "1 or 3");
-    if (count == 1 && (args_.numbers("mean").size() != 1 || args_.numbers("std").size() != 1)) {
-      throw usage_error("with `--in-chans 1`, `--mean` and `--std` must be one number each", {},
-                        "--in-chans 1 --mean 0.449 --std 0.226");
-    }
-    return count;
-  }
-
-  // transforms_imagenet_train.
-  std::string train_chain() const {
-    if (args_.flag("no_aug")) {
-      return fmt::format("decode | resize_small({}, interpolation={}) | central_crop({}) | {}", size_, eval_interpolation(),
-                         size_, normalise());
-    }
-    std::vector<std::string> ops = {"decode"};
-    for (std::string& op : crop()) ops.push_back(std::move(op));
-    const auto probable = [&](const char* argument, const char* op, double standard) {
-      const double p = args_.number(argument);
-      if (p > 0) ops.push_back(p == standard ? op : fmt::format("{}(p={})", op, number_text(p)));
-    };
-    probable("hflip", "flip_lr", 0.5);
-    probable("vflip", "flip_ud", 0.5);
-    if (args_.integer("aug_splits") > 0) ops.push_back(fmt::format("split({})", args_.integer("aug_splits")));
-    if (args_.given("aa")) ops.push_back(policy());
-    const bool jitters = !args_.given("aa") || args_.text("aa").find("3a") != std::string::npos;
-    if (jitters && args_.number("color_jitter") > 0) ops.push_back(jitter());
-    probable("grayscale_prob", "random_grayscale", -1);
-    probable("gaussian_blur_prob", "gaussian_blur", -1);
-    ops.push_back(normalise());
-    if (args_.number("reprob") > 0) {
-      ops.push_back(fmt::format("random_erasing({}, mode={}, count={})", number_text(args_.number("reprob")),
-                                args_.text("remode"), args_.integer("recount")));
-    }
-    return join(ops, " | ");
-  }
-  std::string train_interpolation() const {
-    const std::string name = args_.text("train_interpolation");
-    return name.empty() ? eval_interpolation() : name;
-  }
-  std::vector<std::string> crop() const {
-    const std::string mode = args_.text("train_crop_mode");
-    const std::vector<double> scale = args_.numbers("scale"), ratio = args_.numbers("ratio");
-    if (scale.size() != 2) throw usage_error("`--scale` takes two numbers", {}, "--scale 0.08 1");
-    if (ratio.size() != 2) throw usage_error("`--ratio` takes two numbers", {}, "--ratio 0.75 1.3333");
-    if (mode == "rkrc" || mode == "rkrr") {
-      return {fmt::format("resize_keep_ratio({}, scale_prob=0.5, scale={}, aspect_prob=0.5, aspect={}, interpolation={})",
-                          size_, numbers_text(scale), numbers_text(ratio), train_interpolation()),
-              fmt::format("{}({}, padding=reflect)", mode == "rkrc" ? "central_crop_or_pad" : "random_crop_or_pad", size_)};
-    }
-    if (!mode.empty() && mode != "rrc") {
-      throw usage_error(fmt::format("`--train-crop-mode` is `{}`", mode), {}, "rrc, rkrc or rkrr");
-    }
-    std::string out = fmt::format("random_resized_crop({}", size_);
-    if (args_.given("scale")) out += ", scale=" + numbers_text(scale);
-    if (args_.given("ratio")) out += ", ratio=" + numbers_text(ratio);
-    return {fmt::format("{}, interpolation={})", out, train_interpolation())};
-  }
-  // Filled with the mean, as timm rounds it: halves to even.
-  std::string policy() const {
-    std::vector<double> fill;
-    for (const std::string& part : split(std::string_view(mean()).substr(1, mean().size() - 2), ',')) {
-      fill.push_back(std::min(255.0, std::nearbyint(255 * parse_number(trim(part)).value_or(0))));
-    }
-    std::string out = "auto_augment(" + args_.text("aa");
-    if (train_interpolation() != "random") out += ", interpolation=" + train_interpolation();
-    return out + ", fill=" + numbers_text(fill) + ")";
-  }
-  std::string jitter() const {
-    const std::string factor = number_text(args_.number("color_jitter"));
-    const auto p = args_.optional_number("color_jitter_prob");
-    return p ? fmt::format("color_jitter({}, p={})", factor, number_text(*p)) : fmt::format("color_jitter({})", factor);
-  }
-  std::string eval_interpolation() const {
-    const std::string own = args_.text("interpolation");
-    return own.empty() ? input_.interpolation : own;
-  }
-  // transforms_imagenet_eval.
-  std::string eval_chain() const {
-    const double crop = args_.number("crop_pct") > 0 ? args_.number("crop_pct") : input_.crop;
-    return fmt::format("decode | resize_small({}, interpolation={}) | central_crop({}) | {}",
-                       static_cast<int64_t>(std::floor(static_cast<double>(size_) / crop)), eval_interpolation(), size_,
-                       normalise());
-  }
-
   bool mixes() const {
     return args_.number("mixup") > 0 || args_.number("cutmix") > 0 || !args_.numbers("cutmix_minmax").empty();
   }
@@ -518,7 +206,7 @@ class Translator {
     text_.section("data");
     text_.string("source", source(args_.text("train_split")));
     text_.raw("batch", fmt::format("{}", batch_));
-    text_.string("pp", train_chain());
+    text_.string("pp", TimmChains(args_, input_, size_).train());
     // timm's parser takes 2.5, and its sampler a whole number.
     if (const auto repeats = static_cast<int64_t>(args_.number("aug_repeats")); repeats > 1)
       text_.raw("aug_repeats", fmt::format("{}", repeats));
@@ -531,7 +219,7 @@ class Translator {
     if (args_.given("mixup_prob")) text_.number("prob", args_.number("mixup_prob"));
     if (args_.given("mixup_switch_prob")) text_.number("switch_prob", args_.number("mixup_switch_prob"));
     if (args_.given("mixup_mode")) text_.string("mode", args_.text("mixup_mode"));
-    if (args_.given("mixup_off_epoch")) text_.number("off_epoch", args_.number("mixup_off_epoch") * passes());
+    if (args_.given("mixup_off_epoch")) text_.number("off_epoch", args_.number("mixup_off_epoch") * schedule_.passes());
   }
 
   void write_model() {
@@ -580,21 +268,13 @@ class Translator {
     if (args_.given("bce_pos_weight")) text_.number("pos_weight", args_.number("bce_pos_weight"));
   }
 
-  const TimmOptimizer& optimizer(const std::string& name) const {
-    std::vector<std::string> known;
-    for (const TimmOptimizer& one : kOptimizers) {
-      if (name == one.timm) return one;
-      known.emplace_back(one.timm);
-    }
-    throw usage_error(fmt::format("there is no `--opt {}` here", name), {}, suggest_name(name, known));
-  }
   void write_optimizer() {
     std::string name = lower(args_.text("opt"));
     const bool lookahead = name.starts_with("lookahead_");
-    const TimmOptimizer& found = optimizer(lookahead ? name.substr(10) : name);
+    const TimmOptimizer& found = find_timm_optimizer(lookahead ? name.substr(10) : name);
     text_.section("optimizer");
     text_.string("name", found.name);
-    text_.string("lr", schedule());
+    text_.string("lr", schedule_.text(rate_));
     text_.number("weight_decay", args_.number("weight_decay"));
     for (const std::string& option : split(found.options, ',')) {
       const size_t equals = option.find('=');
@@ -653,12 +333,12 @@ class Translator {
     if (!evaluates()) return;
     text_.section("eval.val");
     text_.string("type", "classification");
-    text_.string("every", epochs(static_cast<double>(args_.integer("val_interval"))));
+    text_.string("every", schedule_.epochs(static_cast<double>(args_.integer("val_interval"))));
     const auto own = args_.optional_number("validation_batch_size");
     text_.raw("batch", fmt::format("{}", world_ * static_cast<int64_t>(own.value_or(args_.number("batch_size")))));
     text_.section("eval.val.data");
     text_.string("source", source(args_.text("val_split")));
-    text_.string("pp", eval_chain());
+    text_.string("pp", TimmChains(args_, input_, size_).eval());
   }
 
   Translation finish() {
@@ -678,19 +358,18 @@ class Translator {
 
   const TimmOptions& options_;
   Arguments args_{timm_arguments()};
+  TimmSchedule schedule_{args_};
   int64_t world_ = 1, batch_ = 0, size_ = 224;
   bool launched_ = false;
   double rate_ = 0;
   std::string directory_, name_, architecture_;
   models::NamedModel model_;
-  Input input_{};
+  TimmInput input_{};
   RecipeText text_;
   Translation out_;
 };
 
 }  // namespace
-
-std::span<const TimmOptimizer> timm_optimizers() { return kOptimizers; }
 
 std::string timm_lists() {
   std::string out = argument_lists(timm_arguments());
@@ -698,7 +377,7 @@ std::string timm_lists() {
       "\n## Optimizers\n\nAny of them may stand behind `lookahead_`. `adahessian` is not there: it needs products with the "
       "Hessian, that is gradients of gradients, and what gradients are made of here has none.\n\n| `--opt` | here "
       "|\n|---|---|\n";
-  for (const TimmOptimizer& one : kOptimizers) {
+  for (const TimmOptimizer& one : timm_optimizers()) {
     const std::string options = *one.options ? fmt::format(", `{}`", one.options) : "";
     out += fmt::format("| `{}` | `{}`{} |\n", one.timm, one.name, options);
   }

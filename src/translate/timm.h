@@ -31,6 +31,8 @@ struct TimmOptimizer {
   bool momentum, betas, eps;          // which of --momentum, --opt-betas and --opt-eps it takes
 };
 std::span<const TimmOptimizer> timm_optimizers();
+// A usage Error that names the nearest where there is none.
+const TimmOptimizer& find_timm_optimizer(const std::string& name);
 
 // Arguments and optimizers as Markdown: what `tessera timm --list` prints, and docs/from_timm.md holds.
 std::string timm_lists();
