@@ -24,10 +24,8 @@ class Tracer {
   }
   train::Program program(const std::string& name, const std::vector<std::pair<int64_t, int64_t>>& aliases = {}) const {
     const host::Target target = train::target_of(options_, layout_);
-    ir::ProgramText printed = ir::program_text(graph_, {.name = name, .aliases = aliases}, &target);
     train::Program program{.name = name,
-                           .text = std::move(printed.text),
-                           .has_loops = printed.has_loops,
+                           .text = ir::program_text(graph_, {.name = name, .aliases = aliases}, &target),
                            .devices = layout_.devices(),
                            .optimization_level = options_.optimization_level};
     for (const auto& [argument, result] : aliases) program.donated.push_back(argument);

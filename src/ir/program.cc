@@ -1,9 +1,6 @@
 #include "ir/program.h"
 
-#include <algorithm>
-
 #include "base/error.h"
-#include "ir/op_entries.h"
 #include "ir/passes/expand_composites.h"
 #include "ir/passes/grouped_convolutions.h"
 #include "ir/passes/lower.h"
@@ -11,12 +8,6 @@
 
 namespace tessera::ir {
 namespace {
-
-bool has_loops(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes(), [](const auto& node) {
-    return node->op == &kOpWhile || std::ranges::any_of(node->regions, [](const auto& region) { return has_loops(*region); });
-  });
-}
 
 // An argument that is donated must be what takes its place, in type and in layout: a difference would show as a silent copy.
 void check_aliases(const Graph& graph, const EmitOptions& options) {
@@ -40,10 +31,9 @@ std::unique_ptr<Graph> finish(const Graph& graph, const std::optional<mesh::Mesh
   return finished;
 }
 
-ProgramText program_text(const Graph& graph, const EmitOptions& options, const Target* target) {
+std::string program_text(const Graph& graph, const EmitOptions& options, const Target* target) {
   check_aliases(graph, options);
-  const std::unique_ptr<Graph> finished = finish(graph, options.mesh, target);
-  return {emit(*finished, options), has_loops(*finished)};
+  return emit(*finish(graph, options.mesh, target), options);
 }
 
 }  // namespace tessera::ir

@@ -16,12 +16,7 @@ namespace tessera::ir {
 // where the partitioner has to be told, and verified.
 std::unique_ptr<Graph> finish(const Graph& graph, const std::optional<mesh::Mesh>& mesh = {}, const Target* target = nullptr);
 
-struct ProgramText {
-  std::string text;
-  bool has_loops = false;  // a stablehlo.while somewhere
-};
-
 // Of a traced graph: finished and printed. Checks each alias's types and layouts; throws InternalError where they differ.
-ProgramText program_text(const Graph& graph, const EmitOptions& options = {}, const Target* target = nullptr);
+std::string program_text(const Graph& graph, const EmitOptions& options = {}, const Target* target = nullptr);
 
 }  // namespace tessera::ir

@@ -12,6 +12,7 @@
 
 #include "base/environment.h"
 #include "pjrt/client.h"
+#include "pjrt/collective_order.h"
 #include "pjrt/plugin.h"
 #include "store/bytes.h"
 #include "store/cache_directory.h"
@@ -105,13 +106,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Why a program is compiled at every start, or "". A program that the CPU plugin compiled runs all its collectives in one order
-// on every device; one that it loaded knows an order only within each loop body, so that a device may wait inside a loop for a
-// second one that waits outside it for the first. XLA ends the process then.
-std::string why_never_kept(const Client& client, const CompileOptions& options) {
-  const bool loses_order =
-      client.platform_name() == "cpu" && options.num_partitions * options.num_replicas > 1 && options.has_loops;
-  return loses_order ? "loops over several CPU devices are not cached" : "";
+// What to keep of a program. Throws an Error where it can't be kept.
+std::string payload_of(const Client& client, const Executable& executable, const CompileOptions& options) {
+  std::string serialized = executable.serialize();
+  if (client.platform_name() != "cpu" || options.num_partitions * options.num_replicas == 1) return serialized;
+  if (auto in_order = with_collectives_in_order(serialized)) return std::move(*in_order);
+  throw device_error("the plugin's programs for several devices have an unknown form");
 }
 
 }  // namespace
@@ -188,11 +188,6 @@ Executable compile_cached(const Client& client, std::string_view stablehlo, cons
   CompileReport unread;
   CompileReport& out = report ? *report : unread;
   out = {};
-  if (std::string reason = why_never_kept(client, options); cache.enabled() && !reason.empty()) {
-    Executable executable = compile_cached(client, stablehlo, options, ExecutableCache(""), &out);
-    out.reason = std::move(reason);
-    return executable;
-  }
   const auto start = std::chrono::steady_clock::now();
   const Hash128 key = cache_key(client, stablehlo, options);
   const auto load = [&]() -> std::optional<Executable> {
@@ -220,9 +215,9 @@ Executable compile_cached(const Client& client, std::string_view stablehlo, cons
   out.seconds = seconds_since(start);
   if (cache.enabled()) {
     try {
-      out.not_kept = cache.keep(key, executable.serialize());
+      out.not_kept = cache.keep(key, payload_of(client, executable, options));
     } catch (const Error& error) {
-      out.not_kept = error.message();  // a plugin that can't serialise
+      out.not_kept = error.message();  // a plugin that can't serialise, or does so in another form
     }
   }
   return executable;

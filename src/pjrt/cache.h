@@ -69,8 +69,8 @@ struct CompileReport {
 // them.
 Hash128 cache_key(const Client& client, std::string_view stablehlo, const CompileOptions& options);
 
-// Client::compile through the cache. An entry that the plugin refuses to load is compiled afresh; a program with loops over
-// several CPU devices always is (the plugin loses the order of its collectives).
+// Client::compile through the cache. An entry that the plugin refuses to load is compiled afresh. Programs for several CPU devices
+// are kept with their collectives in order (collective_order.h).
 Executable compile_cached(const Client& client, std::string_view stablehlo, const CompileOptions& options,
                           const ExecutableCache& cache, CompileReport* report = nullptr);
 

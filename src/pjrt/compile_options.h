@@ -22,14 +22,11 @@ struct CompileOptions {
   // Arguments whose memory the program may take over: those marked tf.aliasing_output in its text. They are unreadable after a
   // call. An argument that the text marks and this list leaves out is copied by the plugin instead.
   std::vector<int64_t> donated;
-  // Whether the program has a loop anywhere. Where that is not known, the program counts as one that has.
-  bool has_loops = true;
   // XLA flags for this program only, without the leading dashes: {"xla_cpu_enable_fast_math", false}.
   Options flags;
 };
 
-// The CompileOptionsProto, serialised. Everything but `donated`, which is about calls, and `has_loops`, which is about the
-// cache. Throws InternalError when device_ids has the wrong length.
+// The CompileOptionsProto, serialised. Everything but `donated`, which is about calls. Throws InternalError when device_ids has the wrong length.
 std::string compile_options_proto(const CompileOptions& options);
 
 }  // namespace tessera::pjrt

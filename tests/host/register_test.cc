@@ -43,7 +43,7 @@ using ::testing::Not;
 Target registered() { return Target(register_kernels(*tessera::testing::cpu_client())); }
 bool has(const Kernel& kernel) { return register_kernels(*tessera::testing::cpu_client()).has(kernel); }
 
-std::string text_of(const ir::Graph& graph, const Target* target = nullptr) { return ir::program_text(graph, {}, target).text; }
+std::string text_of(const ir::Graph& graph, const Target* target = nullptr) { return ir::program_text(graph, {}, target); }
 
 std::vector<HostArray> run(const ir::Graph& graph, const Target* target, const std::vector<HostArray>& arguments) {
   return tessera::testing::run_graph(graph, arguments, {}, target);
@@ -136,7 +136,7 @@ TEST(Register, ProductsOfSeveralDevicesAreThoseOfTheirRows) {
     const ir::Value x = graph.add_parameter({DType::kF32, {256, 128}}), w = graph.add_parameter({DType::kF32, {128, 128}});
     const ir::Value y = rows ? ir::rows_of_batch(ir::matmul(x, w)) : ir::matmul(x, w);
     graph.results = ir::gradient(ir::sum_all(y * y), {x, w});
-    return ir::program_text(graph, options, &target).text;
+    return ir::program_text(graph, options, &target);
   };
   EXPECT_THAT(text(false), Not(HasSubstr("tessera.product"))) << "a call is opaque to the partitioner";
   EXPECT_THAT(text(true), AllOf(HasSubstr("batch = 1 : i64, m = 128 : i64, n = 128 : i64, k = 128 : i64, a_transposed = false, "

@@ -41,7 +41,7 @@ class Program {
     for (const ir::Value grad : ir::gradient(loss, store_.values())) graph_.results.push_back(grad);
   }
 
-  std::string text() const { return ir::program_text(graph_).text; }
+  std::string text() const { return ir::program_text(graph_); }
 
   Outcome run(uint32_t seed = 1) {
     if (!compiled_) compiled_.emplace(graph_, testing::quick_compile());

@@ -246,42 +246,6 @@ TEST_F(Cache, WhatThePluginRefusesIsCompiled) {
   EXPECT_TRUE(compile(cache).cached);
 }
 
-// A loaded program's loops lose their place in the order of collectives (cache.cc): with the CPU plugin of today devices then
-// wait for one another for ever.
-TEST_F(Cache, LoopsOverSeveralCpuDevicesAreNotKept) {
-  constexpr const char* kLoop = R"(module @loop attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
-  func.func public @main(%a: tensor<i32>) -> tensor<i32> {
-    %ten = stablehlo.constant dense<10> : tensor<i32>
-    %b = stablehlo.while(%i = %a) : tensor<i32>
-      cond { %go = stablehlo.compare LT, %i, %ten : (tensor<i32>, tensor<i32>) -> tensor<i1>  stablehlo.return %go : tensor<i1> }
-      do { %next = stablehlo.add %i, %i : tensor<i32>  stablehlo.return %next : tensor<i32> }
-    return %b : tensor<i32>
-  }
-})";
-  const ExecutableCache cache(root_.string());
-  const auto client = Client::create(cpu_plugin(), {.cpu_device_count = 2});
-  const CompileOptions both{.num_partitions = 2, .device_ids = {0, 1}}, first{.device_ids = {0}};
-  CompileReport report;
-  for (int start = 0; start < 2; ++start) {
-    compile_cached(*client, kLoop, both, cache, &report);
-    EXPECT_FALSE(report.cached);
-    EXPECT_EQ(report.reason, "loops over several CPU devices are not cached");
-  }
-  EXPECT_FALSE(fs::exists(root_));
-  std::string alone = kLoop;
-  alone[alone.find("partitions = 2") + 13] = '1';
-  compile_cached(*client, alone, first, cache);
-  compile_cached(*client, alone, first, cache, &report);
-  EXPECT_TRUE(report.cached) << "one device has no collectives";
-  CompileOptions no_loop = both;
-  no_loop.has_loops = false;
-  compile_cached(*client, kTwice, no_loop, cache);
-  compile_cached(*client, kTwice, no_loop, cache, &report);
-  EXPECT_TRUE(report.cached) << "outside loops their order is kept";
-  compile_cached(*client, kTwice, both, cache, &report);
-  EXPECT_FALSE(report.cached) << "what is not known to have no loop";
-}
-
 TEST_F(Cache, LeastRecentlyUsedGoFirst) {
   const ExecutableCache cache(root_.string(), 3000);
   const Hash128 keys[] = {{0, 1}, {0, 2}, {0, 3}};

@@ -76,7 +76,7 @@ class CompiledGraph {
  public:
   // A target's kernels are registered with cpu_client() (host/register.h).
   explicit CompiledGraph(const ir::Graph& graph, const pjrt::CompileOptions& options = {}, const ir::Target* target = nullptr)
-      : executable_(cpu_client()->compile(ir::program_text(graph, {.name = "test"}, target).text, options)) {}
+      : executable_(cpu_client()->compile(ir::program_text(graph, {.name = "test"}, target), options)) {}
 
   // The graph's results, for its parameters in order.
   std::vector<HostArray> run(const std::vector<HostArray>& arguments) const {

@@ -342,6 +342,41 @@ def write_model_configs():
         put("model_config", name, json.dumps(config).encode())
 
 
+# Serialised programs for several CPU devices (src/pjrt/collective_order.h), which hold nothing but the order of operations.
+
+def write_collective_order():
+    def place(buffer):
+        return field(1, field(2, 11)) + field(2, field(2, 4) + field(3, buffer) + field(4, 11))
+
+    def thunk(kind, number, content):
+        return field(1, field(1, kind) + field(2, field(1, kind)) + field(number, content))
+
+    def collective(*buffers):
+        return thunk(b"collective", 18, field(2, field(1, place(9)) + b"".join(field(2, place(b)) for b in buffers)))
+
+    def users(*indices):
+        return field(2, field(1, b"".join(varint(i) for i in indices)) + field(2, field(1, 2)))
+
+    def loop(body):
+        return thunk(b"while", 10, field(1, thunk(b"kernel", 11, b"")) + field(2, body) + field(4, field(3, 5)))
+
+    def program(sequence):
+        return field(1, field(1, b"module") + field(5, 2) + field(6, sequence)) + field(2, b"options")
+
+    body = collective(1) + users(0)
+    put("collective_order", "no_collective", program(thunk(b"kernel", 11, b"") + loop(b"")))
+    put("collective_order", "side_by_side", program(collective(1, 2) + collective(3) + users(0, 1)))
+    put("collective_order", "loop_between", program(collective(2) + loop(body) + collective(3) + users(0, 1, 2)))
+    put("collective_order", "loops_in_loops", program(loop(loop(body) + collective(2) + users(0, 1)) + loop(body) + users(0, 1)))
+    put("collective_order", "call", program(thunk(b"call", 3, field(1, body)) + collective(2) + users(0, 1)))
+    put("collective_order", "conditional", program(
+        collective(2) + thunk(b"conditional", 4, field(1, b"") + field(1, body) + field(2, field(3, 5))) + users(0, 1)))
+    put("collective_order", "users_of_no_thunk", program(collective(2) + loop(body) + users(200)))
+    put("collective_order", "no_destination", program(collective() + users(0)))
+    put("collective_order", "unknown_kind", program(thunk(b"new", 22, b"") + collective(1)))
+    put("collective_order", "no_sequence", field(1, field(1, b"module")))
+
+
 # Pictures of tests/data/images that take another way through a decoder.
 
 def copy_images():
@@ -361,4 +396,5 @@ if __name__ == "__main__":
     write_npz()
     write_pickles()
     write_model_configs()
+    write_collective_order()
     copy_images()

@@ -33,7 +33,6 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
   pjrt::CompileOptions options;
   options.donated = program.donated;
   options.num_partitions = program.devices;
-  options.has_loops = program.has_loops;
   options.optimization_level = program.optimization_level;
   if (program.once && client.platform_name() == "cpu") {
     // What runs once need not be quick: compiled without optimization, and by XLA's older code generator, which is itself

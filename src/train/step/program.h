@@ -39,7 +39,6 @@ struct ProgramOptions {
 struct Program {
   std::string name;
   std::string text;
-  bool has_loops = true;  // false where its text is known to have none
   int64_t devices = 1;
   std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
   std::vector<int64_t> donated;               // arguments whose memory the results take over

@@ -61,10 +61,8 @@ void spread(ir::EmitOptions& emit, const state::StateLayout& layout, std::vector
 Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
                    const ProgramOptions& options) {
   const host::Target target = target_of(options, layout);
-  ir::ProgramText printed = ir::program_text(graph, emit, &target);
   return {.name = emit.name,
-          .text = std::move(printed.text),
-          .has_loops = printed.has_loops,
+          .text = ir::program_text(graph, emit, &target),
           .devices = layout.devices(),
           .optimization_level = options.optimization_level};
 }

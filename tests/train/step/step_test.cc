@@ -250,13 +250,6 @@ TEST(Step, MeasuresTheWeightsAndTheirChange) {
   EXPECT_NEAR(after.metrics[0][3], std::sqrt(change), 1e-3 * std::sqrt(change));    // l2_updates
 }
 
-// The executable cache asks.
-TEST(Step, ProgramsSayWhetherTheyHaveLoops) {
-  const SmallModel setup;
-  EXPECT_TRUE(train_program(*setup.model, setup.layout, *setup.optimizer, setup.options).has_loops) << "over the blocks";
-  EXPECT_FALSE(init_program(setup.specs, setup.layout).has_loops);
-}
-
 // A search for a learning rate or a weight decay compiles once.
 TEST(Step, TheOptimizersNumbersAreArguments) {
   const auto program = [](const std::string& name, const std::string& lr, double decay) {
