@@ -17,6 +17,8 @@
 #include "base/error.h"
 #include "base/shared_library.h"
 #include "group/gloo_module.h"
+#include "group/pairwise_sum.h"
+#include "group/parts.h"
 #include "http/client.h"
 
 namespace tessera::group {
@@ -98,16 +100,6 @@ struct AddressBook {
   }
 };
 
-// Of `count` numbers, those that process `p` of `n` adds up.
-struct Part {
-  size_t begin, end;
-  size_t size() const { return end - begin; }
-};
-Part part_of(size_t count, int64_t p, int64_t n) {
-  const auto cut = [&](int64_t at) { return count * static_cast<size_t>(at) / static_cast<size_t>(n); };
-  return {cut(p), cut(p + 1)};
-}
-
 }  // namespace
 
 struct GlooExchange::Connections {
@@ -170,11 +162,7 @@ void GlooExchange::sum(std::span<const float> in, std::span<float> out, uint32_t
   for (int64_t process = 0, other = 0; process < count_; ++process) {
     parts.push_back(process == process_id_ ? in.data() + own.begin : others.data() + static_cast<size_t>(other++) * own.size());
   }
-  for (size_t i = 0; i < own.size(); ++i) {
-    float total = parts[0][i];
-    for (size_t p = 1; p < parts.size(); ++p) total += parts[p][i];
-    out[own.begin + i] = total;
-  }
+  pairwise_sum(parts, out.subspan(own.begin, own.size()));
   if (whole) return;
 
   sends.clear();

@@ -23,8 +23,10 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // out = the sum of all processes' `in`, added up in the order of their ids: ((0 + 1) + 2) + …, so that every process has the
-  // same bytes. `out` may be `in`.
+  virtual int64_t count() const = 0;  // of processes
+
+  // out = the sum of all processes' `in`, added up in pairs in the order of their ids (group/pairwise_sum.h), so that every
+  // process has the same bytes. `out` may be `in`.
   virtual void sum(std::span<const float> in, std::span<float> out, uint32_t channel) = 0;
   // out = all processes' `in`, one after the other. `out` does not overlap `in`.
   virtual void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t channel) = 0;
@@ -41,7 +43,7 @@ class GlooExchange final : public Exchange {
   GlooExchange& operator=(const GlooExchange&) = delete;
 
   int64_t process_id() const { return process_id_; }
-  int64_t count() const { return count_; }
+  int64_t count() const override { return count_; }
 
   void sum(std::span<const float> in, std::span<float> out, uint32_t channel) override;
   void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t channel) override;

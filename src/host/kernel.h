@@ -24,10 +24,10 @@ namespace tessera::host {
 
 // The devices that a program runs on: virtual devices of this host where there are several. A call takes whole rows of a batch.
 struct Devices {
-  std::optional<mesh::Mesh> mesh;  // none: one device
-  // Whether this process is one of several, each with a program for its rows of the batch. The program then computes what one
-  // device of a mesh would, bit for bit, so that a run ends with the same bytes either way.
+  std::optional<mesh::Mesh> mesh;  // none: one device, or each by itself
+  // Whether a device has but some rows of the batch: others, of this process or of others, run the same program over theirs.
   bool one_of_many = false;
+  int64_t that_meet = 1;  // of those, the devices of this process
 
   int64_t count() const { return mesh ? mesh::batch_parts(*mesh) : 1; }
   // Whether others compute further rows of the batch.

@@ -13,6 +13,7 @@
 
 #include "base/spans.h"
 #include "host/call.h"
+#include "host/device_exchange.h"
 #include "host/kernel.h"
 #include "ir/manual.h"
 #include "ir/op_entries.h"
@@ -26,35 +27,10 @@ using Numbers = ffi::Buffer<ffi::F32>;
 
 std::atomic<group::Exchange*> exchange{nullptr};
 
-constexpr const char* kSum = "sum_over_processes";
-constexpr const char* kGather = "gather_over_processes";
-
 constexpr int64_t kMaxDevices = 256;  // of a process
 
-// Arrays below so many numbers travel together.
-constexpr size_t kPacked = size_t{1} << 16;
-
-struct Array {
-  std::span<const float> in;
-  std::span<float> out;
-};
-
-void sum_arrays(const std::vector<Array>& arrays, uint32_t channel) {
-  std::vector<float> packed;
-  for (const Array& array : arrays) {
-    if (array.in.size() < kPacked) packed.insert(packed.end(), array.in.begin(), array.in.end());
-  }
-  if (!packed.empty()) exchange.load()->sum(packed, packed, channel);
-  const float* next = packed.data();
-  for (const Array& array : arrays) {
-    if (array.in.size() >= kPacked) {
-      exchange.load()->sum(array.in, array.out, channel);
-    } else {
-      std::copy_n(next, array.out.size(), array.out.data());
-      next += array.out.size();
-    }
-  }
-}
+constexpr const char* kSum = "sum_over_processes";
+constexpr const char* kGather = "gather_over_processes";
 
 // The work on a thread of its own. Calls that don't depend on each other begin in another order in each process: one that waited
 // on a thread of the plugin could keep the call from beginning that another process waits for.
@@ -75,32 +51,41 @@ ffi::Future in_background(const char* name, const char* scope, std::function<voi
   return future;
 }
 
-// Of a channel's call by one of the devices of this process.
-uint32_t channel_of(const ffi::Dictionary& attributes, int32_t device) {
-  return static_cast<uint32_t>(attributes.get<int64_t>("channel").value() * kMaxDevices + device);
+// By one of the devices of this process, which all meet in the call, or each of which makes one of its own.
+DeviceCall device_call(const ffi::Dictionary& attributes, int32_t device, ffi::RunId run) {
+  const int64_t channel = attributes.get<int64_t>("channel").value(), devices = attributes.get<int64_t>("devices").value();
+  return {.run = run.run_id,
+          .channel = channel,
+          .device = devices == 1 ? 0 : device,
+          .devices = devices,
+          .lane = static_cast<uint32_t>(channel * kMaxDevices + device),
+          .exchange = exchange.load()};
 }
 
-ffi::Future sum(ffi::RemainingArgs arguments, ffi::RemainingRets results, int32_t device, ffi::Dictionary attributes) {
-  std::vector<Array> arrays;
+ffi::Future sum(ffi::RemainingArgs arguments, ffi::RemainingRets results, int32_t device, ffi::RunId run,
+                ffi::Dictionary attributes) {
+  std::vector<SummedArray> arrays;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Numbers in = *arguments.get<Numbers>(i);
     auto out = *results.get<Numbers>(i);
     arrays.push_back({{in.typed_data(), in.element_count()}, {out->typed_data(), out->element_count()}});
   }
-  return in_background(kSum, scope_of(attributes),
-                       [arrays = std::move(arrays), channel = channel_of(attributes, device)] { sum_arrays(arrays, channel); });
+  return in_background(kSum, scope_of(attributes), [arrays = std::move(arrays), call = device_call(attributes, device, run)] {
+    sum_over_devices(call, arrays);
+  });
 }
 
-ffi::Future gather(ffi::AnyBuffer in, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer> out, int32_t device,
+ffi::Future gather(ffi::AnyBuffer in, ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer> out, int32_t device, ffi::RunId run,
                    ffi::Dictionary attributes) {
   const std::span from(static_cast<const std::byte*>(in.untyped_data()), in.size_bytes());
   const std::span to(static_cast<std::byte*>(out->untyped_data()), out->size_bytes());
   return in_background(kGather, scope_of(attributes),
-                       [from, to, channel = channel_of(attributes, device)] { exchange.load()->gather(from, to, channel); });
+                       [from, to, call = device_call(attributes, device, run)] { gather_over_devices(call, from, to); });
 }
 
 XLA_FFI_Error* handle_sum(XLA_FFI_CallFrame* frame) {
-  static auto* handler = ffi::Ffi::Bind().RemainingArgs().RemainingRets().Ctx<ffi::DeviceOrdinal>().Attrs().To(sum).release();
+  static auto* handler =
+      ffi::Ffi::Bind().RemainingArgs().RemainingRets().Ctx<ffi::DeviceOrdinal>().Ctx<ffi::RunId>().Attrs().To(sum).release();
   return handler->Call(frame);
 }
 XLA_FFI_Error* handle_gather(XLA_FFI_CallFrame* frame) {
@@ -109,6 +94,7 @@ XLA_FFI_Error* handle_gather(XLA_FFI_CallFrame* frame) {
                              .Arg<ffi::AnyBuffer>()
                              .Ret<ffi::AnyBuffer>()
                              .Ctx<ffi::DeviceOrdinal>()
+                             .Ctx<ffi::RunId>()
                              .Attrs()
                              .To(gather)
                              .release();
@@ -117,12 +103,13 @@ XLA_FFI_Error* handle_gather(XLA_FFI_CallFrame* frame) {
 
 constexpr Entry kFunctions[] = {{kSum, handle_sum}, {kGather, handle_gather}};
 
-// Each call is a channel: processes find each other's by its number, which the same program text gives it in all of them. On a
-// mesh every device makes it, of the whole arrays where they are not its own parts already.
+// Each call is a channel: processes find each other's by its number, which the same program text gives it in all of them. Where
+// each virtual device has rows of its own, they meet in it. On a mesh every device makes a call of its own, of the whole arrays
+// where they are not its own parts already.
 std::optional<ir::Values> replace(const ir::Node& node, const ir::Values& operands, Selection& selection) {
   const bool sums = node.op == &ir::kOpSumOverProcesses;
   if (!sums && node.op != &ir::kOpGatherOverProcesses) return std::nullopt;
-  const ir::AttrDict channel{{{"channel", selection.channels++}}};
+  const ir::AttrDict channel{{{"channel", selection.channels++}, {"devices", selection.devices.that_meet}}};
   const auto call = [&](const ir::Values& parts) {
     return ir::ffi_call(call_target(sums ? kSum : kGather), parts, node.types, channel, /*has_side_effect=*/true);
   };
@@ -135,7 +122,6 @@ std::optional<ir::Values> replace(const ir::Node& node, const ir::Values& operan
 
 void set_exchange(group::Exchange* to) { exchange = to; }
 
-constinit const Kernel kProcesses{
-    .functions = kFunctions, .available = [] { return exchange.load() != nullptr; }, .replace = replace};
+constinit const Kernel kProcesses{.functions = kFunctions, .replace = replace};
 
 }  // namespace tessera::host

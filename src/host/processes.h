@@ -5,8 +5,7 @@
 
 namespace tessera::host {
 
-// The exchange that programs of this process call; null: they can call none. Set it before kernels are registered; it must
-// outlive every program that runs.
+// The exchange that programs of this process call; null: this process is alone. It must outlive every program that runs.
 void set_exchange(group::Exchange* exchange);
 
 }  // namespace tessera::host

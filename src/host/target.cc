@@ -44,7 +44,7 @@ ir::Values convert_to(const Types& types, ir::Values values) {
 
 bool Kernels::has(const Kernel& kernel) const { return std::ranges::count(kernels_, &kernel) > 0; }
 
-Target::Target(Kernels kernels, std::optional<mesh::Mesh> mesh, bool one_of_many) : devices_{std::move(mesh), one_of_many} {
+Target::Target(Kernels kernels, Devices devices) : devices_(std::move(devices)) {
   if (!devices_.mesh || devices_.mesh->size("tensor") <= 1) kernels_ = std::move(kernels);
 }
 

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "host/kernel.h"
@@ -33,8 +34,9 @@ class Target : public ir::Target {
  public:
   // With a mesh, the target of a program over virtual devices of this host. Calls take whole rows, so that no kernel is used
   // where the mesh splits features. With no kernels, as for other machines, programs are the same as without a target.
-  // `one_of_many`: other processes have the other rows of the batch.
-  explicit Target(Kernels kernels, std::optional<mesh::Mesh> mesh = {}, bool one_of_many = false);
+  explicit Target(Kernels kernels, std::optional<mesh::Mesh> mesh = {})
+      : Target(std::move(kernels), Devices{std::move(mesh)}) {}
+  Target(Kernels kernels, Devices devices);
 
   bool takes(const ir::Composite& composite, const std::vector<TensorType>& operands) const override;
   std::unique_ptr<ir::Graph> select_kernels(const ir::Graph& lowered) const override;

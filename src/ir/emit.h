@@ -21,6 +21,7 @@ struct EmitOptions {
   // The devices that the program runs on; none: one device. Then the layouts of arguments and results over them, one for each,
   // or none where all are replicated. Donated arguments must lie as their results do.
   std::optional<mesh::Mesh> mesh;
+  bool by_device = false;  // what the batch's rows go through is in computations of each device (ir/manual.h) already
   std::vector<mesh::PartitionSpec> argument_specs, result_specs;
 };
 

@@ -18,7 +18,7 @@ struct Processes {
   bool several() const { return count > 1; }
 };
 
-// The sum over all processes of each array, f32, added up in the order of the processes: the same bytes in each. The cotangent of
+// The sum over all processes of each array, f32, added up in pairs in the order of the processes: the same bytes in each. The cotangent of
 // an input is the sum of the cotangents over the processes: the loss is the sum of what each process adds to it. With one
 // process, the arrays themselves.
 Values sum_over_processes(const Processes& processes, const Values& xs);

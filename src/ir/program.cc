@@ -33,7 +33,7 @@ std::unique_ptr<Graph> finish(const Graph& graph, const std::optional<mesh::Mesh
 
 std::string program_text(const Graph& graph, const EmitOptions& options, const Target* target) {
   check_aliases(graph, options);
-  return emit(*finish(graph, options.mesh, target), options);
+  return emit(*finish(graph, options.by_device ? std::nullopt : options.mesh, target), options);
 }
 
 }  // namespace tessera::ir

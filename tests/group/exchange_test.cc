@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -11,6 +12,7 @@
 
 #include "base/error.h"
 #include "group/local_etcd.h"
+#include "group/pairwise_sum.h"
 
 namespace tessera::group {
 namespace {
@@ -43,21 +45,50 @@ std::vector<float> numbers(int64_t process, size_t count) {
   return out;
 }
 
-std::vector<float> sum_in_order(int64_t processes, size_t count) {
-  std::vector<float> total = numbers(0, count);
-  for (int64_t p = 1; p < processes; ++p) {
-    const std::vector<float> more = numbers(p, count);
-    for (size_t i = 0; i < count; ++i) total[i] += more[i];
+// Each with its neighbour, until one is left.
+std::vector<float> sum_in_pairs(std::vector<std::vector<float>> arrays) {
+  while (arrays.size() > 1) {
+    std::vector<std::vector<float>> sums;
+    for (size_t a = 0; a < arrays.size(); a += 2) {
+      sums.push_back(arrays[a]);
+      if (a + 1 == arrays.size()) break;
+      for (size_t i = 0; i < sums.back().size(); ++i) sums.back()[i] += arrays[a + 1][i];
+    }
+    arrays = std::move(sums);
   }
-  return total;
+  return arrays.at(0);
+}
+
+std::vector<float> sum_of_all(int64_t processes, size_t count) {
+  std::vector<std::vector<float>> arrays;
+  for (int64_t p = 0; p < processes; ++p) arrays.push_back(numbers(p, count));
+  return sum_in_pairs(std::move(arrays));
+}
+
+TEST(PairwiseSum, IsTheSameWhereRunsOfItAreAddedUpFirst) {
+  constexpr size_t kCount = 2500;
+  for (const int64_t all : {1, 2, 3, 4, 5, 6, 7, 8, 11, 16}) {
+    std::vector<std::vector<float>> arrays;
+    for (int64_t a = 0; a < all; ++a) arrays.push_back(numbers(a, kCount));
+    const std::vector<float> want = sum_in_pairs(arrays);
+    for (const size_t run : {1, 2, 4, 8}) {
+      std::vector<std::vector<float>> sums;
+      for (size_t first = 0; first < arrays.size(); first += run) {
+        std::vector<const float*> parts;
+        for (size_t a = first; a < std::min(arrays.size(), first + run); ++a) parts.push_back(arrays[a].data());
+        pairwise_sum(parts, sums.emplace_back(kCount));
+      }
+      EXPECT_EQ(sum_in_pairs(sums), want) << all << " in runs of " << run;
+    }
+  }
 }
 
 class Arrays : public ::testing::TestWithParam<int> {};
 
-TEST_P(Arrays, AreAddedUpInTheOrderOfTheProcesses) {
+TEST_P(Arrays, AreAddedUpInPairs) {
   in_each(GetParam(), [&](GlooExchange& exchange) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{16384}, size_t{16385}, size_t{300'001}}) {
-      const std::vector<float> in = numbers(exchange.process_id(), count), want = sum_in_order(exchange.count(), count);
+      const std::vector<float> in = numbers(exchange.process_id(), count), want = sum_of_all(exchange.count(), count);
       std::vector<float> out(count), in_place = in;
       exchange.sum(in, out, 0);
       EXPECT_EQ(std::memcmp(out.data(), want.data(), 4 * count), 0) << count;

@@ -12,7 +12,7 @@
 #include "nn/init.h"
 #include "objectives/softmax.h"
 #include "train/guard/skip_update.h"
-#include "train/step/batch_gradient.h"
+#include "train/step/by_device.h"
 #include "train/step/histograms.h"
 #include "train/step/trace.h"
 
@@ -60,7 +60,7 @@ void spread(ir::EmitOptions& emit, const state::StateLayout& layout, std::vector
 
 Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
                    const ProgramOptions& options) {
-  const host::Target target = target_of(options, layout);
+  const host::Target target = emit.by_device ? device_target(layout, options) : target_of(options, layout);
   return {.name = emit.name,
           .text = ir::program_text(graph, emit, &target),
           .devices = layout.devices(),
@@ -179,6 +179,7 @@ Value step_key(Value rng, Value step) { return ir::fold_in(ir::fold_in(rng, "ste
 
 struct StepUpdate {
   BatchGradient batch;
+  Value votes;  // summed; null where there is one process
   optim::Optimizer::Result result;
   Values differences;          // of the trainable parameters: after minus before
   std::vector<float> numbers;  // of the optimizer, which are parameters of the program
@@ -192,15 +193,13 @@ StepUpdate step_update(const models::Model& model, const state::StateLayout& lay
   const Values slots(params_end, params_end + static_cast<ptrdiff_t>(layout.slots));
   const Value step = state[layout.step_index()];
 
-  const TrainRows rows = [&] {
-    const ir::NameScope named("augment");
-    TrainRows mixed = mix_rows(options.augmentation, arguments.batch, arguments.augment, arguments.processes);
-    mixed.batch.loss_scale = objectives::loss_scale(*options.objective, mixed.batch, arguments.processes);
-    return mixed;
-  }();
+  const StepInputs inputs{params,          arguments.teacher, step_key(state[layout.rng_index()], step),
+                          arguments.batch, arguments.augment, arguments.processes,
+                          arguments.votes};
   StepUpdate out;
-  out.batch = batch_gradient({model, layout, optimizer, options, params, arguments.teacher, arguments.processes}, rows,
-                             step_key(state[layout.rng_index()], step));
+  StepGradient gradient = step_gradient(model, layout, optimizer, options, inputs);
+  out.batch = std::move(gradient.batch);
+  out.votes = gradient.votes;
   const ir::NumbersScope numbers(ir::current_graph());
   out.result =
       optimizer.apply(params, out.batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
@@ -259,7 +258,7 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
   measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());
   measured.insert(measured.end(), guarded.measured.begin(), guarded.measured.end());
   Value metrics = ir::pack(measured);
-  if (arguments.votes) metrics = ir::concatenate({metrics, ir::sum_over_processes(arguments.processes, arguments.votes)}, 0);
+  if (made.votes) metrics = ir::concatenate({metrics, made.votes}, 0);
   results.push_back(metrics);
   return results;
 }
@@ -275,7 +274,7 @@ Program train_program(const models::Model& model, const state::StateLayout& layo
   std::vector<float> numbers;
   graph.results = train_results(model, layout, optimizer, options, arguments, numbers);
 
-  ir::EmitOptions emit{.name = kTrainStep};
+  ir::EmitOptions emit{.name = kTrainStep, .by_device = by_device(layout, options)};
   std::vector<mesh::PartitionSpec> results = layout.specs(layout.entries.size());
   results.push_back({});
   spread(emit, layout, specs_of(arguments, layout, options, numbers.size()), std::move(results));
@@ -334,7 +333,7 @@ Program histogram_program(const models::Model& model, const state::StateLayout& 
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const TrainArguments arguments = add_train_arguments(model, layout, options);
-  const auto [batch, update, differences, numbers] = step_update(model, layout, optimizer, options, arguments);
+  const auto [batch, votes, update, differences, numbers] = step_update(model, layout, optimizer, options, arguments);
   Values rows;
   for (size_t i = 0, trained = 0; i < layout.params; ++i) {
     if (!optimizer.trainable(i)) continue;
@@ -342,7 +341,7 @@ Program histogram_program(const models::Model& model, const state::StateLayout& 
     ++trained;
   }
   graph.results = {ir::concatenate(rows, 0)};
-  ir::EmitOptions emit{.name = "histograms"};
+  ir::EmitOptions emit{.name = "histograms", .by_device = by_device(layout, options)};
   spread(emit, layout, specs_of(arguments, layout, options, numbers.size()), {{}});
   Program program = program_of(graph, emit, layout, options);
   program.numbers = numbers;

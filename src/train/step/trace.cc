@@ -63,7 +63,9 @@ Values with_buffers(const state::StateLayout& layout, Values params, const Value
 }
 
 host::Target target_of(const ProgramOptions& options, const state::StateLayout& layout) {
-  return host::Target(options.kernels, layout.sharded() ? std::optional(layout.mesh) : std::nullopt, options.processes > 1);
+  return host::Target(options.kernels, {.mesh = layout.sharded() ? std::optional(layout.mesh) : std::nullopt,
+                                        .one_of_many = options.processes > 1,
+                                        .that_meet = options.devices_that_meet});
 }
 
 Values trace(const state::StateLayout& layout, const Values& params, nn::Context context, const ProgramOptions& options,
