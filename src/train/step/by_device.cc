@@ -36,8 +36,8 @@ ProgramOptions options_of_device(const state::StateLayout& layout, ProgramOption
   options.processes *= layout.devices();
   options.devices_that_meet = layout.devices();
   if (const auto teacher = options.teacher) {
-    options.teacher = std::make_shared<recipe::Teacher>(teacher->model, layout_of_device(teacher->layout), state::HostArrays{},
-                                                        teacher->pixels);
+    recipe::Teacher own{teacher->model, layout_of_device(teacher->layout), {}, teacher->pixels};
+    options.teacher = std::make_shared<recipe::Teacher>(std::move(own));
   }
   return options;
 }
