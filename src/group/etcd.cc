@@ -30,7 +30,11 @@ using std::chrono::milliseconds;
 constexpr std::chrono::hours kKept{24};
 constexpr milliseconds kFirstPause{5}, kLongestPause{200};
 
-constexpr const char* kHelp = "is etcd running there, and open to this host? `curl http://HOST:PORT/health` asks it";
+constexpr const char* kHelp =
+    "is etcd running there, and open to this host? `curl http://HOST:PORT/health` asks it; where it asks for a key, name the "
+    "run's with --coordinator-key";
+constexpr const char* kHelpWithKey =
+    "is etcd running there, open to this host, and with the certificate of this key (--coordinator-key)?";
 
 struct KeyValue {
   std::string key, value;
@@ -178,8 +182,9 @@ class EtcdMembers final : public Members {
       throw unreachable(error);
     }
   }
-  static Error unreachable(const http::ConnectionError& error) {
-    return device_error(fmt::format("the coordinator: {}", error.what()), "--coordinator-address", kHelp);
+  Error unreachable(const http::ConnectionError& error) const {
+    return device_error(fmt::format("the coordinator: {}", error.what()), "--coordinator-address",
+                        place_.key.empty() ? kHelp : kHelpWithKey);
   }
 
   void revoke() const noexcept {
@@ -340,16 +345,18 @@ class EtcdMembers final : public Members {
 }  // namespace
 
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options) {
-  const auto at = http::parse_endpoint(place.coordinator, "2379");
+  auto at = http::parse_endpoint(place.coordinator, "2379");
   if (!at) {
     throw usage_error(fmt::format("`{}` is no address of a coordinator", place.coordinator), "--coordinator-address",
                       "give it as HOST:PORT");
   }
+  at->key = place.key;
   return std::make_unique<EtcdMembers>(place, *at, std::move(lost), options);
 }
 
-bool has_members(const std::string& coordinator, const std::string& run) {
-  const auto at = http::parse_endpoint(coordinator, "2379");
+bool has_members(const std::string& coordinator, const std::string& key, const std::string& run) {
+  auto at = http::parse_endpoint(coordinator, "2379");
+  if (at) at->key = key;
   try {
     return at && !Etcd(*at).with_prefix(root_of(run) + "members/").empty();
   } catch (const http::ConnectionError&) {

@@ -10,14 +10,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "group/run_key.h"
 #include "http/client.h"
 
 namespace tessera::group {
@@ -47,9 +51,10 @@ std::array<uint16_t, 2> free_ports() {
   return ports;
 }
 
-bool answers(const std::string& address) {
+bool answers(const std::string& address, const std::string& key) {
   try {
-    const auto at = http::parse_endpoint(address, "");
+    auto at = http::parse_endpoint(address, "");
+    at->key = key;
     return http::post_json(*at, "/v3/maintenance/status", "{}", std::chrono::seconds(2)).status == 200;
   } catch (const http::ConnectionError&) {
     return false;
@@ -74,6 +79,29 @@ pid_t spawn(std::vector<std::string> command, const std::string& log) {
   ::_exit(127);
 }
 
+// That this user alone can read.
+void write_secret(const std::string& path, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const bool good = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (file >= 0) ::close(file);
+  if (!good) throw device_error(fmt::format("cannot write `{}`", path));
+}
+
+// Among members it is alone, but takes no others either.
+std::vector<std::string> tls_options(const std::string& key, const std::string& directory) {
+  const std::string key_file = directory + "/key.pem", certificate = directory + "/certificate.pem";
+  write_secret(key_file, key);
+  write_secret(certificate, certificate_of(key));
+  std::vector<std::string> options;
+  for (const std::string of : {"--", "--peer-"}) {
+    for (std::string word : {of + "key-file", key_file, of + "cert-file", certificate, of + "trusted-ca-file", certificate,
+                             of + "client-cert-auth"}) {
+      options.push_back(std::move(word));
+    }
+  }
+  return options;
+}
+
 std::string last_line(const std::string& path) {
   std::ifstream file(path);
   std::string line, last;
@@ -85,7 +113,7 @@ std::string last_line(const std::string& path) {
 
 }  // namespace
 
-LocalEtcd::LocalEtcd(const std::string& host) {
+LocalEtcd::LocalEtcd(const std::string& host, std::string key) : key_(std::move(key)) {
   try {
     start(host);
   } catch (...) {
@@ -98,18 +126,36 @@ LocalEtcd::~LocalEtcd() { end(); }
 
 void LocalEtcd::start(const std::string& host) {
   const std::string log = directory_.path() + "/log", data = directory_.path() + "/data";
+  const std::string scheme = key_.empty() ? "http" : "https";
   for (int i = 0; i < kTries; ++i) {
     const auto [client, peer] = free_ports();
     address_ = fmt::format("{}:{}", host, client);
-    const std::string clients = "http://" + address_, peers = fmt::format("http://127.0.0.1:{}", peer);
-    pid_ = spawn({"etcd", "--name", "tessera", "--data-dir", data, "--listen-client-urls", clients, "--advertise-client-urls",
-                  clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster",
-                  "tessera=" + peers, "--logger", "zap", "--log-level", "error"},
-                 log);
+    const std::string clients = scheme + "://" + address_, peers = fmt::format("{}://127.0.0.1:{}", scheme, peer);
+    std::vector<std::string> command = {"etcd",
+                                        "--name",
+                                        "tessera",
+                                        "--data-dir",
+                                        data,
+                                        "--listen-client-urls",
+                                        clients,
+                                        "--advertise-client-urls",
+                                        clients,
+                                        "--listen-peer-urls",
+                                        peers,
+                                        "--initial-advertise-peer-urls",
+                                        peers,
+                                        "--initial-cluster",
+                                        "tessera=" + peers,
+                                        "--logger",
+                                        "zap",
+                                        "--log-level",
+                                        "error"};
+    if (!key_.empty()) std::ranges::copy(tls_options(key_, directory_.path()), std::back_inserter(command));
+    pid_ = spawn(std::move(command), log);
     if (pid_ < 0) throw device_error("the system starts no further process for etcd");
     int status = 0;
     for (const auto until = Clock::now() + kPatience; Clock::now() < until;) {
-      if (answers(address_)) return;
+      if (answers(address_, key_)) return;
       if (::waitpid(pid_, &status, WNOHANG) == pid_) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }

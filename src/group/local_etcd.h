@@ -13,9 +13,9 @@ namespace tessera::group {
 // thread that made it, so that one that is killed leaves nothing behind.
 class LocalEtcd {
  public:
-  // Listens on `host`: "127.0.0.1", or an address of this machine that the other hosts reach. Returns once it answers. Throws a
-  // device Error where it is not installed or does not start.
-  explicit LocalEtcd(const std::string& host = "127.0.0.1");
+  // Listens on `host`: "127.0.0.1", or an address of this machine that the other hosts reach. With a key (group/run_key.h), only
+  // who has it is answered. Returns once it answers. Throws a device Error where it is not installed or does not start.
+  explicit LocalEtcd(const std::string& host = "127.0.0.1", std::string key = {});
   ~LocalEtcd();
   LocalEtcd(const LocalEtcd&) = delete;
   LocalEtcd& operator=(const LocalEtcd&) = delete;
@@ -28,6 +28,7 @@ class LocalEtcd {
   void end();
 
   const TemporaryDirectory directory_{"tessera-etcd"};
+  const std::string key_;
   std::string address_;
   pid_t pid_ = -1;
 };

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "group/run_key.h"
 
 namespace tessera::group {
 namespace {
@@ -71,7 +72,7 @@ Place find_place(const PlaceOptions& options, const Environment& environment) {
   }
   if (options.coordinator.empty())
     throw usage_error(fmt::format("{} processes need a coordinator to meet at", *count), {}, kHelp);
-  return {*id, *count, options.coordinator, options.run.empty() ? run_of(environment) : options.run};
+  return {*id, *count, options.coordinator, options.run.empty() ? run_of(environment) : options.run, read_run_key(options.key)};
 }
 
 }  // namespace tessera::group

@@ -13,16 +13,17 @@ struct Place {
   int64_t process_id = 0, num_processes = 1;
   std::string coordinator;  // of etcd, as host:port; empty where there is one process
   std::string run;          // tells runs of one coordinator apart, and starts of one run
+  std::string key = {};     // of TLS with the coordinator (group/run_key.h); empty: plain
 
   bool several() const { return num_processes > 1; }
   bool leads() const { return process_id == 0; }
 };
 
-// What the command line says (--process-id, --num-processes, --coordinator-address, --run-id); what it leaves out comes from the
-// environment.
+// What the command line says (--process-id, --num-processes, --coordinator-address, --run-id, --coordinator-key); what it leaves
+// out comes from the environment.
 struct PlaceOptions {
   std::optional<int64_t> process_id, num_processes;
-  std::string coordinator, run;
+  std::string coordinator, run, key = {};
 };
 
 // The value of a variable of the environment; nothing where it is not set or empty.

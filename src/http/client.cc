@@ -6,10 +6,12 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace tessera::http {
@@ -17,8 +19,19 @@ namespace {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
+namespace tls = asio::ssl;
 using Tcp = asio::ip::tcp;
 using boost::system::error_code;
+
+// Throws boost::system::system_error where `key` is none.
+tls::context context_of(const std::string& key) {
+  tls::context context(tls::context::tls_client);
+  context.use_certificate(asio::buffer(key), tls::context::pem);
+  context.use_private_key(asio::buffer(key), tls::context::pem);  // after it: so OpenSSL compares the two
+  context.add_certificate_authority(asio::buffer(key));
+  context.set_verify_mode(tls::verify_peer);
+  return context;
+}
 
 // A connection whose operations end after a time. Beast keeps time only of asynchronous ones, so each is started and waited for.
 class TimedConnection {
@@ -33,6 +46,7 @@ class TimedConnection {
     run();
     check(failed, "cannot be reached");
     stream_.socket().set_option(Tcp::no_delay(true), failed);
+    if (!to.key.empty()) shake_hands();
   }
 
   void send(std::string_view path, std::string body) {
@@ -42,29 +56,65 @@ class TimedConnection {
     request.set(beast::http::field::content_type, "application/json");
     request.prepare_payload();
     error_code failed;
-    beast::http::async_write(stream_, request, [&](error_code code, size_t) { failed = code; });
-    run();
+    with_stream([&](auto& stream) {
+      beast::http::async_write(stream, request, [&](error_code code, size_t) { failed = code; });
+      run();
+    });
     check(failed, "did not take a request");
   }
   template <class Parser>
   void read(Parser& parser) {
     error_code failed;
-    beast::http::async_read(stream_, buffer_, parser, [&](error_code code, size_t) { failed = code; });
-    run();
+    with_stream([&](auto& stream) {
+      beast::http::async_read(stream, buffer_, parser, [&](error_code code, size_t) { failed = code; });
+      run();
+    });
     check(failed, "did not answer");
   }
   template <class Parser>
   void read_header(Parser& parser) {
     error_code failed;
-    beast::http::async_read_header(stream_, buffer_, parser, [&](error_code code, size_t) { failed = code; });
-    run();
+    with_stream([&](auto& stream) {
+      beast::http::async_read_header(stream, buffer_, parser, [&](error_code code, size_t) { failed = code; });
+      run();
+    });
     check(failed, "did not answer");
   }
-
-  beast::tcp_stream& stream() { return stream_; }
-  beast::flat_buffer& buffer() { return buffer_; }
+  // Waits for ever. False at the end of the connection.
+  template <class Parser>
+  bool read_some(Parser& parser) {
+    error_code failed;
+    if (encrypted_) {
+      beast::http::read_some(*encrypted_, buffer_, parser, failed);
+    } else {
+      beast::http::read_some(stream_.socket(), buffer_, parser, failed);
+    }
+    return !failed;
+  }
+  // Ends what waits. From any thread.
+  void shut_down() { ::shutdown(stream_.socket().native_handle(), SHUT_RDWR); }
 
  private:
+  void shake_hands() {
+    error_code failed;
+    try {
+      tls_.emplace(context_of(to_.key));
+    } catch (const boost::system::system_error& error) {
+      check(error.code(), "is not reached with this key");
+    }
+    encrypted_.emplace(stream_, *tls_);
+    encrypted_->async_handshake(tls::stream_base::client, [&](error_code code) { failed = code; });
+    run();
+    check(failed, "does not take part in this key's TLS");
+  }
+  template <class Fn>
+  void with_stream(Fn&& fn) {
+    if (encrypted_) {
+      fn(*encrypted_);
+    } else {
+      fn(stream_);
+    }
+  }
   void run() {
     context_.restart();
     context_.run();
@@ -76,6 +126,8 @@ class TimedConnection {
   const Endpoint to_;
   asio::io_context context_;
   beast::tcp_stream stream_;
+  std::optional<tls::context> tls_;
+  std::optional<tls::stream<beast::tcp_stream&>> encrypted_;  // what goes over stream_, where there is a key
   beast::flat_buffer buffer_;
 };
 
@@ -103,6 +155,15 @@ std::optional<Endpoint> parse_endpoint(std::string_view text, std::string_view d
   const bool number = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string_view::npos;
   if (!number || host.empty() || host.find_first_of("/?#@ ") != std::string_view::npos) return std::nullopt;
   return Endpoint{std::string(host), std::string(port)};
+}
+
+bool is_key(const std::string& key) {
+  try {
+    context_of(key);
+    return true;
+  } catch (const boost::system::system_error&) {
+    return false;
+  }
 }
 
 Answer post_json(const Endpoint& to, std::string_view path, std::string body, std::chrono::milliseconds patience) {
@@ -142,14 +203,12 @@ std::optional<std::string> LineStream::next() {
       return line;
     }
     if (state_->parser.is_done()) return std::nullopt;
-    error_code failed;
-    beast::http::read_some(state_->connection.stream().socket(), state_->connection.buffer(), state_->parser, failed);
-    if (failed) return std::nullopt;
+    if (!state_->connection.read_some(state_->parser)) return std::nullopt;
     state_->pending += body;
     body.clear();
   }
 }
 
-void LineStream::close() { ::shutdown(state_->connection.stream().socket().native_handle(), SHUT_RDWR); }
+void LineStream::close() { state_->connection.shut_down(); }
 
 }  // namespace tessera::http

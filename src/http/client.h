@@ -1,5 +1,5 @@
 #pragma once
-// Requests to a JSON server of a cluster, over plain HTTP/1.1. Boost.Beast; no TLS.
+// Requests to a JSON server of a cluster, over HTTP/1.1 (Boost.Beast), plain or in TLS between those who have one key.
 
 #include <chrono>
 #include <memory>
@@ -12,6 +12,9 @@ namespace tessera::http {
 
 struct Endpoint {
   std::string host, port;
+  // PEM of a private key and of the certificate that goes with it: both ends show this certificate and take no other, whatever
+  // name is in it. Empty: plain HTTP.
+  std::string key = {};
 
   std::string text() const;  // "host:port", brackets around an IPv6 address
 };
@@ -19,7 +22,7 @@ struct Endpoint {
 // Of "http://host:port", "host:port" or "host". Nothing for what is neither.
 std::optional<Endpoint> parse_endpoint(std::string_view text, std::string_view default_port);
 
-// The server can't be reached, does not answer in time, or ended the connection.
+// The server can't be reached, does not answer in time, ended the connection, or one end does not take the other's certificate.
 class ConnectionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -29,6 +32,9 @@ struct Answer {
   int status = 0;
   std::string body;
 };
+
+// Whether `key` is what Endpoint::key says.
+bool is_key(const std::string& key);
 
 // POSTs JSON and waits for the whole answer. Throws ConnectionError.
 Answer post_json(const Endpoint& to, std::string_view path, std::string body, std::chrono::milliseconds patience);

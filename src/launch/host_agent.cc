@@ -89,6 +89,7 @@ HostRequest read_request(Launcher& launcher) {
   const nlohmann::json json = parse_json(*line, "what the launch says");
   HostRequest request;
   request.etcd = json.value("etcd", "");
+  request.key = json.value("key", "");
   request.run = json.value("run", "");
   request.directory = json.value("directory", "");
   request.lock = json.value("lock", "");
@@ -113,11 +114,12 @@ void take_lock(const std::string& path, Launcher& launcher, Output& output) {
 }
 
 Exit run_etcd(const HostRequest& request, Launcher& launcher, Output& output) {
-  const group::LocalEtcd etcd(request.etcd);
+  const group::LocalEtcd etcd(request.etcd, request.key);
   output.say("@etcd " + etcd.address());
   while (!launcher.gone()) launcher.line(std::chrono::seconds(1));
   const auto until = Clock::now() + kGrace;
-  while (Clock::now() < until && group::has_members(etcd.address(), request.run)) launcher.line(std::chrono::seconds(1));
+  while (Clock::now() < until && group::has_members(etcd.address(), request.key, request.run))
+    launcher.line(std::chrono::seconds(1));
   return Exit::kDone;
 }
 
@@ -168,6 +170,7 @@ Exit run_process(const HostRequest& request, Launcher& launcher, Output& output)
 std::string to_line(const HostRequest& request) {
   nlohmann::ordered_json json;
   json["etcd"] = request.etcd;
+  json["key"] = request.key;
   json["run"] = request.run;
   json["directory"] = request.directory;
   json["lock"] = request.lock;

@@ -22,6 +22,7 @@ struct HostRequest {
   // An etcd at that address of the host, for all processes of the run, instead of a process. "@etcd HOST:PORT" is said when it
   // answers. After the end of stdin it stays until those who met there have left.
   std::string etcd;
+  std::string key;        // of that etcd: who has it is answered
   std::string run;        // its id, of those who meet at the etcd
   std::string directory;  // where the process runs
   std::vector<Variable> environment;

@@ -128,6 +128,11 @@ std::string text_of(const Request& request) {
         "the containers need an image: `--image` is missing", {},
         "--image REGISTRY/NAME:TAG, with the program, its plugin and etcd in it; docs/pod.md says how it is made");
   }
+  if (!request.coordinator.key.empty()) {
+    throw usage_error(
+        "a jobset brings no key of an etcd to its containers", "--coordinator-key",
+        "give it to them as a secret, in the variable TESSERA_COORDINATOR_KEY of the JobSet that --dry-run writes");
+  }
   const auto volume = volume_of(request);
   std::optional<TpuSlice> slice;
   if (!request.topology.empty()) slice = find_slice(request.topology);
@@ -139,7 +144,7 @@ std::string text_of(const Request& request) {
   if (inside.program.empty()) inside.program = "tessera";
 
   std::string text = fmt::format(kHead, name, request.restarts);
-  if (request.coordinator.empty()) text += fmt::format(kEtcd, yaml(request.image));
+  if (request.coordinator.address.empty()) text += fmt::format(kEtcd, yaml(request.image));
   text += fmt::format(kWorkers, pods);
   if (slice) {
     text += fmt::format(
@@ -148,7 +153,7 @@ std::string text_of(const Request& request) {
         slice->gke_accelerator, slice->grid);
   }
   const std::string coordinator =
-      request.coordinator.empty() ? fmt::format("{0}-coordinator-0-0.{0}:2379", name) : request.coordinator;
+      request.coordinator.address.empty() ? fmt::format("{0}-coordinator-0-0.{0}:2379", name) : request.coordinator.address;
   text += fmt::format(kContainer, yaml(request.image), yaml(program_words(inside)), pods, yaml(coordinator));
   for (const Variable& variable : request.environment) {
     text += fmt::format("              - name: {}\n                value: {}\n", yaml(variable.name), yaml(variable.value));

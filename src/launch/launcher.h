@@ -23,7 +23,7 @@ struct Request {
   std::string where;                  // the text after the launcher's name: "4" of local:4
   std::vector<std::string> command;   // the program's words: "train", "recipes/digits.toml", …
   int64_t restarts = 10;              // at most, in a row
-  std::string coordinator;            // of an etcd that runs; empty: one of this launch's own
+  Coordinator coordinator;            // an etcd that runs; without an address: one of this launch's own
   std::vector<Variable> environment;  // beside what tells each process its place
 
   // Of launchers that copy what they run (Launcher::copies).

@@ -17,7 +17,7 @@
 namespace tessera::launch {
 namespace {
 
-std::vector<ProcessPlan> processes_of(const Request& request, const std::string& coordinator, const std::string& run) {
+std::vector<ProcessPlan> processes_of(const Request& request, const Coordinator& coordinator, const std::string& run) {
   const int64_t count = process_count(request, kLocal);
   std::vector<ProcessPlan> out;
   for (int64_t process = 0; process < count; ++process) {
@@ -33,9 +33,10 @@ std::vector<ProcessPlan> processes_of(const Request& request, const std::string&
 
 Plan plan(const Request& request) {
   Plan plan;
-  const std::string own = fmt::format("127.0.0.1:{}", kPort);
-  if (request.coordinator.empty()) plan.notes.push_back(fmt::format("an etcd at {}, started for this launch", own));
-  plan.processes = processes_of(request, request.coordinator.empty() ? own : request.coordinator, kRun);
+  const bool named = !request.coordinator.address.empty();
+  const Coordinator own{fmt::format("127.0.0.1:{}", kPort), {}};
+  if (!named) plan.notes.push_back(fmt::format("an etcd at {}, started for this launch", own.address));
+  plan.processes = processes_of(request, named ? shown(request.coordinator) : own, kRun);
   return plan;
 }
 
@@ -54,10 +55,11 @@ std::unique_ptr<Child> start(ProcessPlan process, int64_t index, int64_t count) 
 Exit run(const Request& request) {
   const int64_t count = process_count(request, kLocal);
   std::optional<group::LocalEtcd> own;
-  if (request.coordinator.empty()) own.emplace();
+  if (request.coordinator.address.empty()) own.emplace();
   const auto start_all = [&](int64_t attempt) {
     Children children;
-    std::vector<ProcessPlan> processes = processes_of(request, own ? own->address() : request.coordinator, run_id(attempt));
+    std::vector<ProcessPlan> processes =
+        processes_of(request, own ? Coordinator{own->address(), {}} : request.coordinator, run_id(attempt));
     for (int64_t i = 0; i < count; ++i) children.push_back(start(std::move(processes[static_cast<size_t>(i)]), i, count));
     return children;
   };

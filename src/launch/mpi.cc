@@ -12,6 +12,7 @@
 #include <string>
 
 #include "group/local_etcd.h"
+#include "group/run_key.h"
 #include "launch/launcher.h"
 #include "launch/supervise.h"
 
@@ -36,7 +37,7 @@ std::string own_address() {
 }
 
 // Where nothing is said to mpirun, it starts all here.
-std::string etcd_host(const Request& request) { return request.options.empty() ? "127.0.0.1" : own_address(); }
+bool all_here(const Request& request) { return request.options.empty(); }
 
 // mpirun kills what runs where it gets SIGTERM; SIGXCPU it passes on, and train saves and ends with 75.
 class Mpirun final : public Child {
@@ -46,11 +47,10 @@ class Mpirun final : public Child {
   void send(int signal) override { Child::send(signal == SIGKILL ? SIGKILL : SIGXCPU); }
 };
 
-ProcessPlan process_of(const Request& request, const std::string& coordinator, const std::string& run) {
+ProcessPlan process_of(const Request& request, const Coordinator& coordinator, const std::string& run) {
   ProcessPlan one;
   one.environment = request.environment;
-  one.environment.push_back({"TESSERA_COORDINATOR_ADDRESS", coordinator});
-  one.environment.push_back({"TESSERA_RUN_ID", run});
+  for (Variable& variable : meeting_variables(coordinator, run)) one.environment.push_back(std::move(variable));
   one.command = {"mpirun",    "--quiet", "-np",   std::to_string(process_count(request, kMpi)),
                  "--bind-to", "none",    "--mca", "ess_base_forward_signals",
                  "SIGXCPU"};
@@ -62,19 +62,28 @@ ProcessPlan process_of(const Request& request, const std::string& coordinator, c
 
 Plan plan(const Request& request) {
   Plan plan;
-  const std::string own = fmt::format("{}:{}", request.options.empty() ? "127.0.0.1" : "ADDRESS", kPort);
-  if (request.coordinator.empty())
-    plan.notes.push_back(fmt::format("an etcd on this machine at {}, started for this launch", own));
-  plan.processes = {process_of(request, request.coordinator.empty() ? own : request.coordinator, kRun)};
+  const bool named = !request.coordinator.address.empty();
+  const Coordinator own{fmt::format("{}:{}", all_here(request) ? "127.0.0.1" : "ADDRESS", kPort),
+                        all_here(request) ? "" : kKey};
+  if (!named) {
+    plan.notes.push_back(fmt::format("an etcd on this machine at {}, started for this launch{}", own.address,
+                                     own.key.empty() ? "" : ", with a key of its own"));
+  }
+  plan.processes = {process_of(request, named ? shown(request.coordinator) : own, kRun)};
   return plan;
 }
 
 Exit run(const Request& request) {
   process_count(request, kMpi);
   std::optional<group::LocalEtcd> own;
-  if (request.coordinator.empty()) own.emplace(etcd_host(request));
+  Coordinator coordinator = request.coordinator;
+  if (coordinator.address.empty()) {
+    coordinator.key = all_here(request) ? "" : group::new_run_key();
+    own.emplace(all_here(request) ? "127.0.0.1" : own_address(), coordinator.key);
+    coordinator.address = own->address();
+  }
   const auto start_all = [&](int64_t attempt) {
-    ProcessPlan process = process_of(request, own ? own->address() : request.coordinator, run_id(attempt));
+    ProcessPlan process = process_of(request, coordinator, run_id(attempt));
     ChildOptions options;
     options.name = "mpirun";
     options.command = std::move(process.command);

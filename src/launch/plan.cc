@@ -3,16 +3,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/shell.h"
 
 namespace tessera::launch {
 
-std::vector<Variable> place_variables(int64_t process, int64_t count, const std::string& coordinator, const std::string& run) {
-  return {{"TESSERA_NUM_PROCESSES", std::to_string(count)},
-          {"TESSERA_PROCESS_ID", std::to_string(process)},
-          {"TESSERA_COORDINATOR_ADDRESS", coordinator},
-          {"TESSERA_RUN_ID", run}};
+std::vector<Variable> place_variables(int64_t process, int64_t count, const Coordinator& coordinator, const std::string& run) {
+  std::vector<Variable> all = {{"TESSERA_NUM_PROCESSES", std::to_string(count)},
+                               {"TESSERA_PROCESS_ID", std::to_string(process)}};
+  for (Variable& variable : meeting_variables(coordinator, run)) all.push_back(std::move(variable));
+  return all;
+}
+
+Coordinator shown(Coordinator coordinator) {
+  if (!coordinator.key.empty()) coordinator.key = kKey;
+  return coordinator;
+}
+
+std::vector<Variable> meeting_variables(const Coordinator& coordinator, const std::string& run) {
+  std::vector<Variable> all = {{"TESSERA_COORDINATOR_ADDRESS", coordinator.address}, {"TESSERA_RUN_ID", run}};
+  if (!coordinator.key.empty()) all.push_back({"TESSERA_COORDINATOR_KEY", coordinator.key});
+  return all;
 }
 
 std::string command_line(const std::vector<std::string>& words) {

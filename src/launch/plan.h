@@ -38,10 +38,21 @@ struct Plan {
 // Placeholders in a plan for what is known only when it is carried out.
 inline constexpr const char* kPort = "PORT";  // a free one
 inline constexpr const char* kRun = "RUN";    // another one for each start
+inline constexpr const char* kKey = "KEY";    // of this launch alone
+
+// The etcd where processes meet.
+struct Coordinator {
+  std::string address;  // HOST:PORT
+  std::string key;      // of TLS with it (group/run_key.h); empty: plain
+};
+// As plans show it: without the key itself.
+Coordinator shown(Coordinator coordinator);
 
 // The place of one process, as `tessera train` reads it: TESSERA_NUM_PROCESSES, TESSERA_PROCESS_ID, TESSERA_COORDINATOR_ADDRESS,
-// TESSERA_RUN_ID.
-std::vector<Variable> place_variables(int64_t process, int64_t count, const std::string& coordinator, const std::string& run);
+// TESSERA_RUN_ID, and TESSERA_COORDINATOR_KEY where there is one.
+std::vector<Variable> place_variables(int64_t process, int64_t count, const Coordinator& coordinator, const std::string& run);
+// Of these, what all processes of a run have alike.
+std::vector<Variable> meeting_variables(const Coordinator& coordinator, const std::string& run);
 
 // For a person, as shell words: notes and names of hosts are comments.
 std::string to_text(const Plan& plan);

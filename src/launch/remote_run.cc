@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
+#include "group/run_key.h"
 #include "launch/host_agent.h"
 #include "launch/supervise.h"
 #include "store/digest.h"
@@ -48,7 +49,7 @@ void check_batch(const Request& request, int64_t hosts) {
                     fmt::format("take a number of hosts that divides {}, or other batches", request.batch));
 }
 
-std::vector<Variable> variables_of(const Request& request, int64_t process, int64_t count, const std::string& coordinator,
+std::vector<Variable> variables_of(const Request& request, int64_t process, int64_t count, const Coordinator& coordinator,
                                    const std::string& run) {
   std::vector<Variable> all = request.environment;
   for (Variable& variable : place_variables(process, count, coordinator, run)) all.push_back(std::move(variable));
@@ -109,8 +110,8 @@ class RemoteRun {
     console_.forget();
     Children children;
     std::unique_ptr<Child> etcd;
-    std::string coordinator = request_.coordinator;
-    if (coordinator.empty()) etcd = start_etcd(meeting_place(places), run_id(attempt), coordinator);
+    Coordinator coordinator = request_.coordinator;
+    if (coordinator.address.empty()) etcd = start_etcd(meeting_place(places), run_id(attempt), coordinator);
     for (int64_t i = 0; i < processes; ++i) children.push_back(start_process(places, i, coordinator, run_id(attempt)));
     if (etcd) children.push_back(std::move(etcd));
     return children;
@@ -160,11 +161,12 @@ class RemoteRun {
     return places[0];
   }
 
-  std::unique_ptr<Child> start_etcd(const Place& place, const std::string& run, std::string& coordinator) const {
+  std::unique_ptr<Child> start_etcd(const Place& place, const std::string& run, Coordinator& coordinator) const {
     std::promise<std::string> told;
     std::future<std::string> address = told.get_future();
     HostRequest request;
     request.etcd = place.reached.address;
+    request.key = key_;
     request.run = run;
     const auto on_line = [told = std::make_shared<std::promise<std::string>>(std::move(told)), name = place.host->name,
                           console = &console_, done = false](const std::string& line) mutable {
@@ -183,11 +185,11 @@ class RemoteRun {
       if (etcd->ended() || std::chrono::steady_clock::now() > until)
         throw NotNow{fmt::format("etcd on {} does not answer", place.host->name)};
     }
-    coordinator = address.get();
+    coordinator = {address.get(), key_};
     return etcd;
   }
 
-  std::unique_ptr<Child> start_process(std::span<const Place> places, int64_t index, const std::string& coordinator,
+  std::unique_ptr<Child> start_process(std::span<const Place> places, int64_t index, const Coordinator& coordinator,
                                        const std::string& run) const {
     const auto& [host, reached] = places[static_cast<size_t>(index)];
     HostRequest request;
@@ -216,8 +218,9 @@ class RemoteRun {
   const Request& request_;
   const std::vector<RemoteHost>& hosts_;
   const std::vector<HashedFile> files_;
-  std::vector<Place> places_;      // those that were reached, in the order of the list
-  std::vector<Problem> problems_;  // the others
+  const std::string key_ = group::new_run_key();  // of the etcd of this launch
+  std::vector<Place> places_;                     // those that were reached, in the order of the list
+  std::vector<Problem> problems_;                 // the others
   mutable Console console_;
 };
 
@@ -228,10 +231,10 @@ Plan plan_remote_run(const Request& request, const std::vector<RemoteHost>& host
   check_batch(request, count);
   const int64_t processes = usable_count(request, count, count);
   Plan plan;
-  std::string coordinator = request.coordinator;
-  if (coordinator.empty()) {
-    coordinator = fmt::format("{}:{}", hosts[0].name, kPort);
-    plan.notes.push_back(fmt::format("an etcd on {}, started for this launch", hosts[0].name));
+  Coordinator coordinator = shown(request.coordinator);
+  if (coordinator.address.empty()) {
+    coordinator = {fmt::format("{}:{}", hosts[0].name, kPort), kKey};
+    plan.notes.push_back(fmt::format("an etcd on {}, started for this launch, with a key of its own", hosts[0].name));
   }
   if (request.elastic) {
     plan.notes.push_back(fmt::format("{} to {} hosts, as many as are reached and divide {}, for the batches",

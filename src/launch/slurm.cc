@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -14,13 +15,20 @@ namespace {
 // Before the time limit, for the last checkpoint.
 constexpr int kWarning = 300;  // seconds
 
+constexpr const char* kKeyOfJob = R"sh(
+# Who has this key may come to the etcd of this job.
+TESSERA_COORDINATOR_KEY="$({} launch key)" || exit 4
+export TESSERA_COORDINATOR_KEY
+)sh";
 // The nodes reach each other, so that etcd runs on the first of them.
 constexpr const char* kEtcd = R"(
 # The processes meet at an etcd on this node, the first one.
 export port=$((20000 + SLURM_JOB_ID % 5000)); peer=$((port + 5000))
-data=$(mktemp -d)
+data=$(mktemp -d); key="$data/key.pem"; certificate="$data/certificate.pem"
+(umask 077; echo "$TESSERA_COORDINATOR_KEY" > "$key"; sed -n '/BEGIN CERTIFICATE/,$p' "$key" > "$certificate")
 etcd --name tessera --data-dir "$data" --logger zap --log-level error \
-  --listen-client-urls "http://0.0.0.0:$port" --advertise-client-urls "http://$(hostname):$port" \
+  --listen-client-urls "https://0.0.0.0:$port" --advertise-client-urls "https://$(hostname):$port" \
+  --client-cert-auth --key-file "$key" --cert-file "$certificate" --trusted-ca-file "$certificate" \
   --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
   --initial-cluster "tessera=http://127.0.0.1:$peer" &
 etcd=$!
@@ -59,11 +67,11 @@ Plan plan(const Request& request) {
   for (const std::string& option : request.options) text += fmt::format("#SBATCH {}\n", option);
   for (const Variable& variable : request.environment)
     text += fmt::format("export {}={}\n", variable.name, shell_quoted(variable.value));
-  text += request.coordinator.empty()
-              ? std::string(kEtcd)
-              : fmt::format("\nexport TESSERA_COORDINATOR_ADDRESS={}\n", shell_quoted(request.coordinator));
-  text += fmt::format("\nsrun --kill-on-bad-exit=0 {}{} &\nsrun=$!\n", request.coordinator.empty() ? kTask : "",
-                      command_line(program_words(request)));
+  const bool named = !request.coordinator.address.empty();
+  const std::vector<std::string> words = program_words(request);
+  text += named ? fmt::format("\nexport TESSERA_COORDINATOR_ADDRESS={}\n", shell_quoted(request.coordinator.address))
+                : fmt::format(kKeyOfJob, command_line({words[0]})) + kEtcd;
+  text += fmt::format("\nsrun --kill-on-bad-exit=0 {}{} &\nsrun=$!\n", named ? "" : kTask, command_line(words));
   text += fmt::format(kWait, kWarning, request.restarts);
   Plan plan;
   plan.written = std::move(text);
@@ -71,7 +79,12 @@ Plan plan(const Request& request) {
   return plan;
 }
 
-Exit run(const Request& request) { return submit(plan(request)); }
+// sbatch passes this environment on to the job. The file for it shows no key.
+Exit run(const Request& request) {
+  const std::string& key = request.coordinator.key;
+  if (!key.empty()) ::setenv("TESSERA_COORDINATOR_KEY", key.c_str(), 1);
+  return submit(plan(request));
+}
 
 }  // namespace
 

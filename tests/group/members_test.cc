@@ -1,12 +1,15 @@
 #include "group/members.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <mutex>
@@ -15,12 +18,14 @@
 
 #include "base/error.h"
 #include "group/local_etcd.h"
+#include "group/run_key.h"
 
 namespace tessera::group {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // One for all tests; each has a run of its own.
@@ -112,8 +117,10 @@ TEST(Members, AnOrderlyEndIsNoLoss) {
 }
 
 // Process 1 of 2 in a process of its own, which ends as `signal` says.
-void loses_a_process(const std::string& run, int signal) {
-  etcd();
+void loses_a_process(const std::string& run, int signal, const LocalEtcd& at = etcd(), const std::string& key = {}) {
+  const auto place = [&](const std::string& of, int64_t process, int64_t count) {
+    return Place{process, count, at.address(), of, key};
+  };
   const pid_t child = ::fork();
   if (child == 0) {
     const auto members = join_by_etcd(place(run, 1, 2), [](const std::string&) {}, {.patience = seconds(3)});
@@ -132,6 +139,36 @@ void loses_a_process(const std::string& run, int signal) {
 }
 TEST(Members, AKilledProcessIsMissed) { loses_a_process("killed", SIGKILL); }
 TEST(Members, AStoppedProcessIsMissed) { loses_a_process("stopped", SIGSTOP); }
+
+TEST(Members, WithAKeyNobodyElseIsTakenIn) {
+  const std::string key = new_run_key();
+  const LocalEtcd keyed("127.0.0.1", key);
+  loses_a_process("keyed", SIGKILL, keyed, key);
+  EXPECT_FALSE(has_members(keyed.address(), {}, "keyed"));
+  const auto refused = [&](const std::string& with) -> std::string {
+    try {
+      join_by_etcd({0, 2, keyed.address(), "keyed", with}, nobody_is_lost);
+      return "taken in";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kDevice);
+      return error.what();
+    }
+  };
+  EXPECT_THAT(refused({}), AllOf(HasSubstr("the coordinator: " + keyed.address()), HasSubstr("--coordinator-key")));
+  EXPECT_THAT(refused(new_run_key()),
+              AllOf(HasSubstr("certificate verify failed"), HasSubstr("with the certificate of this key")));
+}
+
+TEST(Members, TheKeyOfAnEtcdIsForThisUserAlone) {
+  const LocalEtcd keyed("127.0.0.1", new_run_key());
+  std::ifstream words(fmt::format("/proc/{}/cmdline", keyed.pid()));
+  std::string word;
+  while (std::getline(words, word, '\0') && word != "--key-file") continue;
+  std::getline(words, word, '\0');
+  struct stat file {};
+  ASSERT_EQ(::stat(word.c_str(), &file), 0) << word;
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+}
 
 TEST(Members, TheCoordinatorsEndIsNews) {
   auto own = std::make_unique<LocalEtcd>();

@@ -89,7 +89,7 @@ TEST(Launcher, AJobOfSlurmIsAShellScript) {
   }
   EXPECT_THAT(text, HasSubstr("export A='it'\\''s'\n"));
   EXPECT_THAT(text, HasSubstr("/shared/tessera train recipes/Vit_10b.toml 'data.source=folder(a b)' &"));
-  job.coordinator = "etcd:2379";
+  job.coordinator.address = "etcd:2379";
   EXPECT_THAT(kSlurm.plan(job).written, AllOf(HasSubstr("COORDINATOR_ADDRESS=etcd:2379\n"), Not(HasSubstr("--listen-client"))));
 }
 
@@ -104,7 +104,7 @@ TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
   job.where = "";
   job.volume = "claim:/a b";
   job.topology = "v5e:16x16";
-  job.coordinator = "etcd:2379";
+  job.coordinator.address = "etcd:2379";
   job.environment = {{"A", "yes"}, {"B", "a: \"b\" # c"}};
   const std::string text = kJobset.plan(job).written;
   EXPECT_EQ(run(check, text), 0);

@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
+#include "group/run_key.h"
 #include "launch/host_agent.h"
 #include "launch/launcher.h"
 #include "mesh/mesh.h"
@@ -96,7 +97,9 @@ class Launch final : public Command {
     flags.explain_unknown(flag_of_train);
     flags.add("--dry-run", &dry_run_, "show what would be run, and run nothing");
     flags.add("--restarts", "N", &request_.restarts, 0, "how often the run is started again when a process is lost (10)");
-    flags.add("--coordinator-address", "HOST:PORT", &request_.coordinator, "of an etcd that runs already");
+    flags.add("--coordinator-address", "HOST:PORT", &request_.coordinator.address, "of an etcd that runs already");
+    flags.add("--coordinator-key", "FILE", &request_.coordinator.key,
+              "its key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
     flags.add(
         "--elastic", "MIN..MAX", [this](const std::string& value) { request_.elastic = elastic(value); },
         "go on without hosts that are not reached, with MIN to MAX of them, as divide the batch");
@@ -124,6 +127,8 @@ class Launch final : public Command {
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     if (words == std::vector<std::string>{"host"}) return launch::run_host_agent();
+    if (words == std::vector<std::string>{"key"}) return print(group::new_run_key()), Exit::kDone;
+    request_.coordinator.key = group::read_run_key(request_.coordinator.key);
     if (words.empty()) throw usage_error("tessera launch needs a place and a command", {}, kExample);
     const launch::Launcher& launcher = launch::find_launcher(words[0], request_.where);
     request_.command.assign(words.begin() + 1, words.end());

@@ -48,9 +48,12 @@ void Training::declare(Flags& flags) {
       "--board", "[=ADDRESS]", [this](const std::string& value) { board_ = value == "1" ? "" : value; },
       "a live page of the run, as --board, --board=6070 or --board=127.0.0.1:6070");
   flags.add("--num-processes", "N", &processes_.num_processes, 1,
-            "how many processes train this run together; tessera launch sets this and the next three");
+            "how many processes train this run together; tessera launch sets this and the next four");
   flags.add("--process-id", "ID", &processes_.process_id, 0, "which of them this is, from 0");
   flags.add("--coordinator-address", "HOST:PORT", &processes_.coordinator, "of the etcd at which they meet");
+  flags.add(
+      "--coordinator-key", "FILE", &processes_.key,
+      "the etcd's key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
   flags.add("--run-id", "NAME", &processes_.run, "tells runs apart that meet at one etcd: another name for each start");
   flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
   flags.add(
