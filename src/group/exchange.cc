@@ -27,6 +27,7 @@ namespace {
 // A slot is a channel, the number of the call in it, and a step of the call.
 constexpr int kCallBits = 32, kStepBits = 8;
 constexpr size_t kPiece = size_t{4} << 20;        // bytes of a broadcast that are passed on at once
+constexpr size_t kSummed = size_t{1} << 20;       // numbers of a sum that travel at once: what comes is still in the cache
 constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybody sends everything to everybody
 
 const Module kModule{.file = "tessera_gloo.so",
@@ -103,10 +104,12 @@ struct AddressBook {
 }  // namespace
 
 struct GlooExchange::Connections {
+  const int64_t process_id, process_count;
   void* context = nullptr;
   std::mutex mutex;
   std::map<uint32_t, uint64_t> calls;  // of each channel, so far
 
+  Connections(int64_t id, int64_t count) : process_id(id), process_count(count) {}
   ~Connections() {
     if (context) gloo().close(context);
   }
@@ -115,10 +118,13 @@ struct GlooExchange::Connections {
     if (!gloo().transfer(context, sends.data(), sends.size(), receives.data(), receives.size(), slot, &reason))
       fail("an array does not reach the other processes", reason);
   }
+  void sum(std::span<const float> in, std::span<float> out, std::vector<float>& others, uint64_t slot);
 };
 
 GlooExchange::GlooExchange(Members& members, const std::string& coordinator, const ExchangeOptions& options)
-    : process_id_(members.process_id()), count_(members.count()), connections_(std::make_unique<Connections>()) {
+    : process_id_(members.process_id()),
+      count_(members.count()),
+      connections_(std::make_unique<Connections>(process_id_, count_)) {
   AddressBook book{members, std::min<std::chrono::milliseconds>(options.patience, std::chrono::minutes(2))};
   const TesseraGlooStore store = book.store();
   char* reason = nullptr;
@@ -135,46 +141,55 @@ uint64_t GlooExchange::next_slot(uint32_t channel) {
   return (static_cast<uint64_t>(channel) << (kCallBits + kStepBits)) | (call << kStepBits);
 }
 
-void GlooExchange::sum(std::span<const float> in, std::span<float> out, uint32_t channel) {
-  TESSERA_CHECK(in.size() == out.size(), "{} numbers become {}", in.size(), out.size());
-  const uint64_t slot = next_slot(channel);
+// `others` has room for the other processes' numbers, or gets it.
+void GlooExchange::Connections::sum(std::span<const float> in, std::span<float> out, std::vector<float>& others,
+                                    uint64_t slot) {
   const bool whole = in.size() <= kWholeArray;
-  const auto part = [&](int64_t process) { return whole ? Part{0, in.size()} : part_of(in.size(), process, count_); };
-  const Part own = part(process_id_);
+  const auto part = [&](int64_t process) { return whole ? Part{0, in.size()} : part_of(in.size(), process, process_count); };
+  const Part own = part(process_id);
   const auto sent = [](const float* data, size_t count) {  // Gloo takes no const pointers
     return std::pair{static_cast<void*>(const_cast<float*>(data)), count * sizeof(float)};
   };
 
-  std::vector<float> others(static_cast<size_t>(count_ - 1) * own.size());
+  others.resize(std::max(others.size(), static_cast<size_t>(process_count - 1) * own.size()));
   std::vector<TesseraGlooPart> sends, receives;
   float* free = others.data();
-  for (int64_t process = 0; process < count_; ++process) {
-    if (process == process_id_) continue;
+  for (int64_t process = 0; process < process_count; ++process) {
+    if (process == process_id) continue;
     const Part theirs = part(process);
     const auto [data, bytes] = sent(in.data() + theirs.begin, theirs.size());
     sends.push_back({static_cast<int32_t>(process), data, bytes});
     receives.push_back({static_cast<int32_t>(process), free, own.size() * sizeof(float)});
     free += own.size();
   }
-  connections_->transfer(sends, receives, slot);
+  transfer(sends, receives, slot);
 
   std::vector<const float*> parts;
-  for (int64_t process = 0, other = 0; process < count_; ++process) {
-    parts.push_back(process == process_id_ ? in.data() + own.begin : others.data() + static_cast<size_t>(other++) * own.size());
+  for (int64_t process = 0, other = 0; process < process_count; ++process) {
+    parts.push_back(process == process_id ? in.data() + own.begin : others.data() + static_cast<size_t>(other++) * own.size());
   }
   pairwise_sum(parts, out.subspan(own.begin, own.size()));
   if (whole) return;
 
   sends.clear();
   receives.clear();
-  for (int64_t process = 0; process < count_; ++process) {
-    if (process == process_id_) continue;
+  for (int64_t process = 0; process < process_count; ++process) {
+    if (process == process_id) continue;
     const Part theirs = part(process);
     const auto [data, bytes] = sent(out.data() + own.begin, own.size());
     sends.push_back({static_cast<int32_t>(process), data, bytes});
     receives.push_back({static_cast<int32_t>(process), out.data() + theirs.begin, theirs.size() * sizeof(float)});
   }
-  connections_->transfer(sends, receives, slot + 1);
+  transfer(sends, receives, slot + 1);
+}
+
+void GlooExchange::sum(std::span<const float> in, std::span<float> out, uint32_t channel) {
+  TESSERA_CHECK(in.size() == out.size(), "{} numbers become {}", in.size(), out.size());
+  std::vector<float> others;  // the other processes' numbers, of one piece after the other
+  for (size_t begin = 0; begin < in.size(); begin += kSummed) {
+    const size_t count = std::min(kSummed, in.size() - begin);
+    connections_->sum(in.subspan(begin, count), out.subspan(begin, count), others, next_slot(channel));
+  }
 }
 
 void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t channel) {
