@@ -19,6 +19,7 @@
 //   dense           DenseLayer. (x [rows, in], kernel [in, out], bias [out][, scale, offset [in]][, residual [rows, out]]) ->
 //                   [rows, out]: f(x) kernel + bias + residual; scale and offset with a norm. What has rows is f32 or bf16, the
 //                   rest f32; the product is of f(x) and kernel in the dtype of x, the rest is computed in f32
+//   sum_of_squares  NoAttributes. (any number of arrays of f32) -> scalar: of all their numbers
 //   dense_backward  DenseLayer. (dy, x, kernel[, scale, offset[, add [rows, in]]]) -> (dx + add, dkernel, dbias[, dscale,
 //                   doffset]): the gradient of `dense` where there is something to add to it, and no residual
 

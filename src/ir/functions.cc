@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ir/composite.h"
 #include "ir/ops/support.h"
 
 namespace tessera::ir {
@@ -95,9 +96,14 @@ std::pair<Value, Value> top_k(Value x, int64_t k) {
 }
 
 Value global_norm(const Values& xs) {
-  Value total = constant(0);
-  for (const Value x : xs) total = total + sum_all(square(convert(x, DType::kF32)));
-  return sqrt(total);
+  const auto in_ops = [](const Values& arrays) -> Values {
+    Value total = constant(0);
+    for (const Value x : arrays) total = total + sum_all(square(x));
+    return {total};
+  };
+  Values wide;
+  for (const Value x : xs) wide.push_back(convert(x, DType::kF32));
+  return sqrt(composite_node({"sum_of_squares", NoAttributes{}, in_ops}, wide)[0]);
 }
 
 Value max_pool2d(Value x, int64_t window, int64_t stride, int64_t padding) {

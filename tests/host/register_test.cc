@@ -146,6 +146,25 @@ TEST(Register, ProductsOfSeveralDevicesAreThoseOfTheirRows) {
                                 HasSubstr("(tensor<128x128xf32>) -> (tensor<1x128x128xf32>)"), Not(HasSubstr("dot_general"))));
 }
 
+TEST(Register, NormsOfArraysThatAllDevicesHaveAreCalls) {
+  ir::Graph graph;
+  const ir::GraphScope scope(graph);
+  const ir::Value x = graph.add_parameter({DType::kF32, {6, 96, 48}}), y = graph.add_parameter({DType::kF32, {7}});
+  graph.results = {ir::global_norm({x, y})};
+  const Target target = registered();
+  EXPECT_THAT(text_of(graph, &target), HasSubstr("tessera.sum_of_squares"));
+  const std::vector<HostArray> arguments = {formula("x", {6, 96, 48}), formula("y", {7})};
+  expect_near(run(graph, &target, arguments), run(graph, nullptr, arguments), 2e-6);
+  const auto calls = [&](const std::string& words) {
+    ir::EmitOptions options;
+    options.mesh = mesh::parse_mesh(words, 8);
+    const Target devices({&kSumOfSquares}, options.mesh);
+    return ir::program_text(graph, options, &devices).find("tessera.sum_of_squares") != std::string::npos;
+  };
+  EXPECT_TRUE(calls("replica=8"));
+  EXPECT_FALSE(calls("replica=2, fsdp=4")) << "each device has a part of its own to add up";
+}
+
 TEST(Register, AttentionEqualsItsDecomposition) {
   const Target target = registered();
   const auto trace = [&](const Target* used) {
