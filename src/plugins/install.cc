@@ -14,6 +14,7 @@
 #include "http/web_client.h"
 #include "plugins/package_index.h"
 #include "store/checksums.h"
+#include "store/disk_room.h"
 #include "store/fetch_file.h"
 #include "store/file.h"
 #include "store/lock.h"
@@ -68,6 +69,7 @@ class Installation {
     files_.make_directories(to_);
     const store::DirectoryLock lock(to_);
     if (const auto before = read_record(final_); before && before->wheels == wheels_) return {final_, wheels_, true};
+    check_room();
     // Everything is here before anything is unpacked.
     std::vector<std::string> paths;
     for (const Wheel& wheel : wheels_) paths.push_back(options_.wheels.empty() ? fetch(wheel) : find(wheel));
@@ -95,8 +97,9 @@ class Installation {
     Installed out{directory, {}, true};
     try {
       for (const nlohmann::json& wheel : json.value.at("wheels"))
-        out.wheels.push_back({wheel.at("name").get<std::string>(), wheel.at("version").get<std::string>(),
-                              wheel.at("sha256").get<std::string>()});
+        out.wheels.push_back({.name = wheel.at("name").get<std::string>(),
+                              .version = wheel.at("version").get<std::string>(),
+                              .sha256 = wheel.at("sha256").get<std::string>()});
     } catch (const nlohmann::json::exception&) {
       return std::nullopt;  // it is none of ours: installed anew
     }
@@ -104,6 +107,33 @@ class Installation {
   }
 
  private:
+  // Wheels and what they hold are on the disk at the same time. What an earlier try left is used, or removed first.
+  void check_room() const {
+    int64_t fetched = 0, unpacked = 0;
+    for (const Wheel& wheel : wheels_) {
+      unpacked += wheel.unpacked;
+      if (!options_.wheels.empty()) continue;
+      const std::string path = download_path(wheel);
+      int64_t there = 0;
+      for (const std::string& file : {path, partial_path(wheel)}) {
+        if (const auto info = files_.info(file)) there = std::max(there, static_cast<int64_t>(info->size));
+      }
+      fetched += std::max<int64_t>(0, wheel.bytes - there);
+    }
+    const int64_t left = files_.info(work_) ? store::bytes_below(files_, work_) : 0;
+    const auto room = store::free_bytes(to_);
+    if (!room || *room + left >= fetched + unpacked) return;
+    const auto size = [](int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+    throw data_error(fmt::format("{} more must be free in `{}`: the plugin needs {}{}, and its disk has {} left",
+                                 size(fetched + unpacked - *room - left), to_,
+                                 fetched > 0 ? size(fetched) + " for what is fetched and " : "",
+                                 size(unpacked) + (fetched > 0 ? " unpacked" : ""), size(*room + left)),
+                     {}, "make room, or choose a directory of another disk: --to DIR");
+  }
+
+  std::string download_path(const Wheel& wheel) const { return store::join_path(downloads_, wheel.sha256 + ".whl"); }
+  std::string partial_path(const Wheel& wheel) const { return download_path(wheel) + ".incomplete"; }
+
   // The wheel among files that the user brought.
   std::string find(const Wheel& wheel) const {
     std::string other;
@@ -122,7 +152,7 @@ class Installation {
   // The wheel from the index.
   std::string fetch(const Wheel& wheel) {
     files_.make_directories(downloads_);
-    std::string path = store::join_path(downloads_, wheel.sha256 + ".whl");
+    std::string path = download_path(wheel);
     if (has_hash(path, wheel)) return path;
     try {
       if (!client_) {
@@ -145,7 +175,7 @@ class Installation {
                              [&](const http::WebReply& reply) {
                                throw data_error(fmt::format("the server answers {}", reply.status), shown);
                              }},
-                        path + ".incomplete");
+                        partial_path(wheel));
     } catch (const http::NotReached& error) {
       throw data_error(
           fmt::format("the package index cannot be reached: {}", one_line(error.message())),
@@ -154,7 +184,7 @@ class Installation {
                       "download --no-deps {} {}`, then here --from the folder",
                       every_requirement(), kPinnedFor));
     }
-    files_.rename(path + ".incomplete", path);
+    files_.rename(partial_path(wheel), path);
     return path;
   }
 

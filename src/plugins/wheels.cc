@@ -4,8 +4,8 @@ namespace tessera::plugins {
 
 std::vector<Wheel> pinned_wheels(pjrt::Platform platform) {
   std::vector<Wheel> out;
-#define WHEEL(of, name, version, sha256) \
-  if (platform == pjrt::Platform::of) out.push_back({name, version, sha256});
+#define WHEEL(of, name, version, sha256, bytes, unpacked) \
+  if (platform == pjrt::Platform::of) out.push_back({name, version, sha256, bytes, unpacked});
 #include "plugins/wheels.def"
 #undef WHEEL
   return out;

@@ -160,6 +160,23 @@ TEST_F(InstallPlugin, FetchesAndUnpacks) {
   EXPECT_EQ(index_.asked.size(), 4u);
 }
 
+// Fetched or brought, what does not fit is refused before anything is asked or written.
+TEST_F(InstallPlugin, NeedsRoomOnTheDisk) {
+  Wheel wheel = index_.add("libtpu", "1.0", zip_of(kLibtpu));
+  constexpr int64_t kExbibyte = int64_t{1} << 60;
+  wheel.unpacked = kExbibyte;
+  EXPECT_THAT(failure({wheel}),
+              AllOf(HasSubstr("more must be free in `" + to()), HasSubstr("the plugin needs 1048576.00 TiB, and its disk has "),
+                    HasSubstr(" left"), HasSubstr("--to DIR")));
+  wheel.bytes = kExbibyte;
+  EXPECT_THAT(failure({wheel}), HasSubstr("the plugin needs 1048576.00 TiB for what is fetched and 1048576.00 TiB unpacked"));
+  EXPECT_THAT(index_.asked, ::testing::IsEmpty());
+  EXPECT_FALSE(fs::exists(to() + "/downloads"));
+  const std::string brought = dir_ / "wheels";
+  fs::create_directories(brought);
+  EXPECT_THAT(failure({wheel}, {.to = to(), .wheels = brought}), HasSubstr("the plugin needs 1048576.00 TiB, and"));
+}
+
 TEST_F(InstallPlugin, IsFoundByRuns) {
   const Wheel wheel = index_.add("libtpu", "1.0", zip_of(kLibtpu));
   EXPECT_EQ(pjrt::installed_plugins(), dir_ / "data/tessera/plugins");

@@ -29,6 +29,8 @@ TEST(Wheels, AgreeWithTheSetUpList) {
   for (const Platform platform : {Platform::kTpu, Platform::kCuda}) {
     for (const Wheel& wheel : pinned_wheels(platform)) {
       EXPECT_TRUE(std::regex_match(wheel.sha256, std::regex("[0-9a-f]{64}"))) << wheel.name;
+      EXPECT_GT(wheel.bytes, 1'000'000) << wheel.name;
+      EXPECT_GT(wheel.unpacked, wheel.bytes) << wheel.name;
       const auto found = listed.find(wheel.name);
       if (found == listed.end()) continue;
       EXPECT_EQ(found->second, (std::pair{wheel.version, wheel.sha256})) << wheel.name;

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "data/prepare_testing.h"
+#include "store/disk_room.h"
 
 namespace tessera::data {
 namespace {
@@ -427,7 +428,7 @@ TEST(PrepareImagenet, EstimatesTheRoomThatItNeeds) {
   EXPECT_LT(all, 1 << 20);
   prepare_set({dir / "from/ILSVRC2012_img_train.tar"}, dir / "set");
   EXPECT_EQ(bytes_to_write(plan.folders, dir / "set", store::local_files()), plan.folders[1].bytes());
-  EXPECT_GT(free_bytes(dir / "not/there/yet").value_or(0), 0);
+  EXPECT_GT(store::free_bytes(dir / "not/there/yet").value_or(0), 0);
   // A plan that no disk has room for.
   PreparePlan large = plan;
   large.folders = {{"train", {{"group", int64_t{1} << 55, [] { return std::vector<UnpackedFile>(); }}}}};

@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "store/disk_room.h"
 
 namespace tessera::cli {
 namespace {
@@ -150,7 +151,7 @@ class DataPrepare final : public Command {
       json["folders"].push_back({{"folder", folder.folder}, {"bytes", folder.bytes()}, {"there", there}, {"begun", begun}});
     }
     const int64_t needed = data::bytes_to_write(plan.folders, dir, files);
-    const auto room = data::free_bytes(dir);
+    const auto room = store::free_bytes(dir);
     json["needed_bytes"] = needed;
     json["free_bytes"] = room ? Json(*room) : Json(nullptr);
     if (json_) {

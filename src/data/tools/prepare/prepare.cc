@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "store/digest.h"
+#include "store/disk_room.h"
 #include "store/leftovers.h"
 #include "store/lock.h"
 
@@ -67,7 +68,7 @@ Prepared prepare(const PreparePlan& plan, const std::string& dir, const PrepareO
     for (const GivenArchive& archive : plan.archives) compare_checksum(archive);
   }
   const int64_t needed = bytes_to_write(plan.folders, dir, files);
-  if (const auto room = free_bytes(dir); room && *room < needed) {
+  if (const auto room = store::free_bytes(dir); room && *room < needed) {
     throw data_error(fmt::format("`{}` needs about {}, and its disk has {} left", dir, human_bytes(static_cast<double>(needed)),
                                  human_bytes(static_cast<double>(*room))),
                      {}, "make room, or choose a directory of another disk");

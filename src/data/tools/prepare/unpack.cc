@@ -19,11 +19,11 @@
 #include "base/parallel.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "store/disk_room.h"
 
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kBlock = 4096;                     // of most file systems: files take whole ones
 constexpr int64_t kUsualImage = int64_t{100} << 10;  // to estimate how many files there will be
 constexpr size_t kNamed = 5;                         // files in a message
 
@@ -233,16 +233,6 @@ class Unpacking {
   std::atomic<int64_t> done_ = 0;
 };
 
-int64_t bytes_below(store::FileSystem& files, const std::string& path) {
-  int64_t bytes = 0;
-  for (const store::FileInfo& entry : files.list(path)) {
-    if (entry.symlink) continue;
-    bytes +=
-        entry.directory ? bytes_below(files, store::join_path(path, entry.name)) : (entry.size + kBlock - 1) / kBlock * kBlock;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 int64_t UnpackPlan::bytes() const {
@@ -259,22 +249,11 @@ int64_t bytes_to_write(const std::vector<UnpackPlan>& plans, const std::string& 
   for (const UnpackPlan& plan : plans) {
     const std::string path = store::join_path(dir, plan.folder), work = path + ".partial";
     if (files.info(path)) continue;
-    const int64_t whole = plan.bytes(), padded = whole + whole / kUsualImage * (kBlock / 2);  // half a block is lost a file
-    bytes += std::max<int64_t>(0, padded - (files.info(work) ? bytes_below(files, work) : 0));
+    const int64_t whole = plan.bytes(),
+                  padded = whole + whole / kUsualImage * (store::kDiskBlock / 2);  // half a block is lost a file
+    bytes += std::max<int64_t>(0, padded - (files.info(work) ? store::bytes_below(files, work) : 0));
   }
   return bytes;
-}
-
-std::optional<int64_t> free_bytes(const std::string& dir) {
-  std::filesystem::path path = std::filesystem::absolute(dir).lexically_normal();
-  std::error_code error;
-  std::filesystem::space_info space = std::filesystem::space(path, error);
-  while (error == std::errc::no_such_file_or_directory && path != path.parent_path()) {
-    path = path.parent_path();
-    space = std::filesystem::space(path, error);
-  }
-  if (error || space.capacity == 0) return std::nullopt;
-  return static_cast<int64_t>(space.available);
 }
 
 }  // namespace tessera::data

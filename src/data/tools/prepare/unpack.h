@@ -58,8 +58,5 @@ UnpackedFolder unpack(const UnpackPlan& plan, const std::string& dir, const Unpa
 
 // What is still to be written of these, on the disk with its blocks, about; 0 for folders that are there.
 int64_t bytes_to_write(const std::vector<UnpackPlan>& plans, const std::string& dir, store::FileSystem& files);
-// What the file system of `dir`, or of the nearest directory above it that is there, lets this user write. Nothing where it does not
-// tell.
-std::optional<int64_t> free_bytes(const std::string& dir);
 
 }  // namespace tessera::data

@@ -1,0 +1,20 @@
+#pragma once
+// How much room files take on a disk, and how much it has.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "store/file.h"
+
+namespace tessera::store {
+
+constexpr int64_t kDiskBlock = 4096;  // bytes, of most file systems: files take whole blocks
+
+// What the files below a directory take, in whole blocks. Symbolic links are not followed.
+int64_t bytes_below(FileSystem& files, const std::string& path);
+// What the file system of `dir`, or of the nearest directory above it that is there, lets this user write. Nothing where it does not
+// tell.
+std::optional<int64_t> free_bytes(const std::string& dir);
+
+}  // namespace tessera::store
