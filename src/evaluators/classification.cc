@@ -85,6 +85,7 @@ class Classification final : public Evaluator {
     if (model.classifier() != nullptr) return;
     section.fail("type", "is classification, and the model is no classifier", "take another type of evaluator");
   }
+  bool cuts_crops() const override { return evaluators::cuts_crops(tta_); }
   std::vector<ScoreKind> score_kinds() const override {
     std::vector<ScoreKind> kinds = {{"loss"}, {"prec@1", true}, {"prec@5", true}};
     for (const Metric& metric : metrics_) kinds.push_back({metric.name, true});

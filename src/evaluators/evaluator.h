@@ -57,6 +57,8 @@ class Evaluator {
 
   // Throws a usage Error at a key of `section` (the recipe's [eval.NAME]) when it can't score this model.
   virtual void check(const models::Model& model, const config::Section& section) const = 0;
+  // Whether it cuts what the model sees out of images that are larger.
+  virtual bool cuts_crops() const { return false; }
   virtual std::vector<ScoreKind> score_kinds() const = 0;
   // The tables of [eval.NAME] that hold further data sets, like `data`, whose classes are the same. Set 0 is `data`, and these
   // come after it.

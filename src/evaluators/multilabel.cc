@@ -56,6 +56,7 @@ class Multilabel final : public Evaluator {
     if (model.classifier() != nullptr) return;
     section.fail("type", "is multilabel, and the model is no classifier", "take another type of evaluator");
   }
+  bool cuts_crops() const override { return evaluators::cuts_crops(tta_); }
   std::vector<ScoreKind> score_kinds() const override {
     return {{"loss"}, {"mAP", true}, {"roc_auc", true}, {"f1_micro", true}, {"f1_macro", true}};
   }

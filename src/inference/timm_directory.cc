@@ -115,7 +115,7 @@ std::vector<std::string> write_timm_directory(const state::LoadedModel& model, c
   }
   std::vector<std::string> notes;
   const interop::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, classifier->input(), notes);
-  const std::string config = interop::write_timm_config(*classifier, preprocessing, model.class_names);
+  const std::string config = interop::write_timm_config(*classifier, preprocessing, model.class_names, model.multi_label);
   const models::Arrays arrays = interop::export_timm(classifier->timm_map(), model.arrays());
   write_safetensors_directory(directory, existing, tensors_of(arrays), {{"config.json", config}});
   return notes;
@@ -127,9 +127,10 @@ std::vector<std::string> write_hugging_face_directory(const state::LoadedModel& 
   std::vector<std::string> notes;
   const interop::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, model.model->input(), notes);
   const std::string processor = interop::hugging_face_preprocessor(preprocessing, notes);
-  write_safetensors_directory(directory, existing, tensors_of(arrays),
-                              {{"preprocessor_config.json", processor},
-                               {"config.json", interop::hugging_face_config(*model.model, model.class_names)}});
+  write_safetensors_directory(
+      directory, existing, tensors_of(arrays),
+      {{"preprocessor_config.json", processor},
+       {"config.json", interop::hugging_face_config(*model.model, model.class_names, model.multi_label)}});
   return notes;
 }
 
@@ -154,10 +155,13 @@ std::string write_imported(const recipe::Recipe& recipe, const std::string& from
   for (std::string& note : state::init_from({from, {}}, *recipe.model, layout, params, /*new_classifier=*/false)) {
     notes.push_back(std::move(note));
   }
-  const std::string eval_pp = recipe.evals.empty() ? std::string() : recipe.evals.front().sets[0].data.pp().text();
   checkpoint::Snapshot snapshot;
   snapshot.add(state::split_blocks(layout, params));
-  snapshot.state_json = state::to_json(state::Progress{}, {recipe.text, recipe.model->input(), recipe.class_names, eval_pp});
+  snapshot.state_json = state::to_json(state::Progress{}, {.recipe = recipe.text,
+                                                           .input = recipe.model->input(),
+                                                           .class_names = recipe.class_names,
+                                                           .eval_pp = recipe::inference_pp(recipe),
+                                                           .multi_label = recipe.data.source().multi_label()});
   const std::string checkpoints = store::join_path(directory, "checkpoints");
   store::local_files().make_directories(checkpoints);
   return checkpoint::write_checkpoint(store::local_files(), checkpoints, snapshot);

@@ -140,20 +140,21 @@ class EvalRunner {
     train::Executables programs;
     for (size_t set = 0; set < plan.sets.size(); ++set) {
       const recipe::EvalSet& of = plan.sets[set];
-      programs.push_back(compiled(
-          train::eval_program(
-              *model_.model, *plan.evaluator, set, layout_,
-              {.batch = of.batch, .pixels = of.pixels(), .compute = compute_, .kernels = host::register_kernels(*client_)}),
-          of.batch));
+      programs.push_back(compiled(train::eval_program(*model_.model, *plan.evaluator, set, layout_,
+                                                      {.batch = of.batch,
+                                                       .image_size = of.image_size(),
+                                                       .pixels = of.pixels(),
+                                                       .compute = compute_,
+                                                       .kernels = host::register_kernels(*client_)}),
+                                  train::image_batch(*model_.model, of.batch, of.image_size())));
     }
     return *train::EvaluationRunner(client_, programs, layout_, plan, alone_).run(params_);
   }
 
  private:
-  std::shared_ptr<const pjrt::Executable> compiled(const train::Program& program, int64_t batch) {
+  std::shared_ptr<const pjrt::Executable> compiled(const train::Program& program, const TensorType& images) {
     std::shared_ptr<const pjrt::Executable>& executable = by_text_[program.text];
     if (executable) return executable;
-    const TensorType images = train::image_batch(*model_.model, batch);
     train::Compiled compiled =
         train::compile(*client_, program, device_.cache, train::arguments_of(layout_, layout_.params, images));
     return executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));

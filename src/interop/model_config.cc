@@ -131,7 +131,10 @@ ModelConfig parse_hugging_face(const models::Json& root, std::string_view prepro
 ModelConfig parse_model_config(std::string_view json, std::string_view preprocessor, const std::string& where) {
   const models::Json root = models::parse_object(json, where);
   try {
-    return root.contains("model_type") ? parse_hugging_face(root, preprocessor, where) : parse_timm_config(json, where);
+    ModelConfig config =
+        root.contains("model_type") ? parse_hugging_face(root, preprocessor, where) : parse_timm_config(json, where);
+    config.multi_label = root.value(kProblemType, models::Json()) == kMultiLabel;
+    return config;
   } catch (const Error& error) {
     // What the checks of options say names the option alone.
     if (error.code() != Exit::kUsage) throw;
@@ -149,7 +152,7 @@ models::Arrays export_as(const models::Model& model, Naming naming, const models
   return from_timm_naming(export_timm(map, parameters), naming, heads);
 }
 
-std::string hugging_face_config(const models::Model& model, const std::vector<std::string>& label_names) {
+std::string hugging_face_config(const models::Model& model, const std::vector<std::string>& label_names, bool multi_label) {
   const models::ViTConfig& c = vit_for_hugging_face(model).config();
   models::Json root;
   root["architectures"] = {"ViTForImageClassification"};
@@ -174,6 +177,7 @@ std::string hugging_face_config(const models::Model& model, const std::vector<st
     root["id2label"][std::to_string(i)] = label;
     root["label2id"][label] = i;
   }
+  if (multi_label) root[kProblemType] = kMultiLabel;
   return root.dump(2) + "\n";
 }
 

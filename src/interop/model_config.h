@@ -15,7 +15,8 @@ namespace tessera::interop {
 models::Arrays export_as(const models::Model& model, Naming naming, const models::ArrayViews& parameters);
 
 // config.json of a ViT that export_as takes. Without names, classes are LABEL_0, … as Hugging Face has it.
-std::string hugging_face_config(const models::Model& model, const std::vector<std::string>& label_names);
+std::string hugging_face_config(const models::Model& model, const std::vector<std::string>& label_names,
+                                bool multi_label = false);
 
 // A directory's config.json, timm's or that of a ViT of Hugging Face's; of the latter `preprocessor` is its
 // preprocessor_config.json, empty where there is none: of its processors ViT's, DeiT's and ConvNeXt's are read, with their

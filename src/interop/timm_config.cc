@@ -140,7 +140,7 @@ ModelConfig parse_timm_config(std::string_view json, const std::string& where) {
 }
 
 std::string write_timm_config(const models::Classifier& model, const TimmPreprocessing& p,
-                              const std::vector<std::string>& label_names) {
+                              const std::vector<std::string>& label_names, bool multi_label) {
   const models::Family& family = model.family();
   const models::InputShape& input = model.input();
   const auto [architecture, different] = nearest_architecture(model);
@@ -155,6 +155,7 @@ std::string write_timm_config(const models::Classifier& model, const TimmPreproc
   root["num_classes"] = input.classes;
   root["num_features"] = feature_count(model);
   if (!label_names.empty()) root["label_names"] = label_names;
+  if (multi_label) root[kProblemType] = kMultiLabel;
   root["model_args"] = args;
   root["pretrained_cfg"] = {{"input_size", {p.channels, p.height, p.width}},
                             {"fixed_input_size", family.takes_image_size},

@@ -37,7 +37,12 @@ struct ModelConfig {
   std::unique_ptr<models::Classifier> model;
   std::optional<TimmPreprocessing> preprocessing;  // where it is known
   std::vector<std::string> label_names;            // by index; empty when the file has none
+  bool multi_label = false;                        // an image has any number of labels
 };
+
+// How Hugging Face's config.json says that an image has any number of labels; timm's has no word for it, and passes over this one.
+inline constexpr const char* kProblemType = "problem_type";
+inline constexpr const char* kMultiLabel = "multi_label_classification";
 
 // Reads config.json. A data error (malformed, a model that this program does not have, an argument that has no counterpart
 // here) names `where` and the entry.
@@ -46,7 +51,7 @@ ModelConfig parse_timm_config(std::string_view json, const std::string& where);
 // config.json for a model: the registered architecture that it is, else a plain one of its family with arguments. A usage error
 // when timm has no such model.
 std::string write_timm_config(const models::Classifier& model, const TimmPreprocessing& preprocessing,
-                              const std::vector<std::string>& label_names = {});
+                              const std::vector<std::string>& label_names = {}, bool multi_label = false);
 
 // Preprocessing as a chain: "decode | resize_small(256, interpolation=bicubic) | central_crop(224) | …". A crop_mode other than
 // "center" and "squash" is a data error.

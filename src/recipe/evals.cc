@@ -127,7 +127,6 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
   section.bind_part(plan.options);
   if (setting.predictions) plan.options.predictions = true;
   check_predictions(section, plan.options);
-  check_input(data, *setting.model, own);
   const auto id = [source = own.sets.front().source](int64_t sample) { return source->id(sample); };
   const auto make = [&] {
     plan.evaluator =
@@ -135,6 +134,7 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
                                              own.source().size(), id, setting.objective, plan.options.predictions});
   };
   make();
+  check_input(data, *setting.model, own, plan.evaluator->cuts_crops());
   plan.evaluator->check(*setting.model, section);
   if (plan.evaluator->inputs(0).labels) {
     if (own.source().class_names().empty())
@@ -168,6 +168,18 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
   }
   plan.every = steps_of(section, "every", plan.options.every, setting.length);
   return plan;
+}
+
+std::string inference_pp(const Recipe& recipe) {
+  if (recipe.evals.empty()) return "";
+  const EvalPlan& first = recipe.evals.front();
+  const Data& data = first.sets.front().data;
+  const std::string& chain = data.options.pp;
+  if (!first.evaluator->cuts_crops()) return chain;
+  const std::string crop = fmt::format("central_crop({}, {})", recipe.model->input().width, recipe.model->input().height);
+  // Values are scaled last.
+  const size_t last = data.pp().scales_values() ? chain.rfind('|') : std::string::npos;
+  return last == std::string::npos ? chain + " | " + crop : chain.substr(0, last) + "| " + crop + " " + chain.substr(last);
 }
 
 }  // namespace tessera::recipe

@@ -155,7 +155,7 @@ void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, cons
                               : fmt::format("take {}, or a smaller mesh", parts));
 }
 
-void check_input(const Section& section, const models::Model& model, const Data& data) {
+void check_input(const Section& section, const models::Model& model, const Data& data, bool crops) {
   const models::InputShape& in = model.input();
   const int64_t channels = data.pp().pixel_scale().channels();
   if (in.channels != channels) {
@@ -164,10 +164,17 @@ void check_input(const Section& section, const models::Model& model, const Data&
         fmt::format("makes images of {} channel{}, and the model takes {}", channels, channels == 1 ? "" : "s", in.channels),
         "`grayscale` makes one channel; training's data.pp says how many the model takes");
   }
-  if (in.height == data.pp().height() && in.width == data.pp().width()) return;
-  section.fail("pp",
-               fmt::format("makes images of {} x {}, and the model takes {} x {}", data.pp().height(), data.pp().width(),
-                           in.height, in.width),
+  const int64_t height = data.pp().height(), width = data.pp().width();
+  const bool same = in.height == height && in.width == width;
+  if (crops && !same && height >= in.height && width >= in.width) return;
+  if (crops) {
+    section.fail("pp",
+                 fmt::format("makes images of {} x {}, and tta cuts crops of {} x {} out of larger ones", height, width,
+                             in.height, in.width),
+                 "make the last crop or resize larger than the model's images");
+  }
+  if (same) return;
+  section.fail("pp", fmt::format("makes images of {} x {}, and the model takes {} x {}", height, width, in.height, in.width),
                "make both the same: the size of the last crop or resize, or model.image_size");
 }
 

@@ -179,6 +179,8 @@ struct EvalSet {
   int64_t rows() const { return batch / processes; }  // of a process
   int64_t size() const { return texts > 0 ? texts : data.source().size(); }
   data::PixelScale pixels() const { return texts > 0 ? data::PixelScale{} : data.pp().pixel_scale(); }
+  // Rows and columns of its images; empty where it has texts.
+  Dims image_size() const { return texts > 0 ? Dims{} : Dims{data.pp().height(), data.pp().width()}; }
 };
 
 struct EvalPlan {
@@ -233,6 +235,9 @@ struct Recipe {
 // Reads, opens and checks all of it, for a run on so many devices of each of so many processes. Usage Errors for the recipe, data Errors for what its
 // sources lack.
 Recipe read_recipe(config::Section recipe, int64_t devices = 1, int64_t processes = 1);
+// The chain that prepares an image for the trained model: the first evaluator's, with the central crop where that cuts crops of its
+// own. Empty where there is no evaluator.
+std::string inference_pp(const Recipe& recipe);
 // The state of a run of this recipe, on its mesh. Warns about sharding rules that match nothing.
 state::StateLayout recipe_layout(const Recipe& recipe);
 

@@ -202,6 +202,7 @@ LoadedModel load_directory(const std::string& from) {
   loaded.params = empty_params(loaded.layout);
   take_imported(loaded.layout, import_weights({from, ""}, *loaded.model, {}), loaded.params);
   loaded.class_names = config.label_names;
+  loaded.multi_label = config.multi_label;
   if (config.preprocessing) loaded.pp = interop::timm_pp(*config.preprocessing);
   loaded.path = from;
   return loaded;

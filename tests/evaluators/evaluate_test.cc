@@ -8,9 +8,11 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "evaluators/split_images.h"
+#include "evaluators/tta.h"
 #include "inference/use_model.h"
 #include "ir/ops.h"
 #include "metrics/class_tally.h"
@@ -455,6 +457,81 @@ TEST(Evaluators, FlipAveragesTheLogitsOfMirrorImages) {
         return std::string();
       }(),
       AllOf(HasSubstr("eval.top7.tta"), HasSubstr("flip")));
+}
+
+// torchvision's FiveCrop and TenCrop (tools/references/crops.py).
+TEST(Evaluators, CropsLieWhereTorchvisionCuts) {
+  std::ifstream file(testing::source_path("tests/references/crops.json"));
+  const json cases = json::parse(file);
+  ASSERT_EQ(cases.size(), 6u);
+  for (const json& one : cases) {
+    for (const auto& [name, tta] : {std::pair{"five", evaluators::Tta::kFiveCrops}, {"ten", evaluators::Tta::kTenCrops}}) {
+      const auto views = evaluators::tta_views(tta, one["image"][0], one["image"][1], one["crop"][0], one["crop"][1]);
+      json got;
+      for (const evaluators::View& view : views) got.push_back({view.top, view.left, view.mirrored});
+      EXPECT_EQ(got, one[name]) << one;
+    }
+  }
+}
+
+// Images of 11 x 10, of which the model sees 8 x 8.
+TEST(Evaluators, CropsAverageTheLogitsOfTheirParts) {
+  constexpr int64_t kHeight = 11, kWidth = 10, kCount = 21;
+  const testing::TempDir dir;
+  std::vector<Picture> large;
+  for (int64_t i = 0; i < kCount; ++i) {
+    Picture one{static_cast<int32_t>(i / 3), fmt::format("c{}/{:04}.png", i / 3, i), {}, {}};
+    Rng rng(3, static_cast<uint64_t>(i));
+    for (int64_t p = 0; p < kHeight * kWidth * 3; ++p) one.rgb.push_back(static_cast<uint8_t>(rng.below(256)));
+    fs::create_directories(fs::path(dir / one.id).parent_path());
+    testing::write_png(dir / one.id, kWidth, kHeight, one.rgb);
+    large.push_back(std::move(one));
+  }
+  const auto evaluated = [&](const std::string& tta, const std::string& size) {
+    const std::string text = fmt::format(
+        "[eval.top]\ntype = \"classification\"\nbatch = 16\ntta = \"{}\"\ndata = {{ source = \"folder({})\", pp = \"decode | "
+        "central_crop({}) | value_range(-1, 1)\" }}\n",
+        tta, dir.path(), size);
+    return evaluate_text(text, 8).at("top");
+  };
+  for (const auto& [name, tta] :
+       {std::pair{"five_crops", evaluators::Tta::kFiveCrops}, {"ten_crops", evaluators::Tta::kTenCrops}}) {
+    std::vector<std::vector<double>> logits(kCount, std::vector<double>(kSplitClasses));
+    const auto views = evaluators::tta_views(tta, kHeight, kWidth, kSplitSize, kSplitSize);
+    for (const evaluators::View& view : views) {
+      std::vector<Picture> parts = large;
+      for (Picture& one : parts) {
+        const std::vector<uint8_t> whole = std::move(one.rgb);
+        one.rgb.clear();
+        for (int64_t y = 0; y < kSplitSize; ++y) {
+          const auto row = static_cast<ptrdiff_t>(((view.top + y) * kWidth + view.left) * 3);
+          one.rgb.insert(one.rgb.end(), whole.begin() + row, whole.begin() + row + 3 * kSplitSize);
+        }
+      }
+      if (view.mirrored) parts = mirrored(std::move(parts));
+      const Outputs of_view = outputs(parts);
+      for (int64_t i = 0; i < kCount; ++i) {
+        for (size_t c = 0; c < kSplitClasses; ++c)
+          logits[static_cast<size_t>(i)][c] += of_view.logits.row(i)[c] / static_cast<double>(views.size());
+      }
+    }
+    double loss = 0;
+    for (size_t i = 0; i < kCount; ++i) {
+      double sum = 0;
+      for (const double one : logits[i]) sum += std::exp(one);
+      loss += (std::log(sum) - logits[i][i / 3]) / kCount;
+    }
+    EXPECT_NEAR(evaluated(name, "10, 11").at("loss"), loss, 1e-5) << name;
+  }
+  // Nothing larger to cut crops out of.
+  for (const char* size : {"8", "7"}) {
+    try {
+      evaluated("ten_crops", size);
+      ADD_FAILURE() << size;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("tta cuts crops of 8 x 8 out of larger ones"), HasSubstr("eval.top.data.pp")));
+    }
+  }
 }
 
 }  // namespace

@@ -229,6 +229,26 @@ TEST(HuggingFaceConfig, IsAViTWithItsDefaults) {
   EXPECT_EQ(other.preprocessing->std, (std::vector<double>{1, 1, 1}));
 }
 
+// Both libraries' directories keep that an image may have several labels.
+TEST(ModelConfig, SaysThatAnImageMayHaveSeveralLabels) {
+  const interop::ModelConfig plain = interop::parse_model_config(vit_with(R"("problem_type": null)"), "{}", "config.json");
+  EXPECT_FALSE(plain.multi_label);
+  EXPECT_TRUE(interop::parse_model_config(vit_with(R"("problem_type": "multi_label_classification")"), "{}", "config.json")
+                  .multi_label);
+  ViTOptions options;
+  options.width = 24, options.depth = 1, options.heads = 2, options.patch = 4;
+  options.pool = "tok";
+  const ViT vit(resolve(options, {8, 8, 3, 3}));
+  for (const bool several : {false, true}) {
+    const std::string timm = interop::write_timm_config(vit, {}, {"ant", "bee", "cat"}, several);
+    const std::string hugging_face = interop::hugging_face_config(vit, {}, several);
+    for (const std::string& text : {timm, hugging_face}) {
+      EXPECT_EQ(interop::parse_model_config(text, "", "config.json").multi_label, several) << text;
+      EXPECT_EQ(json::parse(text).contains("problem_type"), several);
+    }
+  }
+}
+
 TEST(HuggingFaceConfig, WhatIsNotReadIsNamed) {
   EXPECT_EQ(hugging_face_refusal(""), "");
   EXPECT_THAT(hugging_face_refusal(R"("model_type": "swin")"), HasSubstr("`model_type` is \"swin\""));

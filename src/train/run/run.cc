@@ -27,7 +27,7 @@ state::RunDescription describe(const recipe::Recipe& recipe) {
   return {recipe.text,
           recipe.model->input(),
           recipe.class_names,
-          recipe.evals.empty() ? std::string() : recipe.evals[0].sets[0].data.options.pp,
+          inference_pp(recipe),
           recipe::data_identity(recipe.data),
           recipe.data.source().multi_label()};
 }

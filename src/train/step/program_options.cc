@@ -30,6 +30,7 @@ ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& 
 ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const host::Kernels& kernels) {
   ProgramOptions options = options_of_all(recipe, kernels);
   options.batch = set.rows();
+  options.image_size = set.image_size();
   options.pixels = set.pixels();
   return options;
 }

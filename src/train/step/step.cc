@@ -31,10 +31,11 @@ Values add_arguments(ir::Graph& graph, const state::StateLayout& layout, size_t 
 }
 
 // What comes before the augmentation's among a program's arguments.
-objectives::Batch add_batch(const models::Model& model, const objectives::Inputs& inputs, int64_t rows) {
+objectives::Batch add_batch(const models::Model& model, const objectives::Inputs& inputs, int64_t rows,
+                            const Dims& image_size) {
   ir::Graph& graph = ir::current_graph();
   objectives::Batch batch;
-  if (inputs.images) batch.images = graph.add_parameter(image_batch(model, rows), "images");
+  if (inputs.images) batch.images = graph.add_parameter(image_batch(model, rows, image_size), "images");
   const TensorType labels =
       inputs.multi_hot > 0 ? TensorType{DType::kU8, {rows, inputs.multi_hot}} : TensorType{DType::kI32, {rows}};
   if (inputs.labels) batch.labels = graph.add_parameter(labels, "labels");
@@ -154,7 +155,7 @@ TrainArguments add_train_arguments(const models::Model& model, const state::Stat
   TrainArguments out;
   out.state = add_arguments(graph, layout, layout.entries.size());
   if (options.teacher) out.teacher = add_arguments(graph, options.teacher->layout, options.teacher->layout.params, "teacher/");
-  out.batch = add_batch(model, options.objective->inputs(), options.batch);
+  out.batch = add_batch(model, options.objective->inputs(), options.batch, options.image_size);
   if (const int64_t values = options.augmentation.values())
     out.augment = graph.add_parameter({DType::kF32, {options.batch, values}}, "augment");
   add_processes(options, out.processes, out.votes);
@@ -291,7 +292,7 @@ Program augmented_program(const models::Model& model, const state::StateLayout& 
   const ir::GraphScope scope(graph);
   const Value rng = graph.add_parameter({DType::kU32, {2}}, "rng");
   const objectives::Inputs& inputs = options.objective->inputs();
-  objectives::Batch batch = add_batch(model, inputs, options.batch);
+  objectives::Batch batch = add_batch(model, inputs, options.batch, options.image_size);
   const Value augment = graph.add_parameter({DType::kF32, {options.batch, options.augmentation.values()}}, "augment");
   ir::Processes processes;
   Value votes;
@@ -354,7 +355,7 @@ Program eval_program(const models::Model& model, const evaluators::Evaluator& ev
   const ir::GraphScope scope(graph);
   const Values params = add_arguments(graph, layout, layout.params);
   const objectives::Inputs& inputs = evaluator.inputs(set);
-  objectives::Batch batch = add_batch(model, inputs, options.batch);
+  objectives::Batch batch = add_batch(model, inputs, options.batch, options.image_size);
   if (inputs.images) batch.images = normalize(batch.images, options.pixels);
   Values columns =
       trace(layout, params, {}, options, [&](const nn::Scope& root) { return evaluator.rows(set, model, root, batch); });

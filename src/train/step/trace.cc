@@ -30,9 +30,9 @@ Values updated_buffers(const state::StateLayout& layout, const Values& params, n
 
 }  // namespace
 
-TensorType image_batch(const models::Model& model, int64_t rows) {
+TensorType image_batch(const models::Model& model, int64_t rows, const Dims& size) {
   const models::InputShape& in = model.input();
-  return {DType::kU8, {rows, in.height, in.width, 3}};
+  return {DType::kU8, {rows, size.empty() ? in.height : size[0], size.empty() ? in.width : size[1], 3}};
 }
 
 Value luminance(Value images) {

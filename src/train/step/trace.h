@@ -13,8 +13,8 @@
 
 namespace tessera::train {
 
-// A model's images as a program takes them: bytes in RGB, [rows, H, W, 3].
-TensorType image_batch(const models::Model& model, int64_t rows);
+// A model's images as a program takes them: bytes in RGB, [rows, H, W, 3]. `size`: H and W; empty: those that the model takes.
+TensorType image_batch(const models::Model& model, int64_t rows, const Dims& size = {});
 
 // Such bytes -> numbers of the model's channels, f32.
 ir::Value normalize(ir::Value images, const data::PixelScale& pixels);
