@@ -116,6 +116,7 @@ class Importer {
   // One block's array in our layout, or nothing after noting what is wrong.
   std::optional<std::vector<float>> read(const models::TimmEntry& entry, const std::string& name) {
     const auto found = file_.find(name);
+    if (const auto main = models::main_norm(name); main && found == file_.end()) return read(entry, *main);
     if (found == file_.end()) {
       missing_.push_back(fmt::format("{} {}", name, to_string(entry.dims)));
       return {};

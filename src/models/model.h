@@ -54,6 +54,8 @@ class Model {
   // Layers from the input (0), as timm's group_matcher has them: first match wins, and what matches none (the head) is a layer
   // of its own after the last. Empty where the model has no such order.
   virtual std::vector<LayerRule> layers() const { return {}; }
+  // Training cuts the rows of a batch into so many equal parts.
+  virtual int64_t batch_parts() const { return 1; }
   virtual const Family& family() const = 0;
   // How its parameters stand in files of timm's layout: timm's own where it has the model.
   virtual TimmMap timm_map() const = 0;

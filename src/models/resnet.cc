@@ -41,6 +41,7 @@ struct ResNetOptions {
   bool avg_down = false, zero_init_last = true;
   std::optional<int64_t> image_size, classes;
   double head_dropout = 0, drop_path = 0, drop_block = 0, norm_momentum = 0.1, norm_epsilon = 1e-5;
+  int64_t norm_splits = 1;
 
   template <class Visitor>
   void visit(Visitor&& field) {
@@ -62,6 +63,10 @@ struct ResNetOptions {
     field("drop_block", drop_block, "DropBlock in the last two stages, as timm's: squares of 5 and 3 pixels");
     field("norm_momentum", norm_momentum, "by which a batch norm's moving statistics take the batch's");
     field("norm_epsilon", norm_epsilon, "epsilon of the norms");
+    field(
+        "norm_splits", norm_splits,
+        "parts of a training batch that have batch norms of their own, as the views of split(3): timm's --split-bn; the first "
+        "part's evaluate");
     field("remat", remat,
           may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the convolutions) or "
                      "save(names…) of conv1, conv2, conv3"));
@@ -143,6 +148,8 @@ ResNetConfig resolve(const ResNetOptions& o, const InputShape& data, const FailO
   check.rate("drop_block", o.drop_block);
   if (!(o.norm_momentum > 0 && o.norm_momentum <= 1)) check.fail("norm_momentum", "must be above 0 and at most 1");
   if (!(o.norm_epsilon > 0)) check.fail("norm_epsilon", "must be above 0");
+  check.positive("norm_splits", o.norm_splits);
+  if (o.norm_splits > 1 && !c.batch_norm) check.fail("norm_splits", "splits batch norms, and norm is \"group\"");
   c.remat = check.remat(o.remat, products());
   return c;
 }
@@ -182,6 +189,8 @@ class ResNet final : public Classifier {
 
   const InputShape& input() const override { return config_.input; }
   const Family& family() const override { return kResNet; }
+
+  int64_t batch_parts() const override { return config_.options.norm_splits; }
 
   // timm's group_matcher: the stem, each block, the head.
   std::vector<LayerRule> layers() const override {
@@ -247,7 +256,8 @@ class ResNet final : public Classifier {
                              .epsilon = config_.options.norm_epsilon,
                              .scale_init = scale,
                              .relu = after.relu,
-                             .residual = after.residual});
+                             .residual = after.residual,
+                             .splits = config_.options.norm_splits});
     }
     ir::Value y = nn::group_norm(scope, x, kNormGroups, config_.options.norm_epsilon, scale);
     if (after.residual) y = y + after.residual;

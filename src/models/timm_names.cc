@@ -53,6 +53,14 @@ std::string TimmEntry::timm_name(int64_t block) const {
   return at == std::string::npos ? name : name.substr(0, at) + std::to_string(first_block + block) + name.substr(at + 2);
 }
 
+std::optional<std::string> main_norm(const std::string& name) {
+  const std::string mark = "aux_bn";
+  const size_t begin = name.find(mark);
+  if (begin == std::string::npos) return std::nullopt;
+  const size_t end = name.find_first_of("./", begin + mark.size() + 1);
+  return name.substr(0, begin) + name.substr(end + 1);
+}
+
 std::vector<TimmEntry> timm_entries(const std::vector<nn::ParamSpec>& specs) {
   std::vector<TimmEntry> entries;
   for (const nn::ParamSpec& spec : specs) entries.push_back(make_entry(spec));

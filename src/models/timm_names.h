@@ -11,6 +11,7 @@
 // A model changes entries in which its names or shapes differ from that.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ struct TimmEntry {
 
   std::string timm_name(int64_t block = 0) const;
 };
+
+// Of an array of an auxiliary batch norm (nn/batch_norm.h), the name of the main norm's: bn1.aux_bn.0.weight -> bn1.weight, and with
+// slashes likewise. Nothing for other arrays.
+std::optional<std::string> main_norm(const std::string& name);
 
 struct TimmMap {
   std::vector<TimmEntry> entries;  // the first that has a window is the kernel that reads the image

@@ -1,6 +1,7 @@
 #include "nn/batch_norm.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -95,9 +96,7 @@ std::optional<Normed> norm_of_batch(const Scope& scope, Value x, Value scale, Va
   return Normed{ir::reshape(out[0], x.dims()), {ir::stop_gradient(out[1]), ir::stop_gradient(out[2])}};
 }
 
-}  // namespace
-
-Value batch_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
+Value whole_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
   const ir::NameScope named(scope.name());
   TESSERA_CHECK(x.rank() == 4, "batch norm of {}", to_string(x.dims()));
   const Dims features = {x.dim(-1)};
@@ -121,6 +120,28 @@ Value batch_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
   Value y = ir::convert(ir::reshape(normed, x.dims()), x.dtype());
   if (options.residual) y = y + options.residual;
   return options.relu ? ir::relu(y) : y;
+}
+
+}  // namespace
+
+Value batch_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
+  if (options.splits == 1) return whole_norm(scope, x, options);
+  const int64_t rows = x.dim(0) / options.splits;
+  TESSERA_CHECK(!scope.training() || rows * options.splits == x.dim(0), "{} rows in {} parts", x.dim(0), options.splits);
+  Values parts;
+  for (int64_t i = 0; i < options.splits; ++i) {
+    const Scope own = i == 0 ? scope : scope / "aux_bn" / std::to_string(i - 1);
+    BatchNormOptions of_part = options;
+    if (!scope.training()) {
+      // All ask for what is theirs, and the first answers.
+      parts.push_back(whole_norm(own, x, of_part));
+      continue;
+    }
+    const auto part = [&](Value of) { return ir::slice_axis(of, 0, i * rows, (i + 1) * rows); };
+    if (options.residual) of_part.residual = part(options.residual);
+    parts.push_back(whole_norm(own, part(x), of_part));
+  }
+  return scope.training() ? ir::concatenate(parts, 0) : parts[0];
 }
 
 }  // namespace tessera::nn

@@ -195,6 +195,10 @@ Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
     recipe.fail("accumulate", fmt::format("must divide data.batch, which is {}, and is {}", out.batch, out.run.accumulate));
   }
   check_batch(out.batch, out.run.accumulate, out.mesh, data.place("batch"), processes);
+  const int64_t rows = out.batch * out.data.pp().views() / (processes * out.run.accumulate);
+  if (const int64_t parts = out.model->batch_parts(); rows % parts != 0) {
+    data.fail("batch", fmt::format("makes {} rows, and model.norm_splits cuts them into {} equal parts", rows, parts));
+  }
   out.processes = processes;
   read_optimizer(recipe.section("optimizer"), out, length);
   read_checkpoint(checkpoint, out, length);

@@ -233,12 +233,21 @@ class Translator {
     if (args_.given("drop_block")) text_.number("drop_block", args_.number("drop_block"));
     if (args_.given("bn_momentum")) text_.number("norm_momentum", args_.number("bn_momentum"));
     if (args_.given("bn_eps")) text_.number("norm_epsilon", args_.number("bn_eps"));
+    if (args_.flag("split_bn")) write_norm_splits(family);
     if (args_.flag("grad_checkpointing")) text_.string("remat", "full");
     if (args_.given("head_init_bias")) text_.number("head_bias", args_.number("head_init_bias"));
     write_pool(family);
     if (family == "resnet" && !architecture_.ends_with("_gn") && world_ > 1 && !args_.flag("sync_bn")) {
       out_.notes.push_back("batch norm sees the images of all devices, as with --sync-bn");
     }
+  }
+  void write_norm_splits(const std::string& family) {
+    const int64_t splits = args_.integer("aug_splits");
+    if (splits < 2 && !args_.flag("resplit")) {
+      throw usage_error("`--split-bn` goes with `--aug-splits`, timm says", {}, "--aug-splits 3 --jsd-loss --split-bn");
+    }
+    if (family == "resnet" && !architecture_.ends_with("_gn"))
+      text_.raw("norm_splits", fmt::format("{}", std::max<int64_t>(splits, 2)));
   }
   void write_pool(const std::string& family) {
     const std::string pool = args_.text("gp");

@@ -172,7 +172,7 @@ const Argument kTable[] = {
     {"--sync-bn", kNothing, kExact, "",
      "always so: statistics are those of the whole batch on all devices, of a micro-batch with --grad-accum-steps"},
     {"--dist-bn", kText, kIgnored, "reduce", "moving statistics are the same on all devices"},
-    {"--split-bn", kNothing, kApproximated, "", "one batch norm sees all views"},
+    {"--split-bn", kNothing, kExact, "", "`model.norm_splits`, of ResNets, with --aug-splits"},
     // Moving average
     {"--model-ema", kNothing, kExact, "", "`average`; evaluated beside the weights as val_ema, which --eval-metric then means"},
     {"--model-ema-force-cpu", kNothing, kIgnored, "", "the average lies on the devices"},
@@ -193,7 +193,7 @@ const Argument kTable[] = {
     {"--experiment", kText, kExact, "", "the name of the run's directory in --output; without it and --output, runs/MODEL-N"},
     {"--eval-metric", kText, kExact, "top1", "`checkpoint.best`: top1, top5 or loss"},
     {"--tta", kInteger, kMissing, "0",
-     "timm's loader makes no views for it; `eval.val.tta = \"flip\"` averages an image and its mirror image"},
+     "timm's loader makes no views for it; `eval.val.tta` averages an image and its mirror image, or five or ten crops"},
     {"--use-multi-epochs-loader", kNothing, kIgnored, "", kTorch},
     {"--log-wandb", kNothing, kExact, "", "`monitor.sinks`: an offline run that `wandb sync` uploads"},
     {"--wandb-project", kText, kIgnored, "", "give it to wandb sync"},

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "config/section.h"
 #include "interop/patches.h"
 #include "interop/timm_import.h"
 #include "models/vit.h"
@@ -64,6 +65,29 @@ TEST(TimmNames, EveryKindOfParameterGoesOutAndComesBackBitExact) {
     EXPECT_EQ(interop::import_timm(map, views(timms)).parameters, ours);
     EXPECT_TRUE(interop::import_timm(map, views(timms)).notes.empty());
   }
+}
+
+// timm's convert_splitbn_model copies a norm to its auxiliary ones; a plain model of timm's has the main norms alone.
+TEST(TimmNames, AuxiliaryNormsStayHereAndBeginAsTheMainOnes) {
+  const auto resnet = [](int splits) {
+    config::Section recipe = config::parse_recipe(fmt::format(
+        "model = {{ name = \"resnet\", block = \"basic\", depths = [2, 1, 1, 1], dims = [4, 4, 4, 4], norm_splits = {} }}",
+        splits));
+    return make_model(recipe.section("model"), {32, 32, 3, 5});
+  };
+  const auto plain = resnet(1), split = resnet(3);
+  const Arrays of_plain = interop::export_timm(plain->timm_map(), views(formula_parameters(*plain)));
+  EXPECT_EQ(interop::export_timm(split->timm_map(), views(formula_parameters(*split))), of_plain);
+  const Arrays taken = interop::import_timm(split->timm_map(), views(of_plain)).parameters;
+  EXPECT_EQ(taken.size(), parameters(*split).size());
+  EXPECT_EQ(taken.at("bn1/aux_bn/1/scale"), taken.at("bn1/scale"));
+  EXPECT_EQ(taken.at("layer1/blocks/bn2/aux_bn/0/running_var"), taken.at("layer1/blocks/bn2/running_var"));
+  // And a file that has them keeps them.
+  Arrays file = of_plain;
+  file["bn1.aux_bn.1.weight"] = array_f32({64}, std::vector<float>(64, 7));
+  EXPECT_EQ(element(interop::import_timm(split->timm_map(), views(file)).parameters.at("bn1/aux_bn/1/scale"), 3), 7);
+  EXPECT_EQ(main_norm("layer1/0/bn1/aux_bn/0/bias"), "layer1/0/bn1/bias");
+  EXPECT_EQ(main_norm("bn1.weight"), std::nullopt);
 }
 
 TEST(TimmNames, LayoutsAreTheirs) {

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "ir/functions.h"
+#include "ir/grad.h"
 #include "nn/attention.h"
 #include "nn/attention_pool.h"
 #include "nn/batch_norm.h"
@@ -17,6 +21,7 @@
 #include "nn/mlp.h"
 #include "nn/patch_embed.h"
 #include "support/formula.h"
+#include "support/paths.h"
 #include "support/run_graph.h"
 
 namespace tessera::nn {
@@ -147,6 +152,56 @@ TEST(BatchNorm, MovesItsStatisticsAsTorch) {
   EXPECT_NEAR(trained[2][0], 0.9 * 4 + 0.1 * 3.5 * 4 / 3, 1e-5);  // running_var
   EXPECT_EQ(trained[3][0], 8);                                    // num_batches_tracked
   EXPECT_EQ(used.size(), 1u);
+}
+
+// timm's SplitBatchNorm2d, of tools/references/split_norm.py.
+TEST(BatchNorm, SplitsTheBatchAsTimm) {
+  std::ifstream file(testing::source_path("tests/references/split_norm.json"));
+  const nlohmann::json want = nlohmann::json::parse(file);
+  const Dims dims = {6, 2, 3, 4};
+  // timm's name: bn/aux_bn/0/scale -> aux_bn.0.weight.
+  const auto timm = [](const std::string& name) {
+    std::string out = name.substr(3);
+    std::ranges::replace(out, '/', '.');
+    return out.ends_with("scale") ? out.substr(0, out.size() - 5) + "weight" : out;
+  };
+  for (const bool training : {true, false}) {
+    ir::Graph graph;
+    const ir::GraphScope graph_scope(graph);
+    ParamStore store(graph);
+    const ir::Value x = graph.add_parameter({DType::kF32, dims}), dy = graph.add_parameter({DType::kF32, dims});
+    const Scope scope(store, {.training = training});
+    const ir::Value y = batch_norm(scope / "bn", x, {.momentum = 0.3, .splits = 3});
+    std::vector<std::string> names = {training ? "y" : "eval"};
+    graph.results = {y};
+    ir::Values wrt = {x};
+    std::vector<testing::HostArray> arguments = {testing::f32_array(dims, testing::formula_array("x", 144)),
+                                                 testing::f32_array(dims, testing::formula_array("dy", 144))};
+    std::vector<std::string> of = {"dx"};
+    for (size_t i = 0; i < store.specs().size(); ++i) {
+      const ParamSpec& spec = store.specs()[i];
+      const std::string name = timm(spec.name);
+      const bool counts = name.ends_with("num_batches_tracked");
+      arguments.push_back(testing::f32_array(
+          spec.type.dims, counts ? std::vector<float>{0} : testing::formula_parameter(name, spec.type.dims)));
+      if (name.ends_with("weight") || name.ends_with("bias")) wrt.push_back(store.values()[i]), of.push_back("d/" + name);
+    }
+    EXPECT_EQ(store.specs().size(), 15u);
+    if (training) {
+      for (const ir::Value gradient : ir::vjp({y}, {dy}, wrt)) graph.results.push_back(gradient);
+      names.insert(names.end(), of.begin(), of.end());
+      for (const BufferUpdate& update : store.updates()) {
+        graph.results.push_back(update.value);
+        names.push_back("after/" + timm(update.name));
+      }
+    }
+    const auto got = testing::run_graph(graph, arguments, testing::quick_compile());
+    ASSERT_EQ(got.size(), training ? 17u : 1u);
+    for (size_t i = 0; i < got.size(); ++i) {
+      SCOPED_TRACE(names[i]);
+      expect_near(got[i].floats(), want.at(names[i]).get<std::vector<float>>(), 2e-5);
+    }
+  }
 }
 
 TEST(LayerScale, Multiplies) {

@@ -218,6 +218,17 @@ TEST(TimmCommands, NormsAndDropBlockOfResNets) {
   as_recipe(translation, {});
 }
 
+TEST(TimmCommands, SplitsBatchNormsAsTheViews) {
+  const std::string jsd = "/imagenet --model resnet18 --aug-splits 3 --jsd-loss --aa augmix-m3-w3";
+  const Translation translation = made(jsd + " --split-bn");
+  EXPECT_THAT(translation.recipe, HasSubstr("norm_splits = 3\n"));
+  EXPECT_THAT(join(translation.notes, "\n"), Not(HasSubstr("split-bn")));
+  EXPECT_EQ(as_recipe(translation, {}).model->batch_parts(), 3);
+  EXPECT_THAT(made("/imagenet --model vit_small_patch16_224 --aug-splits 3 --jsd-loss --split-bn").recipe,
+              Not(HasSubstr("norm_splits")));
+  EXPECT_THAT(error_of("/imagenet --model resnet18 --split-bn"), HasSubstr("goes with `--aug-splits`"));
+}
+
 TEST(TimmCommands, OneChannel) {
   const Translation translation = made("/imagenet --model resnet18 --in-chans 1 --mean 0.449 --std 0.226");
   EXPECT_THAT(translation.recipe, HasSubstr(" | grayscale | normalise(mean=0.449, std=0.226)"));
