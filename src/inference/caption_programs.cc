@@ -1,44 +1,13 @@
 #include "inference/caption_programs.h"
 
+#include "inference/tracer.h"
 #include "ir/ops.h"
-#include "ir/program.h"
-#include "train/step/trace.h"
 
 namespace tessera::inference {
 namespace {
 
 using ir::Value;
 using ir::Values;
-
-// A program being traced: the parameters are its first arguments.
-class Tracer {
- public:
-  Tracer(const state::StateLayout& layout, const train::ProgramOptions& options)
-      : layout_(layout), options_(options), scope_(graph_) {
-    for (size_t i = 0; i < layout.params; ++i) params_.push_back(argument(layout.entries[i].type, layout.entries[i].name));
-  }
-
-  Value argument(const TensorType& type, const std::string& name) { return graph_.add_parameter(type, name); }
-  const Values& apply(const std::function<Values(const nn::Scope&)>& body) {
-    return graph_.results = train::trace(layout_, params_, {}, options_, body);
-  }
-  train::Program program(const std::string& name, const std::vector<std::pair<int64_t, int64_t>>& aliases = {}) const {
-    const host::Target target = train::target_of(options_, layout_);
-    train::Program program{.name = name,
-                           .text = ir::program_text(graph_, {.name = name, .aliases = aliases}, &target),
-                           .devices = layout_.devices(),
-                           .optimization_level = options_.optimization_level};
-    for (const auto& [argument, result] : aliases) program.donated.push_back(argument);
-    return program;
-  }
-
- private:
-  const state::StateLayout& layout_;
-  const train::ProgramOptions& options_;
-  ir::Graph graph_;
-  ir::GraphScope scope_;
-  Values params_;
-};
 
 std::vector<TensorType> types_of(const Values& values) {
   std::vector<TensorType> types;

@@ -19,8 +19,8 @@ constexpr std::string_view kTemporary = ".tmp-";
 
 // What exports write, whatever their format.
 bool is_exported(const std::string& name) {
-  return name == "model.safetensors" || name == "config.json" || name == "preprocessor_config.json" || name == "model.mlir" ||
-         name == "signature.json" || name == store::kChecksumList;
+  return name == "model.safetensors" || name == "config.json" || name == "preprocessor_config.json" ||
+         name.ends_with(".mlir") || name == "signature.json" || name == store::kChecksumList;
 }
 
 // The directory itself where `path` is a link to one: its place is taken, not the link's.

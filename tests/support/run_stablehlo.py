@@ -1,7 +1,8 @@
-"""The logits of an export of `--format stablehlo` for images, computed by JAX: run_stablehlo.py DIRECTORY PIXELS.
+"""What the programs of an export of `--format stablehlo` give, computed by JAX: run_stablehlo.py DIRECTORY INPUT...
 
-PIXELS is a file of bytes, as many as the program's images have. The program is read by JAX's own reader of MLIR, made a portable
-StableHLO artifact, and called as jax.export calls what it reads: no program of ours takes part.
+An INPUT is a file of bytes, those of the array that a program takes beside the weights; the results of the programs before are its
+further inputs, by name. The inputs are given in the order in which the programs ask for them. Every program is read by JAX's own reader
+of MLIR, made a portable StableHLO artifact, and called as jax.export calls what it reads: no program of ours takes part.
 """
 import json
 import os
@@ -53,15 +54,23 @@ def exported(signature, artifact):
 
 
 def main():
-    folder, pixels = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    folder, files = pathlib.Path(sys.argv[1]), [pathlib.Path(name) for name in sys.argv[2:]]
     signature = json.loads((folder / "signature.json").read_text())
     weights = read_safetensors(folder / signature["weights"])
-    images = signature["arguments"][-1]
-    values = [weights[one["name"]] for one in signature["arguments"][:-1]]
-    values.append(np.frombuffer(pixels.read_bytes(), np.uint8).reshape(images["shape"]))
-    artifact, version = portable((folder / signature["program"]).read_text())
-    logits = jax.jit(exported(signature, artifact).call)(*values)[0]
-    print(json.dumps({"logits": np.asarray(logits).tolist(), "version": version}))
+    answers = {}
+    for program in signature["programs"]:
+        values = []
+        for one in program["arguments"]:
+            name, before = one["name"], {"images": "image_embeddings", "texts": "text_embeddings", "encoded": "encoder"}
+            if name in weights:
+                values.append(weights[name])
+            elif one["dtype"] == "f32" and before[name] in answers:
+                values.append(answers[before[name]])
+            else:
+                values.append(np.frombuffer(files.pop(0).read_bytes(), DTYPES[one["dtype"]]).reshape(one["shape"]))
+        artifact, version = portable((folder / program["file"]).read_text())
+        answers[program["file"].removesuffix(".mlir")] = jax.jit(exported(program, artifact).call)(*values)[0]
+    print(json.dumps({name: np.asarray(answer).tolist() for name, answer in answers.items()} | {"version": version}))
 
 
 main()

@@ -19,19 +19,19 @@ namespace {
 class Export final : public Command {
  public:
   Page page() const override {
-    return {"export",
-            "--from CKPT|WORKDIR --to DIR|FILE [--format NAME | --plain] [--overwrite]",
-            "write trained weights for timm, Hugging Face, big_vision or JAX (StableHLO), or as one plain file",
-            {{"tessera export --from runs/digits --to digits_vit", "the newest checkpoint of a run"},
-             {"tessera export --from runs/digits/checkpoints/step_000000720 --to digits_vit", "one checkpoint"},
-             {"tessera export --format hugging_face --from runs/digits --to digits_hf",
-              "ViTForImageClassification.from_pretrained"},
-             {"tessera export --format big_vision --from runs/cappa --to cappa.npz", "a ViT, CapPa or two towers"},
-             {"tessera export --format stablehlo --batch 8 --from runs/digits --to digits_mlir",
-              "the inference program and its weights, for JAX and others"},
-             {"tessera export --plain --from runs/digits --to digits.safetensors", "whole arrays under Tessera's own names"}},
-            "Checksums come with them, for `sha256sum -c`: SHA256SUMS in a directory, FILE.sha256 beside a file.\n"
-            "Python: timm.create_model(\"local-dir:digits_vit\", pretrained=True) gives the same logits."};
+    return {
+        "export",
+        "--from CKPT|WORKDIR --to DIR|FILE [--format NAME | --plain] [--overwrite]",
+        "write trained weights for timm, Hugging Face, big_vision or JAX (StableHLO), or as one plain file",
+        {{"tessera export --from runs/digits --to digits_vit", "the newest checkpoint of a run"},
+         {"tessera export --from runs/digits/checkpoints/step_000000720 --to digits_vit", "one checkpoint"},
+         {"tessera export --format hugging_face --from runs/vit_b --to vit_b_hf", "ViTForImageClassification.from_pretrained"},
+         {"tessera export --format big_vision --from runs/cappa --to cappa.npz", "a ViT, CapPa or two towers"},
+         {"tessera export --format stablehlo --batch 8 --from runs/digits --to digits_mlir",
+          "the inference programs and their weights, for JAX and others; of classifiers, captioners, images and texts"},
+         {"tessera export --plain --from runs/digits --to digits.safetensors", "whole arrays under Tessera's own names"}},
+        "Checksums come with them, for `sha256sum -c`: SHA256SUMS in a directory, FILE.sha256 beside a file.\n"
+        "Python: timm.create_model(\"local-dir:digits_vit\", pretrained=True) gives the same logits."};
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory");
@@ -41,7 +41,7 @@ class Export final : public Command {
         "where model.safetensors and what describes it are written, also s3://, gs:// or az://BUCKET/FOLDER; for big_vision "
         "(.npz) and with --plain the file");
     flags.add("--format", "NAME", &format_, "timm, hugging_face, big_vision or stablehlo; timm when not given");
-    flags.add("--batch", "N", &batch_, 1, "of stablehlo: the images of one call; 1 when not given");
+    flags.add("--batch", "N", &batch_, 1, "of stablehlo: the images (and texts) of one call; 1 when not given");
     flags.add("--plain", &plain_, "one .safetensors file of whole arrays under Tessera's own names, from any checkpoint");
     flags.add("--overwrite", &overwrite_,
               "replace an earlier export at --to; in one step, so that nobody sees half of each, but in a bucket file by file");
