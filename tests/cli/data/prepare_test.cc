@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/run_program.h"
-#include "data/formats/tar.h"
+#include "cli/archives.h"
 
 namespace tessera::cli {
 namespace {
@@ -13,32 +12,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::string tar_of(const std::vector<std::pair<std::string, std::string>>& members) {
-  std::string out;
-  for (const auto& [name, bytes] : members) {
-    const auto size = static_cast<int64_t>(bytes.size());
-    out += data::tar_header(name, size) + bytes + data::tar_padding(size);
-  }
-  return out + data::tar_end();
-}
-
-// Two classes of two images, and two validation images with Kaggle's labels.
-void write_archives(const TempFolder& folder) {
-  write_image(folder / "image.png", 0, 0);
-  const std::string image = read_file(folder / "image.png");
-  const auto of_class = [&](const std::string& wnid) { return tar_of({{wnid + "_1.JPEG", image}, {wnid + "_2.JPEG", image}}); };
-  write_file(folder / "from/train.tar",
-             tar_of({{"n01440764.tar", of_class("n01440764")}, {"n01443537.tar", of_class("n01443537")}}));
-  write_file(folder / "from/val.tar",
-             tar_of({{"ILSVRC2012_val_00000001.JPEG", image}, {"ILSVRC2012_val_00000002.JPEG", image}}));
-  write_file(
-      folder / "from/LOC_val_solution.csv",
-      "ImageId,PredictionString\nILSVRC2012_val_00000002,n01440764 1 2 3 4\nILSVRC2012_val_00000001,n01443537 1 2 3 4\n");
-}
-
 TEST(DataPrepare, MakesASetThatTrains) {
   const TempFolder folder;
-  write_archives(folder);
+  write_imagenet_archives(folder / "from");
   const Outcome dry = run_program({"data", "prepare", "imagenet", "set", "--from", "from", "--dry-run"}, folder.path());
   EXPECT_EQ(dry.exit, 0) << dry.err;
   EXPECT_THAT(dry.out,
@@ -67,7 +43,7 @@ TEST(DataPrepare, MakesASetThatTrains) {
 // Killed at any time, the same command ends with the same set. (tests/data kill it at every operation.)
 TEST(DataPrepare, GoesOnAfterAKill) {
   const TempFolder folder;
-  write_archives(folder);
+  write_imagenet_archives(folder / "from");
   const std::vector<std::string> command = {"data", "prepare", "imagenet", "set", "--from", "from", "--threads", "1"};
   for (int milliseconds = 0; milliseconds < 60; milliseconds += 4) {
     fs::remove_all(folder / "set");
@@ -89,7 +65,7 @@ TEST(DataPrepare, GoesOnAfterAKill) {
 
 TEST(DataPrepare, SaysWhatIsWrongWithACommand) {
   const TempFolder folder;
-  write_archives(folder);
+  write_imagenet_archives(folder / "from");
   const auto says = [&](const std::vector<std::string>& words, int exit, const std::string& text) {
     std::vector<std::string> all = {"data", "prepare"};
     all.insert(all.end(), words.begin(), words.end());

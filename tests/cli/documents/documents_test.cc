@@ -1,6 +1,8 @@
 // Commands in documents are commands of the program: their words, flags and keys of recipes are read by its own tables. Keys in the
 // tables of what is typed elsewhere exist.
 
+#include "cli/documents/documents.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,87 +17,12 @@
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "cli/help.h"
-#include "cli/run_program.h"
 #include "recipe/keys.h"
 
 namespace tessera::cli {
 namespace {
 
-using Words = std::vector<std::string>;
-
 constexpr const char* kNoCommand = "no such command";
-
-// A line of a shell, without its comment: quotes hold a word together.
-Words shell_words(const std::string& line) {
-  Words words;
-  std::string word;
-  bool inside = false;
-  char quote = 0;
-  const auto end_word = [&] {
-    if (inside) words.push_back(word);
-    word.clear();
-    inside = false;
-  };
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quote != 0) {
-      if (c == quote)
-        quote = 0;
-      else
-        word += c;
-    } else if (c == '"' || c == '\'') {
-      quote = c, inside = true;
-    } else if ((c == '#' && !inside) || c == '|' || c == ';' || c == '&' || c == '>') {
-      break;
-    } else if (c == ' ') {
-      end_word();
-    } else {
-      word += c, inside = true;
-    }
-  }
-  end_word();
-  return words;
-}
-
-struct Found {
-  std::string document, line;
-  bool in_text = false;  // between backquotes: it may be the name of a thing, and a flag may stand without its value
-};
-
-std::vector<std::string> all_documents() {
-  std::vector<std::string> out = {"README.md"};
-  for (const auto& entry : fs::directory_iterator(testing::source_path("docs"))) {
-    if (entry.path().extension() == ".md") out.push_back("docs/" + entry.path().filename().string());
-  }
-  std::ranges::sort(out);
-  return out;
-}
-
-// The code of a document: lines of code blocks, with continued ones joined, and text between backquotes in other lines.
-std::vector<Found> code_in(const std::string& document) {
-  std::vector<Found> out;
-  std::istringstream lines(read_file(testing::source_path(document)));
-  const std::regex inline_code("`([^`]+)`");
-  bool block = false, shell = false;
-  std::string begun;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("```")) {
-      block = !block;
-      shell = line == "```" || line == "```sh";
-    } else if (block && shell) {
-      if (line.ends_with(" \\")) {
-        begun += line.substr(0, line.size() - 1);
-        continue;
-      }
-      out.push_back({document, begun + line});
-      begun.clear();
-    } else if (!block) {
-      for (std::sregex_iterator match(line.begin(), line.end(), inline_code), end; match != end; ++match)
-        out.push_back({document, std::regex_replace((*match)[1].str(), std::regex("\\\\\\|"), "|"), true});
-    }
-  }
-  return out;
-}
 
 const std::set<std::string>& known_keys() {
   static const std::set<std::string> keys = [] {
@@ -190,6 +117,21 @@ TEST(Documents, ShowCommandsThatThereAre) {
   EXPECT_THAT(problem_of({"tessera", "train", "x.toml", "optimizer.learning_rate=1"}),
               ::testing::HasSubstr("optimizer.learning_rate"));
   EXPECT_THAT(problem_of({"tessera", "train", "recipes/none.toml"}), ::testing::HasSubstr("there is no recipes/none.toml"));
+}
+
+// ./dev says what it can do in its usage.
+TEST(Documents, NameCommandsOfDevThatThereAre) {
+  const std::string dev = read_file(testing::source_path("dev"));
+  int64_t found_commands = 0;
+  for (const std::string& document : all_documents()) {
+    for (const Found& found : code_in(document)) {
+      std::smatch match;
+      if (!std::regex_search(found.line, match, std::regex("^\\./dev ([a-z-]+)"))) continue;
+      ++found_commands;
+      EXPECT_THAT(dev, ::testing::HasSubstr("\n./dev " + match[1].str() + " ")) << document << ": " << found.line;
+    }
+  }
+  EXPECT_GT(found_commands, 10);
 }
 
 // `optimizer.lr = "…"`, `eval.val.data.pp`, `total = "90 epochs"`.
