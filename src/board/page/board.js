@@ -420,14 +420,16 @@ function choose(name, on, alone = false) {
   for (const data of board.data.values()) { data.version = -1; data.log = 0; }
   drawRuns();
   loadDifferences().catch((error) => tell(error.message));
-  endRest();  // who asks for something does not wait
+  hurry = true;  // who asks for something does not wait
+  endRest();
   update();
 }
 
-let updating = null, again = false, endRest = () => {};
+let updating = null, again = false, hurry = false, endRest = () => {};
 async function update() {
   if (updating || document.hidden) { again = true; return updating; }
   board.drawing = 0;
+  hurry = false;
   updating = (async () => {
     try {
       const known = await ask('/api/runs');
@@ -451,7 +453,7 @@ async function update() {
     document.body.dataset.ready = 'yes';
   })();
   await updating;
-  await new Promise((done) => { endRest = done; setTimeout(done, Math.max(QUIET, REST * board.drawing)); });
+  if (!hurry) await new Promise((done) => { endRest = done; setTimeout(done, Math.max(QUIET, REST * board.drawing)); });
   updating = null;
   if (again) { again = false; update(); }
 }
