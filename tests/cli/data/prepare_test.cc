@@ -53,8 +53,9 @@ TEST(DataPrepare, GoesOnAfterAKill) {
       program.send(SIGKILL);
       program.wait();
     }
-    if (fs::exists(folder / "set/train"))
+    if (fs::exists(folder / "set/train")) {
       EXPECT_EQ(std::distance(fs::recursive_directory_iterator(folder / "set/train"), fs::recursive_directory_iterator()), 6);
+    }
     const Outcome outcome = run_program(command, folder.path());
     EXPECT_EQ(outcome.exit, 0) << outcome.err;
     EXPECT_EQ(std::distance(fs::recursive_directory_iterator(folder / "set/train"), fs::recursive_directory_iterator()), 6);

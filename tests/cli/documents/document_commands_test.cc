@@ -29,7 +29,6 @@ const std::vector<Text> kNotRun = {
     {"s3://", "a bucket"},
     {"hf://", "the internet: web_data_test.cc"},
     {"plugin install", "the internet, and gigabytes: plugin_test.cc and tests/plugins"},
-    {"tessera profile", "a run that trains meanwhile: profile_test.cc"},
     {"\"mlflow\"", "a server of MLflow: mlflow_test.cc"},
     {"--sweep h100:1x8", "half a minute of compilation: tests/plan"},
     {"etcd-host", "a second host: launch_ssh_test.cc"},
@@ -251,7 +250,9 @@ TEST_F(DocumentCommands, TomlBlocksAreRecipes) {
         const bool evaluates =
             block.text.find("tokenize(") != std::string::npos || block.text.find("[eval.") != std::string::npos;
         for (const std::string& setting : std::vector<std::string>(settings)) {
-          if (!evaluates && setting.starts_with("data.source=")) settings.push_back("eval.val." + setting);
+          const bool names_source = setting.starts_with("data.source=") ||
+                                    (setting.starts_with("data.mix.") && setting.find(".source=") != std::string::npos);
+          if (!evaluates && names_source) settings.push_back("eval.val.data." + setting.substr(setting.find("source=")));
         }
         const recipe::Recipe read =
             recipe::read_recipe(config::parse_recipe(recipe_around(block, document), document, settings));
