@@ -124,7 +124,8 @@ const Family kTwoTower = {
     .name = "two_tower",
     .title = "two towers, images and texts in one space: SigLIP, CLIP",
     .make = [](config::Section section, const InputShape& data) -> std::unique_ptr<Model> {
-      return std::make_unique<TwoTower>(resolve(read_options(section), data, fail_in(section)));
+      const FailOption fail = fail_in(section);
+      return std::make_unique<TwoTower>(resolve(read_options(std::move(section)), data, fail));
     },
     .keys = [](const std::string& prefix) { return config::describe<TwoTowerOptions>({}, prefix); },
     .architectures = {},

@@ -46,8 +46,8 @@ double TimmSchedule::total_epochs() const {
 
 std::string TimmSchedule::text(double base_rate) const {
   const std::string sched = args_.text("sched");
+  if (sched.empty() || sched == "none") return number_text(base_rate);
   const std::string rate = number_text(base_rate);
-  if (sched.empty() || sched == "none") return rate;
   std::string call;
   if (sched == "cosine") call = "cosine(" + rate;
   if (sched == "tanh") call = "tanh(" + rate;

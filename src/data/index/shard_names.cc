@@ -113,8 +113,9 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
   }
   std::vector<std::string> all;
   all.reserve(middles.size() * tails.size());
+  const std::string head = pattern.substr(0, open);
   for (const std::string& middle : middles) {
-    for (const std::string& tail : tails) all.push_back(pattern.substr(0, open) + middle + tail);
+    for (const std::string& tail : tails) all.emplace_back(head).append(middle).append(tail);
   }
   return all;
 }
