@@ -46,8 +46,7 @@ class Exporter {
     Tracer tracer(model_.layout, options_);
     Values values;
     for (const Array& input : inputs) values.push_back(tracer.argument(input.type, input.name));
-    TensorType type =
-        tracer.apply([&](const nn::Scope& scope) -> Values { return {body(scope, values)}; }).front().type();
+    TensorType type = tracer.apply([&](const nn::Scope& scope) -> Values { return {body(scope, values)}; }).front().type();
     programs_.push_back({name, inputs, {{result, type}}, tracer.program(name).text});
     return type;
   }

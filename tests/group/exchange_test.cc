@@ -87,7 +87,8 @@ class Arrays : public ::testing::TestWithParam<int> {};
 
 TEST_P(Arrays, AreAddedUpInPairs) {
   in_each(GetParam(), [&](GlooExchange& exchange) {
-    for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{16384}, size_t{16385}, size_t{300'001}, size_t{1'060'001}}) {
+    for (const size_t count :
+         {size_t{0}, size_t{1}, size_t{7}, size_t{16384}, size_t{16385}, size_t{300'001}, size_t{1'060'001}}) {
       const std::vector<float> in = numbers(exchange.process_id(), count), want = sum_of_all(exchange.count(), count);
       std::vector<float> out(count), in_place = in;
       exchange.sum(in, out, 0);
