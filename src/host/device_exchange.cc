@@ -16,20 +16,20 @@
 namespace tessera::host {
 namespace {
 
-// Arrays below so many numbers travel together.
+// Arrays below so many numbers are summed as one.
 constexpr size_t kPacked = size_t{1} << 16;
 
 // What a device brings to a call, and takes away.
-struct Luggage {
+struct Contribution {
   std::vector<SummedArray> arrays;
   std::span<const std::byte> in;
   std::span<std::byte> out;
 };
 
 // The devices of this process in one call.
-class Meeting {
+class Rendezvous {
  public:
-  explicit Meeting(int64_t devices) : luggage(static_cast<size_t>(devices)), all_(devices) {}
+  explicit Rendezvous(int64_t devices) : contributions(static_cast<size_t>(devices)), all_(devices) {}
 
   // `work` of this device once all have brought theirs; returns when all are done.
   void work(const std::function<void()>& work) {
@@ -44,7 +44,7 @@ class Meeting {
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  std::vector<Luggage> luggage;  // of each device
+  std::vector<Contribution> contributions;  // of each device
 
  private:
   std::barrier<> all_;
@@ -52,10 +52,10 @@ class Meeting {
   std::exception_ptr failure_;
 };
 
-// The first device of a call makes its meeting, and the last one takes it off the list.
-std::shared_ptr<Meeting> meet(const DeviceCall& call) {
+// The first device of a call makes its rendezvous, and the last one takes it off the list.
+std::shared_ptr<Rendezvous> rendezvous_of(const DeviceCall& call) {
   struct Open {
-    std::shared_ptr<Meeting> meeting;
+    std::shared_ptr<Rendezvous> rendezvous;
     int64_t there = 0;
   };
   static std::mutex mutex;
@@ -63,22 +63,22 @@ std::shared_ptr<Meeting> meet(const DeviceCall& call) {
   const std::lock_guard lock(mutex);
   const auto at = all_open.try_emplace({call.run, call.channel}).first;
   Open& open = at->second;
-  if (!open.meeting) open.meeting = std::make_shared<Meeting>(call.devices);
-  std::shared_ptr<Meeting> meeting = open.meeting;
+  if (!open.rendezvous) open.rendezvous = std::make_shared<Rendezvous>(call.devices);
+  std::shared_ptr<Rendezvous> rendezvous = open.rendezvous;
   if (++open.there == call.devices) all_open.erase(at);
-  return meeting;
+  return rendezvous;
 }
 
 // Of every array, this device adds up its part, for all.
-void sum_parts(const DeviceCall& call, const std::vector<Luggage>& all, size_t array) {
+void sum_parts(const DeviceCall& call, const std::vector<Contribution>& all, size_t array) {
   const SummedArray& own = all[static_cast<size_t>(call.device)].arrays[array];
   const group::Part part = group::part_of(own.in.size(), call.device, call.devices);
   std::vector<const float*> parts;
-  for (const Luggage& device : all) parts.push_back(device.arrays[array].in.data() + part.begin);
+  for (const Contribution& device : all) parts.push_back(device.arrays[array].in.data() + part.begin);
   const std::span sum = own.out.subspan(part.begin, part.size());
   group::pairwise_sum(parts, sum);
   if (call.exchange) call.exchange->sum(sum, sum, call.lane);
-  for (const Luggage& device : all) {
+  for (const Contribution& device : all) {
     float* to = device.arrays[array].out.data() + part.begin;
     if (to != sum.data()) std::ranges::copy(sum, to);
   }
@@ -87,34 +87,34 @@ void sum_parts(const DeviceCall& call, const std::vector<Luggage>& all, size_t a
 }  // namespace
 
 void sum_over_devices(const DeviceCall& call, const std::vector<SummedArray>& arrays) {
-  const auto travels_alone = [](const SummedArray& array) { return array.in.size() >= kPacked; };
+  const auto is_large = [](const SummedArray& array) { return array.in.size() >= kPacked; };
   std::vector<float> packed, packed_sum;
   for (const SummedArray& array : arrays) {
-    if (!travels_alone(array)) packed.insert(packed.end(), array.in.begin(), array.in.end());
+    if (!is_large(array)) packed.insert(packed.end(), array.in.begin(), array.in.end());
   }
   packed_sum.resize(packed.size());
 
-  const std::shared_ptr<Meeting> meeting = meet(call);
-  std::vector<SummedArray>& own = meeting->luggage[static_cast<size_t>(call.device)].arrays;
+  const std::shared_ptr<Rendezvous> rendezvous = rendezvous_of(call);
+  std::vector<SummedArray>& own = rendezvous->contributions[static_cast<size_t>(call.device)].arrays;
   own.push_back({packed, packed_sum});
-  std::ranges::copy_if(arrays, std::back_inserter(own), travels_alone);
+  std::ranges::copy_if(arrays, std::back_inserter(own), is_large);
   const size_t count = own.size();
-  meeting->work([&] {
-    for (size_t i = 0; i < count; ++i) sum_parts(call, meeting->luggage, i);
+  rendezvous->work([&] {
+    for (size_t i = 0; i < count; ++i) sum_parts(call, rendezvous->contributions, i);
   });
 
   const float* next = packed_sum.data();
   for (const SummedArray& array : arrays) {
-    if (travels_alone(array)) continue;
+    if (is_large(array)) continue;
     std::copy_n(next, array.out.size(), array.out.data());
     next += array.out.size();
   }
 }
 
 void gather_over_devices(const DeviceCall& call, std::span<const std::byte> in, std::span<std::byte> out) {
-  const std::shared_ptr<Meeting> meeting = meet(call);
-  meeting->luggage[static_cast<size_t>(call.device)] = {{}, in, out};
-  meeting->work([&] {
+  const std::shared_ptr<Rendezvous> rendezvous = rendezvous_of(call);
+  rendezvous->contributions[static_cast<size_t>(call.device)] = {{}, in, out};
+  rendezvous->work([&] {
     std::vector<std::byte> of_processes;
     std::span rows = in;
     if (call.exchange) {
@@ -124,7 +124,7 @@ void gather_over_devices(const DeviceCall& call, std::span<const std::byte> in, 
     }
     const auto devices = static_cast<size_t>(call.devices), device = static_cast<size_t>(call.device);
     for (size_t process = 0; process * in.size() < rows.size(); ++process) {
-      for (const Luggage& to : meeting->luggage)
+      for (const Contribution& to : rendezvous->contributions)
         std::memcpy(to.out.data() + (process * devices + device) * in.size(), rows.data() + process * in.size(), in.size());
     }
   });

@@ -51,7 +51,7 @@ ffi::Future in_background(const char* name, const char* scope, std::function<voi
   return future;
 }
 
-// By one of the devices of this process, which all meet in the call, or each of which makes one of its own.
+// What a device of this process calls. All of its devices take part in one call, or (`devices` is 1) each makes its own.
 DeviceCall device_call(const ffi::Dictionary& attributes, int32_t device, ffi::RunId run) {
   const int64_t channel = attributes.get<int64_t>("channel").value(), devices = attributes.get<int64_t>("devices").value();
   return {.run = run.run_id,

@@ -5,8 +5,8 @@
 
 namespace tessera::pjrt {
 
-// The directory that has nvvm/libdevice among the packages beside this plugin, for XLA's flag xla_gpu_cuda_data_dir, which JAX
-// sets likewise. Empty where there is none: XLA then looks in the system's places.
+// The directory with nvvm/libdevice in the packages beside this plugin: the value of XLA's flag xla_gpu_cuda_data_dir, as JAX sets
+// it. Empty where no package has one; XLA then looks where the system keeps it.
 std::string cuda_toolkit(const std::string& plugin_path);
 
 }  // namespace tessera::pjrt

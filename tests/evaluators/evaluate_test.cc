@@ -474,7 +474,7 @@ TEST(Evaluators, CropsLieWhereTorchvisionCuts) {
   }
 }
 
-// Images of 11 x 10, of which the model sees 8 x 8.
+// The images are 11 x 10, and the model sees crops of 8 x 8.
 TEST(Evaluators, CropsAverageTheLogitsOfTheirParts) {
   constexpr int64_t kHeight = 11, kWidth = 10, kCount = 21;
   const testing::TempDir dir;

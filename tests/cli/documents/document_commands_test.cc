@@ -1,5 +1,5 @@
-// The commands of README and docs, run as they stand, in a project whose recipes, data and runs have the names that they use. What is
-// made shorter, and what stands for what the test's machine lacks, is told here.
+// The commands of README and docs, run as they stand, in a project whose recipes, data and runs have the names that they use. This
+// file says which commands are shortened, which are not run, and what replaces a device that the test's machine lacks.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

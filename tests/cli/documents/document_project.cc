@@ -150,7 +150,7 @@ std::vector<std::string> shortened(const std::string& recipe) {
       const std::string smaller = std::regex_replace(match[1].str(), std::regex("\\(224"), "(112");
       words.push_back(data + ".pp=" + std::regex_replace(smaller, std::regex("\\(256"), "(128"));
     }
-    // Made-up images, of which there may be a million.
+    // fake(…) may have a million images: sixteen will do.
     if (std::regex_search(line, match, std::regex("source = \"(fake\\(images=)[0-9]+(, classes=)([0-9]+)([^\"]*)\"")))
       words.push_back(fmt::format("{}.source={}16{}{}{}", data, match[1].str(), match[2].str(),
                                   std::min(10, std::stoi(match[3])), match[4].str()));

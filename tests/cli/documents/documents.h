@@ -1,5 +1,5 @@
 #pragma once
-// The documents, and what stands in them as code.
+// Which documents there are, and the code in them: commands and blocks.
 
 #include <algorithm>
 #include <filesystem>
