@@ -5,13 +5,18 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <regex>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "base/error.h"
 #include "cli/documents/document_project.h"
 #include "cli/documents/documents.h"
+#include "cli/run_program.h"
 #include "config/node.h"
 #include "recipe/recipe.h"
 

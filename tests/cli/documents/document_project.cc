@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <regex>
 #include <sstream>
 
 #include "cli/archives.h"
 #include "cli/documents/documents.h"
+#include "cli/run_program.h"
 
 namespace tessera::cli {
 namespace {

@@ -1,109 +1,31 @@
 #pragma once
 // Which documents there are, and the code in them: commands and blocks.
 
-#include <algorithm>
-#include <filesystem>
-#include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
-
-#include "cli/run_program.h"
 
 namespace tessera::cli {
 
 using Words = std::vector<std::string>;
 
 // A line of a shell, without its comment: quotes hold a word together.
-inline Words shell_words(const std::string& line) {
-  Words words;
-  std::string word;
-  bool inside = false;
-  char quote = 0;
-  const auto end_word = [&] {
-    if (inside) words.push_back(word);
-    word.clear();
-    inside = false;
-  };
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quote != 0) {
-      if (c == quote)
-        quote = 0;
-      else
-        word += c;
-    } else if (c == '"' || c == '\'') {
-      quote = c, inside = true;
-    } else if ((c == '#' && !inside) || c == '|' || c == ';' || c == '&' || c == '>') {
-      break;
-    } else if (c == ' ') {
-      end_word();
-    } else {
-      word += c, inside = true;
-    }
-  }
-  end_word();
-  return words;
-}
+Words shell_words(const std::string& line);
 
 struct Found {
   std::string document, line;
   bool in_text = false;  // between backquotes: it may be the name of a thing, and a flag may stand without its value
 };
 
-inline std::vector<std::string> all_documents() {
-  std::vector<std::string> out = {"README.md"};
-  for (const auto& entry : fs::directory_iterator(testing::source_path("docs"))) {
-    if (entry.path().extension() == ".md") out.push_back("docs/" + entry.path().filename().string());
-  }
-  std::ranges::sort(out);
-  return out;
-}
+std::vector<std::string> all_documents();
 
 // A block of code: `text` is its lines, and `language` what follows its fence.
 struct Block {
   std::string language, text;
 };
 
-inline std::vector<Block> blocks_in(const std::string& document) {
-  std::vector<Block> out;
-  std::istringstream lines(read_file(testing::source_path(document)));
-  bool inside = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("```")) {
-      inside = !inside;
-      if (inside) out.push_back({line.substr(3), ""});
-    } else if (inside) {
-      out.back().text += line + "\n";
-    }
-  }
-  return out;
-}
+std::vector<Block> blocks_in(const std::string& document);
 
 // The code of a document: lines of code blocks, with continued ones joined, and text between backquotes in other lines.
-inline std::vector<Found> code_in(const std::string& document) {
-  std::vector<Found> out;
-  std::istringstream lines(read_file(testing::source_path(document)));
-  const std::regex inline_code("`([^`]+)`");
-  bool block = false, shell = false;
-  std::string begun;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("```")) {
-      block = !block;
-      shell = line == "```" || line == "```sh";
-    } else if (block && shell) {
-      if (line.ends_with(" \\")) {
-        begun += line.substr(0, line.size() - 1);
-        continue;
-      }
-      out.push_back({document, begun + line});
-      begun.clear();
-    } else if (!block) {
-      for (std::sregex_iterator match(line.begin(), line.end(), inline_code), end; match != end; ++match)
-        out.push_back({document, std::regex_replace((*match)[1].str(), std::regex("\\\\\\|"), "|"), true});
-    }
-  }
-  return out;
-}
+std::vector<Found> code_in(const std::string& document);
 
 }  // namespace tessera::cli

@@ -17,6 +17,7 @@
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "cli/help.h"
+#include "cli/run_program.h"
 #include "recipe/keys.h"
 
 namespace tessera::cli {
