@@ -21,6 +21,7 @@
 #include "profile/xspace.h"
 #include "store/memory_files.h"
 #include "store/temp_dir.h"
+#include "support/paths.h"
 #include "support/xprof.h"
 
 namespace tessera::profile {
