@@ -307,7 +307,9 @@ TEST(Plan, NamesWhatIsAliveAtThePeak) {
   double sum = 0;
   std::vector<std::string> arrays;
   for (size_t i = 0; i < plan.at_peak.size(); ++i) {
-    if (i > 0) EXPECT_LE(plan.at_peak[i].bytes, plan.at_peak[i - 1].bytes);
+    if (i > 0) {
+      EXPECT_LE(plan.at_peak[i].bytes, plan.at_peak[i - 1].bytes);
+    }
     sum += static_cast<double>(plan.at_peak[i].bytes);
     arrays.push_back(plan.at_peak[i].name + " " + plan.at_peak[i].type);
   }

@@ -31,7 +31,7 @@ TEST_P(PluginProfiler, GivesAnXspace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, PluginProfiler, ::testing::Values(Platform::kTpu, Platform::kCuda),
-                         [](const auto& info) { return std::string(platform_name(info.param)); });
+                         [](const auto& test) { return std::string(platform_name(test.param)); });
 
 }  // namespace
 }  // namespace tessera::pjrt
