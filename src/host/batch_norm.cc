@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "host/call.h"
+#include "host/convolution.h"
 #include "host/floats.h"
 #include "host/kernel.h"
 #include "host/rows.h"
@@ -62,7 +63,33 @@ float* thread_numbers(int64_t count) {
   return scratch.get<float>(count);
 }
 
+void normalize_block(const BatchNorm& norm, const Blocks& blocks, int64_t block, const ColumnNorm& columns, const void* x,
+                     const void* residual, void* y) {
+  const RowShape shape = blocks.shape(block);
+  const int64_t first = blocks.first(block), count = shape.rows * shape.width;
+  float* apart = norm.dtype == DType::kF32 ? nullptr : thread_numbers(3 * blocks.numbers());
+  float *x_apart = apart, *y_apart = apart + blocks.numbers(), *add_apart = y_apart + blocks.numbers();
+  float* to = place(y, norm.dtype, first, y_apart);
+  normalize_columns(shape, columns, read(x, norm.dtype, first, count, x_apart),
+                    residual ? read(residual, norm.dtype, first, count, add_apart) : nullptr, to);
+  round(to, count, y, norm.dtype, first);
+}
+
 }  // namespace
+
+void norm_factors(int64_t channels, double epsilon, const float* scale, const float* variance, float* factor) {
+  for (int64_t c = 0; c < channels; ++c) factor[c] = scale[c] / std::sqrt(variance[c] + static_cast<float>(epsilon));
+}
+
+void batch_norm_inference(const BatchNorm& norm, const BatchNormInferenceArguments& a, void* y, const ParallelFor& parallel) {
+  thread_local Scratch scratch;
+  const Blocks blocks(norm);
+  float* factor = scratch.get<float>(norm.channels);
+  norm_factors(norm.channels, norm.epsilon, a.scale, a.variance, factor);
+  parallel({{blocks.count(), [&](int64_t block) {
+               normalize_block(norm, blocks, block, {a.mean, factor, a.bias, norm.relu}, a.x, a.residual, y);
+             }}});
+}
 
 void batch_norm(const BatchNorm& norm, const BatchNormArguments& a, const BatchNormResults& results,
                 const ParallelFor& parallel) {
@@ -87,15 +114,7 @@ void batch_norm(const BatchNorm& norm, const BatchNormArguments& a, const BatchN
     factor[c] = a.scale[c] / std::sqrt(results.variance[c] + static_cast<float>(norm.epsilon));
   };
   const auto normalize = [&](int64_t block) {
-    const RowShape shape = blocks.shape(block);
-    const int64_t first = blocks.first(block), count = shape.rows * shape.width;
-    float* apart = norm.dtype == DType::kF32 ? nullptr : thread_numbers(3 * blocks.numbers());
-    float *x_apart = apart, *y_apart = apart + blocks.numbers(), *add_apart = y_apart + blocks.numbers();
-    const float* x = read(a.x, norm.dtype, first, count, x_apart);
-    const float* add = a.residual ? read(a.residual, norm.dtype, first, count, add_apart) : nullptr;
-    float* y = place(results.y, norm.dtype, first, y_apart);
-    normalize_columns(shape, {results.mean, factor, a.bias, norm.relu}, x, add, y);
-    round(y, count, results.y, norm.dtype, first);
+    normalize_block(norm, blocks, block, {results.mean, factor, a.bias, norm.relu}, a.x, a.residual, results.y);
   };
   parallel({{blocks.count(), moments}, blocks.by_channels(statistics), {blocks.count(), normalize}});
 }
@@ -176,6 +195,25 @@ bool forward(const Call& call) {
   return true;
 }
 
+// (x, scale, bias, mean, variance[, residual]) -> y.
+bool inference(const Call& call) {
+  const size_t given = call.arguments();
+  const auto attributes = call.attributes<ir::BatchNorm>();
+  if (!attributes || given != (attributes->residual ? 6 : 5) || !call.has_floats(given, 1)) return false;
+  const auto x = call.floats(0);
+  const auto y = call.float_result(0);
+  const auto norm = norm_of(x, attributes);
+  if (!norm || !y.same_type(x) || (given == 6 && !call.floats(5).same_type(x))) return false;
+  for (size_t i = 1; i < 5; ++i) {
+    if (!call.floats(i).is_f32(norm->channels)) return false;
+  }
+  batch_norm_inference(*norm,
+                       {x.data, f32(call.floats(1)), f32(call.floats(2)), f32(call.floats(3)), f32(call.floats(4)),
+                        given == 6 ? call.floats(5).data : nullptr},
+                       y.data, call.parallel());
+  return true;
+}
+
 // (dy, x, scale, mean, variance[, y]) -> (dx, dscale, dbias[, dresidual]).
 bool backward(const Call& call) {
   const auto attributes = call.attributes<ir::BatchNorm>();
@@ -198,20 +236,29 @@ bool backward(const Call& call) {
   return true;
 }
 
+constexpr Function kForward{"batch_norm", forward}, kBackward{"batch_norm_backward", backward},
+    kInference{"batch_norm_inference", inference};
+constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>, kEntry<kInference>};
+
 // Statistics are those of all rows: on several devices nothing is taken.
 bool takes(const ir::Composite& composite, const Types& operands, const Devices& devices) {
-  if (devices.mesh || (composite.name() != "batch_norm" && composite.name() != "batch_norm_backward")) return false;
+  const bool named = std::ranges::any_of(kFunctions, [&](const Entry& entry) { return composite.name() == entry.name; });
+  if (devices.mesh || !named) return false;
   return std::ranges::all_of(
              operands,
              [&](const TensorType& type) { return type.dtype == (type.rank() == 2 ? operands[0].dtype : DType::kF32); }) &&
          (operands[0].dtype == DType::kF32 || operands[0].dtype == DType::kBF16);
 }
 
-constexpr Function kForward{"batch_norm", forward}, kBackward{"batch_norm_backward", backward};
-constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>};
+ir::Values call_norm(const ir::Composite& composite, const ir::Values& operands, const Types& results, Selection& selection) {
+  if (composite.name() == kInference.name) {
+    if (const auto both = convolution_with_norm(composite.attributes<ir::BatchNorm>(), operands)) return {*both};
+  }
+  return call_function(composite, operands, results, selection);
+}
 
 }  // namespace
 
-constinit const Kernel kBatchNorm{.functions = kFunctions, .takes = takes};
+constinit const Kernel kBatchNorm{.functions = kFunctions, .takes = takes, .call = call_norm};
 
 }  // namespace tessera::host

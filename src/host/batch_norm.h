@@ -31,6 +31,19 @@ struct BatchNormResults {
 void batch_norm(const BatchNorm& norm, const BatchNormArguments& arguments, const BatchNormResults& results,
                 const ParallelFor& parallel);
 
+// factor [channels] = scale / sqrt(variance + epsilon).
+void norm_factors(int64_t channels, double epsilon, const float* scale, const float* variance, float* factor);
+
+struct BatchNormInferenceArguments {
+  const void* x;                                // [rows, channels]
+  const float *scale, *bias, *mean, *variance;  // [channels]
+  const void* residual = nullptr;               // [rows, channels], or null
+};
+
+// y [rows, channels] as above, with a mean and a variance that are given.
+void batch_norm_inference(const BatchNorm& norm, const BatchNormInferenceArguments& arguments, void* y,
+                          const ParallelFor& parallel);
+
 struct BatchNormGradientArguments {
   const void *dy, *x;
   const void* y;  // where `relu`, else null

@@ -5,10 +5,14 @@
 #include <optional>
 #include <vector>
 
+#include "host/batch_norm.h"
 #include "host/call.h"
+#include "host/floats.h"
 #include "host/kernel.h"
-#include "host/rows.h"
 #include "host/winograd.h"
+#include "ir/attributes.h"
+#include "ir/op_entries.h"
+#include "ir/ops.h"
 
 namespace tessera::host {
 namespace {
@@ -161,11 +165,28 @@ class Spread {
   uint8_t* packed_ = nullptr;
 };
 
-void run(LeftSide a, const Operand& b, Destination to, std::vector<Phase> first, const ParallelFor& parallel) {
+void run(LeftSide a, const Operand& b, Destination to, std::vector<Phase> first, const ParallelFor& parallel,
+         Finish finish = nullptr) {
   thread_local Scratch scratch;
-  ProductPhases product(unit_for(b.dtype), std::move(a), b, to);
+  ProductPhases product(unit_for(b.dtype), std::move(a), b, to, std::move(finish));
   product.add_to(first, scratch);
   parallel(first);
+}
+
+// The norm of a block of places and features.
+Finish normalize_blocks(const Convolution& c, const NormAfter* after) {
+  if (!after) return nullptr;
+  return [&c, after](int64_t row, int64_t rows, int64_t column, int64_t columns, float* sums, int64_t stride) {
+    thread_local Scratch scratch;
+    float* apart = scratch.get<float>(columns);
+    const ColumnNorm& all = after->norm;
+    const ColumnNorm norm{all.mean + column, all.factor + column, all.offset + column, all.relu};
+    for (int64_t i = 0; i < rows; ++i, sums += stride) {
+      const int64_t first = (row + i) * c.features + column;
+      normalize_columns({1, columns}, norm, sums,
+                        after->residual ? read(after->residual, c.dtype, first, columns, apart) : nullptr, sums);
+    }
+  };
 }
 
 }  // namespace
@@ -176,12 +197,13 @@ std::optional<Windows> windows_back(const Convolution& c) {
   return Windows{w.batch, w.rows(), w.columns(), c.features, w.window, 1, w.window - 1 - w.padding};
 }
 
-void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel) {
+void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel,
+                 const NormAfter* norm) {
   if (takes_winograd(c)) {
-    return winograd(c, static_cast<const float*>(x), static_cast<const float*>(kernel), static_cast<float*>(y), parallel);
+    return winograd(c, static_cast<const float*>(x), static_cast<const float*>(kernel), static_cast<float*>(y), parallel, norm);
   }
   const Operand right{kernel, c.dtype, c.features, c.windows.elements(), 1, c.features};
-  run(places(c.windows, x, c.dtype), right, {y, c.dtype}, {}, parallel);
+  run(places(c.windows, x, c.dtype), right, {y, c.dtype}, {}, parallel, normalize_blocks(c, norm));
 }
 
 void convolution_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx,
@@ -222,6 +244,7 @@ void convolution_kernel_gradient(const Convolution& c, const void* x, const void
 
 namespace {
 
+using ir::Value;
 using ir::Values;
 
 // That over x to y; nothing when they, the kernel and the window do not go together.
@@ -238,6 +261,44 @@ bool forward(const Call& call) {
   const auto c = convolution_of(call, x, kernel, y);
   if (!c || kernel.dtype != x.dtype) return false;
   convolution(*c, x.data, kernel.data, y.data, call.parallel());
+  return true;
+}
+
+// Attributes of a call that does both.
+struct NormedConvolution {
+  ir::Window window;
+  ir::BatchNorm norm;
+
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    window.visit(field);
+    norm.visit(field);
+  }
+};
+
+// (x, kernel, scale, bias, mean, variance[, residual]) -> y.
+bool forward_with_norm(const Call& call) {
+  const size_t given = call.arguments();
+  const auto attributes = call.attributes<NormedConvolution>();
+  if (!attributes || given != (attributes->norm.residual ? 7 : 6) || !call.has_floats(given, 1)) return false;
+  const auto x = call.floats(0), kernel = call.floats(1);
+  const auto y = call.float_result(0);
+  const auto c = convolution_of(call, x, kernel, y);
+  if (!c || kernel.dtype != x.dtype) return false;
+  for (size_t i = 2; i < 6; ++i) {
+    if (!call.floats(i).is_f32(c->features)) return false;
+  }
+  const void* residual = nullptr;
+  if (given == 7) {
+    if (call.floats(6).dtype != x.dtype || !call.floats(6).has(c->windows.places() * c->features)) return false;
+    residual = call.floats(6).data;
+  }
+  thread_local Scratch scratch;
+  float* factor = scratch.get<float>(c->features);
+  const ColumnNorm columns{f32(call.floats(4)), factor, f32(call.floats(3)), attributes->norm.relu};
+  norm_factors(c->features, attributes->norm.epsilon, f32(call.floats(2)), f32(call.floats(5)), factor);
+  const NormAfter norm{columns, residual};
+  convolution(*c, x.data, kernel.data, y.data, call.parallel(), &norm);
   return true;
 }
 
@@ -262,8 +323,8 @@ bool kernel_gradient(const Call& call) {
 }
 
 constexpr Function kForward{"convolution", forward}, kInputGradient{"convolution_input_gradient", input_gradient},
-    kKernelGradient{"convolution_kernel_gradient", kernel_gradient};
-constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kInputGradient>, kEntry<kKernelGradient>};
+    kKernelGradient{"convolution_kernel_gradient", kernel_gradient}, kWithNorm{"convolution_with_norm", forward_with_norm};
+constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kInputGradient>, kEntry<kKernelGradient>, kEntry<kWithNorm>};
 
 // ---- in a graph
 // With XLA's code for convolutions on the CPU a step of a ResNet-18 takes 17 times as long.
@@ -278,7 +339,29 @@ Values call_convolution(const ir::Composite& composite, const Values& operands, 
                                 {kForward.name, kInputGradient.name, kKernelGradient.name});
 }
 
+// The call of a convolution whose result, as rows, `x` is; null where it is none.
+const ir::Node* call_behind_rows(Value x) {
+  if (x.node->op != &ir::kOpReshape) return nullptr;
+  const ir::Node* node = x.node->operands[0].node;
+  const bool called =
+      node->op == &ir::kOpCustomCall && node->attr<std::string>("call_target_name") == call_target(kForward.name);
+  return called ? node : nullptr;
+}
+
 }  // namespace
+
+std::optional<Value> convolution_with_norm(const ir::BatchNorm& norm, const Values& operands) {
+  const ir::Node* call = call_behind_rows(operands[0]);
+  if (!call) return std::nullopt;
+  ir::AttrDict attributes = call->attr<ir::AttrDict>("backend_config");
+  std::erase_if(attributes.fields, [](const auto& field) { return field.first == "scope"; });  // ffi_call adds it
+  for (auto& field : ir::encode(norm).fields) attributes.fields.push_back(std::move(field));
+  Values arguments = call->operands;
+  arguments.insert(arguments.end(), operands.begin() + 1, operands.end());
+  const ir::NameScope scope = ir::NameScope::of(*call);
+  const Value y = ir::ffi_call(call_target(kWithNorm.name), arguments, call->types, std::move(attributes))[0];
+  return ir::reshape(y, operands[0].dims());
+}
 
 constinit const Kernel kConvolution{.functions = kFunctions, .takes = takes, .call = call_convolution};
 

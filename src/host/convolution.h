@@ -6,8 +6,11 @@
 
 #include "base/shape.h"
 #include "host/product.h"
+#include "host/rows.h"
 #include "host/units/parallel_for.h"
 #include "host/windows.h"
+#include "ir/composites.h"
+#include "ir/graph.h"
 
 namespace tessera::host {
 
@@ -21,8 +24,15 @@ struct Convolution {
 // The gradient of x is a convolution of dy by the flipped kernel. These are its windows; none where the stride is not 1.
 std::optional<Windows> windows_back(const Convolution& c);
 
-// y [batch, rows, columns, features].
-void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel);
+// What is done to y before it is rounded: normalize_columns (rows.h), with something added.
+struct NormAfter {
+  ColumnNorm norm;       // of the features
+  const void* residual;  // [batch, rows, columns, features] of y's dtype, or null
+};
+
+// y [batch, rows, columns, features]; `norm` may be null.
+void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel,
+                 const NormAfter* norm = nullptr);
 
 // (cotangent of y, kernel) -> that of x.
 void convolution_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx,
@@ -31,5 +41,9 @@ void convolution_input_gradient(const Convolution& c, const void* dy, const void
 // (x, cotangent of y) -> that of the kernel.
 void convolution_kernel_gradient(const Convolution& c, const void* x, const void* dy, Destination dkernel,
                                  const ParallelFor& parallel);
+
+// In a graph of calls: where the first operand of a `batch_norm_inference` (ir/composites.h) is the result of a convolution's call,
+// the call that does both. In every model the norm alone reads that result; the first call is then left out of the program.
+std::optional<ir::Value> convolution_with_norm(const ir::BatchNorm& norm, const ir::Values& operands);
 
 }  // namespace tessera::host

@@ -43,8 +43,8 @@ LeftSide::LeftSide(const Operand& operand)
       }),
       whole(operand) {}
 
-ProductPhases::ProductPhases(const Unit& unit, LeftSide a, const Operand& b, Destination c)
-    : unit_(unit), a_(std::move(a)), b_(b), c_(c), chunk_(a_.k) {
+ProductPhases::ProductPhases(const Unit& unit, LeftSide a, const Operand& b, Destination c, Finish finish)
+    : unit_(unit), a_(std::move(a)), b_(b), c_(c), finish_(std::move(finish)), chunk_(a_.k) {
   const int64_t panels = unit.panels(b.rows);
   if (unit.packed_bytes(b.rows, a_.k) > kPackedAtOnce) {
     const int64_t steps = std::max<int64_t>(kPackedChunk / (panels * unit.step_bytes), divided_up(kLeftChunk, unit.step));
@@ -114,6 +114,7 @@ void ProductPhases::multiply(int64_t task, int64_t k, int64_t length) const {
       unit_.multiply(left, part, sums, stride, k + first == 0);
     }
   }
+  if (finish_ && k + length == a_.k) finish_(row, rows, column, right.columns, sums, stride);
   if (!apart) return;
   for (int64_t i = 0; i < rows; ++i) {
     narrow(sums + i * stride, stride, static_cast<uint16_t*>(c_.data) + (row + i) * b_.rows + column);

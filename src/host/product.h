@@ -56,11 +56,16 @@ struct LeftSide {
   LeftSide(int64_t all_rows, int64_t all_k, decltype(block) gather) : rows(all_rows), k(all_k), block(std::move(gather)) {}
 };
 
+// What is done to a block of the result, once it is summed up and before it is rounded: rows [row, row + rows) and columns
+// [column, column + columns), the first number at `sums` and the rows `stride` numbers apart.
+using Finish = std::function<void(int64_t row, int64_t rows, int64_t column, int64_t columns, float* sums, int64_t stride)>;
+
 // The phases of one product. What they share lives in the object, and in `scratch` of the calling thread, which stay as they are
 // until the phases are done.
 class ProductPhases {
  public:
-  ProductPhases(const Unit& unit, LeftSide a, const Operand& b, Destination c);
+  // `finish` may be null.
+  ProductPhases(const Unit& unit, LeftSide a, const Operand& b, Destination c, Finish finish = nullptr);
 
   // Appends them.
   void add_to(std::vector<Phase>& phases, Scratch& scratch);
@@ -75,6 +80,7 @@ class ProductPhases {
   const LeftSide a_;
   const Operand b_;
   const Destination c_;
+  const Finish finish_;
   int64_t chunk_;                      // of k: packed at a time
   int64_t group_rows_, group_panels_;  // of the result that a task computes …
   int64_t row_groups_, column_groups_;

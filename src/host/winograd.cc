@@ -186,8 +186,9 @@ Operand matrix(const float* data, int64_t rows, int64_t k, int64_t row_stride, i
 // A convolution over w, whose kernel is [3, 3, w.channels, features], or, turned over, [3, 3, features, w.channels].
 class Forward {
  public:
-  Forward(const Windows& w, int64_t features, const float* x, const float* kernel, bool turned, float* y)
-      : w_(w), features_(features), x_(x), kernel_(kernel), turned_(turned), y_(y), unit_(unit()) {}
+  // `norm` may be null.
+  Forward(const Windows& w, int64_t features, const float* x, const float* kernel, bool turned, float* y, const NormAfter* norm)
+      : w_(w), features_(features), x_(x), kernel_(kernel), turned_(turned), y_(y), norm_(norm), unit_(unit()) {}
 
   // `scratch` is of the calling thread and stays as it is until the phases are done.
   std::vector<Phase> list(Scratch& scratch) {
@@ -239,7 +240,17 @@ class Forward {
     }
     const auto transform_back = HWY_DYNAMIC_DISPATCH(transform_output);
     for (int64_t t = 0; t < count; ++t) {
-      transform_back(m + t * features_, made, features_, tiles.places<float>(y_, features_, first + t, nullptr).data());
+      const auto places = tiles.places<float>(y_, features_, first + t, nullptr);
+      transform_back(m + t * features_, made, features_, places.data());
+      if (norm_) normalize(places);
+    }
+  }
+
+  // While they are in L1.
+  void normalize(const std::array<float*, 4>& places) const {
+    const auto* residual = static_cast<const float*>(norm_->residual);
+    for (float* place : places) {
+      if (place) normalize_columns({1, features_}, norm_->norm, place, residual ? residual + (place - y_) : nullptr, place);
     }
   }
 
@@ -248,6 +259,7 @@ class Forward {
   const float *const x_, *const kernel_;
   const bool turned_;
   float* const y_;
+  const NormAfter* const norm_;
   const Unit& unit_;
   int64_t matrix_bytes_ = 0;
   uint8_t* packed_ = nullptr;
@@ -344,16 +356,17 @@ bool takes_winograd(const Convolution& c) {
   return c.dtype == DType::kF32 && w.window == 3 && windows_back(c).has_value() && fits(w.channels) && fits(c.features);
 }
 
-void winograd(const Convolution& c, const float* x, const float* kernel, float* y, const ParallelFor& parallel) {
+void winograd(const Convolution& c, const float* x, const float* kernel, float* y, const ParallelFor& parallel,
+              const NormAfter* norm) {
   thread_local Scratch scratch;
-  Forward forward(c.windows, c.features, x, kernel, false, y);
+  Forward forward(c.windows, c.features, x, kernel, false, y, norm);
   parallel(forward.list(scratch));
 }
 
 void winograd_input_gradient(const Convolution& c, const float* dy, const float* kernel, float* dx,
                              const ParallelFor& parallel) {
   thread_local Scratch scratch;
-  Forward forward(windows_back(c).value(), c.windows.channels, dy, kernel, true, dx);
+  Forward forward(windows_back(c).value(), c.windows.channels, dy, kernel, true, dx, nullptr);
   parallel(forward.list(scratch));
 }
 

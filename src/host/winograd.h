@@ -16,7 +16,8 @@ namespace tessera::host {
 bool takes_winograd(const Convolution& c);
 
 // As the functions of convolution.h.
-void winograd(const Convolution& c, const float* x, const float* kernel, float* y, const ParallelFor& parallel);
+void winograd(const Convolution& c, const float* x, const float* kernel, float* y, const ParallelFor& parallel,
+              const NormAfter* norm);
 void winograd_input_gradient(const Convolution& c, const float* dy, const float* kernel, float* dx,
                              const ParallelFor& parallel);
 void winograd_kernel_gradient(const Convolution& c, const float* x, const float* dy, float* dkernel,

@@ -12,6 +12,8 @@
 //   batch_norm      BatchNorm. (x [rows, channels], scale, bias [channels][, residual [rows, channels]]) -> (y, mean [channels],
 //                   variance [channels]): y = relu((x - mean) / sqrt(variance + epsilon) * scale + bias + residual), the
 //                   variance being the biased one of the rows. What has rows is f32 or bf16, the rest f32
+//   batch_norm_inference  BatchNorm. (x [rows, channels], scale, bias, mean, variance [channels][, residual [rows, channels]]) ->
+//                   [rows, channels]: as y above, with a mean and a variance that are given
 //   batch_norm_backward  BatchNorm. (dy, x, scale, mean, variance[, y]) -> (dx, dscale, dbias[, dresidual]): its gradient where
 //                   nothing but y has a cotangent; y with a ReLU
 //   max_pool        Window. (x [batch, h, w, c]) -> [batch, h', w', c]: the largest number that a window sees; backward, the

@@ -48,12 +48,20 @@ using ir::Values;
 Value widened(Value x) { return ir::convert(x, DType::kF32); }
 Value flat(Value x) { return ir::reshape(x, {x.dim(0) * x.dim(1) * x.dim(2), x.dim(3)}); }
 
+// (x, scale, bias, mean, variance[, residual])
+Value norm_by_statistics_in_ops(const ir::BatchNorm& norm, const Values& v) {
+  Value y = (widened(v[0]) - v[3]) * (v[1] * ir::rsqrt(v[4] + norm.epsilon)) + v[2];
+  if (norm.residual) y = y + widened(v[5]);
+  if (norm.relu) y = ir::relu(y);
+  return ir::convert(y, v[0].dtype());
+}
+
+// (x, scale, bias[, residual])
 Values norm_in_ops(const ir::BatchNorm& norm, const Values& v) {
   const Value x = widened(v[0]), mean = ir::mean(x, {0}), variance = ir::mean(ir::square(x - mean), {0});
-  Value y = (x - mean) * (v[1] * ir::rsqrt(variance + norm.epsilon)) + v[2];
-  if (norm.residual) y = y + widened(v[3]);
-  if (norm.relu) y = ir::relu(y);
-  return {ir::convert(y, v[0].dtype()), mean, variance};
+  Values all = {v[0], v[1], v[2], mean, variance};
+  if (norm.residual) all.push_back(v[3]);
+  return {norm_by_statistics_in_ops(norm, all), mean, variance};
 }
 
 // (dy, x, scale, mean, variance[, y])
@@ -96,6 +104,20 @@ std::optional<Normed> norm_of_batch(const Scope& scope, Value x, Value scale, Va
   return Normed{ir::reshape(out[0], x.dims()), {ir::stop_gradient(out[1]), ir::stop_gradient(out[2])}};
 }
 
+// With a mean and a variance that are given; nothing where the target has no kernel for that.
+std::optional<Value> norm_of_statistics(const Scope& scope, Value x, Value scale, Value bias, const Statistics& given,
+                                        const BatchNormOptions& options) {
+  const ir::BatchNorm norm{options.epsilon, options.relu, static_cast<bool>(options.residual)};
+  const ir::Composite composite("batch_norm_inference", norm,
+                                [=](const Values& v) { return Values{norm_by_statistics_in_ops(norm, v)}; });
+  Values inputs = {flat(x), scale, bias, given.mean, given.variance};
+  if (norm.residual) inputs.push_back(flat(options.residual));
+  std::vector<TensorType> types;
+  for (const Value v : inputs) types.push_back(v.type());
+  if (!scope.target() || !scope.target()->takes(composite, types)) return std::nullopt;
+  return ir::reshape(ir::composite(scope.target(), composite, inputs)[0], x.dims());
+}
+
 Value whole_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
   const ir::NameScope named(scope.name());
   TESSERA_CHECK(x.rank() == 4, "batch norm of {}", to_string(x.dims()));
@@ -103,6 +125,9 @@ Value whole_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
   Statistics used{scope.buffer("running_mean", features, init::zeros()), scope.buffer("running_var", features, init::ones())};
   const Value batches = scope.buffer("num_batches_tracked", {}, init::zeros());
   const Value scale = scope.param("scale", features, options.scale_init), bias = scope.param("bias", features, init::zeros());
+  if (!scope.training()) {
+    if (const auto normed = norm_of_statistics(scope, x, scale, bias, used, options)) return *normed;
+  }
   const std::optional<Normed> fused = scope.training() ? norm_of_batch(scope, x, scale, bias, options) : std::nullopt;
   Value wide = widened(x);
   // Pixels in one row: the norm and its gradient sum over one dimension.

@@ -129,6 +129,26 @@ TEST(BatchNorm, FollowsTheFormulas) {
   }
 }
 
+// What training gives of a batch, inference gives of the batch's own mean and variance.
+TEST(BatchNorm, InferenceIsTrainingWithGivenStatistics) {
+  for (BatchNorm n : kSizes) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const bool adds : {false, true}) {
+        n.dtype = dtype;
+        n.relu = adds;
+        Arrays a(n);
+        a.run(n, adds, 1);
+        Numbers y(dtype, std::vector<float>(a.x.f32().size(), 7));
+        batch_norm_inference(
+            n,
+            {a.x.data(), a.scale.data(), a.bias.data(), a.mean.data(), a.variance.data(), adds ? a.residual.data() : nullptr},
+            y.data(), on_threads(3));
+        EXPECT_EQ(y.read(), a.y.read()) << n.rows << " x " << n.channels << ", " << dtype_name(dtype);
+      }
+    }
+  }
+}
+
 TEST(BatchNorm, ANaNStaysOne) {
   const BatchNorm n{30, 20, 1e-5, true};
   Arrays a(n);

@@ -109,6 +109,40 @@ TEST(Convolution, FollowsTheDefinition) {
   }
 }
 
+// The norm after it, against the formula in f64 of what the convolution gives alone in f32.
+TEST(Convolution, NormsWhatItGives) {
+  for (const Convolution& f32 : kCases) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      Convolution c = f32;
+      c.dtype = dtype;
+      const auto mean = normal_numbers(c.features, 11), factor = normal_numbers(c.features, 12),
+                 offset = normal_numbers(c.features, 13);
+      Arrays a(c);
+      Numbers x(DType::kF32, a.x.f32()), kernel(DType::kF32, a.kernel.f32()), sums(DType::kF32, a.y.f32());
+      convolution(f32, x.data(), kernel.data(), sums.data(), on_threads(1));
+      const std::vector<float>& plain = sums.read();
+      // bf16 numbers are multiplied without rounding, but their sums may have another order.
+      const Reference want(c, a);
+      for (const bool relu : {false, true}) {
+        for (const bool adds : {false, true}) {
+          const NormAfter norm{{mean.data(), factor.data(), offset.data(), relu}, adds ? a.dy.data() : nullptr};
+          convolution(c, a.x.data(), a.kernel.data(), a.y.data(), on_threads(2), &norm);
+          const std::vector<float>& got = a.y.read();
+          for (size_t i = 0; i < got.size(); ++i) {
+            const size_t f = i % static_cast<size_t>(c.features);
+            const double residual = adds ? a.dy.f32()[i] : 0.0F, along = (static_cast<double>(plain[i]) - mean[f]) * factor[f];
+            const double y = along + offset[f] + residual, expected = relu ? std::max(0.0, y) : y;
+            const double size = std::abs(along) + std::abs(offset[f]) + std::abs(residual);
+            const double order =
+                dtype == DType::kF32 ? 0 : std::sqrt(c.windows.elements()) * want.y_size[i] * std::abs(factor[f]);
+            ASSERT_NEAR(got[i], expected, 0x1p-22 * (size + order) + rounding_of(dtype) * std::abs(expected)) << "number " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Convolution, DoesNotDependOnTheThreads) {
   for (const Convolution& c : kCases) {
     Arrays one(c), three(c);

@@ -294,6 +294,60 @@ TEST(Register, BatchNormsEqualTheCompilers) {
   }
 }
 
+// Outside of training a convolution's call does the norm after it as well, in f32 and in bf16.
+TEST(Register, NormsOfConvolutionsAreOneCall) {
+  const Target target = registered();
+  const auto trace = [](const Target* used, bool relu, bool adds, DType dtype) {
+    ir::Graph graph;
+    const ir::GraphScope graph_scope(graph);
+    nn::ParamStore store(graph);
+    const ir::Value x = graph.add_parameter({DType::kF32, {3, 6, 5, 32}}, "x"),
+                    more = graph.add_parameter({DType::kF32, {3, 6, 5, 48}}, "more");
+    const nn::Scope scope(store, {.compute = dtype, .target = used});
+    const ir::Value y = nn::conv(scope / "conv", x, 48, 3, {.padding = 1, .bias = false});
+    const ir::Value added = adds ? ir::convert(more, dtype) : ir::Value{};
+    graph.results = {ir::convert(nn::batch_norm(scope / "bn", y, {.relu = relu, .residual = added}), DType::kF32)};
+    const std::string text = text_of(graph, used);
+    EXPECT_EQ(used != nullptr, text.find("tessera.convolution_with_norm") != std::string::npos);
+    EXPECT_EQ(text.find("tessera.convolution\""), std::string::npos) << "a call that nothing reads:\n" << text;
+    EXPECT_EQ(text.find("tessera.batch_norm_inference"), std::string::npos) << text;
+    std::vector<HostArray> arguments = {formula("x", x.dims()), formula("more", more.dims())};
+    for (const nn::ParamSpec& spec : store.specs()) {
+      arguments.push_back(formula(spec.name, spec.type.dims));
+      if (spec.name == "bn/running_var")
+        arguments.back() = tessera::testing::f32_array(spec.type.dims, std::vector<float>(48, 2.5F));
+    }
+    return run(graph, used, arguments);
+  };
+  for (const bool relu : {false, true}) {
+    for (const bool adds : {false, true}) {
+      expect_near(trace(&target, relu, adds, DType::kF32), trace(nullptr, relu, adds, DType::kF32), 2e-6);
+      expect_near(trace(&target, relu, adds, DType::kBF16), trace(nullptr, relu, adds, DType::kBF16), 0x1p-7);
+    }
+  }
+}
+
+// Of something that no convolution gives it is a call of its own.
+TEST(Register, BatchNormsWithGivenStatisticsEqualTheCompilers) {
+  const Target target = registered();
+  const auto trace = [](const Target* used) {
+    ir::Graph graph;
+    const ir::GraphScope graph_scope(graph);
+    nn::ParamStore store(graph);
+    const ir::Value x = graph.add_parameter({DType::kF32, {3, 5, 4, 20}}, "x");
+    graph.results = {nn::batch_norm(nn::Scope(store, {.target = used}) / "bn", x, {.relu = true})};
+    EXPECT_EQ(used != nullptr, text_of(graph, used).find("tessera.batch_norm_inference") != std::string::npos);
+    std::vector<HostArray> arguments = {formula("x", x.dims())};
+    for (const nn::ParamSpec& spec : store.specs()) {
+      arguments.push_back(formula(spec.name, spec.type.dims));
+      if (spec.name == "bn/running_var")
+        arguments.back() = tessera::testing::f32_array(spec.type.dims, std::vector<float>(20, 2.5F));
+    }
+    return run(graph, used, arguments);
+  };
+  expect_near(trace(&target), trace(nullptr), 2e-6);
+}
+
 TEST(Register, MaximaOfWindowsEqualTheCompilers) {
   const Target target = registered();
   const auto trace = [](const Target* used, int64_t window, int64_t stride, int64_t padding) {
