@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "base/error.h"
+#include "base/large_blocks.h"
 #include "base/spans.h"
 #include "pjrt/call.h"
 #include "pjrt/client.h"
@@ -32,7 +34,8 @@ Executable::Executable(Executable&& other) noexcept
       name_(std::move(other.name_)),
       output_types_(std::move(other.output_types_)),
       devices_(std::move(other.devices_)),
-      donated_(std::move(other.donated_)) {}
+      donated_(std::move(other.donated_)),
+      large_temporaries_(other.large_temporaries_) {}
 
 Executable& Executable::operator=(Executable&& other) noexcept {
   if (this == &other) return *this;
@@ -44,6 +47,7 @@ Executable& Executable::operator=(Executable&& other) noexcept {
   output_types_ = std::move(other.output_types_);
   devices_ = std::move(other.devices_);
   donated_ = std::move(other.donated_);
+  large_temporaries_ = other.large_temporaries_;
   return *this;
 }
 
@@ -75,6 +79,17 @@ void Executable::read_description() {
   for (size_t i = 0; i < found.num_addressable_devices; ++i) {
     devices_.push_back(client_->device_index(found.addressable_devices[i]));
   }
+  if (client_->platform_name() == "cpu") large_temporaries_ = memory().temporaries > kLargeBlock;
+}
+
+// The block that another program's temporaries left is given back: this one's would be taken beside it. Programs are told apart
+// by name, since devices that run the same one may each have an executable of their own.
+void Executable::give_back_others_temporaries() const {
+  static std::mutex mutex;
+  static std::string last;
+  if (!large_temporaries_) return;
+  const std::scoped_lock lock(mutex);
+  if (std::exchange(last, name_) != name_) give_back_large_blocks();
 }
 
 std::vector<std::vector<PJRT_Buffer*>> Executable::handles(std::span<const std::vector<Buffer*>> args) const {
@@ -124,6 +139,7 @@ std::vector<std::vector<Buffer>> Executable::execute(std::span<const std::vector
     input_lists.push_back(inputs[d].data());
     output_lists.push_back(outputs[d].data());
   }
+  give_back_others_temporaries();
   PJRT_ExecuteOptions options{.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE,
                               .non_donatable_input_indices = kept.data(),
                               .num_non_donatable_input_indices = kept.size()};
