@@ -58,6 +58,7 @@ Environment process_environment() {
 
 Place find_place(const PlaceOptions& options, const Environment& environment) {
   std::optional<int64_t> id = options.process_id, count = options.num_processes;
+  refuse_key_alone(options.key, options.coordinator);
   // A run that was started by hand on a machine of a scheduler is no part of a job.
   if (!options.coordinator.empty() && !(id && count)) ask_scheduler(environment, id, count);
   if (!id && !count) return {};

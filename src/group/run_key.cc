@@ -86,6 +86,14 @@ std::string certificate_of(const std::string& key) {
   return key.substr(std::min(key.find("-----BEGIN CERTIFICATE"), key.size()));
 }
 
+void refuse_key_alone(const std::string& key, const std::string& address) {
+  if (key.empty() || !address.empty()) return;
+  throw usage_error(
+      "it is the key of an etcd, and nothing says which", kFlag,
+      "name the etcd with --coordinator-address HOST:PORT, or leave the key out: an etcd that tessera launch starts "
+      "has one of its own");
+}
+
 std::string read_run_key(const std::string& text) {
   if (text.empty()) return text;
   std::string key = text;

@@ -12,6 +12,9 @@ std::string new_run_key();
 // The certificate alone, also PEM: what etcd takes as an authority may hold nothing else.
 std::string certificate_of(const std::string& key);
 
+// A usage Error where there is a key of a coordinator, and no coordinator's address: nothing would use it.
+void refuse_key_alone(const std::string& key, const std::string& address);
+
 // The key itself, from what --coordinator-key and TESSERA_COORDINATOR_KEY may hold: its text, or the name of a file that has it.
 // Empty for empty text. A usage Error where it is neither.
 std::string read_run_key(const std::string& text);

@@ -65,6 +65,7 @@ TEST(Place, MistakesAreExplained) {
   EXPECT_THAT(message_of({.num_processes = 2}), HasSubstr("one of 2 processes, and nothing says which"));
   EXPECT_THAT(message_of({2, 2, "host", ""}), HasSubstr("--process-id is 2, and there are 2 processes"));
   EXPECT_THAT(message_of({0, 2, "", ""}), HasSubstr("2 processes need a coordinator"));
+  EXPECT_THAT(message_of({.key = "key.pem"}), HasSubstr("the key of an etcd, and nothing says which"));
   EXPECT_THAT(message_of({.coordinator = "host"}, {{"SLURM_PROCID", "one"}, {"SLURM_NTASKS", "2"}}),
               HasSubstr("SLURM_PROCID is `one`, which is no whole number"));
 }

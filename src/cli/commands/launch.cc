@@ -128,6 +128,7 @@ class Launch final : public Command {
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     if (words == std::vector<std::string>{"host"}) return launch::run_host_agent();
     if (words == std::vector<std::string>{"key"}) return print(group::new_run_key()), Exit::kDone;
+    group::refuse_key_alone(request_.coordinator.key, request_.coordinator.address);
     request_.coordinator.key = group::read_run_key(request_.coordinator.key);
     if (words.empty()) throw usage_error("tessera launch needs a place and a command", {}, kExample);
     const launch::Launcher& launcher = launch::find_launcher(words[0], request_.where);

@@ -267,6 +267,9 @@ TEST_F(Launch, MistakesAreExplained) {
   EXPECT_THAT(error({"launch", "local:2", "train", "tiny.toml", "--workdir", "x"}, 2),
               HasSubstr("whose words stand behind --"));
   EXPECT_THAT(error({"launch", "local:2", "--", "predict", "x"}, 2), HasSubstr("`predict` is not run by several processes"));
+  EXPECT_THAT(error({"launch", "local:2", "--coordinator-key", "key.pem", "--", "train", "tiny.toml"}, 2),
+              HasSubstr("the key of an etcd, and nothing says which"));
+  EXPECT_THAT(error({"train", "tiny.toml", "--coordinator-key", "key.pem"}, 2), HasSubstr("--coordinator-address HOST:PORT"));
   EXPECT_THAT(error(words(3, "run", {}), 2), HasSubstr("a batch of 4 can't be divided over"));
   EXPECT_THAT(error(words(2, "run", {"--platform", "cuda"}), 2), HasSubstr("2 processes train on CPUs only"));
   EXPECT_THAT(
