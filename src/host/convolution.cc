@@ -331,7 +331,8 @@ constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kInputGradient>, kEntry
 
 bool takes(const ir::Composite& composite, const Types& operands, const Devices& devices) {
   const bool named = composite.name() == "convolution" || composite.name() == "convolution_gradient";
-  return named && (all_f32(operands) || all_bf16(operands)) && devices.can_share(operands[0].dims[0]);
+  const bool dense = named && operands[1].dims[2] == operands[0].dims[3];  // else of several groups
+  return dense && (all_f32(operands) || all_bf16(operands)) && devices.can_share(operands[0].dims[0]);
 }
 
 Values call_convolution(const ir::Composite& composite, const Values& operands, const Types& results, Selection& selection) {

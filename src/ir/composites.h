@@ -6,7 +6,7 @@
 //                   softmax(q k^T / sqrt(width)) v
 //   self_attention  SelfAttention. (qkv [batch * tokens, 3 * heads * width]) -> [batch * tokens, heads * width]: the same where
 //                   queries, keys and values are one array, side by side
-//   convolution     Window. (x [batch, h, w, in], kernel [window, window, in, features]) -> [batch, h', w', features]
+//   convolution     Window. (x [batch, h, w, in], kernel [window, window, in / groups, features]) -> [batch, h', w', features]
 //   depthwise       Window. (x [batch, h, w, channels], kernel [window, window, 1, channels]) -> [batch, h', w', channels]: a
 //                   convolution of as many groups as channels
 //   batch_norm      BatchNorm. (x [rows, channels], scale, bias [channels][, residual [rows, channels]]) -> (y, mean [channels],

@@ -24,7 +24,6 @@ ir::Value convolution(const Scope& scope, ir::Value x, ir::Value kernel, const C
   geometry.feature_groups = options.groups;
   const auto convolve = [=](const ir::Values& v) -> ir::Values { return {ir::conv2d_nhwc(v[0], v[1], geometry)}; };
   const bool depthwise = options.groups > 1 && options.groups == x.dim(3) && options.groups == kernel.dim(3);
-  if (options.groups > 1 && !depthwise) return convolve({x, kernel})[0];
   const ir::Window window{kernel.dim(0), options.stride, options.padding};
   return ir::composite(scope.target(), {depthwise ? "depthwise" : "convolution", window, convolve}, {x, kernel})[0];
 }
