@@ -224,7 +224,7 @@ def part_resnet(report, options):
 
 
 def part_families(report, options):
-    for task in ("convnext_tiny", "mixer_s16_224", "resmlp_12_224"):
+    for task in ("convnext_tiny", "resnext50_32x4d", "mixer_s16_224", "resmlp_12_224"):
         step_part(report, options, task, 16, task, images_per_second, 1.2, f"{task}, 224 px, batch 16, f32, AdamW")
 
 

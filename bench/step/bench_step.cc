@@ -60,6 +60,7 @@ const Task kTasks[] = {{"vit_small", kImageNet, kViTSmall},
                        {"resnet18", kImageNet, TESSERA_VARIANT("resnet", "resnet18")},
                        {"resnet50", kImageNet, TESSERA_VARIANT("resnet", "resnet50")},
                        {"convnext_tiny", kImageNet, TESSERA_VARIANT("convnext", "convnext_tiny")},
+                       {"resnext50_32x4d", kImageNet, TESSERA_VARIANT("resnet", "resnext50_32x4d")},
                        {"mixer_s16_224", kImageNet, TESSERA_VARIANT("mixer", "mixer_s16_224")},
                        {"resmlp_12_224", kImageNet, TESSERA_VARIANT("resmlp", "resmlp_12_224")}};
 #undef TESSERA_VARIANT
