@@ -18,7 +18,7 @@ import sinks
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/bench"
-PARTS = ("step", "bf16", "digits", "sinks", "resnet", "families", "predict", "scale", "data", "start", "memory")
+PARTS = ("step", "bf16", "digits", "sinks", "resnet", "families", "product", "predict", "scale", "data", "start", "memory")
 CORES = sorted(os.sched_getaffinity(0))[:2]  # every side has the same two
 
 
@@ -226,6 +226,32 @@ def part_resnet(report, options):
 def part_families(report, options):
     for task in ("convnext_tiny", "resnext50_32x4d", "mixer_s16_224", "resmlp_12_224"):
         step_part(report, options, task, 16, task, images_per_second, 1.2, f"{task}, 224 px, batch 16, f32, AdamW")
+
+
+# Of ViT-S/16 at batch 16: the two layers of an MLP, and what the gradient of the first one's weights sums up.
+PRODUCTS = ((3152, 1536, 384), (3152, 384, 1536), (384, 1536, 3152))
+
+
+def part_product(report, options):
+    """On one core, with all packing. Processor time: nothing else is in it."""
+    for dtype, (m, n, k) in itertools.product(("f32", "bf16"), PRODUCTS):
+        words = [dtype, str(m), str(n), str(k), "20"]
+        sides = {
+            "tessera": lambda words=words: run_json([program("bench_product"), *words], cores=CORES[:1]),
+            "torch mm": lambda words=words: run_json([python("references"), str(ROOT / "bench/peers/torch_product.py"), *words],
+                                                     cores=CORES[:1]),
+        }
+        title = f"product, {dtype}, {m} x {k} x {n}"
+        results, notes = rounds_of(sides, options.rounds, title)
+        report.title(title, "one core")
+        cpu = lambda r: min(r["cpu_seconds"])
+        for name in sides:
+            if not results[name]:
+                report.row(name, notes.get(name, "no result"))
+                continue
+            gflops = 2e-9 * m * n * k / statistics.median(map(cpu, results[name]))
+            report.row(name, f"{gflops:.0f} GFLOP/s", None if name == "tessera" else paired(results, name, value=cpu))
+        report.keep(title, {"rows": results, "notes": notes})
 
 
 # As timm's directories hold them, with weights from a seed.

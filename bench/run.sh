@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ./dev bench [step|bf16|digits|sinks|resnet|families|predict|scale|data|start|memory]… [--rounds N] [--peers a,b]: installs the peers that the parts need,
+# ./dev bench [step|bf16|digits|sinks|resnet|families|product|predict|scale|data|start|memory]… [--rounds N] [--peers a,b]: installs the peers that the parts need,
 # then runs bench/bench.py. A peer that can't be installed is left out with a line that says so.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -39,12 +39,12 @@ parts=" $* "
 wants() {
   local part
   for part; do [[ $parts == *" $part "* ]] && return; done
-  [[ ! $parts =~ \ (step|bf16|digits|sinks|resnet|families|predict|scale|data|start|memory)\  ]]
+  [[ ! $parts =~ \ (step|bf16|digits|sinks|resnet|families|product|predict|scale|data|start|memory)\  ]]
 }
 
 wants step digits scale start && environment bench-jax tools/setup/bench-jax.txt '150 MB'
-wants step bf16 digits resnet families && environment references tools/references/requirements.txt 'PyTorch, 2.5 GB'
-wants step bf16 digits resnet families && environment references tools/setup/bench-torch.txt 'for torch.compile'
+wants step bf16 digits resnet families product && environment references tools/references/requirements.txt 'PyTorch, 2.5 GB'
+wants step bf16 digits resnet families product && environment references tools/setup/bench-torch.txt 'for torch.compile'
 wants step && environment bench-torch-xla tools/setup/bench-torch-xla.txt 'PyTorch/XLA, 3 GB'
 wants predict && environment references tools/references/requirements.txt 'PyTorch, 2.5 GB'
 wants predict && environment references tools/setup/bench-torch.txt 'for torch.compile'
