@@ -81,6 +81,7 @@ void LineLog::open() {
     size_ = 0;
     return;
   }
+  if (info->symlink) throw store::IoError(ELOOP, "write", path_);  // it may lead to anybody's file
   if (!size_) {
     const std::string text = store::read_text(files_, path_);
     const auto last_end = text.rfind('\n');

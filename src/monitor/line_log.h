@@ -20,6 +20,7 @@ namespace tessera::monitor {
 class LineLog {
  public:
   // Opens or creates `path` when the first line comes; a last line without its end (a write that was cut off) is removed then.
+  // A symbolic link is not written through.
   explicit LineLog(std::string path, store::FileSystem& files = store::local_files());
 
   // Appends `line` and a line end; the line reaches the operating system before this returns.

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <limits>
 
@@ -270,6 +271,27 @@ TEST(LineLog, WaitsWhereItsDirectoryIsAnotherOne) {
   log.sync();
   EXPECT_FALSE(log.failing());
   EXPECT_EQ(slurp(directory / "run/log"), "one\ntwo\ntwo\n");
+}
+
+TEST(LineLog, DoesNotWriteThroughALink) {
+  const TempDir directory;
+  auto& files = store::local_files();
+  const std::string path = directory / "log", precious = directory / "precious";
+  store::write_atomic(files, precious, std::string_view("no line end"));
+  for (const bool meanwhile : {false, true}) {
+    LineLog log(path);
+    if (meanwhile) log.add("one");
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink(precious, path);
+    log.add("two");
+    EXPECT_TRUE(log.failing());
+    EXPECT_EQ(slurp(precious), "no line end");
+    std::filesystem::remove(path);
+    log.add("three");
+    EXPECT_FALSE(log.failing());
+    EXPECT_EQ(slurp(path), "two\nthree\n");
+    std::filesystem::remove(path);
+  }
 }
 
 TEST(MetricWriter, WhatIsFlushedSurvivesAPowerCut) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <new>
 #include <optional>
 
@@ -72,7 +73,9 @@ Exit Training::run(const RecipeToTrain& recipe, const train::DeviceOptions& devi
   monitor::LogFile log(fmt::format("start    {}: {}", version_line(), one_line(crash_context().command)));
   if (!log_file_.empty()) {
     store::local_files().make_directories(store::parent_path(log_file_));
-    log.open(log_file_);
+    std::error_code broken;
+    const std::string target = std::filesystem::weakly_canonical(log_file_, broken);  // a link that the user names is meant
+    log.open(broken ? log_file_ : target);
   }
   try {
     return train(recipe, device, log);

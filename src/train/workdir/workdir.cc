@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -22,6 +23,8 @@ constexpr const char* kRecipe = "recipe.toml";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kLog = "log.txt";
 constexpr const char* kSaved = ".saved";  // there once a checkpoint was saved
+// Files that lines are added to. All others are replaced as a whole, so that a link in their place leads to nothing that changes.
+constexpr std::array kGrowing = {kMetrics, "summary.csv", kLog};
 
 }  // namespace
 
@@ -33,6 +36,7 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
   }
   if (!info) files_.make_directories(path_);
   held_ = files_.open_directory(path_);
+  refuse_links();
   known_ = files_.info(store::join_path(path_, kRecipe)).has_value();
   const std::optional<std::string> restored = known_ ? std::nullopt : recipe_of_checkpoints();
   if (!known_ && !restored) refuse_foreign();
@@ -44,6 +48,16 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
     log_note(fmt::format("`{}` was missing and is restored from the newest checkpoint", store::join_path(path_, kRecipe)));
   }
   if (known_ && started()) compare();
+}
+
+void Workdir::refuse_links() const {
+  for (const char* name : kGrowing) {
+    const auto there = held_->info(name);
+    if (!there || !there->symlink) continue;
+    throw usage_error(
+        fmt::format("`{}` is a symbolic link, and the run would change the file it leads to", store::join_path(path_, name)),
+        {}, "remove the link; --log-file writes the console's lines elsewhere");
+  }
 }
 
 void Workdir::refuse_foreign() const {

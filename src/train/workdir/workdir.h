@@ -57,6 +57,7 @@ class Workdir {
   void write_recipe();
 
  private:
+  void refuse_links() const;
   void refuse_foreign() const;
   std::optional<std::string> recipe_of_checkpoints() const;
   bool started() const;

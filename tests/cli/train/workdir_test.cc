@@ -45,6 +45,30 @@ TEST_F(ChangedWorkdir, LinksLeadToNothingThatIsRemoved) {
   EXPECT_FALSE(fs::is_symlink(step("000000006.tmp-999999999")));
 }
 
+TEST_F(ChangedWorkdir, LinksInPlaceOfFilesThatGrowAreRefused) {
+  const std::string thesis = "a last line without its end";  // which a log would take for one that was cut off
+  write_file(folder_ / "thesis.tex", thesis);
+  for (const std::string name : {"log.txt", "metrics.jsonl", "summary.csv"}) {
+    const fs::path path = folder_ / "run" / name;
+    fs::rename(path, folder_ / "aside");
+    fs::create_symlink(folder_ / "thesis.tex", path);
+    const Outcome again = train({"total=8 steps"});
+    EXPECT_EQ(again.exit, 2) << name;
+    EXPECT_THAT(again.err, AllOf(HasSubstr("`run/" + name + "` is a symbolic link"), HasSubstr("remove the link")));
+    EXPECT_EQ(read_file(folder_ / "thesis.tex"), thesis) << name;
+    fs::rename(folder_ / "aside", path);
+  }
+  EXPECT_EQ(train({"total=8 steps"}).exit, 0);
+}
+
+TEST_F(ChangedWorkdir, ALinkThatLogFileNamesIsFollowed) {
+  write_file(folder_ / "elsewhere/log.txt", "");
+  fs::create_symlink(folder_ / "elsewhere/log.txt", folder_ / "link.txt");
+  EXPECT_EQ(train({"total=8 steps", "--log-file", "link.txt"}).exit, 0);
+  EXPECT_THAT(read_file(folder_ / "elsewhere/log.txt"), HasSubstr("Z start    "));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link.txt"));
+}
+
 TEST_F(ChangedWorkdir, LostCheckpointsAreNotTrainedOver) {
   const std::string metrics = read_file(folder_ / "run/metrics.jsonl");
   fs::remove_all(folder_ / "run/checkpoints");
