@@ -68,11 +68,12 @@ class TensorboardRun : public ::testing::Test {
   };
 
   // Writes steps kept + 1 … last to metrics.jsonl and, unless `off`, to the sink.
-  void start(int64_t kept, int64_t last, bool off = false) {
+  void start(int64_t kept, int64_t last, bool off = false) { start(kept, last, off, files_); }
+  void start(int64_t kept, int64_t last, bool off, store::FileSystem& files) {
     MetricWriter writer(dir_.path());
     writer.truncate_after(kept);
     Sinks sinks;
-    if (!off) sinks.begin({"tensorboard"}, {dir_.path(), kept, 1000, 50}, files_);
+    if (!off) sinks.begin({"tensorboard"}, {dir_.path(), kept, 1000, 50}, files);
     for (int64_t step = std::max<int64_t>(kept, 0) + 1; step <= last; ++step) {
       const std::vector<Metric> metrics = {{"loss", value(step)}, {"uptime", static_cast<double>(step)}};
       writer.write(step, metrics);
@@ -151,6 +152,17 @@ TEST_F(TensorboardRun, WhatMetricsHaveAndEventsLackIsWrittenAgain) {
       EXPECT_EQ(steps(true), up_to(12)) << size;
     }
   }
+}
+
+TEST_F(TensorboardRun, WhatTheDiskCannotReadIsSaidAndWrittenAgain) {
+  start(-1, 3000, /*off=*/true);
+  start(2999, 3000);
+  ASSERT_GT(slurp(dir_ / "tb/" + name(1)).size(), size_t{130'000}) << "small files are read, not mapped";
+  testing::CutWhenMapped cut(store::local_files());
+  ::testing::internal::CaptureStderr();
+  start(3000, 3002, /*off=*/false, cut);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr(name(1) + "` can't be read to its end"));
+  EXPECT_EQ(steps(true), up_to(3002));
 }
 
 TEST_F(TensorboardRun, OtherFilesAreLeftAlone) {

@@ -89,11 +89,12 @@ TEST(WandbValues, AreJson) {
 // A run's directory: starts that go on from a step and write some, as the sink and metrics.jsonl have them.
 class WandbFile : public ::testing::Test {
  protected:
-  void start(int64_t kept, int64_t last, bool off = false) {
+  void start(int64_t kept, int64_t last, bool off = false) { start(kept, last, off, files_); }
+  void start(int64_t kept, int64_t last, bool off, store::FileSystem& files) {
     MetricWriter writer(dir_.path());
     writer.truncate_after(kept);
     Sinks sinks;
-    if (!off) sinks.begin({"wandb"}, {dir_.path(), kept, 1000, 50}, files_);
+    if (!off) sinks.begin({"wandb"}, {dir_.path(), kept, 1000, 50}, files);
     for (int64_t step = std::max<int64_t>(kept, 0) + 1; step <= last; ++step) {
       if (step % 3 == 0) sinks.put(step, Histograms{{{"weights", 0, 1, 0, 0, {static_cast<double>(step)}}}});
       const std::vector<Metric> metrics = {{"loss", 1 / static_cast<double>(step)}, {"uptime", static_cast<double>(step)}};
@@ -171,6 +172,17 @@ TEST_F(WandbFile, WhatItLacksIsTakenFromMetrics) {
     start(10, 12);
     expect_rows(12, 0);
   }
+}
+
+TEST_F(WandbFile, WhatTheDiskCannotReadIsSaid) {
+  start(-1, 1500, /*off=*/true);
+  start(1499, 1500);
+  ASSERT_GT(slurp(path()).size(), size_t{130'000}) << "small files are read, not mapped";
+  testing::CutWhenMapped cut(store::local_files());
+  ::testing::internal::CaptureStderr();
+  start(1500, 1502, /*off=*/false, cut);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(".wandb` can't be read to its end"));
+  expect_rows(1502, 0);
 }
 
 // Whatever operation fails, once: the next start has what is missing.

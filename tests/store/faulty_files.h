@@ -167,4 +167,17 @@ class FaultyFiles : public store::FileSystem {
   std::vector<std::string> operations_;
 };
 
+// A file that is mapped loses its second half, so that the system answers there as it does for a bad sector.
+class CutWhenMapped : public FaultyFiles {
+ public:
+  using FaultyFiles::FaultyFiles;
+
+  store::Bytes map(const std::string& path) override {
+    store::Bytes bytes = FaultyFiles::map(path);
+    constexpr size_t kPage = 4096;  // the rest of a page that the file ends in would be zeros without an error
+    truncate(path, static_cast<int64_t>(bytes.size() / 2 / kPage * kPage));
+    return bytes;
+  }
+};
+
 }  // namespace tessera::testing

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "monitor/tensorboard/event.h"
 #include "store/tfrecord_frame.h"
@@ -99,6 +100,11 @@ EarlierEvents cut_event_files(store::FileSystem& files, const std::string& direc
     OldFile file{store::join_path(directory, info.name), {}, {}};
     if (info.size > 0) file.bytes = files.map(file.path);
     file.events = events_of(store::as_text(file.bytes.data));
+    if (!file.bytes.readable())
+      log_warning(
+          fmt::format("`{}` can't be read to its end: TensorBoard's images and histograms there are lost, and its figures are "
+                      "written again",
+                      file.path));
     if (!is_kept(file, kept_step)) {
       files.remove_file(file.path);
       continue;

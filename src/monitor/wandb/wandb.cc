@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "image/codec/png.h"
 #include "monitor/append_file.h"
 #include "monitor/earlier_rows.h"
@@ -55,6 +56,11 @@ class Wandb final : public Sink {
       out->sync();
       out->close();
     });
+    if (!old.readable())
+      log_warning(
+          fmt::format("`{}` can't be read to its end: W&B's images and histograms there are lost, and its figures are written "
+                      "again",
+                      path));
   }
 
   double runtime_at(const Record& record) const { return start_.uptime + record.time - start_.time; }
