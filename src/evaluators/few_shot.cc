@@ -61,7 +61,7 @@ std::shared_ptr<const Evaluator> make_few_shot(config::Section section, const Ev
     if (shots < 1) section.fail("shots", fmt::format("must be at least 1 each, and one is {}", shots));
   }
   if (!(options.l2 > 0)) section.fail("l2", fmt::format("must be above 0, and is {}", options.l2));
-  if (options.seeds < 1) section.fail("seeds", fmt::format("must be at least 1, and is {}", options.seeds));
+  section.check_range("seeds", options.seeds, 1, 1000);
   return std::make_shared<FewShot>(std::move(options), section, data);
 }
 

@@ -26,6 +26,21 @@ int64_t Value::dim(int64_t axis) const {
   return d[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
 }
 
+namespace {
+
+// Beyond it sizes in bytes, and sums of them, might not be numbers any more. No machine has a thousandth of it.
+constexpr int64_t kMostBytes = int64_t{1} << 56;
+
+void expect_possible(const Node& node, const TensorType& type) {
+  int64_t bytes = element_bytes(type.dtype);
+  for (const int64_t size : type.dims) {
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) || bytes > kMostBytes)
+      fail_op(node, fmt::format("gives {}, which is larger than any machine's memory", to_string(type)));
+  }
+}
+
+}  // namespace
+
 // ---- Graph
 
 Node* Graph::add_node(const OpDef& op, Values operands, Attrs attrs, std::vector<std::unique_ptr<Graph>> regions) {
@@ -43,6 +58,7 @@ Node* Graph::add_node(const OpDef& op, Values operands, Attrs attrs, std::vector
 
 Value Graph::add_parameter(TensorType type, std::string name) {
   Node* node = add_node(kOpParameter, {}, {}, {});
+  expect_possible(*node, type);
   node->types = {std::move(type)};
   if (!name.empty()) node->attrs["_name"] = std::move(name);
   parameters_.push_back(node->result());
@@ -137,6 +153,7 @@ Node* make_node(const OpDef& op, Values operands, Attrs attrs, std::vector<std::
   }
   Node* node = graph.add_node(op, std::move(operands), std::move(attrs), std::move(regions));
   node->types = op.infer(*node);
+  for (const TensorType& type : node->types) expect_possible(*node, type);
   return node;
 }
 

@@ -91,6 +91,7 @@ BiTConfig resolve(const BiTOptions& o, const InputShape& data, const FailOption&
     for (const int64_t value : values) check.positive(key, value);
   };
   four("depths", o.depths);
+  for (const int64_t depth : o.depths) check.blocks("depths", depth);
   four("dims", o.dims);
   check.positive("width_factor", o.width_factor);
   check.positive("bottleneck", o.bottleneck);

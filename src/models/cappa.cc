@@ -206,7 +206,7 @@ class Resolver : private OptionChecks {
   }
 
   void decoder() {
-    c_.depth = size_or("decoder_depth", o_.decoder_depth, c_.encoder.depth);
+    c_.depth = blocks("decoder_depth", size_or("decoder_depth", o_.decoder_depth, c_.encoder.depth));
     c_.width = size_or("decoder_width", o_.decoder_width, c_.encoder.width);
     c_.heads = size_or("decoder_heads", o_.decoder_heads, c_.encoder.heads);
     c_.mlp_dim = size_or("decoder_mlp_dim", o_.decoder_mlp_dim, c_.encoder.mlp_dim);

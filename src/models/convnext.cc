@@ -121,6 +121,7 @@ ConvNeXtConfig resolve(const ConvNeXtOptions& o, const InputShape& data, const F
   };
   c.dims = four("dims", o.dims);
   c.depths = four("depths", o.depths);
+  for (const int64_t depth : c.depths) check.blocks("depths", depth);
   c.kernel_sizes =
       four("kernel_sizes", o.kernel_sizes.size() == 1 ? std::vector<int64_t>(kStages, o.kernel_sizes[0]) : o.kernel_sizes);
   for (const int64_t size : c.kernel_sizes) {

@@ -97,7 +97,7 @@ MixerConfig resolve(const MixerOptions& o, bool resmlp, const InputShape& data, 
   MixerConfig c;
   c.resmlp = resmlp;
   c.width = check.required("width", o.width, help);
-  c.depth = check.required("depth", o.depth, help);
+  c.depth = check.blocks("depth", check.required("depth", o.depth, help));
   c.patch = check.required("patch", o.patch, help);
   c.input = check.input(data, o.image_size, o.classes);
   check.check_patch(c.input, c.patch);

@@ -24,13 +24,16 @@ class OptionChecks {
   [[noreturn]] void fail(const char* key, const std::string& message, const std::string& help = {}) const;
   // The place of `value` among `known`.
   size_t choose(const char* key, const std::string& value, const std::vector<std::string>& known) const;
+  // From 1 to 2^24, as sizes are.
   int64_t positive(const char* key, int64_t value) const;
-  // A required number of at least 1.
+  // A number of blocks: from 1 to 10,000.
+  int64_t blocks(const char* key, int64_t value) const;
+  // A required number, as positive() has it.
   int64_t required(const char* key, const std::optional<int64_t>& value, const std::string& help) const;
   double positive(const char* key, double value) const;
-  int64_t not_negative(const char* key, int64_t value) const;
-  double rate(const char* key, double value) const;   // in [0, 1)
-  double share(const char* key, double value) const;  // in [0, 1]
+  int64_t not_negative(const char* key, int64_t value) const;  // to 2^24
+  double rate(const char* key, double value) const;            // in [0, 1)
+  double share(const char* key, double value) const;           // in [0, 1]
 
   // `data` with what the options `image_size` and `classes` say; both must then be known.
   InputShape input(const InputShape& data, const std::optional<int64_t>& image_size,
@@ -50,6 +53,8 @@ class OptionChecks {
   ir::RematPolicy remat(const std::string& text, const std::vector<std::string>& products) const;
 
  private:
+  int64_t at_most(const char* key, int64_t value, int64_t most) const;
+
   FailOption fail_;
 };
 

@@ -138,6 +138,7 @@ ResNetConfig resolve(const ResNetOptions& o, const InputShape& data, const FailO
     for (const int64_t value : values) check.positive(key, value);
   };
   four("depths", o.depths);
+  for (const int64_t depth : o.depths) check.blocks("depths", depth);
   four("dims", o.dims);
   check.positive("stem_width", o.stem_width);
   check.positive("groups", o.groups);

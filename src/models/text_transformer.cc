@@ -94,7 +94,7 @@ class Resolver : private OptionChecks {
   void sizes() {
     if (o_.variant) variant();
     c_.width = positive("width", o_.width.value_or(c_.width));
-    c_.depth = positive("depth", o_.depth.value_or(c_.depth));
+    c_.depth = blocks("depth", o_.depth.value_or(c_.depth));
     c_.heads = positive("heads", o_.heads.value_or(c_.heads));
     if (o_.width) c_.mlp_dim = 4 * c_.width;
     c_.mlp_dim = positive("mlp_dim", o_.mlp_dim.value_or(c_.mlp_dim));

@@ -65,8 +65,9 @@ class Resolver : private OptionChecks {
         {"depth", {&o_.depth, &c_.depth}},
         {"heads", {&o_.heads, &c_.heads}},
         {"patch", {&o_.patch, &c_.patch}}};
-    if (o_.width && !o_.mlp_dim) c_.mlp_dim = 4 * *o_.width;
+    if (o_.width && !o_.mlp_dim) c_.mlp_dim = 4 * positive("width", *o_.width);
     if (o_.mlp_dim) c_.mlp_dim = *o_.mlp_dim;
+    if (o_.depth) blocks("depth", *o_.depth);
     for (const auto& [key, field] : fields) {
       if (*field.first)
         *field.second = **field.first;

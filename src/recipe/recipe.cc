@@ -16,6 +16,8 @@ namespace {
 
 using config::Section;
 
+constexpr int64_t kMostKept = 1'000'000;  // checkpoints
+
 void read_mesh(Section& recipe, int64_t devices, Recipe& out) {
   out.mesh = mesh::parse_mesh(out.run.mesh, devices, recipe.place("mesh"));
   Section sharding = recipe.section("sharding");
@@ -97,10 +99,8 @@ void read_optimizer(const Section& section, Recipe& out, const optim::RunLength&
 
 void read_checkpoint(Section section, Recipe& out, const optim::RunLength& length) {
   section.bind(out.checkpoint);
-  if (out.checkpoint.keep < 1) section.fail("keep", fmt::format("must be at least 1, and is {}", out.checkpoint.keep));
-  if (out.checkpoint.keep_best < 1)
-    section.fail("keep_best", fmt::format("must be at least 1, and is {}", out.checkpoint.keep_best),
-                 "checkpoint.best = \"none\" keeps none");
+  section.check_range("keep", out.checkpoint.keep, 1, kMostKept);
+  section.check_range("keep_best", out.checkpoint.keep_best, 1, kMostKept);
   out.checkpoint_every = steps_of(section, "every", out.checkpoint.every, length);
   if (out.checkpoint.keep_every) out.keep_every = steps_of(section, "keep_every", *out.checkpoint.keep_every, length);
 }

@@ -69,7 +69,7 @@ struct CheckpointOptions {
   template <class Visitor>
   void visit(Visitor&& field) {
     field("every", every, may_change("how often the state is saved; at the end always"));
-    field("keep", keep, may_change("how many of the latest checkpoints stay, 1 or more"));
+    field("keep", keep, may_change("how many of the latest checkpoints stay, 1 to 1000000"));
     field("keep_every", keep_every,
           may_change("the state is saved at multiples of this too, and those checkpoints stay for ever"));
     field(
@@ -77,7 +77,7 @@ struct CheckpointOptions {
         may_change(
             "the best one stays too: by training_loss, of those saved; or by a score as val/prec@1, and each new best is saved "
             "at once; none: no other than the latest"));
-    field("keep_best", keep_best, may_change("how many of the best checkpoints stay, 1 or more"));
+    field("keep_best", keep_best, may_change("how many of the best checkpoints stay, 1 to 1000000"));
   }
 };
 

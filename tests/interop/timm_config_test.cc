@@ -180,6 +180,7 @@ TEST(TimmConfig, WhatIsNoModelIsNamed) {
   EXPECT_THAT(refused(R"("pretrained_cfg": {"input_size": [0, 224, 224]})"),
               AllOf(HasSubstr("`channels` must be at least 1"), HasSubstr("dir/config.json")));
   EXPECT_THAT(refused(R"("model_args": {"mlp_ratio": 1e300})"), HasSubstr("`mlp_dim` must be at least 1, and is 0"));
+  EXPECT_THAT(refused(R"("model_args": {"depth": 2000000})"), HasSubstr("`depth` must be at most 10000, and is 2000000"));
   EXPECT_THAT(refused(R"("model_args": {"embed_dim": 2097143})"), HasSubstr("use one of 1, 2097143"));
 }
 

@@ -58,6 +58,16 @@ TEST(ShapeRules, SayWhatDoesNotFitAndWhere) {
   EXPECT_THAT(error_of([&] { reshape(t.a, {4, 2}); }), HasSubstr("cannot reshape to [4, 2]: 8 elements against 6"));
   EXPECT_THAT(error_of([&] { t.a + convert(t.a, DType::kBF16); }), HasSubstr("different dtypes: convert one of them"));
   EXPECT_THAT(error_of([&] { transpose(t.a, {0, 0}); }), HasSubstr("not a permutation"));
+  const int64_t most = int64_t{1} << 54;
+  EXPECT_EQ(error_of([&] { zeros({DType::kF32, {most}}); }), "no error");
+  EXPECT_THAT(error_of([&] {
+                zeros({DType::kF32, {most + 1}});
+              }),
+              AllOf(HasSubstr("larger than any machine's memory"), HasSubstr("blocks/mlp")));
+  for (const Dims& dims : {Dims{most, most}, Dims{0, most + 1}, Dims{int64_t{1} << 62, 4}}) {
+    EXPECT_THAT(error_of([&] { zeros({DType::kF32, dims}); }), HasSubstr("larger than any machine's memory"));
+    EXPECT_THAT(error_of([&] { t.graph.add_parameter({DType::kF32, dims}); }), HasSubstr("larger than any machine's memory"));
+  }
   EXPECT_THAT(error_of([&] { slice_axis(t.a, 1, 2, 5); }), HasSubstr("does not fit"));
   EXPECT_THAT(error_of([&] { sum(t.a, {2}); }), HasSubstr("axis 2 is outside an array of rank 2"));
   EXPECT_THAT(error_of([&] { exp(convert(t.a, DType::kI32)); }), HasSubstr("needs a float operand"));

@@ -108,6 +108,9 @@ TEST(ViTOptions, WrongOnesAreToldWhatToDo) {
               HasSubstr("patches that do: 1, 2, 3, 6, 9, 18; image sizes that patch 5 divides: 15, 20, …"));
   EXPECT_THAT(refusal(s16 + "patch = 5", {18, 18, 3, 10}), HasSubstr("--> x.toml:4"));
   EXPECT_THAT(refusal(s16 + "depth = 0"), HasSubstr("`model.depth` must be at least 1, and is 0"));
+  EXPECT_THAT(refusal(s16 + "depth = 1000000000"), HasSubstr("`model.depth` must be at most 10000, and is 1000000000"));
+  EXPECT_THAT(refusal(s16 + "width = 9000000000000000000"), HasSubstr("`model.width` must be at most 16777216"));
+  EXPECT_THAT(refusal(s16 + "mlp_dim = 1000000000000"), HasSubstr("`model.mlp_dim` must be at most 16777216"));
   EXPECT_THAT(refusal(s16, {0, 0, 3, 10}), HasSubstr("`model.image_size` is not given"));
   EXPECT_THAT(refusal(s16, {224, 224, 3, 0}), HasSubstr("`model.classes` must be at least 1"));
   EXPECT_THAT(refusal(s16 + "pool = \"gip\""), HasSubstr("can't be `gip`"));

@@ -202,6 +202,11 @@ TEST(Recipe, NumbersOfTheInputAreBounded) {
   // What batches would take is told before anything is taken.
   EXPECT_FAILURE("4 batches of 1000000000000000000 images would take", {"data.batch=1000000000000000000"});
   EXPECT_FAILURE("4 batches of 100000000000 images would take 77.13 TiB", {"eval.val.batch=100000000000"});
+  for (const char* key : {"keep", "keep_best"}) {
+    EXPECT_FAILURE(fmt::format("`checkpoint.{}` must be 1 to 1000000, and is 9223372036854775807", key),
+                   {fmt::format("checkpoint.{}=9223372036854775807", key)});
+  }
+  EXPECT_FAILURE("`optimizer.steps` must be 1 to 100", {"optimizer.name=muon", "optimizer.steps=1000000000"});
 }
 
 TEST(Recipe, LimitsOfAnImage) {

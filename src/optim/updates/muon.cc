@@ -186,7 +186,7 @@ void check(const config::Section& section, const MuonOptions& options) {
   check_share(section, "b2", options.b2);
   check_positive(section, "eps", options.eps);
   check_positive(section, "fallback_lr", options.fallback_lr);
-  if (options.steps < 1) section.fail("steps", fmt::format("must be at least 1, and is {}", options.steps));
+  section.check_range("steps", options.steps, 1, 100);  // each is a part of the program
   const std::vector<std::string> scales = {"match_rms_adamw", "original", "rms_to_rms", "none"};
   if (std::find(scales.begin(), scales.end(), options.scale) == scales.end()) {
     section.fail("scale", fmt::format("is \"{}\"", options.scale), suggest_name(options.scale, scales));
