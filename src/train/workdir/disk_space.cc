@@ -39,7 +39,7 @@ double DiskNeed::bytes() const {
 DiskNeed disk_need(const recipe::Recipe& recipe, const state::StateLayout& layout) {
   DiskNeed need;
   for (const state::StateEntry& entry : layout.entries) need.checkpoint_bytes += byte_count(entry.type);
-  need.checkpoints = recipe.checkpoint.keep + 1 + (recipe.best ? 1 : 0);
+  need.checkpoints = recipe.checkpoint.keep + 1 + (recipe.best ? recipe.checkpoint.keep_best : 0);
   const bool only_when_due = !recipe.best || recipe.best->of_training();
   if (only_when_due) need.checkpoints = std::min(need.checkpoints, times(recipe.checkpoint_every, recipe.total));
   if (recipe.keep_every > 0) need.checkpoints += recipe.total / recipe.keep_every;

@@ -157,6 +157,7 @@ TEST(DiskSpace, CountsWhatIsThereAtOnce) {
   EXPECT_EQ(need({"checkpoint.best=none"}).checkpoints, 3);
   EXPECT_EQ(need({}).checkpoints, 4);
   EXPECT_EQ(need({"checkpoint.keep_every=100 steps"}).checkpoints, 14);
+  EXPECT_EQ(need({"checkpoint.keep_best=5"}).checkpoints, 8);
   EXPECT_EQ(need({"checkpoint.every=0 steps"}).checkpoints, 1);
   EXPECT_GT(need({}).metrics_bytes, need({"log=100 steps"}).metrics_bytes);
   small_run().train("sized", {"total=4 steps", "optimizer.lr=3e-3"});
