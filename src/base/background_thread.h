@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/file_calls.h"
 #include "base/spans.h"
 
 namespace tessera {
@@ -14,7 +15,8 @@ namespace tessera {
 // Where the system refuses, the thread keeps the priority that it has.
 inline void lower_priority(int nice) { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice); }
 
-// For the thread that calls it: other threads handle signals and come first at processors. It still takes SIGPROF, which samples
+// For the thread that calls it: other threads handle signals and come first at processors, and nobody waits for its
+// files. It still takes SIGPROF, which samples
 // its time (base/cpu_samples.h), and profiles name it.
 inline void become_background_thread() {
   constexpr int kNice = 10;
@@ -23,6 +25,7 @@ inline void become_background_thread() {
   sigdelset(&all, SIGPROF);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   lower_priority(kNice);
+  leave_out_file_calls();
   name_thread("live page");
   current_work = {"live page", "monitoring"};
 }

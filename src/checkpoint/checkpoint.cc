@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_calls.h"
 #include "base/json.h"
 #include "base/parallel.h"
 #include "checkpoint/commit.h"
@@ -27,6 +28,8 @@ std::vector<store::Bytes> map_checked(store::FileSystem& files, const std::strin
   parallel_for(count, thread_count(0, count), [&](int64_t i, int) {
     const CommittedFile& file = commit.files[static_cast<size_t>(i)];
     const store::Bytes& content = contents[static_cast<size_t>(i)];
+    const std::string name = store::join_path(path, file.name);
+    const FileCall call("reading", name);
     const bool fits = static_cast<int64_t>(content.size()) == file.size && store::crc32c(content.data) == file.crc32c;
     content.check();
     if (fits) return;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 #include "base/shell.h"
 #include "base/text.h"
@@ -95,6 +96,7 @@ Exit dispatch(const std::vector<std::string>& args) {
     return Exit::kDone;
   }
   choose_platform(common);
+  const FileWatch watch;
   return command->run(words, common.device);
 }
 

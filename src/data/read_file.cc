@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/file_calls.h"
 #include "base/text.h"
 #include "store/file.h"
 #include "store/file_kind.h"
@@ -41,6 +42,7 @@ std::string over_the_limit(int64_t size) {
 
 // A reason, with errno as the call left it that failed; zero where none did.
 std::optional<std::string> read_once(const std::string& path, PaddedBuffer& buffer) {
+  const FileCall call("reading", path);
   errno = 0;
   const OpenFile file(path);
   struct stat info {};

@@ -12,6 +12,7 @@
 
 #include "base/background_thread.h"
 #include "base/error.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 #include "base/spans.h"
 
@@ -91,6 +92,7 @@ void SinkThread::Work::write(const Record& record) {
 
 void SinkThread::Work::run() {
   name_thread(name);
+  leave_out_file_calls();  // nobody waits for them
   lower_priority(kNice);
   const WorkScope at({lasting_name(name), "monitoring"});
   attempt([this] { begin(); });

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 
+#include "base/file_calls.h"
 #include "base/printable.h"
 #include "store/file.h"
 #include "store/file_kind.h"
@@ -26,6 +27,7 @@ class Descriptor {
  public:
   Descriptor(const std::string& path, int flags, std::string_view action) {
     refuse_url(path);
+    const FileCall call("opening", path);
     do {
       fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
     } while (fd_ < 0 && errno == EINTR);
@@ -34,6 +36,7 @@ class Descriptor {
   // Of what `name` is in the directory; `path` is for the message.
   Descriptor(const Descriptor& directory, const std::string& name, int flags, std::string_view action,
              const std::string& path) {
+    const FileCall call("opening", path);
     do {
       fd_ = ::openat(directory.get(), name.c_str(), flags | O_CLOEXEC, 0666);
     } while (fd_ < 0 && errno == EINTR);
@@ -96,6 +99,7 @@ class LocalReadable : public ReadableFile {
   void read(int64_t offset, std::span<std::byte> out) const override {
     ReadRetries retries;
     while (!out.empty()) {
+      const FileCall call("reading", path_);
       const ssize_t n = pread(fd_.get(), out.data(), out.size(), offset);
       if (n < 0 && (errno == EINTR || retries.again(errno))) continue;
       if (n < 0) fail_reading(errno, "read", path_);
@@ -133,11 +137,13 @@ class LocalWritable : public WritableFile {
 
   void sync() override {
     flush();
+    const FileCall call("writing", path_);
     if (fsync(fd_.get()) != 0) throw IoError(errno, "write", path_);
   }
 
   void close() override {
     flush();
+    const FileCall call("closing", path_);
     if (fd_.close() != 0) throw IoError(errno, "write", path_);
   }
 
@@ -150,6 +156,7 @@ class LocalWritable : public WritableFile {
  private:
   void write_through(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
+      const FileCall call("writing", path_);
       const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) throw IoError(errno, "write", path_);
@@ -174,6 +181,7 @@ void for_each_name(DIR* directory, const std::string& path, const std::function<
 
 // Nothing when `path` does not exist; a dangling symbolic link is an empty file.
 std::optional<FileInfo> stat_entry(const std::string& path, std::string name) {
+  const FileCall call("looking for", path);
   struct stat status;
   if (lstat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
@@ -207,6 +215,7 @@ class LocalDirectory : public Directory {
   }
 
   std::vector<FileInfo> list() override {
+    const FileCall call("listing", path_);
     // Opened anew, since listing moves the place in it that copies of a descriptor share.
     const int fd = openat(fd_.get(), ".", kFlags | O_CLOEXEC);
     DIR* directory = fd < 0 ? nullptr : fdopendir(fd);
@@ -235,6 +244,7 @@ class LocalDirectory : public Directory {
   void rename(const std::string& from, const std::string& to) override {
     check(from);
     check(to);
+    const FileCall call("renaming files of", path_);
     if (renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) != 0) {
       throw IoError(errno, fmt::format("rename `{}` to", from), join_path(path_, to));
     }
@@ -242,6 +252,7 @@ class LocalDirectory : public Directory {
   void remove_file(const std::string& name) override { remove(name, 0, "remove"); }
   void remove_directory(const std::string& name) override { remove(name, AT_REMOVEDIR, "remove the directory"); }
   void sync() override {
+    const FileCall call("writing the directory", path_);
     if (fsync(fd_.get()) != 0) throw IoError(errno, "write the directory", path_);
   }
 
@@ -256,6 +267,7 @@ class LocalDirectory : public Directory {
   }
   void remove(const std::string& name, int flags, std::string_view action) {
     check(name);
+    const FileCall call("removing files of", path_);
     if (unlinkat(fd_.get(), name.c_str(), flags) != 0) throw IoError(errno, action, join_path(path_, name));
   }
 
@@ -273,6 +285,7 @@ class LocalFiles : public FileSystem {
 
   std::vector<FileInfo> list(const std::string& path) override {
     refuse_url(path);
+    const FileCall call("listing", path);
     DIR* directory = opendir(path.c_str());
     if (!directory) throw IoError(errno, "list", path);
     const std::unique_ptr<DIR, int (*)(DIR*)> closer(directory, closedir);
@@ -288,6 +301,7 @@ class LocalFiles : public FileSystem {
 
   Bytes map(const std::string& path) override {
     const Descriptor fd(path, O_RDONLY | O_NONBLOCK, "open");
+    const FileCall call("reading", path);
     struct stat status;
     if (fstat(fd.get(), &status) != 0) throw IoError(errno, "open", path);
     expect_regular(status, path);
@@ -301,6 +315,7 @@ class LocalFiles : public FileSystem {
     return std::make_unique<LocalWritable>(path, O_APPEND);
   }
   void truncate(const std::string& path, int64_t size) override {
+    const FileCall call("shortening", path);
     if (::truncate(path.c_str(), size) != 0) throw IoError(errno, "shorten", path);
   }
 
@@ -313,15 +328,18 @@ class LocalFiles : public FileSystem {
     }
     const std::string parent = parent_path(path);
     make_directories(parent);
+    const FileCall call("making", path);
     if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) throw IoError(errno, "create the directory", path);
     sync_directory(parent);
   }
 
   void rename(const std::string& from, const std::string& to) override {
+    const FileCall call("renaming", from);
     if (::rename(from.c_str(), to.c_str()) != 0) throw IoError(errno, fmt::format("rename `{}` to", from), to);
   }
 
   void exchange(const std::string& a, const std::string& b) override {
+    const FileCall call("renaming", a);
     if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
     // Some network file systems cannot swap; there the two names are changed one after the other.
     if (errno != EINVAL && errno != ENOSYS) throw IoError(errno, fmt::format("swap `{}` with", a), b);
@@ -332,14 +350,17 @@ class LocalFiles : public FileSystem {
   }
 
   void remove_file(const std::string& path) override {
+    const FileCall call("removing", path);
     if (unlink(path.c_str()) != 0) throw IoError(errno, "remove", path);
   }
   void remove_directory(const std::string& path) override {
+    const FileCall call("removing", path);
     if (rmdir(path.c_str()) != 0) throw IoError(errno, "remove the directory", path);
   }
 
   void sync_directory(const std::string& path) override {
     const Descriptor fd(path, O_RDONLY | O_DIRECTORY, "open the directory");
+    const FileCall call("writing the directory", path);
     if (fsync(fd.get()) != 0) throw IoError(errno, "write the directory", path);
   }
 };

@@ -20,6 +20,7 @@
 #include "train/loop/saver.h"
 #include "train/loop/start.h"
 #include "train/loop/training_step.h"
+#include "train/process/stop_watch.h"
 #include "train/run/run.h"
 #include "train/step/compile.h"
 #include "train/step/program_options.h"
@@ -160,6 +161,7 @@ void record_failure(Run& run) {
 TrainResult train(config::Section section, const TrainOptions& options) {
   // ---- open: the recipe, the run's directory, and where the run stands ----
   Run run(std::move(section), options);
+  const StopWatch stop_watch(run.stop, options.stop_patience);
   RunEvaluators evaluators(run);
   Saver saver(run);
   StartingPoint start(run, evaluators.due(0));

@@ -81,6 +81,8 @@ def slow(place, seed, seconds, tries=None):
     rng, result, budget = seeded(seed, "slow"), Result(), Budget(seconds, tries)
     roots = f"{place.directory / 'train'}:{place.directory / 'val'}"
     calls = place.count(place.train(place.workdir()), ROOTS=roots)
+    counted = place.workdir()
+    own_calls = place.count(place.train(counted), ROOTS=counted)
     while budget.left(result.tried):
         result.tried += 1
         workdir = place.workdir()
@@ -90,22 +92,24 @@ def slow(place, seed, seconds, tries=None):
             if ended.code != 0 or place.difference(workdir):
                 result.broken.append(f"seed {seed}, slow: {place.difference(workdir) or ended.told()}")
             continue
-        at = rng.randrange(calls)
-        process = place.start(place.train(workdir), {"ROOTS": roots, "HANG": at})
+        own = rng.random() < 0.4  # a file of the run itself, which its end may need
+        at = rng.randrange(own_calls if own else calls)
+        process = place.start(place.train(workdir, "--stop-patience", "1"), {"ROOTS": workdir if own else roots, "HANG": at})
         time.sleep(place.seconds + rng.uniform(0, 0.5))
         running, began = process.running(), time.monotonic()
         if running:
             process.send(signal.SIGTERM)
         ended = process.wait(30)
-        result.count("hanging" if running else "was through before it hung")
+        left = own and running and ended.code == 3 and "has taken" in ended.err
+        result.count("hanging for ever: left, with its name" if left else "hanging" if running else "was through before it hung")
         if running:
             result.measure("hanging: longest until the end, s", time.monotonic() - began)
         # Before the handler is there, while files are listed, the signal ends the process itself: nothing is lost.
         # What hung may be a thread that read ahead, of a run that was through.
-        if ended.code not in ((0, 75, -signal.SIGTERM) if running else (0,)):
-            result.broken.append(f"seed {seed}, call {at} hangs: {ended.told()}")
+        if not left and ended.code not in ((0, 75, -signal.SIGTERM) if running else (0,)):
+            result.broken.append(f"seed {seed}, call {at}{' of the run' if own else ''} hangs: {ended.told()}")
             continue
-        expect_undisturbed_end(place, workdir, result, f"seed {seed}, call {at} hung; then")
+        expect_undisturbed_end(place, workdir, result, f"seed {seed}, call {at}{' of the run' if own else ''} hung; then")
     return result
 
 

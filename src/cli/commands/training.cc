@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <new>
 #include <optional>
@@ -31,6 +32,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr const char* kReportPage = "report/index.html";
+constexpr int64_t kMostPatience = 1'000'000;  // seconds
 
 }  // namespace
 
@@ -45,6 +47,10 @@ void Training::declare(Flags& flags) {
       "save and end after so much of the run, as \"10 epochs\" or \"25 %\"; the schedule is that of the whole run, and the "
       "same command without this goes on");
   flags.add("--log-file", "FILE", &log_file_, "where the console's lines go too; <workdir>/log.txt when not given");
+  flags.add(
+      "--stop-patience", "SECONDS", &stop_patience_, 1,
+      "once a signal asked for the end, how long one file of it may take before the run ends without that file; 120 when not "
+      "given");
   flags.add(
       "--board", "[=ADDRESS]", [this](const std::string& value) { board_ = value == "1" ? "" : value; },
       "a live page of the run, as --board, --board=6070 or --board=127.0.0.1:6070");
@@ -110,6 +116,7 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
   options.parameters = parameters_;
   options.profile_host = profile_host_;
   options.until = until_;
+  options.stop_patience = std::chrono::seconds(std::min(stop_patience_, kMostPatience));
   options.place = place;
   options.on_workdir = [&](const std::string& workdir) {
     crash_context().workdir = workdir;

@@ -1,6 +1,7 @@
 #pragma once
 // Training, for the commands that come to a recipe in ways of their own.
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "group/place.h"
 #include "monitor/log_file.h"
 #include "train/process/device.h"
+#include "train/process/stop_watch.h"
 #include "train/trainer.h"
 
 namespace tessera::cli {
@@ -43,6 +45,7 @@ class Training {
   std::string log_file_, until_;
   std::optional<std::string> board_;
   group::PlaceOptions processes_;
+  int64_t stop_patience_ = train::kStopPatience.count();
   bool parameters_ = false, no_report_ = false, new_ = false, profile_host_ = false;
 };
 

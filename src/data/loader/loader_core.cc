@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/process.h"
@@ -58,6 +59,7 @@ std::string name_in_time(std::shared_ptr<const Source> source, int64_t sample) {
   const std::string fallback = fmt::format("sample {} of `{}`", sample, source->name());
   try {
     std::thread([name, source = std::move(source), sample] {
+      leave_out_file_calls();
       try {
         name->set_value(fmt::format("`{}/{}`", source->name(), source->id(sample)));
       } catch (const std::exception&) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 #include "host/register.h"
 #include "train/evaluate/evaluation_pictures.h"
@@ -113,8 +114,10 @@ void RunEvaluators::show(const recipe::EvalPlan& plan, const Evaluation& evaluat
   const int64_t step = summary.step;
   EvaluationView view{plan.sets[0].data, std::move(summary), run_.recipe.monitor.worst};
   if (step == run_.recipe.total) take_features(evaluation, run_.recipe.monitor.projector, view);
-  std::packaged_task<std::vector<monitor::RecordContent>()> task(
-      [view = std::move(view)] { return evaluation_pictures(view); });
+  std::packaged_task<std::vector<monitor::RecordContent>()> task([view = std::move(view)] {
+    leave_out_file_calls();
+    return evaluation_pictures(view);
+  });
   auto pictures = task.get_future();
   std::thread(std::move(task)).detach();
   while (pictures.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {

@@ -1,12 +1,14 @@
 #pragma once
 // What a start of a run is asked for besides its recipe.
 
+#include <chrono>
 #include <functional>
 #include <string>
 
 #include "group/place.h"
 #include "monitor/log_file.h"
 #include "train/process/device.h"
+#include "train/process/stop_watch.h"
 
 namespace tessera::train {
 
@@ -25,6 +27,7 @@ struct TrainOptions {
   // The run is saved and ends after so much of it, of its whole length: "10 epochs", "25 %". Nothing changes but that; the same
   // without it goes on. Empty: it goes to its end.
   std::string until = {};
+  std::chrono::milliseconds stop_patience = kStopPatience;  // of its end with a disk that does not answer
 };
 
 }  // namespace tessera::train

@@ -1,5 +1,6 @@
 // Preloaded into the program (LD_PRELOAD): reads of some files behave as on a disk that is in trouble, by their names.
 //   …stuck.png, …stuck.tar   never comes; the file that ODD_FILES_STUCK names is made when somebody waits for it
+//   …/state.safetensors      is never on the disk (fsync), where ODD_FILES_SYNC is set; the mark is made as above
 //   …flaky.png               fails with EIO twice before it is read
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -42,6 +43,11 @@ extern "C" void* mmap(void* at, size_t size, int protection, int flags, int file
 extern "C" ssize_t pread(int file, void* to, size_t size, off_t offset) {
   if (is_of(file, "stuck.tar")) wait_for_ever();
   return syscall(SYS_pread64, file, to, size, offset);
+}
+
+extern "C" int fsync(int file) {
+  if (std::getenv("ODD_FILES_SYNC") && is_of(file, "/state.safetensors")) wait_for_ever();
+  return static_cast<int>(syscall(SYS_fsync, file));
 }
 
 extern "C" ssize_t read(int file, void* to, size_t size) {

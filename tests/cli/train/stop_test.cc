@@ -97,6 +97,24 @@ TEST_F(Stop, ASignalDoesNotWaitForAnIndexOfTheData) {
   }
 }
 
+// The first save hangs. A minute is what it takes until that is told; the signal ends the run without it.
+TEST_F(Stop, ASaveThatHangsIsNamedAndLeft) {
+  auto environment = odd_files();
+  environment["ODD_FILES_SYNC"] = "1";
+  RunningProgram run(command("run", {"--stop-patience", "1"}), folder_.path(), environment);
+  await_stuck(run);
+  for (int second = 0; second < 90 && run.err().find("has taken") == std::string::npos; ++second)
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_THAT(run.err(), ContainsRegex("warning: writing `.*/state.safetensors` has taken 6[0-9] s so far"));
+  EXPECT_TRUE(run.running());
+  run.send(SIGTERM);
+  const Outcome end = run.wait();
+  EXPECT_EQ(end.exit, 3) << end.err;
+  EXPECT_THAT(end.err,
+              ContainsRegex("error: the run was stopped, and writing `.*/state.safetensors` has taken [0-9]+ s so far"));
+  EXPECT_EQ(run_program(command("run"), folder_.path()).exit, 0);
+}
+
 TEST_F(Stop, CtrlCEndsOtherCommandsThatWait) {
   ASSERT_EQ(run_program(command("run"), folder_.path()).exit, 0);
   fs::rename(folder_ / "val/left/3.png", folder_ / "val/left/3_stuck.png");

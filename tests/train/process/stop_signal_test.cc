@@ -3,7 +3,14 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <initializer_list>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/file_calls.h"
+#include "train/process/stop_watch.h"
 
 namespace tessera::train {
 namespace {
@@ -42,6 +49,28 @@ TEST(StopSignalDeathTest, OneThatComesAfterTheEndChangesNothing) {
   EXPECT_EXIT(receive_after_the_end({SIGINT}), ::testing::ExitedWithCode(0), "");
   EXPECT_EXIT(receive_after_the_end({SIGTERM, SIGHUP}), ::testing::ExitedWithCode(0), "");
   EXPECT_EXIT(receive_after_the_end({SIGINT, SIGINT}), ::testing::KilledBySignal(SIGINT), "");
+}
+
+// A save whose file never comes, and a signal.
+[[noreturn]] void stop_while_a_file_hangs(bool hangs) {
+  StopSignal stop;
+  stop.hold();
+  const StopWatch watch(stop, std::chrono::milliseconds(100));
+  const std::string path = "run/state.safetensors";
+  std::optional<FileCall> call;
+  if (hangs) call.emplace("writing", path);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // not before there is a signal
+  raise(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::seconds(hangs ? 30 : 1));
+  _exit(7);
+}
+
+TEST(StopWatchDeathTest, AFileThatDoesNotComeIsLeft) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      stop_while_a_file_hangs(true), ::testing::ExitedWithCode(3),
+      "error: the run was stopped, and writing `run/state.safetensors` has taken [0-9]+ s so far: it ends without that file");
+  EXPECT_EXIT(stop_while_a_file_hangs(false), ::testing::ExitedWithCode(7), "");
 }
 
 }  // namespace

@@ -1,0 +1,39 @@
+#include "train/process/stop_watch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file_calls.h"
+#include "base/log.h"
+
+namespace tessera::train {
+
+using std::chrono::milliseconds;
+
+StopWatch::StopWatch(const StopSignal& stop, milliseconds patience)
+    : stop_(stop),
+      patience_(patience),
+      thread_("stop watch", std::min(patience / 10, milliseconds(1000)), [this] { look(); }) {}
+
+void StopWatch::look() {
+  if (stop_.wanted() == Exit::kDone) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (!since_) since_ = now;
+  const auto call = slow_file_call(std::chrono::duration<double>(patience_).count());
+  // Seen twice: a process that was suspended finds that all its calls took long.
+  const bool still = call && call->id == slow_;
+  slow_ = call ? call->id : 0;
+  if (!still || now - *since_ < patience_) return;
+  log_error(fmt::format(
+      "the run was stopped, and {}: it ends without that file\nhelp: see whether the disk answers; the same command "
+      "goes on from the last checkpoint",
+      text_of(*call)));
+  std::this_thread::sleep_for(milliseconds(100));  // for the log's thread
+  _exit(static_cast<int>(Exit::kData));
+}
+
+}  // namespace tessera::train
