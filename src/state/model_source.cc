@@ -12,6 +12,7 @@
 #include "checkpoint/commit.h"
 #include "data/limits.h"
 #include "interop/model_config.h"
+#include "interop/nearest_model.h"
 #include "interop/timm_import.h"
 #include "remote/fetch_weights.h"
 #include "remote/run_copy.h"
@@ -193,6 +194,24 @@ Error no_model_beside(const std::string& file, const std::string& where) {
                      "FILE RECIPE --to DIR");
 }
 
+// The named model that has all arrays of the file, and its section of a recipe.
+std::unique_ptr<models::Model> named_model_of(const std::string& path, const std::string& where, std::string& section) {
+  const WeightFile file = read_weight_file({path, ""});
+  const std::optional<interop::NearestModel> near = interop::nearest_model(file.arrays);
+  file.check();
+  if (!near || near->same < near->arrays) throw no_model_beside(path, where);
+  section = fmt::format("name = \"{}\"\nvariant = \"{}\"\n", near->family, near->variant);
+  std::unique_ptr<models::Model> model;
+  for (const models::Family* family : models::families()) {
+    if (family->name != near->family) continue;
+    for (const models::NamedVariant& variant : models::named_variants(*family)) {
+      if (variant.name == near->variant) model = variant.make();
+    }
+  }
+  TESSERA_CHECK(model, "{} {}", near->family, near->variant);
+  return model;
+}
+
 // Such a directory with its weights.
 LoadedModel load_directory(const std::string& from) {
   interop::ModelConfig config = read_config(from);
@@ -292,10 +311,11 @@ LoadedModel load_model(const std::string& named, Weights weights, const std::str
 WeightsFacts describe_weights(const std::string& named, const std::string& where) {
   const std::string from = locate(named, where);
   const SourceKind kind = kind_of(from, where);
-  if (kind == SourceKind::kFile) throw no_model_beside(from, where);
   WeightsFacts facts;
   std::unique_ptr<models::Model> model;
-  if (kind == SourceKind::kDirectory) {
+  if (kind == SourceKind::kFile) {
+    model = named_model_of(from, where, facts.model);
+  } else if (kind == SourceKind::kDirectory) {
     interop::ModelConfig config = read_config(from);
     facts.model = model_keys(config, store::join_path(from, kConfig));
     facts.class_names = std::move(config.label_names);

@@ -74,7 +74,8 @@ struct WeightsFacts {
   std::vector<std::string> class_names;  // by index; empty where they are not known
   std::string pp;                        // as LoadedModel::pp
 };
-// Of what load_model() takes, with its Errors; a usage Error also for a model that tells no classes apart.
+// Of what load_model() takes, with its Errors, and of a file of weights that has the arrays of a named model; a usage Error also for a
+// model that tells no classes apart.
 WeightsFacts describe_weights(const std::string& from, const std::string& where = "--from");
 
 // The preprocessing for evaluation that comes with weights, as LoadedModel::pp; empty where none does, or `from` (with a scope,

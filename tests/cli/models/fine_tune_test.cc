@@ -84,6 +84,32 @@ TEST_F(FineTune, APrintedRecipeTrains) {
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
 }
 
+// By the names and shapes of its arrays.
+TEST_F(FineTune, AFileOfANamedModelIsEnough) {
+  const std::vector<std::string> words{"train",
+                                       "tiny.toml",
+                                       "model={name=\"vit\", variant=\"test_vit\"}",
+                                       "--workdir",
+                                       "named",
+                                       "data.pp=decode | resize(160) | normalise",
+                                       "eval.val.data.pp=decode | resize(160) | normalise",
+                                       "total=1 steps"};
+  ASSERT_EQ(tessera(words).exit, 0);
+  ASSERT_EQ(tessera({"export", "--from", "named", "--to", "named_timm"}).exit, 0);
+  fs::create_directory(*folder_ / "files");
+  fs::copy(*folder_ / "named_timm/model.safetensors", *folder_ / "files/some.safetensors");
+  write_images(*folder_ / "others", 8);
+  write_image(*folder_ / "others/third/0.png", 0, 3);
+  write_image(*folder_ / "others/third/1.png", 0, 5);
+  const std::string text = recipe({"others", "--from", "files/some.safetensors"});
+  EXPECT_THAT(text, AllOf(HasSubstr("name = \"vit\"\nvariant = \"test_vit\""), HasSubstr("from = \"files/some.safetensors\""),
+                          HasSubstr("random_resized_crop(160,"), HasSubstr("dont_load = [\"head/")));
+  const Outcome tuned =
+      tessera({"fine-tune", "others", "--from", "files/some.safetensors", "--workdir", "of_file", "total=3 epochs"});
+  EXPECT_EQ(tuned.exit, 0) << tuned.err;
+  EXPECT_THAT(tuned.err, HasSubstr("nothing beside the weights says how their images were prepared"));
+}
+
 TEST_F(FineTune, MistakesAreExplained) {
   const auto error = [](const std::vector<std::string>& args) {
     const Outcome outcome = tessera(args);
