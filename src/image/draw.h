@@ -25,9 +25,9 @@ void enlarge(const Image& from, int scale, Image& to, int left, int top);
 // ceil(sqrt(count)). Where they are more than 16 million pixels it has the first of them, or none.
 Image tiled(const uint8_t* pixels, int64_t count, int64_t width, int64_t height);
 
-// Text in a 5 x 7 pixel font: letters (shown as capitals), digits and common signs; anything else is a small box. A character
-// takes 6 columns. What would lie outside `image` is left out.
-void draw_text(Image& image, int x, int y, std::string_view text, uint8_t shade);
+// Text in a 5 x 7 pixel font, which has ASCII: other letters are drawn as those of drawable_text(). A character takes 6 columns. What
+// would lie outside `image` is left out.
+void draw_text(Image& image, int x, int y, std::string_view name, uint8_t shade);
 inline constexpr int kGlyphWidth = 6, kGlyphHeight = 7;
 
 }  // namespace tessera::image

@@ -11,6 +11,7 @@
 #include "image/codec/encode_jpeg.h"
 #include "image/codec/png.h"
 #include "image/draw.h"
+#include "image/drawable_text.h"
 #include "recipe/data_options.h"
 #include "report/html.h"
 #include "train/evaluate/sample_view.h"
@@ -132,7 +133,7 @@ image::Image sheet_of(const Pictures& pictures, const std::vector<std::string>& 
     } else {
       image::enlarge(pixels, std::max(1, std::min(width / pixels.width(), height / pixels.height())), sheet, left, top);
     }
-    const std::string& line = lines[static_cast<size_t>(i)];
+    const std::string line = image::drawable_text(lines[static_cast<size_t>(i)]);
     image::draw_text(sheet, left, top + height + 2, line.substr(0, static_cast<size_t>(width / image::kGlyphWidth)), 0);
   }
   return sheet;

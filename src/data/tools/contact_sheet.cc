@@ -9,6 +9,7 @@
 #include "data/order/order.h"
 #include "image/codec/exif.h"
 #include "image/draw.h"
+#include "image/drawable_text.h"
 #include "image/resize/resize.h"
 
 namespace tessera::data {
@@ -83,7 +84,7 @@ class SheetPainter {
       if (options_.before) paint_before(trace, left, top);
       if (options_.before) frame_erased(shown.erased, after, top);
     }
-    const std::string text = caption(source_, sample_);  // which the lines are parts of
+    const std::string text = image::drawable_text(caption(source_, sample_));  // which the lines are parts of
     std::vector<std::string_view> lines = wrap(text, static_cast<size_t>(cell_width_ - kGap) / image::kGlyphWidth);
     if (lines.size() > lines_) lines.resize(lines_);
     for (size_t line = 0; line < lines.size(); ++line) {

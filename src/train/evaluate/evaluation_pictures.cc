@@ -7,6 +7,7 @@
 
 #include "base/printable.h"
 #include "image/draw.h"
+#include "image/drawable_text.h"
 #include "image/resize/resize.h"
 #include "train/evaluate/sample_view.h"
 
@@ -81,7 +82,8 @@ image::Image picture_of(const Matrix& matrix, const std::vector<std::string>& na
   image::fill(picture, {0, 0, picture.width(), picture.height()}, 255);
   for (int row = 0; row < static_cast<int>(matrix.rows); ++row) {
     const int text = row * cell + (cell - image::kGlyphHeight) / 2;
-    if (margin > 0) image::draw_text(picture, 2, text, names[static_cast<size_t>(row)].substr(0, kNameLength), 0);
+    if (margin > 0)
+      image::draw_text(picture, 2, text, image::drawable_text(names[static_cast<size_t>(row)]).substr(0, kNameLength), 0);
     const int64_t all = matrix.of_row(row);
     for (int column = 0; column < static_cast<int>(matrix.columns); ++column) {
       const int64_t count = matrix.at(row, column);

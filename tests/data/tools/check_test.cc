@@ -9,6 +9,7 @@
 #include "data/tools/contact_sheet.h"
 #include "image/codec/png.h"
 #include "image/draw.h"
+#include "image/drawable_text.h"
 #include "image/image_testing.h"
 #include "image/resize/resize.h"
 
@@ -135,7 +136,8 @@ TEST(ContactSheet, ShowsWhatEachImageWasMadeOf) {
 }
 
 TEST(DrawText, GlyphsAreDistinctAndClipped) {
-  const std::string text = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_.,:/()+=%#?'&!*";
+  std::string text;
+  for (char c = ' '; c <= '~'; ++c) text += c;
   std::set<std::string> shapes;
   for (const char c : text) {
     image::Image image(6, 7);
@@ -149,6 +151,29 @@ TEST(DrawText, GlyphsAreDistinctAndClipped) {
   image::draw_text(image, -100, -3, text, 0);
   image::draw_text(image, 0, 0, "\x01", 0);
   EXPECT_EQ(image.row(0)[0], 0);
+}
+
+TEST(DrawText, NamesOfAnyScriptAreReadable) {
+  const auto drawn = [](const std::string& name) {
+    image::Image image(120, 7);
+    std::fill_n(image.row(0), image.byte_count(), uint8_t{255});
+    image::draw_text(image, 0, 0, name, 0);
+    return image::testing::pixels(image.view());
+  };
+  EXPECT_NE(drawn("Strix aluco"), drawn("STRIX ALUCO"));
+  EXPECT_EQ(image::drawable_text("Strix aluco~"), "Strix aluco~");
+  EXPECT_EQ(image::drawable_text("Käfer Ålesund œuf"), "Kafer Alesund oeuf");
+  EXPECT_EQ(image::drawable_text("Ka\xcc\x88"
+                                 "fer"),
+            "Kafer")
+      << "as macOS writes it";
+  EXPECT_EQ(image::drawable_text("кот"), "kot");
+  EXPECT_EQ(image::drawable_text("猫"), "mao");
+  EXPECT_EQ(image::drawable_text("a\xff"
+                                 "b"),
+            "a\x7f"
+            "b");
+  EXPECT_EQ(drawn("Käfer"), drawn("Kafer"));
 }
 
 TEST(Png, RoundTripsAndReportsFailure) {
