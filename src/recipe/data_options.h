@@ -40,7 +40,8 @@ struct DataOptions {
     field("prefetch", prefetch, may_change("batches made ahead, 1 to 1024"));
     field("on_error", on_error, may_change("an unreadable file: skip (count and name it) or error"));
     field("cache", cache,
-          may_change("none; ram(8 GiB): decoded pictures, as far as they fit; disk(path, 100 GiB): the files' bytes"));
+          may_change("none; ram(8 GiB): decoded pictures, as far as they fit; disk(path, 100 GiB): the files' bytes, or with "
+                     "decoded=true pictures, which runs at the same time share"));
     field("memory", memory, may_change("\"2 GiB\": of all batches, in place of prefetch, which then is what fits"));
     field("limits", limits, may_change("of each image"));
     field("max_bad", max_bad, "more unreadable files than this share of the data stop the run; one may always be skipped");

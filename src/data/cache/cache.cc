@@ -14,9 +14,11 @@ CacheOptions parse_cache(std::string_view text, std::string_view where) {
     options.kind = call.name == "ram" ? CacheOptions::Kind::kRam : CacheOptions::Kind::kDisk;
     if (call.name == "disk") options.path = reader.text("path");
     options.limit = config::parse_byte_size(reader.text("limit"), where);
+    if (call.name == "disk") options.decoded = reader.boolean("decoded", false);
   } else if (call.name != "none") {
     throw usage_error(fmt::format("unknown cache `{}`", call.name), std::string(where),
-                      "none, ram(8 GiB) for decoded pictures, or disk(path, 100 GiB) for the files' bytes");
+                      "none, ram(8 GiB) for decoded pictures, disk(path, 100 GiB) for the files' bytes, or disk(path, 100 GiB, "
+                      "decoded=true) for pictures that several processes share");
   }
   reader.finish();
   return options;
@@ -34,7 +36,8 @@ std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source, const
                                      const std::shared_ptr<ByteBudget>& budget, const image::DecodeLimits& limits) {
   switch (options.kind) {
     case CacheOptions::Kind::kRam: return cache_in_ram(std::move(source), budget, limits);
-    case CacheOptions::Kind::kDisk: return cache_on_disk(std::move(source), options.path, budget);
+    case CacheOptions::Kind::kDisk:
+      return cache_on_disk(std::move(source), options.path, budget, options.decoded ? std::optional(limits) : std::nullopt);
     case CacheOptions::Kind::kNone: break;
   }
   return source;

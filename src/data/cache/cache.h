@@ -3,6 +3,7 @@
 //   none
 //   ram(8 GiB)            decoded pictures, in memory: for data that fits and is met more than once
 //   disk(path, 100 GiB)   the files' bytes, on a disk quicker than where the source is
+//   disk(path, 100 GiB, decoded=true)   decoded pictures there, for several processes; in memory where `path` is below /dev/shm
 //
 // What comes out of a chain is the same with and without, byte for byte. A cache takes samples as they are first read until the
 // limit is reached, and then no more: with every epoch in another order none is worth more than another. The limit holds for
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,8 +24,9 @@ namespace tessera::data {
 struct CacheOptions {
   enum class Kind { kNone, kRam, kDisk };
   Kind kind = Kind::kNone;
-  std::string path;   // of kDisk
-  int64_t limit = 0;  // bytes
+  std::string path;      // of kDisk
+  int64_t limit = 0;     // bytes
+  bool decoded = false;  // of kDisk
 };
 
 // Throws a usage Error at `where`.
@@ -36,6 +39,8 @@ class ByteBudget {
   // Whether `bytes` more are within the limit; they then count as used.
   bool take(int64_t bytes);
   void give_back(int64_t bytes) { used_ -= bytes; }
+  // Counts what is used already.
+  void add(int64_t bytes) { used_ += bytes; }
   int64_t used() const { return used_; }
   int64_t limit() const { return limit_; }
 
@@ -55,9 +60,11 @@ std::shared_ptr<const Source> cache_in_ram(std::shared_ptr<const Source> source,
 // the file it came from has not changed since (Source::stamp, asked for once a run and sample); else it is read and kept anew.
 // What has no stamp isn't kept, and of a Parquet row that only names its image the image isn't looked at. A file that is
 // damaged or can't be written is read from the source as if it weren't there. The budget counts the files, those of earlier
-// runs too.
+// runs too, and those of other processes that use the folder once they are met.
+// `decoded`: pictures are kept decoded, within these limits; one that can't be, or only with damage, is kept as its file.
 std::shared_ptr<const Source> cache_on_disk(std::shared_ptr<const Source> source, const std::string& path,
-                                            std::shared_ptr<ByteBudget> budget);
+                                            std::shared_ptr<ByteBudget> budget,
+                                            const std::optional<image::DecodeLimits>& decoded = std::nullopt);
 
 // The source itself for kNone. `budget` is of options.limit.
 std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source, const CacheOptions& options,

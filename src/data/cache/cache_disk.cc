@@ -1,14 +1,17 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "data/cache/cache.h"
+#include "data/cache/whole_pictures.h"
 #include "data/forwarding_source.h"
 #include "data/read_file.h"
 #include "store/crc32c.h"
@@ -34,7 +37,8 @@ constexpr size_t kUnchecked = 2 * sizeof(uint32_t);
 
 uint32_t checksum(std::string_view kept) { return store::crc32c(store::as_bytes(kept.substr(kUnchecked))); }
 
-std::string pack(const Sample& sample, bool multi_label, const std::string& id, uint64_t stamp) {
+// `image`: the sample's file, or its picture.
+std::string pack(const Sample& sample, ByteSpan image, bool multi_label, const std::string& id, uint64_t stamp) {
   std::vector<uint32_t> numbers;
   for (const auto& field : sample.texts) {
     numbers.push_back(static_cast<uint32_t>(field.size()));
@@ -54,7 +58,7 @@ std::string pack(const Sample& sample, bool multi_label, const std::string& id, 
   for (const auto& field : sample.texts) {
     for (const std::string_view text : field) kept += text;
   }
-  kept.append(reinterpret_cast<const char*>(sample.image.data()), sample.image.size());
+  kept.append(reinterpret_cast<const char*>(image.data()), image.size());
   const uint32_t sum = checksum(kept);
   std::memcpy(kept.data() + offsetof(Header, checksum), &sum, sizeof sum);
   return kept;
@@ -95,13 +99,16 @@ std::optional<uint64_t> unpack(Sample& sample, bool multi_label, const std::stri
 
 class DiskCache final : public ForwardingSource {
  public:
-  DiskCache(std::shared_ptr<const Source> source, const std::string& path, std::shared_ptr<ByteBudget> budget)
+  DiskCache(std::shared_ptr<const Source> source, const std::string& path, std::shared_ptr<ByteBudget> budget,
+            const std::optional<image::DecodeLimits>& decoded)
       : ForwardingSource(std::move(source)), budget_(std::move(budget)), states_(static_cast<size_t>(size())) {
+    if (decoded) decoder_.emplace(*decoded);
     Hasher name;
     name.add(this->name()).add(std::to_string(size())).add(join(text_fields(), ","));
     if (multi_label()) name.add("labels").add(join(class_names(), "\n"));
     // The same table may be read by another column, and a cache from before this was known of is not asked.
     if (const std::string call = source_->facts().call; !call.empty()) name.add(call);
+    if (decoded) name.add("decoded");
     folder_ = fs::path(path) / to_string(name.finish());
     find_kept();
   }
@@ -109,6 +116,7 @@ class DiskCache final : public ForwardingSource {
   std::optional<std::string> read(int64_t index, Sample& sample) const override {
     std::atomic<State>& state = states_[static_cast<size_t>(index)];
     if (const State now = state; has_file(now) && take(index, sample, now)) return std::nullopt;
+    if (state == State::kUnknown && adopt(index, sample)) return std::nullopt;
     State expected = State::kUnknown;
     const bool first = state.compare_exchange_strong(expected, State::kLeft);
     const std::optional<uint64_t> stamp = first ? source_->stamp(index) : std::nullopt;  // before the file may change again
@@ -140,6 +148,7 @@ class DiskCache final : public ForwardingSource {
     for (fs::recursive_directory_iterator at(folder_, none), end; at != end; at.increment(none)) {
       if (!at->is_regular_file(none)) continue;
       const std::string file = at->path().filename();
+      if (is_being_written(file)) continue;
       const bool number = file.size() < 19 && file.find_first_not_of("0123456789") == std::string::npos;
       const int64_t index = number ? std::stoll(file) : -1;
       if (index >= 0 && index < size() && budget_->take(static_cast<int64_t>(at->file_size(none)))) {
@@ -148,6 +157,28 @@ class DiskCache final : public ForwardingSource {
         fs::remove(at->path(), none);
       }
     }
+  }
+
+  // By another process, which has its number behind a point.
+  static bool is_being_written(const std::string& file) {
+    const size_t point = file.rfind('.');
+    if (point == std::string::npos) return false;
+    int64_t writer = 0;
+    const char *begin = file.data() + point + 1, *end = file.data() + file.size();
+    const auto [at, error] = std::from_chars(begin, end, writer);
+    return error == std::errc() && at == end && writer > 0 && !process_is_dead(writer);
+  }
+
+  // Reads what another process kept since this one looked.
+  bool adopt(int64_t index, Sample& sample) const {
+    if (read_whole_file(file_of(index), sample.memory)) return false;
+    const std::optional<uint64_t> kept = unpack(sample, multi_label(), id(index));
+    if (!kept || source_->stamp(index) != kept) return false;
+    State expected = State::kUnknown;
+    // What is there counts, though it may be more than the limit: nothing is added then.
+    if (states_[static_cast<size_t>(index)].compare_exchange_strong(expected, State::kKept))
+      budget_->add(static_cast<int64_t>(sample.memory.size()));
+    return true;
   }
 
   // Reads the kept sample of a sample in state `now`, if it is as the source would give it. One that isn't is removed, and may
@@ -170,7 +201,9 @@ class DiskCache final : public ForwardingSource {
   }
 
   bool keep(int64_t index, const Sample& sample, uint64_t stamp) const {
-    const std::string kept = pack(sample, multi_label(), id(index), stamp);
+    PaddedBuffer picture;
+    const bool whole = decoder_ && decoder_->decode(sample.image, picture);
+    const std::string kept = pack(sample, whole ? picture.view() : sample.image, multi_label(), id(index), stamp);
     const auto bytes = static_cast<int64_t>(kept.size());
     if (!budget_->take(bytes)) return false;
     const std::string file = file_of(index), partial = fmt::format("{}.{}", file, ::getpid());
@@ -193,6 +226,7 @@ class DiskCache final : public ForwardingSource {
   }
 
   std::shared_ptr<ByteBudget> budget_;
+  std::optional<WholePictures> decoder_;  // nothing: files are kept as they are
   fs::path folder_;
   mutable std::vector<std::atomic<State>> states_;  // by sample
   mutable std::atomic<bool> warned_ = false;
@@ -201,8 +235,9 @@ class DiskCache final : public ForwardingSource {
 }  // namespace
 
 std::shared_ptr<const Source> cache_on_disk(std::shared_ptr<const Source> source, const std::string& path,
-                                            std::shared_ptr<ByteBudget> budget) {
-  return std::make_shared<DiskCache>(std::move(source), path, std::move(budget));
+                                            std::shared_ptr<ByteBudget> budget,
+                                            const std::optional<image::DecodeLimits>& decoded) {
+  return std::make_shared<DiskCache>(std::move(source), path, std::move(budget), decoded);
 }
 
 }  // namespace tessera::data

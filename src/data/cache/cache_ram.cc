@@ -1,9 +1,6 @@
-#include <mutex>
-
 #include "data/cache/cache.h"
+#include "data/cache/whole_pictures.h"
 #include "data/forwarding_source.h"
-#include "image/codec/exif.h"
-#include "image/codec/pixels_file.h"
 
 namespace tessera::data {
 namespace {
@@ -37,7 +34,7 @@ class RamCache final : public ForwardingSource {
   RamCache(std::shared_ptr<const Source> source, std::shared_ptr<ByteBudget> budget, const image::DecodeLimits& limits)
       : ForwardingSource(std::move(source)),
         budget_(std::move(budget)),
-        limits_(limits),
+        decoder_(limits),
         pictures_(static_cast<size_t>(size())) {}
   ~RamCache() override {
     for (const auto& picture : pictures_) delete picture.load();
@@ -63,37 +60,20 @@ class RamCache final : public ForwardingSource {
   }
 
  private:
-  struct Worker {
-    explicit Worker(const image::DecodeLimits& limits) : decoder(limits) {}
-    image::Decoder decoder;
-    image::Image image;
-  };
-
   // Null when the sample isn't kept.
   const Picture* keep(const Sample& sample, std::atomic<const Picture*>& place) const {
-    std::unique_ptr<Worker> worker = take_worker();
-    image::ImageInfo info;
-    const Picture* kept = nullptr;
-    if (!worker->decoder.probe(sample.image, info)) {
-      const int64_t bytes = bytes_of(image::pixels_file_size(info.width, info.height), sample);
-      if (budget_->take(bytes)) {
-        kept = decode(sample, *worker, place);
-        if (!kept) budget_->give_back(bytes);
-      }
-    }
-    const std::lock_guard lock(mutex_);
-    workers_.push_back(std::move(worker));
+    const std::optional<size_t> size = decoder_.size_of(sample.image);
+    if (!size) return nullptr;
+    const int64_t bytes = bytes_of(*size, sample);
+    if (!budget_->take(bytes)) return nullptr;
+    const Picture* kept = decode(sample, place);
+    if (!kept) budget_->give_back(bytes);
     return kept;
   }
 
-  const Picture* decode(const Sample& sample, Worker& worker, std::atomic<const Picture*>& place) const {
-    if (worker.decoder.decode(sample.image, worker.image)) return nullptr;
-    // What a chain makes of damage may depend on the part that it wants.
-    const image::Repairs repairs = worker.decoder.repairs();
-    if (repairs.has(image::Repair::kDamaged)) return nullptr;
+  const Picture* decode(const Sample& sample, std::atomic<const Picture*>& place) const {
     auto picture = std::make_unique<Picture>();
-    picture->pixels.reset(image::pixels_file_size(worker.image.width(), worker.image.height()));
-    image::write_pixels_file(worker.image.view(), image::exif_orientation(sample.image), repairs, picture->pixels.data());
+    if (!decoder_.decode(sample.image, picture->pixels)) return nullptr;
     picture->label = sample.label;
     picture->labels = sample.labels;
     for (const auto& field : sample.texts) picture->texts.emplace_back(field.begin(), field.end());
@@ -101,19 +81,9 @@ class RamCache final : public ForwardingSource {
     return place.compare_exchange_strong(expected, picture.get(), std::memory_order_acq_rel) ? picture.release() : nullptr;
   }
 
-  std::unique_ptr<Worker> take_worker() const {
-    const std::lock_guard lock(mutex_);
-    if (workers_.empty()) return std::make_unique<Worker>(limits_);
-    std::unique_ptr<Worker> worker = std::move(workers_.back());
-    workers_.pop_back();
-    return worker;
-  }
-
   std::shared_ptr<ByteBudget> budget_;
-  image::DecodeLimits limits_;
+  WholePictures decoder_;
   mutable std::vector<std::atomic<const Picture*>> pictures_;  // by sample
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Worker>> workers_;  // that are free
 };
 
 }  // namespace

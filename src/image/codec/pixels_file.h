@@ -1,6 +1,6 @@
 #pragma once
 // A decoded picture in the form of an image file, so that a source can hand it out in the place of the file that it was decoded
-// of: a header, then 8-bit RGB, rows from the top. It lives in memory alone (cache.h); nothing writes it to a disk.
+// of: a header, then 8-bit RGB, rows from the top. Only caches (data/cache/cache.h) have it.
 
 #include "image/codec/decode.h"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "data/forwarding_source.h"
 #include "data/loader/loader.h"
 #include "data/tools/convert/shard_writer.h"
+#include "image/codec/pixels_file.h"
 #include "image/image_testing.h"
 #include "support/paths.h"
 
@@ -157,6 +159,59 @@ TEST(Cache, WhatIsKeptIsNotReadAgain) {
   cache_on_disk(counted, folder.path(), less);
   EXPECT_LE(bytes_under(folder.path()), 30'000);
   EXPECT_EQ(bytes_under(folder.path()), less->used());
+}
+
+// As the runs of a sweep do: both look at the folder before anything is kept.
+TEST(Cache, ProcessesShareWhatOneDecoded) {
+  const Pictures pictures;
+  const auto counted = std::make_shared<Counted>(pictures.source);
+  const std::vector<std::string> shown = read_all(*counted);
+  const TempDir folder;
+  const auto budget = std::make_shared<ByteBudget>(10'000'000);
+  const auto open = [&](std::shared_ptr<const Source> source) {
+    return cache_on_disk(std::move(source), folder.path(), budget, image::DecodeLimits{});
+  };
+  const auto first = open(counted), second = open(counted);
+  EXPECT_EQ(read_all(*first), shown);
+  const int64_t used = budget->used();
+  EXPECT_EQ(bytes_under(folder.path()), used);
+  counted->reads = 0;
+  EXPECT_EQ(read_all(*second), shown);
+  EXPECT_EQ(counted->reads, 0);
+  EXPECT_EQ(budget->used(), 2 * used) << "each counts what there is";
+  // What is damaged is kept as its file, all else as pixels.
+  Sample sample;
+  int64_t decoded = 0;
+  for (int64_t i = 0; i < second->size(); ++i) {
+    ASSERT_FALSE(second->read(i, sample));
+    decoded += image::is_pixels_file(sample.image) ? 1 : 0;
+  }
+  EXPECT_GT(decoded, 12);
+  EXPECT_LT(decoded, second->size());
+  std::string repairs, plain_repairs;
+  const std::vector<uint8_t> plain = batches(pictures.source, 2, plain_repairs);
+  for (const int64_t limit : {20'000, 10'000'000}) {
+    const TempDir other;
+    for (int run = 0; run < 2; ++run) {
+      const auto own = std::make_shared<ByteBudget>(limit);
+      const auto cache = cache_on_disk(pictures.source, other.path(), own, image::DecodeLimits{});
+      EXPECT_TRUE(batches(cache, 2, repairs) == plain);
+      EXPECT_EQ(repairs, plain_repairs);
+      EXPECT_LE(bytes_under(other.path()), limit);
+    }
+  }
+}
+
+TEST(Cache, WhatAnotherProcessIsWritingStays) {
+  const Pictures pictures;
+  const TempDir folder;
+  read_all(*cache_on_disk(std::make_shared<Counted>(pictures.source), folder.path(), std::make_shared<ByteBudget>(10'000'000)));
+  const fs::path kept = fs::directory_iterator(folder.path())->path() / "0";
+  const std::string of_another = fmt::format("1.{}", ::getppid()), of_dead = "1.999999999";
+  for (const std::string& name : {of_another, of_dead}) write_file(kept / name, {1});
+  cache_on_disk(std::make_shared<Counted>(pictures.source), folder.path(), std::make_shared<ByteBudget>(10'000'000));
+  EXPECT_TRUE(fs::exists(kept / of_another));
+  EXPECT_FALSE(fs::exists(kept / of_dead));
 }
 
 TEST(Cache, DamagedFilesOfADiskCacheAreReadFromTheSource) {
@@ -319,6 +374,8 @@ TEST(Cache, IsWrittenAsACall) {
   EXPECT_EQ(disk.kind, CacheOptions::Kind::kDisk);
   EXPECT_EQ(disk.path, "/mnt/fast");
   EXPECT_EQ(disk.limit, 1'500'000'000'000);
+  EXPECT_FALSE(disk.decoded);
+  EXPECT_TRUE(parse_cache("disk(/dev/shm/mine, 1 GiB, decoded=true)").decoded);
   const auto why = [](const char* text) -> std::string {
     try {
       parse_cache(text, "data.cache");
