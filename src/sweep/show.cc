@@ -162,14 +162,23 @@ std::string plot(const SweepResult& result, const recipe::BestMetric& metric) {
 
 std::string compilations(const SweepResult& result) {
   int64_t compiled = 0, loaded = 0;
-  double seconds = 0;
+  double compiling = 0, loading = 0;
+  std::vector<std::string> runs;
   for (const Trial& trial : result.trials) {
     compiled += trial.compiled;
     loaded += trial.loaded;
-    seconds += trial.compile_seconds;
+    compiling += trial.compile_seconds;
+    loading += trial.load_seconds;
+    if (trial.compiled > 0) runs.push_back(text_of(trial.variant));
   }
-  return fmt::format("training steps: {} compiled{}, {} loaded", compiled,
-                     compiled > 0 ? fmt::format(" in {}", human_duration(seconds)) : "", loaded);
+  std::string text = fmt::format("training steps: {} compiled{}, {} loaded", compiled,
+                                 compiled > 0 ? fmt::format(" in {}", human_duration(compiling)) : "", loaded);
+  const double saved = compiled > 0 ? static_cast<double>(loaded) * compiling / static_cast<double>(compiled) - loading : 0;
+  if (saved >= 1) text += fmt::format(", which took {} less than to compile them", human_duration(saved));
+  if (runs.size() < 2) return text;
+  constexpr size_t kShown = 6;
+  const std::vector<std::string> shown(runs.begin(), runs.begin() + std::min<ptrdiff_t>(std::ssize(runs), kShown));
+  return text + fmt::format("\ncompiled for: {}{}", join(shown, "; "), runs.size() > kShown ? "; …" : "");
 }
 
 std::string saving(const SweepResult& result, const HalvingRecord& halving) {

@@ -200,12 +200,13 @@ class Sweep {
     } else {
       settle(trial, saved ? Ending::kStopped : Ending::kFailed);
     }
+    const double before = trial.compile_seconds;
     count_compilation(trial);
     if (saved) return;
     ++done_;
     ++trained_;
     trained_seconds_ += seconds;
-    tell(trial, seconds);
+    tell(trial, seconds, trial.compile_seconds - before);
   }
 
   // What its files say.
@@ -228,7 +229,7 @@ class Sweep {
     const auto facts = facts_of(trial.path);
     if (!facts || facts->compile_seconds == 0) return;
     ++(facts->compiled ? trial.compiled : trial.loaded);
-    if (facts->compiled) trial.compile_seconds += facts->compile_seconds;
+    (facts->compiled ? trial.compile_seconds : trial.load_seconds) += facts->compile_seconds;
   }
 
   // ---- rungs ----
@@ -285,12 +286,14 @@ class Sweep {
 
   std::string place() const { return result_.rungs == 0 ? "" : fmt::format("rung {} of {}   ", rung_ + 1, result_.rungs); }
 
-  void tell(const Trial& trial, double seconds) const {
+  // `compiling`: seconds, of `seconds`.
+  void tell(const Trial& trial, double seconds, double compiling) const {
     const std::string what = trial.ending == Ending::kFailed
                                  ? "failed: " + trial.problem
                                  : options_.metric.name + " " + score_text(options_.metric, trial.best);
-    log_line(
-        fmt::format("{}[{}/{}] {}   {}   {}", place(), done_, trials_, text_of(trial.variant), what, human_duration(seconds)));
+    const std::string anew = compiling > 0 ? fmt::format(", {} of it compiling", human_duration(compiling)) : "";
+    log_line(fmt::format("{}[{}/{}] {}   {}   {}{}", place(), done_, trials_, text_of(trial.variant), what,
+                         human_duration(seconds), anew));
   }
 
   void show_progress() const {

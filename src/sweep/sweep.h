@@ -58,6 +58,7 @@ struct Trial {
   bool before = false;               // done by earlier calls
   int64_t compiled = 0, loaded = 0;  // how often its training step was, by this call
   double compile_seconds = 0;        // of the former
+  double load_seconds = 0;           // of the latter, with what it waited for another process that compiled
 };
 
 struct SweepResult {
@@ -80,7 +81,8 @@ std::string table(const SweepResult& result, const recipe::BestMetric& metric);
 std::string csv(const SweepResult& result, const recipe::BestMetric& metric);
 // The metric over each key whose values are numbers; empty where there is none.
 std::string plot(const SweepResult& result, const recipe::BestMetric& metric);
-// "3 programs compiled in 21.3 s, 5 loaded"
+// How often training steps were compiled and loaded, what that saved, and for which runs they were compiled where those are several:
+// "training steps: 1 compiled in 7.7 s, 5 loaded, which took 37 s less".
 std::string compilations(const SweepResult& result);
 // Of halving: "trained 4,312 of the 14,544 steps of all runs (30 %)".
 std::string saving(const SweepResult& result, const HalvingRecord& halving);

@@ -42,7 +42,9 @@ TEST_F(SweepTest, TrainsEveryChoiceAsTrainWouldAndCompilesOnce) {
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("4 runs in runs/tiny-sweep-1, 2 at a time"), HasSubstr("[4/4] ")));
   EXPECT_THAT(outcome.out, ContainsRegex("lr +val/prec@1 +± +runs\n1e-[23] .* %.* 2\n1e-[23] .* %.* 2\n"));
-  EXPECT_THAT(outcome.out, ContainsRegex("training steps: 1 compiled in .*, 3 loaded\n"));
+  EXPECT_THAT(outcome.out, ContainsRegex("training steps: 1 compiled in .*, 3 loaded"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("compiled for")));
+  EXPECT_THAT(outcome.err, ContainsRegex("[0-9.]+ s, [0-9.]+ s of it compiling\n"));
   const std::string csv = read_file(folder_ / "runs/tiny-sweep-1/sweep.csv");
   EXPECT_EQ(std::ranges::count(csv, '\n'), 5) << csv;
   EXPECT_THAT(csv, AllOf(HasSubstr("run,lr,seed,state,best val/prec@1,"), HasSubstr("lr=1e-2_seed=1,1e-2,1,done,")));
@@ -51,6 +53,17 @@ TEST_F(SweepTest, TrainsEveryChoiceAsTrainWouldAndCompilesOnce) {
   ASSERT_EQ(run_program({"train", "tiny.toml", "optimizer.lr=1e-3", "seed=1", "--workdir", "alone"}, folder_.path()).exit, 0);
   EXPECT_FALSE(weights("alone").empty());
   EXPECT_TRUE(weights("runs/tiny-sweep-1/lr=1e-3_seed=1") == weights("alone"));
+}
+
+// What changes the program is compiled for each of its values, and the output says so.
+TEST_F(SweepTest, SettingsThatChangeTheProgramAreCompiledAnew) {
+  const Outcome outcome = sweep({"model.depth=1,2", "seed=0..1", "--jobs", "1", "--cache-dir", folder_ / "cache"});
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, ContainsRegex("training steps: 2 compiled in .*, 2 loaded"));
+  EXPECT_THAT(outcome.out, HasSubstr("\ncompiled for: model.depth=1 seed=0; model.depth=2 seed=0\n"));
+  for (const char* run : {"model.depth=1 seed=0", "model.depth=2 seed=0"})
+    EXPECT_THAT(outcome.err, ContainsRegex(std::string(run) + "   val/prec@1 [^\n]* of it compiling\n"));
+  EXPECT_THAT(outcome.err, Not(ContainsRegex("seed=1   [^\n]* of it compiling")));
 }
 
 #ifdef TESSERA_HAS_TENSORBOARD
