@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <span>
 #include <system_error>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file_calls.h"
@@ -81,6 +83,23 @@ std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer
     std::optional<std::string> failed = read_once(path, buffer);
     if (!failed || !retries.again(errno)) return failed;
   }
+}
+
+std::optional<std::string> read_stdin(PaddedBuffer& buffer) {
+  constexpr size_t kPart = size_t{1} << 16;
+  std::vector<uint8_t> bytes;
+  for (;;) {
+    const size_t had = bytes.size();
+    bytes.resize(had + kPart);
+    const ssize_t got = ::read(STDIN_FILENO, bytes.data() + had, kPart);
+    bytes.resize(had + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && errno != EINTR) return system_reason(std::string(kStdin));
+    if (got == 0) break;
+    if (static_cast<int64_t>(bytes.size()) > kMaxFileBytes) return over_the_limit(static_cast<int64_t>(bytes.size()));
+  }
+  buffer.reset(bytes.size());
+  std::ranges::copy(bytes, buffer.data());
+  return std::nullopt;
 }
 
 void fetch_file(const std::string& path, const store::ListedObject* listed) {

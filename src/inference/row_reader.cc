@@ -14,7 +14,8 @@ namespace {
 
 std::string read_row(const data::Pp& pp, const std::string& path, data::PpScratch& scratch, uint8_t* row) {
   PaddedBuffer file;
-  if (const auto reason = data::read_whole_file(path, file)) return *reason;
+  const auto reason = path == data::kStdin ? data::read_stdin(file) : data::read_whole_file(path, file);
+  if (reason) return *reason;
   const image::SampleError failed = pp.run(file.view(), {}, scratch, row);
   return failed ? failed->reason : "";
 }

@@ -31,6 +31,7 @@ class Caption final : public Command {
             {{"tessera caption --from runs/cappa_toy photo.png", "the likeliest token at each place"},
              {"tessera caption --from runs/cappa_toy --beams 4 --json photos", "a beam search, of every image of a folder"},
              {"tessera caption --from runs/cappa_toy --top-p 0.9 --seed 1 photo.png", "drawn at random"}},
+            "A PATH is a file, a folder (every file below it) or - for an image from stdin.\n"
             "The run's model must be a captioner (model.name = \"cappa\"); its data.pp says which tokenizer its captions\n"
             "are made of. Images are prepared as the run's first evaluator does. One that cannot be read is named, the\n"
             "others go on, and the exit code is 3. docs/captions.md says how captions are searched for."};

@@ -1,11 +1,15 @@
 #include "cli/commands/image_paths.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/printable.h"
+#include "data/index/listing.h"
+#include "data/read_file.h"
 #include "image/codec/decode.h"
 #include "store/buckets.h"
 #include "store/file.h"
@@ -16,29 +20,42 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kEndings = "jpg, png, webp, bmp, gif, tif";
+void add_below(const std::string& folder, std::vector<std::string>& paths) {
+  std::vector<std::string> deeper;
+  data::list_directory(folder, [&](std::string_view name, data::EntryKind kind) {
+    if (kind == data::EntryKind::kFile) paths.push_back(store::join_path(folder, name));
+    if (kind == data::EntryKind::kDirectory) deeper.push_back(store::join_path(folder, name));
+  });
+  for (const std::string& one : deeper) add_below(one, paths);
+}
 
-bool looks_like_image(const std::string& name) { return image::format_of_name(name) != image::ImageFormat::kUnknown; }
-
-void add_folder(const std::string& folder, std::vector<std::string>& paths) {
+void add_folder(std::string folder, std::vector<std::string>& paths) {
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
   const size_t before = paths.size();
-  const auto options = fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, options)) {
-    if (!entry.is_directory() && looks_like_image(entry.path().string())) paths.push_back(entry.path().string());
-  }
-  if (paths.size() == before) throw data_error(fmt::format("the folder `{}` holds no images ({})", folder, kEndings));
+  add_below(folder, paths);
+  if (paths.size() == before) throw data_error(fmt::format("the folder `{}` holds no images", one_line(folder)));
   std::sort(paths.begin() + static_cast<ptrdiff_t>(before), paths.end());
 }
 
 // An address of an image, or of a folder of them.
 void add_from_server(const std::string& url, std::vector<std::string>& paths) {
-  if (looks_like_image(url)) return paths.push_back(url);
+  if (image::format_of_name(url) != image::ImageFormat::kUnknown) return paths.push_back(url);
   const size_t before = paths.size();
   store::list_objects(url, [&](const std::string& name, const store::ListedObject&) {
-    if (looks_like_image(name)) paths.push_back(store::join_path(url, name));
+    const bool hidden = name.starts_with('.') || name.find("/.") != std::string::npos;
+    if (!hidden) paths.push_back(store::join_path(url, name));
   });
-  if (paths.size() == before) throw data_error(fmt::format("`{}` holds no images ({})", url, kEndings));
+  if (paths.size() == before) throw data_error(fmt::format("`{}` holds no images", one_line(url)));
   std::sort(paths.begin() + static_cast<ptrdiff_t>(before), paths.end());
+}
+
+void add_stdin(std::vector<std::string>& paths) {
+  if (std::ranges::find(paths, data::kStdin) != paths.end())
+    throw usage_error("`-` stands for stdin, which has one image, and is given twice", {}, "write the others to files");
+  if (::isatty(STDIN_FILENO))
+    throw usage_error("`-` stands for an image from stdin, which is a terminal", {},
+                      "for example: curl URL | tessera predict --from RUN -");
+  paths.emplace_back(data::kStdin);
 }
 
 }  // namespace
@@ -50,17 +67,17 @@ std::vector<std::string> image_paths(const std::vector<std::string>& words) {
       add_from_server(word, paths);
       continue;
     }
+    if (word == data::kStdin) {
+      add_stdin(paths);
+      continue;
+    }
     store::refuse_url(word);
     std::error_code ignored;
     if (!fs::is_directory(word, ignored)) {
       paths.push_back(word);
       continue;
     }
-    try {
-      add_folder(word, paths);
-    } catch (const fs::filesystem_error& error) {
-      throw data_error(fmt::format("cannot list `{}`: {}", error.path1().string(), error.code().message()));
-    }
+    add_folder(word, paths);
   }
   return paths;
 }

@@ -49,6 +49,7 @@ class Predict final : public Command {
             {{"tessera predict --from runs/digits data/digits/val/7", "every image of a folder, one line each"},
              {"tessera predict --from vit_small --json --logits cat.jpg dog.webp",
               "a timm directory (model.safetensors and config.json); one JSON object an image"}},
+            "A PATH is a file, a folder (every file below it, as the source folder(…) has them) or - for an image from stdin.\n"
             "Images are prepared as the run's first evaluator does, or as the directory says (timm's\n"
             "config.json, Hugging Face's preprocessor_config.json). One that cannot be read is named, the others go\n"
             "on, and the exit code is 3. Of a run that was trained on images with several labels, or with --threshold,\n"

@@ -101,7 +101,6 @@ TEST(Predict, NamesWhatItCannotReadAndGoesOn) {
 TEST(Predict, AnswersDoNotDependOnHowManyImagesThereAre) {
   const TempFolder folder;
   write_images(folder / "images", 20);  // more than one batch
-  write_file(folder / "images" / "notes.txt", "no image");
   const Outcome all =
       run_program({"predict", "--from", kReference, "--json", "--logits", (folder / "images").string()}, folder.path());
   ASSERT_EQ(all.exit, 0) << all.err;
@@ -114,6 +113,67 @@ TEST(Predict, AnswersDoNotDependOnHowManyImagesThereAre) {
     const Json one = run_program({"predict", "--from", kReference, "--json", "--logits", paths[i]}).json().at(0);
     for (size_t c = 0; c < 10; ++c) EXPECT_NEAR(one["logits"][c], lines[i]["logits"][c], 1e-5) << paths[i];
   }
+}
+
+// What folder(path) has: every file but hidden ones, whatever its name ends in, and nothing behind links to folders.
+TEST(Predict, FoldersAreThoseOfSources) {
+  const TempFolder folder;
+  const std::string image = read_file(kReference + "/image.png");
+  for (const char* name :
+       {"photos/cat/a.png", "photos/cat/deep/no_ending", "photos/.thumbs/c.png", "photos/cat/.hidden.png", "elsewhere/d.png"})
+    write_file(folder / name, image);
+  write_file(folder / "photos/cat/notes.txt", "no image");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "photos/cat/link");
+  const Outcome outcome = run_program({"predict", "--from", kReference, "--json", "photos/"}, folder.path());
+  EXPECT_EQ(outcome.exit, 3);
+  std::vector<std::string> read, unreadable;
+  for (const Json& line : outcome.json()) (line.contains("error") ? unreadable : read).push_back(line["path"]);
+  EXPECT_THAT(read, ::testing::ElementsAre("photos/cat/a.png", "photos/cat/deep/no_ending"));
+  EXPECT_THAT(unreadable, ::testing::ElementsAre("photos/cat/notes.txt"));
+  const Json checked = run_program({"data", "check", "folder(photos)", "--json"}, folder.path()).json().at(0)["sources"][0];
+  EXPECT_EQ(checked["files"], read.size() + unreadable.size());
+  EXPECT_EQ(checked["unreadable"].size(), unreadable.size());
+}
+
+// Of this process, and so of the programs that it starts.
+class StdinFrom {
+ public:
+  explicit StdinFrom(const fs::path& path) : before_(::dup(STDIN_FILENO)) {
+    const int file = ::open(path.c_str(), O_RDONLY);
+    ::dup2(file, STDIN_FILENO);
+    ::close(file);
+  }
+  ~StdinFrom() {
+    ::dup2(before_, STDIN_FILENO);
+    ::close(before_);
+  }
+  StdinFrom(const StdinFrom&) = delete;
+  StdinFrom& operator=(const StdinFrom&) = delete;
+
+ private:
+  int before_;
+};
+
+TEST(Predict, ADashIsAnImageFromStdin) {
+  const std::vector<std::string> words = {"predict", "--from", kReference, "--json", "--logits"};
+  const auto predict = [&](std::vector<std::string> more, const fs::path& input) {
+    more.insert(more.begin(), words.begin(), words.end());
+    const StdinFrom from(input);
+    return run_program(more);
+  };
+  const std::string image = kReference + "/image.png";
+  const Outcome outcome = predict({image, "-"}, image);
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  const std::vector<Json> lines = outcome.json();
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1]["path"], "-");
+  EXPECT_EQ(lines[1]["logits"], lines[0]["logits"]);
+  const Outcome empty = predict({"-"}, "/dev/null");
+  EXPECT_EQ(empty.exit, 3);
+  EXPECT_THAT(empty.err, HasSubstr("error: cannot read `-`: "));
+  const Outcome twice = predict({"-", "-"}, image);
+  EXPECT_EQ(twice.exit, 2);
+  EXPECT_THAT(twice.err, HasSubstr("is given twice"));
 }
 
 TEST(Predict, RefusesWhatIsNoModel) {
