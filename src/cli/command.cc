@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "cli/crash.h"
+#include "recipe/weights_chain.h"
 #include "store/buckets.h"
 #include "store/file.h"
 
@@ -56,11 +57,21 @@ RecipeWords recipe_words(const std::vector<std::string>& words, std::string_view
   return out;
 }
 
-config::Section load_recipe(const RecipeWords& words) {
-  crash_context().recipe = words.path;
+namespace {
+
+config::Section recipe_at(const RecipeWords& words) {
   if (!store::is_remote(words.path)) return config::load_recipe(words.path, words.overrides);
   const std::string text = store::read_text(store::files_at(words.path), words.path);
   return config::parse_recipe(text, words.path, words.overrides);
+}
+
+}  // namespace
+
+config::Section load_recipe(const RecipeWords& words) {
+  crash_context().recipe = words.path;
+  config::Section recipe = recipe_at(words);
+  recipe::take_weights_chains(recipe);
+  return recipe;
 }
 
 void require_flag(const std::string& value, std::string_view flag, std::string_view example) {

@@ -333,6 +333,16 @@ void Section::check_range(std::string_view key, int64_t value, int64_t least, in
   if (value < least || value > most) fail(key, fmt::format("must be {} to {}, and is {}", least, most, value));
 }
 
+void Section::visit_texts(std::string_view key,
+                          const std::function<void(const std::string&, const std::string&, std::string&)>& visit) {
+  const std::function<void(Node&)> walk = [&](Node& node) {
+    if (auto* text = std::get_if<std::string>(&node.value); text && node.key == key) visit(node.path(), node.location(), *text);
+    if (node.table() == nullptr) return;
+    for (const auto& item : node.table()->items) walk(*item);
+  };
+  walk(*node_);
+}
+
 void Section::finish() const { check_all_asked(*node_); }
 
 std::string Section::dump() const { return table_text(*node_); }

@@ -23,6 +23,7 @@
 // Errors are usage Errors whose `where` is `recipes/x.toml:14` or `override key=value`. Not thread-safe.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,6 +85,11 @@ class Section {
   bool has(std::string_view key) const;
   // The keys that the recipe sets, in its order: the NAMEs of [eval.NAME].
   std::vector<std::string> keys() const;
+
+  // Calls visit(path, where, text) for every text of the recipe below this section that stands at a key `key`, at any depth. It may
+  // change the text. Nothing counts as asked for.
+  void visit_texts(std::string_view key,
+                   const std::function<void(const std::string& path, const std::string& where, std::string& text)>& visit);
 
   // Dotted path: "model", "eval.val.data"; empty for the recipe itself. path("lr") is "optimizer.lr".
   std::string path(std::string_view key = {}) const;

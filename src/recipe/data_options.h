@@ -35,7 +35,9 @@ struct DataOptions {
         "fold_by", fold_by,
         "of fold: images with the same value in this column of their table, or in the parentheses of a pattern on their names, "
         "stay together");
-    field("pp", pp, "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"");
+    field("pp", pp,
+          "preprocessing chain: \"decode | resize(18) | value_range(-1, 1)\"; or from_weights: the one that the weights of "
+          "model_init were evaluated with, in training with random crops and mirroring");
     field("threads", threads, may_change("that decode, at most 1024; 0: one for each core"));
     field("prefetch", prefetch, may_change("batches made ahead, 1 to 1024"));
     field("on_error", on_error, may_change("an unreadable file: skip (count and name it) or error"));

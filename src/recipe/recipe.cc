@@ -10,6 +10,7 @@
 #include "mesh/mesh.h"
 #include "recipe/read_parts.h"
 #include "recipe/teacher.h"
+#include "recipe/weights_chain.h"
 
 namespace tessera::recipe {
 namespace {
@@ -180,6 +181,7 @@ void check_input(const Section& section, const models::Model& model, const Data&
 
 Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
   Recipe out;
+  take_weights_chains(recipe);
   read_run(recipe, out);
   read_mesh(recipe, devices, out);
   Section checkpoint = recipe.section("checkpoint"), data = recipe.section("data");

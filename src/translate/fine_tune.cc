@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "data/source.h"
+#include "recipe/weights_chain.h"
 #include "state/model_source.h"
 #include "store/file.h"
 #include "translate/folders.h"
@@ -43,38 +44,6 @@ Sources sources_of(const FineTuneOptions& options) {
   if (!options.valid.empty() && !share) return {as_source(train), as_source(options.valid)};
   if (!share && train != options.data && valid != options.data) return {as_source(train), as_source(valid)};
   return parts(as_source(train));
-}
-
-// A chain cut where it changes the size of images.
-struct Preprocessing {
-  std::vector<std::string> before, after;
-  std::string interpolation = "bilinear";
-};
-
-Preprocessing cut(const std::string& pp) {
-  const std::vector<Call> ops = parse_chain(pp);
-  const auto sizes = [](const Call& op) { return op.name.starts_with("resize") || op.name.find("crop") != std::string::npos; };
-  Preprocessing out;
-  const auto first = std::ranges::find_if(ops, sizes);
-  const auto last = std::find_if(ops.rbegin(), ops.rend(), sizes).base();
-  for (auto op = ops.begin(); op != ops.end(); ++op) {
-    if (op < first || first == ops.end()) out.before.push_back(op->text);
-    if (op >= last && first != ops.end()) out.after.push_back(op->text);
-    for (const CallArg& argument : op->args) {
-      if (sizes(*op) && argument.key == "interpolation") out.interpolation = argument.value;
-    }
-  }
-  return out;
-}
-
-// Crops are no smaller than a third of the image: few images bear no more.
-std::string training_chain(const std::string& pp, const models::InputShape& input) {
-  Preprocessing parts = cut(pp);
-  std::vector<std::string> ops = std::move(parts.before);
-  ops.push_back(fmt::format("random_resized_crop({}, scale=[0.35, 1], interpolation={})", input.height, parts.interpolation));
-  ops.emplace_back("flip_lr");
-  ops.insert(ops.end(), parts.after.begin(), parts.after.end());
-  return fmt::format("{}", fmt::join(ops, " | "));
 }
 
 std::string plain_chain(const models::InputShape& input) {
@@ -145,7 +114,7 @@ class FineTuneRecipe {
     text_.section("data");
     text_.string("source", source);
     text_.raw("batch", std::to_string(batch));
-    text_.string("pp", training_chain(pp_, weights_.input));
+    text_.string("pp", recipe::training_chain(pp_, options_.from));
   }
   void write_optimizer() {
     text_.section("optimizer");

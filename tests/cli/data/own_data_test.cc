@@ -27,6 +27,12 @@ class OwnData : public ::testing::Test {
     args.insert(args.end(), more.begin(), more.end());
     return run(args);
   }
+  // The text at `key` of a section of the run's recipe.
+  std::string recipe_value(const std::string& section, const std::string& key) const {
+    const std::string text = read_file(folder_ / "run/recipe.toml"), before = "\n" + key + " = \"";
+    const size_t at = text.find(before, text.find("[" + section + "]\n")) + before.size();
+    return text.substr(at, text.find('"', at) - at);
+  }
 
   TempFolder folder_;
 };
@@ -119,6 +125,32 @@ TEST_F(OwnData, FineTuningSaysWhatDiffersFromTheWeights) {
   std::vector<std::string> args{"train", "tiny.toml", "--workdir", "same"};
   args.insert(args.end(), same.begin(), same.end());
   EXPECT_THAT(run(args).err, Not(HasSubstr("other images")));
+}
+
+TEST_F(OwnData, ChainsComeFromTheWeightsWhereThatIsAsked) {
+  const std::string weights = testing::source_path("tests/references/timm_local_dir");
+  const std::vector<std::string> words{"model={name=\"vit\", width=24, depth=2, heads=2, patch=4, pool=\"gap\"}",
+                                       "data.pp=from_weights", "eval.val.data.pp=from_weights"};
+  std::vector<std::string> tune = words;
+  tune.push_back("model_init.from=" + weights);
+  const Outcome outcome = train(tune);
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr("used to other images")));
+  // The run keeps the chains themselves: another start does not ask the weights.
+  const std::string theirs = recipe_value("eval.val.data", "pp"), own = recipe_value("data", "pp");
+  EXPECT_THAT(theirs, HasSubstr("resize"));
+  EXPECT_THAT(own, AllOf(HasSubstr("random_resized_crop(16, scale=[0.35, 1], interpolation="), HasSubstr("| flip_lr |")));
+  EXPECT_EQ(own.substr(own.rfind('|')), theirs.substr(theirs.rfind('|'))) << "values as the weights have them";
+  EXPECT_EQ(train(tune).exit, 0) << "it goes on";
+  tune.insert(tune.begin(), {"data", "show", "tiny.toml", "--out", "sheet.png"});
+  EXPECT_EQ(run(tune).exit, 0);
+
+  EXPECT_THAT(train(words).err, AllOf(HasSubstr("`data.pp`"), HasSubstr("begins with no weights")));
+  std::vector<std::string> silent = words;
+  silent.push_back("model_init.from=" + weights + "/model.safetensors");
+  const Outcome unknown = train(silent);
+  EXPECT_EQ(unknown.exit, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("says how their images are prepared"));
 }
 
 TEST_F(OwnData, EvaluatingOnOtherValuesIsNoted) {
