@@ -87,7 +87,7 @@ struct CheckpointManager::Save {
   FileNumbers numbers;
   std::string state_json, run;
   std::vector<int64_t> best;
-  std::function<void()> before_commit;
+  std::function<void()> before_commit, after_commit;
   std::function<void(const std::string&)> ended;
   std::string outcome = "the save was given up";  // for `ended`
   std::deque<std::vector<HostTensor>> read;       // and not taken by the writer yet
@@ -154,6 +154,7 @@ void CheckpointManager::begin(Snapshot& snapshot) {
     save_->run = std::move(snapshot.run);
     save_->best = snapshot.best;
     save_->before_commit = std::move(snapshot.before_commit);
+    save_->after_commit = std::move(snapshot.after_commit);
     save_->ended = std::move(snapshot.ended);
   }
   changed_.notify_all();
@@ -244,6 +245,7 @@ void CheckpointManager::save() {
     save_->outcome.clear();
   }
   if (!writers_.leads()) return;
+  if (save_->after_commit) save_->after_commit();
   try {
     apply_keep_rules(files_, directory_, rules_, step, save_->run, save_->best);
   } catch (const Error& error) {

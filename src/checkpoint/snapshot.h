@@ -45,6 +45,7 @@ struct Snapshot {
   std::string run = {};                 // whose it is: checkpoints of other runs are neither replaced nor removed; may be empty
   std::vector<int64_t> best = {};       // steps of checkpoints that stay besides the keep rules; this one may be among them
   std::function<void()> before_commit;  // called on the writer thread before COMMIT is written: make the metrics durable here
+  std::function<void()> after_commit = {};  // called likewise once COMMIT is written, before older ones go; must not throw
   // Called once on the writer thread when the save has ended, with why it failed; empty: it was committed. Must not throw.
   std::function<void(const std::string& failure)> ended;
 

@@ -7,9 +7,14 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
+#include "train/workdir/best_link.h"
 
 namespace tessera::train {
 namespace {
+
+std::optional<int64_t> first_of(const std::vector<int64_t>& steps) {
+  return steps.empty() ? std::nullopt : std::optional(steps.front());
+}
 
 // Of a step, in the workdir.
 std::string place_of(int64_t step) { return store::join_path("checkpoints", checkpoint::step_directory(step)); }
@@ -27,6 +32,7 @@ void Saver::resume() {
 }
 
 void Saver::tidy() const {
+  link_best(run_.workdir.path(), first_of(best_.steps()));
   try {
     checkpoint::apply_keep_rules(store::local_files(), run_.workdir.checkpoints(), rules(), run_.progress.step, run_.name,
                                  best_.steps());
@@ -59,6 +65,7 @@ void Saver::save(bool owed) {
     run.workdir.expect_in_place();
     run.reporter.writer().flush();
   };
+  snapshot.after_commit = [&run = run_, best = first_of(snapshot.best)] { link_best(run.workdir.path(), best); };
   snapshot.ended = [asked = run_.control.take(), step = progress.step](const std::string& failure) {
     for (const RunControl::Saved& saved : asked) saved({step, place_of(step), failure});
   };

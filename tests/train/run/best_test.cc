@@ -15,6 +15,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "monitor/metrics.h"
+#include "state/model_source.h"
 #include "train/loop/best_checkpoint.h"
 #include "train/loop/divergence.h"
 #include "train/small_run.h"
@@ -32,6 +33,15 @@ using ::testing::Not;
 testing::SmallRun& small_run() {
   static testing::SmallRun run;
   return run;
+}
+
+// What <workdir>/best leads to; 0 where it is no link.
+int64_t best_link(const std::string& workdir) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(small_run().path(workdir) + "/best", error);
+  if (error || target.parent_path() != "checkpoints") return 0;
+  const auto name = checkpoint::parse_directory_name(target.filename().string());
+  return name ? name->step : 0;
 }
 
 using Steps = std::vector<int64_t>;
@@ -78,11 +88,23 @@ TEST(BestCheckpoint, SurvivesALossThatRises) {
   std::erase_if(losses, [](const auto& entry) { return entry.first % 2 != 0; });
   const int64_t best = least(losses);
   ASSERT_LE(best, 10) << "the run was to get worse";
+  EXPECT_EQ(best_link("risen"), best);
+  EXPECT_EQ(state::load_model(small_run().path("risen") + "/best").path, small_run().path("risen") + "/best");
   EXPECT_GT(losses.at(24), 2 * losses.at(best));
   EXPECT_EQ(steps_in("risen"), (Steps{best, 22, 24}));
   EXPECT_THAT(result.best, AllOf(HasSubstr(checkpoint::step_directory(best)), HasSubstr("training_loss")));
   small_run().train("lost", plus(kBlowUp, {"checkpoint.best=none"}));
   EXPECT_EQ(steps_in("lost"), (Steps{22, 24}));
+  EXPECT_FALSE(fs::is_symlink(small_run().path("lost") + "/best"));
+}
+
+TEST(BestCheckpoint, ItsLinkIsLeftAloneWhereItIsNone) {
+  small_run().train("own_best", {"checkpoint.every=4 steps"});
+  ASSERT_NE(best_link("own_best"), 0);
+  fs::remove(small_run().path("own_best") + "/best");
+  testing::spill(small_run().path("own_best") + "/best", "my notes");
+  EXPECT_EQ(small_run().train("own_best", {"checkpoint.every=4 steps", "total=16 steps"}).exit, Exit::kDone);
+  EXPECT_EQ(testing::slurp(small_run().path("own_best") + "/best"), "my notes");
 }
 
 TEST(BestCheckpoint, IsTheSameAfterARestartAnywhere) {
