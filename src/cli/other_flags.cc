@@ -19,13 +19,14 @@ struct ForeignFlag {
 constexpr ForeignFlag kForeign[] = {
     {"--resume --auto-resume --no-resume --start-epoch --continue",
      "tessera train goes on by itself: with --workdir DIR from that run's newest checkpoint, without it with this recipe's "
-     "newest "
-     "run that is not finished; --new starts afresh"},
+     "newest run that is not finished; --new starts afresh, --from-step N goes back, and resume=RUN@STEP goes on with another "
+     "run"},
     {"--output --output-dir --out-dir --save-dir --log-dir --logdir --ckpt-dir --experiment --exp-name",
      "the run's directory is --workdir DIR"},
     {"--gpu --gpus --cuda --device --num-gpus --accelerator", "--platform cuda, and --devices N for several"},
     {"--tpu --tpu-cores", "--platform tpu"},
-    {"--cpu --force-cpu", "--platform cpu, which is what it is when not given"},
+    {"--cpu --force-cpu", "--platform cpu"},
+    {"--force -f --exist-ok", "what is there already is replaced with --overwrite, by the commands that have it"},
     {"--config --cfg -c", "the recipe is a word of its own: tessera train recipe.toml"},
     {"--pretrained --initial-checkpoint --finetune --init-from",
      "a key of the recipe: model_init.from=DIR; tessera help model_init"},
