@@ -33,6 +33,7 @@ enum class IndexOrigin { kNone, kBuilt, kSidecar };
 
 struct SourceFacts {
   int64_t shards = 0;  // files of many samples; 0 where every sample is a file
+  bool lists = false;  // whether those only name the samples' files, so that names and labels are quickly read
   uint64_t bytes = 0;  // of the shards; 0 where they were not asked for
   IndexOrigin index = IndexOrigin::kNone;
   std::string sidecar = {};  // the path of the index on disk; empty where there is none

@@ -251,6 +251,9 @@ Data open_training_data(Section section, TrainDataOptions& options) {
   data.shuffle = io::parse_shuffle(options.shuffle, section.place("shuffle"));
   section.check_range("aug_repeats", options.aug_repeats, 1, 1000);
   data.shuffle.repeats = options.aug_repeats;
+  if (options.on_change != "error" && options.on_change != "accept")
+    section.fail("on_change", fmt::format("must be \"error\" or \"accept\", and is \"{}\"", options.on_change));
+  data.may_change = options.on_change == "accept";
   image::MixupOptions mixup;
   Section mixing = section.section("mixup");
   mixing.bind(mixup);

@@ -55,6 +55,7 @@ struct TrainDataOptions {
   int64_t batch = 0;
   std::string shuffle = "auto";
   int64_t aug_repeats = 1;
+  std::string on_change = "error";
   template <class Visitor>
   void visit(Visitor&& field) {
     field("batch", batch, "images of one step");
@@ -65,6 +66,9 @@ struct TrainDataOptions {
         "aug_repeats", aug_repeats,
         "how often each image comes in a row, changed by other draws (repeated augmentation); an epoch stays as long, so that "
         "so many of them go through all images once");
+    field("on_change", on_change,
+          may_change("what happens where a run goes on and files were added to its data or removed: error (and names some), or "
+                     "accept: it goes on with those that are there"));
   }
 };
 
@@ -91,6 +95,7 @@ struct Data {
   int64_t memory = 0;        // bytes of all batches of a loader; 0: as options.prefetch says
   std::string memory_place;  // its key
   // Training's only.
+  bool may_change = false;  // between two starts of a run
   data::Shuffle shuffle;
   std::optional<image::Mixup> mixup;
 

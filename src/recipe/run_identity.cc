@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "config/section.h"
+#include "recipe/data_names.h"
 #include "recipe/keys.h"
 
 namespace tessera::recipe {
@@ -24,17 +26,33 @@ void add_names(const data::Source& source, Hasher& hasher) {
   }
 }
 
-std::string differences(const state::RunDescription& theirs, const state::RunDescription& ours) {
+std::string key_differences(const state::RunDescription& theirs, const state::RunDescription& ours) {
   std::string text;
   for (const config::Difference& change : changed_keys(theirs.recipe, ours.recipe)) {
     if (key_may_change(change.key)) continue;
     text += fmt::format("\n  {} = {}   here: {}", change.key, shown_value(change.left), shown_value(change.right));
   }
-  if (theirs.data.hash.empty() || theirs.data.hash == ours.data.hash) return text;
-  if (theirs.data.samples != ours.data.samples) {
-    return text + fmt::format("\n  data of {} samples   here: {}", theirs.data.samples, ours.data.samples);
-  }
-  return text + fmt::format("\n  data of {} samples with other names or classes than here", theirs.data.samples);
+  return text;
+}
+
+// Of training's data, and the names of some files.
+std::string data_differences(const state::RunDescription& theirs, const state::RunDescription& ours, const Data& data,
+                             const std::string& names) {
+  if (theirs.data.same_as(ours.data)) return "";
+  std::string text = fmt::format("\n  data of {} samples", theirs.data.samples);
+  text += theirs.data.samples != ours.data.samples ? fmt::format("   here: {}", ours.data.samples)
+                                                   : " with other names, classes or labels than here";
+  const auto now = names.empty() ? std::nullopt : data_names(data);
+  return now ? text + name_changes(names, *now) : text;
+}
+
+// Where other data are no reason to stop. The model has an output for each class.
+void expect_same_classes(const state::RunDescription& theirs, const state::RunDescription& ours, const std::string& where) {
+  if (theirs.class_names == ours.class_names) return;
+  throw data_error(
+      fmt::format("the data have {} classes, and had {} when the run began: {}   here: {}", ours.class_names.size(),
+                  theirs.class_names.size(), one_line(join(theirs.class_names, ", ")), one_line(join(ours.class_names, ", "))),
+      where, "a run keeps its classes; begin another one with model_init.from, which keeps what fits");
 }
 
 }  // namespace
@@ -50,7 +68,9 @@ state::DataIdentity data_identity(const Data& data) {
     for (const std::string& name : source.class_names()) hasher.add(name);
     add_names(source, hasher);
   }
-  return {data.size(), to_string(hasher.finish())};
+  state::DataIdentity identity{data.size(), to_string(hasher.finish())};
+  identity.names = names_hash(data);
+  return identity;
 }
 
 std::string data_summary(const Recipe& recipe) {
@@ -78,19 +98,36 @@ std::string run_name(const state::RunDescription& run) {
   return to_string(hasher.finish());
 }
 
-void check_run(const checkpoint::LoadedCheckpoint& checkpoint, const state::RunDescription& ours) {
+DataChanges check_run(const checkpoint::LoadedCheckpoint& checkpoint, const state::RunDescription& ours, const Data& data,
+                      const std::string& names) {
   if (const int64_t step = state::parse_progress(checkpoint.state_json, checkpoint.path).step; step != checkpoint.step) {
     throw data_error(fmt::format("its state.json is of step {}, and its COMMIT of step {}", step, checkpoint.step),
                      checkpoint.path, "restore the checkpoint from a copy, or move it away to go on from the one before");
   }
-  if (checkpoint.run.empty() || checkpoint.run == run_name(ours)) return;
-  const std::string differing = differences(state::parse_description(checkpoint.state_json, checkpoint.path), ours);
+  const state::RunDescription theirs = state::parse_description(checkpoint.state_json, checkpoint.path);
+  DataChanges changes;
+  for (const auto& [name, identity] : ours.eval_data) {
+    const auto before = theirs.eval_data.find(name);
+    if (before != theirs.eval_data.end() && !before->second.same_as(identity)) changes.evaluators.push_back(name);
+  }
   // Another version may have named the same run otherwise: what counts is what differs.
-  if (differing.empty()) return;
-  throw data_error(
-      fmt::format("the newest checkpoint of the workdir is another run's{}", differing), checkpoint.path,
-      "move it away to go on from the checkpoint before; or continue that run in a workdir of its own, with its own "
-      "recipe and data");
+  const bool named = !checkpoint.run.empty() && checkpoint.run != run_name(ours);
+  const std::string keys = named ? key_differences(theirs, ours) : "";
+  changes.training = data_differences(theirs, ours, data, names);
+  if (!keys.empty()) {
+    throw data_error(
+        fmt::format("the newest checkpoint of the workdir is another run's{}{}", keys, changes.training), checkpoint.path,
+        "move it away to go on from the checkpoint before; or continue that run in a workdir of its own, with its own "
+        "recipe and data");
+  }
+  if (changes.training.empty()) return changes;
+  if (!data.may_change) {
+    throw data_error(
+        fmt::format("the training data are others than when the newest checkpoint was written{}", changes.training),
+        checkpoint.path, "put the files back as they were; or go on with those that are there: data.on_change=accept");
+  }
+  expect_same_classes(theirs, ours, checkpoint.path);
+  return changes;
 }
 
 }  // namespace tessera::recipe

@@ -51,6 +51,16 @@ BestCheckpoint best_of(const Json& json, const std::string& where) {
   return {json.at("metric"), count_at(json, "step", where), json.at("value")};
 }
 
+Json data_json(const DataIdentity& data) {
+  Json json = {{"samples", data.samples}, {"hash", data.hash}};
+  if (!data.names.empty()) json["names"] = data.names;
+  return json;
+}
+
+DataIdentity data_of(const Json& json, const std::string& where) {
+  return {count_at(json, "samples", where), json.at("hash"), json.value("names", "")};
+}
+
 // A phase that another version did not know stays 0.
 void read_times(const Json& json, RunTimes& times) {
   times.visit([&](const char* name, double& seconds) {
@@ -59,6 +69,11 @@ void read_times(const Json& json, RunTimes& times) {
 }
 
 }  // namespace
+
+bool DataIdentity::same_as(const DataIdentity& other) const {
+  if (hash.empty() || other.hash.empty()) return true;
+  return hash == other.hash && (names.empty() || other.names.empty() || names == other.names);
+}
 
 std::string to_json(const Progress& progress, const RunDescription& run) {
   Json json;
@@ -93,7 +108,8 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
   json["class_names"] = run.class_names;
   if (run.multi_label) json["multi_label"] = true;
   json["eval_pp"] = run.eval_pp;
-  if (!run.data.hash.empty()) json["data"] = {{"samples", run.data.samples}, {"hash", run.data.hash}};
+  if (!run.data.hash.empty()) json["data"] = data_json(run.data);
+  for (const auto& [name, data] : run.eval_data) json["eval_data"][name] = data_json(data);
   json["recipe"] = run.recipe;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -144,7 +160,10 @@ RunDescription parse_description(const std::string& text, const std::string& whe
     run.class_names = json.at("class_names").get<std::vector<std::string>>();
     run.multi_label = json.value("multi_label", false);
     run.eval_pp = json.at("eval_pp");
-    if (json.contains("data")) run.data = {count_at(json.at("data"), "samples", where), json.at("data").at("hash")};
+    if (json.contains("data")) run.data = data_of(json.at("data"), where);
+    if (json.contains("eval_data")) {
+      for (const auto& [name, data] : json.at("eval_data").items()) run.eval_data[name] = data_of(data, where);
+    }
     return run;
   });
 }

@@ -53,11 +53,16 @@ struct Progress {
   std::optional<EarlyStopState> early_stop;
 };
 
-// What training data can be told apart by, without reading them: how many samples there are, and a hash of that, of the
+// What data can be told apart by, without reading them: how many samples there are, and a hash of that, of the
 // classes, and of the names of up to some thousands of them.
 struct DataIdentity {
   int64_t samples = 0;
   std::string hash;  // empty: not known
+  std::string names =
+      {};  // a hash of all names and labels; empty where they are too many, or in shards, and in older checkpoints
+
+  // Whether they are the same, as far as both know.
+  bool same_as(const DataIdentity& other) const;
 };
 
 // The same in every checkpoint of a run.
@@ -65,9 +70,10 @@ struct RunDescription {
   std::string recipe;  // resolved
   models::InputShape input;
   std::vector<std::string> class_names;
-  std::string eval_pp;       // preprocessing for evaluation; empty when the recipe has none
-  DataIdentity data = {};    // of training; nothing in older checkpoints
-  bool multi_label = false;  // images of training may have several labels
+  std::string eval_pp;                                 // preprocessing for evaluation; empty when the recipe has none
+  DataIdentity data = {};                              // of training; nothing in older checkpoints
+  bool multi_label = false;                            // images of training may have several labels
+  std::map<std::string, DataIdentity> eval_data = {};  // of each evaluator's first set; nothing in older checkpoints
 };
 
 std::string to_json(const Progress& progress, const RunDescription& run);

@@ -182,11 +182,13 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     StepState state(run.client, run.layout);
     run.stop.hold();  // from here on there is a run to save
     run.workdir.write_recipe();
+    start.put_later_aside();
     saver.open(state.arrays());
     if (!start.resumed()) run.workdir.mark_started();
     start.resumed() && run.processes.leads() ? run.reporter.resume(run.progress) : run.reporter.start(run.progress.step);
     if (run.processes.leads()) control_socket.emplace(run.workdir.path(), run.control);
     start.announce();
+    start.keep_data_names();
     if (const auto warning = space_warning(disk_need(run.recipe, run.layout), run.workdir.path())) log_warning(*warning);
     start.load_weights();
 

@@ -46,6 +46,8 @@ void Training::declare(Flags& flags) {
       "--until", "DURATION", &until_,
       "save and end after so much of the run, as \"10 epochs\" or \"25 %\"; the schedule is that of the whole run, and the "
       "same command without this goes on");
+  flags.add("--from-step", "N", &from_step_, 0,
+            "go back to the checkpoint of step N of the --workdir, and on from there; later checkpoints get other names");
   flags.add("--log-file", "FILE", &log_file_, "where the console's lines go too; <workdir>/log.txt when not given");
   flags.add(
       "--stop-patience", "SECONDS", &stop_patience_, 1,
@@ -74,6 +76,11 @@ Exit Training::run(const RecipeToTrain& recipe, const train::DeviceOptions& devi
   if (!store::is_bucket(workdir_)) store::refuse_url(workdir_);  // before the data is read
   if (new_ && !workdir_.empty()) {
     throw usage_error("--new chooses a directory itself, and --workdir names one", {}, "leave one of them out");
+  }
+  if (from_step_ && (workdir_.empty() || store::is_bucket(workdir_))) {
+    throw usage_error(workdir_.empty() ? "--from-step goes back in the run of --workdir, and none is named"
+                                       : "--from-step goes back in a run on this machine, and --workdir is in a bucket",
+                      {}, workdir_.empty() ? "add --workdir DIR" : "begin another run with resume=RUN@STEP");
   }
   store::refuse_url(log_file_);
   monitor::LogFile log(fmt::format("start    {}: {}", version_line(), one_line(crash_context().command)));
@@ -117,6 +124,7 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
   options.profile_host = profile_host_;
   options.until = until_;
   options.stop_patience = std::chrono::seconds(std::min(stop_patience_, kMostPatience));
+  options.from_step = from_step_;
   options.place = place;
   options.on_workdir = [&](const std::string& workdir) {
     crash_context().workdir = workdir;

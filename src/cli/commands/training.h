@@ -43,6 +43,7 @@ class Training {
 
   std::string workdir_;
   std::string log_file_, until_;
+  std::optional<int64_t> from_step_;
   std::optional<std::string> board_;
   group::PlaceOptions processes_;
   int64_t stop_patience_ = train::kStopPatience.count();

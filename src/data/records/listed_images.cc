@@ -30,7 +30,11 @@ class ListedImages final : public Source {
   const std::vector<std::string>& class_names() const override { return labels_.names(); }
   std::vector<std::string> text_fields() const override { return options_.columns.texts; }
   const std::string& name() const override { return name_; }
-  SourceFacts facts() const override { return index_.facts(); }
+  SourceFacts facts() const override {
+    SourceFacts facts = index_.facts();
+    facts.lists = true;
+    return facts;
+  }
   std::vector<std::string> shard_paths() const override { return index_.paths(); }
   std::optional<std::string> read(int64_t index, Sample& sample) const override;
   std::optional<uint64_t> stamp(int64_t index) const override;

@@ -1,14 +1,21 @@
 #include "train/loop/start.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <ranges>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/text.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/directories.h"
+#include "recipe/data_names.h"
 #include "recipe/preprocessing_notes.h"
 #include "recipe/run_identity.h"
 #include "state/model_source.h"
+#include "state/run_steps.h"
 #include "train/loop/compiling.h"
 
 namespace tessera::train {
@@ -21,14 +28,23 @@ std::optional<checkpoint::LoadedCheckpoint> latest_checkpoint(Workdir& workdir) 
   return std::move(latest.checkpoint);
 }
 
+checkpoint::LoadedCheckpoint checkpoint_of(const Workdir& workdir, int64_t step) {
+  const std::string path = store::join_path(workdir.checkpoints(), checkpoint::step_directory(step));
+  if (!store::local_files().info(store::join_path(path, checkpoint::kCommitFile)))
+    throw checkpoint::no_such_step({workdir.path(), step}, state::saved_steps(workdir.path()).value_or(std::vector<int64_t>{}),
+                                   "--from-step");
+  return checkpoint::load(path);
+}
+
 }  // namespace
 
 StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   const std::optional<std::string>& other = run_.recipe.run.resume;
-  if (run_.processes.leads()) checkpoint_ = latest_checkpoint(run_.workdir);
+  if (run_.processes.leads())
+    checkpoint_ = run_.from_step ? checkpoint_of(run_.workdir, *run_.from_step) : latest_checkpoint(run_.workdir);
   const bool own = checkpoint_.has_value();
   if (own) {
-    recipe::check_run(*checkpoint_, run_.description);
+    data_changes_ = recipe::check_run(*checkpoint_, run_.description, run_.recipe.data, run_.workdir.data_names());
     if (!checkpoint_->run.empty()) run_.name = checkpoint_->run;  // an earlier version may have named the same run otherwise
   }
   if (run_.processes.leads() && !own && other) checkpoint_ = state::open_checkpoint(*other, "resume");
@@ -80,11 +96,45 @@ void StartingPoint::announce() const {
   log_line(fmt::format("{}   {} images{}   batch {}, {} steps ({:.4g} epochs)", recipe.data.name(),
                        human_count(recipe.examples_per_epoch), kinds, recipe.batch, total, recipe.epochs(recipe.total)));
   for (const std::string& note : recipe::evaluation_notes(recipe)) log_note(note);
+  tell_of_data();
   if (began_at_) {
     log_line(fmt::format("begins at step {} of {}, with the state of {}", human_count(*began_at_), total, *recipe.run.resume));
   } else if (run_.progress.step > 0 || run_.progress.owed) {
     log_line(fmt::format("continues {} from step {} of {}", run_.workdir.path(), human_count(run_.progress.step), total));
   }
+}
+
+void StartingPoint::put_later_aside() const {
+  if (!run_.from_step || !run_.processes.leads()) return;
+  std::vector<int64_t> later = state::saved_steps(run_.workdir.path()).value_or(std::vector<int64_t>{});
+  std::erase_if(later, [&](int64_t step) { return step <= *run_.from_step; });
+  if (later.empty()) return;
+  std::string last;
+  for (const int64_t step : std::views::reverse(later)) {  // the newest first: it counts
+    last = checkpoint::put_aside(store::local_files(), run_.workdir.checkpoints(), checkpoint::step_directory(step), "later");
+  }
+  log_note(
+      fmt::format("the run goes back behind steps {}, whose checkpoints now have names as `{}`; nothing reads or removes them",
+                  fmt::join(later, ", "), last));
+}
+
+void StartingPoint::tell_of_data() const {
+  if (!data_changes_.training.empty()) {
+    log_note(
+        fmt::format("the training data changed, as `data.on_change` allows; from here on images come in an order of those "
+                    "that are there{}",
+                    data_changes_.training));
+  }
+  for (const std::string& name : data_changes_.evaluators) {
+    log_warning(fmt::format(
+        "the data of `eval.{}` are others than before: its scores do not compare with those of earlier steps", name));
+  }
+}
+
+void StartingPoint::keep_data_names() const {
+  const bool listed = resumed_ && data_changes_.training.empty() && !run_.workdir.data_names().empty();
+  if (listed || !run_.processes.leads()) return;
+  if (const auto names = recipe::data_names(run_.recipe.data)) run_.workdir.write_data_names(recipe::names_text(*names));
 }
 
 void StartingPoint::load_weights() {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "checkpoint/checkpoint.h"
+#include "recipe/run_identity.h"
 #include "train/run/run.h"
 #include "train/step/compile.h"
 #include "train/step/step_state.h"
@@ -24,6 +25,10 @@ class StartingPoint {
   bool has_state() const { return resumed_ || began_at_; }
   // What the console says of the run before it starts.
   void announce() const;
+  // Where the run goes back to an earlier step (TrainOptions::from_step): later checkpoints get other names.
+  void put_later_aside() const;
+  // Lists the training images in the run's directory, so that a later start can say which ones changed.
+  void keep_data_names() const;
   // Reads the weights of model_init, so that those that don't fit are known before anything is compiled.
   void load_weights();
   // The state on the devices. `init_program` is needed where there is no checkpoint. `parameters`: with the table of all
@@ -32,11 +37,13 @@ class StartingPoint {
 
  private:
   void take_up(const std::string& state);
+  void tell_of_data() const;
   void put_checkpoint(StepState& state);
   void draw(StepState& state, std::future<Compiled>& init_program, bool parameters);
 
   Run& run_;
   bool resumed_ = false;
+  recipe::DataChanges data_changes_;                        // since the checkpoint; of the leader
   std::optional<int64_t> began_at_;                         // the step of another run
   std::optional<checkpoint::LoadedCheckpoint> checkpoint_;  // of the leader, until it is on the devices
   state::HostArrays weights_;                               // of model_init, likewise; empty bytes where the drawn value stays

@@ -2,7 +2,9 @@
 // What a start of a run is asked for besides its recipe.
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "group/place.h"
@@ -28,6 +30,8 @@ struct TrainOptions {
   // without it goes on. Empty: it goes to its end.
   std::string until = {};
   std::chrono::milliseconds stop_patience = kStopPatience;  // of its end with a disk that does not answer
+  // The run goes back to the checkpoint of this step; later ones are put aside. Nothing: it goes on from the newest one.
+  std::optional<int64_t> from_step = {};
 };
 
 }  // namespace tessera::train

@@ -24,12 +24,16 @@ std::string chosen_workdir(const TrainOptions& options, const std::string& recip
 }
 
 state::RunDescription describe(const recipe::Recipe& recipe) {
-  return {recipe.text,
-          recipe.model->input(),
-          recipe.class_names,
-          inference_pp(recipe),
-          recipe::data_identity(recipe.data),
-          recipe.data.source().multi_label()};
+  state::RunDescription run{recipe.text,
+                            recipe.model->input(),
+                            recipe.class_names,
+                            inference_pp(recipe),
+                            recipe::data_identity(recipe.data),
+                            recipe.data.source().multi_label()};
+  for (const recipe::EvalPlan& eval : recipe.evals) {
+    if (eval.sets[0].texts == 0) run.eval_data[eval.name] = recipe::data_identity(eval.sets[0].data);
+  }
+  return run;
 }
 
 int64_t read_until(const std::string& text, const recipe::Recipe& recipe) {
@@ -54,6 +58,7 @@ Run::Run(config::Section section, const TrainOptions& options)
       description(describe(recipe)),
       name(recipe::run_name(description)),
       until(read_until(options.until, recipe)),
+      from_step(options.from_step),
       record(workdir, options.command, options.version),
       reporter(recipe, workdir.path(), recipe.mesh.devices() * processes.count(), options.command, options.version),
       profiles(workdir.path(), recipe.profile),

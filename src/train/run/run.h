@@ -61,8 +61,9 @@ struct Run {
   const std::string home;                           // the run's directory, which the leader chooses
   Workdir workdir;                                  // that directory; of a process that does not lead, its own
   const state::RunDescription description;
-  std::string name;     // whose the checkpoints are; as those say that the run goes on from
-  const int64_t until;  // the step after which this start ends; 0: none
+  std::string name;                        // whose the checkpoints are; as those say that the run goes on from
+  const int64_t until;                     // the step after which this start ends; 0: none
+  const std::optional<int64_t> from_step;  // of the checkpoint that this start goes back to; nothing: the newest
   RunRecord record;
   Reporter reporter;
   Profiles profiles;

@@ -22,6 +22,7 @@ namespace {
 constexpr const char* kRecipe = "recipe.toml";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kLog = "log.txt";
+constexpr const char* kNames = "data_names.txt";
 constexpr const char* kSaved = ".saved";  // there once a checkpoint was saved
 // Files that lines are added to. All others are replaced as a whole, so that a link in their place leads to nothing that changes.
 constexpr std::array kGrowing = {kMetrics, "summary.csv", kLog};
@@ -179,6 +180,19 @@ void Workdir::pass_over(const checkpoint::RejectedCheckpoint& bad) {
     kept = "; " + error.message();
   }
   log_warning(fmt::format("passed over {}: {}{}", bad.path, bad.reason, kept));
+}
+
+std::string Workdir::data_names() const {
+  const std::string path = store::join_path(path_, kNames);
+  return files_.info(path) ? store::read_text(files_, path) : std::string();
+}
+
+void Workdir::write_data_names(const std::string& names) const {
+  try {
+    store::write_atomic(files_, store::join_path(path_, kNames), std::string_view(names));
+  } catch (const Error& error) {
+    log_warning(fmt::format("the training images are not listed: {}", error.message()));
+  }
 }
 
 void Workdir::write_recipe() {

@@ -53,6 +53,10 @@ class Workdir {
   void renew_lock();
   // Tells of a checkpoint that can't be read, and puts a damaged one aside: its step will be saved again.
   void pass_over(const checkpoint::RejectedCheckpoint& bad);
+  // The names of the training images (recipe/data_names.h) that the last start wrote; empty where it wrote none.
+  std::string data_names() const;
+  // Only a help for messages: a directory that is full is a warning.
+  void write_data_names(const std::string& names) const;
   // Makes the recipe the directory's own. Call when everything that can fail early has passed.
   void write_recipe();
 

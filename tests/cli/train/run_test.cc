@@ -131,6 +131,21 @@ TEST_F(Run, AnUnfinishedOneOfTheSameRecipeGoesOn) {
   EXPECT_THAT(both.err, HasSubstr("--new chooses a directory itself"));
 }
 
+TEST_F(Run, GoesBackInADirectoryOfThisMachineAlone) {
+  fs::copy(*folder_ / "run", *folder_ / "back", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  const Outcome back = tessera({"train", "tiny.toml", "--workdir", "back", "--from-step", "3"});
+  EXPECT_EQ(back.exit, 0) << back.err;
+  EXPECT_THAT(back.err,
+              AllOf(HasSubstr("continues back from step 3 of 6"),
+                    HasSubstr("behind steps 6, whose checkpoints now have names as `back/checkpoints/step_000000006.later`")));
+  const Outcome nowhere = tessera({"train", "tiny.toml", "--from-step", "3"});
+  EXPECT_EQ(nowhere.exit, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("help: add --workdir DIR"));
+  const Outcome bucket = tessera({"train", "tiny.toml", "--from-step", "3", "--workdir", "s3://bucket/run"});
+  EXPECT_EQ(bucket.exit, 2);
+  EXPECT_THAT(bucket.err, HasSubstr("resume=RUN@STEP"));
+}
+
 TEST_F(Run, OneThatTrainsNowIsLeftAlone) {
   TempFolder folder;
   fs::create_directory_symlink(folder_->path() / "train", folder / "train");

@@ -3,6 +3,7 @@
 
 #include "train/trainer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -28,6 +29,7 @@ namespace tessera::train {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 using testing::small_run;
 
 // metrics.jsonl without what depends on the clock.
@@ -251,6 +253,31 @@ TEST(Trainer, PausesAndGoesOnAsIfItHadNot) {
   expect_same_end("until_the_end");
   options.until = "0 steps";
   EXPECT_THROW(train(small_run().section(), options), Error);
+}
+
+TEST(Trainer, GoesBackToAStepThatIsAskedFor) {
+  whole();
+  fs::copy(small_run().path("whole"), small_run().path("back"), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  const std::vector<std::string> kept{"checkpoint.every=1 steps", "checkpoint.keep=99"};
+  TrainOptions options = small_run().options("back");
+  options.from_step = 20;
+  try {
+    train(small_run().section(kept), options);
+    ADD_FAILURE() << "there is no such step";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has no checkpoint of step 20\n  --> --from-step\nhelp: it has those of steps 1, 2,"));
+  }
+  expect_same_end("back");
+  // Later steps are trained again, and what they had is kept.
+  options.from_step = 7;
+  options.until = "9 steps";
+  EXPECT_EQ(train(small_run().section(kept), options).step, 9);
+  EXPECT_EQ(metrics_of("back").back()["step"], 9) << "the lines of later steps are gone";
+  for (const int64_t later : {8, 10, 12})
+    EXPECT_TRUE(fs::exists(small_run().step_of("back", later) + ".later/COMMIT")) << later;
+  for (const int64_t gone : {10, 12}) EXPECT_FALSE(fs::exists(small_run().step_of("back", gone))) << gone;
+  EXPECT_EQ(small_run().train("back", kept).exit, Exit::kDone);
+  expect_same_end("back");
 }
 
 TEST(Trainer, OwedEvaluationIsDoneAgain) {

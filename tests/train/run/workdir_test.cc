@@ -125,11 +125,69 @@ TEST(Workdir, ACheckpointOfOtherDataIsRefused) {
   const std::string own = fmt::format("data.source=folder({})", small_run().path("own"));
   small_run().train("other_data", {own});
   testing::spill(small_run().path("own") + "/red/more.png", testing::slurp(small_run().path("own") + "/red/002.png"));
-  EXPECT_THAT(small_run().failure("other_data", {own}, Exit::kData), HasSubstr("data of 60 samples   here: 61"));
+  EXPECT_THAT(small_run().failure("other_data", {own}, Exit::kData),
+              AllOf(HasSubstr("data of 60 samples   here: 61\n  1 image is new: red/more.png\n"), Not(HasSubstr("gone")),
+                    HasSubstr("data.on_change=accept")));
   fs::remove(small_run().path("own") + "/red/005.png");
-  EXPECT_THAT(small_run().failure("other_data", {own}, Exit::kData), HasSubstr("data of 60 samples with other names"));
+  EXPECT_THAT(small_run().failure("other_data", {own}, Exit::kData),
+              HasSubstr("data of 60 samples with other names, classes or labels than here\n  1 image is new: red/more.png\n"
+                        "  1 image is gone: red/005.png\n"));
+  // Where the list of names is gone, the rest is said all the same.
+  fs::rename(small_run().path("other_data") + "/data_names.txt", small_run().path("names"));
+  EXPECT_THAT(small_run().failure("other_data", {own}, Exit::kData),
+              AllOf(HasSubstr("data of 60 samples with other names"), Not(HasSubstr("is new"))));
+  fs::rename(small_run().path("names"), small_run().path("other_data") + "/data_names.txt");
   fs::rename(small_run().path("own") + "/red/more.png", small_run().path("own") + "/red/005.png");
   EXPECT_EQ(small_run().train("other_data", {own}).exit, Exit::kDone);
+}
+
+TEST(Workdir, OtherDataAreTakenWhereTheRecipeAcceptsThem) {
+  testing::make_images(small_run().path("growing"), 60, 1);
+  const std::string own = fmt::format("data.source=folder({})", small_run().path("growing")), accept = "data.on_change=accept";
+  small_run().train("grown", {own});
+  for (const char* name : {"a.png", "b.png"})
+    fs::copy(small_run().path("growing") + "/red/002.png", small_run().path("growing") + "/red/" + name);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(small_run().train("grown", {own, accept, "total=16 steps"}).step, 16);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), AllOf(HasSubstr("note: the training data changed"),
+                                                              HasSubstr("here: 62\n  2 images are new: red/a.png, red/b.png")));
+  // From now on these are its data.
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(small_run().train("grown", {own, "total=18 steps"}).step, 18);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), Not(HasSubstr("data changed")));
+  fs::remove(small_run().path("growing") + "/red/a.png");
+  EXPECT_THAT(small_run().failure("grown", {own, "total=20 steps"}, Exit::kData), HasSubstr("1 image is gone: red/a.png"));
+  // Another class is another model.
+  fs::create_directory(small_run().path("growing") + "/yellow");
+  fs::copy(small_run().path("growing") + "/red/002.png", small_run().path("growing") + "/yellow/0.png");
+  EXPECT_THAT(small_run().failure("grown", {own, accept, "total=20 steps"}, Exit::kData),
+              AllOf(HasSubstr("4 classes"), HasSubstr("blue, green, red   here: blue, green, red, yellow")));
+}
+
+TEST(Workdir, LabelsOfATableThatChangedAreNoticed) {
+  const std::string table = small_run().path("table.csv");
+  std::string lines = "image,label\n";
+  const char* names[] = {"blue", "green", "red"};
+  for (int i = 0; i < 24; ++i) lines += fmt::format("{0}/{1:03}.png,{0}\n", names[i % 3], i);
+  testing::spill(table, lines);
+  const std::string own = fmt::format("data.source=csv({}, root={})", table, small_run().path("train"));
+  small_run().train("table", {own});
+  std::string other = lines;
+  other.replace(other.find("000.png,blue"), 12, "000.png,red");
+  testing::spill(table, other);
+  EXPECT_THAT(small_run().failure("table", {own, "total=14 steps"}, Exit::kData), HasSubstr("data of 24 samples with other"));
+  testing::spill(table, lines);
+  EXPECT_EQ(small_run().train("table", {own, "total=14 steps"}).exit, Exit::kDone);
+}
+
+TEST(Workdir, OtherImagesOfAnEvaluatorAreAWarning) {
+  testing::make_images(small_run().path("scored"), 21, 2);
+  const std::string own = fmt::format("eval.val.data.source=folder({})", small_run().path("scored"));
+  small_run().train("other_scores", {own});
+  fs::remove(small_run().path("scored") + "/red/005.png");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(small_run().train("other_scores", {own, "total=14 steps"}).exit, Exit::kDone);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("warning: the data of `eval.val` are others than before"));
 }
 
 // Checkpoints of versions before runs had names.
