@@ -10,7 +10,7 @@ namespace {
 
 // Lines over which the time of a step is taken for what is left.
 constexpr size_t kRecent = 32;
-constexpr size_t kMostCompilations = 100;
+constexpr size_t kMaxCompilations = 100;
 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
@@ -74,13 +74,13 @@ bool WatchedRun::read_log() {
   std::deque<Compilation> found;
   const bool from_start = log_.read([&](std::string_view line) {
     if (auto one = parse_compilation(line)) found.push_back(std::move(*one));
-    if (found.size() > kMostCompilations) found.pop_front();
+    if (found.size() > kMaxCompilations) found.pop_front();
   });
   if (found.empty() && !from_start) return false;
   const std::lock_guard lock(mutex_);
   if (from_start) compilations_.clear();
   std::ranges::move(found, std::back_inserter(compilations_));
-  while (compilations_.size() > kMostCompilations) compilations_.pop_front();
+  while (compilations_.size() > kMaxCompilations) compilations_.pop_front();
   return true;
 }
 

@@ -29,12 +29,12 @@ int64_t Value::dim(int64_t axis) const {
 namespace {
 
 // Beyond it sizes in bytes, and sums of them, might not be numbers any more. No machine has a thousandth of it.
-constexpr int64_t kMostBytes = int64_t{1} << 56;
+constexpr int64_t kMaxBytes = int64_t{1} << 56;
 
 void expect_possible(const Node& node, const TensorType& type) {
   int64_t bytes = element_bytes(type.dtype);
   for (const int64_t size : type.dims) {
-    if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) || bytes > kMostBytes)
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) || bytes > kMaxBytes)
       fail_op(node, fmt::format("gives {}, which is larger than any machine's memory", to_string(type)));
   }
 }

@@ -10,8 +10,8 @@ namespace tessera::models {
 namespace {
 
 // Far above any model, and small enough that no file and no typing error takes memory and time without end.
-constexpr int64_t kMost = 1 << 24;
-constexpr int64_t kMostBlocks = 10'000;
+constexpr int64_t kMax = 1 << 24;
+constexpr int64_t kMaxBlocks = 10'000;
 
 }  // namespace
 
@@ -49,10 +49,10 @@ size_t OptionChecks::choose(const char* key, const std::string& value, const std
 
 int64_t OptionChecks::positive(const char* key, int64_t value) const {
   if (value < 1) fail(key, fmt::format("must be at least 1, and is {}", value));
-  return at_most(key, value, kMost);
+  return at_most(key, value, kMax);
 }
 
-int64_t OptionChecks::blocks(const char* key, int64_t value) const { return positive(key, at_most(key, value, kMostBlocks)); }
+int64_t OptionChecks::blocks(const char* key, int64_t value) const { return positive(key, at_most(key, value, kMaxBlocks)); }
 
 int64_t OptionChecks::at_most(const char* key, int64_t value, int64_t most) const {
   if (value > most) fail(key, fmt::format("must be at most {}, and is {}", most, value));
@@ -71,7 +71,7 @@ double OptionChecks::positive(const char* key, double value) const {
 
 int64_t OptionChecks::not_negative(const char* key, int64_t value) const {
   if (value < 0) fail(key, fmt::format("must be at least 0, and is {}", value));
-  return at_most(key, value, kMost);
+  return at_most(key, value, kMax);
 }
 
 double OptionChecks::rate(const char* key, double value) const {

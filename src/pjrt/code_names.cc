@@ -89,12 +89,12 @@ void CodeNames::add(const std::vector<ElfSymbol>& symbols, uintptr_t base, bool 
 
 void CodeNames::add_compiled(uintptr_t list) {
   constexpr uint64_t kLargest = uint64_t{1} << 28U;
-  constexpr int kMost = 1'000'000;  // of a list that was changed while it was read, and has no end
+  constexpr int kMax = 1'000'000;  // of a list that was changed while it was read, and has no end
   JitList head{};
   JitEntry entry{};
   if (!copy_memory(list, &head, sizeof(head))) return;
   int count = 0;
-  for (uintptr_t at = head.first; at != 0 && count < kMost && copy_memory(at, &entry, sizeof(entry));
+  for (uintptr_t at = head.first; at != 0 && count < kMax && copy_memory(at, &entry, sizeof(entry));
        at = entry.next, ++count) {
     if (entry.size > kLargest) continue;
     std::vector<std::byte> object(entry.size);

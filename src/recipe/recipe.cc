@@ -17,7 +17,7 @@ namespace {
 
 using config::Section;
 
-constexpr int64_t kMostKept = 1'000'000;  // checkpoints
+constexpr int64_t kMaxKept = 1'000'000;  // checkpoints
 
 void read_mesh(Section& recipe, int64_t devices, Recipe& out) {
   out.mesh = mesh::parse_mesh(out.run.mesh, devices, recipe.place("mesh"));
@@ -100,8 +100,8 @@ void read_optimizer(const Section& section, Recipe& out, const optim::RunLength&
 
 void read_checkpoint(Section section, Recipe& out, const optim::RunLength& length) {
   section.bind(out.checkpoint);
-  section.check_range("keep", out.checkpoint.keep, 1, kMostKept);
-  section.check_range("keep_best", out.checkpoint.keep_best, 1, kMostKept);
+  section.check_range("keep", out.checkpoint.keep, 1, kMaxKept);
+  section.check_range("keep_best", out.checkpoint.keep_best, 1, kMaxKept);
   out.checkpoint_every = steps_of(section, "every", out.checkpoint.every, length);
   if (out.checkpoint.keep_every) out.keep_every = steps_of(section, "keep_every", *out.checkpoint.keep_every, length);
 }

@@ -32,7 +32,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr const char* kReportPage = "report/index.html";
-constexpr int64_t kMostPatience = 1'000'000;  // seconds
+constexpr int64_t kMaxPatience = 1'000'000;  // seconds
 
 }  // namespace
 
@@ -123,7 +123,7 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
   options.parameters = parameters_;
   options.profile_host = profile_host_;
   options.until = until_;
-  options.stop_patience = std::chrono::seconds(std::min(stop_patience_, kMostPatience));
+  options.stop_patience = std::chrono::seconds(std::min(stop_patience_, kMaxPatience));
   options.from_step = from_step_;
   options.place = place;
   options.on_workdir = [&](const std::string& workdir) {
