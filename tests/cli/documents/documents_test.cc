@@ -151,7 +151,9 @@ TEST(Documents, NameKeysThatThereAre) {
       ++found;
       EXPECT_TRUE(is_known(match[1])) << document << " names " << match[1];
     }
-    if (std::string(document).find("from_") != std::string::npos) EXPECT_GT(found, 20) << document;
+    if (std::string(document).find("from_") != std::string::npos) {
+      EXPECT_GT(found, 20) << document;
+    }
   }
   EXPECT_FALSE(is_known("optimizer.learning_rate"));
 }

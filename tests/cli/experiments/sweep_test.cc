@@ -154,7 +154,9 @@ TEST_F(SweepTest, HalvingStopsPoorRunsAndTheOthersAreAsIfTheyHadNeverPaused) {
   std::map<std::string, int> steps;
   for (auto& [name, row] : csv_of(folder_ / "half/sweep.csv")) {
     ++steps[row["steps"] + " " + row["rung"] + " " + row["state"]];
-    if (row["steps"] == "4") EXPECT_EQ(row["lr"], "1") << "it is too high";
+    if (row["steps"] == "4") {
+      EXPECT_EQ(row["lr"], "1") << "it is too high";
+    }
   }
   EXPECT_EQ(steps, (std::map<std::string, int>{{"4 1 pruned", 4}, {"8 2 pruned", 2}, {"16 3 pruned", 1}, {"32 4 done", 1}}));
   EXPECT_THAT(outcome.out, AllOf(ContainsRegex("1e-3 .* 1 +4 of 4 +32\n"), ContainsRegex(" 1 .* 1 +1 of 4 +4\n"),

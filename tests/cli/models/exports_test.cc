@@ -54,23 +54,6 @@ class Exports : public ::testing::Test {
   TempFolder folder_;
 };
 
-// The bytes that the chain makes of the files, one picture behind another.
-std::string pixels_of(const std::string& chain, const std::vector<std::string>& files) {
-  const data::Pp pp(chain, data::PpUse::kEval);
-  data::PpScratch scratch;
-  std::string all;
-  for (const std::string& file : files) {
-    std::string text = read_file(file);
-    const size_t size = text.size();
-    text.resize(size + PaddedBuffer::kPadding);
-    std::string pixels(pp.image_bytes(), '\0');
-    EXPECT_FALSE(
-        pp.run({reinterpret_cast<const uint8_t*>(text.data()), size}, {}, scratch, reinterpret_cast<uint8_t*>(pixels.data())));
-    all += pixels;
-  }
-  return all;
-}
-
 TEST_F(Exports, StablehloHasTheProgramItsWeightsAndWhatTheyAre) {
   run({"export", "--from", "run", "--to", "mlir", "--format", "stablehlo", "--batch", "3"});
   const Json signature = Json::parse(read_file(folder_ / "mlir/signature.json"));
@@ -95,6 +78,23 @@ TEST_F(Exports, StablehloHasTheProgramItsWeightsAndWhatTheyAre) {
 }
 
 #ifdef TESSERA_JAX_PYTHON
+// The bytes that the chain makes of the files, one picture behind another.
+std::string pixels_of(const std::string& chain, const std::vector<std::string>& files) {
+  const data::Pp pp(chain, data::PpUse::kEval);
+  data::PpScratch scratch;
+  std::string all;
+  for (const std::string& file : files) {
+    std::string text = read_file(file);
+    const size_t size = text.size();
+    text.resize(size + PaddedBuffer::kPadding);
+    std::string pixels(pp.image_bytes(), '\0');
+    EXPECT_FALSE(
+        pp.run({reinterpret_cast<const uint8_t*>(text.data()), size}, {}, scratch, reinterpret_cast<uint8_t*>(pixels.data())));
+    all += pixels;
+  }
+  return all;
+}
+
 TEST_F(Exports, JaxGivesOurLogitsOfStablehlo) {
   run({"export", "--from", "run", "--to", "mlir", "--format", "stablehlo", "--batch", "3"});
   const std::vector<std::string> images = {folder_ / "val/left/0.png", folder_ / "val/left/2.png", folder_ / "val/right/1.png"};

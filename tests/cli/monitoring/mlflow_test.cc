@@ -173,7 +173,9 @@ TEST_F(Mlflow, ARunThatWasKilledIsOneRunWithEachStepOnce) {
     // Those of evaluations, and those that a line in which no time was measured lacks.
     const bool sometimes = std::ranges::any_of(std::array{"val/", "z/", "img/", "y/hostcpu/"},
                                                [&key = name](const char* start) { return key.starts_with(start); });
-    if (!sometimes) EXPECT_EQ(points.size(), static_cast<size_t>(last + 30)) << name;
+    if (!sometimes) {
+      EXPECT_EQ(points.size(), static_cast<size_t>(last + 30)) << name;
+    }
   }
   expect_curves(timeless_run, timeless(expected));
 }
