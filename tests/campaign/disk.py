@@ -80,6 +80,16 @@ class File:
         return bytes(content)
 
 
+class Link:
+    """A symbolic link: there or not, as a name is."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def after_cut(self, rng):
+        return self
+
+
 class Directory:
     def __init__(self):
         self.entries = {}
@@ -174,6 +184,10 @@ class Disk:
         parent, name = self._parent(path)
         parent.change({name: Directory()})
 
+    def _do_symlink(self, path, _, target):
+        parent, name = self._parent(path)
+        parent.change({name: Link(target)})
+
     def _do_unlink(self, path, *_):
         parent, name = self._parent(path)
         parent.change({name: None})
@@ -189,7 +203,7 @@ class Disk:
             here.change({old: other if flag else None})
 
     def after_cut(self, rng):
-        """A tree of what a disk may hold now: {name: bytes or a tree}."""
+        """A tree of what a disk may hold now: {name: bytes, a Link or a tree}."""
 
         def tree(directory):
             return {
@@ -207,6 +221,8 @@ def write_tree(tree, path):
         child = os.path.join(path, name)
         if isinstance(value, dict):
             write_tree(value, child)
+        elif isinstance(value, Link):
+            os.symlink(value.target, child)
         else:
             with open(child, "wb") as file:
                 file.write(value)

@@ -362,6 +362,10 @@ int renameat(int from_directory, const char* from, int to_directory, const char*
   return change(absolute(from_directory, from), absolute(to_directory, to), "rename",
                 [&] { return REAL(renameat)(from_directory, from, to_directory, to); });
 }
+int symlink(const char* target, const char* link) {
+  return change(
+      absolute(AT_FDCWD, link), "", "symlink", [&] { return REAL(symlink)(target, link); }, target);
+}
 int renameat2(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) {
   return change(
       absolute(from_directory, from), absolute(to_directory, to), "rename",
