@@ -17,6 +17,7 @@
 #include "cli/command.h"
 #include "cli/commands/board.h"
 #include "cli/crash.h"
+#include "cli/optional_work.h"
 #include "cli/version.h"
 #include "group/place.h"
 #include "monitor/log_file.h"
@@ -25,6 +26,7 @@
 #include "store/buckets.h"
 #include "store/file.h"
 #include "store/url.h"
+#include "train/process/stop_signal.h"
 #include "train/trainer.h"
 #include "train/workdir/workdir.h"
 
@@ -32,6 +34,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr const char* kReportPage = "report/index.html";
+constexpr double kReportPatience = 30;       // seconds, of one file: the run is done without its report
 constexpr int64_t kMaxPatience = 1'000'000;  // seconds
 
 }  // namespace
@@ -153,7 +156,9 @@ void Training::write_report(const std::string& workdir) const {
   if (no_report_) return;
   const auto failed = [](std::string_view why) { log_warning(fmt::format("no report was written: {}", why)); };
   try {
-    report::write_report({workdir});
+    const auto left = do_if_files_come([workdir] { report::write_report({workdir}); }, kReportPatience,
+                                       [] { return train::StopSignal::came_late(); });
+    if (left) failed(*left + "; `tessera report` writes it");
   } catch (const Error& error) {
     failed(error.message());
   } catch (const std::bad_alloc&) {

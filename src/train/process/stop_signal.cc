@@ -17,6 +17,7 @@ std::atomic<bool> held{false};
 std::atomic<bool> installed{false};
 std::atomic<bool> needs_agreement{false};
 std::atomic<int> agreed{0};  // an exit code
+std::atomic<bool> late_signal{false};
 struct Handled {
   int number;
   const char* name;
@@ -45,7 +46,10 @@ void on_signal(int number) {
 }
 
 // What a signal asks for is done; the next one of its kind ends the process, should the end take long.
-void on_late_signal(int number) { signal(number, SIG_DFL); }
+void on_late_signal(int number) {
+  late_signal.store(true);
+  signal(number, SIG_DFL);
+}
 
 }  // namespace
 
@@ -55,6 +59,7 @@ StopSignal::StopSignal() {
   held.store(false);
   needs_agreement.store(false);
   agreed.store(0);
+  late_signal.store(false);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -75,6 +80,8 @@ StopSignal::~StopSignal() {
   }
   installed.store(false);
 }
+
+bool StopSignal::came_late() { return late_signal.load(); }
 
 void StopSignal::hold() { held.store(true); }
 

@@ -30,6 +30,8 @@ class StopSignal {
   // The exit code that goes with the signal: kInterrupted for SIGINT and ask(), kPreempted for the others. kDone when there was
   // none.
   Exit exit_code() const;
+  // Whether a signal came after the end of one that was held.
+  static bool came_late();
   // "SIGTERM", "Ctrl-C", "a request", "another process"; empty when there was none.
   const char* name() const;
 };

@@ -1,5 +1,6 @@
 // Preloaded into the program (LD_PRELOAD): reads of some files behave as on a disk that is in trouble, by their names.
 //   …stuck.png, …stuck.tar   never comes; the file that ODD_FILES_STUCK names is made when somebody waits for it
+//   …late.png                never comes once there is the file that ODD_FILES_AFTER names
 //   …/state.safetensors      is never on the disk (fsync), where ODD_FILES_SYNC is set; the mark is made as above
 //   …flaky.png               fails with EIO twice before it is read
 #include <dlfcn.h>
@@ -55,6 +56,8 @@ extern "C" ssize_t read(int file, void* to, size_t size) {
   static const auto next = reinterpret_cast<Read>(dlsym(RTLD_NEXT, "read"));
   static std::atomic<int> flaky{2};
   if (is_of(file, "stuck.png")) wait_for_ever();
+  const char* after = std::getenv("ODD_FILES_AFTER");
+  if (after && is_of(file, "late.png") && access(after, F_OK) == 0) wait_for_ever();
   if (is_of(file, "flaky.png") && flaky-- > 0) {
     errno = EIO;
     return -1;

@@ -115,6 +115,25 @@ TEST_F(Stop, ASaveThatHangsIsNamedAndLeft) {
   EXPECT_EQ(run_program(command("run"), folder_.path()).exit, 0);
 }
 
+// The run is done, and its report wants an image that does not come any more.
+TEST_F(Stop, AFinishedRunDoesNotWaitForTheImagesOfItsReport) {
+  fs::rename(folder_ / "val/left/3.png", folder_ / "val/left/3_late.png");
+  for (const std::string workdir : {"told", "alone"}) {
+    auto environment = odd_files();
+    environment["ODD_FILES_AFTER"] = folder_ / (workdir + "/plot.svg");
+    RunningProgram run(command(workdir), folder_.path(), environment);
+    await_stuck(run);
+    if (workdir == "told") run.send(SIGTERM);
+    const Outcome end = run.wait();
+    EXPECT_EQ(end.exit, 0) << end.err;
+    EXPECT_THAT(end.err,
+                ContainsRegex(workdir == "told" ? "no report was written: a signal came first; `tessera report` writes it"
+                                                : "no report was written: reading `.*3_late.png` has taken 3[0-9] s so far"));
+    EXPECT_FALSE(fs::exists(folder_ / workdir / "report/index.html"));
+    fs::remove(folder_ / "waits");
+  }
+}
+
 TEST_F(Stop, CtrlCEndsOtherCommandsThatWait) {
   ASSERT_EQ(run_program(command("run"), folder_.path()).exit, 0);
   fs::rename(folder_ / "val/left/3.png", folder_ / "val/left/3_stuck.png");
