@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "train/control/control_socket.h"
 
 namespace tessera::board {
@@ -54,7 +55,9 @@ bool Runs::scan() {
     if (std::ranges::find(distinct, path) == distinct.end()) distinct.push_back(std::move(path));
   }
   if (distinct == found_) return news;
-  const std::vector<std::string> names = report::shortest_names(distinct);
+  // In one line of UTF-8, as JSON and Prometheus want them: a page asks for a run by the name that it was told.
+  std::vector<std::string> names = report::shortest_names(distinct);
+  for (std::string& name : names) name = one_line(name);
   std::map<std::string, std::shared_ptr<WatchedRun>> before;
   for (const auto& run : all()) before[run->path()] = run;
   std::vector<std::shared_ptr<WatchedRun>> now;

@@ -151,6 +151,18 @@ TEST(Runs, AreFoundAndCalledApart) {
   EXPECT_EQ(runs.all().size(), 4u);
 }
 
+// A page asks for a run by the name that it was told in JSON.
+TEST(Runs, HaveNamesOfOneLineInUtf8) {
+  TempDir dir;
+  for (const char* name : {"caf\xe9", "two\nlines"}) testing::make_run(dir.path(), name, {"cat", "dog"});
+  Runs runs({dir.path()}, false);
+  runs.scan();
+  std::vector<std::string> names;
+  for (const auto& run : runs.all()) names.push_back(run->name());
+  EXPECT_THAT(names, ElementsAre(R"(caf\xe9)", R"(two\nlines)"));
+  EXPECT_EQ(runs.find(R"(caf\xe9)")->path(), dir / "caf\xe9");
+}
+
 // Files that refuse to be looked at, as those of another user do.
 class Closed final : public testing::FaultyFiles {
  public:
