@@ -25,7 +25,7 @@ constexpr size_t kBufferBytes = 256 << 10;
 
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags, std::string_view action) {
+  Descriptor(const std::string& path, int flags, std::string_view action) : path_(path) {
     refuse_url(path);
     const FileCall call("opening", path);
     do {
@@ -34,8 +34,8 @@ class Descriptor {
     if (fd_ < 0) fail(flags, action, path);
   }
   // Of what `name` is in the directory; `path` is for the message.
-  Descriptor(const Descriptor& directory, const std::string& name, int flags, std::string_view action,
-             const std::string& path) {
+  Descriptor(const Descriptor& directory, const std::string& name, int flags, std::string_view action, const std::string& path)
+      : path_(path) {
     const FileCall call("opening", path);
     do {
       fd_ = ::openat(directory.get(), name.c_str(), flags | O_CLOEXEC, 0666);
@@ -43,13 +43,14 @@ class Descriptor {
     if (fd_ < 0) fail(flags, action, path);
   }
   ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) close();
   }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
   // What close() says; the descriptor is gone either way.
   int close() {
+    const FileCall call("closing", path_);
     const int result = ::close(fd_);
     fd_ = -1;
     return result;
@@ -62,6 +63,7 @@ class Descriptor {
     throw IoError(errno, action, path);
   }
 
+  const std::string path_;
   int fd_ = -1;
 };
 
@@ -85,6 +87,7 @@ class LocalReadable : public ReadableFile {
  public:
   // O_NONBLOCK: opening a pipe must not wait for its writer.
   explicit LocalReadable(const std::string& path) : path_(path), fd_(path, O_RDONLY | O_NONBLOCK, "open") {
+    const FileCall call("opening", path);
     struct stat status;
     if (fstat(fd_.get(), &status) != 0) throw IoError(errno, "open", path);
     expect_regular(status, path);
@@ -143,11 +146,11 @@ class LocalWritable : public WritableFile {
 
   void close() override {
     flush();
-    const FileCall call("closing", path_);
     if (fd_.close() != 0) throw IoError(errno, "write", path_);
   }
 
   FileInfo info() const override {
+    const FileCall call("looking at", path_);
     struct stat status;
     if (fstat(fd_.get(), &status) != 0) throw IoError(errno, "read", path_);
     return describe({}, status);
@@ -201,6 +204,7 @@ class LocalDirectory : public Directory {
   explicit LocalDirectory(const std::string& path) : path_(path), fd_(path, kFlags, "open the directory") {}
 
   FileId id() const override {
+    const FileCall call("looking at", path_);
     struct stat status;
     if (fstat(fd_.get(), &status) != 0) throw IoError(errno, "read the directory", path_);
     return {status.st_dev, status.st_ino};
@@ -208,6 +212,7 @@ class LocalDirectory : public Directory {
 
   std::optional<FileInfo> info(const std::string& name) override {
     check(name);
+    const FileCall call("looking into", path_);
     struct stat status;
     if (fstatat(fd_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return describe(name, status);
     if (errno == ENOENT) return std::nullopt;

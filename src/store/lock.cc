@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -35,6 +36,7 @@ void write_holder(int fd) {
 // The descriptor of the locked file.
 int lock_directory(const std::string& directory) {
   const std::string path = join_path(directory, kLockFile);
+  const FileCall call("locking", path);
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd < 0 && errno == ELOOP) {
     throw usage_error(fmt::format("`{}` is a symbolic link, and what it leads to would be overwritten", path), {},
@@ -67,6 +69,7 @@ DirectoryLock::DirectoryLock(const std::string& directory) : directory_(director
 bool DirectoryLock::renew() {
   struct stat locked, there;
   const std::string path = join_path(directory_, kLockFile);
+  const FileCall call("looking at", path);
   if (fstat(fd_, &locked) != 0) throw IoError(errno, "read", path);
   const bool found = lstat(path.c_str(), &there) == 0;
   if (!found && errno != ENOENT) throw IoError(errno, "read", path);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_calls.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "store/file.h"
@@ -122,6 +123,7 @@ class ControlSocket::Server {
   void send_answers();
   static void send(Client& client);
 
+  const std::string path_;
   RunControl& control_;
   Descriptor directory_, listener_;
   struct stat bound_ {};
@@ -135,9 +137,11 @@ class ControlSocket::Server {
 };
 
 ControlSocket::Server::Server(const std::string& workdir, RunControl& control)
-    : control_(control), directory_(::open(workdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    : path_(store::join_path(workdir, kControlSocket)), control_(control) {
+  const FileCall call("making", path_);
+  directory_ = Descriptor(::open(workdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory_) throw store::IoError(errno, "open", workdir);
-  bind(store::join_path(workdir, kControlSocket));
+  bind(path_);
   thread_ = std::thread([this] { run_guarded(); });
 }
 
@@ -145,6 +149,7 @@ ControlSocket::Server::~Server() {
   stopping_ = true;
   answers_->wake();
   thread_.join();
+  const FileCall call("removing", path_);
   struct stat there;
   const bool own = fstatat(directory_.get(), kControlSocket, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
                    there.st_dev == bound_.st_dev && there.st_ino == bound_.st_ino;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/file_calls.h"
 #include "base/text.h"
 #include "checkpoint/commit.h"
 #include "store/file.h"
@@ -59,6 +60,7 @@ std::optional<std::string> space_warning(const DiskNeed& need, const std::string
 }
 
 std::optional<std::string> space_warning(const DiskNeed& need, const std::string& workdir) {
+  const FileCall call("looking at", workdir);
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(workdir, error);
   if (error) return std::nullopt;
