@@ -6,7 +6,7 @@
 namespace tessera::board {
 namespace {
 
-constexpr size_t kMaxPoints = 16384, kThinnedPoints = 8192;  // 256 KiB a figure
+constexpr size_t kKeptPoints = 16384, kThinnedPoints = 8192;  // 256 KiB a figure
 
 bool less(const Point& a, const Point& b) {
   if (!std::isfinite(a.value)) return false;
@@ -36,7 +36,7 @@ std::vector<Point> thinned(const std::vector<Point>& points, size_t count) {
 
 void Series::add(Point point) {
   points_.push_back(point);
-  if (points_.size() > kMaxPoints) points_ = thinned(points_, kThinnedPoints);
+  if (points_.size() > kKeptPoints) points_ = thinned(points_, kThinnedPoints);
 }
 
 std::vector<Point> Series::points(int64_t after, size_t count) const {

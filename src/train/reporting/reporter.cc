@@ -15,8 +15,6 @@
 namespace tessera::train {
 namespace {
 
-double seconds_of(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 // The order of the metrics that the step program gives.
 constexpr size_t kLoss = 0, kLr = 4;
 

@@ -6,8 +6,6 @@
 namespace tessera::train {
 namespace {
 
-double seconds_of(RunClock::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 // Of all phases.
 double sum(state::RunTimes times) {
   double all = 0;

@@ -10,6 +10,10 @@
 
 namespace tessera::train {
 
+inline double seconds_of(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 class RunClock {
  public:
   using Clock = std::chrono::steady_clock;
