@@ -41,6 +41,7 @@ function(tessera_add_folders SRC)
     target_include_directories(tessera_${FOLDER} PUBLIC ${SRC})
     target_include_directories(tessera_${FOLDER} SYSTEM PRIVATE ${TESSERA_PJRT_INCLUDE} ${TESSERA_FFI_INCLUDE})
     target_link_libraries(tessera_${FOLDER} PUBLIC fmt::fmt Threads::Threads ${TESSERA_LIBS_${FOLDER}})
+    tessera_precompile(tessera_${FOLDER} tessera_base ${TESSERA_COMMON_HEADERS})
   endforeach()
 endfunction()
 
