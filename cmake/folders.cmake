@@ -27,6 +27,11 @@ function(tessera_closure OUT FOLDER)
   set(${OUT} ${ALL} PARENT_SCOPE)
 endfunction()
 
+# Folders whose sources are compiled four at a time, because parsing what they include takes longest. Two sources of one of these
+# must not give one name to two things at the level of a namespace. Not those whose files are all made after one pattern, with the
+# same names in each, and not Highway's, which include themselves.
+set(TESSERA_UNITY_FOLDERS board cli evaluators inference interop plan recipe report state sweep train)
+
 function(tessera_add_folders SRC)
   tessera_read_folders(${SRC}/folders.txt)
   set(TESSERA_FOLDERS ${TESSERA_FOLDERS} PARENT_SCOPE)
@@ -41,6 +46,9 @@ function(tessera_add_folders SRC)
     target_include_directories(tessera_${FOLDER} PUBLIC ${SRC})
     target_include_directories(tessera_${FOLDER} SYSTEM PRIVATE ${TESSERA_PJRT_INCLUDE} ${TESSERA_FFI_INCLUDE})
     target_link_libraries(tessera_${FOLDER} PUBLIC fmt::fmt Threads::Threads ${TESSERA_LIBS_${FOLDER}})
+    if(FOLDER IN_LIST TESSERA_UNITY_FOLDERS)
+      set_target_properties(tessera_${FOLDER} PROPERTIES UNITY_BUILD ${TESSERA_UNITY} UNITY_BUILD_BATCH_SIZE 4)
+    endif()
     tessera_precompile(tessera_${FOLDER} tessera_base ${TESSERA_COMMON_HEADERS})
   endforeach()
 endfunction()
