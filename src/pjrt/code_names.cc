@@ -94,8 +94,7 @@ void CodeNames::add_compiled(uintptr_t list) {
   JitEntry entry{};
   if (!copy_memory(list, &head, sizeof(head))) return;
   int count = 0;
-  for (uintptr_t at = head.first; at != 0 && count < kMax && copy_memory(at, &entry, sizeof(entry));
-       at = entry.next, ++count) {
+  for (uintptr_t at = head.first; at != 0 && count < kMax && copy_memory(at, &entry, sizeof(entry)); at = entry.next, ++count) {
     if (entry.size > kLargest) continue;
     std::vector<std::byte> object(entry.size);
     if (!copy_memory(entry.image, object.data(), object.size())) continue;
