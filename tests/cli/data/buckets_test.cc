@@ -269,6 +269,8 @@ TEST(Buckets, WeightsComeAndGo) {
   const std::string reference = testing::source_path("tests/references/timm_local_dir");
   fs::create_directories(folder / "bucket");
   fs::copy(reference, folder / "bucket/model");
+  fs::create_directories(folder / "bucket/images/nested");
+  fs::copy(reference + "/image.png", folder / "bucket/images/nested");
   BucketServers servers(folder / "bucket");
   const auto run = [&](std::vector<std::string> args) {
     args.insert(args.end(), {"--cache-dir", (folder / "cache").string()});
@@ -282,7 +284,7 @@ TEST(Buckets, WeightsComeAndGo) {
   const Json wanted = logits(reference, reference + "/image.png");
   for (const std::string root : {"s3://data", "gs://data"}) {
     EXPECT_EQ(logits(root + "/model", root + "/model/image.png"), wanted);
-    EXPECT_EQ(logits(root + "/model", root + "/model"), wanted);  // all images of a folder
+    EXPECT_EQ(logits(root + "/model", root + "/images"), wanted);  // all files of a folder
     const Outcome exported = run({"export", "--from", root + "/model", "--to", root + "/out/copy"});
     EXPECT_EQ(exported.exit, 0) << exported.err;
     EXPECT_EQ(logits(root + "/out/copy", reference + "/image.png"), wanted);
