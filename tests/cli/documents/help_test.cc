@@ -62,6 +62,7 @@ TEST(Help, EveryCommandBeginsWithTwoExamplesAndNamesItsFlags) {
     EXPECT_THAT(outcome.out, HasSubstr("Usage: tessera " + name));
     EXPECT_THAT(outcome.out, HasSubstr("--platform NAME"));
     EXPECT_THAT(outcome.out, HasSubstr("[TESSERA_PLATFORM]"));
+    EXPECT_THAT(outcome.out, Not(ContainsRegex(":\n(\n|$)"))) << "a title above nothing";
   }
 }
 

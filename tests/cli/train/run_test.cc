@@ -73,6 +73,12 @@ TEST_F(Run, LogHasWhatTheTerminalGot) {
   EXPECT_FALSE(lines_of("logs/a.log").empty());
 }
 
+TEST_F(Run, ListsItsParametersOnlyOnRequest) {
+  EXPECT_THAT(trained_->err, AllOf(HasSubstr(" parameters in "), Not(HasSubstr("head/"))));
+  const Outcome listed = tessera({"train", "tiny.toml", "--parameters", "--workdir", "listed", "--no-report"});
+  EXPECT_THAT(listed.err, AllOf(HasSubstr(" parameters in "), HasSubstr("head/"), HasSubstr("mean")));
+}
+
 TEST_F(Run, IsNotTrainedAgain) {
   const Outcome again = tessera({"train", "tiny.toml", "--workdir", "run"});
   EXPECT_EQ(again.exit, 0) << again.err;
