@@ -240,7 +240,7 @@ Plan plan_remote_run(const Request& request, const std::vector<RemoteHost>& host
     plan.notes.push_back(fmt::format("{} to {} hosts, as many as are reached and divide {}, for the batches",
                                      request.elastic->least, request.elastic->most, request.batch));
   }
-  plan.notes.push_back("each host gets what it has not yet of these files, in ~/.cache/tessera/launch:");
+  plan.notes.emplace_back("each host gets what it has not yet of these files, in ~/.cache/tessera/launch:");
   plan.files = files_of_a_host(request);
   for (int64_t i = 0; i < processes; ++i) {
     ProcessPlan& one = plan.processes.emplace_back();
