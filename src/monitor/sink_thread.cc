@@ -45,6 +45,7 @@ namespace {
 
 // The least that the system has: nobody waits for a sink but the end of the run, when the processors have nothing else to do.
 constexpr int kNice = 19;
+constexpr int kMaxPatiences = 6;
 
 std::string reason_of(const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
@@ -154,7 +155,12 @@ void SinkThread::finish(std::chrono::milliseconds patience) {
     if (std::exchange(work_->finished, true)) return;
     work_->ending = true;
     work_->more.notify_one();
-    ended = work_->done.wait_for(lock, patience, [this] { return work_->ended; });
+    // A thread of the lowest priority gets on slowly where other programs keep the processors busy.
+    size_t left = work_->queue.size() + 1;
+    for (int i = 0; i < kMaxPatiences && !ended && work_->queue.size() < left; ++i) {
+      left = work_->queue.size();
+      ended = work_->done.wait_for(lock, patience, [this] { return work_->ended; });
+    }
     put = work_->put;
     lost = work_->lost + static_cast<int64_t>(work_->queue.size());
   }

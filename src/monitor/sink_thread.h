@@ -28,8 +28,8 @@ class SinkThread {
 
   // Never waits. The first record that is lost, because the sink is too slow or failed, is a warning.
   void put(std::shared_ptr<const Record> record);
-  // Waits until all that was put is written, at most `patience`; a thread that a disk holds is left behind. Says how much was
-  // lost altogether. put() may not follow.
+  // Waits until all that was put is written, as long as something of it is written within each `patience`, and at most six times
+  // as long; a thread that a disk holds is left behind. Says how much was lost altogether. put() may not follow.
   void finish(std::chrono::milliseconds patience = std::chrono::seconds(10));
   int64_t lost() const;
 

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 
 #include "monitor/sink_thread.h"
 
@@ -165,6 +167,15 @@ TEST(SinkThread, TheEndWaitsForADiskOnlySoLong) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("probe: 1 of 1 records are not written"));
   release->set_value();
   gone->get_future().wait();
+}
+
+TEST(SinkThread, TheEndWaitsAsLongAsSomethingIsWritten) {
+  const auto seen = std::make_shared<Seen>();
+  seen->on_write = [](int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(300)); };
+  SinkThread thread("probe", std::make_unique<Probe>(seen), {});
+  for (int64_t step = 1; step <= 5; ++step) thread.put(record_of(step));
+  thread.finish(std::chrono::seconds(1));
+  EXPECT_THAT(seen->steps(), ElementsAre(1, 2, 3, 4, 5));
 }
 
 TEST(Sinks, AreListed) {
