@@ -40,7 +40,7 @@ struct Columns {
   }
 };
 
-// The groups in blocks, each of which is one dense convolution.
+// Cuts the groups into blocks. Each block is one dense convolution.
 class Blocks {
  public:
   explicit Blocks(const GroupedConvolution& c) : c_(c), dense_(c.all) {

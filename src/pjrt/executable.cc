@@ -82,8 +82,8 @@ void Executable::read_description() {
   if (client_->platform_name() == "cpu") large_temporaries_ = memory().temporaries > kLargeBlock;
 }
 
-// The block that another program's temporaries left is given back: this one's would be taken beside it. Programs are told apart
-// by name, since devices that run the same one may each have an executable of their own.
+// Frees the memory that is kept for another program's temporaries, so that the process does not hold both. Programs are told apart
+// by name, because each device may have its own executable of one program.
 void Executable::give_back_others_temporaries() const {
   static std::mutex mutex;
   static std::string last;

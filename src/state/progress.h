@@ -58,8 +58,8 @@ struct Progress {
 struct DataIdentity {
   int64_t samples = 0;
   std::string hash;  // empty: not known
-  std::string names =
-      {};  // a hash of all names and labels; empty where they are too many, or in shards, and in older checkpoints
+  // A hash of all names and labels; empty where they are too many, or in shards, and in older checkpoints.
+  std::string names = {};
 
   // Whether they are the same, as far as both know.
   bool same_as(const DataIdentity& other) const;

@@ -97,7 +97,7 @@ TEST_F(Stop, ASignalDoesNotWaitForAnIndexOfTheData) {
   }
 }
 
-// The first save hangs. A minute is what it takes until that is told; the signal ends the run without it.
+// The first save hangs. That is told after a minute, and the signal then ends the run without the save.
 TEST_F(Stop, ASaveThatHangsIsNamedAndLeft) {
   auto environment = odd_files();
   environment["ODD_FILES_SYNC"] = "1";
