@@ -7,6 +7,7 @@
 
 #include "host/batch_norm.h"
 #include "host/call.h"
+#include "host/convolution_calls.h"
 #include "host/floats.h"
 #include "host/kernel.h"
 #include "host/winograd.h"
@@ -254,15 +255,16 @@ std::optional<Convolution> convolution_of(const Call& call, const auto& x, const
   return Convolution{*windows, y.dims[3], x.dtype};
 }
 
-bool forward(const Call& call) {
-  if (!call.has_floats(2, 1)) return false;
-  const auto x = call.floats(0), kernel = call.floats(1);
-  const auto y = call.float_result(0);
-  const auto c = convolution_of(call, x, kernel, y);
-  if (!c || kernel.dtype != x.dtype) return false;
-  convolution(*c, x.data, kernel.data, y.data, call.parallel());
-  return true;
-}
+struct Dense {
+  static auto of(const Call& call, const auto& x, const auto& kernel, const auto& y) {
+    return convolution_of(call, x, kernel, y);
+  }
+  static void forward(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel) {
+    convolution(c, x, kernel, y, parallel);
+  }
+  static constexpr auto* input_gradient = convolution_input_gradient;
+  static constexpr auto* kernel_gradient = convolution_kernel_gradient;
+};
 
 // Attributes of a call that does both.
 struct NormedConvolution {
@@ -302,28 +304,10 @@ bool forward_with_norm(const Call& call) {
   return true;
 }
 
-bool input_gradient(const Call& call) {
-  if (!call.has_floats(2, 1)) return false;
-  const auto dy = call.floats(0), kernel = call.floats(1);
-  const auto dx = call.float_result(0);
-  const auto c = convolution_of(call, dx, kernel, dy);
-  if (!c || kernel.dtype != dx.dtype) return false;
-  convolution_input_gradient(*c, dy.data, kernel.data, dx.data, call.parallel());
-  return true;
-}
-
-bool kernel_gradient(const Call& call) {
-  if (!call.has_floats(2, 1)) return false;
-  const auto x = call.floats(0), dy = call.floats(1);
-  const auto dkernel = call.float_result(0);
-  const auto c = convolution_of(call, x, dkernel, dy);
-  if (!c) return false;
-  convolution_kernel_gradient(*c, x.data, dy.data, {dkernel.data, dkernel.dtype}, call.parallel());
-  return true;
-}
-
-constexpr Function kForward{"convolution", forward}, kInputGradient{"convolution_input_gradient", input_gradient},
-    kKernelGradient{"convolution_kernel_gradient", kernel_gradient}, kWithNorm{"convolution_with_norm", forward_with_norm};
+constexpr Function kForward{"convolution", forward_call<Dense>},
+    kInputGradient{"convolution_input_gradient", input_gradient_call<Dense>},
+    kKernelGradient{"convolution_kernel_gradient", kernel_gradient_call<Dense>},
+    kWithNorm{"convolution_with_norm", forward_with_norm};
 constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kInputGradient>, kEntry<kKernelGradient>, kEntry<kWithNorm>};
 
 // ---- in a graph

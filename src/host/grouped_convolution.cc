@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "host/call.h"
+#include "host/convolution_calls.h"
 #include "host/floats.h"
 #include "host/kernel.h"
 
@@ -163,49 +163,24 @@ namespace {
 
 using ir::Values;
 
-// That over x to y; nothing when they, the kernel and the window do not go together. Its size says how many groups there are.
-std::optional<GroupedConvolution> convolution_of(const Call& call, const auto& x, const auto& kernel, const auto& y) {
-  const auto windows = windows_of(x.dims, y.dims, call.attributes<ir::Window>());
-  if (!windows || x.dtype != y.dtype || kernel.rank() != 4 || kernel.dims[2] < 1) return std::nullopt;
-  const int64_t groups = windows->channels / kernel.dims[2], features = y.dims[3];
-  if (groups < 1 || groups * kernel.dims[2] != windows->channels || features % groups != 0) return std::nullopt;
-  if (!kernel.has(windows->elements() / groups * features)) return std::nullopt;
-  return GroupedConvolution{{*windows, features, x.dtype}, groups};
-}
+struct Grouped {
+  // The kernel's size says how many groups there are.
+  static std::optional<GroupedConvolution> of(const Call& call, const auto& x, const auto& kernel, const auto& y) {
+    const auto windows = windows_of(x.dims, y.dims, call.attributes<ir::Window>());
+    if (!windows || x.dtype != y.dtype || kernel.rank() != 4 || kernel.dims[2] < 1) return std::nullopt;
+    const int64_t groups = windows->channels / kernel.dims[2], features = y.dims[3];
+    if (groups < 1 || groups * kernel.dims[2] != windows->channels || features % groups != 0) return std::nullopt;
+    if (!kernel.has(windows->elements() / groups * features)) return std::nullopt;
+    return GroupedConvolution{{*windows, features, x.dtype}, groups};
+  }
+  static constexpr auto* forward = grouped_convolution;
+  static constexpr auto* input_gradient = grouped_convolution_input_gradient;
+  static constexpr auto* kernel_gradient = grouped_convolution_kernel_gradient;
+};
 
-bool forward(const Call& call) {
-  if (!call.has_floats(2, 1)) return false;
-  const auto x = call.floats(0), kernel = call.floats(1);
-  const auto y = call.float_result(0);
-  const auto c = convolution_of(call, x, kernel, y);
-  if (!c || kernel.dtype != x.dtype) return false;
-  grouped_convolution(*c, x.data, kernel.data, y.data, call.parallel());
-  return true;
-}
-
-bool input_gradient(const Call& call) {
-  if (!call.has_floats(2, 1)) return false;
-  const auto dy = call.floats(0), kernel = call.floats(1);
-  const auto dx = call.float_result(0);
-  const auto c = convolution_of(call, dx, kernel, dy);
-  if (!c || kernel.dtype != dx.dtype) return false;
-  grouped_convolution_input_gradient(*c, dy.data, kernel.data, dx.data, call.parallel());
-  return true;
-}
-
-bool kernel_gradient(const Call& call) {
-  if (!call.has_floats(2, 1)) return false;
-  const auto x = call.floats(0), dy = call.floats(1);
-  const auto dkernel = call.float_result(0);
-  const auto c = convolution_of(call, x, dkernel, dy);
-  if (!c) return false;
-  grouped_convolution_kernel_gradient(*c, x.data, dy.data, {dkernel.data, dkernel.dtype}, call.parallel());
-  return true;
-}
-
-constexpr Function kForward{"grouped_convolution", forward},
-    kInputGradient{"grouped_convolution_input_gradient", input_gradient},
-    kKernelGradient{"grouped_convolution_kernel_gradient", kernel_gradient};
+constexpr Function kForward{"grouped_convolution", forward_call<Grouped>},
+    kInputGradient{"grouped_convolution_input_gradient", input_gradient_call<Grouped>},
+    kKernelGradient{"grouped_convolution_kernel_gradient", kernel_gradient_call<Grouped>};
 constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kInputGradient>, kEntry<kKernelGradient>};
 
 // With XLA's code on the CPU a step of a ResNeXt-50 takes 70 times as long as one of a ResNet-50.
