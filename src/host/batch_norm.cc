@@ -111,7 +111,7 @@ void batch_norm(const BatchNorm& norm, const BatchNormArguments& a, const BatchN
     }
     results.mean[c] = static_cast<float>(all.mean);
     results.variance[c] = static_cast<float>(all.squares / all.count);
-    factor[c] = a.scale[c] / std::sqrt(results.variance[c] + static_cast<float>(norm.epsilon));
+    norm_factors(1, norm.epsilon, a.scale + c, results.variance + c, factor + c);
   };
   const auto normalize = [&](int64_t block) {
     normalize_block(norm, blocks, block, {results.mean, factor, a.bias, norm.relu}, a.x, a.residual, results.y);
