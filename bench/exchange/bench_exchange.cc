@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/temporary_directory.h"
+#include "base/text/json.h"
 #include "group/exchange.h"
 #include "group/local_etcd.h"
 

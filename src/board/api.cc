@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "report/sections.h"
 #include "report/verdict.h"

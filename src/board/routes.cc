@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "board/api.h"
 #include "board/assets.h"
 #include "board/prometheus.h"

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/file_calls.h"
-#include "base/json.h"
 #include "base/parallel.h"
+#include "base/text/json.h"
 #include "checkpoint/commit.h"
 #include "store/crc32c.h"
 

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/printable.h"
+#include "base/text/json.h"
 #include "checkpoint/checkpoint.h"
 #include "store/crc32c.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/pattern.h"
-#include "base/text.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 

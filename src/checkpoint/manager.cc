@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/spans.h"
+#include "base/text/json.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
 

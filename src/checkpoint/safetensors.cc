@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/safetensors_header.h"
 #include "store/crc32c.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/safetensors.h"
 
 namespace tessera::checkpoint {

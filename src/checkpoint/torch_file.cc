@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/pickle.h"
 #include "store/zip_archive.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/directories.h"
 #include "checkpoint/slices.h"

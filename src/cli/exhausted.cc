@@ -7,7 +7,7 @@
 #include <new>
 #include <system_error>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/file.h"
 
 namespace tessera::cli {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/other_flags.h"
 
 namespace tessera::cli {

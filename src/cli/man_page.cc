@@ -1,7 +1,7 @@
 // The manual, made from the tables that help is made from.
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/common_flags.h"
 #include "cli/help.h"
 #include "cli/version.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/other_words.h"
 #include "recipe/keys.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/help.h"
 #include "data/source.h"
 #include "data/transform/pp.h"

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 
 namespace tessera::config {
 

@@ -6,9 +6,9 @@
 #include <cctype>
 #include <cmath>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 
 namespace tessera::config {
 namespace {

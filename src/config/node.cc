@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/toml_nesting.h"
 
 namespace tessera::config {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::config {
 namespace {

@@ -10,7 +10,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/node.h"
 #include "config/other_words.h"
 

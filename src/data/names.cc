@@ -1,6 +1,6 @@
 #include "data/names.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::data {
 

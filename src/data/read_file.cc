@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/file_calls.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/file.h"
 #include "store/file_kind.h"
 #include "store/read_retries.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/call.h"
+#include "base/text/call.h"
 #include "data/source.h"
 
 namespace tessera::data {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "evaluators/real_labels.h"
 #include "ir/functions.h"
 #include "metrics/class_tally.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::evaluators {
 namespace {

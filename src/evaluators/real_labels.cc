@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "store/buckets.h"
 #include "store/file.h"
 

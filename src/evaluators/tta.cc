@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
 #include "objectives/classifier_objective.h"

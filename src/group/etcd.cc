@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/background_thread.h"
-#include "base/base64.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/process.h"
+#include "base/text/base64.h"
+#include "base/text/json.h"
 #include "group/members.h"
 #include "http/client.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/shared_library.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::http {
 namespace {

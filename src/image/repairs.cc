@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::image {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "config/section.h"
 #include "data/transform/pp.h"
 #include "inference/row_reader.h"

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "base/call.h"
 #include "base/error.h"
+#include "base/text/call.h"
 #include "checkpoint/manager.h"
 #include "checkpoint/npz.h"
 #include "data/transform/pp.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "host/register.h"
 #include "inference/row_reader.h"
 #include "train/process/processes.h"

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/pattern.h"
-#include "base/text.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 #include "interop/nearest_model.h"
 #include "interop/patches.h"
 

@@ -14,7 +14,7 @@ namespace tessera::interop {
 models::Arrays export_timm(const models::TimmMap& map, const models::ArrayViews& parameters);
 
 struct ImportOptions {
-  // Patterns (base/pattern.h) over our parameters' names: these keep their initial value, whatever the file holds. A pattern
+  // Patterns (base/text/pattern.h) over our parameters' names: these keep their initial value, whatever the file holds. A pattern
   // that matches a name in the file lets it be ignored when we have no such parameter. One that matches neither is a usage
   // Error.
   std::vector<std::string> dont_load;

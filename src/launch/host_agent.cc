@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "group/local_etcd.h"
 #include "group/members.h"
 #include "launch/child.h"

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "group/exchange.h"
 #include "store/buckets.h"
 #include "store/checksums.h"

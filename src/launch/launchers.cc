@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "launch/child.h"
 #include "launch/launcher.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/shell.h"
+#include "base/text/shell.h"
 
 namespace tessera::launch {
 

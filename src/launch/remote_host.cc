@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/shell.h"
-#include "base/text.h"
+#include "base/text/shell.h"
+#include "base/text/text.h"
 
 namespace tessera::launch {
 namespace {

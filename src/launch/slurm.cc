@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "base/shell.h"
+#include "base/text/shell.h"
 #include "launch/launcher.h"
 
 namespace tessera::launch {

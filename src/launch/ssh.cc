@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "launch/launcher.h"
 #include "launch/remote_run.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::launch {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "launch/child.h"
 #include "launch/launcher.h"
 #include "launch/remote_run.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 
 namespace tessera::mesh {
 namespace {

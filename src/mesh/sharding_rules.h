@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/pattern.h"
 #include "base/shape.h"
+#include "base/text/pattern.h"
 #include "base/visit.h"
 #include "mesh/partition.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/pattern.h"
-#include "base/text.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 #include "ir/flops.h"
 #include "ir/ops.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ir/ops.h"
 #include "models/vit_options.h"
 #include "nn/attention_pool.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 
 namespace tessera::models {
 

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 #include "nn/encoder_blocks.h"
 
 namespace tessera::models {

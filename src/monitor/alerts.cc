@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::monitor {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "monitor/terminal_text.h"
 
 namespace tessera::monitor {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/line_listener.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "monitor/line_log.h"
 #include "monitor/sink_thread.h"
 #include "monitor/sinks.h"

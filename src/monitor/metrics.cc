@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 
 namespace tessera::monitor {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/markup.h"
+#include "base/text/markup.h"
 
 namespace tessera::monitor {
 namespace {

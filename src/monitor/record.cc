@@ -1,6 +1,6 @@
 #include "monitor/record.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::monitor {
 

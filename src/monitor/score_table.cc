@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "monitor/console.h"
 #include "monitor/terminal_text.h"
 

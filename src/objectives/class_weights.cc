@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/printable.h"
+#include "base/text/json.h"
 #include "ir/ops.h"
 #include "store/buckets.h"
 #include "store/file.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
 

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/pattern.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
 

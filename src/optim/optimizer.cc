@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/pattern.h"
-#include "base/text.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
 #include "optim/lookahead.h"

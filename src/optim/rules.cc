@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/pattern.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 
 namespace tessera::optim {
 namespace {

@@ -8,7 +8,7 @@
 
 namespace tessera::optim {
 
-// Rules as text, "PATTERN = VALUE", first match wins; a pattern must match a parameter's whole name (base/pattern.h).
+// Rules as text, "PATTERN = VALUE", first match wins; a pattern must match a parameter's whole name (base/text/pattern.h).
 struct RuleOptions {
   // What decays where no rule of `decay_rules` speaks:
   //   "timm"        timm's param_groups_weight_decay with ViT's no_weight_decay: not the parameters of rank 0 and 1 (stacked

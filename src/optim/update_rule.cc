@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ir/ops.h"
 
 namespace tessera::optim {

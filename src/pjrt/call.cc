@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::pjrt {
 namespace {

@@ -1,7 +1,7 @@
 #include "pjrt/compile_options.h"
 
 #include "base/error.h"
-#include "base/protobuf_wire.h"
+#include "base/text/protobuf_wire.h"
 
 namespace tessera::pjrt {
 namespace {

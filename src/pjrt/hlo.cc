@@ -5,7 +5,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace tessera::pjrt {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/environment.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "pjrt/plugin.h"
 
 namespace tessera::pjrt {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/protobuf_wire.h"
+#include "base/text/protobuf_wire.h"
 #include "pjrt/call.h"
 
 namespace tessera::pjrt {

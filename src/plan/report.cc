@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plan/plan.h"
 
 namespace tessera::plan {

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 #include "pjrt/client.h"
 #include "pjrt/cuda_toolkit.h"
 #include "pjrt/error.h"

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "http/web_client.h"
 #include "plugins/package_index.h"
 #include "store/checksums.h"

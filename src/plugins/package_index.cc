@@ -9,9 +9,9 @@
 
 #include "base/environment.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "store/fetch_file.h"
 #include "store/file.h"
 

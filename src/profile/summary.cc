@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::profile {
 namespace {

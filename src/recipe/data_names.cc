@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::recipe {
 namespace {

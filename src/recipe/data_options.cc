@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/byte_size.h"
 #include "config/duration.h"
 #include "data/cache/cache.h"

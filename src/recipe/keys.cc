@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "evaluators/evaluator.h"
 #include "mesh/sharding_rules.h"
 #include "models/model.h"

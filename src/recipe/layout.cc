@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "recipe/recipe.h"
 
 namespace tessera::recipe {

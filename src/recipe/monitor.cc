@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "monitor/sink.h"
 #include "recipe/read_parts.h"
 

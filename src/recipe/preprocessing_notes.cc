@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/call.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 
 namespace tessera::recipe {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "mesh/mesh.h"
 #include "recipe/read_parts.h"
 #include "recipe/teacher.h"

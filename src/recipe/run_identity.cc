@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/section.h"
 #include "recipe/data_names.h"
 #include "recipe/keys.h"

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/call.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 #include "data/transform/pp.h"
 #include "state/model_source.h"
 

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/buckets.h"
 #include "store/digest.h"
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "remote/copy_directory.h"
 #include "store/buckets.h"
 #include "store/checksums.h"

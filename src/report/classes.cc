@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::report {
 namespace {

@@ -1,7 +1,7 @@
 // Several runs side by side.
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "report/page.h"
 #include "report/page_parts.h"
 #include "report/sections.h"

@@ -1,7 +1,7 @@
 #include "report/html.h"
 
-#include "base/base64.h"
-#include "base/text.h"
+#include "base/text/base64.h"
+#include "base/text/text.h"
 
 namespace tessera::report {
 

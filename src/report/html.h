@@ -1,5 +1,5 @@
 #pragma once
-// A page put together piece by piece. What is given as text is escaped, whoever wrote it (base/markup.h); only Markup goes in
+// A page put together piece by piece. What is given as text is escaped, whoever wrote it (base/text/markup.h); only Markup goes in
 // as it is.
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/markup.h"
+#include "base/text/markup.h"
 
 namespace tessera::report {
 

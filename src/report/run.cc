@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/section.h"
 #include "recipe/recipe.h"
 

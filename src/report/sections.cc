@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/section.h"
 #include "pjrt/chip.h"
 #include "report/classes.h"

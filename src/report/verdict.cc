@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/duration.h"
 #include "config/section.h"
 #include "monitor/alerts.h"

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/call.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 #include "http/web_client.h"
 #include "models/family.h"
 #include "state/hub_download.h"

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "http/web_client.h"
 #include "store/digest.h"
 #include "store/fetch_file.h"

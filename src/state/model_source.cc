@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "data/limits.h"
 #include "interop/model_config.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace tessera::state {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "checkpoint/npz.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/torch_file.h"

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/file.h"
 
 namespace tessera::store {

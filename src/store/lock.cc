@@ -12,7 +12,7 @@
 #include "base/file_calls.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/file.h"
 
 namespace tessera::store {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::store {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/duration.h"
 #include "sweep/rows.h"
 

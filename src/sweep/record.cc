@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "store/file.h"
 
 namespace tessera::sweep {

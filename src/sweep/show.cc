@@ -6,7 +6,7 @@
 #include <charconv>
 #include <functional>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "monitor/plot.h"
 #include "sweep/rows.h"
 #include "sweep/score_text.h"

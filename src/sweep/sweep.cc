@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "launch/child.h"

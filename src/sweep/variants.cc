@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::sweep {
 namespace {

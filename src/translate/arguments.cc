@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::translate {
 namespace {

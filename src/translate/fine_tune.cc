@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/call.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 #include "data/source.h"
 #include "recipe/weights_chain.h"
 #include "state/model_source.h"

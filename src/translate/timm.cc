@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "models/family.h"
 #include "store/file.h"
 #include "translate/folders.h"

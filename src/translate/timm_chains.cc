@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 
 namespace tessera::translate {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/call.h"
 #include "base/error.h"
+#include "base/text/call.h"
 
 namespace tessera::translate {
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "translate/timm.h"
 
 namespace tessera::translate {

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/pattern.h"
 #include "base/rng.h"
 #include "base/shape.h"
-#include "base/text.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "base/markup.h"
-#include "base/text.h"
+#include "base/text/markup.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "base/json.h"
 #include "base/rng.h"
+#include "base/text/json.h"
 #include "board/prometheus.h"
 #include "report/made_run.h"
 

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "evaluators/split_images.h"
 #include "evaluators/zero_shot.h"
 #include "inference/use_model.h"

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "base/json.h"
-#include "base/json_lists.h"
-#include "base/pattern.h"
+#include "base/text/json.h"
+#include "base/text/json_lists.h"
+#include "base/text/pattern.h"
 #include "fuzz/targets.h"
 
 namespace tessera::fuzz {

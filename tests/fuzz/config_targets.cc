@@ -1,7 +1,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/call.h"
+#include "base/text/call.h"
 #include "config/byte_size.h"
 #include "config/duration.h"
 #include "config/section.h"

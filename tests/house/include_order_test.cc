@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "support/paths.h"
 
 namespace tessera {

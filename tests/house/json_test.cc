@@ -1,4 +1,4 @@
-// JSON is read by base/json.h alone, which bounds its depth and size.
+// JSON is read by base/text/json.h alone, which bounds its depth and size.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -30,7 +30,7 @@ TEST(JsonParser, IsCalledInOnePlace) {
   EXPECT_EQ(
       parser_calls("nlohmann::json::parse(text); Json::parse(text, nullptr, false); nlohmann::ordered_json::accept(text)"), 3u);
   // All but the first hand each token to a reader that knows where it may stand, and build no values, or small ones.
-  const std::set<std::string> may = {"base/json.cc", "base/json_lists.cc", "checkpoint/safetensors_header.cc",
+  const std::set<std::string> may = {"base/text/json.cc", "base/text/json_lists.cc", "checkpoint/safetensors_header.cc",
                                      "checkpoint/slices.cc"};
   std::set<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(kSources)) {
@@ -39,7 +39,8 @@ TEST(JsonParser, IsCalledInOnePlace) {
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     if (parser_calls(text) == 0) continue;
     const std::string name = entry.path().lexically_relative(kSources).string();
-    EXPECT_TRUE(may.contains(name)) << name << " gives a text to nlohmann's parser: use read_json or parse_json of base/json.h";
+    EXPECT_TRUE(may.contains(name)) << name
+                                    << " gives a text to nlohmann's parser: use read_json or parse_json of base/text/json.h";
     found.insert(name);
   }
   EXPECT_EQ(found, may);

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 #include "checkpoint/safetensors.h"
 #include "inference/timm_directory.h"
 #include "inference/use_model.h"

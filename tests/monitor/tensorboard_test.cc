@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "monitor/sinks.h"
 #include "monitor/tensorboard/event.h"
 #include "monitor/tensorboard/event_files.h"

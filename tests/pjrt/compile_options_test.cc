@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/protobuf_wire.h"
+#include "base/text/protobuf_wire.h"
 
 namespace tessera {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/shell.h"
+#include "base/text/shell.h"
 #include "support/paths.h"
 
 namespace tessera::testing {

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/temporary_directory.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "optim/schedule/schedule.h"
 #include "recipe/recipe.h"
 #include "support/paths.h"

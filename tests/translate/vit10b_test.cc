@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "recipe/recipe.h"
 #include "support/paths.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/image_paths.h"
 #include "inference/captions.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "cli/help.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "pjrt/client.h"
 

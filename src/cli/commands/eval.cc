@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "base/call.h"
 #include "base/log.h"
-#include "base/shell.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/shell.h"
+#include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "cli/command.h"
 #include "inference/score_table.h"

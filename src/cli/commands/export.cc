@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "inference/plain_weights.h"
 #include "inference/stablehlo.h"

@@ -2,8 +2,8 @@
 #include "translate/fine_tune.h"
 
 #include "base/log.h"
-#include "base/shell.h"
-#include "base/text.h"
+#include "base/text/shell.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/training.h"
 

@@ -1,7 +1,7 @@
 // tessera help: the keys of a recipe, and the pages of commands.
 #include "cli/help.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/common_flags.h"
 
 namespace tessera::cli {

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/call.h"
 #include "base/log.h"
-#include "base/shell.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/shell.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "monitor/plot.h"
 #include "optim/schedule/schedule.h"

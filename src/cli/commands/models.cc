@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/pattern.h"
-#include "base/text.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "models/model.h"
 

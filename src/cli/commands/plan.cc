@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 
 namespace tessera::cli {

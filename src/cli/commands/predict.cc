@@ -9,10 +9,10 @@
 #include <numeric>
 #include <optional>
 
-#include "base/call.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/image_paths.h"
 #include "inference/use_model.h"

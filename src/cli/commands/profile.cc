@@ -5,7 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "store/file.h"
 #include "train/control/control_socket.h"

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/log.h"
-#include "base/shell.h"
-#include "base/text.h"
+#include "base/text/shell.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "launch/child.h"

@@ -1,5 +1,5 @@
 // tessera train: from a recipe to weights.
-#include "base/shell.h"
+#include "base/text/shell.h"
 #include "cli/command.h"
 #include "cli/commands/training.h"
 

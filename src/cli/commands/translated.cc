@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "base/shell.h"
+#include "base/text/shell.h"
 
 namespace tessera::cli {
 

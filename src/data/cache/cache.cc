@@ -1,7 +1,7 @@
 #include "data/cache/cache.h"
 
-#include "base/call.h"
 #include "base/error.h"
+#include "base/text/call.h"
 #include "config/byte_size.h"
 
 namespace tessera::data {

@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/cache/cache.h"
 #include "data/cache/whole_pictures.h"
 #include "data/forwarding_source.h"

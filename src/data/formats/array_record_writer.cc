@@ -1,4 +1,4 @@
-#include "base/protobuf_wire.h"
+#include "base/text/protobuf_wire.h"
 #include "data/formats/array_record.h"
 #include "data/formats/riegeli.h"
 #include "data/formats/varint.h"

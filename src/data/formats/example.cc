@@ -4,7 +4,7 @@
 #include <protozero/pbf_reader.hpp>
 #include <utility>
 
-#include "base/protobuf_wire.h"
+#include "base/text/protobuf_wire.h"
 #include "data/formats/varint.h"
 
 namespace tessera::data {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/formats/varint.h"
 
 namespace tessera::data {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace tessera::data {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::data {
 namespace {

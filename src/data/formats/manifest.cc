@@ -1,7 +1,7 @@
 #include "data/formats/manifest.h"
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace tessera::data {
 namespace {

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 
 namespace tessera::data {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/index/folder_objects.h"
 #include "data/index/listing.h"
 #include "data/index/progress.h"

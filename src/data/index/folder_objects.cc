@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/bytes.h"
 #include "store/file.h"
 

@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/parallel.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "data/formats/manifest.h"
 #include "store/buckets.h"
 #include "store/checksums.h"

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::data {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::data {
 namespace {

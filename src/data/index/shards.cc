@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/index/manifest_check.h"
 #include "data/index/progress.h"
 #include "store/buckets.h"

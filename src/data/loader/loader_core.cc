@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/process.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/buckets.h"
 
 namespace tessera::data {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <optional>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 #include "data/order/balanced_shuffle.h"
 #include "data/order/repeated.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/call.h"
+#include "base/text/call.h"
 #include "data/index/shards.h"
 #include "data/source.h"
 

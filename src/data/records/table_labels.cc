@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/records/text_values.h"
 
 namespace tessera::data {

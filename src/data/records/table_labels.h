@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/call.h"
+#include "base/text/call.h"
 #include "data/formats/json_fields.h"
 #include "data/records/labels.h"
 

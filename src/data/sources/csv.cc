@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/records/listed_images.h"
 #include "data/records/table_labels.h"
 #include "data/source_call.h"

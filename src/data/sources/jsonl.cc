@@ -1,7 +1,7 @@
 // jsonl(pattern): files of JSON objects, one a line, that name image files.
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/formats/lines.h"
 #include "data/records/listed_images.h"
 #include "data/source_call.h"

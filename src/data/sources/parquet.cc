@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/index/listing.h"
 #include "data/read_file.h"
 #include "data/records/text_values.h"

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/duration.h"
 #include "data/forwarding_source.h"
 #include "data/source_call.h"

@@ -12,9 +12,9 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/pattern.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 
 namespace tessera::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/formats/json_fields.h"
 #include "data/formats/tfds_info.h"
 #include "data/index/listing.h"

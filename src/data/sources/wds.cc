@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/formats/manifest.h"
 #include "data/formats/webdataset.h"
 #include "data/records/text_values.h"

@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "data/text/added_tokens.h"
 #include "data/text/merges.h"
 #include "data/text/unicode_steps.h"

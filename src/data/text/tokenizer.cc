@@ -1,7 +1,7 @@
 #include "data/text/tokenizer.h"
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/text/byte_bpe.h"
 #include "data/text/fake_tokenizer.h"
 #include "data/text/sentencepiece.h"

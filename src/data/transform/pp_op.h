@@ -8,8 +8,8 @@
 #include <memory>
 #include <optional>
 
-#include "base/call.h"
 #include "base/rng.h"
+#include "base/text/call.h"
 #include "data/transform/pp.h"
 #include "data/transform/pp_scratch.h"
 #include "data/transform/pp_texts.h"

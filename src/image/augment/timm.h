@@ -9,7 +9,7 @@
 
 #include <limits>
 
-#include "base/call.h"
+#include "base/text/call.h"
 #include "image/augment/plan.h"
 #include "image/augment/timm_tables.h"
 

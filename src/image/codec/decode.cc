@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "image/codec/codecs.h"
 #include "image/codec/pixels_file.h"
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <numbers>
 
-#include "base/call.h"
 #include "base/error.h"
+#include "base/text/call.h"
 
 namespace tessera::image {
 namespace {

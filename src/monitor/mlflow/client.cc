@@ -10,8 +10,8 @@
 
 #include "base/environment.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/printable.h"
+#include "base/text/json.h"
 #include "monitor/mlflow/names.h"
 
 namespace tessera::monitor {

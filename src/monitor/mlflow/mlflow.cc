@@ -24,8 +24,8 @@
 
 #include "base/environment.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "monitor/earlier_rows.h"
 #include "monitor/mlflow/client.h"
 #include "monitor/mlflow/names.h"

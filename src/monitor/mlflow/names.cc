@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::monitor {
 

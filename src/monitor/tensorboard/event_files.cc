@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "monitor/tensorboard/event.h"
 #include "store/tfrecord_frame.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/environment.h"
 #include "base/process.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/digest.h"
 
 namespace tessera::monitor {

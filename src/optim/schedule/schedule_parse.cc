@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/call.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/call.h"
+#include "base/text/text.h"
 #include "config/duration.h"
 #include "optim/schedule/schedule.h"
 #include "optim/schedule/torch_noise.h"

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/pattern.h"
-#include "base/text.h"
+#include "base/text/pattern.h"
+#include "base/text/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
 #include "optim/updates/adam.h"

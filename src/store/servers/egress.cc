@@ -13,10 +13,10 @@
 
 #include "base/environment.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "http/web_client.h"
 
 namespace tessera::store {

@@ -9,7 +9,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/file.h"
 
 namespace tessera::store {

@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "http/web_client.h"
 #include "store/servers/hugging_face.h"
 #include "store/servers/object_server.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "store/file.h"
 #include "train/control/control_socket.h"
 #include "train/control/unix_socket.h"

@@ -18,8 +18,8 @@
 
 #include "base/error.h"
 #include "base/file_calls.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text/json.h"
 #include "store/file.h"
 #include "store/file_kind.h"
 #include "train/control/unix_socket.h"

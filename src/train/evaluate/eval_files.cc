@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/formats/parquet.h"
 #include "store/file.h"
 #include "train/evaluate/evaluate.h"

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "train/evaluate/gather_rows.h"
 #include "train/step/device_batch.h"
 

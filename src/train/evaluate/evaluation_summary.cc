@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace tessera::train {
 namespace {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/base64.h"
-#include "base/json.h"
+#include "base/text/base64.h"
+#include "base/text/json.h"
 
 namespace tessera::train {
 namespace {

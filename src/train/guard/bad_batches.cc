@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "checkpoint/commit.h"
 #include "image/codec/png.h"
 #include "image/draw.h"

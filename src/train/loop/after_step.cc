@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/spans.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "train/guard/bad_batches.h"
 #include "train/guard/skip_update.h"
 #include "train/loop/divergence.h"

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/shell.h"
-#include "base/text.h"
+#include "base/text/shell.h"
+#include "base/text/text.h"
 #include "store/file.h"
 
 namespace tessera::train {

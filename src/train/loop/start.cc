@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
 #include "recipe/data_names.h"

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "config/section.h"
 #include "host/processes.h"
 #include "recipe/run_identity.h"

@@ -1,6 +1,6 @@
 #include "train/reporting/hyper_parameters.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "config/section.h"
 
 namespace tessera::train {

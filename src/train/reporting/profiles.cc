@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/spans.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "pjrt/code_names.h"
 #include "pjrt/hlo.h"
 #include "pjrt/profiler.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera::train {
 namespace {

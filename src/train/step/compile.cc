@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "pjrt/cuda_toolkit.h"
 #include "pjrt/error.h"
 

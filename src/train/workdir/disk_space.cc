@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/file_calls.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "store/file.h"
 

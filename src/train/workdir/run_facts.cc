@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace tessera::train {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
 #include "monitor/metrics.h"

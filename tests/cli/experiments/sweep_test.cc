@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/metrics_lines.h"
 #include "cli/run_program.h"
 #include "support/tensorboard.h"

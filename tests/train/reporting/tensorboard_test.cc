@@ -11,7 +11,7 @@
 #include <map>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "image/codec/decode.h"
 #include "train/json_lines.h"
 #include "train/small_run.h"

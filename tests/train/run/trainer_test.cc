@@ -15,7 +15,7 @@
 #include <set>
 #include <thread>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/snapshots.h"
 #include "inference/plain_weights.h"

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "recipe/data_options.h"
 #include "train/process/device.h"

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/data/sections.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/data/sections.h"
 #include "config/byte_size.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/data/sections.h"
 #include "data/index/folder_objects.h"

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "store/disk_room.h"
 

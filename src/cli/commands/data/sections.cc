@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "store/buckets.h"
 

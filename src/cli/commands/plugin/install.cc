@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/plugin/platforms.h"
 #include "pjrt/plugin_file.h"

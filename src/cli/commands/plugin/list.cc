@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/plugin/platforms.h"
 #include "plugins/install.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plugins/wheels.h"
 
 namespace tessera::cli {

@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/parallel.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 #include "data/index/listing.h"
 #include "data/tools/convert/journal.h"
 #include "data/tools/convert/metadata.h"

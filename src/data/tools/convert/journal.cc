@@ -1,7 +1,7 @@
 #include "data/tools/convert/journal.h"
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/formats/manifest.h"
 #include "store/buckets.h"
 #include "store/file.h"

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/formats/bytes_file.h"
 #include "data/formats/tar.h"
 #include "data/formats/window.h"

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/json_lists.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/json_lists.h"
+#include "base/text/text.h"
 #include "data/tools/prepare/prepare.h"
 
 namespace tessera::data {

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/formats/bytes_file.h"
 #include "data/formats/csv.h"
 #include "data/formats/deflate.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/digest.h"
 #include "store/disk_room.h"
 #include "store/leftovers.h"

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/printable.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "store/disk_room.h"
 
 namespace tessera::data {

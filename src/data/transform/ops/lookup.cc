@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/transform/pp_op.h"
 #include "store/buckets.h"
 #include "store/file.h"

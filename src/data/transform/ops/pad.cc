@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/transform/pp_op.h"
 
 namespace tessera::data {

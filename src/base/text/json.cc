@@ -1,4 +1,4 @@
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

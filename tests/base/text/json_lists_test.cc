@@ -1,10 +1,10 @@
-#include "base/json_lists.h"
+#include "base/text/json_lists.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/pattern.h"
+#include "base/text/pattern.h"
 
 #include <fmt/format.h>
 #include <re2/re2.h>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "base/call.h"
+#include "base/text/call.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@ struct JsonList {
 };
 
 // Reads the text once and keeps one element at a time. A list that the file lacks has no elements. Throws a data Error at `where` for
-// what is no JSON, no object, and a list that is none of objects; and what `take` throws. Depth is limited as in base/json.h.
+// what is no JSON, no object, and a list that is none of objects; and what `take` throws. Depth is limited as in base/text/json.h.
 void read_json_lists(std::string_view text, const std::string& where, const std::vector<JsonList>& lists);
 
 }  // namespace tessera

@@ -1,10 +1,10 @@
-#include "base/call.h"
+#include "base/text/call.h"
 
 #include <charconv>
 #include <cmath>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/json_lists.h"
+#include "base/text/json_lists.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace tessera {
 namespace {

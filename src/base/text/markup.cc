@@ -1,4 +1,4 @@
-#include "base/markup.h"
+#include "base/text/markup.h"
 
 #include "base/printable.h"
 
