@@ -30,7 +30,7 @@ endfunction()
 # Folders whose sources are compiled four at a time, because parsing what they include takes longest. Two sources of one of these
 # must not give one name to two things at the level of a namespace. Not those whose files are all made after one pattern, with the
 # same names in each, and not Highway's, which include themselves.
-set(TESSERA_UNITY_FOLDERS board cli evaluators inference interop plan recipe report state sweep train)
+set(TESSERA_UNITY_FOLDERS cli evaluators inference interop pages plan recipe state sweep train)
 
 function(tessera_add_folders SRC)
   tessera_read_folders(${SRC}/folders.txt)

@@ -1,4 +1,4 @@
-// Sums of arrays over processes: Tessera's (group/exchange.h) and Gloo's own all-reduce (its ring and its bcube), which take turns
+// Sums of arrays over processes: Tessera's (cluster/group/exchange.h) and Gloo's own all-reduce (its ring and its bcube), which take turns
 // in the same processes over connections of the same kind, so that whatever else slows the machine does so to all alike.
 //
 //   bench_exchange PROCESSES MEGABYTES ROUNDS
@@ -29,8 +29,8 @@
 #include "base/error.h"
 #include "base/temporary_directory.h"
 #include "base/text/json.h"
-#include "group/exchange.h"
-#include "group/local_etcd.h"
+#include "cluster/group/exchange.h"
+#include "cluster/group/local_etcd.h"
 
 namespace tessera {
 namespace {

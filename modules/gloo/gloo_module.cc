@@ -1,7 +1,7 @@
-// Gloo's connections between processes, for group/exchange.cc. A module, because Gloo brings libraries along (hiredis, ibverbs) that
+// Gloo's connections between processes, for cluster/group/exchange.cc. A module, because Gloo brings libraries along (hiredis, ibverbs) that
 // only runs over several CPU hosts need.
 
-#include "group/gloo_module.h"
+#include "cluster/group/gloo_module.h"
 
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>

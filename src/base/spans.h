@@ -1,5 +1,5 @@
 #pragma once
-// What threads do and when, recorded while somebody profiles the program (src/profile). A Span costs one relaxed load while
+// What threads do and when, recorded while somebody profiles the program (src/monitor/profile). A Span costs one relaxed load while
 // nobody does. It also says what a thread is at, for samples of its processor time (base/cpu_samples.h).
 
 #include <atomic>

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <utility>
 
-#include "group/pairwise_sum.h"
-#include "group/parts.h"
+#include "cluster/group/pairwise_sum.h"
+#include "cluster/group/parts.h"
 
 namespace tessera::host {
 namespace {

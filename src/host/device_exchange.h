@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "group/exchange.h"
+#include "cluster/group/exchange.h"
 
 namespace tessera::host {
 
@@ -24,7 +24,7 @@ struct DeviceCall {
   group::Exchange* exchange = nullptr;  // between processes; null: there is one
 };
 
-// What group::Exchange says, for all devices; sums are added up in pairs (group/pairwise_sum.h). A failure of one of the devices
+// What group::Exchange says, for all devices; sums are added up in pairs (cluster/group/pairwise_sum.h). A failure of one of the devices
 // is thrown in all of them.
 void sum_over_devices(const DeviceCall& call, const std::vector<SummedArray>& arrays);
 void gather_over_devices(const DeviceCall& call, std::span<const std::byte> in, std::span<std::byte> out);

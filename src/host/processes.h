@@ -1,7 +1,7 @@
 #pragma once
 // Sums and rows over the processes of a run (ir/processes.h), as calls of a compiled program.
 
-#include "group/exchange.h"
+#include "cluster/group/exchange.h"
 
 namespace tessera::host {
 

@@ -50,7 +50,7 @@ void list_objects(const std::string& url,
 // server need not be asked for the size.
 std::shared_ptr<const ReadableFile> open_recent(const std::string& url, const ListedObject* listed = nullptr);
 
-// Writing, one object at a time, for copies of a run's directory (src/remote). What fails and may pass is tried again. All throw a
+// Writing, one object at a time, for copies of a run's directory (src/checkpoint/remote). What fails and may pass is tried again. All throw a
 // data Error that says what the server said and what to do.
 //
 // The bytes of a local file, as an object. They are read back from the server and compared; where they differ, they are written

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "fuzz/targets.h"
-#include "plugins/package_index.h"
+#include "pjrt/plugins/package_index.h"
 
 namespace tessera::fuzz {
 namespace {

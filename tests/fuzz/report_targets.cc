@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "fuzz/targets.h"
-#include "report/classes.h"
-#include "report/page.h"
+#include "pages/report/classes.h"
+#include "pages/report/page.h"
 #include "store/memory_files.h"
 
 namespace tessera::fuzz {

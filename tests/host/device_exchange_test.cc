@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "group/pairwise_sum.h"
+#include "cluster/group/pairwise_sum.h"
 
 namespace tessera::host {
 namespace {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "profile/xspace.h"
+#include "monitor/profile/xspace.h"
 #include "support/paths.h"
 
 namespace tessera::pjrt {

@@ -1,4 +1,4 @@
-"""What timm's models that src/models has by name are trained and evaluated with: src/translate/timm_inputs.def.
+"""What timm's models that src/models has by name are trained and evaluated with: src/recipe/translate/timm_inputs.def.
 
 Run: tools/references/run.sh timm_inputs, or `python timm_inputs.py` in its environment.
 

@@ -1,7 +1,7 @@
 #pragma once
 // What commands that serve a page have in common.
 
-#include "board/board.h"
+#include "pages/board/board.h"
 
 namespace tessera::cli {
 

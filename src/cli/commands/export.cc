@@ -6,11 +6,11 @@
 
 #include "base/log.h"
 #include "base/text/text.h"
+#include "checkpoint/remote/staged_output.h"
 #include "cli/command.h"
 #include "inference/plain_weights.h"
 #include "inference/stablehlo.h"
 #include "inference/timm_directory.h"
-#include "remote/staged_output.h"
 #include "store/buckets.h"
 
 namespace tessera::cli {

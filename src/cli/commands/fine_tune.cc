@@ -1,5 +1,5 @@
 // tessera fine-tune: weights learn a folder of images.
-#include "translate/fine_tune.h"
+#include "recipe/translate/fine_tune.h"
 
 #include "base/log.h"
 #include "base/text/shell.h"

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "checkpoint/remote/staged_output.h"
 #include "cli/command.h"
 #include "inference/timm_directory.h"
-#include "remote/staged_output.h"
 #include "store/buckets.h"
 
 namespace tessera::cli {

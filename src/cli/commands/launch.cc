@@ -11,9 +11,9 @@
 
 #include "cli/command.h"
 #include "cli/common_flags.h"
-#include "group/run_key.h"
-#include "launch/host_agent.h"
-#include "launch/launcher.h"
+#include "cluster/group/run_key.h"
+#include "cluster/launch/host_agent.h"
+#include "cluster/launch/launcher.h"
 #include "mesh/mesh.h"
 #include "mesh/partition.h"
 #include "pjrt/plugin.h"

@@ -1,5 +1,5 @@
 // tessera report: what runs came to, as a page.
-#include "report/report.h"
+#include "pages/report/report.h"
 
 #include "base/error.h"
 #include "cli/command.h"

@@ -1,5 +1,5 @@
 // tessera timm: timm's train.py, with its own arguments.
-#include "translate/timm.h"
+#include "recipe/translate/timm.h"
 
 #include <fmt/format.h>
 

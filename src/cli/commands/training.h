@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "cli/flags.h"
+#include "cluster/group/place.h"
 #include "config/section.h"
-#include "group/place.h"
 #include "monitor/log_file.h"
 #include "train/process/device.h"
 #include "train/process/stop_watch.h"

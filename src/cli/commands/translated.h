@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/commands/training.h"
-#include "translate/arguments.h"
+#include "recipe/translate/arguments.h"
 
 namespace tessera::cli {
 

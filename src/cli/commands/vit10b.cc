@@ -1,5 +1,5 @@
 // tessera vit10b: the PyTorch/XLA example that trains a ViT of 10 billion parameters, with its own arguments.
-#include "translate/vit10b.h"
+#include "recipe/translate/vit10b.h"
 
 #include "cli/commands/translated.h"
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "group/exchange.h"
-#include "group/members.h"
-#include "group/place.h"
+#include "cluster/group/exchange.h"
+#include "cluster/group/members.h"
+#include "cluster/group/place.h"
 
 namespace tessera::train {
 

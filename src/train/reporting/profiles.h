@@ -1,5 +1,5 @@
 #pragma once
-// When a run is profiled, and what becomes of it (src/profile):
+// When a run is profiled, and what becomes of it (src/monitor/profile):
 //   - the steps of `monitor.profile = "steps 2-6"`;
 //   - for some seconds when somebody asks (tessera profile RUN, control_socket.h);
 //   - the ten steps after one that took more than three times the median of those before it, once a start and three times a run.
@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "monitor/profile/files.h"
 #include "pjrt/executable.h"
 #include "pjrt/plugin.h"
-#include "profile/files.h"
 #include "recipe/recipe.h"
 
 namespace tessera::train {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "group/place.h"
+#include "cluster/group/place.h"
 #include "monitor/log_file.h"
 #include "train/process/device.h"
 #include "train/process/stop_watch.h"

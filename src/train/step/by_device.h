@@ -1,7 +1,7 @@
 #pragma once
 // The gradient of a batch where each virtual device of this host computes that of its rows, as each of several processes does:
 // by the program of one device, with the sums between them in an order that does not depend on which devices are in one process
-// (group/pairwise_sum.h). So one process of four devices, two of two, and four of one end with the same bytes. On other
+// (cluster/group/pairwise_sum.h). So one process of four devices, two of two, and four of one end with the same bytes. On other
 // machines, and where a device has but a part of the parameters, the program is of the whole batch and XLA's partitioner cuts it.
 
 #include <cstdint>

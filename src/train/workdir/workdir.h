@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/remote/run_copy.h"
 #include "config/section.h"
-#include "remote/run_copy.h"
 #include "store/file.h"
 #include "store/lock.h"
 
@@ -79,7 +79,7 @@ class Workdir {
 // none.
 std::string find_recipe(const std::string& path, store::FileSystem& files = store::local_files());
 
-// For a run in a bucket (remote/run_copy.h): which older checkpoints stay with one.
+// For a run in a bucket (checkpoint/remote/run_copy.h): which older checkpoints stay with one.
 remote::KeptCheckpoints kept_checkpoints(const std::string& state_json, const std::string& where);
 
 }  // namespace tessera::train

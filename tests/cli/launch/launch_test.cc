@@ -99,7 +99,7 @@ TEST_F(Launch, OnlyTheFirstProcessReports) {
   EXPECT_EQ(lines("run"), lines("alone"));
 }
 
-// Sums are in pairs (group/pairwise_sum.h), so that it does not matter which devices are in one process.
+// Sums are in pairs (cluster/group/pairwise_sum.h), so that it does not matter which devices are in one process.
 TEST_F(Launch, WhichDevicesAreInOneProcessDoesNotMatter) {
   std::string text = tiny_recipe();
   const auto put = [&](const std::string& from, const std::string& to) { text.replace(text.find(from), from.size(), to); };

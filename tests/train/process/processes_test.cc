@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "group/local_etcd.h"
+#include "cluster/group/local_etcd.h"
 
 namespace tessera::train {
 namespace {

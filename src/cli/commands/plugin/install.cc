@@ -1,5 +1,5 @@
 // tessera plugin install: the pinned wheels of a plugin, fetched and unpacked without Python.
-#include "plugins/install.h"
+#include "pjrt/plugins/install.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,263 @@
+#include "checkpoint/remote/run_copy.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "base/background_thread.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/remote/copy_directory.h"
+#include "store/buckets.h"
+#include "store/file.h"
+
+namespace tessera::remote {
+namespace {
+
+constexpr auto kLook = std::chrono::seconds(1);    // for new checkpoints
+constexpr auto kPause = std::chrono::seconds(30);  // after a failure
+constexpr int64_t kNone = -1, kAll = std::numeric_limits<int64_t>::max();
+
+std::string trimmed(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  return url;
+}
+
+bool is_copied(const std::string& name) { return name != ".lock" && name.find(".tmp") == std::string::npos; }
+
+// As .saved (train/workdir/workdir.h), which says that there are checkpoints.
+bool is_mark(const std::string& name) { return name.starts_with('.'); }
+
+}  // namespace
+
+std::string fetch_run(const std::string& address) {
+  const auto wanted = checkpoint::parse_run_at_step(address);
+  const std::string url = trimmed(wanted ? wanted->run : address);
+  const RunObjects there = list_run(url);
+  const std::optional<int64_t> step = wanted ? wanted->step : there.newest(kAll);
+  if (!step) {
+    throw usage_error(fmt::format("`{}` holds no checkpoint of a run", one_line(url)), {},
+                      "name the address that `tessera train --workdir` was given");
+  }
+  if (!there.committed(*step)) {
+    std::vector<int64_t> steps;
+    for (const auto& [one, objects] : there.checkpoints) {
+      if (there.committed(one)) steps.push_back(one);
+    }
+    throw checkpoint::no_such_step({url, *step}, steps);
+  }
+  const std::string local = copy_directory(url, "fetched");
+  fetch_checkpoint(url, *step, store::join_path(local, "checkpoints"));
+  return fmt::format("{}@{}", local, *step);
+}
+
+RunCopy::RunCopy(const std::string& url, KeptOf kept_of, ClaimOptions options)
+    : url_(trimmed(url)),
+      local_(copy_directory(url_, "runs")),
+      kept_of_(std::move(kept_of)),
+      claim_(store::join_path(url_, kClaimObject), std::move(options)) {
+  bring_up_to_date();
+  log_line(fmt::format("workdir  {}   local copy {}", one_line(url_), local_));
+  copying_ = std::thread([this] { copy_in_background(); });
+}
+
+RunCopy::~RunCopy() { finish(); }
+
+std::vector<int64_t> RunCopy::local_steps() const {
+  store::FileSystem& files = store::local_files();
+  const std::string checkpoints = store::join_path(local_, "checkpoints");
+  std::vector<int64_t> steps;
+  if (!files.info(checkpoints)) return steps;
+  for (const store::FileInfo& entry : files.list(checkpoints)) {
+    const auto name = checkpoint::parse_directory_name(entry.name);
+    if (!name || name->writer) continue;
+    if (files.info(store::join_path(store::join_path(checkpoints, entry.name), checkpoint::kCommitFile)))
+      steps.push_back(name->step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+// ---- start ----
+
+void RunCopy::bring_up_to_date() {
+  const RunObjects there = list_run(url_);
+  for (const auto& [step, objects] : there.checkpoints) {
+    if (!there.committed(step)) unfinished_.insert(step);
+  }
+  if (there.checkpoints.empty() && there.others.empty()) put_local_aside();
+  const std::vector<int64_t> here = local_steps();
+  const int64_t newest_here = here.empty() ? kNone : here.back();
+  auto step = there.newest(kAll);
+  while (step && *step > newest_here && !bring_checkpoint(*step)) step = there.newest(*step);
+  const bool newer = step && *step > newest_here;
+  if (newer) bring_kept(there, *step);
+  if (newer) first_ = *step;
+  if (newer || (here.empty() && !there.others.empty())) {
+    for (const std::string& name : there.others) fetch_file(url_, name, local_);
+    store::local_files().make_directories(store::join_path(local_, "checkpoints"));  // buckets have no empty folders
+  }
+}
+
+// Somebody removed the run from the bucket: it starts afresh.
+void RunCopy::put_local_aside() {
+  store::FileSystem& files = store::local_files();
+  if (!files.info(local_)) return;
+  for (int number = 1;; ++number) {
+    const std::string aside = fmt::format("{}.removed-{}", local_, number);
+    if (files.info(aside)) continue;
+    files.rename(local_, aside);
+    return log_note(fmt::format("`{}` is empty: the run starts afresh, and its copy here is now {}", one_line(url_), aside));
+  }
+}
+
+// Whether it is here now, whole. One that is damaged in the bucket is passed over.
+bool RunCopy::bring_checkpoint(int64_t step) {
+  try {
+    fetch_checkpoint(url_, step, store::join_path(local_, "checkpoints"));
+    copied_.insert(step);
+    return true;
+  } catch (const store::IoError&) {
+    throw;
+  } catch (const Error& error) {
+    log_warning(fmt::format("step {} in the bucket is passed over: {}", step, error.message()));
+    return false;
+  }
+}
+
+// The best checkpoints, which `step` names. Others of the bucket are replaced by newer ones, unless the run keeps some for good.
+void RunCopy::bring_kept(const RunObjects& there, int64_t step) {
+  const checkpoint::LoadedCheckpoint loaded = checkpoint::load(store::join_path(local_, checkpoint_name(step)));
+  const KeptCheckpoints kept = kept_of_(loaded.state_json, loaded.path);
+  for (const auto& [other, objects] : there.checkpoints) {
+    if (other >= step || !there.committed(other)) continue;
+    if (std::ranges::find(kept.best, other) != kept.best.end()) {
+      bring_checkpoint(other);
+    } else if (!kept.others) {
+      passed_.insert(other);
+    }
+  }
+}
+
+// ---- while the run goes on ----
+
+void RunCopy::copy_in_background() {
+  become_background_thread();
+  std::unique_lock lock(mutex_);
+  auto next = std::chrono::steady_clock::now();
+  while (!ending_) {
+    woken_.wait_until(lock, std::max(next, std::chrono::steady_clock::now() + kLook), [&] { return ending_; });
+    if (ending_) break;
+    lock.unlock();
+    std::string failure;
+    try {
+      const std::vector<int64_t> steps = local_steps();
+      if (std::ranges::any_of(steps, [&](int64_t step) { return step >= first_ && !copied_.contains(step); })) copy_all();
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+    lock.lock();
+    if (failure.empty()) continue;
+    next = std::chrono::steady_clock::now() + kPause;
+    if (failure != std::exchange(failure_, failure)) {
+      log_warning(fmt::format("not copied to `{}`, tried again later: {}", one_line(url_), failure));
+    }
+  }
+}
+
+bool RunCopy::finish() {
+  if (!copying_.joinable()) return true;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  woken_.notify_all();
+  copying_.join();
+  try {
+    copy_all();
+    return true;
+  } catch (const std::exception& error) {
+    log_error(fmt::format("the end of the run is not in `{}`: {}\n  everything is in {}; the same command copies it",
+                          one_line(url_), error.what(), local_));
+    return false;
+  }
+}
+
+// Everything that is needed to go on from a checkpoint is there before its COMMIT, and what says that there is one after it.
+void RunCopy::copy_all() {
+  if (!store::local_files().info(local_)) return;
+  claim_.expect_held();
+  for (const int64_t step : std::exchange(unfinished_, {})) remove_checkpoint_objects(url_, step);
+  copy_files(/*marks=*/false);
+  const std::vector<int64_t> steps = local_steps();
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {  // the newest is what counts
+    if (*step >= first_ && !copied_.contains(*step)) copy_checkpoint(*step);
+  }
+  if (!copied_.empty()) copy_files(/*marks=*/true);
+  remove_old(steps);
+}
+
+void RunCopy::copy_files(bool marks) {
+  namespace fs = std::filesystem;
+  for (auto entry = fs::recursive_directory_iterator(local_); entry != fs::recursive_directory_iterator(); ++entry) {
+    const std::string name = entry->path().lexically_relative(local_).string();
+    if (entry->is_directory() && name == "checkpoints") entry.disable_recursion_pending();
+    struct stat now {};
+    const std::string last = entry->path().filename().string();
+    if (lstat(entry->path().c_str(), &now) != 0 || !S_ISREG(now.st_mode)) continue;
+    if (!is_copied(last) || is_mark(last) != marks) continue;
+    const FileState state{now.st_size, now.st_mtim.tv_sec * int64_t{1'000'000'000} + now.st_mtim.tv_nsec};
+    const auto known = copied_files_.find(name);
+    if (known != copied_files_.end() && known->second == state) continue;
+    try {
+      store::upload_file(entry->path().string(), store::join_path(url_, name));
+    } catch (const store::IoError&) {
+      if (store::local_files().info(entry->path().string())) throw;  // else it was temporary
+    }
+    copied_files_[name] = state;
+  }
+}
+
+void RunCopy::copy_checkpoint(int64_t step) {
+  const std::string name = checkpoint_name(step), from = store::join_path(local_, name), to = store::join_path(url_, name);
+  const std::string commit_name(checkpoint::kCommitFile);
+  try {
+    store::FileSystem& files = store::local_files();
+    const std::string commit = store::read_text(files, store::join_path(from, commit_name));
+    const auto there = store::read_object(store::join_path(to, commit_name));
+    if (there != commit) {
+      if (there) remove_checkpoint_objects(url_, step);
+      for (const checkpoint::CommittedFile& file : checkpoint::parse_commit(commit, from).files) {
+        store::upload_file(store::join_path(from, file.name), store::join_path(to, file.name));
+      }
+      claim_.expect_held();
+      store::write_object(store::join_path(to, commit_name), commit);
+    }
+    copied_.insert(step);
+  } catch (const store::IoError&) {
+    if (store::local_files().info(from)) throw;
+    remove_checkpoint_objects(url_, step);  // the run kept newer ones meanwhile
+  }
+}
+
+// What the run removed here, and what lay in the bucket before it began on this machine, once there are as many newer ones.
+void RunCopy::remove_old(const std::vector<int64_t>& local_steps) {
+  for (auto step = copied_.begin(); step != copied_.end();) {
+    const bool newest = std::next(step) == copied_.end();  // stays until a newer one is there
+    const bool stays = newest || std::ranges::binary_search(local_steps, *step);
+    if (!stays) remove_checkpoint_objects(url_, *step);
+    step = stays ? std::next(step) : copied_.erase(step);
+  }
+  if (copied_.size() < 2) return;
+  for (const int64_t step : std::exchange(passed_, {})) remove_checkpoint_objects(url_, step);
+}
+
+}  // namespace tessera::remote

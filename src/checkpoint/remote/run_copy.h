@@ -1,0 +1,83 @@
+#pragma once
+// A run whose workdir is in a bucket. The run works in a local copy, below the cache directory; what it commits is copied to the
+// bucket while it goes on. A start on another machine brings the newest checkpoint and the run's other files back.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "checkpoint/remote/claim.h"
+#include "checkpoint/remote/run_objects.h"
+
+namespace tessera::remote {
+
+// A local copy, made where it is missing, of the newest whole checkpoint below `url`, or of that of step K where `url` ends with
+// @K: for programs that use a run's weights. Gives it as WORKDIR@STEP. Copies stay in the cache directory. Throws a usage or data Error where there is none.
+std::string fetch_run(const std::string& url);
+
+// What a checkpoint says in its state.json of older ones.
+struct KeptCheckpoints {
+  std::vector<int64_t> best;  // steps of those that stay because they are the best
+  bool others = false;        // whether the run keeps others for good
+};
+// Throws a data Error that names `where`, the checkpoint.
+using KeptOf = std::function<KeptCheckpoints(const std::string& state_json, const std::string& where)>;
+
+class RunCopy {
+ public:
+  // Claims the run (checkpoint/remote/claim.h), makes the local copy as new as the bucket and starts to copy what is committed there.
+  // Throws a usage Error where another process has the run, a data Error where the bucket refuses.
+  RunCopy(const std::string& url, KeptOf kept_of, ClaimOptions options = {});
+  // finish(), with a warning where it fails.
+  ~RunCopy();
+  RunCopy(const RunCopy&) = delete;
+  RunCopy& operator=(const RunCopy&) = delete;
+
+  const std::string& url() const { return url_; }
+  // The workdir for the run.
+  const std::string& local() const { return local_; }
+  // Copies what is missing in the bucket and waits for it. False where that fails, after an error message; the local copy has
+  // everything, and the next start copies it.
+  bool finish();
+
+ private:
+  struct FileState {
+    int64_t size = 0, changed = 0;  // bytes, nanoseconds
+    bool operator==(const FileState&) const = default;
+  };
+
+  void bring_up_to_date();
+  void put_local_aside();
+  bool bring_checkpoint(int64_t step);
+  void bring_kept(const RunObjects& there, int64_t step);
+  void copy_in_background();
+  void copy_all();
+  void copy_files(bool marks);
+  void copy_checkpoint(int64_t step);
+  void remove_old(const std::vector<int64_t>& local_steps);
+  std::vector<int64_t> local_steps() const;
+
+  const std::string url_, local_;
+  const KeptOf kept_of_;
+  Claim claim_;
+  int64_t first_ = 0;                              // older ones here are not copied: the bucket was further
+  std::map<std::string, FileState> copied_files_;  // as they were when they were copied
+  std::set<int64_t> copied_;                       // checkpoints that are in the bucket and were here
+  std::set<int64_t> unfinished_;                   // those of the bucket that a writer that is gone left without COMMIT
+  std::set<int64_t> passed_;                       // those of the bucket that are not here, and that newer ones replace
+
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  bool ending_ = false;
+  std::string failure_;  // the last one, told once
+  std::thread copying_;
+};
+
+}  // namespace tessera::remote

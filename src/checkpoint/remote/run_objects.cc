@@ -1,0 +1,120 @@
+#include "checkpoint/remote/run_objects.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/text/text.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/directories.h"
+#include "store/buckets.h"
+#include "store/file.h"
+
+namespace tessera::remote {
+namespace {
+
+bool stays_inside(const std::string& name) {
+  const std::vector<std::string> parts = split(name, '/');
+  return std::ranges::none_of(parts, [](const std::string& part) {
+    return part.empty() || part == "." || part == ".." || part.find('\0') != std::string::npos;
+  });
+}
+
+std::string commit_name(int64_t step) { return store::join_path(checkpoint_name(step), checkpoint::kCommitFile); }
+
+void add_object(const std::string& name, RunObjects& found) {
+  if (!stays_inside(name) || name == kClaimObject) return;
+  const std::vector<std::string> parts = split(name, '/');
+  if (parts[0] != "checkpoints") return found.others.push_back(name);
+  const auto directory = parts.size() == 3 ? checkpoint::parse_directory_name(parts[1]) : std::nullopt;
+  if (directory && !directory->writer) found.checkpoints[directory->step].push_back(name);
+}
+
+// The file as COMMIT has it.
+void fetch_committed(const std::string& url, const std::string& directory, const checkpoint::CommittedFile& file) {
+  const std::string object = store::join_path(url, file.name);
+  const uint32_t crc = store::download_file(object, store::join_path(directory, file.name));
+  const auto info = store::local_files().info(store::join_path(directory, file.name));
+  if (crc == file.crc32c && info && info->size == file.size) return;
+  throw data_error(fmt::format("`{}` is damaged: its bytes are not those that COMMIT lists", one_line(object)));
+}
+
+}  // namespace
+
+bool RunObjects::committed(int64_t step) const {
+  const auto found = checkpoints.find(step);
+  return found != checkpoints.end() && std::ranges::find(found->second, commit_name(step)) != found->second.end();
+}
+
+std::optional<int64_t> RunObjects::newest(int64_t before) const {
+  for (auto one = checkpoints.rbegin(); one != checkpoints.rend(); ++one) {
+    if (one->first < before && committed(one->first)) return one->first;
+  }
+  return std::nullopt;
+}
+
+std::string checkpoint_name(int64_t step) { return store::join_path("checkpoints", checkpoint::step_directory(step)); }
+
+RunObjects sorted_objects(const std::vector<std::string>& names) {
+  RunObjects found;
+  for (const std::string& name : names) add_object(name, found);
+  return found;
+}
+
+RunObjects list_run(const std::string& url) {
+  if (!store::files_at(url).info(url)) return {};
+  std::vector<std::string> names;
+  store::list_objects(url, [&](const std::string& name, const store::ListedObject&) { names.push_back(name); });
+  return sorted_objects(names);
+}
+
+void fetch_checkpoint(const std::string& url, int64_t step, const std::string& checkpoints) {
+  store::FileSystem& files = store::local_files();
+  const std::string name = checkpoint::step_directory(step), from = store::join_path(url, checkpoint_name(step));
+  const std::string commit_url = store::join_path(from, checkpoint::kCommitFile);
+  const std::optional<std::string> text = store::read_object(commit_url);
+  if (!text) throw data_error(fmt::format("`{}` has no COMMIT any more", one_line(from)));
+  const std::string there = store::join_path(store::join_path(checkpoints, name), checkpoint::kCommitFile);
+  if (files.info(there) && store::read_text(files, there) == *text) return;
+
+  const checkpoint::Commit commit = checkpoint::parse_commit(*text, commit_url);
+  const std::string temporary = fmt::format("{}.tmp-{}", name, getpid());
+  const std::string directory = store::join_path(checkpoints, temporary);
+  files.make_directories(checkpoints);
+  checkpoint::remove_checkpoint(files, checkpoints, temporary);
+  files.make_directories(directory);
+  try {
+    for (const checkpoint::CommittedFile& file : commit.files) fetch_committed(from, directory, file);
+    store::write_atomic(files, store::join_path(directory, checkpoint::kCommitFile), *text);
+    checkpoint::remove_checkpoint(files, checkpoints, name);
+    files.rename(directory, store::join_path(checkpoints, name));
+    files.sync_directory(checkpoints);
+  } catch (...) {
+    checkpoint::remove_checkpoint(files, checkpoints, temporary);
+    throw;
+  }
+}
+
+void fetch_file(const std::string& url, const std::string& name, const std::string& directory) {
+  store::FileSystem& files = store::local_files();
+  const std::string path = store::join_path(directory, name), part = fmt::format("{}.tmp-{}", path, getpid());
+  files.make_directories(store::parent_path(path));
+  store::download_file(store::join_path(url, name), part);
+  files.rename(part, path);
+}
+
+void remove_checkpoint_objects(const std::string& url, int64_t step) {
+  const std::string directory = store::join_path(url, checkpoint_name(step));
+  store::remove_object(store::join_path(url, commit_name(step)));
+  std::vector<std::string> names;
+  if (!store::files_at(directory).info(directory)) return;
+  store::list_objects(directory, [&](const std::string& name, const store::ListedObject&) { names.push_back(name); });
+  for (const std::string& name : names) store::remove_object(store::join_path(directory, name));
+  store::remove_object(directory);  // the mark of an empty folder that Arrow leaves on S3
+}
+
+}  // namespace tessera::remote

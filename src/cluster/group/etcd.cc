@@ -1,0 +1,367 @@
+// etcd's JSON gateway (https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/): keys and values are Base64, 64-bit numbers are
+// texts.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/background_thread.h"
+#include "base/error.h"
+#include "base/process.h"
+#include "base/text/base64.h"
+#include "base/text/json.h"
+#include "cluster/group/members.h"
+#include "http/client.h"
+
+namespace tessera::group {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// What is put stays so long after the last of a run's processes put something.
+constexpr std::chrono::hours kKept{24};
+constexpr milliseconds kFirstPause{5}, kLongestPause{200};
+
+constexpr const char* kHelp =
+    "is etcd running there, and open to this host? `curl http://HOST:PORT/health` asks it; where it asks for a key, name the "
+    "run's with --coordinator-key";
+constexpr const char* kHelpWithKey =
+    "is etcd running there, open to this host, and with the certificate of this key (--coordinator-key)?";
+
+struct KeyValue {
+  std::string key, value;
+};
+
+std::string root_of(const std::string& run) { return fmt::format("tessera/{}/", run); }
+
+// One server. Answers that are not what etcd gives are ConnectionErrors too.
+class Etcd {
+ public:
+  explicit Etcd(http::Endpoint at) : at_(std::move(at)) {}
+
+  json call(const std::string& path, const json& body, milliseconds patience = std::chrono::seconds(5)) const {
+    const http::Answer answer = http::post_json(at_, path, body.dump(), patience);
+    JsonResult read = read_json(answer.body);
+    if (answer.status != 200 || !read.problem.empty()) {
+      throw http::ConnectionError(
+          fmt::format("{} answered {} with status {}: {}", at_.text(), path, answer.status, answer.body.substr(0, 200)));
+    }
+    return std::move(read.value);
+  }
+  std::string grant(std::chrono::seconds life) const {
+    return text(call("/v3/lease/grant", {{"TTL", std::to_string(life.count())}}), "ID");
+  }
+  void put(const std::string& key, const std::string& value, const std::string& lease) const {
+    call("/v3/kv/put", {{"key", base64(key)}, {"value", base64(value)}, {"lease", lease}});
+  }
+  // False where the key is there already.
+  bool create(const std::string& key, const std::string& value, const std::string& lease) const {
+    const json absent = {{"key", base64(key)}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}};
+    const json put = {{"request_put", {{"key", base64(key)}, {"value", base64(value)}, {"lease", lease}}}};
+    return call("/v3/kv/txn", {{"compare", json::array({absent})}, {"success", json::array({put})}}).value("succeeded", false);
+  }
+  std::optional<std::string> get(const std::string& key) const {
+    std::vector<KeyValue> found = range(key, {});
+    return found.empty() ? std::nullopt : std::optional(std::move(found[0].value));
+  }
+  // All whose keys begin so, in the order of the keys.
+  std::vector<KeyValue> with_prefix(const std::string& prefix) const { return range(prefix, after(prefix)); }
+  // The number of the last change.
+  std::string revision() const {
+    const json answer = call("/v3/kv/range", {{"key", base64("\1")}});
+    return text(answer.value("header", json::object()), "revision");
+  }
+  void keep_alive(const std::string& lease, milliseconds patience) const {
+    const json answer = call("/v3/lease/keepalive", {{"ID", lease}}, patience);
+    const json result = answer.value("result", json::object());
+    if (!result.contains("TTL")) throw http::ConnectionError(fmt::format("{}: the lease has run out", at_.text()));
+  }
+  void revoke(const std::string& lease) const { call("/v3/lease/revoke", {{"ID", lease}}, std::chrono::seconds(1)); }
+
+  // The first key that does not begin so: etcd's range_end.
+  static std::string after(std::string prefix) {
+    ++prefix.back();  // prefixes end with '/'
+    return prefix;
+  }
+  const http::Endpoint& at() const { return at_; }
+
+ private:
+  std::string text(const json& object, const char* name) const {
+    const auto found = object.find(name);
+    if (found == object.end() || !found->is_string())
+      throw http::ConnectionError(fmt::format("{} answers without `{}`: is it etcd?", at_.text(), name));
+    return found->get<std::string>();
+  }
+  std::vector<KeyValue> range(const std::string& key, const std::string& end) const {
+    json question = {{"key", base64(key)}};
+    if (!end.empty()) question["range_end"] = base64(end);
+    const json answer = call("/v3/kv/range", question);
+    std::vector<KeyValue> found;
+    for (const json& pair : answer.value("kvs", json::array())) {
+      const auto name = bytes_of_base64(text(pair, "key"));
+      const auto value = bytes_of_base64(pair.value("value", ""));
+      if (!name || !value) throw http::ConnectionError(fmt::format("{} answers with what is no Base64", at_.text()));
+      found.push_back({*name, *value});
+    }
+    return found;
+  }
+
+  const http::Endpoint at_;
+};
+
+class EtcdMembers final : public Members {
+ public:
+  EtcdMembers(Place place, http::Endpoint at, Lost lost, const MembersOptions& options)
+      : Members(std::move(place)), options_(options), etcd_(std::move(at)), root_(root_of(place_.run)), lost_(std::move(lost)) {
+    try {
+      lease_ = etcd_.grant(options.patience);
+      kept_ = etcd_.grant(kKept);
+      enter();
+      const std::string revision = etcd_.revision();
+      keeper_ = std::thread([this] { keep_alive(); });
+      watcher_ = std::thread([this, revision] { watch(revision); });
+      wait_for_all(root_ + "met/", options.meeting,
+                   [](const std::string& absent) { return fmt::format("{} did not come", absent); });
+    } catch (const http::ConnectionError& error) {
+      stop();
+      throw unreachable(error);
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+  // Without leave(): the others need not wait until the lease has run out.
+  ~EtcdMembers() override {
+    if (!leaving_.exchange(true)) revoke();
+    stop();
+  }
+
+  void put(const std::string& key, const std::string& value) override {
+    guarded([&] { etcd_.put(root_ + "values/" + key, value, kept_); });
+  }
+
+  std::string get(const std::string& key, milliseconds patience) override {
+    std::optional<std::string> value;
+    guarded([&] { poll(patience, [&] { return (value = etcd_.get(root_ + "values/" + key)).has_value(); }); });
+    if (!value) throw device_error(fmt::format("no process has told its `{}`", key));
+    return *value;
+  }
+
+  void barrier(const std::string& name, milliseconds patience) override {
+    guarded([&] {
+      wait_for_all(root_ + "barriers/" + name + "/", patience,
+                   [&](const std::string& absent) { return fmt::format("{} did not come to the barrier `{}`", absent, name); });
+    });
+  }
+
+  void leave() override {
+    leaving_ = true;
+    try {
+      etcd_.put(left_key(place_.process_id), "", kept_);
+    } catch (const http::ConnectionError&) {
+      // The coordinator may have ended first.
+    }
+    revoke();
+    stop();
+  }
+
+ private:
+  template <class Fn>
+  void guarded(Fn&& fn) const {
+    try {
+      fn();
+    } catch (const http::ConnectionError& error) {
+      throw unreachable(error);
+    }
+  }
+  Error unreachable(const http::ConnectionError& error) const {
+    return device_error(fmt::format("the coordinator: {}", error.what()), "--coordinator-address",
+                        place_.key.empty() ? kHelp : kHelpWithKey);
+  }
+
+  void revoke() const noexcept {
+    try {
+      etcd_.revoke(lease_);
+    } catch (...) {
+      // It runs out.
+    }
+  }
+
+  std::string member_key(int64_t process) const { return fmt::format("{}members/{:08}", root_, process); }
+  std::string left_key(int64_t process) const { return fmt::format("{}left/{:08}", root_, process); }
+
+  // A process that was killed leaves its key behind until its lease has run out.
+  void enter() {
+    const std::string me = describe();
+    if (poll(options_.patience + std::chrono::seconds(2),
+             [&] { return etcd_.create(member_key(place_.process_id), me, lease_); }))
+      return;
+    const std::string other = etcd_.get(member_key(place_.process_id)).value_or("another");
+    throw usage_error(fmt::format("process {} of run `{}` is there already: {}", place_.process_id, place_.run, other),
+                      "--process-id", "give each process an id of its own, and each run a --run-id");
+  }
+  static std::string describe() { return fmt::format("process {} on {}", ::getpid(), host_name()); }
+
+  // Calls `done` until it says true, less and less often; false after `patience`.
+  template <class Fn>
+  static bool poll(milliseconds patience, Fn&& done) {
+    const auto end = Clock::now() + patience;
+    for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      if (done()) return true;
+      if (Clock::now() >= end) return false;
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+  template <class Message>
+  void wait_for_all(const std::string& prefix, milliseconds patience, Message&& message) {
+    etcd_.put(fmt::format("{}{:08}", prefix, place_.process_id), "", kept_);
+    std::vector<KeyValue> there;
+    const bool all = poll(patience, [&] {
+      there = etcd_.with_prefix(prefix);
+      return static_cast<int64_t>(there.size()) >= place_.num_processes;
+    });
+    if (all) return;
+    throw device_error(message(absent(prefix, there)) + fmt::format(" within {} seconds", patience.count() / 1000), {},
+                       "look at their logs; start the run again when they can be there");
+  }
+  // "processes 1, 3 of 4"
+  std::string absent(const std::string& prefix, const std::vector<KeyValue>& there) const {
+    std::vector<std::string> missing;
+    size_t next = 0;
+    for (int64_t process = 0; process < place_.num_processes; ++process) {
+      const std::string key = fmt::format("{}{:08}", prefix, process);
+      if (next < there.size() && there[next].key == key) {
+        ++next;
+      } else {
+        missing.push_back(std::to_string(process));
+      }
+    }
+    return fmt::format("process{} {} of {}", missing.size() == 1 ? "" : "es", fmt::join(missing, ", "), place_.num_processes);
+  }
+
+  // ---- threads ----
+
+  // Waits; false when the group ends meanwhile.
+  bool pause(milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return !stopping_.wait_for(lock, time, [&] { return stopped_; });
+  }
+
+  // A third of the lease, so that one request may fail.
+  void keep_alive() {
+    become_background_thread();
+    const milliseconds every = milliseconds(options_.patience) / 3;
+    auto last = Clock::now();
+    while (pause(every)) {
+      try {
+        etcd_.keep_alive(lease_, every);
+        last = Clock::now();
+      } catch (const http::ConnectionError& error) {
+        if (Clock::now() - last < options_.patience) continue;
+        return lose(fmt::format("the coordinator is gone ({})", error.what()));
+      }
+    }
+  }
+
+  // The keys of processes that go.
+  void watch(const std::string& revision) {
+    become_background_thread();
+    const std::string prefix = root_ + "members/";
+    const json question = {{"create_request",
+                            {{"key", base64(prefix)},
+                             {"range_end", base64(Etcd::after(prefix))},
+                             {"start_revision", std::to_string(std::stoll(revision) + 1)},
+                             {"filters", json::array({"NOPUT"})}}}};
+    do {
+      try {
+        auto stream = std::make_shared<http::LineStream>(etcd_.at(), "/v3/watch", question.dump(), std::chrono::seconds(5));
+        {
+          const std::lock_guard lock(mutex_);
+          if (stopped_) return;
+          stream_ = stream;
+        }
+        while (const auto line = stream->next()) read_events(*line);
+      } catch (const http::ConnectionError&) {
+        // If it lasts, the thread that keeps the lease alive says so.
+      }
+    } while (pause(std::chrono::seconds(1)));
+  }
+  void read_events(const std::string& line) {
+    const JsonResult read = read_json(line);
+    if (!read.problem.empty() || !read.value.is_object()) return;
+    for (const json& event : read.value.value("result", json::object()).value("events", json::array())) {
+      const auto key = bytes_of_base64(event.value("kv", json::object()).value("key", ""));
+      if (event.value("type", "") != "DELETE" || !key) continue;
+      const std::string number = key->substr(key->rfind('/') + 1);
+      if (!left(root_ + "left/" + number)) lose(fmt::format("process {} is gone", std::stoll(number)));
+    }
+  }
+  bool left(const std::string& key) const {
+    try {
+      return etcd_.get(key).has_value();
+    } catch (const http::ConnectionError&) {
+      return false;
+    }
+  }
+  void lose(const std::string& who) {
+    if (leaving_ || told_.exchange(true)) return;
+    lost_(who);
+  }
+
+  void stop() {
+    leaving_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+      if (stream_) stream_->close();
+    }
+    stopping_.notify_all();
+    if (keeper_.joinable()) keeper_.join();
+    if (watcher_.joinable()) watcher_.join();
+  }
+
+  const MembersOptions options_;
+  const Etcd etcd_;
+  const std::string root_;
+  const Lost lost_;
+  std::string lease_, kept_;
+  std::atomic<bool> leaving_ = false, told_ = false;
+  std::mutex mutex_;
+  std::condition_variable stopping_;
+  bool stopped_ = false;
+  std::shared_ptr<http::LineStream> stream_;
+  std::thread keeper_, watcher_;
+};
+
+}  // namespace
+
+std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options) {
+  auto at = http::parse_endpoint(place.coordinator, "2379");
+  if (!at) {
+    throw usage_error(fmt::format("`{}` is no address of a coordinator", place.coordinator), "--coordinator-address",
+                      "give it as HOST:PORT");
+  }
+  at->key = place.key;
+  return std::make_unique<EtcdMembers>(place, *at, std::move(lost), options);
+}
+
+bool has_members(const std::string& coordinator, const std::string& key, const std::string& run) {
+  auto at = http::parse_endpoint(coordinator, "2379");
+  if (at) at->key = key;
+  try {
+    return at && !Etcd(*at).with_prefix(root_of(run) + "members/").empty();
+  } catch (const http::ConnectionError&) {
+    return false;
+  }
+}
+
+}  // namespace tessera::group

@@ -1,0 +1,225 @@
+#include "cluster/group/exchange.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/shared_library.h"
+#include "cluster/group/gloo_module.h"
+#include "cluster/group/pairwise_sum.h"
+#include "cluster/group/parts.h"
+#include "http/client.h"
+
+namespace tessera::group {
+namespace {
+
+// A slot is a channel, the number of the call in it, and a step of the call.
+constexpr int kCallBits = 32, kStepBits = 8;
+constexpr size_t kPiece = size_t{4} << 20;        // bytes of a broadcast that are passed on at once
+constexpr size_t kSummed = size_t{1} << 20;       // numbers of a sum that travel at once: what comes is still in the cache
+constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybody sends everything to everybody
+
+const Module kModule{.file = "tessera_gloo.so",
+                     .environment = "TESSERA_GLOO",
+                     .function = "tessera_gloo_api",
+                     .needed_by = "several processes on CPUs need",
+                     .code = Exit::kDevice,
+                     .help_missing = "apt-get install libgloo-dev and build again; TESSERA_GLOO=FILE names it elsewhere",
+                     .help_unloadable = "apt-get install libgloo0"};
+
+const TesseraGlooApi& gloo() {
+  static const TesseraGlooApi& api = module_api<TesseraGlooApi>(kModule, kTesseraGlooVersion);
+  return api;
+}
+
+[[noreturn]] void fail(const std::string& what, char* reason) {
+  if (!reason) throw std::bad_alloc();
+  const std::string text = reason;
+  gloo().free_text(reason);
+  throw device_error(fmt::format("{}: {}", what, text.substr(0, text.find('\n'))), {},
+                     "look at the logs of the other processes");
+}
+
+// This host's address as those see it who are where the coordinator is: that of the interface that leads there. Nothing is sent.
+std::string address_towards(const std::string& coordinator) {
+  const auto at = http::parse_endpoint(coordinator, "2379");
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (!at || ::getaddrinfo(at->host.c_str(), at->port.c_str(), &hints, &found) != 0)
+    throw device_error(fmt::format("`{}` has no address", coordinator), "--coordinator-address");
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
+  const int descriptor = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  char text[NI_MAXHOST] = "";
+  const bool good =
+      descriptor >= 0 && ::connect(descriptor, found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!good) throw device_error(fmt::format("no network leads to `{}`", coordinator), "--coordinator-address");
+  return text;
+}
+
+// Of Members, for the module, whose functions may not throw.
+struct AddressBook {
+  Members& members;
+  std::chrono::milliseconds patience;
+
+  TesseraGlooStore store() {
+    const auto put = [](void* self, const char* key, const char* value, size_t bytes) {
+      return guarded([&] { static_cast<AddressBook*>(self)->members.put("gloo/" + std::string(key), {value, bytes}); });
+    };
+    const auto get = [](void* self, const char* key, void* taker, void (*take)(void*, const char*, size_t)) {
+      return guarded([&] {
+        const auto& book = *static_cast<AddressBook*>(self);
+        const std::string value = book.members.get("gloo/" + std::string(key), book.patience);
+        take(taker, value.data(), value.size());
+      });
+    };
+    return {this, put, get};
+  }
+  template <class Fn>
+  static bool guarded(Fn&& fn) {
+    try {
+      fn();
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+};
+
+}  // namespace
+
+struct GlooExchange::Connections {
+  const int64_t process_id, process_count;
+  void* context = nullptr;
+  std::mutex mutex;
+  std::map<uint32_t, uint64_t> calls;  // of each channel, so far
+
+  Connections(int64_t id, int64_t count) : process_id(id), process_count(count) {}
+  ~Connections() {
+    if (context) gloo().close(context);
+  }
+  void transfer(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot) {
+    char* reason = nullptr;
+    if (!gloo().transfer(context, sends.data(), sends.size(), receives.data(), receives.size(), slot, &reason))
+      fail("an array does not reach the other processes", reason);
+  }
+  void sum(std::span<const float> in, std::span<float> out, std::vector<float>& others, uint64_t slot);
+};
+
+GlooExchange::GlooExchange(Members& members, const std::string& coordinator, const ExchangeOptions& options)
+    : process_id_(members.process_id()),
+      count_(members.count()),
+      connections_(std::make_unique<Connections>(process_id_, count_)) {
+  AddressBook book{members, std::min<std::chrono::milliseconds>(options.patience, std::chrono::minutes(2))};
+  const TesseraGlooStore store = book.store();
+  char* reason = nullptr;
+  connections_->context = gloo().connect(static_cast<int32_t>(process_id_), static_cast<int32_t>(count_),
+                                         address_towards(coordinator).c_str(), &store, options.patience.count(), &reason);
+  if (!connections_->context) fail("the processes cannot connect to each other", reason);
+}
+
+GlooExchange::~GlooExchange() = default;
+
+uint64_t GlooExchange::next_slot(uint32_t channel) {
+  const std::lock_guard lock(connections_->mutex);
+  const uint64_t call = connections_->calls[channel]++ & ((uint64_t{1} << kCallBits) - 1);
+  return (static_cast<uint64_t>(channel) << (kCallBits + kStepBits)) | (call << kStepBits);
+}
+
+// `others` has room for the other processes' numbers, or gets it.
+void GlooExchange::Connections::sum(std::span<const float> in, std::span<float> out, std::vector<float>& others,
+                                    uint64_t slot) {
+  const bool whole = in.size() <= kWholeArray;
+  const auto part = [&](int64_t process) { return whole ? Part{0, in.size()} : part_of(in.size(), process, process_count); };
+  const Part own = part(process_id);
+  const auto sent = [](const float* data, size_t count) {  // Gloo takes no const pointers
+    return std::pair{static_cast<void*>(const_cast<float*>(data)), count * sizeof(float)};
+  };
+
+  others.resize(std::max(others.size(), static_cast<size_t>(process_count - 1) * own.size()));
+  std::vector<TesseraGlooPart> sends, receives;
+  float* free = others.data();
+  for (int64_t process = 0; process < process_count; ++process) {
+    if (process == process_id) continue;
+    const Part theirs = part(process);
+    const auto [data, bytes] = sent(in.data() + theirs.begin, theirs.size());
+    sends.push_back({static_cast<int32_t>(process), data, bytes});
+    receives.push_back({static_cast<int32_t>(process), free, own.size() * sizeof(float)});
+    free += own.size();
+  }
+  transfer(sends, receives, slot);
+
+  std::vector<const float*> parts;
+  for (int64_t process = 0, other = 0; process < process_count; ++process) {
+    parts.push_back(process == process_id ? in.data() + own.begin : others.data() + static_cast<size_t>(other++) * own.size());
+  }
+  pairwise_sum(parts, out.subspan(own.begin, own.size()));
+  if (whole) return;
+
+  sends.clear();
+  receives.clear();
+  for (int64_t process = 0; process < process_count; ++process) {
+    if (process == process_id) continue;
+    const Part theirs = part(process);
+    const auto [data, bytes] = sent(out.data() + own.begin, own.size());
+    sends.push_back({static_cast<int32_t>(process), data, bytes});
+    receives.push_back({static_cast<int32_t>(process), out.data() + theirs.begin, theirs.size() * sizeof(float)});
+  }
+  transfer(sends, receives, slot + 1);
+}
+
+void GlooExchange::sum(std::span<const float> in, std::span<float> out, uint32_t channel) {
+  TESSERA_CHECK(in.size() == out.size(), "{} numbers become {}", in.size(), out.size());
+  std::vector<float> others;  // the other processes' numbers, of one piece after the other
+  for (size_t begin = 0; begin < in.size(); begin += kSummed) {
+    const size_t count = std::min(kSummed, in.size() - begin);
+    connections_->sum(in.subspan(begin, count), out.subspan(begin, count), others, next_slot(channel));
+  }
+}
+
+void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t channel) {
+  TESSERA_CHECK(in.size() * static_cast<size_t>(count_) == out.size(), "{} bytes of each of {} are not {}", in.size(), count_,
+                out.size());
+  const uint64_t slot = next_slot(channel);
+  std::vector<TesseraGlooPart> sends, receives;
+  for (int64_t process = 0; process < count_; ++process) {
+    std::byte* place = out.data() + static_cast<size_t>(process) * in.size();
+    if (process == process_id_) {
+      std::memcpy(place, in.data(), in.size());
+      continue;
+    }
+    sends.push_back({static_cast<int32_t>(process), const_cast<std::byte*>(in.data()), in.size()});
+    receives.push_back({static_cast<int32_t>(process), place, in.size()});
+  }
+  connections_->transfer(sends, receives, slot);
+}
+
+// From each process to the next, so that no connection carries the bytes more than once.
+void GlooExchange::broadcast(std::span<std::byte> bytes, uint32_t channel) {
+  for (size_t begin = 0; begin < bytes.size(); begin += kPiece) {
+    const std::span piece = bytes.subspan(begin, std::min(kPiece, bytes.size() - begin));
+    const auto with = [&](int64_t process) {
+      return std::vector<TesseraGlooPart>{{static_cast<int32_t>(process), piece.data(), piece.size()}};
+    };
+    const uint64_t slot = next_slot(channel);
+    if (process_id_ > 0) connections_->transfer({}, with(process_id_ - 1), slot);
+    if (process_id_ + 1 < count_) connections_->transfer(with(process_id_ + 1), {}, slot);
+  }
+}
+
+}  // namespace tessera::group

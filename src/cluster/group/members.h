@@ -1,0 +1,57 @@
+#pragma once
+// The processes of a run as a group: what they tell each other before a step, where they wait for each other, and the news that
+// one of them is gone. Arrays travel by other ways (cluster/group/exchange.h, or the plugin's own).
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cluster/group/place.h"
+
+namespace tessera::group {
+
+// Of a process that ended or is not heard of, or of the coordinator. Called once, from a thread of the group.
+using Lost = std::function<void(const std::string& who)>;
+
+struct MembersOptions {
+  // Without a sign of life for so long a process is gone: killed, stopped, or cut off.
+  std::chrono::seconds patience{10};
+  // How long the others may take to come, when the group is made.
+  std::chrono::seconds meeting{120};
+};
+
+// All functions may be called from any thread. They throw a device Error where the coordinator can't be reached.
+class Members {
+ public:
+  virtual ~Members() = default;
+
+  int64_t process_id() const { return place_.process_id; }
+  int64_t count() const { return place_.num_processes; }
+  bool leads() const { return place_.leads(); }
+
+  // What is put under a key stays. Keys and values are bytes.
+  virtual void put(const std::string& key, const std::string& value) = 0;
+  // Waits until somebody has put it. A device Error after `patience`.
+  virtual std::string get(const std::string& key, std::chrono::milliseconds patience) = 0;
+  // Returns when all are in the barrier of that name, which is used once. A device Error after `patience` names those who are
+  // not.
+  virtual void barrier(const std::string& name, std::chrono::milliseconds patience) = 0;
+  // An orderly end, which is no loss to the others. Nothing may be called after it.
+  virtual void leave() = 0;
+
+ protected:
+  explicit Members(Place place) : place_(std::move(place)) {}
+  const Place place_;
+};
+
+// Meets the others at an etcd (3.4 or newer, through its JSON gateway), in TLS where the place has a key, and returns once all are
+// there. The lease of each process tells of its death. Throws a device Error that names those who don't come, and a usage Error where another process has this
+// one's id.
+std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options = {});
+
+// Whether a process of that run is a member now. False where the coordinator can't be reached.
+bool has_members(const std::string& coordinator, const std::string& key, const std::string& run);
+
+}  // namespace tessera::group

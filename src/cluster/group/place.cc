@@ -1,0 +1,79 @@
+#include "cluster/group/place.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "cluster/group/run_key.h"
+
+namespace tessera::group {
+namespace {
+
+struct Scheduler {
+  const char *id, *count;
+};
+constexpr Scheduler kSchedulers[] = {{"SLURM_PROCID", "SLURM_NTASKS"},
+                                     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                     {"JOB_COMPLETION_INDEX", "TESSERA_NUM_PROCESSES"}};
+
+int64_t whole_number(const char* name, const std::string& text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stopped != end || value < 0)
+    throw usage_error(fmt::format("{} is `{}`, which is no whole number", name, text), "the environment");
+  return value;
+}
+
+// Of what started the process: its id and their number.
+void ask_scheduler(const Environment& environment, std::optional<int64_t>& id, std::optional<int64_t>& count) {
+  for (const Scheduler& scheduler : kSchedulers) {
+    const auto found_id = environment(scheduler.id), found_count = environment(scheduler.count);
+    if (!found_id || !found_count) continue;
+    if (!id) id = whole_number(scheduler.id, *found_id);
+    if (!count) count = whole_number(scheduler.count, *found_count);
+    return;
+  }
+}
+
+std::string run_of(const Environment& environment) {
+  if (const auto job = environment("SLURM_JOB_ID")) {
+    return fmt::format("slurm-{}.{}.{}", *job, environment("SLURM_STEP_ID").value_or("0"),
+                       environment("SLURM_RESTART_COUNT").value_or("0"));
+  }
+  if (const auto job = environment("OMPI_MCA_ess_base_jobid")) return "mpi-" + *job;
+  return "run";
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value && *value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+Place find_place(const PlaceOptions& options, const Environment& environment) {
+  std::optional<int64_t> id = options.process_id, count = options.num_processes;
+  refuse_key_alone(options.key, options.coordinator);
+  // A run that was started by hand on a machine of a scheduler is no part of a job.
+  if (!options.coordinator.empty() && !(id && count)) ask_scheduler(environment, id, count);
+  if (!id && !count) return {};
+  constexpr const char* kHelp =
+      "give each process --num-processes, --process-id and --coordinator-address, or start them with "
+      "tessera launch";
+  if (!count) throw usage_error("--process-id is given, and not how many processes there are", {}, kHelp);
+  if (*count == 1) return {};
+  if (!id) throw usage_error(fmt::format("this is one of {} processes, and nothing says which", *count), {}, kHelp);
+  if (*id >= *count) {
+    throw usage_error(fmt::format("--process-id is {}, and there are {} processes, counted from 0", *id, *count), {}, kHelp);
+  }
+  if (options.coordinator.empty())
+    throw usage_error(fmt::format("{} processes need a coordinator to meet at", *count), {}, kHelp);
+  return {*id, *count, options.coordinator, options.run.empty() ? run_of(environment) : options.run, read_run_key(options.key)};
+}
+
+}  // namespace tessera::group

@@ -1,0 +1,39 @@
+#pragma once
+// Which process of a run this is: from flags, or from what started it.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tessera::group {
+
+// One process of a run. The names are those of jax.distributed.initialize.
+struct Place {
+  int64_t process_id = 0, num_processes = 1;
+  std::string coordinator;  // of etcd, as host:port; empty where there is one process
+  std::string run;          // tells runs of one coordinator apart, and starts of one run
+  std::string key = {};     // of TLS with the coordinator (cluster/group/run_key.h); empty: plain
+
+  bool several() const { return num_processes > 1; }
+  bool leads() const { return process_id == 0; }
+};
+
+// What the command line says (--process-id, --num-processes, --coordinator-address, --run-id, --coordinator-key); what it leaves
+// out comes from the environment.
+struct PlaceOptions {
+  std::optional<int64_t> process_id, num_processes;
+  std::string coordinator, run, key = {};
+};
+
+// The value of a variable of the environment; nothing where it is not set or empty.
+using Environment = std::function<std::optional<std::string>(const char* name)>;
+Environment process_environment();
+
+// Ids and counts are looked for in the options, then in what schedulers set: SLURM_PROCID and SLURM_NTASKS (of srun),
+// OMPI_COMM_WORLD_RANK and _SIZE (of mpirun), JOB_COMPLETION_INDEX with TESSERA_NUM_PROCESSES (of Kubernetes' indexed jobs). The
+// run is told apart by the options, else by SLURM_JOB_ID with SLURM_STEP_ID and SLURM_RESTART_COUNT, else OMPI_MCA_ess_base_jobid,
+// else "run". A usage Error says what is missing: a count without an id, an id outside the count, no coordinator.
+Place find_place(const PlaceOptions& options, const Environment& environment = process_environment());
+
+}  // namespace tessera::group

@@ -1,0 +1,196 @@
+// jobset:N: N pods of a Kubernetes JobSet (jobset.x-k8s.io/v1alpha2), given to kubectl.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cluster/launch/launcher.h"
+#include "cluster/launch/tpu.h"
+
+namespace tessera::launch {
+namespace {
+
+// A text or a list of texts as YAML takes it: JSON is YAML.
+std::string yaml(const nlohmann::json& value) { return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+
+// {0}: the name. {1}: restarts.
+constexpr const char* kHead = R"(apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: {0}
+spec:
+  successPolicy:
+    operator: All
+    targetReplicatedJobs: [workers]
+  failurePolicy:
+    maxRestarts: {1}
+    rules:
+    # What the run goes on from does not count: exit code 75, a process that was killed, a node that is taken away.
+    - name: goes-on
+      action: RestartJobSetAndIgnoreMaxRestarts
+      onJobFailureReasons: [PodFailurePolicy]
+    # Everything else is tried again so often.
+  replicatedJobs:
+)";
+
+// {0}: the image.
+constexpr const char* kEtcd = R"(  # Where the processes meet. It ends with the workers.
+  - name: coordinator
+    replicas: 1
+    template:
+      spec:
+        backoffLimit: 0
+        completions: 1
+        parallelism: 1
+        completionMode: Indexed
+        template:
+          spec:
+            restartPolicy: Never
+            containers:
+            - name: etcd
+              image: {0}
+              command: [etcd, --name, tessera, --data-dir, /tmp/etcd, --logger, zap, --log-level, error,
+                        --listen-client-urls, "http://0.0.0.0:2379", --advertise-client-urls, "http://0.0.0.0:2379"]
+)";
+
+// {0}: number of pods.
+constexpr const char* kWorkers = R"(  - name: workers
+    replicas: 1
+    template:
+      spec:
+        backoffLimit: 0
+        completions: {0}
+        parallelism: {0}
+        completionMode: Indexed
+        podFailurePolicy:
+          rules:
+          - action: FailJob
+            onExitCodes:
+              containerName: tessera
+              operator: In
+              values: [75, 137, 143]
+          - action: FailJob
+            onPodConditions:
+            - type: DisruptionTarget
+              status: "True"
+        template:
+          spec:
+            restartPolicy: Never
+            terminationGracePeriodSeconds: 300  # for the last checkpoint
+)";
+
+// {0}: image. {1}: command. {2}: number of processes. {3}: the coordinator.
+constexpr const char* kContainer = R"(            containers:
+            - name: tessera
+              image: {0}
+              command: {1}
+              env:
+              - name: TESSERA_NUM_PROCESSES
+                value: "{2}"
+              - name: TESSERA_COORDINATOR_ADDRESS
+                value: {3}
+              - name: TESSERA_RUN_ID
+                valueFrom:
+                  fieldRef:
+                    fieldPath: metadata.labels['jobset.sigs.k8s.io/restart-attempt']
+)";
+
+struct Volume {
+  std::string claim, path;
+};
+
+std::optional<Volume> volume_of(const Request& request) {
+  if (request.volume.empty()) return std::nullopt;
+  const size_t colon = request.volume.find(":/");
+  if (colon == std::string::npos || colon == 0) {
+    throw usage_error(fmt::format("`--volume` takes CLAIM:DIR, and is \"{}\"", request.volume), {}, "--volume shared:/shared");
+  }
+  return Volume{request.volume.substr(0, colon), request.volume.substr(colon + 1)};
+}
+
+int64_t pods_of(const Request& request, const std::optional<TpuSlice>& slice) {
+  if (!slice) return process_count(request, kJobset);
+  if (request.where.empty()) return slice->hosts;
+  const int64_t count = process_count(request, kJobset);
+  if (count != slice->hosts) {
+    throw usage_error(fmt::format("{} has {} hosts, and jobset:{} names another number", request.topology, slice->hosts, count),
+                      {}, "leave the number out: jobset --topology " + request.topology);
+  }
+  return count;
+}
+
+std::string text_of(const Request& request) {
+  if (request.image.empty()) {
+    throw usage_error(
+        "the containers need an image: `--image` is missing", {},
+        "--image REGISTRY/NAME:TAG, with the program, its plugin and etcd in it; docs/pod.md says how it is made");
+  }
+  if (!request.coordinator.key.empty()) {
+    throw usage_error(
+        "a jobset brings no key of an etcd to its containers", "--coordinator-key",
+        "give it to them as a secret, in the variable TESSERA_COORDINATOR_KEY of the JobSet that --dry-run writes");
+  }
+  const auto volume = volume_of(request);
+  std::optional<TpuSlice> slice;
+  if (!request.topology.empty()) slice = find_slice(request.topology);
+  const int64_t pods = pods_of(request, slice);
+  const std::string name = run_name(request), directory = !request.directory.empty() ? request.directory
+                                                          : volume                   ? volume->path
+                                                                                     : "";
+  Request inside = request;
+  if (inside.program.empty()) inside.program = "tessera";
+
+  std::string text = fmt::format(kHead, name, request.restarts);
+  if (request.coordinator.address.empty()) text += fmt::format(kEtcd, yaml(request.image));
+  text += fmt::format(kWorkers, pods);
+  if (slice) {
+    text += fmt::format(
+        "            nodeSelector:\n              cloud.google.com/gke-tpu-accelerator: {}\n              "
+        "cloud.google.com/gke-tpu-topology: {}\n",
+        slice->gke_accelerator, slice->grid);
+  }
+  const std::string coordinator =
+      request.coordinator.address.empty() ? fmt::format("{0}-coordinator-0-0.{0}:2379", name) : request.coordinator.address;
+  text += fmt::format(kContainer, yaml(request.image), yaml(program_words(inside)), pods, yaml(coordinator));
+  for (const Variable& variable : request.environment) {
+    text += fmt::format("              - name: {}\n                value: {}\n", yaml(variable.name), yaml(variable.value));
+  }
+  if (!directory.empty()) text += fmt::format("              workingDir: {}\n", yaml(directory));
+  if (slice) {
+    text += fmt::format("              resources:\n                limits:\n                  google.com/tpu: {}\n",
+                        slice->chips_of_a_host());
+  }
+  if (volume) {
+    text += fmt::format(
+        "              volumeMounts:\n              - name: shared\n                mountPath: {}\n            volumes:\n      "
+        "      - "
+        "name: shared\n              persistentVolumeClaim:\n                claimName: {}\n",
+        yaml(volume->path), yaml(volume->claim));
+  }
+  return text;
+}
+
+Plan plan(const Request& request) {
+  Plan plan;
+  plan.written = text_of(request);
+  plan.submit = {"kubectl", "apply", "-f", "-"};
+  plan.submit.insert(plan.submit.end(), request.options.begin(), request.options.end());
+  return plan;
+}
+
+Exit run(const Request& request) { return submit(plan(request)); }
+
+}  // namespace
+
+const Launcher kJobset = {"jobset",
+                          "jobset:N",
+                          "N pods of a Kubernetes JobSet, given to kubectl; needs --image",
+                          "jobset:4 --image IMAGE",
+                          /*copies=*/false,
+                          plan,
+                          run};
+
+}  // namespace tessera::launch

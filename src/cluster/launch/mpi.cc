@@ -1,0 +1,109 @@
+// mpi:N: N processes that mpirun starts, on the hosts that it knows of.
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cluster/group/local_etcd.h"
+#include "cluster/group/run_key.h"
+#include "cluster/launch/launcher.h"
+#include "cluster/launch/supervise.h"
+
+namespace tessera::launch {
+namespace {
+
+// This machine's address on the network that leads out of it; the loopback's where there is none. Nothing is sent.
+std::string own_address() {
+  sockaddr_in there{}, own{};
+  there.sin_family = AF_INET;
+  there.sin_port = htons(9);
+  ::inet_pton(AF_INET, "192.0.2.1", &there.sin_addr);  // an address for documentation (RFC 5737)
+  const int descriptor = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  socklen_t length = sizeof own;
+  char text[INET_ADDRSTRLEN] = "127.0.0.1";
+  if (descriptor >= 0 && ::connect(descriptor, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0 &&
+      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
+    ::inet_ntop(AF_INET, &own.sin_addr, text, sizeof text);
+  }
+  if (descriptor >= 0) ::close(descriptor);
+  return text;
+}
+
+// Where nothing is said to mpirun, it starts all here.
+bool all_here(const Request& request) { return request.options.empty(); }
+
+// mpirun kills what runs where it gets SIGTERM; SIGXCPU it passes on, and train saves and ends with 75.
+class Mpirun final : public Child {
+ public:
+  using Child::Child;
+  std::string end() const override { return exit() ? Child::end() : "a process of mpirun was killed"; }
+  void send(int signal) override { Child::send(signal == SIGKILL ? SIGKILL : SIGXCPU); }
+};
+
+ProcessPlan process_of(const Request& request, const Coordinator& coordinator, const std::string& run) {
+  ProcessPlan one;
+  one.environment = request.environment;
+  for (Variable& variable : meeting_variables(coordinator, run)) one.environment.push_back(std::move(variable));
+  one.command = {"mpirun",    "--quiet", "-np",   std::to_string(process_count(request, kMpi)),
+                 "--bind-to", "none",    "--mca", "ess_base_forward_signals",
+                 "SIGXCPU"};
+  for (const Variable& variable : one.environment) one.command.insert(one.command.end(), {"-x", variable.name});
+  one.command.insert(one.command.end(), request.options.begin(), request.options.end());
+  for (std::string& word : program_words(request)) one.command.push_back(std::move(word));
+  return one;
+}
+
+Plan plan(const Request& request) {
+  Plan plan;
+  const bool named = !request.coordinator.address.empty();
+  const Coordinator own{fmt::format("{}:{}", all_here(request) ? "127.0.0.1" : "ADDRESS", kPort),
+                        all_here(request) ? "" : kKey};
+  if (!named) {
+    plan.notes.push_back(fmt::format("an etcd on this machine at {}, started for this launch{}", own.address,
+                                     own.key.empty() ? "" : ", with a key of its own"));
+  }
+  plan.processes = {process_of(request, named ? shown(request.coordinator) : own, kRun)};
+  return plan;
+}
+
+Exit run(const Request& request) {
+  process_count(request, kMpi);
+  std::optional<group::LocalEtcd> own;
+  Coordinator coordinator = request.coordinator;
+  if (coordinator.address.empty()) {
+    coordinator.key = all_here(request) ? "" : group::new_run_key();
+    own.emplace(all_here(request) ? "127.0.0.1" : own_address(), coordinator.key);
+    coordinator.address = own->address();
+  }
+  const auto start_all = [&](int64_t attempt) {
+    ProcessPlan process = process_of(request, coordinator, run_id(attempt));
+    ChildOptions options;
+    options.name = "mpirun";
+    options.command = std::move(process.command);
+    options.environment = std::move(process.environment);
+    options.own_group = true;
+    Children children;
+    children.push_back(std::make_unique<Mpirun>(std::move(options)));
+    return children;
+  };
+  const Exit exit = supervise(start_all, request.restarts, fmt::format("all {}", request.where));
+  if (static_cast<int>(exit) == 127)
+    throw device_error("`mpirun` is not installed here", {},
+                       "apt-get install openmpi-bin, or launch by ssh: tessera launch --help");
+  return exit;
+}
+
+}  // namespace
+
+const Launcher kMpi = {
+    "mpi", "mpi:N", "N processes by Open MPI's mpirun; --option=--hostfile --option=FILE says where", "mpi:2", /*copies=*/false,
+    plan,  run};
+
+}  // namespace tessera::launch

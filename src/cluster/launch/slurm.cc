@@ -1,0 +1,96 @@
+// slurm:N: a job of N nodes with one process on each, as an sbatch file.
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "base/text/shell.h"
+#include "cluster/launch/launcher.h"
+
+namespace tessera::launch {
+namespace {
+
+// Before the time limit, for the last checkpoint.
+constexpr int kWarning = 300;  // seconds
+
+constexpr const char* kKeyOfJob = R"sh(
+# Who has this key may come to the etcd of this job.
+TESSERA_COORDINATOR_KEY="$({} launch key)" || exit 4
+export TESSERA_COORDINATOR_KEY
+)sh";
+// The nodes reach each other, so that etcd runs on the first of them.
+constexpr const char* kEtcd = R"(
+# The processes meet at an etcd on this node, the first one.
+export port=$((20000 + SLURM_JOB_ID % 5000)); peer=$((port + 5000))
+data=$(mktemp -d); key="$data/key.pem"; certificate="$data/certificate.pem"
+(umask 077; echo "$TESSERA_COORDINATOR_KEY" > "$key"; sed -n '/BEGIN CERTIFICATE/,$p' "$key" > "$certificate")
+etcd --name tessera --data-dir "$data" --logger zap --log-level error \
+  --listen-client-urls "https://0.0.0.0:$port" --advertise-client-urls "https://$(hostname):$port" \
+  --client-cert-auth --key-file "$key" --cert-file "$certificate" --trusted-ca-file "$certificate" \
+  --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
+  --initial-cluster "tessera=http://127.0.0.1:$peer" &
+etcd=$!
+trap 'kill $etcd; rm -rf "$data"' EXIT
+until (: </dev/tcp/127.0.0.1/$port) 2>/dev/null; do kill -0 $etcd || exit 4; sleep 0.1; done
+)";
+// The tasks know this node's address as srun says it to them.
+constexpr const char* kTask = R"(sh -c 'TESSERA_COORDINATOR_ADDRESS=$SLURM_LAUNCH_NODE_IPADDR:$port exec "$@"' tessera )";
+
+constexpr const char* kWait = R"(
+# Slurm says TERM {0} s before the time limit: the processes save and end with exit code 75.
+trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM
+wait $srun; code=$?
+while kill -0 $srun 2>/dev/null; do wait $srun; code=$?; done
+
+# 75 and what a signal killed go on from the last checkpoint.
+if [ $code -eq 75 ] || [ $code -ge 128 ]; then
+  [ "${{SLURM_RESTART_COUNT:-0}}" -ge {1} ] || scontrol requeue "$SLURM_JOB_ID"
+fi
+exit $code
+)";
+
+Plan plan(const Request& request) {
+  const std::string name = run_name(request);
+  std::string text = fmt::format(R"(#!/bin/bash
+#SBATCH --job-name={0}
+#SBATCH --nodes={1}
+#SBATCH --ntasks-per-node=1
+#SBATCH --chdir={2}
+#SBATCH --output={0}-%j.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:TERM@{3}
+)",
+                                 name, process_count(request, kSlurm), request.directory, kWarning);
+  for (const std::string& option : request.options) text += fmt::format("#SBATCH {}\n", option);
+  for (const Variable& variable : request.environment)
+    text += fmt::format("export {}={}\n", variable.name, shell_quoted(variable.value));
+  const bool named = !request.coordinator.address.empty();
+  const std::vector<std::string> words = program_words(request);
+  text += named ? fmt::format("\nexport TESSERA_COORDINATOR_ADDRESS={}\n", shell_quoted(request.coordinator.address))
+                : fmt::format(kKeyOfJob, command_line({words[0]})) + kEtcd;
+  text += fmt::format("\nsrun --kill-on-bad-exit=0 {}{} &\nsrun=$!\n", named ? "" : kTask, command_line(words));
+  text += fmt::format(kWait, kWarning, request.restarts);
+  Plan plan;
+  plan.written = std::move(text);
+  plan.submit = {"sbatch"};
+  return plan;
+}
+
+// sbatch passes this environment on to the job. The file for it shows no key.
+Exit run(const Request& request) {
+  const std::string& key = request.coordinator.key;
+  if (!key.empty()) ::setenv("TESSERA_COORDINATOR_KEY", key.c_str(), 1);
+  return submit(plan(request));
+}
+
+}  // namespace
+
+const Launcher kSlurm = {
+    "slurm",   "slurm:N",        "a job of N nodes, given to sbatch; --option=--time=24:00:00 becomes a line of it",
+    "slurm:4", /*copies=*/false, plan,
+    run};
+
+}  // namespace tessera::launch

@@ -1,0 +1,132 @@
+#include "cluster/launch/supervise.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "base/log.h"
+#include "cluster/launch/signals.h"
+
+namespace tessera::launch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// When one has ended with a failure the others notice within their patience, and end.
+constexpr std::chrono::seconds kOthersEnd{30};
+constexpr std::chrono::seconds kLongestPause{60};
+
+// All processes once, from start to end.
+class Run {
+ public:
+  explicit Run(Children children) : children_(std::move(children)) {}
+
+  // Waits for all of them. Whether a signal asked for the end.
+  bool wait() {
+    bool asked = false;
+    std::optional<Clock::time_point> failed_at;
+    while (!all_ended()) {
+      for (const auto& child : children_) child->tick();
+      if (!failed_at && first_failure()) failed_at = Clock::now();
+      if (failed_at && !asked && Clock::now() - *failed_at > kOthersEnd) send(SIGKILL);
+      const BlockedSignals::Signal signal = BlockedSignals::wait(std::chrono::seconds(1));
+      if (signal.number == 0 || signal.number == SIGCHLD) continue;
+      asked = true;
+      // The terminal's Ctrl-C has reached those of its group already, and a second one ends them without saving.
+      for (const auto& child : children_) {
+        if (!child->serves() && (!signal.from_terminal || child->own_group())) child->send(signal.number);
+      }
+    }
+    for (const auto& child : children_) {
+      if (!child->serves()) child->wait();  // for what they said last
+    }
+    return asked;
+  }
+
+  // The first, in the order of ends as they were noticed, that did not end well.
+  const Child* first_failure() {
+    for (const auto& child : children_) {
+      if (!failure_ && child->ended() && (child->serves() || child->exit() != Exit::kDone)) failure_ = child.get();
+    }
+    return failure_;
+  }
+  // An exit code that another start would end with as well.
+  std::optional<Exit> mistake() const {
+    for (const auto& child : children_) {
+      if (child->serves()) continue;
+      const std::optional<Exit> exit = child->exit();
+      if (exit && *exit != Exit::kDone && *exit != Exit::kPreempted) return exit;
+    }
+    return std::nullopt;
+  }
+  // One that was lost is why the others ended.
+  std::string why() const {
+    for (const auto& child : children_) {
+      if (child->ended() && !child->exit()) return child->end();
+    }
+    return failure_->end();
+  }
+  Exit leaders_exit() const { return children_[0]->exit().value_or(Exit::kPreempted); }
+
+ private:
+  bool all_ended() {
+    bool all = true;
+    for (const auto& child : children_) all = (child->ended() || child->serves()) && all;
+    return all;
+  }
+  void send(int signal) const {
+    for (const auto& child : children_) child->send(signal);
+  }
+
+  const Children children_;
+  const Child* failure_ = nullptr;
+};
+
+// How one attempt ended: with an exit code for good, or with a reason to try again.
+struct Outcome {
+  std::optional<Exit> exit;
+  std::string why;
+};
+
+Outcome attempt_once(const StartAll& start, int64_t attempt) {
+  try {
+    Run run(start(attempt));
+    const bool asked = run.wait();
+    const Child* failure = run.first_failure();
+    if (!failure) return {Exit::kDone, {}};
+    if (asked) return {run.leaders_exit(), {}};
+    if (const auto mistake = run.mistake()) return {mistake, {}};
+    return {std::nullopt, run.why()};
+  } catch (const NotNow& not_now) {
+    return {std::nullopt, not_now.why};
+  }
+}
+
+// False when a signal came first.
+bool pause(std::chrono::seconds time) { return BlockedSignals::wait_for_request(time).number == 0; }
+
+}  // namespace
+
+std::string run_id(int64_t attempt) { return fmt::format("launch-{}-{}", ::getpid(), attempt); }
+
+Exit supervise(const StartAll& start, int64_t restarts, const std::string& who) {
+  const BlockedSignals signals;
+  for (int64_t restart = 0;; ++restart) {
+    const Outcome outcome = attempt_once(start, restart);
+    if (outcome.exit) return *outcome.exit;
+    if (restart == restarts) {
+      log_error(fmt::format("{}, and the run was started again {} times already", outcome.why, restart));
+      return Exit::kPreempted;
+    }
+    const std::chrono::seconds later =
+        std::min(kLongestPause, std::chrono::seconds(int64_t{1} << std::min<int64_t>(restart, 6)));
+    log_line(fmt::format("{}; {} start again in {} s, from the last checkpoint (restart {} of {})", outcome.why, who,
+                         later.count(), restart + 1, restarts));
+    if (!pause(later)) return Exit::kPreempted;
+  }
+}
+
+}  // namespace tessera::launch

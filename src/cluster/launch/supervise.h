@@ -1,0 +1,35 @@
+#pragma once
+// The processes of a run from their start to their end, and started again.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cluster/launch/child.h"
+
+namespace tessera::launch {
+
+using Children = std::vector<std::unique_ptr<Child>>;
+
+// Why they can't be started now and may be later: a host that is not reached.
+struct NotNow {
+  std::string why;  // a sentence without full stop
+};
+
+// Starts all processes of a run, or throws NotNow. `attempt` counts from 0.
+using StartAll = std::function<Children(int64_t attempt)>;
+
+// Starts them and waits until all have ended. SIGTERM, SIGHUP and SIGINT go to all of them.
+//
+// Returns 0 when they are done, process 0's exit code after a signal, the first other exit code than 75 that one of them had.
+// Where one was killed or ended with 75 or can't be started now, all are started again, after 1, 2, 4 … 60 s, `restarts` times at
+// most; after that 75. `who` says in messages what is started again: "all 4".
+Exit supervise(const StartAll& start, int64_t restarts, const std::string& who);
+
+// A name for what meets at a coordinator in that attempt, which nothing else has.
+std::string run_id(int64_t attempt);
+
+}  // namespace tessera::launch

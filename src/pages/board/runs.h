@@ -1,0 +1,45 @@
+#pragma once
+// The runs that a page shows: those of one directory or another, found as they begin.
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pages/board/watched_run.h"
+#include "store/file.h"
+
+namespace tessera::board {
+
+class Runs {
+ public:
+  // Each of `paths` is a run's directory, or one under which there are some, at most three levels down. `expected`: a run will
+  // begin in the first of them, and is shown before it does.
+  Runs(std::vector<std::string> paths, bool expected, store::FileSystem& files = store::local_files());
+
+  // Finds new runs. From the thread that refreshes them. True where there are any.
+  bool scan();
+
+  // Directories that can't be read, and why, as the last scan found; safe from any thread.
+  std::vector<std::string> problems() const;
+  // By name; safe from any thread.
+  std::vector<std::shared_ptr<WatchedRun>> all() const;
+  // Nothing for a name that none has. An empty name is the only one's, or the first's that trains, or the first's.
+  std::shared_ptr<WatchedRun> find(const std::string& name) const;
+
+ private:
+  struct Found {
+    std::vector<std::string> paths, problems;
+  };
+  void look(const std::string& path, int depth, Found& found) const;
+
+  const std::vector<std::string> paths_;
+  const bool expected_;
+  store::FileSystem& files_;
+  std::vector<std::string> found_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<WatchedRun>> runs_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace tessera::board

@@ -1,0 +1,83 @@
+#pragma once
+// The directory of a run, read again as the run goes on.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "monitor/metrics_tail.h"
+#include "pages/board/compilations.h"
+#include "pages/board/series.h"
+#include "pages/report/run.h"
+#include "store/file.h"
+
+namespace tessera::board {
+
+using Json = nlohmann::ordered_json;
+
+class WatchedRun {
+ public:
+  // `trains`: whether somebody trains in a directory now. There need be no run at `path` yet.
+  WatchedRun(std::string name, std::string path, std::function<bool(const std::string&)> trains,
+             store::FileSystem& files = store::local_files());
+
+  const std::string& path() const { return path_; }
+  const std::string& name() const { return name_; }
+
+  struct Change {
+    bool metrics = false, state = false;
+  };
+  // Reads what is new, on one thread. What can't be read is among problems(), and tried again.
+  Change refresh();
+
+  // ---- from any thread; none of these waits for a file
+  // state (starting, running, done, stopped, diverged, failed, killed), message, step, total, epoch, seconds_left, uptime, scores
+  // of each evaluator, the newest figures.
+  Json summary() const;
+  // {"generation": …, "metrics": {NAME: {"step": […], "value": […]}}}; a value that is not finite is null. `names`: all where
+  // there are none. When the generation is another, the run went back to an earlier step, and everything is to be asked again.
+  Json metrics(const std::vector<std::string>& names, int64_t after, size_t count) const;
+  // The newest of each figure.
+  std::vector<std::pair<std::string, Point>> newest() const;
+  std::string state() const;
+  // Somebody trains in the directory now.
+  bool trains() const;
+  // Steps were logged.
+  bool has_steps() const;
+  // What was compiled, the newest 100: [{"at", "program", "took", "cause"}].
+  Json compilations() const;
+  // Another when what the run's files say beyond its figures is, or an evaluation came.
+  int64_t version() const;
+
+ private:
+  bool take(monitor::MetricsTail::News news);
+  bool read_head();
+  bool read_log();
+  std::string state_of() const;
+  std::optional<double> seconds_left() const;
+  Json scores() const;
+
+  const std::string name_, path_;
+  const std::function<bool(const std::string&)> trains_;
+  store::FileSystem& files_;
+  monitor::MetricsTail tail_;
+  monitor::LineTail log_;
+  std::vector<store::FileInfo> seen_;  // the files of the head, as they were read
+
+  mutable std::mutex mutex_;  // over the rest
+  std::map<std::string, Series> series_;
+  report::SavedRun head_;  // its rows: those with evaluations
+  std::deque<Compilation> compilations_;
+  std::string problem_;
+  bool training_ = false;
+  int64_t generation_ = 0, version_ = 0;
+};
+
+}  // namespace tessera::board

@@ -1,0 +1,60 @@
+#include "recipe/translate/yaml.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include "base/error.h"
+#include "store/file.h"
+#include "store/url.h"
+
+namespace tessera::translate {
+namespace {
+
+std::string place(const std::string& path, const YAML::Mark& mark) { return fmt::format("{}:{}", path, mark.line + 1); }
+
+std::string scalar_of(const YAML::Node& node, const std::string& where) {
+  if (!node.IsScalar()) throw usage_error("a value in a list must be a number or text", where);
+  // Quoted text is text; true and false have more spellings in YAML.
+  bool flag = false;
+  const std::string& text = node.Scalar();
+  const bool number =
+      !text.empty() && (text[0] == '-' || text[0] == '+' || text[0] == '.' || (text[0] >= '0' && text[0] <= '9'));
+  if (node.Tag() == "?" && !number && YAML::convert<bool>::decode(node, flag)) return flag ? "true" : "false";
+  return text;
+}
+
+std::vector<std::string> values_of(const YAML::Node& node, const std::string& where) {
+  if (node.IsNull()) return {};
+  std::vector<std::string> values;
+  if (node.IsScalar()) {
+    values.push_back(scalar_of(node, where));
+    if (values[0].empty()) values.clear();
+  } else if (node.IsSequence()) {
+    for (const YAML::Node& item : node) values.push_back(scalar_of(item, where));
+  } else {
+    for (const auto& item : node) values.push_back(scalar_of(item.first, where) + "=" + scalar_of(item.second, where));
+  }
+  return values;
+}
+
+}  // namespace
+
+void read_yaml(const std::string& path, Arguments& arguments) {
+  store::refuse_url(path);
+  const std::string text = store::read_text(store::local_files(), path);
+  YAML::Node root;
+  try {
+    root = YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    throw usage_error("this is no YAML: " + error.msg, place(path, error.mark));
+  }
+  if (root.IsNull()) return;
+  if (!root.IsMap()) throw usage_error("the file must hold `name: value` lines", path, "batch_size: 256");
+  for (const auto& item : root) {
+    const std::string where = place(path, item.first.Mark());
+    if (!item.first.IsScalar()) throw usage_error("a name must be text", where);
+    arguments.set_default(item.first.Scalar(), values_of(item.second, where), where);
+  }
+}
+
+}  // namespace tessera::translate

@@ -1,0 +1,212 @@
+#include "cluster/group/members.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "cluster/group/local_etcd.h"
+#include "cluster/group/run_key.h"
+
+namespace tessera::group {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// One for all tests; each has a run of its own.
+const LocalEtcd& etcd() {
+  static const LocalEtcd one;
+  return one;
+}
+
+Place place(const std::string& run, int64_t process, int64_t count) { return {process, count, etcd().address(), run}; }
+
+void nobody_is_lost(const std::string& who) { ADD_FAILURE() << who; }
+
+// What is told, and when there is something.
+class News {
+ public:
+  Lost taker() {
+    return [this](const std::string& who) { told_.set_value(who); };
+  }
+  std::string wait() { return told_.get_future().get(); }
+
+ private:
+  std::promise<std::string> told_;
+};
+
+// `body` in each of so many processes, which are threads here.
+void in_each(const std::string& run, int64_t count, const std::function<void(Members&)>& body) {
+  etcd();  // ends with the thread that makes it
+  std::vector<std::thread> threads;
+  for (int64_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      const auto members = join_by_etcd(place(run, i, count), nobody_is_lost);
+      body(*members);
+      members->leave();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Members, TellEachOtherValuesOfAnyBytes) {
+  const std::string bytes("a\0\xff\n/", 5);
+  in_each("values", 3, [&](Members& members) {
+    members.put("of/" + std::to_string(members.process_id()), bytes + std::to_string(members.process_id()));
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(members.get("of/" + std::to_string(i), seconds(60)), bytes + std::to_string(i));
+  });
+}
+
+TEST(Members, NobodyPassesABarrierBeforeAllAreThere) {
+  std::atomic<int> there = 0;
+  in_each("barrier", 4, [&](Members& members) {
+    std::this_thread::sleep_for(milliseconds(30 * members.process_id()));
+    ++there;
+    members.barrier("first", seconds(60));
+    EXPECT_EQ(there, 4);
+    members.barrier("second", seconds(60));
+  });
+}
+
+TEST(Members, ABarrierNamesTheAbsent) {
+  in_each("absent", 3, [&](Members& members) {
+    if (members.process_id() == 1) {
+      members.get("done", seconds(60));
+      return;
+    }
+    try {
+      members.barrier("lunch", milliseconds(300));
+      ADD_FAILURE() << "passed";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr("process 1 of 3 did not come to the barrier `lunch` within"));
+    }
+    members.put("done", "");
+  });
+}
+
+TEST(Members, WhoDoesNotComeIsNamed) {
+  try {
+    join_by_etcd(place("alone", 1, 4), nobody_is_lost, {.meeting = seconds(1)});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kDevice);
+    EXPECT_THAT(error.message(), HasSubstr("processes 0, 2, 3 of 4 did not come within 1 seconds"));
+  }
+}
+
+TEST(Members, AnOrderlyEndIsNoLoss) {
+  in_each("leave", 2, [&](Members& members) {
+    if (members.process_id() == 1) return;  // leaves first
+    std::this_thread::sleep_for(seconds(3));
+  });
+}
+
+// Process 1 of 2 in a process of its own, which ends as `signal` says.
+void loses_a_process(const std::string& run, int signal, const LocalEtcd& at = etcd(), const std::string& key = {}) {
+  const auto place = [&](const std::string& of, int64_t process, int64_t count) {
+    return Place{process, count, at.address(), of, key};
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto members = join_by_etcd(place(run, 1, 2), [](const std::string&) {}, {.patience = seconds(3)});
+    members->put("ready", "");
+    std::this_thread::sleep_for(std::chrono::hours(1));
+    ::_exit(0);
+  }
+  News news;
+  const auto members = join_by_etcd(place(run, 0, 2), news.taker(), {.patience = seconds(3)});
+  members->get("ready", seconds(60));
+  ::kill(child, signal);
+  EXPECT_EQ(news.wait(), "process 1 is gone");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  members->leave();
+}
+TEST(Members, AKilledProcessIsMissed) { loses_a_process("killed", SIGKILL); }
+TEST(Members, AStoppedProcessIsMissed) { loses_a_process("stopped", SIGSTOP); }
+
+TEST(Members, WithAKeyNobodyElseIsTakenIn) {
+  const std::string key = new_run_key();
+  const LocalEtcd keyed("127.0.0.1", key);
+  loses_a_process("keyed", SIGKILL, keyed, key);
+  EXPECT_FALSE(has_members(keyed.address(), {}, "keyed"));
+  const auto refused = [&](const std::string& with) -> std::string {
+    try {
+      join_by_etcd({0, 2, keyed.address(), "keyed", with}, nobody_is_lost);
+      return "taken in";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kDevice);
+      return error.what();
+    }
+  };
+  EXPECT_THAT(refused({}), AllOf(HasSubstr("the coordinator: " + keyed.address()), HasSubstr("--coordinator-key")));
+  EXPECT_THAT(refused(new_run_key()),
+              AllOf(HasSubstr("certificate verify failed"), HasSubstr("with the certificate of this key")));
+}
+
+TEST(Members, TheKeyOfAnEtcdIsForThisUserAlone) {
+  const LocalEtcd keyed("127.0.0.1", new_run_key());
+  std::ifstream words(fmt::format("/proc/{}/cmdline", keyed.pid()));
+  std::string word;
+  while (std::getline(words, word, '\0') && word != "--key-file") continue;
+  std::getline(words, word, '\0');
+  struct stat file {};
+  ASSERT_EQ(::stat(word.c_str(), &file), 0) << word;
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+}
+
+TEST(Members, TheCoordinatorsEndIsNews) {
+  auto own = std::make_unique<LocalEtcd>();
+  News news;
+  std::vector<std::unique_ptr<Members>> both(2);
+  std::thread other([&] {
+    both[1] = join_by_etcd({1, 2, own->address(), "run"}, [](const std::string&) {}, {.patience = seconds(3)});
+  });
+  both[0] = join_by_etcd({0, 2, own->address(), "run"}, news.taker(), {.patience = seconds(3)});
+  other.join();
+  own.reset();
+  EXPECT_THAT(news.wait(), HasSubstr("the coordinator is gone"));
+}
+
+TEST(Members, AnIdIsTakenOnce) {
+  in_each("twice", 2, [&](Members& members) {
+    if (members.process_id() == 1) return (void)members.get("tried", seconds(60));
+    try {
+      join_by_etcd(place("twice", 0, 2), nobody_is_lost, {.patience = seconds(2)});
+      ADD_FAILURE() << "taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kUsage);
+      EXPECT_THAT(error.message(), HasSubstr("process 0 of run `twice` is there already: process "));
+    }
+    members.put("tried", "");
+  });
+}
+
+TEST(Members, ACoordinatorThatIsNotThere) {
+  try {
+    join_by_etcd({0, 2, "127.0.0.1:1", "run"}, nobody_is_lost);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kDevice);
+    EXPECT_THAT(error.message(), HasSubstr("the coordinator: 127.0.0.1:1 cannot be reached: Connection refused"));
+  }
+  EXPECT_THROW(join_by_etcd({0, 2, "not an address", "run"}, nobody_is_lost), Error);
+}
+
+}  // namespace
+}  // namespace tessera::group

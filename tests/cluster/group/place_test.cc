@@ -1,0 +1,74 @@
+#include "cluster/group/place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/error.h"
+
+namespace tessera::group {
+namespace {
+
+using ::testing::HasSubstr;
+
+Environment environment(std::map<std::string, std::string> values) {
+  return [values](const char* name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+std::string message_of(const PlaceOptions& options, const std::map<std::string, std::string>& values = {}) {
+  try {
+    find_place(options, environment(values));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage);
+    return error.message();
+  }
+  return "none";
+}
+
+TEST(Place, IsOneProcessWhereNothingIsSaid) {
+  EXPECT_FALSE(find_place({}, environment({})).several());
+  EXPECT_FALSE(find_place({.process_id = 0, .num_processes = 1}, environment({})).several());
+  // By hand on a machine of a job: no coordinator is named.
+  EXPECT_FALSE(find_place({}, environment({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}})).several());
+}
+
+TEST(Place, IsWhatTheOptionsSay) {
+  const Place place = find_place({3, 4, "host:2379", "mine"}, environment({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}));
+  EXPECT_EQ(place.process_id, 3);
+  EXPECT_EQ(place.num_processes, 4);
+  EXPECT_EQ(place.coordinator, "host:2379");
+  EXPECT_EQ(place.run, "mine");
+  EXPECT_FALSE(place.leads());
+}
+
+TEST(Place, IsWhatTheSchedulerSays) {
+  const PlaceOptions options{.coordinator = "host"};
+  const Place slurm = find_place(options, environment({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "77"}}));
+  EXPECT_EQ(slurm.process_id, 1);
+  EXPECT_EQ(slurm.num_processes, 8);
+  EXPECT_EQ(slurm.run, "slurm-77.0.0");
+  const Place mpi = find_place(
+      options, environment({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_MCA_ess_base_jobid", "5"}}));
+  EXPECT_EQ(mpi.process_id, 2);
+  EXPECT_EQ(mpi.run, "mpi-5");
+  const Place job = find_place(options, environment({{"JOB_COMPLETION_INDEX", "4"}, {"TESSERA_NUM_PROCESSES", "6"}}));
+  EXPECT_EQ(job.process_id, 4);
+  EXPECT_EQ(job.num_processes, 6);
+}
+
+TEST(Place, MistakesAreExplained) {
+  EXPECT_THAT(message_of({.process_id = 1}), HasSubstr("not how many processes there are"));
+  EXPECT_THAT(message_of({.num_processes = 2}), HasSubstr("one of 2 processes, and nothing says which"));
+  EXPECT_THAT(message_of({2, 2, "host", ""}), HasSubstr("--process-id is 2, and there are 2 processes"));
+  EXPECT_THAT(message_of({0, 2, "", ""}), HasSubstr("2 processes need a coordinator"));
+  EXPECT_THAT(message_of({.key = "key.pem"}), HasSubstr("the key of an etcd, and nothing says which"));
+  EXPECT_THAT(message_of({.coordinator = "host"}, {{"SLURM_PROCID", "one"}, {"SLURM_NTASKS", "2"}}),
+              HasSubstr("SLURM_PROCID is `one`, which is no whole number"));
+}
+
+}  // namespace
+}  // namespace tessera::group

@@ -1,0 +1,148 @@
+// Plans of launches: what they would run, and files for schedulers as the schedulers' own tools take them.
+
+#include "cluster/launch/launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cluster/launch/child.h"
+#include "cluster/launch/tpu.h"
+#include "support/paths.h"
+
+namespace tessera::launch {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Request request(const std::string& where) {
+  Request one;
+  one.where = where;
+  one.command = {"train", "recipes/Vit_10b.toml", "data.source=folder(a b)"};
+  one.directory = "/shared/a b";
+  one.program = "/shared/tessera";
+  return one;
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage);
+    return error.what();
+  }
+  return "no Error";
+}
+
+// The exit code of a command that reads `input`; what it says is part of the test's message.
+int run(const std::vector<std::string>& command, const std::string& input) {
+  ChildOptions options;
+  options.name = command[0];
+  options.command = command;
+  options.input = input;
+  std::string said;
+  options.on_line = [&](const std::string& line) { said += line + "\n"; };
+  Child child(std::move(options));
+  child.close_input();
+  child.wait();
+  EXPECT_EQ(said, "");
+  return child.exit_code();
+}
+
+TEST(Launcher, IsFoundByItsName) {
+  std::string where;
+  EXPECT_EQ(&find_launcher("ssh:a:22,b", where), &kSsh);
+  EXPECT_EQ(where, "a:22,b");
+  EXPECT_EQ(&find_launcher("jobset", where), &kJobset);
+  EXPECT_EQ(where, "");
+  EXPECT_THAT(message_of([&] { find_launcher("slrm:2", where); }), HasSubstr("did you mean `slurm`?"));
+  for (const char* count : {"", "0", "-1", "2x", "99999999999999999999"}) {
+    EXPECT_THAT(message_of([&] { process_count(request(count), kMpi); }), HasSubstr("names no number of processes")) << count;
+  }
+}
+
+TEST(Launcher, TheNameOfARunIsOneThatSchedulersTake) {
+  EXPECT_EQ(run_name(request("2")), "vit-10b");
+  Request odd = request("2");
+  odd.command = {"train", "a/10_Größe--.toml"};
+  EXPECT_EQ(run_name(odd), "gr----e");
+  odd.command = {"train", "1.toml"};
+  EXPECT_EQ(run_name(odd), "tessera");
+}
+
+TEST(Launcher, AJobOfSlurmIsAShellScript) {
+  Request job = request("4");
+  job.options = {"--time=24:00:00"};
+  job.environment = {{"A", "it's"}};
+  const std::string text = kSlurm.plan(job).written;
+  EXPECT_EQ(run({"bash", "-n"}, text), 0);
+  const size_t first_command = text.find("\nexport ");
+  for (const char* line : {"\n#SBATCH --nodes=4\n", "\n#SBATCH --time=24:00:00\n", "\n#SBATCH --signal=B:TERM@300\n"}) {
+    EXPECT_LT(text.find(line), first_command) << line;
+  }
+  EXPECT_THAT(text, HasSubstr("export A='it'\\''s'\n"));
+  EXPECT_THAT(text, HasSubstr("/shared/tessera train recipes/Vit_10b.toml 'data.source=folder(a b)' &"));
+  job.coordinator.address = "etcd:2379";
+  EXPECT_THAT(kSlurm.plan(job).written, AllOf(HasSubstr("COORDINATOR_ADDRESS=etcd:2379\n"), Not(HasSubstr("--listen-client"))));
+}
+
+// tests/references/jobset_schema.json is made from JobSet's own definition.
+TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
+  const std::vector<std::string> check = {"/usr/bin/python3", testing::source_path("tests/cluster/launch/check_jobset.py"),
+                                          testing::source_path("tests/references/jobset_schema.json")};
+  Request job = request("4");
+  job.image = "registry/tessera:1";
+  job.directory.clear();
+  EXPECT_EQ(run(check, kJobset.plan(job).written), 0);
+  job.where = "";
+  job.volume = "claim:/a b";
+  job.topology = "v5e:16x16";
+  job.coordinator.address = "etcd:2379";
+  job.environment = {{"A", "yes"}, {"B", "a: \"b\" # c"}};
+  const std::string text = kJobset.plan(job).written;
+  EXPECT_EQ(run(check, text), 0);
+  EXPECT_THAT(text, AllOf(HasSubstr("completions: 64\n"), HasSubstr("google.com/tpu: 4\n"), HasSubstr("workingDir: \"/a b\"")));
+
+  job.where = "3";
+  EXPECT_THAT(message_of([&] { kJobset.plan(job); }), HasSubstr("v5e:16x16 has 64 hosts, and jobset:3 names another number"));
+  job.volume = "claim";
+  EXPECT_THAT(message_of([&] { kJobset.plan(job); }), HasSubstr("`--volume` takes CLAIM:DIR"));
+  job.image = "";
+  EXPECT_THAT(message_of([&] { kJobset.plan(job); }), HasSubstr("`--image` is missing"));
+}
+
+TEST(Launcher, TheSchemaOfJobSetsRefusesWhatIsNone) {
+  Request job = request("4");
+  job.image = "x";
+  std::string text = kJobset.plan(job).written;
+  text.replace(text.find("restartPolicy"), 13, "restartpolicy");
+  std::string command = "/usr/bin/python3 " + testing::source_path("tests/cluster/launch/check_jobset.py") + " " +
+                        testing::source_path("tests/references/jobset_schema.json") + " > /dev/null";
+  FILE* check = ::popen(command.c_str(), "w");
+  std::fputs(text.c_str(), check);
+  EXPECT_EQ(WEXITSTATUS(::pclose(check)), 1);
+}
+
+TEST(Tpu, SlicesHaveTheNamesOfGooglesTools) {
+  const TpuSlice pod = find_slice("v5e:16x16");
+  EXPECT_EQ(pod.accelerator_type, "v5litepod-256");
+  EXPECT_EQ(pod.hosts, 64);
+  EXPECT_EQ(find_slice("v5e:2x4").hosts, 1);
+  EXPECT_EQ(find_slice("v5p:4x4x8").accelerator_type, "v5p-256");
+  EXPECT_EQ(find_slice("v5p:4x4x8").hosts, 32);
+  EXPECT_EQ(find_slice("v6e:4x4").chips_of_a_host(), 4);
+  for (const char* wrong : {"v5e", "v5e:", "v5e:4y4", "v5e:0x4", "v5e:3x3", "v5e:4x", "v5e:99999x99999"}) {
+    EXPECT_THAT(message_of([&] { find_slice(wrong); }), HasSubstr("write the chips' grid: v5e:4x4")) << wrong;
+  }
+  EXPECT_THAT(message_of([&] { find_slice("h200:8"); }), HasSubstr("chips: v4, v5e, v5p, v6e"));
+}
+
+}  // namespace
+}  // namespace tessera::launch

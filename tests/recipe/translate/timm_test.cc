@@ -1,0 +1,346 @@
+// timm's arguments: that none is forgotten, that schedules and batches are timm's own, and that what is made is a recipe.
+#include "recipe/translate/timm.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/temporary_directory.h"
+#include "base/text/text.h"
+#include "optim/schedule/schedule.h"
+#include "recipe/recipe.h"
+#include "support/paths.h"
+
+namespace tessera::translate {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string read(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(testing::source_path(path)).rdbuf();
+  return text.str();
+}
+
+const nlohmann::json& timms() {
+  static const nlohmann::json json = nlohmann::json::parse(read("tests/references/timm_commands.json"));
+  return json;
+}
+
+// Name and words of each line of timm_commands.txt, which have no quotes for a shell.
+std::vector<std::pair<std::string, std::vector<std::string>>> commands() {
+  std::vector<std::pair<std::string, std::vector<std::string>>> out;
+  for (const std::string& line : split(read("tests/references/timm_commands.txt"), '\n')) {
+    if (line.empty() || line[0] == '#') continue;
+    std::vector<std::string> words = split(line, ' ');
+    const std::string name = words[0];
+    words.erase(words.begin());
+    out.emplace_back(name, words);
+  }
+  return out;
+}
+
+Translation made(const std::string& line, const TimmOptions& options = {}) { return translate_timm(split(line, ' '), options); }
+
+std::string error_of(const std::string& line, const TimmOptions& options = {}) {
+  try {
+    made(line, options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kUsage) << line;
+    return error.what();
+  }
+  return "no error";
+}
+
+// With images made up, so that no data set has to be there.
+recipe::Recipe as_recipe(const Translation& translation, std::vector<std::string> settings = {}) {
+  std::string text = translation.recipe;
+  const size_t init = text.find("\n[model_init]");  // its weights are not here
+  if (init != std::string::npos) text.erase(init, text.find("\n[", init + 1) - init);
+  const bool few = text.find("classes = 102") != std::string::npos;
+  const std::string classes = few ? "102" : "1000";
+  settings.push_back(fmt::format("data.source=fake(images=1281167, classes={})", classes));
+  if (text.find("[eval.val]") != std::string::npos) {
+    settings.push_back(fmt::format("eval.val.data.source=fake(images=50000, classes={})", classes));
+  }
+  return recipe::read_recipe(config::parse_recipe(text, "made", settings));
+}
+
+const Argument* find(const std::string& name) {
+  for (const Argument& argument : timm_arguments()) {
+    if (long_name(argument) == name) return &argument;
+  }
+  return nullptr;
+}
+
+std::string with_dashes(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+// 0.0001 and 1e-4 alike.
+std::string normal(const std::string& text) {
+  std::vector<std::string> words;
+  for (const std::string& word : split(text, ' ')) {
+    char* end = nullptr;
+    const double value = std::strtod(word.c_str(), &end);
+    words.push_back(!word.empty() && *end == 0 ? number_text(value) : word);
+  }
+  return join(words, " ");
+}
+
+TEST(TimmArguments, AreAllThereWithTimmsDefaults) {
+  for (const auto& [name, fallback] : timms()["main"].items()) {
+    const Argument* argument = find(with_dashes(name));
+    ASSERT_NE(argument, nullptr) << name;
+    const std::string own = name == "--input-img-mode" || name == "--in-chans" ? "" : argument->fallback;  // None means these
+    EXPECT_EQ(normal(own), normal(fallback.get<std::string>())) << name;
+  }
+}
+
+TEST(TimmArguments, AreThoseOfBitsToo) {
+  for (const auto& [name, fallback] : timms()["bits"].items()) {
+    const Argument* argument = find(with_dashes(name));
+    ASSERT_NE(argument, nullptr) << name;
+    std::string own = argument->fallback;
+    for (const OtherDefault& other : bits_defaults()) {
+      if (with_dashes(std::string("--") + other.name) == long_name(*argument)) own = other.value;
+    }
+    if (name == "--color-jitter") own = own == "0" ? "" : own;  // None is none
+    EXPECT_EQ(normal(own), normal(fallback.get<std::string>())) << name;
+  }
+}
+
+// What neither has is of timm's older versions.
+TEST(TimmArguments, AreNoOthersThanTimms) {
+  std::vector<std::string> others;
+  for (const Argument& argument : timm_arguments()) {
+    const std::string name = long_name(argument);
+    const bool local = name == "--local-rank";
+    if (!timms()["main"].contains(name) && !timms()["bits"].contains(name) && !local) others.push_back(name);
+  }
+  EXPECT_THAT(others, ElementsAre("--native-amp", "--apex-amp", "--amp-impl"));
+}
+
+TEST(TimmArguments, AreListedInTheDocument) {
+  EXPECT_THAT(read("docs/from_timm.md"), HasSubstr(timm_lists()))
+      << "put what `tessera timm --list` prints into docs/from_timm.md";
+}
+
+TEST(TimmCommands, HaveTimmsRatesBatchesAndEpochs) {
+  ASSERT_GT(commands().size(), 12u);
+  for (const auto& [name, words] : commands()) {
+    const auto& timm = timms()["commands"].at(name);
+    config::Section recipe = config::parse_recipe(translate_timm(words, {}).recipe);
+    int64_t batch = 0;
+    recipe.section("data").bind_field("batch", config::Field(&batch), "");
+    EXPECT_EQ(batch, timm["batch"].get<int64_t>()) << name;
+    const int64_t epochs = timm["epochs"];
+    EXPECT_EQ(recipe.text("total"), fmt::format("{} epochs", epochs)) << name;
+    const int64_t steps = 100;  // of an epoch
+    const std::string text = recipe.section("optimizer").text("lr");
+    const auto schedule = optim::Schedule::parse(text, {epochs * steps, batch, batch * steps}, "here");
+    for (const auto& pair : timm["rates"]) {
+      const int64_t epoch = pair[0];
+      const double rate = pair[1];
+      EXPECT_NEAR(schedule.at(epoch * steps), rate, 1e-6 * rate + 1e-12) << name << " epoch " << epoch << ": " << text;
+      if (text.find("hold=") == std::string::npos) continue;
+      EXPECT_NEAR(schedule.at(epoch * steps + 57), rate, 1e-6 * rate + 1e-12) << name << " within epoch " << epoch;
+    }
+  }
+}
+
+TEST(TimmCommands, AreRecipes) {
+  for (const auto& [name, words] : commands()) {
+    try {
+      const recipe::Recipe recipe = as_recipe(translate_timm(words, {}));
+      EXPECT_EQ(recipe.batch, timms()["commands"].at(name)["batch"].get<int64_t>()) << name;
+      EXPECT_EQ(recipe.evals.size(), 1u) << name;
+    } catch (const Error& error) {
+      ADD_FAILURE() << name << ": " << error.what();
+    }
+  }
+}
+
+TEST(TimmCommands, BecomeTheseRecipes) {
+  for (const auto& [name, words] : commands()) {
+    const std::string path = "tests/references/timm_recipes/" + name + ".toml";
+    if (!std::filesystem::exists(testing::source_path(path))) continue;
+    EXPECT_EQ(translate_timm(words, {}).recipe, read(path)) << name;
+  }
+  EXPECT_TRUE(std::filesystem::exists(testing::source_path("tests/references/timm_recipes/rsb_a1.toml")));
+}
+
+TEST(TimmCommands, EveryOptimizerIsThere) {
+  for (const TimmOptimizer& optimizer : timm_optimizers()) {
+    const std::string more =
+        std::string(optimizer.betas ? " --opt-betas 0.8 0.95" : "") + (optimizer.eps ? " --opt-eps 1e-7" : "");
+    const Translation translation =
+        made(fmt::format("/imagenet --model vit_tiny_patch16_224 --opt {}{}", optimizer.timm, more));
+    try {
+      as_recipe(translation, {"model.depth=1"});
+    } catch (const Error& error) {
+      ADD_FAILURE() << optimizer.timm << ": " << error.what();
+    }
+    EXPECT_EQ(translation.recipe.find("\nb2 = 0.95") != std::string::npos, optimizer.betas) << optimizer.timm;
+    EXPECT_EQ(translation.recipe.find("\nmomentum = ") != std::string::npos, optimizer.momentum) << optimizer.timm;
+  }
+}
+
+TEST(TimmCommands, SayWhatTheyDoDifferently) {
+  const Translation translation = made("./distributed_train.sh 8 /imagenet --amp -j 8 --pin-mem --lr-base 0.5 --aug-repeats 3");
+  EXPECT_THAT(
+      join(translation.notes, "\n"),
+      AllOf(HasSubstr("batch 1,024 = 128 a device x 8 devices (the launcher's)"), HasSubstr("lr 2 = lr-base 0.5 x 1024 / 256"),
+            HasSubstr("approximated: --amp: `dtype = \"bf16\"`"), HasSubstr("approximated: --aug-repeats: "),
+            HasSubstr("ignored: --workers, --pin-mem"), HasSubstr("batch norm sees the images of all devices")));
+  EXPECT_THAT(translation.recipe, HasSubstr("\naug_repeats = 3\n"));
+  EXPECT_THAT(join(made("/imagenet -b 64 --opt adamw --lr-base 1e-3 --grad-accum-steps 4", {.world_size = 4}).notes, "\n"),
+              AllOf(HasSubstr("batch 1,024 = 64 a device x 4 devices x 4 accumulated (--world-size)"),
+                    HasSubstr("lr 0.002 = lr-base 0.001 x sqrt(1024 / 256)")));
+  // An argument that has its default says nothing.
+  EXPECT_THAT(join(made("/imagenet -j 4 --dist-bn reduce --lr 0.1").notes, "\n"), Not(HasSubstr("ignored")));
+}
+
+TEST(TimmCommands, NormsAndDropBlockOfResNets) {
+  const Translation translation = made("/imagenet --model resnet18 --drop-block 0.1 --bn-momentum 0.05 --bn-eps 1e-3");
+  EXPECT_THAT(translation.recipe,
+              AllOf(HasSubstr("drop_block = 0.1\n"), HasSubstr("norm_momentum = 0.05\n"), HasSubstr("norm_epsilon = 0.001\n")));
+  as_recipe(translation, {});
+}
+
+TEST(TimmCommands, SplitsBatchNormsAsTheViews) {
+  const std::string jsd = "/imagenet --model resnet18 --aug-splits 3 --jsd-loss --aa augmix-m3-w3";
+  const Translation translation = made(jsd + " --split-bn");
+  EXPECT_THAT(translation.recipe, HasSubstr("norm_splits = 3\n"));
+  EXPECT_THAT(join(translation.notes, "\n"), Not(HasSubstr("split-bn")));
+  EXPECT_EQ(as_recipe(translation, {}).model->batch_parts(), 3);
+  EXPECT_THAT(made("/imagenet --model vit_small_patch16_224 --aug-splits 3 --jsd-loss --split-bn").recipe,
+              Not(HasSubstr("norm_splits")));
+  EXPECT_THAT(error_of("/imagenet --model resnet18 --split-bn"), HasSubstr("goes with `--aug-splits`"));
+}
+
+TEST(TimmCommands, OneChannel) {
+  const Translation translation = made("/imagenet --model resnet18 --in-chans 1 --mean 0.449 --std 0.226");
+  EXPECT_THAT(translation.recipe, HasSubstr(" | grayscale | normalise(mean=0.449, std=0.226)"));
+  EXPECT_THAT(join(translation.notes, "\n"), HasSubstr("approximated: --in-chans"));
+  EXPECT_EQ(as_recipe(translation, {}).model->input().channels, 1);
+  EXPECT_THAT(error_of("/imagenet --in-chans 1"), HasSubstr("must be one number each"));
+  EXPECT_THAT(error_of("/imagenet --in-chans 4"), HasSubstr("--in-chans 4"));
+}
+
+TEST(TimmCommands, EpochRepeatsAreHeededWhereTimmHeedsThem) {
+  const std::string options = " --epochs 100 --epoch-repeats 3 --warmup-epochs 5 --mixup 0.2 --mixup-off-epoch 80";
+  EXPECT_THAT(made("/data --dataset wds/x --train-split t-{0..9}.tar --val-split v.tar" + options).recipe,
+              AllOf(HasSubstr("total = \"300 epochs\""), HasSubstr("warmup=15 epochs"), HasSubstr("hold=3 epochs"),
+                    HasSubstr("off_epoch = 240"), HasSubstr("every = \"3 epochs\"")));
+  EXPECT_THAT(made("/imagenet" + options).recipe, AllOf(HasSubstr("total = \"100 epochs\""), HasSubstr("hold=1 epoch)")));
+}
+
+TEST(TimmCommands, TakeTheDefaultsOfBits) {
+  const std::string recipe = made("/imagenet", {.defaults = "bits"}).recipe;
+  EXPECT_THAT(recipe,
+              AllOf(HasSubstr("batch = 256\n"), HasSubstr("weight_decay = 0.0001\n"), HasSubstr("total = \"310 epochs\""),
+                    HasSubstr("min=1e-05"), HasSubstr("warmup_start=0.0001"), Not(HasSubstr("color_jitter"))));
+  EXPECT_THAT(made("/imagenet").recipe, AllOf(HasSubstr("batch = 128\n"), HasSubstr("color_jitter(0.4)")));
+}
+
+TEST(TimmCommands, LookForTheFoldersOfASplitAsTimmDoes) {
+  const TemporaryDirectory root("timm");
+  const std::string& path = root.path();
+  EXPECT_THAT(made(path).recipe, AllOf(HasSubstr("folder(" + path + ")")));
+  std::filesystem::create_directories(path + "/training");
+  std::filesystem::create_directories(path + "/val");
+  EXPECT_THAT(made(path).recipe, AllOf(HasSubstr("folder(" + path + "/training)"), HasSubstr("folder(" + path + "/val)")));
+  std::filesystem::create_directories(path + "/train");
+  EXPECT_THAT(made(path).recipe, HasSubstr("folder(" + path + "/train)"));
+  EXPECT_THAT(made(path + " --val-split=").recipe, Not(HasSubstr("[eval")));
+  EXPECT_THAT(translate_timm({"/my photos, all"}, {}).recipe, HasSubstr("folder('/my photos, all/train')"));
+}
+
+TEST(TimmCommands, AreRefusedWithTheReason) {
+  EXPECT_THAT(error_of("/imagenet --mixupp 0.1"), AllOf(HasSubstr("unknown argument `--mixupp`"), HasSubstr("`--mixup`")));
+  EXPECT_THAT(error_of("/imagenet --dec 0.1"), AllOf(HasSubstr("--decay-milestones, --decay-epochs, --decay-rate")));
+  EXPECT_THAT(error_of("/imagenet --lr fast"), HasSubstr("`--lr` takes a number, and is `fast`"));
+  EXPECT_THAT(error_of("/imagenet --epochs 1.5"), HasSubstr("takes a whole number"));
+  EXPECT_THAT(error_of("/imagenet --lr"), HasSubstr("`--lr` needs a value"));
+  EXPECT_THAT(error_of("/imagenet --amp=1"), HasSubstr("`--amp` takes no value"));
+  EXPECT_THAT(error_of("/imagenet other"), HasSubstr("one word too many"));
+  EXPECT_THAT(error_of("--lr 0.1"), HasSubstr("the data directory is missing"));
+  EXPECT_THAT(error_of("/imagenet --pretrained"), AllOf(HasSubstr("no counterpart"), HasSubstr("--initial-checkpoint")));
+  EXPECT_THAT(error_of("/imagenet --tta 2"), HasSubstr("no counterpart"));
+  EXPECT_THAT(error_of("/imagenet --opt adahessian"), HasSubstr("there is no `--opt adahessian`"));
+  EXPECT_THAT(error_of("/imagenet --sched cosin"), HasSubstr("`cosine`"));
+  EXPECT_THAT(error_of("/imagenet --model seresnet34"), AllOf(HasSubstr("not among the models"), HasSubstr("resnet34")));
+  EXPECT_THAT(error_of("/imagenet --resume last.pth.tar"), HasSubstr("--initial-checkpoint last.pth.tar"));
+  EXPECT_THAT(error_of("/imagenet --dataset hfds/food101"), HasSubstr("parquet"));
+  EXPECT_THAT(error_of("/imagenet --dataset wds/x --train-split train"), HasSubstr("must name tar files"));
+  EXPECT_THAT(error_of("/imagenet --input-size 3 224 192"), HasSubstr("3 N N"));
+  EXPECT_THAT(error_of("/imagenet --aug-splits 3"), HasSubstr("--jsd-loss"));
+  EXPECT_THAT(error_of("/imagenet --clip-grad 1 --clip-mode norms"), HasSubstr("norm, value or agc"));
+  EXPECT_THAT(error_of("/imagenet --eval-metric map"), HasSubstr("top1, top5 or loss"));
+  EXPECT_THAT(error_of("/imagenet", {.defaults = "old"}), HasSubstr("main or bits"));
+  EXPECT_THAT(error_of("./distributed_train.sh --model resnet50"), HasSubstr("needs a number of devices"));
+}
+
+class TimmYaml : public ::testing::Test {
+ protected:
+  std::string file(const std::string& text) const {
+    std::ofstream(root_.path() + "/args.yaml") << text;
+    return root_.path() + "/args.yaml";
+  }
+  TemporaryDirectory root_{"timm"};
+};
+
+TEST_F(TimmYaml, IsTheSameAsTheWords) {
+  const std::string path = file(
+      "# A1\nmodel: resnet50\nopt: lamb\nlr: 5e-3\nbatch_size: 512\nepochs: 600\namp: true\nmodel_ema: no\nscale: [0.1, 1.0]\n"
+      "aa: rand-m7-mstd0.5-inc1\nclip_grad: null\nmodel_kwargs: {}\nopt_betas: []\nexperiment: ''\n");
+  const std::string words =
+      "/imagenet --model resnet50 --opt lamb -b 512 --epochs 600 --amp --scale 0.1 1.0 --aa rand-m7-mstd0.5-inc1";
+  EXPECT_EQ(made("/imagenet -c " + path).recipe, made(words + " --lr 5e-3").recipe);
+  EXPECT_EQ(made("/imagenet --config=" + path + " --lr 0.1").recipe, made(words + " --lr 0.1").recipe);
+}
+
+// What timm writes into a run's directory: every argument.
+TEST_F(TimmYaml, TakesTimmsArgsYaml) {
+  std::string text;
+  for (const auto& [name, fallback] : timms()["main"].items()) {
+    std::string key = name.substr(2);
+    std::ranges::replace(key, '-', '_');
+    const std::string value = fallback;
+    const Argument* argument = find(with_dashes(name));
+    const bool list = argument->takes == Takes::kNumbers || argument->takes == Takes::kTexts;
+    if (argument->takes == Takes::kNothing) {
+      text += key + ": false\n";
+    } else if (value.empty()) {
+      text += key + ": null\n";
+    } else {
+      text += list ? fmt::format("{}: [{}]\n", key, join(split(value, ' '), ", ")) : fmt::format("{}: {}\n", key, value);
+    }
+  }
+  EXPECT_EQ(made("/imagenet -c " + file(text)).recipe, made("/imagenet").recipe);
+}
+
+TEST_F(TimmYaml, NamesTheLineOfAMistake) {
+  EXPECT_THAT(error_of("/imagenet -c " + file("lr: 0.1\nmixupp: 0.2\n")),
+              AllOf(HasSubstr("--mixupp"), HasSubstr("args.yaml:2")));
+  EXPECT_THAT(error_of("/imagenet -c " + file("lr: fast\n")), AllOf(HasSubstr("takes a number"), HasSubstr("args.yaml:1")));
+  EXPECT_THAT(error_of("/imagenet -c " + file("lr: [0.1, 0.2]\n")), HasSubstr("`lr` takes one value"));
+  EXPECT_THAT(error_of("/imagenet -c " + file("amp: maybe\n")), HasSubstr("must be true or false"));
+  EXPECT_THAT(error_of("/imagenet -c " + file("lr: [0.1\n")), HasSubstr("this is no YAML"));
+  EXPECT_THAT(error_of("/imagenet -c " + file("- lr\n")), HasSubstr("name: value"));
+  EXPECT_THAT(error_of("/imagenet -c " + file("scale: [[1], 2]\n")), HasSubstr("must be a number or text"));
+}
+
+}  // namespace
+}  // namespace tessera::translate
