@@ -1,4 +1,4 @@
-"""Plans the training step of every named model for a TPU slice of 256 chips: docs/plans.md.
+"""Plans the training step of every named model for a TPU slice of 256 chips: docs/devices/plans.md.
 
 Run: ./dev plan-models [PATTERN]
 
@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOPOLOGY = "v5e:16x16"
-TABLE = ROOT / "docs/plans.md"
+TABLE = ROOT / "docs/devices/plans.md"
 HEAD = f"""# Named models on 256 chips
 
 What `tessera plan` says of one training step for {TOPOLOGY}, made by `./dev plan-models` on a machine without a TPU: the real

@@ -1,6 +1,6 @@
 #pragma once
 // Reading checkpoints: `checkpoints/step_000001000/` with `state.safetensors` (or several numbered files), `state.json` and
-// `COMMIT`. The format, the order of writes and what a reader must check are in docs/checkpoint_format.md. Writing is in
+// `COMMIT`. The format, the order of writes and what a reader must check are in docs/formats/checkpoint.md. Writing is in
 // checkpoint/manager.h.
 
 #include <cstdint>

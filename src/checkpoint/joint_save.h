@@ -2,7 +2,7 @@
 // Several processes that write one checkpoint together, as a pod's hosts do. They see the same directory and need no other way
 // to talk. The first of them makes the temporary directory; each writes the files of its own groups there and hands in their
 // list, as a file; the first waits for all lists, checks that the arrays are whole, and commits. Whoever fails says so in a
-// file beside the directory, and nobody commits. docs/checkpoint_format.md has the order of the steps.
+// file beside the directory, and nobody commits. docs/formats/checkpoint.md has the order of the steps.
 
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 // The safetensors file format (https://huggingface.co/docs/safetensors): eight bytes of header length, a JSON header, the
-// arrays. docs/checkpoint_format.md has the layout and a worked example.
+// arrays. docs/formats/checkpoint.md has the layout and a worked example.
 //
 // A file is input from outside: every length is checked before it is used, nothing in it is ever taken as a path, and every
 // mistake is a data error that names the file and the array.

@@ -1,6 +1,6 @@
 #pragma once
 // One checkpoint as it is written: a file for each group of arrays, then the rest and the commit; by one process, or by several
-// together (joint_save.h). docs/checkpoint_format.md has the order of the steps.
+// together (joint_save.h). docs/formats/checkpoint.md has the order of the steps.
 
 #include <cstdint>
 #include <functional>

@@ -145,7 +145,7 @@ TEST(Checkpoint, RoundTrip) {
   EXPECT_EQ(names, (std::vector<std::string>{"COMMIT", "state.json", "state.safetensors"}));
 }
 
-// The worked example of docs/checkpoint_format.md: a change of these bytes is a change of the format.
+// The worked example of docs/formats/checkpoint.md: a change of these bytes is a change of the format.
 TEST(Checkpoint, WritesTheBytesOfTheDocument) {
   const TempDir directory;
   const std::string data("\0\0\x80\x3f\0\0\0\xc0", 8);  // 1.0 and -2.0

@@ -91,7 +91,7 @@ TEST(Sliced, ASliceThatIsTheWholeArrayIsWrittenPlainly) {
   }
 }
 
-// The second worked example of docs/checkpoint_format.md.
+// The second worked example of docs/formats/checkpoint.md.
 TEST(Sliced, WritesTheBytesOfTheDocument) {
   const TempDir directory;
   const TensorType type{DType::kF32, {2, 2}};

@@ -1,5 +1,5 @@
 #pragma once
-// What a run's directory in a bucket holds. Its objects have the names that a run's files have (docs/checkpoint_format.md), so
+// What a run's directory in a bucket holds. Its objects have the names that a run's files have (docs/formats/checkpoint.md), so
 // that any tool may copy it and have a run.
 
 #include <cstdint>

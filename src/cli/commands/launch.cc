@@ -91,7 +91,7 @@ class Launch final : public Command {
             "Weights and metrics are those of one process. Process 0 reports and saves. A process that dies ends the others\n"
             "within 15 s; all are started again and go on from the last checkpoint. They meet at an etcd (Debian's\n"
             "etcd-server), which is started where --coordinator-address names none. All must see the same workdir and\n"
-            "data. Exit codes are those of train. More: docs/hosts.md"};
+            "data. Exit codes are those of train. More: docs/devices/hosts.md"};
   }
   void declare(Flags& flags) override {
     flags.explain_unknown(flag_of_train);

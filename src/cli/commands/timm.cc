@@ -20,7 +20,7 @@ class Timm final : public TranslatedCommand {
          {"tessera timm ./distributed_train.sh 8 --data-dir imagenet -c a1.yaml", "a command of timm's as it is"}},
         "Takes train.py's words, its launcher's included, and -c FILE (YAML). `tessera timm --list` says what becomes of\n"
         "each argument: exact, approximated, ignored, missing. key=value changes the recipe that is made. Whatever is\n"
-        "approximated or ignored is said when the run starts. docs/from_timm.md has it all."};
+        "approximated or ignored is said when the run starts. docs/from/timm.md has it all."};
   }
   void declare(Flags& flags) override {
     flags.add(

@@ -16,7 +16,7 @@ class Vit10b final : public TranslatedCommand {
              {"tessera vit10b --data_dir imagenet --embed_dim 1024 --num_blocks 24 --num_heads 16 --print-recipe",
               "the recipe of a smaller one"}},
             "`tessera vit10b --list` says what becomes of each argument. key=value changes the recipe that is made.\n"
-            "docs/vit_10b_arguments.md has it all."};
+            "docs/from/vit_10b_arguments.md has it all."};
   }
 
  protected:

@@ -126,7 +126,7 @@ std::string text_of(const Request& request) {
   if (request.image.empty()) {
     throw usage_error(
         "the containers need an image: `--image` is missing", {},
-        "--image REGISTRY/NAME:TAG, with the program, its plugin and etcd in it; docs/pod.md says how it is made");
+        "--image REGISTRY/NAME:TAG, with the program, its plugin and etcd in it; docs/devices/pod.md says how it is made");
   }
   if (!request.coordinator.key.empty()) {
     throw usage_error(

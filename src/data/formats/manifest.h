@@ -1,6 +1,6 @@
 #pragma once
 // manifest.json: the shards that a finished `tessera data convert` wrote, beside them, with their samples, sizes and checksums.
-// docs/data_manifest.md describes it; data/index/manifest_check.h compares shards with it.
+// docs/formats/data_manifest.md describes it; data/index/manifest_check.h compares shards with it.
 
 #include <cstdint>
 #include <optional>

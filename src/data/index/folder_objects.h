@@ -1,6 +1,6 @@
 #pragma once
 // The class folders of a bucket: which objects lie below them. Listing millions of objects takes minutes, so what was found is kept
-// beside the data, as the object `.tessera-index`, where the bucket can be written (docs/data_index.md).
+// beside the data, as the object `.tessera-index`, where the bucket can be written (docs/formats/data_index.md).
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 // The index of a source on disk, so that the second start need not list or scan. A cache: what is missing, damaged, of another
-// version or out of date is made again. Format: docs/data_index.md.
+// version or out of date is made again. Format: docs/formats/data_index.md.
 
 #include <cstdint>
 #include <optional>

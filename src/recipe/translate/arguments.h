@@ -71,7 +71,7 @@ class Arguments {
 
 // "--batch-size"
 std::string long_name(const Argument& argument);
-// The arguments of each kind, as a Markdown table each: for docs/from_timm.md and `--list`.
+// The arguments of each kind, as a Markdown table each: for docs/from/timm.md and `--list`.
 std::string argument_lists(std::span<const Argument> table);
 
 // What a recipe is made of, in order: key = value lines and sections, and what to say of the translation.

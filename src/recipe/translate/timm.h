@@ -34,7 +34,7 @@ std::span<const TimmOptimizer> timm_optimizers();
 // A usage Error that names the nearest where there is none.
 const TimmOptimizer& find_timm_optimizer(const std::string& name);
 
-// Arguments and optimizers as Markdown: what `tessera timm --list` prints, and docs/from_timm.md holds.
+// Arguments and optimizers as Markdown: what `tessera timm --list` prints, and docs/from/timm.md holds.
 std::string timm_lists();
 
 // `words`: the arguments of train.py; a launcher before that (distributed_train.sh N, torchrun --nproc_per_node=N train.py) says

@@ -1,4 +1,4 @@
-"""Writes step_000000008/, the second worked example of docs/checkpoint_format.md, from what that page says alone.
+"""Writes step_000000008/, the second worked example of docs/formats/checkpoint.md, from what that page says alone.
 
     python make_sliced.py
 

@@ -42,8 +42,9 @@ Words shell_words(const std::string& line) {
 
 std::vector<std::string> all_documents() {
   std::vector<std::string> out = {"README.md"};
-  for (const auto& entry : fs::directory_iterator(testing::source_path("docs"))) {
-    if (entry.path().extension() == ".md") out.push_back("docs/" + entry.path().filename().string());
+  const fs::path root = testing::source_path("");
+  for (const auto& entry : fs::recursive_directory_iterator(root / "docs")) {
+    if (entry.path().extension() == ".md") out.push_back(entry.path().lexically_relative(root).string());
   }
   std::ranges::sort(out);
   return out;

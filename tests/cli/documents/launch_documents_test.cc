@@ -47,11 +47,11 @@ TEST(LaunchDocuments, ShowWhatADryRunPrints) {
   fs::create_directory_symlink(testing::source_path("recipes"), folder / "recipes");
   const std::string program = testing::program_path();
   int64_t found = 0;
-  for (const std::string document : {"docs/hosts.md", "docs/pod.md"}) {
+  for (const std::string document : {"docs/devices/hosts.md", "docs/devices/pod.md"}) {
     for (const Shown& shown : shown_in(document)) {
       ++found;
       const std::string command = "cd " + folder.path().string() + " && PATH=" + fs::path(program).parent_path().string() +
-                                  ":$PATH " + (document == "docs/pod.md" ? "TESSERA_PLUGIN_PATH=libtpu.so " : "") +
+                                  ":$PATH " + (document == "docs/devices/pod.md" ? "TESSERA_PLUGIN_PATH=libtpu.so " : "") +
                                   shown.command + " > out 2> err";
       EXPECT_EQ(std::system(command.c_str()), 0) << shown.command << "\n" << read_file(folder / "err");
       EXPECT_EQ(without_places(shown.output), without_places(read_file(folder / "out"))) << document << ": " << shown.command;

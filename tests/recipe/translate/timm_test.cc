@@ -132,8 +132,8 @@ TEST(TimmArguments, AreNoOthersThanTimms) {
 }
 
 TEST(TimmArguments, AreListedInTheDocument) {
-  EXPECT_THAT(read("docs/from_timm.md"), HasSubstr(timm_lists()))
-      << "put what `tessera timm --list` prints into docs/from_timm.md";
+  EXPECT_THAT(read("docs/from/timm.md"), HasSubstr(timm_lists()))
+      << "put what `tessera timm --list` prints into docs/from/timm.md";
 }
 
 TEST(TimmCommands, HaveTimmsRatesBatchesAndEpochs) {

@@ -58,8 +58,8 @@ TEST(Vit10bArguments, AreTheExamplesWithItsDefaults) {
 }
 
 TEST(Vit10bArguments, AreListedInTheDocument) {
-  EXPECT_THAT(read("docs/vit_10b_arguments.md"), HasSubstr(argument_lists(vit10b_arguments())))
-      << "put what `tessera vit10b --list` prints into docs/vit_10b_arguments.md";
+  EXPECT_THAT(read("docs/from/vit_10b_arguments.md"), HasSubstr(argument_lists(vit10b_arguments())))
+      << "put what `tessera vit10b --list` prints into docs/from/vit_10b_arguments.md";
 }
 
 // The recipe that is kept says the same as the example's defaults.
