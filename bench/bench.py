@@ -207,7 +207,7 @@ def part_sinks(report, options):
         results, answers = sinks.take_turns(command, environment, CORES, ROOT, folder, rounds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"\nsinks  the digits' recipe, batch 32, {rounds} rounds of {sinks.TURN:g} s turns: what steps take more than without sinks (median of\n"
+    print(f"\nsinks  the digits' recipe, batch 32, {rounds} rounds of {sinks.TURNS} turns of {sinks.TURN:g} s: what steps take more than without sinks (median of\n"
           f"       pairs, standard error), and what sinks and page take of the program's processor time; {answers} answers to readers\n"
           f"  {'side':<36}{'step':>12}{'more':>18}{'monitoring':>13}   target")
     for name, turns in results.items():

@@ -2,6 +2,7 @@
 
 All sides train at the same time and take turns: one trains for some seconds while the others are stopped (SIGSTOP). So whatever else
 slows the machine, or the processor's clock, does so to all of them alike, and many short turns tell differences that whole runs do not.
+Each round starts all sides anew: where a process finds its memory makes its steps a few per cent faster or slower for as long as it lives.
 
 As a program it is the readers: sinks.py PORT TOKEN COUNT, each of which does what a browser with the page open does.
 """
@@ -20,6 +21,7 @@ import time
 
 STEPS_LEFT_OUT = 100  # the first of a run
 TURN = 5.0            # seconds
+TURNS = 3             # of each side in a round
 TOKEN = "readers-of-the-benchmark"
 # More lines than the recipe writes: the first of a turn began before it, and does not count.
 SETTINGS = ["total=1000000 steps", "log=50 steps", "checkpoint.every=1000000 steps", "monitor.profile=none", "--no-report"]
@@ -146,18 +148,22 @@ class Side:
 
 
 def take_turns(command, environment, cores, cwd, folder, rounds):
-    """{side: [a turn of each round]}, and what the readers were answered."""
-    sides, results, answers = [], {name: [] for name in SIDES}, 0
-    try:
-        for name in SIDES:
-            sides.append(Side(name, command, environment, cores, cwd, folder))
-        for number in range(rounds):
-            order = sides if number % 2 == 0 else sides[::-1]
-            for side in order:
-                results[side.name].append(side.turn())
-    finally:
-        for side in sides:
-            answers += side.end()
+    """{side: [the mean turn of each round]}, and what the readers were answered."""
+    results, answers = {name: [] for name in SIDES}, 0
+    for number in range(rounds):
+        sides = []
+        try:
+            for name in SIDES:
+                sides.append(Side(name, command, environment, cores, cwd, folder))
+            turns = {name: [] for name in SIDES}
+            for turn in range(TURNS):
+                for side in sides if (number + turn) % 2 == 0 else sides[::-1]:
+                    turns[side.name].append(side.turn())
+            for name, taken in turns.items():
+                results[name].append({key: statistics.mean(turn[key] for turn in taken) for key in taken[0]})
+        finally:
+            for side in sides:
+                answers += side.end()
     if answers < 50:
         raise RuntimeError(f"the readers had {answers} answers")
     return results, answers
