@@ -12,6 +12,7 @@
 #include <exception>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -95,8 +96,13 @@ std::string write_report(const std::string& text) {
 }
 
 [[noreturn]] void on_terminate() {
-  static std::atomic<bool> entered{false};
-  if (entered.exchange(true)) _exit(static_cast<int>(Exit::kInternal));
+  // One thread tells and ends the process. Others that fail wait for that; one that fails while it tells is here again.
+  static std::atomic<std::thread::id> teller;
+  std::thread::id first;
+  if (!teller.compare_exchange_strong(first, std::this_thread::get_id())) {
+    if (first == std::this_thread::get_id()) _exit(static_cast<int>(Exit::kInternal));
+    for (;;) ::pause();
+  }
   if (const std::optional<std::string> refused = exhausted()) {
     log_status("");
     log_error(*refused);

@@ -48,18 +48,24 @@ constexpr std::string_view kOutOfAddresses =
     "`data.threads` or the model smaller, or raise the limit\n";
 constexpr uint64_t kAddressMargin = 256 << 20;  // more than a library asks for at once: a thread's stack or arena
 
-// Whether `ulimit -v` leaves less than the margin. Async-signal-safe: system calls and arithmetic.
+// Whether `ulimit -v` has ever left less than the margin: where a library trips over memory that was refused, other threads may have
+// given theirs back. Async-signal-safe: system calls and arithmetic.
 bool out_of_addresses() {
   struct rlimit limit {};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
-  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  char text[32];
+  const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  char text[4096];
   const ssize_t size = file < 0 ? 0 : read(file, text, sizeof text);
   if (file >= 0) close(file);
-  uint64_t pages = 0;  // the first number: the size of the address space
-  for (ssize_t i = 0; i < size && text[i] >= '0' && text[i] <= '9'; ++i)
-    pages = pages * 10 + static_cast<uint64_t>(text[i] - '0');
-  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + kAddressMargin > limit.rlim_cur;
+  constexpr std::string_view kPeak = "VmPeak:";  // then blanks, and KiB
+  const std::string_view status(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  const size_t at = status.find(kPeak);
+  if (at == std::string_view::npos) return false;
+  uint64_t kib = 0;
+  for (const char c : status.substr(at + kPeak.size(), status.find('\n', at) - at - kPeak.size())) {
+    if (c >= '0' && c <= '9') kib = kib * 10 + static_cast<uint64_t>(c - '0');
+  }
+  return (kib << 10) + kAddressMargin > limit.rlim_cur;
 }
 
 void write_or_exit(int descriptor, std::string_view text) {

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "base/log.h"
 #include "pjrt_testing.h"
@@ -72,20 +73,26 @@ TEST_F(StderrFilter, ADyingProcessShowsTheLastWords) {
       KilledBySignal(SIGABRT), HasSubstr("F0000 check failed in the plugin\nerror: a library ended the program"));
 }
 
-// From now on the system refuses every page.
-void use_up_addresses() {
+void* map(size_t size) { return mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); }
+
+// From now on the system refuses every page, until what this gives is unmapped.
+std::pair<void*, size_t> use_up_addresses() {
   const rlimit limit{size_t{1} << 30, RLIM_INFINITY};
   if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(9);
-  for (size_t size = limit.rlim_cur; size >= 4096; size /= 2) {
-    while (mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED) continue;
+  const size_t large = limit.rlim_cur / 2;
+  void* const first = map(large);
+  for (size_t size = large; size >= 4096; size /= 2) {
+    while (map(size) != MAP_FAILED) continue;
   }
+  return {first, large};
 }
 
-TEST_F(StderrFilter, AFaultWithoutMemoryLeftIsToldAsThat) {
+TEST_F(StderrFilter, AFaultAfterMemoryWasRefusedIsToldAsThat) {
   EXPECT_EXIT(
       {
         capture_stderr();
-        use_up_addresses();
+        const auto others = use_up_addresses();
+        munmap(others.first, others.second);  // as other threads that fail give their memory back
         to_stderr("W0000 no memory for a table\n");
         raise(SIGSEGV);
       },
