@@ -65,7 +65,6 @@ macro(tessera_find_reader NAME ENVIRONMENT PACKAGE)
   endif()
 endmacro()
 tessera_find_reader(TENSORBOARD "${TESSERA_VENV}" tensorboard)           # of event files
-tessera_find_reader(TIMM "${CMAKE_SOURCE_DIR}/.deps/references" timm)    # of exported models; transformers beside it
 tessera_find_reader(JAX "${CMAKE_SOURCE_DIR}/.deps/bench-jax" jax)         # of exported programs
 tessera_find_reader(XPROF "${CMAKE_SOURCE_DIR}/.deps/xprof" xprof)       # of profiles
 tessera_find_reader(TRACKERS "${CMAKE_SOURCE_DIR}/.deps/trackers" mlflow)  # W&B's and MLflow's programs

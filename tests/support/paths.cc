@@ -12,6 +12,11 @@ std::string tensorboard_python_path() { return TESSERA_TENSORBOARD_PYTHON; }
 std::string xprof_python_path() { return TESSERA_XPROF_PYTHON; }
 std::string trackers_python_path() { return TESSERA_TRACKERS_PYTHON; }
 std::string buckets_python_path() { return TESSERA_BUCKETS_PYTHON; }
+std::string jax_python_path() { return TESSERA_JAX_PYTHON; }
+std::string references_path(const std::string& name) {
+  const std::string path = source_path(".deps/" + name);
+  return std::filesystem::exists(path + "/requirements.txt") ? path : "";
+}
 std::string cache_path() { return std::filesystem::read_symlink("/proc/self/exe").string() + ".cache"; }
 std::string test_sources_path() { return TESSERA_BUILD_DIR "/tests/sources.txt"; }
 std::string odd_files_path() { return TESSERA_BUILD_DIR "/tests/libodd_files.so"; }

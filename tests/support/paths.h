@@ -21,6 +21,11 @@ std::string xprof_python_path();
 std::string trackers_python_path();
 // Python with servers of S3 and Google Cloud Storage; likewise.
 std::string buckets_python_path();
+// Python with JAX; likewise.
+std::string jax_python_path();
+// An environment that tools/references/run.sh makes, of the name "references" (timm and torch) or "references-transformers"; empty
+// where it is not whole. Looked up when asked for: ./dev test makes both while it builds.
+std::string references_path(const std::string& name);
 // Where this test program keeps compiled programs, for its next process and its next time.
 std::string cache_path();
 // A file with one line for each source of the test programs, relative to tests/.

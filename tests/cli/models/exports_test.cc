@@ -13,10 +13,20 @@
 #include "cli/metrics_lines.h"
 #include "cli/run_program.h"
 #include "data/transform/pp.h"
+#include "support/paths.h"
 #include "support/python_script.h"
 
 namespace tessera::cli {
 namespace {
+
+// Where a Python environment keeps what is installed.
+std::string packages_of(const std::string& environment) {
+  for (const auto& python : fs::directory_iterator(environment + "/lib")) {
+    if (python.path().filename().string().starts_with("python")) return python.path() / "site-packages";
+  }
+  ADD_FAILURE() << "there is no Python in " << environment;
+  return {};
+}
 
 class Exports : public ::testing::Test {
  protected:
@@ -34,14 +44,13 @@ class Exports : public ::testing::Test {
     return outcome.out;
   }
 
-#ifdef TESSERA_TIMM_PYTHON
   // What check_export.py says of the library's answers to the images beside ours; `path`: where its packages are.
   std::string compared(const std::string& directory, const std::string& library, const std::string& path = {}) const {
     const std::string images = "val/left/0.png val/left/2.png val/right/1.png";
     write_file(folder_ / "ours.jsonl", run({"predict", "--from", directory, "val/left/0.png", "val/left/2.png",
                                             "val/right/1.png", "--json", "--logits"}));
     const std::string command = "cd '" + folder_.path().string() + "' && OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 PYTHONPATH='" +
-                                path + "' '" TESSERA_TIMM_PYTHON "' '" +
+                                path + "' '" + testing::references_path("references") + "/bin/python' '" +
                                 testing::source_path("tools/references/check_export.py") + "' " + directory + " " + images +
                                 " --library " + library + " --expect ours.jsonl 2> said";
     const int status = std::system(command.c_str());
@@ -49,7 +58,6 @@ class Exports : public ::testing::Test {
     EXPECT_EQ(status, 0) << said;
     return said;
   }
-#endif
 
   TempFolder folder_;
 };
@@ -77,7 +85,7 @@ TEST_F(Exports, StablehloHasTheProgramItsWeightsAndWhatTheyAre) {
   EXPECT_THAT(timm.err, ::testing::HasSubstr("--format stablehlo has it"));
 }
 
-#ifdef TESSERA_JAX_PYTHON
+#ifdef TESSERA_HAS_JAX
 // The bytes that the chain makes of the files, one picture behind another.
 std::string pixels_of(const std::string& chain, const std::vector<std::string>& files) {
   const data::Pp pp(chain, data::PpUse::kEval);
@@ -100,7 +108,7 @@ TEST_F(Exports, JaxGivesOurLogitsOfStablehlo) {
   const std::vector<std::string> images = {folder_ / "val/left/0.png", folder_ / "val/left/2.png", folder_ / "val/right/1.png"};
   const Json signature = Json::parse(read_file(folder_ / "mlir/signature.json"));
   write_file(folder_ / "pixels", pixels_of(signature["preprocessing"], images));
-  const Json jax = testing::ask_script(TESSERA_JAX_PYTHON, "run_stablehlo.py", {folder_ / "mlir", folder_ / "pixels"});
+  const Json jax = testing::ask_script(testing::jax_python_path(), "run_stablehlo.py", {folder_ / "mlir", folder_ / "pixels"});
   const Outcome ours =
       run_program({"predict", "--from", "run", "--json", "--logits", images[0], images[1], images[2]}, folder_.path());
   ASSERT_EQ(ours.json().size(), 3u) << ours.err;
@@ -142,7 +150,7 @@ class TextExports : public ::testing::Test {
     write_file(folder_ / "pixels",
                pixels_of("decode | resize(8) | value_range(-1, 1)", {folder_ / image(0), folder_ / image(1)}));
     write_file(folder_ / "tokens", bytes_of(tokens()));
-    return testing::ask_script(TESSERA_JAX_PYTHON, "run_stablehlo.py",
+    return testing::ask_script(testing::jax_python_path(), "run_stablehlo.py",
                                {folder_ / "mlir", folder_ / "pixels", folder_ / "tokens"});
   }
 
@@ -222,19 +230,20 @@ every = "1 steps"
 }
 #endif
 
-#ifdef TESSERA_TIMM_PYTHON
+// Skipped where ./dev test or ./dev export-deps did not install the library.
 TEST_F(Exports, TimmGivesOurLogits) {
+  if (testing::references_path("references").empty()) GTEST_SKIP() << "./dev export-deps installs timm";
   run({"export", "--from", "run", "--to", "timm"});
   EXPECT_THAT(compared("timm", "timm"), ::testing::HasSubstr("3 images agree with timm"));
 }
 
-#ifdef TESSERA_TRANSFORMERS
 TEST_F(Exports, TransformersGivesOurLogits) {
+  const std::string transformers = testing::references_path("references-transformers");
+  if (transformers.empty()) GTEST_SKIP() << "./dev export-deps installs transformers";
   run({"export", "--from", "run", "--to", "hf", "--format", "hugging_face"});
-  EXPECT_THAT(compared("hf", "transformers", TESSERA_TRANSFORMERS), ::testing::HasSubstr("3 images agree with transformers"));
+  EXPECT_THAT(compared("hf", "transformers", packages_of(transformers)),
+              ::testing::HasSubstr("3 images agree with transformers"));
 }
-#endif
-#endif
 
 }  // namespace
 }  // namespace tessera::cli
