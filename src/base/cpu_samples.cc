@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,7 +26,7 @@ namespace {
 constexpr int64_t kPeriod = 1'000'000;      // nanoseconds; the system rounds it up to its tick
 constexpr size_t kMost = size_t{1} << 20U;  // samples: a minute of sixteen threads
 
-// What the signal handler sees. It may run on any thread, also late, so no memory that it uses is freed while `inside` is not 0.
+// What the signal handler sees and writes; the time of a sample is first that on its thread's clock. It may run on any thread, also late, so no memory that it uses is freed while `inside` is not 0.
 struct Shared {
   std::atomic<bool> on{false};
   std::atomic<int> inside{0};
@@ -46,13 +47,19 @@ uintptr_t address_of(const void* context) {
 #endif
 }
 
-void on_tick(int, siginfo_t* info, void* context) {
+// Nanoseconds; -1 where there is no such thread any more.
+int64_t read_clock(clockid_t clock) {
+  timespec now{};
+  return clock_gettime(clock, &now) == 0 ? int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec : -1;
+}
+
+void on_tick(int, siginfo_t*, void* context) {
   const int error = errno;
   ++shared.inside;
   if (shared.on) {
     const size_t at = shared.next++;
     if (at < kMost)
-      shared.samples[at] = {address_of(context), current_work, kPeriod * (1 + info->si_overrun), span_clock(), gettid()};
+      shared.samples[at] = {address_of(context), current_work, read_clock(CLOCK_THREAD_CPUTIME_ID), span_clock(), gettid()};
   }
   --shared.inside;
   errno = error;
@@ -84,6 +91,8 @@ class Timer {
     event.sigev_signo = SIGPROF;
     event._sigev_un._tid = thread;
     auto out = std::make_unique<Timer>();
+    out->thread_ = thread;
+    out->sampled_ = read_clock(clock_of(thread));
     if (timer_create(clock_of(thread), &event, &out->timer_) != 0) return nullptr;
     out->made_ = true;
     const timespec period{0, kPeriod};
@@ -97,7 +106,25 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
+  pid_t thread() const { return thread_; }
+  // Sets the time that the thread's next sample stands for: what it computed since the one before.
+  void add(CpuSample& sample) {
+    const int64_t now = sample.time;
+    sample.time = now - sampled_;
+    sampled_ = now;
+    last_ = &sample;
+  }
+  // The system takes a sample at its tick, and a thread that shares its processor may miss many: what came after the last sample
+  // counts for it. Not of a thread that has ended.
+  void add_the_rest() const {
+    const int64_t now = read_clock(clock_of(thread_));
+    if (last_ != nullptr && now > sampled_) last_->time += now - sampled_;
+  }
+
  private:
+  pid_t thread_ = 0;
+  int64_t sampled_ = 0;  // on the thread's clock
+  CpuSample* last_ = nullptr;
   timer_t timer_{};
   bool made_ = false;
 };
@@ -149,13 +176,20 @@ CpuSamples stop_cpu_samples() {
   const std::lock_guard lock(own.mutex);
   CpuSamples out;
   if (!own.room) return out;
-  own.timers.clear();
   shared.on = false;
   while (shared.inside != 0) std::this_thread::yield();
   const size_t taken = shared.next, kept = std::min(taken, kMost);
   out.samples.assign(own.room.get(), own.room.get() + kept);
   out.lost = static_cast<int64_t>(taken - kept);
   own.room.reset();
+  std::map<int64_t, Timer*> timers;
+  for (const auto& timer : own.timers) timers[timer->thread()] = timer.get();
+  std::erase_if(out.samples, [&](const CpuSample& sample) { return !timers.contains(sample.thread); });
+  for (CpuSample& sample : out.samples) timers[sample.thread]->add(sample);
+  if (out.lost == 0) {
+    for (const auto& timer : own.timers) timer->add_the_rest();
+  }
+  own.timers.clear();
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Where the threads of this program spend processor time: the address that each is at, asked for after every millisecond or so
-// that it has computed (SIGPROF from a timer of each thread's own clock). Time in the system counts for the address that called it.
+// that it has computed (SIGPROF from a timer of each thread's own clock, at which the system looks when it ticks). Time in the
+// system counts for the address that called it.
 
 #include <cstdint>
 #include <vector>
@@ -12,7 +13,7 @@ namespace tessera {
 struct CpuSample {
   uintptr_t address = 0;
   Work work;           // what the thread said that it was at (base/spans.h)
-  int64_t time = 0;    // nanoseconds of the thread's processor time that it stands for
+  int64_t time = 0;    // nanoseconds of the thread's processor time that it stands for: since its last sample, or to the end
   int64_t at = 0;      // span_clock() when it was taken
   int64_t thread = 0;  // the system's number
 };
