@@ -172,7 +172,9 @@ class StepBench {
     recipe.bind_field("mesh", &mesh, "");
     mesh::ShardingOptions sharding;
     recipe.section("sharding").bind_part(sharding);
-    client_ = train::open_client({.devices = devices});
+    train::DeviceOptions options;
+    options.devices = devices;
+    client_ = train::open_client(options);
     if (devices > 1) {
       state::lay_out(layout_, mesh::parse_mesh(mesh, devices), sharding);
     }
