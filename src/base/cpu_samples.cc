@@ -26,7 +26,8 @@ namespace {
 constexpr int64_t kPeriod = 1'000'000;      // nanoseconds; the system rounds it up to its tick
 constexpr size_t kMost = size_t{1} << 20U;  // samples: a minute of sixteen threads
 
-// What the signal handler sees and writes; the time of a sample is first that on its thread's clock. It may run on any thread, also late, so no memory that it uses is freed while `inside` is not 0.
+// What the signal handler sees and writes. It may run on any thread, also late, so no memory that it uses is freed while `inside` is
+// not 0. The time of a sample is at first that on its thread's clock.
 struct Shared {
   std::atomic<bool> on{false};
   std::atomic<int> inside{0};
