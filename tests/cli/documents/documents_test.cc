@@ -141,8 +141,9 @@ TEST(Documents, NameKeysThatThereAre) {
       "((data|model|objective|optimizer|eval|checkpoint|monitor|guard|average|sharding|model_init)"
       "(\\.[A-Za-z_0-9]+)+)( ?=.*)?");
   const std::regex top("(seed|total|dtype|accumulate|mesh|log|resume|early_stop|eval_at_start|optimization_level)() ?=.*");
-  for (const char* document : {"docs/devices/gpu.md", "docs/devices/tpu_vm.md", "docs/from/fastai.md", "docs/from/big_vision.md",
-                               "docs/from/pytorch_xla.md", "docs/prepare.md", "docs/experiments.md", "docs/multi_label.md"}) {
+  for (const char* document :
+       {"docs/devices/gpu.md", "docs/devices/tpu_vm.md", "docs/from/fastai.md", "docs/from/big_vision.md",
+        "docs/from/pytorch_xla.md", "docs/prepare.md", "docs/experiments.md", "docs/multi_label.md"}) {
     int64_t found = 0;
     for (const Found& code : code_in(document)) {
       std::smatch match;
