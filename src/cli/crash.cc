@@ -85,7 +85,7 @@ bool write_and_close(int descriptor, std::string_view text) {
 // written over.
 std::string write_report(const std::string& text) {
   if (const std::string& workdir = crash_context().workdir; !workdir.empty()) {
-    const std::string path = fmt::format("{}/crash-{}.txt", workdir, time_text());
+    std::string path = fmt::format("{}/crash-{}.txt", workdir, time_text());
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (descriptor >= 0 && write_and_close(descriptor, text)) return path;
   }

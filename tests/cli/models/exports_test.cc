@@ -54,7 +54,7 @@ class Exports : public ::testing::Test {
                                 testing::source_path("tools/references/check_export.py") + "' " + directory + " " + images +
                                 " --library " + library + " --expect ours.jsonl 2> said";
     const int status = std::system(command.c_str());
-    const std::string said = read_file(folder_ / "said");
+    std::string said = read_file(folder_ / "said");
     EXPECT_EQ(status, 0) << said;
     return said;
   }
