@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/temporary_directory.h"
 #include "base/text/text.h"
 #include "optim/schedule/schedule.h"
 #include "recipe/recipe.h"
+#include "store/temp_dir.h"
 #include "support/paths.h"
 
 namespace tessera::translate {
@@ -25,21 +25,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(testing::source_path(path)).rdbuf();
-  return text.str();
-}
-
 const nlohmann::json& timms() {
-  static const nlohmann::json json = nlohmann::json::parse(read("tests/references/timm_commands.json"));
+  static const nlohmann::json json =
+      nlohmann::json::parse(testing::slurp(testing::source_path("tests/references/timm_commands.json")));
   return json;
 }
 
 // Name and words of each line of timm_commands.txt, which have no quotes for a shell.
 std::vector<std::pair<std::string, std::vector<std::string>>> commands() {
   std::vector<std::pair<std::string, std::vector<std::string>>> out;
-  for (const std::string& line : split(read("tests/references/timm_commands.txt"), '\n')) {
+  for (const std::string& line : split(testing::slurp(testing::source_path("tests/references/timm_commands.txt")), '\n')) {
     if (line.empty() || line[0] == '#') continue;
     std::vector<std::string> words = split(line, ' ');
     const std::string name = words[0];
@@ -132,7 +127,7 @@ TEST(TimmArguments, AreNoOthersThanTimms) {
 }
 
 TEST(TimmArguments, AreListedInTheDocument) {
-  EXPECT_THAT(read("docs/from/timm.md"), HasSubstr(timm_lists()))
+  EXPECT_THAT(testing::slurp(testing::source_path("docs/from/timm.md")), HasSubstr(timm_lists()))
       << "put what `tessera timm --list` prints into docs/from/timm.md";
 }
 
@@ -175,7 +170,7 @@ TEST(TimmCommands, BecomeTheseRecipes) {
   for (const auto& [name, words] : commands()) {
     const std::string path = "tests/references/timm_recipes/" + name + ".toml";
     if (!std::filesystem::exists(testing::source_path(path))) continue;
-    EXPECT_EQ(translate_timm(words, {}).recipe, read(path)) << name;
+    EXPECT_EQ(translate_timm(words, {}).recipe, testing::slurp(testing::source_path(path))) << name;
   }
   EXPECT_TRUE(std::filesystem::exists(testing::source_path("tests/references/timm_recipes/rsb_a1.toml")));
 }

@@ -5,13 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/text/text.h"
 #include "recipe/recipe.h"
+#include "store/temp_dir.h"
 #include "support/paths.h"
 
 namespace tessera::translate {
@@ -21,12 +20,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::string read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(testing::source_path(path)).rdbuf();
-  return text.str();
-}
 
 std::string made(const std::string& line) {
   return translate_vit10b(line.empty() ? std::vector<std::string>() : split(line, ' ')).recipe;
@@ -43,7 +36,8 @@ std::string error_of(const std::string& line) {
 }
 
 TEST(Vit10bArguments, AreTheExamplesWithItsDefaults) {
-  const nlohmann::json json = nlohmann::json::parse(read("tests/references/timm_commands.json"))["vit10b"];
+  const nlohmann::json json =
+      nlohmann::json::parse(testing::slurp(testing::source_path("tests/references/timm_commands.json")))["vit10b"];
   for (const Argument& argument : vit10b_arguments()) {
     ASSERT_TRUE(json.contains(long_name(argument))) << long_name(argument);
     const std::string fallback = json[long_name(argument)];
@@ -58,7 +52,8 @@ TEST(Vit10bArguments, AreTheExamplesWithItsDefaults) {
 }
 
 TEST(Vit10bArguments, AreListedInTheDocument) {
-  EXPECT_THAT(read("docs/from/vit_10b_arguments.md"), HasSubstr(argument_lists(vit10b_arguments())))
+  EXPECT_THAT(testing::slurp(testing::source_path("docs/from/vit_10b_arguments.md")),
+              HasSubstr(argument_lists(vit10b_arguments())))
       << "put what `tessera vit10b --list` prints into docs/from/vit_10b_arguments.md";
 }
 
@@ -75,7 +70,8 @@ TEST(Vit10b, WithoutArgumentsIsTheRecipe) {
       return recipe::read_recipe(std::move(recipe)).text;
     };
     std::vector<std::string> keys;
-    for (const config::Difference& one : config::difference(resolved(made(line)), resolved(read("recipes/vit_10b.toml")))) {
+    for (const config::Difference& one :
+         config::difference(resolved(made(line)), resolved(testing::slurp(testing::source_path("recipes/vit_10b.toml"))))) {
       keys.push_back(one.key);
     }
     return keys;
