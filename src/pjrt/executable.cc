@@ -82,8 +82,8 @@ void Executable::read_description() {
   if (client_->platform_name() == "cpu") large_temporaries_ = memory().temporaries > kLargeBlock;
 }
 
-// Frees the memory that is kept for another program's temporaries, so that the process does not hold both. Programs are told apart
-// by name, because each device may have its own executable of one program.
+// Gives back the memory that the last program's temporaries left, if that was another program: the process holds one program's at a
+// time. Programs are compared by name, because each device may have its own executable of one program.
 void Executable::give_back_others_temporaries() const {
   static std::mutex mutex;
   static std::string last;

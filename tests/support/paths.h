@@ -15,13 +15,13 @@ std::string program_path();
 std::string python_path();
 // Python with TensorBoard; empty where ./dev did not install it.
 std::string tensorboard_python_path();
-// Python with xprof; likewise.
+// Python with xprof; empty where ./dev did not install it.
 std::string xprof_python_path();
 // Python with W&B and MLflow; empty where ./dev did not install it.
 std::string trackers_python_path();
-// Python with servers of S3 and Google Cloud Storage; likewise.
+// Python with servers of S3 and Google Cloud Storage; empty where ./dev did not install it.
 std::string buckets_python_path();
-// Python with JAX; likewise.
+// Python with JAX; empty where ./dev did not install it.
 std::string jax_python_path();
 // An environment that tools/references/run.sh makes, of the name "references" (timm and torch) or "references-transformers"; empty
 // where it is not whole. Looked up when asked for: ./dev test makes both while it builds.

@@ -97,7 +97,7 @@ TEST_F(Stop, ASignalDoesNotWaitForAnIndexOfTheData) {
   }
 }
 
-// The first save hangs. That is told after a minute, and the signal then ends the run without the save.
+// The first save hangs. After a minute the run says so, and a signal then ends it without that save.
 TEST_F(Stop, ASaveThatHangsIsNamedAndLeft) {
   auto environment = odd_files();
   environment["ODD_FILES_SYNC"] = "1";
