@@ -2,18 +2,20 @@
 """Runs libFuzzer's programs in rounds and adds up what they did: ./dev fuzz. See README.md here.
 
 A pass gives each target a round. With a goal, passes go on until all targets together have reached it; after each, the quarter of
-the targets that is fastest gets as many rounds as the pass had. What was done stays in OUT/totals-PRESET.json, so that a campaign
-of several days adds up. An input that breaks a target is kept in OUT, named after the target, and the rounds go on.
+the targets that is fastest gets as many rounds as the pass had. As many rounds run at a time as there are processors. What was
+done stays in OUT/totals-PRESET.json, so that a campaign of several days adds up. An input that breaks a target is kept in OUT,
+named after the target, and the rounds go on.
 """
 
 import argparse
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -45,26 +47,22 @@ class Totals:
         return row["executions"] / max(row["seconds"], 1e-3) if row else 0.0
 
 
-def processor_seconds():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def fuzz(program, name, out, seconds):
     """One round. Gives executions, seconds of processor time, and whether an input broke the target."""
     found = out / name
     found.mkdir(exist_ok=True)
-    before = processor_seconds()
     command = [program, f"-max_total_time={seconds}", "-print_final_stats=1", f"-artifact_prefix={out}/{name}-", str(found),
                str(HERE / "corpus" / name)]
     with (out / f"{name}.log").open("wb") as log:
-        ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
     text = (out / f"{name}.log").read_text(errors="replace")
-    broke = ended.returncode not in WELL
+    broke = process.returncode not in WELL
     if broke:
         os.replace(out / f"{name}.log", out / f"{name}-broken.log")
     executions = re.search(r"stat::number_of_executed_units: *(\d+)", text)
-    return int(executions[1]) if executions else 0, processor_seconds() - before, broke
+    return int(executions[1]) if executions else 0, usage.ru_utime + usage.ru_stime, broke
 
 
 def rounds(names, totals, goal):
@@ -100,15 +98,34 @@ def main():
     if options.table:
         return table(totals)
     names = options.targets or sorted(path.name for path in (HERE / "corpus").iterdir())
-    broken = 0
-    for name in rounds(names, totals, options.until):
-        if options.until and totals.executions(names) >= options.until:
-            break
-        executions, seconds, broke = fuzz(options.programs / f"fuzz_{name}", name, options.out, options.seconds)
-        totals.add(name, executions=executions, seconds=seconds, rounds=1, broken=int(broke))
-        broken += broke
-        print(f"fuzz {name}: {executions:,} executions, {executions / max(seconds, 1e-3):,.0f} a second of processor time; of all "
-              f"{totals.executions(names):,}" + (f"; BROKEN, see {options.out}/{name}-*" if broke else ""), flush=True)
+    queue = rounds(names, totals, options.until)
+    one = threading.Lock()  # of the queue and the totals
+    running = {name: threading.Lock() for name in names}
+    stopped = threading.Event()
+    broken = []
+
+    def work():
+        while not stopped.is_set():
+            with one:
+                name = next(queue, None)
+                if name is None or (options.until and totals.executions(names) >= options.until):
+                    return
+            with running[name]:
+                executions, seconds, broke = fuzz(options.programs / f"fuzz_{name}", name, options.out, options.seconds)
+            with one:
+                totals.add(name, executions=executions, seconds=seconds, rounds=1, broken=int(broke))
+                print(f"fuzz {name}: {executions:,} executions, {executions / max(seconds, 1e-3):,.0f} a second of processor time; "
+                      f"of all {totals.executions(names):,}" + (f"; BROKEN, see {options.out}/{name}-*" if broke else ""), flush=True)
+                if broke:
+                    broken.append(name)
+
+    jobs = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(jobs) as workers:
+        try:
+            for ended in [workers.submit(work) for _ in range(jobs)]:
+                ended.result()
+        finally:
+            stopped.set()
     return 1 if broken else 0
 
 
