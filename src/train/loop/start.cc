@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -110,8 +109,8 @@ void StartingPoint::put_later_aside() const {
   std::erase_if(later, [&](int64_t step) { return step <= *run_.from_step; });
   if (later.empty()) return;
   std::string last;
-  for (const int64_t step : std::views::reverse(later)) {  // the newest first: it counts
-    last = checkpoint::put_aside(store::local_files(), run_.workdir.checkpoints(), checkpoint::step_directory(step), "later");
+  for (auto step = later.rbegin(); step != later.rend(); ++step) {  // the newest first: it counts
+    last = checkpoint::put_aside(store::local_files(), run_.workdir.checkpoints(), checkpoint::step_directory(*step), "later");
   }
   log_note(
       fmt::format("the run goes back behind steps {}, whose checkpoints now have names as `{}`; nothing reads or removes them",
