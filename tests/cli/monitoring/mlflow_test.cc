@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "cli/metrics_lines.h"
-#include "support/python_script.h"
 
 namespace tessera::cli {
 namespace {
@@ -20,10 +19,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A script of tests/support that prints its address, and ends with this object or with this process.
-class Server {
+// A script of tests/support that prints a line when it is ready. It ends with this object or with this process.
+class Script {
  public:
-  Server(const std::string& name, std::vector<std::string> args) {
+  Script(const std::string& name, std::vector<std::string> args) {
     int to_it[2], from_it[2];
     EXPECT_EQ(::pipe2(to_it, O_CLOEXEC), 0);
     EXPECT_EQ(::pipe2(from_it, O_CLOEXEC), 0);
@@ -44,32 +43,31 @@ class Server {
     ::close(from_it[1]);
     to_ = to_it[1];
     from_ = ::fdopen(from_it[0], "r");
-    address_ = line();
+    ready_ = line();
   }
-  ~Server() {
+  ~Script() {
     ::close(to_);
     std::fclose(from_);
     ::waitpid(child_, nullptr, 0);
   }
-  const std::string& address() const { return address_; }
-  // "stop" or "start", to serve_mlflow.py.
-  void tell(const std::string& what) {
+  // The line that it printed: a server's address.
+  const std::string& address() const { return ready_; }
+  // The line that answers a line.
+  std::string ask(const std::string& what) {
     EXPECT_EQ(::write(to_, (what + "\n").c_str(), what.size() + 1), static_cast<ssize_t>(what.size() + 1));
-    await_done();
+    return line();
   }
-  void await_done() { EXPECT_EQ(line(), "done"); }
-
- private:
   std::string line() {
     std::string text;
     for (int c = std::fgetc(from_); c != EOF && c != '\n'; c = std::fgetc(from_)) text += static_cast<char>(c);
     return text;
   }
 
+ private:
   pid_t child_ = -1;
   int to_ = -1;
   FILE* from_ = nullptr;
-  std::string address_;
+  std::string ready_;
 };
 
 class Mlflow : public ::testing::Test {
@@ -77,12 +75,14 @@ class Mlflow : public ::testing::Test {
   static void SetUpTestSuite() {
     folder_ = new TempFolder;
     fs::create_directory(*folder_ / "server");
-    server_ = new Server("serve_mlflow.py", {(*folder_ / "server").string()});
+    server_ = new Script("serve_mlflow.py", {(*folder_ / "server").string()});
+    reader_ = new Script("read_mlflow.py", {server_->address()});
     write_images(*folder_ / "train", 12);
     write_images(*folder_ / "val", 5);
     write_file(*folder_ / "tiny.toml", "optimization_level = 0\n" + tiny_recipe());
   }
   static void TearDownTestSuite() {
+    delete reader_;
     delete server_;
     delete folder_;
   }
@@ -104,9 +104,9 @@ class Mlflow : public ::testing::Test {
   static Outcome train(const std::string& workdir, const std::vector<std::string>& more = {}) {
     return run_program(command(workdir, more), folder_->path(), variables(workdir));
   }
-  static Json runs(const std::string& workdir) {
-    return testing::ask_script(testing::trackers_python_path(), "read_mlflow.py", {server_->address(), "of " + workdir});
-  }
+  // "stop" or "start".
+  static void tell_server(const std::string& what) { EXPECT_EQ(server_->ask(what), "done"); }
+  static Json runs(const std::string& workdir) { return Json::parse(reader_->ask("of " + workdir)); }
   static Json only_run(const std::string& workdir) {
     const Json all = runs(workdir);
     EXPECT_EQ(all.size(), 1u);
@@ -134,7 +134,8 @@ class Mlflow : public ::testing::Test {
     return read_file(*folder_ / workdir / "metrics.jsonl").find("\"step\":" + std::to_string(step) + ",") != std::string::npos;
   }
 
-  static inline Server* server_ = nullptr;
+  static inline Script* server_ = nullptr;
+  static inline Script* reader_ = nullptr;
   static inline TempFolder* folder_ = nullptr;
 };
 
@@ -182,7 +183,7 @@ TEST_F(Mlflow, ARunThatWasKilledIsOneRunWithEachStepOnce) {
 
 // The server is not done with the killed start's first points when the next one asks what it has.
 TEST_F(Mlflow, ARequestOfAKilledStartThatIsStillAtWorkIsAwaited) {
-  Server slow("slow_mlflow.py", {server_->address(), "2"});
+  Script slow("slow_mlflow.py", {server_->address(), "2"});
   auto through_slow = variables("at_work");
   through_slow["MLFLOW_TRACKING_URI"] = slow.address();
   RunningProgram run(command("at_work", {"total=100000 steps", "checkpoint.every=20 steps"}), folder_->path(), through_slow);
@@ -196,7 +197,7 @@ TEST_F(Mlflow, ARequestOfAKilledStartThatIsStillAtWorkIsAwaited) {
       run_program(command("at_work", {"total=" + std::to_string(last + 30) + " steps"}), folder_->path(), through_slow);
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.err, Not(HasSubstr("warning: mlflow")));
-  slow.await_done();
+  EXPECT_EQ(slow.line(), "done");
   const Json points = only_run("at_work")["metrics"]["training_loss"];
   EXPECT_EQ(points.size(), static_cast<size_t>(last + 30)) << points.dump().substr(0, 900);
 }
@@ -216,7 +217,7 @@ TEST_F(Mlflow, ASignalIsKilledUntilItGoesOn) {
 }
 
 TEST_F(Mlflow, AnOutageIsOneWarningAndTheNextStartSendsAll) {
-  server_->tell("stop");
+  tell_server("stop");
   const Outcome away = train("away");
   ASSERT_EQ(away.exit, 0) << away.err;
   const size_t first = away.err.find("warning: mlflow: ");
@@ -224,7 +225,7 @@ TEST_F(Mlflow, AnOutageIsOneWarningAndTheNextStartSendsAll) {
   EXPECT_THAT(away.err, HasSubstr("the run goes on, and the server gets what it lacks"));
   EXPECT_THAT(away.err, Not(HasSubstr("records are not written")));
   EXPECT_EQ(curves_of(*folder_ / "away").at("training_loss").size(), 9u);
-  server_->tell("start");
+  tell_server("start");
   // The run is finished; starting it again sends what the server lacks, and a third start finds nothing to send.
   for (int i = 0; i < 2; ++i) {
     const Outcome again = train("away");
@@ -241,10 +242,10 @@ TEST_F(Mlflow, AServerThatComesBackGetsWhatItMissed) {
                      variables("back"));
   wait_until(run, [] { return wrote("back", 50); });
   while (runs("back").empty()) std::this_thread::yield();
-  server_->tell("stop");
+  tell_server("stop");
   wait_until(run, [&] { return run.err().find("warning: mlflow") != std::string::npos; });
   const int64_t missed = curves_of(*folder_ / "back").at("training_loss").rbegin()->first;
-  server_->tell("start");
+  tell_server("start");
   const auto has_missed = [&] {
     const Json points = only_run("back")["metrics"]["training_loss"];
     return std::ranges::any_of(points, [&](const Json& point) { return point[0] > missed; });
