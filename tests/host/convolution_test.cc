@@ -51,20 +51,25 @@ struct Reference {
         if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
         const int64_t picture = p / w.columns() / w.rows();
         const auto in = static_cast<size_t>(((picture * w.height + row) * w.width + column) * w.channels + i % w.channels);
+        // By pointers, because this loop is most of the time of tests that are not optimised.
+        const double from = a.x.f32()[in];
+        const float *k = a.kernel.f32().data() + i * c.features, *dout = a.dy.f32().data() + p * c.features;
+        double *out = y.data() + p * c.features, *out_size = y_size.data() + p * c.features;
+        double *dk = dkernel.data() + i * c.features, *dk_size = dkernel_size.data() + i * c.features;
+        double sum = 0, size = 0;
         for (int64_t f = 0; f < c.features; ++f) {
-          const auto k = static_cast<size_t>(i * c.features + f), out = static_cast<size_t>(p * c.features + f);
-          add(y[out], y_size[out], static_cast<double>(a.x.f32()[in]) * a.kernel.f32()[k]);
-          add(dx[in], dx_size[in], static_cast<double>(a.dy.f32()[out]) * a.kernel.f32()[k]);
-          add(dkernel[k], dkernel_size[k], static_cast<double>(a.dy.f32()[out]) * a.x.f32()[in]);
+          const double forward = from * k[f], to_input = static_cast<double>(dout[f]) * k[f], to_kernel = dout[f] * from;
+          out[f] += forward;
+          out_size[f] += std::abs(forward);
+          sum += to_input;
+          size += std::abs(to_input);
+          dk[f] += to_kernel;
+          dk_size[f] += std::abs(to_kernel);
         }
+        dx[in] += sum;
+        dx_size[in] += size;
       }
     }
-  }
-
- private:
-  static void add(double& sum, double& size, double term) {
-    sum += term;
-    size += std::abs(term);
   }
 };
 

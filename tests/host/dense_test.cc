@@ -102,16 +102,22 @@ struct Reference {
       if (d.input == DenseInput::kGelu) input[i] = x[i] * distribution(x[i]);
       if (d.input == DenseInput::kGeluTanh) input[i] = ByTanh(x[i]).value;
     }
+    // Along the rows of the kernel, and by pointers, because these loops are most of the time of tests that are not optimised.
+    const float *dy = &a.dy.f32()[r * out], *k = a.kernel.data();
+    double *sum = &y[r * out], *dk = dkernel.data();
     for (size_t o = 0; o < out; ++o) {
-      const double dy = a.dy.f32()[r * out + o];
-      double sum = a.bias[o] + (additions ? static_cast<double>(a.residual.f32()[r * out + o]) : 0.0);
-      for (size_t i = 0; i < in; ++i) {
-        sum += input[i] * a.kernel[i * out + o];
-        dinput[i] += dy * a.kernel[i * out + o];
-        dkernel[i * out + o] += input[i] * dy;
+      sum[o] = a.bias[o] + (additions ? static_cast<double>(a.residual.f32()[r * out + o]) : 0.0);
+      dbias[o] += dy[o];
+    }
+    for (size_t i = 0; i < in; ++i, k += out, dk += out) {
+      const double from = input[i];
+      double along_row = 0;
+      for (size_t o = 0; o < out; ++o) {
+        sum[o] += from * k[o];
+        along_row += static_cast<double>(dy[o]) * k[o];
+        dk[o] += from * dy[o];
       }
-      y[r * out + o] = sum;
-      dbias[o] += dy;
+      dinput[i] = along_row;
     }
     double mean_g = 0, along = 0;
     for (size_t i = 0; i < in; ++i) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numbers>
 #include <random>
 #include <string>
 #include <thread>
@@ -66,10 +67,11 @@ inline double rounding_of(DType dtype) { return dtype == DType::kBF16 ? 0x1p-8 :
 inline std::vector<float> normal_numbers(int64_t count, uint32_t seed) {
   std::mt19937 generator(seed);
   std::vector<float> out(static_cast<size_t>(count));
-  // Sums of uniform numbers: std::normal_distribution may differ between libraries.
+  // Sums of four uniform numbers, of variance one: std::normal_distribution may differ between libraries.
   for (float& x : out) {
-    x = -6;
-    for (int i = 0; i < 12; ++i) x += static_cast<float>(generator()) * 0x1p-32F;
+    double sum = -2;
+    for (int i = 0; i < 4; ++i) sum += generator() * 0x1p-32;
+    x = static_cast<float>(sum * std::numbers::sqrt3);
   }
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "host/kernels_testing.h"
 
@@ -29,12 +30,19 @@ struct Operands {
   Numbers a, b, c;
 };
 
-// Where element (row, k) of operand i lies.
-size_t at(int64_t i, int64_t row, int64_t k, int64_t rows, int64_t inner, bool k_first) {
-  return static_cast<size_t>(i * rows * inner + (k_first ? k * rows + row : row * inner + k));
+// Operand i as the unit sees it, in f64, with the numbers of a row one after the other.
+std::vector<double> rows_of(const Unit& unit, const std::vector<float>& numbers, int64_t i, int64_t rows, int64_t inner,
+                            bool inner_first) {
+  std::vector<double> out(static_cast<size_t>(rows * inner));
+  const float* from = numbers.data() + i * rows * inner;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t k = 0; k < inner; ++k) {
+      const float x = from[inner_first ? k * rows + row : row * inner + k];
+      out[static_cast<size_t>(row * inner + k)] = unit.dtype == DType::kBF16 ? bf16_to_float(float_to_bf16(x)) : x;
+    }
+  }
+  return out;
 }
-
-double seen(const Unit& unit, float x) { return unit.dtype == DType::kBF16 ? bf16_to_float(float_to_bf16(x)) : x; }
 
 // Of every element: within what summing k products in f32 and rounding the sum may change.
 void expect_exact(const Unit& unit, const Product& p, Operands& x) {
@@ -42,12 +50,14 @@ void expect_exact(const Unit& unit, const Product& p, Operands& x) {
   // Sums in f32, one number after the other, are off by up to k * 2^-24 and by about its root as a rule.
   const double allowed = 0x1p-24 * (4 + 2 * std::sqrt(static_cast<double>(p.k)));
   for (int64_t i = 0; i < p.batch; ++i) {
+    const std::vector<double> left = rows_of(unit, a, i, p.m, p.k, p.a_transposed);
+    const std::vector<double> right = rows_of(unit, b, i, p.n, p.k, !p.b_transposed);
     for (int64_t m = 0; m < p.m; ++m) {
       for (int64_t n = 0; n < p.n; ++n) {
+        const double *from_a = left.data() + m * p.k, *from_b = right.data() + n * p.k;
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < p.k; ++k) {
-          const double term =
-              seen(unit, a[at(i, m, k, p.m, p.k, p.a_transposed)]) * seen(unit, b[at(i, n, k, p.n, p.k, !p.b_transposed)]);
+          const double term = from_a[k] * from_b[k];
           sum += term;
           magnitude += std::abs(term);
         }
