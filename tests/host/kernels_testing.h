@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <numbers>
+#include <ostream>
 #include <random>
 #include <string>
 #include <thread>
@@ -24,6 +25,7 @@ struct NamedUnit {
   std::string name;
   const Unit* unit;
 };
+inline void PrintTo(const NamedUnit& unit, std::ostream* out) { *out << unit.name; }
 inline std::vector<NamedUnit> units() {
   std::vector<NamedUnit> out = {{"Vectors", &vector_unit()}};
   if (vector_bf16_available()) out.push_back({"VectorsOfBf16", &vector_bf16_unit()});
