@@ -148,6 +148,20 @@ class Reader {
   // Up to two table entries further; false at the end, or when something is unusual.
   HWY_INLINE bool step() {
     in_.refill();
+    if constexpr (!kKeep) {
+      if (skips_) {
+        uint32_t skipped = pass_over();
+        if (k_ < 63) {
+          skipped = pass_over();
+          if (k_ < 63) return true;
+        }
+        const bool at_end_code = k_ >= JpegAcTable::kEndOfBlock && k_ < JpegAcTable::kEndOfBlock + 63;
+        if (k_ == 63 || at_end_code) return end_block() && begin_block();
+        // Symbols of the next block, or a code that isn't in the table: by the other table.
+        k_ -= jpeg_ac_skip_move(skipped);
+        in_.give_back(skipped & 0xFF, data_);
+      }
+    }
     uint64_t entry = next_entry();
     take<kKeep>(entry, in_, k_, coefficients_);
     if (k_ < 63) {
@@ -183,9 +197,19 @@ class Reader {
     return {lane_.waiting[table], lane_.row.quantisation[table]};
   }
   HWY_INLINE uint64_t next_entry() const { return entries_[in_.bits >> (64 - JpegAcTable::kBits)]; }
+  // Takes an entry's symbols, which nobody wants.
+  HWY_INLINE uint32_t pass_over() {
+    const uint32_t entry = skips_[in_.bits >> (64 - JpegAcTable::kBits)];
+    in_.skip(entry & 0xFF);
+    k_ += jpeg_ac_skip_move(entry);
+    return entry;
+  }
   HWY_INLINE void point() {
     entries_ = block().ac->entries.data();
-    if constexpr (kKeep) coefficients_ = transform().next();
+    if constexpr (kKeep)
+      coefficients_ = transform().next();
+    else
+      skips_ = block().ac->skips();
   }
   HWY_INLINE bool give_up() {
     lane_.unusual = true;
@@ -239,7 +263,8 @@ class Reader {
   Bits in_;
   int k_;  // the coefficient read last
   const uint64_t* entries_;
-  int16_t* coefficients_ = nullptr;
+  int16_t* coefficients_ = nullptr;  // kept blocks have
+  const uint32_t* skips_ = nullptr;  // others have, or null
 };
 
 // The MCUs that follow in the row and are all kept, or all not.

@@ -38,6 +38,23 @@ uint64_t join(uint64_t first, size_t index, const std::array<uint64_t, 1 << Jpeg
          static_cast<uint64_t>(static_cast<uint16_t>(extend(value, size))) << 48;
 }
 
+// The entry of skips() for bits that begin with `index`.
+uint32_t skip(size_t index, const std::array<uint64_t, 1 << JpegAcTable::kBits>& singles) {
+  constexpr int kBits = JpegAcTable::kBits, kMaxMove = 63;
+  int length = 0, move = 0;
+  while (length < kBits) {
+    const uint64_t next = singles[index << length & (singles.size() - 1)];
+    const int code_length = static_cast<int>(next >> 8 & 0xFF), more = jpeg_ac_move(next);
+    if (more == JpegAcTable::kLongCode || length + code_length > kBits) break;
+    if (more != JpegAcTable::kEndOfBlock && move + more > kMaxMove) break;
+    length += length_of(next);
+    move += more;
+    if (more == JpegAcTable::kEndOfBlock) break;
+  }
+  if (length == 0) move = JpegAcTable::kLongCode;
+  return static_cast<uint32_t>(length | move << 8);
+}
+
 }  // namespace
 
 bool JpegHuffman::is(const uint8_t* table) const {
@@ -96,11 +113,18 @@ uint64_t JpegAcTable::entry(const JpegHuffman::Code& code) {
 }
 
 bool JpegAcTable::build(const uint8_t* table) {
-  if (codes.is(table)) return true;
-  if (!codes.build(table)) return false;
+  const bool again = codes.is(table);
+  if (again && skips_built_) return true;
+  if (!again && !codes.build(table)) return false;
   std::array<uint64_t, 1 << kBits> singles;
   codes.list(kBits, singles.data(), kUnlisted, &entry);
-  for (size_t i = 0; i < singles.size(); ++i) entries[i] = join(singles[i], i, singles);
+  for (size_t i = 0; i < singles.size(); ++i) {
+    if (again)
+      skips_[i] = skip(i, singles);
+    else
+      entries[i] = join(singles[i], i, singles);
+  }
+  skips_built_ = again;
   return true;
 }
 

@@ -89,9 +89,19 @@ struct JpegAcTable {
 
   static uint64_t entry(const JpegHuffman::Code& code);  // kLongCode for what is no code of an 8-bit JPEG
   bool build(const uint8_t* table);
+  // For blocks that nobody wants: all symbols whose codes are in the index, whatever their values are.
+  //   bits 0..7    length of all
+  //   bits 8..     how far all move: up to 63, and kEndOfBlock more if the block ends then; or kLongCode
+  // Null until a second file has this table: those that are made for one file are not worth the time.
+  const uint32_t* skips() const { return skips_built_ ? skips_.data() : nullptr; }
+
+ private:
+  std::array<uint32_t, 1 << kBits> skips_;
+  bool skips_built_ = false;
 };
 
 inline int jpeg_ac_first_move(uint64_t entry) { return static_cast<int>(entry >> 24 & 0xFF); }
 inline int jpeg_ac_move(uint64_t entry) { return static_cast<int>(entry >> 32 & 0xFFFF); }
+inline int jpeg_ac_skip_move(uint32_t entry) { return static_cast<int>(entry >> 8); }
 
 }  // namespace tessera::image
