@@ -55,6 +55,9 @@ endif()
 # Gloo: only for tessera_gloo.so, which the program loads when several processes on CPUs train together.
 find_library(TESSERA_GLOO libgloo.so REQUIRED)
 
+# PMIx: only for tessera_pmix.so, which the program loads when mpirun or srun started it.
+pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
+
 # tessera_find_reader(NAME ENVIRONMENT PACKAGE): the Python whose packages the tests compare with, where ./dev test installed them:
 # TESSERA_<NAME>, empty where it didn't. Looked for at every build; TESSERA_<NAME>_VENV is another place.
 macro(tessera_find_reader NAME ENVIRONMENT PACKAGE)

@@ -19,7 +19,7 @@
 #include "cli/crash.h"
 #include "cli/optional_work.h"
 #include "cli/version.h"
-#include "cluster/group/place.h"
+#include "cluster/group/meeting.h"
 #include "monitor/log_file.h"
 #include "pages/board/board.h"
 #include "pages/report/report.h"
@@ -62,7 +62,8 @@ void Training::declare(Flags& flags) {
   flags.add("--num-processes", "N", &processes_.num_processes, 1,
             "how many processes train this run together; tessera launch sets this and the next four");
   flags.add("--process-id", "ID", &processes_.process_id, 0, "which of them this is, from 0");
-  flags.add("--coordinator-address", "HOST:PORT", &processes_.coordinator, "of the etcd at which they meet");
+  flags.add("--coordinator-address", "HOST:PORT", &processes_.coordinator,
+            "of the etcd at which they meet; mpirun and `srun --mpi=pmix` need none");
   flags.add(
       "--coordinator-key", "FILE", &processes_.key,
       "the etcd's key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
@@ -109,7 +110,8 @@ Exit Training::run(const RecipeToTrain& recipe, const train::DeviceOptions& devi
 
 Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& device, monitor::LogFile& log) const {
   config::Section recipe = source.read();
-  const group::Place place = group::find_place(processes_);
+  const group::Meeting meeting(processes_);
+  const group::Place& place = meeting.place();
   if (!place.leads()) set_quiet_log(true);
   std::optional<remote::RunCopy> copy;
   if (store::is_bucket(workdir_) && place.leads()) copy.emplace(workdir_, train::kept_checkpoints);

@@ -38,7 +38,16 @@ void ask_scheduler(const Environment& environment, std::optional<int64_t>& id, s
   }
 }
 
-std::string run_of(const Environment& environment) {
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value && *value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+std::string scheduled_run(const Environment& environment) {
   if (const auto job = environment("SLURM_JOB_ID")) {
     return fmt::format("slurm-{}.{}.{}", *job, environment("SLURM_STEP_ID").value_or("0"),
                        environment("SLURM_RESTART_COUNT").value_or("0"));
@@ -47,13 +56,11 @@ std::string run_of(const Environment& environment) {
   return "run";
 }
 
-}  // namespace
-
-Environment process_environment() {
-  return [](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    return value && *value ? std::optional<std::string>(value) : std::nullopt;
-  };
+bool several_by_pmix(const Environment& environment) {
+  if (!environment("PMIX_NAMESPACE") || !environment("PMIX_RANK")) return false;
+  std::optional<int64_t> id, count;
+  ask_scheduler(environment, id, count);
+  return !count || *count > 1;
 }
 
 Place find_place(const PlaceOptions& options, const Environment& environment) {
@@ -73,7 +80,8 @@ Place find_place(const PlaceOptions& options, const Environment& environment) {
   }
   if (options.coordinator.empty())
     throw usage_error(fmt::format("{} processes need a coordinator to meet at", *count), {}, kHelp);
-  return {*id, *count, options.coordinator, options.run.empty() ? run_of(environment) : options.run, read_run_key(options.key)};
+  return {*id, *count, options.coordinator, options.run.empty() ? scheduled_run(environment) : options.run,
+          read_run_key(options.key)};
 }
 
 }  // namespace tessera::group

@@ -36,4 +36,10 @@ Environment process_environment();
 // else "run". A usage Error says what is missing: a count without an id, an id outside the count, no coordinator.
 Place find_place(const PlaceOptions& options, const Environment& environment = process_environment());
 
+// Whether mpirun or `srun --mpi=pmix` started this process as one of several.
+bool several_by_pmix(const Environment& environment);
+
+// What tells apart the runs that a scheduler starts.
+std::string scheduled_run(const Environment& environment);
+
 }  // namespace tessera::group

@@ -1,40 +1,20 @@
 // mpi:N: N processes that mpirun starts, on the hosts that it knows of.
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "cluster/group/local_etcd.h"
+#include "cluster/group/meeting.h"
 #include "cluster/group/run_key.h"
 #include "cluster/launch/launcher.h"
 #include "cluster/launch/supervise.h"
 
 namespace tessera::launch {
 namespace {
-
-// This machine's address on the network that leads out of it; the loopback's where there is none. Nothing is sent.
-std::string own_address() {
-  sockaddr_in there{}, own{};
-  there.sin_family = AF_INET;
-  there.sin_port = htons(9);
-  ::inet_pton(AF_INET, "192.0.2.1", &there.sin_addr);  // an address for documentation (RFC 5737)
-  const int descriptor = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  socklen_t length = sizeof own;
-  char text[INET_ADDRSTRLEN] = "127.0.0.1";
-  if (descriptor >= 0 && ::connect(descriptor, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0 &&
-      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
-    ::inet_ntop(AF_INET, &own.sin_addr, text, sizeof text);
-  }
-  if (descriptor >= 0) ::close(descriptor);
-  return text;
-}
 
 // Where nothing is said to mpirun, it starts all here.
 bool all_here(const Request& request) { return request.options.empty(); }
@@ -79,7 +59,7 @@ Exit run(const Request& request) {
   Coordinator coordinator = request.coordinator;
   if (coordinator.address.empty()) {
     coordinator.key = all_here(request) ? "" : group::new_run_key();
-    own.emplace(all_here(request) ? "127.0.0.1" : own_address(), coordinator.key);
+    own.emplace(all_here(request) ? "127.0.0.1" : group::own_address(), coordinator.key);
     coordinator.address = own->address();
   }
   const auto start_all = [&](int64_t attempt) {

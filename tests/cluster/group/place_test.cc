@@ -60,6 +60,17 @@ TEST(Place, IsWhatTheSchedulerSays) {
   EXPECT_EQ(job.num_processes, 6);
 }
 
+TEST(Place, IsToldByPmixWhereThatIsThere) {
+  const auto several = [](std::map<std::string, std::string> more) {
+    more.insert({{"PMIX_NAMESPACE", "7"}, {"PMIX_RANK", "1"}});
+    return several_by_pmix(environment(more));
+  };
+  EXPECT_TRUE(several({}));
+  EXPECT_TRUE(several({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}));
+  EXPECT_FALSE(several({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}));
+  EXPECT_FALSE(several_by_pmix(environment({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}})));
+}
+
 TEST(Place, MistakesAreExplained) {
   EXPECT_THAT(message_of({.process_id = 1}), HasSubstr("not how many processes there are"));
   EXPECT_THAT(message_of({.num_processes = 2}), HasSubstr("one of 2 processes, and nothing says which"));

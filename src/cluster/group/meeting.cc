@@ -1,0 +1,123 @@
+#include "cluster/group/meeting.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "base/shared_library.h"
+#include "cluster/group/members.h"
+#include "cluster/group/pmix_module.h"
+#include "cluster/group/run_key.h"
+
+namespace tessera::group {
+namespace {
+
+const Module kModule{.file = "tessera_pmix.so",
+                     .environment = "TESSERA_PMIX",
+                     .function = "tessera_pmix_api",
+                     .needed_by = "processes that mpirun or srun started, without --coordinator-address, need",
+                     .code = Exit::kDevice,
+                     .help_missing =
+                         "apt-get install libpmix-dev and build again (TESSERA_PMIX=FILE names it elsewhere), or name an "
+                         "etcd with --coordinator-address",
+                     .help_unloadable = "apt-get install libpmix2, or name an etcd with --coordinator-address"};
+
+// Until the others have left: as long as a process that is gone is a member.
+constexpr std::chrono::seconds kLeavePatience{13};
+
+// The launcher's server, for as long as the processes find each other.
+class Pmix {
+ public:
+  explicit Pmix(TesseraPmixPlace& place) : api_(module_api<TesseraPmixApi>(kModule, kTesseraPmixVersion)) {
+    char* reason = nullptr;
+    if (!api_.open(&place, &reason)) fail(reason);
+  }
+  ~Pmix() { api_.close(); }
+  Pmix(const Pmix&) = delete;
+  Pmix& operator=(const Pmix&) = delete;
+
+  std::string share(const std::string& value) const {
+    std::string out;
+    char* reason = nullptr;
+    const auto take = [](void* taker, const char* bytes, size_t count) {
+      static_cast<std::string*>(taker)->assign(bytes, count);
+    };
+    if (!api_.share(value.data(), value.size(), &out, take, &reason)) fail(reason);
+    return out;
+  }
+
+ private:
+  [[noreturn]] void fail(char* reason) const {
+    if (!reason) throw std::bad_alloc();
+    const std::string text = reason;
+    api_.free_text(reason);
+    throw device_error(fmt::format("the server of mpirun or srun: {}", text), "PMIx",
+                       "name an etcd with --coordinator-address instead, or use `tessera launch mpi:N`");
+  }
+
+  const TesseraPmixApi& api_;
+};
+
+}  // namespace
+
+std::string own_address() {
+  sockaddr_in there{}, own{};
+  there.sin_family = AF_INET;
+  there.sin_port = htons(9);
+  ::inet_pton(AF_INET, "192.0.2.1", &there.sin_addr);  // an address for documentation (RFC 5737)
+  const int descriptor = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  socklen_t length = sizeof own;
+  char text[INET_ADDRSTRLEN] = "127.0.0.1";
+  if (descriptor >= 0 && ::connect(descriptor, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0 &&
+      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
+    ::inet_ntop(AF_INET, &own.sin_addr, text, sizeof text);
+  }
+  if (descriptor >= 0) ::close(descriptor);
+  return text;
+}
+
+Meeting::Meeting(const PlaceOptions& options, const Environment& environment) {
+  const bool told = options.process_id || options.num_processes || !options.coordinator.empty();
+  if (!told && several_by_pmix(environment)) {
+    meet_by_pmix(environment);
+  } else {
+    place_ = find_place(options, environment);
+  }
+}
+
+Meeting::~Meeting() {
+  if (!etcd_) return;
+  const auto end = std::chrono::steady_clock::now() + kLeavePatience;
+  while (std::chrono::steady_clock::now() < end && has_members(place_.coordinator, place_.key, place_.run)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+void Meeting::meet_by_pmix(const Environment& environment) {
+  TesseraPmixPlace found{};
+  const Pmix pmix(found);
+  place_.process_id = found.process;
+  place_.num_processes = found.count;
+  place_.run = scheduled_run(environment);
+  if (!place_.several()) return;
+  std::string address;
+  if (place_.leads()) {
+    if (!found.one_host) place_.key = new_run_key();
+    etcd_ = std::make_unique<LocalEtcd>(found.one_host ? "127.0.0.1" : own_address(), place_.key);
+    address = etcd_->address();
+  }
+  const std::string shared = pmix.share(address + "\n" + place_.key);
+  const size_t end = shared.find('\n');
+  place_.coordinator = shared.substr(0, end);
+  if (end != std::string::npos) place_.key = shared.substr(end + 1);
+}
+
+}  // namespace tessera::group

@@ -1,0 +1,35 @@
+#pragma once
+// Where the processes of a run meet.
+
+#include <memory>
+
+#include "cluster/group/local_etcd.h"
+#include "cluster/group/place.h"
+
+namespace tessera::group {
+
+// A process's place. Where mpirun or srun started the processes and nobody named a coordinator, the leader starts an etcd, and PMIx
+// tells the others its address and key. PMIx itself can't be the group: it brings no news of a process that died (Open MPI's
+// and Slurm's servers take no handlers of events).
+class Meeting {
+ public:
+  // As find_place(), or by PMIx. Throws what that and LocalEtcd throw, and a device Error where the server of PMIx fails.
+  explicit Meeting(const PlaceOptions& options, const Environment& environment = process_environment());
+  // Where the etcd is this process's, waits until the others have left it.
+  ~Meeting();
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  const Place& place() const { return place_; }
+
+ private:
+  void meet_by_pmix(const Environment& environment);
+
+  Place place_;
+  std::unique_ptr<LocalEtcd> etcd_;
+};
+
+// This machine's address on the network that leads out of it; the loopback's where there is none. Nothing is sent.
+std::string own_address();
+
+}  // namespace tessera::group
