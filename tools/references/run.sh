@@ -19,6 +19,10 @@ deps=$(cd "$here/../.." && pwd)/.deps
 need() {
   list="$here/$1" venv="$deps/$2"
   shift 2
+  # Another start may be at it, or what is left of one that was ended.
+  mkdir -p "$deps"
+  exec 9>"$venv.lock"
+  flock 9
   cmp -s "$list" "$venv/requirements.txt" && return
   rm -rf "$venv"
   "${PYTHON:-python3}" -m venv "$venv"
