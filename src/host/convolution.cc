@@ -174,18 +174,20 @@ void run(LeftSide a, const Operand& b, Destination to, std::vector<Phase> first,
   parallel(first);
 }
 
-// The norm of a block of places and features.
-Finish normalize_blocks(const Convolution& c, const NormAfter* after) {
+// The norm of a block of places and features of y.
+Finish normalize_blocks(const Convolution& c, const NormAfter* after, void* y) {
   if (!after) return nullptr;
-  return [&c, after](int64_t row, int64_t rows, int64_t column, int64_t columns, float* sums, int64_t stride) {
-    thread_local Scratch scratch;
-    float* apart = scratch.get<float>(columns);
+  return [&c, after, y](int64_t row, int64_t rows, int64_t column, int64_t columns, float* sums, int64_t stride) {
     const ColumnNorm& all = after->norm;
     const ColumnNorm norm{all.mean + column, all.factor + column, all.offset + column, all.relu};
+    const int64_t first = row * c.features + column;
+    if (c.dtype == DType::kBF16) {
+      const uint16_t* residual = after->residual ? bf16_at(after->residual, first) : nullptr;
+      return normalize_columns({rows, columns}, norm, sums, stride, residual, bf16_at(y, first), c.features);
+    }
+    const float* residual = after->residual ? static_cast<const float*>(after->residual) + first : nullptr;
     for (int64_t i = 0; i < rows; ++i, sums += stride) {
-      const int64_t first = (row + i) * c.features + column;
-      normalize_columns({1, columns}, norm, sums,
-                        after->residual ? read(after->residual, c.dtype, first, columns, apart) : nullptr, sums);
+      normalize_columns({1, columns}, norm, sums, residual ? residual + i * c.features : nullptr, sums);
     }
   };
 }
@@ -204,7 +206,7 @@ void convolution(const Convolution& c, const void* x, const void* kernel, void* 
     return winograd(c, static_cast<const float*>(x), static_cast<const float*>(kernel), static_cast<float*>(y), parallel, norm);
   }
   const Operand right{kernel, c.dtype, c.features, c.windows.elements(), 1, c.features};
-  run(places(c.windows, x, c.dtype), right, {y, c.dtype}, {}, parallel, normalize_blocks(c, norm));
+  run(places(c.windows, x, c.dtype), right, {y, c.dtype}, {}, parallel, normalize_blocks(c, norm, y));
 }
 
 void convolution_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx,

@@ -104,20 +104,24 @@ class Forward {
   void rows(int64_t row, int64_t rows) const {
     thread_local Scratch scratch;
     const int64_t numbers = Pieces::padded(rows * d_.in), width = column_panels_ * unit_.panel;
-    Pieces pieces(
-        scratch.get<float>(2 * numbers + 2 * Pieces::padded(rows) + Pieces::padded(rows * width) + Pieces::padded(width)));
+    Pieces pieces(scratch.get<float>(2 * numbers + 2 * Pieces::padded(rows) + Pieces::padded(rows * width)));
     const Operand left = input(row, rows, pieces);
-    float *block = pieces.take(rows * width), *residual = pieces.take(width);
+    float* block = pieces.take(rows * width);
     for (int64_t panel = 0; panel * unit_.panel < d_.out; panel += column_panels_) {
       const Panels right = weights_.panels(panel, column_panels_);
       const int64_t first = row * d_.out + panel * unit_.panel, stride = d_.dtype == DType::kF32 ? d_.out : width;
       float* sums = place(y_, d_.dtype, first, block);
       unit_.multiply(left, right, sums, stride, true);
+      const float* bias = a_.bias + panel * unit_.panel;
+      if (d_.dtype == DType::kBF16) {
+        add_to_rows({rows, right.columns}, bias, sums, stride, a_.residual ? bf16_at(a_.residual, first) : nullptr,
+                    bf16_at(y_, first), d_.out);
+        continue;
+      }
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t at = first + r * d_.out;
-        add_to_rows({1, right.columns}, a_.bias + panel * unit_.panel,
-                    a_.residual ? read(a_.residual, d_.dtype, at, right.columns, residual) : nullptr, sums + r * stride);
-        round(sums + r * stride, right.columns, y_, d_.dtype, at);
+        add_to_rows({1, right.columns}, bias, a_.residual ? static_cast<const float*>(a_.residual) + at : nullptr,
+                    sums + r * stride);
       }
     }
   }
@@ -125,15 +129,28 @@ class Forward {
   // f(x) of these rows, of the unit's dtype where it is not x itself.
   Operand input(int64_t row, int64_t rows, Pieces& pieces) const {
     if (d_.input == DenseInput::kPlain) return rows_of(a_.x, d_.dtype, row, rows, d_.in);
-    float *changed = pieces.take(rows * d_.in), *mean = pieces.take(rows), *inverse = pieces.take(rows);
-    const float* x = read(a_.x, d_.dtype, row * d_.in, rows * d_.in, changed);
-    if (d_.input == DenseInput::kNorm) norm_rows({rows, d_.in}, d_.epsilon, x, a_.scale, a_.offset, changed, mean, inverse);
-    if (d_.input == DenseInput::kGelu) gelu_numbers(x, rows * d_.in, changed);
-    if (d_.input == DenseInput::kGeluTanh) gelu_tanh_numbers(x, rows * d_.in, changed);
-    if (unit_.dtype == DType::kF32) return rows_of(changed, DType::kF32, 0, rows, d_.in);
-    auto* narrowed = reinterpret_cast<uint16_t*>(pieces.take_bytes(rows * d_.in * 2));
-    narrow(changed, rows * d_.in, narrowed);
+    const int64_t first = row * d_.in, count = rows * d_.in;
+    const bool norm = d_.input == DenseInput::kNorm, narrows = unit_.dtype != DType::kF32;
+    auto* narrowed = narrows ? reinterpret_cast<uint16_t*>(pieces.take_bytes(count * 2)) : nullptr;
+    if (narrows && !norm && d_.dtype == DType::kBF16) {
+      gelu_of(bf16_at(a_.x, first), count, narrowed);
+      return rows_of(narrowed, DType::kBF16, 0, rows, d_.in);
+    }
+    float *changed = pieces.take(count), *mean = pieces.take(rows), *inverse = pieces.take(rows);
+    const float* x = read(a_.x, d_.dtype, first, count, changed);
+    if (norm) {
+      norm_rows({rows, d_.in}, d_.epsilon, x, a_.scale, a_.offset, changed, mean, inverse);
+    } else {
+      gelu_of(x, count, changed);
+    }
+    if (!narrows) return rows_of(changed, DType::kF32, 0, rows, d_.in);
+    narrow(changed, count, narrowed);
     return rows_of(narrowed, DType::kBF16, 0, rows, d_.in);
+  }
+
+  template <class Number>
+  void gelu_of(const Number* x, int64_t count, Number* to) const {
+    d_.input == DenseInput::kGelu ? gelu_numbers(x, count, to) : gelu_tanh_numbers(x, count, to);
   }
 
   const Unit& unit_;
@@ -218,9 +235,9 @@ class Backward {
 
   // A thread's memory for one chunk.
   struct Memory {
-    uint8_t *changed = nullptr, *dy_right = nullptr;         // of the chunk
-    float* dx;                                               // of the chunk, where it is rounded
-    float *numbers, *slope, *x, *dy, *add, *mean, *inverse;  // of a block
+    uint8_t *changed = nullptr, *dy_right = nullptr;    // of the chunk
+    float* dx;                                          // of the chunk, where it is rounded
+    float *numbers, *slope, *x, *add, *mean, *inverse;  // of a block
 
     Memory(const Unit& unit, const Dense& d, int64_t rows, int64_t block, bool with_kernel) {
       thread_local Scratch scratch;
@@ -229,12 +246,11 @@ class Backward {
       const int64_t dx_numbers = d.dtype == DType::kF32 ? 0 : rows * d.in;
       Pieces pieces(scratch.get<float>(Pieces::padded(floats_of(changed_bytes)) + Pieces::padded(floats_of(right_bytes)) +
                                        Pieces::padded(dx_numbers) + 4 * Pieces::padded(block * d.in) +
-                                       Pieces::padded(block * d.out) + 2 * Pieces::padded(block)));
+                                       2 * Pieces::padded(block)));
       changed = pieces.take_bytes(changed_bytes);
       dy_right = pieces.take_bytes(right_bytes);
       dx = pieces.take(dx_numbers);
       for (float** piece : {&numbers, &slope, &x, &add}) *piece = pieces.take(block * d.in);
-      dy = pieces.take(block * d.out);
       mean = pieces.take(block);
       inverse = pieces.take(block);
     }
@@ -260,22 +276,36 @@ class Backward {
   // A few rows: dx from the cotangent of f(x), f(x) in the unit's dtype to `changed`, and what is added to the sums.
   void block(int64_t row, int64_t rows, const Memory& m, float* dx, void* changed, const Sums& sums) const {
     const int64_t first = row * d_.in, count = rows * d_.in;
-    add_column_sums({rows, d_.out}, read(a_.dy, d_.dtype, row * d_.out, rows * d_.out, m.dy), sums.dbias);
-    if (changes()) {
+    if (d_.dtype == DType::kBF16) {
+      add_column_sums({rows, d_.out}, bf16_at(a_.dy, row * d_.out), sums.dbias);
+    } else {
+      add_column_sums({rows, d_.out}, static_cast<const float*>(a_.dy) + row * d_.out, sums.dbias);
+    }
+    if (d_.input == DenseInput::kGelu || d_.input == DenseInput::kGeluTanh) return gelu_block(first, count, m, dx, changed);
+    if (d_.input == DenseInput::kNorm) {
       const float* x = read(a_.x, d_.dtype, first, count, m.x);
       float* numbers = place(changed, unit_.dtype, 0, m.numbers);
-      if (d_.input == DenseInput::kNorm) {
-        norm_rows({rows, d_.in}, d_.epsilon, x, a_.scale, a_.offset, numbers, m.mean, m.inverse);
-        norm_gradient_rows({rows, d_.in}, x, a_.scale, m.mean, m.inverse,
-                           a_.add ? read(a_.add, d_.dtype, first, count, m.add) : nullptr, dx, sums.dscale, sums.doffset);
-      } else {
-        d_.input == DenseInput::kGelu ? gelu_numbers(x, count, numbers, m.slope)
-                                      : gelu_tanh_numbers(x, count, numbers, m.slope);
-        multiply_numbers(m.slope, count, dx);
-      }
+      norm_rows({rows, d_.in}, d_.epsilon, x, a_.scale, a_.offset, numbers, m.mean, m.inverse);
+      norm_gradient_rows({rows, d_.in}, x, a_.scale, m.mean, m.inverse,
+                         a_.add ? read(a_.add, d_.dtype, first, count, m.add) : nullptr, dx, sums.dscale, sums.doffset);
       round(numbers, count, changed, unit_.dtype, 0);
     }
     round(dx, count, g_.dx, d_.dtype, first);
+  }
+
+  void gelu_block(int64_t first, int64_t count, const Memory& m, float* dx, void* changed) const {
+    const auto gelu = [&](const auto* x, auto* to) {
+      d_.input == DenseInput::kGelu ? gelu_numbers(x, count, to, m.slope) : gelu_tanh_numbers(x, count, to, m.slope);
+    };
+    if (d_.dtype == DType::kBF16 && unit_.dtype == DType::kBF16) {
+      gelu(bf16_at(a_.x, first), static_cast<uint16_t*>(changed));
+    } else {
+      float* numbers = place(changed, unit_.dtype, 0, m.numbers);
+      gelu(read(a_.x, d_.dtype, first, count, m.x), numbers);
+      round(numbers, count, changed, unit_.dtype, 0);
+    }
+    if (d_.dtype == DType::kBF16) return multiply_numbers(dx, m.slope, count, bf16_at(g_.dx, first));
+    multiply_numbers(m.slope, count, dx);
   }
 
   // A block of the kernel's gradient, or all that are vectors.

@@ -13,6 +13,10 @@ inline const void* at(const void* data, DType dtype, int64_t number) {
 }
 inline void* at(void* data, DType dtype, int64_t number) { return static_cast<uint8_t*>(data) + number * element_bytes(dtype); }
 
+// Of an array of bf16.
+inline const uint16_t* bf16_at(const void* data, int64_t number) { return static_cast<const uint16_t*>(data) + number; }
+inline uint16_t* bf16_at(void* data, int64_t number) { return static_cast<uint16_t*>(data) + number; }
+
 // Numbers as f32: where they lie, or widened to `to`.
 inline const float* read(const void* data, DType dtype, int64_t first, int64_t count, float* to) {
   const void* from = at(data, dtype, first);

@@ -74,7 +74,7 @@ void ProductPhases::add_to(std::vector<Phase>& phases, Scratch& scratch) {
     phases.push_back({packs, [=, this](int64_t task) { pack(task, k, length); }});
     phases.push_back({row_groups_ * column_groups_, [=, this](int64_t task) { multiply(task, k, length); }});
   }
-  if (!apart) return;
+  if (!apart || finish_) return;
   phases.push_back({a_.rows, [this](int64_t row) {
                       narrow(sums_ + row * b_.rows, b_.rows, static_cast<uint16_t*>(c_.data) + row * b_.rows);
                     }});
@@ -115,7 +115,7 @@ void ProductPhases::multiply(int64_t task, int64_t k, int64_t length) const {
     }
   }
   if (finish_ && k + length == a_.k) finish_(row, rows, column, right.columns, sums, stride);
-  if (!apart) return;
+  if (!apart || finish_) return;
   for (int64_t i = 0; i < rows; ++i) {
     narrow(sums + i * stride, stride, static_cast<uint16_t*>(c_.data) + (row + i) * b_.rows + column);
   }

@@ -56,8 +56,8 @@ struct LeftSide {
   LeftSide(int64_t all_rows, int64_t all_k, decltype(block) gather) : rows(all_rows), k(all_k), block(std::move(gather)) {}
 };
 
-// What is done to a block of the result, once it is summed up and before it is rounded: rows [row, row + rows) and columns
-// [column, column + columns), the first number at `sums` and the rows `stride` numbers apart.
+// What makes the result of a block, once it is summed up: rows [row, row + rows) and columns [column, column + columns), the first
+// number at `sums` and the rows `stride` numbers apart. Where c is f32 the sums are c's own numbers; else it writes c as well.
 using Finish = std::function<void(int64_t row, int64_t rows, int64_t column, int64_t columns, float* sums, int64_t stride)>;
 
 // The phases of one product. What they share lives in the object, and in `scratch` of the calling thread, which stay as they are

@@ -57,6 +57,23 @@ HWY_INLINE void store_bits(hn::Vec<DH> v, uint16_t* x, Part part) {
   hn::Store(v, DH(), block);
   std::copy_n(block, part.count, x);
 }
+// bf16 numbers as f32, and rounded from it.
+template <class Extent>
+HWY_INLINE V load(const uint16_t* x, Extent extent) {
+  const hn::RebindToUnsigned<D> du;
+  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(du, load_bits(x, extent))));
+}
+template <class Extent>
+HWY_INLINE void store(V v, uint16_t* x, Extent extent) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));  // a NaN may not become an infinity
+  const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+  store_bits(hn::DemoteTo(DH(), hn::BitCast(di, hn::ShiftRight<16>(chosen))), x, extent);
+}
 // With zeros past the end.
 HWY_INLINE V inside(V v, Part part) { return hn::IfThenElseZero(hn::FirstN(D(), static_cast<size_t>(part.count)), v); }
 
@@ -193,14 +210,18 @@ void norm_gradient_rows(RowShape shape, const float* x, const float* scale, cons
   }
 }
 
-void gelu(const float* x, int64_t count, float* y) {
+template <class Number>
+HWY_INLINE void gelu_of(const Number* x, int64_t count, Number* y) {
   each_vector(count, [&](int64_t i, auto extent) {
     const V v = load(x + i, extent);
     store(hn::Mul(v, normal(v).distribution), y + i, extent);
   });
 }
+void gelu(const float* x, int64_t count, float* y) { gelu_of(x, count, y); }
+void gelu_bf16(const uint16_t* x, int64_t count, uint16_t* y) { gelu_of(x, count, y); }
 
-void gelu_and_slope(const float* x, int64_t count, float* y, float* slope) {
+template <class Number>
+HWY_INLINE void gelu_and_slope_of(const Number* x, int64_t count, Number* y, float* slope) {
   const V peak = number(std::numbers::inv_sqrtpi_v<float> / std::numbers::sqrt2_v<float>);
   each_vector(count, [&](int64_t i, auto extent) {
     const V v = load(x + i, extent);
@@ -209,15 +230,21 @@ void gelu_and_slope(const float* x, int64_t count, float* y, float* slope) {
     store(hn::MulAdd(hn::Mul(v, n.bell), peak, n.distribution), slope + i, extent);
   });
 }
+void gelu_and_slope(const float* x, int64_t count, float* y, float* slope) { gelu_and_slope_of(x, count, y, slope); }
+void gelu_and_slope_bf16(const uint16_t* x, int64_t count, uint16_t* y, float* slope) { gelu_and_slope_of(x, count, y, slope); }
 
-void gelu_tanh(const float* x, int64_t count, float* y) {
+template <class Number>
+HWY_INLINE void gelu_tanh_of(const Number* x, int64_t count, Number* y) {
   each_vector(count, [&](int64_t i, auto extent) {
     const V v = load(x + i, extent);
     store(hn::Mul(v, gate(v).share), y + i, extent);
   });
 }
+void gelu_tanh(const float* x, int64_t count, float* y) { gelu_tanh_of(x, count, y); }
+void gelu_tanh_bf16(const uint16_t* x, int64_t count, uint16_t* y) { gelu_tanh_of(x, count, y); }
 
-void gelu_tanh_and_slope(const float* x, int64_t count, float* y, float* slope) {
+template <class Number>
+HWY_INLINE void gelu_tanh_and_slope_of(const Number* x, int64_t count, Number* y, float* slope) {
   each_vector(count, [&](int64_t i, auto extent) {
     const V v = load(x + i, extent);
     const Gate g = gate(v);
@@ -229,30 +256,48 @@ void gelu_tanh_and_slope(const float* x, int64_t count, float* y, float* slope) 
     store(hn::IfThenElse(saturated, g.share, hn::MulAdd(rest, g.slope, g.share)), slope + i, extent);
   });
 }
-
-void multiply_numbers(const float* factor, int64_t count, float* x) {
-  each_vector(count,
-              [&](int64_t i, auto extent) { store(hn::Mul(load(x + i, extent), load(factor + i, extent)), x + i, extent); });
+void gelu_tanh_and_slope(const float* x, int64_t count, float* y, float* slope) { gelu_tanh_and_slope_of(x, count, y, slope); }
+void gelu_tanh_and_slope_bf16(const uint16_t* x, int64_t count, uint16_t* y, float* slope) {
+  gelu_tanh_and_slope_of(x, count, y, slope);
 }
 
-void add_to_rows(RowShape shape, const float* row, const float* add, float* y) {
+template <class Number>
+HWY_INLINE void multiply(const float* x, const float* factor, int64_t count, Number* y) {
+  each_vector(count,
+              [&](int64_t i, auto extent) { store(hn::Mul(load(x + i, extent), load(factor + i, extent)), y + i, extent); });
+}
+void multiply_numbers(const float* factor, int64_t count, float* x) { multiply(x, factor, count, x); }
+void multiply_numbers_bf16(const float* x, const float* factor, int64_t count, uint16_t* y) { multiply(x, factor, count, y); }
+
+template <class Number>
+HWY_INLINE void add_rows(RowShape shape, const float* row, const float* x, int64_t x_stride, const Number* add, Number* y,
+                         int64_t y_stride) {
   for (int64_t r = 0; r < shape.rows; ++r) {
-    const int64_t at = r * shape.width;
     each_vector(shape.width, [&](int64_t i, auto extent) {
-      V v = hn::Add(load(y + at + i, extent), load(row + i, extent));
-      if (add) v = hn::Add(v, load(add + at + i, extent));
-      store(v, y + at + i, extent);
+      V v = hn::Add(load(x + r * x_stride + i, extent), load(row + i, extent));
+      if (add) v = hn::Add(v, load(add + r * y_stride + i, extent));
+      store(v, y + r * y_stride + i, extent);
     });
   }
 }
+void add_to_rows(RowShape shape, const float* row, const float* add, float* y) {
+  add_rows(shape, row, y, shape.width, add, y, shape.width);
+}
+void add_to_rows_bf16(RowShape shape, const float* row, const float* x, int64_t x_stride, const uint16_t* add, uint16_t* y,
+                      int64_t y_stride) {
+  add_rows(shape, row, x, x_stride, add, y, y_stride);
+}
 
-void add_column_sums(RowShape shape, const float* x, float* sums) {
+template <class Number>
+HWY_INLINE void add_columns(RowShape shape, const Number* x, float* sums) {
   each_vector(shape.width, [&](int64_t i, auto extent) {
     V sum = hn::Zero(D());
     for (int64_t r = 0; r < shape.rows; ++r) sum = hn::Add(sum, load(x + r * shape.width + i, extent));
     store(hn::Add(load(sums + i, extent), sum), sums + i, extent);
   });
 }
+void add_column_sums(RowShape shape, const float* x, float* sums) { add_columns(shape, x, sums); }
+void add_column_sums_bf16(RowShape shape, const uint16_t* x, float* sums) { add_columns(shape, x, sums); }
 
 void add_numbers(const float* x, int64_t count, float* sums) {
   each_vector(count,
@@ -274,19 +319,27 @@ void column_moments(RowShape shape, const float* x, float* mean, float* squares)
   }
 }
 
-void normalize_columns(RowShape shape, const ColumnNorm& norm, const float* x, const float* add, float* y) {
+template <class Number>
+HWY_INLINE void normalize(RowShape shape, const ColumnNorm& norm, const float* x, int64_t x_stride, const Number* add,
+                          Number* y, int64_t y_stride) {
   const V zero = hn::Zero(D());
   for (int64_t r = 0; r < shape.rows; ++r) {
-    const int64_t at = r * shape.width;
     each_vector(shape.width, [&](int64_t i, auto extent) {
-      const V off = hn::Sub(load(x + at + i, extent), load(norm.mean + i, extent));
+      const V off = hn::Sub(load(x + r * x_stride + i, extent), load(norm.mean + i, extent));
       V v = hn::MulAdd(off, load(norm.factor + i, extent), load(norm.offset + i, extent));
-      if (add) v = hn::Add(v, load(add + at + i, extent));
+      if (add) v = hn::Add(v, load(add + r * y_stride + i, extent));
       // A NaN is not below 0, and stays.
       if (norm.relu) v = hn::IfThenElse(hn::Lt(v, zero), zero, v);
-      store(v, y + at + i, extent);
+      store(v, y + r * y_stride + i, extent);
     });
   }
+}
+void normalize_columns(RowShape shape, const ColumnNorm& norm, const float* x, const float* add, float* y) {
+  normalize(shape, norm, x, shape.width, add, y, shape.width);
+}
+void normalize_columns_bf16(RowShape shape, const ColumnNorm& norm, const float* x, int64_t x_stride, const uint16_t* add,
+                            uint16_t* y, int64_t y_stride) {
+  normalize(shape, norm, x, x_stride, add, y, y_stride);
 }
 
 void add_norm_sums(RowShape shape, const float* x, const float* dy, const float* y, const float* mean, float* sums,
@@ -319,25 +372,11 @@ void normalize_columns_gradient(RowShape shape, const ColumnGradient& c, const f
 }
 
 void widen(const uint16_t* x, int64_t count, float* y) {
-  const hn::RebindToUnsigned<D> du;
-  each_vector(count, [&](int64_t i, auto extent) {
-    const auto bits = hn::PromoteTo(du, load_bits(x + i, extent));
-    store(hn::BitCast(D(), hn::ShiftLeft<16>(bits)), y + i, extent);
-  });
+  each_vector(count, [&](int64_t i, auto extent) { store(load(x + i, extent), y + i, extent); });
 }
 
 void narrow(const float* x, int64_t count, uint16_t* y) {
-  const hn::RebindToUnsigned<D> du;
-  const hn::RebindToSigned<D> di;
-  each_vector(count, [&](int64_t i, auto extent) {
-    const V v = load(x + i, extent);
-    const auto bits = hn::BitCast(du, v);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
-    const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));  // a NaN may not become an infinity
-    const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
-    store_bits(hn::DemoteTo(DH(), hn::BitCast(di, hn::ShiftRight<16>(chosen))), y + i, extent);
-  });
+  each_vector(count, [&](int64_t i, auto extent) { store(load(x + i, extent), y + i, extent); });
 }
 
 }  // namespace tessera::host::HWY_NAMESPACE
@@ -360,6 +399,14 @@ HWY_EXPORT(column_moments);
 HWY_EXPORT(normalize_columns);
 HWY_EXPORT(add_norm_sums);
 HWY_EXPORT(normalize_columns_gradient);
+HWY_EXPORT(gelu_bf16);
+HWY_EXPORT(gelu_and_slope_bf16);
+HWY_EXPORT(gelu_tanh_bf16);
+HWY_EXPORT(gelu_tanh_and_slope_bf16);
+HWY_EXPORT(add_column_sums_bf16);
+HWY_EXPORT(multiply_numbers_bf16);
+HWY_EXPORT(add_to_rows_bf16);
+HWY_EXPORT(normalize_columns_bf16);
 HWY_EXPORT(widen);
 HWY_EXPORT(narrow);
 }  // namespace
@@ -401,6 +448,28 @@ void add_norm_sums(RowShape shape, const float* x, const float* dy, const float*
 void normalize_columns_gradient(RowShape shape, const ColumnGradient& c, const float* x, const float* dy, const float* y,
                                 float* masked, float* dx) {
   HWY_DYNAMIC_DISPATCH(normalize_columns_gradient)(shape, c, x, dy, y, masked, dx);
+}
+void gelu_numbers(const uint16_t* x, int64_t count, uint16_t* y) { HWY_DYNAMIC_DISPATCH(gelu_bf16)(x, count, y); }
+void gelu_numbers(const uint16_t* x, int64_t count, uint16_t* y, float* slope) {
+  HWY_DYNAMIC_DISPATCH(gelu_and_slope_bf16)(x, count, y, slope);
+}
+void gelu_tanh_numbers(const uint16_t* x, int64_t count, uint16_t* y) { HWY_DYNAMIC_DISPATCH(gelu_tanh_bf16)(x, count, y); }
+void gelu_tanh_numbers(const uint16_t* x, int64_t count, uint16_t* y, float* slope) {
+  HWY_DYNAMIC_DISPATCH(gelu_tanh_and_slope_bf16)(x, count, y, slope);
+}
+void add_column_sums(RowShape shape, const uint16_t* x, float* sums) {
+  HWY_DYNAMIC_DISPATCH(add_column_sums_bf16)(shape, x, sums);
+}
+void multiply_numbers(const float* x, const float* factor, int64_t count, uint16_t* y) {
+  HWY_DYNAMIC_DISPATCH(multiply_numbers_bf16)(x, factor, count, y);
+}
+void add_to_rows(RowShape shape, const float* row, const float* x, int64_t x_stride, const uint16_t* add, uint16_t* y,
+                 int64_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(add_to_rows_bf16)(shape, row, x, x_stride, add, y, y_stride);
+}
+void normalize_columns(RowShape shape, const ColumnNorm& norm, const float* x, int64_t x_stride, const uint16_t* add,
+                       uint16_t* y, int64_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(normalize_columns_bf16)(shape, norm, x, x_stride, add, y, y_stride);
 }
 void widen(const uint16_t* x, int64_t count, float* y) { HWY_DYNAMIC_DISPATCH(widen)(x, count, y); }
 void narrow(const float* x, int64_t count, uint16_t* y) { HWY_DYNAMIC_DISPATCH(narrow)(x, count, y); }

@@ -64,8 +64,24 @@ struct ColumnGradient {
 void normalize_columns_gradient(RowShape shape, const ColumnGradient& c, const float* x, const float* dy, const float* y,
                                 float* masked, float* dx);
 
-// bf16 as f32, and f32 as the nearest bf16, ties to even; a NaN stays one.
+// ---- bf16: numbers of f32, and f32 as the nearest bf16, ties to even; a NaN stays one
+
 void widen(const uint16_t* x, int64_t count, float* y);
 void narrow(const float* x, int64_t count, uint16_t* y);
+
+// As above, of bf16 numbers that are widened and rounded in the same pass: with the bits of `widen` before and `narrow` after.
+void gelu_numbers(const uint16_t* x, int64_t count, uint16_t* y);
+void gelu_numbers(const uint16_t* x, int64_t count, uint16_t* y, float* slope);
+void gelu_tanh_numbers(const uint16_t* x, int64_t count, uint16_t* y);
+void gelu_tanh_numbers(const uint16_t* x, int64_t count, uint16_t* y, float* slope);
+void add_column_sums(RowShape shape, const uint16_t* x, float* sums);
+// y = x * factor.
+void multiply_numbers(const float* x, const float* factor, int64_t count, uint16_t* y);
+// y = x + row + add. Rows of x are `x_stride` numbers apart, those of add (which may be null) and y `y_stride`.
+void add_to_rows(RowShape shape, const float* row, const float* x, int64_t x_stride, const uint16_t* add, uint16_t* y,
+                 int64_t y_stride);
+// Likewise.
+void normalize_columns(RowShape shape, const ColumnNorm& norm, const float* x, int64_t x_stride, const uint16_t* add,
+                       uint16_t* y, int64_t y_stride);
 
 }  // namespace tessera::host
