@@ -168,11 +168,14 @@ def main():
     # Those of one test program one after the other: each build then puts back one file and changes one.
     in_order = sorted(zip(mutations, places), key=lambda pair: sorted(pair[1][1]))
     counts = {"killed": 0, "survived": 0, "broken": 0}
-    for mutation, (path, chosen) in in_order:
-        start = time.monotonic()
-        outcome, by = try_mutation(builder, mutation, path, chosen, options.seconds)
-        counts[outcome] += 1
-        print(f"{outcome:8}  {mutation['what']}   {by}   {time.monotonic() - start:.0f} s", flush=True)
+    try:
+        for mutation, (path, chosen) in in_order:
+            start = time.monotonic()
+            outcome, by = try_mutation(builder, mutation, path, chosen, options.seconds)
+            counts[outcome] += 1
+            print(f"{outcome:8}  {mutation['what']}   {by}   {time.monotonic() - start:.0f} s", flush=True)
+    finally:  # so that no program stays built of a changed file
+        builder.build({folder for _, chosen in places for folder in chosen})
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     sys.exit(0 if counts["killed"] == len(mutations) else 1)
 
