@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <exception>
 #include <new>
 #include <string>
 #include <thread>
@@ -108,16 +109,25 @@ void Meeting::meet_by_pmix(const Environment& environment) {
   place_.num_processes = found.count;
   place_.run = scheduled_run(environment);
   if (!place_.several()) return;
-  std::string address;
-  if (place_.leads()) {
-    if (!found.one_host) place_.key = new_run_key();
-    etcd_ = std::make_unique<LocalEtcd>(found.one_host ? "127.0.0.1" : own_address(), place_.key);
-    address = etcd_->address();
+  std::string own = "none";
+  std::exception_ptr failure;  // the others, which wait, are told first
+  try {
+    if (place_.leads()) own = start_etcd(found.one_host);
+  } catch (...) {
+    failure = std::current_exception();
   }
-  const std::string shared = pmix.share(address + "\n" + place_.key);
+  const std::string shared = pmix.share(own);
+  if (failure) std::rethrow_exception(failure);
   const size_t end = shared.find('\n');
+  if (end == std::string::npos) throw device_error("process 0 started no etcd", {}, "its own message says why");
   place_.coordinator = shared.substr(0, end);
-  if (end != std::string::npos) place_.key = shared.substr(end + 1);
+  place_.key = shared.substr(end + 1);
+}
+
+std::string Meeting::start_etcd(bool one_host) {
+  if (!one_host) place_.key = new_run_key();
+  etcd_ = std::make_unique<LocalEtcd>(one_host ? "127.0.0.1" : own_address(), place_.key);
+  return etcd_->address() + "\n" + place_.key;
 }
 
 }  // namespace tessera::group

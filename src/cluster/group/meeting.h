@@ -2,6 +2,7 @@
 // Where the processes of a run meet.
 
 #include <memory>
+#include <string>
 
 #include "cluster/group/local_etcd.h"
 #include "cluster/group/place.h"
@@ -24,6 +25,7 @@ class Meeting {
 
  private:
   void meet_by_pmix(const Environment& environment);
+  std::string start_etcd(bool one_host);  // its address, and its key on the lines after
 
   Place place_;
   std::unique_ptr<LocalEtcd> etcd_;

@@ -196,19 +196,22 @@ TEST_F(Launch, MpirunStartsAndStopsTheRun) {
 
 // Without a coordinator: PMIx tells the processes where the leader's is.
 TEST_F(Launch, MpirunAloneIsEnough) {
-  const auto mpirun = [&](const std::string& environment, const std::string& workdir) {
+  const auto mpirun = [&](const std::string& options, const std::string& workdir) {
     const std::string command =
-        "cd " + folder_.path().string() + " && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 " + environment +
-        " TESSERA_CACHE_DIR=" + testing::cache_path() + " mpirun --quiet --oversubscribe --bind-to none -np 2 " +
-        testing::program_path() + " train tiny.toml --platform cpu --workdir " + workdir + " > out 2>&1";
-    const int status = std::system(command.c_str());
-    return WEXITSTATUS(status);
+        "cd " + folder_.path().string() +
+        " && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TESSERA_CACHE_DIR=" + testing::cache_path() +
+        " mpirun --quiet --oversubscribe --bind-to none -np 2 " + options + " " + testing::program_path() +
+        " train tiny.toml --platform cpu --workdir " + workdir + " > out 2>&1";
+    return WEXITSTATUS(std::system(command.c_str()));
   };
   ASSERT_EQ(mpirun("", "mpirun"), 0) << read_file(folder_ / "out");
   train(2, "devices");
   ASSERT_FALSE(weights("devices", "06").empty());
   EXPECT_TRUE(weights("mpirun", "06") == weights("devices", "06"));
-  EXPECT_NE(mpirun("TESSERA_PMIX=absent.so", "without"), 0);
+
+  EXPECT_NE(mpirun("-x PATH=/absent", "without"), 0);
+  EXPECT_THAT(read_file(folder_ / "out"), HasSubstr("apt-get install etcd-server"));
+  EXPECT_NE(mpirun("-x TESSERA_PMIX=absent.so", "without"), 0);
   EXPECT_THAT(read_file(folder_ / "out"), AllOf(HasSubstr("absent.so"), HasSubstr("--coordinator-address")));
 }
 
