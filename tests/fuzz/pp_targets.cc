@@ -96,6 +96,7 @@ void run_on_texts(const data::Pp& chain, size_t most) {
 }
 
 bool pp(std::string_view bytes) {
+  if (bytes.find("://") != std::string_view::npos) return false;  // a tokenizer's address, which would be asked for
   bool taken = false;
   for (const data::PpUse use : {data::PpUse::kTrain, data::PpUse::kEval})
     taken |= parses([&] {
