@@ -1,9 +1,6 @@
 #include "cluster/group/exchange.h"
 
 #include <fmt/format.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,10 +13,10 @@
 
 #include "base/error.h"
 #include "base/shared_library.h"
+#include "cluster/group/addresses.h"
 #include "cluster/group/gloo_module.h"
 #include "cluster/group/pairwise_sum.h"
 #include "cluster/group/parts.h"
-#include "http/client.h"
 
 namespace tessera::group {
 namespace {
@@ -49,27 +46,6 @@ const TesseraGlooApi& gloo() {
   gloo().free_text(reason);
   throw device_error(fmt::format("{}: {}", what, text.substr(0, text.find('\n'))), {},
                      "look at the logs of the other processes");
-}
-
-// This host's address as those see it who are where the coordinator is: that of the interface that leads there. Nothing is sent.
-std::string address_towards(const std::string& coordinator) {
-  const auto at = http::parse_endpoint(coordinator, "2379");
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_DGRAM;
-  if (!at || ::getaddrinfo(at->host.c_str(), at->port.c_str(), &hints, &found) != 0)
-    throw device_error(fmt::format("`{}` has no address", coordinator), "--coordinator-address");
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
-  const int descriptor = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_storage own{};
-  socklen_t length = sizeof own;
-  char text[NI_MAXHOST] = "";
-  const bool good =
-      descriptor >= 0 && ::connect(descriptor, found->ai_addr, found->ai_addrlen) == 0 &&
-      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
-  if (descriptor >= 0) ::close(descriptor);
-  if (!good) throw device_error(fmt::format("no network leads to `{}`", coordinator), "--coordinator-address");
-  return text;
 }
 
 // Of Members, for the module, whose functions may not throw.

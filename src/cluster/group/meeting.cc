@@ -1,10 +1,6 @@
 #include "cluster/group/meeting.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <exception>
@@ -14,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/shared_library.h"
+#include "cluster/group/addresses.h"
 #include "cluster/group/members.h"
 #include "cluster/group/pmix_module.h"
 #include "cluster/group/run_key.h"
@@ -68,22 +65,6 @@ class Pmix {
 };
 
 }  // namespace
-
-std::string own_address() {
-  sockaddr_in there{}, own{};
-  there.sin_family = AF_INET;
-  there.sin_port = htons(9);
-  ::inet_pton(AF_INET, "192.0.2.1", &there.sin_addr);  // an address for documentation (RFC 5737)
-  const int descriptor = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  socklen_t length = sizeof own;
-  char text[INET_ADDRSTRLEN] = "127.0.0.1";
-  if (descriptor >= 0 && ::connect(descriptor, reinterpret_cast<sockaddr*>(&there), sizeof there) == 0 &&
-      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
-    ::inet_ntop(AF_INET, &own.sin_addr, text, sizeof text);
-  }
-  if (descriptor >= 0) ::close(descriptor);
-  return text;
-}
 
 Meeting::Meeting(const PlaceOptions& options, const Environment& environment) {
   const bool told = options.process_id || options.num_processes || !options.coordinator.empty();

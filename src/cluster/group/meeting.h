@@ -31,7 +31,4 @@ class Meeting {
   std::unique_ptr<LocalEtcd> etcd_;
 };
 
-// This machine's address on the network that leads out of it; the loopback's where there is none. Nothing is sent.
-std::string own_address();
-
 }  // namespace tessera::group

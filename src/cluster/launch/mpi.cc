@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "cluster/group/addresses.h"
 #include "cluster/group/local_etcd.h"
-#include "cluster/group/meeting.h"
 #include "cluster/group/run_key.h"
 #include "cluster/launch/launcher.h"
 #include "cluster/launch/supervise.h"
