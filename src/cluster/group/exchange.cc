@@ -32,7 +32,7 @@ const Module kModule{.file = "tessera_gloo.so",
                      .function = "tessera_gloo_api",
                      .needed_by = "several processes on CPUs need",
                      .code = Exit::kDevice,
-                     .help_missing = "apt-get install libgloo-dev and build again; TESSERA_GLOO=FILE names it elsewhere",
+                     .help_missing = "./dev build makes it; TESSERA_GLOO=FILE names it elsewhere",
                      .help_unloadable = "apt-get install libgloo0"};
 
 const TesseraGlooApi& gloo() {

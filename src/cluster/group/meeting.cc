@@ -24,8 +24,8 @@ const Module kModule{.file = "tessera_pmix.so",
                      .needed_by = "processes that mpirun or srun started, without --coordinator-address, need",
                      .code = Exit::kDevice,
                      .help_missing =
-                         "apt-get install libpmix-dev and build again (TESSERA_PMIX=FILE names it elsewhere), or name an "
-                         "etcd with --coordinator-address",
+                         "./dev build makes it (TESSERA_PMIX=FILE names it elsewhere); or name an etcd with "
+                         "--coordinator-address",
                      .help_unloadable = "apt-get install libpmix2, or name an etcd with --coordinator-address"};
 
 // Until the others have left: as long as a process that is gone is a member.
