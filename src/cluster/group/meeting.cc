@@ -69,7 +69,8 @@ class Pmix {
 Meeting::Meeting(const PlaceOptions& options, const Environment& environment) {
   const bool told = options.process_id || options.num_processes || !options.coordinator.empty();
   if (!told && several_by_pmix(environment)) {
-    meet_by_pmix(environment);
+    refuse_key_alone(options.key, options.coordinator);
+    meet_by_pmix(options.run.empty() ? scheduled_run(environment) : options.run);
   } else {
     place_ = find_place(options, environment);
   }
@@ -83,12 +84,12 @@ Meeting::~Meeting() {
   }
 }
 
-void Meeting::meet_by_pmix(const Environment& environment) {
+void Meeting::meet_by_pmix(const std::string& run) {
   TesseraPmixPlace found{};
   const Pmix pmix(found);
   place_.process_id = found.process;
   place_.num_processes = found.count;
-  place_.run = scheduled_run(environment);
+  place_.run = run;
   if (!place_.several()) return;
   std::string own = "none";
   std::exception_ptr failure;  // the others, which wait, are told first

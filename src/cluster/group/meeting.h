@@ -24,7 +24,7 @@ class Meeting {
   const Place& place() const { return place_; }
 
  private:
-  void meet_by_pmix(const Environment& environment);
+  void meet_by_pmix(const std::string& run);
   std::string start_etcd(bool one_host);  // its address, and its key on the lines after
 
   Place place_;

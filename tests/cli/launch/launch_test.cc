@@ -213,6 +213,8 @@ TEST_F(Launch, MpirunAloneIsEnough) {
   EXPECT_THAT(read_file(folder_ / "out"), HasSubstr("apt-get install etcd-server"));
   EXPECT_NE(mpirun("-x TESSERA_PMIX=absent.so", "without"), 0);
   EXPECT_THAT(read_file(folder_ / "out"), AllOf(HasSubstr("absent.so"), HasSubstr("--coordinator-address")));
+  EXPECT_NE(mpirun("-x TESSERA_COORDINATOR_KEY=key.pem", "without"), 0);
+  EXPECT_THAT(read_file(folder_ / "out"), HasSubstr("--coordinator-key"));
 }
 
 // Its commands are played by scripts: srun starts two processes here, scancel sends their signals.
