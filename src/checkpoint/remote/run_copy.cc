@@ -191,13 +191,14 @@ bool RunCopy::finish() {
   }
 }
 
-// Everything that is needed to go on from a checkpoint is there before its COMMIT, and what says that there is one after it.
+// Everything that is needed to go on from a checkpoint is there before its COMMIT, and what says that there is one after it. The
+// checkpoints are listed first: one that is saved while files are copied has newer metrics, and waits for the next time.
 void RunCopy::copy_all() {
   if (!store::local_files().info(local_)) return;
   claim_.expect_held();
   for (const int64_t step : std::exchange(unfinished_, {})) remove_checkpoint_objects(url_, step);
-  copy_files(/*marks=*/false);
   const std::vector<int64_t> steps = local_steps();
+  copy_files(/*marks=*/false);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {  // the newest is what counts
     if (*step >= first_ && !copied_.contains(*step)) copy_checkpoint(*step);
   }
