@@ -33,6 +33,9 @@ std::string trimmed(std::string url) {
 
 bool is_copied(const std::string& name) { return name != ".lock" && name.find(".tmp") == std::string::npos; }
 
+// Copied first: without it (train/workdir/workdir.h) another machine would not know what else is there for a run's.
+constexpr const char* kRecipeFile = "recipe.toml";
+
 // As .saved (train/workdir/workdir.h), which says that there are checkpoints.
 bool is_mark(const std::string& name) { return name.starts_with('.'); }
 
@@ -208,23 +211,29 @@ void RunCopy::copy_all() {
 
 void RunCopy::copy_files(bool marks) {
   namespace fs = std::filesystem;
+  if (!marks) copy_file(kRecipeFile);
   for (auto entry = fs::recursive_directory_iterator(local_); entry != fs::recursive_directory_iterator(); ++entry) {
     const std::string name = entry->path().lexically_relative(local_).string();
     if (entry->is_directory() && name == "checkpoints") entry.disable_recursion_pending();
-    struct stat now {};
     const std::string last = entry->path().filename().string();
-    if (lstat(entry->path().c_str(), &now) != 0 || !S_ISREG(now.st_mode)) continue;
-    if (!is_copied(last) || is_mark(last) != marks) continue;
-    const FileState state{now.st_size, now.st_mtim.tv_sec * int64_t{1'000'000'000} + now.st_mtim.tv_nsec};
-    const auto known = copied_files_.find(name);
-    if (known != copied_files_.end() && known->second == state) continue;
-    try {
-      store::upload_file(entry->path().string(), store::join_path(url_, name));
-    } catch (const store::IoError&) {
-      if (store::local_files().info(entry->path().string())) throw;  // else it was temporary
-    }
-    copied_files_[name] = state;
+    if (is_copied(last) && is_mark(last) == marks) copy_file(name);
   }
+}
+
+// If it is a file, and another than the one that was copied.
+void RunCopy::copy_file(const std::string& name) {
+  const std::string path = store::join_path(local_, name);
+  struct stat now {};
+  if (lstat(path.c_str(), &now) != 0 || !S_ISREG(now.st_mode)) return;
+  const FileState state{now.st_size, now.st_mtim.tv_sec * int64_t{1'000'000'000} + now.st_mtim.tv_nsec};
+  const auto known = copied_files_.find(name);
+  if (known != copied_files_.end() && known->second == state) return;
+  try {
+    store::upload_file(path, store::join_path(url_, name));
+  } catch (const store::IoError&) {
+    if (store::local_files().info(path)) throw;  // else it was temporary
+  }
+  copied_files_[name] = state;
 }
 
 void RunCopy::copy_checkpoint(int64_t step) {

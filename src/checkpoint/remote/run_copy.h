@@ -60,6 +60,7 @@ class RunCopy {
   void copy_in_background();
   void copy_all();
   void copy_files(bool marks);
+  void copy_file(const std::string& name);
   void copy_checkpoint(int64_t step);
   void remove_old(const std::vector<int64_t>& local_steps);
   std::vector<int64_t> local_steps() const;
