@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import buckets
 import conditions
 import faults
 import hostile
@@ -28,6 +29,7 @@ SCENARIOS = {
     "signals": (conditions.signals, 8, "any signal at any moment: saved or unmoved, and continued to the undisturbed end"),
     "limits": (conditions.limits, 5, "little memory, few files, small files, little time: said so, nothing lost"),
     "slow": (conditions.slow, 5, "files that are slow or never answer: a signal ends the run"),
+    "buckets": (buckets.buckets, 10, "servers of S3 and Google Cloud Storage that fail: the run ends as on a disk, or says why and goes on later"),
     "soak": (conditions.soak, 4, "a long run: memory stays level"),
 }
 

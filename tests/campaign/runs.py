@@ -138,9 +138,9 @@ class Workplace:
     def train(self, workdir, *more):
         return ["train", "recipe.toml", "--workdir", str(workdir), *more]
 
-    def start(self, arguments, shim=None, prepare=None):
-        """`shim`: variables of io_shim.cc, without their common prefix."""
-        environment = dict(self.environment)
+    def start(self, arguments, shim=None, prepare=None, environment=None):
+        """`shim`: variables of io_shim.cc, without their common prefix. `environment`: variables besides the workplace's own."""
+        environment = self.environment | (environment or {})
         if shim is not None:
             environment["LD_PRELOAD"] = self.shim
             for key, value in shim.items():
@@ -167,8 +167,9 @@ class Workplace:
                     if (workdir / "checkpoints" / name / file).read_bytes() != (
                             self.reference / "checkpoints" / name / file).read_bytes():
                         return f"{name}/{file} differs"
-            if timeless(workdir / "metrics.jsonl") != timeless(self.reference / "metrics.jsonl"):
-                return "metrics.jsonl differs"
+            lines, wanted = timeless(workdir / "metrics.jsonl"), timeless(self.reference / "metrics.jsonl")
+            if lines != wanted:
+                return "metrics.jsonl differs" + "".join(f": {a} instead of {b}" for a, b in zip(lines, wanted) if a != b)[:300]
             for file in sorted((self.reference / "evals").glob("*")):
                 if (workdir / "evals" / file.name).read_bytes() != file.read_bytes():
                     return f"evals/{file.name} differs"

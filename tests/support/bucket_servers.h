@@ -55,7 +55,10 @@ class BucketServers {
   // Every `every`th question about an object fails, or, for `writes`, everything that changes one; gives how many did since the
   // last call.
   int fail(const std::vector<std::string>& faults, int every = 1, bool writes = false) {
-    const std::string text = nlohmann::json{{"faults", faults}, {"every", every}, {"writes", writes}}.dump() + "\n";
+    const std::string text =
+        nlohmann::json{{"faults", faults}, {"every", every}, {"of", nlohmann::json::array({writes ? "writes" : "reads"})}}
+            .dump() +
+        "\n";
     EXPECT_EQ(::write(to_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
     return std::stoi(line());
   }

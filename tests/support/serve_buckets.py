@@ -1,10 +1,15 @@
 """Servers of S3 (moto) and of Google Cloud Storage on free ports, behind a proxy that fails on purpose: serve_buckets.py FOLDER.
 
 Puts the files of FOLDER into the bucket `data` of both. Prints {"s3": URL, "gs": URL}, the addresses of the proxies. Then each
-line of stdin is JSON and answered with one line: {"faults": [KIND, ...], "every": N} makes every Nth GET or HEAD of an object
-fail, each time in the next of these ways, or, with "writes": true, every Nth PUT, POST or DELETE; it is answered with the number of
-faults since the line before. {"delay": SECONDS}
-makes every answer wait. It ends with stdin, so that it never outlives whoever started it.
+line of stdin is JSON and answered with one line:
+
+- {"faults": [KIND, ...], "every": N, "of": ["reads", "writes", "lists"]} makes every Nth request of these sorts fail, each time in
+  the next of these ways, and {"delay": SECONDS} makes every answer wait. Reads are GET and HEAD of an object, writes PUT, POST and
+  DELETE. It is answered with the number of faults since the line before.
+- {"copy": "s3" or "gs", "prefix": PREFIX, "to": FOLDER} writes the objects below PREFIX into FOLDER, and {"remove": …, "prefix": …}
+  removes them, past the proxy; they are answered with the number of objects.
+
+It ends with stdin, so that it never outlives whoever started it.
 """
 import functools
 import http.client
@@ -12,11 +17,13 @@ import json
 import logging
 import os
 import pathlib
+import queue
 import socket
 import struct
 import sys
 import threading
 import time
+import traceback
 import urllib.request
 from http import server
 
@@ -47,17 +54,19 @@ class Plan:
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.kinds, self.every, self.writes, self.seen, self.made, self.delay = [], 1, False, 0, 0, 0.0
+        self.kinds, self.every, self.sorts, self.seen, self.made, self.delay = [], 1, [], 0, 0, 0.0
 
     def set(self, wanted):
         with self.lock:
             made, self.made, self.seen = self.made, 0, 0
             self.kinds, self.every = wanted.get("faults", []), wanted.get("every", 1)
-            self.writes, self.delay = wanted.get("writes", False), wanted.get("delay", 0.0)
+            self.sorts, self.delay = wanted.get("of", ["reads"]), wanted.get("delay", 0.0)
             return made
 
-    def next(self):
+    def next(self, sort):
         with self.lock:
+            if sort not in self.sorts:
+                return None
             self.seen += 1
             if not self.kinds or self.seen % self.every:
                 return None
@@ -110,13 +119,17 @@ class Proxy(server.BaseHTTPRequestHandler):
             pass
         return body
 
+    def sort(self):
+        if self.command not in ("GET", "HEAD"):
+            return "writes"
+        lists = self.path.split("?")[0].endswith("/o") if self.google else "list-type" in self.path
+        return "lists" if lists else "reads"
+
     def answer(self):
         sent = self.sent()
         if self.plan.delay:
             time.sleep(self.plan.delay)
-        reads = self.command in ("GET", "HEAD")
-        concerned = not reads if self.plan.writes else reads and "list-type" not in self.path
-        fault = self.plan.next() if concerned else None
+        fault = self.plan.next(self.sort())
         if fault in REFUSALS:
             return self.refuse(*REFUSALS[fault])
         if fault == "reset":
@@ -180,11 +193,74 @@ class QuietServer(server.ThreadingHTTPServer):
         pass  # who reads broke off, or the fault was one
 
 
+class AnnouncedServer(QuietServer):
+    """Tells its port, which the system chose."""
+    ports = queue.SimpleQueue()
+
+    def __init__(self, *rest):
+        super().__init__(*rest)
+        AnnouncedServer.ports.put(self.server_port)
+
+
 def start_proxy(port, google=False):
     plan = Plan()
     proxy = QuietServer(("127.0.0.1", 0), functools.partial(Proxy, plan, port, google))
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
     return plan, f"http://127.0.0.1:{proxy.server_port}"
+
+
+class S3Objects:
+    def __init__(self, client):
+        self.client = client
+
+    def names(self, prefix):
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket="data", Prefix=prefix)
+        return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+    def read(self, name):
+        return self.client.get_object(Bucket="data", Key=name)["Body"].read()
+
+    def remove(self, name):
+        self.client.delete_object(Bucket="data", Key=name)
+
+
+class GcsObjects:
+    def __init__(self, address):
+        self.address = f"{address}/storage/v1/b/data/o"
+
+    def ask(self, method, rest):
+        with urllib.request.urlopen(urllib.request.Request(self.address + rest, method=method)) as reply:
+            return reply.read()
+
+    def names(self, prefix):
+        return [entry["name"] for entry in json.loads(self.ask("GET", "?prefix=" + urllib.request.quote(prefix, safe=""))).get("items", [])]
+
+    def read(self, name):
+        return self.ask("GET", f"/{urllib.request.quote(name, safe='')}?alt=media")
+
+    def remove(self, name):
+        self.ask("DELETE", "/" + urllib.request.quote(name, safe=""))
+
+
+class Server:
+    """One of the two, with the plan of its proxy."""
+
+    def __init__(self, proxy, objects):
+        (self.plan, self.address), self.objects = proxy, objects
+
+    def copy(self, prefix, folder):
+        names = [name for name in self.objects.names(prefix) if not name.endswith("/")]  # Arrow's S3 marks some folders
+        for name in names:
+            path = pathlib.Path(folder, name.removeprefix(prefix))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.objects.read(name))
+        return len(names)
+
+    def remove(self, prefix):
+        names = self.objects.names(prefix)
+        for name in names:
+            self.objects.remove(name)
+        return len(names)
 
 
 def start_s3(files):
@@ -197,44 +273,45 @@ def start_s3(files):
     client.create_bucket(Bucket="data")
     for name, content in files.items():
         client.put_object(Bucket="data", Key=name, Body=content)
-    return start_proxy(port)
+    return Server(start_proxy(port), S3Objects(client))
 
 
 def start_gcs(files):
     from gcp_storage_emulator import server as gcs
     # As it comes it answers one request at a time, and two clients block each other.
-    gcs.server.HTTPServer = QuietServer
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    emulator = gcs.create_server("127.0.0.1", port, in_memory=True, default_bucket="data")
+    gcs.server.HTTPServer = AnnouncedServer
+    emulator = gcs.create_server("127.0.0.1", 0, in_memory=True, default_bucket="data")
     threading.Thread(target=emulator.start, daemon=True).start()
+    port = AnnouncedServer.ports.get()
     address = f"http://127.0.0.1:{port}"
     for name, content in files.items():
         url = f"{address}/upload/storage/v1/b/data/o?uploadType=media&name={urllib.request.quote(name, safe='')}"
-        for attempt in range(100):
-            try:
-                urllib.request.urlopen(urllib.request.Request(url, content, {"Content-Type": "application/octet-stream"})).close()
-                break
-            except OSError:
-                if attempt == 99:
-                    raise
-                time.sleep(0.05)
-    return start_proxy(port, google=True)
+        urllib.request.urlopen(urllib.request.Request(url, content, {"Content-Type": "application/octet-stream"})).close()
+    return Server(start_proxy(port, google=True), GcsObjects(address))
+
+
+def obey(wanted, servers):
+    if "copy" in wanted:
+        return servers[wanted["copy"]].copy(wanted["prefix"], wanted["to"])
+    if "remove" in wanted:
+        return servers[wanted["remove"]].remove(wanted["prefix"])
+    return sum(one.plan.set(wanted) for one in servers.values())
 
 
 def main():
     logging.disable(logging.CRITICAL)
     root = pathlib.Path(sys.argv[1])
     files = {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-    s3, s3_address = start_s3(files)
-    gcs, gcs_address = start_gcs(files)
-    print(json.dumps({"s3": s3_address, "gs": gcs_address}), flush=True)
+    servers = {"s3": start_s3(files), "gs": start_gcs(files)}
+    print(json.dumps({scheme: one.address for scheme, one in servers.items()}), flush=True)
     for line in sys.stdin:
-        wanted = json.loads(line)
-        print(s3.set(wanted) + gcs.set(wanted), flush=True)
+        print(obey(json.loads(line), servers), flush=True)
     os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)  # with the servers' threads
