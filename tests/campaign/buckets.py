@@ -30,9 +30,7 @@ class Servers:
             raise SystemExit(f"{python} is missing: ./dev campaign sets it up")
         command = [str(python), str(ROOT / "tests/support/serve_buckets.py"), str(files)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0)
-        addresses = json.loads(self.process.stdout.readline())
-        self.environment = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_EC2_METADATA_DISABLED": "true",
-                            "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": addresses["s3"], "STORAGE_EMULATOR_HOST": addresses["gs"]}
+        self.environment = json.loads(self.process.stdout.readline())
 
     def ask(self, **wanted):
         self.process.stdin.write(json.dumps(wanted, default=str) + "\n")

@@ -37,10 +37,7 @@ class BucketServers {
     ::close(from_it[1]);
     to_ = to_it[1];
     from_ = ::fdopen(from_it[0], "r");
-    const nlohmann::json addresses = nlohmann::json::parse(line());
-    environment_ = {{"AWS_ACCESS_KEY_ID", "testing"},         {"AWS_SECRET_ACCESS_KEY", "testing"},
-                    {"AWS_EC2_METADATA_DISABLED", "true"},    {"AWS_REGION", "us-east-1"},
-                    {"AWS_ENDPOINT_URL", addresses.at("s3")}, {"STORAGE_EMULATOR_HOST", addresses.at("gs")}};
+    environment_ = nlohmann::json::parse(line()).get<std::map<std::string, std::string>>();
     for (const auto& [name, value] : environment_) ::setenv(name.c_str(), value.c_str(), 1);
   }
   ~BucketServers() {

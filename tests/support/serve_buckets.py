@@ -1,7 +1,7 @@
 """Servers of S3 (moto) and of Google Cloud Storage on free ports, behind a proxy that fails on purpose: serve_buckets.py FOLDER.
 
-Puts the files of FOLDER into the bucket `data` of both. Prints {"s3": URL, "gs": URL}, the addresses of the proxies. Then each
-line of stdin is JSON and answered with one line:
+Puts the files of FOLDER into the bucket `data` of both. Prints as JSON the environment in which a program finds the proxies and may
+use them. Then each line of stdin is JSON and answered with one line:
 
 - {"faults": [KIND, ...], "every": N, "of": ["reads", "writes", "lists"]} makes every Nth request of these sorts fail, each time in
   the next of these ways, and {"delay": SECONDS} makes every answer wait. Reads are GET and HEAD of an object, writes PUT, POST and
@@ -27,7 +27,9 @@ import traceback
 import urllib.request
 from http import server
 
-os.environ.update(AWS_ACCESS_KEY_ID="testing", AWS_SECRET_ACCESS_KEY="testing", AWS_EC2_METADATA_DISABLED="true")
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_EC2_METADATA_DISABLED": "true",
+               "AWS_REGION": "us-east-1"}
+os.environ.update(CREDENTIALS)
 
 # Status, S3's code, and what Google says.
 REFUSALS = {
@@ -303,7 +305,8 @@ def main():
     root = pathlib.Path(sys.argv[1])
     files = {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
     servers = {"s3": start_s3(files), "gs": start_gcs(files)}
-    print(json.dumps({scheme: one.address for scheme, one in servers.items()}), flush=True)
+    addresses = {"AWS_ENDPOINT_URL": servers["s3"].address, "STORAGE_EMULATOR_HOST": servers["gs"].address}
+    print(json.dumps(CREDENTIALS | addresses), flush=True)
     for line in sys.stdin:
         print(obey(json.loads(line), servers), flush=True)
     os._exit(0)
