@@ -23,34 +23,57 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// One that is saved while the files before it are being copied waits until its own metrics are there.
-TEST(RunCopy, ACheckpointNeverComesBeforeItsMetrics) {
-  const testing::TempDir directory;
-  std::filesystem::create_directories(directory / "bucket");
-  testing::BucketServers servers(directory / "bucket");
-  const std::string before = store::cache_directory();
-  store::set_cache_directory(directory / "cache");
-  const std::string url = "s3://data/run";
-  store::FileSystem& files = store::local_files();
-  {
-    RunCopy copy(url, [](const auto&, const auto&) { return KeptCheckpoints{}; },
-                 {milliseconds(100), milliseconds(1500), milliseconds(300), "host"});
-    const std::string checkpoints = store::join_path(copy.local(), "checkpoints"),
-                      metrics = store::join_path(copy.local(), "metrics.jsonl");
-    files.make_directories(checkpoints);
-    for (int i = 0; i < 12; ++i)
-      store::write_atomic(files, store::join_path(copy.local(), fmt::format("{}.txt", i)), std::string_view("text"));
-    store::write_atomic(files, metrics, std::string_view("1\n"));
-    servers.fail({"late"});  // copying takes a while
-    checkpoint::write_checkpoint(files, checkpoints, testing::make_snapshot(1));
-    while (!store::read_object(store::join_path(url, "metrics.jsonl"))) ::usleep(10'000);
-    store::write_atomic(files, metrics, std::string_view("1\n2\n"));
-    checkpoint::write_checkpoint(files, checkpoints, testing::make_snapshot(2));
-    while (!store::read_object(url + "/checkpoints/step_000000002/COMMIT")) ::usleep(10'000);
-    EXPECT_EQ(store::read_object(store::join_path(url, "metrics.jsonl")), "1\n2\n");
-    servers.fail({});
+class RunCopyTest : public ::testing::Test {
+ protected:
+  RunCopyTest() {
+    std::filesystem::create_directories(directory_ / "bucket");
+    servers_.emplace(directory_ / "bucket");
+    store::set_cache_directory(directory_ / "cache");
   }
-  store::set_cache_directory(before);
+  ~RunCopyTest() override { store::set_cache_directory(before_); }
+
+  void write(const RunCopy& copy, const std::string& name, std::string_view text) {
+    files_.make_directories(copy.local());
+    store::write_atomic(files_, store::join_path(copy.local(), name), text);
+  }
+  std::optional<std::string> copied(const std::string& name) { return store::read_object(store::join_path(url_, name)); }
+
+  const testing::TempDir directory_;
+  std::optional<testing::BucketServers> servers_;
+  const std::string before_ = store::cache_directory(), url_ = "s3://data/run";
+  store::FileSystem& files_ = store::local_files();
+  const KeptOf kept_ = [](const auto&, const auto&) { return KeptCheckpoints{}; };
+};
+
+// One that is saved while the files before it are being copied waits until its own metrics are there.
+TEST_F(RunCopyTest, ACheckpointNeverComesBeforeItsMetrics) {
+  RunCopy copy(url_, kept_, {milliseconds(100), milliseconds(1500), milliseconds(300), "host"});
+  const std::string checkpoints = store::join_path(copy.local(), "checkpoints");
+  files_.make_directories(checkpoints);
+  for (int i = 0; i < 12; ++i) write(copy, fmt::format("{}.txt", i), "text");
+  write(copy, "metrics.jsonl", "1\n");
+  servers_->fail({"late"});  // copying takes a while
+  checkpoint::write_checkpoint(files_, checkpoints, testing::make_snapshot(1));
+  while (!copied("metrics.jsonl")) ::usleep(10'000);
+  write(copy, "metrics.jsonl", "1\n2\n");
+  checkpoint::write_checkpoint(files_, checkpoints, testing::make_snapshot(2));
+  while (!copied("checkpoints/step_000000002/COMMIT")) ::usleep(10'000);
+  EXPECT_EQ(copied("metrics.jsonl"), "1\n2\n");
+  servers_->fail({});
+}
+
+// Without it another machine would refuse what else is there as no run.
+TEST_F(RunCopyTest, TheRecipeComesFirst) {
+  RunCopy copy(url_, kept_);
+  write(copy, "recipe.toml", "recipe");
+  for (int i = 0; i < 30; ++i) write(copy, fmt::format("{}.txt", i), "text");
+  servers_->fail({"denied"}, 4, /*writes=*/true);
+  EXPECT_FALSE(copy.finish());
+  EXPECT_GT(servers_->fail({}), 0);
+  int others = 0;
+  for (int i = 0; i < 30; ++i) others += copied(fmt::format("{}.txt", i)).has_value();
+  EXPECT_LT(others, 5);
+  EXPECT_EQ(copied("recipe.toml"), "recipe");
 }
 
 }  // namespace

@@ -202,21 +202,6 @@ TEST_F(BucketRuns, CopyLaterWhatCouldNotBeCopied) {
   expect_state(url, 6);
 }
 
-// With some of its files and no checkpoint in the bucket, it is still known for a run.
-TEST_F(BucketRuns, BeginAnewElsewhereWhereNoCheckpointWasCopied) {
-  for (const std::string url : {"s3://data/runs/part", "gs://data/runs/part"}) {
-    servers_->fail({"denied"}, 3, /*writes=*/true);
-    EXPECT_EQ(train("first", url).exit, 3);
-    EXPECT_GT(servers_->fail({}), 0);
-    EXPECT_FALSE(object(url + "/checkpoints/step_000000003/COMMIT"));
-    const Outcome second = train("second", url);
-    EXPECT_EQ(second.exit, 0) << second.err;
-    expect_state(url, 6);
-    fs::remove_all(*folder_ / "first");
-    fs::remove_all(*folder_ / "second");
-  }
-}
-
 }  // namespace
 }  // namespace tessera::cli
 
