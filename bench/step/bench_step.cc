@@ -24,7 +24,7 @@
 #include "host/register.h"
 #include "models/model.h"
 #include "objectives/objective.h"
-#include "pjrt/stderr_filter.h"
+#include "pjrt/plugin/stderr_filter.h"
 #include "train/process/device.h"
 #include "train/step/compile.h"
 #include "train/step/step.h"

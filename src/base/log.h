@@ -1,7 +1,7 @@
 #pragma once
 // Messages to the person at the terminal: always stderr (results go to stdout). Colour follows NO_COLOR, FORCE_COLOR, TERM=dumb
 // and the --color flag. Thread-safe; a line is written whole. Nothing else in the program writes to stderr: the descriptor
-// below may be another one than 2, which is then where a plugin's own noise goes (pjrt/stderr_filter.h).
+// below may be another one than 2, which is then where a plugin's own noise goes (pjrt/plugin/stderr_filter.h).
 
 #include <string>
 #include <string_view>

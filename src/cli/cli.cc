@@ -19,7 +19,7 @@
 #include "cli/exhausted.h"
 #include "cli/help.h"
 #include "cli/version.h"
-#include "pjrt/stderr_filter.h"
+#include "pjrt/plugin/stderr_filter.h"
 #include "store/file.h"
 #include "store/servers/egress.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "pjrt/accelerators.h"
 #include "pjrt/cache.h"
+#include "pjrt/plugin/accelerators.h"
 #include "store/cache_directory.h"
 
 namespace tessera::cli {

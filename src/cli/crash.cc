@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "cli/exhausted.h"
 #include "cli/version.h"
-#include "pjrt/stderr_filter.h"
+#include "pjrt/plugin/stderr_filter.h"
 
 namespace tessera::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
 
 namespace tessera::cli {
 

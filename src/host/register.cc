@@ -1,6 +1,6 @@
 #include "host/register.h"
 
-#include "pjrt/foreign.h"
+#include "pjrt/plugin/foreign.h"
 
 namespace tessera::host {
 

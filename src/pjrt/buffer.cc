@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "pjrt/call.h"
 #include "pjrt/client.h"
+#include "pjrt/plugin/call.h"
 
 namespace tessera::pjrt {
 

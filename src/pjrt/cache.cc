@@ -12,8 +12,8 @@
 
 #include "base/environment.h"
 #include "pjrt/client.h"
-#include "pjrt/collective_order.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
+#include "pjrt/program/collective_order.h"
 #include "store/bytes.h"
 #include "store/cache_directory.h"
 #include "store/digest.h"

@@ -19,8 +19,8 @@
 #include <string_view>
 
 #include "base/hash.h"
-#include "pjrt/compile_options.h"
 #include "pjrt/executable.h"
+#include "pjrt/program/compile_options.h"
 
 namespace tessera::pjrt {
 

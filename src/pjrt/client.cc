@@ -6,11 +6,11 @@
 
 #include "base/error.h"
 #include "base/spans.h"
-#include "pjrt/c_arguments.h"
-#include "pjrt/call.h"
 #include "pjrt/dtype.h"
 #include "pjrt/executable.h"
-#include "pjrt/stderr_filter.h"
+#include "pjrt/plugin/call.h"
+#include "pjrt/plugin/stderr_filter.h"
+#include "pjrt/program/c_arguments.h"
 
 namespace tessera::pjrt {
 namespace {

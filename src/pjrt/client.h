@@ -10,9 +10,9 @@
 
 #include "base/shape.h"
 #include "pjrt/buffer.h"
-#include "pjrt/compile_options.h"
-#include "pjrt/option_value.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
+#include "pjrt/program/compile_options.h"
+#include "pjrt/program/option_value.h"
 
 struct PJRT_Client;
 struct PJRT_Device;

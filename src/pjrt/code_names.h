@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/elf_symbols.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
 #include "store/bytes.h"
 
 namespace tessera::pjrt {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/spans.h"
-#include "pjrt/call.h"
+#include "pjrt/plugin/call.h"
 
 namespace tessera::pjrt {
 

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/large_blocks.h"
 #include "base/spans.h"
-#include "pjrt/call.h"
 #include "pjrt/client.h"
 #include "pjrt/dtype.h"
-#include "pjrt/stderr_filter.h"
+#include "pjrt/plugin/call.h"
+#include "pjrt/plugin/stderr_filter.h"
 
 namespace tessera::pjrt {
 

@@ -9,7 +9,7 @@
 
 #include "base/shape.h"
 #include "pjrt/buffer.h"
-#include "pjrt/compile_options.h"
+#include "pjrt/program/compile_options.h"
 #include "pjrt/program_info.h"
 
 struct PJRT_Executable;

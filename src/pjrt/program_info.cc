@@ -1,6 +1,6 @@
 #include "pjrt/program_info.h"
 
-#include "pjrt/call.h"
+#include "pjrt/plugin/call.h"
 
 namespace tessera::pjrt {
 

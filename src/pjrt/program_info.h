@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
 
 struct PJRT_Executable;
 
@@ -26,7 +26,7 @@ CompiledMemory memory_of(const Plugin& plugin, PJRT_Executable* executable);
 // none. "optimal_seconds" is left out: it is wrong where a loop's trip count is unknown to the model.
 std::map<std::string, double> cost_of(const Plugin& plugin, PJRT_Executable* executable);
 // The program after all passes, one device's: an HloModuleProto, serialised. `format` says in which wrapping: "hlo", or
-// "hlo_with_config" with its configuration around it (pjrt/hlo.h reads both).
+// "hlo_with_config" with its configuration around it (pjrt/program/hlo.h reads both).
 std::string optimized_program_of(const Plugin& plugin, PJRT_Executable* executable, std::string* format);
 
 }  // namespace tessera::pjrt

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "pjrt/c_arguments.h"
-#include "pjrt/call.h"
-#include "pjrt/stderr_filter.h"
+#include "pjrt/plugin/call.h"
+#include "pjrt/plugin/stderr_filter.h"
+#include "pjrt/program/c_arguments.h"
 
 namespace tessera::pjrt {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "pjrt/compile_options.h"
-#include "pjrt/option_value.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
+#include "pjrt/program/compile_options.h"
+#include "pjrt/program/option_value.h"
 #include "pjrt/program_info.h"
 
 struct PJRT_TopologyDescription;

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "pjrt/hlo.h"
+#include "pjrt/program/hlo.h"
 
 namespace tessera::plan {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "pjrt/hlo.h"
+#include "pjrt/program/hlo.h"
 
 namespace tessera::plan {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "pjrt/client.h"
-#include "pjrt/error.h"
+#include "pjrt/plugin/error.h"
 #include "plan/proposals.h"
 #include "recipe/recipe.h"
 #include "train/reporting/model_flops.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "pjrt/chip.h"
-#include "pjrt/hlo.h"
+#include "pjrt/program/hlo.h"
 #include "pjrt/program_info.h"
 #include "train/process/device.h"
 #include "train/step/step.h"

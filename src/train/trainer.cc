@@ -10,7 +10,7 @@
 #include "base/spans.h"
 #include "host/register.h"
 #include "monitor/plot.h"
-#include "pjrt/error.h"
+#include "pjrt/plugin/error.h"
 #include "train/control/control_socket.h"
 #include "train/loop/after_step.h"
 #include "train/loop/compiling.h"

@@ -1,5 +1,5 @@
 #include "fuzz/targets.h"
-#include "pjrt/collective_order.h"
+#include "pjrt/program/collective_order.h"
 
 namespace tessera::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "fuzz/targets.h"
-#include "pjrt/plugins/package_index.h"
+#include "pjrt/install/package_index.h"
 
 namespace tessera::fuzz {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/cpu_samples.h"
-#include "pjrt/hlo.h"
+#include "pjrt/program/hlo.h"
 #include "pjrt_testing.h"
 
 namespace tessera::pjrt {

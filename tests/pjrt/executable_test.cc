@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "pjrt/error.h"
+#include "pjrt/plugin/error.h"
 #include "pjrt_testing.h"
 
 namespace tessera::pjrt {

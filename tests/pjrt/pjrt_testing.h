@@ -8,7 +8,7 @@
 #include "base/shape.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
 #include "support/paths.h"
 
 namespace tessera::pjrt {

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "pjrt/stderr_filter.h"
+#include "pjrt/plugin/stderr_filter.h"
 #include "support/paths.h"
 
 int main(int argc, char** argv) {

@@ -1,7 +1,7 @@
 // The profilers of libtpu and of the CUDA plugin, on a machine without their chips: they begin and end a recording, and what they
 // give is an XSpace without events of a device.
 
-#include "pjrt/profiler.h"
+#include "pjrt/plugin/profiler.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "ir/program.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
 #include "support/paths.h"
 
 namespace tessera::testing {

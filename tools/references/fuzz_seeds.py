@@ -342,7 +342,7 @@ def write_model_configs():
         put("model_config", name, json.dumps(config).encode())
 
 
-# Serialised programs for several CPU devices (src/pjrt/collective_order.h), which hold nothing but the order of operations.
+# Serialised programs for several CPU devices (src/pjrt/program/collective_order.h), which hold nothing but the order of operations.
 
 def write_collective_order():
     def place(buffer):

@@ -16,7 +16,7 @@
 #include "cluster/launch/launcher.h"
 #include "mesh/mesh.h"
 #include "mesh/partition.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
 #include "recipe/recipe.h"
 
 namespace tessera::cli {

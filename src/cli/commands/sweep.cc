@@ -14,7 +14,7 @@
 #include "cli/flags.h"
 #include "cluster/launch/child.h"
 #include "pages/report/report.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
 #include "store/file.h"
 #include "store/url.h"
 #include "sweep/halving.h"

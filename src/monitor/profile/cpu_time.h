@@ -10,7 +10,7 @@
 #include "base/cpu_samples.h"
 #include "base/spans.h"
 #include "pjrt/code_names.h"
-#include "pjrt/hlo.h"
+#include "pjrt/program/hlo.h"
 
 namespace tessera::profile {
 

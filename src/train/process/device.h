@@ -6,15 +6,15 @@
 #include <optional>
 #include <string>
 
-#include "pjrt/accelerators.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
+#include "pjrt/plugin/accelerators.h"
 
 namespace tessera::train {
 
 struct DeviceOptions {
   pjrt::Platform platform = pjrt::Platform::kCpu;
-  // Where nobody named the platform: why it is this one, and what is missing for a faster one (pjrt/accelerators.h). open_client()
+  // Where nobody named the platform: why it is this one, and what is missing for a faster one (pjrt/plugin/accelerators.h). open_client()
   // says so once.
   pjrt::PlatformChoice choice;
   std::string plugin;  // --plugin: a file, or a directory that has one

@@ -17,8 +17,8 @@
 #include "base/spans.h"
 #include "base/text/text.h"
 #include "pjrt/code_names.h"
-#include "pjrt/hlo.h"
-#include "pjrt/profiler.h"
+#include "pjrt/plugin/profiler.h"
+#include "pjrt/program/hlo.h"
 #include "store/file.h"
 
 namespace tessera::train {

@@ -15,7 +15,7 @@
 
 #include "monitor/profile/files.h"
 #include "pjrt/executable.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
 #include "recipe/recipe.h"
 
 namespace tessera::train {

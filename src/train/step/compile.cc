@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "pjrt/cuda_toolkit.h"
-#include "pjrt/error.h"
+#include "pjrt/plugin/cuda_toolkit.h"
+#include "pjrt/plugin/error.h"
 
 namespace tessera::train {
 

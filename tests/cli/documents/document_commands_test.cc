@@ -33,7 +33,7 @@ const std::vector<Text> kNotRun = {
     {"gs://", "a bucket: buckets_test.cc and bucket_runs_test.cc run such commands on a server of their own"},
     {"s3://", "a bucket"},
     {"hf://", "the internet: web_data_test.cc"},
-    {"plugin install", "the internet, and gigabytes: plugin_test.cc and tests/pjrt/plugins"},
+    {"plugin install", "the internet, and gigabytes: plugin_test.cc and tests/pjrt/install"},
     {"\"mlflow\"", "a server of MLflow: mlflow_test.cc"},
     {"--sweep h100:1x8", "half a minute of compilation: tests/plan"},
     {"etcd-host", "a second host: launch_ssh_test.cc"},

@@ -18,7 +18,7 @@
 #include "monitor/profile/files.h"
 #include "monitor/profile/summary.h"
 #include "monitor/profile/xspace.h"
-#include "pjrt/plugin.h"
+#include "pjrt/plugin/plugin.h"
 #include "store/memory_files.h"
 #include "store/temp_dir.h"
 #include "support/paths.h"

@@ -1,5 +1,5 @@
 // tessera plugin install: the pinned wheels of a plugin, fetched and unpacked without Python.
-#include "pjrt/plugins/install.h"
+#include "pjrt/install/install.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/plugin/platforms.h"
-#include "pjrt/plugin_file.h"
+#include "pjrt/plugin/plugin_file.h"
 
 namespace tessera::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/plugin/platforms.h"
-#include "pjrt/plugins/install.h"
+#include "pjrt/install/install.h"
 
 namespace tessera::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "pjrt/plugins/wheels.h"
+#include "pjrt/install/wheels.h"
 
 namespace tessera::cli {
 

@@ -1,0 +1,24 @@
+#pragma once
+// What a machine can train on, found without loading a plugin.
+
+#include <string>
+
+#include "pjrt/plugin/plugin.h"
+
+namespace tessera::pjrt {
+
+// How many TPU chips this machine has on its PCI bus, by the ids that JAX knows (jax/_src/hardware_utils.py); 0 where the bus
+// can't be read. `bus` is a parameter for tests.
+int tpu_chips(const std::string& bus = "/sys/bus/pci/devices");
+// How many NVIDIA GPUs this process may open: nvidia0, nvidia1, … in `devices`.
+int nvidia_gpus(const std::string& devices = "/dev");
+
+struct PlatformChoice {
+  Platform platform = Platform::kCpu;
+  std::string why;      // of an accelerator: "this machine has 4 TPU chips"
+  std::string missing;  // of a CPU: which accelerator stays unused because its plugin is missing, and what to do
+};
+// TPU, then GPU, then CPU: the first that is there and has a plugin.
+PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places);
+
+}  // namespace tessera::pjrt

@@ -1,0 +1,66 @@
+#include "pjrt/plugin/accelerators.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/temporary_directory.h"
+
+namespace tessera::pjrt {
+namespace {
+
+TEST(TpuChips, AreGooglesDevicesThatAreNoNetworkCards) {
+  const TemporaryDirectory bus("tessera-pci");
+  EXPECT_EQ(tpu_chips(bus.path()), 0);
+  EXPECT_EQ(tpu_chips(bus.path() + "/absent"), 0);
+  const auto add = [&](const std::string& place, const char* vendor, const char* device) {
+    std::filesystem::create_directory(bus.path() + "/" + place);
+    std::ofstream(bus.path() + "/" + place + "/vendor") << vendor << "\n";
+    std::ofstream(bus.path() + "/" + place + "/device") << device << "\n";
+  };
+  add("0000:00:01.0", "0x8086", "0x0063");
+  add("0000:00:02.0", "0x1ae0", "0x0042");  // gVNIC, which every machine there has
+  std::filesystem::create_directory(bus.path() + "/0000:00:03.0");
+  EXPECT_EQ(tpu_chips(bus.path()), 0);
+  add("0000:00:04.0", "0x1ae0", "0x0063");
+  add("0000:00:05.0", "0x1ae0", "0x0063");
+  EXPECT_EQ(tpu_chips(bus.path()), 2);
+}
+
+void make_file(const std::string& path) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path) << "x";
+}
+
+TEST(NvidiaGpus, AreThoseOfTheDriversDevices) {
+  const TemporaryDirectory devices("tessera-dev");
+  EXPECT_EQ(nvidia_gpus(devices.path() + "/absent"), 0);
+  for (const char* name : {"nvidiactl", "nvidia-uvm", "nvidia-modeset", "nvidia", "null"})
+    make_file(devices.path() + "/" + name);
+  EXPECT_EQ(nvidia_gpus(devices.path()), 0);
+  for (const char* name : {"nvidia0", "nvidia11"}) make_file(devices.path() + "/" + name);
+  EXPECT_EQ(nvidia_gpus(devices.path()), 2);
+}
+
+TEST(PlatformChoice, IsTheFastestThatIsThereAndHasAPlugin) {
+  const TemporaryDirectory place("tessera-plugins");
+  const PluginPlaces places{.program_directory = place.path() + "/bin", .libraries = {place.path() + "/lib"}};
+  const auto choice = [&](int chips, int gpus) { return choose_platform(chips, gpus, places); };
+  EXPECT_EQ(choice(0, 0).platform, Platform::kCpu);
+  EXPECT_EQ(choice(0, 0).missing, "");
+  EXPECT_EQ(choice(0, 2).platform, Platform::kCpu);
+  EXPECT_THAT(choice(0, 2).missing, ::testing::AllOf(::testing::HasSubstr("this machine has 2 GPUs, and no plugin for it"),
+                                                     ::testing::HasSubstr("pip install 'jax-cuda13-plugin")));
+  make_file(place.path() + "/bin/xla_cuda_plugin.so");
+  EXPECT_EQ(choice(0, 1).platform, Platform::kCuda);
+  EXPECT_EQ(choice(0, 1).why, "this machine has 1 GPU");
+  EXPECT_EQ(choice(4, 1).platform, Platform::kCuda) << "no plugin for TPUs";
+  make_file(place.path() + "/lib/libtpu.so");
+  EXPECT_EQ(choice(4, 1).platform, Platform::kTpu);
+  EXPECT_EQ(choice(4, 1).why, "this machine has 4 TPU chips");
+  EXPECT_EQ(choice(0, 0).platform, Platform::kCpu) << "a plugin alone is no device";
+}
+
+}  // namespace
+}  // namespace tessera::pjrt

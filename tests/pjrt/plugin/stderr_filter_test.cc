@@ -1,0 +1,135 @@
+#include "pjrt/plugin/stderr_filter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "pjrt_testing.h"
+
+namespace tessera::pjrt {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ExitedWithCode;
+using ::testing::HasSubstr;
+using ::testing::KilledBySignal;
+using ::testing::Not;
+
+// Capturing lasts until the process ends, so every test does it in a process of its own.
+class StderrFilter : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a sanitizer's reports need descriptor 2";
+#endif
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+  }
+};
+
+void to_stderr(const std::string& text) {
+  if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(9);
+}
+
+TEST_F(StderrFilter, KeepsNoiseAwayAndMessagesVisible) {
+  EXPECT_FALSE(stderr_captured());
+  EXPECT_EQ(captured_stderr(), "");
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        capture_stderr();
+        to_stderr("E0000 noise\n");
+        log_line("a message");
+        _exit(stderr_captured() && captured_stderr() == "E0000 noise\n" && captured_stderr(6) == "noise\n" ? 0 : 1);
+      },
+      ExitedWithCode(0), AllOf(HasSubstr("a message\n"), Not(HasSubstr("noise"))));
+}
+
+TEST_F(StderrFilter, CatchesThePlugin) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        Client::create(cpu_plugin(), {.cpu_device_count = 3});
+        _exit(captured_stderr().find("cpu_device_count set via create_options: 3") != std::string::npos ? 0 : 1);
+      },
+      ExitedWithCode(0), Not(HasSubstr("cpu_device_count")));
+}
+
+TEST_F(StderrFilter, ADyingProcessShowsTheLastWords) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        to_stderr(std::string(20000, '-') + "\n");
+        to_stderr("F0000 check failed in the plugin\n");
+        std::abort();
+      },
+      KilledBySignal(SIGABRT), HasSubstr("F0000 check failed in the plugin\nerror: a library ended the program"));
+}
+
+void* map(size_t size) { return mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); }
+
+// From now on the system refuses every page, until what this gives is unmapped.
+std::pair<void*, size_t> use_up_addresses() {
+  const rlimit limit{size_t{1} << 30, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(9);
+  const size_t large = limit.rlim_cur / 2;
+  void* const first = map(large);
+  for (size_t size = large; size >= 4096; size /= 2) {
+    while (map(size) != MAP_FAILED) continue;
+  }
+  return {first, large};
+}
+
+TEST_F(StderrFilter, AFaultAfterMemoryWasRefusedIsToldAsThat) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        const auto others = use_up_addresses();
+        munmap(others.first, others.second);  // as other threads that fail give their memory back
+        to_stderr("W0000 no memory for a table\n");
+        raise(SIGSEGV);
+      },
+      KilledBySignal(SIGSEGV),
+      HasSubstr("W0000 no memory for a table\nerror: a library ended the program; its last words stand above\n"
+                "help: the memory that this process may take (`ulimit -v`) was used up"));
+}
+
+TEST_F(StderrFilter, StaysSmall) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        for (int i = 0; i < 5; ++i) to_stderr(std::string(1 << 20, 'x'));
+        to_stderr("the end\n");
+        trim_captured_stderr();
+        const std::string kept = captured_stderr(1 << 30);
+        to_stderr("more\n");
+        const bool good = kept.size() == 64 << 10 &&
+                          kept.ends_with(
+                              "x"
+                              "the end\n") &&
+                          captured_stderr(13) == "the end\nmore\n";
+        _exit(good ? 0 : 1);
+      },
+      ExitedWithCode(0), "");
+}
+
+TEST_F(StderrFilter, CanBeTurnedOff) {
+  EXPECT_EXIT(
+      {
+        setenv("TESSERA_PLUGIN_STDERR", "1", 1);
+        capture_stderr();
+        to_stderr("E0000 noise\n");
+        _exit(stderr_captured() ? 1 : 0);
+      },
+      ExitedWithCode(0), HasSubstr("noise"));
+}
+
+}  // namespace
+}  // namespace tessera::pjrt
