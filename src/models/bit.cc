@@ -12,12 +12,12 @@
 #include "ir/functions.h"
 #include "models/option_checks.h"
 #include "models/timm_args.h"
-#include "nn/blocks.h"
+#include "nn/blocks/blocks.h"
 #include "nn/conv.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
-#include "nn/group_norm.h"
 #include "nn/max_pool.h"
+#include "nn/norm/group_norm.h"
 
 namespace tessera::models {
 

@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "ir/ops.h"
 #include "ir/random.h"
-#include "nn/blocks.h"
+#include "nn/blocks/blocks.h"
 #include "nn/dense.h"
 #include "nn/embedding.h"
-#include "nn/layer_norm.h"
+#include "nn/norm/layer_norm.h"
 
 namespace tessera::models {
 

@@ -21,7 +21,7 @@
 
 #include "models/captioner.h"
 #include "models/vit.h"
-#include "nn/decoder_block.h"
+#include "nn/blocks/decoder_block.h"
 
 namespace tessera::models {
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "models/model.h"
-#include "nn/attention.h"
+#include "nn/blocks/attention.h"
 
 namespace tessera::models {
 

@@ -12,14 +12,14 @@
 #include "ir/functions.h"
 #include "models/option_checks.h"
 #include "models/timm_args.h"
-#include "nn/blocks.h"
+#include "nn/blocks/blocks.h"
+#include "nn/blocks/mlp.h"
 #include "nn/conv.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
-#include "nn/layer_norm.h"
-#include "nn/layer_scale.h"
-#include "nn/mlp.h"
-#include "nn/response_norm.h"
+#include "nn/norm/layer_norm.h"
+#include "nn/norm/layer_scale.h"
+#include "nn/norm/response_norm.h"
 
 namespace tessera::models {
 

@@ -14,12 +14,12 @@
 #include "ir/functions.h"
 #include "models/option_checks.h"
 #include "models/timm_args.h"
-#include "nn/affine.h"
-#include "nn/blocks.h"
+#include "nn/blocks/blocks.h"
+#include "nn/blocks/mlp.h"
 #include "nn/dropout.h"
-#include "nn/layer_norm.h"
-#include "nn/layer_scale.h"
-#include "nn/mlp.h"
+#include "nn/norm/affine.h"
+#include "nn/norm/layer_norm.h"
+#include "nn/norm/layer_scale.h"
 #include "nn/patch_embed.h"
 
 namespace tessera::models {

@@ -6,10 +6,10 @@
 #include "base/text/text.h"
 #include "ir/ops.h"
 #include "models/vit_options.h"
-#include "nn/attention_pool.h"
+#include "nn/blocks/attention_pool.h"
+#include "nn/blocks/encoder_blocks.h"
 #include "nn/embedding.h"
-#include "nn/encoder_blocks.h"
-#include "nn/layer_norm.h"
+#include "nn/norm/layer_norm.h"
 
 namespace tessera::models {
 

@@ -40,7 +40,7 @@ struct TimmEntry {
   std::string timm_name(int64_t block = 0) const;
 };
 
-// The name of the main norm's array for one of an auxiliary batch norm (nn/batch_norm.h): bn1.aux_bn.0.weight -> bn1.weight, also
+// The name of the main norm's array for one of an auxiliary batch norm (nn/norm/batch_norm.h): bn1.aux_bn.0.weight -> bn1.weight, also
 // with slashes for dots. Nothing for the names of other arrays.
 std::optional<std::string> main_norm(const std::string& name);
 

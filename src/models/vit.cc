@@ -5,11 +5,11 @@
 #include "base/error.h"
 #include "ir/functions.h"
 #include "models/vit_init.h"
-#include "nn/attention_pool.h"
+#include "nn/blocks/attention_pool.h"
+#include "nn/blocks/encoder_blocks.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
-#include "nn/encoder_blocks.h"
-#include "nn/layer_norm.h"
+#include "nn/norm/layer_norm.h"
 #include "nn/patch_embed.h"
 
 namespace tessera::models {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text/call.h"
 #include "base/text/text.h"
-#include "nn/encoder_blocks.h"
+#include "nn/blocks/encoder_blocks.h"
 
 namespace tessera::models {
 namespace {

@@ -20,7 +20,7 @@
 #include "ir/ops.h"
 #include "models/model.h"
 #include "models/option_checks.h"
-#include "nn/mlp.h"
+#include "nn/blocks/mlp.h"
 
 namespace tessera::models {
 

@@ -59,7 +59,7 @@ class ParamStore {
   // Both in order of creation.
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const ir::Values& values() const { return values_; }
-  // What buffers become, in the order of tracing. Who opens a scan turns those of its body into stacked ones (nn/blocks.h).
+  // What buffers become, in the order of tracing. Who opens a scan turns those of its body into stacked ones (nn/blocks/blocks.h).
   std::vector<BufferUpdate>& updates() { return updates_; }
 
  private:

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "ir/ops.h"
 #include "ir/random.h"
-#include "nn/attention.h"
+#include "nn/blocks/attention.h"
 #include "support/run_graph.h"
 
 namespace tessera::nn {

@@ -1,4 +1,4 @@
-#include "nn/layer_scale.h"
+#include "nn/norm/layer_scale.h"
 
 #include "ir/ops.h"
 

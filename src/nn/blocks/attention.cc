@@ -1,4 +1,4 @@
-#include "nn/attention.h"
+#include "nn/blocks/attention.h"
 
 #include <cmath>
 #include <functional>
@@ -9,7 +9,7 @@
 #include "ir/functions.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
-#include "nn/layer_norm.h"
+#include "nn/norm/layer_norm.h"
 
 namespace tessera::nn {
 

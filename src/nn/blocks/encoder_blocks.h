@@ -3,9 +3,9 @@
 
 #include <optional>
 
-#include "nn/attention.h"
-#include "nn/blocks.h"
-#include "nn/mlp.h"
+#include "nn/blocks/attention.h"
+#include "nn/blocks/blocks.h"
+#include "nn/blocks/mlp.h"
 
 namespace tessera::nn {
 
@@ -17,9 +17,9 @@ struct EncoderBlockOptions {
 };
 
 // Each block: x + attention(norm1(x)), then + mlp(norm2(x)); a branch is multiplied by its layer scale and dropped at the
-// block's rate, where there are any. x [batch * tokens, features]; `mask` as in nn/attention.h. Layers `norm1`, `attn`, `ls1`,
+// block's rate, where there are any. x [batch * tokens, features]; `mask` as in nn/blocks/attention.h. Layers `norm1`, `attn`, `ls1`,
 // `norm2`, `mlp`, `ls2` of `scope`, which is called `blocks`. Where blocks are plain and the target has kernels for their
-// layers they are fused (nn/fused_block.h), and then written out, whatever depth.unroll says, unless the policy computes
+// layers they are fused (nn/blocks/fused_block.h), and then written out, whatever depth.unroll says, unless the policy computes
 // products again.
 ir::Value encoder_blocks(const Scope& scope, ir::Value x, int64_t batch, BlockOptions depth, const EncoderBlockOptions& options,
                          ir::Value mask = {});

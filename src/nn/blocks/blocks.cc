@@ -1,4 +1,4 @@
-#include "nn/blocks.h"
+#include "nn/blocks/blocks.h"
 
 #include <algorithm>
 

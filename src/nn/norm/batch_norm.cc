@@ -1,4 +1,4 @@
-#include "nn/batch_norm.h"
+#include "nn/norm/batch_norm.h"
 
 #include <optional>
 #include <string>

@@ -1,4 +1,4 @@
-#include "nn/mlp.h"
+#include "nn/blocks/mlp.h"
 
 #include "ir/functions.h"
 #include "nn/dense.h"

@@ -1,7 +1,7 @@
-#include "nn/decoder_block.h"
+#include "nn/blocks/decoder_block.h"
 
 #include "ir/ops.h"
-#include "nn/layer_norm.h"
+#include "nn/norm/layer_norm.h"
 
 namespace tessera::nn {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nn/mlp.h"
+#include "nn/blocks/mlp.h"
 
 namespace tessera::nn {
 

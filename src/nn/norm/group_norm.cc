@@ -1,4 +1,4 @@
-#include "nn/group_norm.h"
+#include "nn/norm/group_norm.h"
 
 #include "base/error.h"
 #include "ir/functions.h"

@@ -1,4 +1,4 @@
-#include "nn/affine.h"
+#include "nn/norm/affine.h"
 
 #include "ir/ops.h"
 

@@ -1,9 +1,9 @@
-#include "nn/attention_pool.h"
+#include "nn/blocks/attention_pool.h"
 
 #include "ir/ops.h"
-#include "nn/attention.h"
+#include "nn/blocks/attention.h"
 #include "nn/dense.h"
-#include "nn/layer_norm.h"
+#include "nn/norm/layer_norm.h"
 
 namespace tessera::nn {
 

@@ -1,6 +1,6 @@
 // Depth: rates of stochastic depth, and what the blocks of an encoder drop.
 
-#include "nn/blocks.h"
+#include "nn/blocks/blocks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "ir/random.h"
-#include "nn/encoder_blocks.h"
+#include "nn/blocks/encoder_blocks.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
 

@@ -1,4 +1,4 @@
-#include "nn/layer_norm.h"
+#include "nn/norm/layer_norm.h"
 
 #include "ir/functions.h"
 

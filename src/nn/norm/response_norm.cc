@@ -1,4 +1,4 @@
-#include "nn/response_norm.h"
+#include "nn/norm/response_norm.h"
 
 #include "ir/functions.h"
 

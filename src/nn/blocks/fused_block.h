@@ -3,8 +3,8 @@
 // addition around them. They compute the same functions as layer_norm, attention and mlp, with the same parameters and the
 // same names for remat policies.
 
-#include "nn/attention.h"
-#include "nn/mlp.h"
+#include "nn/blocks/attention.h"
+#include "nn/blocks/mlp.h"
 #include "nn/scope.h"
 
 namespace tessera::nn {

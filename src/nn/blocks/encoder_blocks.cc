@@ -1,11 +1,11 @@
-#include "nn/encoder_blocks.h"
+#include "nn/blocks/encoder_blocks.h"
 
 #include <algorithm>
 
+#include "nn/blocks/fused_block.h"
 #include "nn/dropout.h"
-#include "nn/fused_block.h"
-#include "nn/layer_norm.h"
-#include "nn/layer_scale.h"
+#include "nn/norm/layer_norm.h"
+#include "nn/norm/layer_scale.h"
 
 namespace tessera::nn {
 namespace {

@@ -1,4 +1,4 @@
-#include "nn/fused_block.h"
+#include "nn/blocks/fused_block.h"
 
 #include <utility>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "nn/attention.h"
-#include "nn/mlp.h"
+#include "nn/blocks/attention.h"
+#include "nn/blocks/mlp.h"
 
 namespace tessera::nn {
 
@@ -14,7 +14,7 @@ struct DecoderBlockOptions {
 
 // A pre-norm transformer decoder block: x + attention(norm1(x)), + cross_attention(norm2(x), memory), + mlp(norm3(x)). x [rows
 // * tokens, features], memory [batch * memory tokens, memory features]; `rows` is a multiple of `batch`: neighbouring rows of x
-// attend to the same memory. `mask` (nn/attention.h) is of the self-attention, for `rows`. Layers `norm1`, `attn`, `norm2`,
+// attend to the same memory. `mask` (nn/blocks/attention.h) is of the self-attention, for `rows`. Layers `norm1`, `attn`, `norm2`,
 // `cross`, `norm3`, `mlp`.
 ir::Value decoder_block(const Scope& scope, ir::Value x, int64_t rows, ir::Value memory, int64_t batch, ir::Value mask,
                         const DecoderBlockOptions& options);
