@@ -14,8 +14,8 @@
 
 #include "host/attention.h"
 #include "host/call.h"
-#include "host/floats.h"
 #include "host/kernel.h"
+#include "host/units/floats.h"
 #include "host/units/vectors.h"
 #include "ir/composites.h"
 

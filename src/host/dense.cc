@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "host/call.h"
-#include "host/floats.h"
 #include "host/kernel.h"
 #include "host/product.h"
-#include "host/rows.h"
+#include "host/units/floats.h"
+#include "host/units/rows.h"
 #include "host/units/tiles.h"
 #include "ir/manual.h"
 #include "ir/ops.h"

@@ -8,7 +8,7 @@
 
 #include "host/call.h"
 #include "host/kernel.h"
-#include "host/rows.h"
+#include "host/units/rows.h"
 #include "host/units/tiles.h"
 #include "ir/manual.h"
 #include "ir/op_entries.h"

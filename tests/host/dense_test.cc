@@ -10,7 +10,7 @@
 #include <numbers>
 
 #include "host/kernels_testing.h"
-#include "host/rows.h"
+#include "host/units/rows.h"
 
 namespace tessera::host {
 namespace {

@@ -1,4 +1,4 @@
-#include "host/batch_norm.h"
+#include "host/convolution/batch_norm.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "host/call.h"
-#include "host/convolution.h"
-#include "host/floats.h"
+#include "host/convolution/convolution.h"
 #include "host/kernel.h"
-#include "host/rows.h"
+#include "host/units/floats.h"
+#include "host/units/rows.h"
 #include "ir/composites.h"
 
 namespace tessera::host {

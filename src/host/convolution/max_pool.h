@@ -1,8 +1,8 @@
 #pragma once
 // Max pooling and its gradient.
 
+#include "host/convolution/windows.h"
 #include "host/units/parallel_for.h"
-#include "host/windows.h"
 
 namespace tessera::host {
 

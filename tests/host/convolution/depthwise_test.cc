@@ -1,6 +1,6 @@
 // Depthwise convolutions and their gradients against the definition in f64.
 
-#include "host/depthwise.h"
+#include "host/convolution/depthwise.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // max_pool_f32 and its gradient against the definition.
 
-#include "host/max_pool.h"
+#include "host/convolution/max_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/shape.h"
-#include "host/rows.h"
+#include "host/units/rows.h"
 
 namespace tessera::host {
 

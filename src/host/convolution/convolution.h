@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "base/shape.h"
+#include "host/convolution/windows.h"
 #include "host/product.h"
-#include "host/rows.h"
 #include "host/units/parallel_for.h"
-#include "host/windows.h"
+#include "host/units/rows.h"
 #include "ir/composites.h"
 #include "ir/graph.h"
 

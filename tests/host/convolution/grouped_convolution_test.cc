@@ -1,6 +1,6 @@
 // Convolutions in groups and their gradients against the definition in f64.
 
-#include "host/grouped_convolution.h"
+#include "host/convolution/grouped_convolution.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Highway compiles this file once for each instruction set and picks one when the program runs.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "host/winograd.cc"
+#define HWY_TARGET_INCLUDE "host/convolution/winograd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
 #include <hwy/highway.h>
@@ -9,8 +9,8 @@
 #include <array>
 #include <vector>
 
+#include "host/convolution/winograd.h"
 #include "host/units/unit.h"
-#include "host/winograd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::host::HWY_NAMESPACE {

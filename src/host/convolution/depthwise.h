@@ -1,8 +1,8 @@
 #pragma once
 // Depthwise convolutions: each channel has a kernel of its own.
 
+#include "host/convolution/windows.h"
 #include "host/units/parallel_for.h"
-#include "host/windows.h"
 
 namespace tessera::host {
 

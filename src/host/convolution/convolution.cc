@@ -1,16 +1,16 @@
-#include "host/convolution.h"
+#include "host/convolution/convolution.h"
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <vector>
 
-#include "host/batch_norm.h"
 #include "host/call.h"
-#include "host/convolution_calls.h"
-#include "host/floats.h"
+#include "host/convolution/batch_norm.h"
+#include "host/convolution/convolution_calls.h"
+#include "host/convolution/winograd.h"
 #include "host/kernel.h"
-#include "host/winograd.h"
+#include "host/units/floats.h"
 #include "ir/attributes.h"
 #include "ir/op_entries.h"
 #include "ir/ops.h"

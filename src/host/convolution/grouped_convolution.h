@@ -3,7 +3,7 @@
 // channels alone. Neighbouring groups are taken together as one dense convolution (convolution.h), whose kernel is zero between
 // groups, so that vectors are full. Sums are f32, and do not depend on the number of threads.
 
-#include "host/convolution.h"
+#include "host/convolution/convolution.h"
 #include "host/product.h"
 #include "host/units/parallel_for.h"
 

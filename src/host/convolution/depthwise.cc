@@ -1,6 +1,6 @@
 // Highway compiles this file once for each instruction set and picks one when the program runs.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "host/depthwise.cc"
+#define HWY_TARGET_INCLUDE "host/convolution/depthwise.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
 #include <hwy/highway.h>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "host/call.h"
-#include "host/depthwise.h"
+#include "host/convolution/depthwise.h"
 #include "host/kernel.h"
-#include "host/rows.h"
+#include "host/units/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::host::HWY_NAMESPACE {

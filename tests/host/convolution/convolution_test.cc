@@ -1,6 +1,6 @@
 // Convolutions and their gradients against the definition in f64.
 
-#include "host/convolution.h"
+#include "host/convolution/convolution.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <cmath>
 #include <string>
 
+#include "host/convolution/winograd.h"
 #include "host/kernels_testing.h"
-#include "host/winograd.h"
 
 namespace tessera::host {
 namespace {

@@ -7,7 +7,7 @@
 // nine times as many terms (64 to 512 channels). Where a picture has a number that is not finite, or so large that four of them
 // overflow, the other places of its tile see it too.
 
-#include "host/convolution.h"
+#include "host/convolution/convolution.h"
 #include "host/units/parallel_for.h"
 
 namespace tessera::host {

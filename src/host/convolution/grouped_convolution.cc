@@ -1,12 +1,12 @@
-#include "host/grouped_convolution.h"
+#include "host/convolution/grouped_convolution.h"
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
-#include "host/convolution_calls.h"
-#include "host/floats.h"
+#include "host/convolution/convolution_calls.h"
 #include "host/kernel.h"
+#include "host/units/floats.h"
 
 namespace tessera::host {
 namespace {

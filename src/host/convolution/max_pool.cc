@@ -1,6 +1,6 @@
 // Highway compiles this file once for each instruction set and picks one when the program runs.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "host/max_pool.cc"
+#define HWY_TARGET_INCLUDE "host/convolution/max_pool.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
 #include <hwy/highway.h>
@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "host/call.h"
+#include "host/convolution/max_pool.h"
 #include "host/kernel.h"
-#include "host/max_pool.h"
 #include "ir/composites.h"
 
 HWY_BEFORE_NAMESPACE();

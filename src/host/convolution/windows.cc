@@ -1,4 +1,4 @@
-#include "host/windows.h"
+#include "host/convolution/windows.h"
 
 namespace tessera::host {
 

@@ -1,6 +1,6 @@
 // Highway compiles this file once for each instruction set and picks one when the program runs.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "host/rows.cc"
+#define HWY_TARGET_INCLUDE "host/units/rows.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
 #include <hwy/highway.h>
@@ -10,7 +10,7 @@
 #include <iterator>
 #include <numbers>
 
-#include "host/rows.h"
+#include "host/units/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::host::HWY_NAMESPACE {

@@ -1,6 +1,6 @@
 // Batch norm and its gradient against the formulas in f64.
 
-#include "host/batch_norm.h"
+#include "host/convolution/batch_norm.h"
 
 #include <gtest/gtest.h>
 
