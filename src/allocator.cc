@@ -2,9 +2,9 @@
 //
 // A compiled program takes its temporaries anew for every step, hundreds of megabytes that the kernel would hand out in pages
 // of 4 KiB, zeroed one by one. In huge pages a ViT-S/16 step on the CPU takes 8 % less time. Blocks of up to 64 MiB are kept from
-// step to step by jemalloc itself; larger ones are kept as base/large_blocks.h says.
+// step to step by jemalloc itself; larger ones are kept as base/system/large_blocks.h says.
 
-#include "base/large_blocks.h"
+#include "base/system/large_blocks.h"
 
 extern "C" {
 // NOLINTNEXTLINE(misc-use-internal-linkage): jemalloc reads it.

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/temporary_directory.h"
+#include "base/system/temporary_directory.h"
 #include "base/text/json.h"
 #include "cluster/group/exchange.h"
 #include "cluster/group/local_etcd.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/parallel.h"
+#include "base/system/file_calls.h"
 #include "base/text/json.h"
 #include "checkpoint/commit.h"
 #include "store/crc32c.h"

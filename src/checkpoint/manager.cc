@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/process.h"
-#include "base/spans.h"
+#include "base/system/process.h"
+#include "base/system/spans.h"
 #include "base/text/json.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/log.h"
+#include "base/system/file_calls.h"
 #include "base/text/shell.h"
 #include "base/text/text.h"
 #include "cli/command.h"

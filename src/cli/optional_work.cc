@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/file_calls.h"
+#include "base/system/file_calls.h"
 
 namespace tessera::cli {
 

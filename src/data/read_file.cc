@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file_calls.h"
+#include "base/system/file_calls.h"
 #include "base/text/text.h"
 #include "store/file.h"
 #include "store/file_kind.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "base/visit.h"
 #include "host/kernel.h"
 #include "host/units/parallel_for.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "host/call.h"
 #include "host/device_exchange.h"
 #include "host/kernel.h"

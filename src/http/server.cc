@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/background_thread.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/system/background_thread.h"
 
 namespace tessera::http {
 namespace {

@@ -9,7 +9,7 @@
 #include <exception>
 
 #include "base/error.h"
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 #include "base/text/text.h"
 
 namespace tessera::http {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/system/process.h"
 #include "store/checksums.h"
 
 namespace tessera::inference {

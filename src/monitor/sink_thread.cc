@@ -10,11 +10,11 @@
 #include <system_error>
 #include <utility>
 
-#include "base/background_thread.h"
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/log.h"
-#include "base/spans.h"
+#include "base/system/background_thread.h"
+#include "base/system/file_calls.h"
+#include "base/system/spans.h"
 
 namespace tessera::monitor {
 

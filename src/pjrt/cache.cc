@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/environment.h"
+#include "base/system/environment.h"
 #include "pjrt/client.h"
 #include "pjrt/plugin/plugin.h"
 #include "pjrt/program/collective_order.h"

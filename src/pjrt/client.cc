@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "pjrt/dtype.h"
 #include "pjrt/executable.h"
 #include "pjrt/plugin/call.h"

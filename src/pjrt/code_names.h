@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/elf_symbols.h"
+#include "base/system/elf_symbols.h"
 #include "pjrt/plugin/plugin.h"
 #include "store/bytes.h"
 

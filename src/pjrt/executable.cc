@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/large_blocks.h"
-#include "base/spans.h"
+#include "base/system/large_blocks.h"
+#include "base/system/spans.h"
 #include "pjrt/client.h"
 #include "pjrt/dtype.h"
 #include "pjrt/plugin/call.h"

@@ -60,7 +60,7 @@ class Executable {
   std::vector<TensorType> output_types_;  // of one device's shard each, as the program's results are listed
   std::vector<size_t> devices_;
   std::vector<int64_t> donated_;    // sorted
-  bool large_temporaries_ = false;  // more than kLargeBlock (base/large_blocks.h)
+  bool large_temporaries_ = false;  // more than kLargeBlock (base/system/large_blocks.h)
 };
 
 }  // namespace tessera::pjrt

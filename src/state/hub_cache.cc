@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/environment.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/system/environment.h"
 #include "base/text/call.h"
 #include "base/text/text.h"
 #include "http/web_client.h"

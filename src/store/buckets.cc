@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/environment.h"
 #include "base/hash.h"
 #include "base/printable.h"
+#include "base/system/environment.h"
 #include "store/block_cache.h"
 #include "store/cache_directory.h"
 #include "store/crc32c.h"

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "base/environment.h"
 #include "base/log.h"
+#include "base/system/environment.h"
 
 namespace tessera::store {
 namespace {

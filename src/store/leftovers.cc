@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "base/process.h"
+#include "base/system/process.h"
 
 namespace tessera::store {
 namespace {

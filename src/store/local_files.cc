@@ -9,8 +9,8 @@
 #include <cstring>
 #include <functional>
 
-#include "base/file_calls.h"
 #include "base/printable.h"
+#include "base/system/file_calls.h"
 #include "store/file.h"
 #include "store/file_kind.h"
 #include "store/mapping.h"

@@ -9,9 +9,9 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/log.h"
-#include "base/process.h"
+#include "base/system/file_calls.h"
+#include "base/system/process.h"
 #include "base/text/text.h"
 #include "store/file.h"
 

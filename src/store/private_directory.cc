@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/environment.h"
+#include "base/system/environment.h"
 #include "store/digest.h"
 #include "store/file.h"
 #include "store/mapping.h"

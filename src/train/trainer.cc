@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "host/register.h"
 #include "monitor/plot.h"
 #include "pjrt/plugin/error.h"

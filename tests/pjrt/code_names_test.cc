@@ -8,7 +8,7 @@
 #include <array>
 #include <set>
 
-#include "base/cpu_samples.h"
+#include "base/system/cpu_samples.h"
 #include "pjrt/program/hlo.h"
 #include "pjrt_testing.h"
 

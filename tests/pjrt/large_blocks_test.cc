@@ -1,6 +1,6 @@
 // When the memory of large temporaries is kept, and when it goes back.
 
-#include "base/large_blocks.h"
+#include "base/system/large_blocks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/background_thread.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/system/background_thread.h"
 #include "base/text/text.h"
 #include "store/buckets.h"
 #include "store/digest.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "base/process.h"
+#include "base/system/process.h"
 
 namespace tessera::remote {
 

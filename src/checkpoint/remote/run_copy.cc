@@ -9,10 +9,10 @@
 #include <limits>
 #include <utility>
 
-#include "base/background_thread.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/system/background_thread.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/remote/copy_directory.h"

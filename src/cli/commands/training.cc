@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/process.h"
+#include "base/system/process.h"
 #include "base/text/shell.h"
 #include "base/text/text.h"
 #include "checkpoint/remote/run_copy.h"

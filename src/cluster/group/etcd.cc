@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/background_thread.h"
 #include "base/error.h"
-#include "base/process.h"
+#include "base/system/background_thread.h"
+#include "base/system/process.h"
 #include "base/text/base64.h"
 #include "base/text/json.h"
 #include "cluster/group/members.h"

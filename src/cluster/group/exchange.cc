@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 #include "cluster/group/addresses.h"
 #include "cluster/group/gloo_module.h"
 #include "cluster/group/pairwise_sum.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/temporary_directory.h"
+#include "base/system/temporary_directory.h"
 
 namespace tessera::group {
 

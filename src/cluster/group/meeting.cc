@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 #include "cluster/group/addresses.h"
 #include "cluster/group/members.h"
 #include "cluster/group/pmix_module.h"

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/process.h"
+#include "base/system/process.h"
 #include "base/text/text.h"
 #include "data/cache/cache.h"
 #include "data/cache/whole_pictures.h"

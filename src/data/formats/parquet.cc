@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 #include "base/text/json.h"
 #include "data/formats/parquet_footer.h"
 #include "store/buckets.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "base/text/text.h"
 #include "data/loader/loader_core.h"
 

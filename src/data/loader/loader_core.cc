@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/process.h"
+#include "base/system/file_calls.h"
+#include "base/system/process.h"
 #include "base/text/text.h"
 #include "store/buckets.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file_calls.h"
-#include "base/spans.h"
+#include "base/system/file_calls.h"
+#include "base/system/spans.h"
 
 namespace tessera::data {
 namespace {

@@ -14,9 +14,9 @@
 #include <system_error>
 #include <thread>
 
-#include "base/file_calls.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/system/file_calls.h"
 #include "data/activity.h"
 #include "data/loader/token_rows.h"
 #include "image/codec/exif.h"

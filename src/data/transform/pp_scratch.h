@@ -4,7 +4,7 @@
 #include <array>
 #include <chrono>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "data/transform/pp.h"
 #include "image/augment/plan.h"
 #include "image/resize/resize.h"

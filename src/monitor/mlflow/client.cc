@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <utility>
 
-#include "base/environment.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/system/environment.h"
 #include "base/text/json.h"
 #include "monitor/mlflow/names.h"
 

@@ -22,9 +22,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/system/environment.h"
 #include "base/text/json.h"
 #include "monitor/earlier_rows.h"
 #include "monitor/mlflow/client.h"

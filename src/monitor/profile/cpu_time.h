@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/cpu_samples.h"
-#include "base/spans.h"
+#include "base/system/cpu_samples.h"
+#include "base/system/spans.h"
 #include "pjrt/code_names.h"
 #include "pjrt/program/hlo.h"
 

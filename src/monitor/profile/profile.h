@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "monitor/profile/cpu_time.h"
 
 namespace tessera::profile {

@@ -6,8 +6,8 @@
 #include <ctime>
 #include <optional>
 
-#include "base/environment.h"
-#include "base/process.h"
+#include "base/system/environment.h"
+#include "base/system/process.h"
 #include "base/text/text.h"
 #include "store/digest.h"
 

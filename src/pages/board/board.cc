@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/background_thread.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/system/background_thread.h"
 #include "http/server.h"
 #include "pages/board/access.h"
 #include "pages/board/routes.h"

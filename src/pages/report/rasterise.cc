@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 
 namespace tessera::report {
 namespace {

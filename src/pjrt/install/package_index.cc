@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <map>
 
-#include "base/environment.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/system/environment.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "store/fetch_file.h"

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/environment.h"
 #include "base/error.h"
+#include "base/system/environment.h"
 #include "base/text/text.h"
 #include "pjrt/plugin/plugin.h"
 

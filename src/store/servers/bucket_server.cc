@@ -3,7 +3,7 @@
 #include <exception>
 #include <new>
 
-#include "base/shared_library.h"
+#include "base/system/shared_library.h"
 #include "store/servers/buckets_module.h"
 #include "store/servers/object_server.h"
 

@@ -11,10 +11,10 @@
 #include <set>
 #include <utility>
 
-#include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/system/environment.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "http/web_client.h"

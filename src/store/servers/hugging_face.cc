@@ -6,9 +6,9 @@
 #include <cctype>
 #include <vector>
 
-#include "base/environment.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/system/environment.h"
 #include "base/text/text.h"
 #include "store/file.h"
 

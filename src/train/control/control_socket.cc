@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/log.h"
+#include "base/system/file_calls.h"
 #include "base/text/json.h"
 #include "store/file.h"
 #include "store/file_kind.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "base/text/text.h"
 #include "train/guard/bad_batches.h"
 #include "train/guard/skip_update.h"

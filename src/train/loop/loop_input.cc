@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 
 namespace tessera::train {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/log.h"
+#include "base/system/file_calls.h"
 #include "host/register.h"
 #include "train/evaluate/evaluation_pictures.h"
 #include "train/evaluate/evaluation_summary.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 
 namespace tessera::train {
 

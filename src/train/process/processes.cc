@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/process.h"
+#include "base/system/process.h"
 #include "base/text/text.h"
 #include "config/section.h"
 #include "host/processes.h"

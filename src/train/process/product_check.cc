@@ -4,7 +4,7 @@
 #include <new>
 #include <vector>
 
-#include "base/process.h"
+#include "base/system/process.h"
 #include "pjrt/executable.h"
 
 namespace tessera::train {

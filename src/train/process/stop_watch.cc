@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/log.h"
+#include "base/system/file_calls.h"
 
 namespace tessera::train {
 

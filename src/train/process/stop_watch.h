@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/periodic.h"
+#include "base/system/periodic.h"
 #include "train/process/stop_signal.h"
 
 namespace tessera::train {
@@ -14,7 +14,7 @@ namespace tessera::train {
 // which the slowest disks do in less.
 inline constexpr std::chrono::seconds kStopPatience{120};
 
-// While it lives: where a signal came `patience` ago, and one call about a file has taken that long since (base/file_calls.h), the
+// While it lives: where a signal came `patience` ago, and one call about a file has taken that long since (base/system/file_calls.h), the
 // process ends with exit code 3 and says which file it was. What was saved before is whole.
 class StopWatch {
  public:

@@ -9,12 +9,12 @@
 #include <thread>
 #include <utility>
 
-#include "base/cpu_samples.h"
 #include "base/error.h"
-#include "base/file_calls.h"
 #include "base/log.h"
-#include "base/process.h"
-#include "base/spans.h"
+#include "base/system/cpu_samples.h"
+#include "base/system/file_calls.h"
+#include "base/system/process.h"
+#include "base/system/spans.h"
 #include "base/text/text.h"
 #include "pjrt/code_names.h"
 #include "pjrt/plugin/profiler.h"

@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "monitor/alerts.h"
 #include "monitor/console.h"
 #include "monitor/host_usage.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "base/temporary_directory.h"
+#include "base/system/temporary_directory.h"
 #include "config/section.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"

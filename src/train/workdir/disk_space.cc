@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/file_calls.h"
+#include "base/system/file_calls.h"
 #include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "store/file.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/process.h"
+#include "base/system/process.h"
 
 namespace tessera::train {
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/temporary_directory.h"
+#include "base/system/temporary_directory.h"
 #include "http/client.h"
 
 namespace tessera::group {

@@ -2,7 +2,7 @@
 
 #include "data/formats/parquet.h"
 
-#include "base/process.h"
+#include "base/system/process.h"
 #include "data/format_testing.h"
 #include "data/formats/parquet_footer.h"
 #include "data/formats/varint.h"

@@ -2,8 +2,8 @@
 
 #include <thread>
 
-#include "base/process.h"
 #include "base/rng.h"
+#include "base/system/process.h"
 #include "data/format_testing.h"
 #include "data/formats/tfrecord.h"
 #include "data/index/folder_index.h"

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_writer.hpp>
 
-#include "base/elf_symbols.h"
 #include "base/error.h"
+#include "base/system/elf_symbols.h"
 #include "monitor/profile/chrome_trace.h"
 #include "monitor/profile/cpu_time.h"
 #include "monitor/profile/files.h"

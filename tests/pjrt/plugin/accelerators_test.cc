@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/temporary_directory.h"
+#include "base/system/temporary_directory.h"
 
 namespace tessera::pjrt {
 namespace {

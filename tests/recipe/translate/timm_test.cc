@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/temporary_directory.h"
+#include "base/system/temporary_directory.h"
 #include "base/text/text.h"
 #include "optim/schedule/schedule.h"
 #include "recipe/recipe.h"

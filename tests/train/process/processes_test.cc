@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/system/process.h"
 #include "cluster/group/local_etcd.h"
 
 namespace tessera::train {

@@ -6,7 +6,7 @@
 
 #include <new>
 
-#include "base/process.h"
+#include "base/system/process.h"
 #include "support/paths.h"
 #include "train/process/device.h"
 

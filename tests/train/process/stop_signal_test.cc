@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "base/file_calls.h"
+#include "base/system/file_calls.h"
 #include "train/process/stop_watch.h"
 
 namespace tessera::train {

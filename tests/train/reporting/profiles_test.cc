@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <future>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 #include "train/small_run.h"
 
 namespace tessera::train {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/log.h"
-#include "base/process.h"
+#include "base/system/process.h"
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "recipe/data_options.h"

@@ -1,4 +1,4 @@
-#include "base/file_calls.h"
+#include "base/system/file_calls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

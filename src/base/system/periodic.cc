@@ -1,4 +1,4 @@
-#include "base/periodic.h"
+#include "base/system/periodic.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -6,14 +6,14 @@
 #include <system_error>
 #include <utility>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 
 namespace tessera {
 
 Periodic::Periodic(std::string name, std::chrono::milliseconds interval, std::function<void()> look)
     : interval_(interval), look_(std::move(look)) {
   // A thread begins with the mask of the one that makes it: no signal comes to it before it could say so itself. It still takes
-  // SIGPROF, which samples its time (base/cpu_samples.h).
+  // SIGPROF, which samples its time (base/system/cpu_samples.h).
   sigset_t all, before;
   sigfillset(&all);
   sigdelset(&all, SIGPROF);

@@ -1,6 +1,6 @@
 #pragma once
 // What threads do and when, recorded while somebody profiles the program (src/monitor/profile). A Span costs one relaxed load while
-// nobody does. It also says what a thread is at, for samples of its processor time (base/cpu_samples.h).
+// nobody does. It also says what a thread is at, for samples of its processor time (base/system/cpu_samples.h).
 
 #include <atomic>
 #include <cstdint>

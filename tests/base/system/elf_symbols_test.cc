@@ -1,4 +1,4 @@
-#include "base/elf_symbols.h"
+#include "base/system/elf_symbols.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/spans.h"
+#include "base/system/spans.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/file_calls.h"
-#include "base/spans.h"
+#include "base/system/file_calls.h"
+#include "base/system/spans.h"
 
 namespace tessera {
 
@@ -17,7 +17,7 @@ inline void lower_priority(int nice) { setpriority(PRIO_PROCESS, static_cast<id_
 
 // For the thread that calls it: other threads handle signals and come first at processors, and nobody waits for its
 // files. It still takes SIGPROF, which samples
-// its time (base/cpu_samples.h), and profiles name it.
+// its time (base/system/cpu_samples.h), and profiles name it.
 inline void become_background_thread() {
   constexpr int kNice = 10;
   sigset_t all;

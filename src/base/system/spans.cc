@@ -1,4 +1,4 @@
-#include "base/spans.h"
+#include "base/system/spans.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/spans.h"
+#include "base/system/spans.h"
 
 namespace tessera {
 
 struct CpuSample {
   uintptr_t address = 0;
-  Work work;           // what the thread said that it was at (base/spans.h)
+  Work work;           // what the thread said that it was at (base/system/spans.h)
   int64_t time = 0;    // nanoseconds of the thread's processor time that it stands for: since its last sample, or to the end
   int64_t at = 0;      // span_clock() when it was taken
   int64_t thread = 0;  // the system's number

@@ -1,4 +1,4 @@
-#include "base/file_calls.h"
+#include "base/system/file_calls.h"
 
 #include <fmt/core.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-#include "base/large_blocks.h"
+#include "base/system/large_blocks.h"
 
 #include <atomic>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "base/cpu_samples.h"
+#include "base/system/cpu_samples.h"
 
 #include <signal.h>
 #include <sys/types.h>

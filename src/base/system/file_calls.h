@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/periodic.h"
+#include "base/system/periodic.h"
 
 namespace tessera {
 
