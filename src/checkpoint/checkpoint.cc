@@ -7,7 +7,7 @@
 #include "base/system/file_calls.h"
 #include "base/text/json.h"
 #include "checkpoint/commit.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 
 namespace tessera::checkpoint {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/printable.h"
 #include "base/text/json.h"
 #include "checkpoint/checkpoint.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 
 namespace tessera::checkpoint {
 namespace {

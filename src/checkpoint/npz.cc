@@ -13,8 +13,8 @@
 #include <span>
 
 #include "base/error.h"
+#include "store/encoding/zip_archive.h"
 #include "store/file.h"
-#include "store/zip_archive.h"
 
 namespace tessera::checkpoint {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "checkpoint/safetensors_header.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 
 namespace tessera::checkpoint {
 namespace {

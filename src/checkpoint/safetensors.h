@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/shape.h"
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 #include "store/file.h"
 
 namespace tessera::checkpoint {

@@ -11,7 +11,7 @@
 #include "base/box.h"
 #include "base/shape.h"
 #include "checkpoint/safetensors.h"
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 
 namespace tessera::checkpoint {
 

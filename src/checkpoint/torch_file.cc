@@ -12,7 +12,7 @@
 #include "base/printable.h"
 #include "base/text/text.h"
 #include "checkpoint/pickle.h"
-#include "store/zip_archive.h"
+#include "store/encoding/zip_archive.h"
 
 namespace tessera::checkpoint {
 namespace {

@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/directories.h"
 #include "checkpoint/slices.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 
 namespace tessera::checkpoint {
 namespace {

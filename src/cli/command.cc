@@ -13,8 +13,8 @@
 #include "base/printable.h"
 #include "cli/crash.h"
 #include "recipe/weights_chain.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::cli {
 

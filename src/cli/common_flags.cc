@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "pjrt/cache.h"
 #include "pjrt/plugin/accelerators.h"
-#include "store/cache_directory.h"
+#include "store/local/cache_directory.h"
 
 namespace tessera::cli {
 namespace {

@@ -15,8 +15,8 @@
 #include "base/system/file_calls.h"
 #include "base/text/text.h"
 #include "store/file.h"
-#include "store/file_kind.h"
-#include "store/read_retries.h"
+#include "store/local/file_kind.h"
+#include "store/local/read_retries.h"
 
 namespace tessera::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "image/image.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 

@@ -5,8 +5,8 @@
 #include <charconv>
 
 #include "base/text/json.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::evaluators {
 namespace {

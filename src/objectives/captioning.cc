@@ -6,8 +6,8 @@
 #include "base/text/text.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::objectives {
 

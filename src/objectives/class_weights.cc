@@ -10,8 +10,8 @@
 #include "base/printable.h"
 #include "base/text/json.h"
 #include "ir/ops.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::objectives {
 namespace {

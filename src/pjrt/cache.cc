@@ -14,11 +14,11 @@
 #include "pjrt/client.h"
 #include "pjrt/plugin/plugin.h"
 #include "pjrt/program/collective_order.h"
-#include "store/bytes.h"
-#include "store/cache_directory.h"
-#include "store/digest.h"
+#include "store/encoding/bytes.h"
+#include "store/encoding/digest.h"
 #include "store/file.h"
-#include "store/private_directory.h"
+#include "store/local/cache_directory.h"
+#include "store/local/private_directory.h"
 
 namespace tessera::pjrt {
 namespace {

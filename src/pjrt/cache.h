@@ -5,7 +5,7 @@
 //   bytes  0..7   "TSRXEXE" and the format version (one byte)
 //   bytes  8..23  the key (128 bits)
 //   bytes 24..31  size of the payload
-//   bytes 32..63  HMAC-SHA256 of bytes 0..31 and the payload under this user's key (store/private_directory.h)
+//   bytes 32..63  HMAC-SHA256 of bytes 0..31 and the payload under this user's key (store/local/private_directory.h)
 //   bytes 64..    the payload, as Executable::serialize gave it
 // A file that is anything else (cut short, damaged, another version's, program's or writer's) is a miss and is replaced. The
 // payload is machine code, so that the cache is used only where it is this user's alone: the directory and the entry belong to

@@ -10,7 +10,7 @@
 
 #include "base/system/elf_symbols.h"
 #include "pjrt/plugin/plugin.h"
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 
 namespace tessera::pjrt {
 

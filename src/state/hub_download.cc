@@ -19,7 +19,7 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "http/web_client.h"
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 #include "store/fetch_file.h"
 #include "store/file.h"
 #include "store/servers/hugging_face.h"

@@ -20,8 +20,8 @@
 #include "state/progress.h"
 #include "state/run_steps.h"
 #include "state/weight_file.h"
-#include "store/buckets.h"
 #include "store/checksums.h"
+#include "store/servers/buckets.h"
 #include "store/url.h"
 
 namespace tessera::state {

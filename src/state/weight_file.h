@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "interop/naming.h"
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 
 namespace tessera::state {
 

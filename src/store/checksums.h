@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 #include "store/file.h"
 
 namespace tessera::store {

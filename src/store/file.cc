@@ -7,7 +7,7 @@
 #include <new>
 
 #include "base/printable.h"
-#include "store/buckets.h"
+#include "store/url.h"
 
 namespace tessera::store {
 namespace {

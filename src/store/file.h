@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 
 namespace tessera::store {
 

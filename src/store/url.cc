@@ -22,4 +22,19 @@ void refuse_url(std::string_view path, const std::string& where) {
                     "copy it, or mount it (gcsfuse, Mountpoint for S3, rclone mount), and give the local path");
 }
 
+bool is_bucket(std::string_view path) {
+  return path.starts_with("s3://") || path.starts_with("gs://") || path.starts_with("az://");
+}
+
+bool is_remote(std::string_view path) {
+  return is_bucket(path) || path.starts_with("https://") || path.starts_with("http://") || path.starts_with("hf://");
+}
+
+void refuse_writing(std::string_view path, const std::string& where) {
+  if (!is_url(path) || is_bucket(path)) return;
+  if (!is_remote(path)) refuse_url(path, where);
+  throw usage_error(fmt::format("`{}` can be read, and not written", path), where,
+                    "name a local path, or one of a bucket: s3://, gs:// or az://");
+}
+
 }  // namespace tessera::store

@@ -13,4 +13,11 @@ bool is_url(std::string_view path);
 // meant.
 void refuse_url(std::string_view path, const std::string& where = {});
 
+// Whether `path` is the address of an object that can be read and written: s3://…, gs://… or az://….
+bool is_bucket(std::string_view path);
+// Whether `path` is an address that can be read: is_bucket(), https://…, http://… or hf://….
+bool is_remote(std::string_view path);
+// A usage Error at `where` for a URL that can't be written; what it says depends on whether it can be read.
+void refuse_writing(std::string_view path, const std::string& where = {});
+
 }  // namespace tessera::store

@@ -29,7 +29,7 @@
 #include "checkpoint/commit.h"
 #include "fuzz/targets.h"
 #include "image/codec/decode.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 #include "store/memory_files.h"
 
 namespace tessera {

@@ -8,7 +8,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/manager.h"
 #include "checkpoint/snapshots.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 #include "store/faulty_files.h"
 #include "store/temp_dir.h"
 #include "support/paths.h"

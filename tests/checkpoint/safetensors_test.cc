@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 #include "store/temp_dir.h"
 #include "support/paths.h"
 

@@ -11,7 +11,7 @@
 #include "checkpoint/manager.h"
 #include "checkpoint/slices.h"
 #include "checkpoint/snapshots.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 #include "store/memory_files.h"
 #include "store/temp_dir.h"
 #include "support/paths.h"

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "store/cache_directory.h"
+#include "store/local/cache_directory.h"
 
 namespace tessera::data::testing {
 namespace {

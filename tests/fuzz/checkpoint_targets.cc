@@ -12,7 +12,7 @@
 #include "checkpoint/slices.h"
 #include "checkpoint/torch_file.h"
 #include "fuzz/targets.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 #include "store/memory_files.h"
 
 namespace tessera::fuzz {

@@ -17,7 +17,7 @@
 #include "data/index/shards.h"
 #include "data/index/sidecar.h"
 #include "fuzz/targets.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 
 namespace tessera::fuzz {
 namespace {

@@ -11,9 +11,9 @@
 #include "monitor/sinks.h"
 #include "monitor/tensorboard/event.h"
 #include "monitor/tensorboard/event_files.h"
+#include "store/encoding/tfrecord_frame.h"
 #include "store/faulty_files.h"
 #include "store/temp_dir.h"
-#include "store/tfrecord_frame.h"
 #include "support/hex.h"
 
 namespace tessera::monitor {

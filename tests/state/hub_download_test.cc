@@ -14,7 +14,7 @@
 #include "http/server.h"
 #include "state/hub_cache.h"
 #include "state/model_source.h"
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 #include "store/file.h"
 #include "store/temp_dir.h"
 #include "support/paths.h"

@@ -12,7 +12,7 @@
 #include <cerrno>
 
 #include "store/faulty_files.h"
-#include "store/lock.h"
+#include "store/local/lock.h"
 #include "store/memory_files.h"
 #include "store/temp_dir.h"
 #include "support/no_more_files.h"

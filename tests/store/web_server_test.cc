@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "http/server.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 #include "store/servers/hugging_face.h"
 
 namespace tessera::store {

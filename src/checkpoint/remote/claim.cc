@@ -14,8 +14,8 @@
 #include "base/printable.h"
 #include "base/system/background_thread.h"
 #include "base/text/text.h"
-#include "store/buckets.h"
-#include "store/digest.h"
+#include "store/encoding/digest.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::remote {
 namespace {

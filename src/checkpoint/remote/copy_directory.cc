@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/printable.h"
-#include "store/cache_directory.h"
 #include "store/file.h"
-#include "store/private_directory.h"
+#include "store/local/cache_directory.h"
+#include "store/local/private_directory.h"
 
 namespace tessera::remote {
 

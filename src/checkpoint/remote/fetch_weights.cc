@@ -12,9 +12,9 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "checkpoint/remote/copy_directory.h"
-#include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::remote {
 namespace {

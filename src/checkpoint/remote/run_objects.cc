@@ -11,8 +11,8 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::remote {
 namespace {

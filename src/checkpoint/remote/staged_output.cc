@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "checkpoint/remote/copy_directory.h"
-#include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::remote {
 namespace {

@@ -15,8 +15,8 @@
 #include "inference/score_table.h"
 #include "inference/use_model.h"
 #include "state/run_steps.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "inference/plain_weights.h"
 #include "inference/stablehlo.h"
 #include "inference/timm_directory.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::cli {
 namespace {

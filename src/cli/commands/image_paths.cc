@@ -11,8 +11,8 @@
 #include "data/index/listing.h"
 #include "data/read_file.h"
 #include "image/codec/decode.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 #include "store/url.h"
 
 namespace tessera::cli {

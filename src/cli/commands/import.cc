@@ -5,7 +5,7 @@
 #include "checkpoint/remote/staged_output.h"
 #include "cli/command.h"
 #include "inference/timm_directory.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::cli {
 namespace {

@@ -15,9 +15,9 @@
 #include "base/parallel.h"
 #include "base/text/text.h"
 #include "cluster/group/exchange.h"
-#include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::launch {
 namespace {

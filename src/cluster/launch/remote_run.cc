@@ -18,7 +18,7 @@
 #include "cluster/group/run_key.h"
 #include "cluster/launch/host_agent.h"
 #include "cluster/launch/supervise.h"
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 
 namespace tessera::launch {
 namespace {

@@ -14,7 +14,7 @@
 #include "data/cache/whole_pictures.h"
 #include "data/forwarding_source.h"
 #include "data/read_file.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 #include "store/file.h"
 
 namespace tessera::data {

@@ -10,7 +10,7 @@
 #include "base/system/shared_library.h"
 #include "base/text/json.h"
 #include "data/formats/parquet_footer.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -31,7 +31,7 @@ class ParquetGroup {
   void* group_;
 };
 
-// A file of this machine or of a server (store/buckets.h).
+// A file of this machine or of a server (store/servers/buckets.h).
 class ParquetFile {
  public:
   // Throws a data Error that names `path` when it is no Parquet file.

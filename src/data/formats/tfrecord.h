@@ -1,13 +1,13 @@
 #pragma once
-// TFRecord files: records end to end, each in its frame (store/tfrecord_frame.h).
+// TFRecord files: records end to end, each in its frame (store/encoding/tfrecord_frame.h).
 
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/formats/extent.h"
+#include "store/encoding/tfrecord_frame.h"
 #include "store/file.h"
-#include "store/tfrecord_frame.h"
 
 namespace tessera::data {
 

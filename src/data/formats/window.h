@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 #include "store/file.h"
 
 namespace tessera::data {

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text/text.h"
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 #include "store/file.h"
 
 namespace tessera::data {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "data/index/sidecar.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 

@@ -17,9 +17,9 @@
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "data/index/shard_names.h"
-#include "store/buckets.h"
 #include "store/file.h"
-#include "store/file_kind.h"
+#include "store/local/file_kind.h"
+#include "store/servers/buckets.h"
 #include "store/url.h"
 
 namespace tessera::data {

@@ -47,7 +47,7 @@ std::optional<uint64_t> stamp_number(const std::string& path);
 Hash128 fingerprint_files(int64_t count, const std::function<std::string(int64_t)>& path);
 
 // The files that `pattern` names, sorted as bytes: a path, with braces as above, with * ? [ ] in any part; an object of a bucket
-// (store/buckets.h) that is named without wildcards is not looked for. Throws a data Error
+// (store/servers/buckets.h) that is named without wildcards is not looked for. Throws a data Error
 // at `where` when a file is missing or nothing matches, and when names of the form …-00003-of-01024… show that a shard of a set
 // is missing.
 std::vector<std::string> find_shards(const std::string& pattern, const std::string& where);

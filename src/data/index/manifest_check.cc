@@ -10,9 +10,9 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "data/formats/manifest.h"
-#include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -9,8 +9,8 @@
 #include "base/text/text.h"
 #include "data/index/manifest_check.h"
 #include "data/index/progress.h"
-#include "store/buckets.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
+#include "store/servers/buckets.h"
 #include "store/servers/egress.h"
 
 namespace tessera::data {

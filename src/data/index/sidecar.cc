@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "store/cache_directory.h"
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 #include "store/file.h"
-#include "store/private_directory.h"
+#include "store/local/cache_directory.h"
+#include "store/local/private_directory.h"
 
 namespace tessera::data {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 
 namespace tessera::data {
 
@@ -41,7 +41,7 @@ std::string sidecar_bytes(SidecarKind kind, const Hash128& fingerprint, const st
 class Sidecar {
  public:
   // Nothing when there is none at `path`, or one that is damaged, of another kind, version or fingerprint, or has not
-  // `sections` sections; or one that others could have written (store/private_directory.h), after a note.
+  // `sections` sections; or one that others could have written (store/local/private_directory.h), after a note.
   static std::optional<Sidecar> open(const std::string& path, SidecarKind kind, const Hash128& fingerprint, size_t sections);
   // The same for bytes in hand.
   static std::optional<Sidecar> parse(store::Bytes bytes, SidecarKind kind, const Hash128& fingerprint, size_t sections);

@@ -5,7 +5,7 @@
 #include "data/formats/bytes_file.h"
 #include "data/index/lru_cache.h"
 #include "data/records/record_set.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/printable.h"
 #include "base/text/text.h"
 #include "data/names.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

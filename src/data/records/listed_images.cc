@@ -11,7 +11,7 @@
 #include "data/index/shards.h"
 #include "data/read_file.h"
 #include "data/records/text_values.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -1,7 +1,7 @@
 #include "base/error.h"
 #include "data/formats/tfrecord.h"
 #include "data/records/record_set.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -17,7 +17,7 @@
 #include "data/records/listed_images.h"
 #include "data/records/table_labels.h"
 #include "data/source_call.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -5,7 +5,7 @@
 #include "data/formats/lines.h"
 #include "data/records/listed_images.h"
 #include "data/source_call.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -11,8 +11,8 @@
 #include "data/index/listing.h"
 #include "data/records/example_source.h"
 #include "data/source_call.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

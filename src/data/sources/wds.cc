@@ -9,7 +9,7 @@
 #include "data/formats/webdataset.h"
 #include "data/records/text_values.h"
 #include "data/source_call.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -5,8 +5,8 @@
 #include "data/text/byte_bpe.h"
 #include "data/text/fake_tokenizer.h"
 #include "data/text/sentencepiece.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/text/text.h"
 #include "monitor/tensorboard/event.h"
-#include "store/tfrecord_frame.h"
+#include "store/encoding/tfrecord_frame.h"
 
 namespace tessera::monitor {
 namespace {

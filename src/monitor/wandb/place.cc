@@ -9,7 +9,7 @@
 #include "base/system/environment.h"
 #include "base/system/process.h"
 #include "base/text/text.h"
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 
 namespace tessera::monitor {
 namespace {

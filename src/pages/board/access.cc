@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "pages/board/address.h"
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 
 namespace tessera::board {
 namespace {

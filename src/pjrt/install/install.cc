@@ -14,11 +14,11 @@
 #include "http/web_client.h"
 #include "pjrt/install/package_index.h"
 #include "store/checksums.h"
-#include "store/disk_room.h"
+#include "store/encoding/zip_archive.h"
 #include "store/fetch_file.h"
 #include "store/file.h"
-#include "store/lock.h"
-#include "store/zip_archive.h"
+#include "store/local/disk_room.h"
+#include "store/local/lock.h"
 
 namespace tessera::plugins {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // What servers that keep objects can do, behind one interface: S3, Google Cloud Storage and Azure (bucket_server.cc), and servers
-// of the web (web_server.cc). For store/buckets.cc, which tries again, caches and tells users.
+// of the web (web_server.cc). For store/servers/buckets.cc, which tries again, caches and tells users.
 
 #include <cstddef>
 #include <cstdint>

@@ -21,7 +21,7 @@
 #include "base/system/file_calls.h"
 #include "base/text/json.h"
 #include "store/file.h"
-#include "store/file_kind.h"
+#include "store/local/file_kind.h"
 #include "train/control/unix_socket.h"
 
 namespace tessera::train {

@@ -14,7 +14,7 @@
 #include "recipe/keys.h"
 #include "recipe/run_identity.h"
 #include "state/progress.h"
-#include "store/leftovers.h"
+#include "store/local/leftovers.h"
 
 namespace tessera::train {
 namespace {

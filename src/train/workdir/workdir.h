@@ -10,7 +10,7 @@
 #include "checkpoint/remote/run_copy.h"
 #include "config/section.h"
 #include "store/file.h"
-#include "store/lock.h"
+#include "store/local/lock.h"
 
 namespace tessera::train {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 #include "support/bucket_servers.h"
 
 namespace tessera::remote {

@@ -12,9 +12,9 @@
 
 #include "checkpoint/manager.h"
 #include "checkpoint/snapshots.h"
-#include "store/buckets.h"
-#include "store/cache_directory.h"
 #include "store/file.h"
+#include "store/local/cache_directory.h"
+#include "store/servers/buckets.h"
 #include "store/temp_dir.h"
 #include "support/bucket_servers.h"
 

@@ -6,7 +6,7 @@
 
 #include "cli/finished_run.h"
 #include "cli/metrics_lines.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 #include "support/bucket_servers.h"
 
 namespace tessera::cli {

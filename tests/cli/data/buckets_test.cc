@@ -2,7 +2,7 @@
 
 #ifdef TESSERA_HAS_BUCKETS
 
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "data/prepare_testing.h"
-#include "store/disk_room.h"
+#include "store/local/disk_room.h"
 
 namespace tessera::data {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "http/server.h"
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 #include "store/file.h"
 #include "store/temp_dir.h"
 

@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/commands/data/sections.h"
 #include "config/byte_size.h"
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::cli {
 namespace {

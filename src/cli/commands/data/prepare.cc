@@ -12,7 +12,7 @@
 #include "base/printable.h"
 #include "base/text/text.h"
 #include "cli/command.h"
-#include "store/disk_room.h"
+#include "store/local/disk_room.h"
 
 namespace tessera::cli {
 namespace {

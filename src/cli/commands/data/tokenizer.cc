@@ -10,8 +10,8 @@
 #include "data/source.h"
 #include "data/text/text_encoder.h"
 #include "data/text/train_sentencepiece.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::cli {
 namespace {

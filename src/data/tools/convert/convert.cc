@@ -16,11 +16,11 @@
 #include "image/codec/decode.h"
 #include "image/codec/encode_jpeg.h"
 #include "image/resize/resize.h"
-#include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"
-#include "store/leftovers.h"
-#include "store/lock.h"
+#include "store/local/leftovers.h"
+#include "store/local/lock.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "store/buckets.h"
 #include "store/checksums.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/text/text.h"
 #include "data/formats/manifest.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

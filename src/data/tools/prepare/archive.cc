@@ -13,8 +13,8 @@
 #include "data/formats/bytes_file.h"
 #include "data/formats/tar.h"
 #include "data/formats/window.h"
+#include "store/encoding/zip_archive.h"
 #include "store/file.h"
-#include "store/zip_archive.h"
 
 namespace tessera::data {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "store/digest.h"
-#include "store/disk_room.h"
-#include "store/leftovers.h"
-#include "store/lock.h"
+#include "store/encoding/digest.h"
+#include "store/local/disk_room.h"
+#include "store/local/leftovers.h"
+#include "store/local/lock.h"
 
 namespace tessera::data {
 namespace {

@@ -19,7 +19,7 @@
 #include "base/parallel.h"
 #include "base/printable.h"
 #include "base/text/text.h"
-#include "store/disk_room.h"
+#include "store/local/disk_room.h"
 
 namespace tessera::data {
 namespace {

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "data/transform/pp_op.h"
-#include "store/buckets.h"
 #include "store/file.h"
+#include "store/servers/buckets.h"
 
 namespace tessera::data {
 namespace {

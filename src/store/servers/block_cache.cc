@@ -1,4 +1,4 @@
-#include "store/block_cache.h"
+#include "store/servers/block_cache.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 
 #include <fmt/core.h>
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 
 namespace tessera::store {
 

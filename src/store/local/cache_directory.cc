@@ -1,4 +1,4 @@
-#include "store/cache_directory.h"
+#include "store/local/cache_directory.h"
 
 #include <atomic>
 #include <cstdlib>

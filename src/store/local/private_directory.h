@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 
 namespace tessera::store {
 

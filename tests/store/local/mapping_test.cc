@@ -1,6 +1,6 @@
 // Mapped files whose pages can't be read: the file is cut short, so that the system sends SIGBUS as it does for a bad sector.
 
-#include "store/mapping.h"
+#include "store/local/mapping.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "store/leftovers.h"
+#include "store/local/leftovers.h"
 
 #include <charconv>
 

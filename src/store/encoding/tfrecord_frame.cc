@@ -1,10 +1,10 @@
-#include "store/tfrecord_frame.h"
+#include "store/encoding/tfrecord_frame.h"
 
 #include <bit>
 #include <cstring>
 
-#include "store/bytes.h"
-#include "store/crc32c.h"
+#include "store/encoding/bytes.h"
+#include "store/encoding/crc32c.h"
 
 namespace tessera::store {
 namespace {

@@ -10,7 +10,7 @@
 
 namespace tessera::store {
 
-class Mapping;  // store/mapping.cc
+class Mapping;  // store/local/mapping.cc
 
 struct Bytes {
   std::shared_ptr<const void> owner;  // may be null when the memory outlives every reader anyway

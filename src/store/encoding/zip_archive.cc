@@ -1,4 +1,4 @@
-#include "store/zip_archive.h"
+#include "store/encoding/zip_archive.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -13,15 +13,9 @@
 
 #include "base/error.h"
 #include "store/file.h"
+#include "store/url.h"
 
 namespace tessera::store {
-
-// Whether `path` is the address of an object that can be read and written: s3://…, gs://… or az://….
-bool is_bucket(std::string_view path);
-// Whether `path` is an address that can be read: is_bucket(), https://…, http://… or hf://….
-bool is_remote(std::string_view path);
-// A usage Error at `where` for a URL that can't be written; what it says depends on whether it can be read.
-void refuse_writing(std::string_view path, const std::string& where = {});
 
 // The file system that a path belongs to: of servers where is_remote(), else local_files(). That of servers has no renaming, no
 // truncate() and no open_directory(): they throw refuse_url()'s Error. map() reads the whole object. What create() and append() make

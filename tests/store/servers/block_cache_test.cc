@@ -1,4 +1,4 @@
-#include "store/block_cache.h"
+#include "store/servers/block_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 
 #include <fmt/core.h>
 #include <openssl/crypto.h>

@@ -1,9 +1,9 @@
-#include "store/crc32c.h"
+#include "store/encoding/crc32c.h"
 
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "store/bytes.h"
+#include "store/encoding/bytes.h"
 
 namespace tessera::store {
 namespace {

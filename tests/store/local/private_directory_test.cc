@@ -1,4 +1,4 @@
-#include "store/private_directory.h"
+#include "store/local/private_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 #include "store/file.h"
 #include "temp_dir.h"
 

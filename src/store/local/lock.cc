@@ -1,4 +1,4 @@
-#include "store/lock.h"
+#include "store/local/lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,4 +1,4 @@
-#include "store/disk_room.h"
+#include "store/local/disk_room.h"
 
 #include <filesystem>
 

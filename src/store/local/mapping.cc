@@ -1,4 +1,4 @@
-#include "store/mapping.h"
+#include "store/local/mapping.h"
 
 #include <signal.h>
 #include <sys/mman.h>

@@ -12,9 +12,9 @@
 #include "base/printable.h"
 #include "base/system/file_calls.h"
 #include "store/file.h"
-#include "store/file_kind.h"
-#include "store/mapping.h"
-#include "store/read_retries.h"
+#include "store/local/file_kind.h"
+#include "store/local/mapping.h"
+#include "store/local/read_retries.h"
 #include "store/url.h"
 
 namespace tessera::store {

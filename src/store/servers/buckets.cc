@@ -1,4 +1,4 @@
-#include "store/buckets.h"
+#include "store/servers/buckets.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -18,13 +18,12 @@
 #include "base/hash.h"
 #include "base/printable.h"
 #include "base/system/environment.h"
-#include "store/block_cache.h"
-#include "store/cache_directory.h"
-#include "store/crc32c.h"
-#include "store/leftovers.h"
-#include "store/private_directory.h"
+#include "store/encoding/crc32c.h"
+#include "store/local/cache_directory.h"
+#include "store/local/leftovers.h"
+#include "store/local/private_directory.h"
+#include "store/servers/block_cache.h"
 #include "store/servers/object_server.h"
-#include "store/url.h"
 
 namespace tessera::store {
 namespace {
@@ -345,21 +344,6 @@ class TextFile final : public ReadableFile {
 };
 
 }  // namespace
-
-bool is_bucket(std::string_view path) {
-  return path.starts_with("s3://") || path.starts_with("gs://") || path.starts_with("az://");
-}
-
-bool is_remote(std::string_view path) {
-  return is_bucket(path) || path.starts_with("https://") || path.starts_with("http://") || path.starts_with("hf://");
-}
-
-void refuse_writing(std::string_view path, const std::string& where) {
-  if (!is_url(path) || is_bucket(path)) return;
-  if (!is_remote(path)) refuse_url(path, where);
-  throw usage_error(fmt::format("`{}` can be read, and not written", path), where,
-                    "name a local path, or one of a bucket: s3://, gs:// or az://");
-}
 
 FileSystem& files_at(std::string_view path) {
   static RemoteFiles remote;

@@ -1,4 +1,4 @@
-#include "store/private_directory.h"
+#include "store/local/private_directory.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "base/system/environment.h"
-#include "store/digest.h"
+#include "store/encoding/digest.h"
 #include "store/file.h"
-#include "store/mapping.h"
+#include "store/local/mapping.h"
 
 namespace tessera::store {
 namespace {
