@@ -1,5 +1,5 @@
 #pragma once
-// What a run tells its sinks (monitor/sink.h), one thing at a time.
+// What a run tells its sinks (monitor/sinks/sink.h), one thing at a time.
 
 #include <cstdint>
 #include <string>

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/text/text.h"
-#include "monitor/sink.h"
+#include "monitor/sinks/sink.h"
 #include "recipe/read_parts.h"
 
 namespace tessera::recipe {

@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "base/text/text.h"
-#include "monitor/sinks.h"
+#include "monitor/sinks/sinks.h"
 #include "monitor/tensorboard/event.h"
 #include "monitor/tensorboard/event_files.h"
 #include "store/encoding/tfrecord_frame.h"

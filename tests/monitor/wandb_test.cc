@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "monitor/sinks.h"
+#include "monitor/sinks/sinks.h"
 #include "monitor/wandb/record_log.h"
 #include "monitor/wandb/records.h"
 #include "monitor/wandb/values.h"

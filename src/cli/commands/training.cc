@@ -20,7 +20,7 @@
 #include "cli/optional_work.h"
 #include "cli/version.h"
 #include "cluster/group/meeting.h"
-#include "monitor/log_file.h"
+#include "monitor/sinks/log_file.h"
 #include "pages/board/board.h"
 #include "pages/report/report.h"
 #include "store/file.h"

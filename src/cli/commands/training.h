@@ -10,7 +10,7 @@
 #include "cli/flags.h"
 #include "cluster/group/place.h"
 #include "config/section.h"
-#include "monitor/log_file.h"
+#include "monitor/sinks/log_file.h"
 #include "train/process/device.h"
 #include "train/process/stop_watch.h"
 #include "train/trainer.h"

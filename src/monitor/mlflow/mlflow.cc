@@ -26,10 +26,10 @@
 #include "base/log.h"
 #include "base/system/environment.h"
 #include "base/text/json.h"
-#include "monitor/earlier_rows.h"
 #include "monitor/mlflow/client.h"
 #include "monitor/mlflow/names.h"
-#include "monitor/sink.h"
+#include "monitor/sinks/earlier_rows.h"
+#include "monitor/sinks/sink.h"
 
 namespace tessera::monitor {
 namespace {

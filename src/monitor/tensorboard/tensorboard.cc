@@ -5,8 +5,8 @@
 #include <optional>
 #include <set>
 
-#include "monitor/earlier_rows.h"
-#include "monitor/sink.h"
+#include "monitor/sinks/earlier_rows.h"
+#include "monitor/sinks/sink.h"
 #include "monitor/tensorboard/event.h"
 #include "monitor/tensorboard/event_files.h"
 #include "monitor/tensorboard/projector.h"

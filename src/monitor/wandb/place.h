@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "monitor/sink.h"
+#include "monitor/sinks/sink.h"
 #include "monitor/wandb/records.h"
 
 namespace tessera::monitor {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "monitor/earlier_rows.h"
+#include "monitor/sinks/earlier_rows.h"
 #include "monitor/wandb/record_log.h"
 #include "monitor/wandb/values.h"
 

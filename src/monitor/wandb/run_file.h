@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "monitor/metrics.h"
-#include "monitor/sink.h"
+#include "monitor/sinks/sink.h"
 #include "monitor/wandb/records.h"
 
 namespace tessera::monitor {

@@ -1,6 +1,6 @@
 #pragma once
 // What a run tells: lines of metrics.jsonl and summary.csv, the console with alerts (monitor/alerts.h), and the sinks of its
-// recipe (monitor/sink.h).
+// recipe (monitor/sinks/sink.h).
 //
 // A line of metrics.jsonl stands for a step at which training is logged or something is evaluated. It has, from step 1 on,
 // training_loss, l2_grads, l2_params, l2_updates, lr, the objective's (all of that step's update), img/sec, img/sec/core,
@@ -31,10 +31,10 @@
 
 #include "base/system/spans.h"
 #include "monitor/alerts.h"
-#include "monitor/console.h"
+#include "monitor/console/console.h"
 #include "monitor/host_usage.h"
 #include "monitor/metrics.h"
-#include "monitor/sinks.h"
+#include "monitor/sinks/sinks.h"
 #include "pjrt/client.h"
 #include "recipe/recipe.h"
 #include "state/progress.h"
@@ -116,7 +116,7 @@ class Reporter {
 
   // What sinks get besides the lines: nothing where the recipe names none.
   monitor::Sinks& sinks() const { return *sinks_; }
-  // The last call. Waits until the sinks have written, for a bounded time (monitor/sink_thread.h).
+  // The last call. Waits until the sinks have written, for a bounded time (monitor/sinks/sink_thread.h).
   void finish(const monitor::RunEnd& end);
 
   double uptime() const;  // seconds, over all starts of the run

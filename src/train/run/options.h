@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cluster/group/place.h"
-#include "monitor/log_file.h"
+#include "monitor/sinks/log_file.h"
 #include "train/process/device.h"
 #include "train/process/stop_watch.h"
 

@@ -33,7 +33,7 @@ class Workdir {
 
   const std::string& path() const { return path_; }
   std::string checkpoints() const { return store::join_path(path_, "checkpoints"); }
-  std::string log() const;  // the console's lines (monitor/log_file.h)
+  std::string log() const;  // the console's lines (monitor/sinks/log_file.h)
   // Of files that an evaluator writes, without their endings: …/evals/val_000001000.
   std::string evaluation(const std::string& name, int64_t step) const;
   // The summary of its last evaluation: …/evals/val.last.json.

@@ -1,4 +1,4 @@
-#include "monitor/terminal_text.h"
+#include "monitor/console/terminal_text.h"
 
 #include <algorithm>
 

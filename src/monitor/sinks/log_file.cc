@@ -1,4 +1,4 @@
-#include "monitor/log_file.h"
+#include "monitor/sinks/log_file.h"
 
 #include <fmt/chrono.h>
 
@@ -12,8 +12,8 @@
 #include "base/line_listener.h"
 #include "base/text/text.h"
 #include "monitor/line_log.h"
-#include "monitor/sink_thread.h"
-#include "monitor/sinks.h"
+#include "monitor/sinks/sink_thread.h"
+#include "monitor/sinks/sinks.h"
 
 namespace tessera::monitor {
 namespace {

@@ -15,7 +15,7 @@
 namespace tessera::monitor {
 
 // Hears every line that goes to the terminal (base/log.h) from its construction on; one at a time. A thread of its own writes
-// them (monitor/sink_thread.h): a disk that refuses the file is a warning, and one that hangs holds nobody.
+// them (monitor/sinks/sink_thread.h): a disk that refuses the file is a warning, and one that hangs holds nobody.
 class LogFile {
  public:
   explicit LogFile(const std::string& first_line, store::FileSystem& files = store::local_files());

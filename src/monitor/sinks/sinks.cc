@@ -1,4 +1,4 @@
-#include "monitor/sinks.h"
+#include "monitor/sinks/sinks.h"
 
 #include <algorithm>
 #include <chrono>

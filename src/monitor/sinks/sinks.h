@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "monitor/sink_thread.h"
+#include "monitor/sinks/sink_thread.h"
 
 namespace tessera::monitor {
 

@@ -1,4 +1,4 @@
-#include "monitor/console.h"
+#include "monitor/console/console.h"
 
 #include <fmt/core.h>
 #include <sys/ioctl.h>
@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text/text.h"
-#include "monitor/terminal_text.h"
+#include "monitor/console/terminal_text.h"
 
 namespace tessera::monitor {
 namespace {

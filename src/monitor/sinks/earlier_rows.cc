@@ -1,4 +1,4 @@
-#include "monitor/earlier_rows.h"
+#include "monitor/sinks/earlier_rows.h"
 
 namespace tessera::monitor {
 

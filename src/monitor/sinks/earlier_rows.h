@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "monitor/metrics.h"
-#include "monitor/sink.h"
+#include "monitor/sinks/sink.h"
 
 namespace tessera::monitor {
 

@@ -1,11 +1,11 @@
-#include "monitor/sink.h"
+#include "monitor/sinks/sink.h"
 
 namespace tessera::monitor {
 
 const std::vector<const SinkKind*>& sink_kinds() {
   static const std::vector<const SinkKind*> kinds = {
 #define SINK(object) &object,
-#include "monitor/sinks.def"
+#include "monitor/sinks/sinks.def"
 #undef SINK
   };
   return kinds;

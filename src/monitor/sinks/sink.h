@@ -2,7 +2,7 @@
 // Sinks: where a run's measurements go besides metrics.jsonl. A sink is a file and a line of sinks.def.
 //
 // metrics.jsonl (monitor/metrics.h) is the record of a run: durable before each checkpoint, and cut when a run is resumed. A sink
-// is a copy of it for other programs, which may be incomplete: it has a thread of its own (monitor/sink_thread.h), so that it
+// is a copy of it for other programs, which may be incomplete: it has a thread of its own (monitor/sinks/sink_thread.h), so that it
 // never slows a step, and what it throws is a warning, so that it never ends a run.
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct SinkKind {
   bool catches_up = false;
 };
 #define SINK(object) extern const SinkKind object;
-#include "monitor/sinks.def"
+#include "monitor/sinks/sinks.def"
 #undef SINK
 
 // By sinks.def, in its order.

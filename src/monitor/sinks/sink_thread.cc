@@ -1,4 +1,4 @@
-#include "monitor/sink_thread.h"
+#include "monitor/sinks/sink_thread.h"
 
 #include <fmt/format.h>
 

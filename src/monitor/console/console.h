@@ -1,6 +1,6 @@
 #pragma once
 // The console of a training run. Everything goes to stderr through base/log.h. On a terminal: a table with a row for each epoch
-// or evaluation (monitor/score_table.h), and below it one line drawn again in place at most ten times a second:
+// or evaluation (monitor/console/score_table.h), and below it one line drawn again in place at most ten times a second:
 //
 //   compile  train_step 1.8 s (cached)
 //   epoch  step  train loss  val top1  val loss   time
@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "monitor/score_table.h"
+#include "monitor/console/score_table.h"
 
 namespace tessera::monitor {
 

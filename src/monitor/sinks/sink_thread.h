@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "monitor/sink.h"
+#include "monitor/sinks/sink.h"
 
 namespace tessera::monitor {
 

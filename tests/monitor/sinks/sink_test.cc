@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "monitor/sink_thread.h"
+#include "monitor/sinks/sink_thread.h"
 
 namespace tessera::monitor {
 namespace {

@@ -1,4 +1,4 @@
-#include "monitor/console.h"
+#include "monitor/console/console.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

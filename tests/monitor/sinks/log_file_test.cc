@@ -1,4 +1,4 @@
-#include "monitor/log_file.h"
+#include "monitor/sinks/log_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/log.h"
-#include "monitor/sink_thread.h"
+#include "monitor/sinks/sink_thread.h"
 #include "store/faulty_files.h"
 #include "store/temp_dir.h"
 

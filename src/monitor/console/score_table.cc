@@ -1,4 +1,4 @@
-#include "monitor/score_table.h"
+#include "monitor/console/score_table.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text/text.h"
-#include "monitor/console.h"
-#include "monitor/terminal_text.h"
+#include "monitor/console/console.h"
+#include "monitor/console/terminal_text.h"
 
 namespace tessera::monitor {
 namespace {
