@@ -1,7 +1,7 @@
 // tessera_parquet.so: Parquet files, read and written through Arrow's C++ library, behind the C interface of
-// data/formats/parquet_module.h.
+// data/formats/parquet/parquet_module.h.
 
-#include "data/formats/parquet_module.h"
+#include "data/formats/parquet/parquet_module.h"
 
 #include <arrow/array.h>
 #include <arrow/array/array_dict.h>

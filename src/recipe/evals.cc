@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/text/text.h"
-#include "data/formats/parquet.h"
+#include "data/formats/parquet/parquet.h"
 #include "data/relabelled.h"
 #include "recipe/read_parts.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/extent.h"
+#include "data/formats/bytes/extent.h"
 #include "store/file.h"
 
 namespace tessera::data {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text/protobuf_wire.h"
-#include "data/formats/varint.h"
+#include "data/formats/bytes/varint.h"
 
 namespace tessera::data {
 namespace {

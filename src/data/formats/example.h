@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/extent.h"
-#include "data/formats/window.h"
+#include "data/formats/bytes/extent.h"
+#include "data/formats/bytes/window.h"
 
 namespace tessera::data {
 

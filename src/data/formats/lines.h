@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/extent.h"
+#include "data/formats/bytes/extent.h"
 #include "store/file.h"
 
 namespace tessera::data {

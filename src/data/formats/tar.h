@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/formats/window.h"
+#include "data/formats/bytes/window.h"
 
 namespace tessera::data {
 

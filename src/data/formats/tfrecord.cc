@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "data/formats/window.h"
+#include "data/formats/bytes/window.h"
 
 namespace tessera::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/extent.h"
+#include "data/formats/bytes/extent.h"
 #include "store/encoding/tfrecord_frame.h"
 #include "store/file.h"
 

@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "data/formats/bytes_file.h"
+#include "data/formats/bytes/bytes_file.h"
 #include "data/formats/tar.h"
 
 namespace tessera::data {

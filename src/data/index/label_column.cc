@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/formats/varint.h"
+#include "data/formats/bytes/varint.h"
 
 namespace tessera::data {
 namespace {

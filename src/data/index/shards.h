@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/extent.h"
+#include "data/formats/bytes/extent.h"
 #include "data/index/label_column.h"
 #include "data/index/listing.h"
 #include "data/index/lru_cache.h"

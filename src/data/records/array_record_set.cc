@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/formats/array_record.h"
-#include "data/formats/bytes_file.h"
+#include "data/formats/array_record/array_record.h"
+#include "data/formats/bytes/bytes_file.h"
 #include "data/index/lru_cache.h"
 #include "data/records/record_set.h"
 #include "store/servers/buckets.h"

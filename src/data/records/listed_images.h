@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/extent.h"
+#include "data/formats/bytes/extent.h"
 #include "data/formats/json_fields.h"
 #include "data/records/labels.h"
 #include "data/source.h"

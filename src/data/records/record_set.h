@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/window.h"
+#include "data/formats/bytes/window.h"
 #include "data/index/shards.h"
 #include "data/source.h"
 

@@ -1,6 +1,6 @@
 // parquet(pattern): Hugging Face's image data sets.
 
-#include "data/formats/parquet.h"
+#include "data/formats/parquet/parquet.h"
 
 #include <algorithm>
 

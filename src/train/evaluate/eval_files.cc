@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/text/text.h"
-#include "data/formats/parquet.h"
+#include "data/formats/parquet/parquet.h"
 #include "store/file.h"
 #include "train/evaluate/evaluate.h"
 

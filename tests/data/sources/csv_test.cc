@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/format_testing.h"
-#include "data/formats/bytes_file.h"
+#include "data/formats/bytes/bytes_file.h"
 
 namespace tessera::data {
 namespace {

@@ -1,7 +1,7 @@
 // jsonl(…): lines that name image files.
 
 #include "data/format_testing.h"
-#include "data/formats/bytes_file.h"
+#include "data/formats/bytes/bytes_file.h"
 #include "data/formats/lines.h"
 
 namespace tessera::data {

@@ -1,11 +1,11 @@
 // parquet(…): files of the library datasets. They need tessera_parquet.so, which ./dev test builds.
 
-#include "data/formats/parquet.h"
+#include "data/formats/parquet/parquet.h"
 
 #include "base/system/process.h"
 #include "data/format_testing.h"
-#include "data/formats/parquet_footer.h"
-#include "data/formats/varint.h"
+#include "data/formats/bytes/varint.h"
+#include "data/formats/parquet/parquet_footer.h"
 #include "store/file.h"
 #include "support/no_more_files.h"
 

@@ -3,11 +3,11 @@
 #include <zstd.h>
 
 #include "data/format_testing.h"
-#include "data/formats/array_record.h"
-#include "data/formats/bytes_file.h"
+#include "data/formats/array_record/array_record.h"
+#include "data/formats/bytes/bytes_file.h"
+#include "data/formats/bytes/varint.h"
 #include "data/formats/example.h"
 #include "data/formats/tfrecord.h"
-#include "data/formats/varint.h"
 
 namespace tessera::data {
 namespace {

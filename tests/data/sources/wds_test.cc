@@ -1,7 +1,7 @@
 // wds(…): archives of the webdataset library and of Python's tarfile, and everything that can be wrong with them.
 
 #include "data/format_testing.h"
-#include "data/formats/bytes_file.h"
+#include "data/formats/bytes/bytes_file.h"
 #include "data/formats/tar.h"
 #include "data/formats/webdataset.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/formats/varint.h"
+#include "data/formats/bytes/varint.h"
 #include "data/text/added_tokens.h"
 #include "data/text/byte_bpe.h"
 #include "data/text/charsmap.h"

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/formats/array_record.h"
+#include "data/formats/array_record/array_record.h"
 #include "data/formats/example.h"
 #include "data/formats/tar.h"
 #include "data/formats/tfrecord.h"

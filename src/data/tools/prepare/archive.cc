@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/text/text.h"
-#include "data/formats/bytes_file.h"
+#include "data/formats/bytes/bytes_file.h"
+#include "data/formats/bytes/window.h"
 #include "data/formats/tar.h"
-#include "data/formats/window.h"
 #include "store/encoding/zip_archive.h"
 #include "store/file.h"
 

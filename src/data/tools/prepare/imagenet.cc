@@ -13,10 +13,10 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/text/text.h"
-#include "data/formats/bytes_file.h"
+#include "data/formats/bytes/bytes_file.h"
+#include "data/formats/bytes/extent.h"
 #include "data/formats/csv.h"
 #include "data/formats/deflate.h"
-#include "data/formats/extent.h"
 #include "data/formats/mat.h"
 #include "data/tools/prepare/prepare.h"
 

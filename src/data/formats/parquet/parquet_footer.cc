@@ -1,4 +1,4 @@
-#include "data/formats/parquet_footer.h"
+#include "data/formats/parquet/parquet_footer.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "data/formats/varint.h"
+#include "data/formats/bytes/varint.h"
 
 namespace tessera::data {
 namespace {

@@ -1,7 +1,7 @@
 #include "base/text/protobuf_wire.h"
-#include "data/formats/array_record.h"
-#include "data/formats/riegeli.h"
-#include "data/formats/varint.h"
+#include "data/formats/array_record/array_record.h"
+#include "data/formats/array_record/riegeli.h"
+#include "data/formats/bytes/varint.h"
 
 namespace tessera::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/formats/parquet.h"
+#include "data/formats/parquet/parquet.h"
 
 #include <exception>
 #include <mutex>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/system/shared_library.h"
 #include "base/text/json.h"
-#include "data/formats/parquet_footer.h"
+#include "data/formats/parquet/parquet_footer.h"
 #include "store/servers/buckets.h"
 
 namespace tessera::data {

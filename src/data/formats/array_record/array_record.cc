@@ -1,4 +1,4 @@
-#include "data/formats/array_record.h"
+#include "data/formats/array_record/array_record.h"
 
 #include <brotli/decode.h>
 #include <snappy.h>
@@ -11,9 +11,9 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "base/error.h"
-#include "data/formats/extent.h"
-#include "data/formats/riegeli.h"
-#include "data/formats/varint.h"
+#include "data/formats/array_record/riegeli.h"
+#include "data/formats/bytes/extent.h"
+#include "data/formats/bytes/varint.h"
 
 namespace tessera::data {
 namespace {

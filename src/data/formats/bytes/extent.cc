@@ -1,4 +1,4 @@
-#include "data/formats/extent.h"
+#include "data/formats/bytes/extent.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "data/formats/varint.h"
+#include "data/formats/bytes/varint.h"
 
 namespace tessera::data {
 

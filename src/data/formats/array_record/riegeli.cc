@@ -1,4 +1,4 @@
-#include "data/formats/riegeli.h"
+#include "data/formats/array_record/riegeli.h"
 
 #include <highwayhash/c_bindings.h>
 

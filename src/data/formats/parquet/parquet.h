@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/parquet_module.h"
+#include "data/formats/parquet/parquet_module.h"
 
 namespace tessera::data {
 
