@@ -1,7 +1,7 @@
 #pragma once
 
 #include "evaluators/evaluator.h"
-#include "models/captioner.h"
+#include "models/image_text/captioner.h"
 
 namespace tessera::evaluators {
 

@@ -2,7 +2,7 @@
 // Evaluators of models that embed images and texts.
 
 #include "evaluators/evaluator.h"
-#include "models/image_text.h"
+#include "models/image_text/image_text.h"
 
 namespace tessera::evaluators {
 

@@ -2,7 +2,7 @@
 // The programs that write captions, as StableHLO text. `rows` captions are written at once: as many of each image of a batch, side
 // by side. One program begins and one is run for every token.
 
-#include "models/captioner.h"
+#include "models/image_text/captioner.h"
 #include "train/step/program.h"
 
 namespace tessera::inference {

@@ -11,7 +11,7 @@
 #include "data/text/text_encoder.h"
 #include "data/transform/pp.h"
 #include "inference/caption_search.h"
-#include "models/captioner.h"
+#include "models/image_text/captioner.h"
 #include "pjrt/client.h"
 #include "state/device_arrays.h"
 #include "state/model_source.h"

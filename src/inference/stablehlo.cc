@@ -11,8 +11,8 @@
 #include "data/transform/pp.h"
 #include "inference/row_reader.h"
 #include "inference/tracer.h"
-#include "models/captioner.h"
-#include "models/image_text.h"
+#include "models/image_text/captioner.h"
+#include "models/image_text/image_text.h"
 
 namespace tessera::inference {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "interop/image_processor.h"
 #include "interop/timm_import.h"
-#include "models/cappa.h"
+#include "models/image_text/cappa.h"
+#include "models/image_text/two_tower.h"
 #include "models/timm_args.h"
-#include "models/two_tower.h"
 
 namespace tessera::interop {
 namespace {

@@ -32,8 +32,8 @@ struct LayerRule {
 };
 
 class Classifier;
-class Captioner;  // models/captioner.h
-class ImageText;  // models/image_text.h
+class Captioner;  // models/image_text/captioner.h
+class ImageText;  // models/image_text/image_text.h
 
 class Model {
  public:

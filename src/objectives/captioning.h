@@ -1,7 +1,7 @@
 #pragma once
 // Cross-entropy over the tokens of captions, as big_vision's trainers/proj/cappa/generative.py.
 
-#include "models/captioner.h"
+#include "models/image_text/captioner.h"
 #include "objectives/objective.h"
 
 namespace tessera::objectives {
@@ -29,7 +29,7 @@ struct CaptioningOptions {
 };
 
 // The factory of objectives.def. A caption's loss is the mean over its tokens; the loss of a batch the mean over captions. In
-// training the model says which captions are predicted all at once (models/captioner.h).
+// training the model says which captions are predicted all at once (models/image_text/captioner.h).
 std::shared_ptr<const Objective> make_captioning(config::Section section, const DataInputs& data);
 
 // The captions' inputs as the options name them: ids, then the label masks where there are some.

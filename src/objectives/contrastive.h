@@ -1,7 +1,7 @@
 #pragma once
 // An image's own text against the other texts of the batch, and the other way round.
 
-#include "models/image_text.h"
+#include "models/image_text/image_text.h"
 #include "objectives/objective.h"
 
 namespace tessera::objectives {

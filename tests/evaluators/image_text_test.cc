@@ -1,7 +1,7 @@
 // Retrieval and zero-shot classification over splits of any size, on one device and on eight, against figures of the embeddings
 // of all images and texts at once (the figures themselves are compared with big_vision's in tests/metrics).
 
-#include "models/image_text.h"
+#include "models/image_text/image_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

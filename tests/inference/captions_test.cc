@@ -8,7 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "models/cappa.h"
+#include "models/image_text/cappa.h"
 #include "support/formula.h"
 #include "support/paths.h"
 #include "train/small_run.h"

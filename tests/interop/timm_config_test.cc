@@ -14,7 +14,7 @@
 #include "interop/model_config.h"
 #include "interop/timm_import.h"
 #include "models/timm_names.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 #include "support/formula.h"
 #include "support/paths.h"
 #include "support/safetensors_reader.h"

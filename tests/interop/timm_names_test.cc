@@ -12,7 +12,7 @@
 #include "config/section.h"
 #include "interop/patches.h"
 #include "interop/timm_import.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 #include "support/formula.h"
 
 namespace tessera::models {

@@ -5,7 +5,7 @@
 
 #include "host/register.h"
 #include "models/reference.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 
 namespace tessera::models {
 namespace {

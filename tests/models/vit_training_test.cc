@@ -7,7 +7,7 @@
 
 #include "ir/functions.h"
 #include "ir/grad.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 #include "support/formula.h"
 #include "support/run_graph.h"
 

@@ -1,7 +1,7 @@
 // CapPa against big_vision's own code (tools/references/cappa.py): logits and losses in both ways of predicting, as training
 // drew them, the gradient of every parameter, perplexity and the scores of prompts.
 
-#include "models/cappa.h"
+#include "models/image_text/cappa.h"
 
 #include <numeric>
 

@@ -1,7 +1,7 @@
 // Two towers and their losses against big_vision's own code (tools/references/two_tower.py): vectors, similarities, both
 // losses, the gradient of every parameter, updates; and what a causal mask hides.
 
-#include "models/two_tower.h"
+#include "models/image_text/two_tower.h"
 
 #include "objectives/contrastive.h"
 #include "objectives/reference_case.h"

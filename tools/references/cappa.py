@@ -4,7 +4,7 @@ Run: BIG_VISION=<checkout of google-research/big_vision at 0127fb6> tools/refere
 
 Of the checkout models/proj/cappa/cappa.py, trainers/proj/cappa/predict_fns.py and utils.weighted_softmax_xent run as they are.
 
-Parameters have our names, shapes and layout (src/models/cappa.h): a block's arrays stacked, query, key and value side by side.
+Parameters have our names, shapes and layout (src/models/image_text/cappa.h): a block's arrays stacked, query, key and value side by side.
 Their values come from formula.py: scale is 1 + (2u - 1) 0.2, embedding has scale 1, pos_embed 0.5, a kernel sqrt(3 / inputs), a
 bias 0.05. Images are "cappa/input0" of scale 1, [B, H, W, 3]. What training draws is injected: which rows are predicted in
 parallel and which tokens are hidden. Keys, all float32:

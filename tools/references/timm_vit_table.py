@@ -1,4 +1,4 @@
-"""timm's registered ViTs that models/vit.h can express: src/models/timm_vits.def.
+"""timm's registered ViTs that models/vit/vit.h can express: src/models/vit/timm_vits.def.
 
 Run: tools/references/run.sh timm_vit_table, or `python timm_vit_table.py` in its environment.
 

@@ -5,7 +5,7 @@ Run: BIG_VISION=<checkout of google-research/big_vision at 0127fb6> tools/refere
 Of the checkout models/proj/image_text/{two_towers,text_transformer}.py, models/vit.py and utils.bidirectional_contrastive_loss
 run as they are. The sigmoid loss is the body of loss_fn in trainers/proj/image_text/siglip.py, which stands inside main().
 
-Parameters have our names, shapes and layout (src/models/two_tower.h). Their values come from formula.py: scale is 1 + (2u - 1)
+Parameters have our names, shapes and layout (src/models/image_text/two_tower.h). Their values come from formula.py: scale is 1 + (2u - 1)
 0.2, embedding, pos_embed, cls_token and latent have scale 0.5, a kernel sqrt(3 / inputs), a bias 0.05; t is the logarithm of
 the temperature, b the bias. Images are "two_tower/input0" of scale 1, [B, H, W, 3]. Keys, all float32:
   images [B, D]  texts [B, D]  logits [B, B]        vectors, and temperature times their products plus bias

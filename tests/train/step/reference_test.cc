@@ -14,7 +14,7 @@
 #include "ir/grad.h"
 #include "ir/ops.h"
 #include "models/timm_names.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 #include "objectives/softmax.h"
 #include "optim/optimizer.h"
 #include "support/formula.h"

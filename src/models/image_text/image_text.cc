@@ -1,4 +1,4 @@
-#include "models/image_text.h"
+#include "models/image_text/image_text.h"
 
 #include "ir/ops.h"
 

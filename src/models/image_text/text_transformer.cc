@@ -1,11 +1,11 @@
-#include "models/text_transformer.h"
+#include "models/image_text/text_transformer.h"
 
 #include <cmath>
 
 #include "base/error.h"
 #include "base/text/text.h"
 #include "ir/ops.h"
-#include "models/vit_options.h"
+#include "models/vit/vit_options.h"
 #include "nn/blocks/attention_pool.h"
 #include "nn/blocks/encoder_blocks.h"
 #include "nn/embedding.h"

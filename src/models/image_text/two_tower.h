@@ -3,9 +3,9 @@
 // (Zhai et al. 2023), as big_vision's models/proj/image_text/two_towers.py.
 //
 // Parameters, and big_vision's names for them:
-//   img/…                 img/…, as ViT of style big_vision without its head (models/vit.h)
+//   img/…                 img/…, as ViT of style big_vision without its head (models/vit/vit.h)
 //   img/head/{kernel,bias}  img/head, where the tower has one
-//   txt/…                 txt/…, as models/text_transformer.h says
+//   txt/…                 txt/…, as models/image_text/text_transformer.h says
 //   txt/head/{kernel,bias}  txt/head
 //   t [1]                 t, the logarithm of the temperature
 //   b [1]                 b, where there is a bias
@@ -13,9 +13,9 @@
 #include <optional>
 #include <string_view>
 
-#include "models/image_text.h"
-#include "models/text_transformer.h"
-#include "models/vit.h"
+#include "models/image_text/image_text.h"
+#include "models/image_text/text_transformer.h"
+#include "models/vit/vit.h"
 
 namespace tessera::models {
 

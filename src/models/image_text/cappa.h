@@ -5,7 +5,7 @@
 // shifted, and the self-attention sees every token. With probability 0 it is Cap.
 //
 // Parameters, and big_vision's names for them (a stacked one's first axis counts the blocks):
-//   encoder/…                                  encoder/…, as ViT of style big_vision without a head (models/vit.h)
+//   encoder/…                                  encoder/…, as ViT of style big_vision without a head (models/vit/vit.h)
 //   pos_embed                                  pos_embedding_decoder
 //   decoder/embed/embedding                    decoder/EmbedTargets/embedding
 //   decoder/blocks/norm{1,2,3}/{scale,bias}    decoder/EncDecBlock<i>/LayerNorm{1,2,3}
@@ -19,8 +19,8 @@
 #include <optional>
 #include <string>
 
-#include "models/captioner.h"
-#include "models/vit.h"
+#include "models/image_text/captioner.h"
+#include "models/vit/vit.h"
 #include "nn/blocks/decoder_block.h"
 
 namespace tessera::models {

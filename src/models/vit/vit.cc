@@ -1,10 +1,10 @@
-#include "models/vit.h"
+#include "models/vit/vit.h"
 
 #include <cmath>
 
 #include "base/error.h"
 #include "ir/functions.h"
-#include "models/vit_init.h"
+#include "models/vit/vit_init.h"
 #include "nn/blocks/attention_pool.h"
 #include "nn/blocks/encoder_blocks.h"
 #include "nn/dense.h"

@@ -1,4 +1,4 @@
-#include "models/captioner.h"
+#include "models/image_text/captioner.h"
 
 #include "ir/ops.h"
 

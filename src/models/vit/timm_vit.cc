@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "models/timm_args.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 
 namespace tessera::models {
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr TimmArchitecture kArchitectures[] = {
 #define TIMM_VIT(name, image_size, args) {name, image_size, args},
-#include "models/timm_vits.def"
+#include "models/vit/timm_vits.def"
 #undef TIMM_VIT
 };
 

@@ -1,4 +1,4 @@
-#include "models/vit_options.h"
+#include "models/vit/vit_options.h"
 
 #include <utility>
 #include <vector>

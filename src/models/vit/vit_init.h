@@ -1,7 +1,7 @@
 #pragma once
 // The initial values of timm's and big_vision's ViT.
 
-#include "models/vit_options.h"
+#include "models/vit/vit_options.h"
 #include "nn/init.h"
 
 namespace tessera::models {

@@ -1,4 +1,4 @@
-#include "models/cappa.h"
+#include "models/image_text/cappa.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "models/two_tower.h"
+#include "models/image_text/two_tower.h"
 
 #include <cmath>
 

@@ -1,12 +1,12 @@
 // Options of the ViT: what styles and variants come to, and what every wrong one is told.
 
-#include "models/vit_options.h"
+#include "models/vit/vit_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "models/vit.h"
+#include "models/vit/vit.h"
 
 namespace tessera::models {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/vit_init.h"
+#include "models/vit/vit_init.h"
 
 #include <cmath>
 

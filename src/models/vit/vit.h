@@ -12,7 +12,7 @@
 // tokens, head width].
 
 #include "models/model.h"
-#include "models/vit_options.h"
+#include "models/vit/vit_options.h"
 
 namespace tessera::models {
 
