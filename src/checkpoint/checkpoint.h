@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 #include "checkpoint/stored_array.h"
 #include "store/file.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 
 namespace tessera::checkpoint {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/box.h"
 #include "base/shape.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 #include "store/encoding/bytes.h"
 
 namespace tessera::checkpoint {

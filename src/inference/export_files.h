@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 #include "store/file.h"
 
 namespace tessera::inference {

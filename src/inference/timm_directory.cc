@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/text/call.h"
+#include "checkpoint/formats/npz.h"
 #include "checkpoint/manager.h"
-#include "checkpoint/npz.h"
 #include "data/transform/pp.h"
 #include "interop/image_processor.h"
 #include "interop/model_config.h"

@@ -23,8 +23,8 @@
 
 #include "base/box.h"
 #include "base/shape.h"
+#include "checkpoint/formats/safetensors.h"
 #include "checkpoint/manager.h"
-#include "checkpoint/safetensors.h"
 #include "checkpoint/stored_array.h"
 #include "mesh/sharding_rules.h"
 #include "nn/scope.h"

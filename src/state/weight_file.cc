@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/text/json.h"
-#include "checkpoint/npz.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/torch_file.h"
+#include "checkpoint/formats/npz.h"
+#include "checkpoint/formats/safetensors.h"
+#include "checkpoint/formats/torch_file.h"
 #include "store/checksums.h"
 #include "store/file.h"
 

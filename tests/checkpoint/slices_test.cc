@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 
 namespace tessera::checkpoint {
 namespace {

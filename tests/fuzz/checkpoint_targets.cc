@@ -6,11 +6,11 @@
 #include <filesystem>
 
 #include "checkpoint/commit.h"
-#include "checkpoint/npz.h"
-#include "checkpoint/pickle.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/npz.h"
+#include "checkpoint/formats/pickle.h"
+#include "checkpoint/formats/safetensors.h"
+#include "checkpoint/formats/torch_file.h"
 #include "checkpoint/slices.h"
-#include "checkpoint/torch_file.h"
 #include "fuzz/targets.h"
 #include "store/encoding/crc32c.h"
 #include "store/memory_files.h"

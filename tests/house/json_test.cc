@@ -30,7 +30,7 @@ TEST(JsonParser, IsCalledInOnePlace) {
   EXPECT_EQ(
       parser_calls("nlohmann::json::parse(text); Json::parse(text, nullptr, false); nlohmann::ordered_json::accept(text)"), 3u);
   // All but the first hand each token to a reader that knows where it may stand, and build no values, or small ones.
-  const std::set<std::string> may = {"base/text/json.cc", "base/text/json_lists.cc", "checkpoint/safetensors_header.cc",
+  const std::set<std::string> may = {"base/text/json.cc", "base/text/json_lists.cc", "checkpoint/formats/safetensors_header.cc",
                                      "checkpoint/slices.cc"};
   std::set<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(kSources)) {

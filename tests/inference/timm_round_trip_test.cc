@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text/pattern.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 #include "inference/timm_directory.h"
 #include "inference/use_model.h"
 #include "interop/timm_config.h"

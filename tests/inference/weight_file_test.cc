@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "checkpoint/npz.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/npz.h"
+#include "checkpoint/formats/safetensors.h"
 #include "inference/timm_directory.h"
 #include "interop/timm_import.h"
 #include "ir/ops.h"

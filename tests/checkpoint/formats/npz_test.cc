@@ -1,5 +1,5 @@
 // NumPy's files: those that NumPy wrote (tools/references/big_vision_weights.py), and bytes that are not quite right.
-#include "checkpoint/npz.h"
+#include "checkpoint/formats/npz.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/formats/safetensors_header.h"
 
 #include <nlohmann/json.hpp>
 #include <set>

@@ -1,4 +1,4 @@
-#include "checkpoint/npz.h"
+#include "checkpoint/formats/npz.h"
 
 #include <fmt/format.h>
 #include <zip.h>

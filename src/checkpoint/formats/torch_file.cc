@@ -1,4 +1,4 @@
-#include "checkpoint/torch_file.h"
+#include "checkpoint/formats/torch_file.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/text/text.h"
-#include "checkpoint/pickle.h"
+#include "checkpoint/formats/pickle.h"
 #include "store/encoding/zip_archive.h"
 
 namespace tessera::checkpoint {

@@ -1,5 +1,5 @@
 // Files of torch.save: those that torch wrote (tools/references/torch_files.py), and pickles that are not quite right.
-#include "checkpoint/torch_file.h"
+#include "checkpoint/formats/torch_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "checkpoint/pickle.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/pickle.h"
+#include "checkpoint/formats/safetensors.h"
 #include "store/temp_dir.h"
 #include "support/paths.h"
 

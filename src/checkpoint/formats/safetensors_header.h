@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/shape.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 
 namespace tessera::checkpoint {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/npz.h"
+#include "checkpoint/formats/npz.h"
 
 namespace tessera::checkpoint {
 

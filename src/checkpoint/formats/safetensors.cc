@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors.h"
+#include "checkpoint/formats/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/formats/safetensors_header.h"
 #include "store/encoding/crc32c.h"
 
 namespace tessera::checkpoint {
