@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/commands/training.h"
+#include "cli/commands/train/training.h"
 #include "recipe/translate/arguments.h"
 
 namespace tessera::cli {

@@ -1,7 +1,7 @@
 // tessera train: from a recipe to weights.
 #include "base/text/shell.h"
 #include "cli/command.h"
-#include "cli/commands/training.h"
+#include "cli/commands/train/training.h"
 
 namespace tessera::cli {
 namespace {

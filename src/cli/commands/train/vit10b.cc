@@ -1,7 +1,7 @@
 // tessera vit10b: the PyTorch/XLA example that trains a ViT of 10 billion parameters, with its own arguments.
 #include "recipe/translate/vit10b.h"
 
-#include "cli/commands/translated.h"
+#include "cli/commands/train/translated.h"
 
 namespace tessera::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/commands/translated.h"
+#include "cli/commands/train/translated.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // What train does with a recipe: flags, log, live page, report, and the lines printed after the run.
-#include "cli/commands/training.h"
+#include "cli/commands/train/training.h"
 
 #include <fmt/format.h>
 

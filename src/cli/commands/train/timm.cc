@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/commands/translated.h"
+#include "cli/commands/train/translated.h"
 
 namespace tessera::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/text/shell.h"
 #include "base/text/text.h"
 #include "cli/command.h"
-#include "cli/commands/training.h"
+#include "cli/commands/train/training.h"
 
 namespace tessera::cli {
 namespace {
