@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "pjrt_testing.h"
+#include "pjrt/pjrt_testing.h"
 
 namespace tessera::pjrt {
 namespace {

@@ -15,7 +15,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "pjrt_testing.h"
+#include "pjrt/pjrt_testing.h"
 
 namespace tessera::pjrt {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "base/system/cpu_samples.h"
+#include "pjrt/pjrt_testing.h"
 #include "pjrt/program/hlo.h"
-#include "pjrt_testing.h"
 
 namespace tessera::pjrt {
 namespace {

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "pjrt/pjrt_testing.h"
 #include "pjrt/plugin/error.h"
-#include "pjrt_testing.h"
 
 namespace tessera::pjrt {
 namespace {

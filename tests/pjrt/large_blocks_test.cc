@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "pjrt/executable.h"
-#include "pjrt_testing.h"
+#include "pjrt/pjrt_testing.h"
 
 namespace {
 

@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "pjrt/pjrt_testing.h"
 #include "pjrt/plugin/cuda_toolkit.h"
 #include "pjrt/plugin/error.h"
-#include "pjrt_testing.h"
 #include "support/paths.h"
 
 namespace tessera::pjrt {

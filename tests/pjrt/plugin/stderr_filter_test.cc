@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "pjrt_testing.h"
+#include "pjrt/pjrt_testing.h"
 
 namespace tessera::pjrt {
 namespace {

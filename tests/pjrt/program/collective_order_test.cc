@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pjrt_testing.h"
+#include "pjrt/pjrt_testing.h"
 
 namespace tessera::pjrt {
 namespace {

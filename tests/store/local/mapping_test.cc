@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "store/file.h"
-#include "temp_dir.h"
+#include "store/temp_dir.h"
 
 namespace tessera::store {
 namespace {

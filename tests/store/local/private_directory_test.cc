@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "store/encoding/digest.h"
 #include "store/file.h"
-#include "temp_dir.h"
+#include "store/temp_dir.h"
 
 namespace tessera::store {
 namespace {
