@@ -41,10 +41,10 @@ class TimedConnection {
     Tcp::resolver resolver(context_);
     error_code failed;
     const auto found = resolver.resolve(to.host, to.port, failed);
-    check(failed, "has no address");
+    check<NotThere>(failed, "has no address");
     stream_.async_connect(found, [&](error_code code, const Tcp::endpoint&) { failed = code; });
     run();
-    check(failed, "cannot be reached");
+    check<NotThere>(failed, "cannot be reached");
     stream_.socket().set_option(Tcp::no_delay(true), failed);
     if (!to.key.empty()) shake_hands();
   }
@@ -119,8 +119,9 @@ class TimedConnection {
     context_.restart();
     context_.run();
   }
+  template <class Failure = ConnectionError>
   void check(const error_code& failed, std::string_view what) const {
-    if (failed) throw ConnectionError(fmt::format("{} {}: {}", to_.text(), what, failed.message()));
+    if (failed) throw Failure(fmt::format("{} {}: {}", to_.text(), what, failed.message()));
   }
 
   const Endpoint to_;

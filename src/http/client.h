@@ -28,6 +28,12 @@ class ConnectionError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Its host has no address, or nothing listens there: it may come yet.
+class NotThere : public ConnectionError {
+ public:
+  using ConnectionError::ConnectionError;
+};
+
 struct Answer {
   int status = 0;
   std::string body;
@@ -36,7 +42,7 @@ struct Answer {
 // Whether `key` is what Endpoint::key says.
 bool is_key(const std::string& key);
 
-// POSTs JSON and waits for the whole answer. Throws ConnectionError.
+// POSTs JSON and waits for the whole answer. Throws ConnectionError; NotThere where not even a connection was made.
 Answer post_json(const Endpoint& to, std::string_view path, std::string body, std::chrono::milliseconds patience);
 
 // A POST whose answer comes line by line and may never end.

@@ -7,11 +7,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/system/background_thread.h"
 #include "base/system/process.h"
 #include "base/text/base64.h"
@@ -122,7 +124,7 @@ class EtcdMembers final : public Members {
   EtcdMembers(Place place, http::Endpoint at, Lost lost, const MembersOptions& options)
       : Members(std::move(place)), options_(options), etcd_(std::move(at)), root_(root_of(place_.run)), lost_(std::move(lost)) {
     try {
-      lease_ = etcd_.grant(options.patience);
+      lease_ = first_lease();
       kept_ = etcd_.grant(kKept);
       enter();
       const std::string revision = etcd_.revision();
@@ -197,6 +199,31 @@ class EtcdMembers final : public Members {
 
   std::string member_key(int64_t process) const { return fmt::format("{}members/{:08}", root_, process); }
   std::string left_key(int64_t process) const { return fmt::format("{}left/{:08}", root_, process); }
+
+  // Waits for an etcd that comes up later than this process, as one that a scheduler starts beside it may. While it starts it ends
+  // connections that it has taken; so it does for good with those who have another key.
+  std::string first_lease() const {
+    constexpr std::chrono::seconds kQuiet{2}, kStarting{2};
+    const auto start = Clock::now();
+    std::optional<Clock::time_point> reached;
+    bool said = false;
+    for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      const auto now = Clock::now();
+      try {
+        return etcd_.grant(options_.patience);
+      } catch (const http::NotThere& error) {
+        if (now >= start + options_.meeting) throw;
+        if (!said && now >= start + kQuiet) {
+          said = true;
+          log_note(fmt::format("waits {} s for the coordinator: {}", options_.meeting.count(), error.what()));
+        }
+      } catch (const http::ConnectionError&) {
+        if (!reached) reached = now;
+        if (now >= *reached + kStarting) throw;
+      }
+      std::this_thread::sleep_for(pause);
+    }
+  }
 
   // A process that was killed leaves its key behind until its lease has run out.
   void enter() {

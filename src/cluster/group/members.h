@@ -18,7 +18,7 @@ using Lost = std::function<void(const std::string& who)>;
 struct MembersOptions {
   // Without a sign of life for so long a process is gone: killed, stopped, or cut off.
   std::chrono::seconds patience{10};
-  // How long the others may take to come, when the group is made.
+  // How long the coordinator may take to come, and then the others, when the group is made.
   std::chrono::seconds meeting{120};
 };
 

@@ -295,9 +295,17 @@ TEST_F(Launch, MistakesAreExplained) {
   EXPECT_THAT(error({"train", "tiny.toml", "--coordinator-key", "key.pem"}, 2), HasSubstr("--coordinator-address HOST:PORT"));
   EXPECT_THAT(error(words(3, "run", {}), 2), HasSubstr("a batch of 4 can't be divided over"));
   EXPECT_THAT(error(words(2, "run", {"--platform", "cuda"}), 2), HasSubstr("2 processes train on CPUs only"));
-  EXPECT_THAT(
-      error({"train", "tiny.toml", "--num-processes", "2", "--process-id", "0", "--coordinator-address", "127.0.0.1:1"}, 4),
-      HasSubstr("the coordinator: 127.0.0.1:1 cannot be reached"));
+}
+
+TEST_F(Launch, ACoordinatorThatIsNotThereIsWaitedFor) {
+  RunningProgram run(
+      {"train", "tiny.toml", "--num-processes", "2", "--process-id", "0", "--coordinator-address", "127.0.0.1:1"},
+      folder_.path());
+  const std::string note = "waits 120 s for the coordinator: 127.0.0.1:1 cannot be reached: Connection refused";
+  while (run.running() && run.err().find(note) == std::string::npos) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(run.running());
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait().exit, 75);
 }
 
 }  // namespace

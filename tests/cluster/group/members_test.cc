@@ -199,13 +199,13 @@ TEST(Members, AnIdIsTakenOnce) {
 
 TEST(Members, ACoordinatorThatIsNotThere) {
   try {
-    join_by_etcd({0, 2, "127.0.0.1:1", "run"}, nobody_is_lost);
+    join_by_etcd({0, 2, "127.0.0.1:1", "run"}, nobody_is_lost, {.meeting = seconds(0)});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kDevice);
     EXPECT_THAT(error.message(), HasSubstr("the coordinator: 127.0.0.1:1 cannot be reached: Connection refused"));
   }
-  EXPECT_THROW(join_by_etcd({0, 2, "not an address", "run"}, nobody_is_lost), Error);
+  EXPECT_THROW(join_by_etcd({0, 2, "not an address", "run"}, nobody_is_lost, {.meeting = seconds(0)}), Error);
 }
 
 }  // namespace
