@@ -1,16 +1,44 @@
 #include "cluster/group/addresses.h"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "http/client.h"
 
 namespace tessera::group {
+namespace {
+
+// As digits; nothing where it is none.
+std::optional<std::string> text_of(const sockaddr* address, socklen_t length) {
+  char text[NI_MAXHOST] = "";
+  if (::getnameinfo(address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) return std::nullopt;
+  return text;
+}
+
+// The first of a network that is up. IPv4 alone: IPv6 addresses of a link mean nothing to others without the link's name.
+std::optional<std::string> first_interface() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return std::nullopt;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(all, ::freeifaddrs);
+  for (const ifaddrs* one = all; one; one = one->ifa_next) {
+    constexpr unsigned kLeads = IFF_UP | IFF_RUNNING;
+    if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET) continue;
+    if ((one->ifa_flags & kLeads) != kLeads || one->ifa_flags & IFF_LOOPBACK) continue;
+    if (auto found = text_of(one->ifa_addr, sizeof(sockaddr_in))) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::string address_towards(const std::string& coordinator) {
   const auto at = http::parse_endpoint(coordinator, "2379");
@@ -22,21 +50,21 @@ std::string address_towards(const std::string& coordinator) {
   const int descriptor = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_storage own{};
   socklen_t length = sizeof own;
-  char text[NI_MAXHOST] = "";
-  const bool good =
-      descriptor >= 0 && ::connect(descriptor, found->ai_addr, found->ai_addrlen) == 0 &&
-      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
+  std::optional<std::string> text;
+  if (descriptor >= 0 && ::connect(descriptor, found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0) {
+    text = text_of(reinterpret_cast<sockaddr*>(&own), length);
+  }
   if (descriptor >= 0) ::close(descriptor);
-  if (!good) throw device_error(fmt::format("no network leads to `{}`", coordinator), "--coordinator-address");
-  return text;
+  if (!text) throw device_error(fmt::format("no network leads to `{}`", coordinator), "--coordinator-address");
+  return *text;
 }
 
 std::string own_address() {
   try {
     return address_towards("192.0.2.1");  // an address for documentation (RFC 5737)
-  } catch (const Error&) {
-    return "127.0.0.1";
+  } catch (const Error&) {                // hosts of a cluster may have no way out of its network
+    return first_interface().value_or("127.0.0.1");
   }
 }
 

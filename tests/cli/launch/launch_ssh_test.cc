@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -13,8 +11,10 @@
 #include <optional>
 #include <thread>
 
+#include "cli/launch/namespaces.h"
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
+#include "support/free_port.h"
 #ifdef TESSERA_HAS_BUCKETS
 #include "support/bucket_servers.h"
 #endif
@@ -27,17 +27,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 void run_command(const std::string& command) { ASSERT_EQ(std::system((command + " >/dev/null 2>&1").c_str()), 0) << command; }
-
-uint16_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t length = sizeof address;
-  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
 
 // sshd with keys of its own, and a user's configuration that knows hosts by short names.
 class SshServers {
@@ -94,7 +83,7 @@ class SshServers {
   void append(const std::string& file, const std::string& text) const { std::ofstream(folder_ / file, std::ios::app) << text; }
 
   TempFolder folder_;
-  const uint16_t port_ = free_port();
+  const uint16_t port_ = testing::free_port();
   std::vector<pid_t> servers_;
 };
 
@@ -238,51 +227,6 @@ esac
   EXPECT_EQ(bad.exit, 4) << bad.err;
   EXPECT_THAT(bad.err, AllOf(HasSubstr("NOT_FOUND: no TPU of that name"), HasSubstr("--option=--zone=ZONE")));
 }
-
-// Hosts with addresses of their own: network namespaces on a bridge, gone with this object.
-class Namespaces {
- public:
-  explicit Namespaces(int count) : count_(count) {
-    made_ = ip("link add {0}b type bridge") && ip("addr add 198.18.{1}.254/24 dev {0}b") && ip("link set {0}b up");
-    for (int i = 0; made_ && i < count; ++i) {
-      made_ = ip("netns add {0}{2}", i) && ip("link add {0}v{2} type veth peer name eth0 netns {0}{2}", i) &&
-              ip("link set {0}v{2} master {0}b up", i) && ip("-n {0}{2} addr add 198.18.{1}.{2}/24 dev eth0", i) &&
-              ip("-n {0}{2} link set eth0 up", i) && ip("-n {0}{2} link set lo up", i);
-    }
-  }
-  ~Namespaces() {
-    for (int i = 0; i < count_; ++i) {
-      end_processes(i);
-      ip("link delete {0}v{2}", i);
-      ip("netns delete {0}{2}", i);
-    }
-    ip("link delete {0}b");
-  }
-  Namespaces(const Namespaces&) = delete;
-  Namespaces& operator=(const Namespaces&) = delete;
-
-  bool made() const { return made_; }
-  std::string name(int host) const { return fmt::format("{}{}", prefix_, host + 1); }
-  std::string address(int host) const { return fmt::format("198.18.{}.{}", net_, host + 1); }
-  // Its power is cut, as the others see it.
-  void cut(int host) {
-    ip("-n {0}{2} link set eth0 down", host);
-    end_processes(host);
-  }
-
- private:
-  bool ip(const std::string& words, int host = 0) const {
-    const std::string command = fmt::format(fmt::runtime("ip " + words), prefix_, net_, host + 1);
-    return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
-  }
-  void end_processes(int host) const {
-    std::system(fmt::format("ip netns pids {} 2>/dev/null | xargs -r kill -9 2>/dev/null", name(host)).c_str());
-  }
-
-  const std::string prefix_ = fmt::format("ts{}", ::getpid());
-  const int count_, net_ = ::getpid() % 250;
-  bool made_ = false;
-};
 
 TEST_F(LaunchOverSsh, AHostThatIsGoneForGoodIsLeftOut) {
   Namespaces hosts(3);

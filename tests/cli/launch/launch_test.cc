@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "cli/launch/namespaces.h"
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
 
@@ -43,6 +44,16 @@ class Launch : public ::testing::Test {
     more.insert(more.begin(), {"train", "tiny.toml", "--devices", std::to_string(devices), "--workdir", workdir});
     const Outcome outcome = run_program(more, folder_.path());
     EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  }
+
+  // Two processes by mpirun alone, which gets `options`; what they say is in `out`.
+  int mpirun(const std::string& options, const std::string& workdir) const {
+    const std::string command =
+        "cd " + folder_.path().string() +
+        " && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TESSERA_CACHE_DIR=" + testing::cache_path() +
+        " mpirun --quiet --oversubscribe --bind-to none -np 2 " + options + " " + testing::program_path() +
+        " train tiny.toml --platform cpu --workdir " + workdir + " > out 2>&1";
+    return WEXITSTATUS(std::system(command.c_str()));
   }
 
   std::string weights(const std::string& workdir, const std::string& step) const { return weights_of(folder_ / workdir, step); }
@@ -196,14 +207,6 @@ TEST_F(Launch, MpirunStartsAndStopsTheRun) {
 
 // Without a coordinator: PMIx tells the processes where the leader's is.
 TEST_F(Launch, MpirunAloneIsEnough) {
-  const auto mpirun = [&](const std::string& options, const std::string& workdir) {
-    const std::string command =
-        "cd " + folder_.path().string() +
-        " && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TESSERA_CACHE_DIR=" + testing::cache_path() +
-        " mpirun --quiet --oversubscribe --bind-to none -np 2 " + options + " " + testing::program_path() +
-        " train tiny.toml --platform cpu --workdir " + workdir + " > out 2>&1";
-    return WEXITSTATUS(std::system(command.c_str()));
-  };
   ASSERT_EQ(mpirun("", "mpirun"), 0) << read_file(folder_ / "out");
   train(2, "devices");
   ASSERT_FALSE(weights("devices", "06").empty());
@@ -215,6 +218,21 @@ TEST_F(Launch, MpirunAloneIsEnough) {
   EXPECT_THAT(read_file(folder_ / "out"), AllOf(HasSubstr("absent.so"), HasSubstr("--coordinator-address")));
   EXPECT_NE(mpirun("-x TESSERA_COORDINATOR_KEY=key.pem", "without"), 0);
   EXPECT_THAT(read_file(folder_ / "out"), HasSubstr("--coordinator-key"));
+}
+
+// The hosts have no way out of their network: the leader's etcd is at their own address, behind a key that PMIx carries.
+TEST_F(Launch, MpirunOverTwoHosts) {
+  const Namespaces hosts(2);
+  if (!hosts.made()) GTEST_SKIP() << "network namespaces are not permitted";
+  const fs::path agent = folder_ / "agent";  // in the place of ssh
+  write_file(agent, "#!/bin/sh\nhost=" + hosts.prefix() + "${1##*.}\nshift\n" +
+                        "exec ip netns exec $host unshare --uts sh -c \"hostname $host; $*\"\n");
+  fs::permissions(agent, fs::perms::owner_all);
+  const std::string places = hosts.address(0) + "," + hosts.address(1);
+  ASSERT_EQ(mpirun("--mca plm_rsh_agent " + agent.string() + " --host " + places, "hosts"), 0) << read_file(folder_ / "out");
+  train(2, "devices");
+  ASSERT_FALSE(weights("devices", "06").empty());
+  EXPECT_TRUE(weights("hosts", "06") == weights("devices", "06"));
 }
 
 // Its commands are played by scripts: srun starts two processes here, scancel sends their signals.
