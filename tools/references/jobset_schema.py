@@ -17,7 +17,7 @@ import yaml
 LEFT_OUT = {"affinity", "ephemeralContainers", "initContainers", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe",
             "securityContext", "topologySpreadConstraints", "dnsConfig", "resourceClaims", "schedulingGates", "readinessGates",
             "volumeClaimPolicies", "managedFields", "ownerReferences"}
-VOLUMES = {"name", "emptyDir", "persistentVolumeClaim", "hostPath"}
+VOLUMES = {"name", "emptyDir", "persistentVolumeClaim", "hostPath", "secret"}
 KEPT = {"type", "properties", "items", "required", "enum", "additionalProperties", "minimum", "maximum", "minItems", "maxItems",
         "maxLength", "minLength", "pattern", "anyOf", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"}
 

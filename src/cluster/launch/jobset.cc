@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "cluster/group/run_key.h"
 #include "cluster/launch/launcher.h"
 #include "cluster/launch/tpu.h"
 
@@ -15,6 +16,17 @@ namespace {
 
 // A text or a list of texts as YAML takes it: JSON is YAML.
 std::string yaml(const nlohmann::json& value) { return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+
+// {0}: the name. {1}: the key.
+constexpr const char* kSecret = R"(# Who has this key may come to the etcd where the processes meet.
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {0}-coordinator
+stringData:
+  key.pem: {1}
+---
+)";
 
 // {0}: the name. {1}: restarts.
 constexpr const char* kHead = R"(apiVersion: jobset.x-k8s.io/v1alpha2
@@ -36,7 +48,7 @@ spec:
   replicatedJobs:
 )";
 
-// {0}: the image.
+// {0}: the image. {1}: the name. etcd takes certificates of authorities from a file without keys.
 constexpr const char* kEtcd = R"(  # Where the processes meet. It ends with the workers.
   - name: coordinator
     replicas: 1
@@ -52,8 +64,22 @@ constexpr const char* kEtcd = R"(  # Where the processes meet. It ends with the 
             containers:
             - name: etcd
               image: {0}
-              command: [etcd, --name, tessera, --data-dir, /tmp/etcd, --logger, zap, --log-level, error,
-                        --listen-client-urls, "http://0.0.0.0:2379", --advertise-client-urls, "http://0.0.0.0:2379"]
+              command:
+              - sh
+              - -c
+              - |
+                sed -n '/BEGIN CERTIFICATE/,$p' /coordinator/key.pem > /tmp/certificate.pem
+                exec etcd --name tessera --data-dir /tmp/etcd --logger zap --log-level error \
+                  --listen-client-urls https://0.0.0.0:2379 --advertise-client-urls https://0.0.0.0:2379 \
+                  --client-cert-auth --key-file /coordinator/key.pem --cert-file /tmp/certificate.pem \
+                  --trusted-ca-file /tmp/certificate.pem
+              volumeMounts:
+              - name: key
+                mountPath: /coordinator
+            volumes:
+            - name: key
+              secret:
+                secretName: {1}-coordinator
 )";
 
 // {0}: number of pods.
@@ -98,6 +124,14 @@ constexpr const char* kContainer = R"(            containers:
                     fieldPath: metadata.labels['jobset.sigs.k8s.io/restart-attempt']
 )";
 
+// {0}: the name.
+constexpr const char* kKeyVariable = R"(              - name: TESSERA_COORDINATOR_KEY
+                valueFrom:
+                  secretKeyRef:
+                    name: {0}-coordinator
+                    key: key.pem
+)";
+
 struct Volume {
   std::string claim, path;
 };
@@ -122,16 +156,12 @@ int64_t pods_of(const Request& request, const std::optional<TpuSlice>& slice) {
   return count;
 }
 
-std::string text_of(const Request& request) {
+// `key`: of the etcd where the processes meet; empty: it asks for none.
+std::string text_of(const Request& request, const std::string& key) {
   if (request.image.empty()) {
     throw usage_error(
         "the containers need an image: `--image` is missing", {},
         "--image REGISTRY/NAME:TAG, with the program, its plugin and etcd in it; docs/devices/pod.md says how it is made");
-  }
-  if (!request.coordinator.key.empty()) {
-    throw usage_error(
-        "a jobset brings no key of an etcd to its containers", "--coordinator-key",
-        "give it to them as a secret, in the variable TESSERA_COORDINATOR_KEY of the JobSet that --dry-run writes");
   }
   const auto volume = volume_of(request);
   std::optional<TpuSlice> slice;
@@ -144,7 +174,8 @@ std::string text_of(const Request& request) {
   if (inside.program.empty()) inside.program = "tessera";
 
   std::string text = fmt::format(kHead, name, request.restarts);
-  if (request.coordinator.address.empty()) text += fmt::format(kEtcd, yaml(request.image));
+  if (!key.empty()) text = fmt::format(kSecret, name, yaml(key)) + text;
+  if (request.coordinator.address.empty()) text += fmt::format(kEtcd, yaml(request.image), name);
   text += fmt::format(kWorkers, pods);
   if (slice) {
     text += fmt::format(
@@ -155,6 +186,7 @@ std::string text_of(const Request& request) {
   const std::string coordinator =
       request.coordinator.address.empty() ? fmt::format("{0}-coordinator-0-0.{0}:2379", name) : request.coordinator.address;
   text += fmt::format(kContainer, yaml(request.image), yaml(program_words(inside)), pods, yaml(coordinator));
+  if (!key.empty()) text += fmt::format(kKeyVariable, name);
   for (const Variable& variable : request.environment) {
     text += fmt::format("              - name: {}\n                value: {}\n", yaml(variable.name), yaml(variable.value));
   }
@@ -173,15 +205,31 @@ std::string text_of(const Request& request) {
   return text;
 }
 
-Plan plan(const Request& request) {
+Plan plan_with(const Request& request, const std::string& key) {
   Plan plan;
-  plan.written = text_of(request);
+  plan.written = text_of(request, key);
   plan.submit = {"kubectl", "apply", "-f", "-"};
   plan.submit.insert(plan.submit.end(), request.options.begin(), request.options.end());
   return plan;
 }
 
-Exit run(const Request& request) { return submit(plan(request)); }
+bool has_key(const Request& request) { return request.coordinator.address.empty() || !request.coordinator.key.empty(); }
+
+Plan plan(const Request& request) {
+  Plan plan = plan_with(request, has_key(request) ? kKey : "");
+  if (request.coordinator.address.empty()) {
+    plan.notes = {fmt::format("{} is a key that launch makes, as `tessera launch key` prints one", kKey)};
+  } else if (has_key(request)) {
+    plan.notes = {fmt::format("{} is what --coordinator-key names", kKey)};
+  }
+  return plan;
+}
+
+Exit run(const Request& request) {
+  std::string key = request.coordinator.key;
+  if (key.empty() && has_key(request)) key = group::new_run_key();
+  return submit(plan_with(request, key));
+}
 
 }  // namespace
 

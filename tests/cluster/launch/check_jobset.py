@@ -1,4 +1,4 @@
-"""Checks a JobSet on stdin against the schema that is the first argument; says what is wrong."""
+"""Checks a JobSet on stdin, and the Secret before it if there is one, against the schema that is the first argument; says what is wrong."""
 
 import json
 import pathlib
@@ -8,7 +8,14 @@ import jsonschema
 import yaml
 
 schema = json.loads(pathlib.Path(sys.argv[1]).read_text())
-problems = [f"{'/'.join(map(str, error.path))}: {error.message}"
-            for error in jsonschema.Draft7Validator(schema).iter_errors(yaml.safe_load(sys.stdin))]
+*secrets, jobset = yaml.safe_load_all(sys.stdin)
+problems = [f"{'/'.join(map(str, error.path))}: {error.message}" for error in jsonschema.Draft7Validator(schema).iter_errors(jobset)]
+named = {volume["secret"]["secretName"] for job in jobset["spec"]["replicatedJobs"] for volume in job["template"]["spec"]["template"]["spec"].get("volumes", [])
+         if "secret" in volume}
+for secret in secrets:
+    if secret["apiVersion"] != "v1" or secret["kind"] != "Secret" or not all(isinstance(value, str) for value in secret["stringData"].values()):
+        problems.append(f"{secret} is no Secret")
+if missing := named - {secret["metadata"]["name"] for secret in secrets}:
+    problems.append(f"there is no secret {missing}")
 print(*problems, sep="\n", end="")
 sys.exit(bool(problems))

@@ -2,17 +2,25 @@
 
 #include "cluster/launch/launcher.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/system/temporary_directory.h"
+#include "cluster/group/members.h"
+#include "cluster/group/run_key.h"
 #include "cluster/launch/child.h"
 #include "cluster/launch/tpu.h"
+#include "support/free_port.h"
 #include "support/paths.h"
 
 namespace tessera::launch {
@@ -116,6 +124,56 @@ TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
   EXPECT_THAT(message_of([&] { kJobset.plan(job); }), HasSubstr("`--volume` takes CLAIM:DIR"));
   job.image = "";
   EXPECT_THAT(message_of([&] { kJobset.plan(job); }), HasSubstr("`--image` is missing"));
+}
+
+TEST(Launcher, TheKeyOfAJobSetIsASecret) {
+  Request job = request("4");
+  job.image = "x";
+  const std::string own = kJobset.plan(job).written;
+  EXPECT_THAT(own, AllOf(HasSubstr("key.pem: \"KEY\"\n"), HasSubstr("name: TESSERA_COORDINATOR_KEY\n")));
+  job.coordinator.address = "etcd:2379";
+  EXPECT_THAT(kJobset.plan(job).written, Not(HasSubstr("KEY")));
+  job.coordinator.key = "secret text";
+  const std::string given = kJobset.plan(job).written;
+  EXPECT_THAT(given, AllOf(HasSubstr("key.pem: \"KEY\"\n"), HasSubstr("name: TESSERA_COORDINATOR_KEY\n"),
+                           Not(HasSubstr("secret text"))));
+}
+
+// As its container runs it, but in a directory and at ports of the test's.
+TEST(Launcher, TheCoordinatorOfAJobSetAnswersWhoHasTheKey) {
+  Request job = request("4");
+  job.image = "x";
+  const std::string text = kJobset.plan(job).written, key = group::new_run_key();
+  const size_t from = text.find("- |\n") + 4;
+  std::string script = text.substr(from, text.find("volumeMounts", from) - from);
+  const TemporaryDirectory folder("tessera-test");
+  { std::ofstream(folder.path() + "/key.pem") << key; }
+  const std::string port = std::to_string(testing::free_port()),
+                    peer = "http://127.0.0.1:" + std::to_string(testing::free_port());
+  for (const auto& [old, now] : std::vector<std::pair<std::string, std::string>>{
+           {"/tmp/", folder.path() + "/"},
+           {"/coordinator/", folder.path() + "/"},
+           {":2379", ":" + port},
+           {"exec etcd",
+            fmt::format("exec etcd --listen-peer-urls {0} --initial-advertise-peer-urls {0} --initial-cluster tessera={0}",
+                        peer)}}) {
+    for (size_t at = script.find(old); at != std::string::npos; at = script.find(old, at + now.size()))
+      script.replace(at, old.size(), now);
+  }
+  ChildOptions options;
+  options.name = "etcd";
+  options.command = {"sh", "-c", script};
+  options.on_line = [](const std::string&) {};
+  Child etcd(std::move(options));
+  const std::string address = "127.0.0.1:" + port;
+  const auto meet = [&](const std::string& with) {
+    group::join_by_etcd({0, 1, address, "run", with}, [](const std::string&) {})->leave();
+  };
+  meet(key);
+  EXPECT_THROW(meet(group::new_run_key()), Error);
+  EXPECT_THROW(meet(""), Error);
+  etcd.send(SIGKILL);
+  etcd.wait();
 }
 
 TEST(Launcher, TheSchemaOfJobSetsRefusesWhatIsNone) {
