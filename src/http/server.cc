@@ -114,7 +114,8 @@ class Connection;
 // Everything but `workers`, `handler` and the atomics is the I/O thread's once that runs. What waits in `io` holds connections,
 // which hold this: close() ends all of it, so that nothing holds itself.
 struct ServerState : std::enable_shared_from_this<ServerState> {
-  ServerState(const ServerOptions& wanted, Server::Handler answer) : options(wanted), handler(std::move(answer)) {}
+  ServerState(const ServerOptions& wanted, Server::Handler answer, Server::AtHand kept)
+      : options(wanted), handler(std::move(answer)), at_hand(std::move(kept)) {}
 
   void listen();
   void accept();
@@ -122,9 +123,11 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
   void send(const std::shared_ptr<const std::string>& text);
   void close();
   Response answer(const Request& request) noexcept;
+  std::optional<Response> answer_at_hand(const Request& request) noexcept;
 
   const ServerOptions options;
   const Server::Handler handler;
+  const Server::AtHand at_hand;
   uint16_t port = 0;
   asio::io_context io{1};
   Tcp::acceptor acceptor{io};
@@ -180,6 +183,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     auto request = read_request(parser_->release());
     if (!request) return refuse(400, "the address of the request is none\n");
     if (head_) request->method = "GET";
+    if (auto response = server_->answer_at_hand(*request)) return respond(std::move(*response));
     stream_.expires_never();  // an answer may take its time
     server_->workers.add([self = weak_from_this(), server = server_, one = std::move(*request)] {
       auto response = std::make_shared<Response>(server->answer(one));
@@ -336,8 +340,16 @@ Response ServerState::answer(const Request& request) noexcept {
   }
 }
 
-Server::Server(const ServerOptions& options, Handler handler)
-    : state_(std::make_shared<ServerState>(options, std::move(handler))) {
+std::optional<Response> ServerState::answer_at_hand(const Request& request) noexcept {
+  try {
+    return at_hand ? at_hand(request) : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;  // the handler says it
+  }
+}
+
+Server::Server(const ServerOptions& options, Handler handler, AtHand at_hand)
+    : state_(std::make_shared<ServerState>(options, std::move(handler), std::move(at_hand))) {
   state_->listen();
   state_->accept();
   state_->beat();

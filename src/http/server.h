@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,8 +32,11 @@ class Server {
   // On one of several threads, so that what it holds must be safe for that. What it throws is 500 and a warning, once.
   using Handler = std::function<Response(const Request&)>;
 
+  // An answer that is there already, so that no thread need make it. On the thread that serves all readers: it must not wait.
+  using AtHand = std::function<std::optional<Response>(const Request&)>;
+
   // Listens when it returns. Throws a usage Error where no port is free, or the address is none of this machine's.
-  Server(const ServerOptions& options, Handler handler);
+  Server(const ServerOptions& options, Handler handler, AtHand at_hand = nullptr);
   // Closes all connections. An answer that still hangs, on a disk say, is left behind with a copy of the handler.
   ~Server();
   Server(const Server&) = delete;

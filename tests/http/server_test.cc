@@ -7,9 +7,11 @@
 #include <deque>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -47,6 +49,20 @@ TEST(Server, AnswersRequestsOneAfterTheOther) {
     EXPECT_EQ(answer.status, 200);
     EXPECT_EQ(answer.body, "POST /a 1 hello");
     EXPECT_EQ(answer.header("Content-Type"), "text/plain; charset=utf-8");
+  }
+}
+
+TEST(Server, AnAnswerAtHandIsGivenWithoutTheHandler) {
+  const Server server({}, echo, [](const Request& request) -> std::optional<Response> {
+    if (request.path != "/kept") return std::nullopt;
+    Response response;
+    response.body = "kept";
+    return response;
+  });
+  HttpConnection connection(server.port());
+  for (const auto& [path, body] : {std::pair{"/kept", "kept"}, std::pair{"/a", "GET /a - "}, std::pair{"/kept", "kept"}}) {
+    connection.send(std::string("GET ") + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_EQ(read_answer(connection).body, body);
   }
 }
 

@@ -34,9 +34,10 @@ bool goes_on(const WatchedRun& run) {
 // Looks at the runs' files, on a thread of its own, and tells readers of news. A thread that a disk holds is left behind.
 class Board::Watch {
  public:
-  Watch(std::shared_ptr<Runs> runs, std::shared_ptr<http::Server> server)
+  Watch(std::shared_ptr<Runs> runs, std::shared_ptr<Answers> answers, std::shared_ptr<http::Server> server)
       : server_(std::move(server)), shared_(std::make_shared<Shared>()) {
     shared_->runs = std::move(runs);
+    shared_->answers = std::move(answers);
     try {
       std::thread([shared = shared_, readers = std::weak_ptr(server_)] { shared->work(readers); }).detach();
     } catch (const std::system_error& error) {
@@ -53,6 +54,7 @@ class Board::Watch {
  private:
   struct Shared {
     std::shared_ptr<Runs> runs;
+    std::shared_ptr<Answers> answers;
     std::mutex mutex;
     std::condition_variable change;
     bool ending = false, ended = false;
@@ -72,6 +74,7 @@ class Board::Watch {
           const WatchedRun::Change changed = run->refresh();
           news = news || changed.metrics || changed.state;
         }
+        answers->looked();
         if (!news) continue;
         if (const auto server = readers.lock()) server->send_event("change", "{}");
       }
@@ -95,10 +98,11 @@ Board::Board(const BoardOptions& options) : address_(options.address), token_(bo
   server.address = address_.host;
   server.port = address_.port;
   server.ports = address_.port == 0 ? 1 : kPorts;
-  auto serving =
-      std::make_shared<http::Server>(server, [answers](const http::Request& request) { return answers->answer(request); });
+  auto serving = std::make_shared<http::Server>(
+      server, [answers](const http::Request& request) { return answers->answer(request); },
+      [answers](const http::Request& request) { return answers->at_hand(request); });
   address_.port = serving->port();
-  watch_ = std::make_unique<Watch>(std::move(runs), std::move(serving));
+  watch_ = std::make_unique<Watch>(std::move(runs), answers, std::move(serving));
 }
 
 Board::~Board() = default;

@@ -70,10 +70,10 @@ const std::vector<Route>& routes() {
                                          {"GET", "/assets/"},
                                          {"GET", "/healthz", true},
                                          {"GET", "/metrics"},
-                                         {"GET", "/api/runs"},
+                                         {"GET", "/api/runs", false, true},
                                          {"GET", "/api/run"},
-                                         {"GET", "/api/metrics"},
-                                         {"GET", "/api/log"},
+                                         {"GET", "/api/metrics", false, true},
+                                         {"GET", "/api/log", false, true},
                                          {"GET", "/api/part"},
                                          {"GET", "/api/events"},
                                          {"POST", "/api/checkpoint"},
@@ -171,7 +171,16 @@ http::Response Answers::dispatch(const Request& request, const Route& route) {
   throw Refusal{400, "`part` is evaluations, facts, images or differences"};
 }
 
+std::optional<http::Response> Answers::at_hand(const Request& request) const {
+  const auto route = std::ranges::find_if(routes(), [&](const Route& one) { return one.kept && one.path == request.path; });
+  if (route == routes().end() || request.method != route->method || access_.refusal(request, route->open)) return std::nullopt;
+  return answers_.get(request);
+}
+
+void Answers::looked() { answers_.next_look(); }
+
 http::Response Answers::answer(const Request& request) {
+  const int64_t look = answers_.look();
   const auto covers = [&](const Route& route) {
     const std::string_view path = route.path;
     return path.size() > 1 && path.ends_with('/') ? request.path.starts_with(path) : request.path == path;
@@ -205,6 +214,7 @@ http::Response Answers::answer(const Request& request) {
                                                    {"Content-Security-Policy", kPolicy},
                                                    {"Referrer-Policy", "no-referrer"},
                                                    {"X-Content-Type-Options", "nosniff"}});
+  if (response.status == 200 && (*route)->kept) answers_.put(request, response, look);
   return response;
 }
 

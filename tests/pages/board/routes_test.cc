@@ -32,12 +32,15 @@ class RoutesTest : public ::testing::Test {
     runs_->scan();
     for (const auto& run : runs_->all()) run->refresh();
   }
-  http::Response ask(const std::string& method, const std::string& target, http::Pairs headers) {
+  static http::Request request(const std::string& method, const std::string& target, http::Pairs headers) {
     http::Request request;
     request.method = method;
     EXPECT_TRUE(http::parse_target(target, request));
     request.headers = std::move(headers);
-    return answers_.answer(request);
+    return request;
+  }
+  http::Response ask(const std::string& method, const std::string& target, http::Pairs headers) {
+    return answers_.answer(request(method, target, std::move(headers)));
   }
   static http::Pairs known() { return {{"host", "localhost:6070"}, {"authorization", std::string("Bearer ") + kToken}}; }
   http::Response ask(const std::string& target) { return ask("GET", target, known()); }
@@ -172,6 +175,30 @@ TEST_F(RoutesTest, RunsAndTheirFigures) {
   EXPECT_EQ(some["val/loss"].dump(), R"({"step":[80,100],"value":[1.1,1.15]})");
   EXPECT_EQ(some.size(), 2u);
   EXPECT_EQ(json("/api/metrics?run=two&max=4")["metrics"]["lr"]["step"].size(), 2u) << "least and greatest";
+}
+
+// Until the next look; and only for who has the token.
+TEST_F(RoutesTest, WhatOneReaderGotIsAtHandForTheNext) {
+  const auto at_hand = [&](const std::string& target, http::Pairs headers = known(), const std::string& method = "GET") {
+    return answers_.at_hand(request(method, target, std::move(headers)));
+  };
+  for (const std::string target : {"/api/runs", "/api/metrics?max=100&after=3", "/api/log?after=0"}) {
+    EXPECT_FALSE(at_hand(target)) << target;
+    const http::Response made = ask(target);
+    const auto kept = at_hand(target);
+    ASSERT_TRUE(kept) << target;
+    EXPECT_EQ(kept->status, 200);
+    EXPECT_EQ(kept->body, made.body);
+    EXPECT_EQ(kept->headers, made.headers);
+    EXPECT_FALSE(at_hand(target, {{"host", "localhost:6070"}})) << target;
+    EXPECT_FALSE(at_hand(target, known(), "POST")) << target;
+  }
+  for (const std::string target : {"/metrics", "/healthz", "/api/run", "/api/metrics?after=x", "/"}) {
+    ask(target);
+    EXPECT_FALSE(at_hand(target)) << target;
+  }
+  answers_.looked();
+  EXPECT_FALSE(at_hand("/api/runs"));
 }
 
 TEST_F(RoutesTest, WrongParametersAreSaid) {
