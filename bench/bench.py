@@ -203,11 +203,16 @@ def part_sinks(report, options):
     environment = clean_environment(TESSERA_CACHE_DIR=str(WORK / "cache"), MLFLOW_TRACKING_URI=sinks.start_tracker())
     command = [program("tessera"), "train", "recipes/digits.toml"]
     rounds = max(options.rounds, 4)
+    everything = sorted(os.sched_getaffinity(0))
+    cores = CORES if len(everything) > len(CORES) else CORES[:-1] or CORES
+    others = [core for core in everything if core not in cores] or cores
+    os.sched_setaffinity(0, others)  # the tracker's threads are of this process
     try:
-        results, answers = sinks.take_turns(command, environment, CORES, ROOT, folder, rounds)
+        results, answers = sinks.take_turns(command, environment, cores, others, ROOT, folder, rounds)
     finally:
+        os.sched_setaffinity(0, everything)
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"\nsinks  the digits' recipe, batch 32, {rounds} rounds of {sinks.TURNS} turns of {sinks.TURN:g} s: what steps take more than without sinks (median of\n"
+    print(f"\nsinks  the digits' recipe, batch 32, {len(cores)} cores, {rounds} rounds of {sinks.TURNS} turns of {sinks.TURN:g} s: what steps take more than without sinks (median of\n"
           f"       pairs, standard error), and what sinks and page take of the program's processor time; {answers} answers to readers\n"
           f"  {'side':<36}{'step':>12}{'more':>18}{'monitoring':>13}   target")
     for name, turns in results.items():

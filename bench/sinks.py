@@ -3,6 +3,7 @@
 All sides train at the same time and take turns: one trains for some seconds while the others are stopped (SIGSTOP). So whatever else
 slows the machine, or the processor's clock, does so to all of them alike, and many short turns tell differences that whole runs do not.
 Each round starts all sides anew: where a process finds its memory makes its steps a few per cent faster or slower for as long as it lives.
+Readers and the tracker have a core of their own, as readers of a page sit at other machines: what is measured is what it costs to answer.
 
 As a program it is the readers: sinks.py PORT TOKEN COUNT, each of which does what a browser with the page open does.
 """
@@ -73,21 +74,22 @@ def processor_times(pid):
     return found
 
 
-def start_readers(out, count=50):
+def start_readers(out, cores, count=50):
     """Once the page's address is said."""
     end = time.monotonic() + 60
     while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/", out.read_text())):
         if time.monotonic() > end:
             raise RuntimeError("the page was never served")
         time.sleep(0.02)
-    command = ["nice", "-n", "19", sys.executable, __file__, found.group(1), TOKEN, str(count)]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, __file__, found.group(1), TOKEN, str(count)]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                            preexec_fn=lambda: os.sched_setaffinity(0, cores))
 
 
 class Side:
     """A run that trains while it has its turn, and is stopped at first."""
 
-    def __init__(self, name, command, environment, cores, cwd, folder):
+    def __init__(self, name, command, environment, cores, others, cwd, folder):
         self.name, self.readers, self.read, self.output = name, None, 0, folder / f"out-{time.monotonic_ns()}"
         self.metrics = self.output.with_suffix(".run") / "metrics.jsonl"
         page = "readers" in name
@@ -97,7 +99,7 @@ class Side:
                                           stderr=file, preexec_fn=lambda: os.sched_setaffinity(0, cores))
         try:
             if page:
-                self.readers = start_readers(self.output)
+                self.readers = start_readers(self.output, others)
             while not any(row["step"] > STEPS_LEFT_OUT for row in self.new_rows()):
                 self.expect_alive()
                 time.sleep(0.1)
@@ -147,14 +149,14 @@ class Side:
         return answers
 
 
-def take_turns(command, environment, cores, cwd, folder, rounds):
-    """{side: [the mean turn of each round]}, and what the readers were answered."""
+def take_turns(command, environment, cores, others, cwd, folder, rounds):
+    """{side: [the mean turn of each round]}, and what the readers were answered. Runs have `cores`, whoever reads has `others`."""
     results, answers = {name: [] for name in SIDES}, 0
     for number in range(rounds):
         sides = []
         try:
             for name in SIDES:
-                sides.append(Side(name, command, environment, cores, cwd, folder))
+                sides.append(Side(name, command, environment, cores, others, cwd, folder))
             turns = {name: [] for name in SIDES}
             for turn in range(TURNS):
                 for side in sides if (number + turn) % 2 == 0 else sides[::-1]:
@@ -184,30 +186,40 @@ def share_of_monitoring(turns):
 
 
 # ---- the readers ----
-async def ask(port, token, path):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n".encode())
-    text = await reader.read()
-    writer.close()
-    return text
+class Connection:
+    """Requests one after the other over the same connection, as browsers send them."""
+
+    def __init__(self, port, token):
+        self.port, self.head, self.streams = port, f"Host: localhost:{port}\r\nAuthorization: Bearer {token}\r\n\r\n", None
+
+    async def send(self, path):
+        """The headers of the answer."""
+        if not self.streams:
+            self.streams = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = self.streams
+        writer.write(f"GET {path} HTTP/1.1\r\n{self.head}".encode())
+        return await reader.readuntil(b"\r\n\r\n")
+
+    async def ask(self, path):
+        head = await self.send(path)
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"{path}: {head.decode()}")
+        return await self.streams[0].readexactly(int(re.search(rb"(?i)content-length: (\d+)", head).group(1)))
 
 
 async def read_page(port, token, count):
-    head = f"GET /api/events HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {token}\r\n\r\n"
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(head.encode())
+    events, requests = Connection(port, token), Connection(port, token)
+    await events.send("/api/events")
     after, asked = -1, 0.0
-    while line := await reader.readline():
+    while line := await events.streams[0].readline():
         if line.strip() != b"event: change" or time.monotonic() - asked < 1:  # as board.js
             continue
         asked = time.monotonic()
-        count["answers"] += (await ask(port, token, "/api/runs")).startswith(b"HTTP/1.1 200")
-        text = (await ask(port, token, f"/api/metrics?max=1500&after={after}")).split(b"\r\n\r\n", 1)[1]
-        metrics = json.loads(text)["metrics"]
-        count["answers"] += 1
+        await requests.ask("/api/runs")
+        metrics = json.loads(await requests.ask(f"/api/metrics?max=1500&after={after}"))["metrics"]
         after = max([after, *(points["step"][-1] for points in metrics.values())])
-        await ask(port, token, "/api/log")
-        count["answers"] += 1
+        await requests.ask("/api/log")
+        count["answers"] += 3
 
 
 async def be_readers(port, token, number):
