@@ -15,6 +15,7 @@
 #include "recipe/weights_chain.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::cli {
 

@@ -17,6 +17,7 @@
 #include "store/file.h"
 #include "store/local/file_kind.h"
 #include "store/local/read_retries.h"
+#include "store/url.h"
 
 namespace tessera::data {
 namespace {

@@ -21,7 +21,6 @@
 #include "state/run_steps.h"
 #include "state/weight_file.h"
 #include "store/checksums.h"
-#include "store/servers/buckets.h"
 #include "store/url.h"
 
 namespace tessera::state {

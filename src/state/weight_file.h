@@ -37,9 +37,9 @@ struct WeightFile {
   void check() const;
 };
 
-// A .safetensors file of timm's or Hugging Face's or an index of several, a file of torch.save (checkpoint/formats/torch_file.h), or a .npz
-// file of big_vision's: the arrays below `scope`, which a .npz file may have below "params" or "opt/target". Throws data errors,
-// also where a file does not fit its line in a SHA256SUMS of its directory or in <path>.sha256.
+// A .safetensors file of timm's or Hugging Face's or an index of several, a file of torch.save (checkpoint/formats/torch_file.h), or
+// a .npz file of big_vision's: the arrays below `scope`, which a .npz file may have below "params" or "opt/target". Throws data
+// errors, also where a file does not fit its line in a SHA256SUMS of its directory or in <path>.sha256.
 WeightFile read_weight_file(const WeightPath& from);
 
 }  // namespace tessera::state

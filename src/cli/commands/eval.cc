@@ -16,7 +16,7 @@
 #include "inference/use_model.h"
 #include "state/run_steps.h"
 #include "store/file.h"
-#include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::cli {
 namespace {

@@ -12,6 +12,7 @@
 #include "inference/stablehlo.h"
 #include "inference/timm_directory.h"
 #include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::cli {
 namespace {

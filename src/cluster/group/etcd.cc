@@ -207,22 +207,23 @@ class EtcdMembers final : public Members {
     const auto start = Clock::now();
     std::optional<Clock::time_point> reached;
     bool said = false;
-    for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-      const auto now = Clock::now();
+    std::string lease;
+    const bool granted = poll(options_.meeting, [&] {
       try {
-        return etcd_.grant(options_.patience);
+        lease = etcd_.grant(options_.patience);
+        return true;
       } catch (const http::NotThere& error) {
-        if (now >= start + options_.meeting) throw;
-        if (!said && now >= start + kQuiet) {
+        if (!said && Clock::now() >= start + kQuiet) {
           said = true;
           log_note(fmt::format("waits {} s for the coordinator: {}", options_.meeting.count(), error.what()));
         }
       } catch (const http::ConnectionError&) {
-        if (!reached) reached = now;
-        if (now >= *reached + kStarting) throw;
+        if (!reached) reached = Clock::now();
+        if (Clock::now() >= *reached + kStarting) throw;
       }
-      std::this_thread::sleep_for(pause);
-    }
+      return false;
+    });
+    return granted ? lease : etcd_.grant(options_.patience);  // which says why not
   }
 
   // A process that was killed leaves its key behind until its lease has run out.

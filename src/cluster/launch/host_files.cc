@@ -18,6 +18,7 @@
 #include "store/checksums.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::launch {
 namespace {

@@ -15,6 +15,7 @@
 #include "base/text/text.h"
 #include "store/encoding/bytes.h"
 #include "store/file.h"
+#include "store/url.h"
 
 namespace tessera::data {
 namespace {

@@ -12,6 +12,7 @@
 #include "store/encoding/crc32c.h"
 #include "store/servers/buckets.h"
 #include "store/servers/egress.h"
+#include "store/url.h"
 
 namespace tessera::data {
 namespace {

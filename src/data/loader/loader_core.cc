@@ -12,7 +12,7 @@
 #include "base/system/file_calls.h"
 #include "base/system/process.h"
 #include "base/text/text.h"
-#include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::data {
 namespace {

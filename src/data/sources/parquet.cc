@@ -10,7 +10,7 @@
 #include "data/read_file.h"
 #include "data/records/text_values.h"
 #include "data/source_call.h"
-#include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::data {
 namespace {

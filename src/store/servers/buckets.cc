@@ -24,6 +24,7 @@
 #include "store/local/private_directory.h"
 #include "store/servers/block_cache.h"
 #include "store/servers/object_server.h"
+#include "store/url.h"
 
 namespace tessera::store {
 namespace {

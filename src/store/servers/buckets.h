@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "store/file.h"
-#include "store/url.h"
 
 namespace tessera::store {
 

@@ -14,8 +14,8 @@ namespace tessera::train {
 
 struct DeviceOptions {
   pjrt::Platform platform = pjrt::Platform::kCpu;
-  // Where nobody named the platform: why it is this one, and what is missing for a faster one (pjrt/plugin/accelerators.h). open_client()
-  // says so once.
+  // Where nobody named the platform: why it is this one, and what is missing for a faster one (pjrt/plugin/accelerators.h).
+  // open_client() says so once.
   pjrt::PlatformChoice choice;
   std::string plugin;  // --plugin: a file, or a directory that has one
   // --devices: how many to use. The CPU plugin makes that many virtual ones, 1 when not given; other platforms have what they

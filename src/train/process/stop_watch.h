@@ -14,8 +14,8 @@ namespace tessera::train {
 // which the slowest disks do in less.
 inline constexpr std::chrono::seconds kStopPatience{120};
 
-// While it lives: where a signal came `patience` ago, and one call about a file has taken that long since (base/system/file_calls.h), the
-// process ends with exit code 3 and says which file it was. What was saved before is whole.
+// While it lives: where a signal came `patience` ago, and one call about a file has taken that long since
+// (base/system/file_calls.h), the process ends with exit code 3 and says which file it was. What was saved before is whole.
 class StopWatch {
  public:
   StopWatch(const StopSignal& stop, std::chrono::milliseconds patience = kStopPatience);

@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/commands/data/sections.h"
 #include "config/byte_size.h"
-#include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "cli/command.h"
-#include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::cli {
 namespace {

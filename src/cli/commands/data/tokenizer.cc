@@ -12,6 +12,7 @@
 #include "data/text/train_sentencepiece.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::cli {
 namespace {

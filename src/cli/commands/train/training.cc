@@ -24,7 +24,6 @@
 #include "pages/board/board.h"
 #include "pages/report/report.h"
 #include "store/file.h"
-#include "store/servers/buckets.h"
 #include "store/url.h"
 #include "train/process/stop_signal.h"
 #include "train/trainer.h"

@@ -21,6 +21,7 @@
 #include "store/local/leftovers.h"
 #include "store/local/lock.h"
 #include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::data {
 namespace {
