@@ -56,7 +56,7 @@ std::string name_in_time(std::shared_ptr<const Source> source, int64_t sample) {
   constexpr auto kPatience = std::chrono::milliseconds(200);
   const auto name = std::make_shared<std::promise<std::string>>();
   std::future<std::string> known = name->get_future();
-  const std::string fallback = fmt::format("sample {} of `{}`", sample, source->name());
+  std::string fallback = fmt::format("sample {} of `{}`", sample, source->name());
   try {
     std::thread([name, source = std::move(source), sample] {
       leave_out_file_calls();
