@@ -16,6 +16,7 @@
 #include "host/call.h"
 #include "host/kernel.h"
 #include "host/units/floats.h"
+#include "host/units/scratch.h"
 #include "host/units/vectors.h"
 #include "ir/composites.h"
 

@@ -9,6 +9,7 @@
 #include "host/product.h"
 #include "host/units/floats.h"
 #include "host/units/rows.h"
+#include "host/units/scratch.h"
 #include "host/units/tiles.h"
 #include "ir/manual.h"
 #include "ir/ops.h"
@@ -341,7 +342,7 @@ class Backward {
 }  // namespace
 
 void dense_on(const Unit& unit, const Dense& layer, const DenseArguments& arguments, void* y, const ParallelFor& parallel) {
-  thread_local Scratch scratch;
+  CallScratch scratch;
   Forward forward(unit, layer, arguments, y);
   parallel(forward.list(scratch));
 }
@@ -352,7 +353,7 @@ void dense(const Dense& layer, const DenseArguments& arguments, void* y, const P
 
 void dense_gradient_on(const Unit& unit, const Dense& layer, const DenseGradientArguments& arguments,
                        const DenseGradient& gradient, const ParallelFor& parallel) {
-  thread_local Scratch scratch, product_scratch;
+  CallScratch scratch, product_scratch;
   Backward backward(unit, layer, arguments, gradient);
   parallel(backward.list(scratch, product_scratch));
 }

@@ -185,7 +185,7 @@ class TilePhases {
 
 void multiply_on(const Unit& unit, const Product& x, Source a, Source b, Destination c, const ParallelFor& parallel) {
   const auto one = [&](int64_t i, const ParallelFor& run) {
-    thread_local Scratch scratch;
+    CallScratch scratch;
     const Operand left = Operand{a.data, a.dtype, x.m, x.k, x.a_transposed ? 1 : x.k, x.a_transposed ? x.m : 1}.matrix(i);
     const Operand right = Operand{b.data, b.dtype, x.n, x.k, x.b_transposed ? x.k : 1, x.b_transposed ? 1 : x.n}.matrix(i);
     const Destination to{static_cast<uint8_t*>(c.data) + i * x.m * x.n * element_bytes(c.dtype), c.dtype};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host/units/parallel_for.h"
+#include "host/units/scratch.h"
 #include "host/units/unit.h"
 
 namespace tessera::host {

@@ -10,6 +10,7 @@
 #include "host/kernel.h"
 #include "host/units/floats.h"
 #include "host/units/rows.h"
+#include "host/units/scratch.h"
 #include "ir/composites.h"
 
 namespace tessera::host {
@@ -82,7 +83,7 @@ void norm_factors(int64_t channels, double epsilon, const float* scale, const fl
 }
 
 void batch_norm_inference(const BatchNorm& norm, const BatchNormInferenceArguments& a, void* y, const ParallelFor& parallel) {
-  thread_local Scratch scratch;
+  CallScratch scratch;
   const Blocks blocks(norm);
   float* factor = scratch.get<float>(norm.channels);
   norm_factors(norm.channels, norm.epsilon, a.scale, a.variance, factor);
@@ -93,7 +94,7 @@ void batch_norm_inference(const BatchNorm& norm, const BatchNormInferenceArgumen
 
 void batch_norm(const BatchNorm& norm, const BatchNormArguments& a, const BatchNormResults& results,
                 const ParallelFor& parallel) {
-  thread_local Scratch scratch;
+  CallScratch scratch;
   const Blocks blocks(norm);
   float* sums = scratch.get<float>(blocks.sums() + norm.channels);
   float* factor = sums + blocks.sums();
@@ -121,7 +122,7 @@ void batch_norm(const BatchNorm& norm, const BatchNormArguments& a, const BatchN
 
 void batch_norm_gradient(const BatchNorm& norm, const BatchNormGradientArguments& a, const BatchNormGradient& g,
                          const ParallelFor& parallel) {
-  thread_local Scratch scratch;
+  CallScratch scratch;
   const Blocks blocks(norm);
   float* sums = scratch.get<float>(blocks.sums() + 3 * norm.channels);
   float *factor = sums + blocks.sums(), *mean_g = factor + norm.channels, *slope = mean_g + norm.channels;

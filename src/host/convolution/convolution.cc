@@ -11,6 +11,7 @@
 #include "host/convolution/winograd.h"
 #include "host/kernel.h"
 #include "host/units/floats.h"
+#include "host/units/scratch.h"
 #include "ir/attributes.h"
 #include "ir/op_entries.h"
 #include "ir/ops.h"
@@ -168,7 +169,7 @@ class Spread {
 
 void run(LeftSide a, const Operand& b, Destination to, std::vector<Phase> first, const ParallelFor& parallel,
          Finish finish = nullptr) {
-  thread_local Scratch scratch;
+  CallScratch scratch;
   ProductPhases product(unit_for(b.dtype), std::move(a), b, to, std::move(finish));
   product.add_to(first, scratch);
   parallel(first);
@@ -215,7 +216,7 @@ void convolution_input_gradient(const Convolution& c, const void* dy, const void
     return winograd_input_gradient(c, static_cast<const float*>(dy), static_cast<const float*>(kernel), static_cast<float*>(dx),
                                    parallel);
   }
-  thread_local Scratch scratch;
+  CallScratch scratch;
   const std::optional<Windows> back = windows_back(c);
   if (!back) {
     Spread spread(c, dy, kernel, dx);
@@ -297,7 +298,7 @@ bool forward_with_norm(const Call& call) {
     if (call.floats(6).dtype != x.dtype || !call.floats(6).has(c->windows.places() * c->features)) return false;
     residual = call.floats(6).data;
   }
-  thread_local Scratch scratch;
+  CallScratch scratch;
   float* factor = scratch.get<float>(c->features);
   const ColumnNorm columns{f32(call.floats(4)), factor, f32(call.floats(3)), attributes->norm.relu};
   norm_factors(c->features, attributes->norm.epsilon, f32(call.floats(2)), f32(call.floats(5)), factor);

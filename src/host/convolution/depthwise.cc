@@ -13,6 +13,7 @@
 #include "host/convolution/depthwise.h"
 #include "host/kernel.h"
 #include "host/units/rows.h"
+#include "host/units/scratch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::host::HWY_NAMESPACE {
@@ -186,7 +187,7 @@ void depthwise_f32(const Windows& w, const float* x, const float* kernel, float*
 
 void depthwise_input_gradient_f32(const Windows& w, const float* dy, const float* kernel, float* dx,
                                   const ParallelFor& parallel) {
-  thread_local Scratch scratch;
+  CallScratch scratch;
   if (w.stride == 1 && w.padding < w.window) {
     // A convolution with the kernel turned over in both directions.
     const int64_t taps = w.window * w.window;
@@ -206,7 +207,7 @@ void depthwise_input_gradient_f32(const Windows& w, const float* dy, const float
 void depthwise_kernel_gradient_f32(const Windows& w, const float* x, const float* dy, float* dkernel,
                                    const ParallelFor& parallel) {
   constexpr int64_t kMaxParts = 16;  // of all lines: each has sums of its own, which are added up in their order
-  thread_local Scratch scratch;
+  CallScratch scratch;
   const int64_t size = w.window * w.window * w.channels, lines = w.batch * w.rows();
   const int64_t parts = std::min(kMaxParts, std::max<int64_t>(1, lines));
   float* sums = scratch.get<float>(parts * size);

@@ -7,6 +7,7 @@
 #include "host/convolution/convolution_calls.h"
 #include "host/kernel.h"
 #include "host/units/floats.h"
+#include "host/units/scratch.h"
 
 namespace tessera::host {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/convolution/winograd.h"
+#include "host/units/scratch.h"
 #include "host/units/unit.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -358,21 +359,21 @@ bool takes_winograd(const Convolution& c) {
 
 void winograd(const Convolution& c, const float* x, const float* kernel, float* y, const ParallelFor& parallel,
               const NormAfter* norm) {
-  thread_local Scratch scratch;
+  CallScratch scratch;
   Forward forward(c.windows, c.features, x, kernel, false, y, norm);
   parallel(forward.list(scratch));
 }
 
 void winograd_input_gradient(const Convolution& c, const float* dy, const float* kernel, float* dx,
                              const ParallelFor& parallel) {
-  thread_local Scratch scratch;
+  CallScratch scratch;
   Forward forward(windows_back(c).value(), c.windows.channels, dy, kernel, true, dx, nullptr);
   parallel(forward.list(scratch));
 }
 
 void winograd_kernel_gradient(const Convolution& c, const float* x, const float* dy, float* dkernel,
                               const ParallelFor& parallel) {
-  thread_local Scratch scratch;
+  CallScratch scratch;
   KernelGradient gradient(c, x, dy, dkernel);
   parallel(gradient.list(scratch));
 }

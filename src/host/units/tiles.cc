@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "host/units/cpu_level.h"
-#include "host/units/parallel_for.h"
+#include "host/units/scratch.h"
 
 // What follows, up to pop_options, runs only where tiles_available().
 #if defined(__clang__)

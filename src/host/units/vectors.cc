@@ -9,7 +9,7 @@
 #include <bit>
 #include <cstring>
 
-#include "host/units/parallel_for.h"
+#include "host/units/scratch.h"
 #include "host/units/vectors.h"
 
 HWY_BEFORE_NAMESPACE();

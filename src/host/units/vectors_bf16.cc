@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "host/units/parallel_for.h"
+#include "host/units/scratch.h"
 
 // The rest of this file runs only where vector_bf16_available().
 #if defined(__clang__)
