@@ -8,6 +8,7 @@
 #include "base/system/spans.h"
 #include "pjrt/dtype.h"
 #include "pjrt/executable.h"
+#include "pjrt/large_temporaries.h"
 #include "pjrt/plugin/call.h"
 #include "pjrt/plugin/stderr_filter.h"
 #include "pjrt/program/c_arguments.h"
@@ -71,7 +72,11 @@ void Client::read_description() {
   }
 }
 
+Client::Client(std::shared_ptr<Plugin> plugin)
+    : plugin_(std::move(plugin)), large_temporaries_(std::make_unique<LargeTemporaries>()) {}
+
 Client::~Client() {
+  large_temporaries_.reset();
   if (client_ != nullptr) PJRT(*plugin_, PJRT_Client_Destroy).quietly({.client = client_});
 }
 

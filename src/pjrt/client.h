@@ -20,6 +20,7 @@ struct PJRT_Device;
 namespace tessera::pjrt {
 
 class Executable;
+class LargeTemporaries;
 
 struct ClientOptions {
   int64_t cpu_device_count = 1;  // virtual devices of the CPU plugin; other platforms have what they have
@@ -73,13 +74,15 @@ class Client : public std::enable_shared_from_this<Client> {
   // Loads what Executable::serialize gave, on the same plugin, kind of device and options.
   Executable deserialize(std::string_view serialized, const CompileOptions& options = {}) const;
 
+  // Of programs that run on this client's devices.
+  LargeTemporaries& large_temporaries() const { return *large_temporaries_; }
   PJRT_Client* handle() const { return client_; }
   PJRT_Device* device_handle(size_t device) const;
   // The index of a handle in devices().
   size_t device_index(const PJRT_Device* device) const;
 
  private:
-  explicit Client(std::shared_ptr<Plugin> plugin) : plugin_(std::move(plugin)) {}
+  explicit Client(std::shared_ptr<Plugin> plugin);
   void create_handle(const Options& options);
   void read_description();
   Upload upload(const void* data, const TensorType& type, size_t device, int semantics) const;
@@ -89,6 +92,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::string platform_name_, platform_version_;
   std::vector<Device> devices_;
   std::vector<PJRT_Device*> handles_;
+  std::unique_ptr<LargeTemporaries> large_temporaries_;
 };
 
 }  // namespace tessera::pjrt

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "base/error.h"
@@ -11,6 +10,7 @@
 #include "base/system/spans.h"
 #include "pjrt/client.h"
 #include "pjrt/dtype.h"
+#include "pjrt/large_temporaries.h"
 #include "pjrt/plugin/call.h"
 #include "pjrt/plugin/stderr_filter.h"
 
@@ -79,17 +79,8 @@ void Executable::read_description() {
   for (size_t i = 0; i < found.num_addressable_devices; ++i) {
     devices_.push_back(client_->device_index(found.addressable_devices[i]));
   }
-  if (client_->platform_name() == "cpu") large_temporaries_ = memory().temporaries > kLargeBlock;
-}
-
-// Gives back the memory that the last program's temporaries left, if that was another program: the process holds one program's at a
-// time. Programs are compared by name, because each device may have its own executable of one program.
-void Executable::give_back_others_temporaries() const {
-  static std::mutex mutex;
-  static std::string last;
-  if (!large_temporaries_) return;
-  const std::scoped_lock lock(mutex);
-  if (std::exchange(last, name_) != name_) give_back_large_blocks();
+  if (client_->platform_name() != "cpu") return;
+  if (const int64_t bytes = memory().temporaries; bytes > kLargeBlock) large_temporaries_ = bytes;
 }
 
 std::vector<std::vector<PJRT_Buffer*>> Executable::handles(std::span<const std::vector<Buffer*>> args) const {
@@ -139,7 +130,8 @@ std::vector<std::vector<Buffer>> Executable::execute(std::span<const std::vector
     input_lists.push_back(inputs[d].data());
     output_lists.push_back(outputs[d].data());
   }
-  give_back_others_temporaries();
+  std::vector<PJRT_Event*> complete(large_temporaries_ > 0 ? args.size() : 0);
+  if (large_temporaries_ > 0) client_->large_temporaries().before_run(name_, devices_);
   PJRT_ExecuteOptions options{.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE,
                               .non_donatable_input_indices = kept.data(),
                               .num_non_donatable_input_indices = kept.size()};
@@ -150,10 +142,16 @@ std::vector<std::vector<Buffer>> Executable::execute(std::span<const std::vector
       .argument_lists = input_lists.data(),
       .num_devices = args.size(),
       .num_args = num_args,
-      .output_lists = output_lists.data()});
+      .output_lists = output_lists.data(),
+      .device_complete_events = complete.empty() ? nullptr : complete.data()});
   } catch (...) {
     mark_donated(args, false);
     throw;
+  }
+  if (large_temporaries_ > 0) {
+    std::vector<Event> events;
+    for (PJRT_Event* event : complete) events.emplace_back(client_->plugin(), event);
+    client_->large_temporaries().began(devices_, large_temporaries_ * static_cast<int64_t>(args.size()), std::move(events));
   }
   std::vector<std::vector<Buffer>> results(args.size());
   for (size_t d = 0; d < args.size(); ++d) {

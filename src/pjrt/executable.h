@@ -50,7 +50,6 @@ class Executable {
   void read_description();
   std::vector<std::vector<PJRT_Buffer*>> handles(std::span<const std::vector<Buffer*>> args) const;
   void mark_donated(std::span<const std::vector<Buffer*>> args, bool ran) const;
-  void give_back_others_temporaries() const;
   void release() noexcept;
 
   std::shared_ptr<const Client> client_;
@@ -59,8 +58,8 @@ class Executable {
   std::string name_;
   std::vector<TensorType> output_types_;  // of one device's shard each, as the program's results are listed
   std::vector<size_t> devices_;
-  std::vector<int64_t> donated_;    // sorted
-  bool large_temporaries_ = false;  // more than kLargeBlock (base/system/large_blocks.h)
+  std::vector<int64_t> donated_;   // sorted
+  int64_t large_temporaries_ = 0;  // bytes on a device, where they are more than kLargeBlock (base/system/large_blocks.h)
 };
 
 }  // namespace tessera::pjrt

@@ -124,6 +124,7 @@ DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterSte
   const PhaseSpan span("step", run.progress.step + 1, SpanKind::kStep);
   if (before) before->is_ready();
   DispatchedStep dispatched = step.dispatch(*batch);
+  if (before) before->is_ready();  // the call may have waited for it (pjrt/large_temporaries.h)
   batch.reset();
   if (run.progress.step < run.last_step()) batch = input.next(&dispatched);
   if (before) after.read_metrics(*before);
