@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/system/large_blocks.h"
 #include "base/system/spans.h"
 #include "base/text/text.h"
 #include "train/guard/bad_batches.h"
@@ -103,6 +104,7 @@ bool AfterStep::finish() {
   progress.owed = false;
   const bool stopped = run_.stop.requested();
   const bool ends = stopped || run_.at_end() || run_.at_pause();
+  if (ends) give_back_large_blocks();  // no step follows: the copies of the state shall not come on top of its temporaries
   if (ends || new_best || run_.control.save_wanted() || run_.recipe.saves_at(progress.step)) saver_.save(/*owed=*/false);
   return !stopped;
 }

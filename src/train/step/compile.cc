@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/system/large_blocks.h"
 #include "base/text/text.h"
 #include "pjrt/plugin/cuda_toolkit.h"
 #include "pjrt/plugin/error.h"
@@ -45,6 +46,7 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
   pjrt::CompileReport report;
   try {
     pjrt::Executable executable = pjrt::compile_cached(client, program.text, options, cache, &report);
+    give_back_free_memory();  // what a plugin takes to compile or load a program is a multiple of the program
     return {std::move(executable), report, program.numbers};
   } catch (const Error& error) {
     if (!pjrt::is_out_of_memory(error)) throw;
