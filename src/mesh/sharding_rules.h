@@ -3,9 +3,10 @@
 //
 // A rule is one of
 //   replicate                     every device holds all of it
-//   fsdp(axis=fsdp, min_size=N)   its largest dimension that the axis divides is split over `axis` (several: fsdp+tensor);
-//                                 arrays of fewer elements than min_size, or without such a dimension, are replicated
-//   tensor(dim, min_size=N)       dimension `dim` is split over `tensor`, and the largest other one as by fsdp
+//   fsdp(axis=fsdp, min_size=N)   one dimension that the axis divides is split over `axis` (several: fsdp+tensor): the first, where
+//                                 each device gets 32 rows or more, else the largest; arrays of fewer elements than
+//                                 min_size, or without such a dimension, are replicated
+//   tensor(dim, min_size=N)       dimension `dim` is split over `tensor`, and another one as by fsdp
 //   spec(_, fsdp, replica+tensor) written out: for each dimension `_` or the axes
 // Dimensions are those of one block's array: the axis that counts the blocks of a scan is never split.
 //

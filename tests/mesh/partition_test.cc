@@ -42,7 +42,15 @@ PartitionSpec spec_of(const std::string& rule, const Mesh& mesh, const Dims& dim
   return ShardingRule::parse(rule, "sharding").spec_for(mesh, "params/w", dims, stacked);
 }
 
-TEST(ShardingRules, FsdpTakesTheLargestDivisibleDimension) {
+TEST(ShardingRules, FsdpTakesTheFirstDivisibleDimensionThatLeavesEnoughRows) {
+  EXPECT_EQ(spec_of("fsdp", kMesh, {128, 512}).text(), "spec(fsdp, _)");
+  EXPECT_EQ(spec_of("fsdp", kMesh, {512, 128}).text(), "spec(fsdp, _)");
+  EXPECT_EQ(spec_of("fsdp", kMesh, {3, 3, 512, 1024}).text(), "spec(_, _, fsdp, _)");
+  EXPECT_EQ(spec_of("fsdp", kMesh, {124, 512}).text(), "spec(_, fsdp)") << "31 rows";
+  EXPECT_EQ(spec_of("fsdp", kMesh, {64, 128, 512}, true).text(), "spec(_, fsdp, _)");
+}
+
+TEST(ShardingRules, ElseFsdpTakesTheLargestDivisibleDimension) {
   EXPECT_EQ(spec_of("fsdp(min_size=1)", kMesh, {16, 24}).text(), "spec(_, fsdp)");
   EXPECT_EQ(spec_of("fsdp(min_size=1)", kMesh, {16, 30}).text(), "spec(fsdp, _)");
   EXPECT_EQ(spec_of("fsdp(min_size=1)", kMesh, {15, 30}).text(), "replicate");
@@ -86,13 +94,13 @@ TEST(ShardingRules, FirstMatchWinsAndPresetsComeLast) {
   options.rules = {"params/head/.* = replicate", "params/haed/.* = fsdp(axis=fsdp, min_size=1)"};
   const ShardingRules rules(options, "sharding");
   EXPECT_EQ(rules.spec_for(kMesh, "params/head/kernel", {512, 512}, false).text(), "replicate");
-  EXPECT_EQ(rules.spec_for(kMesh, "opt/mu/head/kernel", {512, 512}, false).text(), "spec(_, fsdp)");
+  EXPECT_EQ(rules.spec_for(kMesh, "opt/mu/head/kernel", {512, 512}, false).text(), "spec(fsdp, _)");
   EXPECT_THAT(rules.unmatched({"params/head/kernel"}), ElementsAre(HasSubstr("did you mean `params/head`?")));
   options.rules = {};
   options.preset = "optimizer_only";
   const ShardingRules one(options, "sharding");
   EXPECT_EQ(one.spec_for(kMesh, "params/head/kernel", {512, 512}, false).text(), "replicate");
-  EXPECT_EQ(one.spec_for(kMesh, "opt/mu/head/kernel", {512, 512}, false).text(), "spec(_, fsdp)");
+  EXPECT_EQ(one.spec_for(kMesh, "opt/mu/head/kernel", {512, 512}, false).text(), "spec(fsdp, _)");
 }
 
 TEST(ShardingRules, PresetsSplitHeadsAndHiddenFeaturesOverTensor) {
@@ -101,7 +109,7 @@ TEST(ShardingRules, PresetsSplitHeadsAndHiddenFeaturesOverTensor) {
   EXPECT_EQ(spec("params/blocks/mlp/fc1/kernel", {4, 256, 1024}), "spec(_, fsdp, tensor)");
   EXPECT_EQ(spec("opt/nu/blocks/mlp/fc2/kernel", {4, 1024, 256}), "spec(_, tensor, fsdp)");
   EXPECT_EQ(spec("params/blocks/attn/proj/kernel", {4, 256, 256}), "spec(_, tensor, fsdp)");
-  EXPECT_EQ(spec("params/blocks/attn/qkv/kernel", {4, 256, 768}), "spec(_, _, fsdp+tensor)");
+  EXPECT_EQ(spec("params/blocks/attn/qkv/kernel", {4, 256, 768}), "spec(_, fsdp+tensor, _)");
   EXPECT_EQ(spec("params/blocks/mlp/fc1/bias", {4, 1024}), "spec(_, tensor)");
   EXPECT_EQ(spec("params/blocks/norm1/scale", {4, 256}), "spec(_, fsdp)");
   EXPECT_EQ(spec("params/blocks/norm1/scale", {1, 256}), "replicate");

@@ -117,6 +117,12 @@ TEST(LargeBlocks, ARunWaitsUntilTheLastOneHasGivenItsTemporariesBack) {
   EXPECT_GT(looks_of_a_run({0}), 1) << "and the run goes on where it does not come free";
 }
 
+TEST(LargeBlocks, AllFreeMemoryGoesBackWhenAsked) {
+  asked.clear();
+  give_back_free_memory();
+  EXPECT_THAT(asked, ElementsAre("arena.4096.purge"));
+}
+
 TEST(LargeBlocks, SmallProgramsWaitForNobody) {
   keep_large_blocks();
   const auto client = cpu_client();
