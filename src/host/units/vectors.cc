@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "host/units/scratch.h"
+#include "host/units/unroll.h"
 #include "host/units/vectors.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -149,18 +150,39 @@ HWY_INLINE void tile(const float* HWY_RESTRICT a, int64_t row, int64_t step, con
   const D d;
   const int64_t width = panel_columns();
   V sums[kR][kV];
+  TESSERA_UNROLL
   for (int i = 0; i < kR; ++i) {
-    for (int j = 0; j < kV; ++j) sums[i][j] = c.fresh ? hn::Zero(d) : hn::LoadU(d, c.data + i * c.stride + j * lanes());
+    TESSERA_UNROLL
+    for (int j = 0; j < kV; ++j) sums[i][j] = hn::Zero(d);
   }
-  for (int64_t k = 0; k < count; ++k, a += step, b += width) {
-    V right[kV];
-    for (int j = 0; j < kV; ++j) right[j] = hn::Load(d, b + j * lanes());
+  if (!c.fresh) {
+    TESSERA_UNROLL
     for (int i = 0; i < kR; ++i) {
-      const V left = hn::Set(d, a[i * row]);
-      for (int j = 0; j < kV; ++j) sums[i][j] = hn::MulAdd(left, right[j], sums[i][j]);
+      TESSERA_UNROLL
+      for (int j = 0; j < kV; ++j) sums[i][j] = hn::LoadU(d, c.data + i * c.stride + j * lanes());
     }
   }
+  // Three rows of the left side for each address: with one for all, their distances do not fit into registers.
+  constexpr int kGroups = (kR + 2) / 3;
+  const float* left[kGroups];
+  TESSERA_UNROLL
+  for (int g = 0; g < kGroups; ++g) left[g] = a + 3 * g * row;
+  for (int64_t k = 0; k < count; ++k, b += width) {
+    V right[kV];
+    TESSERA_UNROLL
+    for (int j = 0; j < kV; ++j) right[j] = hn::Load(d, b + j * lanes());
+    TESSERA_UNROLL
+    for (int i = 0; i < kR; ++i) {
+      const V number = hn::Set(d, left[i / 3][i % 3 * row]);
+      TESSERA_UNROLL
+      for (int j = 0; j < kV; ++j) sums[i][j] = hn::MulAdd(number, right[j], sums[i][j]);
+    }
+    TESSERA_UNROLL
+    for (int g = 0; g < kGroups; ++g) left[g] += step;
+  }
+  TESSERA_UNROLL
   for (int i = 0; i < kR; ++i) {
+    TESSERA_UNROLL
     for (int j = 0; j < kV; ++j) hn::StoreU(sums[i][j], d, c.data + i * c.stride + j * lanes());
   }
 }

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "host/units/scratch.h"
+#include "host/units/unroll.h"
 
 // The rest of this file runs only where vector_bf16_available().
 #if defined(__clang__)
@@ -143,20 +144,39 @@ template <int kR, int kV>
 inline void tile(const uint16_t* __restrict a, int64_t row, int64_t step, const uint32_t* __restrict b, int64_t count,
                  const Result& c) {
   __m512 sums[kR][kV];
+  TESSERA_UNROLL
   for (int i = 0; i < kR; ++i) {
-    for (int j = 0; j < kV; ++j) {
-      sums[i][j] = c.fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(c.data + i * c.stride + j * kLanes);
-    }
+    TESSERA_UNROLL
+    for (int j = 0; j < kV; ++j) sums[i][j] = _mm512_setzero_ps();
   }
-  for (int64_t k = 0; k < count; ++k, a += step, b += kColumns) {
-    __m512bh right[kV];
-    for (int j = 0; j < kV; ++j) right[j] = reinterpret_cast<__m512bh>(_mm512_load_si512(b + j * kLanes));
+  if (!c.fresh) {
+    TESSERA_UNROLL
     for (int i = 0; i < kR; ++i) {
-      const __m512bh left = pair_everywhere(a + i * row);
-      for (int j = 0; j < kV; ++j) sums[i][j] = _mm512_dpbf16_ps(sums[i][j], left, right[j]);
+      TESSERA_UNROLL
+      for (int j = 0; j < kV; ++j) sums[i][j] = _mm512_loadu_ps(c.data + i * c.stride + j * kLanes);
     }
   }
+  // Three rows of the left side for each address: with one for all, their distances do not fit into registers.
+  constexpr int kGroups = (kR + 2) / 3;
+  const uint16_t* left[kGroups];
+  TESSERA_UNROLL
+  for (int g = 0; g < kGroups; ++g) left[g] = a + 3 * g * row;
+  for (int64_t k = 0; k < count; ++k, b += kColumns) {
+    __m512bh right[kV];
+    TESSERA_UNROLL
+    for (int j = 0; j < kV; ++j) right[j] = reinterpret_cast<__m512bh>(_mm512_load_si512(b + j * kLanes));
+    TESSERA_UNROLL
+    for (int i = 0; i < kR; ++i) {
+      const __m512bh pair = pair_everywhere(left[i / 3] + i % 3 * row);
+      TESSERA_UNROLL
+      for (int j = 0; j < kV; ++j) sums[i][j] = _mm512_dpbf16_ps(sums[i][j], pair, right[j]);
+    }
+    TESSERA_UNROLL
+    for (int g = 0; g < kGroups; ++g) left[g] += step;
+  }
+  TESSERA_UNROLL
   for (int i = 0; i < kR; ++i) {
+    TESSERA_UNROLL
     for (int j = 0; j < kV; ++j) _mm512_storeu_ps(c.data + i * c.stride + j * kLanes, sums[i][j]);
   }
 }
