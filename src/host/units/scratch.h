@@ -44,8 +44,8 @@ class Scratch {
   bool shared_ = false;
 };
 
-// Of a whole call, for all its tasks: a local variable. Its blocks go from call to call, so that there are as many as calls that
-// run at a time. A plugin runs calls on threads of its choice; with a block for each thread, a ViT-S/16 step of 16 images kept
+// Of a whole call, for all its tasks: a local variable. Its blocks go from call to call, so that there are as many as calls run
+// at a time. A plugin runs calls on threads of its choice: with a block for each thread, a ViT-S/16 step of 16 images kept
 // 66 MiB on every thread.
 class CallScratch : public Scratch {
  public:
