@@ -1,6 +1,7 @@
 #include "pjrt/large_temporaries.h"
 
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -10,9 +11,9 @@
 namespace tessera::pjrt {
 namespace {
 
-// The moment between the end of a run and that of its memory, and how often to look. Where the block does not come free, because
-// somebody else took it meanwhile, the run goes on without.
-constexpr std::chrono::microseconds kMoment{20'000}, kLook{50};
+// How long a run waits for the memory of the last one at most, and how often it looks. Somebody else may have taken the block
+// meanwhile: then the run begins without it.
+constexpr std::chrono::microseconds kLongestWait{20'000}, kPause{50};
 
 void await_all(const std::vector<Event>& events) {
   for (const Event& event : events) {
@@ -24,8 +25,12 @@ void await_all(const std::vector<Event>& events) {
 }
 
 void await_free(int64_t bytes) {
-  const auto deadline = std::chrono::steady_clock::now() + kMoment;
-  while (free_large_blocks() < bytes && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(kLook);
+  const auto deadline = std::chrono::steady_clock::now() + kLongestWait;
+  const auto missing = [&] {
+    const std::optional<int64_t> free = free_large_blocks();
+    return free && *free < bytes;
+  };
+  while (missing() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(kPause);
 }
 
 }  // namespace

@@ -128,6 +128,7 @@ TEST(LargeBlocks, SmallProgramsWaitForNobody) {
   const auto client = cpu_client();
   const Executable small = with_temporaries(*client, "small", 1000);
   Buffer x = upload<float>(*client, {1}, DType::kF32, {});
+  free_from_look = {0};
   looks = 0;
   for (int i = 0; i < 2; ++i) small.run(std::array{&x})[0].await();
   EXPECT_EQ(looks, 0);

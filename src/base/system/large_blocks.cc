@@ -1,11 +1,8 @@
 #include "base/system/large_blocks.h"
 
-#include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
-#include <limits>
 #include <string>
 
 // jemalloc's, where a program is linked with it. Weak: null elsewhere.
@@ -26,12 +23,8 @@ int find_arena() {
   return known ? static_cast<int>(found) : -1;
 }
 
-// Of the arena: "arena.7.purge" for "arena.%d.purge".
-std::string name_of(const char* pattern) {
-  std::array<char, 64> name{};
-  std::snprintf(name.data(), name.size(), pattern, arena.load());
-  return name.data();
-}
+// A name of jemalloc's, of the arena: "arena." and "purge" give "arena.7.purge".
+std::string name_of(const char* group, const char* what) { return group + std::to_string(arena.load()) + "." + what; }
 
 }  // namespace
 
@@ -40,7 +33,7 @@ void keep_large_blocks() {
   arena = find_arena();
   if (arena < 0) return;
   ssize_t never = -1;
-  mallctl(name_of("arena.%d.dirty_decay_ms").c_str(), nullptr, nullptr, &never, sizeof(never));
+  mallctl(name_of("arena.", "dirty_decay_ms").c_str(), nullptr, nullptr, &never, sizeof(never));
 }
 
 void give_back_free_memory() {
@@ -50,18 +43,17 @@ void give_back_free_memory() {
 
 void give_back_large_blocks() {
   if (!mallctl || arena < 0) return;
-  mallctl(name_of("arena.%d.purge").c_str(), nullptr, nullptr, nullptr, 0);
+  mallctl(name_of("arena.", "purge").c_str(), nullptr, nullptr, nullptr, 0);
 }
 
-int64_t free_large_blocks() {
-  constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
-  if (!mallctl || arena < 0) return kUnknown;
+std::optional<int64_t> free_large_blocks() {
+  if (!mallctl || arena < 0) return std::nullopt;
   uint64_t epoch = 1;  // statistics are as of the last time that somebody wrote this
   mallctl("epoch", nullptr, nullptr, &epoch, sizeof(epoch));
   size_t pages = 0, page = 0, size = sizeof(size_t);
-  const bool known = mallctl(name_of("stats.arenas.%d.pdirty").c_str(), &pages, &size, nullptr, 0) == 0 &&
+  const bool known = mallctl(name_of("stats.arenas.", "pdirty").c_str(), &pages, &size, nullptr, 0) == 0 &&
                      mallctl("arenas.page", &page, &size, nullptr, 0) == 0;
-  return known ? static_cast<int64_t>(pages * page) : kUnknown;
+  return known ? std::optional(static_cast<int64_t>(pages * page)) : std::nullopt;
 }
 
 }  // namespace tessera

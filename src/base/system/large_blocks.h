@@ -5,6 +5,7 @@
 // tests, the functions do nothing, and the C library gives blocks back at once.
 
 #include <cstdint>
+#include <optional>
 
 namespace tessera {
 
@@ -14,9 +15,9 @@ inline constexpr int64_t kLargeBlock = int64_t{64} << 20;  // bytes: oversize_th
 void keep_large_blocks();
 // Those that are free now go back to the system.
 void give_back_large_blocks();
-// So does all free memory, of blocks of any size.
+// All memory that is free goes back to the system, of blocks of any size.
 void give_back_free_memory();
-// The bytes of those that are free and stayed with the process. Where none is kept, as many as there can be.
-int64_t free_large_blocks();
+// Bytes of the blocks that are free now and kept. Nothing in programs that keep none.
+std::optional<int64_t> free_large_blocks();
 
 }  // namespace tessera
