@@ -1,5 +1,5 @@
 #pragma once
-// Memory of a kernel for numbers on the way.
+// Temporary memory of a kernel.
 
 #include <cstdint>
 #include <cstdlib>

@@ -163,7 +163,8 @@ TEST(Profiles, StepsOfTheRecipeAreRecordedAndChangeNoNumbers) {
   }
 }
 
-// The processors are the device. Their time is sampled at the system's ticks, of which the five steps above may have none.
+// On a CPU the step itself runs on the processors. The system samples their time, and may take no sample of the five short steps
+// above.
 TEST(Profiles, OnACpuAProfileHasTheProcessorTimeOfAStep) {
   ASSERT_EQ(small_run().train("sampled", {"total=300 steps", "monitor.profile=steps 2-300"}).exit, Exit::kDone);
   const std::vector<std::string> found = profiles_of(small_run().path("sampled"));
