@@ -26,8 +26,8 @@ void serial(const std::vector<Phase>& phases) {
 // ---- on the vector units: the right side is packed, the left side is read where it lies
 
 constexpr int64_t kPackedAtOnce = int64_t{8} << 20;  // bytes of the right side; of more, chunks of k are packed, of …
-constexpr int64_t kPackedChunk = int64_t{4} << 20;   // … so many bytes
-constexpr int64_t kLeftBytes = int64_t{256} << 10;   // of the left side that a task goes through again and again: in L2
+constexpr int64_t kPackedChunk = int64_t{2} << 20;   // … so many bytes
+constexpr int64_t kLeftBytes = int64_t{128} << 10;   // of the left side that a task goes through again and again: in L2
 constexpr int64_t kLeftChunk = 384;                  // of k, as far as that matters here
 constexpr int64_t kEnoughTasks = 16;                 // of a phase
 constexpr int64_t kPackPanels = 4;                   // of the right side, packed by a task …

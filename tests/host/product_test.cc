@@ -71,7 +71,7 @@ void expect_exact(const Unit& unit, const Product& p, Operands& x) {
 
 constexpr Product kSizes[] = {{1, 32, 32, 32},   {1, 1, 1, 1},     {1, 16, 17, 33},  {1, 47, 5, 31},
                               {3, 33, 49, 70},   {1, 130, 66, 50}, {2, 20, 260, 64}, {1, 70, 450, 40},
-                              {1, 40, 40, 1300}, {5, 1, 64, 20},   {1, 13, 96, 781}};
+                              {1, 40, 40, 1300}, {5, 1, 64, 20},   {1, 13, 96, 781}, {1, 15, 520, 1024}};
 
 TEST_P(ProductOn, IsAsExactAsF32InEverySizeAndForm) {
   for (Product p : kSizes) {

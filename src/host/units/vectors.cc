@@ -77,14 +77,6 @@ void pack_panel(const Operand& from, int64_t column, int64_t k, int64_t count, f
   const int64_t inside = std::clamp<int64_t>(from.k - k, 0, count);
   if (columns < width || inside < count) std::fill_n(to, count * width, 0.0F);
   if (from.row_stride == 1) {
-    if (columns == width && from.dtype == DType::kF32) {
-      const D d;
-      for (int64_t i = 0; i < inside; ++i, to += width) {
-        const float* at = from.f32(column, k + i);
-        for (int j = 0; j < kVectors; ++j) hn::Store(hn::LoadU(d, at + j * lanes()), d, to + j * lanes());
-      }
-      return;
-    }
     for (int64_t i = 0; i < inside; ++i) copy(from, column, k + i, columns, to + i * width);
     return;
   }
@@ -96,6 +88,21 @@ void pack_panel(const Operand& from, int64_t column, int64_t k, int64_t count, f
 #endif
   for (int64_t j = done; j < columns; ++j) {
     for (int64_t i = 0; i < inside; ++i) to[i * width + j] = number(from, column + j, k + i);
+  }
+}
+
+// Whole panels of columns that lie side by side in memory, in its order: one panel after the other would read a row's numbers
+// with the rows of all k in between.
+void pack_across(const Operand& from, int64_t first, int64_t last, int64_t k, int64_t count, float* panels) {
+  const D d;
+  const int64_t width = panel_columns();
+  for (int64_t i = 0; i < count; ++i) {
+    const float* at = from.f32(first * width, k + i);
+    float* to = panels + (first * count + i) * width;
+    for (int64_t p = first; p < last; ++p, at += width, to += count * width) {
+      TESSERA_UNROLL
+      for (int j = 0; j < kVectors; ++j) hn::Store(hn::LoadU(d, at + j * lanes()), d, to + j * lanes());
+    }
   }
 }
 
@@ -122,13 +129,20 @@ void pack_rows(const Operand& a, int64_t first, int64_t last, float* to) {
   }
 }
 
-Left left_of(const Operand& a, Scratch& scratch) {
+// Rows so many numbers apart, or a multiple of it, want the same set of L1, which has no room for kRows of them. They are copied
+// where enough columns are multiplied with them, …
+constexpr int64_t kSameSet = 1024, kWorthCopying = 512;
+constexpr int64_t kApart = 16;  // … with so many numbers between them
+
+Left left_of(const Operand& a, int64_t columns, Scratch& scratch) {
   if (a.panel_stride > 0) return {a.f32(0, 0), a.panel_stride, 1, kRows};
   if (a.k_stride == 1) {
-    if (a.dtype == DType::kF32) return {a.f32(0, 0), kRows * a.row_stride, a.row_stride, 1};
-    float* to = scratch.get<float>(a.rows * a.k);
-    for (int64_t r = 0; r < a.rows; ++r) copy(a, r, 0, a.k, to + r * a.k);
-    return {to, kRows * a.k, a.k, 1};
+    const bool apart = kRows <= 8 || a.row_stride % kSameSet != 0 || columns < kWorthCopying;
+    if (a.dtype == DType::kF32 && apart) return {a.f32(0, 0), kRows * a.row_stride, a.row_stride, 1};
+    const int64_t stride = a.k + kApart;
+    float* to = scratch.get<float>(a.rows * stride);
+    for (int64_t r = 0; r < a.rows; ++r) copy(a, r, 0, a.k, to + r * stride);
+    return {to, kRows * stride, stride, 1};
   }
   const int64_t panels = (a.rows + kRows - 1) / kRows;
   float* to = scratch.get<float>(panels * kRows * a.k);
@@ -235,7 +249,12 @@ Unit sizes() {
 void pack(const Operand& from, int64_t first, int64_t last, int64_t k, int64_t steps, uint8_t* to) {
   const int64_t width = panel_columns();
   float* panels = reinterpret_cast<float*>(to);
-  for (int64_t p = first; p < last; ++p) pack_panel(from, p * width, k, steps, panels + p * width * steps);
+  int64_t done = first;
+  if (from.row_stride == 1 && from.dtype == DType::kF32 && k + steps <= from.k) {
+    done = std::max(first, std::min(last, from.rows / width));
+    pack_across(from, first, done, k, steps, panels);
+  }
+  for (int64_t p = done; p < last; ++p) pack_panel(from, p * width, k, steps, panels + p * width * steps);
 }
 
 void pack_left(const Operand& from, int64_t first, int64_t last, void* to) {
@@ -247,7 +266,7 @@ void multiply(const Operand& a, const Panels& b, float* c, int64_t stride, bool 
   const int64_t width = panel_columns();
   for (int64_t k = 0; k < a.k; k += kChunk) {
     const int64_t count = std::min(kChunk, a.k - k);
-    const Left left = left_of(a.part(0, a.rows, k, count), scratch);
+    const Left left = left_of(a.part(0, a.rows, k, count), b.columns, scratch);
     const uint8_t* panel = b.data;
     for (int64_t column = 0; column < b.columns; column += width, panel += b.panel_bytes) {
       const float* right = reinterpret_cast<const float*>(panel) + k * width;
