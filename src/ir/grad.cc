@@ -1,8 +1,12 @@
 #include "ir/grad.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
+#include "ir/op_entries.h"
 #include "ir/ops.h"
 
 namespace tessera::ir {
@@ -21,6 +25,37 @@ std::vector<char> depends_on(const Graph& graph, const Values& wrt) {
   return active;
 }
 
+bool is_zero(Value x) {
+  return x.node->op == &kOpConstant &&
+         std::ranges::all_of(x.node->attr<Literal>("value").bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
+// What a slice's cotangent is in the whole: `part` at [first, last) of the first dimension, with zeros around it.
+struct InStack {
+  Value part;
+  int64_t first, last;
+};
+std::optional<InStack> in_stack(Value ct) {
+  if (ct.node->op != &kOpPad || !is_zero(ct.node->operands[1])) return std::nullopt;
+  const Dims &low = ct.node->attr<Dims>("edge_padding_low"), &high = ct.node->attr<Dims>("edge_padding_high");
+  const auto zero = [](const Dims& dims, size_t from) {
+    return std::all_of(dims.begin() + from, dims.end(), [](int64_t n) { return n == 0; });
+  };
+  if (!zero(low, 1) || !zero(high, 1) || !zero(ct.node->attr<Dims>("interior_padding"), 0)) return std::nullopt;
+  return InStack{ct.node->operands[0], low[0], ct.dim(0) - high[0]};
+}
+
+// Cotangents of slices that lie side by side in a stack are joined: no zeros are added to them.
+Value sum_of(Value a, Value b) {
+  const std::optional<InStack> x = in_stack(a), y = in_stack(b);
+  if (x && y) {
+    const auto& [first, second] = x->first < y->first ? std::pair(*x, *y) : std::pair(*y, *x);
+    if (first.first == 0 && first.last == second.first && second.last == a.dim(0))
+      return concatenate({first.part, second.part}, 0);
+  }
+  return a + b;
+}
+
 class Cotangents {
  public:
   void add(Value value, Value ct) {
@@ -28,7 +63,7 @@ class Cotangents {
     TESSERA_CHECK(ct.type() == value.type(), "a cotangent of type {} for a value of type {} ({})", to_string(ct.type()),
                   to_string(value.type()), describe(*value.node));
     Value& slot = map_[value];
-    slot = slot ? slot + ct : ct;
+    slot = slot ? sum_of(slot, ct) : ct;
   }
   Value of(Value value) const {
     const auto it = map_.find(value);

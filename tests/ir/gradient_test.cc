@@ -13,6 +13,7 @@
 #include "ir/grad.h"
 #include "ir/op_entries.h"
 #include "ir/processes.h"
+#include "ir/program.h"
 #include "ir/random.h"
 #include "support/run_graph.h"
 
@@ -475,6 +476,40 @@ TEST(FunctionGradient, OfReluAtZeroIsZero) {
   graph.results = gradient(sum_all(relu(x)), {x});
   const std::vector<HostArray> results = testing::run_graph(graph, {testing::f32_array({4}, {-1, 0, 2, -0.0F})});
   EXPECT_EQ(results[0].floats(), (std::vector<float>{0, 0, 1, 0}));
+}
+
+// The gradient of the squares of rows [0, 2) and [2, 3), or [1, 3), of an array of three, and the program's text.
+std::pair<std::vector<float>, std::string> gradient_of_slices(int64_t second) {
+  Graph graph;
+  const Value x = graph.add_parameter({DType::kF32, {3, 2}});
+  const GraphScope scope(graph);
+  const Value a = slice_axis(x, 0, 0, 2), b = slice_axis(x, 0, second, 3);
+  graph.results = gradient(sum_all(a * a) + sum_all(b * b), {x});
+  const std::vector<HostArray> results = testing::run_graph(graph, {testing::f32_array({3, 2}, {1, 2, 3, 4, 5, 6})});
+  return {results[0].floats(), program_text(graph)};
+}
+
+TEST(Gradient, OfSlicesThatMakeUpAStackIsJoined) {
+  const auto [values, text] = gradient_of_slices(2);
+  EXPECT_EQ(values, (std::vector<float>{2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(text.find("stablehlo.pad"), std::string::npos) << text;
+  EXPECT_NE(text.find("stablehlo.concatenate"), std::string::npos);
+}
+
+TEST(Gradient, OfSlicesThatOverlapIsAdded) {
+  const auto [values, text] = gradient_of_slices(1);
+  EXPECT_EQ(values, (std::vector<float>{2, 4, 12, 16, 10, 12}));
+}
+
+TEST(Lower, PartsOfPartsAreParts) {
+  Graph graph;
+  const Value x = graph.add_parameter({DType::kF32, {2}});
+  const GraphScope scope(graph);
+  graph.results = {concatenate({concatenate({x, x}, 0), x}, 0)};
+  const std::string text = program_text(graph);
+  const size_t first = text.find("stablehlo.concatenate");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(text.find("stablehlo.concatenate", first + 1), std::string::npos) << text;
 }
 
 TEST(Gradient, NeedsAFloatScalar) {

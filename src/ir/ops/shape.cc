@@ -199,6 +199,18 @@ Values vjp_concatenate(const VjpArgs& a) {
   return out;
 }
 
+// Parts of parts become parts: else they would be copied twice.
+Values lower_concatenate(const Node& n, const Values& operands) {
+  const int64_t axis = n.attr<int64_t>("dimension");
+  Values parts;
+  for (const Value x : operands) {
+    const bool is_parts = x.node->op == &kOpConcatenate && x.node->attr<int64_t>("dimension") == axis;
+    const Values& own = is_parts ? x.node->operands : Values{x};
+    parts.insert(parts.end(), own.begin(), own.end());
+  }
+  return {concatenate(parts, axis)};
+}
+
 Values vjp_reverse(const VjpArgs& a) { return {reverse(a.ct[0], a.node.attr<Dims>("dimensions"))}; }
 
 }  // namespace
@@ -211,7 +223,7 @@ constinit const OpDef kOpDynamicSlice("stablehlo.dynamic_slice", dynamic_slice_t
 constinit const OpDef kOpDynamicUpdateSlice("stablehlo.dynamic_update_slice", dynamic_update_slice_types,
                                             vjp_dynamic_update_slice);
 constinit const OpDef kOpPad("stablehlo.pad", pad_types, vjp_pad);
-constinit const OpDef kOpConcatenate("stablehlo.concatenate", concatenate_types, vjp_concatenate);
+constinit const OpDef kOpConcatenate("stablehlo.concatenate", concatenate_types, vjp_concatenate, lower_concatenate);
 constinit const OpDef kOpReverse("stablehlo.reverse", reverse_types, vjp_reverse);
 
 Value broadcast_in_dim(Value x, const Dims& dims, const Dims& dims_map) {
