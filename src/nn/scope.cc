@@ -1,5 +1,7 @@
 #include "nn/scope.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ir/ops.h"
 #include "ir/random.h"
@@ -78,11 +80,23 @@ ir::Value Scope::param_as(std::string_view name, const Dims& dims, const Init& i
     value = ir::convert(value, dtype);
     if (gather_stack) value = gathered(value, *at_rest);
   }
-  if (spec.stacked) value = ir::current_graph().slice_of(value);
+  if (spec.stacked) value = of_block(value);
   if (!at_rest || gather_stack) return value;
   if (!spec.stacked) return gathered(value, *at_rest);
   const mesh::PartitionSpec of_slice = mesh::without_first_dim(*at_rest);
   return gathered(gathers_by_parts(context_) ? value : apart_from_stack(value, of_slice), of_slice);
+}
+
+// The current block's slice of a stacked parameter. What is done with the whole is done where the parameter stands.
+ir::Value Scope::of_block(ir::Value stacked) const {
+  const int64_t first = std::max<int64_t>(block_, 0), count = block_ < 0 ? ir::current_graph().scan_length : 1;
+  ir::Value part = stacked;
+  {
+    const ir::GraphScope before_the_scan(*stacked.node->graph);
+    if (count < depth_) part = ir::slice_axis(stacked, 0, first, first + count);
+    if (block_ >= 0) part = ir::squeeze(part, 0);
+  }
+  return block_ >= 0 ? part : ir::current_graph().slice_of(part);
 }
 
 ir::Value Scope::gathered(ir::Value value, const mesh::PartitionSpec& at_rest) const {
@@ -111,11 +125,21 @@ ir::Value Scope::key() const {
   return ir::fold_in(context_.key, path_);
 }
 
-Scope Scope::in_scan(ir::Value layer) const {
+Scope Scope::in_scan(ir::Value layer) const { return in_scan(layer, ir::current_graph().scan_length); }
+
+Scope Scope::in_scan(ir::Value layer, int64_t depth) const {
+  TESSERA_CHECK(ir::current_graph().scan_length > 0, "{} is not traced in the body of a scan", path_);
   Scope inner = *this;
-  inner.depth_ = ir::current_graph().scan_length;
-  TESSERA_CHECK(inner.depth_ > 0, "{} is not traced in the body of a scan", path_);
+  inner.depth_ = depth;
   if (inner.random()) inner.context_.key = ir::fold_in(context_.key, layer);
+  return inner;
+}
+
+Scope Scope::in_block(int64_t index, int64_t depth) const {
+  Scope inner = *this;
+  inner.depth_ = depth;
+  inner.block_ = index;
+  if (inner.random()) inner.context_.key = ir::fold_in(context_.key, ir::constant(static_cast<double>(index), DType::kI32));
   return inner;
 }
 

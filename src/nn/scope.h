@@ -106,6 +106,10 @@ class Scope {
   // This scope inside the body of a scan over blocks: parameters are stacked, and keys differ by `layer`, an integer scalar
   // that is the block's index. Call in the body; the scope is called `blocks`.
   Scope in_scan(ir::Value layer) const;
+  // The same of a scan over the first blocks of `depth`.
+  Scope in_scan(ir::Value layer, int64_t depth) const;
+  // This scope for block `index` of `depth`, traced by itself.
+  Scope in_block(int64_t index, int64_t depth) const;
   // This scope, whose parameters may already exist: a second trace of the same model shares them.
   Scope shared() const;
 
@@ -121,12 +125,14 @@ class Scope {
 
  private:
   ir::Value param_as(std::string_view name, const Dims& dims, const Init& init, DType dtype, bool trained = true) const;
+  ir::Value of_block(ir::Value stacked) const;
   ir::Value gathered(ir::Value value, const mesh::PartitionSpec& at_rest) const;
 
   ParamStore* store_;
   Context context_;
   std::string path_;
-  int64_t depth_ = 0;  // of the scan this is in; 0 outside
+  int64_t depth_ = 0;   // of the stacked parameters; 0 where they are not stacked
+  int64_t block_ = -1;  // that is traced by itself; -1 in a scan
   bool share_ = false;
 };
 

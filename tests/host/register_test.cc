@@ -23,6 +23,7 @@
 #include "ir/program.h"
 #include "mesh/mesh.h"
 #include "nn/blocks/attention.h"
+#include "nn/blocks/encoder_blocks.h"
 #include "nn/blocks/fused_block.h"
 #include "nn/conv.h"
 #include "nn/max_pool.h"
@@ -366,25 +367,33 @@ TEST(Register, MaximaOfWindowsEqualTheCompilers) {
   }
 }
 
+constexpr int64_t kTokens = 19;  // of a sample
+
+// [3 * kTokens, features] -> the first `count` of each sample.
+ir::Value first_tokens(ir::Value x, int64_t count) {
+  const ir::Value samples = ir::reshape(x, {3, kTokens, x.dim(1)});
+  return ir::reshape(ir::slice_axis(samples, 1, 0, count), {3 * count, x.dim(1)});
+}
+
 // A block of a transformer traced for `traced`, with the gradient of everything, and run on `finished`.
 std::vector<HostArray> block_results(const Target* traced, const Target* finished, bool biases, nn::Activation activation,
-                                     DType dtype = DType::kF32) {
+                                     DType dtype = DType::kF32, int64_t tokens = kTokens) {
   ir::Graph graph;
   const ir::GraphScope graph_scope(graph);
   nn::ParamStore store(graph);
   const nn::Scope scope(store, {.training = true, .compute = dtype, .target = traced});
-  const ir::Value input = graph.add_parameter({DType::kF32, {3 * 19, 48}}, "x"), x = ir::convert(input, dtype);
+  const ir::Value input = graph.add_parameter({DType::kF32, {3 * kTokens, 48}}, "x"), x = ir::convert(input, dtype);
   const nn::AttentionOptions attention{.heads = 3, .qkv_bias = biases, .proj_bias = biases};
   const nn::MlpOptions mlp{.hidden = 80, .activation = activation, .bias = biases};
-  const bool fused = nn::fused_block_fits(scope, x, 3, attention, mlp);
+  const bool fused = nn::fused_block_fits(scope, x, 3, tokens, attention, mlp);
   EXPECT_EQ(fused, traced != nullptr);
   ir::Value y;
   if (fused) {
-    y = nn::fused_attention_branch(scope / "norm1", scope / "attn", x, 3, 1e-6, attention);
+    y = nn::fused_attention_branch(scope / "norm1", scope / "attn", x, 3, tokens, 1e-6, attention);
     y = nn::fused_mlp_branch(scope / "norm2", scope / "mlp", y, 1e-6, mlp);
   } else {
     y = x + nn::attention(scope / "attn", nn::layer_norm(scope / "norm1", x), 3, attention);
-    y = y + nn::mlp(scope / "mlp", nn::layer_norm(scope / "norm2", y), mlp);
+    y = first_tokens(y + nn::mlp(scope / "mlp", nn::layer_norm(scope / "norm2", y), mlp), tokens);
   }
   y = ir::convert(y, DType::kF32);
   graph.results = {y};
@@ -412,6 +421,51 @@ TEST(Register, TheBranchesOfABlockEqualTheirLayers) {
   }
 }
 
+TEST(Register, TheBranchesOfTheTokensThatAreSeenEqualTheirLayers) {
+  const Target target = registered();
+  for (const int64_t tokens : {1, 2}) {
+    const auto results = [&](const Target* used) {
+      return block_results(used, used, true, nn::Activation::kGelu, DType::kF32, tokens);
+    };
+    expect_near(results(&target), results(nullptr), 4e-6);
+  }
+}
+
+// Blocks whose last one computes the first token alone are the same function as blocks of all tokens.
+TEST(Register, BlocksOfTheTokenThatIsSeenEqualThoseOfAll) {
+  const Target target = registered();
+  const auto results = [&](int64_t depth, int64_t tokens) {
+    ir::Graph graph;
+    const ir::GraphScope graph_scope(graph);
+    nn::ParamStore store(graph);
+    const nn::Scope scope(store, {.training = true, .target = &target});
+    const ir::Value x = graph.add_parameter({DType::kF32, {3 * kTokens, 48}}, "x");
+    nn::EncoderBlockOptions options;
+    options.attention.heads = 3;
+    options.mlp.hidden = 80;
+    ir::Value y = nn::encoder_blocks(scope / "blocks", x, 3,
+                                     {.count = depth, .drop_path = {}, .remat = {ir::RematPolicy::Kind::kSaveAll, {}}}, options,
+                                     {}, tokens);
+    EXPECT_EQ(y.dim(0), 3 * (tokens > 0 ? tokens : kTokens));
+    if (tokens == 0) y = first_tokens(y, 1);
+    ir::Values wrt = store.values();
+    wrt.push_back(x);
+    graph.results = ir::gradient(ir::sum_all(y * y), wrt);
+    graph.results.push_back(y);
+    const std::string text = text_of(graph, &target);
+    EXPECT_EQ(text.find("stablehlo.while"), std::string::npos);
+    for (const nn::ParamSpec& spec : store.specs()) EXPECT_EQ(spec.type.dims[0], depth);
+    std::vector<HostArray> arguments;
+    for (const nn::ParamSpec& spec : store.specs()) {
+      arguments.push_back(tessera::testing::f32_array(
+          spec.type.dims, tessera::testing::formula_array(spec.name, element_count(spec.type.dims), 0.3)));
+    }
+    arguments.insert(arguments.begin(), formula("x", x.dims()));
+    return run(graph, &target, arguments);
+  };
+  for (const int64_t depth : {1, 3}) expect_near(results(depth, 1), results(depth, 0), 4e-6);
+}
+
 // Against the layers in f32: a number of a branch is rounded some eight times, forward and backward, by 2^-8 each.
 TEST(Register, TheBranchesOfABlockInBf16FollowThoseInF32) {
   const Target target = registered();
@@ -437,7 +491,7 @@ TEST(Register, BranchesThatAreMoreAreLeftToLayers) {
   nn::ParamStore store(graph);
   const ir::Value x = graph.add_parameter({DType::kF32, {10, 96}});
   const auto fits = [&](const nn::Context& context, const nn::AttentionOptions& attention, const nn::MlpOptions& mlp) {
-    return nn::fused_block_fits(nn::Scope(store, context), x, 2, attention, mlp);
+    return nn::fused_block_fits(nn::Scope(store, context), x, 2, 5, attention, mlp);
   };
   const nn::MlpOptions mlp{.hidden = 384};
   const ir::Value key = graph.add_parameter({DType::kU32, {2}});

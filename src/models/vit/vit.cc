@@ -68,7 +68,7 @@ ir::Value ViT::blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const 
   attention.qkv_init = init.qkv;
   attention.proj_init = init.dense;
   const nn::BlockOptions depth{config_.depth, nn::linear_rates(config_.drop_path, config_.depth), config_.remat};
-  return nn::encoder_blocks(scope, x, batch, depth, block);
+  return nn::encoder_blocks(scope, x, batch, depth, block, {}, config_.seen_tokens());
 }
 
 namespace {
@@ -82,7 +82,7 @@ ir::Value mean_of(const ir::Values& x) { return x.size() == 1 ? x[0] : (x[0] + x
 }  // namespace
 
 ir::Value ViT::pool(const nn::Scope& scope, ir::Value x, int64_t batch) const {
-  const int64_t width = config_.width, tokens = config_.tokens();
+  const int64_t width = config_.width, tokens = x.dim(0) / batch;
   if (config_.pool == Pool::kNone) return x;
   x = ir::reshape(x, {batch, tokens, width});
   if (config_.pool == Pool::kTok) return token(x, 0);
@@ -112,7 +112,7 @@ ir::Value ViT::encode(const nn::Scope& scope, ir::Value images) const {
 
 ir::Values ViT::head_inputs(const nn::Scope& scope, ir::Value x, int64_t batch) const {
   if (config_.distilled) {
-    x = ir::reshape(x, {batch, config_.tokens(), config_.width});
+    x = ir::reshape(x, {batch, -1, config_.width});
     return {token(x, 0), token(x, 1)};
   }
   x = pool(scope, x, batch);

@@ -39,7 +39,8 @@ class ViT : public Classifier {
   ir::Value embed(const nn::Scope& scope, ir::Value images) const;     // -> [batch * tokens, width]
   ir::Value add_positions(const nn::Scope& scope, ir::Value x) const;  // [batch, positions, width] -> the same
   ir::Value blocks(const nn::Scope& scope, ir::Value x, int64_t batch) const;
-  ir::Value encode(const nn::Scope& scope, ir::Value images) const;  // -> [batch * tokens, width], after norm
+  ir::Value encode(const nn::Scope& scope,
+                   ir::Value images) const;  // -> [batch * tokens, width], after norm; of the tokens that are seen, or of all
   // -> [batch, features], or all rows for pool none
   ir::Value pool(const nn::Scope& scope, ir::Value x, int64_t batch) const;
   // What the heads see of encoded tokens: [batch, features] each.

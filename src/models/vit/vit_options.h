@@ -117,6 +117,8 @@ struct ViTConfig {
   int64_t columns() const { return input.width / patch; }
   int64_t prefix_tokens() const { return (class_token ? 1 : 0) + (distilled ? 1 : 0) + reg_tokens; }
   int64_t tokens() const { return rows() * columns() + prefix_tokens(); }
+  // The first tokens where the head sees no others; 0: it sees all.
+  int64_t seen_tokens() const { return distilled ? 2 : pool == Pool::kTok ? 1 : 0; }
   // Tokens that have a position.
   int64_t positions() const { return rows() * columns() + (posemb_prefix ? prefix_tokens() : 0); }
 };

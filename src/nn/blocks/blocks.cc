@@ -21,28 +21,40 @@ bool written_out(const Scope& scope, const ir::RematPolicy& policy, const std::v
   return scope.target() && scope.target()->stacks_slowly() && keeps(policy, products);
 }
 
-ir::Value scan_blocks(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& block) {
-  const bool drop = scope.random() && std::ranges::any_of(options.drop_path, [](double rate) { return rate > 0; });
+namespace {
+
+// The first `count` blocks.
+ir::Value scan_first(const Scope& scope, ir::Value x, int64_t count, const BlockOptions& options, bool drop,
+                     const Block& block) {
   ir::Values xs;
-  if (scope.random()) xs.push_back(ir::iota({DType::kI32, {options.count}}, 0));
-  if (drop) {
-    TESSERA_CHECK(static_cast<int64_t>(options.drop_path.size()) == options.count, "{} rates for {} blocks",
-                  options.drop_path.size(), options.count);
-    xs.push_back(ir::constant_f32({options.count}, {options.drop_path.begin(), options.drop_path.end()}));
-  }
-  const ir::NameScope named(scope.name());
+  if (scope.random()) xs.push_back(ir::iota({DType::kI32, {count}}, 0));
+  if (drop) xs.push_back(ir::constant_f32({count}, {options.drop_path.begin(), options.drop_path.begin() + count}));
   std::vector<BufferUpdate>& updates = scope.store().updates();
   const size_t first = updates.size();
   const auto body = [&](const ir::Values& carry, const ir::Values& slices) -> ir::ScanResult {
-    const Scope inner = scope.in_scan(slices.empty() ? ir::Value{} : slices[0]);
+    const Scope inner = scope.in_scan(slices.empty() ? ir::Value{} : slices[0], options.count);
     const ir::Value next = block(inner, carry[0], drop ? slices[1] : ir::Value{});
     ir::Values buffers;
     for (size_t i = first; i < updates.size(); ++i) buffers.push_back(updates[i].value);
     return {{next}, buffers};
   };
-  const ir::ScanResult result = ir::scan(options.count, {x}, xs, body, {.remat = options.remat, .unroll = options.unroll});
+  const ir::ScanResult result = ir::scan(count, {x}, xs, body, {.remat = options.remat, .unroll = options.unroll});
   for (size_t i = 0; i < result.ys.size(); ++i) updates[first + i].value = result.ys[i];
+  TESSERA_CHECK(result.ys.empty() || count == options.count, "buffers in blocks whose last one is another");
   return result.carry[0];
+}
+
+}  // namespace
+
+ir::Value scan_blocks(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& block, const Block& last) {
+  const bool drop = scope.random() && std::ranges::any_of(options.drop_path, [](double rate) { return rate > 0; });
+  TESSERA_CHECK(!drop || static_cast<int64_t>(options.drop_path.size()) == options.count, "{} rates for {} blocks",
+                options.drop_path.size(), options.count);
+  const ir::NameScope named(scope.name());
+  const int64_t scanned = options.count - (last ? 1 : 0);
+  if (scanned > 0) x = scan_first(scope, x, scanned, options, drop, block);
+  if (!last) return x;
+  return last(scope.shared().in_block(scanned, options.count), x, drop ? ir::constant(options.drop_path.back()) : ir::Value{});
 }
 
 ir::Value stage(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& first, const Block& rest) {

@@ -29,8 +29,10 @@ bool keeps(const ir::RematPolicy& policy, const std::vector<std::string>& produc
 // something is to be computed again, only the loop's end keeps the compiler from keeping it.
 bool written_out(const Scope& scope, const ir::RematPolicy& policy, const std::vector<std::string>& products);
 
-// Runs the blocks one after the other; `scope` is called `blocks`.
-ir::Value scan_blocks(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& block);
+// Runs the blocks one after the other; `scope` is called `blocks`. With `last`, that stands for the last block, whose result may be
+// of another type; it is traced by itself, and nothing in it is computed again.
+ir::Value scan_blocks(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& block,
+                      const Block& last = nullptr);
 
 // A stage whose first block differs in shape from the rest: `first` in the scope `<scope>/first`, the other count - 1 scanned
 // in

@@ -21,8 +21,10 @@ struct EncoderBlockOptions {
 // `norm2`, `mlp`, `ls2` of `scope`, which is called `blocks`. Where blocks are plain and the target has kernels for their
 // layers they are fused (nn/blocks/fused_block.h), and then written out, whatever depth.unroll says, unless the policy computes
 // products again.
+// `tokens`: the rest of the model looks at the first so many of each sample alone, 0: at all. Where blocks are fused, the last one
+// computes no others behind its attention, and the result is [batch * tokens, features]; elsewhere it is of all.
 ir::Value encoder_blocks(const Scope& scope, ir::Value x, int64_t batch, BlockOptions depth, const EncoderBlockOptions& options,
-                         ir::Value mask = {});
+                         ir::Value mask = {}, int64_t tokens = 0);
 
 // The names of a block's products, for remat policies.
 const std::vector<std::string>& block_products();

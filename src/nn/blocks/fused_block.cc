@@ -86,23 +86,44 @@ DenseInput activation_of(const MlpOptions& options) {
 
 }  // namespace
 
-bool fused_block_fits(const Scope& scope, Value x, int64_t batch, const AttentionOptions& attention, const MlpOptions& mlp) {
+bool fused_block_fits(const Scope& scope, Value x, int64_t batch, int64_t tokens, const AttentionOptions& attention,
+                      const MlpOptions& mlp) {
   const bool drops = scope.random() && (attention.attn_dropout > 0 || attention.dropout > 0 || mlp.dropout > 0);
   if (!scope.target() || scope.compute() != x.dtype() || drops || attention.qk_norm) return false;
   const int64_t rows = x.dim(0), features = x.dim(1);
   const auto f32 = [](Dims dims) { return TensorType{DType::kF32, std::move(dims)}; };
-  const auto takes = [&](DenseInput input, int64_t in, int64_t out) {
-    std::vector<TensorType> types = {{x.dtype(), {rows, in}}, f32({in, out}), f32({out})};
+  const auto takes = [&](DenseInput input, int64_t of, int64_t in, int64_t out) {
+    std::vector<TensorType> types = {{x.dtype(), {of, in}}, f32({in, out}), f32({out})};
     if (input == DenseInput::kNorm) types.insert(types.end(), {f32({in}), f32({in})});
     return scope.target()->takes(dense_composite({input}), types);
   };
   const bool attends =
       scope.target()->takes(self_attention_composite({attention.heads, rows / batch}), {{x.dtype(), {rows, 3 * features}}});
-  return attends && takes(DenseInput::kNorm, features, 3 * features) && takes(DenseInput::kPlain, features, features) &&
-         takes(DenseInput::kNorm, features, mlp.hidden) && takes(activation_of(mlp), mlp.hidden, features);
+  const int64_t behind = batch * tokens;
+  return attends && takes(DenseInput::kNorm, rows, features, 3 * features) &&
+         takes(DenseInput::kPlain, behind, features, features) && takes(DenseInput::kNorm, behind, features, mlp.hidden) &&
+         takes(activation_of(mlp), behind, mlp.hidden, features);
 }
 
-Value fused_attention_branch(const Scope& norm, const Scope& attn, Value x, int64_t batch, double epsilon,
+namespace {
+
+// The first `count` tokens of each sample, [batch * tokens, features] -> [batch * count, features], and the gradient.
+Value first_tokens(Value x, int64_t batch, int64_t count) {
+  const int64_t tokens = x.dim(0) / batch, features = x.dim(1);
+  if (count == tokens) return x;
+  return ir::reshape(ir::slice_axis(ir::reshape(x, {batch, tokens, features}), 1, 0, count), {batch * count, features});
+}
+Value first_tokens_gradient(Value ct, int64_t batch, int64_t tokens) {
+  const int64_t count = ct.dim(0) / batch, features = ct.dim(1);
+  if (count == tokens) return ct;
+  const Value rows = ir::reshape(ct, {batch, count, features});
+  const Value all = ir::pad(rows, ir::constant(0, ct.dtype()), {0, 0, 0}, {0, tokens - count, 0});
+  return ir::reshape(all, {batch * tokens, features});
+}
+
+}  // namespace
+
+Value fused_attention_branch(const Scope& norm, const Scope& attn, Value x, int64_t batch, int64_t tokens, double epsilon,
                              const AttentionOptions& options) {
   const ir::NameScope named(attn.name());
   const int64_t features = x.dim(-1);
@@ -111,17 +132,20 @@ Value fused_attention_branch(const Scope& norm, const Scope& attn, Value x, int6
   const auto [kernel, bias] = dense_params(attn / "proj", features, features, {options.proj_bias, options.proj_init});
 
   const DenseLayer qkv_layer{DenseInput::kNorm, epsilon}, proj_layer;
-  const Composite attention = self_attention_composite({options.heads, x.dim(0) / batch});
+  const int64_t all_tokens = x.dim(0) / batch;
+  const Composite attention = self_attention_composite({options.heads, all_tokens});
   const Value qkv = ir::checkpoint_name(call(qkv_layer, {x, qkv_kernel, qkv_bias, scale, offset}), "qkv");
-  const Value mixed = ir::checkpoint_name(ir::composite_node(attention, {qkv})[0], "attention");
-  const Value y = ir::checkpoint_name(call(proj_layer, {mixed, kernel, bias, x}), "proj");
+  const Value attended = first_tokens(ir::composite_node(attention, {qkv})[0], batch, tokens);
+  const Value mixed = ir::checkpoint_name(attended, "attention");
+  const Value y = ir::checkpoint_name(call(proj_layer, {mixed, kernel, bias, first_tokens(x, batch, tokens)}), "proj");
 
   // What lies between has no gradient of its own: it stands among the inputs for the sake of the rule.
   const Values inputs = {x, scale, offset, qkv_kernel, qkv_bias, kernel, bias, qkv, mixed};
   return ir::custom_gradient(inputs, {y}, [=](const Values& in, const Values&, const Values& ct) -> Values {
     const Values proj = call_gradient(proj_layer, {ct[0], in[8], in[5]});
-    const Value dqkv = ir::composite_node(attention.gradient(1), {in[7], proj[0]})[0];
-    const Values layer = call_gradient(qkv_layer, {dqkv, in[0], in[3], in[1], in[2], ct[0]});
+    const auto of_all = [&](Value rows) { return first_tokens_gradient(rows, batch, all_tokens); };
+    const Value dqkv = ir::composite_node(attention.gradient(1), {in[7], of_all(proj[0])})[0];
+    const Values layer = call_gradient(qkv_layer, {dqkv, in[0], in[3], in[1], in[2], of_all(ct[0])});
     return {layer[0], layer[3], layer[4], layer[1], layer[2], proj[1], proj[2], {}, {}};
   })[0];
 }

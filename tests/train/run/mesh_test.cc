@@ -123,6 +123,19 @@ TEST(Mesh, ProductsOfEachDevicesRowsAreThoseOfOneDevice) {
   }
 }
 
+// Where the head sees the class token alone, the last block's rows are fewer than the others'.
+TEST(Mesh, RowsOfTheClassTokenAreThoseOfOneDevice) {
+  const auto seen = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"model.width=128", "model.heads=4", "model.pool=tok", "model.class_token=true", "model.remat=none",
+                             "optimizer.lr=cosine(1e-3, warmup=4 steps)"});
+    return more;
+  };
+  run_on("mesh-token-one", 1, "", seen({}));
+  run_on("mesh-token-fsdp", 2, "fsdp=2", seen({}));
+  run_on("mesh-token-hybrid", 4, "replica=2, fsdp=2", seen({"accumulate=2", "sharding.reshard=false"}));
+  for (const char* name : {"mesh-token-fsdp", "mesh-token-hybrid"}) expect_same_trajectory(name, "mesh-token-one");
+}
+
 // The training step of a small model over virtual devices, with the calls of this host.
 std::string step_text(const pjrt::Client& client, int64_t devices, const std::string& mesh) {
   const recipe::Recipe recipe = recipe::read_recipe(
