@@ -19,7 +19,7 @@ namespace {
 
 using ir::DenseInput;
 
-constexpr int64_t kPackPanels = 2;                   // of the weights, packed by a task
+constexpr int64_t kPackPanels = 4;                   // of the weights, packed by a task
 constexpr int64_t kEnoughTasks = 16;                 // of rows
 constexpr int64_t kBlockBytes = int64_t{256} << 10;  // of f32 that a task has in its cache at a time: in L2, beside as many
 constexpr int64_t kBlockNumbers = 8192;              // of a few rows, in L1
