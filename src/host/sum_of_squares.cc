@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "host/call.h"
 #include "host/kernel.h"
+#include "ir/composites.h"
+#include "ir/functions.h"
 #include "ir/manual.h"
 #include "ir/ops.h"
 
@@ -68,19 +73,48 @@ bool sum_call(const Call& call) {
   return true;
 }
 
-// Parts of arrays are left to the partitioner: each device then adds up its own.
+bool all_whole(const Devices& devices) { return !devices.mesh || devices.mesh->size("replica") == devices.mesh->devices(); }
+
+// Split arrays of unknown layout are left to the partitioner: each device then adds up its own part.
 bool takes(const ir::Composite& composite, const Types& operands, const Devices& devices) {
-  const bool whole = !devices.mesh || devices.mesh->size("replica") == devices.mesh->devices();
-  return composite.name() == "sum_of_squares" && !operands.empty() && all_f32(operands) && whole;
+  if (composite.name() != "sum_of_squares" || operands.empty() || !all_f32(operands)) return false;
+  return all_whole(devices) || !composite.attributes<ir::SumOfSquares>().specs.empty();
 }
 
-// Every device has the arrays whole, and adds up all of them.
-ir::Values call_whole(const ir::Composite& composite, const ir::Values& operands, const Types& results, Selection& selection) {
+// In how many parts an array lies on the mesh.
+int64_t parts_of(const mesh::Mesh& mesh, const mesh::PartitionSpec& spec) {
+  int64_t parts = 1;
+  for (const mesh::AxisNames& axes : spec.dims) parts *= mesh::parts(mesh, axes);
+  return parts;
+}
+
+// Each device adds up what it has, and the sums of the devices are added up. Arrays that lie in fewer parts than there are devices
+// are added up by several of them, and count less.
+ir::Value sum_of_parts(const mesh::Mesh& mesh, const ir::Values& operands, const std::vector<mesh::PartitionSpec>& specs,
+                       const std::function<ir::Values(const ir::Values&)>& call) {
+  const int64_t devices = mesh::batch_parts(mesh);
+  const auto own = [&](const ir::Values& local) -> ir::Values {
+    std::map<int64_t, ir::Values> arrays;  // by parts
+    for (size_t i = 0; i < local.size(); ++i) arrays[parts_of(mesh, specs[i])].push_back(local[i]);
+    ir::Value sum;
+    for (const auto& [parts, some] : arrays) {
+      const ir::Value counted = call(some)[0] * (static_cast<double>(parts) / static_cast<double>(devices));
+      sum = sum ? sum + counted : counted;
+    }
+    return {ir::reshape(sum, {1})};
+  };
+  return ir::sum_all(ir::shard_map_from(mesh, operands, specs, own)[0]);
+}
+
+ir::Values sum_of_all(const ir::Composite& composite, const ir::Values& operands, const Types& results, Selection& selection) {
   const auto call = [&](const ir::Values& arrays) {
     return ir::ffi_call(call_target(composite.name()), arrays, results, composite.encoded());
   };
-  if (!selection.devices.mesh) return call(operands);
-  return ir::shard_map(*selection.devices.mesh, operands, std::vector<int64_t>(operands.size(), ir::kWhole), call, ir::kWhole);
+  const std::optional<mesh::Mesh>& mesh = selection.devices.mesh;
+  if (!mesh) return call(operands);
+  if (!all_whole(selection.devices))
+    return {sum_of_parts(*mesh, operands, composite.attributes<ir::SumOfSquares>().specs, call)};
+  return ir::shard_map(*mesh, operands, std::vector<int64_t>(operands.size(), ir::kWhole), call, ir::kWhole);
 }
 
 constexpr Function kFunction{"sum_of_squares", sum_call};
@@ -88,6 +122,6 @@ constexpr Entry kFunctions[] = {kEntry<kFunction>};
 
 }  // namespace
 
-constinit const Kernel kSumOfSquares{.functions = kFunctions, .takes = takes, .call = call_whole};
+constinit const Kernel kSumOfSquares{.functions = kFunctions, .takes = takes, .call = sum_of_all};
 
 }  // namespace tessera::host

@@ -21,11 +21,14 @@
 //   dense           DenseLayer. (x [rows, in], kernel [in, out], bias [out][, scale, offset [in]][, residual [rows, out]]) ->
 //                   [rows, out]: f(x) kernel + bias + residual; scale and offset with a norm. What has rows is f32 or bf16, the
 //                   rest f32; the product is of f(x) and kernel in the dtype of x, the rest is computed in f32
-//   sum_of_squares  NoAttributes. (any number of arrays of f32) -> scalar: of all their numbers
+//   sum_of_squares  SumOfSquares. (any number of arrays of f32) -> scalar: of all their numbers
 //   dense_backward  DenseLayer. (dy, x, kernel[, scale, offset[, add [rows, in]]]) -> (dx + add, dkernel, dbias[, dscale,
 //                   doffset]): the gradient of `dense` where there is something to add to it, and no residual
 
 #include <cstdint>
+#include <vector>
+
+#include "mesh/partition.h"
 
 namespace tessera::ir {
 
@@ -53,6 +56,13 @@ struct Window {
 
   // Places of the window along a side of so many pixels.
   int64_t places(int64_t size) const { return (size + 2 * padding - window) / stride + 1; }
+};
+
+struct SumOfSquares {
+  std::vector<mesh::PartitionSpec> specs;  // where each array lies on the mesh; empty where that is not known
+
+  template <class Visitor>
+  void visit(Visitor&&) {}  // a call needs none of it
 };
 
 struct BatchNorm {

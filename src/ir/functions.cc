@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "ir/composite.h"
+#include "ir/composites.h"
 #include "ir/ops/support.h"
 
 namespace tessera::ir {
@@ -95,7 +96,7 @@ std::pair<Value, Value> top_k(Value x, int64_t k) {
   return {slice_axis(sorted[0], axis, 0, k), slice_axis(sorted[1], axis, 0, k)};
 }
 
-Value global_norm(const Values& xs) {
+Value global_norm(const Values& xs, const std::vector<mesh::PartitionSpec>& specs) {
   const auto in_ops = [](const Values& arrays) -> Values {
     Value total = constant(0);
     for (const Value x : arrays) total = total + sum_all(square(x));
@@ -103,7 +104,7 @@ Value global_norm(const Values& xs) {
   };
   Values wide;
   for (const Value x : xs) wide.push_back(convert(x, DType::kF32));
-  return sqrt(composite_node({"sum_of_squares", NoAttributes{}, in_ops}, wide)[0]);
+  return sqrt(composite_node({"sum_of_squares", SumOfSquares{specs}, in_ops}, wide)[0]);
 }
 
 Value max_pool2d(Value x, int64_t window, int64_t stride, int64_t padding) {

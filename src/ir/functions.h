@@ -1,7 +1,11 @@
 #pragma once
 // Functions composed from the primitives of ops.h: what models and objectives call.
 
+#include <utility>
+#include <vector>
+
 #include "ir/ops.h"
+#include "mesh/partition.h"
 
 namespace tessera::ir {
 
@@ -24,7 +28,8 @@ Value take(Value table, Value indices);                      // rows of table[n,
 Value argmax(Value x, int64_t axis);                         // i32; the first on a tie; no gradient
 // Values and i32 indices of the k largest along the last axis, descending; ties keep the lower index first.
 std::pair<Value, Value> top_k(Value x, int64_t k);
-Value global_norm(const Values& xs);                                             // sqrt(sum of squares), f32 scalar
 Value max_pool2d(Value x, int64_t window, int64_t stride, int64_t padding = 0);  // NHWC
+// sqrt(sum of squares), f32 scalar. `specs`: where each array lies on the mesh, or nothing.
+Value global_norm(const Values& xs, const std::vector<mesh::PartitionSpec>& specs = {});
 
 }  // namespace tessera::ir

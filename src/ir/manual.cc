@@ -91,6 +91,13 @@ Values shard_map(const mesh::Mesh& mesh, const Values& operands, const std::vect
   return manual_computation(mesh, operands, in, body, [&](size_t) { return split_at(result_split, mesh); });
 }
 
+Values shard_map_from(const mesh::Mesh& mesh, const Values& operands, const std::vector<mesh::PartitionSpec>& specs,
+                      const LoopFn& body, int64_t result_split) {
+  TESSERA_CHECK(specs.size() == operands.size());
+  return manual_computation(
+      mesh, operands, [&](size_t i) { return specs[i]; }, body, [&](size_t) { return split_at(result_split, mesh); });
+}
+
 Values shard_map_at(const mesh::Mesh& mesh, const Values& operands, const std::vector<mesh::PartitionSpec>& specs,
                     const LoopFn& body) {
   TESSERA_CHECK(specs.size() == operands.size());

@@ -19,6 +19,9 @@ inline constexpr int64_t kWhole = -1;
 // `result_split`, of what is given. The body uses nothing but its arguments. It has no gradient of its own.
 Values shard_map(const mesh::Mesh& mesh, const Values& operands, const std::vector<int64_t>& split, const LoopFn& body,
                  int64_t result_split = 0);
+// The same for operands that lie on the mesh as `specs` say, one each.
+Values shard_map_from(const mesh::Mesh& mesh, const Values& operands, const std::vector<mesh::PartitionSpec>& specs,
+                      const LoopFn& body, int64_t result_split = 0);
 // The same for operands and results that lie on the mesh as `specs` say, one each: the results as the operands.
 Values shard_map_at(const mesh::Mesh& mesh, const Values& operands, const std::vector<mesh::PartitionSpec>& specs,
                     const LoopFn& body);

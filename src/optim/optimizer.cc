@@ -152,7 +152,7 @@ ir::Value Optimizer::rate_of(const ParamRule& rule, ir::Value rate, const Param&
 }
 
 Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& grads, const ir::Values& slots, ir::Value step,
-                                   ir::Value lr_scale) const {
+                                   ir::Value lr_scale, ir::Value grad_norm) const {
   TESSERA_CHECK(values.size() == params_.size() && grads.size() == trained_.size() && slots.size() == slots_.size());
   const ir::NameScope scope("optimizer");
   ir::Values trained;
@@ -160,7 +160,7 @@ Optimizer::Result Optimizer::apply(const ir::Values& values, const ir::Values& g
     if (trainable(i)) trained.push_back(values[i]);
   }
   TESSERA_CHECK(static_cast<bool>(lr_scale) == schedule_.plateau().has_value());
-  Result result{values, slots, schedule_.at(step), ir::global_norm(grads)};
+  Result result{values, slots, schedule_.at(step), grad_norm ? grad_norm : ir::global_norm(grads)};
   if (lr_scale) result.lr = result.lr * lr_scale;
   ir::Values rates = {result.lr};
   for (const Schedule& schedule : more_schedules_) rates.push_back(schedule.at(step));

@@ -147,7 +147,7 @@ TEST(Register, ProductsOfSeveralDevicesAreThoseOfTheirRows) {
                                 HasSubstr("(tensor<128x128xf32>) -> (tensor<1x128x128xf32>)"), Not(HasSubstr("dot_general"))));
 }
 
-TEST(Register, NormsOfArraysThatAllDevicesHaveAreCalls) {
+TEST(Register, NormsOfArraysOfAKnownLayoutAreCalls) {
   ir::Graph graph;
   const ir::GraphScope scope(graph);
   const ir::Value x = graph.add_parameter({DType::kF32, {6, 96, 48}}), y = graph.add_parameter({DType::kF32, {7}});
@@ -156,14 +156,20 @@ TEST(Register, NormsOfArraysThatAllDevicesHaveAreCalls) {
   EXPECT_THAT(text_of(graph, &target), HasSubstr("tessera.sum_of_squares"));
   const std::vector<HostArray> arguments = {formula("x", {6, 96, 48}), formula("y", {7})};
   expect_near(run(graph, &target, arguments), run(graph, nullptr, arguments), 2e-6);
-  const auto calls = [&](const std::string& words) {
+  const auto on_devices = [&](const std::string& words) {
     ir::EmitOptions options;
     options.mesh = mesh::parse_mesh(words, 8);
     const Target devices({&kSumOfSquares}, options.mesh);
-    return ir::program_text(graph, options, &devices).find("tessera.sum_of_squares") != std::string::npos;
+    return ir::program_text(graph, options, &devices);
   };
-  EXPECT_TRUE(calls("replica=8"));
-  EXPECT_FALSE(calls("replica=2, fsdp=4")) << "each device has a part of its own to add up";
+  const auto is_called = HasSubstr("tessera.sum_of_squares");
+  EXPECT_THAT(on_devices("replica=8"), is_called);
+  EXPECT_THAT(on_devices("replica=2, fsdp=4"), Not(is_called)) << "each device has a part, and the layout is not known";
+  graph.results = {ir::global_norm({x, y}, {{{{}, {"fsdp"}}}, {}})};
+  EXPECT_THAT(on_devices("replica=2, fsdp=4"),
+              AllOf(is_called, HasSubstr("(tensor<6x24x48xf32>)"), HasSubstr("(tensor<7xf32>)")))
+      << "each device adds up its part, and what all have";
+  EXPECT_THAT(on_devices("replica=8"), AllOf(is_called, HasSubstr("(tensor<6x96x48xf32>, tensor<7xf32>)")));
 }
 
 TEST(Register, AttentionEqualsItsDecomposition) {

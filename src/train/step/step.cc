@@ -1,7 +1,9 @@
 #include "train/step/step.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "ir/functions.h"
@@ -186,6 +188,17 @@ struct StepUpdate {
   std::vector<float> numbers;  // of the optimizer, which are parameters of the program
 };
 
+// The norm of `arrays`, one for each chosen parameter: they lie on the mesh as the parameters do. Where all are whole on every
+// device, that need not be said.
+Value norm_of(const state::StateLayout& layout, const Values& arrays, const std::function<bool(size_t)>& chosen) {
+  std::vector<mesh::PartitionSpec> specs;
+  for (size_t i = 0; i < layout.params; ++i) {
+    if (chosen(i)) specs.push_back(layout.entries[i].spec);
+  }
+  if (std::ranges::all_of(specs, &mesh::PartitionSpec::replicated)) specs.clear();
+  return ir::global_norm(arrays, specs);
+}
+
 StepUpdate step_update(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
                        const ProgramOptions& options, const TrainArguments& arguments) {
   const Values& state = arguments.state;
@@ -202,8 +215,9 @@ StepUpdate step_update(const models::Model& model, const state::StateLayout& lay
   out.batch = std::move(gradient.batch);
   out.votes = gradient.votes;
   const ir::NumbersScope numbers(ir::current_graph());
-  out.result =
-      optimizer.apply(params, out.batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{});
+  const Value grad_norm = norm_of(layout, out.batch.grads, [&](size_t i) { return optimizer.trainable(i); });
+  out.result = optimizer.apply(params, out.batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{},
+                               grad_norm);
   out.numbers = numbers.values();
   const ir::NameScope named("metrics");
   for (size_t i = 0; i < params.size(); ++i) {
@@ -222,10 +236,11 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
   const BatchGradient& batch = made.batch;
   const optim::Optimizer::Result& update = made.result;
   numbers = made.numbers;
+  const auto is_moved = [&](size_t i) { return optimizer.trainable(i); };
   GuardedStep guarded;
   Value change;  // its norm
   if (layout.guard) {
-    change = ir::global_norm(made.differences);
+    change = norm_of(layout, made.differences, is_moved);
     Values looked_at = batch.measured;
     looked_at.push_back(change);
     guarded = guard_step(*options.guard, state[layout.guard_index()], update.grad_norm, looked_at);
@@ -236,8 +251,9 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
   results.insert(results.end(), update.slots.begin(), update.slots.end());
   for (size_t i = 0; i < results.size(); ++i) results[i] = kept(results[i], i);
   Values weights;
+  const auto is_trained = [&](size_t i) { return layout.entries[i].trained; };
   for (size_t i = 0; i < layout.params; ++i) {
-    if (layout.entries[i].trained) weights.push_back(results[i]);
+    if (is_trained(i)) weights.push_back(results[i]);
   }
   results.push_back(ir::add(step, ir::constant(1, DType::kI32)));
   results.push_back(rng);
@@ -254,8 +270,8 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
   if (layout.lr_scale) results.push_back(state[layout.lr_scale_index()]);
   if (layout.guard) results.push_back(guarded.state);
   const ir::NameScope named("metrics");
-  Values measured = {batch.measured[0], update.grad_norm, ir::global_norm(weights),
-                     change ? change : ir::global_norm(made.differences), update.lr};
+  Values measured = {batch.measured[0], update.grad_norm, norm_of(layout, weights, is_trained),
+                     change ? change : norm_of(layout, made.differences, is_moved), update.lr};
   measured.insert(measured.end(), batch.measured.begin() + 1, batch.measured.end());
   measured.insert(measured.end(), guarded.measured.begin(), guarded.measured.end());
   Value metrics = ir::pack(measured);
