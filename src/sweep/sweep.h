@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cluster/launch/plan.h"
+#include "cluster/launch/processes/plan.h"
 #include "recipe/recipe.h"
 #include "sweep/record.h"
 #include "sweep/variants.h"

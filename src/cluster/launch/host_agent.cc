@@ -17,7 +17,7 @@
 #include "base/text/json.h"
 #include "cluster/group/local_etcd.h"
 #include "cluster/group/members.h"
-#include "cluster/launch/child.h"
+#include "cluster/launch/processes/child.h"
 
 namespace tessera::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cluster/launch/launcher.h"
-#include "cluster/launch/plan.h"
+#include "cluster/launch/processes/plan.h"
 
 namespace tessera::launch {
 

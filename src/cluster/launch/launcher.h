@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cluster/launch/plan.h"
+#include "cluster/launch/processes/plan.h"
 
 namespace tessera::launch {
 
@@ -48,7 +48,7 @@ struct Launcher {
 
   // Looks at nothing but the request and files here. A usage Error says what is wrong with it.
   Plan (*plan)(const Request& request);
-  // Starts what plan() shows and returns when it has ended, with the exit code of the run (cluster/launch/supervise.h), or when it was
+  // Starts what plan() shows and returns when it has ended, with the exit code of the run (cluster/launch/processes/supervise.h), or when it was
   // handed over to a scheduler.
   Exit (*run)(const Request& request);
 };

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text/text.h"
-#include "cluster/launch/child.h"
+#include "cluster/launch/processes/child.h"
 #include "cluster/launch/launcher.h"
 
 namespace tessera::launch {

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "cluster/group/local_etcd.h"
 #include "cluster/launch/launcher.h"
-#include "cluster/launch/supervise.h"
+#include "cluster/launch/processes/supervise.h"
 
 namespace tessera::launch {
 namespace {

@@ -11,7 +11,7 @@
 #include "cluster/group/local_etcd.h"
 #include "cluster/group/run_key.h"
 #include "cluster/launch/launcher.h"
-#include "cluster/launch/supervise.h"
+#include "cluster/launch/processes/supervise.h"
 
 namespace tessera::launch {
 namespace {

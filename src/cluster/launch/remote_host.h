@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/launch/child.h"
+#include "cluster/launch/processes/child.h"
 #include "cluster/launch/host_agent.h"
 #include "cluster/launch/host_files.h"
 

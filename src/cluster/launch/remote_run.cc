@@ -17,7 +17,7 @@
 #include "base/parallel.h"
 #include "cluster/group/run_key.h"
 #include "cluster/launch/host_agent.h"
-#include "cluster/launch/supervise.h"
+#include "cluster/launch/processes/supervise.h"
 #include "store/encoding/digest.h"
 
 namespace tessera::launch {

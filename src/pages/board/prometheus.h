@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pages/board/watched_run.h"
+#include "pages/board/runs/watched_run.h"
 
 namespace tessera::board {
 

@@ -10,7 +10,7 @@
 #include "pages/board/access.h"
 #include "pages/board/kept_answers.h"
 #include "pages/board/kept_parts.h"
-#include "pages/board/runs.h"
+#include "pages/board/runs/runs.h"
 
 namespace tessera::board {
 

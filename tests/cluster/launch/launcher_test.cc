@@ -18,7 +18,7 @@
 #include "base/system/temporary_directory.h"
 #include "cluster/group/members.h"
 #include "cluster/group/run_key.h"
-#include "cluster/launch/child.h"
+#include "cluster/launch/processes/child.h"
 #include "cluster/launch/tpu.h"
 #include "support/free_port.h"
 #include "support/paths.h"

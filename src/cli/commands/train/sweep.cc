@@ -12,7 +12,7 @@
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "cluster/launch/child.h"
+#include "cluster/launch/processes/child.h"
 #include "pages/report/report.h"
 #include "pjrt/plugin/plugin.h"
 #include "store/file.h"

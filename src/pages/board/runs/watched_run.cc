@@ -1,4 +1,4 @@
-#include "pages/board/watched_run.h"
+#include "pages/board/runs/watched_run.h"
 
 #include <algorithm>
 #include <cmath>

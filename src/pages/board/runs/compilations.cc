@@ -1,4 +1,4 @@
-#include "pages/board/compilations.h"
+#include "pages/board/runs/compilations.h"
 
 #include <re2/re2.h>
 

@@ -1,4 +1,4 @@
-#include "cluster/launch/supervise.h"
+#include "cluster/launch/processes/supervise.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/log.h"
-#include "cluster/launch/signals.h"
+#include "cluster/launch/processes/signals.h"
 
 namespace tessera::launch {
 namespace {

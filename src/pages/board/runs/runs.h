@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pages/board/watched_run.h"
+#include "pages/board/runs/watched_run.h"
 #include "store/file.h"
 
 namespace tessera::board {

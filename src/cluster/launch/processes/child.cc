@@ -1,4 +1,4 @@
-#include "cluster/launch/child.h"
+#include "cluster/launch/processes/child.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

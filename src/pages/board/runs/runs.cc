@@ -1,4 +1,4 @@
-#include "pages/board/runs.h"
+#include "pages/board/runs/runs.h"
 
 #include <algorithm>
 #include <cerrno>

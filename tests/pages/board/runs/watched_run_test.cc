@@ -1,4 +1,4 @@
-#include "pages/board/watched_run.h"
+#include "pages/board/runs/watched_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <fstream>
 
-#include "pages/board/runs.h"
+#include "pages/board/runs/runs.h"
 #include "pages/report/made_run.h"
 #include "store/faulty_files.h"
 

@@ -1,4 +1,4 @@
-#include "pages/board/series.h"
+#include "pages/board/runs/series.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

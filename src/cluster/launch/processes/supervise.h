@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cluster/launch/child.h"
+#include "cluster/launch/processes/child.h"
 
 namespace tessera::launch {
 

@@ -1,4 +1,4 @@
-#include "cluster/launch/plan.h"
+#include "cluster/launch/processes/plan.h"
 
 #include <fmt/format.h>
 

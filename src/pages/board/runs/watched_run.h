@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "monitor/metrics_tail.h"
-#include "pages/board/compilations.h"
-#include "pages/board/series.h"
+#include "pages/board/runs/compilations.h"
+#include "pages/board/runs/series.h"
 #include "pages/report/run.h"
 #include "store/file.h"
 

@@ -1,4 +1,4 @@
-#include "cluster/launch/signals.h"
+#include "cluster/launch/processes/signals.h"
 
 #include <algorithm>
 

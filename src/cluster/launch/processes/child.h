@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cluster/launch/plan.h"
+#include "cluster/launch/processes/plan.h"
 
 namespace tessera::launch {
 
