@@ -86,9 +86,25 @@ void pack_panel(const Operand& from, int64_t column, int64_t k, int64_t count, u
   }
 }
 
+// Whole panels of columns that lie side by side in memory, in its order: as in vectors.cc.
+void pack_across(const Operand& from, int64_t first_panel, int64_t last, int64_t k, int64_t count, uint32_t* panels) {
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t p = first_panel; p < last; ++p) {
+      for (int64_t v = 0; v < kColumns; v += kLanes) {
+        _mm512_storeu_si512(panels + (p * count + i) * kColumns + v, pairs(from, p * kColumns + v, k + 2 * i, kAll));
+      }
+    }
+  }
+}
+
 void pack(const Operand& from, int64_t first_panel, int64_t last, int64_t k, int64_t steps, uint8_t* to) {
   auto* panels = reinterpret_cast<uint32_t*>(to);
-  for (int64_t p = first_panel; p < last; ++p) pack_panel(from, p * kColumns, k, steps, panels + p * kColumns * steps);
+  int64_t done = first_panel;
+  if (from.row_stride == 1 && k + 2 * steps <= from.k + 1) {
+    done = std::max(first_panel, std::min(last, from.rows / kColumns));
+    pack_across(from, first_panel, done, k, steps, panels);
+  }
+  for (int64_t p = done; p < last; ++p) pack_panel(from, p * kColumns, k, steps, panels + p * kColumns * steps);
 }
 
 // ---- the left side: where it lies, or panels of kRows rows
