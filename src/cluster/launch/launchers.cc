@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/text/text.h"
-#include "cluster/launch/processes/child.h"
 #include "cluster/launch/launcher.h"
+#include "cluster/launch/processes/child.h"
 
 namespace tessera::launch {
 namespace {

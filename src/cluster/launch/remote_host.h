@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cluster/launch/processes/child.h"
 #include "cluster/launch/host_agent.h"
 #include "cluster/launch/host_files.h"
+#include "cluster/launch/processes/child.h"
 
 namespace tessera::launch {
 

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "base/text/text.h"
-#include "cluster/launch/processes/child.h"
 #include "cluster/launch/launcher.h"
+#include "cluster/launch/processes/child.h"
 #include "cluster/launch/remote_run.h"
 #include "cluster/launch/tpu.h"
 
