@@ -10,7 +10,6 @@
 #include "host/call.h"
 #include "host/kernel.h"
 #include "ir/composites.h"
-#include "ir/functions.h"
 #include "ir/manual.h"
 #include "ir/ops.h"
 
@@ -81,21 +80,16 @@ bool takes(const ir::Composite& composite, const Types& operands, const Devices&
   return all_whole(devices) || !composite.attributes<ir::SumOfSquares>().specs.empty();
 }
 
-// In how many parts an array lies on the mesh.
-int64_t parts_of(const mesh::Mesh& mesh, const mesh::PartitionSpec& spec) {
-  int64_t parts = 1;
-  for (const mesh::AxisNames& axes : spec.dims) parts *= mesh::parts(mesh, axes);
-  return parts;
-}
-
-// Each device adds up what it has, and the sums of the devices are added up. Arrays that lie in fewer parts than there are devices
-// are added up by several of them, and count less.
+// Each device adds up what it has, and the sums of the devices are added up. Arrays that lie in fewer parts than there are
+// devices are added up by several of them, and count less.
 ir::Value sum_of_parts(const mesh::Mesh& mesh, const ir::Values& operands, const std::vector<mesh::PartitionSpec>& specs,
                        const std::function<ir::Values(const ir::Values&)>& call) {
   const int64_t devices = mesh::batch_parts(mesh);
   const auto own = [&](const ir::Values& local) -> ir::Values {
     std::map<int64_t, ir::Values> arrays;  // by parts
-    for (size_t i = 0; i < local.size(); ++i) arrays[parts_of(mesh, specs[i])].push_back(local[i]);
+    for (size_t i = 0; i < local.size(); ++i) {
+      arrays[element_count(operands[i].dims()) / element_count(local[i].dims())].push_back(local[i]);
+    }
     ir::Value sum;
     for (const auto& [parts, some] : arrays) {
       const ir::Value counted = call(some)[0] * (static_cast<double>(parts) / static_cast<double>(devices));

@@ -79,8 +79,8 @@ class Optimizer {
     ir::Value grad_norm;  // global norm of the gradients before clipping, f32
   };
   // values: all parameters; grads: those of the trainable ones, f32; slots: as slots(); step: integer scalar, 0 at the first
-  // update; lr_scale: f32 scalar that the plateau schedule `lr` is multiplied by, none for other schedules; grad_norm: the global
-  // norm of the gradients, where the caller has it.
+  // update; lr_scale: f32 scalar that the plateau schedule `lr` is multiplied by, none for other schedules; grad_norm: the
+  // global norm of the gradients, where the caller has it.
   Result apply(const ir::Values& values, const ir::Values& grads, const ir::Values& slots, ir::Value step,
                ir::Value lr_scale = {}, ir::Value grad_norm = {}) const;
 

@@ -48,8 +48,8 @@ struct Launcher {
 
   // Looks at nothing but the request and files here. A usage Error says what is wrong with it.
   Plan (*plan)(const Request& request);
-  // Starts what plan() shows and returns when it has ended, with the exit code of the run (cluster/launch/processes/supervise.h), or when it was
-  // handed over to a scheduler.
+  // Starts what plan() shows and returns when it has ended, with the exit code of the run
+  // (cluster/launch/processes/supervise.h), or when it was handed over to a scheduler.
   Exit (*run)(const Request& request);
 };
 

@@ -12,8 +12,9 @@ namespace tessera::launch {
 // not this machine. A usage Error where the recipe's batch can't be divided.
 Plan plan_remote_run(const Request& request, const std::vector<RemoteHost>& hosts);
 
-// Copies what the hosts lack, starts the processes and stays with them (cluster/launch/processes/supervise.h). A device Error names hosts that are
-// not reached; with Request::elastic the run begins, and goes on, with those that are, in the largest number that divides the batch.
+// Copies what the hosts lack, starts the processes and stays with them (cluster/launch/processes/supervise.h). A device Error
+// names hosts that are not reached; with Request::elastic the run begins, and goes on, with those that are, in the largest
+// number that divides the batch.
 Exit run_on_hosts(const Request& request, const std::vector<RemoteHost>& hosts);
 
 }  // namespace tessera::launch

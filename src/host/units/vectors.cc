@@ -129,10 +129,9 @@ void pack_rows(const Operand& a, int64_t first, int64_t last, float* to) {
   }
 }
 
-// Rows so many numbers apart, or a multiple of it, want the same set of L1, which has no room for kRows of them. They are copied
-// where enough columns are multiplied with them, …
-constexpr int64_t kSameSet = 1024, kWorthCopying = 512;
-constexpr int64_t kApart = 16;  // … with so many numbers between them
+// Rows that are a multiple of kSameSet numbers (4096 bytes) apart share one set of L1, which holds 8 or 12 of them. They are
+// copied, with kApart numbers in between, where at least kWorthCopying columns are multiplied with them.
+constexpr int64_t kSameSet = 1024, kApart = 16, kWorthCopying = 512;
 
 Left left_of(const Operand& a, int64_t columns, Scratch& scratch) {
   if (a.panel_stride > 0) return {a.f32(0, 0), a.panel_stride, 1, kRows};

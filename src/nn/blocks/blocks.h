@@ -29,8 +29,8 @@ bool keeps(const ir::RematPolicy& policy, const std::vector<std::string>& produc
 // something is to be computed again, only the loop's end keeps the compiler from keeping it.
 bool written_out(const Scope& scope, const ir::RematPolicy& policy, const std::vector<std::string>& products);
 
-// Runs the blocks one after the other; `scope` is called `blocks`. With `last`, that stands for the last block, whose result may be
-// of another type; it is traced by itself, and nothing in it is computed again.
+// Runs the blocks one after the other; `scope` is called `blocks`. `last`, where given, is called in place of `block` for the
+// last one. Its result may have another type than x. It is traced by itself, and nothing in it is computed again.
 ir::Value scan_blocks(const Scope& scope, ir::Value x, const BlockOptions& options, const Block& block,
                       const Block& last = nullptr);
 

@@ -21,8 +21,8 @@ struct EncoderBlockOptions {
 // `norm2`, `mlp`, `ls2` of `scope`, which is called `blocks`. Where blocks are plain and the target has kernels for their
 // layers they are fused (nn/blocks/fused_block.h), and then written out, whatever depth.unroll says, unless the policy computes
 // products again.
-// `tokens`: the rest of the model looks at the first so many of each sample alone, 0: at all. Where blocks are fused, the last one
-// computes no others behind its attention, and the result is [batch * tokens, features]; elsewhere it is of all.
+// `tokens`: how many of each sample's first tokens the rest of the model uses; 0: all. Where blocks are fused, the last one
+// computes no others after its attention, and the result is [batch * tokens, features]. Elsewhere the result has all tokens.
 ir::Value encoder_blocks(const Scope& scope, ir::Value x, int64_t batch, BlockOptions depth, const EncoderBlockOptions& options,
                          ir::Value mask = {}, int64_t tokens = 0);
 

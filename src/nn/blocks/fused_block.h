@@ -11,8 +11,9 @@ namespace tessera::nn {
 
 // Whether these branches are to stand for x + attention(layer_norm(x)) and x + mlp(layer_norm(x)) of x [rows, features]: the
 // block is plain (nothing is dropped, queries and keys have no norm), and the target has kernels for all of their
-// composites, of the first `tokens` of each sample behind the attention. That is asked while the block is traced, and not of the finished graph, since the gradient of a fused branch is
-// another one than that of its layers: the addition goes into the norm's gradient, and what is between is not kept.
+// composites, of the first `tokens` of each sample behind the attention. That is asked while the block is traced, and not of
+// the finished graph, since the gradient of a fused branch is another one than that of its layers: the addition goes into the
+// norm's gradient, and what is between is not kept.
 bool fused_block_fits(const Scope& scope, ir::Value x, int64_t batch, int64_t tokens, const AttentionOptions& attention,
                       const MlpOptions& mlp);
 

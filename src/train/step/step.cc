@@ -215,7 +215,11 @@ StepUpdate step_update(const models::Model& model, const state::StateLayout& lay
   out.batch = std::move(gradient.batch);
   out.votes = gradient.votes;
   const ir::NumbersScope numbers(ir::current_graph());
-  const Value grad_norm = norm_of(layout, out.batch.grads, [&](size_t i) { return optimizer.trainable(i); });
+  Value grad_norm;
+  {
+    const ir::NameScope named("optimizer");
+    grad_norm = norm_of(layout, out.batch.grads, [&](size_t i) { return optimizer.trainable(i); });
+  }
   out.result = optimizer.apply(params, out.batch.grads, slots, step, layout.lr_scale ? state[layout.lr_scale_index()] : Value{},
                                grad_norm);
   out.numbers = numbers.values();
