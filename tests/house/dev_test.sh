@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
-# ./dev's set-up, in a directory of its own: what fails leaves no stamp that says it was done.
+# ./dev's own functions. Set-up runs in a directory of its own: what fails leaves no stamp that says it was done.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../dev"
+
+fail() { echo "dev_test: $1" && exit 1; }
+
+# A command that is asked for help does nothing else.
+[[ $(main build --help) == "$(usage)" && $(main fuzz 60 -h) == "$(usage)" ]] || fail "help of a command is not the list"
+[[ $(main bench --help) == "usage: ./dev bench"* ]] || fail "help of the benchmark: $(main bench --help)"
 
 place=$(mktemp -d)
 trap 'rm -r "$place"' EXIT
@@ -9,8 +15,6 @@ mkdir -p "$place"/{.deps/log,.deps/venv/bin,tools/setup,tmp}
 cp tools/setup/headers.txt "$place/tools/setup/"
 cd "$place"
 export TMPDIR=$place/tmp
-
-fail() { echo "dev_test: $1" && exit 1; }
 
 # set_up FAILING: the headers, where python fails if its arguments have this word in them. Sets $code.
 set_up() {
