@@ -203,19 +203,14 @@ std::optional<Windows> windows_back(const Convolution& c) {
 
 void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel,
                  const NormAfter* norm) {
-  if (takes_winograd(c)) {
-    return winograd(c, static_cast<const float*>(x), static_cast<const float*>(kernel), static_cast<float*>(y), parallel, norm);
-  }
+  if (takes_winograd(c)) return winograd(c, x, kernel, y, parallel, norm);
   const Operand right{kernel, c.dtype, c.features, c.windows.elements(), 1, c.features};
   run(places(c.windows, x, c.dtype), right, {y, c.dtype}, {}, parallel, normalize_blocks(c, norm, y));
 }
 
 void convolution_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx,
                                 const ParallelFor& parallel) {
-  if (takes_winograd(c)) {
-    return winograd_input_gradient(c, static_cast<const float*>(dy), static_cast<const float*>(kernel), static_cast<float*>(dx),
-                                   parallel);
-  }
+  if (takes_winograd(c)) return winograd_input_gradient(c, dy, kernel, dx, parallel);
   CallScratch scratch;
   const std::optional<Windows> back = windows_back(c);
   if (!back) {
@@ -236,10 +231,7 @@ void convolution_input_gradient(const Convolution& c, const void* dy, const void
 
 void convolution_kernel_gradient(const Convolution& c, const void* x, const void* dy, Destination dkernel,
                                  const ParallelFor& parallel) {
-  if (takes_winograd(c) && dkernel.dtype == DType::kF32) {
-    return winograd_kernel_gradient(c, static_cast<const float*>(x), static_cast<const float*>(dy),
-                                    static_cast<float*>(dkernel.data), parallel);
-  }
+  if (takes_winograd(c)) return winograd_kernel_gradient(c, x, dy, dkernel, parallel);
   const Operand right{dy, c.dtype, c.features, c.windows.places(), 1, c.features};
   run(elements(c.windows, x, c.dtype), right, dkernel, {}, parallel);
 }

@@ -12,15 +12,15 @@
 
 namespace tessera::host {
 
-// Whether the convolution is one, of f32 numbers, and large enough for that to be faster.
+// Whether the convolution is one, of f32 numbers or of bf16 that this processor multiplies as f32, and large enough for that to be
+// faster.
 bool takes_winograd(const Convolution& c);
 
 // As the functions of convolution.h.
-void winograd(const Convolution& c, const float* x, const float* kernel, float* y, const ParallelFor& parallel,
+void winograd(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel,
               const NormAfter* norm);
-void winograd_input_gradient(const Convolution& c, const float* dy, const float* kernel, float* dx,
-                             const ParallelFor& parallel);
-void winograd_kernel_gradient(const Convolution& c, const float* x, const float* dy, float* dkernel,
+void winograd_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx, const ParallelFor& parallel);
+void winograd_kernel_gradient(const Convolution& c, const void* x, const void* dy, Destination dkernel,
                               const ParallelFor& parallel);
 
 }  // namespace tessera::host

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <numbers>
 
+#include "host/units/bf16-inl.h"
 #include "host/units/rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -44,7 +45,7 @@ HWY_INLINE void store(V v, float* x, Part part) {
   std::copy_n(block, part.count, x);
 }
 // The same of 16 bits each.
-using DH = hn::Rebind<uint16_t, D>;
+using DH = Bits<D>;
 HWY_INLINE hn::Vec<DH> load_bits(const uint16_t* x, Whole) { return hn::LoadU(DH(), x); }
 HWY_INLINE void store_bits(hn::Vec<DH> v, uint16_t* x, Whole) { hn::StoreU(v, DH(), x); }
 HWY_INLINE hn::Vec<DH> load_bits(const uint16_t* x, Part part) {
@@ -60,19 +61,11 @@ HWY_INLINE void store_bits(hn::Vec<DH> v, uint16_t* x, Part part) {
 // bf16 numbers as f32, and rounded from it.
 template <class Extent>
 HWY_INLINE V load(const uint16_t* x, Extent extent) {
-  const hn::RebindToUnsigned<D> du;
-  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(du, load_bits(x, extent))));
+  return widened(D(), load_bits(x, extent));
 }
 template <class Extent>
 HWY_INLINE void store(V v, uint16_t* x, Extent extent) {
-  const hn::RebindToUnsigned<D> du;
-  const hn::RebindToSigned<D> di;
-  const auto bits = hn::BitCast(du, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
-  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));  // a NaN may not become an infinity
-  const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
-  store_bits(hn::DemoteTo(DH(), hn::BitCast(di, hn::ShiftRight<16>(chosen))), x, extent);
+  store_bits(narrowed(D(), v), x, extent);
 }
 // With zeros past the end.
 HWY_INLINE V inside(V v, Part part) { return hn::IfThenElseZero(hn::FirstN(D(), static_cast<size_t>(part.count)), v); }

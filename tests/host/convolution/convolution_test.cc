@@ -149,13 +149,16 @@ TEST(Convolution, NormsWhatItGives) {
 }
 
 TEST(Convolution, DoesNotDependOnTheThreads) {
-  for (const Convolution& c : kCases) {
-    Arrays one(c), three(c);
-    one.run(c, 1);
-    three.run(c, 3);
-    EXPECT_EQ(one.y.read(), three.y.read());
-    EXPECT_EQ(one.dx.read(), three.dx.read());
-    EXPECT_EQ(one.dkernel.read(), three.dkernel.read());
+  for (Convolution c : kCases) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      c.dtype = dtype;
+      Arrays one(c), three(c);
+      one.run(c, 1);
+      three.run(c, 3);
+      EXPECT_EQ(one.y.read(), three.y.read());
+      EXPECT_EQ(one.dx.read(), three.dx.read());
+      EXPECT_EQ(one.dkernel.read(), three.dkernel.read());
+    }
   }
 }
 
