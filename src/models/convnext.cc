@@ -13,6 +13,7 @@
 #include "models/option_checks.h"
 #include "models/timm_args.h"
 #include "nn/blocks/blocks.h"
+#include "nn/blocks/fused_block.h"
 #include "nn/blocks/mlp.h"
 #include "nn/conv.h"
 #include "nn/dense.h"
@@ -264,17 +265,22 @@ class ConvNeXt final : public Classifier {
   ir::Value block(const nn::Scope& scope, ir::Value x, int64_t window, ir::Value drop_rate) const {
     const int64_t batch = x.dim(0), width = x.dim(-1);
     ir::Value y = nn::conv(scope / "conv_dw", x, width, window, conv(1, window / 2, width));
-    y = norm(scope / "norm", ir::checkpoint_name(y, "conv_dw"));
-    y = ir::reshape(mlp(scope / "mlp", ir::reshape(y, {-1, width}), x.dims()), x.dims());
+    y = ir::reshape(ir::checkpoint_name(y, "conv_dw"), {-1, width});
+    y = ir::reshape(normed_mlp(scope / "norm", scope / "mlp", y, x.dims()), x.dims());
     if (config_.layer_scale != 0) y = nn::layer_scale(scope, y, config_.layer_scale);
     return x + (drop_rate ? nn::drop_path(scope / "drop_path", y, batch, drop_rate) : y);
   }
 
-  // nn::mlp with the response norm, which needs to know `image`, the dimensions [batch, h, w, features].
-  ir::Value mlp(const nn::Scope& scope, ir::Value x, const Dims& image) const {
+  // Of x [rows, features]; `image` has the dimensions [batch, h, w, features].
+  ir::Value normed_mlp(const nn::Scope& norm_scope, const nn::Scope& scope, ir::Value x, const Dims& image) const {
+    if (config_.response_norm) return mlp_with_response_norm(scope, norm(norm_scope, x), image);
+    const nn::MlpOptions options{4 * image.back(), config_.gelu, true, 0, nn::init::normal(0.02), nn::init::zeros()};
+    if (!nn::fused_mlp_fits(scope, x, options)) return nn::mlp(scope, norm(norm_scope, x), options);
+    return nn::fused_mlp_branch(norm_scope, scope, x, config_.norm_epsilon, options, nn::Residual::kLeft);
+  }
+
+  ir::Value mlp_with_response_norm(const nn::Scope& scope, ir::Value x, const Dims& image) const {
     const int64_t width = image.back(), hidden = 4 * width;
-    if (!config_.response_norm)
-      return nn::mlp(scope, x, {hidden, config_.gelu, true, 0, nn::init::normal(0.02), nn::init::zeros()});
     ir::Value y = ir::checkpoint_name(nn::dense(scope / "fc1", x, hidden, dense()), "fc1");
     y = ir::reshape(gelu(y), {image[0], image[1], image[2], hidden});
     y = ir::reshape(nn::response_norm(scope / "grn", y), {-1, hidden});

@@ -15,6 +15,7 @@
 #include "models/option_checks.h"
 #include "models/timm_args.h"
 #include "nn/blocks/blocks.h"
+#include "nn/blocks/fused_block.h"
 #include "nn/blocks/mlp.h"
 #include "nn/dropout.h"
 #include "nn/norm/affine.h"
@@ -202,8 +203,14 @@ class Mixer final : public Classifier {
     };
     const ir::Value mixed = mix_tokens(scope, swap(norm(scope / "norm1", x), batch));
     x = x + branch(swap(mixed, batch), "ls1", "drop_path1");
-    const ir::Value hidden = norm(scope / "norm2", x);
-    return x + branch(nn::mlp(scope / "mlp_channels", hidden, mlp(config_.channel_dim)), "ls2", "drop_path2");
+    const nn::Scope norm2 = scope / "norm2", channels = scope / "mlp_channels";
+    const nn::MlpOptions options = mlp(config_.channel_dim);
+    if (config_.resmlp || !nn::fused_mlp_fits(channels, x, options)) {
+      return x + branch(nn::mlp(channels, norm(norm2, x), options), "ls2", "drop_path2");
+    }
+    const nn::Residual residual = drop_rate ? nn::Residual::kLeft : nn::Residual::kAdded;
+    const ir::Value y = nn::fused_mlp_branch(norm2, channels, x, config_.norm_epsilon, options, residual);
+    return drop_rate ? x + branch(y, "ls2", "drop_path2") : y;
   }
 
   MixerConfig config_;

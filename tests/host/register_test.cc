@@ -383,7 +383,8 @@ ir::Value first_tokens(ir::Value x, int64_t count) {
 
 // A block of a transformer traced for `traced`, with the gradient of everything, and run on `finished`.
 std::vector<HostArray> block_results(const Target* traced, const Target* finished, bool biases, nn::Activation activation,
-                                     DType dtype = DType::kF32, int64_t tokens = kTokens) {
+                                     DType dtype = DType::kF32, int64_t tokens = kTokens,
+                                     nn::Residual residual = nn::Residual::kAdded) {
   ir::Graph graph;
   const ir::GraphScope graph_scope(graph);
   nn::ParamStore store(graph);
@@ -391,12 +392,14 @@ std::vector<HostArray> block_results(const Target* traced, const Target* finishe
   const ir::Value input = graph.add_parameter({DType::kF32, {3 * kTokens, 48}}, "x"), x = ir::convert(input, dtype);
   const nn::AttentionOptions attention{.heads = 3, .qkv_bias = biases, .proj_bias = biases};
   const nn::MlpOptions mlp{.hidden = 80, .activation = activation, .bias = biases};
-  const bool fused = nn::fused_block_fits(scope, x, 3, tokens, attention, mlp);
+  const bool fused = nn::fused_attention_fits(scope, x, 3, tokens, attention) && nn::fused_mlp_fits(scope, x, mlp);
   EXPECT_EQ(fused, traced != nullptr);
   ir::Value y;
   if (fused) {
-    y = nn::fused_attention_branch(scope / "norm1", scope / "attn", x, 3, tokens, 1e-6, attention);
-    y = nn::fused_mlp_branch(scope / "norm2", scope / "mlp", y, 1e-6, mlp);
+    const auto add = [&](ir::Value to, ir::Value branch) { return residual == nn::Residual::kAdded ? branch : to + branch; };
+    y = add(first_tokens(x, tokens),
+            nn::fused_attention_branch(scope / "norm1", scope / "attn", x, 3, tokens, 1e-6, attention, residual));
+    y = add(y, nn::fused_mlp_branch(scope / "norm2", scope / "mlp", y, 1e-6, mlp, residual));
   } else {
     y = x + nn::attention(scope / "attn", nn::layer_norm(scope / "norm1", x), 3, attention);
     y = first_tokens(y + nn::mlp(scope / "mlp", nn::layer_norm(scope / "norm2", y), mlp), tokens);
@@ -423,7 +426,10 @@ constexpr std::pair<bool, nn::Activation> kBlocks[] = {{true, nn::Activation::kG
 TEST(Register, TheBranchesOfABlockEqualTheirLayers) {
   const Target target = registered();
   for (const auto& [biases, activation] : kBlocks) {
-    expect_near(block_results(&target, &target, biases, activation), block_results(nullptr, nullptr, biases, activation), 4e-6);
+    const std::vector<HostArray> want = block_results(nullptr, nullptr, biases, activation);
+    for (const nn::Residual residual : {nn::Residual::kAdded, nn::Residual::kLeft}) {
+      expect_near(block_results(&target, &target, biases, activation, DType::kF32, kTokens, residual), want, 4e-6);
+    }
   }
 }
 
@@ -497,7 +503,8 @@ TEST(Register, BranchesThatAreMoreAreLeftToLayers) {
   nn::ParamStore store(graph);
   const ir::Value x = graph.add_parameter({DType::kF32, {10, 96}});
   const auto fits = [&](const nn::Context& context, const nn::AttentionOptions& attention, const nn::MlpOptions& mlp) {
-    return nn::fused_block_fits(nn::Scope(store, context), x, 2, 5, attention, mlp);
+    const nn::Scope scope(store, context);
+    return nn::fused_attention_fits(scope, x, 2, 5, attention) && nn::fused_mlp_fits(scope, x, mlp);
   };
   const nn::MlpOptions mlp{.hidden = 384};
   const ir::Value key = graph.add_parameter({DType::kU32, {2}});

@@ -10,31 +10,34 @@
 namespace tessera::nn {
 namespace {
 
-bool is_fused(const Scope& scope, ir::Value x, int64_t batch, int64_t tokens, const EncoderBlockOptions& options, bool drop,
-              ir::Value mask) {
-  return !options.layer_scale && !drop && !mask && fused_block_fits(scope, x, batch, tokens, options.attention, options.mlp);
+// Which of a block's branches are fused, where the attention is asked for so many tokens.
+struct Fused {
+  bool attention, mlp;
+};
+Fused fused_in(const Scope& scope, ir::Value x, int64_t batch, int64_t tokens, const EncoderBlockOptions& options,
+               ir::Value mask) {
+  return {!mask && fused_attention_fits(scope, x, batch, tokens, options.attention), fused_mlp_fits(scope, x, options.mlp)};
 }
 
-ir::Value fused_block(const Scope& scope, ir::Value x, int64_t batch, int64_t tokens, const EncoderBlockOptions& options) {
-  x = fused_attention_branch(scope / "norm1", scope / "attn", x, batch, tokens, options.epsilon, options.attention);
-  return fused_mlp_branch(scope / "norm2", scope / "mlp", x, options.epsilon, options.mlp);
-}
-
-ir::Value block(const Scope& scope, ir::Value x, int64_t batch, const EncoderBlockOptions& options, ir::Value drop_rate,
-                ir::Value mask) {
-  const int64_t tokens = x.dim(0) / batch;
-  if (is_fused(scope, x, batch, tokens, options, static_cast<bool>(drop_rate), mask)) {
-    return fused_block(scope, x, batch, tokens, options);
-  }
-  const auto branch = [&](ir::Value y, const char* ls, const char* drop) {
+// The first `tokens` of each sample: all of them, or both branches are fused and nothing is done to their results.
+ir::Value block(const Scope& scope, ir::Value x, int64_t batch, int64_t tokens, const EncoderBlockOptions& options,
+                ir::Value drop_rate, ir::Value mask) {
+  const Fused fused = fused_in(scope, x, batch, tokens, options, mask);
+  const bool plain = !options.layer_scale && !drop_rate;
+  const Residual residual = plain ? Residual::kAdded : Residual::kLeft;
+  const auto add = [&](ir::Value y, bool is_fused, const char* ls, const char* drop) {
+    if (is_fused && plain) return y;  // x is in it
     if (options.layer_scale) y = layer_scale(scope / ls, y, *options.layer_scale);
-    return drop_rate ? drop_path(scope / drop, y, batch, drop_rate) : y;
+    return x + (drop_rate ? drop_path(scope / drop, y, batch, drop_rate) : y);
   };
-  const ir::Value normed = layer_norm(scope / "norm1", x, options.epsilon);
-  x = x + branch(attention(scope / "attn", normed, batch, options.attention, mask), "ls1", "drop_path1");
-
-  const ir::Value hidden = layer_norm(scope / "norm2", x, options.epsilon);
-  return x + branch(mlp(scope / "mlp", hidden, options.mlp), "ls2", "drop_path2");
+  const Scope norm1 = scope / "norm1", attn = scope / "attn", norm2 = scope / "norm2", feed = scope / "mlp";
+  const double epsilon = options.epsilon;
+  x = add(fused.attention ? fused_attention_branch(norm1, attn, x, batch, tokens, epsilon, options.attention, residual)
+                          : attention(attn, layer_norm(norm1, x, epsilon), batch, options.attention, mask),
+          fused.attention, "ls1", "drop_path1");
+  return add(fused.mlp ? fused_mlp_branch(norm2, feed, x, epsilon, options.mlp, residual)
+                       : mlp(feed, layer_norm(norm2, x, epsilon), options.mlp),
+             fused.mlp, "ls2", "drop_path2");
 }
 
 }  // namespace
@@ -47,16 +50,20 @@ const std::vector<std::string>& block_products() {
 ir::Value encoder_blocks(const Scope& scope, ir::Value x, int64_t batch, BlockOptions depth, const EncoderBlockOptions& options,
                          ir::Value mask, int64_t tokens) {
   const bool drop = scope.random() && std::ranges::any_of(depth.drop_path, [](double rate) { return rate > 0; });
-  const auto fused = [&](int64_t of) { return is_fused(scope, x, batch, of, options, drop, mask); };
-  // A block of calls is compiled in no time, and most of its time would go into stacks.
-  depth.unroll = fused(x.dim(0) / batch) && keeps(depth.remat, block_products());
-  Block last;
-  if (tokens > 0 && depth.unroll && fused(tokens)) {
-    last = [&](const Scope& inner, ir::Value carry, ir::Value) { return fused_block(inner, carry, batch, tokens, options); };
-  }
-  const Block each = [&](const Scope& inner, ir::Value carry, ir::Value drop_rate) {
-    return block(inner, carry, batch, options, drop_rate, mask);
+  const int64_t all_tokens = x.dim(0) / batch;
+  const auto fused = [&](int64_t of) {
+    const Fused branches = fused_in(scope, x, batch, of, options, mask);
+    return branches.attention && branches.mlp;
   };
+  // A block of calls is compiled in no time, and most of its time would go into stacks.
+  depth.unroll = fused(all_tokens) && keeps(depth.remat, block_products());
+  const Block each = [&](const Scope& inner, ir::Value carry, ir::Value drop_rate) {
+    return block(inner, carry, batch, all_tokens, options, drop_rate, mask);
+  };
+  Block last;
+  if (tokens > 0 && depth.unroll && !drop && !options.layer_scale && fused(tokens)) {
+    last = [&](const Scope& inner, ir::Value carry, ir::Value) { return block(inner, carry, batch, tokens, options, {}, {}); };
+  }
   return scan_blocks(scope, x, depth, each, last);
 }
 

@@ -84,28 +84,41 @@ DenseInput activation_of(const MlpOptions& options) {
   return options.activation == Activation::kGelu ? DenseInput::kGelu : DenseInput::kGeluTanh;
 }
 
+bool may_fuse(const Scope& scope, Value x) { return scope.target() && scope.compute() == x.dtype(); }
+
+bool takes_dense(const Scope& scope, DType dtype, DenseInput input, int64_t rows, int64_t in, int64_t out) {
+  const auto f32 = [](Dims dims) { return TensorType{DType::kF32, std::move(dims)}; };
+  std::vector<TensorType> types = {{dtype, {rows, in}}, f32({in, out}), f32({out})};
+  if (input == DenseInput::kNorm) types.insert(types.end(), {f32({in}), f32({in})});
+  return scope.target()->takes(dense_composite({input}), types);
+}
+
 }  // namespace
 
-bool fused_block_fits(const Scope& scope, Value x, int64_t batch, int64_t tokens, const AttentionOptions& attention,
-                      const MlpOptions& mlp) {
-  const bool drops = scope.random() && (attention.attn_dropout > 0 || attention.dropout > 0 || mlp.dropout > 0);
-  if (!scope.target() || scope.compute() != x.dtype() || drops || attention.qk_norm) return false;
+bool fused_attention_fits(const Scope& scope, ir::Value x, int64_t batch, int64_t tokens, const AttentionOptions& options) {
+  const bool drops = scope.random() && (options.attn_dropout > 0 || options.dropout > 0);
+  if (!may_fuse(scope, x) || drops || options.qk_norm) return false;
   const int64_t rows = x.dim(0), features = x.dim(1);
-  const auto f32 = [](Dims dims) { return TensorType{DType::kF32, std::move(dims)}; };
-  const auto takes = [&](DenseInput input, int64_t of, int64_t in, int64_t out) {
-    std::vector<TensorType> types = {{x.dtype(), {of, in}}, f32({in, out}), f32({out})};
-    if (input == DenseInput::kNorm) types.insert(types.end(), {f32({in}), f32({in})});
-    return scope.target()->takes(dense_composite({input}), types);
-  };
-  const bool attends =
-      scope.target()->takes(self_attention_composite({attention.heads, rows / batch}), {{x.dtype(), {rows, 3 * features}}});
-  const int64_t behind = batch * tokens;
-  return attends && takes(DenseInput::kNorm, rows, features, 3 * features) &&
-         takes(DenseInput::kPlain, behind, features, features) && takes(DenseInput::kNorm, behind, features, mlp.hidden) &&
-         takes(activation_of(mlp), behind, mlp.hidden, features);
+  const Composite attention = self_attention_composite({options.heads, rows / batch});
+  return scope.target()->takes(attention, {{x.dtype(), {rows, 3 * features}}}) &&
+         takes_dense(scope, x.dtype(), DenseInput::kNorm, rows, features, 3 * features) &&
+         takes_dense(scope, x.dtype(), DenseInput::kPlain, batch * tokens, features, features);
+}
+
+bool fused_mlp_fits(const Scope& scope, ir::Value x, const MlpOptions& options) {
+  if (!may_fuse(scope, x) || (scope.random() && options.dropout > 0)) return false;
+  const int64_t rows = x.dim(0), features = x.dim(1);
+  return takes_dense(scope, x.dtype(), DenseInput::kNorm, rows, features, options.hidden) &&
+         takes_dense(scope, x.dtype(), activation_of(options), rows, options.hidden, features);
 }
 
 namespace {
+
+// `operands`, and x where it is added.
+Values with_residual(Values operands, Value x, Residual residual) {
+  if (residual == Residual::kAdded) operands.push_back(x);
+  return operands;
+}
 
 // The first `count` tokens of each sample, [batch * tokens, features] -> [batch * count, features], and the gradient.
 Value first_tokens(Value x, int64_t batch, int64_t count) {
@@ -124,7 +137,7 @@ Value first_tokens_gradient(Value ct, int64_t batch, int64_t tokens) {
 }  // namespace
 
 Value fused_attention_branch(const Scope& norm, const Scope& attn, Value x, int64_t batch, int64_t tokens, double epsilon,
-                             const AttentionOptions& options) {
+                             const AttentionOptions& options, Residual residual) {
   const ir::NameScope named(attn.name());
   const int64_t features = x.dim(-1);
   const auto [scale, offset] = norm_params(norm, features);
@@ -137,7 +150,8 @@ Value fused_attention_branch(const Scope& norm, const Scope& attn, Value x, int6
   const Value qkv = ir::checkpoint_name(call(qkv_layer, {x, qkv_kernel, qkv_bias, scale, offset}), "qkv");
   const Value attended = first_tokens(ir::composite_node(attention, {qkv})[0], batch, tokens);
   const Value mixed = ir::checkpoint_name(attended, "attention");
-  const Value y = ir::checkpoint_name(call(proj_layer, {mixed, kernel, bias, first_tokens(x, batch, tokens)}), "proj");
+  const Values proj_inputs = with_residual({mixed, kernel, bias}, first_tokens(x, batch, tokens), residual);
+  const Value y = ir::checkpoint_name(call(proj_layer, proj_inputs), "proj");
 
   // What lies between has no gradient of its own: it stands among the inputs for the sake of the rule.
   const Values inputs = {x, scale, offset, qkv_kernel, qkv_bias, kernel, bias, qkv, mixed};
@@ -145,12 +159,13 @@ Value fused_attention_branch(const Scope& norm, const Scope& attn, Value x, int6
     const Values proj = call_gradient(proj_layer, {ct[0], in[8], in[5]});
     const auto of_all = [&](Value rows) { return first_tokens_gradient(rows, batch, all_tokens); };
     const Value dqkv = ir::composite_node(attention.gradient(1), {in[7], of_all(proj[0])})[0];
-    const Values layer = call_gradient(qkv_layer, {dqkv, in[0], in[3], in[1], in[2], of_all(ct[0])});
+    const Values layer = call_gradient(qkv_layer, with_residual({dqkv, in[0], in[3], in[1], in[2]}, of_all(ct[0]), residual));
     return {layer[0], layer[3], layer[4], layer[1], layer[2], proj[1], proj[2], {}, {}};
   })[0];
 }
 
-Value fused_mlp_branch(const Scope& norm, const Scope& mlp, Value x, double epsilon, const MlpOptions& options) {
+Value fused_mlp_branch(const Scope& norm, const Scope& mlp, Value x, double epsilon, const MlpOptions& options,
+                       Residual residual) {
   const ir::NameScope named(mlp.name());
   const int64_t features = x.dim(-1);
   const DenseOptions dense{options.bias, options.kernel_init, options.bias_init};
@@ -160,12 +175,12 @@ Value fused_mlp_branch(const Scope& norm, const Scope& mlp, Value x, double epsi
 
   const DenseLayer layer1{DenseInput::kNorm, epsilon}, layer2{activation_of(options)};
   const Value hidden = ir::checkpoint_name(call(layer1, {x, kernel1, bias1, scale, offset}), "fc1");
-  const Value y = ir::checkpoint_name(call(layer2, {hidden, kernel2, bias2, x}), "fc2");
+  const Value y = ir::checkpoint_name(call(layer2, with_residual({hidden, kernel2, bias2}, x, residual)), "fc2");
 
   const Values inputs = {x, scale, offset, kernel1, bias1, kernel2, bias2, hidden};
   return ir::custom_gradient(inputs, {y}, [=](const Values& in, const Values&, const Values& ct) -> Values {
     const Values second = call_gradient(layer2, {ct[0], in[7], in[5]});
-    const Values first = call_gradient(layer1, {second[0], in[0], in[3], in[1], in[2], ct[0]});
+    const Values first = call_gradient(layer1, with_residual({second[0], in[0], in[3], in[1], in[2]}, ct[0], residual));
     return {first[0], first[3], first[4], first[1], first[2], second[1], second[2], {}};
   })[0];
 }

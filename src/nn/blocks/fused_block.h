@@ -1,7 +1,7 @@
 #pragma once
-// The two branches of a plain pre-norm transformer block as composites: dense layers with the norm, activation, bias and
-// addition around them. They compute the same functions as layer_norm, attention and mlp, with the same parameters and the
-// same names for remat policies.
+// The two branches of a pre-norm block as composites: dense layers with the norm, activation, bias and addition around them.
+// They compute the same functions as layer_norm, attention and mlp, with the same parameters and the same names for remat
+// policies.
 
 #include "nn/blocks/attention.h"
 #include "nn/blocks/mlp.h"
@@ -9,20 +9,24 @@
 
 namespace tessera::nn {
 
-// Whether these branches are to stand for x + attention(layer_norm(x)) and x + mlp(layer_norm(x)) of x [rows, features]: the
-// block is plain (nothing is dropped, queries and keys have no norm), and the target has kernels for all of their
-// composites, of the first `tokens` of each sample behind the attention. That is asked while the block is traced, and not of
-// the finished graph, since the gradient of a fused branch is another one than that of its layers: the addition goes into the
-// norm's gradient, and what is between is not kept.
-bool fused_block_fits(const Scope& scope, ir::Value x, int64_t batch, int64_t tokens, const AttentionOptions& attention,
-                      const MlpOptions& mlp);
+// Whether these branches are to stand for attention(layer_norm(x)) and mlp(layer_norm(x)) of x [rows, features]: nothing is
+// dropped inside of them, queries and keys have no norm, and the target has kernels for all of their composites, of the first
+// `tokens` of each sample behind the attention. That is asked while the block is traced, and not of the finished graph, since
+// the gradient of a fused branch is another one than that of its layers: an addition goes into the norm's gradient, and what is
+// between is not kept.
+bool fused_attention_fits(const Scope& scope, ir::Value x, int64_t batch, int64_t tokens, const AttentionOptions& options);
+bool fused_mlp_fits(const Scope& scope, ir::Value x, const MlpOptions& options);
 
-// x + attention(norm(x)), of the first `tokens` of each sample: x [batch * all tokens, features] -> [batch * tokens, features].
+// What becomes of a branch's result: x is added to it, or it is left to the caller, who scales or drops it first.
+enum class Residual { kAdded, kLeft };
+
+// attention(norm(x)), of the first `tokens` of each sample: x [batch * all tokens, features] -> [batch * tokens, features].
 // `norm` and `attn` are the layers' scopes.
 ir::Value fused_attention_branch(const Scope& norm, const Scope& attn, ir::Value x, int64_t batch, int64_t tokens,
-                                 double epsilon, const AttentionOptions& options);
+                                 double epsilon, const AttentionOptions& options, Residual residual);
 
-// x + mlp(norm(x)).
-ir::Value fused_mlp_branch(const Scope& norm, const Scope& mlp, ir::Value x, double epsilon, const MlpOptions& options);
+// mlp(norm(x)).
+ir::Value fused_mlp_branch(const Scope& norm, const Scope& mlp, ir::Value x, double epsilon, const MlpOptions& options,
+                           Residual residual);
 
 }  // namespace tessera::nn
