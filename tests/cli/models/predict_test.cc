@@ -162,12 +162,15 @@ TEST(Predict, ADashIsAnImageFromStdin) {
     return run_program(more);
   };
   const std::string image = kReference + "/image.png";
-  const Outcome outcome = predict({image, "-"}, image);
-  ASSERT_EQ(outcome.exit, 0) << outcome.err;
-  const std::vector<Json> lines = outcome.json();
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[1]["path"], "-");
-  EXPECT_EQ(lines[1]["logits"], lines[0]["logits"]);
+  // One at a time: in a batch, the plugin's products may round differently from row to row.
+  const auto line = [&](const std::string& path, const fs::path& input) {
+    const Outcome outcome = predict({path}, input);
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    return outcome.json().at(0);
+  };
+  const Json read = line("-", image);
+  EXPECT_EQ(read["path"], "-");
+  EXPECT_EQ(read["logits"], line(image, "/dev/null")["logits"]);
   const Outcome empty = predict({"-"}, "/dev/null");
   EXPECT_EQ(empty.exit, 3);
   EXPECT_THAT(empty.err, HasSubstr("error: cannot read `-`: "));
