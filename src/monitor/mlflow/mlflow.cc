@@ -309,7 +309,6 @@ class Mlflow final : public Sink {
 }  // namespace
 
 const SinkKind kMlflow = {"mlflow", "a run on the server that MLFLOW_TRACKING_URI names",
-                          [](store::FileSystem& files) -> std::unique_ptr<Sink> { return std::make_unique<Mlflow>(files); },
-                          /*catches_up=*/true};
+                          [](store::FileSystem& files) -> std::unique_ptr<Sink> { return std::make_unique<Mlflow>(files); }};
 
 }  // namespace tessera::monitor

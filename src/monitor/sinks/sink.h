@@ -41,8 +41,6 @@ struct SinkKind {
   const char* name;
   const char* help;
   std::unique_ptr<Sink> (*make)(store::FileSystem& files);
-  // What it lacks of a run that is finished, it takes when the run is started once more: what it writes to may have been away.
-  bool catches_up = false;
 };
 #define SINK(object) extern const SinkKind object;
 #include "monitor/sinks/sinks.def"

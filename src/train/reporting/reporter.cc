@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 #include "base/log.h"
@@ -57,23 +56,20 @@ void Reporter::begin_files(int64_t kept_step) {
   // What was told of is not told again.
   for (const monitor::MetricRow& row : monitor::read_metrics(writer_.metrics_path())) alerts_.add(row);
   if (recipe_.monitor.sinks.empty()) return;
-  begin_sinks(recipe_.monitor.sinks, kept_step);
+  begin_sinks(kept_step);
   set_warning_listener([sinks = sinks_](const std::string& text) { sinks->put(monitor::Text{"warnings", text}); });
 }
 
-void Reporter::begin_sinks(const std::vector<std::string>& names, int64_t kept_step) {
-  sinks_->begin(names, {workdir_, kept_step, monitor::time_now(), uptime(), command_, version_});
+void Reporter::begin_sinks(int64_t kept_step) {
+  sinks_->begin(recipe_.monitor.sinks, {workdir_, kept_step, monitor::time_now(), uptime(), command_, version_});
   sinks_->put(hyper_parameters(recipe_.text));
   sinks_->put(monitor::Text{"recipe", monitor::as_code(recipe_.text)});
 }
 
 void Reporter::catch_up(const state::Progress& progress) {
   earlier_ = progress.seconds;
-  std::vector<std::string> names;
-  std::ranges::copy_if(recipe_.monitor.sinks, std::back_inserter(names),
-                       [](const std::string& name) { return monitor::find_sink(name)->catches_up; });
-  if (names.empty()) return;
-  begin_sinks(names, progress.step);
+  if (recipe_.monitor.sinks.empty()) return;
+  begin_sinks(progress.step);
   finish({});
 }
 

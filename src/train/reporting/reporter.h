@@ -64,7 +64,8 @@ class Reporter {
     begin_files(-1);
   }
   void resume(const state::Progress& progress);
-  // The run was finished before: sinks that may lack something of it (SinkKind::catches_up) get it now. To be called alone.
+  // The run was finished before: what sinks lack of it they get now. What they write to may have been away, or a kill came
+  // between the last checkpoint and their thread. To be called alone.
   void catch_up(const state::Progress& progress);
   // The client whose devices' memory, kind and peak speed are reported. It must outlive the reporter's last call.
   void watch(const pjrt::Client& client);
@@ -125,7 +126,7 @@ class Reporter {
 
  private:
   void begin_files(int64_t kept_step);
-  void begin_sinks(const std::vector<std::string>& names, int64_t kept_step);
+  void begin_sinks(int64_t kept_step);
   double last_uptime() const;
   bool in_epochs() const;
   bool shows(const std::string& score) const;

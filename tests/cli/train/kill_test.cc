@@ -133,6 +133,19 @@ void Interrupted::kill_and_compare(int kills, const std::vector<std::string>& mo
   expect_the_same_files(workdir(), "whole");
 }
 
+#ifdef TESSERA_HAS_TENSORBOARD
+// A kill can come between the last checkpoint and the sinks' threads.
+TEST_F(Interrupted, AFinishedRunGivesSinksWhatTheyLack) {
+  finish("whole");
+  const fs::path events = folder_.path() / "whole/tb";
+  const auto before = testing::timeless_curves(events.string());
+  ASSERT_FALSE(before.empty());
+  fs::remove_all(events);
+  finish("whole");
+  EXPECT_EQ(testing::timeless_curves(events.string()), before);
+}
+#endif
+
 TEST_F(Interrupted, SigkillAtTenRandomMomentsChangesNothing) { kill_and_compare(10, {}); }
 
 TEST_F(Interrupted, SigkillOnAMeshChangesNothing) { kill_and_compare(5, {"--devices", "4", "mesh=replica=2, fsdp=2"}); }
