@@ -18,11 +18,12 @@ struct EncoderBlockOptions {
 
 // Each block: x + attention(norm1(x)), then + mlp(norm2(x)); a branch is multiplied by its layer scale and dropped at the
 // block's rate, where there are any. x [batch * tokens, features]; `mask` as in nn/blocks/attention.h. Layers `norm1`, `attn`, `ls1`,
-// `norm2`, `mlp`, `ls2` of `scope`, which is called `blocks`. Where blocks are plain and the target has kernels for their
-// layers they are fused (nn/blocks/fused_block.h), and then written out, whatever depth.unroll says, unless the policy computes
+// `norm2`, `mlp`, `ls2` of `scope`, which is called `blocks`. A branch that the target has kernels for is fused
+// (nn/blocks/fused_block.h). Where both are, the blocks are written out, whatever depth.unroll says, unless the policy computes
 // products again.
-// `tokens`: how many of each sample's first tokens the rest of the model uses; 0: all. Where blocks are fused, the last one
-// computes no others after its attention, and the result is [batch * tokens, features]. Elsewhere the result has all tokens.
+// `tokens`: how many of each sample's first tokens the rest of the model uses; 0: all. Where blocks are written out, with neither
+// layer scale nor drop path, the last one computes no others after its attention, and the result is [batch * tokens, features].
+// Elsewhere the result has all tokens.
 ir::Value encoder_blocks(const Scope& scope, ir::Value x, int64_t batch, BlockOptions depth, const EncoderBlockOptions& options,
                          ir::Value mask = {}, int64_t tokens = 0);
 
