@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "host/units/scratch.h"
 
 namespace tessera::host {
 namespace {
@@ -20,6 +21,9 @@ using Any = xla::ffi::AnyBuffer;
 std::optional<DType> float_of(xla::ffi::DataType type) {
   if (type == xla::ffi::F32) return DType::kF32;
   return type == xla::ffi::BF16 ? std::optional(DType::kBF16) : std::nullopt;
+}
+bool is_packed(const Any& array) {
+  return array.element_type() == xla::ffi::U8 && reinterpret_cast<uintptr_t>(array.untyped_data()) % Scratch::kAlign == 0;
 }
 xla::ffi::DataType element_type(const Any& array) { return array.element_type(); }
 xla::ffi::DataType element_type(xla::ffi::Result<Any> array) { return array->element_type(); }
@@ -109,10 +113,13 @@ bool Call::has(size_t arguments, size_t results) const {
   return good;
 }
 
-bool Call::has_floats(size_t arguments, size_t results) const {
+bool Call::has_floats(size_t arguments, size_t results, std::optional<size_t> packed) const {
   const auto is_float = [](const auto& array) { return array.has_value() && float_of(element_type(*array)).has_value(); };
   bool good = arguments_.size() == arguments && results_.size() == results;
-  for (size_t i = 0; good && i < arguments; ++i) good = is_float(arguments_.get<Any>(i));
+  for (size_t i = 0; good && i < arguments; ++i) {
+    const auto array = arguments_.get<Any>(i);
+    good = is_float(array) || (i == packed && array.has_value() && is_packed(*array));
+  }
   for (size_t i = 0; good && i < results; ++i) good = is_float(results_.get<Any>(i));
   return good;
 }
@@ -121,7 +128,7 @@ CallArray<const void> Call::floats(size_t i) const {
   const auto array = arguments_.get<Any>(i);
   TESSERA_CHECK(array.has_value(), "argument {} of a call", i);
   const auto dims = array->dimensions();
-  return {{dims.begin(), dims.size()}, array->untyped_data(), float_of(array->element_type()).value()};
+  return {{dims.begin(), dims.size()}, array->untyped_data(), float_of(array->element_type()).value_or(DType::kU8)};
 }
 
 CallArray<void> Call::float_result(size_t i) const {
@@ -129,6 +136,14 @@ CallArray<void> Call::float_result(size_t i) const {
   TESSERA_CHECK(array.has_value(), "result {} of a call", i);
   const auto dims = (*array)->dimensions();
   return {{dims.begin(), dims.size()}, (*array)->untyped_data(), float_of((*array)->element_type()).value()};
+}
+
+std::optional<Call::Packed> Call::packed() const {
+  if (arguments_.size() != 1 || results_.size() != 1) return std::nullopt;
+  const auto from = arguments_.get<Any>(0);
+  auto to = results_.get<Any>(0);
+  if (!from.has_value() || !float_of(from->element_type()) || !to.has_value() || !is_packed(**to)) return std::nullopt;
+  return Packed{floats(0), static_cast<uint8_t*>((*to)->untyped_data()), static_cast<int64_t>((*to)->size_bytes())};
 }
 
 CallArray<const float> Call::argument(size_t i) const {

@@ -57,10 +57,18 @@ class Call {
   CallArray<const float> argument(size_t i) const;
   CallArray<float> result(size_t i) const;
 
-  // The same where each array is of f32 or of bf16.
-  bool has_floats(size_t arguments, size_t results) const;
+  // The same where each array is of f32 or of bf16; argument `packed` may also be bytes that a call has packed.
+  bool has_floats(size_t arguments, size_t results, std::optional<size_t> packed = {}) const;
   CallArray<const void> floats(size_t i) const;
   CallArray<void> float_result(size_t i) const;
+
+  // The arrays of a call that packs one of f32 or bf16 (Packing); nothing where they are others.
+  struct Packed {
+    CallArray<const void> from;
+    uint8_t* to;
+    int64_t bytes;
+  };
+  std::optional<Packed> packed() const;
 
   // What the emitting side wrote (ir/attributes.h); nothing when one is missing or has another type.
   template <class T>

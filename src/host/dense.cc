@@ -1,6 +1,7 @@
 #include "host/dense.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "host/units/rows.h"
 #include "host/units/scratch.h"
 #include "host/units/tiles.h"
+#include "ir/attributes.h"
 #include "ir/manual.h"
 #include "ir/ops.h"
 
@@ -63,17 +65,26 @@ struct PackedWeights {
   const Unit& unit;
   Operand operand;
   uint8_t* to = nullptr;
+  const uint8_t* packed = nullptr;  // what is multiplied with: `to`, or what was packed before
 
   int64_t bytes() const { return unit.packed_bytes(operand.rows, operand.k); }
+  // Where there is nothing packed yet, in memory of the calling thread.
+  std::vector<Phase> packed_in(Scratch& scratch) {
+    if (packed) return {};
+    packed = to = scratch.get<uint8_t>(bytes());
+    return {phase()};
+  }
   Phase phase() const {
     return {divided_up(unit.panels(operand.rows), kPackPanels), [*this](int64_t task) {
               const int64_t first = task * kPackPanels, last = std::min(unit.panels(operand.rows), first + kPackPanels);
               unit.pack(operand, first, last, 0, unit.steps(operand.k), to);
             }};
   }
-  Panels panels(int64_t first, int64_t count) const { return unit.part(to, operand.k, operand.rows, first, count); }
+  Panels panels(int64_t first, int64_t count) const { return unit.part(packed, operand.k, operand.rows, first, count); }
   Panels panels() const { return panels(0, unit.panels(operand.rows)); }
 };
+
+Operand forward_weights(int64_t in, int64_t out, const float* kernel) { return {kernel, DType::kF32, out, in, 1, out}; }
 
 // Rows that a task takes where each has so many numbers: a multiple of the unit's.
 int64_t task_rows(const Unit& unit, int64_t rows, int64_t numbers) {
@@ -94,11 +105,12 @@ class Forward {
 
   // `scratch` is of the calling thread and stays as it is until the phases are done.
   std::vector<Phase> list(Scratch& scratch) {
-    weights_.to = scratch.get<uint8_t>(weights_.bytes());
-    return {weights_.phase(), {divided_up(d_.rows, rows_), [this](int64_t task) {
-                                 const int64_t row = task * rows_;
-                                 rows(row, std::min(rows_, d_.rows - row));
-                               }}};
+    std::vector<Phase> phases = weights_.packed_in(scratch);
+    phases.push_back({divided_up(d_.rows, rows_), [this](int64_t task) {
+                        const int64_t row = task * rows_;
+                        rows(row, std::min(rows_, d_.rows - row));
+                      }});
+    return phases;
   }
 
  private:
@@ -158,7 +170,7 @@ class Forward {
   const Dense d_;
   const DenseArguments a_;
   void* const y_;
-  PackedWeights weights_{unit_, {a_.kernel, DType::kF32, d_.out, d_.in, 1, d_.out}};
+  PackedWeights weights_{unit_, forward_weights(d_.in, d_.out, a_.kernel), nullptr, a_.packed};
   int64_t rows_ = 0, column_panels_ = 0;
 };
 
@@ -205,7 +217,7 @@ class Backward {
     const int64_t kept = kernel_in_parts_ || !changes() ? 0 : d_.rows * d_.in * element_bytes(unit_.dtype);
     sums_ = scratch.get<float>(own_sums + Pieces::padded(floats_of(weights_.bytes())) + Pieces::padded(floats_of(kept)));
     Pieces pieces(sums_ + own_sums);
-    weights_.to = pieces.take_bytes(weights_.bytes());
+    weights_.packed = weights_.to = pieces.take_bytes(weights_.bytes());
     changed_ = pieces.take_bytes(kept);
     std::vector<Phase> phases = {weights_.phase(), {parts_, [this](int64_t part) { add_rows(part); }}};
     if (!kernel_in_parts_) {
@@ -341,6 +353,12 @@ class Backward {
 
 }  // namespace
 
+int64_t packed_dense_bytes(const Unit& unit, int64_t in, int64_t out) { return unit.packed_bytes(out, in); }
+
+void pack_dense(const Unit& unit, int64_t in, int64_t out, const float* kernel, uint8_t* to, const ParallelFor& parallel) {
+  parallel({PackedWeights{unit, forward_weights(in, out, kernel), to}.phase()});
+}
+
 void dense_on(const Unit& unit, const Dense& layer, const DenseArguments& arguments, void* y, const ParallelFor& parallel) {
   CallScratch scratch;
   Forward forward(unit, layer, arguments, y);
@@ -371,24 +389,32 @@ using ir::Values;
 
 using Floats = CallArray<const void>;
 
-// The layer of a call; nothing when x and kernel do not go together.
-std::optional<Dense> dense_of(const Call& call, const Floats& x, const Floats& kernel) {
+// The layer of a call from x [rows, in] to `out` numbers of each row.
+std::optional<Dense> dense_of(const Call& call, const Floats& x, int64_t out) {
   const auto layer = call.attributes<ir::DenseLayer>();
   const bool known = layer && layer->input >= DenseInput::kPlain && layer->input <= DenseInput::kGeluTanh;
-  if (!known || x.rank() != 2 || kernel.rank() != 2 || x.dims[1] != kernel.dims[0]) return std::nullopt;
-  return Dense{x.dims[0], kernel.dims[0], kernel.dims[1], layer->input, layer->epsilon, x.dtype};
+  if (!known || x.rank() != 2) return std::nullopt;
+  return Dense{x.dims[0], x.dims[1], out, layer->input, layer->epsilon, x.dtype};
+}
+
+bool is_kernel(const Floats& kernel, const Dense& d) {
+  return kernel.dtype == DType::kF32 && std::ranges::equal(kernel.dims, std::array{d.in, d.out});
 }
 
 // (x, kernel, bias[, scale, offset][, residual]) -> y.
 bool dense_call(const Call& call) {
   const size_t given = call.arguments();
-  if (given < 3 || !call.has_floats(given, 1)) return false;
-  const auto x = call.floats(0), kernel = call.floats(1), bias = call.floats(2);
+  if (given < 3 || !call.has_floats(given, 1, kRightOperand)) return false;
+  const auto x = call.floats(0), kernel = call.floats(kRightOperand), bias = call.floats(2);
   const auto y = call.float_result(0);
-  const auto d = dense_of(call, x, kernel);
+  if (y.rank() != 2) return false;
+  const auto d = dense_of(call, x, y.dims[1]);
   const auto is_output = [&](const auto& array) { return array.dtype == x.dtype && array.has(d->rows * d->out); };
-  if (!d || !kernel.is_f32(d->in * d->out) || !bias.is_f32(d->out) || !is_output(y)) return false;
-  DenseArguments a{x.data, f32(kernel), f32(bias)};
+  if (!d || !bias.is_f32(d->out) || !is_output(y)) return false;
+  const bool packed = kernel.dtype == DType::kU8;
+  if (packed ? !kernel.has(packed_dense_bytes(unit_for(d->dtype), d->in, d->out)) : !is_kernel(kernel, *d)) return false;
+  DenseArguments a{x.data, packed ? nullptr : f32(kernel), f32(bias)};
+  if (packed) a.packed = static_cast<const uint8_t*>(kernel.data);
   size_t next = 3;
   if (d->input == DenseInput::kNorm) {
     if (given < 5 || !call.floats(3).is_f32(d->in) || !call.floats(4).is_f32(d->in)) return false;
@@ -410,8 +436,9 @@ bool dense_backward(const Call& call) {
   if (given < 3 || given > 6 || !call.has_floats(given, given < 5 ? 3 : 5)) return false;
   const auto dy = call.floats(0), x = call.floats(1), kernel = call.floats(2);
   const auto dx = call.float_result(0), dkernel = call.float_result(1), dbias = call.float_result(2);
-  const auto d = dense_of(call, x, kernel);
-  if (!d || dy.dtype != x.dtype || !dy.has(d->rows * d->out) || !kernel.is_f32(d->in * d->out)) return false;
+  if (kernel.rank() != 2) return false;
+  const auto d = dense_of(call, x, kernel.dims[1]);
+  if (!d || dy.dtype != x.dtype || !dy.has(d->rows * d->out) || !is_kernel(kernel, *d)) return false;
   if (!dx.same_type(x) || !dkernel.is_f32(d->in * d->out) || !dbias.is_f32(d->out)) return false;
   DenseGradientArguments a{dy.data, x.data, f32(kernel)};
   DenseGradient g{dx.data, f32(dkernel), f32(dbias)};
@@ -428,6 +455,28 @@ bool dense_backward(const Call& call) {
     a.add = call.floats(5).data;
   }
   dense_gradient(*d, a, g, call.parallel());
+  return true;
+}
+
+// Of a call that packs a layer's kernel.
+struct KernelUse {
+  bool bf16 = false;
+
+  template <class Visitor>
+  void visit(Visitor&& field) {
+    field("bf16", bf16, "the layer's rows are bf16, else f32");
+  }
+  const Unit& unit() const { return unit_for(bf16 ? DType::kBF16 : DType::kF32); }
+};
+
+// (kernel) -> the kernel, packed.
+bool dense_weights(const Call& call) {
+  const auto pack = call.packed();
+  const auto use = call.attributes<KernelUse>();
+  if (!pack || !use || pack->from.dtype != DType::kF32 || pack->from.rank() != 2) return false;
+  const int64_t in = pack->from.dims[0], out = pack->from.dims[1];
+  if (pack->bytes != packed_dense_bytes(use->unit(), in, out)) return false;
+  pack_dense(use->unit(), in, out, f32(pack->from), pack->to, call.parallel());
   return true;
 }
 
@@ -471,11 +520,19 @@ Values call_dense(const ir::Composite& composite, const Values& operands, const 
   return out;
 }
 
-constexpr Function kForward{"dense", dense_call}, kBackward{"dense_backward", dense_backward};
-constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>};
+constexpr Function kForward{"dense", dense_call}, kBackward{"dense_backward", dense_backward},
+    kWeights{"dense_weights", dense_weights};
+constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kBackward>, kEntry<kWeights>};
+
+std::optional<Packing> packing_of(const ir::Node& call) {
+  const KernelUse use{call.operands[0].dtype() == DType::kBF16};
+  const Dims& kernel = call.operands[kRightOperand].dims();
+  return Packing{kWeights.name, ir::encode(use), packed_dense_bytes(use.unit(), kernel[0], kernel[1])};
+}
+constexpr Preparation kPreparations[] = {{kForward.name, packing_of}};
 
 }  // namespace
 
-constinit const Kernel kDense{.functions = kFunctions, .takes = takes, .call = call_dense};
+constinit const Kernel kDense{.functions = kFunctions, .takes = takes, .call = call_dense, .preparations = kPreparations};
 
 }  // namespace tessera::host

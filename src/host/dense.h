@@ -22,10 +22,15 @@ struct Dense {
 
 struct DenseArguments {
   const void* x;                                    // [rows, in]
-  const float *kernel, *bias;                       // [in, out], [out]
+  const float *kernel, *bias;                       // [in, out], [out]; kernel null where it is packed
   const float *scale = nullptr, *offset = nullptr;  // of the norm, [in]
   const void* residual = nullptr;                   // [rows, out], or null
+  const uint8_t* packed = nullptr;                  // what pack_dense() made of the kernel, or null
 };
+
+// The kernel of a layer, packed once for many calls of `dense`. `to` is aligned to Scratch::kAlign bytes.
+int64_t packed_dense_bytes(const Unit& unit, int64_t in, int64_t out);
+void pack_dense(const Unit& unit, int64_t in, int64_t out, const float* kernel, uint8_t* to, const ParallelFor& parallel);
 
 // y [rows, out] = f(x) kernel + bias + residual, on the unit for the dtype or on a given one.
 void dense(const Dense& layer, const DenseArguments& arguments, void* y, const ParallelFor& parallel);

@@ -68,6 +68,23 @@ struct KernelFunctions {
 ir::Values call_with_whole_kernel(const ir::Composite& composite, const ir::Values& operands, const Types& results,
                                   Selection& selection, const KernelFunctions& functions);
 
+// Which operand of a call is the right side of its products: a layer's weights.
+inline constexpr size_t kRightOperand = 1;
+
+// What a call makes of its weights before it multiplies: an array of so many bytes, which it takes in their place.
+struct Packing {
+  const char* function;     // (weights) -> the bytes …
+  ir::AttrDict attributes;  // … and its attributes
+  int64_t bytes;
+};
+
+// Where weights stay the same from call to call, they are packed once (Target::prepare).
+struct Preparation {
+  const char* call;  // the name of a function
+  // Nothing where a call packs its weights each time.
+  std::optional<Packing> (*of)(const ir::Node& call);
+};
+
 struct Kernel {
   std::span<const Entry> functions;
   // Whether this processor can run it.
@@ -83,6 +100,7 @@ struct Kernel {
   // Replaces a node of a lowered graph that is no composite; nothing where the kernel does not handle it.
   std::optional<ir::Values> (*replace)(const ir::Node& node, const ir::Values& operands, Selection& selection) =
       [](const ir::Node&, const ir::Values&, Selection&) -> std::optional<ir::Values> { return std::nullopt; };
+  std::span<const Preparation> preparations = {};
 };
 
 // For `takes`.

@@ -10,6 +10,7 @@
 #include "host/kernel.h"
 #include "host/units/rows.h"
 #include "host/units/tiles.h"
+#include "ir/attributes.h"
 #include "ir/manual.h"
 #include "ir/op_entries.h"
 #include "ir/ops.h"
@@ -33,6 +34,14 @@ constexpr int64_t kEnoughTasks = 16;                 // of a phase
 constexpr int64_t kPackPanels = 4;                   // of the right side, packed by a task …
 constexpr int64_t kPackLeftPanels = 8;               // … and of the left side, which are narrower
 
+// Numbers of k of which a right side of so many columns is packed at a time.
+int64_t packed_at_once(const Unit& unit, int64_t columns, int64_t k) {
+  if (unit.packed_bytes(columns, k) <= kPackedAtOnce) return k;
+  const int64_t panels = unit.panels(columns);
+  const int64_t steps = std::max<int64_t>(kPackedChunk / (panels * unit.step_bytes), divided_up(kLeftChunk, unit.step));
+  return divided_up(k, divided_up(k, steps * unit.step) * unit.step) * unit.step;
+}
+
 }  // namespace
 
 LeftSide::LeftSide(const Operand& operand)
@@ -43,13 +52,31 @@ LeftSide::LeftSide(const Operand& operand)
       }),
       whole(operand) {}
 
-ProductPhases::ProductPhases(const Unit& unit, LeftSide a, const Operand& b, Destination c, Finish finish)
-    : unit_(unit), a_(std::move(a)), b_(b), c_(c), finish_(std::move(finish)), chunk_(a_.k) {
-  const int64_t panels = unit.panels(b.rows);
-  if (unit.packed_bytes(b.rows, a_.k) > kPackedAtOnce) {
-    const int64_t steps = std::max<int64_t>(kPackedChunk / (panels * unit.step_bytes), divided_up(kLeftChunk, unit.step));
-    chunk_ = divided_up(a_.k, divided_up(a_.k, steps * unit.step) * unit.step) * unit.step;
-  }
+// Chunks of k, one after the other.
+int64_t packed_operand_bytes(const Unit& unit, int64_t columns, int64_t k) {
+  const int64_t chunk = packed_at_once(unit, columns, k);
+  return k / chunk * unit.packed_bytes(columns, chunk) + unit.packed_bytes(columns, k % chunk);
+}
+
+Phase pack_operand(const Unit& unit, const Operand& b, uint8_t* to) {
+  const int64_t chunk = packed_at_once(unit, b.rows, b.k), panels = unit.panels(b.rows);
+  const int64_t tasks = divided_up(panels, kPackPanels);  // of a chunk
+  return {divided_up(b.k, chunk) * tasks, [=, &unit](int64_t task) {
+            const int64_t k = task / tasks * chunk, first = task % tasks * kPackPanels;
+            unit.pack(b, first, std::min(panels, first + kPackPanels), k, unit.steps(std::min(chunk, b.k - k)),
+                      to + k / chunk * unit.packed_bytes(b.rows, chunk));
+          }};
+}
+
+ProductPhases::ProductPhases(const Unit& unit, LeftSide a, const RightSide& right, Destination c, Finish finish)
+    : unit_(unit),
+      a_(std::move(a)),
+      b_(right.operand),
+      packed_before_(right.packed),
+      c_(c),
+      finish_(std::move(finish)),
+      chunk_(packed_at_once(unit, b_.rows, a_.k)) {
+  const int64_t panels = unit.panels(b_.rows);
   const int64_t most = std::max(unit.rows, kLeftBytes / 4 / std::min(chunk_, kLeftChunk));
   group_rows_ = divided_up(divided_up(a_.rows, divided_up(a_.rows, most)), unit.rows) * unit.rows;
   row_groups_ = divided_up(a_.rows, group_rows_);
@@ -59,18 +86,22 @@ ProductPhases::ProductPhases(const Unit& unit, LeftSide a, const Operand& b, Des
 }
 
 int64_t ProductPhases::left_panels() const { return packs_left_ ? divided_up(a_.rows, unit_.rows) : 0; }
+int64_t ProductPhases::right_panels_to_pack() const { return packed_before_ ? 0 : unit_.panels(b_.rows); }
+const uint8_t* ProductPhases::right_at(int64_t k) const {
+  return packed_before_ ? packed_before_ + k / chunk_ * unit_.packed_bytes(b_.rows, chunk_) : packed_;
+}
 
 void ProductPhases::add_to(std::vector<Phase>& phases, Scratch& scratch) {
   const auto aligned = [](int64_t bytes) { return divided_up(bytes, Scratch::kAlign) * Scratch::kAlign; };
   const bool apart = c_.dtype != DType::kF32 && chunk_ < a_.k;
-  const int64_t right = aligned(unit_.packed_bytes(b_.rows, chunk_));
+  const int64_t right = packed_before_ ? 0 : aligned(unit_.packed_bytes(b_.rows, chunk_));
   const int64_t left = packs_left_ ? aligned(unit_.packed_left_bytes(a_.rows, chunk_)) : 0;
   packed_ = scratch.get<uint8_t>(right + left + (apart ? a_.rows * b_.rows * static_cast<int64_t>(sizeof(float)) : 0));
   packed_left_ = packed_ + right;
   sums_ = apart ? reinterpret_cast<float*>(packed_left_ + left) : nullptr;
   for (int64_t k = 0; k < a_.k; k += chunk_) {
     const int64_t length = std::min(chunk_, a_.k - k);
-    const int64_t packs = divided_up(unit_.panels(b_.rows), kPackPanels) + divided_up(left_panels(), kPackLeftPanels);
+    const int64_t packs = divided_up(right_panels_to_pack(), kPackPanels) + divided_up(left_panels(), kPackLeftPanels);
     phases.push_back({packs, [=, this](int64_t task) { pack(task, k, length); }});
     phases.push_back({row_groups_ * column_groups_, [=, this](int64_t task) { multiply(task, k, length); }});
   }
@@ -81,7 +112,7 @@ void ProductPhases::add_to(std::vector<Phase>& phases, Scratch& scratch) {
 }
 
 void ProductPhases::pack(int64_t task, int64_t k, int64_t length) const {
-  const int64_t right = unit_.panels(b_.rows), right_tasks = divided_up(right, kPackPanels);
+  const int64_t right = right_panels_to_pack(), right_tasks = divided_up(right, kPackPanels);
   if (task < right_tasks) {
     const int64_t first = task * kPackPanels;
     unit_.pack(b_, first, std::min(right, first + kPackPanels), k, unit_.steps(length), packed_);
@@ -99,7 +130,7 @@ void ProductPhases::multiply(int64_t task, int64_t k, int64_t length) const {
   thread_local Scratch scratch, left_scratch;
   const int64_t row = task % row_groups_ * group_rows_, rows = std::min(group_rows_, a_.rows - row);
   const int64_t panel = task / row_groups_ * group_panels_, column = panel * unit_.panel;
-  const Panels right = unit_.part(packed_, length, b_.rows, panel, group_panels_);
+  const Panels right = unit_.part(right_at(k), length, b_.rows, panel, group_panels_);
   const bool apart = c_.dtype != DType::kF32 && !sums_;
   float* sums = apart ? scratch.get<float>(rows * right.columns) : sums_at(row, column);
   const int64_t stride = apart ? right.columns : b_.rows;
@@ -133,8 +164,9 @@ constexpr int64_t kEnoughGroups = 8;   // where there are fewer, a group has few
 // One product in phases: for each chunk of k its operands are packed, then it is added to the result.
 class TilePhases {
  public:
-  TilePhases(const Operand& a, const Operand& b, float* c)
-      : a_(a), b_(b), c_(c), left_(panels(a.rows)), right_(panels(b.rows)) {
+  // `packed`: b as pack() below leaves it, or null.
+  TilePhases(const Operand& a, const Operand& b, const uint8_t* packed, float* c)
+      : a_(a), b_(b), packed_before_(packed), c_(c), left_(panels(a.rows)), right_(panels(b.rows)) {
     groups_ = divided_up(left_, kGroupRows);
     const int64_t split = std::max(divided_up(right_, kGroupColumns), std::min(right_, divided_up(kEnoughGroups, groups_)));
     columns_ = divided_up(right_, split);
@@ -142,20 +174,26 @@ class TilePhases {
 
   // `scratch` is of the calling thread and stays as it is until the phases are done.
   std::vector<Phase> list(Scratch& scratch) const {
-    uint8_t* packed = scratch.get<uint8_t>((left_ + right_) * steps(std::min(kChunk, a_.k)) * kStepBytes);
+    uint8_t* packed = scratch.get<uint8_t>((left_ + right_to_pack()) * steps(std::min(kChunk, a_.k)) * kStepBytes);
     std::vector<Phase> phases;
     for (int64_t k = 0; k < a_.k; k += kChunk) {
       const int64_t count = steps(std::min(kChunk, a_.k - k));
-      phases.push_back({divided_up(left_, kPackPanels) + divided_up(right_, kPackPanels),
+      phases.push_back({divided_up(left_, kPackPanels) + divided_up(right_to_pack(), kPackPanels),
                         [this, packed, k, count](int64_t task) { pack(task, k, count, packed); }});
-      phases.push_back({groups_ * divided_up(right_, columns_),
-                        [this, packed, k, count](int64_t task) { multiply(task, count, packed, k == 0); }});
+      phases.push_back({groups_ * divided_up(right_, columns_), [this, packed, k, count](int64_t task) {
+                          multiply(task, count, packed, right_at(packed, k), k == 0);
+                        }});
     }
     return phases;
   }
 
  private:
+  int64_t right_to_pack() const { return packed_before_ ? 0 : right_; }
   uint8_t* packed_right(uint8_t* packed, int64_t count) const { return packed + left_ * count * kStepBytes; }
+  const uint8_t* right_at(uint8_t* packed, int64_t k) const {
+    if (packed_before_) return packed_before_ + right_ * steps(k) * kStepBytes;
+    return packed_right(packed, steps(std::min(kChunk, a_.k - k)));
+  }
 
   void pack(int64_t task, int64_t k, int64_t count, uint8_t* packed) const {
     const int64_t left_tasks = divided_up(left_, kPackPanels);
@@ -169,32 +207,60 @@ class TilePhases {
     }
   }
 
-  void multiply(int64_t task, int64_t count, uint8_t* packed, bool fresh) const {
+  void multiply(int64_t task, int64_t count, const uint8_t* left, const uint8_t* right, bool fresh) const {
     const int64_t row = task % groups_ * kGroupRows, column = task / groups_ * columns_;
     const Block block{row, std::min(left_, row + kGroupRows), column, std::min(right_, column + columns_)};
-    multiply_block(block, packed, packed_right(packed, count), count, c_, b_.rows, a_.rows, b_.rows, fresh);
+    multiply_block(block, left, right, count, c_, b_.rows, a_.rows, b_.rows, fresh);
   }
 
   const Operand a_, b_;
+  const uint8_t* const packed_before_;
   float* const c_;
   const int64_t left_, right_;  // panels
   int64_t groups_, columns_;    // groups of rows; panels of columns in a group
 };
 
+// Products of f32 on the matrix unit have a schedule of their own.
+bool takes_tiles(const Unit& unit, DType dtype) { return dtype == DType::kF32 && tiles_available() && &unit == &tile_unit(); }
+
+// As many panels at a time as TilePhases, over chunks of k as there.
+Phase pack_for_tiles(const Operand& b, uint8_t* to) {
+  const int64_t all = panels(b.rows), tasks = divided_up(all, kPackPanels);  // of a chunk
+  return {divided_up(b.k, kChunk) * tasks, [=](int64_t task) {
+            const int64_t k = task / tasks * kChunk, first = task % tasks * kPackPanels;
+            pack_panels(b, Side::kRight, first, std::min(all, first + kPackPanels), k, steps(std::min(kChunk, b.k - k)),
+                        to + all * steps(k) * kStepBytes);
+          }};
+}
+
+Operand right_operand(const Product& x, Source b) {
+  return {b.data, b.dtype, x.n, x.k, x.b_transposed ? x.k : 1, x.b_transposed ? 1 : x.n};
+}
+
 }  // namespace
 
+int64_t packed_right_bytes(const Unit& unit, const Product& product, DType dtype) {
+  return takes_tiles(unit, dtype) ? packed_bytes(product.n, product.k) : packed_operand_bytes(unit, product.n, product.k);
+}
+
+void pack_right(const Unit& unit, const Product& product, Source b, uint8_t* to, const ParallelFor& parallel) {
+  const Operand right = right_operand(product, b);
+  parallel({takes_tiles(unit, b.dtype) ? pack_for_tiles(right, to) : pack_operand(unit, right, to)});
+}
+
 void multiply_on(const Unit& unit, const Product& x, Source a, Source b, Destination c, const ParallelFor& parallel) {
+  const auto* packed = b.packed ? static_cast<const uint8_t*>(b.data) : nullptr;
   const auto one = [&](int64_t i, const ParallelFor& run) {
     CallScratch scratch;
     const Operand left = Operand{a.data, a.dtype, x.m, x.k, x.a_transposed ? 1 : x.k, x.a_transposed ? x.m : 1}.matrix(i);
-    const Operand right = Operand{b.data, b.dtype, x.n, x.k, x.b_transposed ? x.k : 1, x.b_transposed ? 1 : x.n}.matrix(i);
+    const Operand right = right_operand(x, b).matrix(i);
     const Destination to{static_cast<uint8_t*>(c.data) + i * x.m * x.n * element_bytes(c.dtype), c.dtype};
-    const bool f32 = a.dtype == DType::kF32 && b.dtype == DType::kF32 && c.dtype == DType::kF32;
-    if (f32 && tiles_available() && &unit == &tile_unit()) {
-      const TilePhases phases(left, right, static_cast<float*>(to.data));
+    const bool f32 = a.dtype == b.dtype && c.dtype == DType::kF32;
+    if (f32 && takes_tiles(unit, a.dtype)) {
+      const TilePhases phases(left, right, packed, static_cast<float*>(to.data));
       return run(phases.list(scratch));
     }
-    ProductPhases product(unit, left, right, to);
+    ProductPhases product(unit, left, {right, packed}, to);
     std::vector<Phase> phases;
     product.add_to(phases, scratch);
     run(phases);
@@ -215,17 +281,38 @@ using ir::Value;
 using ir::Values;
 
 bool product(const Call& call) {
-  if (!call.has_floats(2, 1)) return false;
-  const auto a = call.floats(0), b = call.floats(1);
+  if (!call.has_floats(2, 1, kRightOperand)) return false;
+  const auto a = call.floats(0), b = call.floats(kRightOperand);
   const auto c = call.float_result(0);
   const auto p = call.attributes<Product>();
-  if (!p || !a.has(p->batch * p->m * p->k) || !b.has(p->batch * p->k * p->n) || !c.has(p->batch * p->m * p->n)) return false;
-  multiply(*p, {a.data, a.dtype}, {b.data, b.dtype}, {c.data, c.dtype}, call.parallel());
+  if (!p || !a.has(p->batch * p->m * p->k) || !c.has(p->batch * p->m * p->n)) return false;
+  const bool packed = b.dtype == DType::kU8;
+  if (!b.has(packed ? packed_right_bytes(unit_for(a.dtype), *p, a.dtype) : p->batch * p->k * p->n)) return false;
+  multiply(*p, {a.data, a.dtype}, {b.data, packed ? a.dtype : b.dtype, packed}, {c.data, c.dtype}, call.parallel());
   return true;
 }
 
-constexpr Function kFunction{"product", product};
-constexpr Entry kFunctions[] = {kEntry<kFunction>};
+// (b) -> b, packed.
+bool product_weights(const Call& call) {
+  const auto pack = call.packed();
+  const auto p = call.attributes<Product>();
+  if (!pack || !p || p->batch != 1 || !pack->from.has(p->k * p->n)) return false;
+  const Unit& unit = unit_for(pack->from.dtype);
+  if (pack->bytes != packed_right_bytes(unit, *p, pack->from.dtype)) return false;
+  pack_right(unit, *p, {pack->from.data, pack->from.dtype}, pack->to, call.parallel());
+  return true;
+}
+
+constexpr Function kFunction{"product", product}, kWeights{"product_weights", product_weights};
+constexpr Entry kFunctions[] = {kEntry<kFunction>, kEntry<kWeights>};
+
+std::optional<Packing> packing_of(const ir::Node& call) {
+  const auto p = ir::decode<Product>(ir::call_attributes(call));
+  const DType dtype = call.operands[kRightOperand].dtype();
+  if (p.batch != 1 || call.operands[0].dtype() != dtype) return std::nullopt;
+  return Packing{kWeights.name, ir::encode(p), packed_right_bytes(unit_for(dtype), p, dtype)};
+}
+constexpr Preparation kPreparations[] = {{kFunction.name, packing_of}};
 
 // ---- in a graph
 // Every dot_general of f32 or bf16 that is large enough to gain, and whose operands lie in memory as [batch…, rows…, contracted…] or
@@ -310,6 +397,6 @@ std::optional<Values> replace(const ir::Node& node, const Values& operands, Sele
 
 }  // namespace
 
-constinit const Kernel kProduct{.functions = kFunctions, .replace = replace};
+constinit const Kernel kProduct{.functions = kFunctions, .replace = replace, .preparations = kPreparations};
 
 }  // namespace tessera::host

@@ -32,10 +32,11 @@ struct Product {
   }
 };
 
-// An array of f32 or bf16 numbers.
+// An array of f32 or bf16 numbers. `packed`: a right side as pack_right() left it, of numbers of that dtype.
 struct Source {
   const void* data;
   DType dtype;
+  bool packed = false;
 };
 struct Destination {
   void* data;
@@ -57,6 +58,25 @@ struct LeftSide {
   LeftSide(int64_t all_rows, int64_t all_k, decltype(block) gather) : rows(all_rows), k(all_k), block(std::move(gather)) {}
 };
 
+// The right side of one product, packed once for many products with it. Both depend on its sizes, its dtype and the unit alone; a
+// left side of the same dtype is multiplied with it. `to` is aligned to Scratch::kAlign bytes.
+int64_t packed_right_bytes(const Unit& unit, const Product& product, DType dtype);
+void pack_right(const Unit& unit, const Product& product, Source b, uint8_t* to, const ParallelFor& parallel);
+
+// The same as an operand of ProductPhases: how many bytes, and what packs it.
+int64_t packed_operand_bytes(const Unit& unit, int64_t columns, int64_t k);
+Phase pack_operand(const Unit& unit, const Operand& b, uint8_t* to);
+
+// The right side of a product: a matrix in memory, or one that pack_operand() has packed, of which the operand tells the sizes.
+struct RightSide {
+  Operand operand;
+  const uint8_t* packed = nullptr;
+
+  RightSide(const Operand& side,
+            const uint8_t* packed_side = nullptr)  // NOLINT(google-explicit-constructor): an operand is one
+      : operand(side), packed(packed_side) {}
+};
+
 // What makes the result of a block, once it is summed up: rows [row, row + rows) and columns [column, column + columns), the first
 // number at `sums` and the rows `stride` numbers apart. Where c is f32 the sums are c's own numbers; else it writes c as well.
 using Finish = std::function<void(int64_t row, int64_t rows, int64_t column, int64_t columns, float* sums, int64_t stride)>;
@@ -66,7 +86,7 @@ using Finish = std::function<void(int64_t row, int64_t rows, int64_t column, int
 class ProductPhases {
  public:
   // `finish` may be null.
-  ProductPhases(const Unit& unit, LeftSide a, const Operand& b, Destination c, Finish finish = nullptr);
+  ProductPhases(const Unit& unit, LeftSide a, const RightSide& b, Destination c, Finish finish = nullptr);
 
   // Appends them.
   void add_to(std::vector<Phase>& phases, Scratch& scratch);
@@ -75,11 +95,14 @@ class ProductPhases {
   void pack(int64_t task, int64_t k, int64_t length) const;
   void multiply(int64_t task, int64_t k, int64_t length) const;
   int64_t left_panels() const;
+  int64_t right_panels_to_pack() const;
+  const uint8_t* right_at(int64_t k) const;
   float* sums_at(int64_t row, int64_t column) const;
 
   const Unit& unit_;
   const LeftSide a_;
   const Operand b_;
+  const uint8_t* const packed_before_;  // all of b, or null
   const Destination c_;
   const Finish finish_;
   int64_t chunk_;                      // of k: packed at a time

@@ -1,12 +1,15 @@
 #include "host/target.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "ir/op_entries.h"
 #include "ir/ops.h"
 #include "ir/passes/rewrite.h"
+#include "ir/passes/split_fixed.h"
 
 namespace tessera::host {
 namespace {
@@ -58,6 +61,28 @@ const Kernel* Target::taker(const ir::Composite& composite, const Types& operand
 
 bool Target::takes(const ir::Composite& composite, const std::vector<TensorType>& operands) const {
   return taker(composite, operands) != nullptr;
+}
+
+// Calls that multiply by fixed weights take them packed.
+std::unique_ptr<ir::Graph> Target::prepare(const ir::Graph& selected, size_t fixed) const {
+  TESSERA_CHECK(!devices_.mesh, "weights are packed for one device");
+  std::map<std::string, const Preparation*> preparations;
+  for (const Kernel* kernel : kernels_) {
+    for (const Preparation& preparation : kernel->preparations) preparations[call_target(preparation.call)] = &preparation;
+  }
+  const auto is_fixed = ir::fixed_values(selected, fixed);
+  return ir::rewrite(selected, [&](const ir::Node& node, const ir::Values& operands) -> std::optional<ir::Values> {
+    if (node.op != &ir::kOpCustomCall || node.operands.size() <= kRightOperand) return std::nullopt;
+    if (!is_fixed(node.operands[kRightOperand]) || is_fixed(node.operands[0])) return std::nullopt;
+    const auto& target = node.attr<std::string>("call_target_name");
+    const auto found = preparations.find(target);
+    const std::optional<Packing> packing = found == preparations.end() ? std::nullopt : found->second->of(node);
+    if (!packing) return std::nullopt;
+    ir::Values arguments = operands;
+    arguments[kRightOperand] = ir::ffi_call(call_target(packing->function), {operands[kRightOperand]},
+                                            {{DType::kU8, {packing->bytes}}}, packing->attributes)[0];
+    return ir::ffi_call(target, arguments, node.types, ir::call_attributes(node));
+  });
 }
 
 // Composites first: what one becomes may hold products that are calls then.

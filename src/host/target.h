@@ -40,6 +40,8 @@ class Target : public ir::Target {
 
   bool takes(const ir::Composite& composite, const std::vector<TensorType>& operands) const override;
   std::unique_ptr<ir::Graph> select_kernels(const ir::Graph& lowered) const override;
+  // For one device: without a mesh.
+  std::unique_ptr<ir::Graph> prepare(const ir::Graph& selected, size_t fixed) const override;
   // XLA's CPU backend turns a sum over three dimensions into a windowed reduction, which it computes one number at a time.
   bool prefers_flat_sums() const override { return !kernels_.empty() && !devices_.mesh; }
   bool stacks_slowly() const override { return !kernels_.empty() && !devices_.mesh; }

@@ -13,7 +13,6 @@
 #include "inference/caption_programs.h"
 #include "inference/row_reader.h"
 #include "objectives/captioning.h"
-#include "train/step/compile.h"
 #include "train/step/trace.h"
 
 namespace tessera::inference {
@@ -50,7 +49,7 @@ class CaptionWriter::Step {
         parents_(previous_.size()),
         captions_(previous_.size() * static_cast<size_t>(length_)) {
     pjrt::Buffer images = w_.client_->to_device(rows.data(), w_.batch_type_);
-    arrays_ = w_.begin_->run(arguments({&images}));
+    arrays_ = w_.begin_->run({&images});
   }
 
   // [rows][vocabulary], of the token at `position`.
@@ -69,7 +68,7 @@ class CaptionWriter::Step {
     std::vector<pjrt::Buffer*> more;
     for (pjrt::Buffer& array : arrays_) more.push_back(&array);
     for (pjrt::Buffer& one : told) more.push_back(&one);
-    std::vector<pjrt::Buffer> results = w_.next_->run(arguments(more));
+    std::vector<pjrt::Buffer> results = w_.next_->run(more);
     if (w_.options_.cache) {
       arrays_[2] = std::move(results[0]);
       arrays_[3] = std::move(results[1]);
@@ -93,13 +92,6 @@ class CaptionWriter::Step {
   }
 
  private:
-  std::vector<pjrt::Buffer*> arguments(const std::vector<pjrt::Buffer*>& more) {
-    std::vector<pjrt::Buffer*> all;
-    for (pjrt::Buffer& param : w_.params_[0]) all.push_back(&param);
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-
   CaptionWriter& w_;
   int64_t length_;
   std::vector<int32_t> previous_, parents_, captions_;
@@ -121,9 +113,16 @@ CaptionWriter::CaptionWriter(std::shared_ptr<pjrt::Client> client, const state::
   const CaptionPrograms programs =
       (options.cache ? caption_programs : plain_caption_programs)(model_, model.layout, program, rows_);
   const auto arrays = train::arguments_of(model.layout, model.layout.params, batch_type_);
-  begin_.emplace(train::compile(*client_, programs.begin, device.cache, arrays).executable);
-  next_.emplace(train::compile(*client_, programs.next, device.cache, arrays).executable);
   params_ = state::to_device(model.layout, model.params, *client_);
+  begin_.emplace(train::compile(*client_, programs.begin, device.cache, arrays), params_);
+  next_.emplace(train::compile(*client_, programs.next, device.cache, arrays), params_);
+}
+
+CaptionWriter::FixedProgram::FixedProgram(train::Compiled compiled, state::DeviceArrays& params)
+    : compiled_(std::move(compiled)), fixed_(compiled_, params, params.at(0).size()) {}
+
+std::vector<pjrt::Buffer> CaptionWriter::FixedProgram::run(const std::vector<pjrt::Buffer*>& more) const {
+  return compiled_.executable.run(fixed_.with(more));
 }
 
 std::vector<std::vector<CaptionTokens>> CaptionWriter::write(const std::vector<uint8_t>& rows, size_t count) {

@@ -16,6 +16,7 @@
 #include "state/device_arrays.h"
 #include "state/model_source.h"
 #include "train/process/device.h"
+#include "train/step/fixed_arguments.h"
 
 namespace tessera::inference {
 
@@ -41,13 +42,24 @@ class CaptionWriter {
  private:
   class Step;
 
+  // A program over the model's parameters.
+  class FixedProgram {
+   public:
+    FixedProgram(train::Compiled compiled, state::DeviceArrays& params);
+    std::vector<pjrt::Buffer> run(const std::vector<pjrt::Buffer*>& more) const;
+
+   private:
+    train::Compiled compiled_;
+    train::FixedArguments fixed_;
+  };
+
   std::shared_ptr<pjrt::Client> client_;
   const models::Captioner& model_;
   int64_t images_, rows_;
   CaptionOptions options_;
   TensorType batch_type_;
-  std::optional<pjrt::Executable> begin_, next_;
   state::DeviceArrays params_;
+  std::optional<FixedProgram> begin_, next_;
 };
 
 struct WrittenCaption {

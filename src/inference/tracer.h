@@ -25,13 +25,7 @@ class Tracer {
     return graph_.results = train::trace(layout_, params_, {}, options_, body);
   }
   train::Program program(const std::string& name, const std::vector<std::pair<int64_t, int64_t>>& aliases = {}) const {
-    const host::Target target = train::target_of(options_, layout_);
-    train::Program program{.name = name,
-                           .text = ir::program_text(graph_, {.name = name, .aliases = aliases}, &target),
-                           .devices = layout_.devices(),
-                           .optimization_level = options_.optimization_level};
-    for (const auto& [argument, result] : aliases) program.donated.push_back(argument);
-    return program;
+    return train::inference_program(graph_, {.name = name, .aliases = aliases}, layout_, options_);
   }
 
  private:

@@ -15,6 +15,7 @@
 #include "inference/row_reader.h"
 #include "train/process/processes.h"
 #include "train/step/compile.h"
+#include "train/step/fixed_arguments.h"
 #include "train/step/step.h"
 #include "train/step/trace.h"
 
@@ -144,7 +145,7 @@ class EvalRunner {
         params_(state::to_device(layout, model.params, *client_)) {}
 
   train::Evaluation run(const recipe::EvalPlan& plan) {
-    train::Executables programs;
+    train::EvalPrograms programs;
     for (size_t set = 0; set < plan.sets.size(); ++set) {
       const recipe::EvalSet& of = plan.sets[set];
       programs.push_back(compiled(train::eval_program(*model_.model, *plan.evaluator, set, layout_,
@@ -159,12 +160,11 @@ class EvalRunner {
   }
 
  private:
-  std::shared_ptr<const pjrt::Executable> compiled(const train::Program& program, const TensorType& images) {
-    std::shared_ptr<const pjrt::Executable>& executable = by_text_[program.text];
-    if (executable) return executable;
-    train::Compiled compiled =
-        train::compile(*client_, program, device_.cache, train::arguments_of(layout_, layout_.params, images));
-    return executable = std::make_shared<const pjrt::Executable>(std::move(compiled.executable));
+  std::shared_ptr<const train::Compiled> compiled(const train::Program& program, const TensorType& images) {
+    std::shared_ptr<const train::Compiled>& compiled = by_text_[program.prepare + program.text];
+    if (compiled) return compiled;
+    return compiled = std::make_shared<const train::Compiled>(
+               train::compile(*client_, program, device_.cache, train::arguments_of(layout_, layout_.params, images)));
   }
 
   std::shared_ptr<pjrt::Client> client_;
@@ -174,7 +174,7 @@ class EvalRunner {
   const train::DeviceOptions& device_;
   state::DeviceArrays params_;
   train::Processes alone_{{}};
-  std::map<std::string, std::shared_ptr<const pjrt::Executable>> by_text_;
+  std::map<std::string, std::shared_ptr<const train::Compiled>> by_text_;
 };
 
 }  // namespace
@@ -195,10 +195,13 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
                                                         {.batch = static_cast<int64_t>(batch),
                                                          .pixels = pp.pixel_scale(),
                                                          .compute = model.compute,
-                                                         .kernels = host::register_kernels(*client)});
+                                                         .kernels = host::register_kernels(*client),
+                                                         .one_call = paths.size() <= batch});
   const train::Compiled compiled =
       train::compile(*client, program, device.cache, train::arguments_of(model.layout, model.layout.params, images));
   state::DeviceArrays params = state::to_device(model.layout, model.params, *client);
+  const train::FixedArguments fixed(compiled, params, model.layout.params);
+  train::free_prepared(compiled, params);
 
   RowReader reader(pp, model.limits, static_cast<int64_t>(batch));
   std::vector<uint8_t> pixels(batch * pp.image_bytes());
@@ -208,7 +211,7 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
     InFlight now{with_errors(part, reader.read(part, pixels.data())), {}};
     state::DeviceArrays rows(1);
     rows[0].push_back(client->to_device(pixels.data(), images));
-    now.logits = std::move(compiled.executable.execute(state::argument_lists(params, model.layout.params, &rows))[0]);
+    now.logits = std::move(compiled.executable.execute(fixed.with(rows))[0]);
     deliver(before, in.classes, take);
     before = std::move(now);
   }

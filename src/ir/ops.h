@@ -184,5 +184,7 @@ Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vj
 // effect is neither merged with an equal one nor left out. The scope that is being traced travels with the attributes.
 Values ffi_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
                 AttrDict attributes = {}, bool has_side_effect = false);
+// The attributes of such a call, as ffi_call was given them.
+AttrDict call_attributes(const Node& call);
 
 }  // namespace tessera::ir

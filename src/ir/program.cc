@@ -4,6 +4,7 @@
 #include "ir/passes/expand_composites.h"
 #include "ir/passes/grouped_convolutions.h"
 #include "ir/passes/lower.h"
+#include "ir/passes/split_fixed.h"
 #include "ir/passes/verify.h"
 
 namespace tessera::ir {
@@ -34,6 +35,22 @@ std::unique_ptr<Graph> finish(const Graph& graph, const std::optional<mesh::Mesh
 std::string program_text(const Graph& graph, const EmitOptions& options, const Target* target) {
   check_aliases(graph, options);
   return emit(*finish(graph, options.by_device ? std::nullopt : options.mesh, target), options);
+}
+
+SplitText split_program_text(const Graph& graph, const EmitOptions& options, size_t fixed, const Target& target) {
+  TESSERA_CHECK(!options.mesh, "a program for several devices is not split");
+  check_aliases(graph, options);
+  const SplitGraph split = split_fixed(target.prepare(*finish(graph, {}, &target), fixed), fixed);
+  verify(*split.run);
+  EmitOptions run = options;
+  const auto more = static_cast<int64_t>(split.run->parameters().size()) - static_cast<int64_t>(graph.parameters().size());
+  for (auto& [argument, result] : run.aliases) argument += more;
+  SplitText text{.prepare = "", .run = emit(*split.run, run), .kept = split.kept, .donated = {}};
+  for (const auto& [argument, result] : run.aliases) text.donated.push_back(argument);
+  if (!split.prepare) return text;
+  verify(*split.prepare);
+  text.prepare = emit(*split.prepare, {.name = "prepare_" + options.name});
+  return text;
 }
 
 }  // namespace tessera::ir

@@ -1,6 +1,7 @@
 #pragma once
 // The machine that a program is for, as far as its graph is concerned. Without one, programs are plain StableHLO.
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,10 @@ class Target {
   // A copy of a lowered graph in which its kernels are called: for every composite in it, and for other
   // nodes that it has a kernel for. It takes every composite of the graph.
   virtual std::unique_ptr<Graph> select_kernels(const Graph& lowered) const = 0;
+
+  // A copy of a graph of its calls, for several runs with the same first `fixed` parameters: a call that makes something of such
+  // parameters before it works takes that from a call of its own (ir/passes/split_fixed.h).
+  virtual std::unique_ptr<Graph> prepare(const Graph& selected, size_t fixed) const = 0;
 
   // Sums over several dimensions are slow: a layer that has the choice sums over one.
   virtual bool prefers_flat_sums() const = 0;

@@ -181,6 +181,22 @@ TEST_P(DenseOn, FollowsTheFormulas) {
   }
 }
 
+TEST_P(DenseOn, IsTheSameWithWeightsThatWerePackedBefore) {
+  for (Dense d : kSizes) {
+    d.dtype = unit().dtype;
+    Arrays a(d);
+    dense_on(unit(), d, {a.x.data(), a.kernel.data(), a.bias.data()}, a.y.data(), on_threads(2));
+    const std::vector<float> want = a.y.read();
+    PackedBytes packed(packed_dense_bytes(unit(), d.in, d.out));
+    pack_dense(unit(), d.in, d.out, a.kernel.data(), packed.data(), on_threads(2));
+    DenseArguments arguments{a.x.data(), nullptr, a.bias.data()};
+    arguments.packed = packed.data();
+    a.y = Numbers(d.dtype, std::vector<float>(want.size()));
+    dense_on(unit(), d, arguments, a.y.data(), on_threads(2));
+    EXPECT_EQ(a.y.read(), want) << d.rows << " x " << d.in << " -> " << d.out;
+  }
+}
+
 // bf16 arrays on a unit that multiplies f32: numbers are widened, and rounded at the end alone.
 TEST(Dense, Bf16OnAUnitOfF32) {
   for (const DenseInput input : kInputs) {

@@ -14,6 +14,7 @@
 #include "base/shape.h"
 #include "host/emulated_tiles.h"
 #include "host/units/parallel_for.h"
+#include "host/units/scratch.h"
 #include "host/units/tiles.h"
 #include "host/units/unit.h"
 #include "host/units/vectors.h"
@@ -60,6 +61,19 @@ class Numbers {
   DType dtype_;
   std::vector<float> f32_;
   std::vector<uint16_t> bf16_;
+};
+
+// Memory for what a kernel packs, aligned as it wants it.
+class PackedBytes {
+ public:
+  explicit PackedBytes(int64_t bytes) : memory_(static_cast<size_t>(bytes + Scratch::kAlign), 0xff) {}
+  uint8_t* data() {
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    return memory_.data() + (Scratch::kAlign - address % Scratch::kAlign) % Scratch::kAlign;
+  }
+
+ private:
+  std::vector<uint8_t> memory_;
 };
 
 // What rounding to a dtype changes a number by at most, as a share of it.

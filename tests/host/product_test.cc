@@ -115,6 +115,25 @@ TEST_P(ProductOn, DoesNotDependOnTheThreads) {
   }
 }
 
+// In one chunk and in several.
+TEST_P(ProductOn, IsTheSameWithARightSideThatWasPackedBefore) {
+  std::vector<Product> sizes(std::begin(kSizes), std::end(kSizes));
+  sizes.push_back({.batch = 1, .m = 9, .n = 1100, .k = 4101});
+  for (Product p : sizes) {
+    for (const bool transposed : {false, true}) {
+      p.batch = 1;
+      p.b_transposed = transposed;
+      const DType dtype = unit().dtype;
+      Operands want(p, dtype, DType::kF32), got(p, dtype, DType::kF32);
+      want.run(unit(), p, 2);
+      PackedBytes packed(packed_right_bytes(unit(), p, dtype));
+      pack_right(unit(), p, {got.b.data(), dtype}, packed.data(), on_threads(2));
+      multiply_on(unit(), p, {got.a.data(), dtype}, {packed.data(), dtype, true}, {got.c.data(), DType::kF32}, on_threads(2));
+      EXPECT_EQ(got.c.read(), want.c.read()) << p.m << " " << p.n << " " << p.k << (transposed ? " transposed" : "");
+    }
+  }
+}
+
 TEST_P(ProductOn, KeepsLargeSmallAndBrokenNumbers) {
   const Product p{.batch = 1, .m = 3, .n = 1, .k = 2};
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();

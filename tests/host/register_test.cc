@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@
 #include "nn/blocks/encoder_blocks.h"
 #include "nn/blocks/fused_block.h"
 #include "nn/conv.h"
+#include "nn/dense.h"
 #include "nn/max_pool.h"
 #include "nn/norm/batch_norm.h"
 #include "nn/norm/layer_norm.h"
@@ -267,6 +269,63 @@ TEST(Register, ConvolutionsEqualTheCompilers) {
                         {6, 3, {.padding = 1, .groups = 3}}};
   for (const auto& [features, window, options] : cases) {
     expect_near(trace(&target, features, window, options), trace(nullptr, features, window, options), 2e-6);
+  }
+}
+
+// Both programs, one after the other; the first `fixed` arguments are those that stay the same.
+std::vector<HostArray> run_split(const ir::SplitText& text, const std::vector<HostArray>& arguments, size_t fixed) {
+  const std::shared_ptr<pjrt::Client>& client = tessera::testing::cpu_client();
+  std::vector<pjrt::Buffer> buffers;
+  for (const HostArray& a : arguments) buffers.push_back(client->to_device(a.data.data(), a.type));
+  std::vector<pjrt::Buffer*> all, taken;
+  for (pjrt::Buffer& buffer : buffers) all.push_back(&buffer);
+  std::vector<pjrt::Buffer> prepared = client->compile(text.prepare, {}).run(std::span(all).first(fixed));
+  for (const size_t place : text.kept) taken.push_back(all[place]);
+  for (pjrt::Buffer& buffer : prepared) taken.push_back(&buffer);
+  taken.insert(taken.end(), all.begin() + static_cast<ptrdiff_t>(fixed), all.end());
+  std::vector<HostArray> results;
+  for (const pjrt::Buffer& b : client->compile(text.run, {}).run(taken)) {
+    HostArray& result = results.emplace_back(b.type(), std::vector<std::byte>(static_cast<size_t>(b.bytes())));
+    b.to_host(result.data.data(), result.data.size()).await();
+  }
+  return results;
+}
+
+// What is made of weights alone is a program of its own; the rest gives the same bits as the whole program.
+TEST(Register, WeightsThatStayTheSameArePackedOnce) {
+  const Target target = registered();
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    ir::Graph graph;
+    const ir::GraphScope graph_scope(graph);
+    nn::ParamStore store(graph);
+    const nn::Scope scope(store, {.compute = dtype, .target = &target});
+    const ir::Value x = graph.add_parameter({DType::kF32, {3, 6, 5, 32}}, "x");
+    const ir::Value y = nn::conv(scope / "conv", x, 48, 3, {.padding = 1, .bias = false});
+    const ir::Value rows = ir::reshape(nn::batch_norm(scope / "bn", y, {.relu = true}), {90, 48});
+    const ir::Value mixed =
+        nn::fused_mlp_branch(scope / "norm", scope / "mlp", rows, 1e-6, {.hidden = 96}, nn::Residual::kAdded);
+    const ir::Value head = ir::convert(nn::dense(scope / "head", mixed, 300), DType::kF32);
+    graph.results = {head};
+    // The weights first, as in programs over a model.
+    ir::Values parameters = store.values();
+    const size_t weights = parameters.size();
+    parameters.push_back(x);
+    graph.set_parameters(parameters);
+    std::vector<HostArray> arguments;
+    for (const nn::ParamSpec& spec : store.specs()) {
+      arguments.push_back(formula(spec.name, spec.type.dims));
+      if (spec.name == "bn/running_var") {
+        arguments.back() = tessera::testing::f32_array(spec.type.dims, std::vector<float>(48, 2.5F));
+      }
+    }
+    arguments.push_back(formula("x", x.dims()));
+    const ir::SplitText text = ir::split_program_text(graph, {.name = "test"}, weights, target);
+    EXPECT_THAT(text.prepare, AllOf(HasSubstr("tessera.convolution_weights"), HasSubstr("tessera.dense_weights"),
+                                    HasSubstr("tessera.product_weights")));
+    EXPECT_THAT(text.run, Not(HasSubstr("_weights\"")));
+    EXPECT_LT(text.kept.size(), weights);
+    const std::vector<HostArray> want = run(graph, &target, arguments);
+    EXPECT_EQ(run_split(text, arguments, weights)[0].floats(), want[0].floats());
   }
 }
 

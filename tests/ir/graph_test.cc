@@ -406,6 +406,9 @@ class Taker : public Target {
       return ffi_call(composite.name(), operands, node.types, composite.encoded());
     });
   }
+  std::unique_ptr<Graph> prepare(const Graph& selected, size_t) const override {
+    return rewrite(selected, [](const Node&, const Values&) { return std::nullopt; });
+  }
   bool prefers_flat_sums() const override { return false; }
   bool stacks_slowly() const override { return false; }
   bool gathers_first_dimension_fast() const override { return false; }

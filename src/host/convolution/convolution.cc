@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "host/call.h"
@@ -91,6 +92,11 @@ LeftSide elements(const Windows& w, const void* x, DType dtype) {
           }};
 }
 
+// The kernel as the right side of the product.
+Operand right_of(const Convolution& c, const void* kernel) {
+  return {kernel, c.dtype, c.features, c.windows.elements(), 1, c.features};
+}
+
 // ---- the input's gradient
 
 // [window, window, channels, features] -> [window, window, features, channels], turned over in both directions.
@@ -167,10 +173,10 @@ class Spread {
   uint8_t* packed_ = nullptr;
 };
 
-void run(LeftSide a, const Operand& b, Destination to, std::vector<Phase> first, const ParallelFor& parallel,
+void run(LeftSide a, const RightSide& b, Destination to, std::vector<Phase> first, const ParallelFor& parallel,
          Finish finish = nullptr) {
   CallScratch scratch;
-  ProductPhases product(unit_for(b.dtype), std::move(a), b, to, std::move(finish));
+  ProductPhases product(unit_for(b.operand.dtype), std::move(a), b, to, std::move(finish));
   product.add_to(first, scratch);
   parallel(first);
 }
@@ -201,11 +207,21 @@ std::optional<Windows> windows_back(const Convolution& c) {
   return Windows{w.batch, w.rows(), w.columns(), c.features, w.window, 1, w.window - 1 - w.padding};
 }
 
-void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel,
+void convolution(const Convolution& c, const void* x, Weights kernel, void* y, const ParallelFor& parallel,
                  const NormAfter* norm) {
   if (takes_winograd(c)) return winograd(c, x, kernel, y, parallel, norm);
-  const Operand right{kernel, c.dtype, c.features, c.windows.elements(), 1, c.features};
+  const RightSide right{right_of(c, kernel.data), kernel.packed ? static_cast<const uint8_t*>(kernel.data) : nullptr};
   run(places(c.windows, x, c.dtype), right, {y, c.dtype}, {}, parallel, normalize_blocks(c, norm, y));
+}
+
+int64_t packed_convolution_bytes(const Convolution& c) {
+  if (takes_winograd(c)) return packed_winograd_bytes(c);
+  return packed_operand_bytes(unit_for(c.dtype), c.features, c.windows.elements());
+}
+
+void pack_convolution(const Convolution& c, const void* kernel, uint8_t* to, const ParallelFor& parallel) {
+  if (takes_winograd(c)) return pack_winograd(c, kernel, to, parallel);
+  parallel({pack_operand(unit_for(c.dtype), right_of(c, kernel), to)});
 }
 
 void convolution_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx,
@@ -219,14 +235,15 @@ void convolution_input_gradient(const Convolution& c, const void* dy, const void
   }
   const int64_t channels = c.windows.channels;
   if (back->window == 1) {
-    return run(places(*back, dy, c.dtype), {kernel, c.dtype, channels, c.features, c.features, 1}, {dx, c.dtype}, {}, parallel);
+    return run(places(*back, dy, c.dtype), Operand{kernel, c.dtype, channels, c.features, c.features, 1}, {dx, c.dtype}, {},
+               parallel);
   }
   void* kernel_back = scratch.get<uint8_t>(back->elements() * channels * element_bytes(c.dtype));
   const Phase phase = c.dtype == DType::kF32
                           ? turned(c, static_cast<const float*>(kernel), static_cast<float*>(kernel_back))
                           : turned(c, static_cast<const uint16_t*>(kernel), static_cast<uint16_t*>(kernel_back));
-  run(places(*back, dy, c.dtype), {kernel_back, c.dtype, channels, back->elements(), 1, channels}, {dx, c.dtype}, {phase},
-      parallel);
+  run(places(*back, dy, c.dtype), Operand{kernel_back, c.dtype, channels, back->elements(), 1, channels}, {dx, c.dtype},
+      {phase}, parallel);
 }
 
 void convolution_kernel_gradient(const Convolution& c, const void* x, const void* dy, Destination dkernel,
@@ -246,20 +263,54 @@ using ir::Values;
 // That over x to y; nothing when they, the kernel and the window do not go together.
 std::optional<Convolution> convolution_of(const Call& call, const auto& x, const auto& kernel, const auto& y) {
   const auto windows = windows_of(x.dims, y.dims, call.attributes<ir::Window>());
-  if (!windows || x.dtype != y.dtype || !kernel.has(windows->elements() * y.dims[3])) return std::nullopt;
-  return Convolution{*windows, y.dims[3], x.dtype};
+  if (!windows || x.dtype != y.dtype) return std::nullopt;
+  const Convolution c{*windows, y.dims[3], x.dtype};
+  const int64_t numbers = kernel.dtype == DType::kU8 ? packed_convolution_bytes(c) : windows->elements() * c.features;
+  return kernel.has(numbers) ? std::optional(c) : std::nullopt;
+}
+
+// A kernel of this dtype, or one that is packed.
+std::optional<Weights> weights_of(const CallArray<const void>& kernel, DType dtype) {
+  const bool packed = kernel.dtype == DType::kU8;
+  return packed || kernel.dtype == dtype ? std::optional(Weights(kernel.data, packed)) : std::nullopt;
 }
 
 struct Dense {
   static auto of(const Call& call, const auto& x, const auto& kernel, const auto& y) {
     return convolution_of(call, x, kernel, y);
   }
-  static void forward(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel) {
-    convolution(c, x, kernel, y, parallel);
-  }
   static constexpr auto* input_gradient = convolution_input_gradient;
   static constexpr auto* kernel_gradient = convolution_kernel_gradient;
 };
+
+bool forward(const Call& call) {
+  if (!call.has_floats(2, 1, kRightOperand)) return false;
+  const auto x = call.floats(0), kernel = call.floats(kRightOperand);
+  const auto y = call.float_result(0);
+  const auto c = convolution_of(call, x, kernel, y);
+  const std::optional<Weights> weights = weights_of(kernel, x.dtype);
+  if (!c || !weights) return false;
+  convolution(*c, x.data, *weights, y.data, call.parallel());
+  return true;
+}
+
+// That of any pictures, by a kernel of these dimensions; nothing when it and the window do not go together.
+std::optional<Convolution> convolution_by(std::span<const int64_t> kernel, DType dtype, const ir::Window& window) {
+  if (kernel.size() != 4 || kernel[0] != window.window || kernel[1] != window.window) return std::nullopt;
+  const Windows any{1, window.window, window.window, kernel[2], window.window, window.stride, window.padding};
+  return Convolution{any, kernel[3], dtype};
+}
+
+// (kernel) -> the kernel, packed.
+bool pack(const Call& call) {
+  const auto packed = call.packed();
+  const auto window = call.attributes<ir::Window>();
+  if (!packed || !window) return false;
+  const auto c = convolution_by(packed->from.dims, packed->from.dtype, *window);
+  if (!c || packed->bytes != packed_convolution_bytes(*c)) return false;
+  pack_convolution(*c, packed->from.data, packed->to, call.parallel());
+  return true;
+}
 
 // Attributes of a call that does both.
 struct NormedConvolution {
@@ -277,11 +328,12 @@ struct NormedConvolution {
 bool forward_with_norm(const Call& call) {
   const size_t given = call.arguments();
   const auto attributes = call.attributes<NormedConvolution>();
-  if (!attributes || given != (attributes->norm.residual ? 7 : 6) || !call.has_floats(given, 1)) return false;
-  const auto x = call.floats(0), kernel = call.floats(1);
+  if (!attributes || given != (attributes->norm.residual ? 7 : 6) || !call.has_floats(given, 1, kRightOperand)) return false;
+  const auto x = call.floats(0), kernel = call.floats(kRightOperand);
   const auto y = call.float_result(0);
   const auto c = convolution_of(call, x, kernel, y);
-  if (!c || kernel.dtype != x.dtype) return false;
+  const std::optional<Weights> weights = weights_of(kernel, x.dtype);
+  if (!c || !weights) return false;
   for (size_t i = 2; i < 6; ++i) {
     if (!call.floats(i).is_f32(c->features)) return false;
   }
@@ -295,15 +347,23 @@ bool forward_with_norm(const Call& call) {
   const ColumnNorm columns{f32(call.floats(4)), factor, f32(call.floats(3)), attributes->norm.relu};
   norm_factors(c->features, attributes->norm.epsilon, f32(call.floats(2)), f32(call.floats(5)), factor);
   const NormAfter norm{columns, residual};
-  convolution(*c, x.data, kernel.data, y.data, call.parallel(), &norm);
+  convolution(*c, x.data, *weights, y.data, call.parallel(), &norm);
   return true;
 }
 
-constexpr Function kForward{"convolution", forward_call<Dense>},
-    kInputGradient{"convolution_input_gradient", input_gradient_call<Dense>},
+constexpr Function kForward{"convolution", forward}, kInputGradient{"convolution_input_gradient", input_gradient_call<Dense>},
     kKernelGradient{"convolution_kernel_gradient", kernel_gradient_call<Dense>},
-    kWithNorm{"convolution_with_norm", forward_with_norm};
-constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kInputGradient>, kEntry<kKernelGradient>, kEntry<kWithNorm>};
+    kWithNorm{"convolution_with_norm", forward_with_norm}, kPack{"convolution_weights", pack};
+constexpr Entry kFunctions[] = {kEntry<kForward>, kEntry<kInputGradient>, kEntry<kKernelGradient>, kEntry<kWithNorm>,
+                                kEntry<kPack>};
+
+std::optional<Packing> packing_of(const ir::Node& call) {
+  const TensorType& kernel = call.operands[kRightOperand].type();
+  const auto window = ir::decode<ir::Window>(ir::call_attributes(call));
+  const auto c = convolution_by(kernel.dims, kernel.dtype, window);
+  return c ? std::optional(Packing{kPack.name, ir::encode(window), packed_convolution_bytes(*c)}) : std::nullopt;
+}
+constexpr Preparation kPreparations[] = {{kForward.name, packing_of}, {kWithNorm.name, packing_of}};
 
 // ---- in a graph
 // With XLA's code for convolutions on the CPU a step of a ResNet-18 takes 17 times as long.
@@ -333,8 +393,7 @@ const ir::Node* call_behind_rows(Value x) {
 std::optional<Value> convolution_with_norm(const ir::BatchNorm& norm, const Values& operands) {
   const ir::Node* call = call_behind_rows(operands[0]);
   if (!call) return std::nullopt;
-  ir::AttrDict attributes = call->attr<ir::AttrDict>("backend_config");
-  std::erase_if(attributes.fields, [](const auto& field) { return field.first == "scope"; });  // ffi_call adds it
+  ir::AttrDict attributes = ir::call_attributes(*call);
   for (auto& field : ir::encode(norm).fields) attributes.fields.push_back(std::move(field));
   Values arguments = call->operands;
   arguments.insert(arguments.end(), operands.begin() + 1, operands.end());
@@ -343,6 +402,7 @@ std::optional<Value> convolution_with_norm(const ir::BatchNorm& norm, const Valu
   return ir::reshape(y, operands[0].dims());
 }
 
-constinit const Kernel kConvolution{.functions = kFunctions, .takes = takes, .call = call_convolution};
+constinit const Kernel kConvolution{
+    .functions = kFunctions, .takes = takes, .call = call_convolution, .preparations = kPreparations};
 
 }  // namespace tessera::host

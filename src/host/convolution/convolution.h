@@ -24,6 +24,20 @@ struct Convolution {
 // The gradient of x is a convolution of dy by the flipped kernel. These are its windows; none where the stride is not 1.
 std::optional<Windows> windows_back(const Convolution& c);
 
+// A convolution's kernel, or what pack_convolution() made of it.
+struct Weights {
+  const void* data;
+  bool packed = false;
+
+  Weights(const void* numbers, bool packed_before = false)
+      : data(numbers), packed(packed_before) {}  // NOLINT(google-explicit-constructor)
+};
+
+// A kernel packed once for many calls of `convolution`: the same for every number and size of pictures. `to` is aligned to
+// Scratch::kAlign bytes.
+int64_t packed_convolution_bytes(const Convolution& c);
+void pack_convolution(const Convolution& c, const void* kernel, uint8_t* to, const ParallelFor& parallel);
+
 // What is done to y before it is rounded: normalize_columns (rows.h), with something added.
 struct NormAfter {
   ColumnNorm norm;       // of the features
@@ -31,7 +45,7 @@ struct NormAfter {
 };
 
 // y [batch, rows, columns, features]; `norm` may be null.
-void convolution(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel,
+void convolution(const Convolution& c, const void* x, Weights kernel, void* y, const ParallelFor& parallel,
                  const NormAfter* norm = nullptr);
 
 // (cotangent of y, kernel) -> that of x.

@@ -233,35 +233,27 @@ Operand matrix(const float* data, int64_t rows, int64_t k, int64_t row_stride, i
   return {data, DType::kF32, rows, k, row_stride, k_stride};
 }
 
-// A convolution over w, whose kernel is [3, 3, w.channels, features], or, turned over, [3, 3, features, w.channels].
+// The kernel [3, 3, channels, features], or, turned over, [3, 3, features, channels], transformed: 16 right sides, packed.
 template <class Number>
-class Forward {
+class TransformedKernel {
  public:
-  // `norm` may be null.
-  Forward(const Windows& w, int64_t features, const Number* x, const Number* kernel, bool turned, Number* y,
-          const NormAfter* norm)
-      : w_(w), features_(features), x_(x), kernel_(kernel), turned_(turned), y_(y), norm_(norm), unit_(unit()) {}
+  TransformedKernel(int64_t channels, int64_t features, const Number* kernel, bool turned)
+      : channels_(channels), features_(features), kernel_(kernel), turned_(turned), unit_(unit()) {}
 
-  // `scratch` is of the calling thread and stays as it is until the phases are done.
-  std::vector<Phase> list(Scratch& scratch) {
-    matrix_bytes_ = unit_.packed_bytes(features_, w_.channels);
-    packed_ = scratch.get<uint8_t>(kNumbers * matrix_bytes_ + w_.channels * static_cast<int64_t>(sizeof(Number)));
-    auto* zeros = reinterpret_cast<Number*>(packed_ + kNumbers * matrix_bytes_);
-    std::fill_n(zeros, w_.channels, Number{});
-    const Tiles<Number> tiles(w_, zeros);
-    const int64_t at_once = tiles.at_once(unit_);
-    return {{unit_.panels(features_), [this](int64_t panel) { pack(panel); }},
-            {divided_up(tiles.count(), at_once), [=, this](int64_t task) {
-               const int64_t first = task * at_once;
-               multiply(tiles, first, std::min(tiles.count(), first + at_once));
-             }}};
+  int64_t matrix_bytes() const { return unit_.packed_bytes(features_, channels_); }
+  int64_t bytes() const { return kNumbers * matrix_bytes(); }
+  Phase pack_to(uint8_t* to) const {
+    return {unit_.panels(features_), [to, *this](int64_t panel) { pack(panel, to); }};
+  }
+  Panels matrix_of(const uint8_t* packed, int64_t i) const {
+    return unit_.part(packed + i * matrix_bytes(), channels_, features_, 0, unit_.panels(features_));
   }
 
  private:
-  // The kernels of a panel's features, transformed.
-  void pack(int64_t panel) const {
+  // The kernels of a panel's features.
+  void pack(int64_t panel, uint8_t* to) const {
     thread_local Scratch scratch;
-    const int64_t first = panel * unit_.panel, count = std::min(unit_.panel, features_ - first), channels = w_.channels;
+    const int64_t first = panel * unit_.panel, count = std::min(unit_.panel, features_ - first), channels = channels_;
     const int64_t apart = count * channels, tap = features_ * channels;
     float* u = scratch.get<float>(kNumbers * apart);
     const auto transform = Transforms<Number>::kernel();
@@ -275,10 +267,46 @@ class Forward {
     for (int64_t i = 0; i < kNumbers; ++i) {
       const Operand side =
           turned_ ? matrix(u + i * apart, count, channels, channels, 1) : matrix(u + i * apart, count, channels, 1, count);
-      unit_.pack(side, 0, 1, 0, unit_.steps(channels), packed_ + i * matrix_bytes_ + panel * unit_.panel_bytes(channels));
+      unit_.pack(side, 0, 1, 0, unit_.steps(channels), to + i * matrix_bytes() + panel * unit_.panel_bytes(channels));
     }
   }
 
+  int64_t channels_, features_;
+  const Number* kernel_;
+  bool turned_;
+  const Unit& unit_;
+};
+
+// A convolution over w by such a kernel.
+template <class Number>
+class Forward {
+ public:
+  // `packed`: the kernel, packed before, or null; `norm` may be null.
+  Forward(const Windows& w, const TransformedKernel<Number>& kernel, const uint8_t* packed, int64_t features, const Number* x,
+          Number* y, const NormAfter* norm)
+      : w_(w), kernel_(kernel), packed_(packed), features_(features), x_(x), y_(y), norm_(norm), unit_(unit()) {}
+
+  // `scratch` is of the calling thread and stays as it is until the phases are done.
+  std::vector<Phase> list(Scratch& scratch) {
+    const int64_t packs = packed_ ? 0 : kernel_.bytes();
+    auto* memory = scratch.get<uint8_t>(packs + w_.channels * static_cast<int64_t>(sizeof(Number)));
+    auto* zeros = reinterpret_cast<Number*>(memory + packs);
+    std::fill_n(zeros, w_.channels, Number{});
+    const Tiles<Number> tiles(w_, zeros);
+    const int64_t at_once = tiles.at_once(unit_);
+    std::vector<Phase> phases;
+    if (!packed_) {
+      phases.push_back(kernel_.pack_to(memory));
+      packed_ = memory;
+    }
+    phases.push_back({divided_up(tiles.count(), at_once), [=, this](int64_t task) {
+                        const int64_t first = task * at_once;
+                        multiply(tiles, first, std::min(tiles.count(), first + at_once));
+                      }});
+    return phases;
+  }
+
+ private:
   void multiply(const Tiles<Number>& tiles, int64_t first, int64_t last) const {
     thread_local Scratch scratch;
     const int64_t count = last - first, seen = count * w_.channels, made = count * features_;
@@ -287,8 +315,8 @@ class Forward {
     const auto transform = Transforms<Number>::input();
     for (int64_t t = 0; t < count; ++t) transform(tiles.pixels(x_, first + t).data(), w_.channels, v + t * w_.channels, seen);
     for (int64_t i = 0; i < kNumbers; ++i) {
-      const Panels right = unit_.part(packed_ + i * matrix_bytes_, w_.channels, features_, 0, unit_.panels(features_));
-      unit_.multiply(matrix(v + i * seen, count, w_.channels, w_.channels, 1), right, m + i * made, features_, true);
+      unit_.multiply(matrix(v + i * seen, count, w_.channels, w_.channels, 1), kernel_.matrix_of(packed_, i), m + i * made,
+                     features_, true);
     }
     for (int64_t t = 0; t < count; ++t) {
       finish(m + t * features_, made, tiles.template places<Number>(y_, features_, first + t, nullptr), results);
@@ -322,14 +350,13 @@ class Forward {
   }
 
   const Windows w_;
+  const TransformedKernel<Number> kernel_;
+  const uint8_t* packed_;
   const int64_t features_;
-  const Number *const x_, *const kernel_;
-  const bool turned_;
+  const Number* const x_;
   Number* const y_;
   const NormAfter* const norm_;
   const Unit& unit_;
-  int64_t matrix_bytes_ = 0;
-  uint8_t* packed_ = nullptr;
 };
 
 // The gradient of U is a sum over tiles, one for each of its 16 matrices, of V times A dY A^T. Parts of the tiles have sums of
@@ -434,21 +461,38 @@ bool takes_winograd(const Convolution& c) {
   return multiplied_as_f32 && w.window == 3 && windows_back(c).has_value() && fits(w.channels) && fits(c.features);
 }
 
-void winograd(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel,
+namespace {
+
+template <class Number>
+TransformedKernel<Number> transformed_kernel(const Convolution& c, const void* kernel) {
+  return {c.windows.channels, c.features, static_cast<const Number*>(kernel), false};
+}
+
+}  // namespace
+
+void winograd(const Convolution& c, const void* x, Weights kernel, void* y, const ParallelFor& parallel,
               const NormAfter* norm) {
   CallScratch scratch;
   with_numbers(c.dtype, [&]<class Number>(Number) {
-    Forward<Number> forward(c.windows, c.features, static_cast<const Number*>(x), static_cast<const Number*>(kernel), false,
-                            static_cast<Number*>(y), norm);
+    const auto* packed = kernel.packed ? static_cast<const uint8_t*>(kernel.data) : nullptr;
+    Forward<Number> forward(c.windows, transformed_kernel<Number>(c, kernel.data), packed, c.features,
+                            static_cast<const Number*>(x), static_cast<Number*>(y), norm);
     parallel(forward.list(scratch));
   });
+}
+
+int64_t packed_winograd_bytes(const Convolution& c) { return transformed_kernel<float>(c, nullptr).bytes(); }
+
+void pack_winograd(const Convolution& c, const void* kernel, uint8_t* to, const ParallelFor& parallel) {
+  with_numbers(c.dtype, [&]<class Number>(Number) { parallel({transformed_kernel<Number>(c, kernel).pack_to(to)}); });
 }
 
 void winograd_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx, const ParallelFor& parallel) {
   CallScratch scratch;
   with_numbers(c.dtype, [&]<class Number>(Number) {
-    Forward<Number> forward(windows_back(c).value(), c.windows.channels, static_cast<const Number*>(dy),
-                            static_cast<const Number*>(kernel), true, static_cast<Number*>(dx), nullptr);
+    const TransformedKernel<Number> turned(c.features, c.windows.channels, static_cast<const Number*>(kernel), true);
+    Forward<Number> forward(windows_back(c).value(), turned, nullptr, c.windows.channels, static_cast<const Number*>(dy),
+                            static_cast<Number*>(dx), nullptr);
     parallel(forward.list(scratch));
   });
 }

@@ -17,8 +17,9 @@ namespace tessera::host {
 bool takes_winograd(const Convolution& c);
 
 // As the functions of convolution.h.
-void winograd(const Convolution& c, const void* x, const void* kernel, void* y, const ParallelFor& parallel,
-              const NormAfter* norm);
+void winograd(const Convolution& c, const void* x, Weights kernel, void* y, const ParallelFor& parallel, const NormAfter* norm);
+int64_t packed_winograd_bytes(const Convolution& c);
+void pack_winograd(const Convolution& c, const void* kernel, uint8_t* to, const ParallelFor& parallel);
 void winograd_input_gradient(const Convolution& c, const void* dy, const void* kernel, void* dx, const ParallelFor& parallel);
 void winograd_kernel_gradient(const Convolution& c, const void* x, const void* dy, Destination dkernel,
                               const ParallelFor& parallel);

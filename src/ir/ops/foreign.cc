@@ -90,6 +90,12 @@ Values ffi_call(const std::string& target, const Values& operands, const std::ve
   return results_of(make_node(kOpCustomCall, operands, with_types(std::move(attrs), results)));
 }
 
+AttrDict call_attributes(const Node& call) {
+  AttrDict attributes = call.attr<AttrDict>("backend_config");
+  std::erase_if(attributes.fields, [](const auto& field) { return field.first == "scope"; });
+  return attributes;
+}
+
 Composite Composite::gradient(size_t operands) const {
   Composite out = *this;
   out.name_ += "_gradient";

@@ -93,12 +93,11 @@ double Scores::at(std::string_view name) const {
   return *value;
 }
 
-pjrt::Buffer EvaluationRunner::execute(size_t set, state::DeviceArrays& state, state::DeviceArrays& arguments,
-                                       size_t first) const {
-  return std::move(programs_[set]->execute(state::argument_lists(state, layout_->params, &arguments, first))[0][0]);
+pjrt::Buffer EvaluationRunner::execute(size_t set, const FixedArguments& fixed, state::DeviceArrays& arguments) const {
+  return std::move(programs_[set]->executable.execute(fixed.with(arguments))[0][0]);
 }
 
-std::optional<SetRows> EvaluationRunner::rows_of(size_t set, state::DeviceArrays& state, const Stop& stop, size_t first) const {
+std::optional<SetRows> EvaluationRunner::rows_of(size_t set, const FixedArguments& fixed, const Stop& stop) const {
   const recipe::EvalSet& of = plan_->sets[set];
   data::LoaderOptions options = of.data.loader(of.batch, 0);
   options.row_count = of.rows();
@@ -113,7 +112,7 @@ std::optional<SetRows> EvaluationRunner::rows_of(size_t set, state::DeviceArrays
     if (stop && stop()) return std::nullopt;
     Part part = part_of(*rows);
     DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), of.data.pp(), plan_->evaluator->inputs(set));
-    part.rows = execute(set, state, batch.arguments(), first);
+    part.rows = execute(set, fixed, batch.arguments());
     gathering.add(std::move(part));
   }
   data::LoaderStats stats = loader.stats();
@@ -124,8 +123,7 @@ std::optional<SetRows> EvaluationRunner::rows_of(size_t set, state::DeviceArrays
   return out;
 }
 
-std::optional<SetRows> EvaluationRunner::rows_of_texts(size_t set, state::DeviceArrays& state, const Stop& stop,
-                                                       size_t first) const {
+std::optional<SetRows> EvaluationRunner::rows_of_texts(size_t set, const FixedArguments& fixed, const Stop& stop) const {
   const recipe::EvalSet& of = plan_->sets[set];
   const objectives::TokenInput& input = plan_->evaluator->inputs(set).tokens[0];
   const std::span<const int32_t> ids = plan_->evaluator->texts();
@@ -143,7 +141,7 @@ std::optional<SetRows> EvaluationRunner::rows_of_texts(size_t set, state::Device
     std::vector<pjrt::Upload> uploads =
         state::send_rows(*client_, layout_->mesh, rows.data(), {DType::kI32, {of.rows(), input.length}});
     for (size_t d = 0; d < uploads.size(); ++d) arguments[d].push_back(std::move(uploads[d].buffer));
-    part.rows = execute(set, state, arguments, first);
+    part.rows = execute(set, fixed, arguments);
     for (const pjrt::Upload& upload : uploads) upload.done_with_host.await();
     gathering.add(std::move(part));
   }
@@ -156,7 +154,8 @@ std::optional<Evaluation> EvaluationRunner::run(state::DeviceArrays& state, cons
   Evaluation out;
   for (size_t set = 0; set < plan_->sets.size(); ++set) {
     const bool texts = plan_->sets[set].texts > 0;
-    std::optional<SetRows> rows = texts ? rows_of_texts(set, state, stop, first) : rows_of(set, state, stop, first);
+    const FixedArguments fixed(*programs_[set], state, layout_->params, first);
+    std::optional<SetRows> rows = texts ? rows_of_texts(set, fixed, stop) : rows_of(set, fixed, stop);
     if (!rows) return std::nullopt;
     if (set == 0) out.scores.count = rows->rows.size(), out.scores.skipped = rows->skipped;
     for (data::SkippedFile& file : rows->files) {

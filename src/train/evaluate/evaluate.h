@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "pjrt/executable.h"
 #include "recipe/recipe.h"
 #include "state/device_arrays.h"
 #include "train/process/device.h"
 #include "train/process/processes.h"
+#include "train/step/fixed_arguments.h"
 
 namespace tessera::train {
 
@@ -47,7 +47,7 @@ struct Evaluation {
   std::vector<std::pair<std::string, data::SkippedFile>> skipped;
 };
 
-using Executables = std::vector<std::shared_ptr<const pjrt::Executable>>;
+using EvalPrograms = std::vector<std::shared_ptr<const Compiled>>;
 
 // Of a data set.
 struct SetRows {
@@ -60,7 +60,7 @@ class EvaluationRunner {
  public:
   // `programs`: for each set of the plan, of eval_program for this layout and the set's rows and pp chain. Each of several
   // processes works off its rows of every batch, and has those of all in the end.
-  EvaluationRunner(std::shared_ptr<const pjrt::Client> client, Executables programs, const state::StateLayout& layout,
+  EvaluationRunner(std::shared_ptr<const pjrt::Client> client, EvalPrograms programs, const state::StateLayout& layout,
                    const recipe::EvalPlan& plan, Processes& processes)
       : client_(std::move(client)), programs_(std::move(programs)), layout_(&layout), plan_(&plan), processes_(&processes) {}
 
@@ -70,12 +70,12 @@ class EvaluationRunner {
 
  private:
   using Stop = std::function<bool()>;
-  std::optional<SetRows> rows_of(size_t set, state::DeviceArrays& state, const Stop& stop, size_t first) const;
-  std::optional<SetRows> rows_of_texts(size_t set, state::DeviceArrays& state, const Stop& stop, size_t first) const;
-  pjrt::Buffer execute(size_t set, state::DeviceArrays& state, state::DeviceArrays& arguments, size_t first) const;
+  std::optional<SetRows> rows_of(size_t set, const FixedArguments& fixed, const Stop& stop) const;
+  std::optional<SetRows> rows_of_texts(size_t set, const FixedArguments& fixed, const Stop& stop) const;
+  pjrt::Buffer execute(size_t set, const FixedArguments& fixed, state::DeviceArrays& arguments) const;
 
   std::shared_ptr<const pjrt::Client> client_;
-  Executables programs_;
+  EvalPrograms programs_;
   const state::StateLayout* layout_;
   const recipe::EvalPlan* plan_;
   Processes* processes_;

@@ -30,7 +30,7 @@ void RunEvaluators::start(Compiler& compiler) {
     for (size_t set = 0; set < plan.sets.size(); ++set) {
       const recipe::EvalSet& of = plan.sets[set];
       Program program = eval_program(*recipe.model, *plan.evaluator, set, run_.layout, eval_options(recipe, of, kernels));
-      const std::string text = program.text;
+      const std::string text = program.prepare + program.text;
       if (!by_text.contains(text)) {
         auto arguments = arguments_of(run_.layout, run_.layout.params, image_batch(*recipe.model, of.rows(), of.image_size()));
         by_text[text] = compiler.start(std::move(program), run_.cache, std::move(arguments)).share();
@@ -48,8 +48,8 @@ bool RunEvaluators::due(int64_t step) const {
 }
 
 // Nothing when a signal came first.
-std::optional<Executables> RunEvaluators::programs(size_t evaluator) {
-  Executables programs;
+std::optional<EvalPrograms> RunEvaluators::programs(size_t evaluator) {
+  EvalPrograms programs;
   for (const std::shared_future<Compiled>& future : compiled_[evaluator]) {
     const std::string name = "evaluate " + run_.recipe.evals[evaluator].name;
     if (!wait_for_program(run_, future, name)) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<Executables> RunEvaluators::programs(size_t evaluator) {
       tell_compiled(run_, name, compiled.report);
       announced_[evaluator] = true;
     }
-    programs.emplace_back(&compiled.executable, [](const pjrt::Executable*) {});
+    programs.emplace_back(&compiled, [](const Compiled*) {});
   }
   return programs;
 }
@@ -70,7 +70,7 @@ std::optional<NamedScores> RunEvaluators::run(state::DeviceArrays& state, bool a
     const recipe::EvalPlan& plan = recipe.evals[e];
     const bool is_due = recipe::due(plan, run_.progress.step, recipe.run, recipe.total);
     if (at_end ? is_due || !plan.options.at_end : !is_due) continue;
-    const std::optional<Executables> compiled = programs(e);
+    const std::optional<EvalPrograms> compiled = programs(e);
     if (!compiled) return std::nullopt;
     run_.reporter.console().busy(fmt::format("evaluate  {} …", plan.name));
     const EvaluationRunner runner(run_.client, *compiled, run_.layout, plan, run_.processes);

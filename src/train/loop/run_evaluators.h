@@ -29,7 +29,7 @@ class RunEvaluators {
   std::optional<NamedScores> run(state::DeviceArrays& state, bool at_end = false);
 
  private:
-  std::optional<Executables> programs(size_t evaluator);
+  std::optional<EvalPrograms> programs(size_t evaluator);
   bool run_one(const EvaluationRunner& runner, const recipe::EvalPlan& plan, const std::string& name,
                state::DeviceArrays& state, size_t first, NamedScores& scores);
   // What sinks get of an evaluation besides its scores; features at the end of the run alone.

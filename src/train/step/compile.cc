@@ -29,8 +29,9 @@ Error out_of_memory(const std::string& what, const std::string& plugin_message, 
                       "make `data.batch` smaller, set `accumulate` (micro-batches inside a step), or take a smaller model");
 }
 
-Compiled compile(const pjrt::Client& client, const Program& program, const pjrt::ExecutableCache& cache,
-                 const std::vector<NamedType>& arrays) {
+namespace {
+
+pjrt::CompileOptions options_of(const pjrt::Client& client, const Program& program) {
   pjrt::CompileOptions options;
   options.donated = program.donated;
   options.num_partitions = program.devices;
@@ -43,11 +44,37 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
   }
   const std::string toolkit = client.platform_name() == "cuda" ? pjrt::cuda_toolkit(client.plugin().path()) : "";
   if (!toolkit.empty()) options.flags["xla_gpu_cuda_data_dir"] = toolkit;
+  return options;
+}
+
+// Of a program with parameters to prepare: the program that does, which runs once.
+Program preparing(const Program& program) {
+  return {.name = "prepare_" + program.name, .text = program.prepare, .optimization_level = program.optimization_level};
+}
+
+// Both, as one.
+pjrt::CompileReport joined(pjrt::CompileReport report, const pjrt::CompileReport& more) {
+  report.seconds += more.seconds;
+  report.cached = report.cached && more.cached;
+  if (report.reason.empty()) report.reason = more.reason;
+  if (report.not_kept.empty()) report.not_kept = more.not_kept;
+  return report;
+}
+
+}  // namespace
+
+Compiled compile(const pjrt::Client& client, const Program& program, const pjrt::ExecutableCache& cache,
+                 const std::vector<NamedType>& arrays) {
   pjrt::CompileReport report;
   try {
-    pjrt::Executable executable = pjrt::compile_cached(client, program.text, options, cache, &report);
+    pjrt::Executable executable = pjrt::compile_cached(client, program.text, options_of(client, program), cache, &report);
     give_back_free_memory();  // what a plugin takes to compile or load a program is a multiple of the program
-    return {std::move(executable), report, program.numbers};
+    Compiled compiled{std::move(executable), report, program.numbers, nullptr, program.kept};
+    if (program.prepare.empty()) return compiled;
+    Compiled prepare = compile(client, preparing(program), cache, arrays);
+    compiled.report = joined(report, prepare.report);
+    compiled.prepare = std::make_shared<const pjrt::Executable>(std::move(prepare.executable));
+    return compiled;
   } catch (const Error& error) {
     if (!pjrt::is_out_of_memory(error)) throw;
     throw out_of_memory("compiling " + program.name, error.message(), arrays);

@@ -21,6 +21,9 @@ struct Compiled {
   pjrt::Executable executable;
   pjrt::CompileReport report;
   std::vector<float> numbers = {};  // Program::numbers
+  // Program::prepare, or null, and Program::kept.
+  std::shared_ptr<const pjrt::Executable> prepare = nullptr;
+  std::vector<size_t> kept = {};
 };
 
 // A device error that says what did not fit: the plugin's words, the account of the arrays and the largest of them.

@@ -1,6 +1,7 @@
 #pragma once
 // A program of a run, and what it is made for.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,6 +28,7 @@ struct ProgramOptions {
   DType compute = DType::kF32;    // of activations and products
   std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
   host::Kernels kernels;                      // of this host, that the program may call
+  bool one_call = false;                      // of a model's use: there is nothing to prepare for further calls
   // Training only.
   std::shared_ptr<const objectives::Objective> objective;
   Augmentation augmentation;
@@ -46,6 +48,11 @@ struct Program {
   std::vector<int64_t> donated;               // arguments whose memory the results take over
   std::vector<float> numbers;                 // its last arguments, f32 scalars (ir/numbers.h)
   bool once = false;                          // runs once: quick to compile matters more than quick to run
+  // Where its first arguments are a model's parameters, the same in many calls: the text of a program that makes of them what
+  // calls take in their place; empty: calls take all of them. `kept`: places of those that calls take as they are, before what
+  // is prepared (train/step/fixed_arguments.h).
+  std::string prepare;
+  std::vector<size_t> kept;
 };
 
 }  // namespace tessera::train

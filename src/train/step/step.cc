@@ -61,15 +61,6 @@ void spread(ir::EmitOptions& emit, const state::StateLayout& layout, std::vector
   emit.result_specs = std::move(results);
 }
 
-Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
-                   const ProgramOptions& options) {
-  const host::Target target = emit.by_device ? device_target(layout, options) : target_of(options, layout);
-  return {.name = emit.name,
-          .text = ir::program_text(graph, emit, &target),
-          .devices = layout.devices(),
-          .optimization_level = options.optimization_level};
-}
-
 // The specs of `count` entries, then of `inputs` arrays whose rows are those of the batch.
 std::vector<mesh::PartitionSpec> with_batch(const state::StateLayout& layout, size_t count, size_t inputs) {
   std::vector<mesh::PartitionSpec> specs = layout.specs(count);
@@ -302,7 +293,6 @@ Program train_program(const models::Model& model, const state::StateLayout& layo
   for (int64_t i = 0; i < static_cast<int64_t>(layout.entries.size()); ++i) emit.aliases.emplace_back(i, i);
   Program program = program_of(graph, emit, layout, options);
   program.numbers = std::move(numbers);
-  for (const auto& [argument, result] : emit.aliases) program.donated.push_back(argument);
   return program;
 }
 
@@ -383,7 +373,7 @@ Program eval_program(const models::Model& model, const evaluators::Evaluator& ev
   graph.results = {ir::concatenate(columns, 1)};
   ir::EmitOptions emit{.name = "evaluate"};
   spread(emit, layout, with_batch(layout, layout.params, batch_inputs(inputs)), {{}});
-  return program_of(graph, emit, layout, options);
+  return inference_program(graph, emit, layout, options);
 }
 
 Program predict_program(const models::Model& model, const state::StateLayout& layout, const ProgramOptions& options) {
@@ -396,7 +386,7 @@ Program predict_program(const models::Model& model, const state::StateLayout& la
                         [&](const nn::Scope& root) { return Values{objectives::classify(model, root, pixels)}; });
   ir::EmitOptions emit{.name = "predict"};
   spread(emit, layout, with_batch(layout, layout.params, 1), {{}});
-  return program_of(graph, emit, layout, options);
+  return inference_program(graph, emit, layout, options);
 }
 
 }  // namespace tessera::train

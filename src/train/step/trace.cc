@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "ir/functions.h"
+#include "ir/program.h"
+#include "train/step/by_device.h"
 
 namespace tessera::train {
 
@@ -66,6 +68,36 @@ host::Target target_of(const ProgramOptions& options, const state::StateLayout& 
   return host::Target(options.kernels, {.mesh = layout.sharded() ? std::optional(layout.mesh) : std::nullopt,
                                         .one_of_many = options.processes > 1,
                                         .that_meet = options.devices_that_meet});
+}
+
+Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
+                   const ProgramOptions& options) {
+  const host::Target target = emit.by_device ? device_target(layout, options) : target_of(options, layout);
+  Program program{.name = emit.name,
+                  .text = ir::program_text(graph, emit, &target),
+                  .devices = layout.devices(),
+                  .optimization_level = options.optimization_level};
+  for (const auto& [argument, result] : emit.aliases) program.donated.push_back(argument);
+  return program;
+}
+
+Program inference_program(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
+                          const ProgramOptions& options) {
+  // Of parameters: what is packed of fewer takes less time than another program takes to load.
+  constexpr int64_t kWorthwhile = int64_t{8} << 20;  // bytes
+  int64_t bytes = 0;
+  for (size_t i = 0; i < layout.params; ++i) bytes += byte_count(layout.entries[i].type);
+  const bool whole = options.one_call || options.kernels.empty() || layout.sharded() || bytes < kWorthwhile;
+  if (whole) return program_of(graph, emit, layout, options);
+  ir::SplitText text = ir::split_program_text(graph, emit, layout.params, target_of(options, layout));
+  if (text.prepare.empty()) return program_of(graph, emit, layout, options);
+  return {.name = emit.name,
+          .text = std::move(text.run),
+          .devices = layout.devices(),
+          .optimization_level = options.optimization_level,
+          .donated = std::move(text.donated),
+          .prepare = std::move(text.prepare),
+          .kept = std::move(text.kept)};
 }
 
 Values trace(const state::StateLayout& layout, const Values& params, nn::Context context, const ProgramOptions& options,

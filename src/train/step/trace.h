@@ -5,6 +5,7 @@
 
 #include "data/transform/pp.h"
 #include "host/target.h"
+#include "ir/emit.h"
 #include "ir/ops.h"
 #include "models/model.h"
 #include "nn/scope.h"
@@ -28,6 +29,14 @@ ir::Values with_buffers(const state::StateLayout& layout, ir::Values params, con
 
 // What the programs of a layout are for: this host, where they may call its kernels.
 host::Target target_of(const ProgramOptions& options, const state::StateLayout& layout);
+
+// A traced graph as a program of this layout.
+Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
+                   const ProgramOptions& options);
+// The same of one that uses a model: its first arguments, the layout's parameters, are the same in many calls. Where this host's
+// kernels make much of them alone, that is a program of its own (Program::prepare).
+Program inference_program(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
+                          const ProgramOptions& options);
 
 // What `apply` makes of the model in the current graph, whose parameters are `params` (all of the layout's). In training,
 // `buffers` gets what the layout's buffers become, in its order.

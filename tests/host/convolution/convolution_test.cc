@@ -148,6 +148,25 @@ TEST(Convolution, NormsWhatItGives) {
   }
 }
 
+// Packed once, for pictures of another number and size than here.
+TEST(Convolution, IsTheSameByAKernelThatWasPackedBefore) {
+  for (Convolution c : kCases) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      c.dtype = dtype;
+      Arrays a(c);
+      convolution(c, a.x.data(), a.kernel.data(), a.y.data(), on_threads(2));
+      const std::vector<float> want = a.y.read();
+      Convolution other = c;
+      other.windows.batch = 1, other.windows.height = other.windows.width = 9;
+      PackedBytes packed(packed_convolution_bytes(other));
+      pack_convolution(other, a.kernel.data(), packed.data(), on_threads(2));
+      a.y = Numbers(dtype, std::vector<float>(want.size()));
+      convolution(c, a.x.data(), Weights(packed.data(), true), a.y.data(), on_threads(2));
+      EXPECT_EQ(a.y.read(), want) << c.windows.window << ", " << c.windows.channels << " -> " << c.features;
+    }
+  }
+}
+
 TEST(Convolution, DoesNotDependOnTheThreads) {
   for (Convolution c : kCases) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {

@@ -350,11 +350,9 @@ EvaluationRunner runner_of(const recipe::Recipe& recipe, const state::StateLayou
   ProgramOptions options;
   options.batch = plan.sets[0].batch;
   options.pixels = plan.sets[0].data.pp().pixel_scale();
-  return {testing::cpu_client(),
-          {compile(eval_program(*recipe.model, *plan.evaluator, 0, layout, options))},
-          layout,
-          plan,
-          alone()};
+  const Program program = eval_program(*recipe.model, *plan.evaluator, 0, layout, options);
+  Compiled compiled{testing::cpu_client()->compile(program.text, testing::quick_compile()), {}};
+  return {testing::cpu_client(), {std::make_shared<const Compiled>(std::move(compiled))}, layout, plan, alone()};
 }
 
 TEST(Evaluate, ExactWhateverTheBatch) {
