@@ -8,7 +8,7 @@ struct RunTimes {
   double started = 0;  // when the first start began, in seconds since 1970; 0: not known
   double step = 0;
   double init = 0;        // of the program, before the first step: recipe, data, devices, weights
-  double compile = 0;     // waited for compilations before the first step
+  double compile = 0;     // waited for compilations, before the first step and later
   double restore = 0;     // of the state, from a checkpoint to the devices
   double input = 0;       // steps waited for their input
   double evaluation = 0;  // evaluators

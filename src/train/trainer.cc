@@ -98,10 +98,7 @@ Programs start_programs(Run& run, Compiler& compiler, RunPictures& pictures, boo
 
 // The training step's; nothing when a signal came first.
 std::optional<ReadyProgram> await_step_program(Run& run, std::future<Compiled>& program) {
-  {
-    const Reporter::Timed timed(run.reporter, &state::RunTimes::compile);
-    if (!wait_for_program(run, program, kTrainStep)) return std::nullopt;
-  }
+  if (!wait_for_program(run, program, kTrainStep)) return std::nullopt;
   ReadyProgram ready = take_program(run, program, kTrainStep);
   run.profiles.watch(ready.executable);
   run.record.started(run.recipe, *run.client, *ready.executable, ready.report);
@@ -118,10 +115,14 @@ std::optional<DeviceBatch> await_batch(Run& run, LoopInput& input, Saver& saver)
 }
 
 // The step on `batch`, which becomes the next one; where that does not come it is empty. What the step before measured is read
-// while the devices work.
-DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterStep& after, std::optional<DeviceBatch>& batch,
-                        std::optional<DispatchedStep> before) {
+// while the devices work, or before `pictures` have work of their own.
+DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterStep& after, const RunPictures& pictures,
+                        std::optional<DeviceBatch>& batch, std::optional<DispatchedStep> before) {
   const PhaseSpan span("step", run.progress.step + 1, SpanKind::kStep);
+  if (before && pictures.comes_before(run.progress.step + 1)) {
+    after.read_metrics(*before);
+    before.reset();
+  }
   if (before) before->is_ready();
   DispatchedStep dispatched = step.dispatch(*batch);
   if (before) before->is_ready();  // the call may have waited for it (pjrt/large_temporaries.h)
@@ -226,7 +227,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     std::optional<DispatchedStep> before;
     while (batch) {
       run.profiles.before(run.progress.step + 1);
-      DispatchedStep current = one_step(run, *step, input, after, batch, std::exchange(before, std::nullopt));
+      DispatchedStep current = one_step(run, *step, input, after, pictures, batch, std::exchange(before, std::nullopt));
 
       const bool last = run.progress.step >= run.last_step();
       const bool asked = run.stop.requested() || run.control.save_wanted();

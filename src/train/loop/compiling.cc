@@ -9,6 +9,7 @@ void tell_compiled(Run& run, const std::string& name, const pjrt::CompileReport&
 }
 
 ReadyProgram take_program(Run& run, std::future<Compiled>& future, const std::string& name) {
+  wait_for_program(run, future, name, /*to_the_end=*/true);
   Compiled compiled = future.get();
   state::DeviceArrays numbers = place_numbers(compiled.numbers, *run.client, run.layout.mesh);
   tell_compiled(run, name, compiled.report);

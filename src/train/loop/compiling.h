@@ -1,5 +1,6 @@
 #pragma once
-// Waiting for programs that are compiled beside the loop. The console says what is waited for, and what came of it.
+// Waiting for programs that are compiled beside the loop. The console says what is waited for, and what came of it. The time is
+// RunTimes::compile: no other Reporter::Timed may live meanwhile.
 
 #include <fmt/format.h>
 
@@ -14,12 +15,14 @@
 
 namespace tessera::train {
 
-// False when a signal came first.
+// False when a signal came first, unless it waits `to_the_end`.
 template <class Future>
-bool wait_for_program(Run& run, const Future& future, const std::string& name) {
+bool wait_for_program(Run& run, const Future& future, const std::string& name, bool to_the_end = false) {
+  if (future.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return true;
+  const Reporter::Timed timed(run.reporter, &state::RunTimes::compile);
   run.reporter.console().busy(fmt::format("compile  {} …", name));
   while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-    if (run.stop.requested()) return false;
+    if (!to_the_end && run.stop.requested()) return false;
   }
   return true;
 }
@@ -32,7 +35,7 @@ struct ReadyProgram {
   state::DeviceArrays numbers;
   pjrt::CompileReport report;
 };
-// Throws what the compilation threw.
+// Waits for it, whatever signal comes. Throws what the compilation threw.
 ReadyProgram take_program(Run& run, std::future<Compiled>& future, const std::string& name);
 
 }  // namespace tessera::train

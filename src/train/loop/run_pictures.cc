@@ -50,7 +50,15 @@ void RunPictures::show_images(const data::Batch& rows) const {
   run_.reporter.sinks().put(images_of(rows.images(), count, run_.recipe.model->input()));
 }
 
+bool RunPictures::comes_before(int64_t step) const { return augmented_future_.valid() || counts_histograms(step); }
+
+bool RunPictures::counts_histograms(int64_t step) const {
+  return has_histograms() && (step == 1 || recipe::due(step, run_.recipe.histograms_every, run_.recipe.total));
+}
+
 void RunPictures::before_step(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes) {
+  if (!comes_before(run_.progress.step + 1)) return;
+  const Reporter::Pause pause(run_.reporter);
   augment_first_images(batch, votes);
   count_histograms(batch, state, votes);
 }
@@ -72,7 +80,8 @@ void RunPictures::augment_first_images(DeviceBatch& batch, state::DeviceArrays* 
 
 void RunPictures::count_histograms(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes) {
   const int64_t step = run_.progress.step + 1;
-  if (!has_histograms() || !(step == 1 || recipe::due(step, run_.recipe.histograms_every, run_.recipe.total))) return;
+  // Processes that train together learn at the same step that the run ends, and all of them leave the program out.
+  if (!counts_histograms(step) || run_.stop.requested()) return;
   if (!histograms_) {
     if (!wait_for_program(run_, histogram_future_, "histograms")) return;
     histograms_ = take_program(run_, histogram_future_, "histograms");

@@ -27,6 +27,8 @@ class RunPictures {
   void show_model() const;
   // The host's rows of the first batch, where the device leaves them as they are.
   void show_images(const data::Batch& rows) const;
+  // Whether before_step() has work of its own before `step`. No step may be at work then: its time would be taken for that.
+  bool comes_before(int64_t step) const;
   // Before the next step, on its batch: the first images where the device mixes or erases them, and histograms where they are due,
   // for which the step is computed twice.
   void before_step(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes);
@@ -36,6 +38,7 @@ class RunPictures {
  private:
   bool shows_images() const { return run_.recipe.monitor.images > 0 && run_.progress.step == 0; }
   bool has_histograms() const { return run_.has_sinks && run_.recipe.histograms_every > 0; }
+  bool counts_histograms(int64_t step) const;
   void augment_first_images(DeviceBatch& batch, state::DeviceArrays* votes);
   void count_histograms(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes);
 

@@ -160,7 +160,6 @@ void StartingPoint::put_checkpoint(StepState& state) {
 }
 
 void StartingPoint::draw(StepState& state, std::future<Compiled>& init_program, bool parameters) {
-  run_.reporter.console().busy("compile  init …");
   const ReadyProgram init = take_program(run_, init_program, "init");
   const std::vector<state::Moments> moments = state.draw(*init.executable, run_.recipe.run.seed, weights_);
   weights_ = {};

@@ -423,6 +423,21 @@ TEST(Trainer, FullDiskIsAWarningUntilTheEnd) {
   expect_same_end("full");
 }
 
+// Nothing is in the cache. The loop waits for the programs of the first images, histograms and evaluations too.
+TEST(Trainer, WaitsForProgramsAreNoSteps) {
+  const testing::TempDir cache;
+  TrainOptions options = small_run().options("cold");
+  options.device.cache = pjrt::ExecutableCache(cache.path());
+  train(small_run().section({"log=1 steps", "monitor.histograms=12 steps", "data.mixup={mixup=0.8}"}), options);
+  const auto rows = monitor::read_metrics(small_run().path("cold") + "/metrics.jsonl");
+  ASSERT_EQ(rows.size(), 12u);
+  const auto& first = rows.front().values;
+  EXPECT_LT(first.at("goodput"), 0.25 * first.at("badput/compile"));
+  EXPECT_LT(first.at("z/secs/step"), 0.25 * first.at("badput/compile") * first.at("uptime")) << "nor of img/sec";
+  const auto& last = rows.back().values;
+  EXPECT_LT(last.at("goodput"), 0.25 * last.at("badput/compile"));
+}
+
 TEST(Trainer, EvaluatesAtTheStartWhenAsked) {
   small_run().train("at_start", {"eval_at_start=true"});
   const auto lines = metrics_of("at_start");
