@@ -59,6 +59,7 @@ bool RunPictures::counts_histograms(int64_t step) const {
 void RunPictures::before_step(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes) {
   if (!comes_before(run_.progress.step + 1)) return;
   const Reporter::Pause pause(run_.reporter);
+  run_.profiles.interrupted();
   augment_first_images(batch, votes);
   count_histograms(batch, state, votes);
 }
@@ -87,6 +88,8 @@ void RunPictures::count_histograms(DeviceBatch& batch, StepState& state, state::
     histograms_ = take_program(run_, histogram_future_, "histograms");
   }
   state::DeviceArrays rows = histograms_->executable->execute(state.arguments(batch, histograms_->numbers, votes));
+  // The step begins when all devices are through: only then is its time its own.
+  for (const std::vector<pjrt::Buffer>& of_device : rows) of_device[0].await();
   counted_ = Counted{step, std::move(rows[0][0])};
 }
 

@@ -42,7 +42,7 @@ class RunPictures {
   void augment_first_images(DeviceBatch& batch, state::DeviceArrays* votes);
   void count_histograms(DeviceBatch& batch, StepState& state, state::DeviceArrays* votes);
 
-  // Rows of the histogram program, still on the devices.
+  // Rows of the histogram program, on the devices.
   struct Counted {
     int64_t step = 0;
     pjrt::Buffer rows;

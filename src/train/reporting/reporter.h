@@ -10,8 +10,8 @@
 // y/hostio/…, y/devmem/dev<n>/…;
 // then <evaluator>/<score> (prec@1, prec@5 and loss of classification) and /count.
 //
-// img/sec and input_wait (the share of the time spent waiting for input) are over the steps since the line before, evaluations
-// and saves left out; img/sec, img/sec/core and mfu are missing where no time was measured, as in a line without a step of its
+// img/sec and input_wait (the share of the time spent waiting for input) are over the steps since the line before, evaluations,
+// saves, histograms and waits for programs left out; img/sec, img/sec/core and mfu are missing where no time was measured, as in a line without a step of its
 // own; input/<stage> is what each stage of the input took of its threads' working time; uptime is in seconds and goes on over
 // restarts, and so do core hours, which are of steps alone. z/secs/input is what a step waited for its input, z/secs/step what
 // it took besides, z/secs/transfer what the loop needed to send a batch, means over the same steps; z/secs/eval/<evaluator>

@@ -438,6 +438,20 @@ TEST(Trainer, WaitsForProgramsAreNoSteps) {
   EXPECT_LT(last.at("goodput"), 0.25 * last.at("badput/compile"));
 }
 
+// Histograms of a step take as long as the step at least, and are counted before it. Steps 2 to 11 have no evaluations or saves.
+TEST(Trainer, TimeOfHistogramsIsNoTimeOfSteps) {
+  small_run().train("counted",
+                    {"log=1 steps", "eval.val.every=12 steps", "checkpoint.every=12 steps", "monitor.histograms=1 steps"});
+  const auto rows = monitor::read_metrics(small_run().path("counted") + "/metrics.jsonl");
+  ASSERT_EQ(rows.size(), 12u);
+  double steps = 0, not_waited = rows[10].values.at("uptime") - rows[0].values.at("uptime");
+  for (size_t i = 1; i < 11; ++i) {
+    steps += rows[i].values.at("z/secs/step");
+    not_waited -= rows[i].values.at("z/secs/input");
+  }
+  EXPECT_LT(steps, 0.85 * not_waited);
+}
+
 TEST(Trainer, EvaluatesAtTheStartWhenAsked) {
   small_run().train("at_start", {"eval_at_start=true"});
   const auto lines = metrics_of("at_start");
