@@ -207,6 +207,16 @@ std::optional<Remark> alert(const std::vector<monitor::Alert>& alerts, const std
   return remark;
 }
 
+// As a run tells its alerts: of the recipe's evaluators, without averaged weights.
+monitor::ClassCounts class_counts(const SavedRun& run) {
+  monitor::ClassCounts counts;
+  for (const train::EvaluationSummary& evaluation : run.evaluations) {
+    if (std::ranges::find(run.evaluators, evaluation.name) == run.evaluators.end()) continue;
+    counts[evaluation.name] = static_cast<int64_t>(evaluation.classes.size());
+  }
+  return counts;
+}
+
 std::optional<Remark> unreadable(const SavedRun& run) {
   for (const train::EvaluationSummary& evaluation : run.evaluations) {
     if (evaluation.skipped == 0) continue;
@@ -285,9 +295,12 @@ std::vector<Remark> verdict(const SavedRun& run) {
   }
   add(unstable(run));
   add(skipped(run));
-  const std::vector<monitor::Alert> alerts = monitor::alerts_of(run.rows);
-  for (const char* kind : {"loss_spike", "throughput", "memory"}) add(alert(alerts, kind));
   add(input_bound(run));
+  // input and chance have remarks of their own, about the whole run.
+  const std::vector<monitor::Alert> alerts = monitor::alerts_of(run.rows, class_counts(run));
+  for (const char* kind : {"loss_spike", "input", "throughput", "memory", "chance"}) {
+    if (std::ranges::find(remarks, kind, &Remark::topic) == remarks.end()) add(alert(alerts, kind));
+  }
   add(unreadable(run));
   return remarks;
 }

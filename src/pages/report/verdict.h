@@ -11,7 +11,7 @@ namespace tessera::report {
 
 struct Remark {
   // What it is about: ended, unread, score, improving, overfitting, input, unstable, skipped, chance, unreadable, or a kind of alert
-  // (monitor/alerts.h): loss_spike, throughput, memory.
+  // (monitor/alerts.h), where no other remark is about that.
   std::string topic;
   std::string text;    // whole sentences
   std::string advice;  // what to try; may be empty

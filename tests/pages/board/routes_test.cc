@@ -243,6 +243,25 @@ TEST_F(RoutesTest, DetailsHaveVerdictRecipeAndCheckpoints) {
   EXPECT_TRUE(details["compilations"].is_array());
 }
 
+TEST_F(RoutesTest, DetailsHaveAlertsOfEachKind) {
+  for (const std::string kind : {"loss_spike", "input", "throughput", "memory", "chance"}) {
+    testing::make_run(dir_.path(), kind, {"cat", "dog"});
+    std::filesystem::remove(dir_ / (kind + "/metrics.jsonl"));
+    monitor::MetricWriter writer(dir_ / kind);
+    for (const monitor::MetricRow& row : testing::alarming_rows(kind)) {
+      std::vector<monitor::Metric> metrics;
+      for (const auto& [name, value] : row.values) metrics.push_back({name, value});
+      writer.write(row.step, metrics);
+    }
+    writer.flush();
+    runs_->scan();
+    std::vector<std::string> topics;
+    const nlohmann::json details = json("/api/run?run=" + kind);
+    for (const nlohmann::json& remark : details["remarks"]) topics.push_back(remark["topic"]);
+    EXPECT_THAT(topics, ::testing::Contains(kind));
+  }
+}
+
 TEST_F(RoutesTest, PartsAreThoseOfTheReport) {
   const http::Response evaluations = ask("/api/part?run=one&part=evaluations");
   EXPECT_EQ(evaluations.type, "text/html; charset=utf-8");

@@ -79,6 +79,22 @@ inline void write_metrics(const std::string& run, const Measured& measured) {
   }
 }
 
+// Lines in which one kind of alert is found, and nothing else (monitor/alerts.h); `val` has two classes.
+inline std::vector<monitor::MetricRow> alarming_rows(const std::string& kind) {
+  std::vector<monitor::MetricRow> rows;
+  for (int64_t i = 0; i < 400; ++i) {
+    monitor::MetricRow& row = rows.emplace_back(monitor::MetricRow{10 * (i + 1), {}});
+    const double line = static_cast<double>(i + 1);
+    row.values = {{"epoch", line / 20}, {"uptime", line}, {"examples_seen", 1000 * line}};
+    if (kind == "loss_spike") row.values["training_loss"] = i % 70 == 60 && i < 200 ? 50 : 2 - 0.004 * line;
+    row.values["img/sec"] = kind == "throughput" && i >= 200 ? 500 : 1000;
+    row.values["input_wait"] = kind == "input" && i >= 200 && i < 208 ? 0.5 : 0.01;
+    row.values["y/hostmem/resident"] = (1 << 30) * (kind == "memory" ? 1 + 0.002 * line : 1);
+    if (kind == "chance" && i % 40 == 39) row.values.insert({{"val/prec@1", i < 300 ? 0.5 : 0.9}, {"val/count", 1000}});
+  }
+  return rows;
+}
+
 inline train::EvaluationSummary summary_of(const std::vector<std::string>& classes) {
   train::EvaluationSummary out{"val", "val", 100, {{"prec@1", true, 0.5}, {"loss", false, 1.5}}, 4, 0, classes};
   out.confusion = {{0, 0, 1}, {0, 1, 1}, {1, 0, 1}, {1, 1, 1}};

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "pages/report/made_run.h"
 
 namespace tessera::report {
@@ -162,6 +164,16 @@ TEST(Verdict, RepeatsAlerts) {
                                                 HasSubstr(". It happened 2 times. If it does not come down")));
   EXPECT_THAT(text_of(run, "throughput"),
               HasSubstr("Training slowed down to 500 img/s or less at step 1,050, from 1000. Look"));
+  for (const char* kind : {"loss_spike", "input", "throughput", "memory", "chance"}) {
+    run.rows = testing::alarming_rows(kind);
+    const std::vector<std::string> all = topics(run);
+    EXPECT_EQ(std::ranges::count(all, kind), 1) << kind;
+    EXPECT_LE(all.size(), 3u) << kind << ": how it ended, the score where there is one, and the alert";
+  }
+  run.rows = testing::alarming_rows("input");
+  EXPECT_THAT(text_of(run, "input"), HasSubstr("The devices waited 50 % of the time for input, up to step 2,050. Try"));
+  run.rows = testing::alarming_rows("chance");
+  EXPECT_THAT(text_of(run, "chance"), HasSubstr("`val` is at the level of chance, 1 of 2 classes, after 1,200 steps"));
 }
 
 TEST(Verdict, CountsFilesThatCouldNotBeRead) {
