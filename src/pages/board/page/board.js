@@ -9,7 +9,8 @@ const POLLING = 5000;       // milliseconds, where the server sends no events
 const COLORS = ['#2f81f7', '#e0812b', '#2da44e', '#d9485f', '#a371f7', '#1b9aaa', '#b8860b', '#8b949e'];
 const DASHES = [null, [6, 3], [2, 2], [8, 3, 2, 3], [12, 4]];
 
-// What is drawn together. `match` gets a figure's name and the names of the run's evaluators.
+// What is drawn together. `match` gets a figure's name and the names of the run's evaluators; `less` names figures that are drawn
+// without a part of theirs, which is drawn too.
 const isEvaluator = (name, evaluators) => evaluators.some((one) => name.startsWith(one + '/'));
 const CHARTS = [
   {title: 'Loss', log: true, match: (n, e) => n === 'training_loss' || (isEvaluator(n, e) && n.endsWith('/loss'))},
@@ -17,7 +18,8 @@ const CHARTS = [
   {title: 'Learning rate', match: (n) => /^(lr|momentum)(\/|$)/.test(n)},
   {title: 'Norms', log: true, match: (n) => /^l2_/.test(n)},
   {title: 'Images a second', match: (n) => n === 'img/sec'},
-  {title: 'Seconds of a step', stacked: true, clip: true, match: (n) => /^z\/secs\/(input|transfer|step)$/.test(n)},
+  {title: 'Seconds of a step', stacked: true, clip: true, less: {'z/secs/step': 'z/secs/transfer'},
+   match: (n) => /^z\/secs\/(input|transfer|step)$/.test(n)},
   {title: 'Seconds of evaluations and saves', match: (n) => /^z\/secs\/(eval\/|save)/.test(n)},
   {title: 'Work of the input', stacked: true, match: (n) => /^input\//.test(n)},
   {title: 'Utilisation', match: (n) => /^(mfu|goodput|input_wait|y\/hostcpu\/.*)$/.test(n)},
@@ -116,18 +118,29 @@ function smoothed(values, weight) {
   });
 }
 
+// What is left of `whole` without `part`: of where that is not known, without what it was before.
+function difference(whole, part) {
+  let next = 0;
+  const value = whole.step.map((step, i) => {
+    while (next < part.step.length && part.step[next] <= step) ++next;
+    return Math.max(0, whole.value[i] - (next > 0 ? part.value[next - 1] : 0));
+  });
+  return {step: whole.step, value};
+}
+
 function curvesOf(chart) {
   const curves = [];
   board.chosen.forEach((name, runIndex) => {
     const evaluators = (runOf(name)?.scores || []).map((one) => one.evaluator);
     const found = Object.keys(dataOf(name).metrics).filter((metric) => chart.match(metric, evaluators)).sort();
     found.forEach((metric, metricIndex) => {
-      const several = board.chosen.length > 1;
+      const several = board.chosen.length > 1, part = found.find((one) => one === chart.less?.[metric]);
+      const metrics = dataOf(name).metrics, shown = part ? `${metric} without ${part.split('/').pop()}` : metric;
       curves.push({
-        run: name, metric, label: several ? `${metric} · ${name}` : metric,
+        run: name, metric, label: several ? `${shown} · ${name}` : shown,
         color: COLORS[(several ? runIndex : metricIndex) % COLORS.length],
         dash: several && !chart.stacked ? DASHES[metricIndex % DASHES.length] : null,
-        points: dataOf(name).metrics[metric],
+        points: part ? difference(metrics[metric], metrics[part]) : metrics[metric],
       });
     });
   });
