@@ -89,6 +89,36 @@ TEST_F(Browser, DrawsThePageWithoutANetwork) {
   EXPECT_NEAR(lowest, sum, 1e-6 * sum) << "one upon the other";
 }
 
+// 30 steps, of which the tenth was evaluated.
+TEST_F(Browser, ShowsAFirstEvaluation) {
+  ASSERT_EQ(run_program(train({"log=1 steps"}), folder_.path()).exit, 0);
+  std::string lines;
+  for (int step = 1; step <= 30; ++step) {
+    Json line = {{"step", step}, {"training_loss", 1.0 / step}};
+    if (step == 10) line.update(Json{{"val/prec@1", 0.5}, {"val/loss", 0.01}, {"val/count", 5}});
+    lines += line.dump() + "\n";
+  }
+  write_file(folder_ / "runs/tiny/metrics.jsonl", lines);
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  const std::string loss = "board.charts[0].graph", scores = "board.charts[1].graph";
+  const Json seen = testing::visit_page({{"url", address_of(page)},
+                                         {"height", 4000},
+                                         {"steps",
+                                          {{{"wait", kReady}},
+                                           {{"run", scores + ".getOption('drawPoints', 'val/prec@1')"}},
+                                           {{"run", loss + ".getOption('drawPoints', 'training_loss')"}},
+                                           {{"run", scores + ".xAxisRange()"}},
+                                           {{"run", loss + ".yAxisRange()[0]"}}}}});
+  EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
+  const Json& values = seen["values"];
+  EXPECT_EQ(values[0], true) << "a dot";
+  EXPECT_EQ(values[1], false) << "a line";
+  EXPECT_NEAR(values[2][0].get<double>(), 0, 1);
+  EXPECT_NEAR(values[2][1].get<double>(), 30, 1);
+  EXPECT_LT(values[3].get<double>(), 0.0099) << "room below the lowest loss";
+}
+
 TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {
   train_two();
   RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
@@ -104,11 +134,11 @@ TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {
          {{"wait", loss + ".getLabels().length === 5 && document.getElementById('differences').innerText.includes('lr')"}},
          {{"run", loss + ".getLabels()"}},
          {{"run", "document.getElementById('differences').innerText"}},
-         {{"run", loss + ".getValue(5, 1)"}},
+         {{"run", loss + ".getValue(6, 1)"}},
          {{"run",
            "(() => { const bar = document.getElementById('smoothing'); bar.value = 0.9; bar.dispatchEvent(new Event('input')); "
            "return " +
-               loss + ".getValue(5, 1); })()"}},
+               loss + ".getValue(6, 1); })()"}},
          {{"run", "board.data.get('other').metrics.training_loss.value"}}}}});
   EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
   const Json& values = seen["values"];

@@ -3,6 +3,7 @@
 'use strict';
 
 const POINTS = 1500;        // of a curve
+const FEW = 12;             // points: each is a dot
 const QUIET = 1000;         // milliseconds between two updates of a run, at least
 const REST = 19;            // times as long as curves took to draw: that takes a twentieth of a processor at most
 const POLLING = 5000;       // milliseconds, where the server sends no events
@@ -159,6 +160,14 @@ function tableOf(curves) {
   return [...rows.values()].sort((a, b) => a[0] - b[0]);
 }
 
+// Rows without figures, so that the x axis goes from 0 to the run's last step.
+function wholeAxis(table, width) {
+  const last = Math.max(...board.chosen.map((name) => runOf(name)?.step || 0)), empty = (step) => [step, ...Array(width).fill(null)];
+  if (table.length > 0 && table[0][0] > 0) table.unshift(empty(0));
+  if (table.length > 0 && table.at(-1)[0] < last) table.push(empty(last));
+  return table;
+}
+
 function plannedBytes() {
   const planned = dataOf(board.chosen[0]).facts?.planned;
   return planned ? Math.max(planned.peak || 0, (planned.arguments || 0) + (planned.temporaries || 0)) : 0;
@@ -203,11 +212,15 @@ function drawChart(chart) {
   const log = chart.logOn && table.some((row) => row.slice(1).some((value) => value > 0));
   const labels = ['step', ...curves.map((one) => one.label)];
   const planned = chart.planned ? plannedBytes() : 0, clipping = chart.clip ? clippingOf(table) : null;
+  const rows = wholeAxis(table, curves.length);
   const series = {};
-  curves.forEach((curve) => { series[curve.label] = {color: curve.color, strokePattern: curve.dash}; });
+  curves.forEach((curve) => {
+    const few = curve.points.step.length <= FEW;
+    series[curve.label] = {color: curve.color, strokePattern: curve.dash, drawPoints: few, pointSize: few ? 2.5 : 1};
+  });
   const options = {
     labels, series, logscale: log, stackedGraph: Boolean(chart.stacked) && board.chosen.length === 1,
-    connectSeparatedPoints: true, drawPoints: table.length < 3, strokeWidth: 1.6, labelsDiv: chart.legend, legend: 'always',
+    connectSeparatedPoints: true, xRangePad: 4, yRangePad: log ? 8 : null, strokeWidth: 1.6, labelsDiv: chart.legend, legend: 'always',
     gridLineColor: style.getPropertyValue('--line').trim(), axisLineColor: style.getPropertyValue('--soft').trim(),
     underlayCallback: planned > 0 ? (canvas, area, graph) => drawLevel(canvas, area, graph, planned, 'planned') : null,
     includeZero: planned > 0 && !log, highlightCircleSize: 3, hideOverlayOnMouseOut: false, digitsAfterDecimal: 4,
@@ -217,10 +230,10 @@ function drawChart(chart) {
                axisLabelFormatter: (step) => shortNumber(step)}},
   };
   if (chart.graph && chart.labels === labels.join('\n')) {
-    chart.graph.updateOptions({file: table, ...options});
+    chart.graph.updateOptions({file: rows, ...options});
   } else {
     chart.graph?.destroy();
-    chart.graph = new Dygraph(chart.plot, table, options);
+    chart.graph = new Dygraph(chart.plot, rows, options);
     chart.labels = labels.join('\n');
   }
   chart.note.textContent = planned > 0 ? `A step was planned to take ${bytesText(planned)} of a device's memory.` :
