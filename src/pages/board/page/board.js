@@ -211,7 +211,9 @@ function drawChart(chart) {
   const format = chart.unit === 'bytes' ? bytesText : shortNumber;
   const log = chart.logOn && table.some((row) => row.slice(1).some((value) => value > 0));
   const labels = ['step', ...curves.map((one) => one.label)];
-  const planned = chart.planned ? plannedBytes() : 0, clipping = chart.clip ? clippingOf(table) : null;
+  // The plan is of a device's memory: beside that of the whole process it says nothing.
+  const planned = chart.planned && curves.some((curve) => curve.metric.startsWith('y/devmem/')) ? plannedBytes() : 0;
+  const clipping = chart.clip ? clippingOf(table) : null;
   const rows = wholeAxis(table, curves.length);
   const series = {};
   curves.forEach((curve) => {
