@@ -26,6 +26,13 @@ bool read_switch(const std::string& text, const std::string& name) {
   throw usage_error(fmt::format("`{}` is on or off, and is \"{}\"", name, text), {}, "write 1 or 0");
 }
 
+// 6090, localhost:6090 or 0.0.0.0:6090: no recipe, folder or image has such a name.
+bool is_address(std::string_view word) {
+  const std::string_view port = word.substr(word.rfind(':') + 1);  // npos + 1: all of it
+  return !port.empty() && word.find('/') == std::string_view::npos &&
+         std::ranges::all_of(port, [](unsigned char c) { return std::isdigit(c); });
+}
+
 int64_t read_integer(const std::string& text, const std::string& name, int64_t least) {
   int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -117,6 +124,10 @@ std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size
     } else if (flag.placeholder.empty()) {
       flag.set("1");
     } else if (flag.placeholder.starts_with('[')) {
+      if (position + 1 < args.size() && is_address(args[position + 1])) {
+        throw usage_error(fmt::format("`{}` takes its value with an equals sign", flag.name), {},
+                          fmt::format("{}={}", flag.name, args[position + 1]));
+      }
       flag.set("");
     } else if (position + 1 < args.size()) {
       flag.set(args[++position]);

@@ -169,6 +169,9 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
       {{"train", "a.toml", "b.toml"},
        "error: `b.toml` is one word too many: the recipe is `a.toml` already\nhelp: settings are written key=value; tessera "
        "train --help\n"},
+      {{"train", "a.toml", "--board", "6090"}, "error: `--board` takes its value with an equals sign\nhelp: --board=6090\n"},
+      {{"train", "--board", "0.0.0.0:0", "a.toml"},
+       "error: `--board` takes its value with an equals sign\nhelp: --board=0.0.0.0:0\n"},
       {{"predict", "--from"}, "error: `--from` needs a value\nhelp: --from PATH\n"},
       {{"predict", "x.png"}, "error: `--from` is missing\nhelp: tessera predict --from runs/digits image.png\n"},
       {{"predict", "--top", "none"}, "error: `--top` takes a whole number, and is \"none\"\n"},
