@@ -58,7 +58,11 @@ bool LineTail::read(const std::function<void(std::string_view line)>& take) {
 MetricsTail::News MetricsTail::read() {
   News out;
   out.from_start = tail_.read([&](std::string_view line) {
-    if (auto row = parse_metrics_line(line)) out.rows.push_back(std::move(*row));
+    if (auto row = parse_metrics_line(line)) {
+      out.rows.push_back(std::move(*row));
+    } else if (!line.empty()) {
+      ++out.unreadable;
+    }
   });
   return out;
 }

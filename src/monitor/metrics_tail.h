@@ -44,6 +44,7 @@ class MetricsTail {
   struct News {
     bool from_start = false;  // these are all its lines
     std::vector<MetricRow> rows;
+    int64_t unreadable = 0;  // lines that are none of metrics
   };
   // Of the lines that LineTail::read() gives, those of metrics.
   News read();

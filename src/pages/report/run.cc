@@ -63,12 +63,29 @@ void read_evaluations(SavedRun& run, store::FileSystem& files) {
   }
 }
 
-std::vector<std::string> evaluators_of(const std::string& recipe) {
-  try {
-    return config::parse_recipe(recipe).section("eval").keys();
-  } catch (const Error&) {
-    return {};  // whoever shows the recipe says so
-  }
+// Keys of [eval]; none where the recipe has none that can be read.
+void read_recipe(SavedRun& run, store::FileSystem& files, const std::string& path) {
+  read_part(run, files, path, [&](const std::string& text) {
+    run.recipe = text;
+    run.evaluators = config::parse_recipe(text, path).section("eval").keys();
+  });
+}
+
+// The last line may be being written.
+void read_rows(SavedRun& run, store::FileSystem& files, const std::string& path) {
+  read_part(run, files, path, [&](const std::string& text) {
+    std::vector<std::string> lines = split(text, '\n');
+    const std::string last = std::move(lines.back());
+    lines.pop_back();
+    const auto take = [&](const std::string& line) {
+      auto row = monitor::parse_metrics_line(line);
+      if (row) run.rows.push_back(std::move(*row));
+      return row || line.empty();
+    };
+    const int64_t bad = std::ranges::count_if(lines, [&](const std::string& line) { return !take(line); });
+    take(last);
+    if (bad > 0) run.problems.push_back(unreadable_lines(path, bad));
+  });
 }
 
 // Where an evaluator, or its averaged weights', stands in the recipe; behind all others where it doesn't.
@@ -83,7 +100,7 @@ size_t place_of(const SavedRun& run, const std::string& name) {
 SavedRun read_run(const std::string& path, store::FileSystem& files) {
   SavedRun run = read_run_head(path, files);
   const std::string metrics = store::join_path(path, "metrics.jsonl");
-  read_part(run, files, metrics, [&](const std::string&) { run.rows = monitor::read_metrics(metrics, files); });
+  read_rows(run, files, metrics);
   if (run.recipe.empty() && run.rows.empty()) {
     throw data_error(fmt::format("nothing of the run `{}` can be read: {}", path,
                                  run.problems.empty() ? "its files are empty" : join(run.problems, "; ")));
@@ -104,6 +121,10 @@ bool holds_run(const std::string& path, store::FileSystem& files) {
   return files.info(store::join_path(path, "recipe.toml")) || files.info(store::join_path(path, "metrics.jsonl"));
 }
 
+std::string unreadable_lines(const std::string& path, int64_t count) {
+  return fmt::format("`{}`: {} can't be read", path, count == 1 ? "a line" : human_count(count) + " lines");
+}
+
 SavedRun read_run_head(const std::string& path, store::FileSystem& files) {
   const auto info = files.info(path);
   if (!info) throw usage_error(fmt::format("there is no run `{}`", path), {}, "name the directory of a run: runs/digits-1");
@@ -115,8 +136,7 @@ SavedRun read_run_head(const std::string& path, store::FileSystem& files) {
   SavedRun run;
   run.path = path;
   const std::string recipe = store::join_path(path, "recipe.toml"), facts = store::join_path(path, "run.json");
-  read_part(run, files, recipe, [&](std::string text) { run.recipe = std::move(text); });
-  run.evaluators = evaluators_of(run.recipe);
+  read_recipe(run, files, recipe);
   read_part(run, files, facts, [&](const std::string& text) { run.facts = train::parse_run_facts(text, facts); });
   read_evaluations(run, files);
   std::ranges::stable_sort(run.evaluations, {}, [&](const train::EvaluationSummary& one) { return place_of(run, one.name); });

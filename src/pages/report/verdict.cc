@@ -263,7 +263,7 @@ Remark ending(const SavedRun& run) {
     remark.advice = "A smaller learning rate, a longer warmup, or optimizer.clip=\"norm(1.0)\".";
   } else if (state == "failed") {
     remark.text = fmt::format("The run failed {}: {}.", place(run), run.facts->message);
-  } else if (run.rows.empty()) {
+  } else if (run.rows.empty() && run.problems.empty()) {
     remark.text = "Nothing was measured yet.";
   } else if (state == "running") {
     remark.text = fmt::format("The run goes on, or was killed, {}.", place(run));

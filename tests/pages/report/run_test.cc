@@ -70,6 +70,19 @@ TEST(ReadRuns, DamagedFilesAreProblemsAndNoFailures) {
   EXPECT_EQ(main_score(run, "val")->score, "prec@1") << "as runs of older versions leave it";
 }
 
+TEST(ReadRuns, RecipesAndMeasurementsThatMakeNoSenseAreNamed) {
+  const TempDir dir;
+  const std::string path = make_run(dir.path(), "one", {"cat", "dog"});
+  spill(path + "/metrics.jsonl", testing::slurp(path + "/metrics.jsonl") + "{\"step\":120");
+  EXPECT_THAT(read_runs({path})[0].problems, IsEmpty()) << "the last line is being written";
+  spill(path + "/recipe.toml", "seed = = 1");
+  spill(path + "/metrics.jsonl", "no\n\nmetrics\n");
+  const SavedRun run = read_runs({path})[0];
+  ASSERT_EQ(run.problems.size(), 2u);
+  EXPECT_THAT(run.problems[0], HasSubstr(path + "/recipe.toml"));
+  EXPECT_THAT(run.problems[1], HasSubstr(path + "/metrics.jsonl`: 2 lines can't be read"));
+}
+
 TEST(ReadRuns, RunsOfTheSameNameAreToldApart) {
   const TempDir dir;
   const auto names = [&](const std::vector<std::string>& paths) {

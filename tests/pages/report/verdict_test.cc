@@ -117,6 +117,8 @@ TEST(Verdict, SaysWhatOfTheRunCannotBeRead) {
   EXPECT_EQ(text_of(run, "unread"), "A part of the run is left out: cannot read `run/evals`: Permission denied. ");
   run.rows.clear();
   EXPECT_THAT(text_of(run, "ended"), HasSubstr("after steps that can't be read"));
+  run.facts.reset();
+  EXPECT_THAT(text_of(run, "ended"), HasSubstr("The measurements end after steps that can't be read"));
 }
 
 TEST(Verdict, SaysHowARunEnded) {

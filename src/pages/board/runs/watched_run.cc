@@ -30,13 +30,15 @@ WatchedRun::WatchedRun(std::string name, std::string path, std::function<bool(co
       log_(store::join_path(path_, "log.txt"), files) {}
 
 bool WatchedRun::take(monitor::MetricsTail::News news) {
-  if (!news.from_start && news.rows.empty()) return false;
+  if (!news.from_start && news.rows.empty() && news.unreadable == 0) return false;
   const std::lock_guard lock(mutex_);
   if (news.from_start) {
     series_.clear();
     head_.rows.clear();
     ++generation_;
+    unreadable_ = 0;
   }
+  unreadable_ += news.unreadable;
   for (monitor::MetricRow& row : news.rows) {
     for (const auto& [metric, value] : row.values) {
       if (metric != "step") series_[metric].add({row.step, value});
@@ -188,6 +190,7 @@ Json WatchedRun::summary() const {
   out["scores"] = scores();
   out["newest"] = std::move(newest);
   Json problems = head_.problems;
+  if (unreadable_ > 0) problems.push_back(report::unreadable_lines(store::join_path(path_, "metrics.jsonl"), unreadable_));
   if (!problem_.empty()) problems.push_back(problem_);
   out["problems"] = std::move(problems);
   return out;

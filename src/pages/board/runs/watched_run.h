@@ -76,6 +76,7 @@ class WatchedRun {
   report::SavedRun head_;  // its rows: those with evaluations
   std::deque<Compilation> compilations_;
   std::string problem_;
+  int64_t unreadable_ = 0;  // lines of metrics.jsonl
   bool training_ = false;
   int64_t generation_ = 0, version_ = 0;
 };

@@ -117,6 +117,11 @@ TEST(WatchedRun, BadFilesAreProblems) {
   it.run.refresh();
   EXPECT_THAT(it.run.summary()["problems"].dump(), HasSubstr("run.json"));
   EXPECT_EQ(it.run.summary()["step"], 10);
+  spill(it.path + "/recipe.toml", "= x");
+  spill(it.path + "/metrics.jsonl", testing::slurp(it.path + "/metrics.jsonl") + "no metrics\n{\n{\"step\":");
+  it.run.refresh();
+  const std::string problems = it.run.summary()["problems"].dump();
+  EXPECT_THAT(problems, AllOf(HasSubstr("recipe.toml"), HasSubstr("metrics.jsonl`: 2 lines can't be read")));
 }
 
 TEST(WatchedRun, ScoresKnowTheirBest) {
