@@ -4,14 +4,16 @@
 
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace tessera::board {
 namespace {
 
-std::string escaped(std::string_view text) {
+// As a label's value, between quotes, or as help, without.
+std::string escaped(std::string_view text, bool quoted = true) {
   std::string out;
   for (const char c : text) {
-    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\\' || (quoted && c == '"')) out += '\\';
     if (c == '\n') {
       out += "\\n";
     } else {
@@ -40,22 +42,33 @@ std::string number(double value) {
 }  // namespace
 
 std::string prometheus_text(const std::vector<std::shared_ptr<WatchedRun>>& runs) {
-  std::map<std::string, std::vector<std::string>> gauges;  // the samples of one stand together
+  struct Gauge {
+    std::string help;
+    std::vector<std::string> samples;
+  };
+  std::map<std::string, Gauge> gauges;  // the samples of one stand together
+  const auto add = [&](const std::string& name, const std::string& help, std::string sample) {
+    Gauge& gauge = gauges[name];
+    if (gauge.help.empty()) gauge.help = help;
+    gauge.samples.push_back(std::move(sample));
+  };
   for (const auto& run : runs) {
     const std::string label = fmt::format("run=\"{}\"", escaped(run->name()));
     int64_t step = 0;
     for (const auto& [metric, point] : run->newest()) {
       const std::string name = gauge_name(metric);
-      gauges[name].push_back(fmt::format("{}{{{},metric=\"{}\"}} {}", name, label, escaped(metric), number(point.value)));
+      add(name, fmt::format("The newest {} of a run (docs/monitoring.md).", escaped(metric, /*quoted=*/false)),
+          fmt::format("{}{{{},metric=\"{}\"}} {}", name, label, escaped(metric), number(point.value)));
       step = std::max(step, point.step);
     }
-    gauges["tessera_step"].push_back(fmt::format("tessera_step{{{}}} {}", label, step));
-    gauges["tessera_run_state"].push_back(fmt::format("tessera_run_state{{{},state=\"{}\"}} 1", label, run->state()));
+    add("tessera_step", "The newest step of a run.", fmt::format("tessera_step{{{}}} {}", label, step));
+    add("tessera_run_state", "1 for the state that a run is in.",
+        fmt::format("tessera_run_state{{{},state=\"{}\"}} 1", label, run->state()));
   }
   std::string out;
-  for (const auto& [name, samples] : gauges) {
-    out += fmt::format("# TYPE {} gauge\n", name);
-    for (const std::string& sample : samples) out += sample + "\n";
+  for (const auto& [name, gauge] : gauges) {
+    out += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", name, gauge.help);
+    for (const std::string& sample : gauge.samples) out += sample + "\n";
   }
   return out;
 }

@@ -299,9 +299,16 @@ TEST_F(RoutesTest, TheLogComesInPieces) {
 
 TEST_F(RoutesTest, PrometheusGetsTheNewest) {
   const std::string text = ask("/metrics").body;
-  EXPECT_THAT(text, HasSubstr("# TYPE tessera_val_prec_1 gauge\ntessera_val_prec_1{run=\"one\",metric=\"val/prec@1\"} 0.74\n"
+  EXPECT_THAT(text, HasSubstr("# HELP tessera_val_prec_1 The newest val/prec@1 of a run (docs/monitoring.md).\n"
+                              "# TYPE tessera_val_prec_1 gauge\ntessera_val_prec_1{run=\"one\",metric=\"val/prec@1\"} 0.74\n"
                               "tessera_val_prec_1{run=\"two\",metric=\"val/prec@1\"} 0.74\n"));
   EXPECT_THAT(text, HasSubstr("tessera_run_state{run=\"two\",state=\"done\"} 1\n"));
+  const auto count = [&](const std::string& what) {
+    size_t times = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++times;
+    return times;
+  };
+  EXPECT_EQ(count("# HELP "), count("# TYPE ")) << "one for each family";
 }
 
 TEST(BoardToken, IsGivenOrDrawn) {
