@@ -235,7 +235,9 @@ monitor::StepLine Reporter::line_of(int64_t step, const state::StepMetrics& metr
     const auto slowest = std::ranges::max_element(shares, {}, &std::pair<const char*, double>::second);
     if (slowest != shares.end()) line.wait_for = slowest->first;
   }
-  if (seconds_per_step_ > 0) line.eta_seconds = seconds_per_step_ * static_cast<double>(recipe_.total - step);
+  if (const double pace = pace_.seconds_per_step(); pace > 0) {
+    line.eta_seconds = pace * static_cast<double>(recipe_.total - step);
+  }
   if (memory) line.memory_bytes = static_cast<double>(*memory);
   return line;
 }
@@ -310,7 +312,7 @@ void Reporter::add_memory(std::vector<monitor::Metric>& out) {
 void Reporter::step(int64_t step, const state::StepMetrics& metrics, Clock::time_point ready, bool log_now,
                     std::optional<int64_t> memory) {
   ready_ = ready;
-  if (step > interval_step_) seconds_per_step_ = interval_seconds() / static_cast<double>(step - interval_step_);
+  pace_.known(step, interval_seconds());
   const monitor::StepLine line = line_of(step, metrics, memory);
   console_.step(line, log_now);
   if (ends_row(step, log_now)) console_.row(table_epoch(step), step, line.loss);
@@ -352,6 +354,7 @@ void Reporter::write(int64_t step, const std::optional<state::StepMetrics>& metr
   }
   for (const monitor::Alert& alert : alerts) log_warning(fmt::format("{}; {}", alert.text, alert.advice));
   interval_step_ = step;
+  pace_.end_interval();
   begin_interval(ready_);
 }
 

@@ -39,6 +39,7 @@
 #include "recipe/recipe.h"
 #include "state/progress.h"
 #include "train/evaluate/evaluate.h"
+#include "train/reporting/pace.h"
 #include "train/reporting/run_clock.h"
 
 namespace tessera::train {
@@ -164,7 +165,7 @@ class Reporter {
   const data::TrainLoader* loader_ = nullptr;
   data::StageSeconds stages_;  // when the interval began
   int64_t interval_step_ = 0;  // at which the interval began
-  double seconds_per_step_ = 0;
+  Pace pace_;
   RunClock clock_{monitor::time_now()};
   struct Timing {
     double seconds = 0;

@@ -44,6 +44,55 @@ TEST(Reporter, CountsExamplesASecond) {
   EXPECT_GT(lines[0]["y/hostmem/total"], lines[0]["y/hostmem/resident"]);
 }
 
+// Intervals of ten steps, after a first step that takes a minute: what is left settles, and one slow interval moves it by a part.
+TEST(Pace, IsSmoothAndKnowsNoWarmUp) {
+  Pace pace;
+  pace.known(1, 60);
+  EXPECT_EQ(pace.seconds_per_step(), 0) << "not known yet";
+  pace.end_interval();
+  int64_t step = 1;
+  const auto interval = [&](double seconds) {
+    for (int i = 1; i <= 10; ++i) pace.known(++step, seconds * i);
+    pace.end_interval();
+    return pace.seconds_per_step();
+  };
+  EXPECT_NEAR(interval(1), 1, 1e-9);
+  for (int i = 0; i < 20; ++i) EXPECT_NEAR(interval(1), 1, 1e-9);
+  EXPECT_NEAR(interval(2), 1.2, 0.01);
+  double last = 0;
+  for (int i = 0; i < 15; ++i) last = interval(2);
+  EXPECT_NEAR(last, 2, 0.05);
+}
+
+// A start that goes on has its first step within an interval.
+TEST(Pace, LeavesTheFirstStepOfAnIntervalOut) {
+  Pace pace;
+  pace.known(101, 60);
+  pace.known(102, 61);
+  EXPECT_NEAR(pace.seconds_per_step(), 1, 1e-9);
+  pace.known(103, 64);
+  EXPECT_NEAR(pace.seconds_per_step(), 2, 1e-9);
+}
+
+TEST(Reporter, TellsTheTimeThatIsLeftSmoothly) {
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
+  const testing::TempDir dir;
+  Reporter reporter(recipe, dir.path(), 1);
+  reporter.start(0);
+  reporter.begin();
+  const auto start = std::chrono::steady_clock::now();
+  const state::StepMetrics metrics = {{"training_loss", 1}, {"l2_grads", 1}, {"l2_params", 1}, {"l2_updates", 1}, {"lr", 0.5}};
+  const auto said = [&](int64_t step, int64_t seconds) {
+    ::testing::internal::CaptureStderr();
+    reporter.step(step, metrics, start + std::chrono::seconds(seconds), true, {});
+    reporter.write(step, metrics, {});
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said(1, 600), Not(HasSubstr("ETA"))) << "warm-up";
+  EXPECT_THAT(said(2, 700), HasSubstr("ETA 16:40")) << "ten steps of 100 seconds";
+  EXPECT_THAT(said(3, 1000), HasSubstr("ETA 31:40")) << "not of 300: (0.8 x 100 + 300) / 1.8 each";
+}
+
 TEST(Reporter, TellsEverySchedule) {
   const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section(
       {"optimizer.schedules=['head/.* = cosine(1e-2, warmup=4 steps)', 'pos_embed = none', 'head/.* = 1']"}));
