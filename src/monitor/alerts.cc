@@ -167,6 +167,14 @@ class DeadInput final : public AlertDetector {
 constexpr double kSlow = 0.7, kFastAgain = 0.85;
 constexpr int kSlowLines = 5, kFastLines = 3;
 constexpr size_t kLeastRates = 10, kMaxRates = 10'000;
+constexpr double kSomeWaiting = 0.05;
+
+// `waited`: the share of the slow time that went into waiting for input.
+std::string slow_advice(double waited) {
+  return waited >= kSomeWaiting
+             ? "look for other work on the machine, a hot device that clocks down, or a disk that is slow to read"
+             : "look for other work on the machine, or a hot device that clocks down";
+}
 
 std::string rate_text(double rate) { return fmt::format("{:.{}f}", rate, rate < 10 ? 1 : 0); }
 
@@ -180,11 +188,12 @@ class Throughput final : public AlertDetector {
       const double usual = rates_[rates_.size() / 2];
       const bool slow = *rate < kSlow * usual;
       last_ = slow && streak_.bads() > 0 ? std::max(last_, *rate) : *rate;
+      waits_ = find(row, "input_wait").value_or(0) + (slow && streak_.bads() > 0 ? waits_ : 0);
       if (streak_.add(slow, *rate > kFastAgain * usual)) {
         out.push_back({"throughput", row.step,
                        fmt::format("training slowed down to {} img/s or less at step {}, from {}", rate_text(last_),
                                    human_count(row.step), rate_text(usual)),
-                       "look for other work on the machine, a hot device that clocks down, or a disk that is slow to read"});
+                       slow_advice(waits_ / kSlowLines)});
       }
     }
     if (rates_.size() < kMaxRates) rates_.insert(std::ranges::upper_bound(rates_, *rate), *rate);
@@ -194,6 +203,7 @@ class Throughput final : public AlertDetector {
   Streak streak_{kSlowLines, kFastLines};
   std::vector<double> rates_;  // of this start, sorted
   double last_ = 0;            // the fastest of the slow lines
+  double waits_ = 0;           // sum over them
 };
 
 // ---- memory ----

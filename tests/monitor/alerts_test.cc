@@ -19,6 +19,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // Draws that are the same with every standard library.
 class Noise {
@@ -157,6 +158,12 @@ TEST(Alerts, TellOfTrainingThatSlowsDown) {
   ASSERT_THAT(kinds(alerts), ElementsAre("throughput", "throughput"));
   EXPECT_EQ(alerts[0].step, 450);
   EXPECT_THAT(alerts[0].text, HasSubstr("training slowed down to 5"));
+  EXPECT_THAT(alerts[0].advice, AllOf(HasSubstr("other work"), Not(HasSubstr("disk")))) << "nothing waited for it";
+  auto waiting = speeds({{40, 1000}, {10, 500}});
+  for (MetricRow& row : waiting) row.values["input_wait"] = row.step > 400 ? 0.2 : 0;
+  EXPECT_THAT(alerts_of(waiting).at(0).advice, HasSubstr("a disk that is slow to read"));
+  for (MetricRow& row : waiting) row.values["input_wait"] = row.step > 400 ? 0 : 0.2;
+  EXPECT_THAT(alerts_of(waiting).at(0).advice, Not(HasSubstr("disk"))) << "it waits no more";
   EXPECT_THAT(alerts_of(speeds({{40, 1000}, {4, 500}, {40, 1000}})), IsEmpty());
   EXPECT_THAT(alerts_of(speeds({{40, 1000}, {40, 780}})), IsEmpty());
 }
