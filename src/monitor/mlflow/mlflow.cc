@@ -115,7 +115,8 @@ class Mlflow final : public Sink {
       // A finished run that only caught up ended with its last line.
       client_->set_status(run_, status_of(how.ending), last_step_ < 0 && last_time_ > 0 ? last_time_ : time);
     });
-    if (!online_) log_warning("mlflow: the server lacks figures of this run; its next start sends them");
+    // Of a finished run, which only catches up, the outage was told just now.
+    if (!online_ && last_step_ >= 0) log_warning("mlflow: the server lacks figures of this run; its next start sends them");
   }
 
   // Reaches the server first where it is not. What fails is one warning, and tried again after a while.

@@ -225,6 +225,9 @@ TEST_F(Mlflow, AnOutageIsOneWarningAndTheNextStartSendsAll) {
   EXPECT_THAT(away.err, HasSubstr("the run goes on, and the server gets what it lacks"));
   EXPECT_THAT(away.err, Not(HasSubstr("records are not written")));
   EXPECT_EQ(curves_of(*folder_ / "away").at("training_loss").size(), 9u);
+  const Outcome finished = train("away");
+  EXPECT_EQ(finished.err.find("warning: mlflow: "), finished.err.rfind("warning: mlflow: ")) << finished.err;
+  EXPECT_THAT(finished.err, HasSubstr("warning: mlflow: "));
   tell_server("start");
   // The run is finished; starting it again sends what the server lacks, and a third start finds nothing to send.
   for (int i = 0; i < 2; ++i) {
