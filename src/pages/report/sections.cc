@@ -51,6 +51,7 @@ Markup worst_images(const train::EvaluationSummary& evaluation, const Pictures& 
     } else if (worst.predicted >= 0) {
       line.add(", as predicted");
     }
+    if (worst.probability) line.add(" with {:.3g} %", 100 * *worst.probability);
     line.add("<br><span class=\"soft\">{}</span>", worst.id);
     lines.push_back(line.take());
   }

@@ -24,6 +24,12 @@ double finite_or(const Json& value, double otherwise) { return value.is_null() ?
 
 int64_t count_at(const Json& json, const char* key) { return json_integer(json.at(key), 0, kMaxImages); }
 
+double probability_in(const Json& json) {
+  const double value = json.get<double>();
+  if (!(value >= 0 && value <= 1)) throw data_error("a probability that is not between 0 and 1");
+  return value;
+}
+
 EvaluationSummary from_json(const Json& json) {
   EvaluationSummary out;
   out.name = json.at("name");
@@ -50,6 +56,7 @@ EvaluationSummary from_json(const Json& json) {
     worst.label = static_cast<int32_t>(json_integer(one.at("label"), -1, classes - 1));
     worst.predicted = static_cast<int32_t>(json_integer(one.at("predicted"), -1, classes - 1));
     worst.loss = finite_or(one.at("loss"), kInfinity);
+    if (one.contains("probability")) worst.probability = probability_in(one.at("probability"));
     out.worst.push_back(std::move(worst));
   }
   return out;
@@ -77,6 +84,7 @@ std::string to_json(const EvaluationSummary& summary) {
                              {"label", worst.label},
                              {"predicted", worst.predicted},
                              {"loss", finite(worst.loss)}});
+    if (worst.probability) json["worst"].back()["probability"] = *worst.probability;
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

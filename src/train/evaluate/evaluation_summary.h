@@ -3,6 +3,7 @@
 // greatest loss. Small whatever the data set; a function of the scores of its examples alone.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct WorstExample {
   int64_t sample = 0;  // its place in the source
   std::string id;      // and its name there: the path of a file
   int32_t label = -1, predicted = -1;
-  double loss = 0;  // infinite where it is no number
+  double loss = 0;                    // infinite where it is no number
+  std::optional<double> probability;  // of what was predicted; where the evaluation keeps predictions
   bool operator==(const WorstExample&) const = default;
 };
 

@@ -21,13 +21,23 @@ class ColumnView {
   size_t offset_ = 0;
 };
 
-// The place of the column that says one class of each example.
-std::optional<size_t> class_column(const Evaluation& evaluation) {
-  const auto found = std::ranges::find_if(evaluation.columns, [](const evaluators::Column& column) {
-    return column.classes && column.width == 1 && column.name == "predicted";
-  });
+template <class Wanted>
+std::optional<size_t> column_where(const Evaluation& evaluation, const Wanted& wanted) {
+  const auto found = std::ranges::find_if(evaluation.columns, wanted);
   if (found == evaluation.columns.end()) return std::nullopt;
   return static_cast<size_t>(found - evaluation.columns.begin());
+}
+
+// The place of the column that says one class of each example.
+std::optional<size_t> class_column(const Evaluation& evaluation) {
+  return column_where(evaluation, [](const evaluators::Column& column) {
+    return column.classes && column.width == 1 && column.name == "predicted";
+  });
+}
+
+// Of what is predicted with which probability, the likeliest first.
+std::optional<size_t> probability_column(const Evaluation& evaluation) {
+  return column_where(evaluation, [](const evaluators::Column& column) { return column.name == "prob" && column.width > 0; });
 }
 
 // Of the first score that is a mean, the less the better.
@@ -38,6 +48,12 @@ std::optional<size_t> loss_column(const Evaluation& evaluation) {
     if (found != evaluation.columns.end() && found->width == 1) return static_cast<size_t>(found - evaluation.columns.begin());
   }
   return std::nullopt;
+}
+
+// Nothing where it is no number.
+std::optional<double> probability_at(const ColumnView& column, size_t example) {
+  const auto value = static_cast<double>(column.at(example));
+  return value >= 0 ? std::optional(std::min(value, 1.0)) : std::nullopt;
 }
 
 // The examples with the greatest loss, in a heap of kWorstExamples of them.
@@ -88,10 +104,12 @@ EvaluationSummary summary_of(const recipe::EvalPlan& plan, const Evaluation& eva
   if (!column) return out;
   out.worst_by = evaluation.columns[*column].name;
   if (out.classes.empty() && !evaluation.labels.empty()) out.classes = source.class_names();
+  const auto likely = probability_column(evaluation);
   for (const auto& [loss, i] : worst_of(ColumnView(evaluation, *column), examples)) {
     WorstExample worst{evaluation.samples[i], source.id(evaluation.samples[i]), -1, -1, loss};
     if (!evaluation.labels.empty()) worst.label = evaluation.labels[i];
     if (!predicted.empty() && static_cast<size_t>(predicted[i]) < out.classes.size()) worst.predicted = predicted[i];
+    if (likely && worst.predicted >= 0) worst.probability = probability_at(ColumnView(evaluation, *likely), i);
     out.worst.push_back(std::move(worst));
   }
   return out;

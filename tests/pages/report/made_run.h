@@ -99,7 +99,7 @@ inline train::EvaluationSummary summary_of(const std::vector<std::string>& class
   train::EvaluationSummary out{"val", "val", 100, {{"prec@1", true, 0.5}, {"loss", false, 1.5}}, 4, 0, classes};
   out.confusion = {{0, 0, 1}, {0, 1, 1}, {1, 0, 1}, {1, 1, 1}};
   out.worst_by = "loss";
-  out.worst = {{1, classes[0] + "/1.png", 0, 1, 3.25}, {2, classes[1] + "/0.png", 1, 0, 2}};
+  out.worst = {{1, classes[0] + "/1.png", 0, 1, 3.25, 0.97}, {2, classes[1] + "/0.png", 1, 0, 2}};
   return out;
 }
 

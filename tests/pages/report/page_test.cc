@@ -81,7 +81,7 @@ TEST(Report, ShowsTheRun) {
   EXPECT_TRUE(facts.attributes.contains("alt"));
   EXPECT_EQ(facts.elements["h1"], 1);
   EXPECT_EQ(facts.elements["svg"], 5);
-  for (const char* text : {"The run ended as planned", "Best prec@1", "cat, taken for dog", "loss 3.25", "cat/1.png",
+  for (const char* text : {"The run ended as planned", "Best prec@1", "cat, taken for dog with 97 %", "loss 3.25", "cat/1.png",
                            "Where the time went", "waiting for images", "tessera train x.toml", "tessera 0.2.0",
                            "value_range(-1, 1)", "1,234", "3.00 MiB of a device", "0.03 GFLOP/s"}) {
     EXPECT_THAT(facts.text, HasSubstr(text));

@@ -64,6 +64,22 @@ TEST(EvaluationSummary, CountsClassesAndOrdersExamplesByLoss) {
   EXPECT_EQ(to_json(read), to_json(summary));
 }
 
+// Files without it are read too: those that CountsClassesAndOrdersExamplesByLoss writes.
+TEST(EvaluationSummary, HasTheProbabilityOfWhatWasPredicted) {
+  Evaluation made = evaluation({{0, 2, 3}, {1, 1, 0.5F}});
+  made.columns.insert(made.columns.end(), {{"top", 2, true}, {"prob", 2}});
+  made.predictions.width = 7;
+  made.predictions.values = {3, 0, 2, 2, 0, 0.75F, 0.25F, 0.5F, 1, 1, 1, 0, std::numeric_limits<float>::quiet_NaN(), 0};
+  const EvaluationSummary summary = summary_of(plan(), made, "val", 1);
+  ASSERT_EQ(summary.worst.size(), 2u);
+  EXPECT_EQ(summary.worst[0].probability, 0.75);
+  EXPECT_EQ(summary.worst[1].probability, std::nullopt);
+  const std::string text = to_json(summary);
+  EXPECT_EQ(parse_evaluation_summary(text, "here").worst, summary.worst);
+  std::string bad = text;
+  EXPECT_THROW(parse_evaluation_summary(bad.replace(bad.find("0.75"), 4, "1.75"), "here"), Error);
+}
+
 TEST(EvaluationSummary, KeepsThirtyTwoExamples) {
   std::vector<std::tuple<int32_t, int32_t, float>> examples;
   // 23 images have names; their losses are 0, 1, 2, 0, 1, 2, …
