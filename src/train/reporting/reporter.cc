@@ -19,6 +19,9 @@ constexpr size_t kLoss = 0, kLr = 4;
 
 constexpr double kWaitWorthAWord = 0.02;
 
+// Of so many devices the memory is told: those of one host.
+constexpr size_t kMostDevices = 8;
+
 // On the console prec@1 is top1.
 constexpr std::string_view kPrec = "prec@";
 constexpr int64_t kTopFive = 5;
@@ -299,7 +302,7 @@ void Reporter::add_memory(std::vector<monitor::Metric>& out) {
   add_traffic(out);
   add_processors(out);
   if (!client_) return;
-  for (size_t device = 0; device < std::min<size_t>(2, client_->devices().size()); ++device) {
+  for (size_t device = 0; device < std::min(kMostDevices, client_->devices().size()); ++device) {
     const auto memory = client_->memory(device);
     if (!memory) continue;
     const std::string prefix = fmt::format("y/devmem/dev{}/", device);

@@ -16,7 +16,7 @@
 // restarts, and so do core hours, which are of steps alone. z/secs/input is what a step waited for its input, z/secs/step what
 // it took besides, z/secs/transfer what the loop needed to send a batch, means over the same steps; z/secs/eval/<evaluator>
 // and z/secs/save are of those since the line before. Memory is in bytes: of the machine, of this process (resident), and what
-// the plugin says of the first two devices. y/hostio/read and /written: bytes a second that storage delivered and took for this
+// the plugin says of this process's devices, of eight at most. y/hostio/read and /written: bytes a second that storage delivered and took for this
 // process since the line before. mfu is of train/reporting/model_flops.h, where a chip's peak is known (pjrt/chip.h). All
 // these, from img/sec to uptime and from core_hours to y/, are the clock's and the machine's; the others are a function of
 // recipe and data.

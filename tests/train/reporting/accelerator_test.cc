@@ -113,5 +113,17 @@ TEST(Accelerator, MemoryUtilisationAndCoreHoursAreInEveryLine) {
   EXPECT_EQ(facts.device_memory, int64_t{16} << 30);
 }
 
+TEST(Accelerator, MemoryIsToldOfEachOfItsDevices) {
+  ASSERT_EQ(::setenv("WRAPPED_PLUGIN", testing::cpu_plugin_path().c_str(), 1), 0);
+  TrainOptions options = small_run().options("four_chips");
+  options.device.plugin = testing::fake_plugin_path(7);
+  options.device.devices = 4;
+  ASSERT_EQ(train(small_run().section({"mesh=replica=4", "eval.val.batch=12", "monitor.sinks=[]"}), options).exit, Exit::kDone);
+  const auto line = testing::json_lines(small_run().path("four_chips") + "/metrics.jsonl").at(0);
+  for (int device = 0; device < 4; ++device) {
+    EXPECT_EQ(line.at(fmt::format("y/devmem/dev{}/bytes_in_use", device)), (device + 1) << 20);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::train
