@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/text/shell.h"
 #include "base/text/text.h"
 #include "cli/other_flags.h"
 
@@ -99,7 +100,7 @@ const Flag& Flags::find(const std::string& name) const {
   throw usage_error(fmt::format("unknown flag `{}`", name), {}, foreign.empty() ? suggest_name(name, names) : foreign);
 }
 
-std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size_t& position, bool first_word) const {
+std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size_t& position, bool first_word) {
   std::vector<std::string> words;
   for (; position < args.size(); ++position) {
     const std::string& word = args[position];
@@ -119,6 +120,7 @@ std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size
       continue;
     }
     const Flag& flag = find(word == "-h" ? "--help" : word.substr(0, equals));
+    std::string text = shell_quoted(word);
     if (equals != std::string::npos) {
       flag.set(word.substr(equals + 1));
     } else if (flag.placeholder.empty()) {
@@ -131,11 +133,21 @@ std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size
       flag.set("");
     } else if (position + 1 < args.size()) {
       flag.set(args[++position]);
+      text += " " + shell_quoted(args[position]);
     } else {
       throw usage_error(fmt::format("`{}` needs a value", flag.name), {}, fmt::format("{} {}", flag.name, flag.placeholder));
     }
+    given_.emplace_back(flag.name, std::move(text));
   }
   return words;
+}
+
+std::string Flags::given(const std::vector<std::string_view>& except) const {
+  std::string line;
+  for (const auto& [name, text] : given_) {
+    if (std::ranges::find(except, name) == except.end()) line += " " + text;
+  }
+  return line;
 }
 
 }  // namespace tessera::cli

@@ -38,7 +38,10 @@ class Flags {
   // Consumes words of `args` from `position` on: flags are applied, other words returned. With `first_word`, stops at the first
   // word that is no flag, and `position` is left there; else reads all, and takes every word after "--" as no flag. An unknown
   // flag is a usage Error that names the nearest.
-  std::vector<std::string> parse(const std::vector<std::string>& args, size_t& position, bool first_word = false) const;
+  std::vector<std::string> parse(const std::vector<std::string>& args, size_t& position, bool first_word = false);
+  // The flags that parse() read, in their order and as a shell takes them, without those named `except`: " --devices 2 --quiet".
+  // For the command that goes on with a run.
+  std::string given(const std::vector<std::string_view>& except) const;
 
   // What to say of a flag that is unknown here, where that is more than a near name; empty: nothing.
   void explain_unknown(std::function<std::string(const std::string& name)> explain) { explain_ = std::move(explain); }
@@ -51,6 +54,7 @@ class Flags {
  private:
   const Flag& find(const std::string& name) const;
   std::vector<Flag> flags_;
+  std::vector<std::pair<std::string, std::string>> given_;  // the name, and its words for a shell
   std::function<std::string(const std::string&)> explain_;
   bool pass_unknown_ = false;
 };

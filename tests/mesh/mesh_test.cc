@@ -29,8 +29,8 @@ TEST(Mesh, FillsInWhatIsLeft) {
 
 TEST(Mesh, MistakesAreExplained) {
   using ::testing::HasSubstr;
-  EXPECT_THAT(error_of("replica=3", 8),
-              AllOf(HasSubstr("does not fit 8 devices"), HasSubstr("1, 2, 4, 8"), HasSubstr("recipe.toml:3")));
+  EXPECT_THAT(error_of("replica=3", 8), AllOf(HasSubstr("does not fit 8 devices"), HasSubstr("1, 2, 4, 8"),
+                                              HasSubstr("--devices 3"), HasSubstr("recipe.toml:3")));
   EXPECT_THAT(error_of("replica=3, fsdp=-1", 8), HasSubstr("does not fit"));
   EXPECT_THAT(error_of("fdsp=8", 8), HasSubstr("did you mean `fsdp`?"));
   EXPECT_THAT(error_of("fsdp", 8), HasSubstr("needs a size"));

@@ -167,14 +167,17 @@ TEST_F(Run, OneThatTrainsNowIsLeftAlone) {
 
 TEST_F(Run, IsContinuedByTheCommandThatItNamesWhenItIsStopped) {
   // Far too long to end by itself.
-  const std::vector<std::string> args = {"train", "tiny.toml", "total=100000 epochs", "--workdir", "long"};
+  const std::vector<std::string> args = {"train",     "tiny.toml", "total=100000 epochs", "--devices", "2",
+                                         "--workdir", "long",      "--no-report"};
   RunningProgram program(args, folder_->path());
   while (program.running() && !fs::exists(*folder_ / "long/metrics.jsonl")) ::usleep(10'000);
   program.send(SIGTERM);
   const Outcome stopped = program.wait();
   EXPECT_EQ(stopped.exit, 75);
-  EXPECT_THAT(stopped.err, ContainsRegex("stopped by SIGTERM after step [0-9,]+ of 300,000, which is saved. "
-                                         "Continue: tessera train tiny.toml 'total=100000 epochs' --workdir long\n$"));
+  EXPECT_THAT(
+      stopped.err,
+      ContainsRegex("stopped by SIGTERM after step [0-9,]+ of 300,000, which is saved. "
+                    "Continue: tessera train tiny.toml 'total=100000 epochs' --devices 2 --no-report --workdir long\n$"));
   EXPECT_THAT(stopped.out, StartsWith("checkpoint  long/checkpoints/step_0000"));
   EXPECT_THAT(stopped.out, Not(HasSubstr("next")));
 }

@@ -57,8 +57,7 @@ class FineTune final : public Command {
     }
     log_line(std::string(trim(made.recipe)) + "\n");
     for (const std::string& note : made.notes) log_note(note);
-    std::string command = "tessera fine-tune --from " + shell_quoted(options_.from);
-    if (!options_.valid.empty()) command += " --valid " + shell_quoted(options_.valid);
+    std::string command = "tessera fine-tune";
     for (const std::string& word : words) command += " " + shell_quoted(word);
     return training_.run({read, made.name, command}, device);
   }

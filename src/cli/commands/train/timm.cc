@@ -1,8 +1,6 @@
 // tessera timm: timm's train.py, with its own arguments.
 #include "recipe/translate/timm.h"
 
-#include <fmt/format.h>
-
 #include "cli/commands/train/translated.h"
 
 namespace tessera::cli {
@@ -36,10 +34,6 @@ class Timm final : public TranslatedCommand {
   translate::Translation translate(const std::vector<std::string>& words, int64_t devices) override {
     options_.devices = devices;
     return translate::translate_timm(words, options_);
-  }
-  std::string own_flags() const override {
-    std::string out = options_.world_size ? fmt::format(" --world-size {}", *options_.world_size) : "";
-    return options_.defaults == "main" ? out : out + " --defaults " + options_.defaults;
   }
 
  private:

@@ -39,6 +39,7 @@ constexpr int64_t kMaxPatience = 1'000'000;  // seconds
 }  // namespace
 
 void Training::declare(Flags& flags) {
+  flags_ = &flags;
   flags.add("--workdir", "DIR", &workdir_,
             "the run's directory, also s3://BUCKET/RUN or gs://BUCKET/RUN; when not given, that of this recipe's newest run "
             "under runs/ if it is not finished, else a "
@@ -169,8 +170,16 @@ void Training::write_report(const std::string& workdir) const {
   }
 }
 
+// The command that goes on with the run: with the flags of this one, but for those of one start.
+std::string Training::continuing(const RecipeToTrain& recipe, const std::string& workdir) const {
+  return recipe.command +
+         flags_->given({"--workdir", "--new", "--until", "--from-step", "--parameters", "--profile-host", "--num-processes",
+                        "--process-id", "--coordinator-address", "--coordinator-key", "--run-id"}) +
+         " --workdir " + shell_quoted(workdir);
+}
+
 // `workdir`: as the user names it, which is another path where it is in a bucket.
-void Training::tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir) {
+void Training::tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir) const {
   // The run has ended well whether or not somebody still reads.
   const auto line = [](const char* what, const std::string& text) { print_if_read(fmt::format("{:<12}{}", what, text)); };
   const auto shown = [&](const std::string& path) { return workdir + path.substr(result.workdir.size()); };
@@ -189,12 +198,11 @@ void Training::tell(const train::TrainResult& result, const RecipeToTrain& recip
   }
   if (result.exit == Exit::kPreempted || result.exit == Exit::kInterrupted) {
     log_line(fmt::format("stopped by {} after step {} of {}, which is saved. Continue: {}", result.stopped_by,
-                         human_count(result.step), human_count(result.total),
-                         recipe.command + " --workdir " + shell_quoted(workdir)));
+                         human_count(result.step), human_count(result.total), continuing(recipe, workdir)));
   }
   if (result.paused) {
     log_line(fmt::format("ended after step {} of {}, as --until says. Continue: {}", human_count(result.step),
-                         human_count(result.total), recipe.command + " --workdir " + shell_quoted(workdir)));
+                         human_count(result.total), continuing(recipe, workdir)));
     return;
   }
   if (result.exit == Exit::kDone) line("next", next(result, workdir));

@@ -20,10 +20,10 @@ namespace tessera::cli {
 struct RecipeToTrain {
   std::function<config::Section()> read;  // what it throws goes into the log too
   std::string path;                       // of the recipe; names the run's directory
-  std::string command;                    // as a shell takes it: `tessera train recipe.toml seed=1`
+  std::string command;                    // as a shell takes it, without flags: `tessera train recipe.toml seed=1`
 };
 
-// The flags of train, and what it does with them. Must outlive the Flags it is declared to.
+// The flags of train, and what it does with them. Must outlive the Flags it is declared to, which must live while it runs.
 class Training {
  public:
   void declare(Flags& flags);
@@ -38,9 +38,11 @@ class Training {
  private:
   Exit train(const RecipeToTrain& recipe, const train::DeviceOptions& device, monitor::LogFile& log) const;
   void write_report(const std::string& workdir) const;
-  static void tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir);
+  void tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir) const;
+  std::string continuing(const RecipeToTrain& recipe, const std::string& workdir) const;
   static std::string next(const train::TrainResult& result, const std::string& workdir);
 
+  const Flags* flags_ = nullptr;
   std::string workdir_;
   std::string log_file_, until_;
   std::optional<int64_t> from_step_;

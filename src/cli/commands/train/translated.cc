@@ -27,7 +27,7 @@ Exit TranslatedCommand::run(const std::vector<std::string>& words, const train::
   }
   for (const std::string& note : made.notes) log_line(note);
   training_.set_workdir(made.workdir);
-  std::string command = "tessera " + page().name + own_flags();
+  std::string command = "tessera " + page().name;
   for (const std::string& word : words) command += " " + shell_quoted(word);
   return training_.run({read, made.name, command}, device);
 }

@@ -19,8 +19,6 @@ class TranslatedCommand : public Command {
   virtual std::string lists() const = 0;  // what --list prints
   // `devices`: of all processes of this run, as far as the flags say.
   virtual translate::Translation translate(const std::vector<std::string>& words, int64_t devices) = 0;
-  // Flags that translate() looks at, as a shell takes them: " --world-size 8".
-  virtual std::string own_flags() const { return ""; }
 
  private:
   bool print_ = false, list_ = false;
