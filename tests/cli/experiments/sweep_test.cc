@@ -90,7 +90,7 @@ TEST_F(SweepTest, ARunThatFailsIsNamedAndTheOthersGoOn) {
 }
 
 TEST_F(SweepTest, ASignalSavesAndTheSameCommandGoesOn) {
-  const std::vector<std::string> words = {"sweep", "tiny.toml", "seed=0..2", "--jobs", "1", "total=400 steps"};
+  const std::vector<std::string> words = {"sweep", "tiny.toml", "seed=0..2", "--jobs", "1", "total=400 steps", "--max=3"};
   RunningProgram run(words, folder_.path());
   const fs::path second = folder_ / "runs/tiny-sweep-1/seed=1/metrics.jsonl";
   while (run.running() && read_file(second).find("\"step\":10,") == std::string::npos) {
@@ -99,7 +99,9 @@ TEST_F(SweepTest, ASignalSavesAndTheSameCommandGoesOn) {
   run.send(SIGINT);
   const Outcome stopped = run.wait();
   EXPECT_EQ(stopped.exit, 130) << stopped.err;
-  EXPECT_THAT(stopped.err, AllOf(HasSubstr("the runs that train are saved"), HasSubstr("the same command goes on")));
+  EXPECT_THAT(stopped.err, AllOf(HasSubstr("the runs that train are saved"),
+                                 HasSubstr("the same command goes on: tessera sweep tiny.toml seed=0..2 "
+                                           "'total=400 steps' --jobs 1 --max=3\n")));
   EXPECT_FALSE(fs::exists(folder_ / "runs/tiny-sweep-1/seed=2"));
   const Outcome again = run_program(words, folder_.path());
   EXPECT_EQ(again.exit, 0) << again.err;

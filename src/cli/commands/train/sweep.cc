@@ -63,6 +63,7 @@ class SweepCommand final : public Command {
             "bytes of runs that never paused."};
   }
   void declare(Flags& flags) override {
+    flags_ = &flags;
     flags.add("--workdir", "DIR", &workdir_, "of all runs; runs/<recipe>-sweep-N when not given");
     flags.add("--jobs", "N", &jobs_, 1,
               "runs at a time; when not given, one for each processor or GPU (or --devices of them), and one on TPUs");
@@ -298,7 +299,8 @@ class SweepCommand final : public Command {
     const std::string plot = sweep::plot(result, options.metric);
     if (!plot.empty()) store::write_atomic(files, store::join_path(directory, "sweep.svg"), plot);
     if (result.stopped) {
-      log_line(fmt::format("stopped; the same command goes on: tessera sweep {}", command_of(record)));
+      log_line(
+          fmt::format("stopped; the same command goes on: tessera sweep {}{}", shell_line(record.words), flags_->given({})));
       return Exit::kInterrupted;
     }
     record.finished = true;
@@ -326,6 +328,7 @@ class SweepCommand final : public Command {
     }
   }
 
+  const Flags* flags_ = nullptr;  // lives while this runs
   std::string workdir_, metric_, min_budget_;
   std::optional<int64_t> jobs_, most_, eta_;
   int64_t draw_ = 0;
