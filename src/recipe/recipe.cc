@@ -130,10 +130,12 @@ optim::RunLength read_length(const Section& recipe, Recipe& out) {
 // That somebody looks at what training goes without.
 void check_held_out(const Section& data, const Recipe& out) {
   const auto& fold = out.data.options.fold;
+  const std::string& source = out.data.options.source;
   if (!fold || std::ranges::any_of(out.evals, [&](const EvalPlan& plan) { return plan.sets[0].data.options.fold == fold; }))
     return;
   data.fail("fold", fmt::format("holds fold {} out, and no evaluator has it", *fold),
-            "an evaluator without a source, or with that of data.source, has it: eval.val.data.source=\"…\"");
+            fmt::format("an evaluator with the source of training has it: 'eval.{}.data.source={}'",
+                        out.evals.empty() ? "val" : out.evals[0].name, source.empty() ? "…" : source));
 }
 
 }  // namespace

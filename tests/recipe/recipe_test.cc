@@ -61,6 +61,7 @@ TEST(Recipe, HoldsAFoldOut) {
   std::vector<std::string> other = words;
   other[1] = "eval.val.data.source=fake(images=8, classes=4)";
   EXPECT_FAILURE("`data.fold` holds fold 1/4 out, and no evaluator has it", other);
+  EXPECT_FAILURE("'eval.val.data.source=" + source + "'", other);
   other = words;
   other[2] = "data.fold=4/4";
   EXPECT_FAILURE("K from 0 to N-1", other);

@@ -77,6 +77,10 @@ std::string problem_of(const Words& words) {
   CommonFlags common;
   command->declare(flags);
   declare_common_flags(flags, common);
+  const auto sets = [&](const std::string& key) {
+    return std::ranges::any_of(own, [&](const std::string& word) { return word.find(key + "=") != std::string::npos; });
+  };
+  if (sets("data.fold") && !sets("data.source")) return "no evaluator has the fold: eval.val.data.source=SOURCE";
   try {
     for (const std::string& word : flags.parse(own, position)) {
       std::smatch match;
@@ -118,6 +122,7 @@ TEST(Documents, ShowCommandsThatThereAre) {
   EXPECT_THAT(problem_of({"tessera", "train", "x.toml", "optimizer.learning_rate=1"}),
               ::testing::HasSubstr("optimizer.learning_rate"));
   EXPECT_THAT(problem_of({"tessera", "train", "recipes/none.toml"}), ::testing::HasSubstr("there is no recipes/none.toml"));
+  EXPECT_THAT(problem_of({"tessera", "sweep", "x.toml", "data.fold=0..4/5"}), ::testing::HasSubstr("no evaluator"));
 }
 
 // ./dev says what it can do in its usage.
