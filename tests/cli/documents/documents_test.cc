@@ -146,18 +146,17 @@ TEST(Documents, NameKeysThatThereAre) {
       "((data|model|objective|optimizer|eval|checkpoint|monitor|guard|average|sharding|model_init)"
       "(\\.[A-Za-z_0-9]+)+)( ?=.*)?");
   const std::regex top("(seed|total|dtype|accumulate|mesh|log|resume|early_stop|eval_at_start|optimization_level)() ?=.*");
-  for (const char* document :
-       {"docs/devices/gpu.md", "docs/devices/tpu_vm.md", "docs/from/fastai.md", "docs/from/big_vision.md",
-        "docs/from/pytorch_xla.md", "docs/prepare.md", "docs/experiments.md", "docs/multi_label.md"}) {
+  const std::regex file(".*\\.(md|safetensors|json|mlir)");  // model.safetensors
+  for (const std::string& document : all_documents()) {
     int64_t found = 0;
     for (const Found& code : code_in(document)) {
       std::smatch match;
       if (!std::regex_match(code.line, match, sections) && !std::regex_match(code.line, match, top)) continue;
-      if (match[1].str().ends_with(".md")) continue;
+      if (std::regex_match(match[1].str(), file)) continue;
       ++found;
       EXPECT_TRUE(is_known(match[1])) << document << " names " << match[1];
     }
-    if (std::string(document).find("from_") != std::string::npos) {
+    if (document.starts_with("docs/from/")) {
       EXPECT_GT(found, 20) << document;
     }
   }
