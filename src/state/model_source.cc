@@ -39,15 +39,6 @@ struct ComputeOptions {
 
 enum class SourceKind { kCheckpoint, kWorkdir, kDirectory, kFile };
 
-// What other libraries' users write; empty for anything else.
-std::string help_for_foreign(const std::string& from) {
-  for (const std::string_view prefix : {"hf-hub", "hf_hub", "hf"}) {
-    if (from != prefix && !from.starts_with(std::string(prefix) + ":")) continue;
-    return "name it hub(OWNER/NAME), once `hf download OWNER/NAME` has fetched it";
-  }
-  return "";
-}
-
 SourceKind kind_of(const std::string& from, const std::string& where) {
   store::FileSystem& files = store::local_files();
   const auto has = [&](std::string_view name) { return files.info(store::join_path(from, name)).has_value(); };
@@ -56,8 +47,9 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   if (has("checkpoints")) return SourceKind::kWorkdir;
   if (is_weight_file(from) && files.info(from)) return SourceKind::kFile;
   const char* what = files.info(from) ? "holds no weights" : "does not exist";
-  if (const std::string help = help_for_foreign(from); !help.empty())
-    throw usage_error(fmt::format("`{}` {}", one_line(from), what), where, help);
+  if (const std::string name = foreign_hub_name(from); !name.empty())
+    throw usage_error(fmt::format("`{}` {}", one_line(from), what), where,
+                      fmt::format("a model of the Hugging Face Hub is named hub({})", one_line(name)));
   throw usage_error(
       fmt::format("`{}` {}", one_line(from), what), where,
       "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "

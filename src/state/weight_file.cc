@@ -12,6 +12,7 @@
 #include "checkpoint/formats/npz.h"
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/formats/torch_file.h"
+#include "state/hub_cache.h"
 #include "store/checksums.h"
 #include "store/file.h"
 
@@ -115,6 +116,7 @@ WeightPath parse_weight_path(const std::string& text) {
   // Of a URL the colons of the scheme and of the port are no scope's.
   const size_t begin = scheme == std::string::npos ? 0 : text.find('/', scheme + 3);
   if (colon == std::string::npos || colon < begin || store::local_files().info(text)) return {text, ""};
+  if (!foreign_hub_name(text).empty()) return {text, ""};  // whoever looks for it says how it is named
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 

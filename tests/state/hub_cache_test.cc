@@ -1,6 +1,7 @@
 // Models of the Hugging Face Hub in a cache laid out as huggingface_hub lays it out.
 #include "state/hub_cache.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "base/error.h"
 #include "state/model_source.h"
+#include "state/weight_file.h"
 #include "store/temp_dir.h"
 #include "support/paths.h"
 
@@ -115,6 +117,14 @@ TEST_F(HubCache, WhatIsNotThereIsFetchedByTheCommandInTheMessage) {
   EXPECT_THAT(failure("hub(timm/vit_tiny_patch16_224)"), HasSubstr("hub(timm/vit_tiny_patch16_224.augreg_in21k)"));
   std::filesystem::remove(snapshot + "/model.safetensors");
   EXPECT_THAT(failure("vit_tiny_patch16_224.augreg_in21k"), HasSubstr("has no model.safetensors"));
+}
+
+TEST_F(HubCache, NamesOfOtherLibrariesAreUnderstood) {
+  for (const char* name : {"hf-hub:timm/resnet18", "hf_hub:timm/resnet18", "hub:timm/resnet18", "timm/resnet18"}) {
+    EXPECT_THAT(failure(name), AllOf(HasSubstr(fmt::format("`{}` does not exist", name)), HasSubstr("hub(timm/resnet18)")));
+    EXPECT_EQ(parse_weight_path(name).path, name);
+  }
+  EXPECT_EQ(parse_weight_path("hf://a/b/c.npz:params/img").scope, "params/img");
 }
 
 TEST_F(HubCache, NoNameLeadsOutOfIt) {

@@ -215,7 +215,7 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"model=resnet18"}), HasSubstr("model = { name = \"resnet\", variant = \"resnet18\" }"));
   EXPECT_THAT(help({"model.name=resnet50.a1_in1k"}), HasSubstr("variant = \"resnet50\""));
   EXPECT_THAT(help({"model_init.from=vit.pth"}), HasSubstr(".pth"));
-  EXPECT_THAT(help({"model_init.from=hf-hub:timm/vit_tiny"}), HasSubstr("hf download"));
+  EXPECT_THAT(help({"model_init.from=hf-hub:timm/vit_tiny"}), HasSubstr("hub(timm/vit_tiny)"));
 }
 
 TEST(CommandLine, QuietShowsResultsAndWarningsAlone) {
