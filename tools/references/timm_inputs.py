@@ -2,8 +2,9 @@
 
 Run: tools/references/run.sh timm_inputs, or `python timm_inputs.py` in its environment.
 
-One row a model: TIMM_INPUT(name, image size, crop_pct, interpolation, mean, std), of its default weights; further rows
-"name.tag" for other weights where these differ. resolve_data_config() fills in what a config leaves out.
+One row a model: TIMM_INPUT(name, tag, image size, crop_pct, interpolation, mean, std), of its default weights, whose tag is
+empty where timm has none on the Hugging Face Hub; further rows "name.tag" for other weights where these differ.
+resolve_data_config() fills in what a config leaves out.
 """
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from timm.models import get_pretrained_cfg
 
 from timm_variants import names
 
-OUT = Path(__file__).resolve().parents[2] / "src" / "translate" / "timm_inputs.def"
+OUT = Path(__file__).resolve().parents[2] / "src" / "recipe" / "translate" / "timm_inputs.def"
 
 
 def numbers(values):
@@ -25,7 +26,8 @@ def row(name):
     config = resolve_data_config({}, pretrained_cfg=cfg.to_dict() if cfg else {"input_size": None})
     channels, height, width = config["input_size"]
     assert channels == 3 and height == width, name
-    return (f'{height}, {config["crop_pct"]:.10g}, "{config["interpolation"]}", '
+    tag = cfg.tag if cfg and cfg.hf_hub_id and "." not in name else ""
+    return (f'"{tag}", {height}, {config["crop_pct"]:.10g}, "{config["interpolation"]}", '
             f'{numbers(config["mean"])}, {numbers(config["std"])}')
 
 
@@ -36,7 +38,7 @@ def main():
         default = row(name)
         lines.append(f'TIMM_INPUT("{name}", {default})\n')
         for full in sorted(t for t in tagged if t.split(".")[0] == name):
-            if row(full) != default:
+            if row(full).split(", ", 1)[1] != default.split(", ", 1)[1]:
                 lines.append(f'TIMM_INPUT("{full}", {row(full)})\n')
     head = f"// Made by tools/references/timm_inputs.py with timm {timm.__version__}.\n"
     OUT.write_text(head + "".join(lines))

@@ -18,7 +18,7 @@ MODELS = Path(__file__).resolve().parents[2] / "src" / "models"
 
 def names():
     """First words of the tables' rows."""
-    rows = "\n".join(p.read_text() for p in sorted(MODELS.iterdir()) if p.suffix in (".def", ".cc"))
+    rows = "\n".join(p.read_text() for p in sorted(MODELS.rglob("*")) if p.suffix in (".def", ".cc"))
     found = re.findall(r'^(?:TIMM_VIT\(| +\{)"([a-z0-9_]+)",\s+\d+,', rows, re.M)
     return sorted(set(found) & set(timm.list_models()))
 

@@ -330,12 +330,22 @@ class Translator {
     if (!initial.empty() && !adapted.empty()) {
       throw usage_error("`--initial-checkpoint` and `--pretrained-path` are given", {}, "leave one of them out");
     }
-    if (initial.empty() && adapted.empty()) return;
+    if (initial.empty() && adapted.empty() && !args_.flag("pretrained")) return;
     text_.section("model_init");
-    text_.string("from", initial.empty() ? adapted : initial);
+    text_.string("from", !initial.empty() ? initial : !adapted.empty() ? adapted : pretrained());
     std::string head = model_.family->classifier;
     std::ranges::replace(head, '.', '/');
     if (!adapted.empty()) text_.raw("dont_load", "[" + RecipeText::quoted(head + "/.*") + "]");
+  }
+
+  // The weights of --pretrained.
+  std::string pretrained() const {
+    std::string name = name_;
+    if (name == architecture_) {
+      if (*input_.tag == 0) throw usage_error(fmt::format("timm has no weights of `{}`", name), {}, "leave out --pretrained");
+      name += std::string(".") + input_.tag;
+    }
+    return fmt::format("hub(timm/{})", name);
   }
 
   void write_evaluation() {

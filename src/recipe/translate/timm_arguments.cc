@@ -34,8 +34,9 @@ const Argument kTable[] = {
     // Model
     {"--model", kText, kExact, "resnet50",
      "`model.name` and `model.variant`; `tessera models` lists them. A `.tag` chooses mean, deviation, size and crop"},
-    {"--pretrained", kNothing, kMissing, "",
-     "nothing is downloaded: save the model with timm's save_for_hf(model, DIR) and give --initial-checkpoint DIR"},
+    {"--pretrained", kNothing, kExact, "",
+     "`model_init.from`: `hub(timm/NAME.TAG)`, fetched where the cache lacks it; without a tag in --model timm's own. A head "
+     "of other classes begins anew"},
     {"--pretrained-path", kText, kExact, "", "`model_init.from`, the head begins anew"},
     {"--initial-checkpoint", kText, kApproximated, "",
      "`model_init.from`: a directory of timm's or Hugging Face's, a .safetensors or .pth file, or a run of this program"},

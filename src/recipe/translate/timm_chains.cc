@@ -13,7 +13,7 @@ namespace tessera::translate {
 namespace {
 
 constexpr TimmInput kInputs[] = {
-#define TIMM_INPUT(name, size, crop, interpolation, mean, std) {name, size, crop, interpolation, mean, std},
+#define TIMM_INPUT(name, tag, size, crop, interpolation, mean, std) {name, tag, size, crop, interpolation, mean, std},
 #include "recipe/translate/timm_inputs.def"
 #undef TIMM_INPUT
 };

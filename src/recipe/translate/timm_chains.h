@@ -11,9 +11,9 @@ namespace tessera::translate {
 
 // What timm's weights of a model were trained and are evaluated with.
 struct TimmInput {
-  const char* name;
-  int64_t size;  // pixels a side
-  double crop;   // the share of the picture that the evaluation's crop has
+  const char *name, *tag;  // tag: of the weights that timm takes for the name alone; empty: none
+  int64_t size;            // pixels a side
+  double crop;             // the share of the picture that the evaluation's crop has
   const char *interpolation, *mean, *std;
 };
 // Null where timm has no model of this name here.

@@ -262,6 +262,17 @@ TEST(TimmCommands, LookForTheFoldersOfASplitAsTimmDoes) {
   EXPECT_THAT(translate_timm({"/my photos, all"}, {}).recipe, HasSubstr("folder('/my photos, all/train')"));
 }
 
+TEST(TimmCommands, PretrainedWeightsComeFromTheHub) {
+  const auto from = [](const std::string& line) {
+    return config::parse_recipe(made("/imagenet --pretrained " + line).recipe).section("model_init").text("from");
+  };
+  EXPECT_EQ(from("--model resnet50"), "hub(timm/resnet50.a1_in1k)");  // timm's own choice
+  EXPECT_EQ(from("--model resnet50.tv_in1k"), "hub(timm/resnet50.tv_in1k)");
+  EXPECT_EQ(from("--model timm/resnet50.gluon_in1k"), "hub(timm/resnet50.gluon_in1k)");
+  EXPECT_EQ(from("--model resnet50 --initial-checkpoint own.pth"), "own.pth");
+  EXPECT_EQ(from("--model resnet50 --pretrained-path own.pth"), "own.pth");
+}
+
 TEST(TimmCommands, AreRefusedWithTheReason) {
   EXPECT_THAT(error_of("/imagenet --mixupp 0.1"), AllOf(HasSubstr("unknown argument `--mixupp`"), HasSubstr("`--mixup`")));
   EXPECT_THAT(error_of("/imagenet --dec 0.1"), AllOf(HasSubstr("--decay-milestones, --decay-epochs, --decay-rate")));
@@ -271,7 +282,7 @@ TEST(TimmCommands, AreRefusedWithTheReason) {
   EXPECT_THAT(error_of("/imagenet --amp=1"), HasSubstr("`--amp` takes no value"));
   EXPECT_THAT(error_of("/imagenet other"), HasSubstr("one word too many"));
   EXPECT_THAT(error_of("--lr 0.1"), HasSubstr("the data directory is missing"));
-  EXPECT_THAT(error_of("/imagenet --pretrained"), AllOf(HasSubstr("no counterpart"), HasSubstr("--initial-checkpoint")));
+  EXPECT_THAT(error_of("/imagenet --pretrained --model mixer_s32_224"), HasSubstr("no weights of `mixer_s32_224`"));
   EXPECT_THAT(error_of("/imagenet --tta 2"), HasSubstr("no counterpart"));
   EXPECT_THAT(error_of("/imagenet --opt adahessian"), HasSubstr("there is no `--opt adahessian`"));
   EXPECT_THAT(error_of("/imagenet --sched cosin"), HasSubstr("`cosine`"));
