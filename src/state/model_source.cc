@@ -272,6 +272,10 @@ checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from, const std:
   throw usage_error(fmt::format("`{}` is not a checkpoint of ours", from), where, "name a run's directory or a checkpoint");
 }
 
+void expect_weights(const std::string& from, const std::string& where) {
+  if (!store::is_remote(from)) kind_of(locate(from, where), where);
+}
+
 models::ArrayViews LoadedModel::arrays() const {
   models::ArrayViews arrays;
   for (size_t i = 0; i < layout.params; ++i) {

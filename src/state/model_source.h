@@ -42,6 +42,8 @@ std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& 
 // The checkpoint at `from`, or the newest whole one of a workdir, or that of WORKDIR@STEP. A directory or file of timm's is a
 // usage Error at `where`.
 checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from, const std::string& where = "--from");
+// A usage Error at `where` where `from` names no weights; no array is read. What is on a server is not looked at.
+void expect_weights(const std::string& from, const std::string& where);
 
 // A model with its weights, and all that is needed to use it on images.
 struct LoadedModel {

@@ -9,6 +9,8 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "recipe/run_identity.h"
+#include "state/model_source.h"
+#include "state/weight_file.h"
 #include "train/run/default_workdir.h"
 #include "train/run/early_stop.h"
 
@@ -34,6 +36,12 @@ state::RunDescription describe(const recipe::Recipe& recipe) {
     if (eval.sets[0].texts == 0) run.eval_data[eval.name] = recipe::data_identity(eval.sets[0].data);
   }
   return run;
+}
+
+// That the weights or the run are there which this one begins with.
+void expect_beginning(const recipe::Recipe& recipe) {
+  if (recipe.run.resume) state::expect_weights(*recipe.run.resume, "resume");
+  if (recipe.model_init) state::expect_weights(state::parse_weight_path(recipe.model_init->from).path, "model_init.from");
 }
 
 int64_t read_until(const std::string& text, const recipe::Recipe& recipe) {
@@ -91,6 +99,7 @@ std::string Run::choose_home(const TrainOptions& options) {
   std::string path;
   if (processes.leads()) {
     path = chosen_workdir(options, recipe.text);
+    if (!store::local_files().info(path)) expect_beginning(recipe);  // so that a mistake leaves no directory
     processes.from_leader("workdir", std::filesystem::absolute(path));
   } else {
     path = processes.from_leader("workdir", "");

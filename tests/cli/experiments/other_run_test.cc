@@ -88,6 +88,13 @@ TEST_F(OtherRun, WhatCannotBeGoneOnFromIsSaid) {
   EXPECT_THAT(error({"resume=run@3", "model_init.from=run"}), HasSubstr("both say which weights come first"));
 }
 
+TEST_F(OtherRun, OneThatIsNotThereLeavesNoDirectory) {
+  for (const char* word : {"resume=nowhere", "resume=run@4", "model_init.from=nowhere.pth", "model_init.from=nowhere:params"}) {
+    EXPECT_EQ(train("none", {word}).exit, 2) << word;
+    EXPECT_FALSE(fs::exists(*folder_ / "none")) << word;
+  }
+}
+
 TEST_F(OtherRun, AStepOfARunIsNamedAnywhere) {
   const Outcome eval = tessera({"eval", "tiny.toml", "--from", "run@3"});
   EXPECT_EQ(eval.exit, 0) << eval.err;
