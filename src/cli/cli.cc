@@ -39,6 +39,17 @@ const CommandEntry* find_command(const std::string& name) {
   return nullptr;
 }
 
+// What was meant by a command that there is none of.
+std::string help_for_command(const std::string& name) {
+  static constexpr std::pair<const char*, const char*> kOthers[] = {
+      {"validate", "eval"}, {"val", "eval"},      {"test", "eval"},        {"evaluate", "eval"},
+      {"fit", "train"},     {"infer", "predict"}, {"inference", "predict"}};
+  for (const auto& [other, own] : kOthers) {
+    if (name == other) return fmt::format("did you mean `{}`?", own);
+  }
+  return suggest_name(name, command_names());
+}
+
 // The command that `args` names at `position`, which is moved behind its words.
 const CommandEntry* take_command(const std::vector<std::string>& args, size_t& position) {
   const std::string& first = args[position];
@@ -53,7 +64,7 @@ const CommandEntry* take_command(const std::vector<std::string>& args, size_t& p
     if (position + 1 == args.size() || args[position + 1].starts_with("-")) return nullptr;
     throw usage_error(fmt::format("unknown command `{}`", both), {}, suggest_name(both, command_names()));
   }
-  throw usage_error(fmt::format("unknown command `{}`", first), {}, suggest_name(first, command_names()));
+  throw usage_error(fmt::format("unknown command `{}`", first), {}, help_for_command(first));
 }
 
 Exit run_version(const std::vector<std::string>& args, const CommonFlags& common) {

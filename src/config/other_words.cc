@@ -68,6 +68,52 @@ constexpr OtherWord kOtherWords[] = {
     {"clip_grad", "clip", "clip = \"norm(1.0)\""},
     {"arch", "model"},
     {"eval_metric", "best"},
+    {"b", "batch"},
+    {"j", "threads"},
+    {"fp16", "dtype", "dtype = \"bf16\""},
+    {"mixed_precision", "dtype", "dtype = \"bf16\""},
+};
+
+// Words of timm's, fastai's, Lightning's and Hugging Face's programs that are no keys of a recipe.
+struct OtherHelp {
+  std::string_view words, help;
+};
+constexpr OtherHelp kOtherHelp[] = {
+    {"resume auto_resume no_resume start_epoch continue",
+     "tessera train goes on by itself: with --workdir DIR from that run's newest checkpoint, without it with this recipe's "
+     "newest run that is not finished; --new starts afresh, --from-step N goes back, and resume=RUN@STEP goes on with another "
+     "run"},
+    {"output output_dir out_dir save_dir log_dir logdir ckpt_dir experiment exp_name", "the run's directory is --workdir DIR"},
+    {"gpu gpus cuda device num_gpus accelerator", "--platform cuda, and --devices N for several"},
+    {"tpu tpu_cores", "--platform tpu"},
+    {"cpu force_cpu", "--platform cpu"},
+    {"force f exist_ok", "what is there already is replaced with --overwrite, by the commands that have it"},
+    {"config cfg c", "the recipe is a word of its own: tessera train recipe.toml"},
+    {"pretrained initial_checkpoint finetune init_from",
+     "a key of the recipe: 'model_init.from=hub(timm/resnet50.a1_in1k)', or a directory; tessera help model_init"},
+    {"model_ema ema", "a section of the recipe: average.decay=0.9998; tessera help average"},
+    {"log_wandb wandb report_to", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"wandb\"]'"},
+    {"warmup_epochs warmup_steps sched scheduler lr_scheduler min_lr warmup",
+     "part of the learning rate: 'optimizer.lr=cosine(1e-3, warmup=5 epochs)'; tessera help schedules"},
+    {"data_dir data_path train_dir dataset", "a key of the recipe: 'data.source=folder(DIR/train)'; tessera help sources"},
+    {"img_size input_size image_size crop_size",
+     "the size is what data.pp makes, and eval.NAME.data.pp: \"decode | random_resized_crop(224) | …\""},
+    {"num_classes nb_classes", "classes are what the data have: a folder for each, or classes=FILE of a source"},
+    {"aa auto_augment color_jitter hflip vflip reprob augmentation",
+     "part of data.pp: \"… | flip_lr | randaug(rand-m9-mstd0.5-inc1) | … | random_erasing(0.25)\"; tessera help pp"},
+    {"checkpoint ckpt checkpoint_path model_path weights_path", "weights come with --from PATH"},
+    {"model arch a",
+     "of a recipe: model.name=resnet model.variant=resnet18 (`tessera models` lists them); trained weights come with --from "
+     "PATH"},
+    {"optimizer opt", "a key of the recipe: optimizer.name=adamw; tessera help optimizers"},
+    {"val_split valid_split validation_split test_split",
+     "part of the sources: 'data.source=part(folder(photos), train, 20 %)' and 'eval.val.data.source=part(folder(photos), "
+     "valid, 20 %)'"},
+    {"balance balanced sampler oversample",
+     "a key of the recipe: data.shuffle=balanced shows all classes equally often; tessera help data.shuffle"},
+    {"port host", "the live page is at --address 6070, or 127.0.0.1:6070, of tessera board"},
+    {"min max start_lr end_lr num_iter num_it", "tessera lr-find goes from the rate --from to the rate --to in --steps N"},
+    {"silent q", "--quiet"},
 };
 
 }  // namespace
@@ -89,6 +135,14 @@ std::string suggest_key(std::string_view key, const std::vector<std::string>& ca
 std::string example_of(std::string_view key, std::string_view meant) {
   for (const OtherWord& other : kOtherWords) {
     if (key == other.word && meant.ends_with(other.key)) return std::string(other.example);
+  }
+  return "";
+}
+
+std::string other_help(std::string_view word) {
+  for (const OtherHelp& other : kOtherHelp) {
+    const std::vector<std::string> words = split(std::string(other.words), ' ');
+    if (std::ranges::find(words, word) != words.end()) return std::string(other.help);
   }
   return "";
 }

@@ -15,4 +15,8 @@ std::string same_key(std::string_view key, const std::vector<std::string>& candi
 // total gives `total = "90 epochs"`. Else "".
 std::string example_of(std::string_view key, std::string_view meant);
 
+// What to say of another system's word (with underscores: "output_dir") for which there is a flag, a section or a part of a value
+// here, and no key of one value; empty where it is no such word.
+std::string other_help(std::string_view word);
+
 }  // namespace tessera::config

@@ -131,6 +131,8 @@ Error type_error(const Node& node, const std::string& expected, std::string_view
       advice = fmt::format("write {}", static_cast<int64_t>(*number)) + (advice.empty() ? "" : "; " + advice);
     }
   }
+  if (const auto* text = std::get_if<std::string>(&node.value); text && expected == Traits<std::vector<std::string>>::type())
+    advice = fmt::format("write [\"{}\"]", *text) + (advice.empty() ? "" : "; " + advice);
   return usage_error(fmt::format("`{}` must be {}, found {}", node.path(), expected, found_text(node)), node.location(),
                      advice);
 }
@@ -184,11 +186,16 @@ Error unknown_key(const Node& node) {
   const Node& leaf = *first_leaf(&node);
   const std::string path = leaf.path(), section = node.parent->path();
   std::string meant = meant_path(leaf);
-  if (meant.empty() && node.parent->parent == nullptr && &leaf == &node) meant = meant_below(*node.parent, node.key);
+  if (meant.empty() && node.parent->parent == nullptr) {  // the section may be another trainer's: trainer.max_epochs
+    meant = same_key(leaf.key, node.parent->known);
+    if (meant.empty()) meant = meant_below(*node.parent, leaf.key);
+  }
   std::string help;
   if (!meant.empty() && meant != section && !path.starts_with(meant + ".")) {
     const std::string example = example_of(leaf.key, meant);
     help = fmt::format("did you mean `{}`{}?  ", meant, example.empty() ? "" : fmt::format(", as {}", example));
+  } else if (std::string other = other_help(leaf.key); !other.empty()) {
+    return usage_error(fmt::format("unknown key `{}`", path), leaf.location(), other);
   } else if (!node.parent->known.empty()) {
     help = fmt::format("known {}: {}  ", section.empty() ? "keys" : fmt::format("keys of `{}`", section),
                        join(node.parent->known, ", "));

@@ -6,6 +6,7 @@
 #include "base/text/call.h"
 #include "base/text/text.h"
 #include "data/source_call.h"
+#include "store/file.h"
 
 namespace tessera::data {
 namespace {
@@ -15,6 +16,16 @@ constexpr const SourceKind* kSources[] = {
 #include "data/sources.def"
 };
 #undef SOURCE
+
+// What was meant by the name of a source that there is none of.
+std::string help_for_source(const std::string& name, const std::vector<std::string>& names) {
+  for (const char* other : {"fold", "kfold", "split", "subset", "holdout"}) {
+    if (name == other) return "part(folder(photos), train, 20 %), or fold=0/5 in place of 20 %; tessera help part";
+  }
+  if (name.ends_with(".csv")) return fmt::format("write csv({}, image=COLUMN, label=COLUMN)", name);
+  if (name.find('/') != std::string::npos || store::local_files().info(name)) return fmt::format("write folder({})", name);
+  return suggest_name(name, names);
+}
 
 }  // namespace
 
@@ -27,7 +38,7 @@ std::shared_ptr<const Source> make_source(std::string_view text, std::string_vie
     CallReader reader(call, where);
     return kind->make(reader, where);
   }
-  throw usage_error(fmt::format("unknown data source `{}`", call.name), std::string(where), suggest_name(call.name, names));
+  throw usage_error(fmt::format("unknown data source `{}`", call.name), std::string(where), help_for_source(call.name, names));
 }
 
 std::vector<std::string_view> class_names_of(const Source& source, const Sample& sample) {

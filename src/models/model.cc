@@ -107,9 +107,11 @@ std::unique_ptr<Model> make_model(config::Section section, const InputShape& dat
   // timm's names and those of its pretrained weights ("resnet50.a1_in1k") are variants here.
   const NamedModel named = find_named(name.substr(0, name.find('.')));
   throw usage_error(fmt::format("there is no model `{}`", name), section.place("name"),
-                    named.family ? fmt::format("it is a variant: model = {{ name = \"{}\", variant = \"{}\" }}",
-                                               named.family->name, named.architecture->name)
-                                 : suggest_name(name, model_names()) + "  tessera models lists the named variants of all");
+                    named.family
+                        ? fmt::format("it is a variant: model = {{ name = \"{0}\", variant = \"{1}\" }}, and on a command line "
+                                      "model.name={0} model.variant={1}",
+                                      named.family->name, named.architecture->name)
+                        : suggest_name(name, model_names()) + "  tessera models lists the named variants of all");
 }
 
 ir::Value blank_images(const InputShape& input, int64_t batch) {

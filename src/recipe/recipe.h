@@ -270,6 +270,8 @@ EvalPlan read_eval(const std::string& name, config::Section section, const EvalS
 // The scores that a run of the recipe gives: of each evaluator in its order, shares first, and those of averaged weights behind
 // them; then training_loss.
 std::vector<BestMetric> scores_of(const Recipe& recipe);
+// Help for the name of a score that is none of `scores`: the one that was meant ("val/accuracy" for val/prec@1), or all.
+std::string suggest_score(const std::string& name, const std::vector<std::string>& scores);
 
 // What scores of averaged weights are called: "val" -> "val_ema".
 std::string averaged_name(const std::string& evaluator);

@@ -14,6 +14,22 @@ namespace tessera::recipe {
 
 using config::Section;
 
+std::string suggest_score(const std::string& name, const std::vector<std::string>& scores) {
+  static constexpr std::pair<const char*, const char*> kOthers[] = {
+      {"top1", "prec@1"}, {"acc", "prec@1"},  {"acc1", "prec@1"}, {"accuracy", "prec@1"},
+      {"top5", "prec@5"}, {"acc5", "prec@5"}, {"f1", "f1_macro"}, {"kappa", "cohen_kappa"}};
+  const size_t slash = name.rfind('/');
+  const std::string evaluator = slash == std::string::npos ? "" : name.substr(0, slash + 1), word = name.substr(slash + 1);
+  for (const auto& [other, own] : kOthers) {
+    if (word != other) continue;
+    for (const std::string& score : scores) {
+      if (score.starts_with(evaluator) && score.ends_with(std::string("/") + own))
+        return fmt::format("did you mean `{}`?", score);
+    }
+  }
+  return suggest_name(name, scores);
+}
+
 std::string averaged_name(const std::string& evaluator) { return evaluator + "_ema"; }
 
 namespace {
@@ -32,7 +48,7 @@ void read_best(const Section& checkpoint, const std::vector<BestMetric>& scores,
     out.best = BestMetric{name};
   } else {
     checkpoint.fail("best", fmt::format("is \"{}\", which is no score of an evaluator of this recipe", name),
-                    suggest_name(name, names));
+                    suggest_score(name, names));
   }
 }
 
@@ -54,7 +70,7 @@ void read_early_stop(const Section& recipe, const std::vector<BestMetric>& score
     std::vector<std::string> names;
     for (const BestMetric& score : scores) names.push_back(score.name);
     recipe.fail("early_stop", fmt::format("waits for \"{}\", which is no score of an evaluator of this recipe", metric),
-                names.empty() ? "add one: [eval.val]" : suggest_name(metric, names));
+                names.empty() ? "add one: [eval.val]" : suggest_score(metric, names));
   }
   stop.metric = *found;
   const auto evaluations = parse_number(stop.text);

@@ -164,6 +164,13 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
   const Case cases[] = {
       {{"trian"}, "error: unknown command `trian`\nhelp: did you mean `train`?\n"},
       {{"data", "chek"}, "error: unknown command `data chek`\nhelp: did you mean `data check`?\n"},
+      {{"validate", "a.toml"}, "error: unknown command `validate`\nhelp: did you mean `eval`?\n"},
+      {{"fit"}, "error: unknown command `fit`\nhelp: did you mean `train`?\n"},
+      {{"infer"}, "error: unknown command `infer`\nhelp: did you mean `predict`?\n"},
+      {{"board", "--port", "1"},
+       "error: unknown flag `--port`\nhelp: the live page is at --address 6070, or 127.0.0.1:6070, of tessera board\n"},
+      {{"lr-find", "a.toml", "--min", "1"},
+       "error: unknown flag `--min`\nhelp: tessera lr-find goes from the rate --from to the rate --to in --steps N\n"},
       {{"train", "--wokdir", "x"}, "error: unknown flag `--wokdir`\nhelp: did you mean `--workdir`?\n"},
       {{"train"}, "error: tessera train needs a recipe\nhelp: tessera train recipes/digits.toml\n"},
       {{"train", "a.toml", "b.toml"},
@@ -208,12 +215,36 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"--output-dir", "x"}), HasSubstr("--workdir DIR"));
   EXPECT_THAT(help({"--gpus", "2"}), HasSubstr("--platform cuda"));
   EXPECT_THAT(help({"--sched", "cosine"}), HasSubstr("optimizer.lr=cosine(1e-3"));
+  EXPECT_THAT(help({"-b", "4"}), HasSubstr("data.batch=VALUE"));
+  EXPECT_THAT(help({"-j", "4"}), HasSubstr("data.threads=VALUE"));
+  EXPECT_THAT(help({"--optimizer", "adam"}), HasSubstr("optimizer.name=adamw"));
+  EXPECT_THAT(help({"--fp16"}), HasSubstr("dtype=bf16"));
+  EXPECT_THAT(help({"--mixed-precision", "bf16"}), HasSubstr("dtype=bf16"));
+  EXPECT_THAT(help({"--model", "resnet18"}), HasSubstr("model.variant=resnet18"));
+  EXPECT_THAT(help({"ema=0.99"}), HasSubstr("average.decay=0.9998"));
+  EXPECT_THAT(help({"pretrained=true"}), HasSubstr("model_init.from=hub("));
+  EXPECT_THAT(help({"scheduler=cosine"}), HasSubstr("optimizer.lr=cosine(1e-3"));
+  EXPECT_THAT(help({"warmup=5"}), HasSubstr("optimizer.lr=cosine(1e-3"));
+  EXPECT_THAT(help({"device=cuda"}), HasSubstr("--platform cuda"));
+  EXPECT_THAT(help({"output=runs/x"}), HasSubstr("--workdir DIR"));
+  EXPECT_THAT(help({"trainer.max_epochs=3"}), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
+  EXPECT_THAT(help({"data.val_split=0.2"}), HasSubstr("part(folder(photos), train, 20 %)"));
+  EXPECT_THAT(help({"data.balance=true"}), HasSubstr("data.shuffle=balanced"));
+  EXPECT_THAT(help({"data.source=train"}), HasSubstr("write folder(train)"));
+  EXPECT_THAT(help({"data.source=photos/train"}), HasSubstr("write folder(photos/train)"));
+  EXPECT_THAT(help({"data.source=labels.csv"}), HasSubstr("write csv(labels.csv, image="));
+  EXPECT_THAT(help({"data.source=fold(folder(train), 0/5)"}), HasSubstr("part(folder(photos), train, 20 %)"));
+  EXPECT_THAT(help({"eval.val.metrics=f1_macro"}), HasSubstr("write [\"f1_macro\"]"));
+  EXPECT_THAT(help({"checkpoint.best=val/top1"}), HasSubstr("did you mean `val/prec@1`?"));
+  EXPECT_THAT(help({"checkpoint.best=accuracy"}), HasSubstr("did you mean `val/prec@1`?"));
+  EXPECT_THAT(help({"early_stop=\"val/acc, patience=5\""}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"batch=4"}), HasSubstr("did you mean `data.batch`?"));
   EXPECT_THAT(help({"lr=1e-3"}), HasSubstr("did you mean `optimizer.lr`?"));
   EXPECT_THAT(help({"epochs=3"}), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
   EXPECT_THAT(help({"amp=true"}), HasSubstr("did you mean `dtype`, as dtype = \"bf16\"?"));
   EXPECT_THAT(help({"model=resnet18"}), HasSubstr("model = { name = \"resnet\", variant = \"resnet18\" }"));
   EXPECT_THAT(help({"model.name=resnet50.a1_in1k"}), HasSubstr("variant = \"resnet50\""));
+  EXPECT_THAT(help({"model=resnet18"}), HasSubstr("model.name=resnet model.variant=resnet18"));
   EXPECT_THAT(help({"model_init.from=vit.pth"}), HasSubstr(".pth"));
   EXPECT_THAT(help({"model_init.from=hf-hub:timm/vit_tiny"}), HasSubstr("hub(timm/vit_tiny)"));
 }

@@ -242,7 +242,7 @@ class SweepCommand final : public Command {
       names.push_back(score.name);
     }
     throw usage_error(fmt::format("`--metric` is `{}`, which no run of this recipe gives", metric_), {},
-                      suggest_name(metric_, names));
+                      recipe::suggest_score(metric_, names));
   }
 
   // The directory of `record`, which is written to it. One that is not finished is gone on with, and the record is then its own.
