@@ -19,8 +19,10 @@ std::string as_word(std::string_view flag) {
   return word;
 }
 
-// The key of a recipe that is called so, or has that as its last part: the one with the fewest parts.
-std::string key_called(const std::string& word) {
+}  // namespace
+
+std::string key_called(std::string_view written) {
+  const std::string word = as_word(written);
   std::string best;
   size_t best_parts = 0;
   for (const recipe::SectionKeys& section : recipe::recipe_keys()) {
@@ -32,8 +34,6 @@ std::string key_called(const std::string& word) {
   }
   return best;
 }
-
-}  // namespace
 
 std::string help_for_foreign_flag(std::string_view flag) {
   const std::string word = as_word(flag);

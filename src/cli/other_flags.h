@@ -1,5 +1,5 @@
 #pragma once
-// What to say of a flag that there is none of: people bring the words of other trainers.
+// What to say of a flag, or a word asked about, that there is none of: people bring the words of other trainers.
 
 #include <string>
 #include <string_view>
@@ -9,5 +9,9 @@ namespace tessera::cli {
 // The help of a message about the unknown flag `flag` ("--epochs"): the flag or the recipe's key that does what other trainers
 // call so. Empty where it is no word of theirs.
 std::string help_for_foreign_flag(std::string_view flag);
+
+// The key of a recipe that people mean by a word, written as a flag or a key: its last part, or other trainers' name for it
+// ("epochs" for total). Of several the one with the fewest parts; empty where there is none.
+std::string key_called(std::string_view word);
 
 }  // namespace tessera::cli

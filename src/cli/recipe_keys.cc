@@ -5,6 +5,8 @@
 
 #include "base/text/text.h"
 #include "cli/help.h"
+#include "cli/other_flags.h"
+#include "config/other_words.h"
 #include "data/source.h"
 #include "data/transform/pp.h"
 #include "evaluators/evaluator.h"
@@ -190,6 +192,18 @@ std::vector<std::string> help_topics() {
   return once;
 }
 
+namespace {
+
+// Of what people call by a name of their own: AdamW, epochs, ema.
+std::string help_for_other_word(const std::string& word) {
+  if (std::string text = component_help(word); !text.empty()) return text;
+  if (const std::string key = key_called(word); !key.empty()) return key_help(key) + "\n";
+  const std::string help = config::other_help(word);
+  return help.empty() ? help : help + "\n";
+}
+
+}  // namespace
+
 std::string key_help(const std::string& key) {
   const std::vector<SectionKeys>& all = recipe::recipe_keys();
   if (key.empty()) return section_list(all);
@@ -206,6 +220,7 @@ std::string key_help(const std::string& key) {
     }
   }
   if (text.empty()) text = component_help(key);
+  if (text.empty()) text = help_for_other_word(lower(key));
   if (text.empty()) {
     const auto near = nearest_name(key, help_topics());
     throw usage_error(fmt::format("no key `{}` in a recipe", key), {},

@@ -50,6 +50,12 @@ std::string suggest_name(std::string_view word, const std::vector<std::string>& 
   return "known: " + join(candidates, ", ");
 }
 
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return text;
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string s;
   for (size_t i = 0; i < parts.size(); ++i) {

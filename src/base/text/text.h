@@ -19,6 +19,8 @@ std::string suggest_name(std::string_view word, const std::vector<std::string>& 
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
+// With the letters A to Z small.
+std::string lower(std::string text);
 std::string csv_text(std::string_view text);  // a cell of a CSV file, in quotes where it needs them (RFC 4180)
 
 std::string human_bytes(double bytes);       // "1.4 GiB"

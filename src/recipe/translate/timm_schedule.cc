@@ -11,12 +11,6 @@
 
 namespace tessera::translate {
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return text;
-}
-
 double TimmSchedule::passes() const {
   const std::string kind = lower(args_.text("dataset"));
   const bool heeded = kind.starts_with("tfds/") || kind == "wds" || kind.starts_with("wds/");

@@ -31,7 +31,5 @@ class TimmSchedule {
 
 // --eval-metric as a score of the evaluator "val": "val/prec@1".
 std::string timm_metric(const Arguments& args);
-// timm takes names in any case.
-std::string lower(std::string text);
 
 }  // namespace tessera::translate

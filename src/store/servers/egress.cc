@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -27,11 +26,6 @@ constexpr const char* kGoogleServer = "GCE_METADATA_HOST";
 constexpr const char* kAmazonServer = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 
 bool allowed = false;
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 std::string firmware(const char* name) {
   std::string text;

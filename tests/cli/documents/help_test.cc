@@ -106,6 +106,18 @@ TEST(Help, ExplainsWhateverHasAName) {
   EXPECT_THAT(help("adamw"), AllOf(HasSubstr("optimizer.name"), HasSubstr("b1 = 0.9"), Not(HasSubstr("nadam"))));
   EXPECT_THAT(help("cosine"), AllOf(HasSubstr("cosine(LR, min=0"), Not(HasSubstr("flat_cosine"))));
   EXPECT_THAT(help("flip_lr"), HasSubstr("mirrored left to right"));
+  // Other trainers' words, however they are written.
+  EXPECT_EQ(help("AdamW"), help("adamw"));
+  EXPECT_THAT(help("LAMB"), HasSubstr("optimizer.name"));
+  EXPECT_EQ(help("ResNet50"), help("resnet50"));
+  EXPECT_EQ(help("lr"), help("optimizer.lr"));
+  EXPECT_EQ(help("epochs"), help("total"));
+  EXPECT_EQ(help("batch"), help("data.batch"));
+  EXPECT_EQ(help("amp"), help("dtype"));
+  EXPECT_THAT(help("mixup"), HasSubstr("data.mixup.mixup"));
+  EXPECT_EQ(help("metrics"), help("eval.val.metrics"));
+  EXPECT_EQ(help("label_smoothing"), help("objective.label_smoothing"));
+  EXPECT_THAT(help("ema"), HasSubstr("average.decay"));
   EXPECT_THAT(help("tfds"), HasSubstr("a data set that TFDS prepared"));
   EXPECT_THAT(help("knn"), AllOf(HasSubstr("eval.NAME.type = \"knn\""), HasSubstr("eval.NAME.k = ")));
   EXPECT_THAT(help("jsd"), HasSubstr("objective.name = \"jsd\""));
