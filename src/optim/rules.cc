@@ -82,7 +82,8 @@ void check_matched(const PatternRules<T>& rules, const std::string& key, const P
   for (const Param& param : params) names.push_back(param.name);
   for (const auto& rule : rules.rules) {
     if (const auto message = unmatched(rule.pattern, names, "parameter")) {
-      throw usage_error(fmt::format("`{}`: {}", key, *message), where, "the log of a run lists the names of all parameters");
+      throw usage_error(fmt::format("`{}`: {}", key, *message), where,
+                        "`tessera train RECIPE --parameters` lists the names of all");
     }
   }
 }

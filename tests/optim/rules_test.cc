@@ -102,6 +102,7 @@ TEST(Rules, PatternsThatMatchNothingAreErrors) {
       EXPECT_EQ(error.code(), Exit::kUsage);
       EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
       EXPECT_EQ(error.where(), "small.toml:9");
+      EXPECT_NE(error.help().find("--parameters"), std::string::npos) << error.help();
     }
   }
 }
