@@ -36,6 +36,7 @@ void read_options(Section& section, Data& data) {
     section.fail("on_error", fmt::format("must be \"skip\" or \"error\", and is \"{}\"", options.on_error));
   }
   data.max_bad = read_max_bad(section, options.max_bad);
+  data.max_bad_key = section.path("max_bad");
   data.where = section.place("source");
   data.memory_place = section.place("memory");
   if (!options.memory.empty()) data.memory = config::parse_byte_size(options.memory, data.memory_place);
@@ -193,6 +194,7 @@ io::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
   loader.max_bad = max_bad;
   loader.shuffle = shuffle;
   loader.mixup = mixup;
+  loader.max_bad_key = max_bad_key;
   loader.where = where;
   loader.limits = limits;
   if (memory > 0) loader.prefetch = prefetch_within(*this, loader);

@@ -91,6 +91,7 @@ struct Data {
   std::vector<data::DataSet> sets;  // one, unless it is a mixture
   std::string where;                // the recipe key, for messages
   double max_bad = 1;
+  std::string max_bad_key;
   image::DecodeLimits limits;
   int64_t memory = 0;        // bytes of all batches of a loader; 0: as options.prefetch says
   std::string memory_place;  // its key

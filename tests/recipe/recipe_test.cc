@@ -41,6 +41,8 @@ TEST(Recipe, ResolvesDurationsAndDefaults) {
   EXPECT_EQ(recipe.class_names, (std::vector<std::string>{"blue", "green", "red"}));
   EXPECT_EQ(recipe.model->input().classes, 3);
   EXPECT_DOUBLE_EQ(recipe.epochs(5), 1);
+  EXPECT_EQ(recipe.data.loader(4, 0).max_bad_key, "data.max_bad");
+  EXPECT_EQ(recipe.evals[0].sets[0].data.loader(4, 0).max_bad_key, "eval.val.data.max_bad");
   // What is written to the workdir reads back to the same.
   EXPECT_TRUE(config::difference(recipe.text, recipe::read_recipe(config::parse_recipe(recipe.text)).text).empty());
 }

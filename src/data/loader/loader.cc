@@ -256,9 +256,11 @@ int64_t count_rows(int64_t n, const LoaderOptions& options) {
 
 void expect_few_unreadable(const Source& source, int64_t count, const SkippedFile& last, const LoaderOptions& options) {
   if (count <= 1 || static_cast<double>(count) / static_cast<double>(source.size()) <= options.max_bad) return;
-  throw data_error(fmt::format("{} of the {} samples of `{}` can't be read, more than {:g} %; the last is `{}`: {}", count,
-                               human_count(source.size()), source.name(), 100 * options.max_bad, last.id, last.reason),
-                   options.where, "repair or remove them (`tessera data check` lists every one), or raise max_bad");
+  throw data_error(
+      fmt::format("{} of the {} samples of `{}` can't be read, more than {:g} %; the last is `{}`: {}", count,
+                  human_count(source.size()), source.name(), 100 * options.max_bad, last.id, last.reason),
+      options.where,
+      fmt::format("repair or remove them (`tessera data check` lists every one), or raise `{}`", options.max_bad_key));
 }
 
 void expect_readable(const Source& source, const std::vector<SkippedFile>& skipped, const LoaderOptions& options) {

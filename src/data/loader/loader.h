@@ -50,6 +50,7 @@ struct LoaderOptions {
   Unreadable unreadable = Unreadable::kSkip;
   // More unreadable samples than this share of a data set, and than one, are a data Error that names the last.
   double max_bad = 1;
+  std::string max_bad_key = "max_bad";  // as a recipe has it, for messages
   // Training only.
   Shuffle shuffle;
   std::optional<image::Mixup> mixup;
