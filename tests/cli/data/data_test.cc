@@ -138,7 +138,7 @@ TEST(DataConvert, ConvertsARecipesData) {
   EXPECT_THAT(run_program(words, folder.path()).err, HasSubstr("1 of them there before"));
   const Outcome check = run_program({"data", "check", "tfds(tiny, split=val, data_dir=sets)"}, folder.path());
   EXPECT_EQ(check.exit, 0) << check.err;
-  EXPECT_THAT(check.out, HasSubstr("2 classes, 2 files"));
+  EXPECT_THAT(check.out, AllOf(HasSubstr("2 classes, 2 files"), HasSubstr("\n  files of a class: left 1, right 1\n")));
   // An image that cannot be read is left out, named, and told by the exit code.
   write_file(folder / "train" / "left" / "bad.png", "bad");
   const Outcome bad = run_program({"data", "convert", "train", "--to", "tar", "--out", "t", "--quality", "90"}, folder.path());

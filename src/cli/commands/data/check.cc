@@ -50,6 +50,21 @@ std::string labels_line(const data::CheckReport& report) {
   return line;
 }
 
+// "cat 12, dog 30"; of many classes the smallest and the largest. Each image has one.
+std::string classes_line(const std::vector<data::ClassCount>& classes) {
+  constexpr size_t kFew = 12;
+  const auto shown = [](const data::ClassCount& one) {
+    return fmt::format("{} {}", one_line(one.name), human_count(one.samples));
+  };
+  if (classes.size() > kFew) {
+    const auto [least, most] = std::ranges::minmax_element(classes, {}, &data::ClassCount::samples);
+    return fmt::format("files of a class: fewest {}, most {}", shown(*least), shown(*most));
+  }
+  std::vector<std::string> all;
+  for (const data::ClassCount& one : classes) all.push_back(shown(one));
+  return "files of a class: " + join(all, ", ");
+}
+
 std::string as_text(const data::Source& source, const data::CheckReport& report) {
   const auto count = [](size_t n) { return human_count(static_cast<int64_t>(n)); };
   std::string text = fmt::format("{}   {} classes, {} files, {}", source.name(), report.classes.size(),
@@ -69,6 +84,7 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
     text += fmt::format("\n  the shard {} is damaged: {}", one_line(shard.path), one_line(shard.reason));
   if (report.repairs != image::RepairCounts()) text += fmt::format("\n  decoded: {}", report.repairs.text());
   if (source.multi_label()) text += "\n  " + labels_line(report);
+  if (!source.multi_label() && !report.classes.empty()) text += "\n  " + classes_line(report.classes);
   if (report.misnamed > 0) text += fmt::format("\n  {} named for another image format", human_count(report.misnamed));
   if (report.with_orientation > 0) {
     text +=
