@@ -80,7 +80,7 @@ class FineTuneRecipe {
     text_.raw("seed", "0");
     text_.string("total", fmt::format("{} epochs", epochs));
     const bool several = train_.multi_label();
-    text_.raw("checkpoint", fmt::format(R"({{ every = "1 epochs", keep = 1, best = "val/{}" }})", several ? "mAP" : "prec@1"));
+    text_.raw("checkpoint", fmt::format(R"({{ every = "1 epoch", keep = 1, best = "val/{}" }})", several ? "mAP" : "prec@1"));
     text_.raw("objective", several ? R"({ name = "bce" })" : R"({ name = "softmax", label_smoothing = 0.1 })");
     write_data(sources.train, batch);
     text_.section("model");

@@ -92,8 +92,9 @@ void StartingPoint::announce() const {
     kinds += fmt::format(", {} of {} tokens", tokens.name, tokens.length);
   }
   const std::string total = human_count(recipe.total);
-  log_line(fmt::format("{}   {} images{}   batch {}, {} steps ({:.4g} epochs)", recipe.data.name(),
-                       human_count(recipe.examples_per_epoch), kinds, recipe.batch, total, recipe.epochs(recipe.total)));
+  const std::string epochs = fmt::format("{:.4g}", recipe.epochs(recipe.total));
+  log_line(fmt::format("{}   {} images{}   batch {}, {} steps ({} epoch{})", recipe.data.name(),
+                       human_count(recipe.examples_per_epoch), kinds, recipe.batch, total, epochs, epochs == "1" ? "" : "s"));
   for (const std::string& note : recipe::evaluation_notes(recipe)) log_note(note);
   tell_of_data();
   if (began_at_) {

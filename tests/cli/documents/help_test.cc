@@ -266,8 +266,8 @@ TEST(CommandLine, QuietShowsResultsAndWarningsAlone) {
   write_images(folder / "train", 6);
   write_images(folder / "val", 5);
   write_file(folder / "tiny.toml", tiny_recipe());
-  const Outcome loud = run_program({"train", "tiny.toml", "--workdir", "loud"}, folder.path());
-  EXPECT_THAT(loud.err, HasSubstr("ViT 16 x 2"));
+  const Outcome loud = run_program({"train", "tiny.toml", "--workdir", "loud", "total=1 epoch"}, folder.path());
+  EXPECT_THAT(loud.err, AllOf(HasSubstr("ViT 16 x 2"), HasSubstr("3 steps (1 epoch)")));
   const Outcome quiet = run_program({"train", "tiny.toml", "--workdir", "quiet", "--quiet"}, folder.path());
   EXPECT_EQ(quiet.exit, 0);
   EXPECT_EQ(quiet.err, "");
