@@ -62,6 +62,14 @@ TEST(DataCheck, RefusesFoldersWithoutClassesOrImages) {
   fs::create_directories(folder / "classes" / "hollow");
   const Outcome hollow = run_program({"data", "check", "classes"}, folder.path());
   EXPECT_EQ(hollow.exit, 3);
+  const Outcome none = run_program({"data", "check", "nofolder"}, folder.path());
+  EXPECT_EQ(none.exit, 2);
+  EXPECT_THAT(none.err,
+              AllOf(HasSubstr("`nofolder` is no folder, source or recipe"), HasSubstr("a sub-folder for each class")));
+  write_file(folder / "labels.csv", "file,label\n");
+  const Outcome table = run_program({"data", "check", "labels.csv"}, folder.path());
+  EXPECT_EQ(table.exit, 2);
+  EXPECT_THAT(table.err, HasSubstr("\"csv(labels.csv, image=COLUMN, label=COLUMN)\""));
   EXPECT_THAT(hollow.err, HasSubstr("`hollow`"));
 }
 

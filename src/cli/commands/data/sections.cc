@@ -1,5 +1,7 @@
 #include "cli/commands/data/sections.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "base/error.h"
@@ -64,6 +66,25 @@ std::vector<DataSection> open_data_sections(config::Section recipe) {
   return sections;
 }
 
+namespace {
+
+// That a word which is no source and no folder is a recipe.
+void expect_recipe(const std::string& path) {
+  std::error_code ignored;
+  if (store::is_remote(path)) return;
+  for (const char* kind : {"csv", "jsonl", "parquet"}) {
+    if (path.ends_with(std::string(".") + kind)) {
+      throw usage_error(fmt::format("`{}` is a table, and a source names its columns", path), {},
+                        fmt::format("\"{}({}, image=COLUMN, label=COLUMN)\"", kind, path));
+    }
+  }
+  if (!path.ends_with(".toml") && !std::filesystem::exists(path, ignored))
+    throw usage_error(fmt::format("`{}` is no folder, source or recipe", path), {},
+                      "a folder with a sub-folder for each class, a source as \"wds(train-{000..127}.tar)\", or a .toml file");
+}
+
+}  // namespace
+
 std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std::string_view command) {
   std::error_code ignored;
   const bool call = words.size() == 1 && words[0].find('(') != std::string::npos && !std::filesystem::exists(words[0], ignored);
@@ -72,6 +93,7 @@ std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std
   const bool of_server = store::is_remote(recipe.path) && !recipe.path.ends_with(".toml");
   if (of_server || std::filesystem::is_directory(recipe.path, ignored))
     return {{"train", fmt::format("folder({})", recipe.path), data::open_folder(recipe.path, recipe.path), nullptr, 0}};
+  expect_recipe(recipe.path);
   std::vector<NamedSource> sources;
   for (const DataSection& section : open_data_sections(load_recipe(recipe))) {
     sources.push_back(
