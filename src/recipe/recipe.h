@@ -273,6 +273,10 @@ std::vector<BestMetric> scores_of(const Recipe& recipe);
 // Help for the name of a score that is none of `scores`: the one that was meant ("val/accuracy" for val/prec@1), or all.
 std::string suggest_score(const std::string& name, const std::vector<std::string>& scores);
 
+// Whether a score, by its name or <evaluator>/<name>, is shown in per cent: shares are, but for Cohen's kappa, which is less than
+// 0 for less agreement than by chance.
+bool in_per_cent(std::string_view score, bool share);
+
 // What scores of averaged weights are called: "val" -> "val_ema".
 std::string averaged_name(const std::string& evaluator);
 

@@ -30,6 +30,8 @@ std::string suggest_score(const std::string& name, const std::vector<std::string
   return suggest_name(name, scores);
 }
 
+bool in_per_cent(std::string_view score, bool share) { return share && !score.ends_with("cohen_kappa"); }
+
 std::string averaged_name(const std::string& evaluator) { return evaluator + "_ema"; }
 
 namespace {

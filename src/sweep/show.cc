@@ -67,10 +67,11 @@ std::optional<double> number_of(const std::string& value) {
 monitor::PlotSeries series_of(const SweepResult& result, const recipe::BestMetric& metric, size_t axis, size_t rung) {
   std::string name = metric.name;
   if (rung > 0) name = rung == result.rungs ? "trained to the end" : fmt::format("pruned at rung {}", rung);
+  const double unit = recipe::in_per_cent(metric.name, metric.share) ? 100 : 1;
   monitor::PlotSeries series{name, {}, /*marked=*/true, rung == 0 ? 0 : result.rungs - rung};
   for (const Trial& trial : result.trials) {
     if (trial.rung != rung || !has_score(trial)) continue;
-    series.points.push_back({*number_of(trial.variant[axis].second), metric.share ? 100 * *trial.best : *trial.best});
+    series.points.push_back({*number_of(trial.variant[axis].second), unit * *trial.best});
   }
   std::ranges::stable_sort(series.points, {}, &monitor::PlotPoint::x);
   return series;
@@ -157,7 +158,9 @@ std::string plot(const SweepResult& result, const recipe::BestMetric& metric) {
   for (size_t axis = 0; axis < result.trials[0].variant.size(); ++axis) {
     if (auto panel = panel_of(result, metric, axis)) panels.push_back(std::move(*panel));
   }
-  return panels.empty() ? "" : monitor::plot_svg(panels, metric.share ? metric.name + ", %" : metric.name);
+  return panels.empty()
+             ? ""
+             : monitor::plot_svg(panels, recipe::in_per_cent(metric.name, metric.share) ? metric.name + ", %" : metric.name);
 }
 
 std::string compilations(const SweepResult& result) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "sweep/score_text.h"
 #include "sweep/sweep.h"
 
 namespace tessera::sweep {
@@ -32,6 +33,12 @@ TEST(Compilations, SayWhatLoadingSavedAndWhichRunsCompiled) {
   EXPECT_EQ(compilations(result), "training steps: 1 compiled in 8.0 s, 2 loaded");
   result.trials.erase(result.trials.begin());
   EXPECT_EQ(compilations(result), "training steps: 0 compiled, 2 loaded");
+}
+
+TEST(ScoreText, IsInPerCentOfShares) {
+  EXPECT_EQ(score_text({"val/prec@1", true}, 0.75), "75.00 %");
+  EXPECT_EQ(score_text({"val/cohen_kappa", true}, 0.75), "0.75");
+  EXPECT_EQ(score_text({"val/loss", false}, 0.75), "0.75");
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ class Eval final : public Command {
   // prec@1 is "top-1 99.44 %".
   static std::string score_text(const train::Score& score) {
     constexpr std::string_view kPrec = "prec@";
-    if (!score.share) return fmt::format("{} {:.4f}", score.name, score.value);
+    if (!recipe::in_per_cent(score.name, score.share)) return fmt::format("{} {:.4f}", score.name, score.value);
     const bool prec = score.name.starts_with(kPrec);
     const std::string name = prec ? fmt::format("top-{}", score.name.substr(kPrec.size())) : score.name;
     return fmt::format("{} {:.2f} %", name, 100 * score.value);

@@ -15,7 +15,7 @@ namespace tessera::monitor {
 // Of an evaluator, a column of the table.
 struct ScoreColumn {
   std::string evaluator, score;  // "val", "top1"
-  bool share = false;            // in per cent; else a mean
+  bool share = false;            // in per cent; else a number as it is
 };
 
 struct TableRow {

@@ -190,7 +190,7 @@ std::vector<std::string> evaluator_names(const SavedRun& run) {
 }
 
 std::string MainScore::text(double value) const {
-  return share ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.4g}", value);
+  return recipe::in_per_cent(score, share) ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.4g}", value);
 }
 
 std::optional<MainScore> main_score(const SavedRun& run, const std::string& evaluator) {

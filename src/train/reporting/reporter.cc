@@ -114,7 +114,7 @@ void Reporter::begin() {
     // As Scores has them.
     std::stable_partition(kinds.begin(), kinds.end(), [](const evaluators::ScoreKind& kind) { return kind.share; });
     for (const evaluators::ScoreKind& kind : kinds) {
-      if (shows(kind.name)) columns.push_back({evaluator, shown_name(kind.name), kind.share});
+      if (shows(kind.name)) columns.push_back({evaluator, shown_name(kind.name), recipe::in_per_cent(kind.name, kind.share)});
     }
   };
   for (const recipe::EvalPlan& plan : recipe_.evals) {
@@ -390,7 +390,9 @@ void Reporter::evaluated(const std::string& name, int64_t step, const Scores& sc
   monitor::EvalLine line;
   line.name = name;
   line.step = step;
-  const auto shown = [](const Score& score, double value) { return score.share ? 100 * value : value; };
+  const auto shown = [](const Score& score, double value) {
+    return recipe::in_per_cent(score.name, score.share) ? 100 * value : value;
+  };
   for (const Score& score : scores.values) {
     if (shows(score.name)) line.values.push_back({shown_name(score.name), shown(score, score.value)});
   }

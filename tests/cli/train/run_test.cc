@@ -196,6 +196,8 @@ TEST_F(Run, EvalGivesTheScoresOfTheRun) {
   for (std::string line; std::getline(lines, line);) last = Json::parse(line);
   EXPECT_EQ(last["step"], 6);
   EXPECT_EQ(scores["val/prec@1"], last["val/prec@1"]);
+  const Outcome kappa = tessera({"eval", "tiny.toml", "--from", "run", "eval.val.metrics=[\"cohen_kappa\"]"});
+  EXPECT_THAT(kappa.out, ContainsRegex(" cohen_kappa -?[0-9.]+   ")) << kappa.err;
   EXPECT_EQ(scores["val/loss"].get<double>(), last["val/loss"].get<double>());
 
   // Whatever the batch; and without the training images.

@@ -172,6 +172,9 @@ TEST(Reporter, TellsEvaluations) {
             "  val  step 3  top1 50  loss 0.25\n"
             "  val  step 6  top1 50 (+25) best  loss 0.25\n"
             "  val  step 9  top1 50 (-25)  loss 0.25\n");
+  ::testing::internal::CaptureStderr();
+  reporter.evaluated("val", 12, {{{"prec@1", true, 0.5}, {"cohen_kappa", true, 0.75}}, 10}, {});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "  val  step 12  top1 50  cohen_kappa 0.75\n") << "it is no share";
 }
 
 // What is timed stands in the next line, as a mean, and once.
