@@ -277,6 +277,9 @@ std::string suggest_score(const std::string& name, const std::vector<std::string
 // 0 for less agreement than by chance.
 bool in_per_cent(std::string_view score, bool share);
 
+// False of what says nothing: top-5 of at most five classes, which is always 1. `classes`: 0 where the model has none.
+bool tells_something(std::string_view score, int64_t classes);
+
 // What scores of averaged weights are called: "val" -> "val_ema".
 std::string averaged_name(const std::string& evaluator);
 

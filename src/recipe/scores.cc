@@ -32,6 +32,8 @@ std::string suggest_score(const std::string& name, const std::vector<std::string
 
 bool in_per_cent(std::string_view score, bool share) { return share && !score.ends_with("cohen_kappa"); }
 
+bool tells_something(std::string_view score, int64_t classes) { return classes == 0 || classes > 5 || score != "prec@5"; }
+
 std::string averaged_name(const std::string& evaluator) { return evaluator + "_ema"; }
 
 namespace {

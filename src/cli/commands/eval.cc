@@ -183,7 +183,9 @@ class Eval final : public Command {
     std::string text = model.path;
     for (const auto& [name, scores] : all) {
       text += fmt::format("\n  {:<8} ", name);
-      for (const train::Score& score : scores.values) text += score_text(score) + "   ";
+      for (const train::Score& score : scores.values) {
+        if (recipe::tells_something(score.name, model.model->input().classes)) text += score_text(score) + "   ";
+      }
       text += fmt::format("{} images", human_count(scores.count));
       if (scores.skipped > 0) text += fmt::format(", {} skipped", human_count(scores.skipped));
     }

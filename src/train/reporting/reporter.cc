@@ -24,7 +24,6 @@ constexpr size_t kMostDevices = 8;
 
 // On the console prec@1 is top1.
 constexpr std::string_view kPrec = "prec@";
-constexpr int64_t kTopFive = 5;
 std::string shown_name(const std::string& score) {
   return score.starts_with(kPrec) ? "top" + score.substr(kPrec.size()) : score;
 }
@@ -180,10 +179,7 @@ void Reporter::add_sets(int64_t step, std::vector<monitor::Metric>& out) const {
 }
 
 // prec@5 of five classes or fewer is always 1.
-bool Reporter::shows(const std::string& score) const {
-  const int64_t classes = recipe_.model->input().classes;
-  return !(classes > 0 && classes <= kTopFive && score == fmt::format("{}{}", kPrec, kTopFive));
-}
+bool Reporter::shows(const std::string& score) const { return recipe::tells_something(score, recipe_.model->input().classes); }
 
 bool Reporter::in_epochs() const { return config::parse_duration(recipe_.run.total).unit == config::DurationUnit::kEpochs; }
 
