@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "inference/score_table.h"
 #include "inference/use_model.h"
+#include "recipe/translate/arguments.h"
 #include "state/run_steps.h"
 #include "store/file.h"
 #include "store/url.h"
@@ -26,7 +27,7 @@ class Eval final : public Command {
   Page page() const override {
     return {
         "eval",
-        "RECIPE [key=value …] --from CKPT|WORKDIR|DIR …",
+        "[RECIPE] [key=value …] --from CKPT|WORKDIR|DIR …",
         "score trained weights on every evaluator of a recipe, exactly",
         {{"tessera eval recipes/digits.toml --from runs/digits", "the newest checkpoint of a run"},
          {"tessera eval recipes/digits.toml --from vit_small --json eval.val.batch=64",
@@ -37,6 +38,7 @@ class Eval final : public Command {
           "to out/val.parquet"},
          {"tessera eval recipes/digits.toml --from runs/a --from runs/b --steps all --csv scores.csv",
           "every checkpoint of two runs, a row each; the same command again scores those that came since"}},
+        "RECIPE may be left out where the first --from is a run, whose own it then is.\n"
         "Every image counts once, whatever the batch. A file that cannot be read is named, left out and counted as skipped.\n"
         "--csv keeps rows that it has: those of the same run, step, weights, recipe and keys are not computed again."};
   }
@@ -55,9 +57,9 @@ class Eval final : public Command {
     flags.add("--json", &json_, "one JSON object for each checkpoint, with the names of metrics.jsonl");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
-    const RecipeWords recipe = recipe_words(words, "eval");
-    load_recipe(recipe);  // its mistakes come first
     if (const char* from = std::getenv("TESSERA_FROM"); from_.empty() && from && *from) from_.emplace_back(from);
+    const RecipeWords recipe = recipe_for(words);
+    load_recipe(recipe);  // its mistakes come first
     require_flag(from_.empty() ? "" : from_[0], "--from", "tessera eval recipes/digits.toml --from runs/digits");
     const state::Weights weights = state::parse_weights(weights_, "--weights");
     std::string described = recipe.path;
@@ -71,6 +73,16 @@ class Eval final : public Command {
   }
 
  private:
+  // The recipe that is named, else the run's own.
+  RecipeWords recipe_for(const std::vector<std::string>& words) const {
+    if (from_.empty() || !std::ranges::all_of(words, translate::is_setting)) return recipe_words(words, "eval");
+    const auto at = checkpoint::parse_run_at_step(from_[0]);
+    const std::string run = at ? at->run : from_[0], own = store::join_path(run, "recipe.toml");
+    if (store::is_remote(run) || !store::local_files().info(own)) return recipe_words(words, "eval");
+    log_note(fmt::format("no recipe is named, so it is the run's own, {}", own));
+    return {own, words};
+  }
+
   struct Source {
     std::string from;  // of load_model()
     inference::ScoredCheckpoint row;

@@ -185,6 +185,10 @@ TEST_F(Run, IsContinuedByTheCommandThatItNamesWhenItIsStopped) {
 TEST_F(Run, EvalGivesTheScoresOfTheRun) {
   // As the end of training of other models suggests it.
   EXPECT_EQ(tessera({"eval", "run/recipe.toml", "--from", "run"}).exit, 0);
+  const Outcome own = tessera({"eval", "--from", "run@6", "eval.val.batch=5"});
+  EXPECT_EQ(own.exit, 0) << own.err;
+  EXPECT_THAT(own.err, HasSubstr("the run's own, run/recipe.toml"));
+  EXPECT_THAT(tessera({"eval", "--from", "train"}).err, HasSubstr("tessera eval needs a recipe"));
   const Outcome outcome = tessera({"eval", "tiny.toml", "--from", "run", "--json"});
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   const Json scores = outcome.json().at(0);
