@@ -116,7 +116,9 @@ bool Node::open_table() {
   if (!std::holds_alternative<std::string>(value)) return false;
   std::string text = std::move(std::get<std::string>(value));
   value = Table{};
-  add("", where, true)->value = std::move(text);
+  Node* text_node = add("", where, true);
+  text_node->value = std::move(text);
+  text_node->main = true;
   return true;
 }
 

@@ -24,6 +24,7 @@ struct Node {
   Node* parent = nullptr;
   std::string where;               // empty for a default
   bool given = true;               // false: a default, or a section made to hold defaults
+  bool main = false;               // text that stands for its section (open_table)
   int rank = -1;                   // order of being asked for among its siblings; -1: not yet
   std::vector<std::string> known;  // keys asked for, of a table
 

@@ -95,7 +95,7 @@ constexpr OtherHelp kOtherHelp[] = {
     {"log_wandb wandb report_to", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"wandb\"]'"},
     {"warmup_epochs warmup_steps sched scheduler lr_scheduler min_lr warmup",
      "part of the learning rate: 'optimizer.lr=cosine(1e-3, warmup=5 epochs)'; tessera help schedules"},
-    {"data_dir data_path train_dir dataset", "a key of the recipe: 'data.source=folder(DIR/train)'; tessera help sources"},
+    {"data data_dir data_path train_dir dataset", "a key of the recipe: 'data.source=folder(DIR/train)'; tessera help sources"},
     {"img_size input_size image_size crop_size",
      "the size is what data.pp makes, and eval.NAME.data.pp: \"decode | random_resized_crop(224) | …\""},
     {"num_classes nb_classes", "classes are what the data have: a folder for each, or classes=FILE of a source"},

@@ -125,6 +125,11 @@ constexpr bool is_unset(const std::optional<T>& value) {
 
 // A wrong type: what was expected, what was found, and what the key is for.
 Error type_error(const Node& node, const std::string& expected, std::string_view help) {
+  if (node.main) {  // of a section whose main key takes no text
+    const std::string section = node.parent->path(), other = other_help(node.parent->key);
+    return usage_error(fmt::format("`{}` must be a table, found {}", section, found_text(node)), node.location(),
+                       other.empty() ? "its keys: tessera help " + section : other);
+  }
   std::string advice(help);
   if (const auto* number = std::get_if<double>(&node.value); number != nullptr && expected == kTypeName<int64_t>.first) {
     if (*number == std::floor(*number) && std::abs(*number) < 1e15) {

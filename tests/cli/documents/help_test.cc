@@ -242,6 +242,9 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"trainer.max_epochs=3"}), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
   EXPECT_THAT(help({"data.val_split=0.2"}), HasSubstr("part(folder(photos), train, 20 %)"));
   EXPECT_THAT(help({"data.balance=true"}), HasSubstr("data.shuffle=balanced"));
+  EXPECT_THAT(help({"data=photos/train"}), AllOf(HasSubstr("`data` must be a table, found the text \"photos/train\""),
+                                                 HasSubstr("'data.source=folder(DIR/train)'")));
+  EXPECT_THAT(help({"--data", "photos"}), HasSubstr("'data.source=folder(DIR/train)'"));
   EXPECT_THAT(help({"data.source=train"}), HasSubstr("write folder(train)"));
   EXPECT_THAT(help({"data.source=photos/train"}), HasSubstr("write folder(photos/train)"));
   EXPECT_THAT(help({"data.source=labels.csv"}), HasSubstr("write csv(labels.csv, image="));
