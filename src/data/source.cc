@@ -17,11 +17,17 @@ constexpr const SourceKind* kSources[] = {
 };
 #undef SOURCE
 
-// What was meant by the name of a source that there is none of.
-std::string help_for_source(const std::string& name, const std::vector<std::string>& names) {
+// What is written otherwise than as a source or an argument of this name; empty: nothing.
+std::string help_for_other(const std::string& name) {
   for (const char* other : {"fold", "kfold", "split", "subset", "holdout"}) {
     if (name == other) return "part(folder(photos), train, 20 %), or fold=0/5 in place of 20 %; tessera help part";
   }
+  return name == "balance" ? "a key of the recipe: data.shuffle=balanced; tessera help data.shuffle" : "";
+}
+
+// What was meant by the name of a source that there is none of.
+std::string help_for_source(const std::string& name, const std::vector<std::string>& names) {
+  if (std::string other = help_for_other(name); !other.empty()) return other;
   if (name.ends_with(".csv")) return fmt::format("write csv({}, image=COLUMN, label=COLUMN)", name);
   if (name.find('/') != std::string::npos || store::local_files().info(name)) return fmt::format("write folder({})", name);
   return suggest_name(name, names);
@@ -36,6 +42,7 @@ std::shared_ptr<const Source> make_source(std::string_view text, std::string_vie
     names.emplace_back(kind->name);
     if (call.name != kind->name) continue;
     CallReader reader(call, where);
+    reader.explain_unknown(help_for_other);
     return kind->make(reader, where);
   }
   throw usage_error(fmt::format("unknown data source `{}`", call.name), std::string(where), help_for_source(call.name, names));

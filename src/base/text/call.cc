@@ -241,7 +241,8 @@ void CallReader::finish() {
     if (used_[i]) continue;
     const CallArg& arg = call_.args[i];
     if (arg.key.empty()) fail(fmt::format("too many arguments: `{}`", arg.value), "it takes: " + join(known_, ", "));
-    fail(fmt::format("unknown argument `{}`", arg.key), suggest_name(arg.key, known_));
+    const std::string other = explain_ ? explain_(arg.key) : "";
+    fail(fmt::format("unknown argument `{}`", arg.key), other.empty() ? suggest_name(arg.key, known_) : other);
   }
 }
 

@@ -10,9 +10,11 @@
 // `folder(data/digits/train)` need no quotes. Quotes ('…' or "…") keep commas and parentheses inside a value.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -57,6 +59,8 @@ class CallReader {
   std::vector<std::string> rest_texts();
   bool has(std::string_view name) const;
   void finish();
+  // What finish() says of an argument that is unknown here, where that is more than a near name; empty: nothing.
+  void explain_unknown(std::function<std::string(const std::string& name)> explain) { explain_ = std::move(explain); }
 
   // A usage Error about this call: "`resize(18)`: …".
   [[noreturn]] void fail(const std::string& message, const std::string& help = {}) const;
@@ -67,6 +71,7 @@ class CallReader {
   std::string where_;
   std::vector<bool> used_;
   std::vector<std::string> known_;
+  std::function<std::string(const std::string&)> explain_;
   size_t position_ = 0;  // how many parameters were asked for: the index of the next positional argument
 };
 

@@ -249,6 +249,8 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"data.source=photos/train"}), HasSubstr("write folder(photos/train)"));
   EXPECT_THAT(help({"data.source=labels.csv"}), HasSubstr("write csv(labels.csv, image="));
   EXPECT_THAT(help({"data.source=fold(folder(train), 0/5)"}), HasSubstr("part(folder(photos), train, 20 %)"));
+  EXPECT_THAT(help({"data.source=folder(train, fold=0/5)"}), HasSubstr("part(folder(photos), train, 20 %)"));
+  EXPECT_THAT(help({"data.source=folder(train, balance=true)"}), HasSubstr("data.shuffle=balanced"));
   EXPECT_THAT(help({"eval.val.metrics=f1_macro"}), HasSubstr("write [\"f1_macro\"]"));
   EXPECT_THAT(help({"checkpoint.best=val/top1"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"checkpoint.best=accuracy"}), HasSubstr("did you mean `val/prec@1`?"));
