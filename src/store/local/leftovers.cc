@@ -5,31 +5,23 @@
 #include "base/system/process.h"
 
 namespace tessera::store {
-namespace {
 
-// The process in "run.json.tmp-4711"; 0 for other names.
-int64_t writer_of(std::string_view name) {
+std::optional<TemporaryName> parse_temporary_name(std::string_view name) {
   constexpr std::string_view kTemporary = ".tmp-";
   const size_t at = name.rfind(kTemporary);
-  if (at == 0 || at == std::string_view::npos) return 0;
+  if (at == 0 || at == std::string_view::npos) return std::nullopt;
   const std::string_view digits = name.substr(at + kTemporary.size());
-  int64_t pid = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), pid);
-  return error == std::errc{} && end == digits.data() + digits.size() ? pid : 0;
+  TemporaryName found{name.substr(0, at)};
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), found.writer);
+  if (error != std::errc{} || end != digits.data() + digits.size() || found.writer <= 0) return std::nullopt;
+  return found;
 }
 
-}  // namespace
-
-void remove_leftovers(FileSystem& files, const std::string& directory, std::string_view except) {
+void remove_leftovers(Directory& directory, const std::function<bool(std::string_view file)>& own) {
   try {
-    for (const FileInfo& entry : files.list(directory)) {
-      if (entry.name == except) continue;
-      const std::string path = join_path(directory, entry.name);
-      if (entry.directory && !entry.symlink) {
-        remove_leftovers(files, path);
-      } else if (const int64_t writer = writer_of(entry.name); writer > 0 && !entry.directory && process_is_dead(writer)) {
-        files.remove_file(path);
-      }
+    for (const FileInfo& entry : directory.list()) {
+      const auto name = parse_temporary_name(entry.name);
+      if (name && !entry.directory && own(name->file) && process_is_dead(name->writer)) directory.remove_file(entry.name);
     }
   } catch (const IoError&) {
     // Whoever needs the directory says what is wrong with it.

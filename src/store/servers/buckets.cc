@@ -193,7 +193,10 @@ std::string spool_directory() {
   const PrivateDirectory directory = PrivateDirectory::make(
       cache.empty() ? fmt::format("{}/tessera-spool-{}", environment_variable("TMPDIR", "/tmp"), getuid())
                     : join_path(cache, "spool"));
-  static const bool swept = (remove_leftovers(local_files(), directory.path()), true);
+  static const bool swept = [&] {
+    remove_leftovers(*local_files().open_directory(directory.path()), [](std::string_view) { return true; });
+    return true;
+  }();
   (void)swept;
   return directory.path();
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/pattern.h"
 #include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
@@ -42,13 +43,33 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
   const std::optional<std::string> restored = known_ ? std::nullopt : recipe_of_checkpoints();
   if (!known_ && !restored) refuse_foreign();
   lock_ = std::make_unique<store::DirectoryLock>(path_);
-  store::remove_leftovers(files_, path_, "checkpoints");  // which the CheckpointManager sweeps
+  remove_leftovers();
   if (restored) {
     store::write_atomic(files_, store::join_path(path_, kRecipe), *restored);
     known_ = true;
     log_note(fmt::format("`{}` was missing and is restored from the newest checkpoint", store::join_path(path_, kRecipe)));
   }
   if (known_ && started()) compare();
+}
+
+// Those in `checkpoints` are the CheckpointManager's.
+void Workdir::remove_leftovers() const {
+  static const Pattern own(R"(recipe\.toml|run\.json|data_names\.txt|\.saved|metrics\.jsonl|summary\.csv|log\.txt|)"
+                           R"(first_batch\.png|plot\.svg|mlflow\.json)");
+  static const std::pair<std::string, Pattern> folders[] = {
+      {"evals", Pattern(R"(.+_[0-9]{9,}(\.skipped)?\.[a-z]+|.+\.last\.json)")},
+      {"report", Pattern(R"(index\.html|(curves|train|.+_worst)\.png|.+_(classes|confusion|worst)\.csv)")},
+      {"tb", Pattern(R"(events\.out\.tfevents\.[0-9]+\.tessera|projector_config\.pbtxt)")}};
+  store::remove_leftovers(*held_, [](std::string_view file) { return own.matches(file); });
+  for (const auto& [folder, names] : folders) {
+    try {
+      const auto there = held_->info(folder);
+      if (!there || !there->directory) continue;
+      store::remove_leftovers(*held_->open(folder), [&](std::string_view file) { return names.matches(file); });
+    } catch (const store::IoError&) {
+      // Whoever writes there says what is wrong with it.
+    }
+  }
 }
 
 void Workdir::refuse_links() const {

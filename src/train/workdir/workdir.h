@@ -62,6 +62,7 @@ class Workdir {
 
  private:
   void refuse_links() const;
+  void remove_leftovers() const;
   void refuse_foreign() const;
   std::optional<std::string> recipe_of_checkpoints() const;
   bool started() const;

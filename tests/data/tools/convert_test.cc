@@ -330,6 +330,31 @@ TEST(Convert, AClassNameOfTwoLinesIsRefused) {
   }
 }
 
+// Names that only look like what a killed process leaves are the user's.
+TEST(Convert, RemovesNothingOfTheUsers) {
+  const TempDir dir;
+  const std::string out = dir / "mine", dead = ".tmp-4194304";  // of no process that can be
+  const std::vector<std::string> own = {"thesis.tex", "notes" + dead, "papers/deep/draft" + dead, "convert.json" + dead,
+                                        "mine-train-000000.tar" + dead};
+  for (const std::string& name : own) write_file(out + "/" + name, {1});
+  EXPECT_THROW(convert(toy(), {.format = ConvertFormat::kTar, .out = out}), Error);
+  for (const std::string& name : own) EXPECT_TRUE(fs::exists(out + "/" + name)) << name;
+  // Nor where the conversion is its own.
+  const std::vector<std::string> later = {"notes" + dead, "mine-notes" + dead, "papers/mine-train-000000.tar" + dead};
+  for (const ConvertFormat format : kAll) {
+    const ConvertOptions options{.format = format, .out = dir / (std::string(convert_format_name(format)) + "/mine")};
+    convert(toy(), options);
+    for (const std::string& name : later) {
+      for (const std::string& folder : {options.out, options.out + "/1.0.0"}) write_file(folder + "/" + name, {1});
+    }
+    convert(toy(), options);
+    for (const std::string& name : later) {
+      for (const std::string& folder : {options.out, options.out + "/1.0.0"})
+        EXPECT_TRUE(fs::exists(folder + "/" + name)) << name;
+    }
+  }
+}
+
 TEST(Convert, RefusesWhatIsNotItsOwn) {
   const TempDir dir;
   const auto error_of = [&](const ConvertOptions& options) -> std::string {

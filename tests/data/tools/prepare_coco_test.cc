@@ -101,6 +101,23 @@ TEST(PrepareCoco, TakesOneAfterTheOther) {
   EXPECT_TRUE(prepare_set({dir / "from"}, dir / "set").folders[0].kept);
 }
 
+// Half-written lists of killed processes go, and nothing of the user's that is named like them.
+TEST(PrepareCoco, RemovesNothingOfTheUsers) {
+  const TempDir dir;
+  write_archives(dir);
+  const std::string set = dir / "set", dead = ".tmp-4194304";  // of no process that can be
+  const std::vector<std::string> lists = {"train2017.jsonl" + dead, "classes.txt" + dead};
+  const std::vector<std::string> own = {"notes" + dead, "val2017.jsonl" + dead, "papers/classes.txt" + dead};
+  for (const auto* names : {&lists, &own}) {
+    for (const std::string& name : *names) testing::write_text(set + "/" + name, "mine");
+  }
+  EXPECT_ANY_THROW(prepare_set({dir / "from/annotations_trainval2017.zip"}, set));
+  for (const std::string& name : lists) EXPECT_TRUE(fs::exists(set + "/" + name)) << name;
+  prepare_set({dir / "from"}, set);
+  for (const std::string& name : lists) EXPECT_FALSE(fs::exists(set + "/" + name)) << name;
+  for (const std::string& name : own) EXPECT_TRUE(fs::exists(set + "/" + name)) << name;
+}
+
 TEST(PrepareCoco, GoesOnAfterEveryFailure) {
   const TempDir dir;
   write_archives(dir);

@@ -61,8 +61,6 @@ TEST(Workdir, ADamagedCheckpointIsPutAside) {
   EXPECT_EQ(small_run().weights_of("damaged", 12), small_run().weights_of("whole", 12));
 }
 
-// Links in the places of a leftover, of a step without COMMIT, of one that the keep rules remove, and of one that is saved
-// again.
 // What it wrote when it was killed goes with the next start; what others have, or still write, stays.
 TEST(Workdir, LeftoversOfAKilledRunAreRemoved) {
   copy_whole("leftovers");
@@ -71,17 +69,28 @@ TEST(Workdir, LeftoversOfAKilledRunAreRemoved) {
   if (dead == 0) ::_exit(0);
   ::waitpid(dead, nullptr, 0);
   const std::string of_dead = fmt::format(".tmp-{}", dead), of_other = fmt::format(".tmp-{}", ::getppid());
-  const std::vector<std::string> gone = {"run.json" + of_dead, "evals/val.last.json" + of_dead};
-  const std::vector<std::string> kept = {"run.json" + of_other, "notes.tmp-", "notes.tmp-12x", "link/other.txt" + of_dead};
+  const std::vector<std::string> gone = {"run.json" + of_dead, "evals/val.last.json" + of_dead,
+                                         "evals/val_000000012.skipped.jsonl" + of_dead, "report/index.html" + of_dead};
+  const std::vector<std::string> kept = {"run.json" + of_other,    "notes.tmp-",
+                                         "notes.tmp-12x",          "link/run.json" + of_dead,
+                                         "draft" + of_dead,        "notes/run.json" + of_dead,
+                                         "report/draft" + of_dead, "evals/notes/val.last.json" + of_dead,
+                                         "bad_batches/x" + of_dead};
   fs::create_directory(path + "-elsewhere");
   fs::create_directory_symlink(path + "-elsewhere", path + "/link");
-  for (const std::string& name : gone) testing::spill(path + "/" + name, "");
-  for (const std::string& name : kept) testing::spill(path + "/" + name, "");
+  for (const auto* names : {&gone, &kept}) {
+    for (const std::string& name : *names) {
+      fs::create_directories(fs::path(path + "/" + name).parent_path());
+      testing::spill(path + "/" + name, "");
+    }
+  }
   small_run().train("leftovers", kEverySecond);
   for (const std::string& name : gone) EXPECT_FALSE(fs::exists(path + "/" + name)) << name;
   for (const std::string& name : kept) EXPECT_TRUE(fs::exists(path + "/" + name)) << name;
 }
 
+// Links in the places of a leftover, of a step without COMMIT, of one that the keep rules remove, and of one that is saved
+// again.
 TEST(Workdir, LinksAmongTheCheckpointsCostNothingElsewhere) {
   copy_whole("linked");
   const std::string precious = small_run().path("precious"), elsewhere = small_run().path("elsewhere");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -139,10 +140,13 @@ void claim(const std::string& out, const Json& plan) {
     throw usage_error(fmt::format("`{}` holds another conversion", out), {},
                       fmt::format("choose another --out, or remove it; {} says what it is", path));
   }
-  if (!store::is_remote(out)) store::remove_leftovers(files, out);  // of a start that could not write the plan, nor remove it
   const bool there = files.info(out).has_value();
   for (const store::FileInfo& entry : there ? files.list(out) : std::vector<store::FileInfo>()) {
-    if (entry.name != ".lock") throw usage_error(fmt::format("`{}` is not empty", out), {}, "choose another --out");
+    // Of a start that could not write the plan, nor remove it; sweep() does.
+    const auto temporary = store::parse_temporary_name(entry.name);
+    const bool plan_of_another_start = temporary && temporary->file == kConversionFile;
+    if (entry.name != ".lock" && !plan_of_another_start)
+      throw usage_error(fmt::format("`{}` is not empty", out), {}, "choose another --out");
   }
   store::write_atomic(files, path, text);
 }
@@ -311,12 +315,19 @@ class Conversion {
     return shard;
   }
 
-  // What a killed conversion left half written.
+  // What a killed conversion left half written: of any process, since the directory is locked.
   void sweep() const {
     if (store::is_remote(folder_)) return;  // objects are whole
-    for (const store::FileInfo& entry : files_.list(folder_)) {
-      if (entry.name.starts_with(name_ + "-") && entry.name.find(".tmp-") != std::string::npos)
-        files_.remove_file(store::join_path(folder_, entry.name));
+    std::set<std::string, std::less<>> own = {std::string(kConversionFile), std::string(kManifestFile)};
+    for (const SplitPlan& plan : plans_) {
+      for (int64_t shard = 0; shard < plan.shards; ++shard) own.insert(file_name(name_, options_.format, plan, shard));
+    }
+    for (const std::string& directory : std::set{options_.out, folder_}) {
+      for (const store::FileInfo& entry : files_.list(directory)) {
+        const auto temporary = store::parse_temporary_name(entry.name);
+        if (temporary && !entry.directory && own.contains(temporary->file))
+          files_.remove_file(store::join_path(directory, entry.name));
+      }
     }
   }
 

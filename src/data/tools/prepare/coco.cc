@@ -33,6 +33,7 @@ const PublishedSplit kSplits[] = {
 };
 const Published kAnnotations = {"annotations_trainval2017.zip", 252907541, "f4bbac642086de4f52a3fdda2de5fa2c"};
 
+constexpr const char* kClassFile = "classes.txt";
 constexpr size_t kGroup = 500;  // images that are unpacked together
 constexpr const char* kKnown = "COCO's are train2017.zip, val2017.zip and annotations_trainval2017.zip, or those of 2014";
 
@@ -233,6 +234,8 @@ std::string classes_text(const Annotations& annotations) {
   return text;
 }
 
+std::string list_name(const std::string& split) { return split + ".jsonl"; }
+
 // Writes DIR/SPLIT.jsonl, and DIR/classes.txt in the order of the categories' numbers.
 void write_lists(const Archive& archive, const std::string& dir, const std::string& split, store::FileSystem& files,
                  Finding& finding) {
@@ -266,7 +269,7 @@ void write_lists(const Archive& archive, const std::string& dir, const std::stri
     finding.problems.push_back(fmt::format("{}: {} annotated images are not there, {} the first; they are left out", split,
                                            human_count(std::ssize(missing)), one_line(missing.front())));
   }
-  const std::string list = store::join_path(dir, split + ".jsonl"), classes = store::join_path(dir, "classes.txt");
+  const std::string list = store::join_path(dir, list_name(split)), classes = store::join_path(dir, kClassFile);
   store::write_atomic(files, list, text);
   if (captions != nullptr) finding.sources.push_back(fmt::format("jsonl({}, text=captions)", list));
   if (objects == nullptr) return;
@@ -296,7 +299,11 @@ PreparePlan plan_coco(const std::vector<std::string>& paths, const std::string& 
   if (splits.empty())
     throw usage_error(given.annotations ? "the annotations have no images" : "none of the files holds images", "--from",
                       kKnown);
-  PreparePlan plan{std::move(given.archives), std::move(given.folders), {}};
+  PreparePlan plan{std::move(given.archives), std::move(given.folders), {}, {}};
+  plan.own_list = [splits](std::string_view name) {
+    return name == kClassFile ||
+           std::ranges::any_of(splits, [&](const std::string& split) { return name == list_name(split); });
+  };
   plan.finish = [annotations = std::move(given.annotations), splits](
                     const std::string& to, const std::vector<UnpackedFolder>& folders, store::FileSystem& files) {
     Finding finding;

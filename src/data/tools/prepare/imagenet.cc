@@ -31,6 +31,7 @@ const Published kDevkitTar = {"ILSVRC2012_devkit_t12.tar.gz", 2568145, "fa75699e
 constexpr int64_t kTrainImages = 1281167, kValImages = 50000, kClasses = 1000;
 constexpr size_t kMaxDevkit = size_t{256} << 20;
 constexpr int64_t kMaxPackedDevkit = int64_t{64} << 20, kMaxLabels = int64_t{64} << 20;
+constexpr std::string_view kSynsets = "synsets.txt";
 constexpr size_t kGroup = 500;  // validation images that are unpacked together
 constexpr std::string_view kValName = "ILSVRC2012_val_";
 
@@ -415,7 +416,7 @@ PreparePlan plan_imagenet(const std::vector<std::string>& paths) {
                       "give ILSVRC2012_devkit_t12.tar.gz, or Kaggle's LOC_val_solution.csv, too");
   }
   check_classes(given);
-  PreparePlan plan{std::move(given.archives), {}, {}};
+  PreparePlan plan{std::move(given.archives), {}, [](std::string_view name) { return name == kSynsets; }, {}};
   if (!given.train.empty()) plan.folders.push_back({"train", std::move(given.train)});
   if (!given.val.empty()) plan.folders.push_back(plan_val(given));
   plan.finish = [classes = std::move(given.classes)](const std::string& dir, const std::vector<UnpackedFolder>& folders,
@@ -439,7 +440,7 @@ PreparePlan plan_imagenet(const std::vector<std::string>& paths) {
     if (classes) {
       std::string text;
       for (const auto& [wnid, words] : classes->words) text += fmt::format("{} {}\n", wnid, one_line(words));
-      store::write_atomic(files, store::join_path(dir, "synsets.txt"), text);
+      store::write_atomic(files, store::join_path(dir, kSynsets), text);
     }
     return finding;
   };

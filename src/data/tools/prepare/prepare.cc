@@ -75,7 +75,6 @@ Prepared prepare(const PreparePlan& plan, const std::string& dir, const PrepareO
   }
   files.make_directories(dir);
   const store::DirectoryLock lock(dir);
-  store::remove_leftovers(files, dir);
   Prepared out;
   int64_t before = 0;
   for (const UnpackPlan& folder : plan.folders) {
@@ -84,6 +83,8 @@ Prepared prepare(const PreparePlan& plan, const std::string& dir, const PrepareO
     out.folders.push_back(unpack(folder, dir, of_folder));
     before += folder.bytes();
   }
+  // Not before: now `dir` is known to hold the set.
+  store::remove_leftovers(*files.open_directory(dir), plan.own_list);
   out.finding = plan.finish(dir, out.folders, files);
   return out;
 }

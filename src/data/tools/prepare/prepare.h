@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/tools/prepare/unpack.h"
@@ -33,6 +34,8 @@ struct Finding {
 struct PreparePlan {
   std::vector<GivenArchive> archives;
   std::vector<UnpackPlan> folders;
+  // Whether `finish` may write a list of this name beside the folders.
+  std::function<bool(std::string_view name)> own_list;
   // After the folders are there: writes lists beside them, and compares what is there with what should be.
   std::function<Finding(const std::string& dir, const std::vector<UnpackedFolder>& folders, store::FileSystem& files)> finish;
 };
