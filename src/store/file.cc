@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/printable.h"
+#include "base/text/text.h"
 #include "store/url.h"
 
 namespace tessera::store {
@@ -159,6 +160,19 @@ void remove_below(Directory& parent, const FileInfo& entry) {
 }
 
 }  // namespace
+
+void make_directories_below(FileSystem& files, const std::string& root, std::string_view folders) {
+  std::string path = root;
+  for (const std::string& folder : split(folders, '/')) {
+    path = join_path(path, folder);
+    const auto there = files.info(path);
+    if (there && there->symlink) {
+      throw usage_error(fmt::format("`{}` is a symbolic link, and nothing is written where it leads to", one_line(path)), {},
+                        "remove the link");
+    }
+    if (!there) files.make_directories(path);
+  }
+}
 
 void remove_tree(FileSystem& files, const std::string& path) {
   const auto parent = files.open_directory(parent_path(path));

@@ -30,6 +30,7 @@ extern "C" int fsync(int descriptor) {
 namespace tessera::store {
 namespace {
 
+using ::testing::AllOf;
 using testing::FaultyFiles;
 using ::testing::HasSubstr;
 using testing::MemoryFiles;
@@ -277,6 +278,26 @@ TEST(LocalFiles, RemoveTreeDoesNotFollowLinks) {
   EXPECT_TRUE(link->symlink && link->directory);
   remove_tree(local_files(), directory / "tree");
   EXPECT_EQ(slurp(directory / "outside/precious"), "x");
+}
+
+TEST(LocalFiles, DirectoriesAreNotMadeBehindALink) {
+  const TempDir directory;
+  local_files().make_directories(directory / "outside");
+  local_files().make_directories(directory / "tree");
+  ASSERT_EQ(symlink((directory / "tree").c_str(), (directory / "root").c_str()), 0);
+  ASSERT_EQ(symlink((directory / "outside").c_str(), (directory / "tree/link").c_str()), 0);
+  make_directories_below(local_files(), directory / "root", "a/b");
+  make_directories_below(local_files(), directory / "root", "a/b");
+  EXPECT_TRUE(local_files().info(directory / "tree/a/b")->directory);
+  for (const char* folders : {"link", "link/b"}) {
+    try {
+      make_directories_below(local_files(), directory / "root", folders);
+      FAIL() << folders;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("root/link` is a symbolic link"), HasSubstr("remove the link")));
+    }
+  }
+  EXPECT_TRUE(local_files().list(directory / "outside").empty());
 }
 
 TEST(LocalFiles, RemoveTreeOfALinkRemovesTheLink) {

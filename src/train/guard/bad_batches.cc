@@ -47,15 +47,16 @@ nlohmann::ordered_json rows_of(const recipe::Recipe& recipe, const data::Batch& 
   return rows;
 }
 
-// Their names are in the order of their steps.
 void remove_oldest(const std::string& folder) {
   store::FileSystem& files = store::local_files();
-  std::vector<std::string> names;
-  for (const store::FileInfo& file : files.list(folder)) {
-    if (file.name.starts_with("step_")) names.push_back(file.name);
+  std::vector<int64_t> steps;
+  for (const store::FileInfo& entry : files.list(folder)) {
+    const auto name = checkpoint::parse_directory_name(entry.name);
+    if (name && !name->writer && entry.directory && !entry.symlink) steps.push_back(name->step);
   }
-  std::ranges::sort(names);
-  for (size_t i = 0; i + kBadBatches < names.size(); ++i) store::remove_tree(files, store::join_path(folder, names[i]));
+  std::ranges::sort(steps);
+  for (size_t i = 0; i + kBadBatches < steps.size(); ++i)
+    store::remove_tree(files, store::join_path(folder, checkpoint::step_directory(steps[i])));
 }
 
 }  // namespace
@@ -87,9 +88,9 @@ std::string keep_bad_batch(const recipe::Recipe& recipe, const std::string& work
   for (const state::StepMetric& metric : bad.metrics) json["metrics"][metric.name] = json_of_float(metric.value);
   json["rows"] = rows_of(recipe, batch);
   store::FileSystem& files = store::local_files();
-  const std::string folder = store::join_path(workdir, kFolder);
-  std::string path = store::join_path(folder, checkpoint::step_directory(bad.step));
-  files.make_directories(path);
+  const std::string own = store::join_path(kFolder, checkpoint::step_directory(bad.step));
+  store::make_directories_below(files, workdir, own);
+  std::string path = store::join_path(workdir, own);
   if (recipe.objective->inputs().images) {
     const data::Pp& pp = recipe.data.pp();
     const image::Image sheet = image::tiled(batch.images(), std::min(batch.rows(), kMaxRows), pp.width(), pp.height());
@@ -100,7 +101,7 @@ std::string keep_bad_batch(const recipe::Recipe& recipe, const std::string& work
   }
   store::write_atomic(files, store::join_path(path, "batch.json"),
                       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-  remove_oldest(folder);
+  remove_oldest(store::join_path(workdir, kFolder));
   return path;
 }
 

@@ -142,6 +142,31 @@ TEST(Guard, KeepsTheLatestBatchesAlone) {
   EXPECT_EQ(kept.back(), "step_000000020");
 }
 
+// Neither what is only named like one, nor what a link leads to.
+TEST(Guard, RemovesNoBatchesThatAreNotItsOwn) {
+  const std::vector<std::string> skips{"optimizer.lr=step(1e25, gamma=1e-28, milestones=[50 steps])", "guard.max_skips=50",
+                                       "monitor.sinks=[]"};
+  small_run().train("with_others", with(skips, {"total=1 steps"}));
+  const std::string folder = small_run().path("with_others") + "/bad_batches", other = small_run().path("others_step");
+  fs::create_directory(other);
+  testing::spill(other + "/COMMIT", "precious");
+  fs::create_directory_symlink(other, folder + "/step_000000000");
+  for (const char* name : {"step_", "step_0", "step_000000001.mine", "step_notes"}) fs::create_directory(folder + "/" + name);
+  testing::spill(folder + "/step_0000", "mine");
+  EXPECT_EQ(small_run().train("with_others", with(skips, {"total=20 steps"})).exit, Exit::kDone);
+  EXPECT_EQ(testing::slurp(other + "/COMMIT"), "precious");
+  EXPECT_EQ(kept_batches("with_others").size(), kBadBatches + 6);
+  // A folder that is itself a link, to another run's checkpoints say.
+  const std::string checkpoints = small_run().path("with_others") + "/checkpoints";
+  const recipe::Recipe recipe = recipe::read_recipe(small_run().section(skips));
+  const std::string linked = small_run().path("linked_batches");
+  fs::create_directory(linked);
+  fs::create_directory_symlink(checkpoints, linked + "/bad_batches");
+  const auto before = std::distance(fs::directory_iterator(checkpoints), {});
+  EXPECT_THROW(keep_bad_batch(recipe, linked, {.step = 30, .why = "why"}, [] { return false; }), Error);
+  EXPECT_EQ(std::distance(fs::directory_iterator(checkpoints), {}), before);
+}
+
 TEST(Guard, GoesOnFromAnyCheckpointAsIfNeverStopped) {
   recovered();
   const auto metrics = [](const std::string& workdir) {
