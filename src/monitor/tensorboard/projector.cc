@@ -36,7 +36,7 @@ struct Entry {
 // Nothing for what is not ours.
 std::optional<Entry> entry_of(const store::FileInfo& info) {
   const size_t end = info.name.rfind('_');
-  if (!info.directory || end == std::string::npos) return std::nullopt;
+  if (!info.directory || info.symlink || end == std::string::npos) return std::nullopt;
   Entry entry{info.name, info.name.substr(0, end)};
   const char* last = info.name.data() + info.name.size();
   const auto [at, error] = std::from_chars(info.name.data() + end + 1, last, entry.step);
@@ -46,7 +46,8 @@ std::optional<Entry> entry_of(const store::FileInfo& info) {
 
 std::vector<Entry> entries(store::FileSystem& files, const std::string& root) {
   std::vector<Entry> found;
-  if (!files.info(root)) return found;
+  const auto there = files.info(root);
+  if (!there || there->symlink) return found;
   for (const store::FileInfo& info : files.list(root)) {
     if (auto entry = entry_of(info)) found.push_back(std::move(*entry));
   }
@@ -128,7 +129,7 @@ void write_projector(store::FileSystem& files, const std::string& directory, int
   remove_entries(files, root, [&](const Entry& entry) { return entry.name == name; });
   const Entry entry{fmt::format("{}_{:09}", name, step), name, step};
   const std::string folder = store::join_path(root, entry.folder);
-  files.make_directories(folder);
+  store::make_directories_below(files, directory, store::join_path(kFolder, entry.folder));
   const std::vector<uint8_t> sprite = sprite_of(embedding);
   store::write_atomic(files, folder + "/tensors.tsv", tensors_of(embedding));
   store::write_atomic(files, folder + "/metadata.tsv", metadata_of(embedding));

@@ -35,9 +35,7 @@ std::string file_name(const std::string& name) {
 
 class Files {
  public:
-  Files(std::string directory, store::FileSystem& files) : directory_(std::move(directory)), files_(files) {
-    files_.make_directories(directory_);
-  }
+  Files(std::string directory, store::FileSystem& files) : directory_(std::move(directory)), files_(files) {}
   std::string path(const std::string& name) const { return store::join_path(directory_, name); }
   void write(const std::string& name, std::string_view text) const { store::write_atomic(files_, path(name), text); }
   void write(const std::string& name, const image::Image& picture) const {
@@ -116,6 +114,15 @@ std::string write_run(const SavedRun& run, const Files& files, bool png) {
   return files.path("index.html");
 }
 
+// Makes it. One that the user names may be a link; one that lies in a run may be anybody's.
+std::string report_directory(const std::vector<SavedRun>& runs, const ReportOptions& options, store::FileSystem& files) {
+  constexpr const char* kOwn = "report";
+  const bool in_run = options.directory.empty() && runs.size() == 1;
+  std::string directory = in_run ? store::join_path(runs[0].path, kOwn) : options.directory.empty() ? kOwn : options.directory;
+  in_run ? store::make_directories_below(files, runs[0].path, kOwn) : files.make_directories(directory);
+  return directory;
+}
+
 }  // namespace
 
 std::string write_report(const std::vector<std::string>& paths, const ReportOptions& options, store::FileSystem& files) {
@@ -123,8 +130,7 @@ std::string write_report(const std::vector<std::string>& paths, const ReportOpti
   for (const SavedRun& run : runs) {
     for (const std::string& problem : run.problems) log_warning(fmt::format("left out of the report: {}", problem));
   }
-  const std::string own = runs.size() == 1 ? store::join_path(runs[0].path, "report") : "report";
-  const Files out(options.directory.empty() ? own : options.directory, files);
+  const Files out(report_directory(runs, options, files), files);
   if (runs.size() == 1) return write_run(runs[0], out, options.png);
   if (options.png) write_curves(curves_of(runs), out);
   out.write("index.html", compare_page(runs));

@@ -27,6 +27,8 @@ constexpr const char* kNames = "data_names.txt";
 constexpr const char* kSaved = ".saved";  // there once a checkpoint was saved
 // Files that lines are added to. All others are replaced as a whole, so that a link in their place leads to nothing that changes.
 constexpr std::array kGrowing = {kMetrics, "summary.csv", kLog};
+// Directories that the run makes and writes into.
+constexpr std::array kFolders = {"bad_batches", "evals", "plugins", "report", "tb", "wandb"};
 
 }  // namespace
 
@@ -73,13 +75,17 @@ void Workdir::remove_leftovers() const {
 }
 
 void Workdir::refuse_links() const {
-  for (const char* name : kGrowing) {
+  const auto refuse = [this](const char* name, const char* what, const char* help) {
     const auto there = held_->info(name);
-    if (!there || !there->symlink) continue;
+    if (!there || !there->symlink) return;
     throw usage_error(
-        fmt::format("`{}` is a symbolic link, and the run would change the file it leads to", store::join_path(path_, name)),
-        {}, "remove the link; --log-file writes the console's lines elsewhere");
-  }
+        fmt::format("`{}` is a symbolic link, and the run would {} it leads to", store::join_path(path_, name), what), {},
+        help);
+  };
+  for (const char* name : kGrowing)
+    refuse(name, "change the file", "remove the link; --log-file writes the console's lines elsewhere");
+  for (const char* name : kFolders)
+    refuse(name, "write into the directory", "remove the link, or put the directory in its place");
 }
 
 void Workdir::refuse_foreign() const {

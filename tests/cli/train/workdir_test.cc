@@ -61,6 +61,32 @@ TEST_F(ChangedWorkdir, LinksInPlaceOfFilesThatGrowAreRefused) {
   EXPECT_EQ(train({"total=8 steps"}).exit, 0);
 }
 
+TEST_F(ChangedWorkdir, LinksInPlaceOfItsFoldersAreRefused) {
+  for (const std::string name : {"bad_batches", "evals", "plugins", "report", "tb", "wandb"}) {
+    const fs::path path = folder_ / "run" / name, other = folder_ / "other" / name;
+    write_file(other / "index.html", "precious");
+    if (fs::exists(path)) fs::rename(path, folder_ / "aside");
+    fs::create_directory_symlink(other, path);
+    const Outcome again = train({"total=8 steps"});
+    EXPECT_EQ(again.exit, 2) << name;
+    EXPECT_THAT(again.err, AllOf(HasSubstr("`run/" + name + "` is a symbolic link"), HasSubstr("help: remove the link")));
+    EXPECT_EQ(std::distance(fs::directory_iterator(other), {}), 1) << name;
+    EXPECT_EQ(read_file(other / "index.html"), "precious");
+    if (name == "report") {
+      const Outcome report = run_program({"report", "run"}, folder_.path());
+      EXPECT_EQ(report.exit, 2);
+      EXPECT_THAT(report.err, AllOf(HasSubstr("`run/report` is a symbolic link"), HasSubstr("help: remove the link")));
+      EXPECT_EQ(read_file(other / "index.html"), "precious");
+      // A directory that the user names may be one.
+      EXPECT_EQ(run_program({"report", "run", "--out", "run/report"}, folder_.path()).exit, 0);
+      EXPECT_NE(read_file(other / "index.html"), "precious");
+    }
+    fs::remove(path);
+    if (fs::exists(folder_ / "aside")) fs::rename(folder_ / "aside", path);
+  }
+  EXPECT_EQ(train({"total=8 steps"}).exit, 0);
+}
+
 TEST_F(ChangedWorkdir, ALinkThatLogFileNamesIsFollowed) {
   write_file(folder_ / "elsewhere/log.txt", "");
   fs::create_symlink(folder_ / "elsewhere/log.txt", folder_ / "link.txt");

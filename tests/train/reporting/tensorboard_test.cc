@@ -298,10 +298,23 @@ TEST(TensorBoard, ServesFeaturesToItsProjector) {
   EXPECT_EQ(images["val/worst"]["12"].size(), 8u);
   EXPECT_EQ(images["val/confusion"]["12"], json({{90 + 120, 120}}));
   EXPECT_EQ(images["near/confusion"]["12"].size(), 1u);
+  // Nothing is removed where a link leads to.
+  fs::create_directory(small_run().path("features"));
+  testing::spill(small_run().path("features") + "/tensors.tsv", "precious");
+  fs::create_directory_symlink(small_run().path("features"), tb("projected/run") + "/projector/other_000000099");
   // A run that goes on from before has none until its end.
   for (const int64_t step : {12}) fs::remove_all(small_run().step_of("projected/run", step));
   small_run().train("projected/run", {near, "monitor.projector=0"});
   EXPECT_FALSE(fs::exists(tb("projected/run") + "/projector_config.pbtxt"));
+  EXPECT_TRUE(fs::is_symlink(tb("projected/run") + "/projector/other_000000099"));
+  EXPECT_EQ(testing::slurp(small_run().path("features") + "/tensors.tsv"), "precious");
+  // Nor where the whole folder is one: another run's, say.
+  fs::remove_all(tb("projected/run") + "/projector");
+  fs::create_directory(small_run().path("features") + "/near_000000099");
+  fs::create_directory_symlink(small_run().path("features"), tb("projected/run") + "/projector");
+  small_run().train("projected/run", {near, "monitor.projector=10", "total=24 steps"});
+  EXPECT_TRUE(fs::exists(small_run().path("features") + "/near_000000099"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(small_run().path("features")), {}), 2);
 }
 
 TEST(TensorBoard, IsOffWhereTheRecipeSaysSo) {
