@@ -29,12 +29,13 @@ CheckpointWriter::CheckpointWriter(store::FileSystem& files, std::string directo
       path_(store::join_path(directory_, step_directory(step))),
       temporary_(temporary_name(path_, writers, save)),
       numbers_(numbers),
-      writers_(writers) {
+      writers_(writers),
+      held_(held) {
   TESSERA_CHECK(step >= 0 && numbers.all >= 1 && numbers.all <= kMaxGroups && numbers.first + numbers.own <= numbers.all,
                 "step {}, {} groups from {} on of {}", step, numbers.own, numbers.first, numbers.all);
   TESSERA_CHECK(writers.several() || numbers.own == numbers.all, "{} of {} groups", numbers.own, numbers.all);
-  TESSERA_CHECK(held || !writers.several());
-  if (writers.several()) joint_.emplace(files_, *held, temporary_, writers_);
+  TESSERA_CHECK(held_ || !writers.several());
+  if (writers.several()) joint_.emplace(files_, *held_, temporary_, writers_);
   commit_.step = step;
   commit_.version = numbers.all > 1 || writers.several() ? kPiecesVersion : kPlainVersion;
 }
@@ -55,9 +56,13 @@ std::string CheckpointWriter::give_up(const std::string& why) {
 void CheckpointWriter::begin() {
   if (std::exchange(begun_, true)) return;
   if (!writers_.leads()) return joint_->await_directory();
-  files_.make_directories(directory_);
+  if (!held_) files_.make_directories(directory_);
   remove_temporary();
-  files_.make_directories(temporary_);
+  if (!held_) return files_.make_directories(temporary_);
+  // By no path, which would make again what was moved away meanwhile.
+  const std::string name = store::last_part(temporary_);
+  if (!held_->info(name)) held_->make_directory(name);
+  held_->sync();
 }
 
 void CheckpointWriter::write_group(const std::vector<HostTensor>& tensors) {

@@ -105,6 +105,8 @@ class Directory {
   virtual std::unique_ptr<Directory> open(const std::string& name) = 0;
   // A new, empty file; fails where there is anything of this name.
   virtual std::unique_ptr<WritableFile> create(const std::string& name) = 0;
+  // Fails where there is anything of this name.
+  virtual void make_directory(const std::string& name) = 0;
   // Atomically, in this directory, replacing a file there.
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void remove_file(const std::string& name) = 0;

@@ -172,6 +172,53 @@ TEST(Manager, NothingIsMadeWhereTheDirectoryWasMovedOrReplaced) {
   EXPECT_EQ(steps_in(path), (std::vector<int64_t>{10, 40}));
 }
 
+// Moves the directory above `path` away right behind the k-th time that `path` is looked at.
+class MovingFiles : public FaultyFiles {
+ public:
+  MovingFiles(std::string path, int64_t k) : FaultyFiles(store::local_files()), path_(std::move(path)), left_(k) {}
+  std::optional<store::FileInfo> info(const std::string& path) override {
+    auto found = FaultyFiles::info(path);
+    count(path);
+    return found;
+  }
+  std::unique_ptr<store::Directory> open_directory(const std::string& path) override {
+    auto opened = FaultyFiles::open_directory(path);
+    count(path);
+    return opened;
+  }
+
+ private:
+  void count(const std::string& path) {
+    if (path != path_ || left_-- != 0) return;
+    const std::string above = store::parent_path(path);
+    store::local_files().rename(above, above + ".moved");
+  }
+  std::string path_;
+  int64_t left_;
+};
+
+TEST(Manager, NothingIsMadeWhereTheDirectoryIsMovedDuringASave) {
+  for (int64_t k = 0;; ++k) {
+    SCOPED_TRACE(k);
+    const TempDir directory;
+    const std::string path = directory / "run/checkpoints";
+    store::local_files().make_directories(path);
+    MovingFiles files(path, k + 1);  // not while the manager starts, which opens it
+    CheckpointManager manager(path, {2, 0}, files);
+    manager.save_async(make_snapshot(10));
+    manager.wait();
+    const auto failure = manager.poll_failure();
+    const bool moved = store::local_files().info(directory / "run.moved").has_value();
+    EXPECT_EQ(store::local_files().info(directory / "run").has_value(), !moved);
+    if (!moved) {
+      EXPECT_FALSE(failure);
+      EXPECT_GT(k, 1) << "the file system was not asked";
+      break;
+    }
+    EXPECT_TRUE(failure || newest_in(directory / "run.moved/checkpoints") == 10);
+  }
+}
+
 TEST(Manager, BadRulesAreAUsageError) {
   const TempDir directory;
   EXPECT_THROW(CheckpointManager(directory.path(), {0, 0}), Error);

@@ -124,6 +124,9 @@ class FaultyFiles : public store::FileSystem {
       owner_.check("create", path_of(name));
       return std::make_unique<File>(owner_, inner_->create(name), path_of(name));
     }
+    void make_directory(const std::string& name) override {
+      owner_.run("create", path_of(name), [&] { inner_->make_directory(name); });
+    }
     void rename(const std::string& from, const std::string& to) override {
       owner_.run("rename", path_of(to), [&] { inner_->rename(from, to); });
     }

@@ -168,6 +168,10 @@ class MemoryFiles : public store::FileSystem {
       if (!node->entries.emplace(name, made).second) throw store::IoError(EEXIST, "create", name);
       return std::make_unique<Writer>(files, made);
     }
+    void make_directory(const std::string& name) override {
+      files.step();
+      if (!node->entries.emplace(name, std::make_shared<Node>(Node{true})).second) throw store::IoError(EEXIST, "create", name);
+    }
     void rename(const std::string& from, const std::string& to) override {
       files.step();
       node->entries[to] = at(from, "rename");

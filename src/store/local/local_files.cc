@@ -246,6 +246,11 @@ class LocalDirectory : public Directory {
     check(name);
     return std::make_unique<LocalWritable>(fd_, name, join_path(path_, name));
   }
+  void make_directory(const std::string& name) override {
+    check(name);
+    const FileCall call("making directories in", path_);
+    if (mkdirat(fd_.get(), name.c_str(), 0777) != 0) throw IoError(errno, "create the directory", join_path(path_, name));
+  }
   void rename(const std::string& from, const std::string& to) override {
     check(from);
     check(to);
