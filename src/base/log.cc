@@ -128,9 +128,9 @@ void log_status(std::string_view status) {
 }
 
 void log_line(std::string_view text) { log_styled_line(printable(text)); }
-void log_note(std::string_view text) { log_styled_line(styled("note: ", Style::kCyan) + printable(text)); }
+void log_note(std::string_view text) { log_styled_line(styled("note: ", Style::kCyan) + printable_message(text)); }
 void log_warning(std::string_view text) {
-  show_line(styled("warning: ", Style::kYellow) + printable(text), true);
+  show_line(styled("warning: ", Style::kYellow) + printable_message(text), true);
   std::function<void(const std::string&)> listener;
   {
     const std::lock_guard lock(g_mutex);
@@ -149,6 +149,6 @@ void set_line_listener(std::function<void(const std::string&)> listener) {
   g_line_listener = std::move(listener);
 }
 
-void log_error(std::string_view text) { show_line(styled("error: ", Style::kRed) + printable(text), true); }
+void log_error(std::string_view text) { show_line(styled("error: ", Style::kRed) + printable_message(text), true); }
 
 }  // namespace tessera

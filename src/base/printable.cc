@@ -71,6 +71,16 @@ std::string one_line(std::string_view name) {
       name, [](uint32_t) { return false; }, readable);
 }
 
+std::string printable_message(std::string_view text) {
+  std::string out = printable(text);
+  for (size_t at = out.find('\n'); at != std::string::npos; at = out.find('\n', at + 1)) {
+    const std::string_view rest = std::string_view(out).substr(at + 1);
+    const bool stays = rest.empty() || rest.starts_with('\n') || rest.starts_with("  ") || rest.starts_with("help: ");
+    if (!stays) out.insert(at + 1, "  ");
+  }
+  return out;
+}
+
 std::string printable_json(std::string_view json) {
   return escape(
       json, [](uint32_t code) { return code == '\n' || code == '\t'; },

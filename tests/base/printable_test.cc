@@ -58,6 +58,12 @@ TEST(Printable, JsonKeepsItsValues) {
   EXPECT_EQ(printable_json("{\"a\": \"\u009b\u202e\x7f é\"}\n"), "{\"a\": \"\\u009b\\u202e\\u007f é\"}\n");
 }
 
+TEST(Printable, LinesOfAMessageBeginAtTheMarginOnlyWhereItsHelpDoes) {
+  EXPECT_EQ(printable_message("no `a\nerror: lost\n\n`\n  --> here\nhelp: do\n"),
+            "no `a\n  error: lost\n\n  `\n  --> here\nhelp: do\n");
+  EXPECT_EQ(printable_message("one line\033"), "one line\\x1b");
+}
+
 // What log_error and its like write to the terminal, with colours.
 std::string logged(void (*log)(std::string_view), std::string_view text) {
   int ends[2];
@@ -76,6 +82,7 @@ std::string logged(void (*log)(std::string_view), std::string_view text) {
 
 TEST(Log, OnlyItsOwnColoursReachTheTerminal) {
   EXPECT_EQ(logged(log_error, "no `a\033[2J\033[32m`"), "\033[1;31merror: \033[0mno `a\\x1b[2J\\x1b[32m`\n");
+  EXPECT_EQ(logged(log_warning, "no `a\nerror: lost`"), "\033[33mwarning: \033[0mno `a\n  error: lost`\n");
   EXPECT_EQ(logged(log_line, "two\nlines\r"), "two\nlines\\r\n");
   EXPECT_EQ(logged(log_styled_line, styled("\033", Style::kPlain)), "\033\n");
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/printable.h"
 
 namespace tessera {
 namespace {
@@ -94,7 +95,7 @@ void leave_out_file_calls() {
 }
 
 std::string text_of(const SlowFileCall& call) {
-  return fmt::format("{} `{}` has taken {:.0f} s so far", call.what, call.path, call.seconds);
+  return fmt::format("{} `{}` has taken {:.0f} s so far", call.what, one_line(call.path), call.seconds);
 }
 
 std::optional<SlowFileCall> slow_file_call(double seconds) {

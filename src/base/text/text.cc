@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/printable.h"
+
 namespace tessera {
 namespace {
 
@@ -46,8 +48,8 @@ std::optional<std::string> nearest_name(std::string_view word, const std::vector
 }
 
 std::string suggest_name(std::string_view word, const std::vector<std::string>& candidates) {
-  if (const auto near = nearest_name(word, candidates)) return fmt::format("did you mean `{}`?", *near);
-  return "known: " + join(candidates, ", ");
+  if (const auto near = nearest_name(word, candidates)) return fmt::format("did you mean `{}`?", one_line(*near));
+  return "known: " + one_line(join(candidates, ", "));
 }
 
 std::string lower(std::string text) {

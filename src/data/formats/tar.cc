@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace tessera::data {
 namespace {
@@ -54,7 +55,7 @@ int64_t checksum(std::string_view header) {
 }
 
 [[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help) {
-  throw data_error(fmt::format("`{}`: {} at offset {}", path, what, offset), {}, help);
+  throw data_error(fmt::format("`{}`: {} at offset {}", one_line(path), one_line(what), offset), {}, help);
 }
 
 constexpr const char* kCopyAgain = "the file is damaged or was not copied whole: copy it again";

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "data/formats/bytes/bytes_file.h"
 #include "data/formats/tar.h"
 
@@ -19,7 +20,7 @@ bool is_meta(std::string_view path) {
 }
 
 [[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help) {
-  throw data_error(fmt::format("`{}`: {} at offset {}", path, what, offset), {}, help);
+  throw data_error(fmt::format("`{}`: {} at offset {}", one_line(path), one_line(what), offset), {}, help);
 }
 
 // Puts members together as they come.

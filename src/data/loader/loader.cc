@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/rng.h"
 #include "base/system/spans.h"
 #include "base/text/text.h"
@@ -92,15 +93,16 @@ struct Rows {
 
   Error unreadable(const SamplePick& pick, const std::string& reason) const {
     const Source& source = *sets[static_cast<size_t>(pick.set)].source;
-    return data_error(fmt::format("cannot read `{}/{}`: {}", source.name(), source.id(pick.sample), reason), options.where,
-                      "remove or repair the file; `tessera data check` lists all such files");
+    return data_error(fmt::format("cannot read `{}/{}`: {}", one_line(source.name()), one_line(source.id(pick.sample)), reason),
+                      options.where, "remove or repair the file; `tessera data check` lists all such files");
   }
 
   Error none_readable(const SamplePick& last, uint64_t attempts, const std::string& reason) const {
     const Source& source = *sets[static_cast<size_t>(last.set)].source;
-    return data_error(fmt::format("{} images in a row cannot be read; the last is `{}/{}`: {}",
-                                  human_count(static_cast<int64_t>(attempts)), source.name(), source.id(last.sample), reason),
-                      options.where, "`tessera data check` lists every unreadable file");
+    return data_error(
+        fmt::format("{} images in a row cannot be read; the last is `{}/{}`: {}", human_count(static_cast<int64_t>(attempts)),
+                    one_line(source.name()), one_line(source.id(last.sample)), reason),
+        options.where, "`tessera data check` lists every unreadable file");
   }
 };
 
@@ -258,7 +260,7 @@ void expect_few_unreadable(const Source& source, int64_t count, const SkippedFil
   if (count <= 1 || static_cast<double>(count) / static_cast<double>(source.size()) <= options.max_bad) return;
   throw data_error(
       fmt::format("{} of the {} samples of `{}` can't be read, more than {:g} %; the last is `{}`: {}", count,
-                  human_count(source.size()), source.name(), 100 * options.max_bad, last.id, last.reason),
+                  human_count(source.size()), one_line(source.name()), 100 * options.max_bad, one_line(last.id), last.reason),
       options.where,
       fmt::format("repair or remove them (`tessera data check` lists every one), or raise `{}`", options.max_bad_key));
 }
@@ -269,7 +271,7 @@ void expect_readable(const Source& source, const std::vector<SkippedFile>& skipp
   expect_few_unreadable(source, count, skipped.back(), options);
   if (count < source.size()) return;
   throw data_error(fmt::format("none of the {} images of `{}` can be read; the first is `{}`: {}", human_count(count),
-                               source.name(), skipped.front().id, skipped.front().reason),
+                               one_line(source.name()), one_line(skipped.front().id), skipped.front().reason),
                    options.where, "`tessera data check` lists every unreadable file");
 }
 

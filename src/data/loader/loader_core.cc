@@ -56,12 +56,12 @@ std::string name_in_time(std::shared_ptr<const Source> source, int64_t sample) {
   constexpr auto kPatience = std::chrono::milliseconds(200);
   const auto name = std::make_shared<std::promise<std::string>>();
   std::future<std::string> known = name->get_future();
-  std::string fallback = fmt::format("sample {} of `{}`", sample, source->name());
+  std::string fallback = fmt::format("sample {} of `{}`", sample, one_line(source->name()));
   try {
     std::thread([name, source = std::move(source), sample] {
       leave_out_file_calls();
       try {
-        name->set_value(fmt::format("`{}/{}`", source->name(), source->id(sample)));
+        name->set_value(fmt::format("`{}/{}`", one_line(source->name()), one_line(source->id(sample))));
       } catch (const std::exception&) {
         name->set_value({});
       }

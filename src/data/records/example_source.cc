@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text/text.h"
 #include "data/formats/example.h"
 
@@ -145,7 +146,7 @@ ExampleFields choose_fields(const FieldArguments& arguments, std::string_view fi
     if (has(name)) return;
     const auto near = nearest_name(name, names);
     throw data_error(fmt::format("the records have no feature `{}`", name), where,
-                     near ? fmt::format("did you mean {}={}?", argument, *near) : "they have: " + join(keys, ", "));
+                     near ? fmt::format("did you mean {}={}?", argument, *near) : "they have: " + one_line(join(keys, ", ")));
   };
   ExampleFields fields;
   fields.image = arguments.image.value_or(has("image/encoded") ? "image/encoded" : "image");

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text/text.h"
 #include "data/index/listing.h"
 #include "data/read_file.h"
@@ -196,10 +197,10 @@ Columns choose_columns(const FieldArguments& arguments, const ParquetFile& file,
   const auto need = [&](const std::string& name, std::initializer_list<TesseraParquetKind> kinds) {
     const TesseraParquetKind kind = file.kind(name);
     if (kind == TESSERA_PARQUET_NONE)
-      throw data_error(fmt::format("the files have no column `{}`", name), where, "they have: " + join(known, ", "));
+      throw data_error(fmt::format("the files have no column `{}`", name), where, "they have: " + one_line(join(known, ", ")));
     if (std::ranges::find(kinds, kind) == kinds.end())
       throw data_error(fmt::format("the column `{}` is of a type that cannot be used so", name), where,
-                       "they have: " + join(known, ", "));
+                       "they have: " + one_line(join(known, ", ")));
   };
   Columns columns;
   const std::string image = arguments.image.value_or("image");

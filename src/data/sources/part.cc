@@ -195,7 +195,7 @@ void expect_training_images(const Source& source, const std::vector<int32_t>& la
   for (size_t c = 0; c < count.size(); ++c) {
     if (kept[c] > 0 || count[c] == 0) continue;
     throw data_error(fmt::format("the class `{}` of `{}` has no training images: all of its {} would be held out",
-                                 source.class_names()[c], source.name(), count[c]),
+                                 one_line(source.class_names()[c]), one_line(source.name()), count[c]),
                      std::string(where), "hold out less, take another fold or seed, or add images of it");
   }
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text/text.h"
 #include "data/formats/json_fields.h"
 #include "data/formats/tfds_info.h"
@@ -127,7 +128,7 @@ ExampleFields choose_fields(const FieldArguments& arguments, const TfdsInfo& inf
   const TfdsFeature* image = choose(features, arguments.image, info.supervised, TfdsKind::kImage, where);
   if (!image)
     throw data_error("the data set has not one image feature", where,
-                     fmt::format("say image=…; it has: {}", join(known, ", ")));
+                     fmt::format("say image=…; it has: {}", one_line(join(known, ", "))));
   ExampleFields fields{image->key, {}, arguments.texts};
   if (!arguments.no_label) {
     const TfdsFeature* label = choose(features, arguments.label, info.supervised, TfdsKind::kClassLabel, where);

@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/system/file_calls.h"
 #include "data/activity.h"
 #include "data/loader/token_rows.h"
@@ -154,8 +155,8 @@ class Checker {
       longest = std::max(longest, seen->seconds);
       if (seen->seconds < patience) continue;
       // By its number: some sources read a file to find the name.
-      log_warning(fmt::format("{} sample {} of `{}` has taken {:.0f} s so far", seen->phase, seen->sample, source_.name(),
-                              seen->seconds));
+      log_warning(fmt::format("{} sample {} of `{}` has taken {:.0f} s so far", seen->phase, seen->sample,
+                              one_line(source_.name()), seen->seconds));
       return 5 * patience;
     }
     return longest < kPatience ? kPatience : patience;

@@ -77,6 +77,27 @@ TEST_F(Hostile, NamesAreEscapedInEveryCommandsOutput) {
   run({kWord, "x"}, 2);
 }
 
+// Where the message is what names a file, a class or a key.
+TEST_F(Hostile, NamesAreEscapedInErrors) {
+  const std::string shown = R"(\nerror: all is lost)";
+  for (int i = 0; i < 4; ++i) {
+    write_file(*folder_ / "worse" / kClass / (kHostile + std::to_string(i) + ".png"), "no image");
+    write_image(*folder_ / "worse" / "right" / (std::to_string(i) + ".png"), 1, i);
+  }
+  const std::vector<std::string> worse = {"train",       "tiny.toml", "--workdir", "worse_run", "data.source=folder(worse)",
+                                          "data.batch=2"};
+  EXPECT_THAT(run(worse, 3).err, AllOf(HasSubstr("can't be read, more than 1 %; the last is `a"), HasSubstr(shown)));
+  EXPECT_THAT(read_file(*folder_ / "worse_run/log.txt"), Not(HasSubstr("\nerror: all is lost")));
+  std::vector<std::string> strict = worse;
+  strict[3] = "strict_run";
+  strict.emplace_back("data.on_error=error");
+  EXPECT_THAT(run(strict, 3).err, AllOf(HasSubstr("cannot read `worse/a"), HasSubstr(shown)));
+  EXPECT_THAT(run({"data", "check", "part(folder(val), train, 99 %)"}, 3).err,
+              AllOf(HasSubstr("has no training images"), HasSubstr(shown)));
+  write_file(*folder_ / "keys.jsonl", Json({{"image", "val/right/0.png"}, {kHostile, 1}}).dump() + "\n");
+  EXPECT_THAT(run({"data", "check", "jsonl(keys.jsonl, text=nothing)"}, 3).err, AllOf(HasSubstr("known: "), HasSubstr(shown)));
+}
+
 // Machines get what is there: JSON's own escapes, so that the values are the names.
 TEST_F(Hostile, JsonKeepsNames) {
   const Outcome checked = run({"data", "check", "bad", "--json"}, 3);

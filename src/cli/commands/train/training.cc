@@ -97,13 +97,13 @@ Exit Training::run(const RecipeToTrain& recipe, const train::DeviceOptions& devi
   try {
     return train(recipe, device, log);
   } catch (const Error& error) {
-    log.add(fmt::format("error: {}", printable(error.what())));
+    log.add(fmt::format("error: {}", printable_message(error.what())));
     throw;
   } catch (const std::bad_alloc&) {
     log.add("error: there is not enough memory");
     throw;
   } catch (const store::OutOfFiles& error) {
-    log.add(fmt::format("error: {}", printable(error.what())));
+    log.add(fmt::format("error: {}", printable_message(error.what())));
     throw;
   }
 }
