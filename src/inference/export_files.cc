@@ -31,6 +31,15 @@ std::string real_directory(std::string path) {
   return none ? path : real.string();
 }
 
+// An empty directory gives way to a new one, but for a mount point, the directory that the program was started in, which would be
+// left without a name, and one whose parent this user may not change.
+bool can_be_replaced(store::FileSystem& files, const std::string& directory) {
+  const std::string parent = store::parent_path(directory);
+  const auto there = files.info(directory), above = files.info(parent), here = files.info(".");
+  return there && above && there->id.device == above->id.device && !(here && here->id == there->id) &&
+         ::access(parent.c_str(), W_OK | X_OK) == 0;
+}
+
 bool is_empty(store::FileSystem& files, const std::string& directory) { return files.list(directory).empty(); }
 
 void remove_quietly(store::FileSystem& files, const std::string& directory) {
@@ -105,14 +114,15 @@ void write_export_directory(store::FileSystem& files, const std::string& path, E
   check_export_directory(files, path, existing);
   const std::string directory = real_directory(path), parent = store::parent_path(directory);
   const bool there = files.info(directory).has_value();
-  if (there && is_empty(files, directory)) return fill(files, directory, names, write);
+  const bool empty = there && is_empty(files, directory);
+  if (empty && !can_be_replaced(files, directory)) return fill(files, directory, names, write);
   files.make_directories(parent);
   sweep(files, directory);
   const std::string temporary = fmt::format("{}{}{}", directory, kTemporary, getpid());
   try {
     files.make_directories(temporary);
     fill(files, temporary, names, write);
-    there ? files.exchange(temporary, directory) : files.rename(temporary, directory);
+    there && !empty ? files.exchange(temporary, directory) : files.rename(temporary, directory);
     files.sync_directory(parent);
   } catch (const std::exception&) {
     remove_quietly(files, temporary);

@@ -88,6 +88,36 @@ TEST(ExportDirectory, IsOldOrNewWhereverTheProcessIsKilled) {
       << "what killed exports left is removed by the next one";
 }
 
+TEST(ExportDirectory, AnEmptyOneIsEmptyOrWholeWhereverTheProcessIsKilled) {
+  TempDir dir;
+  const std::string out = dir / "out";
+  fs::create_directory(out);
+  const auto export_new = [&](store::FileSystem& files) { write_version(files, out, inference::Existing::kRefuse, "new"); };
+  int64_t kills = 0;
+  for (; dies_at(kills, export_new); ++kills) {
+    if (fs::is_empty(out)) continue;
+    EXPECT_EQ(version_of(out), "new") << kills;
+    fs::remove_all(out);
+    fs::create_directory(out);
+  }
+  EXPECT_EQ(version_of(out), "new");
+  EXPECT_GT(kills, 10);
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), {}), 1);
+}
+
+// The shell that it was started from stays in it.
+TEST(ExportDirectory, TheOneItIsStartedInStays) {
+  TempDir dir;
+  const fs::path before = fs::current_path();
+  fs::create_directory(dir / "out");
+  fs::current_path(dir / "out");
+  write_version(store::local_files(), ".", inference::Existing::kRefuse, "new");
+  const bool named = fs::exists("model.safetensors");
+  fs::current_path(before);
+  EXPECT_TRUE(named);
+  EXPECT_EQ(version_of(dir / "out"), "new");
+}
+
 TEST(ExportDirectory, EveryFailingCallLeavesTheOldOne) {
   TempDir dir;
   const std::string out = dir / "out";
