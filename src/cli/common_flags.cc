@@ -35,7 +35,7 @@ void declare_common_flags(Flags& flags, CommonFlags& values) {
         if (!values.automatic) device.platform = pjrt::parse_platform(name);
       },
       "auto (default: TPU, then GPU, then CPU), cpu, cuda or tpu"));
-  common(flags.add("--devices", "N", &device.devices, 1, "how many devices; on a CPU they are virtual"));
+  common(flags.add("--devices", "N", &device.devices, {1, 1024}, "how many devices; on a CPU they are virtual"));
   Flag& plugin = common(flags.add("--plugin", "PATH", &device.plugin, "the PJRT plugin: a file, or a directory that has one"));
   plugin.environment = "TESSERA_PLUGIN_PATH";
   plugin.read_environment = false;

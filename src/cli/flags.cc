@@ -34,13 +34,17 @@ bool is_address(std::string_view word) {
          std::ranges::all_of(port, [](unsigned char c) { return std::isdigit(c); });
 }
 
-int64_t read_integer(const std::string& text, const std::string& name, int64_t least) {
+int64_t read_integer(const std::string& text, const std::string& name, const Bounds& bounds) {
   int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size()) {
     throw usage_error(fmt::format("`{}` takes a whole number, and is \"{}\"", name, text));
   }
-  if (value < least) throw usage_error(fmt::format("`{}` must be at least {}, and is {}", name, least, value));
+  if (value < bounds.least) throw usage_error(fmt::format("`{}` must be at least {}, and is {}", name, bounds.least, value));
+  if (value > bounds.most) {
+    throw usage_error(fmt::format("`{}` must be at most {}, and is {}", name, bounds.most, value), {},
+                      fmt::format("write a number from {} to {}", bounds.least, bounds.most));
+  }
   return value;
 }
 
@@ -66,13 +70,13 @@ Flag& Flags::add(std::string name, std::string placeholder, std::string* target,
       std::move(name), std::move(placeholder), [target](const std::string& value) { *target = value; }, std::move(help));
 }
 
-Flag& Flags::add(std::string name, std::string placeholder, std::optional<int64_t>* target, int64_t least, std::string help) {
-  const auto set = [name, target, least](const std::string& value) { *target = read_integer(value, name, least); };
+Flag& Flags::add(std::string name, std::string placeholder, std::optional<int64_t>* target, Bounds bounds, std::string help) {
+  const auto set = [name, target, bounds](const std::string& value) { *target = read_integer(value, name, bounds); };
   return add(name, std::move(placeholder), set, std::move(help));
 }
 
-Flag& Flags::add(std::string name, std::string placeholder, int64_t* target, int64_t least, std::string help) {
-  const auto set = [name, target, least](const std::string& value) { *target = read_integer(value, name, least); };
+Flag& Flags::add(std::string name, std::string placeholder, int64_t* target, Bounds bounds, std::string help) {
+  const auto set = [name, target, bounds](const std::string& value) { *target = read_integer(value, name, bounds); };
   return add(name, std::move(placeholder), set, std::move(help));
 }
 

@@ -23,13 +23,19 @@ struct Flag {
   std::function<void(const std::string& value)> set;
 };
 
+// The whole numbers that a flag takes. What memory, threads or files are made of needs `most`, so that a typing error takes none.
+struct Bounds {
+  Bounds(int64_t at_least, int64_t at_most = INT64_MAX) : least(at_least), most(at_most) {}
+  int64_t least, most;
+};
+
 class Flags {
  public:
-  // `target` keeps its value where the flag is not given, and must outlive this. A whole number below `least` is a usage Error.
+  // `target` keeps its value where the flag is not given, and must outlive this. A number out of its bounds is a usage Error.
   Flag& add(std::string name, bool* target, std::string help);
   Flag& add(std::string name, std::string placeholder, std::string* target, std::string help);
-  Flag& add(std::string name, std::string placeholder, int64_t* target, int64_t least, std::string help);
-  Flag& add(std::string name, std::string placeholder, std::optional<int64_t>* target, int64_t least, std::string help);
+  Flag& add(std::string name, std::string placeholder, int64_t* target, Bounds bounds, std::string help);
+  Flag& add(std::string name, std::string placeholder, std::optional<int64_t>* target, Bounds bounds, std::string help);
   // For everything else: `set` may throw a usage Error.
   Flag& add(std::string name, std::string placeholder, std::function<void(const std::string&)> set, std::string help);
 

@@ -40,7 +40,7 @@ class Caption final : public Command {
     inference::SearchOptions& search = options_.search;
     flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory");
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
-    flags.add("--beams", "N", &search.beams, 1,
+    flags.add("--beams", "N", &search.beams, {1, 1024},
               "search over N captions at once; 1, when not given: the likeliest token at each place");
     flags.add(
         "--length-penalty", "X", [this](const std::string& text) { read_penalty(text); },
@@ -52,9 +52,9 @@ class Caption final : public Command {
         "--temperature", "T", [this](const std::string& text) { read_temperature(text); },
         "of the draws: below 1 the likelier tokens come more often; 1 when not given");
     flags.add("--seed", "N", &seed_, 0, "of the draws, 0 when not given");
-    flags.add("--max-tokens", "N", &options_.length, 1,
+    flags.add("--max-tokens", "N", &options_.length, {1, 65'536},
               "of a caption, its end mark included; the model's length when not given");
-    flags.add("--batch", "N", &options_.batch, 1, "images at once, 32 when not given");
+    flags.add("--batch", "N", &options_.batch, {1, 65'536}, "images at once, 32 when not given");
     flags.add("--json", &json_,
               "one JSON object an image: path, captions: [{text, tokens, score}] (the best first), or path, error");
     flags.add("--pp", "CHAIN", &pp_, "another preprocessing, as \"decode | resize(64) | value_range(-1, 1)\"");

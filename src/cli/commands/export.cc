@@ -42,7 +42,7 @@ class Export final : public Command {
         "where model.safetensors and what describes it are written, also s3://, gs:// or az://BUCKET/FOLDER; for big_vision "
         "(.npz) and with --plain the file");
     flags.add("--format", "NAME", &format_, "timm, hugging_face, big_vision or stablehlo; timm when not given");
-    flags.add("--batch", "N", &batch_, 1, "of stablehlo: the images (and texts) of one call; 1 when not given");
+    flags.add("--batch", "N", &batch_, {1, 65'536}, "of stablehlo: the images (and texts) of one call; 1 when not given");
     flags.add("--plain", &plain_, "one .safetensors file of whole arrays under Tessera's own names, from any checkpoint");
     flags.add("--overwrite", &overwrite_,
               "replace an earlier export at --to; in one step, so that nobody sees half of each, but in a bucket file by file");

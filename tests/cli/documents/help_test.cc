@@ -195,6 +195,10 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
       {{"predict", "x.png"}, "error: `--from` is missing\nhelp: tessera predict --from runs/digits image.png\n"},
       {{"predict", "--top", "none"}, "error: `--top` takes a whole number, and is \"none\"\n"},
       {{"predict", "--top=0"}, "error: `--top` must be at least 1, and is 0\n"},
+      {{"devices", "--devices", "1000000000"},
+       "error: `--devices` must be at most 1024, and is 1000000000\nhelp: write a number from 1 to 1024\n"},
+      {{"data", "bench", "--threads=1025"},
+       "error: `--threads` must be at most 1024, and is 1025\nhelp: write a number from 0 to 1024\n"},
       {{"devices", "--color", "blue"}, "error: `--color` is \"blue\"\nhelp: auto, always or never\n"},
       {{"devices", "now"}, "error: `now` is one word too many\nhelp: tessera devices --help\n"},
   };

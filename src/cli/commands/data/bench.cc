@@ -10,6 +10,7 @@
 #include "base/system/process.h"
 #include "base/text/text.h"
 #include "cli/command.h"
+#include "data/loader/loader.h"
 #include "recipe/data_options.h"
 #include "train/process/device.h"
 #include "train/step/device_batch.h"
@@ -73,7 +74,7 @@ class DataBench final : public Command {
             "counted."};
   }
   void declare(Flags& flags) override {
-    flags.add("--threads", "N", &threads_, 0, "threads that decode; as data.threads says when not given");
+    flags.add("--threads", "N", &threads_, {0, data::kMaxThreads}, "threads that decode; as data.threads says when not given");
     flags.add("--seconds", "N", &seconds_, 1, "how long, 5 when not given");
     flags.add("--json", &json_, "one JSON object");
   }

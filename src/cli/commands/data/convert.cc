@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/commands/data/sections.h"
 #include "config/byte_size.h"
+#include "data/loader/loader.h"
 #include "store/url.h"
 
 namespace tessera::cli {
@@ -64,7 +65,7 @@ class DataConvert final : public Command {
         "--max-memory", "SIZE",
         [this](const std::string& text) { max_memory_ = config::parse_byte_size(text, "--max-memory"); },
         "that decoding one image may take; one that needs more is left out. The recipe's, or 512 MiB");
-    flags.add("--threads", "N", &threads_, 0, "that read and write; 0: one for each core");
+    flags.add("--threads", "N", &threads_, {0, data::kMaxThreads}, "that read and write; 0: one for each core");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     require_flag(to_, "--to", "tessera data convert RECIPE --to tfrecord --out DIR");

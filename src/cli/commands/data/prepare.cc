@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "base/text/text.h"
 #include "cli/command.h"
+#include "data/loader/loader.h"
 #include "store/local/disk_room.h"
 
 namespace tessera::cli {
@@ -99,7 +100,7 @@ class DataPrepare final : public Command {
     flags.add("--dry-run", &dry_run_, "say what would be done, and write nothing");
     flags.add("--verify", &verify_, "compare every byte of what is there already with the archives");
     flags.add("--checksums", &checksums_, "first compare the archives' MD5 with those of the published ones");
-    flags.add("--threads", "N", &threads_, 0, "that unpack; 0: one for each core");
+    flags.add("--threads", "N", &threads_, {0, data::kMaxThreads}, "that unpack; 0: one for each core");
     flags.add("--json", &json_, "one JSON object");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {

@@ -82,7 +82,7 @@ class DataShow final : public Command {
     flags.add("--out", "FILE", &out_, "the picture, sheet.png when not given");
     flags.add("--before", &before_, "each image beside its picture, with a frame round the part that was taken");
     flags.add("--json", &json_, "one JSON object an image: its texts and their ids, and what was done to it");
-    flags.add("--count", "N", &count_, 1, "how many images, 48 when not given");
+    flags.add("--count", "N", &count_, {1, 10'000}, "how many images, 48 when not given");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     config::Section recipe = load_recipe(recipe_words(words, "data show"));

@@ -70,7 +70,8 @@ class DataTokenizer final : public Command {
   void declare(Flags& flags) override {
     flags.add("--out", "FILE", &out_, "the model, tokenizer.model when not given");
     flags.add("--text", "NAME", &text_, "which of the source's texts, where it has several");
-    flags.add("--size", "N", &training_.vocabulary, 4, "pieces, 1000 when not given; fewer where the texts have no more");
+    flags.add("--size", "N", &training_.vocabulary, {4, 1 << 24},
+              "pieces, 1000 when not given; fewer where the texts have no more");
     flags.add("--kind", "NAME", &training_.kind, "unigram, bpe, char or word; unigram when not given");
     flags.add("--byte-fallback", &training_.byte_fallback, "bytes as pieces, for what is in no other piece");
     flags.add("--keep-case", &keep_case_, "for tokenize(lower=false): A-Z are not made a-z");

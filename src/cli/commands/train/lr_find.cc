@@ -118,8 +118,9 @@ class LrFind final : public Command {
   void declare(Flags& flags) override {
     add_rate(flags, "--from", &options_.from, "the first rate; 1e-7 when not given");
     add_rate(flags, "--to", &options_.to, "the last one; 10 when not given");
-    flags.add("--steps", "N", &options_.steps, 20, "steps of a search; 100 when not given");
-    flags.add("--seeds", "N", &options_.seeds, 1, "searches, with the recipe's seed and those after it; 1 when not given");
+    flags.add("--steps", "N", &options_.steps, {20, 1'000'000}, "steps of a search; 100 when not given");
+    flags.add("--seeds", "N", &options_.seeds, {1, 1000},
+              "searches, with the recipe's seed and those after it; 1 when not given");
     flags.add("--out", "DIR", &out_, "where lr.svg and lr.csv are written; runs/<recipe>-lr-N when not given");
     flags.add("--json", &json_, "one JSON object");
   }

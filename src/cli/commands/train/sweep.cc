@@ -65,7 +65,7 @@ class SweepCommand final : public Command {
   void declare(Flags& flags) override {
     flags_ = &flags;
     flags.add("--workdir", "DIR", &workdir_, "of all runs; runs/<recipe>-sweep-N when not given");
-    flags.add("--jobs", "N", &jobs_, 1,
+    flags.add("--jobs", "N", &jobs_, {1, 1024},
               "runs at a time; when not given, one for each processor or GPU (or --devices of them), and one on TPUs");
     flags.add("--max", "N", &most_, 1, "at most so many runs, the first of them");
     flags.add("--random", &random_, "with --max: drawn from all choices");

@@ -59,7 +59,7 @@ void Training::declare(Flags& flags) {
   flags.add(
       "--board", "[=ADDRESS]", [this](const std::string& value) { board_ = value == "1" ? "" : value; },
       "a live page of the run, as --board, --board=6070 or --board=127.0.0.1:6070");
-  flags.add("--num-processes", "N", &processes_.num_processes, 1,
+  flags.add("--num-processes", "N", &processes_.num_processes, {1, 4096},
             "how many processes train this run together; tessera launch sets this and the next four");
   flags.add("--process-id", "ID", &processes_.process_id, 0, "which of them this is, from 0");
   flags.add("--coordinator-address", "HOST:PORT", &processes_.coordinator,
