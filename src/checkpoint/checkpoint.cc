@@ -16,8 +16,12 @@ namespace {
 void check_step(const std::string& path, int64_t step) {
   const auto name = parse_directory_name(store::last_part(path));
   if (name && name->step != step) {
-    throw data_error(fmt::format("`{}` holds step {}: it was renamed or mixed up", path, step));
+    throw data_error(fmt::format("`{}` holds step {}: it was renamed or mixed up", path, step), {}, kDamagedHelp);
   }
+}
+
+Error damaged(const std::string& path, const std::string& why) {
+  return data_error(fmt::format("`{}` is damaged: {}", path, why), {}, kDamagedHelp);
 }
 
 // The contents of all files, in the order of the list, once their checksums fit.
@@ -33,13 +37,9 @@ std::vector<store::Bytes> map_checked(store::FileSystem& files, const std::strin
     const bool fits = static_cast<int64_t>(content.size()) == file.size && store::crc32c(content.data) == file.crc32c;
     content.check();
     if (fits) return;
-    throw data_error(fmt::format("`{}` is damaged: its checksum does not fit", store::join_path(path, file.name)));
+    throw damaged(store::join_path(path, file.name), "its checksum does not fit");
   });
   return contents;
-}
-
-Error damaged(const std::string& path, const std::string& why) {
-  return data_error(fmt::format("`{}` is damaged: {}", path, why));
 }
 
 nlohmann::ordered_json parse_state_json(const store::Bytes& bytes, const std::string& path) {

@@ -60,7 +60,7 @@ uint32_t parse_checksum(const std::string& text) {
 }
 
 Error damaged_commit(const std::string& path, std::string_view why) {
-  return data_error(fmt::format("`{}` is damaged: {}", path, why));
+  return data_error(fmt::format("`{}` is damaged: {}", path, why), {}, kDamagedHelp);
 }
 
 // Of JSON. Throws where it is none, or does not fit.
@@ -192,15 +192,17 @@ Commit parse_commit(std::string_view text, const std::string& path) {
 Commit read_commit(store::FileSystem& files, const std::string& directory) {
   const std::string path = store::join_path(directory, kCommitFile);
   const auto info = files.info(path);
-  if (!info) throw data_error(fmt::format("`{}` is half-written or half-removed: it has no {} file", directory, kCommitFile));
-  if (info->size > kMaxCommitBytes) throw data_error(fmt::format("`{}` is damaged: it has {} bytes", path, info->size));
+  if (!info)
+    throw data_error(fmt::format("`{}` is half-written or half-removed: it has no {} file", directory, kCommitFile), {},
+                     kDamagedHelp);
+  if (info->size > kMaxCommitBytes) throw damaged_commit(path, fmt::format("it has {} bytes", info->size));
   Commit commit = parse_commit(store::read_text(files, path), path);
   for (const CommittedFile& file : commit.files) {
     const std::string file_path = store::join_path(directory, file.name);
     const auto found = files.info(file_path);
-    if (!found) throw data_error(fmt::format("`{}` is missing", file_path));
+    if (!found) throw data_error(fmt::format("`{}` is missing", file_path), {}, kDamagedHelp);
     if (found->size != file.size) {
-      throw data_error(fmt::format("`{}` is damaged: it has {} bytes, {} were written", file_path, found->size, file.size));
+      throw damaged_commit(file_path, fmt::format("it has {} bytes, {} were written", found->size, file.size));
     }
   }
   return commit;

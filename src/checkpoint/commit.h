@@ -18,6 +18,9 @@ std::string step_directory(int64_t step);
 // What a damaged checkpoint's name gets at its end: "step_000001000.damaged". Such names are not ours any more.
 inline constexpr std::string_view kDamagedSuffix = "damaged";
 
+// What to do where a checkpoint that the user named can't be read.
+inline constexpr const char* kDamagedHelp = "copy it again, or name another of the run's checkpoints, as RUN@STEP";
+
 struct DirectoryName {
   int64_t step = 0;
   std::optional<int64_t> writer;  // process id of a save that has not ended: "step_000001000.tmp-4711"

@@ -368,7 +368,12 @@ Section parse_recipe(std::string_view text, std::string_view file, const std::ve
 Section load_recipe(const std::string& path, const std::vector<std::string>& overrides) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) {
+  const fs::file_status there = fs::status(path, ignored);
+  if (fs::exists(there) && !fs::is_regular_file(there) && !fs::is_directory(there)) {
+    throw usage_error(fmt::format("the recipe `{}` is a pipe or a device, not a regular file", path), {},
+                      "write the recipe into a file, and name that");
+  }
+  if (!fs::is_regular_file(there)) {
     std::vector<std::string> names;
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path("recipes");
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -384,7 +389,9 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
     file.read(part.data(), part.size());
     text.append(part.data(), static_cast<size_t>(file.gcount()));
   }
-  if (!file.is_open() || file.bad()) throw usage_error(fmt::format("the recipe file `{}` can't be read", path));
+  if (!file.is_open() || file.bad()) {
+    throw usage_error(fmt::format("the recipe file `{}` can't be read", path), {}, "check its permissions");
+  }
   return parse_recipe(text, path, overrides);
 }
 

@@ -55,7 +55,7 @@ int64_t OptionChecks::positive(const char* key, int64_t value) const {
 int64_t OptionChecks::blocks(const char* key, int64_t value) const { return positive(key, at_most(key, value, kMaxBlocks)); }
 
 int64_t OptionChecks::at_most(const char* key, int64_t value, int64_t most) const {
-  if (value > most) fail(key, fmt::format("must be at most {}, and is {}", most, value));
+  if (value > most) fail(key, fmt::format("must be at most {}, and is {}", most, value), fmt::format("write {} or less", most));
   return value;
 }
 

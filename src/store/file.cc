@@ -20,6 +20,9 @@ std::string help_for(int number) {
     case EACCES:
     case EPERM: return "check the permissions of the file and of its directory";
     case EROFS: return "choose a directory on a file system that can be written";
+    case EFBIG: return "raise the limit of file sizes (ulimit -f), or choose a file system that takes larger files";
+    case EIO: return "the disk, or the network that holds it, failed: see what the system's log says (dmesg)";
+    case ENOTDIR: return "a file lies in the place of a directory: move it away, or name another place";
     case EMFILE: return "raise the limit of open files (ulimit -n)";
     case ENFILE: return "raise the machine's limit of open files (fs.file-max)";
     default: return {};

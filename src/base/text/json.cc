@@ -122,11 +122,15 @@ std::string build(std::string_view text, const JsonLimits& limits, Json& out) {
   return std::move(builder.problem);
 }
 
+Error no_json(const std::string& problem, const std::string& where) {
+  return data_error("cannot be read as JSON: " + problem, where, "copy or make the file again, or name another");
+}
+
 template <class Json>
 Json build_or_throw(std::string_view text, const std::string& where, const JsonLimits& limits) {
   Json json;
   const std::string problem = build(text, limits, json);
-  if (!problem.empty()) throw data_error("cannot be read as JSON: " + problem, where);
+  if (!problem.empty()) throw no_json(problem, where);
   return json;
 }
 

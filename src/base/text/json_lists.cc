@@ -93,7 +93,8 @@ class ListReader final : public nlohmann::json_sax<nlohmann::json> {
 void read_json_lists(std::string_view text, const std::string& where, const std::vector<JsonList>& lists) {
   ListReader reader(lists);
   nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
-  if (!reader.problem.empty()) throw data_error("cannot be read as JSON: " + reader.problem, where);
+  if (!reader.problem.empty())
+    throw data_error("cannot be read as JSON: " + reader.problem, where, "copy or make the file again, or name another");
 }
 
 }  // namespace tessera

@@ -80,7 +80,8 @@ FileInfo describe(std::string name, const struct stat& status) {
 void expect_regular(const struct stat& status, const std::string& path) {
   if (S_ISREG(status.st_mode)) return;
   if (S_ISDIR(status.st_mode)) throw IoError(EISDIR, "open", path);
-  throw data_error(fmt::format("`{}` is {}, not a regular file", one_line(path), file_kind(status.st_mode)));
+  throw data_error(fmt::format("`{}` is {}, not a regular file", one_line(path), file_kind(status.st_mode)), {},
+                   "remove it, or put a regular file in its place");
 }
 
 class LocalReadable : public ReadableFile {

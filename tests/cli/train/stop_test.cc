@@ -182,7 +182,7 @@ TEST_F(Stop, AFileThatMayNotGrowIsAnErrorInWords) {
   // Blocks of 1024 bytes; a checkpoint is larger.
   const Outcome end = shell("ulimit -f 8; \"$TESSERA\" train tiny.toml --workdir run --cache-dir \"\"");
   EXPECT_EQ(end.exit, 3) << end.err;
-  EXPECT_THAT(end.err, HasSubstr("File too large"));
+  EXPECT_THAT(end.err, AllOf(HasSubstr("File too large"), HasSubstr("\nhelp: raise the limit of file sizes (ulimit -f)")));
 }
 
 TEST_F(Stop, PipesAndDevicesAreRefusedByName) {

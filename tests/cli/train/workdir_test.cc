@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "cli/run_program.h"
 
@@ -85,6 +86,39 @@ TEST_F(ChangedWorkdir, LinksInPlaceOfItsFoldersAreRefused) {
     if (fs::exists(folder_ / "aside")) fs::rename(folder_ / "aside", path);
   }
   EXPECT_EQ(train({"total=8 steps"}).exit, 0);
+}
+
+TEST_F(ChangedWorkdir, WhatLiesInTheWayIsNamedWithWhatToDo) {
+  for (const std::string name : {"metrics.jsonl", "summary.csv", "recipe.toml", "data_names.txt"}) {
+    const fs::path path = folder_ / "run" / name;
+    fs::rename(path, folder_ / "aside");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    const Outcome again = train({"total=8 steps"});
+    EXPECT_EQ(again.exit, 3) << name;
+    EXPECT_THAT(again.err, AllOf(HasSubstr("`run/" + name + "` is a named pipe"), HasSubstr("\nhelp: remove it"))) << name;
+    fs::rename(folder_ / "aside", path);
+  }
+  ASSERT_EQ(::mkfifo((folder_ / "pipe.toml").c_str(), 0600), 0);
+  const Outcome recipe = run_program({"train", "pipe.toml"}, folder_.path());
+  EXPECT_EQ(recipe.exit, 2);
+  EXPECT_THAT(recipe.err, AllOf(HasSubstr("`pipe.toml` is a pipe or a device"), HasSubstr("\nhelp: ")));
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"predict", "--from", "run/checkpoints/step_000000006", "val"},
+        {"export", "--from", "run/checkpoints/step_000000006", "--to", "out"}}) {
+    std::string bytes = read_file(step("000000006") / "state.safetensors");
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    write_file(step("000000006") / "state.safetensors", bytes);
+    const Outcome damaged = run_program(words, folder_.path());
+    EXPECT_EQ(damaged.exit, 3);
+    EXPECT_THAT(damaged.err, AllOf(HasSubstr("its checksum does not fit"), HasSubstr("\nhelp: copy it again")));
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    write_file(step("000000006") / "state.safetensors", bytes);
+  }
+  fs::rename(folder_ / "run/checkpoints", folder_ / "aside");
+  write_file(folder_ / "run/checkpoints", "x");
+  const Outcome file = train({"total=8 steps"});
+  EXPECT_EQ(file.exit, 3);
+  EXPECT_THAT(file.err, AllOf(HasSubstr("Not a directory"), HasSubstr("\nhelp: a file lies in the place of a directory")));
 }
 
 TEST_F(ChangedWorkdir, ALinkThatLogFileNamesIsFollowed) {

@@ -109,6 +109,7 @@ TEST(ViTOptions, WrongOnesAreToldWhatToDo) {
   EXPECT_THAT(refusal(s16 + "patch = 5", {18, 18, 3, 10}), HasSubstr("--> x.toml:4"));
   EXPECT_THAT(refusal(s16 + "depth = 0"), HasSubstr("`model.depth` must be at least 1, and is 0"));
   EXPECT_THAT(refusal(s16 + "depth = 1000000000"), HasSubstr("`model.depth` must be at most 10000, and is 1000000000"));
+  EXPECT_THAT(refusal(s16 + "depth = 1000000000"), HasSubstr("\nhelp: write 10000 or less"));
   EXPECT_THAT(refusal(s16 + "width = 9000000000000000000"), HasSubstr("`model.width` must be at most 16777216"));
   EXPECT_THAT(refusal(s16 + "mlp_dim = 1000000000000"), HasSubstr("`model.mlp_dim` must be at most 16777216"));
   EXPECT_THAT(refusal(s16, {0, 0, 3, 10}), HasSubstr("`model.image_size` is not given"));
