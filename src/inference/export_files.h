@@ -21,8 +21,8 @@ void check_export_file(store::FileSystem& files, const std::string& path, Existi
 
 // Calls `write` with a directory that it fills with the files `names`, the most important last, and syncs; adds SHA256SUMS. The
 // result takes the name `directory` in one step, so that a reader, and whoever comes after a power cut, sees the old files or
-// the new ones. (An empty directory that can't be replaced, as a mount point, is filled in that order.) A directory that holds anything but an earlier
-// export is never replaced.
+// the new ones. (An empty directory that can't be replaced, as a mount point, is filled in that order.) A directory that holds
+// anything but an earlier export is never replaced.
 void write_export_directory(store::FileSystem& files, const std::string& directory, Existing existing,
                             const std::vector<std::string>& names, const std::function<void(const std::string&)>& write);
 

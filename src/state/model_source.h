@@ -63,8 +63,8 @@ struct LoadedModel {
 };
 
 // `from` is a checkpoint directory (…/checkpoints/step_000001000), WORKDIR@1000 for that, a workdir (its newest whole checkpoint
-// is taken), hub(OWNER/NAME) (state/hub_cache.h), or a directory with config.json and model.safetensors of timm's or of a ViT of Hugging Face's. Anything else is a usage Error that
-// says what was looked for; so is an average that the source has not.
+// is taken), hub(OWNER/NAME) (state/hub_cache.h), or a directory with config.json and model.safetensors of timm's or of a ViT of
+// Hugging Face's. Anything else is a usage Error that says what was looked for; so is an average that the source has not.
 LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
 
 // What is known of weights without reading them.
