@@ -154,6 +154,17 @@ TEST_F(WandbFile, HasOneRowAStepHoweverOftenTheRunIsStarted) {
   EXPECT_EQ(path(), first);
 }
 
+TEST_F(WandbFile, ADirectoryThatIsALinkIsNotWrittenTo) {
+  start(-1, 12);
+  const std::filesystem::path log = path(), own = log.parent_path(), name = log.filename();
+  const std::filesystem::path other = dir_ / "other";
+  std::filesystem::rename(own, other);
+  std::filesystem::create_directory_symlink(other, own);
+  const std::string file = (other / name).string(), before = slurp(file);
+  start(6, 9);
+  EXPECT_EQ(slurp(file), before);
+}
+
 TEST_F(WandbFile, KeepsConsoleLinesOfWhatIsKept) {
   start(-1, 9);
   start(5, 6);

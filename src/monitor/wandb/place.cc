@@ -40,8 +40,8 @@ std::vector<std::string> words_of(const std::string& list) {
 std::optional<WandbPlace> earlier_place(store::FileSystem& files, const std::string& root) {
   std::optional<WandbPlace> found;
   for (const store::FileInfo& info : files.list(root)) {
-    if (!info.directory || !info.name.starts_with(kPrefix)) continue;
-    const size_t id = info.name.find('-', kPrefix.size());  // <time>-<id>
+    if (!info.directory || info.symlink || !info.name.starts_with(kPrefix)) continue;  // a link's is another run's
+    const size_t id = info.name.find('-', kPrefix.size());                             // <time>-<id>
     if (id == std::string::npos) continue;
     const WandbPlace place{store::join_path(root, info.name), info.name.substr(id + 1), true};
     if (files.info(store::join_path(place.directory, file_name(place.id)))) found = place;
