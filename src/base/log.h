@@ -24,8 +24,8 @@ enum class Style { kPlain, kBold, kDim, kRed, kGreen, kYellow, kCyan };
 // Wraps text in the style's escape codes when colour is enabled.
 std::string styled(std::string_view text, Style style);
 
-// What is written may hold names of files and classes, so that all but our own colours goes through printable(), and notes, warnings
-// and errors through printable_message() (base/printable.h); line ends in a name are for one_line().
+// What is written may hold names of files and classes, so that all but our own colours goes through printable(), and notes,
+// warnings and errors through printable_message() (base/printable.h); line ends in a name are for one_line().
 void log_styled_line(std::string_view text);  // as it is: what others wrote in it was made printable before styled()
 void log_line(std::string_view text);
 void log_note(std::string_view text);     // "note: …"

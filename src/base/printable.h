@@ -15,8 +15,8 @@ std::string printable(std::string_view text);
 // The same for a name, which must not look like several lines: line ends and tabs become \n, \r, \t.
 std::string one_line(std::string_view name);
 
-// printable() of a message of the program's, whose further lines are indented or its help: others are indented too. They come from
-// names, and a line of the program's begins at the margin.
+// printable() of a message of the program's, whose further lines are indented or its help: others are indented too. They come
+// from names, and a line of the program's begins at the margin.
 std::string printable_message(std::string_view text);
 
 // For a JSON text: the same characters become \u escapes, so that the values stay what they are. (Strings hold no raw control

@@ -25,8 +25,8 @@ struct FileNumbers {
 // that the only thing to do is to destroy the writer. Use from one thread at a time.
 class CheckpointWriter {
  public:
-  // Touches no file yet. 1 <= numbers.all <= kMaxGroups. `held`: the directory, open for as long as this lives, which is then not
-  // made where it is gone; several writers need it. Of these, `save` tells their saves apart: all count alike.
+  // Touches no file yet. 1 <= numbers.all <= kMaxGroups. `held`: the directory, open for as long as this lives, which is then
+  // not made where it is gone; several writers need it. Of these, `save` tells their saves apart: all count alike.
   CheckpointWriter(store::FileSystem& files, std::string directory, int64_t step, FileNumbers numbers, Writers writers = {},
                    int64_t save = 0, store::Directory* held = nullptr);
   // Without a commit, removes what was written, as give_up().

@@ -23,7 +23,8 @@ struct Flag {
   std::function<void(const std::string& value)> set;
 };
 
-// The whole numbers that a flag takes. What memory, threads or files are made of needs `most`, so that a typing error takes none.
+// The whole numbers that a flag takes. What memory, threads or files are made of needs `most`, so that a typing error takes
+// none.
 struct Bounds {
   Bounds(int64_t at_least, int64_t at_most = INT64_MAX) : least(at_least), most(at_most) {}
   int64_t least, most;

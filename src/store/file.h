@@ -174,8 +174,8 @@ void write_atomic(Directory& directory, const std::string& name, std::string_vie
 // Whatever it throws leaves here, after the temporary file was removed.
 void write_atomic(FileSystem& files, const std::string& path, const std::function<void(const std::string& temporary)>& write);
 
-// Creates `folders` ("bad_batches/step_000000120") below `root`, as far as they are missing. Throws a usage Error where one of them
-// is a symbolic link, which leads to what is not the caller's; `root` may be one.
+// Creates `folders` ("bad_batches/step_000000120") below `root`, as far as they are missing. Throws a usage Error where one of
+// them is a symbolic link, which leads to what is not the caller's; `root` may be one.
 void make_directories_below(FileSystem& files, const std::string& root, std::string_view folders);
 
 // Removes a file, or a directory and what is in it. A symbolic link is removed, never followed, at `path` itself too.
