@@ -28,8 +28,6 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// What is put stays so long after the last of a run's processes put something.
-constexpr std::chrono::hours kKept{24};
 constexpr milliseconds kFirstPause{5}, kLongestPause{200};
 
 constexpr const char* kHelp =
@@ -125,7 +123,7 @@ class EtcdMembers final : public Members {
       : Members(std::move(place)), options_(options), etcd_(std::move(at)), root_(root_of(place_.run)), lost_(std::move(lost)) {
     try {
       lease_ = first_lease();
-      kept_ = etcd_.grant(kKept);
+      kept_ = etcd_.grant(options.kept);
       enter();
       const std::string revision = etcd_.revision();
       keeper_ = std::thread([this] { keep_alive(); });
@@ -292,6 +290,7 @@ class EtcdMembers final : public Members {
     while (pause(every)) {
       try {
         etcd_.keep_alive(lease_, every);
+        etcd_.keep_alive(kept_, every);
         last = Clock::now();
       } catch (const http::ConnectionError& error) {
         if (Clock::now() - last < options_.patience) continue;

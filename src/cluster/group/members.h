@@ -20,6 +20,8 @@ struct MembersOptions {
   std::chrono::seconds patience{10};
   // How long the coordinator may take to come, and then the others, when the group is made.
   std::chrono::seconds meeting{120};
+  // How long what a process has put stays after its end.
+  std::chrono::seconds kept = std::chrono::hours(24);
 };
 
 // All functions may be called from any thread. They throw a device Error where the coordinator can't be reached.

@@ -109,6 +109,19 @@ TEST(Members, WhoDoesNotComeIsNamed) {
   }
 }
 
+// A group lasts longer than what its processes put would stay without them.
+TEST(Members, WhatIsPutStaysWhileItsProcessLives) {
+  etcd();
+  const MembersOptions options{.patience = seconds(3), .kept = seconds(3)};
+  const auto members = join_by_etcd(place("long", 0, 1), nobody_is_lost, options);
+  members->put("early", "here");
+  std::this_thread::sleep_for(seconds(8));
+  EXPECT_EQ(members->get("early", seconds(1)), "here");
+  members->put("late", "here too");
+  members->barrier("end", seconds(5));
+  members->leave();
+}
+
 TEST(Members, AnOrderlyEndIsNoLoss) {
   in_each("leave", 2, [&](Members& members) {
     if (members.process_id() == 1) return;  // leaves first
