@@ -19,6 +19,7 @@
 #include "cluster/group/members.h"
 #include "cluster/group/run_key.h"
 #include "cluster/launch/processes/child.h"
+#include "cluster/launch/processes/supervise.h"
 #include "cluster/launch/tpu.h"
 #include "support/free_port.h"
 #include "support/paths.h"
@@ -200,6 +201,19 @@ TEST(Tpu, SlicesHaveTheNamesOfGooglesTools) {
     EXPECT_THAT(message_of([&] { find_slice(wrong); }), HasSubstr("write the chips' grid: v5e:4x4")) << wrong;
   }
   EXPECT_THAT(message_of([&] { find_slice("h200:8"); }), HasSubstr("chips: v4, v5e, v5p, v6e"));
+}
+
+// A host that is not reached so many times, and then a run without processes.
+StartAll fails(int64_t times) {
+  return [times](int64_t attempt) -> Children {
+    if (attempt < times) throw NotNow{"host a is not reached"};
+    return {};
+  };
+}
+
+TEST(Supervise, RestartsAreCountedAnewAfterTimeThatWentWell) {
+  EXPECT_EQ(supervise(fails(2), 1, "the hosts"), Exit::kPreempted);
+  EXPECT_EQ(supervise(fails(2), 1, "the hosts", std::chrono::milliseconds(0)), Exit::kDone);
 }
 
 }  // namespace

@@ -112,13 +112,15 @@ bool pause(std::chrono::seconds time) { return BlockedSignals::wait_for_request(
 
 std::string run_id(int64_t attempt) { return fmt::format("launch-{}-{}", ::getpid(), attempt); }
 
-Exit supervise(const StartAll& start, int64_t restarts, const std::string& who) {
+Exit supervise(const StartAll& start, int64_t restarts, const std::string& who, std::chrono::milliseconds steady) {
   const BlockedSignals signals;
-  for (int64_t restart = 0;; ++restart) {
-    const Outcome outcome = attempt_once(start, restart);
+  for (int64_t attempt = 0, restart = 0;; ++attempt, ++restart) {
+    const Clock::time_point began = Clock::now();
+    const Outcome outcome = attempt_once(start, attempt);
     if (outcome.exit) return *outcome.exit;
+    if (Clock::now() - began >= steady) restart = 0;
     if (restart == restarts) {
-      log_error(fmt::format("{}, and the run was started again {} times already", outcome.why, restart));
+      log_error(fmt::format("{}, and the run was started again {} times in a row already", outcome.why, restart));
       return Exit::kPreempted;
     }
     const std::chrono::seconds later =

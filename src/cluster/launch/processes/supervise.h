@@ -1,6 +1,7 @@
 #pragma once
 // The processes of a run from their start to their end, and started again.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,9 +26,11 @@ using StartAll = std::function<Children(int64_t attempt)>;
 // Starts them and waits until all have ended. SIGTERM, SIGHUP and SIGINT go to all of them.
 //
 // Returns 0 when they are done, process 0's exit code after a signal, the first other exit code than 75 that one of them had.
-// Where one was killed or ended with 75 or can't be started now, all are started again, after 1, 2, 4 … 60 s, `restarts` times at
-// most; after that 75. `who` says in messages what is started again: "all 4".
-Exit supervise(const StartAll& start, int64_t restarts, const std::string& who);
+// Where one was killed or ended with 75 or can't be started now, all are started again, after 1, 2, 4 … 60 s, `restarts` times in
+// a row at most; after that 75. Where they ran for `steady` or longer, the count and the pauses begin anew. `who` says in messages
+// what is started again: "all 4".
+Exit supervise(const StartAll& start, int64_t restarts, const std::string& who,
+               std::chrono::milliseconds steady = std::chrono::minutes(10));
 
 // A name for what meets at a coordinator in that attempt, which nothing else has.
 std::string run_id(int64_t attempt);
