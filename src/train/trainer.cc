@@ -116,15 +116,17 @@ std::optional<DeviceBatch> await_batch(Run& run, LoopInput& input, Saver& saver)
 
 // The step on `batch`, which becomes the next one; where that does not come it is empty. What the step before measured is read
 // while the devices work, or before `pictures` have work of their own.
-DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterStep& after, const RunPictures& pictures,
-                        std::optional<DeviceBatch>& batch, std::optional<DispatchedStep> before) {
+DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterStep& after, StopVotes& votes,
+                        const RunPictures& pictures, std::optional<DeviceBatch>& batch, std::optional<DispatchedStep> before) {
   const PhaseSpan span("step", run.progress.step + 1, SpanKind::kStep);
-  if (before && pictures.comes_before(run.progress.step + 1)) {
-    after.read_metrics(*before);
+  if (pictures.comes_before(run.progress.step + 1)) {
+    if (before) after.read_metrics(*before);
+    votes.take_kept();
     before.reset();
   }
   if (before) before->is_ready();
   DispatchedStep dispatched = step.dispatch(*batch);
+  votes.take_kept();
   if (before) before->is_ready();  // the call may have waited for it (pjrt/large_temporaries.h)
   batch.reset();
   if (run.progress.step < run.last_step()) batch = input.next(&dispatched);
@@ -227,12 +229,13 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     std::optional<DispatchedStep> before;
     while (batch) {
       run.profiles.before(run.progress.step + 1);
-      DispatchedStep current = one_step(run, *step, input, after, pictures, batch, std::exchange(before, std::nullopt));
+      DispatchedStep current = one_step(run, *step, input, after, votes, pictures, batch, std::exchange(before, std::nullopt));
 
-      const bool last = run.progress.step >= run.last_step();
-      const bool asked = run.stop.requested() || run.control.save_wanted();
-      if (last || asked || evaluators.due(run.progress.step) || run.recipe.saves_at(run.progress.step)) {
-        after.read_metrics(current);
+      const int64_t at = run.progress.step;
+      const bool last = at >= run.last_step();
+      const bool all_read = last || run.stop.requested() || evaluators.due(at) || run.recipe.saves_at(at);  // of the processes
+      if (all_read || run.control.save_wanted()) {
+        after.read_metrics(current, /*alone=*/!all_read);
         if (!after.finish() || last || run.at_end()) break;
       } else {
         before = std::move(current);

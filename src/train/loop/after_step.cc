@@ -18,7 +18,7 @@
 
 namespace tessera::train {
 
-void AfterStep::read_metrics(const DispatchedStep& dispatched) {
+void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
   const int64_t step = dispatched.step;
   const recipe::Recipe& recipe = run_.recipe;
   const std::vector<float> values = [&] {
@@ -33,7 +33,10 @@ void AfterStep::read_metrics(const DispatchedStep& dispatched) {
   for (const auto& [name, value] : metrics) {
     if (!std::isfinite(value) && !skipped) diverged(fmt::format("{} is {} at step {}", name, value, step));
   }
-  if (run_.processes.several()) votes_.take(values.data() + metrics.size());
+  if (run_.processes.several()) {
+    const float* sums = values.data() + metrics.size();
+    alone ? votes_.keep(sums) : votes_.take(sums);
+  }
   const bool log_now = step == 1 || recipe::due(step, recipe.log_every, recipe.total);
   const auto memory = run_.client->memory(0);
   run_.reporter.step(step, metrics, ready, log_now, memory ? std::optional(memory->in_use) : std::nullopt);

@@ -21,8 +21,9 @@ class AfterStep {
       : run_(run), state_(state), evaluators_(evaluators), saver_(saver), votes_(votes), pictures_(pictures) {}
 
   // Waits for a step's measurements, tells them, and writes their line unless finish() will. Throws Exit::kDiverged where they are
-  // not finite and no guard skipped the update, or where it skipped too many.
-  void read_metrics(const DispatchedStep& step);
+  // not finite and no guard skipped the update, or where it skipped too many. `alone`: other processes of the run read them later
+  // than this one, while the next step is worked on.
+  void read_metrics(const DispatchedStep& step, bool alone = false);
   // Evaluations, the metrics line and the checkpoint of the step at hand, whose metrics are read. False where it saved because the
   // end was asked for; what is asked later is for the next step.
   [[nodiscard]] bool finish();

@@ -3,8 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "train/step/step.h"
-
 namespace tessera::train {
 
 state::DeviceArrays* StopVotes::arguments() {
@@ -19,6 +17,11 @@ state::DeviceArrays* StopVotes::arguments() {
   state::DeviceArrays wanted = state::replicate(*run_.client, run_.layout.mesh, votes.data(), {DType::kF32, {kVotes}});
   for (size_t d = 0; d < votes_.size(); ++d) votes_[d].push_back(std::move(wanted[d][0]));
   return &votes_;
+}
+
+void StopVotes::take_kept() {
+  if (kept_) take(kept_->data());
+  kept_.reset();
 }
 
 void StopVotes::take(const float* sums) {
