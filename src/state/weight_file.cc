@@ -115,9 +115,12 @@ WeightPath parse_weight_path(const std::string& text) {
   const size_t colon = text.rfind(':'), scheme = text.find("://");
   // Of a URL the colons of the scheme and of the port are no scope's.
   const size_t begin = scheme == std::string::npos ? 0 : text.find('/', scheme + 3);
-  if (colon == std::string::npos || colon < begin || store::local_files().info(text)) return {text, ""};
-  if (!foreign_hub_name(text).empty()) return {text, ""};  // whoever looks for it says how it is named
-  return {text.substr(0, colon), text.substr(colon + 1)};
+  if (colon == std::string::npos || colon < begin) return {text, ""};
+  if (scheme == std::string::npos && store::local_files().info(text)) return {text, ""};
+  const std::string path = text.substr(0, colon);
+  // Whoever looks for it says how it is named.
+  if (!foreign_hub_name(text).empty() && !store::local_files().info(path)) return {text, ""};
+  return {path, text.substr(colon + 1)};
 }
 
 bool is_weight_file(const std::string& path) {
