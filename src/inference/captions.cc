@@ -116,6 +116,7 @@ CaptionWriter::CaptionWriter(std::shared_ptr<pjrt::Client> client, const state::
   params_ = state::to_device(model.layout, model.params, *client_);
   begin_.emplace(train::compile(*client_, programs.begin, device.cache, arrays), params_);
   next_.emplace(train::compile(*client_, programs.next, device.cache, arrays), params_);
+  train::free_prepared({&begin_->compiled(), &next_->compiled()}, params_);
 }
 
 CaptionWriter::FixedProgram::FixedProgram(train::Compiled compiled, state::DeviceArrays& params)

@@ -47,6 +47,7 @@ class CaptionWriter {
    public:
     FixedProgram(train::Compiled compiled, state::DeviceArrays& params);
     std::vector<pjrt::Buffer> run(const std::vector<pjrt::Buffer*>& more) const;
+    const train::Compiled& compiled() const { return compiled_; }
 
    private:
     train::Compiled compiled_;

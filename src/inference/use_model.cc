@@ -201,7 +201,7 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
       train::compile(*client, program, device.cache, train::arguments_of(model.layout, model.layout.params, images));
   state::DeviceArrays params = state::to_device(model.layout, model.params, *client);
   const train::FixedArguments fixed(compiled, params, model.layout.params);
-  train::free_prepared(compiled, params);
+  train::free_prepared({&compiled}, params);
 
   RowReader reader(pp, model.limits, static_cast<int64_t>(batch));
   std::vector<uint8_t> pixels(batch * pp.image_bytes());

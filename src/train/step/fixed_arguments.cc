@@ -27,10 +27,13 @@ std::vector<pjrt::Buffer*> FixedArguments::with(const std::vector<pjrt::Buffer*>
   return list;
 }
 
-void free_prepared(const Compiled& program, state::DeviceArrays& arrays) {
-  if (!program.prepare) return;
+void free_prepared(std::initializer_list<const Compiled*> programs, state::DeviceArrays& arrays) {
+  const auto is_read = [&](size_t entry) {
+    return std::ranges::any_of(
+        programs, [&](const Compiled* program) { return !program->prepare || std::ranges::count(program->kept, entry) > 0; });
+  };
   for (size_t i = 0; i < arrays.at(0).size(); ++i) {
-    if (std::ranges::count(program.kept, i) == 0) arrays[0][i] = {};
+    if (!is_read(i)) arrays[0][i] = {};
   }
 }
 

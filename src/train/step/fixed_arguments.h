@@ -2,6 +2,7 @@
 // The parameters of a model as the calls of a program take them, while they stay the same (Program::prepare).
 
 #include <cstddef>
+#include <initializer_list>
 #include <vector>
 
 #include "pjrt/buffer.h"
@@ -26,7 +27,7 @@ class FixedArguments {
   state::ArgumentLists lists_;
 };
 
-// Frees the entries that no call reads, once FixedArguments were made of all.
-void free_prepared(const Compiled& program, state::DeviceArrays& arrays);
+// Frees the entries that no call of these programs reads, once FixedArguments were made for each of them.
+void free_prepared(std::initializer_list<const Compiled*> programs, state::DeviceArrays& arrays);
 
 }  // namespace tessera::train

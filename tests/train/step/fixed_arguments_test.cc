@@ -58,7 +58,7 @@ class Model {
     const Compiled compiled = compile(*testing::cpu_client(), program, pjrt::ExecutableCache(""), {});
     state::DeviceArrays given = params();
     const FixedArguments fixed(compiled, given, count());
-    free_prepared(compiled, given);
+    free_prepared({&compiled}, given);
     std::vector<float> first;
     for (int call = 0; call < 2; ++call) {
       state::DeviceArrays images(1);
@@ -119,7 +119,7 @@ TEST(FixedArguments, WhatIsPreparedIsFreed) {
   const Compiled compiled = compile(*testing::cpu_client(), model.program(DType::kF32), pjrt::ExecutableCache(""), {});
   state::DeviceArrays params = model.params();
   const FixedArguments fixed(compiled, params, model.count());
-  free_prepared(compiled, params);
+  free_prepared({&compiled}, params);
   size_t left = 0;
   for (const pjrt::Buffer& param : params[0]) left += param.empty() ? 0 : 1;
   EXPECT_EQ(left, compiled.kept.size());
