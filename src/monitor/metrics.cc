@@ -126,10 +126,18 @@ std::optional<MetricRow> parse_metrics_line(std::string_view line) {
 }
 
 std::vector<MetricRow> read_metrics(const std::string& path, store::FileSystem& files) {
+  return files.info(path) ? parse_metrics(store::read_text(files, path)) : std::vector<MetricRow>();
+}
+
+std::vector<MetricRow> parse_metrics(std::string_view text, int64_t* unreadable) {
   std::vector<MetricRow> rows;
-  if (!files.info(path)) return rows;
-  for (const std::string& line : split(store::read_text(files, path), '\n')) {
-    if (auto row = parse_metrics_line(line)) rows.push_back(std::move(*row));
+  const std::vector<std::string> lines = split(text, '\n');
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (auto row = parse_metrics_line(lines[i])) {
+      rows.push_back(std::move(*row));
+    } else if (unreadable && !lines[i].empty() && i + 1 < lines.size()) {
+      ++*unreadable;
+    }
   }
   return rows;
 }

@@ -78,6 +78,9 @@ struct MetricRow {
 std::optional<MetricRow> parse_metrics_line(std::string_view line);
 // The lines that can be read, in the order of the file; none when there is no file.
 std::vector<MetricRow> read_metrics(const std::string& path, store::FileSystem& files = store::local_files());
+// The same from the file's text. `unreadable`, where it is not null, goes up by the number of whole lines that are no metrics: the
+// last line may be being written.
+std::vector<MetricRow> parse_metrics(std::string_view text, int64_t* unreadable = nullptr);
 // The last of them. Reads the end of the file alone.
 std::optional<MetricRow> last_metrics(const std::string& path, store::FileSystem& files = store::local_files());
 

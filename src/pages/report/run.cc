@@ -71,19 +71,10 @@ void read_recipe(SavedRun& run, store::FileSystem& files, const std::string& pat
   });
 }
 
-// The last line may be being written.
 void read_rows(SavedRun& run, store::FileSystem& files, const std::string& path) {
   read_part(run, files, path, [&](const std::string& text) {
-    std::vector<std::string> lines = split(text, '\n');
-    const std::string last = std::move(lines.back());
-    lines.pop_back();
-    const auto take = [&](const std::string& line) {
-      auto row = monitor::parse_metrics_line(line);
-      if (row) run.rows.push_back(std::move(*row));
-      return row || line.empty();
-    };
-    const int64_t bad = std::ranges::count_if(lines, [&](const std::string& line) { return !take(line); });
-    take(last);
+    int64_t bad = 0;
+    run.rows = monitor::parse_metrics(text, &bad);
     if (bad > 0) run.problems.push_back(unreadable_lines(path, bad));
   });
 }
