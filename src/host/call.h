@@ -59,7 +59,7 @@ class Call {
 
   // The same where each array is of f32 or of bf16; argument `packed` may also be bytes that a call has packed.
   bool has_floats(size_t arguments, size_t results, std::optional<size_t> packed = {}) const;
-  CallArray<const void> floats(size_t i) const;
+  CallArray<const void> floats(size_t i) const;  // its dtype is u8 where it is packed
   CallArray<void> float_result(size_t i) const;
 
   // The arrays of a call that packs one of f32 or bf16 (Packing); nothing where they are others.

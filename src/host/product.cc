@@ -34,7 +34,7 @@ constexpr int64_t kEnoughTasks = 16;                 // of a phase
 constexpr int64_t kPackPanels = 4;                   // of the right side, packed by a task …
 constexpr int64_t kPackLeftPanels = 8;               // … and of the left side, which are narrower
 
-// Numbers of k of which a right side of so many columns is packed at a time.
+// How much of k is packed at a time, for a right side with `columns` columns.
 int64_t packed_at_once(const Unit& unit, int64_t columns, int64_t k) {
   if (unit.packed_bytes(columns, k) <= kPackedAtOnce) return k;
   const int64_t panels = unit.panels(columns);
@@ -164,7 +164,7 @@ constexpr int64_t kEnoughGroups = 8;   // where there are fewer, a group has few
 // One product in phases: for each chunk of k its operands are packed, then it is added to the result.
 class TilePhases {
  public:
-  // `packed`: b as pack() below leaves it, or null.
+  // `packed`: b as pack_for_tiles() leaves it, or null.
   TilePhases(const Operand& a, const Operand& b, const uint8_t* packed, float* c)
       : a_(a), b_(b), packed_before_(packed), c_(c), left_(panels(a.rows)), right_(panels(b.rows)) {
     groups_ = divided_up(left_, kGroupRows);
@@ -223,7 +223,7 @@ class TilePhases {
 // Products of f32 on the matrix unit have a schedule of their own.
 bool takes_tiles(const Unit& unit, DType dtype) { return dtype == DType::kF32 && tiles_available() && &unit == &tile_unit(); }
 
-// As many panels at a time as TilePhases, over chunks of k as there.
+// The right side in the order of TilePhases: chunk by chunk of k.
 Phase pack_for_tiles(const Operand& b, uint8_t* to) {
   const int64_t all = panels(b.rows), tasks = divided_up(all, kPackPanels);  // of a chunk
   return {divided_up(b.k, kChunk) * tasks, [=](int64_t task) {

@@ -67,14 +67,13 @@ void pack_right(const Unit& unit, const Product& product, Source b, uint8_t* to,
 int64_t packed_operand_bytes(const Unit& unit, int64_t columns, int64_t k);
 Phase pack_operand(const Unit& unit, const Operand& b, uint8_t* to);
 
-// The right side of a product: a matrix in memory, or one that pack_operand() has packed, of which the operand tells the sizes.
+// The right side of a product: a matrix in memory, or one that pack_operand() has packed. The operand has its sizes either way.
 struct RightSide {
   Operand operand;
   const uint8_t* packed = nullptr;
 
-  RightSide(const Operand& side,
-            const uint8_t* packed_side = nullptr)  // NOLINT(google-explicit-constructor): an operand is one
-      : operand(side), packed(packed_side) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): an operand is one
+  RightSide(const Operand& side, const uint8_t* packed_side = nullptr) : operand(side), packed(packed_side) {}
 };
 
 // What makes the result of a block, once it is summed up: rows [row, row + rows) and columns [column, column + columns), the first

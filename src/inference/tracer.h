@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ir/ops.h"
-#include "ir/program.h"
 #include "train/step/trace.h"
 
 namespace tessera::inference {

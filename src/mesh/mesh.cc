@@ -84,7 +84,7 @@ Mesh parse_mesh(std::string_view text, int64_t devices, std::string_view where_v
   if (rest && devices % known == 0) rest->size = devices / known;
   if (mesh.devices() != devices) {
     std::string help = fmt::format("sizes must multiply to {}; each is one of {}", devices, divisors(devices));
-    if (!rest) help += fmt::format(". On CPUs, --devices {} makes so many", known);
+    if (!rest) help += fmt::format(". On CPUs, --devices {} gives as many virtual devices", known);
     throw usage_error(fmt::format("mesh `{}` does not fit {} device{}", trim(text), devices, devices == 1 ? "" : "s"), where,
                       help);
   }

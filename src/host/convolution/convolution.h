@@ -29,8 +29,8 @@ struct Weights {
   const void* data;
   bool packed = false;
 
-  Weights(const void* numbers, bool packed_before = false)
-      : data(numbers), packed(packed_before) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): a kernel in memory is one
+  Weights(const void* numbers, bool packed_before = false) : data(numbers), packed(packed_before) {}
 };
 
 // A kernel packed once for many calls of `convolution`: the same for every number and size of pictures. `to` is aligned to

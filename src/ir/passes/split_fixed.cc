@@ -15,21 +15,21 @@ namespace {
 
 enum class Depends { kOnConstants, kOnFixed, kOnOthers };
 
+bool is_parameter(const Node& node) { return node.op == &kOpParameter; }
+bool is_view(const Node& node) { return node.op == &kOpReshape || node.op == &kOpBroadcastInDim; }
+
 // Of every node that the results need.
 std::map<const Node*, Depends> dependencies(const Graph& graph, size_t count) {
   std::map<const Node*, Depends> of;
   const Values& parameters = graph.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) of[parameters[i].node] = i < count ? Depends::kOnFixed : Depends::kOnOthers;
   for (const Node* node : reachable_nodes(graph)) {
-    if (node->op == &kOpParameter) continue;
+    if (is_parameter(*node)) continue;
     Depends& own = of[node] = node->has_attr("has_side_effect") ? Depends::kOnOthers : Depends::kOnConstants;
     for (const Value operand : node->operands) own = std::max(own, of.at(operand.node));
   }
   return of;
 }
-
-bool is_parameter(const Node& node) { return node.op == &kOpParameter; }
-bool is_view(const Node& node) { return node.op == &kOpReshape || node.op == &kOpBroadcastInDim; }
 
 // What the rest of a graph reads of its fixed values.
 class Crossing {

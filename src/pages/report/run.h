@@ -30,7 +30,7 @@ std::vector<SavedRun> read_runs(const std::vector<std::string>& paths, store::Fi
 
 // The same of one run, without its rows and its name: what is there while a run goes on.
 SavedRun read_run_head(const std::string& path, store::FileSystem& files = store::local_files());
-// The problem of a file of which lines make no sense.
+// The problem of a file that has lines which make no sense.
 std::string unreadable_lines(const std::string& path, int64_t count);
 // Whether a directory is a run's.
 bool holds_run(const std::string& path, store::FileSystem& files = store::local_files());

@@ -19,7 +19,7 @@ constexpr size_t kLoss = 0, kLr = 4;
 
 constexpr double kWaitWorthAWord = 0.02;
 
-// Of so many devices the memory is told: those of one host.
+// Devices whose memory is reported, at most: as many as a host has.
 constexpr size_t kMostDevices = 8;
 
 // On the console prec@1 is top1.

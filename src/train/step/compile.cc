@@ -47,12 +47,12 @@ pjrt::CompileOptions options_of(const pjrt::Client& client, const Program& progr
   return options;
 }
 
-// Of a program with parameters to prepare: the program that does, which runs once.
+// The program that prepares the parameters of `program`.
 Program preparing(const Program& program) {
   return {.name = "prepare_" + program.name, .text = program.prepare, .optimization_level = program.optimization_level};
 }
 
-// Both, as one.
+// The reports of a program and of the one that prepares its parameters, as one.
 pjrt::CompileReport joined(pjrt::CompileReport report, const pjrt::CompileReport& more) {
   report.seconds += more.seconds;
   report.cached = report.cached && more.cached;

@@ -1,5 +1,5 @@
 #pragma once
-// A model in the current graph, with the parameters of a layout.
+// A model in the current graph, with the parameters of a layout, and traced graphs as programs.
 
 #include <functional>
 

@@ -89,7 +89,7 @@ TEST_F(Browser, DrawsThePageWithoutANetwork) {
   EXPECT_NEAR(lowest, sum, 1e-6 * sum) << "one upon the other";
 }
 
-// 30 steps, of which the tenth was evaluated.
+// 30 steps; the tenth was evaluated.
 TEST_F(Browser, ShowsAFirstEvaluation) {
   ASSERT_EQ(run_program(train({"log=1 steps"}), folder_.path()).exit, 0);
   std::string lines;

@@ -101,7 +101,7 @@ TEST(PrepareCoco, TakesOneAfterTheOther) {
   EXPECT_TRUE(prepare_set({dir / "from"}, dir / "set").folders[0].kept);
 }
 
-// Half-written lists of killed processes go, and nothing of the user's that is named like them.
+// Half-written lists of killed processes are removed. Files of the user's with similar names stay.
 TEST(PrepareCoco, RemovesNothingOfTheUsers) {
   const TempDir dir;
   write_archives(dir);
