@@ -44,7 +44,7 @@ CheckpointWriter::~CheckpointWriter() { give_up("it ended"); }
 
 std::string CheckpointWriter::give_up(const std::string& why) {
   if (std::exchange(ended_, true)) return why;
-  const std::string reason = joint_ ? joint_->give_up(why) : why;
+  std::string reason = joint_ ? joint_->give_up(why) : why;
   try {
     if (writers_.leads()) remove_temporary();
   } catch (...) {

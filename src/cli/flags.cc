@@ -62,7 +62,7 @@ Flag& Flags::add(std::string name, std::string placeholder, std::function<void(c
 
 Flag& Flags::add(std::string name, bool* target, std::string help) {
   const auto set = [name, target](const std::string& value) { *target = read_switch(value, name); };
-  return add(name, "", set, std::move(help));
+  return add(std::move(name), "", set, std::move(help));
 }
 
 Flag& Flags::add(std::string name, std::string placeholder, std::string* target, std::string help) {
@@ -72,12 +72,12 @@ Flag& Flags::add(std::string name, std::string placeholder, std::string* target,
 
 Flag& Flags::add(std::string name, std::string placeholder, std::optional<int64_t>* target, Bounds bounds, std::string help) {
   const auto set = [name, target, bounds](const std::string& value) { *target = read_integer(value, name, bounds); };
-  return add(name, std::move(placeholder), set, std::move(help));
+  return add(std::move(name), std::move(placeholder), set, std::move(help));
 }
 
 Flag& Flags::add(std::string name, std::string placeholder, int64_t* target, Bounds bounds, std::string help) {
   const auto set = [name, target, bounds](const std::string& value) { *target = read_integer(value, name, bounds); };
-  return add(name, std::move(placeholder), set, std::move(help));
+  return add(std::move(name), std::move(placeholder), set, std::move(help));
 }
 
 void Flags::read_environment() const {

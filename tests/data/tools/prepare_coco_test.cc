@@ -109,13 +109,13 @@ TEST(PrepareCoco, RemovesNothingOfTheUsers) {
   const std::vector<std::string> lists = {"train2017.jsonl" + dead, "classes.txt" + dead};
   const std::vector<std::string> own = {"notes" + dead, "val2017.jsonl" + dead, "papers/classes.txt" + dead};
   for (const auto* names : {&lists, &own}) {
-    for (const std::string& name : *names) testing::write_text(set + "/" + name, "mine");
+    for (const std::string& name : *names) testing::write_text(fs::path(set) / name, "mine");
   }
   EXPECT_ANY_THROW(prepare_set({dir / "from/annotations_trainval2017.zip"}, set));
-  for (const std::string& name : lists) EXPECT_TRUE(fs::exists(set + "/" + name)) << name;
+  for (const std::string& name : lists) EXPECT_TRUE(fs::exists(fs::path(set) / name)) << name;
   prepare_set({dir / "from"}, set);
-  for (const std::string& name : lists) EXPECT_FALSE(fs::exists(set + "/" + name)) << name;
-  for (const std::string& name : own) EXPECT_TRUE(fs::exists(set + "/" + name)) << name;
+  for (const std::string& name : lists) EXPECT_FALSE(fs::exists(fs::path(set) / name)) << name;
+  for (const std::string& name : own) EXPECT_TRUE(fs::exists(fs::path(set) / name)) << name;
 }
 
 TEST(PrepareCoco, GoesOnAfterEveryFailure) {

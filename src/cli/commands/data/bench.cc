@@ -99,7 +99,7 @@ class DataBench final : public Command {
     const auto take = [&] {
       data::Batch rows = loader.next();
       const auto start = Clock::now();
-      train::DeviceBatch(client, {}, std::move(rows), data.pp(), inputs);
+      const train::DeviceBatch moved(client, {}, std::move(rows), data.pp(), inputs);
       transfer += seconds_since(start);
     };
     // What lies ready at the start would flatter the figures.

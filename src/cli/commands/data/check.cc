@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <ranges>
+#include <span>
 
 #include "base/log.h"
 #include "base/printable.h"
@@ -101,7 +101,7 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
     text += fmt::format("\n  {} texts have more ids than `tokenize` keeps, and are cut", human_count(report.cut_texts));
   }
   if (!report.odd_sizes.empty()) text += fmt::format("\n  {} pictures of odd sizes:", count(report.odd_sizes.size()));
-  for (const data::OddSize& odd : report.odd_sizes | std::views::take(kMaxOdd))
+  for (const data::OddSize& odd : std::span(report.odd_sizes).first(std::min(report.odd_sizes.size(), kMaxOdd)))
     text += fmt::format("\n    {}: {} x {}, {}", one_line(odd.id), odd.width, odd.height, odd.reason);
   return text;
 }

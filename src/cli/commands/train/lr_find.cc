@@ -164,7 +164,7 @@ class LrFind final : public Command {
   std::string write(const train::LrFindResult& result, const std::string& recipe_path) const {
     std::string name = store::last_part(recipe_path);
     if (name.ends_with(".toml")) name.resize(name.size() - 5);
-    const std::string folder = out_.empty() ? train::default_workdir(name + "-lr", "", /*fresh=*/true).path : out_;
+    std::string folder = out_.empty() ? train::default_workdir(name + "-lr", "", /*fresh=*/true).path : out_;
     store::FileSystem& files = store::local_files();
     files.make_directories(folder);
     store::write_atomic(files, store::join_path(folder, "lr.csv"), csv(result));
