@@ -444,12 +444,14 @@ TEST(Trainer, TimeOfHistogramsIsNoTimeOfSteps) {
                     {"log=1 steps", "eval.val.every=12 steps", "checkpoint.every=12 steps", "monitor.histograms=1 steps"});
   const auto rows = monitor::read_metrics(small_run().path("counted") + "/metrics.jsonl");
   ASSERT_EQ(rows.size(), 12u);
-  double steps = 0, not_waited = rows[10].values.at("uptime") - rows[0].values.at("uptime");
+  // Most of them, since a busy machine may hold up any step.
+  int less = 0;
   for (size_t i = 1; i < 11; ++i) {
-    steps += rows[i].values.at("z/secs/step");
-    not_waited -= rows[i].values.at("z/secs/input");
+    const auto& row = rows[i].values;
+    const double passed = row.at("uptime") - rows[i - 1].values.at("uptime") - row.at("z/secs/input");
+    less += row.at("z/secs/step") < 0.85 * passed;
   }
-  EXPECT_LT(steps, 0.85 * not_waited);
+  EXPECT_GE(less, 6);
 }
 
 TEST(Trainer, EvaluatesAtTheStartWhenAsked) {
