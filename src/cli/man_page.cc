@@ -80,14 +80,15 @@ std::string man_page() {
       ".SH SYNOPSIS\n.B tessera\nCOMMAND [words and flags, in any order]\n",
       version_line());
   text += commands_section() + keys_section() + ".SH EXIT STATUS\n";
-  for (const auto& [code, meaning] : {std::pair{"0", "done"},
-                                      {"1", "a bug of tessera's; a crash file is written"},
-                                      {"2", "the recipe or the command line"},
-                                      {"3", "data"},
-                                      {"4", "the device, a compilation, or a limit of the machine"},
-                                      {"5", "the run diverged"},
-                                      {"75", "stopped by SIGTERM, SIGHUP or SIGXCPU after saving: start it again"},
-                                      {"130", "stopped by Ctrl-C after saving"}}) {
+  for (const auto& [code, meaning] :
+       {std::pair{"0", "done"},
+        {"1", "a bug of tessera's; a crash file is written"},
+        {"2", "the recipe or the command line"},
+        {"3", "data"},
+        {"4", "the device, a compilation, or a limit of the machine"},
+        {"5", "the run diverged"},
+        {"75", "stopped by SIGTERM, SIGHUP or SIGXCPU after saving, or another process of the run was lost: start it again"},
+        {"130", "stopped by Ctrl-C after saving"}}) {
     text += entry(code, meaning);
   }
   text.pop_back();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <future>
 #include <optional>
 #include <utility>
@@ -134,10 +135,10 @@ DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterSte
   return dispatched;
 }
 
-// The current exception, in the run's files. Curves of a run that diverged are worth a look too.
-void record_failure(Run& run) {
+// In the run's files. Curves of a run that diverged are worth a look too.
+void record_failure(Run& run, const std::exception_ptr& failure) {
   try {
-    throw;
+    std::rethrow_exception(failure);
   } catch (const Error& error) {
     const bool diverged = error.code() == Exit::kDiverged;
     if (run.client) run.record.ended(diverged ? "diverged" : "failed", error.message(), *run.client);
@@ -148,10 +149,10 @@ void record_failure(Run& run) {
   }
 }
 
-// The current exception, with the arrays of the run where the devices' memory did not suffice.
-[[noreturn]] void rethrow_explained(const Run& run) {
+// The failure, with the arrays of the run where the devices' memory did not suffice.
+[[noreturn]] void rethrow_explained(const Run& run, const std::exception_ptr& failure) {
   try {
-    throw;
+    std::rethrow_exception(failure);
   } catch (const Error& known) {
     if (!pjrt::is_out_of_memory(known)) throw;
     const TensorType images = image_batch(*run.recipe.model, run.recipe.rows());
@@ -252,11 +253,11 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     end_control("the run has ended");
     if (run.stop.requested()) compiler.abandon();
   } catch (...) {
-    run.processes.wait_for_news(std::current_exception());
+    const std::exception_ptr failure = run.processes.wait_for_news(std::current_exception());
     end_control("the run failed");
     run.reporter.console().finish();
-    record_failure(run);
-    rethrow_explained(run);
+    record_failure(run, failure);
+    rethrow_explained(run, failure);
   }
   run.reporter.console().finish();
   const bool done = run.at_end();

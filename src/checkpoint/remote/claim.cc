@@ -15,6 +15,7 @@
 #include "base/system/background_thread.h"
 #include "base/text/text.h"
 #include "store/encoding/digest.h"
+#include "store/local/lock.h"
 #include "store/servers/buckets.h"
 
 namespace tessera::remote {
@@ -87,8 +88,8 @@ void Claim::wait_for_owner() {
     const std::optional<std::string> now = store::read_object(url_);
     if (!now) return;
     if (*now == *first) continue;
-    throw usage_error(fmt::format("{} writes to this run", owner_of(*now)), one_line(url_),
-                      "wait for its end, stop it, or choose another workdir");
+    throw store::InUse(fmt::format("{} writes to this run", owner_of(*now)), one_line(url_),
+                       "wait for its end, stop it, or choose another workdir");
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -128,11 +129,17 @@ class EtcdMembers final : public Members {
       const std::string revision = etcd_.revision();
       keeper_ = std::thread([this] { keep_alive(); });
       watcher_ = std::thread([this, revision] { watch(revision); });
-      wait_for_all(root_ + "met/", options.meeting,
-                   [](const std::string& absent) { return fmt::format("{} did not come", absent); });
+      wait_for_all(
+          root_ + "met/", options.meeting, [](const std::string& absent) { return fmt::format("{} did not come", absent); },
+          [&](const std::string& absent) {
+            log_note(fmt::format("waits for {}, {} s at most (--meet-timeout)", absent, options.meeting.count()));
+          });
+    } catch (const http::NotThere& error) {
+      stop();
+      throw unreachable(error, Exit::kPreempted);
     } catch (const http::ConnectionError& error) {
       stop();
-      throw unreachable(error);
+      throw unreachable(error, lease_.empty() ? Exit::kDevice : Exit::kPreempted);
     } catch (...) {
       stop();
       throw;
@@ -151,7 +158,7 @@ class EtcdMembers final : public Members {
   std::string get(const std::string& key, milliseconds patience) override {
     std::optional<std::string> value;
     guarded([&] { poll(patience, [&] { return (value = etcd_.get(root_ + "values/" + key)).has_value(); }); });
-    if (!value) throw device_error(fmt::format("no process has told its `{}`", key));
+    if (!value) throw transient_error(fmt::format("no process has told its `{}`", key));
     return *value;
   }
 
@@ -179,12 +186,12 @@ class EtcdMembers final : public Members {
     try {
       fn();
     } catch (const http::ConnectionError& error) {
-      throw unreachable(error);
+      throw unreachable(error, Exit::kPreempted);
     }
   }
-  Error unreachable(const http::ConnectionError& error) const {
-    return device_error(fmt::format("the coordinator: {}", error.what()), "--coordinator-address",
-                        place_.key.empty() ? kHelp : kHelpWithKey);
+  Error unreachable(const http::ConnectionError& error, Exit code) const {
+    return {code, fmt::format("the coordinator: {}", error.what()), "--coordinator-address",
+            place_.key.empty() ? kHelp : kHelpWithKey};
   }
 
   void revoke() const noexcept {
@@ -247,17 +254,27 @@ class EtcdMembers final : public Members {
     }
   }
 
+  // `tell` is told once who is absent, where that lasts.
   template <class Message>
-  void wait_for_all(const std::string& prefix, milliseconds patience, Message&& message) {
+  void wait_for_all(const std::string& prefix, milliseconds patience, Message&& message,
+                    const std::function<void(const std::string& absent)>& tell = {}) {
+    constexpr std::chrono::seconds kQuiet{10};
     etcd_.put(fmt::format("{}{:08}", prefix, place_.process_id), "", kept_);
+    const auto start = Clock::now();
+    bool told = !tell;
     std::vector<KeyValue> there;
     const bool all = poll(patience, [&] {
       there = etcd_.with_prefix(prefix);
-      return static_cast<int64_t>(there.size()) >= place_.num_processes;
+      if (static_cast<int64_t>(there.size()) >= place_.num_processes) return true;
+      if (!told && Clock::now() >= start + kQuiet) {
+        told = true;
+        tell(absent(prefix, there));
+      }
+      return false;
     });
     if (all) return;
-    throw device_error(message(absent(prefix, there)) + fmt::format(" within {} seconds", patience.count() / 1000), {},
-                       "look at their logs; start the run again when they can be there");
+    throw transient_error(message(absent(prefix, there)) + fmt::format(" within {} seconds", patience.count() / 1000), {},
+                          "look at their logs; start the run again when they can be there");
   }
   // "processes 1, 3 of 4"
   std::string absent(const std::string& prefix, const std::vector<KeyValue>& there) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -27,6 +28,9 @@ constexpr size_t kPiece = size_t{4} << 20;        // bytes of a broadcast that a
 constexpr size_t kSummed = size_t{1} << 20;       // numbers of a sum that travel at once: what comes is still in the cache
 constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybody sends everything to everybody
 
+// Until the last of them tells its address: process 0 may fetch weights before.
+constexpr std::chrono::minutes kConnectPatience{10};
+
 const Module kModule{.file = "tessera_gloo.so",
                      .environment = "TESSERA_GLOO",
                      .function = "tessera_gloo_api",
@@ -44,8 +48,8 @@ const TesseraGlooApi& gloo() {
   if (!reason) throw std::bad_alloc();
   const std::string text = reason;
   gloo().free_text(reason);
-  throw device_error(fmt::format("{}: {}", what, text.substr(0, text.find('\n'))), {},
-                     "look at the logs of the other processes");
+  throw transient_error(fmt::format("{}: {}", what, text.substr(0, text.find('\n'))), {},
+                        "look at the logs of the other processes");
 }
 
 // Of Members, for the module, whose functions may not throw.
@@ -82,6 +86,7 @@ struct AddressBook {
 struct GlooExchange::Connections {
   const int64_t process_id, process_count;
   void* context = nullptr;
+  std::atomic<bool> broken = false;
   std::mutex mutex;
   std::map<uint32_t, uint64_t> calls;  // of each channel, so far
 
@@ -91,8 +96,9 @@ struct GlooExchange::Connections {
   }
   void transfer(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot) {
     char* reason = nullptr;
-    if (!gloo().transfer(context, sends.data(), sends.size(), receives.data(), receives.size(), slot, &reason))
-      fail("an array does not reach the other processes", reason);
+    if (gloo().transfer(context, sends.data(), sends.size(), receives.data(), receives.size(), slot, &reason)) return;
+    broken = true;
+    fail("an array does not reach the other processes", reason);
   }
   void sum(std::span<const float> in, std::span<float> out, std::vector<float>& others, uint64_t slot);
 };
@@ -101,7 +107,7 @@ GlooExchange::GlooExchange(Members& members, const std::string& coordinator, con
     : process_id_(members.process_id()),
       count_(members.count()),
       connections_(std::make_unique<Connections>(process_id_, count_)) {
-  AddressBook book{members, std::min<std::chrono::milliseconds>(options.patience, std::chrono::minutes(2))};
+  AddressBook book{members, std::min<std::chrono::milliseconds>(options.patience, kConnectPatience)};
   const TesseraGlooStore store = book.store();
   char* reason = nullptr;
   connections_->context = gloo().connect(static_cast<int32_t>(process_id_), static_cast<int32_t>(count_),
@@ -110,6 +116,8 @@ GlooExchange::GlooExchange(Members& members, const std::string& coordinator, con
 }
 
 GlooExchange::~GlooExchange() = default;
+
+bool GlooExchange::broken() const { return connections_->broken; }
 
 uint64_t GlooExchange::next_slot(uint32_t channel) {
   const std::lock_guard lock(connections_->mutex);

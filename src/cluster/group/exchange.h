@@ -18,7 +18,8 @@ struct ExchangeOptions {
 };
 
 // Calls may be under way at once, from any threads, on a channel each: calls on one channel come one after the other, in the same
-// order in every process. All throw a device Error: another process has ended, cannot be reached, or does not answer.
+// order in every process. All throw an Error (cluster/group/members.h, transient_error): another process has ended, cannot be
+// reached, or does not answer.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -43,6 +44,8 @@ class GlooExchange final : public Exchange {
   GlooExchange& operator=(const GlooExchange&) = delete;
 
   int64_t process_id() const { return process_id_; }
+  // Whether a call has failed. Programs that made it fail as the plugin says it, with another text and code.
+  bool broken() const;
   int64_t count() const override { return count_; }
 
   void sum(std::span<const float> in, std::span<float> out, uint32_t channel) override;

@@ -7,7 +7,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "base/error.h"
 #include "cluster/group/place.h"
 
 namespace tessera::group {
@@ -15,16 +17,24 @@ namespace tessera::group {
 // Of a process that ended or is not heard of, or of the coordinator. Called once, from a thread of the group.
 using Lost = std::function<void(const std::string& who)>;
 
+// How long processes wait for each other at the start. Hosts come late: one fetches an image, or a run from a bucket.
+inline constexpr std::chrono::seconds kMeetTimeout{1800};
+
 struct MembersOptions {
   // Without a sign of life for so long a process is gone: killed, stopped, or cut off.
   std::chrono::seconds patience{10};
   // How long the coordinator may take to come, and then the others, when the group is made.
-  std::chrono::seconds meeting{120};
+  std::chrono::seconds meeting = kMeetTimeout;
   // How long what a process has put stays after its end.
   std::chrono::seconds kept = std::chrono::hours(24);
 };
 
-// All functions may be called from any thread. They throw a device Error where the coordinator can't be reached.
+// Of what another start of the run may mend: a process, the coordinator or a connection that is lost. Exit code 75.
+inline Error transient_error(std::string what, std::string where = {}, std::string help = {}) {
+  return Error(Exit::kPreempted, std::move(what), std::move(where), std::move(help));
+}
+
+// All functions may be called from any thread. They throw a transient_error() where the coordinator can't be reached.
 class Members {
  public:
   virtual ~Members() = default;
@@ -35,10 +45,10 @@ class Members {
 
   // What is put under a key stays. Keys and values are bytes.
   virtual void put(const std::string& key, const std::string& value) = 0;
-  // Waits until somebody has put it. A device Error after `patience`.
+  // Waits until somebody has put it. A transient_error() after `patience`.
   virtual std::string get(const std::string& key, std::chrono::milliseconds patience) = 0;
-  // Returns when all are in the barrier of that name, which is used once. A device Error after `patience` names those who are
-  // not.
+  // Returns when all are in the barrier of that name, which is used once. A transient_error() after `patience` names those who
+  // are not.
   virtual void barrier(const std::string& name, std::chrono::milliseconds patience) = 0;
   // An orderly end, which is no loss to the others. Nothing may be called after it.
   virtual void leave() = 0;
@@ -49,8 +59,9 @@ class Members {
 };
 
 // Meets the others at an etcd (3.4 or newer, through its JSON gateway), in TLS where the place has a key, and returns once all are
-// there. The lease of each process tells of its death. Throws a device Error that names those who don't come, and a usage Error where another process has this
-// one's id.
+// there. The lease of each process tells of its death. Throws a transient_error() that names those who don't come or says that no
+// coordinator is there, a device Error where it takes no connection from this one (the key), and a usage Error where another
+// process has this one's id.
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options = {});
 
 // Whether a process of that run is a member now. False where the coordinator can't be reached.

@@ -55,8 +55,8 @@ int lock_directory(const std::string& directory) {
   if (number == EWOULDBLOCK) {
     const std::string holder = read_holder(fd);
     ::close(fd);
-    throw usage_error(fmt::format("`{}` is in use by {}", directory, holder), path,
-                      "wait for that run or stop it, or give this one another --workdir");
+    throw InUse(fmt::format("`{}` is in use by {}", directory, holder), path,
+                "wait for that run or stop it, or give this one another --workdir");
   }
   log_warning(fmt::format("{}; start only one run in this directory", IoError(number, "lock", path).message()));
   return fd;

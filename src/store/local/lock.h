@@ -2,12 +2,22 @@
 // One run a directory: a lock on `<directory>/.lock` that the operating system releases when the process ends, however it ends.
 
 #include <string>
+#include <utility>
+
+#include "base/error.h"
 
 namespace tessera::store {
 
+// Another process, which may end soon, has what one alone may have. A usage Error.
+class InUse final : public Error {
+ public:
+  InUse(std::string what, std::string where, std::string help)
+      : Error(Exit::kUsage, std::move(what), std::move(where), std::move(help)) {}
+};
+
 class DirectoryLock {
  public:
-  // The directory must exist. Throws a usage Error that names the holder (process and host) when another process has the lock.
+  // The directory must exist. Throws InUse, which names the holder (process and host), when another process has the lock.
   // Where the file system knows no locks, warns and goes on.
   explicit DirectoryLock(const std::string& directory);
   ~DirectoryLock();

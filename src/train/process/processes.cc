@@ -64,9 +64,9 @@ std::vector<std::string> keys_that_differ(const std::string& leaders, const std:
   return lines;
 }
 
-Processes::Processes(group::Place place) : place_(std::move(place)) {
+Processes::Processes(group::Place place, std::chrono::seconds meeting) : place_(std::move(place)) {
   if (!several()) return;
-  members_ = group::join_by_etcd(place_, end_without);
+  members_ = group::join_by_etcd(place_, end_without, {.meeting = meeting});
 }
 
 Processes::~Processes() {
@@ -147,14 +147,19 @@ std::vector<std::string> Processes::gather(std::string bytes) {
   return out;
 }
 
-void Processes::wait_for_news(const std::exception_ptr& failure) const {
-  if (!exchange_) return;
+std::exception_ptr Processes::wait_for_news(const std::exception_ptr& failure) const {
+  if (!exchange_) return failure;
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
-    if (error.code() == Exit::kDevice) std::this_thread::sleep_for(kNewsPatience);
+    if (error.code() != Exit::kDevice && error.code() != Exit::kPreempted) return failure;
+    std::this_thread::sleep_for(kNewsPatience);
+    if (!exchange_->broken()) return failure;
+    return std::make_exception_ptr(
+        group::transient_error(fmt::format("the connection to another process broke: {}", error.message()), {},
+                               "the run goes on from its last checkpoint when it is started again"));
   } catch (...) {
-    // No array was waited for.
+    return failure;  // no array was waited for
   }
 }
 

@@ -30,8 +30,8 @@ std::vector<std::string> keys_that_differ(const std::string& leaders, const std:
 
 class Processes {
  public:
-  // Meets the others where there are several; alone all of the below is immediate.
-  explicit Processes(group::Place place);
+  // Meets the others where there are several, and waits `meeting` for them; alone all of the below is immediate.
+  explicit Processes(group::Place place, std::chrono::seconds meeting = group::kMeetTimeout);
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
@@ -54,15 +54,16 @@ class Processes {
   void copy_from_leader(std::span<std::byte> bytes);
   // The bytes that each of them gives, in the order of the processes; all come to it, and in the same order to each of several.
   std::vector<std::string> gather(std::string bytes);
-  // After a failure of the device: where another process is gone, and that was the cause, this one ends with exit code 75 meanwhile.
-  void wait_for_news(const std::exception_ptr& failure) const;
+  // After a failure of the device: where another process is gone, and that was the cause, this one ends with exit code 75
+  // meanwhile. Else gives the failure as it is to be told: one with that code where a connection to another process broke.
+  std::exception_ptr wait_for_news(const std::exception_ptr& failure) const;
   // The end, once all have come to it.
   void leave();
 
  private:
   const group::Place place_;
   std::unique_ptr<group::Members> members_;
-  std::unique_ptr<group::Exchange> exchange_;
+  std::unique_ptr<group::GlooExchange> exchange_;
 };
 
 }  // namespace tessera::train

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "cluster/group/members.h"
 #include "cluster/group/place.h"
 #include "monitor/sinks/log_file.h"
 #include "train/process/device.h"
@@ -21,11 +22,12 @@ struct TrainOptions {
   // Told which directory it is, before anything is written in it. What it throws ends the start.
   std::function<void(const std::string& workdir)> on_workdir = {};
   DeviceOptions device = {};
-  std::string command = {}, version = {};  // of the program, for run.json
-  monitor::LogFile* log = nullptr;         // opened in the workdir once that is the run's; null: none
-  group::Place place = {};                 // among the processes that train this run together
-  bool parameters = false;                 // the table of all parameters, when the run starts
-  bool profile_host = false;               // a profile of this start's first steps, instead of monitor.profile's
+  std::string command = {}, version = {};              // of the program, for run.json
+  monitor::LogFile* log = nullptr;                     // opened in the workdir once that is the run's; null: none
+  group::Place place = {};                             // among the processes that train this run together
+  std::chrono::seconds meeting = group::kMeetTimeout;  // how long it waits for the others at the start
+  bool parameters = false;                             // the table of all parameters, when the run starts
+  bool profile_host = false;                           // a profile of this start's first steps, instead of monitor.profile's
   // The run is saved and ends after so much of it, of its whole length: "10 epochs", "25 %". Nothing changes but that; the same
   // without it goes on. Empty: it goes to its end.
   std::string until = {};

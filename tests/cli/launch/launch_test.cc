@@ -13,6 +13,7 @@
 #include "cli/launch/namespaces.h"
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
+#include "store/local/lock.h"
 
 namespace tessera::cli {
 namespace {
@@ -315,11 +316,23 @@ TEST_F(Launch, MistakesAreExplained) {
   EXPECT_THAT(error(words(2, "run", {"--platform", "cuda"}), 2), HasSubstr("2 processes train on CPUs only"));
 }
 
+// An earlier launch may be writing its last checkpoint: the launch tries again.
+TEST_F(Launch, AWorkdirThatIsInUseIsTriedAgain) {
+  fs::create_directory(folder_ / "run");
+  const store::DirectoryLock lock((folder_ / "run").string());
+  std::vector<std::string> command = words(2, "run", {});
+  command.insert(command.begin() + 2, "--restarts=1");
+  const Outcome outcome = run_program(command, folder_.path());
+  EXPECT_EQ(outcome.exit, 75) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("is in use by process"), HasSubstr("restart 1 of 1")));
+  EXPECT_EQ(run_program({"train", "tiny.toml", "--workdir", "run"}, folder_.path()).exit, 2);
+}
+
 TEST_F(Launch, ACoordinatorThatIsNotThereIsWaitedFor) {
-  RunningProgram run(
-      {"train", "tiny.toml", "--num-processes", "2", "--process-id", "0", "--coordinator-address", "127.0.0.1:1"},
-      folder_.path());
-  const std::string note = "waits 120 s for the coordinator: 127.0.0.1:1 cannot be reached: Connection refused";
+  RunningProgram run({"train", "tiny.toml", "--num-processes", "2", "--process-id", "0", "--coordinator-address", "127.0.0.1:1",
+                      "--meet-timeout", "900"},
+                     folder_.path());
+  const std::string note = "waits 900 s for the coordinator: 127.0.0.1:1 cannot be reached: Connection refused";
   while (run.running() && run.err().find(note) == std::string::npos) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_TRUE(run.running());
   run.send(SIGTERM);

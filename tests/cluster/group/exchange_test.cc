@@ -152,9 +152,10 @@ TEST(Exchange, GivesUpWithAMessage) {
               exchange.sum(x, x, 0);
               ADD_FAILURE() << "there is no other";
             } catch (const Error& error) {
-              EXPECT_EQ(error.code(), Exit::kDevice);
+              EXPECT_EQ(error.code(), Exit::kPreempted);
               EXPECT_THAT(error.message(), HasSubstr("an array does not reach the other processes: "));
             }
+            EXPECT_TRUE(exchange.broken());
           },
           {.patience = std::chrono::seconds(2)});
 }

@@ -93,6 +93,7 @@ TEST(Members, ABarrierNamesTheAbsent) {
       members.barrier("lunch", milliseconds(300));
       ADD_FAILURE() << "passed";
     } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kPreempted);
       EXPECT_THAT(error.message(), HasSubstr("process 1 of 3 did not come to the barrier `lunch` within"));
     }
     members.put("done", "");
@@ -104,7 +105,7 @@ TEST(Members, WhoDoesNotComeIsNamed) {
     join_by_etcd(place("alone", 1, 4), nobody_is_lost, {.meeting = seconds(1)});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Exit::kDevice);
+    EXPECT_EQ(error.code(), Exit::kPreempted);
     EXPECT_THAT(error.message(), HasSubstr("processes 0, 2, 3 of 4 did not come within 1 seconds"));
   }
 }
@@ -193,6 +194,12 @@ TEST(Members, TheCoordinatorsEndIsNews) {
   both[0] = join_by_etcd({0, 2, own->address(), "run"}, news.taker(), {.patience = seconds(3)});
   other.join();
   own.reset();
+  try {
+    both[0]->barrier("after", seconds(1));
+    ADD_FAILURE() << "passed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kPreempted);
+  }
   EXPECT_THAT(news.wait(), HasSubstr("the coordinator is gone"));
 }
 
@@ -215,7 +222,7 @@ TEST(Members, ACoordinatorThatIsNotThere) {
     join_by_etcd({0, 2, "127.0.0.1:1", "run"}, nobody_is_lost, {.meeting = seconds(0)});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Exit::kDevice);
+    EXPECT_EQ(error.code(), Exit::kPreempted);
     EXPECT_THAT(error.message(), HasSubstr("the coordinator: 127.0.0.1:1 cannot be reached: Connection refused"));
   }
   EXPECT_THROW(join_by_etcd({0, 2, "not an address", "run"}, nobody_is_lost, {.meeting = seconds(0)}), Error);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "base/log.h"
 #include "base/printable.h"
@@ -20,10 +21,12 @@
 #include "cli/optional_work.h"
 #include "cli/version.h"
 #include "cluster/group/meeting.h"
+#include "cluster/group/members.h"
 #include "monitor/sinks/log_file.h"
 #include "pages/board/board.h"
 #include "pages/report/report.h"
 #include "store/file.h"
+#include "store/local/lock.h"
 #include "store/url.h"
 #include "train/process/stop_signal.h"
 #include "train/trainer.h"
@@ -68,6 +71,8 @@ void Training::declare(Flags& flags) {
       "--coordinator-key", "FILE", &processes_.key,
       "the etcd's key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
   flags.add("--run-id", "NAME", &processes_.run, "tells runs apart that meet at one etcd: another name for each start");
+  flags.add("--meet-timeout", "SECONDS", &meet_timeout_, {1, kMaxPatience},
+            "how long the processes wait for each other, and for the etcd, at the start; 1800 when not given");
   flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
   flags.add(
       "--profile-host", &profile_host_,
@@ -111,7 +116,17 @@ Exit Training::run(const RecipeToTrain& recipe, const train::DeviceOptions& devi
 Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& device, monitor::LogFile& log) const {
   config::Section recipe = source.read();
   const group::Meeting meeting(processes_);
-  const group::Place& place = meeting.place();
+  try {
+    return train_at(meeting.place(), std::move(recipe), source, device, log);
+  } catch (const store::InUse& error) {
+    // An earlier start of several processes may be writing its last checkpoint, and goes then.
+    if (!meeting.place().several()) throw;
+    throw group::transient_error(error.message(), error.where(), error.help());
+  }
+}
+
+Exit Training::train_at(const group::Place& place, config::Section recipe, const RecipeToTrain& source,
+                        const train::DeviceOptions& device, monitor::LogFile& log) const {
   if (!place.leads()) set_quiet_log(true);
   std::optional<remote::RunCopy> copy;
   if (store::is_bucket(workdir_) && place.leads()) copy.emplace(workdir_, train::kept_checkpoints);
@@ -131,6 +146,7 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
   options.stop_patience = std::chrono::seconds(std::min(stop_patience_, kMaxPatience));
   options.from_step = from_step_;
   options.place = place;
+  options.meeting = std::chrono::seconds(meet_timeout_);
   options.on_workdir = [&](const std::string& workdir) {
     crash_context().workdir = workdir;
     if (!board_ || !place.leads()) return;
@@ -174,7 +190,7 @@ void Training::write_report(const std::string& workdir) const {
 std::string Training::continuing(const RecipeToTrain& recipe, const std::string& workdir) const {
   return recipe.command +
          flags_->given({"--workdir", "--new", "--until", "--from-step", "--parameters", "--profile-host", "--num-processes",
-                        "--process-id", "--coordinator-address", "--coordinator-key", "--run-id"}) +
+                        "--process-id", "--coordinator-address", "--coordinator-key", "--run-id", "--meet-timeout"}) +
          " --workdir " + shell_quoted(workdir);
 }
 

@@ -37,6 +37,8 @@ class Training {
 
  private:
   Exit train(const RecipeToTrain& recipe, const train::DeviceOptions& device, monitor::LogFile& log) const;
+  Exit train_at(const group::Place& place, config::Section recipe, const RecipeToTrain& source,
+                const train::DeviceOptions& device, monitor::LogFile& log) const;
   void write_report(const std::string& workdir) const;
   void tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir) const;
   std::string continuing(const RecipeToTrain& recipe, const std::string& workdir) const;
@@ -48,6 +50,7 @@ class Training {
   std::optional<int64_t> from_step_;
   std::optional<std::string> board_;
   group::PlaceOptions processes_;
+  int64_t meet_timeout_ = group::kMeetTimeout.count();
   int64_t stop_patience_ = train::kStopPatience.count();
   bool parameters_ = false, no_report_ = false, new_ = false, profile_host_ = false;
 };
