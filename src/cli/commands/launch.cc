@@ -139,7 +139,7 @@ class Launch final : public Command {
                         {}, "write the command after --: " + launch::example_of(launcher));
     }
     if (request_.directory.empty() && launcher.name != "jobset") request_.directory = std::filesystem::current_path();
-    if (launcher.copies) find_what_is_copied();
+    read_command(launcher);
     if (!dry_run_) return launcher.run(request_);
     print(launch::to_text(launcher.plan(request_)));
     return Exit::kDone;
@@ -147,7 +147,7 @@ class Launch final : public Command {
 
  private:
   // Reads the words of train as train will.
-  void find_what_is_copied() {
+  void read_command(const launch::Launcher& launcher) {
     const std::unique_ptr<Command> train = kTrain.make();
     Flags flags;
     CommonFlags common;
@@ -156,6 +156,9 @@ class Launch final : public Command {
     flags.read_environment();
     size_t position = 1;
     const RecipeWords recipe = recipe_words(flags.parse(request_.command, position), "train");
+    if (!common.automatic && common.device.platform != pjrt::Platform::kCpu)
+      request_.accelerator = pjrt::platform_name(common.device.platform);
+    if (!launcher.copies) return;
     request_.recipe = recipe.path;
     request_.batch = common_batch(load_recipe(recipe), common.device);
     request_.plugin = pjrt::find_plugin(common.device.platform, common.device.plugin);

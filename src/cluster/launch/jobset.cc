@@ -145,6 +145,10 @@ std::optional<Volume> volume_of(const Request& request) {
   return Volume{request.volume.substr(0, colon), request.volume.substr(colon + 1)};
 }
 
+std::optional<TpuSlice> slice_of(const Request& request) {
+  return request.topology.empty() ? std::nullopt : std::optional(find_slice(request.topology));
+}
+
 int64_t pods_of(const Request& request, const std::optional<TpuSlice>& slice) {
   if (!slice) return process_count(request, kJobset);
   if (request.where.empty()) return slice->hosts;
@@ -164,8 +168,7 @@ std::string text_of(const Request& request, const std::string& key) {
         "--image REGISTRY/NAME:TAG, with the program, its plugin and etcd in it; docs/devices/pod.md says how it is made");
   }
   const auto volume = volume_of(request);
-  std::optional<TpuSlice> slice;
-  if (!request.topology.empty()) slice = find_slice(request.topology);
+  const std::optional<TpuSlice> slice = slice_of(request);
   const int64_t pods = pods_of(request, slice);
   const std::string name = run_name(request), directory = !request.directory.empty() ? request.directory
                                                           : volume                   ? volume->path
@@ -222,10 +225,12 @@ Plan plan(const Request& request) {
   } else if (has_key(request)) {
     plan.notes = {fmt::format("{} is what --coordinator-key names", kKey)};
   }
+  note_refused(request, pods_of(request, slice_of(request)), plan);
   return plan;
 }
 
 Exit run(const Request& request) {
+  refuse_accelerators(request, pods_of(request, slice_of(request)));
   std::string key = request.coordinator.key;
   if (key.empty() && has_key(request)) key = group::new_run_key();
   return submit(plan_with(request, key));

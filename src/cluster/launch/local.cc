@@ -37,6 +37,7 @@ Plan plan(const Request& request) {
   const Coordinator own{fmt::format("127.0.0.1:{}", kPort), {}};
   if (!named) plan.notes.push_back(fmt::format("an etcd at {}, started for this launch", own.address));
   plan.processes = processes_of(request, named ? shown(request.coordinator) : own, kRun);
+  note_refused(request, static_cast<int64_t>(plan.processes.size()), plan);
   return plan;
 }
 
@@ -54,6 +55,7 @@ std::unique_ptr<Child> start(ProcessPlan process, int64_t index, int64_t count) 
 
 Exit run(const Request& request) {
   const int64_t count = process_count(request, kLocal);
+  refuse_accelerators(request, count);
   std::optional<group::LocalEtcd> own;
   if (request.coordinator.address.empty()) own.emplace();
   const auto start_all = [&](int64_t attempt) {

@@ -76,11 +76,13 @@ Plan plan(const Request& request) {
   Plan plan;
   plan.written = std::move(text);
   plan.submit = {"sbatch"};
+  note_refused(request, process_count(request, kSlurm), plan);
   return plan;
 }
 
 // sbatch passes this environment on to the job. The file for it shows no key.
 Exit run(const Request& request) {
+  refuse_accelerators(request, process_count(request, kSlurm));
   const std::string& key = request.coordinator.key;
   if (!key.empty()) ::setenv("TESSERA_COORDINATOR_KEY", key.c_str(), 1);
   return submit(plan(request));

@@ -77,7 +77,11 @@ std::vector<RemoteHost> hosts_of(const Request& request) {
   return hosts;
 }
 
-Plan plan(const Request& request) { return plan_remote_run(request, hosts_of(request)); }
+Plan plan(const Request& request) {
+  Plan plan = plan_remote_run(request, hosts_of(request));
+  note_refused(request, static_cast<int64_t>(plan.processes.size()), plan);
+  return plan;
+}
 Exit run(const Request& request) { return run_on_hosts(request, hosts_of(request)); }
 
 }  // namespace

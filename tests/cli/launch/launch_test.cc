@@ -293,6 +293,11 @@ TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=0 TESSERA_COORDINATOR_ADDRESS=127.0.0
 TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=1 TESSERA_COORDINATOR_ADDRESS=127.0.0.1:PORT TESSERA_RUN_ID=RUN tessera train tiny.toml 'total=9 steps'
 )");
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  const Outcome refused =
+      run_program({"launch", "slurm:2", "--dry-run", "--", "train", "tiny.toml", "--platform", "tpu"}, folder_.path());
+  EXPECT_EQ(refused.exit, 0) << refused.err;
+  EXPECT_TRUE(refused.out.starts_with("# REFUSED today: 2 processes train on CPUs only, and --platform is tpu\n"))
+      << refused.out;
 }
 
 TEST_F(Launch, MistakesAreExplained) {
@@ -313,7 +318,11 @@ TEST_F(Launch, MistakesAreExplained) {
               HasSubstr("the key of an etcd, and nothing says which"));
   EXPECT_THAT(error({"train", "tiny.toml", "--coordinator-key", "key.pem"}, 2), HasSubstr("--coordinator-address HOST:PORT"));
   EXPECT_THAT(error(words(3, "run", {}), 2), HasSubstr("a batch of 4 can't be divided over"));
-  EXPECT_THAT(error(words(2, "run", {"--platform", "cuda"}), 2), HasSubstr("2 processes train on CPUs only"));
+  for (const std::string place : {"local:2", "mpi:2", "slurm:2", "jobset:2"}) {
+    const std::vector<std::string> command = {"launch", place,       "--image",    "x",   "--",
+                                              "train",  "tiny.toml", "--platform", "cuda"};
+    EXPECT_THAT(error(command, 2), HasSubstr("2 processes train on CPUs only, and --platform is cuda")) << place;
+  }
 }
 
 // An earlier launch may be writing its last checkpoint: the launch tries again.
