@@ -102,7 +102,7 @@ class Launch final : public Command {
               "its key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
     flags.add(
         "--elastic", "MIN..MAX", [this](const std::string& value) { request_.elastic = elastic(value); },
-        "go on without hosts that are not reached, with MIN to MAX of them, as divide the batch");
+        "of ssh and tpu-vm: go on without hosts that are not reached, with MIN to MAX of them, as divide the batch");
     flags.add("--directory", "DIR", &request_.directory,
               "where the hosts run it; this machine's current directory when not given");
     flags.add(
@@ -137,6 +137,10 @@ class Launch final : public Command {
       throw usage_error(request_.command.empty() ? "nothing is launched"
                                                  : fmt::format("`{}` is not run by several processes", request_.command[0]),
                         {}, "write the command after --: " + launch::example_of(launcher));
+    }
+    if (request_.elastic && !launcher.copies) {
+      throw usage_error(fmt::format("{} starts all of its processes or none", launcher.words), "--elastic",
+                        "it is for the hosts of ssh and tpu-vm: leave it out");
     }
     if (request_.directory.empty() && launcher.name != "jobset") request_.directory = std::filesystem::current_path();
     read_command(launcher);

@@ -319,6 +319,9 @@ TEST_F(Launch, MistakesAreExplained) {
   EXPECT_THAT(error({"train", "tiny.toml", "--coordinator-key", "key.pem"}, 2), HasSubstr("--coordinator-address HOST:PORT"));
   EXPECT_THAT(error(words(3, "run", {}), 2), HasSubstr("a batch of 4 can't be divided over"));
   for (const std::string place : {"local:2", "mpi:2", "slurm:2", "jobset:2"}) {
+    EXPECT_THAT(error({"launch", place, "--elastic", "1..2", "--image", "x", "--dry-run", "--", "train", "tiny.toml"}, 2),
+                HasSubstr("starts all of its processes or none"))
+        << place;
     const std::vector<std::string> command = {"launch", place,       "--image",    "x",   "--",
                                               "train",  "tiny.toml", "--platform", "cuda"};
     EXPECT_THAT(error(command, 2), HasSubstr("2 processes train on CPUs only, and --platform is cuda")) << place;
