@@ -107,7 +107,8 @@ class Launch final : public Command {
               "where the hosts run it; this machine's current directory when not given");
     flags.add(
         "--env", "NAME[=VALUE]", [this](const std::string& value) { request_.environment.push_back(variable(value)); },
-        "a variable of the environment for the processes; this one's value where none is given. May be repeated");
+        "a variable of the environment for the processes, whose value no dry run and no file for a scheduler shows; this one's "
+        "value where none is given, which keeps a password off the command line. May be repeated");
     flags.add("--program", "FILE", &request_.program,
               "where the hosts of mpi, slurm and jobset have the program; this one when not given");
     flags.add("--image", "NAME", &request_.image, "the containers' image for jobset, with the program and etcd in it");
@@ -145,6 +146,7 @@ class Launch final : public Command {
     if (request_.directory.empty() && launcher.name != "jobset") request_.directory = std::filesystem::current_path();
     read_command(launcher);
     if (!dry_run_) return launcher.run(request_);
+    for (launch::Variable& variable : request_.environment) variable.value = launch::kHidden;
     print(launch::to_text(launcher.plan(request_)));
     return Exit::kDone;
   }

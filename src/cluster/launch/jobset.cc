@@ -28,6 +28,16 @@ stringData:
 ---
 )";
 
+// {0}: the name. {1}: the variables, an object.
+constexpr const char* kEnvironment = R"(# The values of --env.
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {0}-environment
+stringData: {1}
+---
+)";
+
 // {0}: the name. {1}: restarts.
 constexpr const char* kHead = R"(apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
@@ -125,6 +135,12 @@ constexpr const char* kContainer = R"(            containers:
 )";
 
 // {0}: the name.
+constexpr const char* kEnvironmentOfContainer = R"(              envFrom:
+              - secretRef:
+                  name: {0}-environment
+)";
+
+// {0}: the name.
 constexpr const char* kKeyVariable = R"(              - name: TESSERA_COORDINATOR_KEY
                 valueFrom:
                   secretKeyRef:
@@ -177,6 +193,11 @@ std::string text_of(const Request& request, const std::string& key) {
   if (inside.program.empty()) inside.program = "tessera";
 
   std::string text = fmt::format(kHead, name, request.restarts);
+  if (!request.environment.empty()) {
+    nlohmann::json values = nlohmann::json::object();
+    for (const Variable& variable : request.environment) values[variable.name] = variable.value;
+    text = fmt::format(kEnvironment, name, yaml(values)) + text;
+  }
   if (!key.empty()) text = fmt::format(kSecret, name, yaml(key)) + text;
   if (request.coordinator.address.empty()) text += fmt::format(kEtcd, yaml(request.image), name);
   text += fmt::format(kWorkers, pods);
@@ -190,9 +211,7 @@ std::string text_of(const Request& request, const std::string& key) {
       request.coordinator.address.empty() ? fmt::format("{0}-coordinator-0-0.{0}:2379", name) : request.coordinator.address;
   text += fmt::format(kContainer, yaml(request.image), yaml(program_words(inside)), pods, yaml(coordinator));
   if (!key.empty()) text += fmt::format(kKeyVariable, name);
-  for (const Variable& variable : request.environment) {
-    text += fmt::format("              - name: {}\n                value: {}\n", yaml(variable.name), yaml(variable.value));
-  }
+  if (!request.environment.empty()) text += fmt::format(kEnvironmentOfContainer, name);
   if (!directory.empty()) text += fmt::format("              workingDir: {}\n", yaml(directory));
   if (slice) {
     text += fmt::format("              resources:\n                limits:\n                  google.com/tpu: {}\n",

@@ -20,6 +20,9 @@ constexpr const char* kKeyOfJob = R"sh(
 TESSERA_COORDINATOR_KEY="$({} launch key)" || exit 4
 export TESSERA_COORDINATOR_KEY
 )sh";
+// {0}: the name of a variable.
+constexpr const char* kPassedOn =
+    ": \"${{{0}?is not set here: submit with it in the environment, without --export=NONE}}\"; export {0}\n";
 // The nodes reach each other, so that etcd runs on the first of them.
 constexpr const char* kEtcd = R"(
 # The processes meet at an etcd on this node, the first one.
@@ -65,8 +68,9 @@ Plan plan(const Request& request) {
 )",
                                  name, process_count(request, kSlurm), request.directory, kWarning);
   for (const std::string& option : request.options) text += fmt::format("#SBATCH {}\n", option);
-  for (const Variable& variable : request.environment)
-    text += fmt::format("export {}={}\n", variable.name, shell_quoted(variable.value));
+  if (!request.environment.empty())
+    text += "\n# Of --env. Their values are not in this file: sbatch passes the environment on.\n";
+  for (const Variable& variable : request.environment) text += fmt::format(kPassedOn, variable.name);
   const bool named = !request.coordinator.address.empty();
   const std::vector<std::string> words = program_words(request);
   text += named ? fmt::format("\nexport TESSERA_COORDINATOR_ADDRESS={}\n", shell_quoted(request.coordinator.address))
@@ -80,10 +84,11 @@ Plan plan(const Request& request) {
   return plan;
 }
 
-// sbatch passes this environment on to the job. The file for it shows no key.
+// sbatch passes this environment on to the job. The file for it shows no key and no value of --env.
 Exit run(const Request& request) {
   refuse_accelerators(request, process_count(request, kSlurm));
   const std::string& key = request.coordinator.key;
+  for (const Variable& variable : request.environment) ::setenv(variable.name.c_str(), variable.value.c_str(), 1);
   if (!key.empty()) ::setenv("TESSERA_COORDINATOR_KEY", key.c_str(), 1);
   return submit(plan(request));
 }

@@ -300,6 +300,18 @@ TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=1 TESSERA_COORDINATOR_ADDRESS=127.0.0
       << refused.out;
 }
 
+TEST_F(Launch, ADryRunShowsNoValuesOfTheEnvironment) {
+  for (const std::string place : {"local:2", "mpi:2", "slurm:2", "jobset:2", "ssh:a,b"}) {
+    const Outcome outcome = run_program({"launch", place, "--env", "TOKEN=hunter2", "--env", "FORWARDED", "--image", "x",
+                                         "--dry-run", "--", "train", "tiny.toml"},
+                                        folder_.path(), {{"FORWARDED", "swordfish"}});
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    EXPECT_THAT(outcome.out,
+                AllOf(HasSubstr("TOKEN"), HasSubstr("FORWARDED"), Not(HasSubstr("hunter2")), Not(HasSubstr("swordfish"))))
+        << place;
+  }
+}
+
 TEST_F(Launch, MistakesAreExplained) {
   const auto error = [&](const std::vector<std::string>& args, int exit) {
     const Outcome outcome = run_program(args, folder_.path());

@@ -92,11 +92,12 @@ TEST(Launcher, AJobOfSlurmIsAShellScript) {
   job.environment = {{"A", "it's"}};
   const std::string text = kSlurm.plan(job).written;
   EXPECT_EQ(run({"bash", "-n"}, text), 0);
-  const size_t first_command = text.find("\nexport ");
+  const size_t first_command = text.find("export A\n");
+  ASSERT_NE(first_command, std::string::npos) << text;
   for (const char* line : {"\n#SBATCH --nodes=4\n", "\n#SBATCH --time=24:00:00\n", "\n#SBATCH --signal=B:TERM@300\n"}) {
     EXPECT_LT(text.find(line), first_command) << line;
   }
-  EXPECT_THAT(text, HasSubstr("export A='it'\\''s'\n"));
+  EXPECT_THAT(text, Not(HasSubstr("it's")));
   EXPECT_THAT(text, HasSubstr("/shared/tessera train recipes/Vit_10b.toml 'data.source=folder(a b)' &"));
   job.coordinator.address = "etcd:2379";
   EXPECT_THAT(kSlurm.plan(job).written, AllOf(HasSubstr("COORDINATOR_ADDRESS=etcd:2379\n"), Not(HasSubstr("--listen-client"))));
@@ -114,9 +115,11 @@ TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
   job.volume = "claim:/a b";
   job.topology = "v5e:16x16";
   job.coordinator.address = "etcd:2379";
-  job.environment = {{"A", "yes"}, {"B", "a: \"b\" # c"}};
+  job.environment = {{"A", "no"}, {"B", "a: \"b\" # c"}, {"A", "yes"}};
   const std::string text = kJobset.plan(job).written;
   EXPECT_EQ(run(check, text), 0);
+  EXPECT_THAT(text, HasSubstr("name: vit-10b-environment\nstringData: {\"A\":\"yes\",\"B\":\"a: \\\"b\\\" # c\"}\n---\n"));
+  EXPECT_THAT(text, HasSubstr("envFrom:\n              - secretRef:\n                  name: vit-10b-environment\n"));
   EXPECT_THAT(text, AllOf(HasSubstr("completions: 64\n"), HasSubstr("google.com/tpu: 4\n"), HasSubstr("workingDir: \"/a b\"")));
 
   job.where = "3";

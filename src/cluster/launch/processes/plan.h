@@ -39,6 +39,8 @@ struct Plan {
 inline constexpr const char* kPort = "PORT";  // a free one
 inline constexpr const char* kRun = "RUN";    // another one for each start
 inline constexpr const char* kKey = "KEY";    // of this launch alone
+// In the place of values that a plan doesn't show, since they may be passwords.
+inline constexpr const char* kHidden = "…";
 
 // The etcd where processes meet.
 struct Coordinator {
