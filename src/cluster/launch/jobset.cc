@@ -50,11 +50,14 @@ spec:
   failurePolicy:
     maxRestarts: {1}
     rules:
-    # What the run goes on from does not count: exit code 75, a process that was killed, a node that is taken away.
+    # Another start goes on from exit code 75, a process that was killed, and a node that is taken away.
     - name: goes-on
-      action: RestartJobSetAndIgnoreMaxRestarts
+      action: RestartJobSet
       onJobFailureReasons: [PodFailurePolicy]
-    # Everything else is tried again so often.
+    # And would end with any other exit code of a worker as well.
+    - name: ends
+      action: FailJobSet
+      targetReplicatedJobs: [workers]
   replicatedJobs:
 )";
 

@@ -14,6 +14,8 @@ namespace {
 
 // Before the time limit, for the last checkpoint.
 constexpr int kWarning = 300;  // seconds
+// Who ran so long does not count as started again in a row, as in cluster/launch/processes/supervise.h.
+constexpr int kSteady = 600;  // seconds
 
 constexpr const char* kKeyOfJob = R"sh(
 # Who has this key may come to the etcd of this job.
@@ -41,15 +43,25 @@ until (: </dev/tcp/127.0.0.1/$port) 2>/dev/null; do kill -0 $etcd || exit 4; sle
 // The tasks know this node's address as srun says it to them.
 constexpr const char* kTask = R"(sh -c 'TESSERA_COORDINATOR_ADDRESS=$SLURM_LAUNCH_NODE_IPADDR:$port exec "$@"' tessera )";
 
+// {0}: kWarning. {1}: restarts. {2}: the name. {3}: kSteady.
 constexpr const char* kWait = R"(
 # Slurm says TERM {0} s before the time limit: the processes save and end with exit code 75.
-trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM
+trap 'time_is_up=yes; scancel --signal=TERM "$SLURM_JOB_ID"' TERM
 wait $srun; code=$?
 while kill -0 $srun 2>/dev/null; do wait $srun; code=$?; done
 
-# 75 and what a signal killed go on from the last checkpoint.
+# 75 and what a signal killed go on from the last checkpoint: always when the time was up, else {1} times in a row.
+# The count begins anew after {3} s of running.
+count="{2}-$SLURM_JOB_ID.restarts" restarts=0
+[ "$time_is_up" ] || [ $SECONDS -ge {3} ] || restarts=$(cat "$count" 2>/dev/null || echo 0)
+rm -f "$count"
 if [ $code -eq 75 ] || [ $code -ge 128 ]; then
-  [ "${{SLURM_RESTART_COUNT:-0}}" -ge {1} ] || scontrol requeue "$SLURM_JOB_ID"
+  if [ "$time_is_up" ]; then
+    scontrol requeue "$SLURM_JOB_ID"
+  elif [ "$restarts" -lt {1} ]; then
+    echo $((restarts + 1)) > "$count"
+    scontrol requeue "$SLURM_JOB_ID"
+  fi
 fi
 exit $code
 )";
@@ -76,7 +88,7 @@ Plan plan(const Request& request) {
   text += named ? fmt::format("\nexport TESSERA_COORDINATOR_ADDRESS={}\n", shell_quoted(request.coordinator.address))
                 : fmt::format(kKeyOfJob, command_line({words[0]})) + kEtcd;
   text += fmt::format("\nsrun --kill-on-bad-exit=0 {}{} &\nsrun=$!\n", named ? "" : kTask, command_line(words));
-  text += fmt::format(kWait, kWarning, request.restarts);
+  text += fmt::format(kWait, kWarning, request.restarts, name, kSteady);
   Plan plan;
   plan.written = std::move(text);
   plan.submit = {"sbatch"};

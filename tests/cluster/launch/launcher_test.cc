@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,6 +105,41 @@ TEST(Launcher, AJobOfSlurmIsAShellScript) {
   EXPECT_THAT(kSlurm.plan(job).written, AllOf(HasSubstr("COORDINATOR_ADDRESS=etcd:2379\n"), Not(HasSubstr("--listen-client"))));
 }
 
+// Its commands are played by scripts: srun ends with what a file says, scontrol writes what it is asked.
+TEST(Launcher, AJobOfSlurmCountsRestartsInARow) {
+  const TemporaryDirectory folder("tessera-test");
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.path() + "/" + name) << text;
+  };
+  const auto read = [&](const std::string& name) {
+    std::ifstream file(folder.path() + "/" + name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  std::filesystem::create_directory(folder.path() + "/bin");
+  write("bin/srun", "#!/bin/sh\nexit $(cat code)\n");
+  write("bin/scontrol", "#!/bin/sh\necho \"$@\" >> asked\n");
+  for (const char* name : {"/bin/srun", "/bin/scontrol"})
+    std::filesystem::permissions(folder.path() + name, std::filesystem::perms::owner_all);
+  Request job = request("4");
+  job.restarts = 2;
+  job.coordinator.address = "etcd:2379";
+  job.environment = {{"A", "1"}};
+  write("job", kSlurm.plan(job).written);
+  const auto ends = [&](int code) {
+    write("code", std::to_string(code));
+    return run({"env", "A=1", "SLURM_JOB_ID=7", "bash", "-c", "cd " + folder.path() + " && PATH=$PWD/bin:$PATH && . ./job"},
+               "");
+  };
+  EXPECT_EQ(ends(75), 75);
+  EXPECT_EQ(read("vit-10b-7.restarts"), "1\n");
+  EXPECT_EQ(ends(137), 137);
+  EXPECT_EQ(read("asked"), "requeue 7\nrequeue 7\n");
+  EXPECT_EQ(ends(75), 75);
+  EXPECT_EQ(read("asked"), "requeue 7\nrequeue 7\n");
+  EXPECT_EQ(ends(4), 4);
+  EXPECT_EQ(read("asked"), "requeue 7\nrequeue 7\n");
+}
+
 // tests/references/jobset_schema.json is made from JobSet's own definition.
 TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
   const std::vector<std::string> check = {"/usr/bin/python3", testing::source_path("tests/cluster/launch/check_jobset.py"),
@@ -111,6 +148,8 @@ TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
   job.image = "registry/tessera:1";
   job.directory.clear();
   EXPECT_EQ(run(check, kJobset.plan(job).written), 0);
+  EXPECT_THAT(kJobset.plan(job).written, AllOf(HasSubstr("action: RestartJobSet\n"), HasSubstr("action: FailJobSet\n"),
+                                               Not(HasSubstr("IgnoreMaxRestarts"))));
   job.where = "";
   job.volume = "claim:/a b";
   job.topology = "v5e:16x16";
