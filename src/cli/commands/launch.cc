@@ -8,7 +8,10 @@
 #include <numeric>
 #include <optional>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
+#include "base/log.h"
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "cluster/group/run_key.h"
@@ -18,6 +21,7 @@
 #include "mesh/partition.h"
 #include "pjrt/plugin/plugin.h"
 #include "recipe/recipe.h"
+#include "store/url.h"
 
 namespace tessera::cli {
 namespace {
@@ -95,7 +99,7 @@ class Launch final : public Command {
   }
   void declare(Flags& flags) override {
     flags.explain_unknown(flag_of_train);
-    flags.add("--dry-run", &dry_run_, "show what would be run, and run nothing");
+    flags.add("--dry-run", &dry_run_, "check the recipe as far as it is here, show what would be run, and run nothing");
     flags.add("--restarts", "N", &request_.restarts, 0, "how often the run is started again when a process is lost (10)");
     flags.add("--coordinator-address", "HOST:PORT", &request_.coordinator.address, "of an etcd that runs already");
     flags.add("--coordinator-key", "FILE", &request_.coordinator.key,
@@ -152,6 +156,31 @@ class Launch final : public Command {
   }
 
  private:
+  // As train will, as far as it can be done here: the recipe of a scheduler's hosts and all data may be on other machines.
+  void check_recipe(const launch::Launcher& launcher, const RecipeWords& words, const train::DeviceOptions& device) const {
+    namespace fs = std::filesystem;
+    RecipeWords here = words;
+    if (!launcher.copies && launcher.name != "local" && !store::is_remote(words.path)) {  // else it is this machine's
+      here.path = fs::path(request_.directory) / words.path;
+      std::error_code error;
+      if (!fs::exists(here.path, error))
+        return log_note(fmt::format("the recipe `{}` is not on this machine, and is not checked", here.path));
+    }
+    config::Section recipe = load_recipe(here);
+    // Of TPUs and GPUs the number, which the mesh needs, is the hosts'.
+    if (!request_.accelerator.empty()) return;
+    if (recipe.dump().find("://") != std::string::npos)
+      return log_note(
+          "the recipe names files on a server, which a dry run does not ask: what follows from them is not checked");
+    const int64_t processes = launcher.copies || request_.where.empty() ? 1 : launch::process_count(request_, launcher);
+    try {
+      recipe::read_recipe(std::move(recipe), device.devices.value_or(1), processes);
+    } catch (const Error& mistake) {
+      if (mistake.code() == Exit::kUsage) throw;
+      log_note(fmt::format("the recipe is checked only as far as its data are here: {}", mistake.message()));
+    }
+  }
+
   // Reads the words of train as train will.
   void read_command(const launch::Launcher& launcher) {
     const std::unique_ptr<Command> train = kTrain.make();
@@ -164,6 +193,7 @@ class Launch final : public Command {
     const RecipeWords recipe = recipe_words(flags.parse(request_.command, position), "train");
     if (!common.automatic && common.device.platform != pjrt::Platform::kCpu)
       request_.accelerator = pjrt::platform_name(common.device.platform);
+    if (dry_run_) check_recipe(launcher, recipe, common.device);
     if (!launcher.copies) return;
     request_.recipe = recipe.path;
     request_.batch = common_batch(load_recipe(recipe), common.device);

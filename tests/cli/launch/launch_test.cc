@@ -300,6 +300,28 @@ TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=1 TESSERA_COORDINATOR_ADDRESS=127.0.0
       << refused.out;
 }
 
+TEST_F(Launch, ADryRunChecksTheRecipe) {
+  const auto dry_run = [&](const std::string& place, const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"launch", place, "--image", "x", "--dry-run", "--", "train"};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_program(command, folder_.path());
+  };
+  for (const std::string place : {"local:2", "mpi:2", "slurm:2", "jobset:2", "ssh:a,b"}) {
+    const Outcome wrong = dry_run(place, {"tiny.toml", "model.depthh=3"});
+    EXPECT_EQ(wrong.exit, 2) << place;
+    EXPECT_EQ(wrong.out, "") << place;
+    EXPECT_THAT(wrong.err, HasSubstr("did you mean `model.depth`?")) << place;
+    const Outcome elsewhere = dry_run(place, {"tiny.toml", "data.source=folder(absent)"});
+    EXPECT_EQ(elsewhere.exit, 0) << place << elsewhere.err;
+    EXPECT_THAT(elsewhere.err, HasSubstr("the recipe is checked only as far as its data are here")) << place;
+  }
+  EXPECT_THAT(dry_run("slurm:3", {"tiny.toml"}).err, HasSubstr("a batch of 4 can't be divided over"));
+  const Outcome absent = dry_run("jobset:2", {"/absent/tiny.toml"});
+  EXPECT_EQ(absent.exit, 0) << absent.err;
+  EXPECT_THAT(absent.err, HasSubstr("`/absent/tiny.toml` is not on this machine, and is not checked"));
+  EXPECT_EQ(dry_run("local:2", {"absent.toml"}).exit, 2);
+}
+
 TEST_F(Launch, ADryRunShowsNoValuesOfTheEnvironment) {
   for (const std::string place : {"local:2", "mpi:2", "slurm:2", "jobset:2", "ssh:a,b"}) {
     const Outcome outcome = run_program({"launch", place, "--env", "TOKEN=hunter2", "--env", "FORWARDED", "--image", "x",
