@@ -2,7 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <exception>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -16,6 +22,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // What each of three processes, which are threads here, is told when they compare values.
@@ -50,6 +57,37 @@ TEST(Processes, AreToldWhatDiffersWhereAndHow) {
   EXPECT_THAT(compare("two", {"a\nb", "a", "c\nb"}, lines_that_differ),
               Each("the recipe differs from that of process 0\n  process 1 on " + host +
                    "\n    (absent)   process 0: b\n  process 2 on " + host + "\n    c   process 0: a"));
+}
+
+// Each sees the other one live.
+TEST(Processes, ABrokenConnectionIsMendedByAnotherStart) {
+  const group::LocalEtcd etcd;
+  const auto place = [&](int64_t process) { return group::Place{process, 2, etcd.address(), "broken"}; };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Processes processes(place(1));
+    processes.connect();
+    processes.gather("whole");
+    for (int descriptor = 3; descriptor < 1024; ++descriptor) ::shutdown(descriptor, SHUT_RDWR);  // those that are sockets
+    std::this_thread::sleep_for(std::chrono::hours(1));
+    ::_exit(0);
+  }
+  {
+    Processes processes(place(0));
+    processes.connect();
+    processes.gather("whole");
+    EXPECT_THROW(processes.gather("broken"), Error);
+    const std::exception_ptr failure =
+        processes.wait_for_news(std::make_exception_ptr(device_error("what the plugin says of a program that made the call")));
+    try {
+      std::rethrow_exception(failure);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kPreempted);
+      EXPECT_THAT(error.message(), HasSubstr("the connection to another process broke: what the plugin says"));
+    }
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(Processes, LinesAreComparedByTheirPlace) {
