@@ -102,15 +102,17 @@ TEST_F(Browser, ShowsAFirstEvaluation) {
   RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
   const Page page(board);
   const std::string loss = "board.charts[0].graph", scores = "board.charts[1].graph";
-  const Json seen = testing::visit_page({{"url", address_of(page)},
-                                         {"height", 4000},
-                                         {"steps",
-                                          {{{"wait", kReady}},
-                                           {{"run", scores + ".getOption('drawPoints', 'val/prec@1')"}},
-                                           {{"run", loss + ".getOption('drawPoints', 'training_loss')"}},
-                                           {{"run", scores + ".xAxisRange()"}},
-                                           {{"run", loss + ".yAxisRange()[0]"}},
-                                           {{"run", "document.body.innerText"}}}}});
+  const Json seen =
+      testing::visit_page({{"url", address_of(page)},
+                           {"height", 4000},
+                           {"steps",
+                            {{{"wait", kReady}},
+                             {{"run", scores + ".getOption('drawPoints', 'val/prec@1')"}},
+                             {{"run", loss + ".getOption('drawPoints', 'training_loss')"}},
+                             {{"run", scores + ".xAxisRange()"}},
+                             {{"run", loss + ".yAxisRange()[0]"}},
+                             {{"run", "document.body.innerText"}},
+                             {{"run", "[...document.getElementById('axis').options].map((one) => one.disabled)"}}}}});
   EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
   const Json& values = seen["values"];
   EXPECT_EQ(values[0], true) << "a dot";
@@ -119,6 +121,50 @@ TEST_F(Browser, ShowsAFirstEvaluation) {
   EXPECT_NEAR(values[2][1].get<double>(), 30, 1);
   EXPECT_LT(values[3].get<double>(), 0.0099) << "room below the lowest loss";
   EXPECT_THAT(values[4].get<std::string>(), HasSubstr("A step was planned to take")) << "where a device tells its memory";
+  EXPECT_EQ(values[5], Json::parse("[false, true, true]")) << "the lines have neither epoch nor uptime";
+}
+
+// Each run's points stand where its own lines say.
+TEST_F(Browser, DrawsCurvesOverStepsEpochsOrHours) {
+  train_two();
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  // The places of the losses of a run in the first chart, and what they should be.
+  const auto places = [](const std::string& axis, const std::string& of_step) {
+    return "(() => { const choice = document.getElementById('axis'); choice.value = '" + axis +
+           "'; choice.dispatchEvent(new Event('change')); const graph = board.charts[0].graph; "
+           "return ['tiny', 'other'].map((run) => { const {metrics} = dataOf(run), of = (name, step) => "
+           "metrics[name].value[metrics[name].step.indexOf(step)]; "
+           "const column = graph.getLabels().indexOf('training_loss · ' + run), drawn = []; "
+           "for (let row = 0; row < graph.numRows(); ++row) "
+           "if (graph.getValue(row, column) !== null) drawn.push(graph.getValue(row, 0)); "
+           "return [graph.getLabels()[0], drawn, metrics.training_loss.step.map((step) => " +
+           of_step + ")]; }); })()";
+  };
+  const Json seen = testing::visit_page(
+      {{"url", address_of(page)},
+       {"steps",
+        {{{"wait", kReady}},
+         {{"run", "document.querySelectorAll('#runs input').forEach((box) => { if (!box.checked) box.click(); })"}},
+         {{"wait", "board.charts[0].graph.getLabels().length === 5"}},
+         {{"run", places("step", "step")}},
+         {{"run", places("epochs", "of('epoch', step)")}},
+         {{"run", places("hours", "of('uptime', step) / 3600")}},
+         {{"run",
+           "board.data.set('made', {metrics: {epoch: {step: [10, 20], value: [1, 3]}}}), "
+           "placesOf('made', [5, 10, 15, 20, 30], 'epochs')"}}}}});
+  EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
+  const Json& values = seen["values"];
+  const std::vector<std::string> axes = {"step", "epochs", "hours"};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    for (const Json& run : values[i + 1]) {
+      EXPECT_EQ(run[0], axes[i]);
+      EXPECT_EQ(run[1].size(), 6u) << axes[i];
+      EXPECT_EQ(run[1], run[2]) << axes[i];
+    }
+  }
+  EXPECT_NE(values[3][0][1], values[3][1][1]) << "two runs take different times";
+  EXPECT_EQ(values[4], Json::parse("[1, 1, 2, 3, 3]")) << "straight between two known points";
 }
 
 TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {

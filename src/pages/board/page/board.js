@@ -64,9 +64,16 @@ const durationText = (seconds) => {
   return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
 };
 
+// What curves are drawn over: `metric` gives it for the steps of a run (none: the step itself), divided by `unit`.
+const AXES = {
+  step: {text: (x) => `step ${x.toLocaleString('en')}`, short: shortNumber},
+  epochs: {metric: 'epoch', unit: 1, text: (x) => `epoch ${shortNumber(x)}`, short: shortNumber},
+  hours: {metric: 'uptime', unit: 3600, text: (x) => durationText(3600 * x), short: (x) => `${shortNumber(x)} h`},
+};
+
 // ---- what the server knows ----
-const board = {runs: [], chosen: [], data: new Map(), charts: [], filter: '', smoothing: 0, answer: '', table: '', busy: false,
-               drawing: 0};
+const board = {runs: [], chosen: [], data: new Map(), charts: [], filter: '', smoothing: 0, axis: 'step', answer: '', table: '',
+               busy: false, drawing: 0};
 const query = (values) => new URLSearchParams(values).toString();
 
 async function ask(path, values = {}, options = {}) {
@@ -148,21 +155,42 @@ function curvesOf(chart) {
   return curves;
 }
 
-function tableOf(curves) {
+// The axis that was chosen, where each run on the page has its figure.
+const has = (name, axis) => !AXES[axis].metric || (dataOf(name).metrics[AXES[axis].metric]?.step.length || 0) > 0;
+const axisNow = () => (board.chosen.every((name) => has(name, board.axis)) ? board.axis : 'step');
+
+// Where steps of a run, in ascending order, stand on an axis. Between two points of its figure, which the server may have thinned
+// to other steps than those of a curve, it goes straight.
+function placesOf(name, steps, axis) {
+  const {metric, unit} = AXES[axis];
+  if (!metric) return steps;
+  const known = dataOf(name).metrics[metric], last = known.step.length - 1;
+  let next = 0;
+  return steps.map((step) => {
+    while (next < last && known.step[next] < step) ++next;
+    const at = known.step[next], value = known.value[next];
+    if (next === 0 || at <= step) return value / unit;
+    const before = known.step[next - 1], share = (step - before) / (at - before);
+    return (known.value[next - 1] + share * (value - known.value[next - 1])) / unit;
+  });
+}
+
+function tableOf(curves, axis) {
   const rows = new Map();
   curves.forEach((curve, index) => {
     const values = smoothed(curve.points.value, board.smoothing);
-    curve.points.step.forEach((step, i) => {
-      if (!rows.has(step)) rows.set(step, [step, ...curves.map(() => null)]);
-      rows.get(step)[index + 1] = values[i];
+    placesOf(curve.run, curve.points.step, axis).forEach((x, i) => {
+      if (!rows.has(x)) rows.set(x, [x, ...curves.map(() => null)]);
+      rows.get(x)[index + 1] = values[i];
     });
   });
   return [...rows.values()].sort((a, b) => a[0] - b[0]);
 }
 
 // Rows without figures, so that the x axis goes from 0 to the run's last step.
-function wholeAxis(table, width) {
-  const last = Math.max(...board.chosen.map((name) => runOf(name)?.step || 0)), empty = (step) => [step, ...Array(width).fill(null)];
+function wholeAxis(table, width, axis) {
+  const last = Math.max(...board.chosen.map((name) => placesOf(name, [runOf(name)?.step || 0], axis)[0]));
+  const empty = (x) => [x, ...Array(width).fill(null)];
   if (table.length > 0 && table[0][0] > 0) table.unshift(empty(0));
   if (table.length > 0 && table.at(-1)[0] < last) table.push(empty(last));
   return table;
@@ -179,7 +207,7 @@ function clippingOf(table) {
   const sums = table.map((row) => row.slice(1).reduce((sum, value) => sum + (value || 0), 0));
   const usual = [...sums].sort((a, b) => a - b)[Math.floor(0.95 * (sums.length - 1))], top = Math.max(...sums);
   if (!(usual > 0) || !(top > 4 * usual)) return null;
-  return {top: 1.5 * usual, most: top, step: table[sums.indexOf(top)][0]};
+  return {top: 1.5 * usual, most: top, at: table[sums.indexOf(top)][0]};
 }
 
 // A dashed line across a chart, and what it stands for.
@@ -206,15 +234,15 @@ function drawChart(chart) {
   if (chart.box.hidden) return;
   chart.stale = Boolean(chart.graph) && !chart.seen;
   if (chart.stale) return;  // it is drawn once somebody scrolls there
-  const table = tableOf(curves);
+  const axis = axisNow(), table = tableOf(curves, axis);
   const style = getComputedStyle(document.body);
   const format = chart.unit === 'bytes' ? bytesText : shortNumber;
   const log = chart.logOn && table.some((row) => row.slice(1).some((value) => value > 0));
-  const labels = ['step', ...curves.map((one) => one.label)];
+  const labels = [axis, ...curves.map((one) => one.label)];
   // The plan is of a device's memory: beside that of the whole process it says nothing.
   const planned = chart.planned && curves.some((curve) => curve.metric.startsWith('y/devmem/')) ? plannedBytes() : 0;
   const clipping = chart.clip ? clippingOf(table) : null;
-  const rows = wholeAxis(table, curves.length);
+  const rows = wholeAxis(table, curves.length, axis);
   const series = {};
   curves.forEach((curve) => {
     const few = curve.points.step.length <= FEW;
@@ -226,10 +254,9 @@ function drawChart(chart) {
     gridLineColor: style.getPropertyValue('--line').trim(), axisLineColor: style.getPropertyValue('--soft').trim(),
     underlayCallback: planned > 0 ? (canvas, area, graph) => drawLevel(canvas, area, graph, planned, 'planned') : null,
     includeZero: planned > 0 && !log, highlightCircleSize: 3, hideOverlayOnMouseOut: false, digitsAfterDecimal: 4,
-    labelsKMG2: chart.unit === 'bytes',  // round numbers on the axis
-    axes: {y: {valueFormatter: format, axisLabelFormatter: format, axisLabelWidth: 62, valueRange: clipping ? [0, clipping.top] : null},
-           x: {valueFormatter: (step) => `step ${step.toLocaleString('en')}`,
-               axisLabelFormatter: (step) => shortNumber(step)}},
+    axes: {y: {valueFormatter: format, axisLabelFormatter: format, axisLabelWidth: 62, valueRange: clipping ? [0, clipping.top] : null,
+               labelsKMG2: chart.unit === 'bytes'},  // round numbers on the axis
+           x: {valueFormatter: AXES[axis].text, axisLabelFormatter: AXES[axis].short}},
   };
   if (chart.graph && chart.labels === labels.join('\n')) {
     chart.graph.updateOptions({file: rows, ...options});
@@ -239,7 +266,7 @@ function drawChart(chart) {
     chart.labels = labels.join('\n');
   }
   chart.note.textContent = planned > 0 ? `A step was planned to take ${bytesText(planned)} of a device's memory.` :
-    clipping ? `Up to ${shortNumber(clipping.most)} at step ${shortNumber(clipping.step)}, cut off here.` : '';
+    clipping ? `Up to ${shortNumber(clipping.most)} at ${AXES[axis].text(clipping.at)}, cut off here.` : '';
 }
 
 // Charts that stand where they are seen.
@@ -285,6 +312,10 @@ function addOtherCharts() {
 
 function drawCharts() {
   const start = performance.now();
+  for (const option of element('axis').options) {
+    option.disabled = !board.chosen.every((name) => has(name, option.value));
+  }
+  element('axis').value = axisNow();
   addOtherCharts();
   for (const chart of board.charts) {
     if (!chart.other || element('more').open) drawChart(chart);
@@ -501,6 +532,10 @@ document.addEventListener('visibilitychange', () => { if (!document.hidden && ag
 element('smoothing').addEventListener('input', (event) => {
   board.smoothing = Number(event.target.value);
   element('smoothing-value').textContent = event.target.value;
+  drawCharts();
+});
+element('axis').addEventListener('change', (event) => {
+  board.axis = event.target.value;
   drawCharts();
 });
 element('filter').addEventListener('input', (event) => {
