@@ -254,6 +254,30 @@ TEST_F(Browser, FitsAPhoneAndTheDark) {
   EXPECT_EQ(phone[3], 1);
 }
 
+// A table that is wider than a phone is scrolled in its box, and breaks no words.
+TEST_F(Browser, KeepsWordsOfTablesWholeOnAPhone) {
+  train_two();
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  const std::string key = "[...document.querySelectorAll('#differences th')].find((one) => one.innerText === 'optimizer.lr')";
+  const Json seen = testing::visit_page(
+      {{"url", address_of(page)},
+       {"width", 360},
+       {"height", 740},
+       {"steps",
+        {{{"wait", kReady}},
+         {{"run", "document.querySelectorAll('#runs input').forEach((box) => { if (!box.checked) box.click(); })"}},
+         {{"wait", key}},
+         {{"run", "(() => { const range = document.createRange(); range.selectNodeContents(" + key +
+                      "); return new Set([...range.getClientRects()].map((one) => one.top)).size; })()"}},
+         {{"run", "getComputedStyle(document.querySelector('#differences .wide td')).overflowWrap"}},
+         {{"run", "document.documentElement.scrollWidth"}}}}});
+  EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
+  EXPECT_EQ(seen["values"][1], 1) << "line of text";
+  EXPECT_EQ(seen["values"][2], "break-word");
+  EXPECT_EQ(seen["values"][3], 360);
+}
+
 TEST_F(Browser, FollowsARunThatTrainsAndTellsIt) {
   RunningProgram run(train({"--board=0", "total=1000000 steps", "monitor.profile=none", "checkpoint.every=1000000 steps"}),
                      folder_.path());
