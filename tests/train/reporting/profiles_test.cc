@@ -99,6 +99,25 @@ TEST(Profiles, NoStepOfTheWarmUpAndNoPauseIsSlow) {
   EXPECT_TRUE(profiles_of(workdir.path()).empty());
 }
 
+// As RunPictures::before_step() tells of them: every other step waits for histograms, and takes longer than any limit.
+TEST(Profiles, StepsThatWaitForHistogramsAreNeitherSlowNorUsual) {
+  const testing::TempDir workdir;
+  ::testing::internal::CaptureStderr();
+  {
+    Profiles profiles(workdir.path(), {});
+    Loop loop(profiles);
+    for (int i = 0; i < 60; ++i) {
+      profiles.interrupted();
+      loop.steps(1, 900ms);
+      loop.steps(1, 100ms);
+    }
+    EXPECT_TRUE(profiles_of(workdir.path()).empty());
+    loop.steps(1, 500ms);
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("step 121 took 0.5 s, 5.0 times the median"));
+  EXPECT_EQ(profiles_of(workdir.path()).size(), 1u) << "of step 121";
+}
+
 TEST(Profiles, WithNoneASlowStepIsLeftAlone) {
   const testing::TempDir workdir;
   Profiles profiles(workdir.path(), {.slow_steps = false});
