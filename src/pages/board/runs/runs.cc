@@ -1,5 +1,7 @@
 #include "pages/board/runs/runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -15,21 +17,36 @@ namespace {
 constexpr int kDepth = 3;
 constexpr size_t kMaxRuns = 1000;
 
+// `name`, or where others in `taken` (name -> path) have it, a longer end of `path`. In one line of UTF-8, as JSON and Prometheus
+// want it: a page asks for a run by the name that it was told.
+std::string free_name(const std::string& name, const std::string& path, const std::map<std::string, std::string>& taken) {
+  std::string out = one_line(name);
+  for (auto holder = taken.find(out); holder != taken.end(); holder = taken.find(out)) {
+    std::string longer = one_line(report::shortest_names({holder->second, path})[1]);
+    if (longer.size() <= out.size()) break;
+    out = std::move(longer);
+  }
+  const std::string base = out;
+  // Paths that read the same.
+  for (int number = 2; taken.contains(out); ++number) out = fmt::format("{} ({})", base, number);
+  return out;
+}
+
 }  // namespace
 
 Runs::Runs(std::vector<std::string> paths, bool expected, store::FileSystem& files)
-    : paths_(std::move(paths)), expected_(expected), files_(files) {}
+    : paths_(std::move(paths)), names_(report::shortest_names(paths_)), expected_(expected), files_(files) {}
 
 // What can't be read holds none for now.
-void Runs::look(const std::string& path, int depth, Found& found) const {
+void Runs::look(const std::string& path, const std::string& name, const std::string& below, int depth, Found& found) const {
   try {
     const auto info = files_.info(path);
-    if (!info || !info->directory || found.paths.size() >= kMaxRuns) return;
-    if (report::holds_run(path, files_)) return found.paths.push_back(path);
+    if (!info || !info->directory || found.places.size() >= kMaxRuns) return;
+    if (report::holds_run(path, files_)) return found.places.push_back({path, below.empty() ? name : below});
     if (depth == 0) return;
     for (const store::FileInfo& entry : files_.list(path)) {
       if (entry.directory && !entry.symlink && !entry.name.starts_with('.')) {
-        look(store::join_path(path, entry.name), depth - 1, found);
+        look(store::join_path(path, entry.name), name, store::join_path(below, entry.name), depth - 1, found);
       }
     }
   } catch (const store::IoError& error) {
@@ -41,8 +58,8 @@ void Runs::look(const std::string& path, int depth, Found& found) const {
 
 bool Runs::scan() {
   Found found;
-  if (expected_) found.paths.push_back(paths_[0]);
-  for (size_t i = expected_ ? 1 : 0; i < paths_.size(); ++i) look(paths_[i], kDepth, found);
+  if (expected_) found.places.push_back({paths_[0], names_[0]});
+  for (size_t i = expected_ ? 1 : 0; i < paths_.size(); ++i) look(paths_[i], names_[i], {}, kDepth, found);
   std::ranges::sort(found.problems);
   bool news = false;
   {
@@ -50,21 +67,26 @@ bool Runs::scan() {
     news = found.problems != problems_;
     problems_ = std::move(found.problems);
   }
-  std::vector<std::string> distinct;
-  for (std::string& path : found.paths) {
-    if (std::ranges::find(distinct, path) == distinct.end()) distinct.push_back(std::move(path));
+  std::vector<Place> distinct;
+  for (Place& place : found.places) {
+    if (std::ranges::find(distinct, place.path, &Place::path) == distinct.end()) distinct.push_back(std::move(place));
   }
   if (distinct == found_) return news;
-  // In one line of UTF-8, as JSON and Prometheus want them: a page asks for a run by the name that it was told.
-  std::vector<std::string> names = report::shortest_names(distinct);
-  for (std::string& name : names) name = one_line(name);
   std::map<std::string, std::shared_ptr<WatchedRun>> before;
   for (const auto& run : all()) before[run->path()] = run;
   std::vector<std::shared_ptr<WatchedRun>> now;
-  for (size_t i = 0; i < distinct.size(); ++i) {
-    const auto known = before.find(distinct[i]);
-    const bool same = known != before.end() && known->second->name() == names[i];
-    now.push_back(same ? known->second : std::make_shared<WatchedRun>(names[i], distinct[i], train::is_training, files_));
+  std::map<std::string, std::string> taken;  // name -> path
+  for (const Place& place : distinct) {
+    const auto known = before.find(place.path);
+    if (known == before.end()) continue;
+    now.push_back(known->second);
+    taken[known->second->name()] = place.path;
+  }
+  for (const Place& place : distinct) {
+    if (before.contains(place.path)) continue;
+    const std::string name = free_name(place.name, place.path, taken);
+    now.push_back(std::make_shared<WatchedRun>(name, place.path, train::is_training, files_));
+    taken[name] = place.path;
   }
   std::ranges::sort(now, {}, &WatchedRun::name);
   found_ = std::move(distinct);

@@ -1,5 +1,9 @@
 #pragma once
 // The runs that a page shows: those of one directory or another, found as they begin.
+//
+// A run is called by its path below the directory that it was found under, and one that is such a directory itself by the end of
+// its path: other runs change no name. Where runs of several directories would be called the same, who was there first keeps the
+// name, and the other gets as much more of its path as it takes.
 
 #include <memory>
 #include <mutex>
@@ -28,15 +32,21 @@ class Runs {
   std::shared_ptr<WatchedRun> find(const std::string& name) const;
 
  private:
-  struct Found {
-    std::vector<std::string> paths, problems;
+  struct Place {
+    std::string path, name;  // the name: unless another run has it
+    bool operator==(const Place&) const = default;
   };
-  void look(const std::string& path, int depth, Found& found) const;
+  struct Found {
+    std::vector<Place> places;
+    std::vector<std::string> problems;
+  };
+  // `below`: the path below the one of paths_ that is looked at; empty for that itself, which is called `name`.
+  void look(const std::string& path, const std::string& name, const std::string& below, int depth, Found& found) const;
 
-  const std::vector<std::string> paths_;
+  const std::vector<std::string> paths_, names_;  // these of those
   const bool expected_;
   store::FileSystem& files_;
-  std::vector<std::string> found_;
+  std::vector<Place> found_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<WatchedRun>> runs_;
   std::vector<std::string> problems_;

@@ -147,13 +147,64 @@ TEST(Runs, AreFoundAndCalledApart) {
   EXPECT_FALSE(runs.scan());
   std::vector<std::string> names;
   for (const auto& run : runs.all()) names.push_back(run->name());
-  EXPECT_THAT(names, ElementsAre("a/one", "b/two", "deeper/one"));
+  EXPECT_THAT(names, ElementsAre("a/one", "b/deeper/one", "b/two"));
   EXPECT_EQ(runs.find("b/two")->path(), dir / "b/two");
   EXPECT_EQ(runs.find("two"), nullptr);
   EXPECT_EQ(runs.find("")->name(), "a/one") << "none trains";
   testing::make_run(dir / "b", "three", {"cat", "dog"});
   EXPECT_TRUE(runs.scan());
   EXPECT_EQ(runs.all().size(), 4u);
+}
+
+std::vector<std::string> names_of(const Runs& runs) {
+  std::vector<std::string> names;
+  for (const auto& run : runs.all()) names.push_back(run->name());
+  return names;
+}
+
+// Curves of Prometheus and what a page shows go on under the name that they began with.
+TEST(Runs, KeepTheirNamesWhenOthersCome) {
+  TempDir dir;
+  testing::make_run(dir / "a/deep", "one", {"cat", "dog"});
+  testing::make_run(dir / "c", "one", {"cat", "dog"});
+  Runs runs({dir / "a", dir / "b", dir / "c/one"}, false);
+  EXPECT_TRUE(runs.scan());
+  EXPECT_THAT(names_of(runs), ElementsAre("deep/one", "one"));
+  const auto first = runs.find("deep/one"), itself = runs.find("one");
+  EXPECT_EQ(itself->path(), dir / "c/one");
+  testing::make_run(dir / "a", "one", {"cat", "dog"});
+  testing::make_run(dir / "b/deep", "one", {"cat", "dog"});
+  testing::make_run(dir / "b", "two", {"cat", "dog"});
+  EXPECT_TRUE(runs.scan());
+  EXPECT_THAT(names_of(runs), ElementsAre("a/one", "b/deep/one", "deep/one", "one", "two"));
+  EXPECT_EQ(runs.find("deep/one"), first) << "not read anew";
+  EXPECT_EQ(runs.find("one"), itself);
+  EXPECT_EQ(runs.find("a/one")->path(), dir / "a/one");
+  EXPECT_EQ(runs.find("b/deep/one")->path(), dir / "b/deep/one");
+}
+
+// Of one directory, the order in which runs came decides nothing, nor does a page that is started anew.
+TEST(Runs, OfOneDirectoryHaveNamesOfTheirPathsAlone) {
+  TempDir dir;
+  testing::make_run(dir / "sweep", "one", {"cat", "dog"});
+  Runs runs({dir.path()}, false);
+  runs.scan();
+  testing::make_run(dir.path(), "one", {"cat", "dog"});
+  runs.scan();
+  Runs anew({dir.path()}, false);
+  anew.scan();
+  EXPECT_THAT(names_of(runs), ElementsAre("one", "sweep/one"));
+  EXPECT_EQ(names_of(anew), names_of(runs));
+  EXPECT_EQ(runs.find("one")->path(), dir / "one");
+}
+
+// Both read caf\xe9 in one line.
+TEST(Runs, OfPathsThatReadTheSameHaveNumbers) {
+  TempDir dir;
+  for (const char* name : {"caf\xe9", R"(caf\xe9)"}) testing::make_run(dir.path(), name, {"cat", "dog"});
+  Runs runs({dir.path()}, false);
+  runs.scan();
+  EXPECT_THAT(names_of(runs), ElementsAre(R"(caf\xe9)", R"(caf\xe9 (2))"));
 }
 
 // A page asks for a run by the name that it was told in JSON.
