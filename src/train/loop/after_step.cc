@@ -45,8 +45,9 @@ void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
   pictures_.after_step(step);
   saver_.report_failures();
   run_.profiles.settled(step, ready);
-  // The line of the step at hand waits for its evaluations: finish() writes it.
-  if (!(log_now || skipped) || (step == run_.progress.step && evaluators_.due(step))) return;
+  // The line of the step at hand waits for its evaluations, and the last one for the last save: finish() writes it.
+  const bool waits = step == run_.progress.step && (evaluators_.due(step) || step == recipe.total);
+  if (!(log_now || skipped) || waits) return;
   const PhaseSpan span("write metrics");
   run_.reporter.write(step, metrics, {});
 }
@@ -89,26 +90,38 @@ bool AfterStep::finish() {
   const Reporter::Pause pause(run_.reporter);
   run_.profiles.interrupted();
   state::Progress& progress = run_.progress;
-  bool new_best = false;
-  if (evaluators_.due(progress.step)) {
-    std::optional<NamedScores> scores;
+  const bool evaluates = evaluators_.due(progress.step);
+  std::optional<NamedScores> scores;
+  if (evaluates) {
     if (!run_.stop.requested()) scores = evaluate();
     if (!scores) {
       saver_.save(/*owed=*/true);
       return false;
     }
-    run_.reporter.write(progress.step, progress.metrics, *scores);
+  }
+  // Without evaluations it is the last line, or `every` of the evaluators was changed since the signal.
+  const bool left_over = progress.owed || progress.step == run_.recipe.total;
+  const bool logs = left_over && progress.metrics && recipe::due(progress.step, run_.recipe.log_every, run_.recipe.total);
+  const auto write_line = [&] {
+    if (evaluates || logs) run_.reporter.write(progress.step, progress.metrics, scores.value_or(NamedScores()));
+  };
+  progress.owed = false;
+  const bool at_end = run_.at_end();
+  if (!at_end) write_line();
+  bool new_best = false;
+  if (scores) {
     follow_plateau(*scores);
     new_best = saver_.best().take(*scores);
-    scores_ = std::move(*scores);
-  } else if (progress.owed && progress.metrics && recipe::due(progress.step, run_.recipe.log_every, run_.recipe.total)) {
-    run_.reporter.write(progress.step, progress.metrics, {});  // `every` of the evaluators was changed since the signal
+    scores_ = *scores;
   }
-  progress.owed = false;
   const bool stopped = run_.stop.requested();
-  const bool ends = stopped || run_.at_end() || run_.at_pause();
+  const bool ends = stopped || at_end || run_.at_pause();
   if (ends) give_back_large_blocks();  // no step follows: the copies of the state shall not come on top of its temporaries
-  if (ends || new_best || run_.control.save_wanted() || run_.recipe.saves_at(progress.step)) saver_.save(/*owed=*/false);
+  if (at_end) {
+    saver_.save(/*owed=*/false, write_line);  // no later line would have its time
+  } else if (ends || new_best || run_.control.save_wanted() || run_.recipe.saves_at(progress.step)) {
+    saver_.save(/*owed=*/false);
+  }
   return !stopped;
 }
 

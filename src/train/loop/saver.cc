@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <future>
 #include <utility>
 
 #include "base/log.h"
@@ -46,8 +47,16 @@ void Saver::open(const state::DeviceArrays& state) {
   checkpoints_.emplace(run_.workdir.checkpoints(), rules());
 }
 
-void Saver::save(bool owed) {
-  if (!run_.processes.leads()) return;
+void Saver::save(bool owed, const std::function<void()>& line) {
+  // Broken where an exception comes first: then nobody waits for it any more.
+  std::promise<void> written;
+  if (run_.processes.leads()) start_save(owed, line ? written.get_future().share() : std::shared_future<void>());
+  if (line) line();
+  written.set_value();
+}
+
+// It is committed when there is nothing to wait for in `line`.
+void Saver::start_save(bool owed, const std::shared_future<void>& line) {
   state::Progress& progress = run_.progress;
   progress.times = run_.reporter.times();
   const Reporter::Timed timed(run_.reporter, &state::RunTimes::save, "save");
@@ -61,7 +70,8 @@ void Saver::save(bool owed) {
   snapshot.state_json = state::to_json(progress, run_.description);
   snapshot.run = run_.name;
   snapshot.best = best_.steps();
-  snapshot.before_commit = [&run = run_] {
+  snapshot.before_commit = [&run = run_, line] {
+    if (line.valid()) line.wait();
     run.workdir.expect_in_place();
     run.reporter.writer().flush();
   };

@@ -3,6 +3,8 @@
 // alone saves.
 
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <optional>
 
 #include "checkpoint/manager.h"
@@ -26,7 +28,8 @@ class Saver {
   BestCheckpointKeeper& best() { return best_; }
 
   // The state of the step at hand, in the background. `owed`: its evaluations and its line of metrics.jsonl are still to come.
-  void save(bool owed);
+  // `line`: writes that line once the time that the save takes of training is known; the checkpoint is committed after it.
+  void save(bool owed, const std::function<void()>& line = {});
   // Of a step that is finished. While the run waits for the next one, it may be asked to save again and again.
   void save_unless_saved();
   // Warns of saves that failed. Cheap.
@@ -40,6 +43,7 @@ class Saver {
   std::optional<int64_t> to_go_on_from();
 
  private:
+  void start_save(bool owed, const std::shared_future<void>& line);
   checkpoint::KeepRules rules() const { return {run_.recipe.checkpoint.keep, run_.recipe.keep_every}; }
 
   Run& run_;

@@ -454,6 +454,31 @@ TEST(Trainer, TimeOfHistogramsIsNoTimeOfSteps) {
   EXPECT_GE(less, 6);
 }
 
+// No line follows it: with an evaluation at the end and without, and where a score ends the run before its last step.
+TEST(Trainer, TheLastLineTellsOfTheLastSave) {
+  // The steps of the lines that tell of a save, and the last line's, of a run that saves at its end alone.
+  const auto saves = [](const std::string& workdir, std::vector<std::string> keys) {
+    keys.insert(keys.end(), {"checkpoint.every=100 steps", "checkpoint.best=none"});
+    small_run().train(workdir, keys);
+    std::vector<int64_t> steps;
+    int64_t last = 0;
+    for (const monitor::MetricRow& row : monitor::read_metrics(small_run().path(workdir) + "/metrics.jsonl")) {
+      EXPECT_GT(row.step, last) << "one line a step";
+      last = row.step;
+      if (row.values.contains("z/secs/save")) steps.push_back(row.step);
+    }
+    return std::pair(steps, last);
+  };
+  using Steps = std::vector<int64_t>;
+  EXPECT_EQ(saves("last_save", {}), std::pair(Steps{12}, int64_t{12}));
+  EXPECT_EQ(saves("last_save_alone", {"eval.val.every=5 steps", "eval.val.at_end=false"}), std::pair(Steps{12}, int64_t{12}));
+  const auto [steps, last] = saves(
+      "last_save_early",
+      {"total=60 steps", "optimizer.lr=step(3e-3, milestones=[6 steps], factors=[1000])", "early_stop=val/loss, patience=3"});
+  EXPECT_LT(last, 60);
+  EXPECT_EQ(steps, Steps{last});
+}
+
 TEST(Trainer, EvaluatesAtTheStartWhenAsked) {
   small_run().train("at_start", {"eval_at_start=true"});
   const auto lines = metrics_of("at_start");
