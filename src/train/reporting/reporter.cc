@@ -83,19 +83,24 @@ void Reporter::finish(const monitor::RunEnd& end) {
   sinks_->finish();
 }
 
-// Of the starts before this one, as far as their lines tell.
-double Reporter::last_uptime() const {
-  const auto row = monitor::last_metrics(writer_.metrics_path());
-  if (!row) return 0;
-  const auto uptime = row->values.find("uptime");
-  return uptime == row->values.end() ? 0 : uptime->second;
-}
-
 void Reporter::resume(const state::Progress& progress) {
+  const int64_t kept_step = progress.owed ? progress.step - 1 : progress.step;
+  state::RunTimes times = progress.times;
   earlier_ = progress.seconds;
-  clock_.resume(progress.times, progress.seconds, last_uptime());
+  // Of the starts before this one, as far as their lines tell.
+  double last_uptime = 0;
+  if (const auto row = monitor::last_metrics(writer_.metrics_path())) {
+    const auto uptime = row->values.find("uptime");
+    if (uptime != row->values.end()) last_uptime = uptime->second;
+    // The line of a run's end comes after its save, and the checkpoint does not know how long that took.
+    if (row->step <= kept_step && last_uptime > earlier_) {
+      times.save += last_uptime - earlier_;
+      earlier_ = last_uptime;
+    }
+  }
+  clock_.resume(times, earlier_, last_uptime);
   interval_step_ = progress.step;
-  begin_files(progress.owed ? progress.step - 1 : progress.step);
+  begin_files(kept_step);
 }
 
 void Reporter::watch(const pjrt::Client& client) {

@@ -128,7 +128,6 @@ class Reporter {
  private:
   void begin_files(int64_t kept_step);
   void begin_sinks(int64_t kept_step);
-  double last_uptime() const;
   bool in_epochs() const;
   bool shows(const std::string& score) const;
   bool evaluates_at(int64_t step) const;

@@ -177,6 +177,29 @@ TEST(Reporter, TellsEvaluations) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "  val  step 12  top1 50  cohen_kappa 0.75\n") << "it is no share";
 }
 
+// A finished run that goes on: its last line came after its last save. What a line of a later step tells is lost.
+TEST(Reporter, CountsASaveThatTheLastLineTellsOf) {
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
+  const testing::TempDir dir;
+  monitor::MetricWriter(dir.path()).write(2, {{"uptime", 50.0}});
+  const auto times_of = [&](int64_t step) {
+    state::Progress progress;
+    progress.step = step;
+    progress.seconds = 20;
+    progress.times.started = 1;
+    Reporter reporter(recipe, dir.path(), 1);
+    reporter.resume(progress);
+    return std::pair(reporter.times(), reporter.uptime());
+  };
+  const auto [ended, uptime] = times_of(2);
+  EXPECT_EQ(ended.save, 30);
+  EXPECT_EQ(ended.wasted, 0);
+  EXPECT_GE(uptime, 50) << "it goes on where the last line stopped";
+  const state::RunTimes killed = times_of(1).first;
+  EXPECT_EQ(killed.save, 0);
+  EXPECT_EQ(killed.wasted, 30);
+}
+
 // What is timed stands in the next line, as a mean, and once.
 TEST(Reporter, TellsWhatPhasesTook) {
   const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
