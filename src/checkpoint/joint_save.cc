@@ -1,6 +1,7 @@
 #include "checkpoint/joint_save.h"
 
 #include <algorithm>
+#include <exception>
 #include <thread>
 
 #include "base/error.h"
@@ -63,6 +64,8 @@ void JointSave::remove_parts(const std::string& path) noexcept {
   for (int64_t index = 0; index < writers_.count; ++index) {
     try {
       files_.remove_file(store::join_path(path, part_name(index)));
+    } catch (const InternalError&) {
+      std::terminate();
     } catch (...) {
       // It is small, and no reader looks at it.
     }
@@ -108,6 +111,8 @@ std::string JointSave::give_up(const std::string& why) {
     if (is_there(marker())) return store::read_text(files_, marker());
     store::write_atomic(directory_, store::last_part(marker()),
                         fmt::format("process {} of {}: {}", writers_.index + 1, writers_.count, why));
+  } catch (const InternalError&) {
+    throw;
   } catch (const std::exception&) {
     // The others will find out by waiting.
   }

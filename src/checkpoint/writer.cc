@@ -47,6 +47,8 @@ std::string CheckpointWriter::give_up(const std::string& why) {
   std::string reason = joint_ ? joint_->give_up(why) : why;
   try {
     if (writers_.leads()) remove_temporary();
+  } catch (const InternalError&) {
+    throw;
   } catch (...) {
     // What was left over is removed by the next sweep.
   }

@@ -44,6 +44,8 @@ ffi::Future in_background(const char* name, const char* scope, std::function<voi
         work();
       }
       promise.SetAvailable();
+    } catch (const InternalError&) {
+      throw;
     } catch (const std::exception& error) {
       promise.SetError(ffi::Error(ffi::ErrorCode::kUnavailable, error.what()));
     }

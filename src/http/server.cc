@@ -12,6 +12,7 @@
 #include <boost/beast/http.hpp>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -334,6 +335,8 @@ void ServerState::close() {
 Response ServerState::answer(const Request& request) noexcept {
   try {
     return handler(request);
+  } catch (const InternalError&) {
+    std::terminate();
   } catch (const std::exception& error) {
     if (!warned.exchange(true)) log_warning(fmt::format("the page could not answer {}: {}", request.path, error.what()));
     return {500, "text/plain; charset=utf-8", "this program failed to answer; its messages say why\n"};
@@ -343,6 +346,8 @@ Response ServerState::answer(const Request& request) noexcept {
 std::optional<Response> ServerState::answer_at_hand(const Request& request) noexcept {
   try {
     return at_hand ? at_hand(request) : std::nullopt;
+  } catch (const InternalError&) {
+    std::terminate();
   } catch (const std::exception&) {
     return std::nullopt;  // the handler says it
   }

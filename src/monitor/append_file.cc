@@ -1,7 +1,10 @@
 #include "monitor/append_file.h"
 
 #include <cerrno>
+#include <exception>
 #include <utility>
+
+#include "base/error.h"
 
 namespace tessera::monitor {
 
@@ -42,6 +45,8 @@ void AppendFile::cut(int64_t size) {
 void AppendFile::cut_part() noexcept {
   try {
     cut(size_);
+  } catch (const InternalError&) {
+    std::terminate();
   } catch (const std::exception&) {
     // add() throws what is wrong.
   }

@@ -74,6 +74,16 @@ TEST(Server, HeadHasTheLengthAndNoBody) {
   EXPECT_EQ(answer.body, "");
 }
 
+TEST(ServerDeathTest, AFailedCheckInAHandlerEndsTheProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        const Server server({}, [](const Request&) -> Response { check_failed("handler.cc", 1, "false", "of the test"); });
+        http(server.port(), "GET", "/");
+      },
+      "internal error at handler.cc:1: false: of the test");
+}
+
 TEST(Server, WhatTheHandlerThrowsIsAnAnswer) {
   const Server server({}, echo);
   EXPECT_EQ(http(server.port(), "GET", "/throw").status, 500);

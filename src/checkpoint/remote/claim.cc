@@ -60,6 +60,8 @@ Claim::~Claim() {
   try {
     expect_held();
     store::remove_object(url_);
+  } catch (const InternalError&) {
+    std::terminate();
   } catch (const std::exception&) {  // the next one watches it in vain
   }
 }
@@ -102,6 +104,8 @@ void Claim::renew() {
     try {
       expect_held();
       store::write_object(url_, text());
+    } catch (const InternalError&) {
+      throw;
     } catch (const std::exception&) {
     }
     lock.lock();

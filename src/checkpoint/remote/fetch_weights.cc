@@ -70,6 +70,8 @@ class Files {
       files.make_directories(temporary);
       for (const std::string& name : names_) store::download_file(url(name), store::join_path(temporary, name));
       files.rename(temporary, to);
+    } catch (const InternalError&) {
+      throw;
     } catch (...) {
       if (files.info(temporary)) store::remove_tree(files, temporary);
       if (!files.info(to)) throw;  // else another process was quicker

@@ -164,6 +164,8 @@ void RunCopy::copy_in_background() {
     try {
       const std::vector<int64_t> steps = local_steps();
       if (std::ranges::any_of(steps, [&](int64_t step) { return step >= first_ && !copied_.contains(step); })) copy_all();
+    } catch (const InternalError&) {
+      throw;
     } catch (const std::exception& error) {
       failure = error.what();
     }
@@ -187,6 +189,8 @@ bool RunCopy::finish() {
   try {
     copy_all();
     return true;
+  } catch (const InternalError&) {
+    throw;
   } catch (const std::exception& error) {
     log_error(fmt::format("the end of the run is not in `{}`: {}\n  everything is in {}; the same command copies it",
                           one_line(url_), error.what(), local_));

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -197,6 +198,8 @@ class EtcdMembers final : public Members {
   void revoke() const noexcept {
     try {
       etcd_.revoke(lease_);
+    } catch (const InternalError&) {
+      std::terminate();
     } catch (...) {
       // It runs out.
     }

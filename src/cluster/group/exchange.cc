@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <new>
@@ -70,11 +71,14 @@ struct AddressBook {
     };
     return {this, put, get};
   }
+  // Nothing may be thrown through the module: a failed check ends the program here.
   template <class Fn>
-  static bool guarded(Fn&& fn) {
+  static bool guarded(Fn&& fn) noexcept {
     try {
       fn();
       return true;
+    } catch (const InternalError&) {
+      std::terminate();
     } catch (...) {
       return false;
     }

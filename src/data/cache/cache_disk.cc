@@ -215,6 +215,8 @@ class DiskCache final : public ForwardingSource {
       out->close();
       files.rename(partial, file);  // not synced: the checksum tells what a power cut left
       return true;
+    } catch (const InternalError&) {
+      throw;
     } catch (const std::exception& error) {
       budget_->give_back(bytes);
       std::error_code none;

@@ -62,6 +62,8 @@ std::string name_in_time(std::shared_ptr<const Source> source, int64_t sample) {
       leave_out_file_calls();
       try {
         name->set_value(fmt::format("`{}/{}`", one_line(source->name()), one_line(source->id(sample))));
+      } catch (const InternalError&) {
+        throw;
       } catch (const std::exception&) {
         name->set_value({});
       }

@@ -111,6 +111,8 @@ void LoaderWork::read_ahead() {
     try {
       const Span span(SpanKind::kInput, "read ahead", batch);
       maker.prefetch(batch, row);
+    } catch (const InternalError&) {
+      throw;
     } catch (const std::exception&) {
       // Whoever reads the sample meets the same, and tells it.
     }

@@ -127,6 +127,8 @@ class Mlflow final : public Sink {
       if (!online_) connect();
       work();
       pause_ = kFirstPause;
+    } catch (const InternalError&) {
+      throw;
     } catch (const std::exception& error) {
       const auto* known = dynamic_cast<const Error*>(&error);
       fail(known ? known->message() : error.what());

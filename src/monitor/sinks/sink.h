@@ -25,7 +25,8 @@ struct RunStart {
   std::string command = {}, version = {};  // of the program; may be empty
 };
 
-// All functions are called on one thread, begin() first. Whatever one throws is a warning, and the record is lost.
+// All functions are called on one thread, begin() first. Whatever one throws is a warning, and the record is lost;
+// a failed check of ours (InternalError) ends the program.
 class Sink {
  public:
   virtual ~Sink() = default;

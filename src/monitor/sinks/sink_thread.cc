@@ -67,6 +67,8 @@ bool SinkThread::Work::attempt(const std::function<void()>& body) {
   try {
     body();
     return true;
+  } catch (const InternalError&) {
+    throw;
   } catch (const std::exception& error) {
     warn(reason_of(error));
     return false;

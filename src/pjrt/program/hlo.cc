@@ -325,6 +325,8 @@ HloModule parse_hlo(std::string_view bytes, std::string_view format) {
       if (message.tag() == 1) return read_module(message.get_message());
       message.skip();
     }
+  } catch (const InternalError&) {
+    throw;
   } catch (const std::exception& error) {
     throw device_error(fmt::format("the plugin's optimized program can't be read: {}", error.what()));
   }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/printable.h"
 #include "base/system/environment.h"
@@ -94,6 +95,8 @@ class RemoteFile final : public ReadableFile {
     offset = std::clamp<int64_t>(offset, 0, size_);
     try {
       cache().prefetch(number_, size_, offset, std::clamp<int64_t>(length, 0, size_ - offset), fetch());
+    } catch (const InternalError&) {
+      throw;
     } catch (const std::exception&) {
       // Reading the bytes tries again, and reports it.
     }

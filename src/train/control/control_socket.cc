@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <exception>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -177,6 +178,8 @@ void ControlSocket::Server::bind(const std::string& path) {
 void ControlSocket::Server::run_guarded() noexcept {
   try {
     run();
+  } catch (const InternalError&) {
+    std::terminate();
   } catch (const std::exception& error) {
     log_warning(fmt::format("nothing can be asked of this run any more: {}", error.what()));
     clients_.clear();

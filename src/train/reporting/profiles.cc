@@ -142,6 +142,8 @@ void Profiles::Work::record(const Order& order, std::optional<pjrt::Profiler> de
     }
     expect_in_place();
     outcome.files = profile::write_profile(workdir, std::move(profile), order.suffix);
+  } catch (const InternalError&) {
+    throw;
   } catch (const Error& error) {
     outcome.failure = error.message();
   } catch (const std::exception& error) {

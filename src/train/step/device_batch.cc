@@ -1,6 +1,7 @@
 #include "train/step/device_batch.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
@@ -57,6 +58,8 @@ void DeviceBatch::release() noexcept {
   for (const pjrt::Event& upload : uploads_) {
     try {
       upload.await();
+    } catch (const InternalError&) {
+      std::terminate();
     } catch (...) {
       // The program that uses the buffer reports the same failure.
     }

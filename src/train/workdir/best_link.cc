@@ -1,7 +1,9 @@
 #include "train/workdir/best_link.h"
 
+#include <exception>
 #include <filesystem>
 
+#include "base/error.h"
 #include "checkpoint/commit.h"
 
 namespace tessera::train {
@@ -30,6 +32,8 @@ void link_best(const std::string& workdir, std::optional<int64_t> step) noexcept
       link_to(link, fs::path("checkpoints") / checkpoint::step_directory(*step));
     else
       fs::remove(link);
+  } catch (const InternalError&) {
+    std::terminate();
   } catch (const std::exception&) {
     // Only a help: the path of the best checkpoint is said at the end of the run.
   }

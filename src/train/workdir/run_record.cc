@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
@@ -51,6 +52,8 @@ void RunRecord::write() noexcept {
   try {
     workdir_.expect_in_place();
     store::write_atomic(store::local_files(), store::join_path(workdir_.path(), "run.json"), to_json(facts_));
+  } catch (const InternalError&) {
+    std::terminate();
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     if (!std::exchange(warned_, true))

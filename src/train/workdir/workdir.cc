@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
@@ -160,6 +161,8 @@ void Workdir::mark_saved() noexcept {
   try {
     expect_in_place();
     if (!files_.info(path)) store::write_atomic(files_, path, std::string_view("checkpoints of this run were saved\n"));
+  } catch (const InternalError&) {
+    std::terminate();
   } catch (const std::exception&) {
     // Only a help for expect_nothing_lost().
   }
@@ -169,6 +172,8 @@ void Workdir::mark_started() noexcept {
   const std::string path = store::join_path(path_, kSaved);
   try {
     if (files_.info(path)) files_.remove_file(path);
+  } catch (const InternalError&) {
+    std::terminate();
   } catch (const std::exception&) {
     // Likewise.
   }

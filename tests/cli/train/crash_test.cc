@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <thread>
 
 #include "base/error.h"
 #include "cli/run_program.h"
+#include "monitor/sinks/sink_thread.h"
 #include "store/file.h"
 
 namespace tessera::cli {
@@ -70,6 +72,27 @@ TEST(Crash, WithoutARunTheFileHasARandomNameAndIsTheUsersAlone) {
   EXPECT_EQ(only_file(folder / "temporary"), file);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2) << "nothing in the working directory";
   fs::remove_all(folder);
+}
+
+class BrokenSink final : public monitor::Sink {
+ public:
+  void begin(const monitor::RunStart&) override {}
+  void write(const monitor::Record&) override { TESSERA_CHECK(false, "of the test"); }
+};
+
+// What a sink can't write costs its records; that we made a mistake ends the run.
+TEST(Crash, AFailedCheckOnAThreadThatOutlivesErrorsEndsTheProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TempFolder folder;
+  EXPECT_EXIT(
+      {
+        ::setenv("TMPDIR", folder.path().c_str(), 1);
+        install_crash_handler();
+        monitor::SinkThread thread("broken", std::make_unique<BrokenSink>(), {});
+        thread.put(std::make_shared<const monitor::Record>(monitor::Record{1, 0, monitor::Text{"name", "text"}}));
+        thread.finish();
+      },
+      ::testing::ExitedWithCode(1), "internal error at .*: of the test\n.*This is a bug of the program, not of yours");
 }
 
 // Wherever it is thrown, and whoever fails to catch it.

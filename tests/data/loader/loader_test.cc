@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "data/forwarding_source.h"
 #include "data/order/order.h"
 #include "image/image_testing.h"
 #include "store/file.h"
@@ -452,6 +453,35 @@ TEST(TrainLoader, ReadsAheadOfASlowDisk) {
   EXPECT_EQ(batches, train(data, {.batch = 4, .seed = 3, .threads = 2}, 20));
   // Only the first batches, asked for before anything could be read ahead, waited for the disk: 16 rows of four slots.
   EXPECT_LE(disk->late(), 24);
+}
+
+class BrokenPrefetch final : public ForwardingSource {
+ public:
+  BrokenPrefetch(std::shared_ptr<const Source> files, std::atomic<bool>& begun)
+      : ForwardingSource(std::move(files)), begun_(begun) {}
+  std::optional<std::string> read(int64_t index, Sample& sample) const override { return source_->read(index, sample); }
+  void prefetch(int64_t) const override {
+    begun_ = true;
+    begun_.notify_all();
+    TESSERA_CHECK(false, "of the test");
+  }
+
+ private:
+  std::atomic<bool>& begun_;
+};
+
+// Reading ahead may fail, since the row is read again; a mistake of ours may not.
+TEST(TrainLoaderDeathTest, AFailedCheckWhileReadingAheadEndsTheProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        const Images data;
+        std::atomic<bool> begun = false;
+        const auto source = std::make_shared<BrokenPrefetch>(data.source, begun);
+        TrainLoader loader({{source, train_chain(), {}}}, {.batch = 4, .seed = 3, .threads = 1});
+        begun.wait(false);
+      },
+      "internal error at .*: of the test");
 }
 
 TEST(TrainLoader, StopsAtOnceWhenUnused) {
